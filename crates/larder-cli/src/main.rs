@@ -1,0 +1,3 @@
+//! The `larder` command.
+
+fn main() {}

@@ -1,0 +1,155 @@
+//! Aligned, pooled buffers that an I/O owns while it is under way.
+//!
+//! Direct I/O wants memory aligned to the device's block. A buffer is a run of [`PAGE_BYTES`]-aligned pages, so it fits every
+//! block size up to 4096. Dropping a buffer hands its pages back to the pool that it came from.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Alignment and granularity of a buffer's memory.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Pages kept for reuse per pool; more are freed.
+const POOL_PAGES_MAX: usize = 4096;
+
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, align(4096))]
+struct Page([u8; PAGE_BYTES]);
+
+type Pages = Box<[Page]>;
+
+/// Reuses the memory of buffers: a hot path takes and drops them without asking the allocator.
+#[derive(Clone, Default)]
+pub struct BufferPool {
+    shelf: Arc<Mutex<Shelf>>,
+}
+
+#[derive(Default)]
+struct Shelf {
+    /// One list a size; there are few sizes (a bucket, a region, a transfer).
+    by_pages: Vec<(usize, Vec<Pages>)>,
+    kept_pages: usize,
+}
+
+impl BufferPool {
+    /// An empty pool.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A buffer of `len` bytes. Its content is unspecified (zero, or what an earlier user left).
+    pub fn take(&self, len: usize) -> IoBuffer {
+        let count = len.div_ceil(PAGE_BYTES);
+        let pages = self.shelf.lock().unwrap_or_else(PoisonError::into_inner).take(count);
+        let pages = pages.unwrap_or_else(|| bytemuck::allocation::zeroed_slice_box(count));
+        IoBuffer { pages, len, pool: Some(self.clone()) }
+    }
+}
+
+impl Shelf {
+    fn take(&mut self, count: usize) -> Option<Pages> {
+        let list = self.by_pages.iter_mut().find(|(pages, _)| *pages == count)?;
+        let pages = list.1.pop()?;
+        self.kept_pages -= count;
+        Some(pages)
+    }
+
+    fn put(&mut self, pages: Pages) {
+        let count = pages.len();
+        if count == 0 || self.kept_pages + count > POOL_PAGES_MAX {
+            return;
+        }
+        self.kept_pages += count;
+        match self.by_pages.iter_mut().find(|(size, _)| *size == count) {
+            Some((_, list)) => list.push(pages),
+            None => self.by_pages.push((count, vec![pages])),
+        }
+    }
+}
+
+impl fmt::Debug for BufferPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BufferPool").finish_non_exhaustive()
+    }
+}
+
+/// Bytes that an I/O reads into or writes from.
+pub struct IoBuffer {
+    pages: Pages,
+    len: usize,
+    pool: Option<BufferPool>,
+}
+
+impl IoBuffer {
+    /// A zeroed buffer of `len` bytes that belongs to no pool.
+    pub fn zeroed(len: usize) -> Self {
+        let pages = bytemuck::allocation::zeroed_slice_box(len.div_ceil(PAGE_BYTES));
+        Self { pages, len, pool: None }
+    }
+
+    /// A buffer without bytes, for requests that carry none. Allocates nothing.
+    pub fn empty() -> Self {
+        Self { pages: Box::default(), len: 0, pool: None }
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.pages)[..self.len]
+    }
+
+    /// The bytes, to fill.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.pages)[..self.len]
+    }
+}
+
+impl Drop for IoBuffer {
+    fn drop(&mut self) {
+        if let Some(pool) = self.pool.take() {
+            let pages = std::mem::take(&mut self.pages);
+            pool.shelf.lock().unwrap_or_else(PoisonError::into_inner).put(pages);
+        }
+    }
+}
+
+impl fmt::Debug for IoBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IoBuffer").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_aligned_and_comes_back() {
+        let pool = BufferPool::new();
+        let mut first = pool.take(5000);
+        assert_eq!(first.len(), 5000);
+        assert_eq!(first.as_slice().as_ptr().align_offset(PAGE_BYTES), 0);
+        first.as_mut_slice()[4999] = 7;
+        let address = first.as_slice().as_ptr();
+        drop(first);
+        let second = pool.take(8192);
+        assert_eq!(second.as_slice().as_ptr(), address, "two pages serve 5000 and 8192 bytes");
+    }
+
+    #[test]
+    fn a_pool_keeps_a_bounded_amount() {
+        let pool = BufferPool::new();
+        let many: Vec<_> = (0..3).map(|_| pool.take(POOL_PAGES_MAX / 2 * PAGE_BYTES)).collect();
+        drop(many);
+        assert_eq!(pool.shelf.lock().unwrap().kept_pages, POOL_PAGES_MAX);
+    }
+}

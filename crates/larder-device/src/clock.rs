@@ -1,0 +1,47 @@
+//! Time, injected: the wall clock in production, a number that a simulation sets in tests and replays.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Tells the time. Engines ask it, never the operating system.
+pub trait Clock: Send + Sync {
+    /// Time since the Unix epoch (or since the start of a simulation).
+    fn now(&self) -> Duration;
+}
+
+/// The operating system's wall clock.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct RealClock;
+
+impl Clock for RealClock {
+    fn now(&self) -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+}
+
+/// A clock that stands still until it is set. Never goes back.
+#[derive(Debug, Default)]
+pub struct VirtualClock {
+    nanoseconds: AtomicU64,
+}
+
+impl VirtualClock {
+    /// A clock at `start`.
+    pub fn starting_at(start: Duration) -> Self {
+        let clock = Self::default();
+        clock.advance_to(start);
+        clock
+    }
+
+    /// Moves the clock on to `now`; an earlier time is ignored.
+    pub fn advance_to(&self, now: Duration) {
+        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds.fetch_max(now, Ordering::Relaxed);
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,71 @@
+//! The device trait: what a storage device says of itself and what it does.
+
+use crate::io::{CheckedIo, Io, IoFuture};
+use crate::placement::PlacementInfo;
+
+/// What a device says of itself; it does not change while the device is open.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceInfo {
+    /// For people: "model", a path, …
+    pub name: String,
+    /// Usable bytes, a multiple of `block_bytes`.
+    pub capacity_bytes: u64,
+    /// Smallest addressable unit; offsets and lengths are multiples of it. A power of two of at most 4096.
+    pub block_bytes: u32,
+    /// Longest transfer that reaches the device in one piece; longer ones are split by the backend.
+    pub max_transfer_bytes: u32,
+    /// What the device offers to those who place data.
+    pub placement: PlacementInfo,
+}
+
+/// Counters since the device was opened.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DeviceStats {
+    /// Bytes that the host read.
+    pub host_read_bytes: u64,
+    /// Bytes that the host wrote (NVMe FDP statistics: HBMW).
+    pub host_written_bytes: u64,
+    /// The same by placement handle, where known.
+    pub host_written_bytes_by_handle: Vec<u64>,
+    /// Bytes that the device wrote to its media for whatever reason, where known (MBMW).
+    pub media_written_bytes: Option<u64>,
+    /// Bytes that the device moved to reclaim space, where known.
+    pub copied_bytes: Option<u64>,
+    /// Bytes of erased media, where known (MBE).
+    pub erased_bytes: Option<u64>,
+    /// Bytes that the host deallocated.
+    pub deallocated_bytes: u64,
+    /// Requests that failed.
+    pub failed_requests: u64,
+}
+
+impl DeviceStats {
+    /// Device-level write amplification: media bytes per host byte. `None` where the device does not count media bytes or
+    /// nothing was written.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn dlwa(&self) -> Option<f64> {
+        let media = self.media_written_bytes?;
+        (self.host_written_bytes > 0).then(|| media as f64 / self.host_written_bytes as f64)
+    }
+}
+
+/// A storage device. Used as `dyn`: one virtual call is nothing beside a flash read.
+pub trait Device: Send + Sync {
+    /// What the device says of itself.
+    fn info(&self) -> &DeviceInfo;
+
+    /// Starts `io`, whose bounds, alignment and handle have been checked. Called by [`Device::submit`]; a wrapper passes on what
+    /// it was given.
+    fn start(&self, io: CheckedIo) -> IoFuture;
+
+    /// Counters since the device was opened.
+    fn stats(&self) -> DeviceStats;
+
+    /// Checks `io` and starts it. The future may be dropped: the I/O goes on and its memory stays alive until it ends.
+    fn submit(&self, io: Io) -> IoFuture {
+        match io.check(self.info()) {
+            Ok(checked) => self.start(checked),
+            Err(failure) => IoFuture::ready(Err(failure)),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What can go wrong below the cache.
+
+use std::fmt;
+
+/// What went wrong, for callers that choose what to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The request was never sent: out of bounds, misaligned, too large, or an unknown handle.
+    InvalidRequest,
+    /// The device has no room for the bytes (`ENOSPC`, or a simulated drive that can reclaim nothing).
+    NoSpace,
+    /// The device reported that this transfer failed; others may still succeed.
+    Io,
+    /// The device is gone; nothing more will succeed.
+    Gone,
+    /// The device could not be opened or does not fit its configuration.
+    Setup,
+}
+
+/// An error of the device layer: a kind to match on, what was being done and where, and the cause.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    context: String,
+    source: Option<std::io::Error>,
+}
+
+impl Error {
+    /// An error of `kind` while doing what `context` says.
+    pub fn new(kind: ErrorKind, context: impl Into<String>) -> Self {
+        Self { kind, context: context.into(), source: None }
+    }
+
+    /// An error that the operating system reported while doing what `context` says.
+    pub fn from_os(context: impl Into<String>, source: std::io::Error) -> Self {
+        let kind = match source.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                ErrorKind::NoSpace
+            }
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied => ErrorKind::Setup,
+            _ => ErrorKind::Io,
+        };
+        Self { kind, context: context.into(), source: Some(source) }
+    }
+
+    /// What went wrong, to match on.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.context)?;
+        match &self.source {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|e| e as _)
+    }
+}

@@ -1,0 +1,286 @@
+//! Requests to a device: what they are, how they are checked, how they end.
+//!
+//! This is the one place where bounds, alignment and handles are checked. A backend sees only a [`CheckedIo`].
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::buffer::IoBuffer;
+use crate::device::DeviceInfo;
+use crate::error::{Error, ErrorKind};
+use crate::placement::PlacementHandle;
+
+/// A request. It owns its buffer; the completion gives it back.
+#[derive(Debug)]
+pub enum Io {
+    /// Fill `buffer` from `offset` on.
+    Read {
+        /// Byte address on the device.
+        offset: u64,
+        /// Filled whole, or the request fails.
+        buffer: IoBuffer,
+    },
+    /// Write all of `buffer` at `offset`.
+    Write {
+        /// Byte address on the device.
+        offset: u64,
+        /// The bytes.
+        buffer: IoBuffer,
+        /// Where they belong.
+        handle: PlacementHandle,
+    },
+    /// Tell the device that a range is dead. What it reads as afterwards is unspecified.
+    Deallocate {
+        /// Byte address on the device.
+        offset: u64,
+        /// Length of the range.
+        bytes: u64,
+    },
+    /// Make everything written so far durable.
+    Flush,
+}
+
+/// A request whose bounds, alignment and handle fit its device. Only [`Io::check`] makes one.
+#[derive(Debug)]
+pub struct CheckedIo(Io);
+
+/// How a request ended. Requests without bytes give back an empty buffer.
+pub type IoResult = Result<IoBuffer, IoFailure>;
+
+/// A request that failed, with the buffer that it owned.
+#[derive(Debug)]
+pub struct IoFailure {
+    /// Why.
+    pub error: Error,
+    /// The request's buffer; for a failed read its content is unspecified.
+    pub buffer: IoBuffer,
+}
+
+impl fmt::Display for IoFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for IoFailure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.error)
+    }
+}
+
+impl Io {
+    /// Verb, byte offset and length, for messages and checks.
+    pub fn extent(&self) -> (&'static str, u64, u64) {
+        match self {
+            Self::Read { offset, buffer } => ("read", *offset, buffer.len() as u64),
+            Self::Write { offset, buffer, .. } => ("write", *offset, buffer.len() as u64),
+            Self::Deallocate { offset, bytes } => ("deallocate", *offset, *bytes),
+            Self::Flush => ("flush", 0, 0),
+        }
+    }
+
+    /// Takes the buffer out of the request.
+    pub fn into_buffer(self) -> IoBuffer {
+        match self {
+            Self::Read { buffer, .. } | Self::Write { buffer, .. } => buffer,
+            Self::Deallocate { .. } | Self::Flush => IoBuffer::empty(),
+        }
+    }
+
+    /// Checks the request against what the device says of itself.
+    pub fn check(self, info: &DeviceInfo) -> Result<CheckedIo, IoFailure> {
+        match self.complaint(info) {
+            None => Ok(CheckedIo(self)),
+            Some(complaint) => {
+                let (verb, offset, bytes) = self.extent();
+                let context =
+                    format!("{verb} of {bytes} bytes at {offset} on {}: {complaint}", info.name);
+                let error = Error::new(ErrorKind::InvalidRequest, context);
+                Err(IoFailure { error, buffer: self.into_buffer() })
+            }
+        }
+    }
+
+    fn complaint(&self, info: &DeviceInfo) -> Option<String> {
+        if matches!(self, Self::Flush) {
+            return None;
+        }
+        let (_, offset, bytes) = self.extent();
+        let block = u64::from(info.block_bytes);
+        if bytes == 0 {
+            return Some("the length is zero".to_owned());
+        }
+        if !offset.is_multiple_of(block) || !bytes.is_multiple_of(block) {
+            return Some(format!("offset and length must be multiples of the {block}-byte block"));
+        }
+        if offset.checked_add(bytes).is_none_or(|end| end > info.capacity_bytes) {
+            return Some(format!(
+                "the range ends beyond the capacity of {} bytes",
+                info.capacity_bytes
+            ));
+        }
+        match self {
+            Self::Write { handle, .. } if handle.index() >= info.placement.handles => Some(
+                format!("handle {handle} is not among the device's {}", info.placement.handles),
+            ),
+            _ => None,
+        }
+    }
+}
+
+impl CheckedIo {
+    /// The request, to look at.
+    pub fn get(&self) -> &Io {
+        &self.0
+    }
+
+    /// The request, to carry out.
+    pub fn into_inner(self) -> Io {
+        self.0
+    }
+
+    /// Ends the request with `error`, giving its buffer back.
+    pub fn fail(self, error: Error) -> IoFuture {
+        IoFuture::ready(Err(IoFailure { error, buffer: self.0.into_buffer() }))
+    }
+}
+
+/// A request under way. Any executor can poll it; a plain thread can [`IoFuture::wait`].
+#[derive(Debug)]
+pub struct IoFuture(State);
+
+#[derive(Debug)]
+enum State {
+    Ready(Option<IoResult>),
+    Pending(Arc<Completion>),
+}
+
+/// The backend's end of a pending request.
+#[derive(Debug)]
+pub struct Completer(Arc<Completion>);
+
+#[derive(Debug, Default)]
+struct Completion {
+    slot: Mutex<Slot>,
+    done: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    result: Option<IoResult>,
+    waker: Option<Waker>,
+}
+
+impl IoFuture {
+    /// A request that has ended already.
+    pub fn ready(result: IoResult) -> Self {
+        Self(State::Ready(Some(result)))
+    }
+
+    /// A request under way, and the end with which the backend completes it.
+    pub fn pending() -> (Self, Completer) {
+        let completion = Arc::new(Completion::default());
+        (Self(State::Pending(Arc::clone(&completion))), Completer(completion))
+    }
+
+    /// Blocks the thread until the request has ended.
+    ///
+    /// # Panics
+    /// If the future was polled to its end before.
+    pub fn wait(self) -> IoResult {
+        match self.0 {
+            State::Ready(result) => result.expect("an IoFuture is awaited once"),
+            State::Pending(completion) => {
+                let mut slot = completion.slot.lock().unwrap_or_else(PoisonError::into_inner);
+                loop {
+                    if let Some(result) = slot.result.take() {
+                        return result;
+                    }
+                    slot = completion.done.wait(slot).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+}
+
+impl Future for IoFuture {
+    type Output = IoResult;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<IoResult> {
+        match &mut self.0 {
+            State::Ready(result) => {
+                Poll::Ready(result.take().expect("an IoFuture is awaited once"))
+            }
+            State::Pending(completion) => {
+                let mut slot = completion.slot.lock().unwrap_or_else(PoisonError::into_inner);
+                match slot.result.take() {
+                    Some(result) => Poll::Ready(result),
+                    None => {
+                        slot.waker = Some(context.waker().clone());
+                        Poll::Pending
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Completer {
+    /// Ends the request and wakes whoever waits for it.
+    pub fn complete(self, result: IoResult) {
+        let mut slot = self.0.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.result = Some(result);
+        let waker = slot.waker.take();
+        drop(slot);
+        self.0.done.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::placement::PlacementInfo;
+
+    fn info() -> DeviceInfo {
+        DeviceInfo {
+            name: "test".to_owned(),
+            capacity_bytes: 1 << 20,
+            block_bytes: 4096,
+            max_transfer_bytes: 1 << 18,
+            placement: PlacementInfo { handles: 2, ..PlacementInfo::none() },
+        }
+    }
+
+    fn complaint(io: Io) -> String {
+        io.check(&info()).expect_err("must be refused").error.to_string()
+    }
+
+    #[test]
+    fn bad_requests_are_refused_with_the_reason() {
+        let read = |offset, bytes| Io::Read { offset, buffer: IoBuffer::zeroed(bytes) };
+        assert!(complaint(read(0, 0)).contains("length is zero"));
+        assert!(complaint(read(512, 4096)).contains("4096-byte block"));
+        assert!(complaint(read(0, 100)).contains("4096-byte block"));
+        assert!(complaint(read(1 << 20, 4096)).contains("beyond the capacity"));
+        assert!(complaint(read(u64::MAX - 4095, 4096)).contains("beyond the capacity"));
+        let handle = PlacementHandle::new(2);
+        let write = Io::Write { offset: 0, buffer: IoBuffer::zeroed(4096), handle };
+        assert!(complaint(write).contains("handle 2 is not among"));
+        assert!(read((1 << 20) - 4096, 4096).check(&info()).is_ok());
+        assert!(Io::Flush.check(&info()).is_ok());
+    }
+
+    #[test]
+    fn a_completed_request_is_seen_by_wait_from_another_thread() {
+        let (future, completer) = IoFuture::pending();
+        let waiter = std::thread::spawn(move || future.wait().map(|b| b.len()));
+        completer.complete(Ok(IoBuffer::zeroed(4096)));
+        assert_eq!(waiter.join().unwrap().unwrap(), 4096);
+    }
+}

@@ -1,0 +1,16 @@
+//! Workloads, trace readers and experiments for Larder.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`workload`] | requests, and the generators that make them |
+//! | [`trace`] | readers of recorded traces |
+//! | [`replay`] | a workload through the cache on a device, with and without placement |
+//! | [`report`] | what came out of it, as a page to look at |
+
+pub mod error;
+pub mod replay;
+pub mod report;
+pub mod trace;
+pub mod workload;
+
+pub use error::Error;

@@ -1,0 +1,100 @@
+//! What a replay found. Its JSON form is stable and documented in `docs/replay-json.md`.
+
+use serde::Serialize;
+
+/// Everything that one `larder replay` found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// Always "replay".
+    pub command: &'static str,
+    /// The parameters as resolved, defaults included.
+    pub parameters: serde_json::Map<String, serde_json::Value>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// One run a placement setting.
+    pub runs: Vec<Run>,
+}
+
+/// One pass over the workload. Everything but `intervals` is measured after warm-up.
+#[derive(Debug, Clone, Serialize)]
+pub struct Run {
+    /// "on" or "off".
+    pub placement: &'static str,
+    /// Requests of the workload (the fills that follow misses are not requests).
+    pub requests: u64,
+    /// GETs among them.
+    pub gets: u64,
+    /// GETs that found their key.
+    pub hits: u64,
+    /// `hits / gets`.
+    pub hit_ratio: f64,
+    /// GETs answered from DRAM, of all GETs.
+    pub dram_hit_ratio: f64,
+    /// GETs answered from flash, of those that DRAM could not answer (CacheLib's "NVM hit ratio").
+    pub flash_hit_ratio: f64,
+    /// Device-level write amplification: media bytes per host byte; null where the device does not count media bytes.
+    pub dlwa: Option<f64>,
+    /// Application-level write amplification: host bytes per byte of keys and values admitted to flash; null if none was.
+    pub alwa: Option<f64>,
+    /// Bytes written to the device.
+    pub host_bytes: u64,
+    /// Bytes that the device wrote to its media; null where unknown, as for the next two.
+    pub media_bytes: Option<u64>,
+    /// Bytes of media erased.
+    pub erased_bytes: Option<u64>,
+    /// Bytes moved by garbage collection.
+    pub copied_bytes: Option<u64>,
+    /// Host bytes written by the small-object engine.
+    pub soc_bytes: u64,
+    /// Host bytes written by the large-object engine.
+    pub loc_bytes: u64,
+    /// Host bytes written for metadata.
+    pub metadata_bytes: u64,
+    /// Requests per second of real time. Not deterministic.
+    pub requests_per_second: f64,
+    /// Whether the run was cut short.
+    pub interrupted: bool,
+    /// The run from its very start, in equal parts.
+    pub intervals: Vec<Interval>,
+    /// The drive at the end, for the report; not part of the JSON.
+    #[serde(skip)]
+    pub units: Vec<UnitPicture>,
+}
+
+/// One part of a run.
+#[derive(Debug, Clone, Serialize)]
+pub struct Interval {
+    /// Requests since the start of the run, at the end of this part.
+    pub requests: u64,
+    /// Host bytes written in this part.
+    pub host_bytes: u64,
+    /// DLWA of this part; null where nothing was written or media bytes are unknown.
+    pub dlwa: Option<f64>,
+    /// Hit ratio of this part; null without GETs.
+    pub hit_ratio: Option<f64>,
+    /// Host bytes of this part by stream.
+    pub soc_bytes: u64,
+    /// Host bytes of this part by stream.
+    pub loc_bytes: u64,
+    /// Host bytes of this part by stream.
+    pub metadata_bytes: u64,
+    /// Whether this part belongs to the warm-up.
+    pub warmup: bool,
+}
+
+/// One reclaim unit of the simulated drive: how many of its pages hold what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnitPicture {
+    /// Live pages of the small-object engine.
+    pub soc: u32,
+    /// Live pages of the large-object engine.
+    pub loc: u32,
+    /// Live pages of metadata.
+    pub metadata: u32,
+    /// Dead pages: written, but overwritten elsewhere or deallocated since.
+    pub dead: u32,
+    /// Pages not written since the last erase.
+    pub free: u32,
+    /// Whether the unit is open for writing.
+    pub open: bool,
+}

@@ -1,0 +1,1 @@
+//! What came out of an experiment, as a page to look at.

@@ -1,0 +1,3 @@
+//! House rules and long checks.
+
+fn main() {}
