@@ -1,0 +1,41 @@
+//! What the simulated drive refuses.
+
+use std::fmt;
+
+/// Why the drive refused, for callers that choose what to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The configuration describes no drive that could work.
+    Config,
+    /// A logical page beyond the capacity, or a placement handle that the drive does not have.
+    OutOfRange,
+    /// Every full reclaim unit is entirely live: nothing can be reclaimed. A valid configuration never gets here.
+    Stuck,
+}
+
+/// A refusal: a kind to match on and a message that names the value and the fix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// Why, to match on.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}

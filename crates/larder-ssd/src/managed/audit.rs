@@ -1,0 +1,86 @@
+//! The conservation laws, checked from scratch. For tests and for the suspicious: it walks the whole drive.
+
+use super::ManagedSsd;
+use super::units::UnitState;
+
+impl ManagedSsd {
+    /// Checks that the maps agree, that every count adds up and that no page was made from nothing.
+    ///
+    /// # Errors
+    /// The first law that does not hold, in words.
+    pub fn audit(&self) -> Result<(), String> {
+        self.audit_counters()?;
+        self.audit_maps()?;
+        self.audit_units()
+    }
+
+    fn audit_counters(&self) -> Result<(), String> {
+        let stats = &self.stats;
+        let expected = stats.host_pages + stats.copied_pages + stats.padded_pages;
+        ensure(stats.media_pages == expected, || {
+            format!("media {} != host + copies + padding {expected}", stats.media_pages)
+        })?;
+        let by_handle: u64 = stats.host_pages_by_handle.iter().sum();
+        ensure(by_handle == stats.host_pages, || {
+            format!("host pages by handle sum to {by_handle}")
+        })?;
+        let by_owner: u64 = stats.copied_pages_by_owner.iter().sum();
+        ensure(by_owner == stats.copied_pages, || format!("copies by owner sum to {by_owner}"))?;
+        let pages = u64::from(self.config.geometry.pages_per_unit);
+        let in_units: u64 = self.units.iter().map(|unit| u64::from(unit.written)).sum();
+        let erased = stats.erased_units * pages;
+        ensure(in_units + erased == stats.media_pages, || {
+            format!("written {in_units} + erased {erased} != media {}", stats.media_pages)
+        })
+    }
+
+    fn audit_maps(&self) -> Result<(), String> {
+        let mut mapped = 0;
+        for lpn in (0..).take(self.map.logical_pages()) {
+            let Some(ppn) = self.map.physical(lpn) else { continue };
+            mapped += 1;
+            ensure(self.map.logical(ppn) == Some(lpn), || {
+                format!("page {lpn} maps to {ppn}, which maps back to {:?}", self.map.logical(ppn))
+            })?;
+            ensure(self.map.is_live(ppn), || format!("page {lpn} maps to {ppn}, which is dead"))?;
+        }
+        let live: u64 = self.units.iter().map(|unit| u64::from(unit.live)).sum();
+        ensure(live == mapped, || format!("{mapped} pages are mapped, {live} are live"))
+    }
+
+    fn audit_units(&self) -> Result<(), String> {
+        let pages_per_unit = self.config.geometry.pages_per_unit;
+        let (mut full, mut open, mut erased) = (0, 0, 0);
+        for (number, unit) in (0..).zip(self.units.iter()) {
+            let bits: u32 = (0..self.map.words_per_unit())
+                .map(|w| self.map.live_word(number, w).count_ones())
+                .sum();
+            ensure(bits == unit.live, || {
+                format!("unit {number} counts {} live pages, its bits {bits}", unit.live)
+            })?;
+            ensure(unit.live <= unit.written, || {
+                format!("unit {number} has more live than written")
+            })?;
+            match unit.state {
+                UnitState::Full => full += u32::from(unit.written == pages_per_unit),
+                UnitState::Open => open += 1,
+                UnitState::Erased => erased += usize::from(unit.written == 0),
+            }
+        }
+        let frontiers = self.host_frontiers.iter().chain(&self.gc_frontiers);
+        let with_room = frontiers.filter(|frontier| frontier.room() > 0).count();
+        ensure(open == with_room, || {
+            format!("{open} units are open, {with_room} frontiers have room")
+        })?;
+        ensure(full == self.victims.len(), || {
+            format!("{full} full units, {} victims", self.victims.len())
+        })?;
+        ensure(erased == self.units.erased(), || {
+            format!("{erased} erased units, {} on the heap", self.units.erased())
+        })
+    }
+}
+
+fn ensure(holds: bool, complaint: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(complaint()) }
+}

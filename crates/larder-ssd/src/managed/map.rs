@@ -1,0 +1,175 @@
+//! The two page maps and the live bits: 4 bytes per logical page, 4 bytes and 1 bit per physical page.
+//!
+//! Invariants: `physical(lpn) == Some(ppn)` exactly when the live bit of `ppn` is set and `logical(ppn) == lpn`. The reverse entry
+//! of a dead page still says what it held until its unit is written again.
+
+use super::config::Geometry;
+
+const UNMAPPED: u32 = u32::MAX;
+
+/// Forward map (logical to physical), reverse map, and which physical pages are live.
+#[derive(Debug)]
+pub(crate) struct PageMap {
+    forward: Vec<u32>,
+    reverse: Vec<u32>,
+    /// One bit a page; a unit starts on a word of its own.
+    live: Vec<u64>,
+    words_per_unit: usize,
+    pages_per_unit: u32,
+    division: Division,
+}
+
+impl PageMap {
+    pub(crate) fn new(geometry: &Geometry) -> Self {
+        let size = |pages: u64| usize::try_from(pages).expect("page counts fit 32 bits");
+        let words_per_unit = geometry.pages_per_unit.div_ceil(64) as usize;
+        Self {
+            forward: vec![UNMAPPED; size(geometry.logical_pages)],
+            reverse: vec![UNMAPPED; size(geometry.physical_pages())],
+            live: vec![0; words_per_unit * geometry.units as usize],
+            words_per_unit,
+            pages_per_unit: geometry.pages_per_unit,
+            division: Division::by(geometry.pages_per_unit),
+        }
+    }
+
+    /// Where `lpn` lives.
+    pub(crate) fn physical(&self, lpn: u32) -> Option<u32> {
+        let ppn = self.forward[lpn as usize];
+        (ppn != UNMAPPED).then_some(ppn)
+    }
+
+    /// What `ppn` holds or held last.
+    pub(crate) fn logical(&self, ppn: u32) -> Option<u32> {
+        let lpn = self.reverse[ppn as usize];
+        (lpn != UNMAPPED).then_some(lpn)
+    }
+
+    /// Maps `lpn` to `ppn`, which must be erased. The caller has killed the old place, or is moving from it.
+    #[inline]
+    pub(crate) fn place(&mut self, lpn: u32, ppn: u32) {
+        self.forward[lpn as usize] = ppn;
+        self.reverse[ppn as usize] = lpn;
+    }
+
+    /// Forgets where `lpn` lives.
+    pub(crate) fn unmap(&mut self, lpn: u32) {
+        self.forward[lpn as usize] = UNMAPPED;
+    }
+
+    /// Marks `ppn` dead and says to which unit it belongs.
+    #[inline]
+    pub(crate) fn kill(&mut self, ppn: u32) -> u32 {
+        let unit = self.division.quotient(ppn);
+        let page = ppn - unit * self.pages_per_unit;
+        let word = unit as usize * self.words_per_unit + (page / 64) as usize;
+        debug_assert!(self.live[word] >> (page % 64) & 1 == 1, "page {ppn} dies once");
+        self.live[word] &= !(1 << (page % 64));
+        unit
+    }
+
+    /// Marks `count` pages live from `first` on, all of one unit.
+    pub(crate) fn revive(&mut self, first: u32, count: u32) {
+        let unit = self.division.quotient(first);
+        let base = unit as usize * self.words_per_unit;
+        let mut page = first - unit * self.pages_per_unit;
+        let end = page + count;
+        debug_assert!(end <= self.pages_per_unit);
+        while page < end {
+            let bits = (64 - page % 64).min(end - page);
+            let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
+            self.live[base + (page / 64) as usize] |= mask << (page % 64);
+            page += bits;
+        }
+    }
+
+    /// One word of a unit's live bits; bit `i` of word `w` is page `64 w + i`.
+    #[inline]
+    pub(crate) fn live_word(&self, unit: u32, word: usize) -> u64 {
+        self.live[unit as usize * self.words_per_unit + word]
+    }
+
+    /// Marks all pages of a unit dead.
+    pub(crate) fn clear_unit(&mut self, unit: u32) {
+        let base = unit as usize * self.words_per_unit;
+        self.live[base..base + self.words_per_unit].fill(0);
+    }
+
+    pub(crate) fn is_live(&self, ppn: u32) -> bool {
+        let unit = self.division.quotient(ppn);
+        let page = ppn - unit * self.pages_per_unit;
+        self.live_word(unit, (page / 64) as usize) >> (page % 64) & 1 == 1
+    }
+
+    pub(crate) fn unit_of(&self, ppn: u32) -> u32 {
+        self.division.quotient(ppn)
+    }
+
+    pub(crate) fn words_per_unit(&self) -> usize {
+        self.words_per_unit
+    }
+
+    pub(crate) fn logical_pages(&self) -> usize {
+        self.forward.len()
+    }
+
+    /// Bytes of the maps.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.forward.len() * 4 + self.reverse.len() * 4 + self.live.len() * 8) as u64
+    }
+}
+
+/// Division of 32-bit numbers by a constant, as one multiplication (Lemire, Kaser, Kurz: "Faster remainder by direct
+/// computation", 2019): exact for every divisor of at least 2. It runs once for every page that dies.
+#[derive(Debug, Clone, Copy)]
+struct Division {
+    reciprocal: u64,
+}
+
+impl Division {
+    fn by(divisor: u32) -> Self {
+        assert!(divisor >= 2, "checked with the configuration");
+        Self { reciprocal: u64::MAX / u64::from(divisor) + 1 }
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)]
+    fn quotient(self, dividend: u32) -> u32 {
+        // The product of a 64-bit and a 32-bit number, shifted by 64, has at most 32 bits.
+        ((u128::from(self.reciprocal) * u128::from(dividend)) >> 64) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn division_is_exact_at_the_edges() {
+        for divisor in [2, 3, 7, 64, 100, 1_572_864, u32::MAX] {
+            let division = Division::by(divisor);
+            for dividend in
+                [0, 1, divisor - 1, divisor, divisor.wrapping_add(1), u32::MAX - 1, u32::MAX]
+            {
+                assert_eq!(
+                    division.quotient(dividend),
+                    dividend / divisor,
+                    "{dividend} / {divisor}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn live_bits_cross_words() {
+        let geometry = Geometry { logical_pages: 300, pages_per_unit: 150, units: 3 };
+        let mut map = PageMap::new(&geometry);
+        map.revive(150 + 10, 130);
+        let live: Vec<u32> = (0..450).filter(|&ppn| map.is_live(ppn)).collect();
+        assert_eq!(live, (160..290).collect::<Vec<_>>());
+        map.kill(200);
+        assert!(!map.is_live(200) && map.is_live(201));
+        map.clear_unit(1);
+        assert!((0..450).all(|ppn| !map.is_live(ppn)));
+    }
+}
