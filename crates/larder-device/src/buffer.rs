@@ -1,7 +1,8 @@
 //! Aligned, pooled buffers that an I/O owns while it is under way.
 //!
-//! Direct I/O wants memory aligned to the device's block. A buffer is a run of [`PAGE_BYTES`]-aligned pages, so it fits every
-//! block size up to 4096. Dropping a buffer hands its pages back to the pool that it came from.
+//! Direct I/O wants memory aligned to the device's block. A buffer is a run of
+//! [`PAGE_BYTES`]-aligned pages, so it fits every block size up to 4096. Dropping a buffer hands
+//! its pages back to the pool that it came from.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,5 @@
-//! Time, injected: the wall clock in production, a number that a simulation sets in tests and replays.
+//! Time, injected: the wall clock in production, a number that a simulation sets in tests and
+//! replays.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -10,9 +10,11 @@ pub struct DeviceInfo {
     pub name: String,
     /// Usable bytes, a multiple of `block_bytes`.
     pub capacity_bytes: u64,
-    /// Smallest addressable unit; offsets and lengths are multiples of it. A power of two of at most 4096.
+    /// Smallest addressable unit; offsets and lengths are multiples of it. A power of two of at
+    /// most 4096.
     pub block_bytes: u32,
-    /// Longest transfer that reaches the device in one piece; longer ones are split by the backend.
+    /// Longest transfer that reaches the device in one piece; longer ones are split by the
+    /// backend.
     pub max_transfer_bytes: u32,
     /// What the device offers to those who place data.
     pub placement: PlacementInfo,
@@ -40,8 +42,8 @@ pub struct DeviceStats {
 }
 
 impl DeviceStats {
-    /// Device-level write amplification: media bytes per host byte. `None` where the device does not count media bytes or
-    /// nothing was written.
+    /// Device-level write amplification: media bytes per host byte. `None` where the device does
+    /// not count media bytes or nothing was written.
     #[allow(clippy::cast_precision_loss)]
     pub fn dlwa(&self) -> Option<f64> {
         let media = self.media_written_bytes?;
@@ -54,18 +56,33 @@ pub trait Device: Send + Sync {
     /// What the device says of itself.
     fn info(&self) -> &DeviceInfo;
 
-    /// Starts `io`, whose bounds, alignment and handle have been checked. Called by [`Device::submit`]; a wrapper passes on what
-    /// it was given.
+    /// Starts `io`, whose bounds, alignment and handle have been checked. Called by
+    /// [`Device::submit`]; a wrapper passes on what it was given.
     fn start(&self, io: CheckedIo) -> IoFuture;
 
     /// Counters since the device was opened.
     fn stats(&self) -> DeviceStats;
 
-    /// Checks `io` and starts it. The future may be dropped: the I/O goes on and its memory stays alive until it ends.
+    /// Checks `io` and starts it. The future may be dropped: the I/O goes on and its memory stays
+    /// alive until it ends.
     fn submit(&self, io: Io) -> IoFuture {
         match io.check(self.info()) {
             Ok(checked) => self.start(checked),
             Err(failure) => IoFuture::ready(Err(failure)),
         }
+    }
+}
+
+impl<D: Device + ?Sized> Device for std::sync::Arc<D> {
+    fn info(&self) -> &DeviceInfo {
+        (**self).info()
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        (**self).start(io)
+    }
+
+    fn stats(&self) -> DeviceStats {
+        (**self).stats()
     }
 }

@@ -8,7 +8,8 @@ use std::fmt;
 pub enum ErrorKind {
     /// The request was never sent: out of bounds, misaligned, too large, or an unknown handle.
     InvalidRequest,
-    /// The device has no room for the bytes (`ENOSPC`, or a simulated drive that can reclaim nothing).
+    /// The device has no room for the bytes (`ENOSPC`, or a simulated drive that can reclaim
+    /// nothing).
     NoSpace,
     /// The device reported that this transfer failed; others may still succeed.
     Io,

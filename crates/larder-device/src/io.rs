@@ -1,6 +1,7 @@
 //! Requests to a device: what they are, how they are checked, how they end.
 //!
-//! This is the one place where bounds, alignment and handles are checked. A backend sees only a [`CheckedIo`].
+//! This is the one place where bounds, alignment and handles are checked. A backend sees only a
+//! [`CheckedIo`].
 
 use std::fmt;
 use std::future::Future;
@@ -158,14 +159,23 @@ enum State {
     Pending(Arc<Completion>),
 }
 
-/// The backend's end of a pending request.
+/// The backend's end of a pending request. Dropped unused, it fails the request: nobody waits for
+/// ever.
 #[derive(Debug)]
-pub struct Completer(Arc<Completion>);
+pub struct Completer(Option<Arc<Completion>>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Completion {
     slot: Mutex<Slot>,
     done: Condvar,
+    /// Called before a thread blocks on the request. See [`IoFuture::pending_until_waited`].
+    before_wait: Option<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Completion").field("slot", &self.slot).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -182,8 +192,22 @@ impl IoFuture {
 
     /// A request under way, and the end with which the backend completes it.
     pub fn pending() -> (Self, Completer) {
-        let completion = Arc::new(Completion::default());
-        (Self(State::Pending(Arc::clone(&completion))), Completer(completion))
+        Self::from_completion(Completion::default())
+    }
+
+    /// As [`IoFuture::pending`]; `before_wait` runs before a thread blocks on the request. A
+    /// backend that holds requests back until something else happens must let go of this one
+    /// then: a blocked thread causes nothing else.
+    pub(crate) fn pending_until_waited(
+        before_wait: impl Fn() + Send + Sync + 'static,
+    ) -> (Self, Completer) {
+        let before_wait: Box<dyn Fn() + Send + Sync> = Box::new(before_wait);
+        Self::from_completion(Completion { before_wait: Some(before_wait), ..Default::default() })
+    }
+
+    fn from_completion(completion: Completion) -> (Self, Completer) {
+        let completion = Arc::new(completion);
+        (Self(State::Pending(Arc::clone(&completion))), Completer(Some(completion)))
     }
 
     /// Blocks the thread until the request has ended.
@@ -194,6 +218,9 @@ impl IoFuture {
         match self.0 {
             State::Ready(result) => result.expect("an IoFuture is awaited once"),
             State::Pending(completion) => {
+                if let Some(before_wait) = &completion.before_wait {
+                    before_wait();
+                }
                 let mut slot = completion.slot.lock().unwrap_or_else(PoisonError::into_inner);
                 loop {
                     if let Some(result) = slot.result.take() {
@@ -230,14 +257,28 @@ impl Future for IoFuture {
 
 impl Completer {
     /// Ends the request and wakes whoever waits for it.
-    pub fn complete(self, result: IoResult) {
-        let mut slot = self.0.slot.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn complete(mut self, result: IoResult) {
+        self.finish(result);
+    }
+
+    fn finish(&mut self, result: IoResult) {
+        let Some(completion) = self.0.take() else { return };
+        let mut slot = completion.slot.lock().unwrap_or_else(PoisonError::into_inner);
         slot.result = Some(result);
         let waker = slot.waker.take();
         drop(slot);
-        self.0.done.notify_all();
+        completion.done.notify_all();
         if let Some(waker) = waker {
             waker.wake();
+        }
+    }
+}
+
+impl Drop for Completer {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            let error = Error::new(ErrorKind::Gone, "the device gave the request up");
+            self.finish(Err(IoFailure { error, buffer: IoBuffer::empty() }));
         }
     }
 }
@@ -282,5 +323,12 @@ mod tests {
         let waiter = std::thread::spawn(move || future.wait().map(|b| b.len()));
         completer.complete(Ok(IoBuffer::zeroed(4096)));
         assert_eq!(waiter.join().unwrap().unwrap(), 4096);
+    }
+
+    #[test]
+    fn a_request_given_up_fails_instead_of_hanging() {
+        let (future, completer) = IoFuture::pending();
+        drop(completer);
+        assert_eq!(future.wait().unwrap_err().error.kind(), ErrorKind::Gone);
     }
 }

@@ -1,7 +1,8 @@
 //! The one storage interface of Larder, and its backends.
 //!
-//! A [`Device`] takes [`Io`]s that own their buffers and gives the buffers back when they are done. Every write names
-//! the [`PlacementHandle`] of the bytes that it carries: where a byte is written decides what it costs on flash.
+//! A [`Device`] takes [`Io`]s that own their buffers and gives the buffers back when they are done.
+//! Every write names the [`PlacementHandle`] of the bytes that it carries: where a byte is written
+//! decides what it costs on flash.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -10,17 +11,27 @@
 //! | [`buffer`] | aligned, pooled buffers |
 //! | [`placement`] | handles and how they are given out |
 //! | [`clock`] | real and virtual time |
+//! | [`error`] | what can go wrong below the cache |
+//! | [`mod@file`] | a plain file as device: io_uring or a thread pool |
+//! | [`model`] | the SSD model as device, payload in memory |
+//! | [`fault`] | a device around any other that misbehaves to plan |
 
 pub mod buffer;
 pub mod clock;
 pub mod device;
 pub mod error;
+pub mod fault;
+pub mod file;
 pub mod io;
+pub mod model;
 pub mod placement;
 
 pub use buffer::{BufferPool, IoBuffer};
 pub use clock::{Clock, RealClock, VirtualClock};
 pub use device::{Device, DeviceInfo, DeviceStats};
 pub use error::{Error, ErrorKind};
-pub use io::{CheckedIo, Io, IoFailure, IoFuture, IoResult};
+pub use fault::{Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
+pub use file::{DirectIo, FileDevice, FileOptions, IoEngine};
+pub use io::{CheckedIo, Completer, Io, IoFailure, IoFuture, IoResult};
+pub use model::{ModelDevice, Payload};
 pub use placement::{Assignment, HandleAllocator, Isolation, PlacementHandle, PlacementInfo};

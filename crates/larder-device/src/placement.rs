@@ -2,10 +2,12 @@
 
 use std::fmt;
 
-/// Where a write belongs. Resolved once, at start-up, from (tenant, lifetime class); never computed per I/O.
+/// Where a write belongs. Resolved once, at start-up, from (tenant, lifetime class); never computed
+/// per I/O.
 ///
-/// Handle 0 is the device's default: what a write without a placement directive gets (NVMe: placement handle 0 of the
-/// namespace). It is never handed out, so metadata and everything undeclared share it.
+/// Handle 0 is the device's default: what a write without a placement directive gets (NVMe:
+/// placement handle 0 of the namespace). It is never handed out, so metadata and everything
+/// undeclared share it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PlacementHandle(u16);
 
@@ -33,7 +35,8 @@ impl fmt::Display for PlacementHandle {
 /// What garbage collection may do with the data of one handle (NVMe FDP reclaim unit handle type).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Isolation {
-    /// Host writes of different handles never share a reclaim unit, but garbage collection may mix what it moves.
+    /// Host writes of different handles never share a reclaim unit, but garbage collection may mix
+    /// what it moves.
     InitiallyIsolated,
     /// Moved data shares a reclaim unit only with data of the same handle.
     PersistentlyIsolated,
@@ -84,7 +87,8 @@ pub struct Assignment {
     pub fell_back: bool,
 }
 
-/// Gives out the handles of one device. Never fails: when none is left the default serves, and the assignment says so.
+/// Gives out the handles of one device. Never fails: when none is left the default serves, and the
+/// assignment says so.
 #[derive(Debug)]
 pub struct HandleAllocator {
     free: Vec<u16>,

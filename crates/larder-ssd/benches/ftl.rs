@@ -1,6 +1,7 @@
 //! Host pages per second of the bare model, on one core.
 //!
-//! `cargo bench -p larder-ssd`. Rounds of the patterns are interleaved; medians and spread are printed.
+//! `cargo bench -p larder-ssd`. Rounds of the patterns are interleaved; medians and spread are
+//! printed.
 
 use std::time::Instant;
 

@@ -10,7 +10,8 @@ pub enum ErrorKind {
     Config,
     /// A logical page beyond the capacity, or a placement handle that the drive does not have.
     OutOfRange,
-    /// Every full reclaim unit is entirely live: nothing can be reclaimed. A valid configuration never gets here.
+    /// Every full reclaim unit is entirely live: nothing can be reclaimed. A valid configuration
+    /// never gets here.
     Stuck,
 }
 

@@ -1,9 +1,11 @@
-//! A software SSD. Pure computation: no threads, no clock, no I/O, no `unsafe`; everything is a function of its inputs.
+//! A software SSD. Pure computation: no threads, no clock, no I/O, no `unsafe`; everything is a
+//! function of its inputs.
 //!
-//! [`managed`] is the firmware of an ordinary drive: a page-mapped flash translation layer (FTL) with over-provisioning,
-//! garbage collection and NVMe Flexible Data Placement (FDP). It counts what the drive writes to its media, so that
-//! device-level write amplification (DLWA) can be studied without a drive. Payload bytes are not its business: it maps logical
-//! pages to places, and whoever wants contents keeps them by logical address.
+//! [`managed`] is the firmware of an ordinary drive: a page-mapped flash translation layer (FTL)
+//! with over-provisioning, garbage collection and NVMe Flexible Data Placement (FDP). It counts
+//! what the drive writes to its media, so that device-level write amplification (DLWA) can be
+//! studied without a drive. Payload bytes are not its business: it maps logical pages to places,
+//! and whoever wants contents keeps them by logical address.
 
 #![forbid(unsafe_code)]
 

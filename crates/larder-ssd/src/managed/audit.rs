@@ -1,4 +1,5 @@
-//! The conservation laws, checked from scratch. For tests and for the suspicious: it walks the whole drive.
+//! The conservation laws, checked from scratch. For tests and for the suspicious: it walks the
+//! whole drive.
 
 use super::ManagedSsd;
 use super::units::UnitState;

@@ -17,11 +17,13 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// A drive that sells `logical_bytes` and has `op_percent` more media than that. Over-provisioning is a share of the logical
-    /// capacity, as drive makers count it (2 TiB of flash sold as 1.88 TB: 17 %).
+    /// A drive that sells `logical_bytes` and has `op_percent` more media than that.
+    /// Over-provisioning is a share of the logical capacity, as drive makers count it (2 TiB of
+    /// flash sold as 1.88 TB: 17 %).
     ///
     /// # Errors
-    /// If the sizes do not make whole pages, or are out of the range that 32-bit page numbers can hold.
+    /// If the sizes do not make whole pages, or are out of the range that 32-bit page numbers can
+    /// hold.
     pub fn with_overprovisioning(
         logical_bytes: u64,
         unit_bytes: u64,
@@ -79,7 +81,8 @@ fn units_for(logical_bytes: u64, unit_bytes: u64, op_percent: f64) -> u64 {
 /// Where garbage collection writes the live pages that it moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GcDestination {
-    /// To the unit that the host is filling: host data and moved data mix. The textbook drive of the analytic formulas.
+    /// To the unit that the host is filling: host data and moved data mix. The textbook drive of
+    /// the analytic formulas.
     HostFrontier,
     /// To a unit of its own, shared by all handles: NVMe FDP "initially isolated".
     Shared,
@@ -98,7 +101,8 @@ pub struct ManagedConfig {
     pub fdp: bool,
     /// Where garbage collection writes.
     pub gc_destination: GcDestination,
-    /// Garbage collection runs while fewer units than this are erased and ready. At least 2: one to open, one to move into.
+    /// Garbage collection runs while fewer units than this are erased and ready. At least 2: one to
+    /// open, one to move into.
     pub gc_reserve_units: u32,
 }
 
@@ -119,8 +123,9 @@ impl ManagedConfig {
         if self.fdp { self.handles } else { 1 }
     }
 
-    /// Units without which the drive could get stuck: its capacity, an open unit per frontier, and the reserve. With this many,
-    /// whenever garbage collection runs some full unit holds at least one dead page.
+    /// Units without which the drive could get stuck: its capacity, an open unit per frontier, and
+    /// the reserve. With this many, whenever garbage collection runs some full unit holds at least
+    /// one dead page.
     pub fn units_required(&self) -> u64 {
         let pages_per_unit = u64::from(self.geometry.pages_per_unit).max(1);
         let handles = u64::from(self.active_handles());

@@ -10,7 +10,8 @@ impl ManagedSsd {
         let reserve = self.config.gc_reserve_units as usize;
         while self.units.erased() < reserve {
             self.collect()?;
-            // With a shared frontier, collection itself may have opened the unit that the host goes on with.
+            // With a shared frontier, collection itself may have opened the unit that the host goes
+            // on with.
             if self.host_frontiers[usize::from(handle)].room() > 0 {
                 return Ok(());
             }

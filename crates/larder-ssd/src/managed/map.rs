@@ -1,7 +1,9 @@
-//! The two page maps and the live bits: 4 bytes per logical page, 4 bytes and 1 bit per physical page.
+//! The two page maps and the live bits: 4 bytes per logical page, 4 bytes and 1 bit per physical
+//! page.
 //!
-//! Invariants: `physical(lpn) == Some(ppn)` exactly when the live bit of `ppn` is set and `logical(ppn) == lpn`. The reverse entry
-//! of a dead page still says what it held until its unit is written again.
+//! Invariants: `physical(lpn) == Some(ppn)` exactly when the live bit of `ppn` is set and
+//! `logical(ppn) == lpn`. The reverse entry of a dead page still says what it held until its unit
+//! is written again.
 
 use super::config::Geometry;
 
@@ -45,7 +47,8 @@ impl PageMap {
         (lpn != UNMAPPED).then_some(lpn)
     }
 
-    /// Maps `lpn` to `ppn`, which must be erased. The caller has killed the old place, or is moving from it.
+    /// Maps `lpn` to `ppn`, which must be erased. The caller has killed the old place, or is moving
+    /// from it.
     #[inline]
     pub(crate) fn place(&mut self, lpn: u32, ppn: u32) {
         self.forward[lpn as usize] = ppn;
@@ -119,8 +122,9 @@ impl PageMap {
     }
 }
 
-/// Division of 32-bit numbers by a constant, as one multiplication (Lemire, Kaser, Kurz: "Faster remainder by direct
-/// computation", 2019): exact for every divisor of at least 2. It runs once for every page that dies.
+/// Division of 32-bit numbers by a constant, as one multiplication (Lemire, Kaser, Kurz: "Faster
+/// remainder by direct computation", 2019): exact for every divisor of at least 2. It runs once for
+/// every page that dies.
 #[derive(Debug, Clone, Copy)]
 struct Division {
     reciprocal: u64,

@@ -1,9 +1,11 @@
-//! The firmware of an ordinary drive: page-mapped FTL, greedy garbage collection, Flexible Data Placement.
+//! The firmware of an ordinary drive: page-mapped FTL, greedy garbage collection, Flexible Data
+//! Placement.
 //!
-//! The host writes logical pages with a placement handle. Each handle fills a reclaim unit of its own; an overwrite or a
-//! deallocation kills the old copy of a page where it lies. When erased units run short, the full unit with the fewest live
-//! pages is reclaimed: its live pages are copied (that is write amplification), then it is erased. With FDP disabled every write
-//! goes to handle 0 and nothing else changes.
+//! The host writes logical pages with a placement handle. Each handle fills a reclaim unit of its
+//! own; an overwrite or a deallocation kills the old copy of a page where it lies. When erased
+//! units run short, the full unit with the fewest live pages is reclaimed: its live pages are
+//! copied (that is write amplification), then it is erased. With FDP disabled every write goes to
+//! handle 0 and nothing else changes.
 //!
 //! ```
 //! use larder_ssd::managed::{Geometry, ManagedConfig, ManagedSsd};
@@ -116,7 +118,8 @@ impl ManagedSsd {
     /// Writes `pages` logical pages from `lpn` on, with placement handle `handle`.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`] for pages or handles that the drive does not have; nothing was written.
+    /// [`ErrorKind::OutOfRange`] for pages or handles that the drive does not have; nothing was
+    /// written.
     pub fn write(&mut self, lpn: u64, pages: u64, handle: u16) -> Result<(), Error> {
         let (mut lpn, mut left) = self.check_range(lpn, pages)?;
         if handle >= self.config.handles {
@@ -157,7 +160,8 @@ impl ManagedSsd {
         Ok(())
     }
 
-    /// Closes the unit that `handle` is filling (NVMe: reclaim unit handle update). What was left of it is padded.
+    /// Closes the unit that `handle` is filling (NVMe: reclaim unit handle update). What was left
+    /// of it is padded.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfRange`] for a handle that the drive does not have.
@@ -180,7 +184,8 @@ impl ManagedSsd {
         Ok(())
     }
 
-    /// Pages that `handle` can write before its unit is full (NVMe: RUAMW). A handle without an open unit has a whole one.
+    /// Pages that `handle` can write before its unit is full (NVMe: RUAMW). A handle without an
+    /// open unit has a whole one.
     pub fn available_pages(&self, handle: u16) -> u32 {
         match self.host_frontiers.get(usize::from(handle)) {
             Some(frontier) if frontier.room() > 0 => frontier.room(),

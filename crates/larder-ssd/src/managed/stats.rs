@@ -2,7 +2,8 @@
 
 use super::config::PAGE_BYTES;
 
-/// Counters since the drive was made, in pages and units. NVMe's FDP statistics log has the first three in bytes.
+/// Counters since the drive was made, in pages and units. NVMe's FDP statistics log has the first
+/// three in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stats {
     /// Pages that the host wrote (HBMW).
@@ -15,14 +16,16 @@ pub struct Stats {
     pub host_pages_by_handle: Vec<u64>,
     /// Live pages that garbage collection moved.
     pub copied_pages: u64,
-    /// Moved pages by the handle that owned the unit they came from. The last entry counts those that came from units which
-    /// garbage collection itself had filled with the data of several handles.
+    /// Moved pages by the handle that owned the unit they came from. The last entry counts those
+    /// that came from units which garbage collection itself had filled with the data of several
+    /// handles.
     pub copied_pages_by_owner: Vec<u64>,
     /// Pages filled with nothing, when a unit was closed before it was full.
     pub padded_pages: u64,
     /// Pages that the host deallocated while they were mapped.
     pub deallocated_pages: u64,
-    /// Units reclaimed that had to be copied from; the others held nothing live and were erased for free.
+    /// Units reclaimed that had to be copied from; the others held nothing live and were erased for
+    /// free.
     pub units_collected_with_copies: u64,
 }
 
@@ -45,7 +48,8 @@ impl Stats {
         self.media_pages * PAGE_BYTES
     }
 
-    /// Device-level write amplification since `earlier`: media pages per host page. `None` if the host wrote nothing.
+    /// Device-level write amplification since `earlier`: media pages per host page. `None` if the
+    /// host wrote nothing.
     #[allow(clippy::cast_precision_loss)]
     pub fn dlwa_since(&self, earlier: &Self) -> Option<f64> {
         let host = self.host_pages - earlier.host_pages;

@@ -47,7 +47,8 @@ pub(crate) struct Unit {
 #[derive(Debug)]
 pub(crate) struct Units {
     all: Vec<Unit>,
-    /// Least worn first, so that dynamic wear levelling comes for free; ties by number, for determinism.
+    /// Least worn first, so that dynamic wear levelling comes for free; ties by number, for
+    /// determinism.
     erased: BinaryHeap<Reverse<(u32, u32)>>,
 }
 

@@ -1,8 +1,9 @@
-//! Full units by how many live pages they hold, so that greedy garbage collection finds its victim at once.
+//! Full units by how many live pages they hold, so that greedy garbage collection finds its victim
+//! at once.
 //!
-//! One doubly linked list a live count, threaded through two arrays. A page that dies moves its unit one list down. A unit
-//! enters at the head and leaves from the head, so ties go to the unit that changed last; any rule gives the same write
-//! amplification.
+//! One doubly linked list a live count, threaded through two arrays. A page that dies moves its
+//! unit one list down. A unit enters at the head and leaves from the head, so ties go to the unit
+//! that changed last; any rule gives the same write amplification.
 
 const NONE: u32 = u32::MAX;
 

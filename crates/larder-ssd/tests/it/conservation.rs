@@ -1,4 +1,5 @@
-//! Random histories: whatever the host does, nothing is lost, nothing is made from nothing, and isolation holds.
+//! Random histories: whatever the host does, nothing is lost, nothing is made from nothing, and
+//! isolation holds.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -77,7 +78,8 @@ proptest! {
     }
 }
 
-/// Units of one handle hold that handle's pages only; with persistent isolation every unit is one handle's.
+/// Units of one handle hold that handle's pages only; with persistent isolation every unit is one
+/// handle's.
 fn check_isolation(ssd: &ManagedSsd, shadow: &HashMap<u64, u16>) -> Result<(), TestCaseError> {
     let destination = ssd.config().gc_destination;
     for (number, unit) in (0..).zip(ssd.units()) {

@@ -1,5 +1,6 @@
-//! Write amplification under uniform random writes, against the table of greedy garbage collection with one frontier that host
-//! and collector share: an event simulation and Desnoyers' formula (SYSTOR'12), which agree within 0.3 %.
+//! Write amplification under uniform random writes, against the table of greedy garbage collection
+//! with one frontier that host and collector share: an event simulation and Desnoyers' formula
+//! (SYSTOR'12), which agree within 0.3 %.
 
 use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig, ManagedSsd};
 

@@ -1,0 +1,271 @@
+//! How requests fare on a device that misbehaves: one at a time, in the order of submission.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::FaultCounts;
+use super::plan::{Fault, FaultPlan, Injector};
+use super::volatile::Volatile;
+use crate::buffer::IoBuffer;
+use crate::device::Device;
+use crate::error::{Error, ErrorKind};
+use crate::io::{Completer, Io, IoFailure, IoFuture, IoResult};
+
+/// What a fault device and the futures of its delayed requests share.
+pub(super) struct Core<D> {
+    pub(super) inner: D,
+    state: Mutex<State>,
+}
+
+pub(super) struct State {
+    pub(super) injector: Injector,
+    pub(super) volatile: Volatile,
+    delayed: Vec<Delayed>,
+    pub(super) submissions: u64,
+    pub(super) down: Option<Down>,
+    pub(super) counts: FaultCounts,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Down {
+    Crashed,
+    Gone,
+}
+
+pub(super) struct Delayed {
+    number: u64,
+    submissions_left: u32,
+    io: Io,
+    completer: Completer,
+}
+
+/// Requests that have ended but whose owners were not told yet. They are told when the lock is
+/// released, for a waker may submit.
+pub(super) type Due = Vec<(Completer, IoResult)>;
+
+impl<D: Device + 'static> Core<D> {
+    pub(super) fn new(inner: D, plan: &FaultPlan) -> Self {
+        let state = State {
+            injector: Injector::new(plan),
+            volatile: Volatile::new(plan.volatile_writes),
+            delayed: Vec::new(),
+            submissions: 0,
+            down: None,
+            counts: FaultCounts::default(),
+        };
+        Self { inner, state: Mutex::new(state) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn gone(&self, doing: &str) -> Error {
+        let name = &self.inner.info().name;
+        Error::new(ErrorKind::Gone, format!("{doing} on {name}: the device is down (injected)"))
+    }
+
+    pub(super) fn submit(self: &Arc<Self>, state: &mut State, io: Io, due: &mut Due) -> IoFuture {
+        if state.down.is_some() {
+            state.counts.refused += 1;
+            let error = self.gone(io.extent().0);
+            return IoFuture::ready(Err(IoFailure { error, buffer: io.into_buffer() }));
+        }
+        let number = state.submissions;
+        state.submissions += 1;
+        let waiting = state.delayed.len();
+        let fault = state.injector.decide(number, &io);
+        let future = match fault {
+            Some(Fault::Delay { submissions }) => self.delay(state, number, submissions, io),
+            fault => IoFuture::ready(self.misbehave(state, fault, io, due)),
+        };
+        self.let_pass(state, waiting, due);
+        future
+    }
+
+    /// Carries `io` out as `fault` says.
+    fn misbehave(
+        &self,
+        state: &mut State,
+        fault: Option<Fault>,
+        io: Io,
+        due: &mut Due,
+    ) -> IoResult {
+        match fault {
+            Some(Fault::Error) => {
+                state.counts.errors += 1;
+                Err(self.failed(io))
+            }
+            Some(Fault::TornWrite { blocks, reported_done }) => {
+                self.tear(state, io, blocks, reported_done)
+            }
+            Some(Fault::LostWrite) => {
+                state.counts.lost_writes += 1;
+                Ok(io.into_buffer())
+            }
+            Some(Fault::BitFlip) => self.flip(state, io),
+            Some(Fault::Crash) => self.die(state, Down::Crashed, io, due),
+            Some(Fault::Gone) => self.die(state, Down::Gone, io, due),
+            Some(Fault::Delay { .. }) | None => self.carry_out(state, io),
+        }
+    }
+
+    fn failed(&self, io: Io) -> IoFailure {
+        let (verb, offset, bytes) = io.extent();
+        let name = &self.inner.info().name;
+        let context = format!("{verb} of {bytes} bytes at {offset} on {name}: failed (injected)");
+        IoFailure { error: Error::new(ErrorKind::Io, context), buffer: io.into_buffer() }
+    }
+
+    /// Carries `io` out as the device below does, and notes what a crash could undo.
+    fn carry_out(&self, state: &mut State, io: Io) -> IoResult {
+        if let Io::Write { offset, buffer, .. } = &io {
+            let recorded = state.volatile.record(&self.inner, *offset, buffer.as_slice());
+            if let Err(error) = recorded {
+                return Err(IoFailure { error, buffer: io.into_buffer() });
+            }
+        }
+        let is_flush = matches!(io, Io::Flush);
+        let result = self.inner.submit(io).wait();
+        if is_flush && result.is_ok() {
+            state.volatile.flushed();
+        }
+        result
+    }
+
+    fn tear(&self, state: &mut State, io: Io, blocks: Option<u32>, done: bool) -> IoResult {
+        let Io::Write { offset, buffer, handle } = io else { return self.carry_out(state, io) };
+        let block = self.inner.info().block_bytes as usize;
+        let all = buffer.len() / block;
+        let kept = blocks.map_or_else(|| state.injector.rng.usize(..all), |n| n as usize);
+        if kept >= all {
+            return self.carry_out(state, Io::Write { offset, buffer, handle });
+        }
+        state.counts.torn_writes += 1;
+        if kept > 0 {
+            let mut first = IoBuffer::zeroed(kept * block);
+            first.as_mut_slice().copy_from_slice(&buffer.as_slice()[..kept * block]);
+            let torn = self.carry_out(state, Io::Write { offset, buffer: first, handle });
+            if let Err(failure) = torn {
+                return Err(IoFailure { error: failure.error, buffer });
+            }
+        }
+        if done {
+            return Ok(buffer);
+        }
+        state.counts.errors += 1;
+        Err(self.failed(Io::Write { offset, buffer, handle }))
+    }
+
+    fn flip(&self, state: &mut State, io: Io) -> IoResult {
+        state.counts.bit_flips += 1;
+        let (_, _, bytes) = io.extent();
+        let bit = state.injector.rng.u64(..bytes * 8);
+        let flip = |mut buffer: IoBuffer| {
+            let at = usize::try_from(bit / 8).unwrap_or(0);
+            if let Some(byte) = buffer.as_mut_slice().get_mut(at) {
+                *byte ^= 1 << (bit % 8);
+            }
+            buffer
+        };
+        match io {
+            Io::Write { offset, buffer, handle } => {
+                let buffer = flip(buffer);
+                // The caller's bytes come back as they were.
+                match self.carry_out(state, Io::Write { offset, buffer, handle }) {
+                    Ok(buffer) => Ok(flip(buffer)),
+                    Err(f) => Err(IoFailure { error: f.error, buffer: flip(f.buffer) }),
+                }
+            }
+            io => self.carry_out(state, io).map(flip),
+        }
+    }
+
+    /// Goes down while `io` is under way.
+    fn die(&self, state: &mut State, how: Down, io: Io, due: &mut Due) -> IoResult {
+        let error = self.gone(io.extent().0);
+        let buffer = self.strand(state, io);
+        match self.go_down(state, how, due) {
+            Ok(()) => Err(IoFailure { error, buffer }),
+            Err(error) => Err(IoFailure { error, buffer }),
+        }
+    }
+
+    /// A request that was under way when power was lost: a write may have reached the device like
+    /// any other unflushed one.
+    fn strand(&self, state: &mut State, io: Io) -> IoBuffer {
+        match io {
+            Io::Write { .. } => self.carry_out(state, io).unwrap_or_else(|failure| failure.buffer),
+            io => io.into_buffer(),
+        }
+    }
+
+    pub(super) fn go_down(&self, state: &mut State, how: Down, due: &mut Due) -> Result<(), Error> {
+        state.down = Some(how);
+        for delayed in std::mem::take(&mut state.delayed) {
+            let error = self.gone(delayed.io.extent().0);
+            let buffer = self.strand(state, delayed.io);
+            due.push((delayed.completer, Err(IoFailure { error, buffer })));
+        }
+        match how {
+            Down::Crashed => state.counts.crashes += 1,
+            Down::Gone => state.counts.gone += 1,
+        }
+        let State { volatile, injector, counts, .. } = state;
+        let fates = volatile.crash(&self.inner, &mut injector.rng)?;
+        counts.kept_by_crash += fates.kept;
+        counts.lost_by_crash += fates.lost;
+        counts.torn_by_crash += fates.torn;
+        Ok(())
+    }
+
+    fn delay(self: &Arc<Self>, state: &mut State, number: u64, left: u32, io: Io) -> IoFuture {
+        state.counts.delays += 1;
+        let core: Weak<Self> = Arc::downgrade(self);
+        let (future, completer) = IoFuture::pending_until_waited(move || {
+            if let Some(core) = core.upgrade() {
+                core.release(|delayed| delayed.number == number);
+            }
+        });
+        state.delayed.push(Delayed { number, submissions_left: left.max(1), io, completer });
+        future
+    }
+
+    /// One submission has passed for the first `waiting` delayed requests; those whose delay is
+    /// over are carried out.
+    fn let_pass(&self, state: &mut State, waiting: usize, due: &mut Due) {
+        // A crash has emptied the list meanwhile.
+        let waiting = waiting.min(state.delayed.len());
+        state.delayed[..waiting].iter_mut().for_each(|delayed| delayed.submissions_left -= 1);
+        self.carry_out_delayed(state, |delayed| delayed.submissions_left == 0, due);
+    }
+
+    pub(super) fn release(&self, which: impl Fn(&Delayed) -> bool) {
+        let mut due = Due::new();
+        let mut state = self.lock();
+        self.carry_out_delayed(&mut state, which, &mut due);
+        drop(state);
+        tell(due);
+    }
+
+    fn carry_out_delayed(
+        &self,
+        state: &mut State,
+        which: impl Fn(&Delayed) -> bool,
+        due: &mut Due,
+    ) {
+        if !state.delayed.iter().any(&which) {
+            return;
+        }
+        let (over, rest) = std::mem::take(&mut state.delayed).into_iter().partition(which);
+        state.delayed = rest;
+        let over: Vec<Delayed> = over;
+        for delayed in over {
+            due.push((delayed.completer, self.carry_out(state, delayed.io)));
+        }
+    }
+}
+
+/// Completes requests; the lock is not held.
+pub(super) fn tell(due: Due) {
+    due.into_iter().for_each(|(completer, result)| completer.complete(result));
+}

@@ -1,0 +1,265 @@
+//! What goes wrong, and when: rules, and the plan that they make.
+
+use std::ops::Range;
+
+use crate::io::Io;
+
+/// One way for a device to misbehave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The request fails and nothing of it happens.
+    Error,
+    /// Only the first blocks of a write reach the device. Writes only.
+    TornWrite {
+        /// How many do; fewer than the write has, or it is not torn. `None`: a seeded choice of at
+        /// least none and at most all but one.
+        blocks: Option<u32>,
+        /// Whether the write is reported as done all the same.
+        reported_done: bool,
+    },
+    /// The write is reported as done and never happens. Writes only.
+    LostWrite,
+    /// One seeded bit of the transfer is flipped, on its way to the caller or to the device. Reads
+    /// and writes only.
+    BitFlip,
+    /// The request is carried out, and its future completes, after that many further submissions.
+    Delay {
+        /// Further submissions to let pass, at least 1.
+        submissions: u32,
+    },
+    /// Power is lost while the request is under way. See [`FaultDevice`](super::FaultDevice) for
+    /// what survives.
+    Crash,
+    /// The device is pulled out, and does not come back.
+    Gone,
+}
+
+/// When one fault happens: at which requests, and how often.
+///
+/// ```
+/// use larder_device::{Fault, FaultRule};
+///
+/// let third_write = FaultRule::new(Fault::Error).on_writes().at_match(2);
+/// let noise = FaultRule::new(Fault::BitFlip).on_reads().within(0..1 << 20).with_probability(0.01);
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct FaultRule {
+    fault: Fault,
+    when: When,
+    /// Bits of [`kind_of`]; 0: any kind.
+    kinds: u8,
+    range: Option<Range<u64>>,
+    at_most: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum When {
+    Always,
+    /// Number among all submissions to the device.
+    Io(u64),
+    /// Number among the requests that the rule is about.
+    Match(u64),
+    Probability(f64),
+}
+
+const READ: u8 = 1;
+const WRITE: u8 = 2;
+const DEALLOCATE: u8 = 4;
+const FLUSH: u8 = 8;
+
+fn kind_of(io: &Io) -> u8 {
+    match io {
+        Io::Read { .. } => READ,
+        Io::Write { .. } => WRITE,
+        Io::Deallocate { .. } => DEALLOCATE,
+        Io::Flush => FLUSH,
+    }
+}
+
+impl FaultRule {
+    /// `fault` at every request that it can happen to.
+    pub fn new(fault: Fault) -> Self {
+        Self { fault, when: When::Always, kinds: 0, range: None, at_most: u64::MAX }
+    }
+
+    /// Only at submission number `number`, counted from 0 over all requests since the device was
+    /// made.
+    #[must_use]
+    pub fn at_io(self, number: u64) -> Self {
+        Self { when: When::Io(number), ..self }
+    }
+
+    /// Only at the request with this `number`, counted from 0 over those of the rule's kinds and
+    /// range.
+    #[must_use]
+    pub fn at_match(self, number: u64) -> Self {
+        Self { when: When::Match(number), ..self }
+    }
+
+    /// At each request with this probability, 0 to 1, by the plan's seed.
+    #[must_use]
+    pub fn with_probability(self, probability: f64) -> Self {
+        Self { when: When::Probability(probability), ..self }
+    }
+
+    /// At reads (and at what else was named).
+    #[must_use]
+    pub fn on_reads(self) -> Self {
+        Self { kinds: self.kinds | READ, ..self }
+    }
+
+    /// At writes (and at what else was named).
+    #[must_use]
+    pub fn on_writes(self) -> Self {
+        Self { kinds: self.kinds | WRITE, ..self }
+    }
+
+    /// At deallocations (and at what else was named).
+    #[must_use]
+    pub fn on_deallocates(self) -> Self {
+        Self { kinds: self.kinds | DEALLOCATE, ..self }
+    }
+
+    /// At flushes (and at what else was named).
+    #[must_use]
+    pub fn on_flushes(self) -> Self {
+        Self { kinds: self.kinds | FLUSH, ..self }
+    }
+
+    /// Only at requests that touch these byte addresses.
+    #[must_use]
+    pub fn within(self, range: Range<u64>) -> Self {
+        Self { range: Some(range), ..self }
+    }
+
+    /// No more than `times` times.
+    #[must_use]
+    pub fn at_most(self, times: u64) -> Self {
+        Self { at_most: times, ..self }
+    }
+
+    fn is_about(&self, io: &Io) -> bool {
+        let kind = kind_of(io);
+        let (_, offset, bytes) = io.extent();
+        let can_happen = match self.fault {
+            Fault::TornWrite { .. } | Fault::LostWrite => kind == WRITE,
+            Fault::BitFlip => kind & (READ | WRITE) != 0,
+            _ => true,
+        };
+        let touches = |r: &Range<u64>| bytes > 0 && offset < r.end && r.start < offset + bytes;
+        can_happen
+            && (self.kinds == 0 || self.kinds & kind != 0)
+            && self.range.as_ref().is_none_or(touches)
+    }
+}
+
+/// All that goes wrong with one device. The same plan over the same requests does the same.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FaultPlan {
+    pub(super) seed: u64,
+    rules: Vec<FaultRule>,
+    pub(super) volatile_writes: usize,
+}
+
+impl FaultPlan {
+    /// A plan by which nothing goes wrong.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, rules: Vec::new(), volatile_writes: 1024 }
+    }
+
+    /// Adds a rule. At each request the first rule that applies counts.
+    #[must_use]
+    pub fn with(mut self, rule: FaultRule) -> Self {
+        self.rules.push(rule);
+        self
+    }
+
+    /// How many of the latest unflushed writes a crash may lose; older ones count as durable, and
+    /// so do those before the latest 64 MiB. Default: 1024. With 0 every write is
+    /// durable at once, and the device keeps no copies of what is written.
+    #[must_use]
+    pub fn volatile_writes(self, writes: usize) -> Self {
+        Self { volatile_writes: writes, ..self }
+    }
+}
+
+/// Carries a plan out: which fault, if any, happens to which request.
+pub(super) struct Injector {
+    rules: Vec<Armed>,
+    pub(super) rng: fastrand::Rng,
+}
+
+struct Armed {
+    rule: FaultRule,
+    matches: u64,
+    times: u64,
+}
+
+impl Injector {
+    pub(super) fn new(plan: &FaultPlan) -> Self {
+        let arm = |rule: &FaultRule| Armed { rule: rule.clone(), matches: 0, times: 0 };
+        let rules = plan.rules.iter().map(arm).collect();
+        Self { rules, rng: fastrand::Rng::with_seed(plan.seed) }
+    }
+
+    /// What happens to `io`, which is submission number `number`.
+    pub(super) fn decide(&mut self, number: u64, io: &Io) -> Option<Fault> {
+        let mut decision = None;
+        // Every rule counts and draws at every request, so that one firing does not shift the
+        // others.
+        for armed in self.rules.iter_mut().filter(|armed| armed.rule.is_about(io)) {
+            let nth = armed.matches;
+            armed.matches += 1;
+            let applies = match armed.rule.when {
+                When::Always => true,
+                When::Io(n) => n == number,
+                When::Match(n) => n == nth,
+                When::Probability(p) => self.rng.f64() < p,
+            };
+            if applies && decision.is_none() && armed.times < armed.rule.at_most {
+                armed.times += 1;
+                decision = Some(armed.rule.fault);
+            }
+        }
+        decision
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::IoBuffer;
+
+    fn read(offset: u64) -> Io {
+        Io::Read { offset, buffer: IoBuffer::zeroed(4096) }
+    }
+
+    fn hits(rule: FaultRule, seed: u64, ios: &[Io]) -> Vec<usize> {
+        let mut injector = Injector::new(&FaultPlan::new(seed).with(rule));
+        let decide = |(i, io)| injector.decide(i as u64, io).map(|_| i);
+        ios.iter().enumerate().filter_map(decide).collect()
+    }
+
+    #[test]
+    fn rules_hit_by_number_kind_range_and_count() {
+        let ios = [read(0), Io::Flush, read(4096), read(8192), Io::Flush, read(4096)];
+        let error = || FaultRule::new(Fault::Error);
+        assert_eq!(hits(error(), 0, &ios), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(hits(error().at_io(3), 0, &ios), [3]);
+        assert_eq!(hits(error().on_flushes(), 0, &ios), [1, 4]);
+        assert_eq!(hits(error().on_flushes().at_match(1), 0, &ios), [4]);
+        assert_eq!(hits(error().within(4096..8192), 0, &ios), [2, 5]);
+        assert_eq!(hits(error().on_reads().at_most(2), 0, &ios), [0, 2]);
+        assert_eq!(hits(FaultRule::new(Fault::LostWrite), 0, &ios), [] as [usize; 0]);
+    }
+
+    #[test]
+    fn chance_follows_the_seed() {
+        let ios: Vec<Io> = (0..1000).map(|_| read(0)).collect();
+        let run = |seed| hits(FaultRule::new(Fault::Error).with_probability(0.1), seed, &ios);
+        assert_eq!(run(1), run(1));
+        assert_ne!(run(1), run(2));
+        assert!((60..140).contains(&run(1).len()));
+    }
+}

@@ -1,0 +1,82 @@
+//! What the file device asks of an I/O engine, and the choice of one.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use super::options::{FileOptions, IoEngine};
+use super::threads::ThreadPool;
+use super::transfer::Pieces;
+
+/// Carries pieces to the kernel. Dropping an engine waits until every piece that it was given has
+/// ended.
+pub(super) trait Engine: Send + Sync {
+    /// Takes all pieces of one request. Does not block on them.
+    fn submit(&self, pieces: Pieces);
+}
+
+/// An engine, which one it is, and why it is not the one that was preferred.
+pub(super) struct Chosen {
+    pub(super) engine: Box<dyn Engine>,
+    pub(super) kind: IoEngine,
+    pub(super) fallback: Option<String>,
+}
+
+/// Starts the engine that `options` ask for. The error says, for people, why there is none.
+pub(super) fn choose(file: &Arc<File>, options: &FileOptions) -> Result<Chosen, String> {
+    choose_with(file, options, ring)
+}
+
+type Ring = fn(&Arc<File>, &FileOptions) -> Result<Box<dyn Engine>, String>;
+
+fn choose_with(file: &Arc<File>, options: &FileOptions, ring: Ring) -> Result<Chosen, String> {
+    let mut fallback = None;
+    if options.engine != IoEngine::Threads {
+        match ring(file, options) {
+            Ok(engine) => return Ok(Chosen { engine, kind: IoEngine::IoUring, fallback: None }),
+            Err(why) if options.engine == IoEngine::IoUring => return Err(why),
+            Err(why) => fallback = Some(why),
+        }
+    }
+    let pool = ThreadPool::new(file, options.threads)
+        .map_err(|e| format!("the I/O threads cannot be started: {e}"))?;
+    Ok(Chosen { engine: Box::new(pool), kind: IoEngine::Threads, fallback })
+}
+
+#[cfg(target_os = "linux")]
+fn ring(file: &Arc<File>, options: &FileOptions) -> Result<Box<dyn Engine>, String> {
+    super::uring::Uring::new(file, options.queue_depth)
+        .map(|ring| Box::new(ring) as Box<dyn Engine>)
+        .map_err(|e| format!("io_uring is refused: {e}"))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ring(_: &Arc<File>, _: &FileOptions) -> Result<Box<dyn Engine>, String> {
+    Err("io_uring exists on Linux only".to_owned())
+}
+
+/// Waits for an engine's thread, unless that thread itself dropped the device (in a waker): it ends
+/// by itself.
+pub(super) fn join(thread: JoinHandle<()>) {
+    if thread.thread().id() != std::thread::current().id() {
+        let _ = thread.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_ring_is_replaced_and_reported_or_an_error() {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let refused: Ring = |_, _| Err("refused by a test".to_owned());
+        let choose =
+            |engine| choose_with(&file, &FileOptions { engine, ..FileOptions::default() }, refused);
+        let auto = choose(IoEngine::Auto).unwrap();
+        assert_eq!(auto.kind, IoEngine::Threads);
+        assert_eq!(auto.fallback.as_deref(), Some("refused by a test"));
+        assert_eq!(choose(IoEngine::IoUring).err().unwrap(), "refused by a test");
+        assert_eq!(choose(IoEngine::Threads).unwrap().fallback, None);
+    }
+}

@@ -1,0 +1,162 @@
+//! A plain file as device.
+//!
+//! The file is locked, so that two caches never share one; its space is reserved, so that a full
+//! disk is found at start; and the page cache is bypassed where the filesystem grants it, for a
+//! cache below a cache only wastes memory. Requests travel through io_uring or, where that is
+//! refused, a pool of threads. What was granted is reported: [`FileDevice::engine`],
+//! [`FileDevice::direct`], [`FileDevice::preallocated`].
+
+mod engine;
+mod options;
+mod setup;
+mod sys;
+mod threads;
+mod transfer;
+#[cfg(target_os = "linux")]
+mod uring;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use options::{BLOCK_BYTES, DirectIo, FileOptions, IoEngine};
+
+use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::error::{Error, ErrorKind};
+use crate::io::{CheckedIo, IoFuture};
+use crate::placement::PlacementInfo;
+use engine::{Chosen, Engine};
+use transfer::{Ledger, Pieces};
+
+/// A file as device. Dropping it waits for the requests under way and then releases the file.
+///
+/// A flush covers the writes that had ended when it was submitted. A deallocated range is given
+/// back to the filesystem and reads as zeros, where the filesystem knows how; elsewhere
+/// deallocation does nothing and is counted.
+///
+/// # Examples
+/// ```
+/// use larder_device::{Device, FileDevice, Io, IoBuffer, PlacementHandle};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let directory = tempfile::tempdir()?;
+/// let device = FileDevice::create(directory.path().join("cache"), 1 << 20)?;
+/// let buffer = IoBuffer::zeroed(4096);
+/// let write = Io::Write { offset: 0, buffer, handle: PlacementHandle::DEFAULT };
+/// let buffer = device.submit(write).wait()?;
+/// device.submit(Io::Read { offset: 0, buffer }).wait()?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct FileDevice {
+    info: DeviceInfo,
+    engine: Box<dyn Engine>,
+    kind: IoEngine,
+    fallback: Option<String>,
+    direct: bool,
+    preallocated: bool,
+    ledger: Arc<Ledger>,
+}
+
+impl FileDevice {
+    /// Makes a file of `capacity_bytes` (a positive multiple of [`BLOCK_BYTES`]) at `path`, or
+    /// opens the one that is there, whose content is kept; a smaller one grows. All other
+    /// options have their defaults.
+    ///
+    /// # Errors
+    /// As [`FileDevice::open`].
+    pub fn create(path: impl AsRef<Path>, capacity_bytes: u64) -> Result<Self, Error> {
+        let options = FileOptions {
+            capacity_bytes: Some(capacity_bytes),
+            create: true,
+            ..FileOptions::default()
+        };
+        Self::open(path, &options)
+    }
+
+    /// Opens the file at `path`. A larger file than asked for is accepted, its end is not used.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if the file is missing, not a regular file, too small or in use, or if
+    /// an option is out of range or asks for what the system refuses; [`ErrorKind::NoSpace`] if
+    /// its space cannot be reserved. A file made for this is removed again.
+    pub fn open(path: impl AsRef<Path>, options: &FileOptions) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let prepared = setup::prepare(path, options)?;
+        let name = path.display().to_string();
+        let chosen = engine::choose(&Arc::new(prepared.file), options)
+            .map_err(|why| Error::new(ErrorKind::Setup, format!("file device {name}: {why}")))?;
+        let Chosen { engine, kind, fallback } = chosen;
+        let info = DeviceInfo {
+            name: name.clone(),
+            capacity_bytes: prepared.capacity_bytes,
+            block_bytes: BLOCK_BYTES,
+            max_transfer_bytes: options.max_transfer_bytes,
+            placement: PlacementInfo::none(),
+        };
+        let ledger = Arc::new(Ledger { name, ..Ledger::default() });
+        let (direct, preallocated) = (prepared.direct, prepared.preallocated);
+        Ok(Self { info, engine, kind, fallback, direct, preallocated, ledger })
+    }
+
+    /// The engine that serves: [`IoEngine::IoUring`] or [`IoEngine::Threads`].
+    pub fn engine(&self) -> IoEngine {
+        self.kind
+    }
+
+    /// Why [`IoEngine::Auto`] had to settle for threads, if it had to.
+    pub fn engine_fallback(&self) -> Option<&str> {
+        self.fallback.as_deref()
+    }
+
+    /// Whether transfers bypass the page cache.
+    pub fn direct(&self) -> bool {
+        self.direct
+    }
+
+    /// Whether the file's space is reserved. If not, a write may still find the disk full.
+    pub fn preallocated(&self) -> bool {
+        self.preallocated
+    }
+
+    /// Deallocations that did nothing because the filesystem does not know how.
+    pub fn ignored_deallocations(&self) -> u64 {
+        self.ledger.ignored_deallocations.load(Ordering::Relaxed)
+    }
+}
+
+impl Device for FileDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        let (future, completer) = IoFuture::pending();
+        let piece_bytes = self.info.max_transfer_bytes;
+        self.engine.submit(Pieces::new(io.into_inner(), completer, piece_bytes, &self.ledger));
+        future
+    }
+
+    fn stats(&self) -> DeviceStats {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let written = get(&self.ledger.written_bytes);
+        DeviceStats {
+            host_read_bytes: get(&self.ledger.read_bytes),
+            host_written_bytes: written,
+            host_written_bytes_by_handle: vec![written],
+            deallocated_bytes: get(&self.ledger.deallocated_bytes),
+            failed_requests: get(&self.ledger.failed_requests),
+            ..DeviceStats::default()
+        }
+    }
+}
+
+impl std::fmt::Debug for FileDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileDevice")
+            .field("info", &self.info)
+            .field("engine", &self.kind)
+            .field("direct", &self.direct)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,131 @@
+//! How a file device is opened.
+
+use std::fmt;
+
+/// Smallest addressable unit of a file device, in bytes. Every filesystem that grants direct I/O
+/// grants it for this.
+pub const BLOCK_BYTES: u32 = 4096;
+
+/// Who carries requests to the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IoEngine {
+    /// io_uring where the kernel grants it, else a thread pool.
+    /// [`FileDevice::engine`](super::FileDevice::engine) tells which.
+    #[default]
+    Auto,
+    /// io_uring, or the device does not open. Linux only.
+    IoUring,
+    /// A pool of threads that make blocking calls.
+    Threads,
+}
+
+impl fmt::Display for IoEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::IoUring => "io_uring",
+            Self::Threads => "threads",
+        })
+    }
+}
+
+/// Whether transfers bypass the kernel's page cache (`O_DIRECT`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DirectIo {
+    /// Where the filesystem grants it. [`FileDevice::direct`](super::FileDevice::direct) tells
+    /// whether it did.
+    #[default]
+    Auto,
+    /// Always, or the device does not open.
+    Required,
+    /// Never.
+    Off,
+}
+
+/// How a file device is opened. [`FileOptions::default`] suits a cache on a local disk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileOptions {
+    /// Usable bytes, a positive multiple of [`BLOCK_BYTES`]. `None`: what the file holds, rounded
+    /// down to whole blocks.
+    pub capacity_bytes: Option<u64>,
+    /// Make the file if there is none, and let a smaller one grow to `capacity_bytes`. Its content
+    /// is kept in either case.
+    pub create: bool,
+    /// Reserve all space now, so that a full disk is found at start and not during a write.
+    pub preallocate: bool,
+    /// Who carries requests to the kernel.
+    pub engine: IoEngine,
+    /// Whether to bypass the page cache.
+    pub direct: DirectIo,
+    /// Longest piece that reaches the kernel in one call, a multiple of [`BLOCK_BYTES`] up to 1
+    /// GiB. Longer transfers are split, and their pieces are under way at the same time.
+    pub max_transfer_bytes: u32,
+    /// Pieces that the ring keeps under way at once, 1 to 4096; further ones wait their turn.
+    pub queue_depth: u16,
+    /// Threads of the pool (where it serves), 1 to 256.
+    pub threads: u16,
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        Self {
+            capacity_bytes: None,
+            create: false,
+            preallocate: true,
+            engine: IoEngine::Auto,
+            direct: DirectIo::Auto,
+            max_transfer_bytes: 1 << 20,
+            queue_depth: 256,
+            threads: 8,
+        }
+    }
+}
+
+impl FileOptions {
+    /// What is wrong with the options, if anything: the field, its value and what it may be.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let block = u64::from(BLOCK_BYTES);
+        if let Some(bytes) = self.capacity_bytes
+            && (bytes == 0 || !bytes.is_multiple_of(block) || i64::try_from(bytes).is_err())
+        {
+            return Some(format!(
+                "capacity of {bytes} bytes: must be a positive multiple of {BLOCK_BYTES}"
+            ));
+        }
+        if self.create && self.capacity_bytes.is_none() {
+            return Some("creating a file needs a capacity".to_owned());
+        }
+        let transfer = self.max_transfer_bytes;
+        if transfer == 0 || !transfer.is_multiple_of(BLOCK_BYTES) || transfer > 1 << 30 {
+            return Some(format!(
+                "max_transfer_bytes of {transfer}: must be a multiple of {BLOCK_BYTES} up to 1 GiB"
+            ));
+        }
+        if !(1..=4096).contains(&self.queue_depth) {
+            return Some(format!("queue_depth of {}: must be 1 to 4096", self.queue_depth));
+        }
+        if !(1..=256).contains(&self.threads) {
+            return Some(format!("threads of {}: must be 1 to 256", self.threads));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_options_are_named() {
+        let complaint = |options: FileOptions| options.complaint().unwrap_or_default();
+        let base = FileOptions::default;
+        assert_eq!(complaint(base()), "");
+        assert!(complaint(FileOptions { create: true, ..base() }).contains("needs a capacity"));
+        let odd = FileOptions { capacity_bytes: Some(5000), ..base() };
+        assert!(complaint(odd).contains("capacity of 5000 bytes"));
+        let odd = FileOptions { max_transfer_bytes: 512, ..base() };
+        assert!(complaint(odd).contains("max_transfer_bytes of 512"));
+        assert!(complaint(FileOptions { queue_depth: 0, ..base() }).contains("queue_depth of 0"));
+        assert!(complaint(FileOptions { threads: 300, ..base() }).contains("threads of 300"));
+    }
+}

@@ -1,0 +1,167 @@
+//! From a path to a file that can serve as a device: open, lock, size, reserve, direct.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::Path;
+
+use super::options::{BLOCK_BYTES, DirectIo, FileOptions};
+use super::sys;
+use crate::buffer::IoBuffer;
+use crate::error::{Error, ErrorKind};
+
+/// A file that is locked, large enough and, if asked for, reserved.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) file: File,
+    pub(super) capacity_bytes: u64,
+    pub(super) direct: bool,
+    pub(super) preallocated: bool,
+}
+
+/// Opens `path` as `options` say.
+pub(super) fn prepare(path: &Path, options: &FileOptions) -> Result<Prepared, Error> {
+    if let Some(complaint) = options.complaint() {
+        return Err(refuse(path, &complaint));
+    }
+    let (file, fresh) = open(path, options.create)?;
+    let prepared = set_up(path, file, options);
+    if fresh && prepared.is_err() {
+        // A file that cannot serve only takes space. Whatever hinders its removal was not the first
+        // thing to go wrong.
+        let _ = std::fs::remove_file(path);
+    }
+    prepared
+}
+
+fn set_up(path: &Path, file: File, options: &FileOptions) -> Result<Prepared, Error> {
+    lock(path, &file)?;
+    let capacity_bytes = settle_size(path, &file, options)?;
+    let preallocated = options.preallocate && reserve(path, &file, capacity_bytes)?;
+    let direct = settle_direct(path, &file, options.direct)?;
+    Ok(Prepared { file, capacity_bytes, direct, preallocated })
+}
+
+/// The file, and whether it was made just now.
+fn open(path: &Path, create: bool) -> Result<(File, bool), Error> {
+    let mut how = OpenOptions::new();
+    how.read(true).write(true);
+    let file = match how.open(path) {
+        Err(e) if create && e.kind() == io::ErrorKind::NotFound => how
+            .clone()
+            .create_new(true)
+            .open(path)
+            .map(|file| (file, true))
+            .map_err(|e| os(path, "creating the file", e)),
+        opened => opened.map(|file| (file, false)).map_err(|e| os(path, "opening the file", e)),
+    }?;
+    let metadata = file.0.metadata().map_err(|e| os(path, "reading the file's size", e))?;
+    if !metadata.is_file() {
+        return Err(refuse(path, "not a regular file"));
+    }
+    Ok(file)
+}
+
+/// The lock belongs to the open file: it goes when the last descriptor is closed, after a crash
+/// too.
+fn lock(path: &Path, file: &File) -> Result<(), Error> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            Err(refuse(path, "in use by another cache; give each cache a file of its own"))
+        }
+        Err(TryLockError::Error(e)) => {
+            Err(refuse(path, &format!("the file cannot be locked: {e}")))
+        }
+    }
+}
+
+/// The capacity that the options ask for or the file suggests; the file is at least that large
+/// afterwards.
+fn settle_size(path: &Path, file: &File, options: &FileOptions) -> Result<u64, Error> {
+    let metadata = file.metadata().map_err(|e| os(path, "reading the file's size", e))?;
+    let present = metadata.len();
+    let Some(wanted) = options.capacity_bytes else {
+        let whole = present - present % u64::from(BLOCK_BYTES);
+        if whole == 0 {
+            let complaint = format!("the file has {present} bytes, not even one block");
+            return Err(refuse(path, &complaint));
+        }
+        return Ok(whole);
+    };
+    if present >= wanted {
+        return Ok(wanted);
+    }
+    if !options.create {
+        return Err(refuse(
+            path,
+            &format!(
+                "the file has {present} bytes but {wanted} were asked for; \
+                 ask for less, or let it be created anew or grow"
+            ),
+        ));
+    }
+    if options.preallocate {
+        check_space(path, file, wanted)?;
+    }
+    file.set_len(wanted).map_err(|e| os(path, &format!("growing it to {wanted} bytes"), e))?;
+    Ok(wanted)
+}
+
+/// Reserves the file's space. `false`: the filesystem does not know how.
+fn reserve(path: &Path, file: &File, bytes: u64) -> Result<bool, Error> {
+    check_space(path, file, bytes)?;
+    match sys::preallocate(file, bytes) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::Unsupported => Ok(false),
+        Err(e) => Err(os(path, &format!("reserving {bytes} bytes"), e)),
+    }
+}
+
+/// Refuses what cannot fit. Trying would fill the disk to its last block before it failed.
+fn check_space(path: &Path, file: &File, bytes: u64) -> Result<(), Error> {
+    let Some((free, taken)) = sys::space(file) else { return Ok(()) };
+    let missing = bytes.saturating_sub(taken);
+    if missing <= free {
+        return Ok(());
+    }
+    let context = format!(
+        "file device {}: a file of {bytes} bytes needs {missing} more but its filesystem has \
+         {free} free; ask for less or free space",
+        path.display()
+    );
+    Err(Error::new(ErrorKind::NoSpace, context))
+}
+
+/// Switches direct I/O on, if wanted and granted. A filesystem may grant the flag and refuse the
+/// transfers, hence the trial read.
+fn settle_direct(path: &Path, file: &File, wanted: DirectIo) -> Result<bool, Error> {
+    if wanted == DirectIo::Off {
+        return Ok(false);
+    }
+    let mut trial = IoBuffer::zeroed(BLOCK_BYTES as usize);
+    let outcome = sys::set_direct(file, true)
+        .and_then(|()| sys::read_at(file, trial.as_mut_slice(), 0).map(drop));
+    match outcome {
+        Ok(()) => Ok(true),
+        Err(e) if wanted == DirectIo::Required => {
+            Err(refuse(path, &format!("direct I/O was required but is refused: {e}")))
+        }
+        Err(_) => {
+            sys::set_direct(file, false).map_err(|e| os(path, "switching direct I/O off", e))?;
+            Ok(false)
+        }
+    }
+}
+
+fn refuse(path: &Path, complaint: &str) -> Error {
+    Error::new(ErrorKind::Setup, format!("file device {}: {complaint}", path.display()))
+}
+
+/// A full disk stays [`ErrorKind::NoSpace`]; whatever else fails here is a matter of set-up.
+fn os(path: &Path, doing: &str, source: io::Error) -> Error {
+    let context = format!("file device {}: {doing}", path.display());
+    match Error::from_os(context, source) {
+        error if error.kind() == ErrorKind::Io => Error::new(ErrorKind::Setup, error.to_string()),
+        error => error,
+    }
+}

@@ -1,0 +1,429 @@
+//! A request on its way: cut into pieces, whose memory stays alive and theirs alone until the last
+//! of them has ended.
+//!
+//! Invariants, on which the `unsafe` blocks below rest:
+//!
+//! 1. A [`Transfer`] owns its buffer from birth to death, and nobody touches the buffer itself
+//!    while pieces exist.
+//! 2. Every [`Piece`] holds the transfer alive. The pieces of a transfer cover disjoint ranges of
+//!    the buffer.
+//! 3. The request is completed, and the buffer given back, by the death of the transfer: after the
+//!    last piece.
+//!
+//! So whoever hands a piece's memory to the kernel needs only keep the piece until the kernel is
+//! done with it. If that cannot be known any more, [`Piece::leak`] keeps the memory for ever.
+#![allow(unsafe_code)]
+
+use std::cell::UnsafeCell;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::options::BLOCK_BYTES;
+use crate::buffer::IoBuffer;
+use crate::error::{Error, ErrorKind};
+use crate::io::{Completer, Io, IoFailure};
+
+/// Interruptions and refusals for want of resources that one piece puts up with before it fails.
+const RETRIES_MAX: u32 = 10_000;
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verb {
+    Read,
+    Write,
+    Deallocate,
+    Flush,
+}
+
+/// What the transfers of one device share: its name for messages, its counters.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) name: String,
+    pub(super) read_bytes: AtomicU64,
+    pub(super) written_bytes: AtomicU64,
+    pub(super) deallocated_bytes: AtomicU64,
+    pub(super) failed_requests: AtomicU64,
+    /// Deallocations that the filesystem does not know how to carry out.
+    pub(super) ignored_deallocations: AtomicU64,
+}
+
+/// One request.
+struct Transfer {
+    verb: Verb,
+    offset: u64,
+    bytes: u64,
+    /// Start of the buffer's memory, derived from `buffer` once it had come to rest here.
+    memory: *mut u8,
+    buffer: UnsafeCell<IoBuffer>,
+    ending: Mutex<Ending>,
+    ledger: Arc<Ledger>,
+}
+
+struct Ending {
+    /// Taken by whoever completes the request.
+    completer: Option<Completer>,
+    /// What went wrong first.
+    error: Option<Error>,
+}
+
+// SAFETY: what keeps the type from being `Send` and `Sync` by itself is the raw pointer and the
+// cell. The pointer is to memory that `buffer` owns and is used by pieces alone, each within its
+// own range (invariant 2). The cell is opened only through `&mut` (in `Pieces::new` and in `drop`),
+// when no piece exists (invariant 1).
+unsafe impl Send for Transfer {}
+// SAFETY: as above.
+unsafe impl Sync for Transfer {}
+
+/// The pieces of one request, cut off one by one.
+pub(super) struct Pieces {
+    transfer: Arc<Transfer>,
+    next: u64,
+    piece_bytes: u64,
+    /// Whether the one piece of a request without bytes is still to come.
+    bare: bool,
+}
+
+/// A part of a request that reaches the kernel in one call, if the kernel does all of it at once.
+///
+/// Dropping a piece that was not settled fails its request.
+pub(super) struct Piece {
+    transfer: Arc<Transfer>,
+    /// Position of the piece within the request.
+    start: u64,
+    /// Length of the piece; of a deallocation, the length of the range.
+    bytes: u64,
+    /// How much of it is done; whole blocks.
+    done: u64,
+    retries: u32,
+    settled: bool,
+}
+
+/// What to do with a piece after a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// Call again for what remains.
+    Again,
+    /// Nothing more: drop it.
+    End,
+}
+
+impl Pieces {
+    /// `io`, whose end goes to `completer`, in pieces of at most `piece_bytes` bytes (whole
+    /// blocks).
+    pub(super) fn new(
+        io: Io,
+        completer: Completer,
+        piece_bytes: u32,
+        ledger: &Arc<Ledger>,
+    ) -> Self {
+        let verb = match &io {
+            Io::Read { .. } => Verb::Read,
+            Io::Write { .. } => Verb::Write,
+            Io::Deallocate { .. } => Verb::Deallocate,
+            Io::Flush => Verb::Flush,
+        };
+        let (_, offset, bytes) = io.extent();
+        let ending = Mutex::new(Ending { completer: Some(completer), error: None });
+        let mut transfer = Arc::new(Transfer {
+            verb,
+            offset,
+            bytes,
+            memory: std::ptr::null_mut(),
+            buffer: UnsafeCell::new(io.into_buffer()),
+            ending,
+            ledger: Arc::clone(ledger),
+        });
+        // Only now does the buffer lie where it stays: moving it later would invalidate the
+        // pointer.
+        if let Some(transfer) = Arc::get_mut(&mut transfer) {
+            transfer.memory = transfer.buffer.get_mut().as_mut_slice().as_mut_ptr();
+        }
+        let bare = matches!(verb, Verb::Deallocate | Verb::Flush);
+        Self { transfer, next: 0, piece_bytes: u64::from(piece_bytes), bare }
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        let left = self.transfer.bytes - self.next;
+        if !self.bare && left == 0 {
+            return None;
+        }
+        let bytes = if self.bare { left } else { left.min(self.piece_bytes) };
+        let piece = Piece {
+            transfer: Arc::clone(&self.transfer),
+            start: self.next,
+            bytes,
+            done: 0,
+            retries: 0,
+            settled: false,
+        };
+        self.bare = false;
+        self.next += bytes;
+        Some(piece)
+    }
+}
+
+impl Piece {
+    pub(super) fn verb(&self) -> Verb {
+        self.transfer.verb
+    }
+
+    /// Byte address on the device of what remains.
+    pub(super) fn offset(&self) -> u64 {
+        self.transfer.offset + self.start + self.done
+    }
+
+    /// Bytes that remain.
+    pub(super) fn remaining(&self) -> u64 {
+        self.bytes - self.done
+    }
+
+    /// The memory of what remains; empty for requests that carry no bytes. Valid as long as the
+    /// piece lives.
+    pub(super) fn memory(&mut self) -> &mut [u8] {
+        if !matches!(self.transfer.verb, Verb::Read | Verb::Write) {
+            return &mut [];
+        }
+        let (Ok(at), Ok(len)) =
+            (usize::try_from(self.start + self.done), usize::try_from(self.remaining()))
+        else {
+            unreachable!("a range of a buffer fits the address space");
+        };
+        // SAFETY: `at + len` is at most the buffer's length, for the piece was cut from it. The
+        // memory is initialised, lives as long as the transfer that this piece holds, and
+        // is the piece's alone (invariants 1 and 2); `&mut self` makes the borrow exclusive
+        // among the piece's own.
+        unsafe { std::slice::from_raw_parts_mut(self.transfer.memory.add(at), len) }
+    }
+
+    /// Takes note of what a call reported: the number of bytes moved, or why not.
+    pub(super) fn settle(&mut self, result: io::Result<usize>) -> Step {
+        match result {
+            Ok(count) => self.advance(count as u64),
+            Err(e) if is_transient(&e) && self.may_retry() => Step::Again,
+            Err(e) if self.verb() == Verb::Deallocate && e.kind() == io::ErrorKind::Unsupported => {
+                self.transfer.ledger.ignored_deallocations.fetch_add(1, Ordering::Relaxed);
+                self.end(None)
+            }
+            Err(e) => self.end(Some(e)),
+        }
+    }
+
+    fn advance(&mut self, count: u64) -> Step {
+        if count >= self.remaining() || matches!(self.verb(), Verb::Deallocate | Verb::Flush) {
+            return self.end(None);
+        }
+        // The rest must start at a block boundary, or direct I/O refuses it.
+        let whole = count - count % u64::from(BLOCK_BYTES);
+        self.done += whole;
+        if whole > 0 || (count > 0 && self.may_retry()) {
+            return Step::Again;
+        }
+        self.end(Some(match self.verb() {
+            Verb::Read => io::ErrorKind::UnexpectedEof.into(),
+            _ => io::ErrorKind::WriteZero.into(),
+        }))
+    }
+
+    fn may_retry(&mut self) -> bool {
+        self.retries += 1;
+        self.retries <= RETRIES_MAX
+    }
+
+    fn end(&mut self, error: Option<io::Error>) -> Step {
+        self.settled = true;
+        if let Some(source) = error {
+            let context = self.transfer.context();
+            self.transfer.fail(Error::from_os(context, source));
+        }
+        Step::End
+    }
+
+    /// Gives the piece up while the kernel may still use its memory: the request fails at once,
+    /// with an empty buffer, and its own buffer is never freed.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(super) fn leak(mut self) {
+        self.settled = true;
+        let mut ending = self.transfer.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        let completer = ending.completer.take();
+        drop(ending);
+        if let Some(completer) = completer {
+            self.transfer.ledger.failed_requests.fetch_add(1, Ordering::Relaxed);
+            let buffer = IoBuffer::empty();
+            complete(completer, Err(IoFailure { error: self.transfer.abandoned(), buffer }));
+        }
+        std::mem::forget(self);
+    }
+}
+
+/// `EINTR` and `EAGAIN`.
+fn is_transient(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.transfer.fail(self.transfer.abandoned());
+        }
+    }
+}
+
+impl Transfer {
+    fn fail(&self, error: Error) {
+        let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        ending.error.get_or_insert(error);
+    }
+
+    fn context(&self) -> String {
+        let verb = match self.verb {
+            Verb::Read => "read",
+            Verb::Write => "write",
+            Verb::Deallocate => "deallocate",
+            Verb::Flush => "flush",
+        };
+        format!("{verb} of {} bytes at {} on {}", self.bytes, self.offset, self.ledger.name)
+    }
+
+    fn abandoned(&self) -> Error {
+        Error::new(ErrorKind::Gone, format!("{}: the I/O engine has stopped", self.context()))
+    }
+}
+
+/// Completion wakes code that is not ours; its panic must not take the engine's thread along.
+fn complete(completer: Completer, result: Result<IoBuffer, IoFailure>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| completer.complete(result)));
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        let ending = self.ending.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(completer) = ending.completer.take() else { return };
+        let error = ending.error.take();
+        let buffer = std::mem::replace(self.buffer.get_mut(), IoBuffer::empty());
+        let ledger = &self.ledger;
+        let counter = match (&error, self.verb) {
+            (Some(_), _) => &ledger.failed_requests,
+            (None, Verb::Read) => &ledger.read_bytes,
+            (None, Verb::Write) => &ledger.written_bytes,
+            (None, Verb::Deallocate | Verb::Flush) => &ledger.deallocated_bytes,
+        };
+        counter.fetch_add(if error.is_some() { 1 } else { self.bytes }, Ordering::Relaxed);
+        complete(
+            completer,
+            match error {
+                None => Ok(buffer),
+                Some(error) => Err(IoFailure { error, buffer }),
+            },
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::IoFuture;
+
+    const BLOCK: usize = BLOCK_BYTES as usize;
+
+    fn read(blocks: usize, piece_blocks: u32) -> (IoFuture, Pieces, Arc<Ledger>) {
+        let ledger = Arc::new(Ledger { name: "test".to_owned(), ..Default::default() });
+        let (future, completer) = IoFuture::pending();
+        let io = Io::Read { offset: 8192, buffer: IoBuffer::zeroed(blocks * BLOCK) };
+        let pieces = Pieces::new(io, completer, piece_blocks * BLOCK_BYTES, &ledger);
+        (future, pieces, ledger)
+    }
+
+    #[test]
+    fn pieces_filled_by_several_threads_make_one_buffer() {
+        let (future, pieces, ledger) = read(7, 2);
+        let threads: Vec<_> = pieces
+            .map(|mut piece| {
+                std::thread::spawn(move || {
+                    let offset = piece.offset();
+                    let memory = piece.memory();
+                    memory.fill(u8::try_from(offset / 4096).unwrap());
+                    let count = memory.len();
+                    assert_eq!(piece.settle(Ok(count)), Step::End);
+                })
+            })
+            .collect();
+        assert_eq!(threads.len(), 4);
+        let buffer = future.wait().unwrap();
+        let firsts: Vec<u8> = buffer.as_slice().chunks(BLOCK).map(|block| block[0]).collect();
+        assert_eq!(firsts, [2, 2, 4, 4, 6, 6, 8]);
+        assert_eq!(ledger.read_bytes.load(Ordering::Relaxed), 7 * 4096);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+
+    #[test]
+    fn short_transfers_go_on_at_a_block_boundary() {
+        let (future, mut pieces, _) = read(4, 4);
+        let mut piece = pieces.next().unwrap();
+        drop(pieces);
+        assert_eq!(piece.settle(Ok(BLOCK + 100)), Step::Again);
+        assert_eq!((piece.offset(), piece.remaining()), (8192 + 4096, 3 * 4096));
+        assert_eq!(piece.memory().len(), 3 * BLOCK);
+        assert_eq!(piece.settle(Err(io::ErrorKind::Interrupted.into())), Step::Again);
+        assert_eq!(piece.settle(Ok(100)), Step::Again);
+        assert_eq!(piece.remaining(), 3 * 4096);
+        assert_eq!(piece.settle(Ok(3 * BLOCK)), Step::End);
+        drop(piece);
+        assert_eq!(future.wait().unwrap().len(), 4 * BLOCK);
+    }
+
+    #[test]
+    fn the_first_failure_fails_the_request_and_gives_the_buffer_back() {
+        let (future, mut pieces, ledger) = read(4, 1);
+        assert_eq!(pieces.next().unwrap().settle(Ok(0)), Step::End);
+        pieces.for_each(|mut piece| assert_eq!(piece.settle(Ok(BLOCK)), Step::End));
+        let failure = future.wait().unwrap_err();
+        assert_eq!((failure.error.kind(), failure.buffer.len()), (ErrorKind::Io, 4 * BLOCK));
+        assert!(failure.error.to_string().starts_with("read of 16384 bytes at 8192 on test"));
+        assert_eq!(ledger.failed_requests.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn endless_interruption_is_an_error() {
+        let (future, mut pieces, _) = read(1, 1);
+        let mut piece = pieces.next().unwrap();
+        while piece.settle(Err(io::ErrorKind::WouldBlock.into())) == Step::Again {}
+        drop((piece, pieces));
+        assert_eq!(future.wait().unwrap_err().error.kind(), ErrorKind::Io);
+    }
+
+    #[test]
+    fn a_forgotten_piece_fails_its_request() {
+        let (future, pieces, _) = read(2, 1);
+        drop(pieces.collect::<Vec<_>>());
+        let failure = future.wait().unwrap_err();
+        assert_eq!((failure.error.kind(), failure.buffer.len()), (ErrorKind::Gone, 2 * BLOCK));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "leaks on purpose")]
+    fn a_leaked_piece_fails_its_request_and_keeps_the_memory() {
+        let (future, pieces, _) = read(2, 1);
+        pieces.for_each(Piece::leak);
+        assert!(future.wait().unwrap_err().buffer.is_empty());
+    }
+
+    #[test]
+    fn a_deallocation_that_nobody_supports_is_counted_and_fine() {
+        let ledger = Arc::new(Ledger::default());
+        let (future, completer) = IoFuture::pending();
+        let io = Io::Deallocate { offset: 0, bytes: 1 << 40 };
+        let mut pieces = Pieces::new(io, completer, BLOCK_BYTES, &ledger);
+        let mut piece = pieces.next().unwrap();
+        assert!(pieces.next().is_none() && piece.memory().is_empty());
+        assert_eq!(piece.settle(Err(io::ErrorKind::Unsupported.into())), Step::End);
+        drop((piece, pieces));
+        future.wait().unwrap();
+        assert_eq!(ledger.ignored_deallocations.load(Ordering::Relaxed), 1);
+    }
+}

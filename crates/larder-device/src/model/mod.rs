@@ -1,0 +1,283 @@
+//! The SSD model as a device.
+//!
+//! The model's firmware decides where pages lie and counts what that costs; the bytes are kept
+//! beside it by logical address. Garbage collection therefore moves mappings and never a byte.
+//! Everything completes at once, in the thread that submits, so a run over this device is a
+//! function of its requests.
+
+mod payload;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use larder_ssd::managed::{GcDestination, ManagedConfig, ManagedSsd, PAGE_BYTES};
+
+pub use payload::Payload;
+
+use crate::buffer::IoBuffer;
+use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::error::{Error, ErrorKind};
+use crate::io::{CheckedIo, Io, IoFailure, IoFuture};
+use crate::placement::{Isolation, PlacementInfo};
+use payload::Contents;
+
+/// Nothing is split: a transfer of any length is one step of the model.
+const MAX_TRANSFER_BYTES: u32 = 1 << 30;
+
+/// A simulated drive. Blocks are the model's 4096-byte pages.
+///
+/// # Examples
+/// ```
+/// use larder_device::{Device, Io, IoBuffer, ModelDevice, Payload, PlacementHandle};
+/// use larder_ssd::managed::{Geometry, ManagedConfig};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let geometry = Geometry::with_overprovisioning(64 << 20, 256 << 10, 17.0)?;
+/// let device = ModelDevice::new(ManagedConfig::new(geometry), Payload::Memory)?;
+/// let (buffer, handle) = (IoBuffer::zeroed(4096), PlacementHandle::new(1));
+/// let buffer = device.submit(Io::Write { offset: 0, buffer, handle }).wait()?;
+/// device.submit(Io::Read { offset: 0, buffer }).wait()?;
+/// assert_eq!(device.stats().dlwa(), Some(1.0));
+/// # Ok(())
+/// # }
+/// ```
+pub struct ModelDevice {
+    info: DeviceInfo,
+    state: Mutex<State>,
+}
+
+struct State {
+    ssd: ManagedSsd,
+    contents: Contents,
+    read_bytes: u64,
+    deallocated_bytes: u64,
+    failed_requests: u64,
+}
+
+impl ModelDevice {
+    /// A fresh drive of `config`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if no such drive could work, or if its payload does not fit the address
+    /// space.
+    pub fn new(config: ManagedConfig, payload: Payload) -> Result<Self, Error> {
+        let info = describe(&config);
+        let ssd = ManagedSsd::new(config)
+            .map_err(|e| Error::new(ErrorKind::Setup, format!("SSD model: {e}")))?;
+        if payload == Payload::Memory && usize::try_from(info.capacity_bytes).is_err() {
+            let context = format!(
+                "SSD model of {} bytes: more than this machine can address; use no payload",
+                info.capacity_bytes
+            );
+            return Err(Error::new(ErrorKind::Setup, context));
+        }
+        let contents = Contents::new(payload, info.capacity_bytes);
+        let state =
+            State { ssd, contents, read_bytes: 0, deallocated_bytes: 0, failed_requests: 0 };
+        Ok(Self { info, state: Mutex::new(state) })
+    }
+
+    /// Looks at the drive itself: its units, its maps, its full counters. No request proceeds while
+    /// `look` runs.
+    pub fn with_ssd<R>(&self, look: impl FnOnce(&ManagedSsd) -> R) -> R {
+        look(&self.lock().ssd)
+    }
+
+    /// Bytes of address space that have memory behind them; 0 without payload.
+    pub fn payload_bytes(&self) -> u64 {
+        self.lock().contents.held_bytes()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for ModelDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ModelDevice").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+impl Device for ModelDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        let mut io = io.into_inner();
+        let outcome = self.lock().carry_out(&mut io);
+        IoFuture::ready(match outcome {
+            Ok(()) => Ok(io.into_buffer()),
+            Err(error) => Err(self.failure(&error, io)),
+        })
+    }
+
+    fn stats(&self) -> DeviceStats {
+        self.lock().stats()
+    }
+}
+
+impl ModelDevice {
+    #[cold]
+    fn failure(&self, error: &larder_ssd::Error, io: Io) -> IoFailure {
+        let kind = match error.kind() {
+            larder_ssd::ErrorKind::Stuck => ErrorKind::NoSpace,
+            _ => ErrorKind::Io,
+        };
+        let (verb, offset, bytes) = io.extent();
+        let context = format!("{verb} of {bytes} bytes at {offset} on {}: {error}", self.info.name);
+        IoFailure { error: Error::new(kind, context), buffer: io.into_buffer() }
+    }
+}
+
+impl State {
+    /// The model goes first: what it refuses leaves the contents as they were.
+    fn carry_out(&mut self, io: &mut Io) -> Result<(), larder_ssd::Error> {
+        let outcome = match io {
+            Io::Read { offset, buffer } => {
+                self.contents.read(*offset, buffer.as_mut_slice());
+                self.read_bytes += buffer.len() as u64;
+                Ok(())
+            }
+            Io::Write { offset, buffer, handle } => self.write(*offset, buffer, handle.index()),
+            Io::Deallocate { offset, bytes } => self.deallocate(*offset, *bytes),
+            Io::Flush => Ok(()),
+        };
+        self.failed_requests += u64::from(outcome.is_err());
+        outcome
+    }
+
+    fn write(
+        &mut self,
+        offset: u64,
+        buffer: &IoBuffer,
+        handle: u16,
+    ) -> Result<(), larder_ssd::Error> {
+        let pages = buffer.len() as u64 / PAGE_BYTES;
+        self.ssd.write(offset / PAGE_BYTES, pages, handle)?;
+        self.contents.write(offset, buffer.as_slice());
+        Ok(())
+    }
+
+    fn deallocate(&mut self, offset: u64, bytes: u64) -> Result<(), larder_ssd::Error> {
+        self.ssd.deallocate(offset / PAGE_BYTES, bytes / PAGE_BYTES)?;
+        self.contents.clear(offset, bytes);
+        self.deallocated_bytes += bytes;
+        Ok(())
+    }
+
+    fn stats(&self) -> DeviceStats {
+        let ssd = self.ssd.stats();
+        let unit_bytes = self.ssd.config().geometry.unit_bytes();
+        let by_handle = ssd.host_pages_by_handle.iter().map(|pages| pages * PAGE_BYTES).collect();
+        DeviceStats {
+            host_read_bytes: self.read_bytes,
+            host_written_bytes: ssd.host_bytes(),
+            host_written_bytes_by_handle: by_handle,
+            media_written_bytes: Some(ssd.media_bytes()),
+            copied_bytes: Some(ssd.copied_pages * PAGE_BYTES),
+            erased_bytes: Some(ssd.erased_units * unit_bytes),
+            deallocated_bytes: self.deallocated_bytes,
+            failed_requests: self.failed_requests,
+        }
+    }
+}
+
+fn describe(config: &ManagedConfig) -> DeviceInfo {
+    let geometry = &config.geometry;
+    let placement = if config.fdp {
+        PlacementInfo {
+            handles: config.handles,
+            reclaim_unit_bytes: Some(geometry.unit_bytes()),
+            isolation: match config.gc_destination {
+                GcDestination::Shared => Some(Isolation::InitiallyIsolated),
+                GcDestination::PerHandle => Some(Isolation::PersistentlyIsolated),
+                _ => None,
+            },
+            path: "model",
+        }
+    } else {
+        PlacementInfo { reclaim_unit_bytes: Some(geometry.unit_bytes()), ..PlacementInfo::none() }
+    };
+    DeviceInfo {
+        name: "model".to_owned(),
+        capacity_bytes: geometry.logical_bytes(),
+        block_bytes: u32::try_from(PAGE_BYTES).unwrap_or(u32::MAX),
+        max_transfer_bytes: MAX_TRANSFER_BYTES,
+        placement,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_ssd::managed::Geometry;
+
+    use super::*;
+    use crate::placement::PlacementHandle;
+
+    fn config() -> ManagedConfig {
+        let geometry = Geometry::with_overprovisioning(16 << 20, 256 << 10, 40.0).unwrap();
+        ManagedConfig::new(geometry)
+    }
+
+    fn write(device: &ModelDevice, offset: u64, byte: u8, handle: u16) {
+        let mut buffer = IoBuffer::zeroed(4096);
+        buffer.as_mut_slice().fill(byte);
+        let handle = PlacementHandle::new(handle);
+        device.submit(Io::Write { offset, buffer, handle }).wait().unwrap();
+    }
+
+    fn read(device: &ModelDevice, offset: u64) -> u8 {
+        let buffer = IoBuffer::zeroed(4096);
+        device.submit(Io::Read { offset, buffer }).wait().unwrap().as_slice()[4095]
+    }
+
+    #[test]
+    fn bytes_survive_garbage_collection_and_die_with_deallocation() {
+        let device = ModelDevice::new(config(), Payload::Memory).unwrap();
+        let pages = device.info().capacity_bytes / 4096;
+        let mut rng = fastrand::Rng::with_seed(1);
+        let mut shadow = vec![0u8; usize::try_from(pages).unwrap()];
+        for _ in 0..40_000 {
+            let page = rng.usize(..shadow.len());
+            shadow[page] = rng.u8(..);
+            write(&device, page as u64 * 4096, shadow[page], rng.u16(..8));
+        }
+        let stats = device.stats();
+        assert!(stats.copied_bytes.unwrap() > 0 && stats.erased_bytes.unwrap() > 0);
+        assert_eq!(stats.host_written_bytes, 40_000 * 4096);
+        assert_eq!(stats.host_written_bytes_by_handle.iter().sum::<u64>(), 40_000 * 4096);
+        assert!(stats.dlwa().unwrap() > 1.0);
+        for (page, &byte) in shadow.iter().enumerate() {
+            assert_eq!(read(&device, page as u64 * 4096), byte, "page {page}");
+        }
+        device.submit(Io::Deallocate { offset: 0, bytes: 1 << 20 }).wait().unwrap();
+        assert_eq!(read(&device, 4096), 0);
+        assert_eq!(device.stats().deallocated_bytes, 1 << 20);
+        assert!(!device.with_ssd(|ssd| ssd.is_mapped(1)));
+    }
+
+    #[test]
+    fn placement_is_what_the_drive_was_configured_to_offer() {
+        let shared = ModelDevice::new(config(), Payload::None).unwrap();
+        assert_eq!(shared.info().placement.handles, 8);
+        assert_eq!(shared.info().placement.isolation, Some(Isolation::InitiallyIsolated));
+        let off = ModelDevice::new(ManagedConfig { fdp: false, ..config() }, Payload::None);
+        assert!(!off.unwrap().info().placement.is_active());
+    }
+
+    #[test]
+    fn an_untouched_drive_holds_no_payload() {
+        let device = ModelDevice::new(config(), Payload::Memory).unwrap();
+        assert_eq!((device.payload_bytes(), read(&device, 0)), (0, 0));
+        write(&device, 0, 1, 0);
+        assert_eq!(device.payload_bytes(), 1 << 20);
+    }
+
+    #[test]
+    fn an_impossible_drive_is_refused() {
+        let geometry = Geometry::with_overprovisioning(16 << 20, 256 << 10, 0.0).unwrap();
+        let error = ModelDevice::new(ManagedConfig::new(geometry), Payload::None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Setup);
+    }
+}

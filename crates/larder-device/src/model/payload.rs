@@ -1,0 +1,130 @@
+//! The bytes of a simulated drive, by logical address, in memory that is taken when it is first
+//! written.
+
+/// Unit of allocation. The allocator hands memory of this size out zeroed and untouched, so that a
+/// chunk costs only the pages that were written.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// What a simulated drive keeps of the bytes written to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Payload {
+    /// Everything, in memory.
+    #[default]
+    Memory,
+    /// Nothing: every read returns zeros. For runs that count writes on drives larger than memory.
+    None,
+}
+
+/// Contents by logical address. What was never written, or was deallocated, reads as zeros.
+pub(super) struct Contents {
+    /// Absent: all zeros. Each chunk is `CHUNK_BYTES` long. No chunk is ever present with
+    /// `Payload::None`.
+    chunks: Vec<Option<Box<[u8]>>>,
+}
+
+impl Contents {
+    pub(super) fn new(payload: Payload, capacity_bytes: u64) -> Self {
+        let count = match payload {
+            Payload::Memory => capacity_bytes.div_ceil(CHUNK_BYTES as u64),
+            Payload::None => 0,
+        };
+        let mut chunks = Vec::new();
+        chunks.resize_with(index(count), || None);
+        Self { chunks }
+    }
+
+    /// Fills `into` from `offset` on.
+    pub(super) fn read(&self, offset: u64, mut into: &mut [u8]) {
+        let mut offset = index(offset);
+        while !into.is_empty() {
+            let (chunk, start) = (offset / CHUNK_BYTES, offset % CHUNK_BYTES);
+            let count = into.len().min(CHUNK_BYTES - start);
+            let (part, rest) = into.split_at_mut(count);
+            match self.chunks.get(chunk) {
+                Some(Some(chunk)) => part.copy_from_slice(&chunk[start..start + count]),
+                _ => part.fill(0),
+            }
+            offset += count;
+            into = rest;
+        }
+    }
+
+    /// Keeps `bytes` at `offset`.
+    pub(super) fn write(&mut self, offset: u64, mut bytes: &[u8]) {
+        if self.chunks.is_empty() {
+            return;
+        }
+        let mut offset = index(offset);
+        while !bytes.is_empty() {
+            let (chunk, start) = (offset / CHUNK_BYTES, offset % CHUNK_BYTES);
+            let count = bytes.len().min(CHUNK_BYTES - start);
+            let (part, rest) = bytes.split_at(count);
+            let chunk = self.chunks[chunk].get_or_insert_with(|| vec![0; CHUNK_BYTES].into());
+            chunk[start..start + count].copy_from_slice(part);
+            offset += count;
+            bytes = rest;
+        }
+    }
+
+    /// Forgets `bytes` bytes from `offset` on; the memory of whole chunks is given back.
+    pub(super) fn clear(&mut self, offset: u64, bytes: u64) {
+        if self.chunks.is_empty() {
+            return;
+        }
+        let (mut offset, end) = (index(offset), index(offset + bytes));
+        while offset < end {
+            let (chunk, start) = (offset / CHUNK_BYTES, offset % CHUNK_BYTES);
+            let count = (end - offset).min(CHUNK_BYTES - start);
+            if count == CHUNK_BYTES {
+                self.chunks[chunk] = None;
+            } else if let Some(chunk) = &mut self.chunks[chunk] {
+                chunk[start..start + count].fill(0);
+            }
+            offset += count;
+        }
+    }
+
+    /// Bytes of address space that have memory behind them.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.chunks.iter().flatten().map(|chunk| chunk.len() as u64).sum()
+    }
+}
+
+/// Addresses in memory fit the address space; a drive that does not is refused when it is made.
+fn index(n: u64) -> usize {
+    usize::try_from(n).expect("a drive in memory fits the address space")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_taken_when_written_and_given_back_when_cleared() {
+        let chunk = CHUNK_BYTES as u64;
+        let mut contents = Contents::new(Payload::Memory, 8 * chunk);
+        assert_eq!(contents.held_bytes(), 0);
+        contents.write(chunk - 4096, &[7; 8192]);
+        assert_eq!(contents.held_bytes(), 2 * chunk);
+        let mut bytes = [1; 8192];
+        contents.read(chunk - 4096, &mut bytes);
+        assert!(bytes.iter().all(|&b| b == 7));
+        contents.clear(0, chunk);
+        assert_eq!(contents.held_bytes(), chunk);
+        contents.read(chunk - 4096, &mut bytes);
+        assert!(bytes[..4096].iter().all(|&b| b == 0) && bytes[4096..].iter().all(|&b| b == 7));
+        contents.clear(chunk, 4096);
+        contents.read(chunk, &mut bytes);
+        assert!(bytes.iter().all(|&b| b == 0));
+    }
+
+    #[test]
+    fn without_payload_everything_is_zero_and_nothing_is_held() {
+        let mut contents = Contents::new(Payload::None, 1 << 40);
+        contents.write(4096, &[7; 4096]);
+        contents.clear(0, 1 << 40);
+        let mut bytes = [1; 4096];
+        contents.read(4096, &mut bytes);
+        assert_eq!((bytes, contents.held_bytes()), ([0; 4096], 0));
+    }
+}

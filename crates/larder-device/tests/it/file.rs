@@ -1,0 +1,257 @@
+//! What the file device adds: setting up, splitting, and memory that outlives those who asked for
+//! it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Wake, Waker};
+
+use larder_device::{
+    Device, DirectIo, ErrorKind, FileDevice, FileOptions, Io, IoBuffer, IoEngine, PlacementHandle,
+};
+
+use crate::support::{
+    BLOCK, TinyFilesystem, engines, file, flush, options, pattern, read, start_read, start_write,
+    write,
+};
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn large_transfers_are_split_and_come_back_whole() {
+    for engine in engines() {
+        let (device, _directory) = file(&options(32 << 20, engine));
+        assert_eq!(device.info().max_transfer_bytes, 1 << 20);
+        let blocks = 17 * MIB / BLOCK + 3;
+        write(&device, 5, pattern(1, blocks)).unwrap();
+        flush(&device).unwrap();
+        let back = read(&device, 5, blocks).unwrap();
+        assert!(back.as_slice() == pattern(1, blocks).as_slice());
+        let stats = device.stats();
+        assert_eq!(stats.host_written_bytes, (blocks * BLOCK) as u64);
+        assert_eq!(stats.host_written_bytes_by_handle, [(blocks * BLOCK) as u64]);
+        assert_eq!(stats.host_read_bytes, (blocks * BLOCK) as u64);
+    }
+}
+
+#[test]
+fn content_survives_reopening_and_engines_agree() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cache");
+    for (round, engine) in engines().into_iter().enumerate() {
+        let device = FileDevice::open(&path, &options(MIB as u64, engine)).unwrap();
+        assert_eq!(device.engine(), engine);
+        if round > 0 {
+            let back = read(&device, 7, 3).unwrap();
+            assert_eq!(back.as_slice(), pattern(9, 3).as_slice());
+        }
+        write(&device, 7, pattern(9, 3)).unwrap();
+    }
+}
+
+#[test]
+fn direct_and_buffered_are_reported() {
+    let off = FileOptions { direct: DirectIo::Off, ..options(MIB as u64, IoEngine::Auto) };
+    assert!(!file(&off).0.direct());
+    let (device, directory) = file(&options(MIB as u64, IoEngine::Auto));
+    let required = FileOptions { direct: DirectIo::Required, ..off };
+    let outcome = FileDevice::open(directory.path().join("other"), &required);
+    assert_eq!(outcome.is_ok(), device.direct(), "{outcome:?}");
+    println!("direct: {}, preallocated: {}", device.direct(), device.preallocated());
+}
+
+#[test]
+fn refused_requests_never_reach_the_file() {
+    for engine in engines() {
+        let (device, _directory) = file(&options(MIB as u64, engine));
+        let refusal = |io| device.submit(io).wait().unwrap_err();
+        let read = |offset, bytes| Io::Read { offset, buffer: IoBuffer::zeroed(bytes) };
+        let handle = PlacementHandle::new(1);
+        for io in [
+            read(MIB as u64, BLOCK),
+            read(512, BLOCK),
+            read(0, 100),
+            Io::Write { offset: 0, buffer: IoBuffer::zeroed(BLOCK), handle },
+            Io::Deallocate { offset: 4096, bytes: MIB as u64 },
+        ] {
+            let buffer = io.extent().2;
+            let carries = !matches!(io, Io::Deallocate { .. });
+            let failure = refusal(io);
+            assert_eq!(failure.error.kind(), ErrorKind::InvalidRequest);
+            assert_eq!(failure.buffer.len() as u64, if carries { buffer } else { 0 });
+        }
+        assert_eq!(device.stats(), file(&options(MIB as u64, engine)).0.stats());
+    }
+}
+
+#[test]
+fn a_file_serves_one_cache_at_a_time() {
+    let (device, directory) = file(&options(MIB as u64, IoEngine::Auto));
+    let path = directory.path().join("cache");
+    let again = FileDevice::open(&path, &FileOptions::default()).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::Setup);
+    assert!(again.to_string().contains("in use by another cache"), "{again}");
+    drop(device);
+    FileDevice::open(&path, &FileOptions::default()).unwrap();
+}
+
+#[test]
+fn files_must_be_there_and_large_enough() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cache");
+    let open = |bytes| {
+        let capacity_bytes = Some(bytes);
+        FileDevice::open(&path, &FileOptions { capacity_bytes, ..FileOptions::default() })
+    };
+    assert_eq!(open(4096).unwrap_err().kind(), ErrorKind::Setup);
+    std::fs::write(&path, [0; 100]).unwrap();
+    let none = FileDevice::open(&path, &FileOptions::default()).unwrap_err();
+    assert!(none.to_string().contains("100 bytes, not even one block"), "{none}");
+    std::fs::write(&path, vec![0; 3 * BLOCK + 100]).unwrap();
+    let error = open(MIB as u64).unwrap_err().to_string();
+    assert!(error.contains("has 12388 bytes but 1048576 were asked for"), "{error}");
+    assert_eq!(open(8192).unwrap().info().capacity_bytes, 8192);
+    let all = FileDevice::open(&path, &FileOptions::default()).unwrap();
+    assert_eq!(all.info().capacity_bytes, 12288);
+    drop(all);
+    let grown = FileDevice::create(&path, MIB as u64).unwrap();
+    assert_eq!(grown.info().capacity_bytes, MIB as u64);
+    let folder = FileDevice::create(directory.path(), MIB as u64).unwrap_err();
+    assert_eq!(folder.kind(), ErrorKind::Setup);
+}
+
+#[test]
+fn a_disk_that_cannot_hold_the_file_is_found_at_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cache");
+    let error = FileDevice::create(&path, 1 << 60).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+    assert!(!path.exists(), "nothing is left behind");
+}
+
+#[test]
+fn a_disk_that_fills_up_fails_the_write_and_returns_the_buffer() {
+    let Some(tiny) = TinyFilesystem::mount("size=1m") else { return };
+    let error = FileDevice::create(tiny.file(), 2 << 20).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+    for engine in engines() {
+        let options = FileOptions { preallocate: false, ..options(4 << 20, engine) };
+        let path = tiny.path().join(engine.to_string());
+        let device = FileDevice::open(&path, &options).unwrap();
+        let failure = write(&device, 0, pattern(1, 512)).unwrap_err();
+        assert_eq!(failure.error.kind(), ErrorKind::NoSpace, "{failure}");
+        assert_eq!(failure.buffer.as_slice(), pattern(1, 512).as_slice());
+        assert_eq!(device.stats().failed_requests, 1);
+        drop(device);
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
+fn a_file_cut_short_fails_reads_but_nothing_else() {
+    for engine in engines() {
+        let (device, directory) = file(&options(MIB as u64, engine));
+        let cut = std::fs::OpenOptions::new().write(true).open(directory.path().join("cache"));
+        cut.unwrap().set_len(8192).unwrap();
+        let failure = read(&device, 1, 4).unwrap_err();
+        assert_eq!((failure.error.kind(), failure.buffer.len()), (ErrorKind::Io, 4 * BLOCK));
+        read(&device, 1, 1).unwrap();
+    }
+}
+
+#[test]
+fn deallocated_space_is_given_back() {
+    for engine in engines() {
+        let (device, _directory) = file(&options(4 << 20, engine));
+        write(&device, 0, pattern(1, 1024)).unwrap();
+        device.submit(Io::Deallocate { offset: 0, bytes: 2 << 20 }).wait().unwrap();
+        assert_eq!(device.stats().deallocated_bytes, 2 << 20);
+        let back = read(&device, 0, 1024).unwrap();
+        assert_eq!(&back.as_slice()[2 * MIB..], &pattern(1, 1024).as_slice()[2 * MIB..]);
+        if device.ignored_deallocations() == 0 {
+            assert!(back.as_slice()[..2 * MIB].iter().all(|&byte| byte == 0));
+        }
+    }
+}
+
+#[test]
+fn dropped_futures_neither_stop_nor_harm_their_requests() {
+    for engine in engines() {
+        let (device, _directory) = file(&options(16 << 20, engine));
+        for round in 0..64 {
+            drop(start_write(&device, round * 64, pattern(round, 64)));
+            drop(start_read(&device, round * 64, 64));
+            // Polled once, then dropped: the waker of a future that is gone is harmless.
+            let mut polled = start_read(&device, 0, 1);
+            let mut context = Context::from_waker(Waker::noop());
+            let _ = Pin::new(&mut polled).poll(&mut context);
+        }
+        drop(device);
+    }
+}
+
+#[test]
+fn dropping_the_device_waits_for_what_is_under_way() {
+    for engine in engines() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cache");
+        let device = FileDevice::open(&path, &options(16 << 20, engine)).unwrap();
+        let blocks = 64;
+        let futures: Vec<_> =
+            (0..64).map(|i| start_write(&device, i * 64, pattern(i, blocks))).collect();
+        drop(device);
+        let device = FileDevice::open(&path, &options(16 << 20, engine)).unwrap();
+        for (i, future) in (0..).zip(futures) {
+            future.wait().unwrap();
+            let back = read(&device, i * 64, blocks).unwrap();
+            assert!(back.as_slice() == pattern(i, blocks).as_slice());
+        }
+    }
+}
+
+/// Drops the device on the thread that completes the request: the engine must not wait for itself.
+#[test]
+fn a_waker_may_drop_the_device() {
+    struct DropsDevice(Mutex<Option<FileDevice>>, mpsc::Sender<()>);
+    impl Wake for DropsDevice {
+        fn wake(self: Arc<Self>) {
+            drop(self.0.lock().unwrap().take());
+            self.1.send(()).unwrap();
+        }
+    }
+    for engine in engines() {
+        let (device, _directory) = file(&options(16 << 20, engine));
+        let mut future = start_write(&device, 0, pattern(1, 4096));
+        let (sender, woken) = mpsc::channel();
+        let waker = Arc::new(DropsDevice(Mutex::new(Some(device)), sender));
+        let ready = Pin::new(&mut future)
+            .poll(&mut Context::from_waker(&Waker::from(Arc::clone(&waker))))
+            .is_ready();
+        if !ready {
+            woken.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
+            future.wait().unwrap();
+        }
+    }
+}
+
+/// A panic in a waker is its owner's affair.
+#[test]
+fn a_waker_may_panic() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("this panic is part of a test");
+        }
+    }
+    for engine in engines() {
+        let (device, _directory) = file(&options(16 << 20, engine));
+        for _ in 0..20 {
+            let mut future = start_write(&device, 0, pattern(1, 512));
+            let waker = Waker::from(Arc::new(Panics));
+            if Pin::new(&mut future).poll(&mut Context::from_waker(&waker)).is_pending() {
+                future.wait().unwrap();
+            }
+        }
+        read(&device, 0, 1).unwrap();
+    }
+}

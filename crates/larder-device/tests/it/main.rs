@@ -1,0 +1,9 @@
+//! The backends of `larder-device` from outside: what any device promises, and what each adds.
+
+// The helpers are tests too, but the lint sees only functions marked as such.
+#![allow(clippy::unwrap_used)]
+
+mod fault;
+mod file;
+mod history;
+mod support;
