@@ -1,1 +1,57 @@
-//! stub
+//! A hybrid cache, DRAM in front of flash, that shelves data by lifetime.
+//!
+//! On flash, where a byte is written decides what it costs: a drive erases in large units, and a
+//! unit whose bytes die together is erased for free. So small objects (rewritten at random), large
+//! objects (written and dropped in order) and metadata each go to the device under a placement
+//! handle of their own.
+//!
+//! ```text
+//!    get / set / delete
+//!          │
+//!      DRAM tier ──── evicts ────► admission ──┬─ small ─► SOC: 4 KiB buckets, set-associative, rewritten in place
+//!          ▲                                   └─ large ─► LOC: regions, filled in order, dropped whole
+//!          └───────────── a flash hit returns ─────────────────┘
+//! ```
+//!
+//! ```
+//! use std::sync::Arc;
+//! use larder::{Config, Larder, RealClock, block_on};
+//!
+//! # fn main() -> Result<(), larder::Error> {
+//! let config = Config { dram_bytes: 1 << 20, ..Config::default() };
+//! let cache = block_on(Larder::open(config, None, Arc::new(RealClock)))?;
+//! block_on(cache.set(b"bread", b"rye", None))?;
+//! assert_eq!(block_on(cache.get(b"bread"))?.as_deref(), Some(&b"rye"[..]));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A cache promises little and keeps it: a value is returned whole and for its own key, or not at
+//! all; a replaced, deleted or expired value never comes back. What it holds may be evicted at any
+//! time.
+
+pub mod admission;
+mod cache;
+pub mod config;
+mod dram;
+pub mod error;
+mod flash;
+mod key;
+mod loc;
+mod soc;
+pub mod stats;
+mod value;
+mod wait;
+
+pub use admission::AdmissionPolicy;
+pub use cache::Larder;
+pub use config::{Config, DramPolicy, RegionEviction};
+pub use error::{Error, ErrorKind};
+pub use flash::{Layout, Recovery};
+pub use larder_device::{Clock, RealClock, VirtualClock};
+pub use stats::Stats;
+pub use value::Value;
+pub use wait::block_on;
+
+#[doc(hidden)]
+pub mod fuzzing;

@@ -1,0 +1,70 @@
+//! Admits an item on its second visit.
+//!
+//! Visits are remembered in two bitmaps of one bit a hash. When the younger one has seen its share
+//! it becomes the older one, and the older one is forgotten: a visit counts for one to two
+//! generations.
+
+use crate::key::KeyHash;
+
+const BITS_PER_VISIT: u64 = 16;
+const VISITS_MIN: u64 = 1024;
+
+#[derive(Debug)]
+pub(crate) struct RejectFirst {
+    young: Vec<u64>,
+    old: Vec<u64>,
+    visits: u64,
+    visits_max: u64,
+}
+
+impl RejectFirst {
+    pub(crate) fn new(expected_items: u64) -> Self {
+        let visits_max = expected_items.max(VISITS_MIN);
+        let words = usize::try_from(visits_max * BITS_PER_VISIT / 64).expect("fits memory");
+        Self { young: vec![0; words], old: vec![0; words], visits: 0, visits_max }
+    }
+
+    /// Whether `hash` was here before; remembers that it is here now.
+    pub(crate) fn seen_before(&mut self, hash: KeyHash) -> bool {
+        let bit = hash.spread_over(self.young.len() as u64 * 64);
+        let (word, mask) = (usize::try_from(bit / 64).expect("fits memory"), 1 << (bit % 64));
+        let in_young = self.young[word] & mask != 0;
+        let seen = in_young || self.old[word] & mask != 0;
+        if !in_young {
+            self.young[word] |= mask;
+            self.visits += 1;
+            if self.visits == self.visits_max {
+                std::mem::swap(&mut self.young, &mut self.old);
+                self.young.fill(0);
+                self.visits = 0;
+            }
+        }
+        seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(i: u64) -> KeyHash {
+        KeyHash::of(&i.to_le_bytes())
+    }
+
+    #[test]
+    fn second_visits_pass_and_first_ones_rarely_do() {
+        let mut visits = RejectFirst::new(1024);
+        let early = (0..500).filter(|&i| visits.seen_before(key(i))).count();
+        assert!(early < 40, "{early} false passes");
+        assert!((0..500).all(|i| visits.seen_before(key(i))));
+    }
+
+    #[test]
+    fn visits_are_forgotten_after_two_generations() {
+        let mut visits = RejectFirst::new(1024);
+        visits.seen_before(key(0));
+        (1..4096).for_each(|i| _ = visits.seen_before(key(i)));
+        let remembered = (0..100).filter(|&i| visits.seen_before(key(i))).count();
+        assert!(remembered < 30, "{remembered} of 100 old visits remembered");
+    }
+}

@@ -1,0 +1,132 @@
+//! What a user can choose.
+
+use std::str::FromStr;
+
+use crate::admission::AdmissionPolicy;
+use crate::error::Error;
+
+/// Configuration of a cache. `Config::default()` is a safe start; set at least
+/// [`Config::dram_bytes`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Budget of the DRAM tier in bytes: keys, values and what the tier needs to keep them.
+    pub dram_bytes: u64,
+    /// Which item leaves DRAM first.
+    pub dram_policy: DramPolicy,
+    /// Share of the device that the cache uses, in percent (more than 0, at most 100).
+    pub utilization_percent: f64,
+    /// Share of the cache's flash that the small-object engine gets, in percent (0 to 100).
+    pub soc_percent: f64,
+    /// Objects of at most this size (key and value, in bytes) are small: they go to the SOC. At
+    /// most 4054.
+    pub soc_max_object_bytes: u32,
+    /// Size of a region of the large-object engine in bytes, a multiple of 4096; the longest object
+    /// is a little shorter. `None` picks 1 to 32 MiB by the size of the flash.
+    pub region_bytes: Option<u32>,
+    /// Which region the large-object engine reclaims first.
+    pub region_eviction: RegionEviction,
+    /// When a region is reclaimed, objects with at least this many hits are kept by writing them
+    /// again. 0 keeps none.
+    pub reinsertion_hits: u8,
+    /// Which of the items that DRAM evicts are written to flash.
+    pub admission: AdmissionPolicy,
+    /// Whether SOC and LOC ask the device for placement handles of their own.
+    pub placement: bool,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            dram_bytes: 64 << 20,
+            dram_policy: DramPolicy::default(),
+            utilization_percent: 100.0,
+            soc_percent: 4.0,
+            soc_max_object_bytes: 640,
+            region_bytes: None,
+            region_eviction: RegionEviction::default(),
+            reinsertion_hits: 0,
+            admission: AdmissionPolicy::All,
+            placement: true,
+            seed: 0,
+        }
+    }
+}
+
+impl Config {
+    /// Refuses what cannot work on any device.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let percent = |name: &str, value: f64| {
+            if (0.0..=100.0).contains(&value) {
+                Ok(())
+            } else {
+                Err(Error::config(format!("{name} = {value}: must be 0 to 100")))
+            }
+        };
+        percent("utilization_percent", self.utilization_percent)?;
+        percent("soc_percent", self.soc_percent)?;
+        if self.utilization_percent == 0.0 {
+            return Err(Error::config("utilization_percent = 0: must be more than 0"));
+        }
+        let max = crate::soc::OBJECT_BYTES_MAX;
+        if self.soc_max_object_bytes == 0 || self.soc_max_object_bytes as usize > max {
+            return Err(Error::config(format!(
+                "soc_max_object_bytes = {}: must be 1 to {max}, what a bucket can hold",
+                self.soc_max_object_bytes
+            )));
+        }
+        if let Some(bytes) = self.region_bytes
+            && (bytes == 0 || !bytes.is_multiple_of(4096) || bytes > 1 << 30)
+        {
+            return Err(Error::config(format!(
+                "region_bytes = {bytes}: must be a multiple of 4096 of at most 1 GiB"
+            )));
+        }
+        self.admission.check()
+    }
+}
+
+/// Which item leaves DRAM first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DramPolicy {
+    /// Three FIFO queues (Yang et al., SOSP'23): new items must prove themselves in a small queue.
+    #[default]
+    S3Fifo,
+    /// The least recently used one.
+    Lru,
+}
+
+impl FromStr for DramPolicy {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "s3-fifo" => Ok(Self::S3Fifo),
+            "lru" => Ok(Self::Lru),
+            _ => Err(format!("\"{s}\" is not a DRAM policy: use s3-fifo or lru")),
+        }
+    }
+}
+
+/// Which region the large-object engine reclaims first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RegionEviction {
+    /// The oldest. Writes the device in order, which keeps its write amplification lowest.
+    #[default]
+    Fifo,
+    /// The one whose objects were hit longest ago.
+    Lru,
+}
+
+impl FromStr for RegionEviction {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "fifo" => Ok(Self::Fifo),
+            "lru" => Ok(Self::Lru),
+            _ => Err(format!("\"{s}\" is not a region eviction policy: use fifo or lru")),
+        }
+    }
+}

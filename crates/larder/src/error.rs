@@ -1,0 +1,60 @@
+//! What can go wrong in the cache. A miss is not an error.
+
+use std::fmt;
+
+/// What went wrong, for callers that choose what to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The configuration cannot work, or does not fit the device.
+    Config,
+    /// A key or a value is of a length that no tier can hold.
+    InvalidInput,
+    /// The device refused what the cache cannot do without (its metadata at open and close).
+    Device,
+    /// The device holds something else than a cache of this program and version.
+    Foreign,
+}
+
+/// An error of the cache: a kind to match on, what was being done, and the cause.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    source: Option<larder_device::Error>,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), source: None }
+    }
+
+    pub(crate) fn config(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Config, message)
+    }
+
+    pub(crate) fn device(message: impl Into<String>, source: larder_device::Error) -> Self {
+        Self { kind: ErrorKind::Device, message: message.into(), source: Some(source) }
+    }
+
+    /// What went wrong, to match on.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.source {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|e| e as _)
+    }
+}

@@ -1,0 +1,253 @@
+//! The superblock and the snapshot of a clean shutdown. Little-endian.
+//!
+//! ```text
+//!  superblock, at 0            offset  bytes  field
+//!                                   0      8  magic "LARDERSB"
+//!                                   8      2  version (1)
+//!                                  10      2  reserved, 0
+//!                                  12      4  CRC-32C of bytes 16 to 96
+//!                                  16      8  epoch: grows by 1 with each opening
+//!                                  24      8  oldest epoch whose buckets are valid
+//!                                  32     64  layout: capacity, usable, metadata, LOC offset, SOC offset, buckets
+//!                                             (8 bytes each), regions, region bytes, 1 after a clean shutdown, 0
+//!                                             (4 bytes each)
+//!  snapshot, at 4096                0      4  magic "LSNP"
+//!                                   4      2  version (1)
+//!                                   6      2  reserved, 0
+//!                                   8      4  CRC-32C of bytes 16 to 32 + length
+//!                                  12      4  reserved, 0
+//!                                  16      8  length of what follows the header
+//!                                  24      8  epoch that wrote it
+//!                                  32      *  all buckets: filter (16 bytes) and generation (2); then the regions (see `loc/snapshot.rs`)
+//! ```
+
+#![deny(clippy::indexing_slicing)]
+
+use super::layout::Layout;
+
+pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = *b"LARDERSB";
+pub(crate) const SNAPSHOT_MAGIC: [u8; 4] = *b"LSNP";
+const VERSION: u16 = 1;
+
+pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
+const SUPERBLOCK_USED_BYTES: usize = 96;
+const CHECKED_FROM: usize = 16;
+pub(crate) const SNAPSHOT_HEADER_BYTES: usize = 32;
+
+/// What the first block of a device says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Superblock {
+    pub(crate) clean: bool,
+    pub(crate) epoch: u64,
+    pub(crate) oldest_epoch: u64,
+    pub(crate) layout: Layout,
+}
+
+/// What was found where a superblock should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FirstBlock {
+    /// Nothing: the block is all zeros.
+    Blank,
+    /// A superblock.
+    Valid(Superblock),
+    /// A superblock that fails its checksum.
+    Corrupt,
+    /// A superblock of a version that this program does not know.
+    OtherVersion(u16),
+    /// Bytes of some other program.
+    Foreign,
+}
+
+impl Superblock {
+    /// Writes the superblock over the first block.
+    pub(crate) fn encode(&self, block: &mut [u8]) {
+        let layout = &self.layout;
+        let mut checked = Vec::with_capacity(SUPERBLOCK_USED_BYTES - CHECKED_FROM);
+        for word in [
+            self.epoch,
+            self.oldest_epoch,
+            layout.capacity_bytes,
+            layout.usable_bytes,
+            layout.metadata_bytes,
+            layout.loc_offset,
+            layout.soc_offset,
+            layout.soc_buckets,
+        ] {
+            checked.extend_from_slice(&word.to_le_bytes());
+        }
+        checked.extend_from_slice(&layout.loc_regions.to_le_bytes());
+        checked.extend_from_slice(&layout.region_bytes.to_le_bytes());
+        checked.extend_from_slice(&u32::from(self.clean).to_le_bytes());
+        checked.resize(SUPERBLOCK_USED_BYTES - CHECKED_FROM, 0);
+        let encoded = [
+            &SUPERBLOCK_MAGIC[..],
+            &VERSION.to_le_bytes(),
+            &[0, 0],
+            &crc32c::crc32c(&checked).to_le_bytes(),
+            &checked,
+        ]
+        .concat();
+        block.fill(0);
+        if let Some(room) = block.get_mut(..encoded.len()) {
+            room.copy_from_slice(&encoded);
+        }
+    }
+
+    /// Reads the first block of a device.
+    pub(crate) fn parse(block: &[u8]) -> FirstBlock {
+        if block.iter().all(|&byte| byte == 0) {
+            return FirstBlock::Blank;
+        }
+        if block.get(..8) != Some(&SUPERBLOCK_MAGIC[..]) {
+            return FirstBlock::Foreign;
+        }
+        match u16_at(block, 8) {
+            Some(VERSION) => {
+                Self::parse_fields(block).map_or(FirstBlock::Corrupt, FirstBlock::Valid)
+            }
+            Some(version) => FirstBlock::OtherVersion(version),
+            None => FirstBlock::Corrupt,
+        }
+    }
+
+    fn parse_fields(block: &[u8]) -> Option<Self> {
+        let checked = block.get(CHECKED_FROM..SUPERBLOCK_USED_BYTES)?;
+        if u16_at(block, 10)? != 0 || u32_at(block, 12)? != crc32c::crc32c(checked) {
+            return None;
+        }
+        Some(Self {
+            clean: u32_at(block, 88)? == 1,
+            epoch: u64_at(block, 16)?,
+            oldest_epoch: u64_at(block, 24)?,
+            layout: Layout {
+                capacity_bytes: u64_at(block, 32)?,
+                usable_bytes: u64_at(block, 40)?,
+                metadata_bytes: u64_at(block, 48)?,
+                loc_offset: u64_at(block, 56)?,
+                soc_offset: u64_at(block, 64)?,
+                soc_buckets: u64_at(block, 72)?,
+                loc_regions: u32_at(block, 80)?,
+                region_bytes: u32_at(block, 84)?,
+            },
+        })
+    }
+}
+
+/// Completes a snapshot: `bytes` begins with room for the header.
+pub(crate) fn encode_snapshot(bytes: &mut [u8], epoch: u64) {
+    let length = bytes.len().saturating_sub(SNAPSHOT_HEADER_BYTES) as u64;
+    let mut put = |at: usize, value: &[u8]| {
+        if let Some(room) = bytes.get_mut(at..at + value.len()) {
+            room.copy_from_slice(value);
+        }
+    };
+    put(0, &SNAPSHOT_MAGIC);
+    put(4, &VERSION.to_le_bytes());
+    put(6, &[0; 10]);
+    put(16, &length.to_le_bytes());
+    put(24, &epoch.to_le_bytes());
+    let checksum = crc32c::crc32c(bytes.get(CHECKED_FROM..).unwrap_or(&[]));
+    if let Some(room) = bytes.get_mut(8..12) {
+        room.copy_from_slice(&checksum.to_le_bytes());
+    }
+}
+
+/// How long the snapshot is that begins with this header, header included. Not yet checked.
+pub(crate) fn announced_snapshot_bytes(header: &[u8], room: u64) -> Option<usize> {
+    let length = u64_at(header, 16)?;
+    let total = length.checked_add(SNAPSHOT_HEADER_BYTES as u64)?;
+    let plausible = header.get(..4) == Some(&SNAPSHOT_MAGIC[..])
+        && u16_at(header, 4) == Some(VERSION)
+        && total <= room;
+    if plausible { usize::try_from(total).ok() } else { None }
+}
+
+/// Checks a snapshot and returns what follows its header.
+pub(crate) fn parse_snapshot(bytes: &[u8], epoch: u64) -> Option<&[u8]> {
+    let total = announced_snapshot_bytes(bytes, bytes.len() as u64)?;
+    let whole = bytes.get(..total)?;
+    let valid = u32_at(whole, 8)? == crc32c::crc32c(whole.get(CHECKED_FROM..)?)
+        && u64_at(whole, 24)? == epoch;
+    if valid { whole.get(SNAPSHOT_HEADER_BYTES..) } else { None }
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn superblock() -> Superblock {
+        let layout = Layout {
+            capacity_bytes: 1,
+            usable_bytes: 2,
+            metadata_bytes: 3,
+            loc_offset: 4,
+            loc_regions: 5,
+            region_bytes: 6,
+            soc_offset: 7,
+            soc_buckets: 8,
+        };
+        Superblock { clean: true, epoch: 9, oldest_epoch: 7, layout }
+    }
+
+    fn encoded() -> Vec<u8> {
+        let mut block = vec![1; SUPERBLOCK_BYTES];
+        superblock().encode(&mut block);
+        block
+    }
+
+    #[test]
+    fn superblocks_are_told_from_other_things() {
+        assert_eq!(Superblock::parse(&encoded()), FirstBlock::Valid(superblock()));
+        assert_eq!(Superblock::parse(&[0; SUPERBLOCK_BYTES]), FirstBlock::Blank);
+        assert_eq!(Superblock::parse(&[7; SUPERBLOCK_BYTES]), FirstBlock::Foreign);
+        let mut newer = encoded();
+        newer.get_mut(8..10).unwrap().copy_from_slice(&9_u16.to_le_bytes());
+        assert_eq!(Superblock::parse(&newer), FirstBlock::OtherVersion(9));
+    }
+
+    #[test]
+    fn a_snapshot_belongs_to_its_epoch() {
+        let mut bytes = vec![0; SNAPSHOT_HEADER_BYTES];
+        bytes.extend_from_slice(b"content");
+        encode_snapshot(&mut bytes, 4);
+        bytes.resize(4096, 0xee);
+        assert_eq!(announced_snapshot_bytes(&bytes, 39), Some(39));
+        assert_eq!(announced_snapshot_bytes(&bytes, 38), None);
+        assert_eq!(parse_snapshot(&bytes, 4), Some(&b"content"[..]));
+        assert_eq!(parse_snapshot(&bytes, 5), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bit_flip_passes(bit in 0..SUPERBLOCK_USED_BYTES * 8) {
+            let mut block = encoded();
+            if let Some(byte) = block.get_mut(bit / 8) {
+                *byte ^= 1 << (bit % 8);
+            }
+            prop_assert!(!matches!(Superblock::parse(&block), FirstBlock::Valid(_)));
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut block = SUPERBLOCK_MAGIC.to_vec();
+            block.extend_from_slice(&bytes);
+            let _ = Superblock::parse(&block);
+            let mut snapshot = SNAPSHOT_MAGIC.to_vec();
+            snapshot.extend_from_slice(&bytes);
+            prop_assert!(parse_snapshot(&snapshot, 0).is_none());
+        }
+    }
+}

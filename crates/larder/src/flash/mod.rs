@@ -1,0 +1,227 @@
+//! The flash side of the cache: which engine an object belongs to, admission, and what survives a
+//! restart.
+
+mod layout;
+mod metadata;
+mod recovery;
+
+use std::sync::Arc;
+
+use larder_device::{Assignment, Device, HandleAllocator};
+
+use crate::admission::Admission;
+use crate::config::Config;
+use crate::error::Error;
+use crate::key::KeyHash;
+use crate::loc::{Loc, LocPlace};
+use crate::soc::{Soc, SocPlace};
+use crate::stats::Counters;
+use crate::value::Item;
+pub use layout::Layout;
+pub(crate) use metadata::Superblock;
+pub use recovery::Recovery;
+pub(crate) use recovery::fuzz_snapshot;
+
+/// Objects of flash that the reject-first policy expects, for want of knowledge: bytes per object.
+const OBJECT_BYTES_GUESS: u64 = 1024;
+
+/// Both engines on one device.
+pub(crate) struct Flash {
+    device: Arc<dyn Device>,
+    layout: Layout,
+    soc: Option<Soc>,
+    loc: Option<Loc>,
+    soc_max_object_bytes: usize,
+    loc_max_object_bytes: usize,
+    admission: Admission,
+    assignments: Vec<Assignment>,
+    superblock: Superblock,
+    recovery: Recovery,
+    counters: Arc<Counters>,
+}
+
+/// Which engine holds or should hold an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Engine {
+    Soc,
+    Loc,
+}
+
+impl Flash {
+    /// Opens the cache on `device`: takes over what a clean shutdown left, or starts empty.
+    pub(crate) async fn open(
+        config: &Config,
+        device: Arc<dyn Device>,
+        counters: Arc<Counters>,
+    ) -> Result<Self, Error> {
+        let layout = Layout::plan(config, device.info())?;
+        let (superblock, recovery) = recovery::examine(&*device, &layout).await?;
+        let mut handles = if config.placement {
+            HandleAllocator::new(&device.info().placement)
+        } else {
+            HandleAllocator::disabled()
+        };
+        let soc = (layout.soc_buckets > 0).then(|| {
+            let place = SocPlace {
+                offset: layout.soc_offset,
+                buckets: layout.soc_buckets,
+                handle: handles.allocate("SOC"),
+                epoch: superblock.epoch,
+                oldest_epoch: superblock.oldest_epoch,
+            };
+            Soc::new(Arc::clone(&device), place, Arc::clone(&counters))
+        });
+        let loc = (layout.loc_regions > 0).then(|| {
+            let place = LocPlace {
+                offset: layout.loc_offset,
+                regions: layout.loc_regions,
+                region_bytes: layout.region_bytes,
+                handle: handles.allocate("LOC"),
+                eviction: config.region_eviction,
+                reinsertion_hits: config.reinsertion_hits,
+                // An epoch has room for 2^32 fillings; the next one starts above them all.
+                first_sequence: superblock.epoch << 32,
+            };
+            Loc::new(Arc::clone(&device), place, Arc::clone(&counters))
+        });
+        let expected_items = layout.usable_bytes / OBJECT_BYTES_GUESS;
+        let mut flash = Self {
+            soc_max_object_bytes: config.soc_max_object_bytes as usize,
+            loc_max_object_bytes: crate::loc::object_bytes_max(layout.region_bytes),
+            admission: Admission::new(config.admission, expected_items, config.seed),
+            assignments: handles.assignments().to_vec(),
+            device,
+            layout,
+            soc,
+            loc,
+            superblock,
+            recovery,
+            counters,
+        };
+        flash.recover().await?;
+        Ok(flash)
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(crate) fn assignments(&self) -> &[Assignment] {
+        &self.assignments
+    }
+
+    pub(crate) fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// The engine for an object of this size (key and value). `None` if neither can hold it.
+    pub(crate) fn engine_for(&self, object_bytes: usize) -> Option<Engine> {
+        if self.soc.is_some() && object_bytes <= self.soc_max_object_bytes {
+            Some(Engine::Soc)
+        } else if self.loc.is_some() && object_bytes <= self.loc_max_object_bytes {
+            Some(Engine::Loc)
+        } else {
+            None
+        }
+    }
+
+    /// Longest object that flash can hold, key and value.
+    pub(crate) fn object_bytes_max(&self) -> usize {
+        self.layout.object_bytes_max(self.soc_max_object_bytes)
+    }
+
+    /// Looks `key` up. The caller holds the key's lock.
+    pub(crate) async fn get(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: u32,
+    ) -> Option<(Item, Engine)> {
+        if let Some(loc) = &self.loc
+            && let Some(item) = loc.get(hash, key, now_s).await
+        {
+            return Some((item, Engine::Loc));
+        }
+        let soc = self.soc.as_ref()?;
+        Some((soc.get(hash, key, now_s).await?, Engine::Soc))
+    }
+
+    /// Makes sure that no version of `key` is on flash. The caller holds the key's lock.
+    pub(crate) async fn remove(&self, hash: KeyHash, key: &[u8]) -> bool {
+        let in_loc = self.loc.as_ref().is_some_and(|loc| loc.remove(hash));
+        let in_soc = match &self.soc {
+            Some(soc) => soc.remove(hash, key).await,
+            None => false,
+        };
+        in_loc || in_soc
+    }
+
+    /// Takes an item that DRAM has evicted. Afterwards flash holds this version of its key or none.
+    /// The caller holds the key's lock.
+    pub(crate) async fn settle(&self, item: &Item, now_s: u32) {
+        if item.clean && self.may_hold(item) {
+            self.counters.evicted_clean_objects.add(1);
+            return;
+        }
+        let stored = match self.admit(item, now_s) {
+            Some(engine) => self.store(item, engine, now_s).await,
+            None => false,
+        };
+        if !stored {
+            self.remove(item.hash, item.key()).await;
+        }
+    }
+
+    /// Writes what a clean restart needs.
+    pub(crate) async fn close(self) -> Result<(), Error> {
+        self.write_shutdown().await
+    }
+
+    fn may_hold(&self, item: &Item) -> bool {
+        self.loc.as_ref().is_some_and(|loc| loc.holds(item.hash))
+            || self.soc.as_ref().is_some_and(|soc| soc.may_hold(item.hash))
+    }
+
+    /// Decides whether `item` is worth a write, and counts why not.
+    fn admit(&self, item: &Item, now_s: u32) -> Option<Engine> {
+        let counters = &self.counters;
+        if item.is_expired(now_s) {
+            counters.expired.add(1);
+            return None;
+        }
+        let Some(engine) = self.engine_for(item.object_bytes()) else {
+            counters.rejected_too_large_objects.add(1);
+            return None;
+        };
+        if !self.admission.admits(item.hash) {
+            counters.rejected_by_admission_objects.add(1);
+            return None;
+        }
+        counters.admitted_objects.add(1);
+        counters.admitted_bytes.add(item.object_bytes() as u64);
+        Some(engine)
+    }
+
+    /// Writes `item` to its engine and takes older versions out of the other one.
+    async fn store(&self, item: &Item, engine: Engine, now_s: u32) -> bool {
+        let stored = match (engine, &self.soc, &self.loc) {
+            (Engine::Soc, Some(soc), loc) => {
+                if let Some(loc) = loc {
+                    loc.remove(item.hash);
+                }
+                soc.set(item, now_s).await
+            }
+            (Engine::Loc, soc, Some(loc)) => {
+                if let Some(soc) = soc {
+                    soc.remove(item.hash, item.key()).await;
+                }
+                loc.set(item).await
+            }
+            _ => false,
+        };
+        if !stored {
+            self.counters.lost_to_device_errors_objects.add(1);
+        }
+        stored
+    }
+}

@@ -1,0 +1,52 @@
+//! Doors for the fuzzer: every decoder of bytes that come from flash. Not part of the API.
+
+use larder_device::IoBuffer;
+
+use crate::flash::Superblock;
+use crate::loc::footer::{self, RegionIdentity};
+use crate::loc::record::{self, RecordIdentity};
+use crate::soc::bucket::{BUCKET_BYTES, Bucket, BucketIdentity};
+
+/// Any bytes as a bucket of the small-object engine. Bytes that fail the checksum are given the
+/// right one and tried again, so that the fuzzer gets behind it.
+pub fn bucket(bytes: &[u8]) {
+    let identity = BucketIdentity { number: 0, epoch: 0, generation: 0 };
+    let mut buffer = IoBuffer::zeroed(BUCKET_BYTES);
+    let length = bytes.len().min(BUCKET_BYTES);
+    buffer.as_mut_slice()[..length].copy_from_slice(&bytes[..length]);
+    let buffer = match Bucket::parse(buffer, identity) {
+        Ok(bucket) => return walk(&bucket),
+        Err((_, buffer)) => buffer,
+    };
+    if let Ok(bucket) = Bucket::parse(crate::soc::bucket::forge(buffer), identity) {
+        walk(&bucket);
+    }
+}
+
+fn walk(bucket: &Bucket) {
+    let bytes: usize = bucket.entries().map(|entry| entry.key.len() + entry.value.len()).sum();
+    assert!(bytes <= BUCKET_BYTES);
+}
+
+/// Any bytes as a record of the large-object engine.
+pub fn record(bytes: &[u8]) {
+    let identity = RecordIdentity { sequence: 0, offset: 0 };
+    if let Some(record) = record::parse(bytes, identity) {
+        assert!(record.key().len() <= record.body.len());
+    }
+}
+
+/// Any bytes as the tail of a region.
+pub fn footer(bytes: &[u8]) {
+    const REGION_BYTES: usize = 1 << 20;
+    let identity = RegionIdentity { region: 0, sequence: 0 };
+    for entry in footer::parse(bytes, identity, REGION_BYTES).unwrap_or_default() {
+        assert!(entry.offset as usize + entry.length as usize <= REGION_BYTES);
+    }
+}
+
+/// Any bytes as superblock and snapshot.
+pub fn metadata(bytes: &[u8]) {
+    let _ = Superblock::parse(bytes);
+    crate::flash::fuzz_snapshot(bytes);
+}

@@ -1,0 +1,198 @@
+//! The list of records at the end of a region, so that reclaim and recovery read kilobytes and not
+//! the region. Little-endian.
+//!
+//! ```text
+//!  from the end  bytes  field
+//!  32 + 16 n      16 n  entries, in the order of the records:
+//!                         8  hash of the key
+//!                         4  offset of the record in the region
+//!                         4  length of the record
+//!            32      4  magic "LFTR"
+//!            28      2  version (1)
+//!            26      2  reserved, 0
+//!            24      4  CRC-32C of the entries and of the last 20 bytes
+//!            20      4  n, number of entries
+//!            16      8  sequence number of the region's filling
+//!             8      4  region number
+//!             4      4  bytes of records at the start of the region
+//! ```
+
+#![deny(clippy::indexing_slicing)]
+
+use super::record::RECORD_HEADER_BYTES;
+
+pub(crate) const FOOTER_MAGIC: [u8; 4] = *b"LFTR";
+const VERSION: u16 = 1;
+const TRAILER_BYTES: usize = 32;
+const TRAILER_CHECKED_FROM: usize = 12;
+const ENTRY_BYTES: usize = 16;
+
+/// One record of a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FooterEntry {
+    pub(crate) hash: u64,
+    pub(crate) offset: u32,
+    pub(crate) length: u32,
+}
+
+/// Which filling of which region a footer belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RegionIdentity {
+    pub(crate) region: u32,
+    pub(crate) sequence: u64,
+}
+
+/// Bytes of a footer that lists `entries` records.
+pub(crate) fn footer_bytes(entries: usize) -> usize {
+    TRAILER_BYTES + entries * ENTRY_BYTES
+}
+
+/// Writes the footer of a region over the region's last bytes.
+///
+/// # Panics
+/// If records and footer overlap: the caller left room for it.
+pub(crate) fn encode(
+    region_bytes: &mut [u8],
+    identity: RegionIdentity,
+    entries: &[FooterEntry],
+    used_bytes: u32,
+) {
+    let start = region_bytes.len().checked_sub(footer_bytes(entries.len()));
+    let start = start.filter(|&start| start >= used_bytes as usize).expect("room was left");
+    let mut listed = Vec::with_capacity(entries.len() * ENTRY_BYTES);
+    for entry in entries {
+        listed.extend_from_slice(&entry.hash.to_le_bytes());
+        listed.extend_from_slice(&entry.offset.to_le_bytes());
+        listed.extend_from_slice(&entry.length.to_le_bytes());
+    }
+    let mut checked = Vec::with_capacity(TRAILER_BYTES - TRAILER_CHECKED_FROM);
+    let count = u32::try_from(entries.len()).expect("a region has fewer than 2^32 records");
+    checked.extend_from_slice(&count.to_le_bytes());
+    checked.extend_from_slice(&identity.sequence.to_le_bytes());
+    checked.extend_from_slice(&identity.region.to_le_bytes());
+    checked.extend_from_slice(&used_bytes.to_le_bytes());
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&listed), &checked);
+    let footer = [
+        &listed[..],
+        &FOOTER_MAGIC,
+        &VERSION.to_le_bytes(),
+        &[0, 0],
+        &checksum.to_le_bytes(),
+        &checked,
+    ]
+    .concat();
+    let (_, room) = region_bytes.split_at_mut(start);
+    room.copy_from_slice(&footer);
+}
+
+/// Reads from the last bytes of a region how long its footer is, itself not yet checked. `None` if
+/// there is no footer.
+pub(crate) fn announced_bytes(tail: &[u8], region_bytes: usize) -> Option<usize> {
+    let trailer = tail.last_chunk::<TRAILER_BYTES>()?;
+    let (head, checked) = trailer.split_first_chunk::<TRAILER_CHECKED_FROM>()?;
+    let (magic, rest) = head.split_first_chunk::<4>()?;
+    let (version, rest) = rest.split_first_chunk::<2>()?;
+    let reserved = rest.first_chunk::<2>()?;
+    let count = usize::try_from(u32::from_le_bytes(*checked.first_chunk()?)).ok()?;
+    let announced = count.checked_mul(ENTRY_BYTES)?.checked_add(TRAILER_BYTES)?;
+    let plausible = *magic == FOOTER_MAGIC
+        && u16::from_le_bytes(*version) == VERSION
+        && *reserved == [0, 0]
+        && announced <= region_bytes;
+    plausible.then_some(announced)
+}
+
+/// Checks a footer, which ends with the last byte of `tail`, and lists its records.
+pub(crate) fn parse(
+    tail: &[u8],
+    identity: RegionIdentity,
+    region_bytes: usize,
+) -> Option<Vec<FooterEntry>> {
+    let announced = announced_bytes(tail, region_bytes)?;
+    let footer = tail.get(tail.len().checked_sub(announced)?..)?;
+    let (listed, trailer) = footer.split_last_chunk::<TRAILER_BYTES>()?;
+    let checksum = u32::from_le_bytes(*trailer.get(8..)?.first_chunk()?);
+    let (_, checked) = trailer.split_first_chunk::<TRAILER_CHECKED_FROM>()?;
+    if crc32c::crc32c_append(crc32c::crc32c(listed), checked) != checksum {
+        return None;
+    }
+    let sequence = u64::from_le_bytes(*checked.get(4..)?.first_chunk()?);
+    let region = u32::from_le_bytes(*checked.get(12..)?.first_chunk()?);
+    let used = u32::from_le_bytes(*checked.get(16..)?.first_chunk()?);
+    if (RegionIdentity { region, sequence }) != identity {
+        return None;
+    }
+    let records_end = u64::from(used).min((region_bytes - announced) as u64);
+    let entries: Option<Vec<_>> =
+        listed.chunks_exact(ENTRY_BYTES).map(|bytes| parse_entry(bytes, records_end)).collect();
+    entries
+}
+
+fn parse_entry(bytes: &[u8], records_end: u64) -> Option<FooterEntry> {
+    let hash = u64::from_le_bytes(*bytes.first_chunk()?);
+    let offset = u32::from_le_bytes(*bytes.get(8..)?.first_chunk()?);
+    let length = u32::from_le_bytes(*bytes.get(12..)?.first_chunk()?);
+    let inside = length as usize > RECORD_HEADER_BYTES
+        && u64::from(offset) + u64::from(length) <= records_end;
+    inside.then_some(FooterEntry { hash, offset, length })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const IDENTITY: RegionIdentity = RegionIdentity { region: 3, sequence: 99 };
+
+    fn entries(count: u32) -> Vec<FooterEntry> {
+        (0..count).map(|i| FooterEntry { hash: u64::from(i), offset: i * 50, length: 50 }).collect()
+    }
+
+    fn region(count: u32) -> Vec<u8> {
+        let mut bytes = vec![0; 8192];
+        encode(&mut bytes, IDENTITY, &entries(count), count * 50);
+        bytes
+    }
+
+    #[test]
+    fn what_was_encoded_is_parsed_from_any_tail_that_holds_it() {
+        let bytes = region(20);
+        assert_eq!(announced_bytes(&bytes, 8192), Some(footer_bytes(20)));
+        for tail in [8192, 4096, footer_bytes(20)] {
+            let tail = bytes.get(8192 - tail..).unwrap();
+            assert_eq!(parse(tail, IDENTITY, 8192), Some(entries(20)));
+        }
+        assert_eq!(parse(bytes.get(8192 - 100..).unwrap(), IDENTITY, 8192), None);
+        assert_eq!(parse(&region(0), IDENTITY, 8192), Some(Vec::new()));
+    }
+
+    #[test]
+    fn another_filling_or_region_is_refused() {
+        let bytes = region(5);
+        assert!(parse(&bytes, RegionIdentity { region: 4, ..IDENTITY }, 8192).is_none());
+        assert!(parse(&bytes, RegionIdentity { sequence: 1, ..IDENTITY }, 8192).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bit_flip_passes(bit in 0..footer_bytes(5) * 8) {
+            let mut bytes = region(5);
+            let at = 8192 - footer_bytes(5) + bit / 8;
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 1 << (bit % 8);
+            }
+            prop_assert!(parse(&bytes, IDENTITY, 8192).is_none());
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(mut tail in prop::collection::vec(any::<u8>(), 32..300)) {
+            let at = tail.len() - TRAILER_BYTES;
+            if let Some(head) = tail.get_mut(at..at + 8) {
+                head.copy_from_slice(b"LFTR\x01\0\0\0");
+            }
+            let announced = announced_bytes(&tail, 4096);
+            prop_assert!(announced.is_none_or(|bytes| bytes <= 4096));
+            prop_assert!(parse(&tail, IDENTITY, 4096).is_none());
+        }
+    }
+}

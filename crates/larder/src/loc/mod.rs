@@ -1,0 +1,229 @@
+//! The large-object engine (LOC): regions filled in order and dropped whole.
+//!
+//! Objects are appended to a region in memory; a full region is written with its footer in one go.
+//! When no region is free, one is reclaimed: its objects are forgotten (or, with enough hits,
+//! appended again) and the region is filled anew. To the drive this is large sequential writes that
+//! overwrite each other in order, which cost no write amplification as long as nothing else is
+//! mixed in: hence a placement handle of its own.
+
+pub(crate) mod footer;
+mod index;
+mod reclaim;
+pub(crate) mod record;
+mod regions;
+pub(crate) mod snapshot;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use larder_device::{BufferPool, Device, Io, IoBuffer, PlacementHandle};
+
+use crate::config::RegionEviction;
+use crate::key::KeyHash;
+use crate::stats::Counters;
+use crate::value::Item;
+use footer::{FooterEntry, RegionIdentity};
+use index::{Index, Location};
+use record::RecordIdentity;
+use regions::{ActiveRegion, RegionState, Regions};
+
+/// Where the engine lives, what it may touch and how it evicts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LocPlace {
+    /// Byte address of region 0.
+    pub(crate) offset: u64,
+    pub(crate) regions: u32,
+    pub(crate) region_bytes: u32,
+    pub(crate) handle: PlacementHandle,
+    pub(crate) eviction: RegionEviction,
+    pub(crate) reinsertion_hits: u8,
+    /// Larger than any sequence number that was ever used on the device.
+    pub(crate) first_sequence: u64,
+}
+
+/// Longest object (key and value) that fits a region of this size.
+pub(crate) fn object_bytes_max(region_bytes: u32) -> usize {
+    (region_bytes as usize).saturating_sub(record::RECORD_HEADER_BYTES + footer::footer_bytes(1))
+}
+
+pub(crate) struct Loc {
+    device: Arc<dyn Device>,
+    pool: BufferPool,
+    place: LocPlace,
+    state: Mutex<State>,
+    /// Held by whoever seals one region and opens the next. Never taken while `state` is locked.
+    turn: async_lock::Mutex<()>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug)]
+struct State {
+    index: Index,
+    regions: Regions,
+    active: Option<ActiveRegion>,
+}
+
+/// Where a look-up has to go.
+enum Found {
+    /// In memory, and here it is.
+    Here(Item),
+    /// On flash, in this filling of the region.
+    OnFlash(Location, RegionIdentity),
+    /// In a region that is being written.
+    Moving,
+}
+
+impl Loc {
+    pub(crate) fn new(device: Arc<dyn Device>, place: LocPlace, counters: Arc<Counters>) -> Self {
+        let regions = Regions::new(place.regions, place.first_sequence);
+        let state = State { index: Index::default(), regions, active: None };
+        Self {
+            device,
+            pool: BufferPool::new(),
+            place,
+            state: Mutex::new(state),
+            turn: async_lock::Mutex::new(()),
+            counters,
+        }
+    }
+
+    /// Whether an object of this hash is stored. Costs no I/O.
+    pub(crate) fn holds(&self, hash: KeyHash) -> bool {
+        self.lock().index.get(hash).is_some()
+    }
+
+    /// Objects in the index.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().index.len()
+    }
+
+    /// Looks `key` up: no read if the index does not know it or the object is still in memory, one
+    /// otherwise.
+    pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Item> {
+        let mut item = loop {
+            match self.find(hash)? {
+                Found::Here(item) => break item,
+                Found::OnFlash(location, identity) => {
+                    break self.read(hash, location, identity).await?;
+                }
+                Found::Moving => drop(self.turn.lock().await),
+            }
+        };
+        if item.key() != key {
+            return None;
+        }
+        if item.is_expired(now_s) {
+            self.counters.expired.add(1);
+            return None;
+        }
+        item.clean = true;
+        Some(item)
+    }
+
+    /// Stores `item` in place of an older version. Says whether it is stored; if not, no version of
+    /// the key is.
+    pub(crate) async fn set(&self, item: &Item) -> bool {
+        debug_assert!(item.object_bytes() <= object_bytes_max(self.place.region_bytes));
+        loop {
+            {
+                let state = &mut *self.lock();
+                if let Some(active) = &mut state.active
+                    && active.has_room_for(item.object_bytes())
+                {
+                    append(active, &mut state.index, item);
+                    return true;
+                }
+            }
+            if !self.rotate(item.object_bytes()).await {
+                self.remove(item.hash);
+                return false;
+            }
+        }
+    }
+
+    /// Makes sure that no version of the key is stored. Says whether one was. Costs no I/O.
+    pub(crate) fn remove(&self, hash: KeyHash) -> bool {
+        self.lock().index.remove(hash)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn offset_of(&self, region: u32) -> u64 {
+        self.place.offset + u64::from(region) * u64::from(self.place.region_bytes)
+    }
+
+    fn find(&self, hash: KeyHash) -> Option<Found> {
+        let state = &mut *self.lock();
+        let location = state.index.get_mut(hash)?;
+        location.hits = location.hits.saturating_add(1);
+        let location = *location;
+        state.regions.touch(location.region);
+        let region = state.regions.get(location.region);
+        let identity = RegionIdentity { region: location.region, sequence: region.sequence };
+        match region.state {
+            RegionState::Sealed => Some(Found::OnFlash(location, identity)),
+            RegionState::Sealing => Some(Found::Moving),
+            RegionState::Active => {
+                let active = state.active.as_ref()?;
+                let start = location.offset as usize;
+                let bytes = &active.buffer.as_slice()[start..start + location.length as usize];
+                parse(bytes, hash, location, identity).map(Found::Here)
+            }
+            RegionState::Free | RegionState::Retired => None,
+        }
+    }
+
+    /// Reads one record from flash. A bad one is forgotten, unless its region was reclaimed while
+    /// it was read.
+    async fn read(&self, hash: KeyHash, at: Location, identity: RegionIdentity) -> Option<Item> {
+        self.counters.loc_record_reads.add(1);
+        let start = self.offset_of(at.region) + u64::from(at.offset);
+        let item = match self.read_span(start, at.length as usize).await {
+            Some((buffer, skip)) => {
+                let bytes = &buffer.as_slice()[skip..skip + at.length as usize];
+                parse(bytes, hash, at, identity)
+            }
+            None => None,
+        };
+        if item.is_none() {
+            let mut state = self.lock();
+            let same_filling = state.regions.get(at.region).sequence == identity.sequence;
+            if same_filling && state.index.remove_if_at(hash, at.region, at.offset) {
+                self.counters.loc_bad_records.add(1);
+            }
+        }
+        item
+    }
+
+    /// Reads the blocks around `length` bytes at `start`; returns them and where in them the bytes
+    /// begin.
+    async fn read_span(&self, start: u64, length: usize) -> Option<(IoBuffer, usize)> {
+        let block = u64::from(self.device.info().block_bytes);
+        let offset = start - start % block;
+        let skip = usize::try_from(start - offset).expect("less than a block");
+        let blocks = (skip + length).next_multiple_of(usize::try_from(block).ok()?);
+        let read = Io::Read { offset, buffer: self.pool.take(blocks) };
+        match self.device.submit(read).await {
+            Ok(buffer) => Some((buffer, skip)),
+            Err(failure) => {
+                self.counters.device_failed(&failure.error);
+                None
+            }
+        }
+    }
+}
+
+/// Puts `item` into the active region, which has room, and points the index to it.
+fn append(active: &mut ActiveRegion, index: &mut Index, item: &Item) {
+    let FooterEntry { offset, length, .. } = active.append(item);
+    index.set(item.hash, Location { region: active.identity.region, offset, length, hits: 0 });
+}
+
+fn parse(bytes: &[u8], hash: KeyHash, at: Location, identity: RegionIdentity) -> Option<Item> {
+    let identity = RecordIdentity { sequence: identity.sequence, offset: at.offset };
+    let record = record::parse(bytes, identity)?;
+    // The index says whose record it should be; one that says otherwise is not an answer.
+    (KeyHash::of(record.key()) == hash)
+        .then(|| Item::joined(hash, record.body.into(), record.key_bytes, record.expiry_s))
+}

@@ -1,0 +1,164 @@
+//! One object of the large-object engine, as it lies in a region. Little-endian, without padding
+//! between records.
+//!
+//! ```text
+//!  offset  bytes  field
+//!       0      4  magic "LREC"
+//!       4      2  version (1)
+//!       6      2  key length
+//!       8      4  CRC-32C of bytes 12 to the end
+//!      12      4  value length
+//!      16      8  sequence number of the region's filling
+//!      24      4  offset of this record in its region
+//!      28      4  expiry, second of the cache's clock; 0 is never
+//!      32      *  key, value
+//! ```
+//!
+//! Sequence numbers are never used twice, so a record read from a place that was filled again since
+//! fails its check.
+
+#![deny(clippy::indexing_slicing)]
+
+use crate::key::KEY_BYTES_MAX;
+
+pub(crate) const RECORD_MAGIC: [u8; 4] = *b"LREC";
+const VERSION: u16 = 1;
+pub(crate) const RECORD_HEADER_BYTES: usize = 32;
+const CHECKED_FROM: usize = 12;
+
+/// Where and when a record was written: its checksum covers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RecordIdentity {
+    pub(crate) sequence: u64,
+    pub(crate) offset: u32,
+}
+
+/// A valid record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    /// Key and value in one piece.
+    pub(crate) body: &'a [u8],
+    pub(crate) key_bytes: usize,
+    pub(crate) expiry_s: u32,
+}
+
+impl<'a> Record<'a> {
+    pub(crate) fn key(&self) -> &'a [u8] {
+        self.body.get(..self.key_bytes).unwrap_or(&[])
+    }
+}
+
+/// Bytes that an object takes in a region.
+pub(crate) fn record_bytes(object_bytes: usize) -> usize {
+    RECORD_HEADER_BYTES + object_bytes
+}
+
+/// Writes a record into `room`, which is exactly as long as the record.
+///
+/// # Panics
+/// If it is not: the caller measured with [`record_bytes`].
+pub(crate) fn encode(
+    room: &mut [u8],
+    identity: RecordIdentity,
+    key: &[u8],
+    value: &[u8],
+    expiry_s: u32,
+) {
+    assert_eq!(room.len(), record_bytes(key.len() + value.len()));
+    assert!(key.len() <= KEY_BYTES_MAX);
+    let narrow =
+        |n: usize| u32::try_from(n).expect("lengths are checked at the door").to_le_bytes();
+    let mut header = Vec::with_capacity(RECORD_HEADER_BYTES);
+    header.extend_from_slice(&narrow(value.len()));
+    header.extend_from_slice(&identity.sequence.to_le_bytes());
+    header.extend_from_slice(&identity.offset.to_le_bytes());
+    header.extend_from_slice(&expiry_s.to_le_bytes());
+    let (front, rest) = room.split_at_mut(CHECKED_FROM);
+    let (middle, body) = rest.split_at_mut(RECORD_HEADER_BYTES - CHECKED_FROM);
+    middle.copy_from_slice(&header);
+    let (key_room, value_room) = body.split_at_mut(key.len());
+    key_room.copy_from_slice(key);
+    value_room.copy_from_slice(value);
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(middle), body);
+    let key_bytes = u16::try_from(key.len()).expect("asserted above");
+    front.copy_from_slice(
+        &[
+            &RECORD_MAGIC[..],
+            &VERSION.to_le_bytes(),
+            &key_bytes.to_le_bytes(),
+            &checksum.to_le_bytes(),
+        ]
+        .concat(),
+    );
+}
+
+/// Checks that `bytes` is, from its first to its last byte, the record of this identity.
+pub(crate) fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>> {
+    let (header, body) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>()?;
+    let (magic, fields) = header.split_first_chunk::<4>()?;
+    let (version, fields) = fields.split_first_chunk::<2>()?;
+    let (key_bytes, fields) = fields.split_first_chunk::<2>()?;
+    let (checksum, fields) = fields.split_first_chunk::<4>()?;
+    let (value_bytes, fields) = fields.split_first_chunk::<4>()?;
+    let (sequence, fields) = fields.split_first_chunk::<8>()?;
+    let (offset, fields) = fields.split_first_chunk::<4>()?;
+    let expiry_s = u32::from_le_bytes(*fields.first_chunk::<4>()?);
+    let key_bytes = usize::from(u16::from_le_bytes(*key_bytes));
+    let value_bytes = usize::try_from(u32::from_le_bytes(*value_bytes)).ok()?;
+    let valid = *magic == RECORD_MAGIC
+        && u16::from_le_bytes(*version) == VERSION
+        && u64::from_le_bytes(*sequence) == identity.sequence
+        && u32::from_le_bytes(*offset) == identity.offset
+        && key_bytes > 0
+        && key_bytes.checked_add(value_bytes) == Some(body.len())
+        && u32::from_le_bytes(*checksum) == crc32c::crc32c(bytes.get(CHECKED_FROM..)?);
+    valid.then_some(Record { body, key_bytes, expiry_s })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const IDENTITY: RecordIdentity = RecordIdentity { sequence: 77, offset: 4000 };
+
+    fn encoded(key: &[u8], value: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; record_bytes(key.len() + value.len())];
+        encode(&mut bytes, IDENTITY, key, value, 9);
+        bytes
+    }
+
+    #[test]
+    fn what_was_encoded_is_parsed() {
+        let bytes = encoded(b"key", b"value");
+        let record = parse(&bytes, IDENTITY).unwrap();
+        assert_eq!(
+            (record.key(), record.body, record.expiry_s),
+            (&b"key"[..], &b"keyvalue"[..], 9)
+        );
+    }
+
+    #[test]
+    fn another_filling_or_place_is_refused() {
+        let bytes = encoded(b"key", b"value");
+        assert!(parse(&bytes, RecordIdentity { sequence: 78, ..IDENTITY }).is_none());
+        assert!(parse(&bytes, RecordIdentity { offset: 0, ..IDENTITY }).is_none());
+        assert!(parse(bytes.get(..20).unwrap(), IDENTITY).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bit_flip_passes(bit in 0..(RECORD_HEADER_BYTES + 8) * 8) {
+            let mut bytes = encoded(b"key", b"value");
+            if let Some(byte) = bytes.get_mut(bit / 8) {
+                *byte ^= 1 << (bit % 8);
+            }
+            prop_assert!(parse(&bytes, IDENTITY).is_none());
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(parse(&bytes, IDENTITY).is_none());
+        }
+    }
+}

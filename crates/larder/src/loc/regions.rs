@@ -1,0 +1,153 @@
+//! The regions and their lives.
+//!
+//! ```text
+//!   Free ──► Active ──► Sealing ──► Sealed ──► Active (with a new sequence number) ──► …
+//!                          │
+//!                          └── write failed ──► Retired
+//! ```
+//!
+//! 1. At most one region is Active. Its records are in memory only.
+//! 2. A Sealing region is being written. Nobody reads it until the write has ended.
+//! 3. A Sealed region is on flash whole, with its footer.
+//! 4. A region gets a new sequence number each time it becomes Active; numbers are never used
+//!    twice, not even after a restart.
+//! 5. An index entry that points into a region was written in the region's current filling.
+
+use larder_device::IoBuffer;
+
+use super::footer::{self, FooterEntry, RegionIdentity};
+use super::record::{self, RecordIdentity};
+use crate::config::RegionEviction;
+use crate::value::Item;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RegionState {
+    Free,
+    Active,
+    Sealing,
+    Sealed,
+    Retired,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Region {
+    pub(crate) state: RegionState,
+    pub(crate) sequence: u64,
+    /// Tick of the latest hit on an object of the region.
+    pub(crate) last_hit: u64,
+}
+
+/// All regions of one engine.
+#[derive(Debug)]
+pub(crate) struct Regions {
+    all: Vec<Region>,
+    next_sequence: u64,
+    ticks: u64,
+}
+
+impl Regions {
+    /// `first_sequence` is larger than any that was ever used on the device.
+    pub(crate) fn new(count: u32, first_sequence: u64) -> Self {
+        let free = Region { state: RegionState::Free, sequence: 0, last_hit: 0 };
+        Self { all: vec![free; count as usize], next_sequence: first_sequence, ticks: 0 }
+    }
+
+    pub(crate) fn get(&self, region: u32) -> &Region {
+        &self.all[region as usize]
+    }
+
+    pub(crate) fn set_state(&mut self, region: u32, state: RegionState) {
+        self.all[region as usize].state = state;
+    }
+
+    /// Makes a region of an earlier life Sealed again.
+    pub(crate) fn restore(&mut self, identity: RegionIdentity) {
+        debug_assert!(identity.sequence < self.next_sequence);
+        self.all[identity.region as usize] =
+            Region { state: RegionState::Sealed, sequence: identity.sequence, last_hit: 0 };
+    }
+
+    /// Makes `region` the active one and returns its new sequence number.
+    pub(crate) fn activate(&mut self, region: u32) -> u64 {
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        self.ticks += 1;
+        self.all[region as usize] =
+            Region { state: RegionState::Active, sequence, last_hit: self.ticks };
+        sequence
+    }
+
+    /// Notes that an object of `region` was asked for.
+    pub(crate) fn touch(&mut self, region: u32) {
+        self.ticks += 1;
+        self.all[region as usize].last_hit = self.ticks;
+    }
+
+    pub(crate) fn sealed(&self) -> impl Iterator<Item = RegionIdentity> {
+        let numbered = (0..).zip(&self.all);
+        numbered
+            .filter(|(_, region)| region.state == RegionState::Sealed)
+            .map(|(number, region)| RegionIdentity { region: number, sequence: region.sequence })
+    }
+
+    /// The region to fill next: the first free one, or else the one to reclaim.
+    pub(crate) fn next(&self, eviction: RegionEviction) -> Option<u32> {
+        let number = |found: usize| u32::try_from(found).expect("regions are counted in 32 bits");
+        let free = self.all.iter().position(|region| region.state == RegionState::Free);
+        free.map(number).or_else(|| {
+            let sealed = (0..).zip(&self.all).filter(|(_, r)| r.state == RegionState::Sealed);
+            let victim = sealed.min_by_key(|(_, region)| match eviction {
+                RegionEviction::Fifo => (region.sequence, 0),
+                RegionEviction::Lru => (region.last_hit, region.sequence),
+            });
+            victim.map(|(number, _)| number)
+        })
+    }
+}
+
+/// The region that is being filled, in memory.
+#[derive(Debug)]
+pub(crate) struct ActiveRegion {
+    pub(crate) identity: RegionIdentity,
+    pub(crate) buffer: IoBuffer,
+    pub(crate) entries: Vec<FooterEntry>,
+    used: usize,
+}
+
+impl ActiveRegion {
+    pub(crate) fn new(identity: RegionIdentity, buffer: IoBuffer) -> Self {
+        Self { identity, buffer, entries: Vec::new(), used: 0 }
+    }
+
+    pub(crate) fn has_room_for(&self, object_bytes: usize) -> bool {
+        let needed =
+            record::record_bytes(object_bytes) + footer::footer_bytes(self.entries.len() + 1);
+        self.used + needed <= self.buffer.len()
+    }
+
+    /// Writes `item` behind the records that are there; the caller has asked
+    /// [`ActiveRegion::has_room_for`] it.
+    pub(crate) fn append(&mut self, item: &Item) -> FooterEntry {
+        let length = record::record_bytes(item.object_bytes());
+        let narrow = |n: usize| u32::try_from(n).expect("a region is shorter than 4 GiB");
+        let offset = narrow(self.used);
+        let identity = RecordIdentity { sequence: self.identity.sequence, offset };
+        let room = &mut self.buffer.as_mut_slice()[self.used..self.used + length];
+        record::encode(room, identity, item.key(), item.value(), item.expiry_s);
+        self.used += length;
+        let entry = FooterEntry { hash: item.hash.0, offset, length: narrow(length) };
+        self.entries.push(entry);
+        entry
+    }
+
+    /// Completes the region's bytes for writing.
+    pub(crate) fn finish(&mut self) {
+        let end = self.buffer.len() - footer::footer_bytes(self.entries.len());
+        let bytes = self.buffer.as_mut_slice();
+        // The buffer is a used one: what lies between records and footer must not carry old bytes
+        // to flash.
+        bytes[self.used..end].fill(0);
+        let used = u32::try_from(self.used).expect("a region is shorter than 4 GiB");
+        footer::encode(bytes, self.identity, &self.entries, used);
+    }
+}

@@ -1,0 +1,83 @@
+//! What of the large-object engine survives a clean shutdown: which regions are sealed and which of
+//! their records are current. The records themselves are listed in the regions' footers.
+//!
+//! ```text
+//!  per sealed region   4  region number
+//!                      4  n, number of records in its footer
+//!                      8  sequence number
+//!              (n + 7)/8  one bit a record, lowest first: 1 is current
+//! ```
+
+#![deny(clippy::indexing_slicing)]
+
+use super::Loc;
+use super::footer::{FooterEntry, RegionIdentity};
+use super::index::Location;
+use crate::key::KeyHash;
+
+/// Bytes that the snapshot of one region of this size takes at most.
+pub(crate) fn snapshot_bytes_max(region_bytes: u32) -> u64 {
+    let record_bytes_min = super::record::record_bytes(1) + super::footer::footer_bytes(1)
+        - super::footer::footer_bytes(0);
+    16 + u64::from(region_bytes) / record_bytes_min as u64 / 8 + 1
+}
+
+impl Loc {
+    /// Seals what is in memory and writes the snapshot to `out`. A region whose footer cannot be
+    /// read is left out.
+    pub(crate) async fn export(&self, out: &mut Vec<u8>) {
+        let _turn = self.turn.lock().await;
+        self.seal_active().await;
+        let sealed: Vec<RegionIdentity> = self.lock().regions.sealed().collect();
+        for identity in sealed {
+            let Some(listed) = self.read_footer(identity).await else { continue };
+            let count = u32::try_from(listed.len()).expect("read from 32 bits");
+            out.extend_from_slice(&identity.region.to_le_bytes());
+            out.extend_from_slice(&count.to_le_bytes());
+            out.extend_from_slice(&identity.sequence.to_le_bytes());
+            let state = self.lock();
+            out.extend(listed.chunks(8).map(|group| {
+                let current = |e: &FooterEntry| {
+                    state.index.points_to(KeyHash(e.hash), identity.region, e.offset)
+                };
+                (0..)
+                    .zip(group)
+                    .fold(0, |byte, (bit, entry)| byte | u8::from(current(entry)) << bit)
+            }));
+        }
+    }
+
+    /// Takes the snapshot of a clean shutdown. Returns how many objects came back.
+    pub(crate) async fn import(&self, bytes: &[u8]) -> u64 {
+        let mut rest = bytes;
+        while let Some((identity, bitmap, behind)) = self.split_region(rest) {
+            rest = behind;
+            // Listed by the same program for the same layout, under a checksum; and still the
+            // footer has the last word.
+            let Some(listed) = self.read_footer(identity).await else { continue };
+            let mut state = self.lock();
+            state.regions.restore(identity);
+            let groups = listed.chunks(8).zip(bitmap);
+            for (group, byte) in groups {
+                for (_, entry) in (0..).zip(group).filter(|(bit, _)| byte >> bit & 1 == 1) {
+                    let FooterEntry { hash, offset, length } = *entry;
+                    let location = Location { region: identity.region, offset, length, hits: 0 };
+                    state.index.set(KeyHash(hash), location);
+                }
+            }
+        }
+        self.len() as u64
+    }
+
+    fn split_region<'a>(&self, bytes: &'a [u8]) -> Option<(RegionIdentity, &'a [u8], &'a [u8])> {
+        let (region, rest) = bytes.split_first_chunk::<4>()?;
+        let (count, rest) = rest.split_first_chunk::<4>()?;
+        let (sequence, rest) = rest.split_first_chunk::<8>()?;
+        let region = u32::from_le_bytes(*region);
+        let sequence = u64::from_le_bytes(*sequence);
+        let bitmap_bytes = usize::try_from(u32::from_le_bytes(*count)).ok()?.div_ceil(8);
+        let (bitmap, rest) = rest.split_at_checked(bitmap_bytes)?;
+        let known = region < self.place.regions && sequence < self.place.first_sequence;
+        known.then_some((RegionIdentity { region, sequence }, bitmap, rest))
+    }
+}

@@ -1,0 +1,426 @@
+//! One 4 KiB bucket of the small-object engine, as it lies on flash. Little-endian.
+//!
+//! ```text
+//!  offset  bytes  field
+//!       0      4  magic "LBKT"
+//!       4      2  version (1)
+//!       6      2  number of entries
+//!       8      4  CRC-32C of bytes 12 to 32 + used
+//!      12      2  used: bytes of entries
+//!      14      2  generation: grows by 1 with each write of the bucket, wraps around
+//!      16      8  bucket number
+//!      24      8  epoch in which the bucket was written
+//!      32      *  entries, oldest first, without gaps
+//!
+//!  entry    2  tag: the lower 16 bits of the key's hash
+//!           2  key length
+//!           2  value length
+//!           4  expiry, second of the cache's clock; 0 is never
+//!           *  key, value
+//! ```
+//!
+//! A bucket is a FIFO queue: new entries go to the end, room is made at the front. Bytes behind the
+//! last entry mean nothing. A [`Bucket`] exists only over bytes that passed every check, so its
+//! methods trust lengths.
+
+use larder_device::IoBuffer;
+
+use crate::key::KeyHash;
+use crate::value::is_expired;
+
+/// Bytes of a bucket.
+pub(crate) const BUCKET_BYTES: usize = 4096;
+pub(crate) const BUCKET_MAGIC: [u8; 4] = *b"LBKT";
+const VERSION: u16 = 1;
+
+const COUNT_AT: usize = 6;
+const CHECKSUM_AT: usize = 8;
+const USED_AT: usize = 12;
+const GENERATION_AT: usize = 14;
+const NUMBER_AT: usize = 16;
+const EPOCH_AT: usize = 24;
+const HEADER_BYTES: usize = 32;
+const ENTRY_HEADER_BYTES: usize = 10;
+
+/// Longest object (key and value) that a bucket can hold.
+pub(crate) const OBJECT_BYTES_MAX: usize = BUCKET_BYTES - HEADER_BYTES - ENTRY_HEADER_BYTES;
+
+/// Why bytes are not the bucket that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BadBucket {
+    /// Not written by this program, or not in a version that it knows.
+    Foreign,
+    /// Damaged, or the bytes of another place.
+    Corrupt,
+    /// Whole, but from an epoch whose buckets are void, or not what was written last: the device
+    /// lost a write.
+    Stale,
+}
+
+/// Which writing of which bucket the bytes must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BucketIdentity {
+    pub(crate) number: u64,
+    /// Epoch of the writing; what is read may be from a later one.
+    pub(crate) epoch: u64,
+    pub(crate) generation: u16,
+}
+
+/// A valid bucket, in the buffer that it was read into and will be written from.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    buffer: IoBuffer,
+    used: usize,
+    count: u16,
+}
+
+/// One object in a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry<'a> {
+    pub(crate) tag: u16,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+    pub(crate) expiry_s: u32,
+}
+
+impl Entry<'_> {
+    fn stored_bytes(&self) -> usize {
+        ENTRY_HEADER_BYTES + self.key.len() + self.value.len()
+    }
+}
+
+impl Bucket {
+    /// An empty bucket. What the buffer holds does not matter.
+    pub(crate) fn empty(buffer: IoBuffer) -> Self {
+        assert_eq!(buffer.len(), BUCKET_BYTES);
+        Self { buffer, used: 0, count: 0 }
+    }
+
+    /// Checks what was read from a bucket's place. A buffer that is not the bucket asked for is
+    /// given back with the reason.
+    pub(crate) fn parse(
+        buffer: IoBuffer,
+        identity: BucketIdentity,
+    ) -> Result<Self, (BadBucket, IoBuffer)> {
+        match check(buffer.as_slice(), identity) {
+            Ok((used, count)) => Ok(Self { buffer, used, count }),
+            Err(reason) => Err((reason, buffer)),
+        }
+    }
+
+    /// The objects, oldest first.
+    pub(crate) fn entries(&self) -> Entries<'_> {
+        Entries { bytes: &self.buffer.as_slice()[HEADER_BYTES..HEADER_BYTES + self.used] }
+    }
+
+    pub(crate) fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Entry<'_>> {
+        let tag = hash.tag();
+        self.entries().find(|entry| entry.tag == tag && entry.key == key)
+    }
+
+    /// Takes `key` out. Says whether it was there.
+    pub(crate) fn remove(&mut self, hash: KeyHash, key: &[u8]) -> bool {
+        let mut at = 0;
+        for entry in self.entries() {
+            let stored = entry.stored_bytes();
+            if entry.tag == hash.tag() && entry.key == key {
+                self.cut(at, at + stored, 1);
+                return true;
+            }
+            at += stored;
+        }
+        false
+    }
+
+    /// Puts an object at the end, dropping expired objects and then the oldest ones to make room.
+    /// Returns how many were dropped: (expired, evicted). The key must not be in the bucket, and
+    /// the object not longer than [`OBJECT_BYTES_MAX`].
+    pub(crate) fn push(&mut self, entry: Entry<'_>, now_s: u32) -> (u16, u16) {
+        let needed = entry.stored_bytes();
+        assert!(needed <= BUCKET_BYTES - HEADER_BYTES, "checked at the door");
+        let mut dropped = (0, 0);
+        if HEADER_BYTES + self.used + needed > BUCKET_BYTES {
+            dropped.0 = self.drop_expired(now_s);
+            dropped.1 = self.drop_oldest(needed);
+        }
+        let at = HEADER_BYTES + self.used;
+        let room = &mut self.buffer.as_mut_slice()[at..at + needed];
+        room[0..2].copy_from_slice(&entry.tag.to_le_bytes());
+        room[2..4].copy_from_slice(&length(entry.key));
+        room[4..6].copy_from_slice(&length(entry.value));
+        room[6..10].copy_from_slice(&entry.expiry_s.to_le_bytes());
+        let (key, value) = room[ENTRY_HEADER_BYTES..].split_at_mut(entry.key.len());
+        key.copy_from_slice(entry.key);
+        value.copy_from_slice(entry.value);
+        self.used += needed;
+        self.count += 1;
+        dropped
+    }
+
+    /// Writes header and checksum; the bytes can go to flash.
+    pub(crate) fn seal(mut self, identity: BucketIdentity) -> IoBuffer {
+        let used = u16::try_from(self.used).expect("a bucket is shorter than 64 KiB");
+        let bytes = self.buffer.as_mut_slice();
+        let header = &mut bytes[..HEADER_BYTES];
+        header[0..4].copy_from_slice(&BUCKET_MAGIC);
+        header[4..6].copy_from_slice(&VERSION.to_le_bytes());
+        header[COUNT_AT..COUNT_AT + 2].copy_from_slice(&self.count.to_le_bytes());
+        header[USED_AT..USED_AT + 2].copy_from_slice(&used.to_le_bytes());
+        header[GENERATION_AT..NUMBER_AT].copy_from_slice(&identity.generation.to_le_bytes());
+        header[NUMBER_AT..EPOCH_AT].copy_from_slice(&identity.number.to_le_bytes());
+        header[EPOCH_AT..HEADER_BYTES].copy_from_slice(&identity.epoch.to_le_bytes());
+        let checksum = checksum(bytes, self.used);
+        bytes[CHECKSUM_AT..USED_AT].copy_from_slice(&checksum.to_le_bytes());
+        self.buffer
+    }
+
+    fn drop_expired(&mut self, now_s: u32) -> u16 {
+        let mut dropped = 0;
+        let mut at = 0;
+        while let Some(entry) = self.entry_at(at) {
+            let stored = entry.stored_bytes();
+            if is_expired(entry.expiry_s, now_s) {
+                self.cut(at, at + stored, 1);
+                dropped += 1;
+            } else {
+                at += stored;
+            }
+        }
+        dropped
+    }
+
+    /// The entry that begins `at` bytes into the entries.
+    fn entry_at(&self, at: usize) -> Option<Entry<'_>> {
+        let entries = &self.buffer.as_slice()[HEADER_BYTES..HEADER_BYTES + self.used];
+        Entries { bytes: &entries[at..] }.next()
+    }
+
+    fn drop_oldest(&mut self, needed: usize) -> u16 {
+        let mut dropped = 0;
+        let mut at = 0;
+        for entry in self.entries() {
+            if HEADER_BYTES + self.used - at + needed <= BUCKET_BYTES {
+                break;
+            }
+            at += entry.stored_bytes();
+            dropped += 1;
+        }
+        self.cut(0, at, dropped);
+        dropped
+    }
+
+    /// Removes the bytes `from..to` of the entries, which are `entries` whole ones.
+    fn cut(&mut self, from: usize, to: usize, entries: u16) {
+        let moved = HEADER_BYTES + to..HEADER_BYTES + self.used;
+        self.buffer.as_mut_slice().copy_within(moved, HEADER_BYTES + from);
+        self.used -= to - from;
+        self.count -= entries;
+    }
+}
+
+/// Walks the entries of a bucket. Over unchecked bytes it stops at the first entry that does not
+/// fit.
+pub(crate) struct Entries<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        let (header, rest) = self.bytes.split_at_checked(ENTRY_HEADER_BYTES)?;
+        let (key, rest) = rest.split_at_checked(usize::from(u16_at(header, 2)?))?;
+        let (value, rest) = rest.split_at_checked(usize::from(u16_at(header, 4)?))?;
+        self.bytes = rest;
+        Some(Entry { tag: u16_at(header, 0)?, key, value, expiry_s: u32_at(header, 6)? })
+    }
+}
+
+#[deny(clippy::indexing_slicing)]
+fn check(bytes: &[u8], identity: BucketIdentity) -> Result<(usize, u16), BadBucket> {
+    if bytes.len() != BUCKET_BYTES
+        || bytes.get(0..4) != Some(&BUCKET_MAGIC)
+        || u16_at(bytes, 4) != Some(VERSION)
+    {
+        return Err(BadBucket::Foreign);
+    }
+    let used = u16_at(bytes, USED_AT).map(usize::from).ok_or(BadBucket::Corrupt)?;
+    let count = u16_at(bytes, COUNT_AT).ok_or(BadBucket::Corrupt)?;
+    if used > BUCKET_BYTES - HEADER_BYTES
+        || u32_at(bytes, CHECKSUM_AT) != Some(checksum(bytes, used))
+        || u64_at(bytes, NUMBER_AT) != Some(identity.number)
+    {
+        return Err(BadBucket::Corrupt);
+    }
+    if u64_at(bytes, EPOCH_AT).is_none_or(|epoch| epoch < identity.epoch)
+        || u16_at(bytes, GENERATION_AT) != Some(identity.generation)
+    {
+        return Err(BadBucket::Stale);
+    }
+    // The checksum vouches for what this program wrote; this check is for what somebody else wrote
+    // with a checksum.
+    let mut entries =
+        Entries { bytes: bytes.get(HEADER_BYTES..HEADER_BYTES + used).unwrap_or(&[]) };
+    let found = entries.by_ref().count();
+    if found != usize::from(count) || !entries.bytes.is_empty() {
+        return Err(BadBucket::Corrupt);
+    }
+    Ok((used, count))
+}
+
+fn checksum(bytes: &[u8], used: usize) -> u32 {
+    crc32c::crc32c(bytes.get(USED_AT..HEADER_BYTES + used).unwrap_or(&[]))
+}
+
+fn length(part: &[u8]) -> [u8; 2] {
+    u16::try_from(part.len()).expect("a part is shorter than its bucket").to_le_bytes()
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// Gives arbitrary bytes the marks of a bucket 0 in epoch 0, generation 0, checksum included: for
+/// the fuzzer.
+pub(crate) fn forge(mut buffer: IoBuffer) -> IoBuffer {
+    let bytes = buffer.as_mut_slice();
+    bytes[0..4].copy_from_slice(&BUCKET_MAGIC);
+    bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[GENERATION_AT..HEADER_BYTES].fill(0);
+    let used = u16_at(bytes, USED_AT).map_or(0, usize::from);
+    let checksum = checksum(bytes, used);
+    bytes[CHECKSUM_AT..USED_AT].copy_from_slice(&checksum.to_le_bytes());
+    buffer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const IDENTITY: BucketIdentity = BucketIdentity { number: 5, epoch: 3, generation: 9 };
+    const ZERO: BucketIdentity = BucketIdentity { number: 0, epoch: 0, generation: 0 };
+
+    fn entry<'a>(key: &'a [u8], value: &'a [u8], expiry_s: u32) -> Entry<'a> {
+        Entry { tag: KeyHash::of(key).tag(), key, value, expiry_s }
+    }
+
+    fn empty() -> Bucket {
+        let mut buffer = IoBuffer::zeroed(BUCKET_BYTES);
+        buffer.as_mut_slice().fill(0xaa);
+        Bucket::empty(buffer)
+    }
+
+    fn sealed(entries: &[(&[u8], &[u8])]) -> IoBuffer {
+        let mut bucket = empty();
+        for (key, value) in entries {
+            bucket.push(entry(key, value, 0), 0);
+        }
+        bucket.seal(IDENTITY)
+    }
+
+    fn refusal(buffer: IoBuffer, identity: BucketIdentity) -> Option<BadBucket> {
+        Bucket::parse(buffer, identity).err().map(|(reason, _)| reason)
+    }
+
+    #[test]
+    fn what_was_sealed_is_found_again() {
+        let bucket = Bucket::parse(sealed(&[(b"a", b"one"), (b"bc", b"")]), IDENTITY).unwrap();
+        assert_eq!(bucket.find(KeyHash::of(b"a"), b"a").unwrap().value, b"one");
+        assert_eq!(bucket.find(KeyHash::of(b"bc"), b"bc").unwrap().value, b"");
+        assert!(bucket.find(KeyHash::of(b"d"), b"d").is_none());
+    }
+
+    #[test]
+    fn identity_is_checked() {
+        let refusal_of = |identity| refusal(sealed(&[(b"a", b"b")]), identity);
+        assert_eq!(refusal_of(IDENTITY), None);
+        assert_eq!(refusal_of(BucketIdentity { epoch: 1, ..IDENTITY }), None);
+        let number = BucketIdentity { number: 6, ..IDENTITY };
+        assert_eq!(refusal_of(number), Some(BadBucket::Corrupt));
+        let epoch = BucketIdentity { epoch: 4, ..IDENTITY };
+        assert_eq!(refusal_of(epoch), Some(BadBucket::Stale));
+        let generation = BucketIdentity { generation: 10, ..IDENTITY };
+        assert_eq!(refusal_of(generation), Some(BadBucket::Stale));
+        assert_eq!(refusal(IoBuffer::zeroed(BUCKET_BYTES), ZERO), Some(BadBucket::Foreign));
+        assert_eq!(refusal(IoBuffer::zeroed(100), ZERO), Some(BadBucket::Foreign));
+    }
+
+    #[test]
+    fn expired_objects_make_room_before_the_oldest_do() {
+        let mut bucket = empty();
+        bucket.push(entry(b"old", &[1; 1000], 0), 0);
+        bucket.push(entry(b"dead", &[2; 1000], 10), 0);
+        bucket.push(entry(b"young", &[3; 1000], 0), 0);
+        assert_eq!(bucket.push(entry(b"new", &[4; 1500], 0), 20), (1, 0));
+        assert!(bucket.find(KeyHash::of(b"old"), b"old").is_some());
+        assert_eq!(bucket.push(entry(b"newer", &[5; 1500], 0), 20), (0, 1));
+        assert!(bucket.find(KeyHash::of(b"old"), b"old").is_none());
+        assert_eq!(bucket.entries().count(), 3);
+    }
+
+    #[test]
+    fn the_largest_object_fits_an_empty_bucket() {
+        let mut bucket = empty();
+        bucket.push(entry(b"small", b"object", 0), 0);
+        let value = vec![9; OBJECT_BYTES_MAX - 3];
+        assert_eq!(bucket.push(entry(b"big", &value, 0), 0), (0, 1));
+        assert!(Bucket::parse(bucket.seal(ZERO), ZERO).is_ok());
+    }
+
+    proptest! {
+        /// Flip any bit that counts: the bucket is refused, never misread.
+        #[test]
+        fn no_bit_flip_passes(bit in 0..(HEADER_BYTES + 28) * 8) {
+            let mut buffer = sealed(&[(b"k1", b"v1"), (b"k2", b"v2")]);
+            buffer.as_mut_slice()[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(Bucket::parse(buffer, IDENTITY).is_err());
+        }
+
+        /// Even a valid checksum over nonsense is no reason to panic.
+        #[test]
+        fn arbitrary_bytes_never_panic(
+            bytes in prop::collection::vec(any::<u8>(), BUCKET_BYTES..=BUCKET_BYTES),
+            used in 0..=4064_u16,
+        ) {
+            let mut buffer = IoBuffer::zeroed(BUCKET_BYTES);
+            let room = buffer.as_mut_slice();
+            room.copy_from_slice(&bytes);
+            room[USED_AT..USED_AT + 2].copy_from_slice(&used.to_le_bytes());
+            if let Ok(bucket) = Bucket::parse(forge(buffer), ZERO) {
+                prop_assert!(bucket.entries().count() < BUCKET_BYTES);
+            }
+        }
+
+        /// A bucket behaves like a queue of bounded size.
+        #[test]
+        fn agrees_with_a_queue(
+            ops in prop::collection::vec((any::<bool>(), 0_u8..30, 0_usize..900), 1..80),
+        ) {
+            let mut buffer = empty().seal(ZERO);
+            let mut queue: Vec<(u8, usize)> = Vec::new();
+            for (remove, key, value_bytes) in ops {
+                let mut bucket = Bucket::parse(buffer, ZERO).unwrap();
+                let hash = KeyHash::of(&[key]);
+                prop_assert_eq!(bucket.remove(hash, &[key]), queue.iter().any(|&(k, _)| k == key));
+                queue.retain(|&(k, _)| k != key);
+                if !remove {
+                    let (_, evicted) = bucket.push(entry(&[key], &vec![key; value_bytes], 0), 0);
+                    queue.drain(..usize::from(evicted));
+                    queue.push((key, value_bytes));
+                }
+                let found: Vec<_> = bucket.entries().map(|e| (e.key[0], e.value.len())).collect();
+                prop_assert_eq!(&found, &queue);
+                buffer = bucket.seal(ZERO);
+            }
+        }
+    }
+}

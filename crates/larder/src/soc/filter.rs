@@ -1,0 +1,87 @@
+//! Bloom filters in DRAM, one a bucket: a miss that the filter can answer costs no flash read.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of one filter. At 17 objects a bucket, 128 bits and 4 probes let about 3 % of misses
+/// through.
+pub(crate) const FILTER_BYTES: usize = 16;
+const PROBES: u32 = 4;
+
+/// The filters of all buckets. Each is written under its bucket's lock; reading needs none.
+#[derive(Debug)]
+pub(crate) struct Filters {
+    words: Vec<[AtomicU64; 2]>,
+}
+
+impl Filters {
+    pub(crate) fn new(buckets: u64) -> Self {
+        let count = usize::try_from(buckets).expect("filters fit memory");
+        Self { words: (0..count).map(|_| [const { AtomicU64::new(0) }; 2]).collect() }
+    }
+
+    pub(crate) fn may_hold(&self, bucket: u64, tag: u16) -> bool {
+        let wanted = bits(tag);
+        let [low, high] = self.get(bucket);
+        low & wanted[0] == wanted[0] && high & wanted[1] == wanted[1]
+    }
+
+    /// Whether the bucket is known to hold nothing.
+    pub(crate) fn is_empty(&self, bucket: u64) -> bool {
+        self.get(bucket) == [0, 0]
+    }
+
+    /// Makes the filter of `bucket` hold these tags and no others.
+    pub(crate) fn rebuild(&self, bucket: u64, tags: impl Iterator<Item = u16>) {
+        let sum = tags.map(bits).fold([0, 0], |sum, bits| [sum[0] | bits[0], sum[1] | bits[1]]);
+        self.set(bucket, sum);
+    }
+
+    pub(crate) fn clear(&self, bucket: u64) {
+        self.set(bucket, [0, 0]);
+    }
+
+    pub(crate) fn get(&self, bucket: u64) -> [u64; 2] {
+        let words = &self.words[usize::try_from(bucket).expect("a bucket number")];
+        [words[0].load(Ordering::Relaxed), words[1].load(Ordering::Relaxed)]
+    }
+
+    pub(crate) fn set(&self, bucket: u64, value: [u64; 2]) {
+        let words = &self.words[usize::try_from(bucket).expect("a bucket number")];
+        words[0].store(value[0], Ordering::Relaxed);
+        words[1].store(value[1], Ordering::Relaxed);
+    }
+}
+
+/// The bits of a tag, four of 128: a tag is a piece of a good hash, multiplied once more to spread
+/// over 28 bits.
+fn bits(tag: u16) -> [u64; 2] {
+    let mut spread = (u64::from(tag) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 36;
+    let mut bits = [0; 2];
+    for _ in 0..PROBES {
+        bits[usize::from(spread & 64 != 0)] |= 1 << (spread & 63);
+        spread >>= 7;
+    }
+    bits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::KeyHash;
+
+    #[test]
+    fn holds_what_was_put_in_and_little_else() {
+        let filters = Filters::new(3);
+        assert!(filters.is_empty(1));
+        let tags = 0..17_u16;
+        filters.rebuild(1, tags.clone().map(|t| KeyHash::of(&t.to_le_bytes()).tag()));
+        assert!(tags.clone().all(|t| filters.may_hold(1, KeyHash::of(&t.to_le_bytes()).tag())));
+        let others = 1000..11_000_u32;
+        let wrong =
+            others.filter(|o| filters.may_hold(1, KeyHash::of(&o.to_le_bytes()).tag())).count();
+        assert!(wrong < 600, "{wrong} of 10,000 false positives");
+        assert!(filters.is_empty(0) && filters.is_empty(2));
+        filters.clear(1);
+        assert!(filters.is_empty(1));
+    }
+}

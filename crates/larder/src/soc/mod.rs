@@ -1,0 +1,264 @@
+//! The small-object engine (SOC): set-associative buckets of 4 KiB, rewritten in place.
+//!
+//! A key's hash picks its bucket. To store an object the bucket is read, changed and written back
+//! whole: dear in application write amplification, but a small object costs no index entry, only
+//! two bytes of filter. To the drive this is a stream of uniformly random 4 KiB overwrites, which
+//! is why it has a placement handle of its own.
+
+pub(crate) mod bucket;
+mod filter;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+
+use async_lock::RwLock;
+use larder_device::{BufferPool, Device, Io, IoBuffer, PlacementHandle};
+
+use crate::key::KeyHash;
+use crate::stats::Counters;
+use crate::value::{Item, is_expired};
+pub(crate) use bucket::{BUCKET_BYTES, OBJECT_BYTES_MAX};
+use bucket::{Bucket, BucketIdentity, Entry};
+use filter::{FILTER_BYTES, Filters};
+
+/// Bytes that one bucket takes in the snapshot of a clean shutdown: its filter and its generation.
+pub(crate) const BUCKET_SNAPSHOT_BYTES: usize = FILTER_BYTES + 2;
+
+/// Locks for all buckets: two buckets that share one only wait needlessly.
+const STRIPES: u64 = 1024;
+
+/// Where the engine lives and what it may touch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SocPlace {
+    /// Byte address of bucket 0.
+    pub(crate) offset: u64,
+    pub(crate) buckets: u64,
+    pub(crate) handle: PlacementHandle,
+    /// Epoch to write.
+    pub(crate) epoch: u64,
+    /// Oldest epoch to believe.
+    pub(crate) oldest_epoch: u64,
+}
+
+pub(crate) struct Soc {
+    device: Arc<dyn Device>,
+    pool: BufferPool,
+    place: SocPlace,
+    filters: Filters,
+    /// The generation that was written last, by bucket: a device that loses a write gives itself
+    /// away.
+    generations: Vec<AtomicU16>,
+    /// Buckets whose write failed: what they hold is unknown, so they are not used again.
+    retired: Vec<AtomicBool>,
+    stripes: Vec<RwLock<()>>,
+    counters: Arc<Counters>,
+}
+
+impl Soc {
+    pub(crate) fn new(device: Arc<dyn Device>, place: SocPlace, counters: Arc<Counters>) -> Self {
+        Self {
+            device,
+            pool: BufferPool::new(),
+            filters: Filters::new(place.buckets),
+            generations: (0..place.buckets).map(|_| AtomicU16::new(0)).collect(),
+            retired: (0..place.buckets).map(|_| AtomicBool::new(false)).collect(),
+            stripes: (0..STRIPES.min(place.buckets)).map(|_| RwLock::new(())).collect(),
+            place,
+            counters,
+        }
+    }
+
+    /// Whether `hash` may be stored. Costs no I/O; "no" is certain, "yes" is wrong in about 3 of
+    /// 100 cases.
+    pub(crate) fn may_hold(&self, hash: KeyHash) -> bool {
+        self.filters.may_hold(self.bucket_of(hash), hash.tag())
+    }
+
+    /// Looks `key` up: no read if the filter says no, one otherwise.
+    pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Item> {
+        if !self.may_hold(hash) {
+            return None;
+        }
+        let number = self.bucket_of(hash);
+        let _reading = self.stripe(number).read().await;
+        let bucket = self.load(number).await.ok()?;
+        let Some(entry) = bucket.find(hash, key) else {
+            self.counters.soc_filter_false_positives.add(1);
+            return None;
+        };
+        if is_expired(entry.expiry_s, now_s) {
+            self.counters.expired.add(1);
+            return None;
+        }
+        let mut item = Item::new(hash, entry.key, entry.value, entry.expiry_s);
+        item.clean = true;
+        Some(item)
+    }
+
+    /// Stores `item` in place of an older version. Says whether it is stored; if not, no version of
+    /// the key is.
+    pub(crate) async fn set(&self, item: &Item, now_s: u32) -> bool {
+        debug_assert!(item.object_bytes() <= OBJECT_BYTES_MAX);
+        let number = self.bucket_of(item.hash);
+        let _writing = self.stripe(number).write().await;
+        if self.is_retired(number) {
+            return false;
+        }
+        let mut bucket = self.load_or_empty(number).await;
+        bucket.remove(item.hash, item.key());
+        let entry = Entry {
+            tag: item.hash.tag(),
+            key: item.key(),
+            value: item.value(),
+            expiry_s: item.expiry_s,
+        };
+        let (expired, evicted) = bucket.push(entry, now_s);
+        self.counters.expired.add(u64::from(expired));
+        self.counters.soc_evicted_objects.add(u64::from(evicted));
+        self.store(number, bucket).await
+    }
+
+    /// Makes sure that no version of `key` is stored. Says whether one was found.
+    pub(crate) async fn remove(&self, hash: KeyHash, key: &[u8]) -> bool {
+        if !self.may_hold(hash) {
+            return false;
+        }
+        let number = self.bucket_of(hash);
+        let _writing = self.stripe(number).write().await;
+        let mut bucket = self.load_or_empty(number).await;
+        let found = bucket.remove(hash, key);
+        if found {
+            self.store(number, bucket).await;
+        }
+        found
+    }
+
+    /// What DRAM knows of the buckets, to keep it over a clean shutdown: [`BUCKET_SNAPSHOT_BYTES`]
+    /// each.
+    pub(crate) fn export(&self, out: &mut Vec<u8>) {
+        for number in 0..self.place.buckets {
+            // A retired bucket counts as empty, and an empty one is written before it is read.
+            let usable = if self.is_retired(number) { [0, 0] } else { self.filters.get(number) };
+            usable.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+            out.extend_from_slice(&self.generation(number).load(Ordering::Relaxed).to_le_bytes());
+        }
+    }
+
+    /// Takes what [`Soc::export`] gave.
+    pub(crate) fn import(&self, bytes: &[u8]) {
+        for (number, kept) in (0..self.place.buckets).zip(bytes.chunks_exact(BUCKET_SNAPSHOT_BYTES))
+        {
+            let (words, generation) = kept.split_at(FILTER_BYTES);
+            if let (Some(low), Some(high), Some(generation)) =
+                (words.first_chunk(), words.last_chunk(), generation.first_chunk())
+            {
+                self.filters.set(number, [u64::from_le_bytes(*low), u64::from_le_bytes(*high)]);
+                self.generation(number).store(u16::from_le_bytes(*generation), Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn bucket_of(&self, hash: KeyHash) -> u64 {
+        hash.spread_over(self.place.buckets)
+    }
+
+    fn stripe(&self, number: u64) -> &RwLock<()> {
+        &self.stripes[usize::try_from(number % self.stripes.len() as u64).expect("small")]
+    }
+
+    fn is_retired(&self, number: u64) -> bool {
+        self.retired[usize::try_from(number).expect("a bucket number")].load(Ordering::Relaxed)
+    }
+
+    fn generation(&self, number: u64) -> &AtomicU16 {
+        &self.generations[usize::try_from(number).expect("a bucket number")]
+    }
+
+    fn offset_of(&self, number: u64) -> u64 {
+        self.place.offset + number * BUCKET_BYTES as u64
+    }
+
+    /// Reads a bucket. `Err` carries a buffer for an empty one, if what is on flash cannot be used.
+    async fn load(&self, number: u64) -> Result<Bucket, IoBuffer> {
+        let buffer = self.pool.take(BUCKET_BYTES);
+        self.counters.soc_bucket_reads.add(1);
+        let read = self.device.submit(Io::Read { offset: self.offset_of(number), buffer }).await;
+        let buffer = read.map_err(|failure| {
+            self.counters.device_failed(&failure.error);
+            failure.buffer
+        })?;
+        let identity = BucketIdentity {
+            number,
+            epoch: self.place.oldest_epoch,
+            generation: self.generation(number).load(Ordering::Relaxed),
+        };
+        Bucket::parse(buffer, identity).map_err(|(_reason, buffer)| {
+            self.counters.soc_bad_buckets.add(1);
+            buffer
+        })
+    }
+
+    /// A bucket to change: an empty one, without a read, if the filter knows that it holds nothing.
+    ///
+    /// One that cannot be read now is empty from now on: it may hold what the caller wants gone,
+    /// and a later read may succeed.
+    async fn load_or_empty(&self, number: u64) -> Bucket {
+        if self.filters.is_empty(number) {
+            return Bucket::empty(self.pool.take(BUCKET_BYTES));
+        }
+        self.load(number).await.unwrap_or_else(|buffer| {
+            self.filters.clear(number);
+            Bucket::empty(buffer)
+        })
+    }
+
+    /// Writes a bucket. If that fails the bucket is retired and holds nothing: what is on flash is
+    /// unknown.
+    async fn store(&self, number: u64, bucket: Bucket) -> bool {
+        // Until the write has ended the old bytes and the new filter may disagree. Nobody looks:
+        // the bucket is locked.
+        self.filters.rebuild(number, bucket.entries().map(|entry| entry.tag));
+        let generation = self.generation(number).load(Ordering::Relaxed).wrapping_add(1);
+        self.generation(number).store(generation, Ordering::Relaxed);
+        let buffer = bucket.seal(BucketIdentity { number, epoch: self.place.epoch, generation });
+        let write = Io::Write { offset: self.offset_of(number), buffer, handle: self.place.handle };
+        // A caller that is dropped here leaves a write under way and the bucket unlocked; see
+        // `Retire`.
+        let mut unfinished = Retire { soc: self, number, armed: true };
+        self.counters.soc_bucket_writes.add(1);
+        self.counters.soc_written_bytes.add(BUCKET_BYTES as u64);
+        match self.device.submit(write).await {
+            Ok(_) => {
+                unfinished.armed = false;
+                true
+            }
+            Err(failure) => {
+                self.counters.device_failed(&failure.error);
+                false
+            }
+        }
+    }
+
+    fn retire(&self, number: u64) {
+        self.counters.soc_retired_buckets.add(1);
+        self.retired[usize::try_from(number).expect("a bucket number")]
+            .store(true, Ordering::Relaxed);
+        self.filters.clear(number);
+    }
+}
+
+/// Retires a bucket unless its write is known to have ended well: after a failed write, or one
+/// whose end nobody waited for, what the bucket holds is unknown.
+struct Retire<'a> {
+    soc: &'a Soc,
+    number: u64,
+    armed: bool,
+}
+
+impl Drop for Retire<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            self.soc.retire(self.number);
+        }
+    }
+}

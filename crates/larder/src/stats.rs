@@ -1,0 +1,147 @@
+//! What the cache counts. Nothing is dropped in silence: each rejected or lost item has a counter
+//! with a reason.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// A number that only grows, shared between threads.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        #[derive(Debug, Default)]
+        pub(crate) struct Counters {
+            $(pub(crate) $name: Counter,)*
+            last_device_error: Mutex<Option<String>>,
+        }
+
+        /// Counters since the cache was opened. Byte counts of objects are key and value together.
+        #[derive(Debug, Clone, PartialEq, Eq, Default)]
+        #[non_exhaustive]
+        pub struct Stats {
+            $($(#[$doc])* pub $name: u64,)*
+            /// Items in DRAM now.
+            pub dram_items: u64,
+            /// Bytes of the DRAM budget in use now.
+            pub dram_used_bytes: u64,
+            /// The latest device error, for people.
+            pub last_device_error: Option<String>,
+        }
+
+        impl Counters {
+            pub(crate) fn snapshot(&self) -> Stats {
+                let last = self.last_device_error.lock().unwrap_or_else(PoisonError::into_inner);
+                Stats {
+                    $($name: self.$name.get(),)*
+                    last_device_error: last.clone(),
+                    ..Stats::default()
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    /// `get` calls.
+    gets,
+    /// `get` calls answered from DRAM.
+    dram_hits,
+    /// `get` calls answered by the small-object engine.
+    soc_hits,
+    /// `get` calls answered by the large-object engine.
+    loc_hits,
+    /// `set` calls.
+    sets,
+    /// `delete` calls.
+    deletes,
+    /// Objects found expired, in DRAM or on flash.
+    expired,
+    /// Objects that DRAM evicted and that flash held already: dropped without a write.
+    evicted_clean_objects,
+    /// Objects that DRAM evicted and the admission policy let through.
+    admitted_objects,
+    /// Bytes of these objects.
+    admitted_bytes,
+    /// Objects that DRAM evicted and the admission policy turned away.
+    rejected_by_admission_objects,
+    /// Objects that DRAM evicted and no flash engine can hold (too large, or its engine has no
+    /// space configured).
+    rejected_too_large_objects,
+    /// Objects that were to go to flash and were lost to a device error.
+    lost_to_device_errors_objects,
+    /// Buckets read by the small-object engine.
+    soc_bucket_reads,
+    /// Buckets written by the small-object engine.
+    soc_bucket_writes,
+    /// Bytes written by the small-object engine.
+    soc_written_bytes,
+    /// Objects that buckets dropped to make room.
+    soc_evicted_objects,
+    /// Reads that the bloom filters could not prevent and that found nothing.
+    soc_filter_false_positives,
+    /// Buckets that failed their checks.
+    soc_bad_buckets,
+    /// Buckets given up after a failed write.
+    soc_retired_buckets,
+    /// Records read by the large-object engine.
+    loc_record_reads,
+    /// Bytes written by the large-object engine: records, footers and what was left of regions.
+    loc_written_bytes,
+    /// Regions written.
+    loc_sealed_regions,
+    /// Regions reclaimed for new objects.
+    loc_reclaimed_regions,
+    /// Objects dropped with reclaimed regions.
+    loc_evicted_objects,
+    /// Objects saved from reclaimed regions because of their hits.
+    loc_reinserted_objects,
+    /// Bytes of these objects.
+    loc_reinserted_bytes,
+    /// Records and footers that failed their checks.
+    loc_bad_records,
+    /// Regions given up after a failed write.
+    loc_retired_regions,
+    /// Bytes of metadata written.
+    metadata_written_bytes,
+    /// Device requests that failed.
+    device_errors,
+}
+
+impl Counters {
+    pub(crate) fn device_failed(&self, error: &larder_device::Error) {
+        self.device_errors.add(1);
+        let mut last = self.last_device_error.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some(error.to_string());
+    }
+}
+
+impl Stats {
+    /// `get` calls that found their key.
+    pub fn hits(&self) -> u64 {
+        self.dram_hits + self.soc_hits + self.loc_hits
+    }
+
+    /// Bytes that the cache wrote to its device.
+    pub fn flash_written_bytes(&self) -> u64 {
+        self.soc_written_bytes + self.loc_written_bytes + self.metadata_written_bytes
+    }
+
+    /// Application-level write amplification: bytes written to the device per byte of objects
+    /// admitted to flash.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn alwa(&self) -> Option<f64> {
+        (self.admitted_bytes > 0)
+            .then(|| self.flash_written_bytes() as f64 / self.admitted_bytes as f64)
+    }
+}

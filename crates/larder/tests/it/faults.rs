@@ -1,0 +1,121 @@
+//! A device that misbehaves: never a wrong value, never a panic, everything counted.
+
+use std::sync::Arc;
+
+use larder::{Config, Larder, RealClock, block_on};
+use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, ModelDevice, Payload};
+use larder_ssd::managed::{Geometry, ManagedConfig};
+
+use crate::rig::{Rig, config};
+
+const KEYS: u32 = 300;
+
+fn faulty(plan: &FaultPlan) -> Arc<FaultDevice<ModelDevice>> {
+    let geometry = Geometry::with_overprovisioning(8 << 20, 256 << 10, 60.0).unwrap();
+    let model = ModelDevice::new(ManagedConfig::new(geometry), Payload::Memory).unwrap();
+    Arc::new(FaultDevice::new(model, plan))
+}
+
+/// A mixed load that can go on where it was.
+struct Load {
+    rng: fastrand::Rng,
+    newest: [u32; KEYS as usize],
+    version: u32,
+}
+
+impl Load {
+    fn new(seed: u64) -> Self {
+        Self { rng: fastrand::Rng::with_seed(seed), newest: [0; KEYS as usize], version: 0 }
+    }
+
+    /// Each answer is checked against the newest version; returns how many gets were hits.
+    fn run(&mut self, rig: &Rig) -> u32 {
+        let mut hits = 0;
+        for _ in 0..6000 {
+            self.version += 1;
+            let key = self.rng.u32(..KEYS);
+            let newest = &mut self.newest[key as usize];
+            match self.rng.u32(..10) {
+                0..4 => {
+                    let bytes = if self.rng.u32(..4) == 0 { 9_000 } else { 300 };
+                    rig.set(key, self.version, bytes);
+                    *newest = self.version;
+                }
+                4 => {
+                    rig.delete(key);
+                    *newest = 0;
+                }
+                _ => {
+                    if let Some(found) = rig.get(key) {
+                        assert_eq!(found, *newest, "key {key}");
+                        hits += 1;
+                    }
+                }
+            }
+        }
+        hits
+    }
+}
+
+#[test]
+fn misbehaviour_costs_hits_and_nothing_else() {
+    let torn = |reported_done| Fault::TornWrite { blocks: None, reported_done };
+    for fault in [Fault::Error, Fault::BitFlip, torn(false), torn(true), Fault::LostWrite] {
+        println!("{fault:?}");
+        let device = faulty(&FaultPlan::new(1));
+        let rig = Rig::open(Config { reinsertion_hits: 1, ..config() }, &device);
+        let mut load = Load::new(2);
+        let good = load.run(&rig);
+        device.set_plan(&FaultPlan::new(3).with(FaultRule::new(fault).with_probability(0.02)));
+        let bad = load.run(&rig);
+        let stats = rig.cache.stats();
+        assert!(good > 2000 && bad > 500, "{good} {bad}");
+        let seen = stats.device_errors + stats.soc_bad_buckets + stats.loc_bad_records;
+        assert!(seen > 0, "{stats:?}");
+    }
+}
+
+#[test]
+fn a_device_that_vanishes_leaves_a_dram_cache() {
+    let device = faulty(&FaultPlan::new(4));
+    let rig = Rig::open(config(), &device);
+    Load::new(4).run(&rig);
+    device.set_plan(&FaultPlan::new(4).with(FaultRule::new(Fault::Gone)));
+    (0..2000).for_each(|key| rig.set(key, 7, 100));
+    assert_eq!(rig.get(1999), Some(7));
+    let stats = rig.cache.stats();
+    assert!(stats.device_errors > 0 && stats.lost_to_device_errors_objects > 0);
+    assert!(stats.last_device_error.is_some());
+    assert!(block_on(rig.cache.close()).is_err(), "a shutdown that keeps nothing says so");
+}
+
+/// Each request of a run fails once, in turn.
+#[test]
+fn every_request_may_fail() {
+    let script = |rig: &Rig| {
+        (0..120).for_each(|key| rig.set(key, 1, 200));
+        (200..240).for_each(|key| rig.set(key, 1, 20_000));
+        (0..60).for_each(|key| rig.set(key, 2, 200));
+        (0..240).filter(|&key| rig.get(key).is_some_and(|v| v != 1 + u32::from(key < 60))).count()
+    };
+    let device = faulty(&FaultPlan::new(5));
+    let rig = Rig::open(config(), &device);
+    assert_eq!(script(&rig), 0);
+    let _ = block_on(rig.cache.close());
+    let requests = device.submissions();
+    assert!(requests > 300, "{requests}");
+    for number in (0..requests).step_by(3) {
+        let device = faulty(&FaultPlan::new(5).with(FaultRule::new(Fault::Error).at_io(number)));
+        let shared: Arc<dyn Device> = Arc::clone(&device) as _;
+        let opened = block_on(Larder::open(config(), Some(shared), Arc::new(RealClock)));
+        if opened.is_err() {
+            assert!(number < 4, "only the superblock can stop an opening, not request {number}");
+            continue;
+        }
+        drop(opened);
+        let device = faulty(&FaultPlan::new(5).with(FaultRule::new(Fault::Error).at_io(number)));
+        let rig = Rig::open(config(), &device);
+        assert_eq!(script(&rig), 0, "request {number}");
+        let _ = block_on(rig.cache.close());
+    }
+}

@@ -1,0 +1,67 @@
+//! The sizes that the cache takes and refuses, and what its errors say.
+
+use std::sync::Arc;
+
+use larder::{Config, ErrorKind, Larder, RealClock, block_on};
+use larder_device::Device;
+
+use crate::rig::{Rig, config, drive, drive_of};
+
+#[test]
+fn impossible_keys_and_values_are_refused() {
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    let set = |key: &[u8], value: &[u8]| {
+        let error = block_on(rig.cache.set(key, value, None)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        error.to_string()
+    };
+    assert!(set(b"", b"x").contains("key of 0 bytes: must be 1 to 65535"));
+    assert!(set(&vec![7; 65_536], b"x").contains("key of 65536 bytes"));
+    assert!(set(b"k", &vec![0; (16 << 20) + 1]).contains("value of 16777217 bytes"));
+    assert!(set(b"k", &vec![0; 1 << 20]).contains("flash holds at most"));
+    assert!(block_on(rig.cache.get(b"")).is_err());
+    assert!(block_on(rig.cache.delete(b"")).is_err());
+}
+
+#[test]
+fn a_refused_value_leaves_no_older_one_behind() {
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    block_on(rig.cache.set(b"k", b"old", None)).unwrap();
+    assert!(block_on(rig.cache.set(b"k", &vec![0; 1 << 20], None)).is_err());
+    assert_eq!(block_on(rig.cache.get(b"k")).unwrap(), None);
+}
+
+#[test]
+fn the_longest_key_and_the_largest_value_go_through_flash() {
+    let drive = drive_of(160 << 20, true);
+    let config = Config { dram_bytes: 1 << 20, region_bytes: Some(32 << 20), ..Config::default() };
+    let rig = Rig::open(config, &drive);
+    let (key, value) = (vec![7; 65_535], vec![9; 16 << 20]);
+    block_on(rig.cache.set(&key, &value, None)).unwrap();
+    block_on(rig.cache.set(b"one byte", b"x", None)).unwrap();
+    block_on(rig.cache.set(b"none", b"", None)).unwrap();
+    assert_eq!(block_on(rig.cache.get(&key)).unwrap().as_deref(), Some(&value[..]));
+    assert_eq!(block_on(rig.cache.get(b"one byte")).unwrap().as_deref(), Some(&b"x"[..]));
+    assert_eq!(block_on(rig.cache.get(b"none")).unwrap().as_deref(), Some(&b""[..]));
+    assert_eq!(rig.cache.stats().loc_hits, 1);
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused_by_name() {
+    let refuse = |config: Config| {
+        let device: Arc<dyn Device> = drive();
+        let opened = block_on(Larder::open(config, Some(device), Arc::new(RealClock)));
+        let error = opened.err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        error.to_string()
+    };
+    let base = Config::default;
+    assert!(refuse(Config { soc_percent: 120.0, ..base() }).starts_with("soc_percent = 120"));
+    assert!(refuse(Config { soc_percent: f64::NAN, ..base() }).starts_with("soc_percent = NaN"));
+    assert!(refuse(Config { utilization_percent: 0.0, ..base() }).contains("more than 0"));
+    assert!(refuse(Config { utilization_percent: 1.0, ..base() }).contains("use more flash"));
+    assert!(refuse(Config { soc_max_object_bytes: 5000, ..base() }).contains("1 to 4054"));
+    assert!(refuse(Config { region_bytes: Some(1000), ..base() }).contains("region_bytes = 1000"));
+}

@@ -1,0 +1,11 @@
+//! The cache as a whole, on the SSD model and on files, against what a cache may and may not do.
+
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
+
+mod faults;
+mod history;
+mod limits;
+mod placement;
+mod restart;
+mod rig;
+mod threads;

@@ -1,0 +1,121 @@
+//! What a restart brings back: after a clean shutdown everything on flash, after a crash nothing,
+//! and never anything wrong.
+
+use std::sync::Arc;
+
+use larder::{Config, ErrorKind, Larder, RealClock, Recovery, block_on};
+use larder_device::{Device, Io, IoBuffer, PlacementHandle};
+
+use crate::rig::{Rig, config, drive};
+
+fn fill(rig: &Rig) {
+    (0..400).for_each(|key| rig.set(key, 1, 100));
+    (400..440).for_each(|key| rig.set(key, 1, 20_000));
+    // Newer versions, other engines, and deletions: none of the first versions may return.
+    (0..50).for_each(|key| rig.set(key, 2, 150));
+    (50..60).for_each(|key| rig.set(key, 2, 5_000));
+    (400..405).for_each(|key| rig.set(key, 2, 50));
+    (60..80).chain(410..415).for_each(|key| assert!(rig.delete(key)));
+}
+
+fn expected(key: u32) -> Option<u32> {
+    match key {
+        0..60 | 400..405 => Some(2),
+        60..80 | 410..415 => None,
+        _ => Some(1),
+    }
+}
+
+#[test]
+fn a_clean_shutdown_keeps_everything() {
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    assert_eq!(rig.cache.recovery(), Some(&Recovery::Fresh));
+    fill(&rig);
+    block_on(rig.cache.close()).unwrap();
+    for round in 0..3 {
+        let rig = Rig::open(config(), &drive);
+        let Some(Recovery::Clean { large_objects }) = rig.cache.recovery() else {
+            panic!("{:?}", rig.cache.recovery())
+        };
+        assert_eq!(*large_objects, 40 - 5 - 5 + 10, "round {round}");
+        (0..440).for_each(|key| assert_eq!(rig.get(key), expected(key), "key {key} round {round}"));
+        block_on(rig.cache.close()).unwrap();
+    }
+}
+
+#[test]
+fn a_crash_empties_the_cache() {
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    fill(&rig);
+    drop(rig);
+    let rig = Rig::open(config(), &drive);
+    assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));
+    (0..440).for_each(|key| assert_eq!(rig.get(key), None));
+    // What is written now lies between buckets and regions of the old epoch.
+    (0..100).for_each(|key| rig.set(key, 9, 300));
+    (0..440).for_each(|key| assert!(matches!(rig.get(key), None | Some(9)), "key {key}"));
+    block_on(rig.cache.close()).unwrap();
+    let rig = Rig::open(config(), &drive);
+    assert!(matches!(rig.cache.recovery(), Some(Recovery::Clean { .. })));
+    (0..440).for_each(|key| assert!(matches!(rig.get(key), None | Some(9)), "key {key}"));
+}
+
+#[test]
+fn a_crash_after_a_clean_restart_empties_the_cache_too() {
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    fill(&rig);
+    block_on(rig.cache.close()).unwrap();
+    let rig = Rig::open(config(), &drive);
+    rig.set(0, 3, 100);
+    drop(rig);
+    let rig = Rig::open(config(), &drive);
+    (0..440).for_each(|key| assert_eq!(rig.get(key), None));
+}
+
+#[test]
+fn another_configuration_starts_empty_and_says_so() {
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    fill(&rig);
+    block_on(rig.cache.close()).unwrap();
+    let rig = Rig::open(Config { soc_percent: 30.0, ..config() }, &drive);
+    let Some(Recovery::Discarded { reason }) = rig.cache.recovery() else { panic!() };
+    assert!(reason.contains("configuration"));
+    (0..440).for_each(|key| assert_eq!(rig.get(key), None));
+}
+
+#[test]
+fn data_of_another_program_is_not_overwritten() {
+    let drive = drive();
+    let mut buffer = IoBuffer::zeroed(4096);
+    buffer.as_mut_slice()[..8].copy_from_slice(b"precious");
+    let handle = PlacementHandle::DEFAULT;
+    drive.submit(Io::Write { offset: 0, buffer, handle }).wait().unwrap();
+    let device: Arc<dyn Device> = Arc::clone(&drive) as _;
+    let error = block_on(Larder::open(config(), Some(device), Arc::new(RealClock))).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Foreign);
+    assert!(error.to_string().contains("erase its first 4096 bytes"), "{error}");
+    assert_eq!(drive.stats().host_written_bytes, 4096);
+}
+
+#[test]
+fn a_damaged_snapshot_costs_the_cache_but_nothing_else() {
+    for damaged in [4096, 4096 + 16, 4096 + 40] {
+        let drive = drive();
+        let rig = Rig::open(config(), &drive);
+        fill(&rig);
+        block_on(rig.cache.close()).unwrap();
+        let block = damaged / 4096 * 4096;
+        let read = Io::Read { offset: block, buffer: IoBuffer::zeroed(4096) };
+        let mut buffer = drive.submit(read).wait().unwrap();
+        buffer.as_mut_slice()[usize::try_from(damaged - block).unwrap()] ^= 0x10;
+        let handle = PlacementHandle::DEFAULT;
+        drive.submit(Io::Write { offset: block, buffer, handle }).wait().unwrap();
+        let rig = Rig::open(config(), &drive);
+        assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));
+        (0..440).for_each(|key| assert_eq!(rig.get(key), None));
+    }
+}
