@@ -1,3 +1,47 @@
-//! House rules and long checks.
+//! House rules and long checks of Larder: `cargo xtask help`.
+//!
+//! No dependencies, so that it builds in a moment and can judge a tree that does not build.
 
-fn main() {}
+mod all;
+mod browser;
+mod fuzz;
+mod png;
+mod report_check;
+mod step;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+usage: cargo xtask COMMAND
+
+  tidy                 the house rules (also a test of this crate)
+  all                  formatting, clippy, tests, documentation, tidy, fuzzing, the report in a browser
+  fuzz [--seconds N]   every fuzz target for N seconds (default 30); needs nightly Rust and cargo-fuzz
+  help                 this text
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["tidy"] => tidy::command(),
+        ["all"] => all::command(),
+        ["fuzz", rest @ ..] => match fuzz::seconds(rest) {
+            Ok(seconds) => all::report(&[("fuzz", fuzz::run(seconds))]),
+            Err(message) => refuse(&message),
+        },
+        ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        [] => refuse("a command is missing"),
+        [other, ..] => refuse(&format!("cannot understand: {other}")),
+    }
+}
+
+fn refuse(message: &str) -> ExitCode {
+    eprintln!("xtask: {message}\n\n{HELP}");
+    ExitCode::from(2)
+}

@@ -1,3 +1,43 @@
 //! The `larder` command.
+//!
+//! Exit status: 0 when the question was answered, 1 when answering failed, 2 when the question was
+//! wrong, 130 when it was interrupted.
 
-fn main() {}
+mod args;
+mod bars;
+mod json;
+mod replay;
+mod table;
+mod workload;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use larder_lab::Error;
+
+/// How a command that did not fail ended.
+enum Ending {
+    Complete,
+    Interrupted,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let ended = match cli.command {
+        Command::Replay(arguments) => replay::run(&arguments),
+        Command::Workload(command) => workload::run(&command),
+    };
+    match ended {
+        Ok(Ending::Complete) => ExitCode::SUCCESS,
+        Ok(Ending::Interrupted) => ExitCode::from(130),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(match error {
+                Error::Usage(_) => 2,
+                _ => 1,
+            })
+        }
+    }
+}

@@ -8,7 +8,8 @@ use std::fmt;
 pub enum Error {
     /// The question was wrong: an argument is missing, out of range or contradicts another.
     Usage(String),
-    /// The question was fine, but answering it failed: a file that is not what it should be, a full disk, …
+    /// The question was fine, but answering it failed: a file that is not what it should be, a full
+    /// disk, …
     Run(String),
 }
 

@@ -16,7 +16,8 @@ const ROUNDS: usize = 5;
 fn main() {
     println!("machine: {}", machine());
     println!(
-        "parameters: {LOGICAL_PAGES} logical pages of 4 KiB, {PAGES_PER_UNIT} pages a unit, OP {OP_PERCENT} %, greedy, \
+        "parameters: {LOGICAL_PAGES} logical pages of 4 KiB, {PAGES_PER_UNIT} pages a unit, \
+         OP {OP_PERCENT} %, greedy, \
          shared GC unit, seed {SEED}, {ROUNDS} rounds"
     );
     let mut sequential = drive();

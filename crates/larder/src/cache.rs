@@ -253,7 +253,8 @@ impl Larder {
     fn too_large(&self, object_bytes: usize) -> Error {
         let message = match &self.flash {
             Some(flash) => format!(
-                "object of {object_bytes} bytes: flash holds at most {} (set region_bytes higher), and dram_bytes is too small for it",
+                "object of {object_bytes} bytes: flash holds at most {} (set region_bytes higher), \
+                 and dram_bytes is too small for it",
                 flash.object_bytes_max()
             ),
             None => format!("object of {object_bytes} bytes: dram_bytes is too small for it"),

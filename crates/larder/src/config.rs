@@ -23,6 +23,8 @@ pub struct Config {
     /// Size of a region of the large-object engine in bytes, a multiple of 4096; the longest object
     /// is a little shorter. `None` picks 1 to 32 MiB by the size of the flash.
     pub region_bytes: Option<u32>,
+    /// How much of a region is written at a time, in bytes, a multiple of 4096. Default 256 KiB.
+    pub region_write_bytes: u32,
     /// Which region the large-object engine reclaims first.
     pub region_eviction: RegionEviction,
     /// When a region is reclaimed, objects with at least this many hits are kept by writing them
@@ -32,6 +34,9 @@ pub struct Config {
     pub admission: AdmissionPolicy,
     /// Whether SOC and LOC ask the device for placement handles of their own.
     pub placement: bool,
+    /// Start empty, whatever an earlier cache left on the device. Data of other programs is refused
+    /// all the same.
+    pub start_empty: bool,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -45,10 +50,12 @@ impl Default for Config {
             soc_percent: 4.0,
             soc_max_object_bytes: 640,
             region_bytes: None,
+            region_write_bytes: 256 << 10,
             region_eviction: RegionEviction::default(),
             reinsertion_hits: 0,
             admission: AdmissionPolicy::All,
             placement: true,
+            start_empty: false,
             seed: 0,
         }
     }
@@ -81,6 +88,12 @@ impl Config {
         {
             return Err(Error::config(format!(
                 "region_bytes = {bytes}: must be a multiple of 4096 of at most 1 GiB"
+            )));
+        }
+        let piece = self.region_write_bytes;
+        if piece == 0 || !piece.is_multiple_of(4096) {
+            return Err(Error::config(format!(
+                "region_write_bytes = {piece}: must be a multiple of 4096"
             )));
         }
         self.admission.check()

@@ -1,3 +1,138 @@
 //! A workload through the cache on a device, with and without placement.
+//!
+//! The two runs see the same requests in the same order and differ in one thing: whether the
+//! engines' writes carry their placement handles and the drive heeds them. Each runs
+//! single-threaded on a drive of its own, so a run is a function of its parameters and seed.
 
+mod client;
+mod options;
 pub mod outcome;
+mod progress;
+mod stage;
+mod timeline;
+
+use std::time::{Duration, Instant};
+
+use crate::Error;
+use crate::workload::RequestSource;
+use client::Client;
+pub use options::{PlacementRuns, ReplayOptions, Storage, Workload};
+pub use outcome::{Outcome, Run};
+pub use progress::{Monitor, RunProgress};
+use stage::Stage;
+use timeline::{Sample, Timeline};
+
+/// Requests between two looks at the stop flag and two reports of progress.
+const BREATH: u64 = 4096;
+
+/// Replays a workload as `options` say. Both runs go side by side on two threads.
+///
+/// # Errors
+/// [`Error::Usage`] for parameters that describe nothing that could run, [`Error::Run`] for a bad
+/// trace, a device that fails, or a cache that gives a wrong answer.
+pub fn replay(options: &ReplayOptions, monitor: &Monitor) -> Result<Outcome, Error> {
+    options.check()?;
+    let settings: &[bool] = match options.placement {
+        PlacementRuns::On => &[true],
+        PlacementRuns::Off => &[false],
+        PlacementRuns::Both => &[true, false],
+    };
+    let runs = std::thread::scope(|scope| {
+        let threads: Vec<_> = settings
+            .iter()
+            .map(|&placement| {
+                scope.spawn(move || {
+                    let ended = run(options, placement, monitor);
+                    if ended.is_err() {
+                        monitor.stop(); // the other run would be for nothing
+                    }
+                    ended
+                })
+            })
+            .collect();
+        let joined = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        joined.collect::<Result<Vec<Run>, Error>>()
+    })?;
+    Ok(Outcome { command: "replay", parameters: options.to_json(), seed: options.seed, runs })
+}
+
+fn run(options: &ReplayOptions, placement: bool, monitor: &Monitor) -> Result<Run, Error> {
+    let stage = Stage::set_up(options, placement)?;
+    let start = Instant::now();
+    let (timeline, interrupted) = play(options, &stage, monitor, placement)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let run = Run::sum_up(placement, &timeline, options.warmup_percent);
+    #[allow(clippy::cast_precision_loss)]
+    Ok(Run {
+        drive_writes_before: timeline.warm(options.warmup_percent).device.host_written_bytes as f64
+            / (options.flash_bytes.max(1)) as f64,
+        requests_per_second: run.requests as f64 / seconds,
+        interrupted,
+        units: stage.picture(),
+        ..run
+    })
+}
+
+/// Makes all requests. Returns the samples, and whether somebody stopped it.
+fn play(
+    options: &ReplayOptions,
+    stage: &Stage,
+    monitor: &Monitor,
+    placement: bool,
+) -> Result<(Timeline, bool), Error> {
+    let mut client = Client::new(&stage.cache);
+    let mut timeline = Timeline::starting_with(sample(stage, &client));
+    let limit = options.requests.unwrap_or(u64::MAX);
+    for pass in 0..options.repeat {
+        let mut source = options.open_workload()?;
+        let mut left = limit;
+        while left > 0 {
+            let Some(request) = source.next_request()? else { break };
+            left -= 1;
+            // Time goes on from pass to pass only if a pass takes time; it never goes back.
+            stage.clock.advance_to(Duration::from_secs(u64::from(request.time_s)));
+            client.make(&request)?;
+            let requests = client.counts.requests;
+            if timeline.is_due(requests) {
+                timeline.add(sample(stage, &client));
+            }
+            if requests.is_multiple_of(BREATH) {
+                check_device(stage)?;
+                let share = share(options, source.as_ref(), requests, pass);
+                monitor.run(placement).set(requests, share);
+                if monitor.is_stopped() {
+                    return Ok((timeline.finish(sample(stage, &client)), true));
+                }
+            }
+        }
+    }
+    check_device(stage)?;
+    monitor.run(placement).set(client.counts.requests, 1.0);
+    Ok((timeline.finish(sample(stage, &client)), false))
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn share(options: &ReplayOptions, source: &dyn RequestSource, requests: u64, pass: u32) -> f64 {
+    match options.total_requests() {
+        Some(total) => requests as f64 / total as f64,
+        None => {
+            let of_trace = source.progress().unwrap_or(0.0);
+            (f64::from(pass) + of_trace) / f64::from(options.repeat)
+        }
+    }
+}
+
+fn sample(stage: &Stage, client: &Client<'_>) -> Sample {
+    Sample { client: client.counts, cache: stage.cache.stats(), device: stage.device_stats() }
+}
+
+/// A cache goes on without its device; a measurement does not.
+fn check_device(stage: &Stage) -> Result<(), Error> {
+    let stats = stage.cache.stats();
+    match stats.last_device_error {
+        Some(error) => Err(Error::run(format!("the device failed: {error}"))),
+        None => Ok(()),
+    }
+}

@@ -15,14 +15,17 @@ pub struct Outcome {
     pub runs: Vec<Run>,
 }
 
-/// One pass over the workload. Everything but `intervals` is measured after warm-up.
+/// One run over the workload. What clients see (requests, hits) counts from the start; what the
+/// device does (bytes, DLWA, ALWA) is measured after warm-up.
 #[derive(Debug, Clone, Serialize)]
 pub struct Run {
     /// "on" or "off".
     pub placement: &'static str,
     /// Requests of the workload (the fills that follow misses are not requests).
     pub requests: u64,
-    /// GETs among them.
+    /// Requests of the warm-up.
+    pub warmup_requests: u64,
+    /// GETs among all requests.
     pub gets: u64,
     /// GETs that found their key.
     pub hits: u64,
@@ -32,9 +35,11 @@ pub struct Run {
     pub dram_hit_ratio: f64,
     /// GETs answered from flash, of those that DRAM could not answer (CacheLib's "NVM hit ratio").
     pub flash_hit_ratio: f64,
-    /// Device-level write amplification: media bytes per host byte; null where the device does not count media bytes.
+    /// Device-level write amplification: media bytes per host byte; null where the device does not
+    /// count media bytes.
     pub dlwa: Option<f64>,
-    /// Application-level write amplification: host bytes per byte of keys and values admitted to flash; null if none was.
+    /// Application-level write amplification: host bytes per byte of keys and values admitted to
+    /// flash; null if none was.
     pub alwa: Option<f64>,
     /// Bytes written to the device.
     pub host_bytes: u64,
@@ -50,6 +55,11 @@ pub struct Run {
     pub loc_bytes: u64,
     /// Host bytes written for metadata.
     pub metadata_bytes: u64,
+    /// SETs and fills of objects that no tier can hold.
+    pub refused_objects: u64,
+    /// How often the drive's capacity was written before the measurement began. DLWA measured after
+    /// fewer than about 3 is not steady yet.
+    pub drive_writes_before: f64,
     /// Requests per second of real time. Not deterministic.
     pub requests_per_second: f64,
     /// Whether the run was cut short.
@@ -83,7 +93,7 @@ pub struct Interval {
 }
 
 /// One reclaim unit of the simulated drive: how many of its pages hold what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UnitPicture {
     /// Live pages of the small-object engine.
     pub soc: u32,

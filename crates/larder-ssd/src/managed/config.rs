@@ -32,12 +32,14 @@ impl Geometry {
         let config = |message: String| Error::new(ErrorKind::Config, message);
         if logical_bytes == 0 || !logical_bytes.is_multiple_of(PAGE_BYTES) {
             return Err(config(format!(
-                "capacity of {logical_bytes} bytes: must be a positive multiple of the {PAGE_BYTES}-byte page"
+                "capacity of {logical_bytes} bytes: must be a positive multiple of the \
+                 {PAGE_BYTES}-byte page"
             )));
         }
         if unit_bytes == 0 || !unit_bytes.is_multiple_of(PAGE_BYTES) {
             return Err(config(format!(
-                "reclaim unit of {unit_bytes} bytes: must be a positive multiple of the {PAGE_BYTES}-byte page"
+                "reclaim unit of {unit_bytes} bytes: must be a positive multiple of the \
+                 {PAGE_BYTES}-byte page"
             )));
         }
         if !op_percent.is_finite() || !(0.0..=1000.0).contains(&op_percent) {
@@ -46,7 +48,8 @@ impl Geometry {
         let units = units_for(logical_bytes, unit_bytes, op_percent);
         let too_large = || {
             config(format!(
-                "a drive of {logical_bytes} bytes in units of {unit_bytes} bytes has more pages than 32-bit page numbers can hold"
+                "a drive of {logical_bytes} bytes in units of {unit_bytes} bytes has more pages \
+                 than 32-bit page numbers can hold"
             ))
         };
         Ok(Self {
@@ -169,7 +172,8 @@ impl ManagedConfig {
         let required = self.units_required();
         if u64::from(geometry.units) < required {
             return fail(format!(
-                "{} reclaim units are too few: {} of data, {} write frontiers and a reserve of {} need {required}; \
+                "{} reclaim units are too few: {} of data, {} write frontiers and a reserve of {} \
+                 need {required}; \
                  use more over-provisioning, smaller units or fewer handles",
                 geometry.units,
                 geometry.logical_pages.div_ceil(u64::from(geometry.pages_per_unit)),

@@ -58,13 +58,15 @@ impl Layout {
         let loc_regions = if wants_loc { loc_space / region_cost } else { 0 };
         if wants_loc && loc_regions < REGIONS_MIN {
             return Err(Error::config(format!(
-                "a flash cache of {usable} bytes leaves {loc_space} for the large-object engine: fewer than {REGIONS_MIN} regions \
+                "a flash cache of {usable} bytes leaves {loc_space} for the large-object engine: \
+                 fewer than {REGIONS_MIN} regions \
                  of {region_bytes} bytes; use more flash, smaller regions, or soc_percent = 100"
             )));
         }
         if config.soc_percent > 0.0 && soc_buckets == 0 {
             return Err(Error::config(format!(
-                "soc_percent = {} of {usable} bytes is less than one bucket; use more flash or soc_percent = 0",
+                "soc_percent = {} of {usable} bytes is less than one bucket; use more flash or \
+                 soc_percent = 0",
                 config.soc_percent
             )));
         }

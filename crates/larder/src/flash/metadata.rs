@@ -8,9 +8,11 @@
 //!                                  12      4  CRC-32C of bytes 16 to 96
 //!                                  16      8  epoch: grows by 1 with each opening
 //!                                  24      8  oldest epoch whose buckets are valid
-//!                                  32     64  layout: capacity, usable, metadata, LOC offset, SOC offset, buckets
-//!                                             (8 bytes each), regions, region bytes, 1 after a clean shutdown, 0
-//!                                             (4 bytes each)
+//!                                  32     48  layout: capacity, usable, metadata, LOC offset,
+//!                                             SOC offset, buckets (8 bytes each)
+//!                                  80      8  layout: regions, region bytes (4 bytes each)
+//!                                  88      4  1 after a clean shutdown, else 0
+//!                                  92      4  reserved, 0
 //!  snapshot, at 4096                0      4  magic "LSNP"
 //!                                   4      2  version (1)
 //!                                   6      2  reserved, 0
@@ -18,7 +20,8 @@
 //!                                  12      4  reserved, 0
 //!                                  16      8  length of what follows the header
 //!                                  24      8  epoch that wrote it
-//!                                  32      *  all buckets: filter (16 bytes) and generation (2); then the regions (see `loc/snapshot.rs`)
+//!                                  32      *  all buckets: filter (16 bytes), generation (2);
+//!                                             then the regions (see `loc/snapshot.rs`)
 //! ```
 
 #![deny(clippy::indexing_slicing)]

@@ -55,7 +55,8 @@ impl Flash {
         counters: Arc<Counters>,
     ) -> Result<Self, Error> {
         let layout = Layout::plan(config, device.info())?;
-        let (superblock, recovery) = recovery::examine(&*device, &layout).await?;
+        let (superblock, recovery) =
+            recovery::examine(&*device, &layout, config.start_empty).await?;
         let mut handles = if config.placement {
             HandleAllocator::new(&device.info().placement)
         } else {
@@ -76,6 +77,7 @@ impl Flash {
                 offset: layout.loc_offset,
                 regions: layout.loc_regions,
                 region_bytes: layout.region_bytes,
+                piece_bytes: config.region_write_bytes.min(layout.region_bytes),
                 handle: handles.allocate("LOC"),
                 eviction: config.region_eviction,
                 reinsertion_hits: config.reinsertion_hits,

@@ -34,6 +34,7 @@ pub enum Recovery {
 pub(super) async fn examine(
     device: &dyn Device,
     layout: &Layout,
+    start_empty: bool,
 ) -> Result<(Superblock, Recovery), Error> {
     let read = Io::Read { offset: 0, buffer: IoBuffer::zeroed(SUPERBLOCK_BYTES) };
     let block = device
@@ -59,6 +60,9 @@ pub(super) async fn examine(
             return Err(foreign(format!("a cache in format version {version}")));
         }
         FirstBlock::Corrupt => discard(1, "the superblock failed its checksum"),
+        FirstBlock::Valid(found) if start_empty => {
+            discard(found.epoch + 1, "the configuration says to start empty")
+        }
         FirstBlock::Valid(found) if found.layout != *layout => {
             discard(found.epoch + 1, "the configuration divides the device differently than before")
         }

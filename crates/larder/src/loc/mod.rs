@@ -1,6 +1,6 @@
 //! The large-object engine (LOC): regions filled in order and dropped whole.
 //!
-//! Objects are appended to a region in memory; a full region is written with its footer in one go.
+//! Objects are appended to a region in memory, which is written piece by piece as it fills.
 //! When no region is free, one is reclaimed: its objects are forgotten (or, with enough hits,
 //! appended again) and the region is filled anew. To the drive this is large sequential writes that
 //! overwrite each other in order, which cost no write amplification as long as nothing else is
@@ -33,6 +33,8 @@ pub(crate) struct LocPlace {
     pub(crate) offset: u64,
     pub(crate) regions: u32,
     pub(crate) region_bytes: u32,
+    /// How much of a region is written at a time; whole blocks.
+    pub(crate) piece_bytes: u32,
     pub(crate) handle: PlacementHandle,
     pub(crate) eviction: RegionEviction,
     pub(crate) reinsertion_hits: u8,
@@ -50,7 +52,8 @@ pub(crate) struct Loc {
     pool: BufferPool,
     place: LocPlace,
     state: Mutex<State>,
-    /// Held by whoever seals one region and opens the next. Never taken while `state` is locked.
+    /// Held by whoever writes to flash: pieces of the active region, its end, the change to the
+    /// next. Never taken while `state` is locked.
     turn: async_lock::Mutex<()>,
     counters: Arc<Counters>,
 }
@@ -68,8 +71,6 @@ enum Found {
     Here(Item),
     /// On flash, in this filling of the region.
     OnFlash(Location, RegionIdentity),
-    /// In a region that is being written.
-    Moving,
 }
 
 impl Loc {
@@ -99,14 +100,9 @@ impl Loc {
     /// Looks `key` up: no read if the index does not know it or the object is still in memory, one
     /// otherwise.
     pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Item> {
-        let mut item = loop {
-            match self.find(hash)? {
-                Found::Here(item) => break item,
-                Found::OnFlash(location, identity) => {
-                    break self.read(hash, location, identity).await?;
-                }
-                Found::Moving => drop(self.turn.lock().await),
-            }
+        let mut item = match self.find(hash)? {
+            Found::Here(item) => item,
+            Found::OnFlash(location, identity) => self.read(hash, location, identity).await?,
         };
         if item.key() != key {
             return None;
@@ -124,20 +120,25 @@ impl Loc {
     pub(crate) async fn set(&self, item: &Item) -> bool {
         debug_assert!(item.object_bytes() <= object_bytes_max(self.place.region_bytes));
         loop {
-            {
-                let state = &mut *self.lock();
-                if let Some(active) = &mut state.active
-                    && active.has_room_for(item.object_bytes())
-                {
-                    append(active, &mut state.index, item);
-                    return true;
-                }
+            if let Some(piece_is_due) = self.append(item) {
+                return !piece_is_due || self.write_pieces(item.hash).await;
             }
             if !self.rotate(item.object_bytes()).await {
                 self.remove(item.hash);
                 return false;
             }
         }
+    }
+
+    /// Appends `item` to the active region. `None` if it has no room; otherwise whether enough has
+    /// come together to be written.
+    fn append(&self, item: &Item) -> Option<bool> {
+        let state = &mut *self.lock();
+        let active = state.active.as_mut()?;
+        active.has_room_for(item.object_bytes()).then(|| {
+            append(active, &mut state.index, item);
+            active.has_piece(self.place.piece_bytes as usize)
+        })
     }
 
     /// Makes sure that no version of the key is stored. Says whether one was. Costs no I/O.
@@ -163,11 +164,9 @@ impl Loc {
         let identity = RegionIdentity { region: location.region, sequence: region.sequence };
         match region.state {
             RegionState::Sealed => Some(Found::OnFlash(location, identity)),
-            RegionState::Sealing => Some(Found::Moving),
             RegionState::Active => {
                 let active = state.active.as_ref()?;
-                let start = location.offset as usize;
-                let bytes = &active.buffer.as_slice()[start..start + location.length as usize];
+                let bytes = active.record(location.offset, location.length);
                 parse(bytes, hash, location, identity).map(Found::Here)
             }
             RegionState::Free | RegionState::Retired => None,

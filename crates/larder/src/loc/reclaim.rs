@@ -3,7 +3,7 @@
 use larder_device::Io;
 
 use super::footer::{self, FooterEntry, RegionIdentity};
-use super::regions::{ActiveRegion, RegionState};
+use super::regions::{ActiveRegion, Piece, RegionState};
 use super::{Loc, append};
 use crate::key::KeyHash;
 use crate::value::Item;
@@ -27,30 +27,61 @@ impl Loc {
         self.open_next().await
     }
 
-    /// Writes the active region out, whatever is in it.
-    pub(super) async fn seal_active(&self) {
-        let Some(mut active) = self.begin_sealing() else { return };
-        active.finish();
-        let ActiveRegion { identity, buffer, entries, .. } = active;
-        let mut unfinished = Retire { loc: self, identity, entries, armed: true };
-        let offset = self.offset_of(identity.region);
-        self.counters.loc_sealed_regions.add(1);
-        self.counters.loc_written_bytes.add(u64::from(self.place.region_bytes));
-        let write = Io::Write { offset, buffer, handle: self.place.handle };
-        match self.device.submit(write).await {
-            Ok(_) => {
-                unfinished.armed = false;
-                self.lock().regions.set_state(identity.region, RegionState::Sealed);
+    /// Writes what has come together of the active region. Says whether the object of `hash`, just
+    /// appended, is still stored: a failed write takes its region with it.
+    pub(super) async fn write_pieces(&self, hash: KeyHash) -> bool {
+        let _turn = self.turn.lock().await;
+        while let Some((identity, piece)) = self.next_piece() {
+            if !self.write(identity, piece).await {
+                break;
             }
-            Err(failure) => self.counters.device_failed(&failure.error),
+        }
+        self.holds(hash)
+    }
+
+    fn next_piece(&self) -> Option<(RegionIdentity, Piece)> {
+        let mut state = self.lock();
+        let active = state.active.as_mut()?;
+        let piece = active.next_piece(self.place.piece_bytes as usize, &self.pool)?;
+        Some((active.identity, piece))
+    }
+
+    /// Writes the end of the active region, whatever is in it. The caller has the turn.
+    pub(super) async fn seal_active(&self) {
+        let Some((identity, piece)) = self.close_active() else { return };
+        if self.write(identity, piece).await {
+            let mut state = self.lock();
+            state.regions.set_state(identity.region, RegionState::Sealed);
+            state.active = None;
+            self.counters.loc_sealed_regions.add(1);
         }
     }
 
-    fn begin_sealing(&self) -> Option<ActiveRegion> {
+    fn close_active(&self) -> Option<(RegionIdentity, Piece)> {
         let mut state = self.lock();
-        let active = state.active.take()?;
-        state.regions.set_state(active.identity.region, RegionState::Sealing);
-        Some(active)
+        let active = state.active.as_mut()?;
+        Some((active.identity, active.close(&self.pool)))
+    }
+
+    /// Writes a piece of the active region. If that fails the region is retired.
+    async fn write(&self, identity: RegionIdentity, piece: Piece) -> bool {
+        let mut unfinished = Retire { loc: self, armed: true };
+        self.counters.loc_written_bytes.add(piece.buffer.len() as u64);
+        let write = Io::Write {
+            offset: self.offset_of(identity.region) + piece.offset,
+            buffer: piece.buffer,
+            handle: self.place.handle,
+        };
+        match self.device.submit(write).await {
+            Ok(_) => {
+                unfinished.armed = false;
+                true
+            }
+            Err(failure) => {
+                self.counters.device_failed(&failure.error);
+                false
+            }
+        }
     }
 
     async fn open_next(&self) -> bool {
@@ -151,12 +182,10 @@ impl Loc {
     }
 }
 
-/// Retires a region unless its write is known to have ended well, and forgets what was in it: after
-/// a failed write, or one whose end nobody waited for, what is on flash is unknown.
+/// Retires the active region unless its write is known to have ended well, and forgets what was in
+/// it: after a failed write, or one whose end nobody waited for, what is on flash is unknown.
 struct Retire<'a> {
     loc: &'a Loc,
-    identity: RegionIdentity,
-    entries: Vec<FooterEntry>,
     armed: bool,
 }
 
@@ -165,11 +194,12 @@ impl Drop for Retire<'_> {
         if !self.armed {
             return;
         }
-        let region = self.identity.region;
-        let mut state = self.loc.lock();
+        let state = &mut *self.loc.lock();
+        let Some(active) = state.active.take() else { return };
+        let region = active.identity.region;
         state.regions.set_state(region, RegionState::Retired);
-        let lost = self
-            .entries
+        let lost = active
+            .entries()
             .iter()
             .filter(|entry| state.index.remove_if_at(KeyHash(entry.hash), region, entry.offset))
             .count();

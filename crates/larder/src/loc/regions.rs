@@ -1,19 +1,20 @@
 //! The regions and their lives.
 //!
 //! ```text
-//!   Free ──► Active ──► Sealing ──► Sealed ──► Active (with a new sequence number) ──► …
-//!                          │
-//!                          └── write failed ──► Retired
+//!   Free ──► Active ──► Sealed ──► Active (with a new sequence number) ──► …
+//!              │
+//!              └── a write failed ──► Retired
 //! ```
 //!
-//! 1. At most one region is Active. Its records are in memory only.
-//! 2. A Sealing region is being written. Nobody reads it until the write has ended.
+//! 1. At most one region is Active. Until it is Sealed all of it is in memory, and is read there.
+//! 2. An Active region is written piece by piece as it fills. Once it is closed nothing is added;
+//!    the last piece carries the footer.
 //! 3. A Sealed region is on flash whole, with its footer.
 //! 4. A region gets a new sequence number each time it becomes Active; numbers are never used
 //!    twice, not even after a restart.
 //! 5. An index entry that points into a region was written in the region's current filling.
 
-use larder_device::IoBuffer;
+use larder_device::{BufferPool, IoBuffer};
 
 use super::footer::{self, FooterEntry, RegionIdentity};
 use super::record::{self, RecordIdentity};
@@ -24,7 +25,6 @@ use crate::value::Item;
 pub(crate) enum RegionState {
     Free,
     Active,
-    Sealing,
     Sealed,
     Retired,
 }
@@ -109,20 +109,42 @@ impl Regions {
 #[derive(Debug)]
 pub(crate) struct ActiveRegion {
     pub(crate) identity: RegionIdentity,
-    pub(crate) buffer: IoBuffer,
-    pub(crate) entries: Vec<FooterEntry>,
+    buffer: IoBuffer,
+    entries: Vec<FooterEntry>,
+    /// Bytes of records.
     used: usize,
+    /// Bytes handed out to be written; whole blocks.
+    handed_out: usize,
+    closed: bool,
+}
+
+/// Bytes of a region on their way to flash.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    /// Where in the region they belong.
+    pub(crate) offset: u64,
+    pub(crate) buffer: IoBuffer,
 }
 
 impl ActiveRegion {
     pub(crate) fn new(identity: RegionIdentity, buffer: IoBuffer) -> Self {
-        Self { identity, buffer, entries: Vec::new(), used: 0 }
+        let entries = Vec::new();
+        Self { identity, buffer, entries, used: 0, handed_out: 0, closed: false }
+    }
+
+    pub(crate) fn entries(&self) -> &[FooterEntry] {
+        &self.entries
+    }
+
+    /// The bytes of one record.
+    pub(crate) fn record(&self, offset: u32, length: u32) -> &[u8] {
+        &self.buffer.as_slice()[offset as usize..offset as usize + length as usize]
     }
 
     pub(crate) fn has_room_for(&self, object_bytes: usize) -> bool {
-        let needed =
-            record::record_bytes(object_bytes) + footer::footer_bytes(self.entries.len() + 1);
-        self.used + needed <= self.buffer.len()
+        let footer = footer::footer_bytes(self.entries.len() + 1);
+        let needed = record::record_bytes(object_bytes) + footer;
+        !self.closed && self.used + needed <= self.buffer.len()
     }
 
     /// Writes `item` behind the records that are there; the caller has asked
@@ -140,8 +162,20 @@ impl ActiveRegion {
         entry
     }
 
-    /// Completes the region's bytes for writing.
-    pub(crate) fn finish(&mut self) {
+    /// Whether [`ActiveRegion::next_piece`] has something to give.
+    pub(crate) fn has_piece(&self, piece_bytes: usize) -> bool {
+        !self.closed && self.used - self.handed_out >= piece_bytes
+    }
+
+    /// The next bytes to write, if there are enough for a piece.
+    pub(crate) fn next_piece(&mut self, piece_bytes: usize, pool: &BufferPool) -> Option<Piece> {
+        self.has_piece(piece_bytes).then(|| self.hand_out(self.handed_out + piece_bytes, pool))
+    }
+
+    /// Closes the region and gives the last bytes to write, the footer among them.
+    pub(crate) fn close(&mut self, pool: &BufferPool) -> Piece {
+        assert!(!self.closed, "a region is closed once");
+        self.closed = true;
         let end = self.buffer.len() - footer::footer_bytes(self.entries.len());
         let bytes = self.buffer.as_mut_slice();
         // The buffer is a used one: what lies between records and footer must not carry old bytes
@@ -149,5 +183,13 @@ impl ActiveRegion {
         bytes[self.used..end].fill(0);
         let used = u32::try_from(self.used).expect("a region is shorter than 4 GiB");
         footer::encode(bytes, self.identity, &self.entries, used);
+        self.hand_out(self.buffer.len(), pool)
+    }
+
+    fn hand_out(&mut self, end: usize, pool: &BufferPool) -> Piece {
+        let from = std::mem::replace(&mut self.handed_out, end);
+        let mut buffer = pool.take(end - from);
+        buffer.as_mut_slice().copy_from_slice(&self.buffer.as_slice()[from..end]);
+        Piece { offset: from as u64, buffer }
     }
 }

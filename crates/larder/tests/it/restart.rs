@@ -88,6 +88,17 @@ fn another_configuration_starts_empty_and_says_so() {
 }
 
 #[test]
+fn a_cache_can_be_asked_to_start_empty() {
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    fill(&rig);
+    block_on(rig.cache.close()).unwrap();
+    let rig = Rig::open(Config { start_empty: true, ..config() }, &drive);
+    assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));
+    (0..440).for_each(|key| assert_eq!(rig.get(key), None));
+}
+
+#[test]
 fn data_of_another_program_is_not_overwritten() {
     let drive = drive();
     let mut buffer = IoBuffer::zeroed(4096);

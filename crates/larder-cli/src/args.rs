@@ -1,0 +1,264 @@
+//! The command line: what can be asked, and how the words are read.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use larder::{AdmissionPolicy, DramPolicy, RegionEviction};
+use larder_lab::trace::TraceFormat;
+
+/// A flash cache that shelves data by lifetime, and the tools to see what that saves.
+#[derive(Debug, Parser)]
+#[command(name = "larder", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Replay(ReplayArgs),
+    #[command(subcommand)]
+    Workload(WorkloadCommand),
+}
+
+/// Replay a trace or a built-in workload through the cache, with and without placement.
+///
+/// Requests go through a DRAM tier, a small-object engine (SOC) and a large-object engine (LOC).
+/// The engines write to a simulated NVMe drive, each under a placement handle of its own ("on") or
+/// all under the default one ("off"). What the drive has to write to its media on top of what the
+/// cache wrote is its device-level write amplification (DLWA).
+///
+/// A look-aside client is assumed: a GET that misses is followed by a SET of the traced size.
+///
+/// Sizes take K, M, G, T (powers of 1024).
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLES:
+  larder replay                                       meta-kv on a full drive, on beside off
+  larder replay --workload twitter-c12 --utilization 50
+  larder replay trace.csv.zst --dram 8M --flash 256M --soc 90 --soc-max-object 2K
+  larder replay --json out.json --report out/         for machines, and to look at")]
+pub(crate) struct ReplayArgs {
+    /// Trace to replay; plain or compressed with zstd, xz or gzip. Formats are recognised by
+    /// content, see --format
+    #[arg(conflicts_with = "workload")]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Built-in workload to replay when there is no trace; `larder workload list` describes them
+    #[arg(long, value_name = "NAME", default_value = "meta-kv")]
+    pub(crate) workload: String,
+
+    /// Stop each pass after N requests [default: the workload's own number, or the whole trace]
+    #[arg(long, value_name = "N")]
+    pub(crate) requests: Option<u64>,
+
+    /// Passes over the workload
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) repeat: u32,
+
+    /// Budget of the DRAM tier
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = size)]
+    pub(crate) dram: u64,
+
+    /// Which item leaves DRAM first: s3-fifo or lru
+    #[arg(long, value_name = "POLICY", default_value = "s3-fifo")]
+    pub(crate) dram_policy: DramPolicy,
+
+    /// Logical capacity of the drive; 0 for a cache in DRAM only
+    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = size)]
+    pub(crate) flash: u64,
+
+    /// Share of the drive that the cache uses, in percent
+    #[arg(long, value_name = "PCT", default_value_t = 100.0, value_parser = percent)]
+    pub(crate) utilization: f64,
+
+    /// Share of the cache's flash that the SOC gets, in percent; 0 or 100 switch an engine off
+    #[arg(long, value_name = "PCT", default_value_t = 4.0, value_parser = percent)]
+    pub(crate) soc: f64,
+
+    /// Objects (key and value) of at most this size go to the SOC, larger ones to the LOC; at most
+    /// 4054
+    #[arg(long, value_name = "BYTES", default_value = "640", value_parser = size)]
+    pub(crate) soc_max_object: u64,
+
+    /// Over-provisioning of the drive: media beyond the logical capacity, in percent of it
+    #[arg(long, value_name = "PCT", default_value_t = 17.0, value_parser = overprovisioning)]
+    pub(crate) op: f64,
+
+    /// Size of a reclaim unit, what the drive erases at once [default: a 340th of the media]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) ru: Option<u64>,
+
+    /// What the drive may mix when it moves data
+    #[arg(long, value_enum, default_value = "initially")]
+    pub(crate) isolation: IsolationArg,
+
+    /// Which items that DRAM evicts are written to flash: all, reject-first, or random:P with P
+    /// from 0 to 1
+    #[arg(long, value_name = "P", default_value = "all")]
+    pub(crate) admission: AdmissionPolicy,
+
+    /// Which region of the LOC is reclaimed first: fifo or lru
+    #[arg(long, value_name = "POLICY", default_value = "fifo")]
+    pub(crate) loc_eviction: RegionEviction,
+
+    /// Keep objects with at least N hits when their region is reclaimed; 0 keeps none
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) reinsertion: u8,
+
+    /// Runs to make [default: both on the model, off on a file, which cannot place]
+    #[arg(long, value_enum)]
+    pub(crate) placement: Option<PlacementArg>,
+
+    /// What the flash tier is: model, a simulated drive in memory, or file:PATH
+    #[arg(long, value_name = "model|file:PATH", default_value = "model", value_parser = device)]
+    pub(crate) device: DeviceArg,
+
+    /// Share of the requests after which device numbers are measured, in percent. Hit ratios count
+    /// from the start
+    #[arg(long, value_name = "PCT", default_value_t = 50.0, value_parser = percent)]
+    pub(crate) warmup: f64,
+
+    /// Seed of everything random: the same seed gives the same numbers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+
+    /// Write the result as JSON to FILE, or to standard output for "-"
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Write a page to look at to DIR/index.html
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+}
+
+/// Look at workloads: the built-in ones, and what is in a trace.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkloadCommand {
+    /// List the built-in workloads and where their numbers come from.
+    List,
+    Stats(StatsArgs),
+}
+
+/// Read a workload to its end and print requests, keys, sizes, lifetimes.
+#[derive(Debug, Args)]
+pub(crate) struct StatsArgs {
+    /// Name of a built-in workload, or a trace file
+    #[arg(value_name = "NAME|FILE")]
+    pub(crate) workload: String,
+
+    /// Stop after N requests [default: the workload's own number, or the whole trace]
+    #[arg(long, value_name = "N")]
+    pub(crate) requests: Option<u64>,
+
+    /// Seed of a built-in workload
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Also print the miss ratio of an LRU cache of these sizes (objects only, no overhead)
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = size)]
+    pub(crate) lru: Vec<u64>,
+
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+
+    /// Write the result as JSON to FILE, or to standard output for "-"
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FormatArgs {
+    /// Format of the trace, if it is not recognised: csv, twitter, meta-kv, oracle-general, keys or
+    /// keys-u32
+    #[arg(long, value_name = "NAME")]
+    pub(crate) format: Option<TraceFormat>,
+
+    /// Size of every object in a trace without sizes
+    #[arg(long, value_name = "BYTES", default_value = "1K", value_parser = size)]
+    pub(crate) object_size: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IsolationArg {
+    /// Garbage collection may mix what it moves (most drives in the field)
+    Initially,
+    /// Moved data stays with data of its own handle
+    Persistently,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlacementArg {
+    /// Each stream under its own handle
+    On,
+    /// Everything under the default handle
+    Off,
+    /// One run of each, side by side
+    Both,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DeviceArg {
+    Model,
+    File(PathBuf),
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let parser = parse_size::Config::new().with_binary();
+    parser.parse_size(text).map_err(|error| {
+        format!("{error}; use a number of bytes, or one with K, M, G or T, such as 64M")
+    })
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    within(text, 100.0)
+}
+
+fn overprovisioning(text: &str) -> Result<f64, String> {
+    within(text, 1000.0)
+}
+
+fn within(text: &str, most: f64) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.0..=most).contains(&number) { Ok(number) } else { Err(format!("must be 0 to {most}")) }
+}
+
+fn device(text: &str) -> Result<DeviceArg, String> {
+    match text.strip_prefix("file:") {
+        Some("") => Err("file: needs a path, such as file:/mnt/cache".to_owned()),
+        Some(path) => Ok(DeviceArg::File(path.into())),
+        None if text == "model" => Ok(DeviceArg::Model),
+        None => Err("use model or file:PATH".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_are_powers_of_1024() {
+        assert_eq!(size("64M"), Ok(64 << 20));
+        assert_eq!(size("1.5g"), Ok(3 << 29));
+        assert_eq!(size("4096"), Ok(4096));
+        for bad in ["", "-5", "64X", "99999999999T", "1e400"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn shares_are_percentages() {
+        assert_eq!(percent("4"), Ok(4.0));
+        for bad in ["120", "-1", "nan", "inf", "x"] {
+            assert!(percent(bad).is_err(), "{bad}");
+        }
+    }
+}

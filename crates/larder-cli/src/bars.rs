@@ -1,0 +1,65 @@
+//! Progress on a terminal: one bar a run, with rate and remaining time.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use indicatif::{HumanCount, MultiProgress, ProgressBar, ProgressStyle};
+use larder_lab::replay::Monitor;
+
+const TICK: Duration = Duration::from_millis(200);
+const TEMPLATE: &str = "{prefix:14} {wide_bar} {percent:>3} %  {msg}  {eta:>4} left";
+/// Steps of a bar: shares are drawn, not requests, for nobody knows how many a trace has.
+const STEPS: u64 = 10_000;
+
+/// Runs `work` while bars show how far the runs of `monitor` have come. Draws nothing where
+/// standard error is not a terminal.
+pub(crate) fn watch<T: Send>(
+    monitor: &Monitor,
+    placements: &[bool],
+    work: impl FnOnce() -> T + Send,
+) -> T {
+    let all = MultiProgress::new();
+    let bars: Vec<(bool, ProgressBar)> = placements
+        .iter()
+        .map(|&placement| {
+            (placement, all.add(bar(if placement { "placement on" } else { "placement off" })))
+        })
+        .collect();
+    let (finished, wait) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let bars = &bars;
+        scope.spawn(move || {
+            while wait.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                bars.iter().for_each(|(placement, bar)| draw(monitor, *placement, bar));
+            }
+            bars.iter().for_each(|(_, bar)| bar.finish_and_clear());
+        });
+        // Dropped when the work ends, also by a panic: then the drawing ends too.
+        let _finished = finished;
+        work()
+    })
+}
+
+/// A bar for something without runs.
+pub(crate) fn bar(name: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template(TEMPLATE)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("━╸─");
+    let bar = ProgressBar::new(STEPS).with_style(style).with_prefix(name);
+    bar.enable_steady_tick(TICK);
+    bar
+}
+
+fn draw(monitor: &Monitor, placement: bool, bar: &ProgressBar) {
+    let run = monitor.run(placement);
+    set(bar, run.requests(), run.share());
+}
+
+/// Moves a bar.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+pub(crate) fn set(bar: &ProgressBar, requests: u64, share: f64) {
+    bar.set_position((share.clamp(0.0, 1.0) * STEPS as f64) as u64);
+    let seconds = bar.elapsed().as_secs_f64().max(0.001);
+    let rate = HumanCount((requests as f64 / seconds) as u64);
+    bar.set_message(format!("{rate} requests/s"));
+}

@@ -1,0 +1,130 @@
+//! `larder replay`.
+
+use std::sync::Arc;
+
+use larder_device::Isolation;
+use larder_lab::replay::{Monitor, Outcome, PlacementRuns, ReplayOptions, Storage, Workload};
+use larder_lab::trace::TraceOptions;
+use larder_lab::{Error, report};
+
+use crate::args::{DeviceArg, FormatArgs, IsolationArg, PlacementArg, ReplayArgs};
+use crate::json::{JsonTarget, print};
+use crate::{Ending, bars, table};
+
+/// Below this many drive writes before the measurement, DLWA has hardly settled.
+const STEADY_DRIVE_WRITES: f64 = 3.0;
+
+pub(crate) fn run(arguments: &ReplayArgs) -> Result<Ending, Error> {
+    let options = options(arguments)?;
+    options.check()?;
+    if let Some(dir) = &arguments.report {
+        report::check_writable(dir)?;
+    }
+    let json = JsonTarget::prepare(arguments.json.as_deref())?;
+    let monitor = Arc::new(Monitor::default());
+    stop_on_interrupt(&monitor)?;
+    let placements: &[bool] = match options.placement {
+        PlacementRuns::On => &[true],
+        PlacementRuns::Off => &[false],
+        PlacementRuns::Both => &[true, false],
+    };
+    let outcome =
+        bars::watch(&monitor, placements, || larder_lab::replay::replay(&options, &monitor))?;
+    let rendered = table::render(&outcome) + &notes(&options, &outcome);
+    if json.is_stdout() {
+        eprint!("{rendered}");
+    } else {
+        print(&rendered)?;
+    }
+    json.write(&outcome)?;
+    if let Some(dir) = &arguments.report {
+        eprintln!("report: {}", report::write(dir, &outcome)?.display());
+    }
+    let interrupted = outcome.runs.iter().any(|run| run.interrupted);
+    Ok(if interrupted { Ending::Interrupted } else { Ending::Complete })
+}
+
+fn options(arguments: &ReplayArgs) -> Result<ReplayOptions, Error> {
+    let workload = match &arguments.trace {
+        Some(path) => Workload::Trace(path.clone(), trace_options(&arguments.format)?),
+        None => Workload::Preset(arguments.workload.clone()),
+    };
+    let storage = match &arguments.device {
+        DeviceArg::Model => Storage::Model,
+        DeviceArg::File(path) => Storage::File(path.clone()),
+    };
+    let placement = match (arguments.placement, &storage) {
+        (Some(PlacementArg::On), _) => PlacementRuns::On,
+        (Some(PlacementArg::Off), _) | (None, Storage::File(_)) => PlacementRuns::Off,
+        (Some(PlacementArg::Both), _) | (None, Storage::Model) => PlacementRuns::Both,
+    };
+    let soc_max_object_bytes = u32::try_from(arguments.soc_max_object).map_err(|_| {
+        Error::usage(format!("--soc-max-object {}: must be at most 4054", arguments.soc_max_object))
+    })?;
+    Ok(ReplayOptions {
+        workload,
+        requests: arguments.requests,
+        repeat: arguments.repeat,
+        dram_bytes: arguments.dram,
+        dram_policy: arguments.dram_policy,
+        flash_bytes: arguments.flash,
+        utilization_percent: arguments.utilization,
+        soc_percent: arguments.soc,
+        soc_max_object_bytes,
+        op_percent: arguments.op,
+        unit_bytes: arguments.ru,
+        isolation: match arguments.isolation {
+            IsolationArg::Initially => Isolation::InitiallyIsolated,
+            IsolationArg::Persistently => Isolation::PersistentlyIsolated,
+        },
+        admission: arguments.admission,
+        region_eviction: arguments.loc_eviction,
+        reinsertion_hits: arguments.reinsertion,
+        placement,
+        storage,
+        warmup_percent: arguments.warmup,
+        seed: arguments.seed,
+    })
+}
+
+pub(crate) fn trace_options(arguments: &FormatArgs) -> Result<TraceOptions, Error> {
+    let object_bytes = u32::try_from(arguments.object_size).map_err(|_| {
+        Error::usage(format!("--object-size {}: must be less than 4 GiB", arguments.object_size))
+    })?;
+    Ok(TraceOptions { format: arguments.format, object_bytes })
+}
+
+/// The first Ctrl-C asks the runs to end; the second ends the process.
+fn stop_on_interrupt(monitor: &Arc<Monitor>) -> Result<(), Error> {
+    let monitor = Arc::clone(monitor);
+    let handler = move || {
+        if monitor.is_stopped() {
+            std::process::exit(130);
+        }
+        monitor.stop();
+    };
+    ctrlc::set_handler(handler).map_err(|error| Error::run(format!("Ctrl-C handler: {error}")))
+}
+
+/// What a careful reader should know about the numbers above.
+fn notes(options: &ReplayOptions, outcome: &Outcome) -> String {
+    let mut notes = String::new();
+    if matches!(options.storage, Storage::File(_)) {
+        notes += "note: a file has no placement handles, and what the drive below it writes to its \
+                  media is unknown\n";
+    }
+    let unsteady = |run: &larder_lab::replay::Run| {
+        run.dlwa.is_some() && run.drive_writes_before < STEADY_DRIVE_WRITES
+    };
+    if outcome.runs.iter().any(unsteady) {
+        notes += &format!(
+            "note: the drive had been written less than {STEADY_DRIVE_WRITES:.0} times over when the \
+             measurement began, so its DLWA may not have settled; use more --requests or less --flash\n"
+        );
+    }
+    if options.soc_percent == 0.0 || options.soc_percent == 100.0 {
+        notes += "note: with one engine switched off there is one stream only, and placement has \
+                  little to separate\n";
+    }
+    notes
+}

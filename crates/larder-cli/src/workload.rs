@@ -1,0 +1,97 @@
+//! `larder workload`.
+
+use std::path::Path;
+
+use indicatif::HumanCount;
+use larder_lab::workload::stats::Stats;
+use larder_lab::workload::{self, GeneratorOptions, Request, RequestSource};
+use larder_lab::{Error, trace};
+
+use crate::args::{StatsArgs, WorkloadCommand};
+use crate::json::{JsonTarget, print};
+use crate::replay::trace_options;
+use crate::{Ending, bars};
+
+pub(crate) fn run(command: &WorkloadCommand) -> Result<Ending, Error> {
+    match command {
+        WorkloadCommand::List => list()?,
+        WorkloadCommand::Stats(arguments) => stats(arguments)?,
+    }
+    Ok(Ending::Complete)
+}
+
+fn list() -> Result<(), Error> {
+    let mut text = String::new();
+    for preset in workload::presets() {
+        text += &format!(
+            "{:20} {} ({} requests)\n{:20} {}\n",
+            preset.name,
+            preset.description,
+            HumanCount(preset.requests),
+            "",
+            preset.source
+        );
+    }
+    print(&text)
+}
+
+fn stats(arguments: &StatsArgs) -> Result<(), Error> {
+    let json = JsonTarget::prepare(arguments.json.as_deref())?;
+    let mut source = open(arguments)?;
+    let bar = bars::bar("reading");
+    let limit = arguments.requests;
+    #[allow(clippy::cast_precision_loss)]
+    let stats = Stats::collect(source.as_mut(), &arguments.lru, |requests, share| {
+        let of_limit = limit.map(|limit| requests as f64 / limit as f64);
+        bars::set(&bar, requests, of_limit.or(share).unwrap_or(0.0));
+    });
+    bar.finish_and_clear();
+    let stats = stats?;
+    if !json.is_stdout() {
+        print(&stats.to_string())?;
+    }
+    json.write(&stats)
+}
+
+/// A trace if there is such a file, or else a built-in workload.
+fn open(arguments: &StatsArgs) -> Result<Box<dyn RequestSource>, Error> {
+    let name = arguments.workload.as_str();
+    let preset = workload::presets().iter().find(|preset| preset.name == name);
+    if let Some(preset) = preset {
+        let requests = arguments.requests.unwrap_or(preset.requests);
+        return workload::preset(name, GeneratorOptions { requests, seed: arguments.seed });
+    }
+    let path = Path::new(name);
+    if !path.exists() {
+        let names: Vec<_> = workload::presets().iter().map(|preset| preset.name).collect();
+        return Err(Error::usage(format!(
+            "{name}: neither a file nor a built-in workload; those are {}",
+            names.join(", ")
+        )));
+    }
+    let source = trace::open(path, &trace_options(&arguments.format)?)?;
+    Ok(match arguments.requests {
+        Some(limit) => Box::new(Limited { source, left: limit }),
+        None => source,
+    })
+}
+
+/// The first requests of a source.
+struct Limited {
+    source: Box<dyn RequestSource>,
+    left: u64,
+}
+
+impl RequestSource for Limited {
+    fn next_request(&mut self) -> Result<Option<Request>, Error> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        self.source.next_request()
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.source.progress()
+    }
+}

@@ -1,0 +1,261 @@
+//! What to replay, on what, and how: the parameters of a replay, checked before anything runs.
+
+use std::path::PathBuf;
+
+use larder::{AdmissionPolicy, DramPolicy, RegionEviction};
+use larder_device::Isolation;
+use serde_json::{Map, Value, json};
+
+use crate::Error;
+use crate::trace::{self, TraceOptions};
+use crate::workload::{self, GeneratorOptions, RequestSource};
+
+/// Units of the drive when `--ru` is not given: the ratio of a 1.88 TB drive to its 6 GB units.
+const UNITS_AUTO: f64 = 340.0;
+/// Smallest and largest reclaim unit that is chosen automatically, in bytes.
+const UNIT_BYTES_AUTO: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 30;
+const PAGE_BYTES: u64 = 4096;
+const REGION_WRITE_BYTES_MAX: u64 = 256 << 10;
+
+/// Where the requests come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Workload {
+    /// A built-in generator.
+    Preset(String),
+    /// A recorded trace.
+    Trace(PathBuf, TraceOptions),
+}
+
+/// Which runs to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlacementRuns {
+    /// One run in which each stream has its handle.
+    On,
+    /// One run in which every write goes to the default handle.
+    Off,
+    /// Both, side by side.
+    Both,
+}
+
+/// What the flash tier is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Storage {
+    /// The SSD model, in memory. It counts what the drive writes to its media.
+    Model,
+    /// A plain file. It cannot place, and nobody knows what the drive below it writes.
+    File(PathBuf),
+}
+
+/// Parameters of a replay. Sizes in bytes, shares in percent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplayOptions {
+    /// Where the requests come from.
+    pub workload: Workload,
+    /// Stop after that many requests; `None` is the preset's default, or the whole trace.
+    pub requests: Option<u64>,
+    /// Passes over the workload.
+    pub repeat: u32,
+    /// Budget of the DRAM tier.
+    pub dram_bytes: u64,
+    /// Which item leaves DRAM first.
+    pub dram_policy: DramPolicy,
+    /// Logical capacity of the drive; 0 for a cache in DRAM only.
+    pub flash_bytes: u64,
+    /// Share of the drive that the cache uses.
+    pub utilization_percent: f64,
+    /// Share of the cache's flash that the small-object engine gets.
+    pub soc_percent: f64,
+    /// Objects of at most this size are small.
+    pub soc_max_object_bytes: u32,
+    /// Over-provisioning of the drive, in percent of its logical capacity.
+    pub op_percent: f64,
+    /// Size of a reclaim unit; `None` divides the drive into about 340.
+    pub unit_bytes: Option<u64>,
+    /// What garbage collection may mix.
+    pub isolation: Isolation,
+    /// Which items are written to flash.
+    pub admission: AdmissionPolicy,
+    /// Which region is reclaimed first.
+    pub region_eviction: RegionEviction,
+    /// Hits that save an object when its region is reclaimed; 0 saves none.
+    pub reinsertion_hits: u8,
+    /// Which runs to make.
+    pub placement: PlacementRuns,
+    /// What the flash tier is.
+    pub storage: Storage,
+    /// Share of the requests after which device numbers are measured.
+    pub warmup_percent: f64,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+impl ReplayOptions {
+    /// Refuses what cannot be answered, naming the option and the way out.
+    ///
+    /// # Errors
+    /// [`Error::Usage`].
+    pub fn check(&self) -> Result<(), Error> {
+        let percent = |name: &str, value: f64, most: f64| {
+            if (0.0..=most).contains(&value) {
+                Ok(())
+            } else {
+                Err(Error::usage(format!("{name} {value}: must be 0 to {most}")))
+            }
+        };
+        percent("--utilization", self.utilization_percent, 100.0)?;
+        percent("--soc", self.soc_percent, 100.0)?;
+        percent("--op", self.op_percent, 1000.0)?;
+        percent("--warmup", self.warmup_percent, 99.0)?;
+        if self.repeat == 0 || self.requests == Some(0) {
+            return Err(Error::usage("--repeat and --requests: must be at least 1"));
+        }
+        if !self.flash_bytes.is_multiple_of(PAGE_BYTES) {
+            return Err(Error::usage(format!(
+                "--flash {}: must be a multiple of {PAGE_BYTES} bytes",
+                self.flash_bytes
+            )));
+        }
+        if matches!(self.storage, Storage::File(_)) && self.placement != PlacementRuns::Off {
+            return Err(Error::usage(
+                "--device file: a file has no placement handles; use --placement off, or --device model",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Bytes of a reclaim unit, as asked or as chosen.
+    pub fn resolved_unit_bytes(&self) -> u64 {
+        self.unit_bytes.unwrap_or_else(|| automatic_unit_bytes(self.flash_bytes, self.op_percent))
+    }
+
+    /// How much of a LOC region is written at a time: 256 KiB, but at most a 64th of a reclaim
+    /// unit.
+    ///
+    /// A drive that is scaled down needs writes that are scaled down too. On a drive of the field a
+    /// unit takes in thousands of transfers of all streams; if one transfer filled a whole unit,
+    /// the streams would never share one, placement or not.
+    pub fn region_write_bytes(&self) -> u32 {
+        let scaled = self.resolved_unit_bytes() / 64 / PAGE_BYTES * PAGE_BYTES;
+        let bytes = scaled.clamp(PAGE_BYTES, REGION_WRITE_BYTES_MAX);
+        u32::try_from(bytes).expect("at most 256 KiB")
+    }
+
+    /// Opens the workload for one pass.
+    ///
+    /// # Errors
+    /// As the trace reader or the generator says.
+    pub fn open_workload(&self) -> Result<Box<dyn RequestSource>, Error> {
+        match &self.workload {
+            Workload::Preset(name) => {
+                let requests = match self.requests {
+                    Some(requests) => requests,
+                    None => default_requests(name)?,
+                };
+                workload::preset(name, GeneratorOptions { requests, seed: self.seed })
+            }
+            Workload::Trace(path, options) => trace::open(path, options),
+        }
+    }
+
+    /// Requests of the whole replay, where known beforehand; a trace may have fewer than it is
+    /// limited to.
+    pub fn total_requests(&self) -> Option<u64> {
+        let one_pass = match &self.workload {
+            Workload::Preset(name) => self.requests.or_else(|| default_requests(name).ok()),
+            Workload::Trace(..) => self.requests,
+        };
+        one_pass.map(|requests| requests * u64::from(self.repeat))
+    }
+
+    /// The parameters under the names of the command line's options, all spelled out.
+    pub fn to_json(&self) -> Map<String, Value> {
+        let (kind, name) = match &self.workload {
+            Workload::Preset(name) => ("workload", name.clone()),
+            Workload::Trace(path, _) => ("trace", path.display().to_string()),
+        };
+        let requests = match &self.workload {
+            Workload::Preset(name) => self.requests.or_else(|| default_requests(name).ok()),
+            Workload::Trace(..) => self.requests,
+        };
+        let (format, object_size) = match &self.workload {
+            Workload::Preset(_) => (None, None),
+            Workload::Trace(_, options) => {
+                (options.format.map(|format| format.to_string()), Some(options.object_bytes))
+            }
+        };
+        let parameters = json!({
+            kind: name,
+            "format": format,
+            "object_size": object_size,
+            "requests": requests,
+            "repeat": self.repeat,
+            "dram": self.dram_bytes,
+            "dram_policy": match self.dram_policy {
+                DramPolicy::S3Fifo => "s3-fifo",
+                DramPolicy::Lru => "lru",
+            },
+            "flash": self.flash_bytes,
+            "utilization": self.utilization_percent,
+            "soc": self.soc_percent,
+            "soc_max_object": self.soc_max_object_bytes,
+            "op": self.op_percent,
+            "ru": self.resolved_unit_bytes(),
+            "isolation": match self.isolation {
+                Isolation::InitiallyIsolated => "initially",
+                Isolation::PersistentlyIsolated => "persistently",
+            },
+            "admission": self.admission.to_string(),
+            "loc_eviction": match self.region_eviction {
+                RegionEviction::Fifo => "fifo",
+                RegionEviction::Lru => "lru",
+            },
+            "reinsertion": self.reinsertion_hits,
+            "placement": match self.placement {
+                PlacementRuns::On => "on",
+                PlacementRuns::Off => "off",
+                PlacementRuns::Both => "both",
+            },
+            "device": match &self.storage {
+                Storage::Model => "model".to_owned(),
+                Storage::File(path) => format!("file:{}", path.display()),
+            },
+            "warmup": self.warmup_percent,
+        });
+        match parameters {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        }
+    }
+}
+
+fn default_requests(preset: &str) -> Result<u64, Error> {
+    let known = workload::presets().iter().find(|known| known.name == preset);
+    let known = known.ok_or_else(|| {
+        let names: Vec<_> = workload::presets().iter().map(|known| known.name).collect();
+        Error::usage(format!("--workload {preset}: unknown; known are {}", names.join(", ")))
+    })?;
+    Ok(known.requests)
+}
+
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn automatic_unit_bytes(flash_bytes: u64, op_percent: f64) -> u64 {
+    // Positive and far below 2^64: a drive's size divided by 340.
+    let wanted = flash_bytes as f64 * (1.0 + op_percent / 100.0) / UNITS_AUTO;
+    let pages = (wanted / PAGE_BYTES as f64).round() as u64;
+    (pages * PAGE_BYTES).clamp(*UNIT_BYTES_AUTO.start(), *UNIT_BYTES_AUTO.end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_automatic_unit_makes_about_340_of_them() {
+        for flash in [64 << 20, 1_u64 << 30, 300 << 30] {
+            let unit = automatic_unit_bytes(flash, 17.0);
+            #[allow(clippy::cast_precision_loss)]
+            let units = flash as f64 * 1.17 / unit as f64;
+            assert!((330.0..350.0).contains(&units), "{flash}: {units}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! How far a replay has come, for whoever watches, and the way to stop it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Shared between the runs of a replay and whoever watches them.
+#[derive(Debug, Default)]
+pub struct Monitor {
+    stop: AtomicBool,
+    /// The run with placement, the run without.
+    runs: [RunProgress; 2],
+}
+
+/// How far one run has come.
+#[derive(Debug, Default)]
+pub struct RunProgress {
+    requests: AtomicU64,
+    /// Thousandths of a percent.
+    share: AtomicU64,
+}
+
+impl Monitor {
+    /// Asks the runs to end soon with what they have.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the runs were asked to end.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Progress of the run with (`true`) or without placement.
+    pub fn run(&self, placement: bool) -> &RunProgress {
+        &self.runs[usize::from(!placement)]
+    }
+}
+
+impl RunProgress {
+    /// Requests made so far.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Share of the whole, 0 to 1.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn share(&self) -> f64 {
+        self.share.load(Ordering::Relaxed) as f64 / 100_000.0
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a number from 0 to 1
+    pub(super) fn set(&self, requests: u64, share: f64) {
+        self.requests.store(requests, Ordering::Relaxed);
+        self.share.store((share.clamp(0.0, 1.0) * 100_000.0) as u64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,144 @@
+//! What one run plays on: a drive, a cache on it, a clock.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use larder::{Config, Larder, Layout, VirtualClock, block_on};
+use larder_device::{Device, DeviceStats, FileDevice, Isolation, ModelDevice, Payload};
+use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig, UnitState};
+
+use super::options::{ReplayOptions, Storage};
+use super::outcome::UnitPicture;
+use crate::Error;
+
+/// Reclaim unit handles of the simulated drive, as FDP drives in the field have them.
+const HANDLES: u16 = 8;
+
+pub(super) struct Stage {
+    pub(super) cache: Larder,
+    pub(super) clock: Arc<VirtualClock>,
+    device: Option<Arc<dyn Device>>,
+    model: Option<Arc<ModelDevice>>,
+    /// Removed at the end.
+    _file: Option<TemporaryFile>,
+}
+
+impl Stage {
+    pub(super) fn set_up(options: &ReplayOptions, placement: bool) -> Result<Self, Error> {
+        let mut model = None;
+        let mut file = None;
+        let device: Option<Arc<dyn Device>> = match &options.storage {
+            _ if options.flash_bytes == 0 => None,
+            Storage::Model => {
+                let drive = Arc::new(drive(options, placement)?);
+                model = Some(Arc::clone(&drive));
+                Some(drive)
+            }
+            Storage::File(path) => {
+                file = TemporaryFile::unless_exists(path);
+                let device = FileDevice::create(path, options.flash_bytes);
+                Some(Arc::new(device.map_err(|e| Error::run(e.to_string()))?))
+            }
+        };
+        let clock = Arc::new(VirtualClock::default());
+        let cache =
+            Larder::open(config(options, placement), device.clone(), Arc::clone(&clock) as _);
+        let cache = block_on(cache).map_err(|error| match error.kind() {
+            larder::ErrorKind::Config => Error::usage(error.to_string()),
+            _ => Error::run(error.to_string()),
+        })?;
+        Ok(Self { cache, clock, device, model, _file: file })
+    }
+
+    pub(super) fn device_stats(&self) -> DeviceStats {
+        self.device.as_ref().map(|device| device.stats()).unwrap_or_default()
+    }
+
+    /// The simulated drive's units, by what they hold. Empty for other devices.
+    pub(super) fn picture(&self) -> Vec<UnitPicture> {
+        let (Some(model), Some(layout)) = (&self.model, self.cache.layout()) else {
+            return Vec::new();
+        };
+        model.with_ssd(|ssd| {
+            let pages_per_unit = ssd.config().geometry.pages_per_unit;
+            let units = (0..).zip(ssd.units());
+            units
+                .map(|(number, unit)| {
+                    let mut picture = UnitPicture {
+                        dead: unit.written_pages - unit.live_pages,
+                        free: pages_per_unit - unit.written_pages,
+                        open: unit.state == UnitState::Open,
+                        ..UnitPicture::default()
+                    };
+                    ssd.live_pages_of(number)
+                        .for_each(|page| *class(&mut picture, page, layout) += 1);
+                    picture
+                })
+                .collect()
+        })
+    }
+}
+
+fn class<'a>(picture: &'a mut UnitPicture, page: u64, layout: &Layout) -> &'a mut u32 {
+    let offset = page * larder_ssd::managed::PAGE_BYTES;
+    if offset < layout.metadata_bytes {
+        &mut picture.metadata
+    } else if offset < layout.soc_offset {
+        &mut picture.loc
+    } else {
+        &mut picture.soc
+    }
+}
+
+fn drive(options: &ReplayOptions, placement: bool) -> Result<ModelDevice, Error> {
+    let usage = |error: &dyn std::fmt::Display| {
+        Error::usage(format!("--flash, --op, --ru describe no drive that could work: {error}"))
+    };
+    let unit_bytes = options.resolved_unit_bytes();
+    let geometry =
+        Geometry::with_overprovisioning(options.flash_bytes, unit_bytes, options.op_percent)
+            .map_err(|e| usage(&e))?;
+    let config = ManagedConfig {
+        handles: HANDLES,
+        fdp: placement,
+        gc_destination: match options.isolation {
+            Isolation::InitiallyIsolated => GcDestination::Shared,
+            Isolation::PersistentlyIsolated => GcDestination::PerHandle,
+        },
+        ..ManagedConfig::new(geometry)
+    };
+    ModelDevice::new(config, Payload::Memory).map_err(|e| usage(&e))
+}
+
+fn config(options: &ReplayOptions, placement: bool) -> Config {
+    Config {
+        dram_bytes: options.dram_bytes,
+        dram_policy: options.dram_policy,
+        utilization_percent: options.utilization_percent,
+        soc_percent: options.soc_percent,
+        soc_max_object_bytes: options.soc_max_object_bytes,
+        region_bytes: None,
+        region_write_bytes: options.region_write_bytes(),
+        region_eviction: options.region_eviction,
+        reinsertion_hits: options.reinsertion_hits,
+        admission: options.admission,
+        placement,
+        start_empty: true,
+        seed: options.seed,
+    }
+}
+
+/// A file that a replay made for itself. One that was there before is left in place.
+struct TemporaryFile(PathBuf);
+
+impl TemporaryFile {
+    fn unless_exists(path: &Path) -> Option<Self> {
+        (!path.exists()).then(|| Self(path.to_owned()))
+    }
+}
+
+impl Drop for TemporaryFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,181 @@
+//! Samples of a run in the making, few enough to keep and dense enough to draw.
+//!
+//! Nobody knows beforehand how long a trace is. So samples are taken every so many requests, and
+//! whenever there are too many every second one is dropped and the step doubles. At the end the
+//! samples divide the run into equal parts, but for the last.
+
+use larder_device::DeviceStats;
+
+use super::client::ClientCounts;
+use super::outcome::{Interval, Run};
+
+const FIRST_STEP: u64 = 1024;
+const SAMPLES_MAX: usize = 256;
+
+/// All counters at one moment.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sample {
+    pub(super) client: ClientCounts,
+    pub(super) cache: larder::Stats,
+    pub(super) device: DeviceStats,
+}
+
+#[derive(Debug)]
+pub(super) struct Timeline {
+    step: u64,
+    samples: Vec<Sample>,
+}
+
+impl Timeline {
+    pub(super) fn starting_with(first: Sample) -> Self {
+        Self { step: FIRST_STEP, samples: vec![first] }
+    }
+
+    /// Whether a sample is due after this many requests.
+    pub(super) fn is_due(&self, requests: u64) -> bool {
+        requests.is_multiple_of(self.step)
+    }
+
+    pub(super) fn add(&mut self, sample: Sample) {
+        self.samples.push(sample);
+        if self.samples.len() > SAMPLES_MAX {
+            let mut number = 0;
+            self.samples.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+            self.step *= 2;
+        }
+    }
+
+    /// Ends the run with its last sample.
+    pub(super) fn finish(mut self, last: Sample) -> Self {
+        if self.samples.last().is_none_or(|sample| sample.client != last.client) {
+            self.samples.push(last);
+        }
+        self
+    }
+
+    pub(super) fn last(&self) -> &Sample {
+        self.samples.last().unwrap_or_else(|| unreachable!("a timeline starts with a sample"))
+    }
+
+    /// The first sample at or after this share of the run.
+    pub(super) fn warm(&self, warmup_percent: f64) -> &Sample {
+        #[allow(clippy::cast_precision_loss)]
+        let wanted = self.last().client.requests as f64 * warmup_percent / 100.0;
+        #[allow(clippy::cast_precision_loss)]
+        let warm = self.samples.iter().find(|sample| sample.client.requests as f64 >= wanted);
+        warm.unwrap_or_else(|| self.last())
+    }
+
+    pub(super) fn intervals(&self, warmup_requests: u64) -> Vec<Interval> {
+        self.samples.windows(2).map(|pair| interval(&pair[0], &pair[1], warmup_requests)).collect()
+    }
+}
+
+fn interval(from: &Sample, to: &Sample, warmup_requests: u64) -> Interval {
+    let host = to.device.host_written_bytes - from.device.host_written_bytes;
+    let media = difference(to.device.media_written_bytes, from.device.media_written_bytes);
+    let gets = to.client.gets - from.client.gets;
+    Interval {
+        requests: to.client.requests,
+        host_bytes: host,
+        dlwa: media.and_then(|media| ratio(media, host)),
+        hit_ratio: ratio(to.client.hits - from.client.hits, gets),
+        soc_bytes: to.cache.soc_written_bytes - from.cache.soc_written_bytes,
+        loc_bytes: to.cache.loc_written_bytes - from.cache.loc_written_bytes,
+        metadata_bytes: to.cache.metadata_written_bytes - from.cache.metadata_written_bytes,
+        warmup: to.client.requests <= warmup_requests,
+    }
+}
+
+impl Run {
+    /// Sums a run up: what clients saw over the whole run, what the device did after warm-up.
+    pub(super) fn sum_up(placement: bool, timeline: &Timeline, warmup_percent: f64) -> Self {
+        let last = timeline.last();
+        let warm = timeline.warm(warmup_percent);
+        let host = last.device.host_written_bytes - warm.device.host_written_bytes;
+        let media = difference(last.device.media_written_bytes, warm.device.media_written_bytes);
+        let (gets, hits) = (last.client.gets, last.client.hits);
+        let dram_hits = last.cache.dram_hits;
+        let written = last.cache.flash_written_bytes() - warm.cache.flash_written_bytes();
+        Self {
+            placement: if placement { "on" } else { "off" },
+            requests: last.client.requests,
+            warmup_requests: warm.client.requests,
+            gets,
+            hits,
+            hit_ratio: ratio(hits, gets).unwrap_or(0.0),
+            dram_hit_ratio: ratio(dram_hits, gets).unwrap_or(0.0),
+            flash_hit_ratio: ratio(hits - dram_hits, gets - dram_hits).unwrap_or(0.0),
+            dlwa: media.and_then(|media| ratio(media, host)),
+            alwa: ratio(written, last.cache.admitted_bytes - warm.cache.admitted_bytes),
+            host_bytes: host,
+            media_bytes: media,
+            erased_bytes: difference(last.device.erased_bytes, warm.device.erased_bytes),
+            copied_bytes: difference(last.device.copied_bytes, warm.device.copied_bytes),
+            soc_bytes: last.cache.soc_written_bytes - warm.cache.soc_written_bytes,
+            loc_bytes: last.cache.loc_written_bytes - warm.cache.loc_written_bytes,
+            metadata_bytes: last.cache.metadata_written_bytes - warm.cache.metadata_written_bytes,
+            refused_objects: last.client.refused,
+            drive_writes_before: 0.0,
+            requests_per_second: 0.0,
+            interrupted: false,
+            intervals: timeline.intervals(warm.client.requests),
+            units: Vec::new(),
+        }
+    }
+}
+
+fn difference(to: Option<u64>, from: Option<u64>) -> Option<u64> {
+    Some(to? - from.unwrap_or(0))
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(requests: u64) -> Sample {
+        let client = ClientCounts { requests, gets: requests, hits: requests / 2, refused: 0 };
+        Sample { client, ..Sample::default() }
+    }
+
+    fn timeline(requests: u64) -> Timeline {
+        let mut timeline = Timeline::starting_with(sample(0));
+        (1..=requests).filter(|n| n % FIRST_STEP == 0).for_each(|n| {
+            if timeline.is_due(n) {
+                timeline.add(sample(n));
+            }
+        });
+        timeline.finish(sample(requests))
+    }
+
+    #[test]
+    fn long_runs_keep_few_samples_at_equal_distances() {
+        let timeline = timeline(1 << 22);
+        assert!((SAMPLES_MAX / 2..=SAMPLES_MAX + 1).contains(&timeline.samples.len()));
+        let ends: Vec<u64> = timeline.intervals(0).iter().map(|i| i.requests).collect();
+        let step = ends[0];
+        assert!(ends.iter().zip(1..).all(|(&end, n)| end == step * n), "{ends:?}");
+    }
+
+    #[test]
+    fn short_runs_have_one_interval() {
+        assert_eq!(timeline(10).intervals(0).len(), 1);
+        assert_eq!(timeline(0).intervals(0).len(), 0);
+    }
+
+    #[test]
+    fn warm_up_ends_at_the_share_that_was_asked_for() {
+        let timeline = timeline(1 << 20);
+        let warm = timeline.warm(50.0).client.requests;
+        assert!((1 << 19..(1 << 19) + (1 << 14)).contains(&warm), "{warm}");
+        assert_eq!(timeline.warm(0.0).client.requests, 0);
+    }
+}

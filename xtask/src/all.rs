@@ -1,0 +1,84 @@
+//! `cargo xtask all`: every check in order, and a table of how each ended.
+
+use std::process::ExitCode;
+
+use crate::step::{self, Verdict};
+use crate::{fuzz, report_check, tidy};
+
+/// How long each fuzz target runs.
+const FUZZ_SECONDS: u32 = 30;
+
+/// Name of a step, and how it is run.
+type Step = (&'static str, fn() -> Verdict);
+
+const STEPS: [Step; 7] = [
+    ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
+    ("clippy", || {
+        let arguments =
+            ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+        step::run(&mut step::cargo(&arguments))
+    }),
+    ("tests", || step::run(&mut step::cargo(&["test", "--workspace", "--locked"]))),
+    ("documentation", || {
+        let arguments = ["doc", "--workspace", "--no-deps", "--locked"];
+        step::run(step::cargo(&arguments).env("RUSTDOCFLAGS", "-D warnings"))
+    }),
+    ("tidy", tidy::verdict),
+    ("fuzz", || fuzz::run(FUZZ_SECONDS)),
+    ("report", report_check::run),
+];
+
+/// Runs every step, whatever became of those before it.
+pub(crate) fn command() -> ExitCode {
+    let verdicts: Vec<(&str, Verdict)> =
+        STEPS.iter().map(|(name, step)| (*name, announced(name, *step))).collect();
+    report(&verdicts)
+}
+
+fn announced(name: &str, step: fn() -> Verdict) -> Verdict {
+    eprintln!("\n── {name}");
+    step()
+}
+
+/// Prints how steps ended; the code says whether all that could be tried held.
+pub(crate) fn report(verdicts: &[(&str, Verdict)]) -> ExitCode {
+    print!("\n{}", table(verdicts));
+    let failed = verdicts.iter().any(|(_, verdict)| matches!(verdict, Verdict::Failed(_)));
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn table(verdicts: &[(&str, Verdict)]) -> String {
+    let width = verdicts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let lines = verdicts.iter().map(|(name, verdict)| {
+        let (word, joint, text) = match verdict {
+            Verdict::Passed(text) if text.is_empty() => ("passed", "", text),
+            Verdict::Passed(text) => ("passed", ": ", text),
+            Verdict::Failed(text) => ("FAILED", ": ", text),
+            Verdict::Skipped(text) => ("skipped", ": because ", text),
+        };
+        format!("{name:width$}  {word}{joint}{text}\n")
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_gives_reasons() {
+        let verdicts = [
+            ("a", Verdict::passed()),
+            ("tidy", Verdict::Passed("12 files".to_owned())),
+            ("fuzz", Verdict::Skipped("nightly Rust is not installed".to_owned())),
+            ("doc", Verdict::Failed("exit 1".to_owned())),
+        ];
+        assert_eq!(
+            table(&verdicts),
+            "a     passed\n\
+             tidy  passed: 12 files\n\
+             fuzz  skipped: because nightly Rust is not installed\n\
+             doc   FAILED: exit 1\n"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! `cargo xtask fuzz`: every fuzz target for a while.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::step::{self, Verdict};
+use crate::workspace;
+
+/// How long a target runs unless told otherwise.
+const SECONDS_DEFAULT: u32 = 30;
+
+/// Reads the arguments of the command: nothing, or `--seconds N`.
+pub(crate) fn seconds(arguments: &[&str]) -> Result<u32, String> {
+    let text = match arguments {
+        [] => return Ok(SECONDS_DEFAULT),
+        ["--seconds", text] => *text,
+        [text] if text.starts_with("--seconds=") => &text["--seconds=".len()..],
+        _ => return Err("fuzz takes only --seconds N".to_owned()),
+    };
+    match text.parse() {
+        Ok(seconds) if seconds > 0 => Ok(seconds),
+        _ => Err(format!("--seconds {text}: a whole number above 0 is needed")),
+    }
+}
+
+/// Runs each target for so many seconds.
+pub(crate) fn run(seconds: u32) -> Verdict {
+    let dir = workspace::root().join("fuzz");
+    let targets = targets(&dir.join("fuzz_targets"));
+    if targets.is_empty() {
+        return Verdict::Skipped("there are no targets in fuzz/fuzz_targets".to_owned());
+    }
+    if !step::succeeds(nightly(&dir).arg("--version")) {
+        return Verdict::Skipped("nightly Rust is not installed".to_owned());
+    }
+    if !step::succeeds(nightly(&dir).args(["fuzz", "--version"])) {
+        return Verdict::Skipped("cargo-fuzz is not installed".to_owned());
+    }
+    let failed: Vec<&str> = targets
+        .iter()
+        .filter(|target| !matches!(run_target(&dir, target, seconds), Verdict::Passed(_)))
+        .map(String::as_str)
+        .collect();
+    if failed.is_empty() {
+        Verdict::Passed(format!("{seconds} s each of {}", targets.join(", ")))
+    } else {
+        Verdict::Failed(format!("{}; inputs are in fuzz/artifacts", failed.join(", ")))
+    }
+}
+
+fn run_target(dir: &Path, target: &str, seconds: u32) -> Verdict {
+    let limit = format!("-max_total_time={seconds}");
+    let corpora = match corpora(dir, target) {
+        Ok(corpora) => corpora,
+        Err(message) => return Verdict::Failed(message),
+    };
+    let mut command = nightly(dir);
+    command.args(["fuzz", "run", "--fuzz-dir"]).arg(dir).arg(target);
+    command.args(corpora).args(["--", &limit]);
+    step::run(&mut command)
+}
+
+/// Where a target takes its inputs from: its corpus, which grows, and its seeds, if it has any.
+fn corpora(dir: &Path, target: &str) -> Result<Vec<PathBuf>, String> {
+    let corpus = dir.join("corpus").join(target);
+    fs::create_dir_all(&corpus)
+        .map_err(|cause| format!("cannot make {}: {cause}", corpus.display()))?;
+    let seeds = dir.join("seeds").join(target);
+    Ok([corpus, seeds].into_iter().filter(|dir| dir.is_dir()).collect())
+}
+
+/// Cargo of the nightly toolchain. What the cargo that started us told its children does not apply
+/// to it.
+fn nightly(dir: &Path) -> Command {
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly", "cargo"]);
+    for inherited in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
+        command.env_remove(inherited);
+    }
+    command.current_dir(dir);
+    command
+}
+
+/// Names of the targets in a directory, in order; none if there is no such directory.
+fn targets(dir: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut names: Vec<String> = paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_read() {
+        assert_eq!(seconds(&[]), Ok(30));
+        assert_eq!(seconds(&["--seconds", "5"]), Ok(5));
+        assert_eq!(seconds(&["--seconds=7"]), Ok(7));
+        for wrong in [&["--seconds"][..], &["--seconds", "0"], &["--seconds", "x"], &["--what"]] {
+            assert!(seconds(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn targets_are_rust_files_in_order() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let names = targets(&here);
+        assert!(names.is_sorted());
+        assert!(names.contains(&"fuzz".to_owned()));
+        assert!(targets(Path::new("no/such/dir")).is_empty());
+    }
+}

@@ -1,0 +1,120 @@
+//! One step of a long check, and how it ended.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::workspace;
+
+/// How often a child with a time limit is looked at.
+const POLL: Duration = Duration::from_millis(50);
+
+/// How a step ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Everything held, with a word about what was checked, or an empty one.
+    Passed(String),
+    /// Something did not hold.
+    Failed(String),
+    /// It could not be tried here.
+    Skipped(String),
+}
+
+impl Verdict {
+    /// Passed, with nothing to add.
+    pub(crate) fn passed() -> Self {
+        Self::Passed(String::new())
+    }
+}
+
+/// A `cargo` command at the root of the workspace.
+pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(workspace::root());
+    command
+}
+
+/// Runs a command with its output on the terminal.
+pub(crate) fn run(command: &mut Command) -> Verdict {
+    let shown = shown(command);
+    eprintln!("\n$ {shown}");
+    match command.status() {
+        Ok(status) if status.success() => Verdict::passed(),
+        Ok(status) => Verdict::Failed(format!("{shown}: {status}")),
+        Err(cause) => Verdict::Failed(format!("{shown}: {cause}")),
+    }
+}
+
+/// Whether a command runs and succeeds, in silence.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    let silent = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    silent.status().is_ok_and(|status| status.success())
+}
+
+/// Runs a command in silence; after `limit` it is ended and counts as failed.
+pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<(), String> {
+    let shown = shown(command);
+    eprintln!("\n$ {shown}");
+    let told = |cause: io::Error| format!("{shown}: {cause}");
+    let silent = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = silent.spawn().map_err(told)?;
+    let begin = Instant::now();
+    loop {
+        match child.try_wait().map_err(told)? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(format!("{shown}: {status}")),
+            None if begin.elapsed() < limit => thread::sleep(POLL),
+            None => {
+                child.kill().and_then(|()| child.wait()).map_err(told)?;
+                return Err(format!("{shown}: not done after {} s", limit.as_secs()));
+            }
+        }
+    }
+}
+
+/// The first of these programs that is on the path.
+pub(crate) fn find_program(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    names.iter().flat_map(|name| dirs.iter().map(move |dir| dir.join(name))).find(|p| is_file(p))
+}
+
+fn is_file(path: &Path) -> bool {
+    path.is_file()
+}
+
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_fails_says_which() {
+        let verdict = run(&mut cargo(&["no-such-command-of-cargo"]));
+        assert!(matches!(verdict, Verdict::Failed(text) if text.contains("no-such-command")));
+    }
+
+    #[test]
+    fn a_missing_program_is_a_failure_and_no_panic() {
+        let verdict = run(&mut Command::new("no-such-program-anywhere"));
+        assert!(matches!(verdict, Verdict::Failed(_)));
+        assert!(!succeeds(&mut Command::new("no-such-program-anywhere")));
+        assert_eq!(find_program(&["no-such-program-anywhere"]), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_command_that_takes_too_long_is_ended() {
+        let error = run_within(Command::new("sleep").arg("60"), Duration::from_millis(10));
+        assert!(error.unwrap_err().contains("not done after"));
+    }
+}

@@ -1,0 +1,100 @@
+//! Which crate may use which: doors open downwards only.
+
+use super::finding::Finding;
+use super::manifest;
+use super::tree::{SourceFile, Tree};
+
+const RULE: &str = "arrows";
+
+/// What a crate may use of the workspace.
+enum May {
+    /// Every other crate.
+    UseAll,
+    /// These, and in tests also those.
+    Use(&'static [&'static str], &'static [&'static str]),
+}
+
+/// The house, from the bottom up.
+const HOUSE: [(&str, May); 8] = [
+    ("larder-ssd", May::Use(&[], &[])),
+    ("larder-device", May::Use(&["larder-ssd"], &[])),
+    ("larder", May::Use(&["larder-device"], &["larder-ssd"])),
+    ("larder-server", May::Use(&["larder", "larder-device"], &["larder-ssd"])),
+    ("larder-block", May::Use(&["larder", "larder-device"], &["larder-ssd"])),
+    (
+        "larder-lab",
+        May::Use(&["larder", "larder-device", "larder-ssd", "larder-server", "larder-block"], &[]),
+    ),
+    ("larder-cli", May::UseAll),
+    ("xtask", May::Use(&[], &[])),
+];
+
+/// Every dependency of a crate of the workspace on another.
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let crates: Vec<(&SourceFile, &str)> =
+        manifests(tree).filter_map(|file| Some((file, manifest::package_name(file)?))).collect();
+    let names: Vec<&str> = crates.iter().map(|(_, name)| *name).collect();
+    crates.iter().flat_map(|(file, name)| of_crate(file, name, &names)).collect()
+}
+
+/// Manifests of the crates of the workspace.
+pub(super) fn manifests(tree: &Tree) -> impl Iterator<Item = &SourceFile> {
+    tree.files().iter().filter(|file| {
+        let parts: Vec<&str> = file.path.split('/').collect();
+        matches!(parts.as_slice(), ["crates", _, "Cargo.toml"] | ["xtask", "Cargo.toml"])
+    })
+}
+
+fn of_crate(file: &SourceFile, name: &str, names: &[&str]) -> Vec<Finding> {
+    let Some((_, may)) = HOUSE.iter().find(|(known, _)| *known == name) else {
+        let fix = "say in xtask/src/tidy/arrows.rs what it may use";
+        return vec![Finding::error((&file.path, 1), RULE, format!("unknown crate {name}"), fix)];
+    };
+    let May::Use(always, in_tests) = may else { return Vec::new() };
+    manifest::dependencies(file)
+        .iter()
+        .filter(|d| names.contains(&d.name) || HOUSE.iter().any(|(known, _)| *known == d.name))
+        .filter(|d| {
+            let allowed = always.contains(&d.name) || (d.dev && in_tests.contains(&d.name));
+            !allowed
+        })
+        .map(|d| {
+            let message = format!("{name} must not depend on {}", d.name);
+            let fix = if always.is_empty() {
+                "it stands alone: move the code that needs it upwards".to_owned()
+            } else {
+                format!("it may use {}: go through these", always.join(", "))
+            };
+            Finding::error((&file.path, d.line), RULE, message, fix)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(name: &str, dependencies: &str) -> Vec<String> {
+        let path = format!("crates/{name}/Cargo.toml");
+        let text = format!("[package]\nname = \"{name}\"\n{dependencies}");
+        let findings = check(&Tree::of(&[(&path, &text)]));
+        findings.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn doors_open_downwards_only() {
+        assert!(tree("larder", "[dependencies]\nlarder-device.workspace = true\n").is_empty());
+        assert!(tree("larder", "[dev-dependencies]\nlarder-ssd.workspace = true\n").is_empty());
+        assert!(tree("larder-ssd", "[dependencies]\nfastrand = \"2\"\n").is_empty());
+        assert!(tree("larder-cli", "[dependencies]\nlarder-ssd.workspace = true\n").is_empty());
+        let found = tree("larder", "[dependencies]\nlarder-ssd.workspace = true\n");
+        assert!(found[0].starts_with("crates/larder/Cargo.toml:4: error: arrows: larder must not"));
+        assert_eq!(tree("larder-device", "[dev-dependencies]\nlarder = \"0\"\n").len(), 1);
+        assert_eq!(tree("larder-ssd", "[dev-dependencies]\nlarder-device = \"0\"\n").len(), 1);
+    }
+
+    #[test]
+    fn a_new_crate_needs_a_line_in_the_house() {
+        assert!(tree("larder-attic", "")[0].contains("unknown crate larder-attic"));
+    }
+}

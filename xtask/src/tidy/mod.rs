@@ -1,0 +1,97 @@
+//! The house rules, and what of the tree breaks them.
+//!
+//! | rule | file |
+//! |---|---|
+//! | which crate may use which | `arrows` |
+//! | length of files, functions and lines | `sizes` |
+//! | a module doc on every file | `module_doc` |
+//! | `unsafe`, unfinished code, empty names | `banned` |
+//! | each magic number is on the page of formats | `formats` |
+//! | licence, documents, dependencies with a reason | `papers` |
+//! | words that mean nothing outside of where they were written | `words` |
+
+mod arrows;
+mod banned;
+mod finding;
+mod formats;
+mod manifest;
+mod module_doc;
+mod papers;
+mod scan;
+mod sizes;
+mod tree;
+mod words;
+
+use std::process::ExitCode;
+
+use self::finding::{Finding, Weight};
+use self::tree::Tree;
+use crate::step::Verdict;
+use crate::workspace;
+
+/// Checks of a tree. A new rule is a file and a line here.
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 7] = [
+    arrows::check,
+    sizes::check,
+    module_doc::check,
+    banned::check,
+    formats::check,
+    papers::check,
+    words::check,
+];
+
+/// Prints every finding; the code says whether there was an error.
+pub(crate) fn command() -> ExitCode {
+    match verdict() {
+        Verdict::Passed(text) => {
+            println!("tidy: {text}");
+            ExitCode::SUCCESS
+        }
+        Verdict::Failed(text) | Verdict::Skipped(text) => {
+            eprintln!("tidy: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints every finding and sums up.
+pub(crate) fn verdict() -> Verdict {
+    let tree = match Tree::read(&workspace::root()) {
+        Ok(tree) => tree,
+        Err(message) => return Verdict::Failed(message),
+    };
+    let findings = findings(&tree);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    let errors = findings.iter().filter(|finding| finding.weight == Weight::Error).count();
+    let files = tree.files().len();
+    if errors == 0 {
+        Verdict::Passed(format!("{files} files, {} notes", findings.len()))
+    } else {
+        Verdict::Failed(format!("{errors} errors in {files} files"))
+    }
+}
+
+/// All findings, in the order of the tree.
+fn findings(tree: &Tree) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(tree)).collect();
+    findings.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn house_is_tidy() {
+        let tree = Tree::read(&workspace::root()).unwrap();
+        let errors: Vec<String> = findings(&tree)
+            .iter()
+            .filter(|finding| finding.weight == Weight::Error)
+            .map(ToString::to_string)
+            .collect();
+        assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));
+    }
+}

@@ -1,0 +1,178 @@
+//! Rust source without what only looks like code: comments, strings and characters are blanked.
+//!
+//! Blanked text keeps its length and its lines, so that a place in one is the same place in the
+//! other.
+
+/// `source` with the inside of comments, strings and characters replaced by spaces.
+pub(super) fn code_only(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while !rest.is_empty() {
+        let (blank, length) = next_piece(rest, out.chars().next_back());
+        let (piece, after) = rest.split_at(length);
+        if blank {
+            out.extend(piece.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+        } else {
+            out.push_str(piece);
+        }
+        rest = after;
+    }
+    out
+}
+
+/// The next piece of source: whether it is to be blanked, and its length in bytes.
+fn next_piece(rest: &str, before: Option<char>) -> (bool, usize) {
+    let within_name = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    if rest.starts_with("//") {
+        return (true, rest.find('\n').unwrap_or(rest.len()));
+    }
+    if rest.starts_with("/*") {
+        return (true, block_comment(rest));
+    }
+    if rest.starts_with('"') {
+        return (true, string(rest));
+    }
+    if !within_name && let Some(length) = raw_string(rest) {
+        return (true, length);
+    }
+    if rest.starts_with('\'')
+        && let Some(length) = character(rest)
+    {
+        return (true, length);
+    }
+    (false, rest.chars().next().map_or(1, char::len_utf8))
+}
+
+/// Block comments nest.
+fn block_comment(rest: &str) -> usize {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while let Some(tail) = rest.get(at..).filter(|tail| !tail.is_empty()) {
+        if tail.starts_with("/*") {
+            depth += 1;
+            at += 2;
+        } else if tail.starts_with("*/") {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return at;
+            }
+        } else {
+            at += tail.chars().next().map_or(1, char::len_utf8);
+        }
+    }
+    rest.len()
+}
+
+/// Length of a string with escapes, its quotes included.
+fn string(rest: &str) -> usize {
+    let mut escaped = false;
+    for (at, c) in rest.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return at + 1,
+            _ => {}
+        }
+    }
+    rest.len()
+}
+
+/// Length of a raw string such as `r#"…"#` or `br"…"`; `None` if this is none.
+fn raw_string(rest: &str) -> Option<usize> {
+    let prefix = ["br", "cr", "r"].into_iter().find(|prefix| rest.starts_with(prefix))?;
+    let after = &rest[prefix.len()..];
+    let hashes = after.chars().take_while(|c| *c == '#').count();
+    let body = after[hashes..].strip_prefix('"')?;
+    let end = format!("\"{}", "#".repeat(hashes));
+    let begin = prefix.len() + hashes + 1;
+    Some(body.find(&end).map_or(rest.len(), |at| begin + at + end.len()))
+}
+
+/// Length of a character; `None` for a lifetime.
+fn character(rest: &str) -> Option<usize> {
+    let mut chars = rest.char_indices().skip(1);
+    let (_, first) = chars.next()?;
+    if first == '\\' {
+        // The character after the backslash may itself be a quote.
+        chars.next()?;
+        return chars.find(|(_, c)| *c == '\'').map(|(at, _)| at + 1);
+    }
+    chars.next().filter(|(_, c)| *c == '\'').map(|(at, _)| at + 1)
+}
+
+/// Line of a place in a text, counted from 1.
+pub(super) fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// Places at which `word` stands alone, not as a part of a longer name.
+pub(super) fn words(code: &str, word: &str) -> Vec<usize> {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    let alone = |at: &usize| {
+        let before = code[..*at].chars().next_back();
+        let after = code[at + word.len()..].chars().next();
+        !before.is_some_and(part) && !after.is_some_and(part)
+    };
+    code.match_indices(word).map(|(at, _)| at).filter(alone).collect()
+}
+
+/// The part of blanked code before its first inline test module.
+pub(super) fn before_tests(code: &str) -> &str {
+    let inline = |at: &usize| {
+        let mut after = code[at + "#[cfg(test)]".len()..].trim_start();
+        while let Some(attribute) = after.strip_prefix("#[") {
+            let Some(end) = attribute.find(']') else { return false };
+            after = attribute[end + 1..].trim_start();
+        }
+        after.starts_with("mod ")
+            && after.find('{') < after.find(';').or(Some(usize::MAX))
+            && after.contains('{')
+    };
+    let first = code.match_indices("#[cfg(test)]").map(|(at, _)| at).find(inline);
+    first.map_or(code, |at| &code[..at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_strings_and_characters_are_blanked() {
+        let cases = [
+            ("a // b\nc", "a     \nc"),
+            ("a /* b /* c */ d */ e", "a                   e"),
+            (r#"x("{ \" }") y"#, r"x(        ) y"),
+            (r###"r#"{"# z"###, "       z"),
+            ("br\"x\\\" y", "       y"),
+            ("'{' '\\'' 'a: &'b", "         'a: &'b"),
+            ("'\\u{7f}' x", "         x"),
+            ("for\"x\"", "for   "),
+        ];
+        for (source, code) in cases {
+            assert_eq!(code_only(source), code, "{source}");
+        }
+    }
+
+    #[test]
+    fn unfinished_pieces_end_with_the_file() {
+        for source in ["\"abc", "/* abc", "r#\"abc", "'", "'\\", "// é"] {
+            let code = code_only(source);
+            assert_eq!(code.chars().count(), source.chars().count());
+        }
+    }
+
+    #[test]
+    fn words_stand_alone() {
+        assert_eq!(words("fn f() { unsafe {} } unsafe_code un_unsafe", "unsafe"), [9]);
+        assert!(words("", "x").is_empty());
+    }
+
+    #[test]
+    fn tests_at_the_end_are_left_out_but_test_files_are_only_named() {
+        assert_eq!(before_tests("a\n#[cfg(test)]\nmod tests {\n}"), "a\n");
+        assert_eq!(before_tests("#[cfg(test)]\n#[allow(x)]\nmod tests {\n}"), "");
+        let named = "#[cfg(test)]\nmod tests;\nfn f() {}";
+        assert_eq!(before_tests(named), named);
+    }
+}

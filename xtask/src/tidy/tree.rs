@@ -1,0 +1,141 @@
+//! The text files of the workspace, read once.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Files larger than this are data.
+const TEXT_BYTES_MAX: u64 = 2 << 20;
+
+/// Directories that are not looked into where git cannot say what belongs to the tree.
+const NOT_OURS: [&str; 3] = [".git", "target", "node_modules"];
+
+/// A text file.
+#[derive(Debug, Clone)]
+pub(super) struct SourceFile {
+    /// Where it is, from the root, with `/` between names.
+    pub(super) path: String,
+    /// What it holds.
+    pub(super) text: String,
+}
+
+impl SourceFile {
+    /// Lines with their numbers, from 1.
+    pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
+    }
+
+    /// Whether the name ends with `.` and this.
+    pub(super) fn has_extension(&self, extension: &str) -> bool {
+        Path::new(&self.path).extension().is_some_and(|e| e == extension)
+    }
+
+    /// Whether the whole file is test code.
+    pub(super) fn is_test(&self) -> bool {
+        let tests = |part: &str| part == "tests" || part == "tests.rs";
+        self.path.split('/').any(tests)
+    }
+}
+
+/// All text files of the workspace, in the order of their paths.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    files: Vec<SourceFile>,
+}
+
+impl Tree {
+    /// Reads what git tracks or would track; without git, everything but what was built.
+    pub(super) fn read(root: &Path) -> Result<Self, String> {
+        let mut paths = match tracked(root) {
+            Some(paths) => paths,
+            None => {
+                let mut paths = Vec::new();
+                walk(root, "", &mut paths)?;
+                paths
+            }
+        };
+        paths.sort();
+        paths.dedup();
+        // A file that is gone since it was listed, or is no text, is not ours to judge.
+        let files = paths.into_iter().filter_map(|path| {
+            let text = read_text(&root.join(&path))?;
+            Some(SourceFile { path, text })
+        });
+        Ok(Self { files: files.collect() })
+    }
+
+    /// All files.
+    pub(super) fn files(&self) -> &[SourceFile] {
+        &self.files
+    }
+
+    /// The Rust files.
+    pub(super) fn rust(&self) -> impl Iterator<Item = &SourceFile> {
+        self.files.iter().filter(|file| file.has_extension("rs"))
+    }
+
+    /// The file at this path.
+    pub(super) fn file(&self, path: &str) -> Option<&SourceFile> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
+    /// A tree that exists only in a test.
+    #[cfg(test)]
+    pub(super) fn of(files: &[(&str, &str)]) -> Self {
+        let file =
+            |(path, text): &(&str, &str)| SourceFile { path: (*path).into(), text: (*text).into() };
+        Self { files: files.iter().map(file).collect() }
+    }
+}
+
+fn tracked(root: &Path) -> Option<Vec<String>> {
+    let mut git = Command::new("git");
+    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);
+    let output = git.output().ok().filter(|output| output.status.success())?;
+    let list = String::from_utf8(output.stdout).ok()?;
+    Some(list.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
+}
+
+fn walk(root: &Path, below: &str, paths: &mut Vec<String>) -> Result<(), String> {
+    let dir = root.join(below);
+    let told = |cause: std::io::Error| format!("cannot list {}: {cause}", dir.display());
+    for entry in fs::read_dir(&dir).map_err(told)? {
+        let entry = entry.map_err(told)?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
+        let kind = entry.file_type().map_err(told)?;
+        if kind.is_dir() && !NOT_OURS.contains(&name.as_str()) {
+            walk(root, &path, paths)?;
+        } else if kind.is_file() {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn read_text(path: &Path) -> Option<String> {
+    let size = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
+    if size > TEXT_BYTES_MAX { None } else { fs::read_to_string(path).ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_file_is_found_with_and_without_git() {
+        let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let tree = Tree::read(xtask).unwrap();
+        assert!(tree.file("src/tidy/tree.rs").is_some_and(|f| f.text.contains("struct Tree")));
+        let mut paths = Vec::new();
+        walk(xtask, "", &mut paths).unwrap();
+        assert!(paths.contains(&"src/tidy/tree.rs".to_owned()));
+    }
+
+    #[test]
+    fn tests_are_told_by_their_place() {
+        let tree = Tree::of(&[("a/tests/it/x.rs", ""), ("a/src/tests.rs", ""), ("a/src/x.rs", "")]);
+        let tests: Vec<bool> = tree.rust().map(SourceFile::is_test).collect();
+        assert_eq!(tests, [true, true, false]);
+    }
+}
