@@ -32,6 +32,7 @@ pub(crate) enum Command {
 ///
 /// Sizes take K, M, G, T (powers of 1024).
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 #[command(after_help = "EXAMPLES:
   larder replay                                       meta-kv on a full drive, on beside off
   larder replay --workload twitter-c12 --utilization 50
@@ -144,6 +145,7 @@ pub(crate) enum WorkloadCommand {
 
 /// Read a workload to its end and print requests, keys, sizes, lifetimes.
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct StatsArgs {
     /// Name of a built-in workload, or a trace file
     #[arg(value_name = "NAME|FILE")]

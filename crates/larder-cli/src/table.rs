@@ -21,8 +21,8 @@ type Cell = fn(&Run) -> String;
 const ROWS: [(&str, Cell); 16] = [
     ("requests", |run| count(run.requests)),
     ("hit ratio", |run| percent(run.hit_ratio)),
-    ("  DRAM hit ratio", |run| percent(run.dram_hit_ratio)),
-    ("  flash hit ratio", |run| percent(run.flash_hit_ratio)),
+    ("  DRAM", |run| percent(run.dram_hit_ratio)),
+    ("  flash, of DRAM misses", |run| percent(run.flash_hit_ratio)),
     ("DLWA", |run| factor(run.dlwa)),
     ("ALWA", |run| factor(run.alwa)),
     ("host bytes written", |run| bytes(Some(run.host_bytes))),

@@ -53,7 +53,9 @@ impl Larder {
         config.check()?;
         let counters = Arc::new(Counters::default());
         let flash = match device {
-            Some(device) => Some(Flash::open(&config, device, Arc::clone(&counters)).await?),
+            Some(device) => {
+                Some(Flash::open(&config, device, Arc::clone(&counters), clock.now()).await?)
+            }
             None => None,
         };
         Ok(Self {
@@ -78,7 +80,7 @@ impl Larder {
             self.counters.dram_hits.add(1);
             return Ok(Some(item.to_value()));
         }
-        self.get_below_dram(hash, key, now_s).await
+        self.get_below_dram(hash, key).await
     }
 
     /// Stores `value` under `key`, in place of an older value. It expires after `ttl` (rounded up
@@ -89,9 +91,12 @@ impl Larder {
     /// value at all.
     pub async fn set(&self, key: &[u8], value: &[u8], ttl: Option<Duration>) -> Result<(), Error> {
         check_key(key)?;
-        check_value(value)?;
         let hash = KeyHash::of(key);
         self.counters.sets.add(1);
+        if let Err(refusal) = check_value(value) {
+            self.remove(hash, key).await;
+            return Err(refusal);
+        }
         let item = Item::new(hash, key, value, self.expiry_s(ttl));
         if !self.can_hold(item.object_bytes()) {
             self.remove(hash, key).await;
@@ -155,13 +160,9 @@ impl Larder {
         self.flash.as_ref().map(Flash::recovery)
     }
 
-    async fn get_below_dram(
-        &self,
-        hash: KeyHash,
-        key: &[u8],
-        now_s: u32,
-    ) -> Result<Option<Value>, Error> {
+    async fn get_below_dram(&self, hash: KeyHash, key: &[u8]) -> Result<Option<Value>, Error> {
         let turn = self.stripe(hash).lock().await;
+        let now_s = self.now_s();
         // Who held the lock before may have brought the key to DRAM, or found it expired.
         let lookup = self.dram().get(hash, key, now_s);
         match lookup {
@@ -183,6 +184,10 @@ impl Larder {
         }
         let Some(flash) = &self.flash else { return Ok(None) };
         let Some((item, engine)) = flash.get(hash, key, now_s).await else { return Ok(None) };
+        if item.is_expired(self.now_s()) {
+            self.counters.expired.add(1); // while it was being read
+            return Ok(None);
+        }
         match engine {
             Engine::Soc => self.counters.soc_hits.add(1),
             Engine::Loc => self.counters.loc_hits.add(1),
@@ -203,7 +208,8 @@ impl Larder {
             Some(flash) => flash.remove(hash, key).await,
             None => false,
         };
-        self.dram().remove(hash, key).is_some() || on_flash
+        let in_dram = self.dram().remove(hash, key);
+        in_dram.is_some_and(|item| !item.is_expired(self.now_s())) || on_flash
     }
 
     /// Sends what DRAM has evicted to flash, until nothing is left to send.
@@ -241,8 +247,10 @@ impl Larder {
 
     fn expiry_s(&self, ttl: Option<Duration>) -> u32 {
         let Some(ttl) = ttl else { return 0 };
-        let seconds = ttl.as_secs().saturating_add(u64::from(ttl.subsec_nanos() > 0)).max(1);
-        self.now_s().saturating_add(u32::try_from(seconds).unwrap_or(u32::MAX))
+        // Rounded up as a sum: a value lives at least as long as it was promised.
+        let end = self.clock.now().saturating_add(ttl);
+        let seconds = end.as_secs().saturating_add(u64::from(end.subsec_nanos() > 0)).max(1);
+        u32::try_from(seconds).unwrap_or(u32::MAX)
     }
 
     fn can_hold(&self, object_bytes: usize) -> bool {

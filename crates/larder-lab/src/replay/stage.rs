@@ -35,6 +35,7 @@ impl Stage {
                 Some(drive)
             }
             Storage::File(path) => {
+                check_file(path, options.flash_bytes)?;
                 file = TemporaryFile::unless_exists(path);
                 let device = FileDevice::create(path, options.flash_bytes);
                 Some(Arc::new(device.map_err(|e| Error::run(e.to_string()))?))
@@ -125,6 +126,18 @@ fn config(options: &ReplayOptions, placement: bool) -> Config {
         placement,
         start_empty: true,
         seed: options.seed,
+    }
+}
+
+/// Refuses a file that would have to grow: whoever made it did not make it for this.
+fn check_file(path: &Path, flash_bytes: u64) -> Result<(), Error> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.len() < flash_bytes => Err(Error::run(format!(
+            "--device file:{}: exists and has {} bytes, less than --flash; remove it or name another",
+            path.display(),
+            found.len()
+        ))),
+        _ => Ok(()),
     }
 }
 

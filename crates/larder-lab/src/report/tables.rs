@@ -28,29 +28,39 @@ impl From<String> for Entry {
 /// Label and entry of a row of the summary.
 type Row = (&'static str, fn(&Run) -> Entry);
 
+/// A group of rows: over which part of the run they are measured, and the rows.
+type Group = (&'static str, &'static [Row]);
+
 /// The rows of the summary, in groups.
-const ROWS: [&[Row]; 4] = [
-    &[
-        ("Hit ratio, DRAM and flash", |run| ratio(run.gets, run.hit_ratio)),
-        ("Hit ratio, DRAM", |run| ratio(run.gets, run.dram_hit_ratio)),
-        ("Hit ratio, flash (of what DRAM missed)", |run| ratio(run.gets, run.flash_hit_ratio)),
-    ],
-    &[
-        ("DLWA: written to flash per byte of the host", |run| factor(run.dlwa)),
-        ("ALWA: written by the host per byte admitted", |run| factor(run.alwa)),
-    ],
-    &[
-        ("Written by the host", |run| bytes(Some(run.host_bytes))),
-        ("Written to flash", |run| bytes(run.media_bytes)),
-        ("Copied by garbage collection", |run| bytes(run.copied_bytes)),
-        ("Erased", |run| bytes(run.erased_bytes)),
-    ],
-    &[
-        ("Requests measured", |run| format::thousands(run.requests).into()),
-        ("Requests per second of real time", |run| {
-            format::decimal(run.requests_per_second, 0).into()
-        }),
-    ],
+const GROUPS: [Group; 3] = [
+    (
+        "whole run",
+        &[
+            ("Requests", |run| format::thousands(run.requests).into()),
+            ("Hit ratio, DRAM and flash", |run| ratio(run.gets, run.hit_ratio)),
+            ("Hit ratio, DRAM", |run| ratio(run.gets, run.dram_hit_ratio)),
+            ("Hit ratio, flash (of what DRAM missed)", |run| ratio(run.gets, run.flash_hit_ratio)),
+            ("Requests per second of real time", |run| {
+                format::decimal(run.requests_per_second, 0).into()
+            }),
+        ],
+    ),
+    (
+        "after warm-up",
+        &[
+            ("DLWA: written to flash per byte of the host", |run| factor(run.dlwa)),
+            ("ALWA: written by the host per byte admitted", |run| factor(run.alwa)),
+        ],
+    ),
+    (
+        "",
+        &[
+            ("Written by the host", |run| bytes(Some(run.host_bytes))),
+            ("Written to flash", |run| bytes(run.media_bytes)),
+            ("Copied by garbage collection", |run| bytes(run.copied_bytes)),
+            ("Erased", |run| bytes(run.erased_bytes)),
+        ],
+    ),
 ];
 
 /// The summary: one column a run.
@@ -58,14 +68,20 @@ pub(super) fn summary(out: &mut Markup, runs: &[Run]) {
     out.tag("table", &[("class", &"summary")], |out| {
         out.tag("thead", &[], |out| {
             out.tag("tr", &[], |out| {
-                out.leaf("th", &[("scope", &"col")], "after warm-up");
+                out.leaf("th", &[("scope", &"col")], "");
                 for run in runs {
                     out.leaf("th", &[("scope", &"col"), ("class", &"number")], &run_name(run));
                 }
             });
         });
-        for rows in ROWS {
+        for (part, rows) in GROUPS {
             out.tag("tbody", &[], |out| {
+                if !part.is_empty() {
+                    let columns = runs.len() + 1;
+                    out.tag("tr", &[], |out| {
+                        out.leaf("th", &[("class", &"part"), ("colspan", &columns)], part);
+                    });
+                }
                 for (label, entry) in rows {
                     row(out, label, runs.iter().map(entry));
                 }

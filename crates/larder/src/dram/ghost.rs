@@ -4,8 +4,6 @@
 
 use crate::key::KeyHash;
 
-const SLOTS_MIN: usize = 1024;
-
 #[derive(Debug, Clone, Copy, Default)]
 struct Mark {
     fingerprint: u32,
@@ -20,8 +18,10 @@ pub(crate) struct Ghost {
 }
 
 impl Ghost {
-    pub(crate) fn new() -> Self {
-        Self { marks: vec![Mark::default(); SLOTS_MIN], time: 0 }
+    /// A ghost that takes at most this much memory, and at least a little.
+    pub(crate) fn of_bytes(bytes: u64) -> Self {
+        let marks = usize::try_from(bytes).unwrap_or(usize::MAX) / size_of::<Mark>();
+        Self { marks: vec![Mark::default(); marks.max(1)], time: 0 }
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
@@ -34,11 +34,8 @@ impl Ghost {
         self.marks[slot] = Mark { fingerprint: fingerprint(hash), time: self.time };
     }
 
-    /// Whether `hash` left within the last `window` departures. Grows the table to suit the window.
+    /// Whether `hash` left within the last `window` departures.
     pub(crate) fn recalls(&mut self, hash: KeyHash, window: u32) -> bool {
-        if window as usize > self.marks.len() {
-            self.grow();
-        }
         let slot = self.slot(hash);
         let mark = std::mem::take(&mut self.marks[slot]);
         let recalled =
@@ -51,12 +48,6 @@ impl Ghost {
 
     fn slot(&self, hash: KeyHash) -> usize {
         usize::try_from(hash.spread_over(self.marks.len() as u64)).expect("below a table length")
-    }
-
-    /// Doubles the table. A mark's new place hangs on hash bits that it has not kept, so it takes
-    /// both.
-    fn grow(&mut self) {
-        self.marks = self.marks.iter().flat_map(|mark| [*mark; 2]).collect();
     }
 }
 
@@ -73,7 +64,7 @@ mod tests {
 
     #[test]
     fn recalls_within_the_window_only() {
-        let mut ghost = Ghost::new();
+        let mut ghost = Ghost::of_bytes(8 << 10);
         let key = |i: u64| KeyHash::of(&i.to_le_bytes());
         ghost.remember(key(0));
         assert!(!ghost.recalls(key(1), 10));
@@ -82,16 +73,5 @@ mod tests {
         assert!(ghost.recalls(key(0), 5));
         assert!(!ghost.recalls(key(0), 5), "a recall is taken once");
         assert!(!ghost.recalls(KeyHash(0), 5), "an empty place recalls nothing");
-    }
-
-    #[test]
-    fn marks_survive_growth() {
-        let mut ghost = Ghost::new();
-        let keys: Vec<_> = (0..200_u64).map(|i| KeyHash::of(&i.to_le_bytes())).collect();
-        keys.iter().for_each(|&key| ghost.remember(key));
-        ghost.recalls(KeyHash(1), 5000);
-        ghost.recalls(KeyHash(1), 5000);
-        let recalled = keys.iter().filter(|&&key| ghost.recalls(key, 5000)).count();
-        assert!(recalled > 170, "{recalled} of 200");
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct DramTier {
     free_slots: Vec<u32>,
     policy: Policy,
     budget_bytes: u64,
+    /// What the policy takes of the budget, whatever the items.
+    policy_bytes: u64,
     used_bytes: u64,
     departures: Departures,
 }
@@ -58,14 +60,20 @@ impl DramTier {
             DramPolicy::Lru => Policy::Lru(Lru::new()),
             DramPolicy::S3Fifo => Policy::S3Fifo(S3Fifo::new(budget_bytes)),
         };
+        let policy_bytes = match &policy {
+            Policy::Lru(_) => 0,
+            Policy::S3Fifo(s3fifo) => s3fifo.overhead_bytes(),
+        };
         Self {
             index: HashTable::new(),
             slots: Vec::new(),
             nodes: Vec::new(),
             free_slots: Vec::new(),
             policy,
+            // What the policy needs is spent from the start.
+            used_bytes: policy_bytes,
             budget_bytes,
-            used_bytes: 0,
+            policy_bytes,
             departures: Departures::default(),
         }
     }
@@ -93,7 +101,7 @@ impl DramTier {
 
     /// Whether an item of this size can be kept at all.
     pub(crate) fn can_hold(&self, object_bytes: usize) -> bool {
-        cost(object_bytes) <= self.budget_bytes
+        cost(object_bytes) <= self.budget_bytes - self.policy_bytes
     }
 
     /// Puts `item` in, in place of an older version. What has to leave for it becomes a departure;
@@ -102,12 +110,12 @@ impl DramTier {
     pub(crate) fn insert(&mut self, item: Item) -> bool {
         self.remove(item.hash, item.key());
         let cost = cost(item.object_bytes());
-        if cost > self.budget_bytes {
+        if cost > self.budget_bytes - self.policy_bytes {
             self.departures.add(item);
             return true;
         }
         // Room is made before the newcomer enters, so that it cannot be its own victim.
-        while self.used_bytes + self.policy_bytes() + cost > self.budget_bytes {
+        while self.used_bytes + cost > self.budget_bytes {
             if !self.evict_one() {
                 break;
             }
@@ -160,14 +168,7 @@ impl DramTier {
 
     /// Bytes of the budget that are in use.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.used_bytes + self.policy_bytes()
-    }
-
-    fn policy_bytes(&self) -> u64 {
-        match &self.policy {
-            Policy::Lru(_) => 0,
-            Policy::S3Fifo(s3fifo) => s3fifo.overhead_bytes().min(self.budget_bytes / 8),
-        }
+        self.used_bytes
     }
 
     fn find(&self, hash: KeyHash, key: &[u8]) -> Option<u32> {
@@ -268,7 +269,7 @@ mod tests {
 
     #[test]
     fn s3_fifo_keeps_what_was_hit_through_a_scan() {
-        let budget = room_for(1000, 100) + 8 * 1024 * 2;
+        let budget = room_for(1000, 100);
         let mut tier = DramTier::new(budget, DramPolicy::S3Fifo);
         (0..50).for_each(|key| _ = tier.insert(item(key, 100, 0)));
         for _ in 0..2 {

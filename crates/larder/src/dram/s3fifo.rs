@@ -13,6 +13,8 @@ use crate::key::KeyHash;
 
 /// `small` gets this part of the budget.
 const SMALL_PART: u64 = 10;
+/// The ghost gets this part of the budget: a mark of 8 bytes for every 128.
+const GHOST_PART: u64 = 16;
 /// Hits in `small` that earn a place in `main`.
 const PROMOTION_VISITS: u8 = 2;
 const VISITS_MAX: u8 = 3;
@@ -33,12 +35,12 @@ impl S3Fifo {
         Self {
             small: List::new(),
             main: List::new(),
-            ghost: Ghost::new(),
+            ghost: Ghost::of_bytes(budget_bytes / GHOST_PART),
             small_bytes: budget_bytes / SMALL_PART,
         }
     }
 
-    /// Bytes that the ghost takes.
+    /// Bytes that the ghost takes, ever.
     pub(crate) fn overhead_bytes(&self) -> u64 {
         self.ghost.memory_bytes()
     }

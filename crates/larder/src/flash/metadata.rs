@@ -32,6 +32,8 @@ pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = *b"LARDERSB";
 pub(crate) const SNAPSHOT_MAGIC: [u8; 4] = *b"LSNP";
 const VERSION: u16 = 1;
 
+/// Epochs end here: sequence numbers of regions are epochs shifted left by 32 bits.
+pub(crate) const EPOCH_MAX: u64 = u32::MAX as u64;
 pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
 const SUPERBLOCK_USED_BYTES: usize = 96;
 const CHECKED_FROM: usize = 16;
@@ -118,9 +120,11 @@ impl Superblock {
         if u16_at(block, 10)? != 0 || u32_at(block, 12)? != crc32c::crc32c(checked) {
             return None;
         }
+        // The next opening adds 1.
+        let epoch = u64_at(block, 16).filter(|&epoch| epoch < EPOCH_MAX)?;
         Some(Self {
             clean: u32_at(block, 88)? == 1,
-            epoch: u64_at(block, 16)?,
+            epoch,
             oldest_epoch: u64_at(block, 24)?,
             layout: Layout {
                 capacity_bytes: u64_at(block, 32)?,
@@ -134,6 +138,12 @@ impl Superblock {
             },
         })
     }
+}
+
+/// Whether what lies behind a blank first block is blank too, or a snapshot: the user erased the
+/// superblock of a cache.
+pub(crate) fn is_blank_or_ours(behind: &[u8]) -> bool {
+    behind.get(..4) == Some(&SNAPSHOT_MAGIC[..]) || behind.iter().all(|&byte| byte == 0)
 }
 
 /// Completes a snapshot: `bytes` begins with room for the header.
@@ -169,7 +179,9 @@ pub(crate) fn announced_snapshot_bytes(header: &[u8], room: u64) -> Option<usize
 pub(crate) fn parse_snapshot(bytes: &[u8], epoch: u64) -> Option<&[u8]> {
     let total = announced_snapshot_bytes(bytes, bytes.len() as u64)?;
     let whole = bytes.get(..total)?;
-    let valid = u32_at(whole, 8)? == crc32c::crc32c(whole.get(CHECKED_FROM..)?)
+    let valid = u16_at(whole, 6)? == 0
+        && u32_at(whole, 12)? == 0
+        && u32_at(whole, 8)? == crc32c::crc32c(whole.get(CHECKED_FROM..)?)
         && u64_at(whole, 24)? == epoch;
     if valid { whole.get(SNAPSHOT_HEADER_BYTES..) } else { None }
 }

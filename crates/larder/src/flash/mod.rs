@@ -6,6 +6,7 @@ mod metadata;
 mod recovery;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use larder_device::{Assignment, Device, HandleAllocator};
 
@@ -53,10 +54,11 @@ impl Flash {
         config: &Config,
         device: Arc<dyn Device>,
         counters: Arc<Counters>,
+        now: Duration,
     ) -> Result<Self, Error> {
         let layout = Layout::plan(config, device.info())?;
         let (superblock, recovery) =
-            recovery::examine(&*device, &layout, config.start_empty).await?;
+            recovery::examine(&*device, &layout, config.start_empty, now).await?;
         let mut handles = if config.placement {
             HandleAllocator::new(&device.info().placement)
         } else {
@@ -206,7 +208,7 @@ impl Flash {
 
     /// Writes `item` to its engine and takes older versions out of the other one.
     async fn store(&self, item: &Item, engine: Engine, now_s: u32) -> bool {
-        let stored = match (engine, &self.soc, &self.loc) {
+        match (engine, &self.soc, &self.loc) {
             (Engine::Soc, Some(soc), loc) => {
                 if let Some(loc) = loc {
                     loc.remove(item.hash);
@@ -217,13 +219,9 @@ impl Flash {
                 if let Some(soc) = soc {
                     soc.remove(item.hash, item.key()).await;
                 }
-                loc.set(item).await
+                loc.set(item, now_s).await
             }
             _ => false,
-        };
-        if !stored {
-            self.counters.lost_to_device_errors_objects.add(1);
         }
-        stored
     }
 }

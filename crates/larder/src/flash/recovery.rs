@@ -5,13 +5,21 @@
 //! empty. A clean shutdown writes the snapshot first, then the superblock with the clean mark; the
 //! next opening takes the mark away before it serves anything.
 
+use std::time::Duration;
+
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 
 use super::Flash;
 use super::layout::Layout;
-use super::metadata::{self, FirstBlock, SNAPSHOT_HEADER_BYTES, SUPERBLOCK_BYTES, Superblock};
+use super::metadata::{
+    self, EPOCH_MAX, FirstBlock, SNAPSHOT_HEADER_BYTES, SUPERBLOCK_BYTES, Superblock,
+};
 use crate::error::{Error, ErrorKind};
 use crate::soc::BUCKET_SNAPSHOT_BYTES;
+
+/// How far into a device to look before taking it for blank: file systems and volume managers leave
+/// their marks within the first 64 KiB or just behind, and often not in the first block.
+const FRONT_BYTES: u64 = 128 << 10;
 
 /// What an opening found on its device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,19 +39,26 @@ pub enum Recovery {
 }
 
 /// Reads the first block and decides how to go on. Writes nothing.
+///
+/// Where the first block says nothing of earlier epochs, the epoch is the second of the clock:
+/// later than any that an earlier cache can have used, unless it was opened more than once a
+/// second.
 pub(super) async fn examine(
     device: &dyn Device,
     layout: &Layout,
     start_empty: bool,
+    now: Duration,
 ) -> Result<(Superblock, Recovery), Error> {
-    let read = Io::Read { offset: 0, buffer: IoBuffer::zeroed(SUPERBLOCK_BYTES) };
-    let block = device
+    let front = usize::try_from(device.info().capacity_bytes.min(FRONT_BYTES)).unwrap_or(0);
+    let read = Io::Read { offset: 0, buffer: IoBuffer::zeroed(front) };
+    let front = device
         .submit(read)
         .await
         .map_err(|failure| Error::device("cannot read the superblock", failure.error))?;
+    let (block, rest) = front.as_slice().split_at(SUPERBLOCK_BYTES);
     let foreign = |what: String| {
         let message = format!(
-            "{} holds {what}; to use it for this cache, erase its first {SUPERBLOCK_BYTES} bytes",
+            "{} holds {what}; to use it for this cache, erase its first {FRONT_BYTES} bytes",
             device.info().name
         );
         Error::new(ErrorKind::Foreign, message)
@@ -53,13 +68,17 @@ pub(super) async fn examine(
     let discard = |epoch: u64, reason: &str| {
         (start(epoch, epoch), Recovery::Discarded { reason: reason.to_owned() })
     };
-    Ok(match Superblock::parse(block.as_slice()) {
-        FirstBlock::Blank => (start(1, 1), Recovery::Fresh),
+    let first_epoch = now.as_secs().clamp(1, EPOCH_MAX - 1);
+    Ok(match Superblock::parse(block) {
+        FirstBlock::Blank if !metadata::is_blank_or_ours(rest) => {
+            return Err(foreign("data of another program".to_owned()));
+        }
+        FirstBlock::Blank => (start(first_epoch, first_epoch), Recovery::Fresh),
         FirstBlock::Foreign => return Err(foreign("data of another program".to_owned())),
         FirstBlock::OtherVersion(version) => {
             return Err(foreign(format!("a cache in format version {version}")));
         }
-        FirstBlock::Corrupt => discard(1, "the superblock failed its checksum"),
+        FirstBlock::Corrupt => discard(first_epoch, "the superblock failed its checksum"),
         FirstBlock::Valid(found) if start_empty => {
             discard(found.epoch + 1, "the configuration says to start empty")
         }
@@ -79,16 +98,21 @@ impl Flash {
     /// Takes the snapshot over if there is one to believe, and marks the device as in use.
     pub(super) async fn recover(&mut self) -> Result<(), Error> {
         if matches!(self.recovery, Recovery::Clean { .. }) {
-            match self.import().await {
+            match self.import().await? {
                 Some(large_objects) => self.recovery = Recovery::Clean { large_objects },
-                None => {
-                    self.superblock.oldest_epoch = self.superblock.epoch;
-                    let reason = "the snapshot failed its checks".to_owned();
-                    self.recovery = Recovery::Discarded { reason };
-                }
+                None => self.disbelieve("the snapshot failed its checks"),
             }
         }
         self.write_superblock(false).await
+    }
+
+    /// Starts empty after all: nothing of earlier epochs is valid.
+    fn disbelieve(&mut self, reason: &str) {
+        self.superblock.oldest_epoch = self.superblock.epoch;
+        if let Some(soc) = &mut self.soc {
+            soc.disbelieve_before(self.superblock.epoch);
+        }
+        self.recovery = Recovery::Discarded { reason: reason.to_owned() };
     }
 
     pub(super) async fn write_shutdown(&self) -> Result<(), Error> {
@@ -118,26 +142,33 @@ impl Flash {
     }
 
     /// `None` if there is no snapshot of the previous epoch that passes its checks.
-    async fn import(&self) -> Option<u64> {
+    async fn import(&self) -> Result<Option<u64>, Error> {
         let room = self.layout.metadata_bytes - SUPERBLOCK_BYTES as u64;
         let header = self.read(SUPERBLOCK_BYTES).await?;
-        let length = metadata::announced_snapshot_bytes(header.as_slice(), room)?;
+        let Some(length) = metadata::announced_snapshot_bytes(header.as_slice(), room) else {
+            return Ok(None);
+        };
         let whole = self.read(length.next_multiple_of(SUPERBLOCK_BYTES)).await?;
-        let content = metadata::parse_snapshot(whole.as_slice(), self.superblock.epoch - 1)?;
-        let bucket_bytes = usize::try_from(self.layout.soc_buckets).ok()? * BUCKET_SNAPSHOT_BYTES;
-        let (buckets, regions) = content.split_at_checked(bucket_bytes)?;
+        let content = metadata::parse_snapshot(whole.as_slice(), self.superblock.epoch - 1);
+        let buckets = usize::try_from(self.layout.soc_buckets).unwrap_or(usize::MAX);
+        let bucket_bytes = buckets.saturating_mul(BUCKET_SNAPSHOT_BYTES);
+        let Some((buckets, regions)) = content.and_then(|c| c.split_at_checked(bucket_bytes))
+        else {
+            return Ok(None);
+        };
         if let Some(soc) = &self.soc {
             soc.import(buckets);
         }
-        match &self.loc {
-            Some(loc) => Some(loc.import(regions).await),
-            None => Some(0),
-        }
+        Ok(Some(match &self.loc {
+            Some(loc) => loc.import(regions).await,
+            None => 0,
+        }))
     }
 
-    async fn read(&self, bytes: usize) -> Option<IoBuffer> {
+    async fn read(&self, bytes: usize) -> Result<IoBuffer, Error> {
         let buffer = IoBuffer::zeroed(bytes);
-        self.device.submit(Io::Read { offset: SUPERBLOCK_BYTES as u64, buffer }).await.ok()
+        let read = self.device.submit(Io::Read { offset: SUPERBLOCK_BYTES as u64, buffer }).await;
+        read.map_err(|f| Error::device("cannot read the snapshot", f.error))
     }
 
     async fn write(&self, offset: u64, bytes: &[u8], what: &str) -> Result<(), Error> {

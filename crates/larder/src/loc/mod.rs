@@ -15,7 +15,7 @@ pub(crate) mod snapshot;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use larder_device::{BufferPool, Device, Io, IoBuffer, PlacementHandle};
+use larder_device::{BufferPool, Device, Io, IoBuffer, IoFuture, PlacementHandle};
 
 use crate::config::RegionEviction;
 use crate::key::KeyHash;
@@ -47,6 +47,10 @@ pub(crate) fn object_bytes_max(region_bytes: u32) -> usize {
     (region_bytes as usize).saturating_sub(record::RECORD_HEADER_BYTES + footer::footer_bytes(1))
 }
 
+/// The write of a piece that is still under way. It outlives the caller who began it: a caller that
+/// is dropped leaves it here, and whoever takes the turn next waits for its end first.
+type Turn = Option<IoFuture>;
+
 pub(crate) struct Loc {
     device: Arc<dyn Device>,
     pool: BufferPool,
@@ -54,7 +58,7 @@ pub(crate) struct Loc {
     state: Mutex<State>,
     /// Held by whoever writes to flash: pieces of the active region, its end, the change to the
     /// next. Never taken while `state` is locked.
-    turn: async_lock::Mutex<()>,
+    turn: async_lock::Mutex<Turn>,
     counters: Arc<Counters>,
 }
 
@@ -70,7 +74,7 @@ enum Found {
     /// In memory, and here it is.
     Here(Item),
     /// On flash, in this filling of the region.
-    OnFlash(Location, RegionIdentity),
+    OnFlash(RegionIdentity),
 }
 
 impl Loc {
@@ -82,7 +86,7 @@ impl Loc {
             pool: BufferPool::new(),
             place,
             state: Mutex::new(state),
-            turn: async_lock::Mutex::new(()),
+            turn: async_lock::Mutex::new(None),
             counters,
         }
     }
@@ -100,15 +104,17 @@ impl Loc {
     /// Looks `key` up: no read if the index does not know it or the object is still in memory, one
     /// otherwise.
     pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Item> {
-        let mut item = match self.find(hash)? {
+        let (location, found) = self.find(hash)?;
+        let mut item = match found {
             Found::Here(item) => item,
-            Found::OnFlash(location, identity) => self.read(hash, location, identity).await?,
+            Found::OnFlash(identity) => self.read(hash, location, identity).await?,
         };
         if item.key() != key {
             return None;
         }
         if item.is_expired(now_s) {
             self.counters.expired.add(1);
+            self.lock().index.remove_if_at(hash, location.region, location.offset);
             return None;
         }
         item.clean = true;
@@ -117,13 +123,14 @@ impl Loc {
 
     /// Stores `item` in place of an older version. Says whether it is stored; if not, no version of
     /// the key is.
-    pub(crate) async fn set(&self, item: &Item) -> bool {
+    pub(crate) async fn set(&self, item: &Item, now_s: u32) -> bool {
         debug_assert!(item.object_bytes() <= object_bytes_max(self.place.region_bytes));
         loop {
             if let Some(piece_is_due) = self.append(item) {
                 return !piece_is_due || self.write_pieces(item.hash).await;
             }
-            if !self.rotate(item.object_bytes()).await {
+            if !self.rotate(item.object_bytes(), now_s).await {
+                self.counters.lost_to_device_errors_objects.add(1);
                 self.remove(item.hash);
                 return false;
             }
@@ -154,7 +161,7 @@ impl Loc {
         self.place.offset + u64::from(region) * u64::from(self.place.region_bytes)
     }
 
-    fn find(&self, hash: KeyHash) -> Option<Found> {
+    fn find(&self, hash: KeyHash) -> Option<(Location, Found)> {
         let state = &mut *self.lock();
         let location = state.index.get_mut(hash)?;
         location.hits = location.hits.saturating_add(1);
@@ -162,15 +169,16 @@ impl Loc {
         state.regions.touch(location.region);
         let region = state.regions.get(location.region);
         let identity = RegionIdentity { region: location.region, sequence: region.sequence };
-        match region.state {
-            RegionState::Sealed => Some(Found::OnFlash(location, identity)),
+        let found = match region.state {
+            RegionState::Sealed => Some(Found::OnFlash(identity)),
             RegionState::Active => {
                 let active = state.active.as_ref()?;
                 let bytes = active.record(location.offset, location.length);
                 parse(bytes, hash, location, identity).map(Found::Here)
             }
             RegionState::Free | RegionState::Retired => None,
-        }
+        };
+        Some((location, found?))
     }
 
     /// Reads one record from flash. A bad one is forgotten, unless its region was reclaimed while
@@ -178,13 +186,8 @@ impl Loc {
     async fn read(&self, hash: KeyHash, at: Location, identity: RegionIdentity) -> Option<Item> {
         self.counters.loc_record_reads.add(1);
         let start = self.offset_of(at.region) + u64::from(at.offset);
-        let item = match self.read_span(start, at.length as usize).await {
-            Some((buffer, skip)) => {
-                let bytes = &buffer.as_slice()[skip..skip + at.length as usize];
-                parse(bytes, hash, at, identity)
-            }
-            None => None,
-        };
+        let (buffer, skip) = self.read_span(start, at.length as usize).await?;
+        let item = parse(&buffer.as_slice()[skip..skip + at.length as usize], hash, at, identity);
         if item.is_none() {
             let mut state = self.lock();
             let same_filling = state.regions.get(at.region).sequence == identity.sequence;

@@ -4,12 +4,13 @@ use larder_device::Io;
 
 use super::footer::{self, FooterEntry, RegionIdentity};
 use super::regions::{ActiveRegion, Piece, RegionState};
-use super::{Loc, append};
+use super::{Loc, Turn, append, record};
 use crate::key::KeyHash;
 use crate::value::Item;
 
 /// At most this part of a region is filled with objects saved from the region that it replaces: a
-/// set must not start a chain of reclaims that ends only when nothing is hot any more.
+/// set must not start a chain of reclaims that ends only when nothing is hot any more. For the same
+/// reason the object that asks for room comes before those that are saved.
 const SAVED_PART: usize = 2;
 
 /// How long a tail to read at first when looking for a footer.
@@ -18,25 +19,39 @@ const FOOTER_GUESS_BYTES: usize = 4096;
 impl Loc {
     /// Makes sure that the active region has room for an object of this size. `false` if no region
     /// can be had: all are retired.
-    pub(super) async fn rotate(&self, object_bytes: usize) -> bool {
-        let _turn = self.turn.lock().await;
+    pub(super) async fn rotate(&self, object_bytes: usize, now_s: u32) -> bool {
+        let mut turn = self.take_turn().await;
         if self.lock().active.as_ref().is_some_and(|active| active.has_room_for(object_bytes)) {
             return true; // somebody else's turn made room
         }
-        self.seal_active().await;
-        self.open_next().await
+        self.seal_active(&mut turn).await;
+        self.open_next(object_bytes, now_s).await
     }
 
     /// Writes what has come together of the active region. Says whether the object of `hash`, just
     /// appended, is still stored: a failed write takes its region with it.
     pub(super) async fn write_pieces(&self, hash: KeyHash) -> bool {
-        let _turn = self.turn.lock().await;
+        let mut turn = self.take_turn().await;
         while let Some((identity, piece)) = self.next_piece() {
-            if !self.write(identity, piece).await {
+            if !self.write(&mut turn, identity, piece).await {
                 break;
             }
         }
         self.holds(hash)
+    }
+
+    /// Waits for the turn, and for the write that an earlier holder may have left under way.
+    pub(super) async fn take_turn(&self) -> async_lock::MutexGuard<'_, Turn> {
+        let mut turn = self.turn.lock().await;
+        self.finish(&mut turn).await;
+        turn
+    }
+
+    /// Writes the end of the active region, whatever is in it.
+    pub(super) async fn seal_active(&self, turn: &mut Turn) {
+        if let Some((identity, piece)) = self.close_active() {
+            self.write(turn, identity, piece).await;
+        }
     }
 
     fn next_piece(&self) -> Option<(RegionIdentity, Piece)> {
@@ -46,17 +61,6 @@ impl Loc {
         Some((active.identity, piece))
     }
 
-    /// Writes the end of the active region, whatever is in it. The caller has the turn.
-    pub(super) async fn seal_active(&self) {
-        let Some((identity, piece)) = self.close_active() else { return };
-        if self.write(identity, piece).await {
-            let mut state = self.lock();
-            state.regions.set_state(identity.region, RegionState::Sealed);
-            state.active = None;
-            self.counters.loc_sealed_regions.add(1);
-        }
-    }
-
     fn close_active(&self) -> Option<(RegionIdentity, Piece)> {
         let mut state = self.lock();
         let active = state.active.as_mut()?;
@@ -64,27 +68,55 @@ impl Loc {
     }
 
     /// Writes a piece of the active region. If that fails the region is retired.
-    async fn write(&self, identity: RegionIdentity, piece: Piece) -> bool {
-        let mut unfinished = Retire { loc: self, armed: true };
+    async fn write(&self, turn: &mut Turn, identity: RegionIdentity, piece: Piece) -> bool {
         self.counters.loc_written_bytes.add(piece.buffer.len() as u64);
-        let write = Io::Write {
+        *turn = Some(self.device.submit(Io::Write {
             offset: self.offset_of(identity.region) + piece.offset,
             buffer: piece.buffer,
             handle: self.place.handle,
-        };
-        match self.device.submit(write).await {
-            Ok(_) => {
-                unfinished.armed = false;
-                true
-            }
+        }));
+        self.finish(turn).await
+    }
+
+    /// Waits for the end of the write that is under way. Says whether it went well.
+    async fn finish(&self, turn: &mut Turn) -> bool {
+        let Some(future) = turn else { return true };
+        let ended = future.await;
+        *turn = None;
+        match &ended {
+            Ok(_) => self.piece_written(),
             Err(failure) => {
                 self.counters.device_failed(&failure.error);
-                false
+                self.retire_active();
             }
+        }
+        ended.is_ok()
+    }
+
+    /// Pieces are written one after another, so a closed region whose piece is written is whole.
+    fn piece_written(&self) {
+        let state = &mut *self.lock();
+        if let Some(active) = state.active.take_if(|active| active.is_closed()) {
+            state.regions.set_state(active.identity.region, RegionState::Sealed);
+            self.counters.loc_sealed_regions.add(1);
         }
     }
 
-    async fn open_next(&self) -> bool {
+    /// Gives the active region up and forgets what was in it: after a failed write, what is on
+    /// flash is unknown.
+    fn retire_active(&self) {
+        let state = &mut *self.lock();
+        let Some(active) = state.active.take() else { return };
+        let region = active.identity.region;
+        state.regions.set_state(region, RegionState::Retired);
+        let current =
+            |e: &&FooterEntry| state.index.remove_if_at(KeyHash(e.hash), region, e.offset);
+        let lost = active.entries().iter().filter(current).count();
+        self.counters.lost_to_device_errors_objects.add(lost as u64);
+        self.counters.loc_retired_regions.add(1);
+    }
+
+    async fn open_next(&self, object_bytes: usize, now_s: u32) -> bool {
         let (region, reclaimed) = {
             let state = self.lock();
             let Some(region) = state.regions.next(self.place.eviction) else { return false };
@@ -97,7 +129,8 @@ impl Loc {
         if let Some(identity) = reclaimed {
             self.counters.loc_reclaimed_regions.add(1);
             listed = self.read_footer(identity).await;
-            saved = self.read_hot(identity, listed.as_deref().unwrap_or(&[])).await;
+            let room = self.room_to_save(object_bytes);
+            saved = self.read_hot(identity, listed.as_deref().unwrap_or(&[]), room, now_s).await;
         }
         self.replace(region, listed.as_deref(), &saved);
         true
@@ -154,13 +187,27 @@ impl Loc {
         }
     }
 
+    /// Bytes of records and footer that objects saved from a region may take in the next one, which
+    /// is opened for an object of this size.
+    fn room_to_save(&self, object_bytes: usize) -> usize {
+        let region_bytes = self.place.region_bytes as usize;
+        let wanted = record::record_bytes(object_bytes) + footer::footer_bytes(1);
+        (region_bytes / SAVED_PART).min(region_bytes.saturating_sub(wanted))
+    }
+
     /// Reads those objects of a region that have earned to stay, with their offsets.
-    async fn read_hot(&self, identity: RegionIdentity, listed: &[FooterEntry]) -> Vec<(u32, Item)> {
+    async fn read_hot(
+        &self,
+        identity: RegionIdentity,
+        listed: &[FooterEntry],
+        mut room: usize,
+        now_s: u32,
+    ) -> Vec<(u32, Item)> {
         let mut saved = Vec::new();
         if self.place.reinsertion_hits == 0 {
             return saved;
         }
-        let mut room = self.place.region_bytes as usize / SAVED_PART;
+        let entry_bytes = footer::footer_bytes(1) - footer::footer_bytes(0);
         for entry in listed {
             let hash = KeyHash(entry.hash);
             let location = self.lock().index.get(hash).copied();
@@ -171,39 +218,17 @@ impl Loc {
             }) else {
                 continue;
             };
-            // The footer's share of the room is small beside the half that stays free.
-            let Some(left) = room.checked_sub(location.length as usize) else { break };
-            room = left;
-            if let Some(item) = self.read(hash, location, identity).await {
-                saved.push((location.offset, item));
+            let Some(left) = room.checked_sub(location.length as usize + entry_bytes) else {
+                break;
+            };
+            match self.read(hash, location, identity).await {
+                Some(item) if !item.is_expired(now_s) => {
+                    room = left;
+                    saved.push((location.offset, item));
+                }
+                _ => {}
             }
         }
         saved
-    }
-}
-
-/// Retires the active region unless its write is known to have ended well, and forgets what was in
-/// it: after a failed write, or one whose end nobody waited for, what is on flash is unknown.
-struct Retire<'a> {
-    loc: &'a Loc,
-    armed: bool,
-}
-
-impl Drop for Retire<'_> {
-    fn drop(&mut self) {
-        if !self.armed {
-            return;
-        }
-        let state = &mut *self.loc.lock();
-        let Some(active) = state.active.take() else { return };
-        let region = active.identity.region;
-        state.regions.set_state(region, RegionState::Retired);
-        let lost = active
-            .entries()
-            .iter()
-            .filter(|entry| state.index.remove_if_at(KeyHash(entry.hash), region, entry.offset))
-            .count();
-        self.loc.counters.lost_to_device_errors_objects.add(lost as u64);
-        self.loc.counters.loc_retired_regions.add(1);
     }
 }

@@ -68,28 +68,26 @@ pub(crate) fn encode(
     assert!(key.len() <= KEY_BYTES_MAX);
     let narrow =
         |n: usize| u32::try_from(n).expect("lengths are checked at the door").to_le_bytes();
-    let mut header = Vec::with_capacity(RECORD_HEADER_BYTES);
-    header.extend_from_slice(&narrow(value.len()));
-    header.extend_from_slice(&identity.sequence.to_le_bytes());
-    header.extend_from_slice(&identity.offset.to_le_bytes());
-    header.extend_from_slice(&expiry_s.to_le_bytes());
     let (front, rest) = room.split_at_mut(CHECKED_FROM);
     let (middle, body) = rest.split_at_mut(RECORD_HEADER_BYTES - CHECKED_FROM);
-    middle.copy_from_slice(&header);
-    let (key_room, value_room) = body.split_at_mut(key.len());
-    key_room.copy_from_slice(key);
-    value_room.copy_from_slice(value);
+    put(middle, 0, &narrow(value.len()));
+    put(middle, 4, &identity.sequence.to_le_bytes());
+    put(middle, 12, &identity.offset.to_le_bytes());
+    put(middle, 16, &expiry_s.to_le_bytes());
+    put(body, 0, key);
+    put(body, key.len(), value);
     let checksum = crc32c::crc32c_append(crc32c::crc32c(middle), body);
     let key_bytes = u16::try_from(key.len()).expect("asserted above");
-    front.copy_from_slice(
-        &[
-            &RECORD_MAGIC[..],
-            &VERSION.to_le_bytes(),
-            &key_bytes.to_le_bytes(),
-            &checksum.to_le_bytes(),
-        ]
-        .concat(),
-    );
+    put(front, 0, &RECORD_MAGIC);
+    put(front, 4, &VERSION.to_le_bytes());
+    put(front, 6, &key_bytes.to_le_bytes());
+    put(front, 8, &checksum.to_le_bytes());
+}
+
+fn put(room: &mut [u8], at: usize, bytes: &[u8]) {
+    let (_, room) = room.split_at_mut(at);
+    let (room, _) = room.split_at_mut(bytes.len());
+    room.copy_from_slice(bytes);
 }
 
 /// Checks that `bytes` is, from its first to its last byte, the record of this identity.

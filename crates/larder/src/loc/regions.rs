@@ -136,6 +136,11 @@ impl ActiveRegion {
         &self.entries
     }
 
+    /// Whether nothing is added any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// The bytes of one record.
     pub(crate) fn record(&self, offset: u32, length: u32) -> &[u8] {
         &self.buffer.as_slice()[offset as usize..offset as usize + length as usize]

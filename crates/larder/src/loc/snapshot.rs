@@ -26,8 +26,8 @@ impl Loc {
     /// Seals what is in memory and writes the snapshot to `out`. A region whose footer cannot be
     /// read is left out.
     pub(crate) async fn export(&self, out: &mut Vec<u8>) {
-        let _turn = self.turn.lock().await;
-        self.seal_active().await;
+        let mut turn = self.take_turn().await;
+        self.seal_active(&mut turn).await;
         let sealed: Vec<RegionIdentity> = self.lock().regions.sealed().collect();
         for identity in sealed {
             let Some(listed) = self.read_footer(identity).await else { continue };

@@ -261,7 +261,7 @@ fn check(bytes: &[u8], identity: BucketIdentity) -> Result<(usize, u16), BadBuck
     // with a checksum.
     let mut entries =
         Entries { bytes: bytes.get(HEADER_BYTES..HEADER_BYTES + used).unwrap_or(&[]) };
-    let found = entries.by_ref().count();
+    let found = entries.by_ref().take_while(|entry| !entry.key.is_empty()).count();
     if found != usize::from(count) || !entries.bytes.is_empty() {
         return Err(BadBucket::Corrupt);
     }

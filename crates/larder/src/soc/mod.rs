@@ -11,8 +11,8 @@ mod filter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
-use async_lock::RwLock;
-use larder_device::{BufferPool, Device, Io, IoBuffer, PlacementHandle};
+use async_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use larder_device::{BufferPool, Device, Io, IoBuffer, IoFuture, PlacementHandle};
 
 use crate::key::KeyHash;
 use crate::stats::Counters;
@@ -40,6 +40,19 @@ pub(crate) struct SocPlace {
     pub(crate) oldest_epoch: u64,
 }
 
+/// What a lock guards: the write of one of its buckets that is still under way.
+///
+/// It outlives the caller who began it: a caller that is dropped leaves it here, and whoever takes
+/// the lock next waits for its end first.
+type Stripe = Option<UnfinishedWrite>;
+
+struct UnfinishedWrite {
+    number: u64,
+    /// Objects that are lost if it fails.
+    objects: u64,
+    future: IoFuture,
+}
+
 pub(crate) struct Soc {
     device: Arc<dyn Device>,
     pool: BufferPool,
@@ -50,7 +63,7 @@ pub(crate) struct Soc {
     generations: Vec<AtomicU16>,
     /// Buckets whose write failed: what they hold is unknown, so they are not used again.
     retired: Vec<AtomicBool>,
-    stripes: Vec<RwLock<()>>,
+    stripes: Vec<RwLock<Stripe>>,
     counters: Arc<Counters>,
 }
 
@@ -62,14 +75,14 @@ impl Soc {
             filters: Filters::new(place.buckets),
             generations: (0..place.buckets).map(|_| AtomicU16::new(0)).collect(),
             retired: (0..place.buckets).map(|_| AtomicBool::new(false)).collect(),
-            stripes: (0..STRIPES.min(place.buckets)).map(|_| RwLock::new(())).collect(),
+            stripes: (0..STRIPES.min(place.buckets)).map(|_| RwLock::new(None)).collect(),
             place,
             counters,
         }
     }
 
-    /// Whether `hash` may be stored. Costs no I/O; "no" is certain, "yes" is wrong in about 3 of
-    /// 100 cases.
+    /// Whether `hash` may be stored. Costs no I/O; "no" is certain, "yes" is as wrong as the
+    /// filters are (see [`Filters`]).
     pub(crate) fn may_hold(&self, hash: KeyHash) -> bool {
         self.filters.may_hold(self.bucket_of(hash), hash.tag())
     }
@@ -80,7 +93,7 @@ impl Soc {
             return None;
         }
         let number = self.bucket_of(hash);
-        let _reading = self.stripe(number).read().await;
+        let _reading = self.lock_for_reading(number).await;
         let bucket = self.load(number).await.ok()?;
         let Some(entry) = bucket.find(hash, key) else {
             self.counters.soc_filter_false_positives.add(1);
@@ -88,6 +101,9 @@ impl Soc {
         };
         if is_expired(entry.expiry_s, now_s) {
             self.counters.expired.add(1);
+            // The next look-up shall not read for nothing.
+            let alive = bucket.entries().filter(|entry| !is_expired(entry.expiry_s, now_s));
+            self.filters.rebuild(number, alive.map(|entry| entry.tag));
             return None;
         }
         let mut item = Item::new(hash, entry.key, entry.value, entry.expiry_s);
@@ -100,8 +116,9 @@ impl Soc {
     pub(crate) async fn set(&self, item: &Item, now_s: u32) -> bool {
         debug_assert!(item.object_bytes() <= OBJECT_BYTES_MAX);
         let number = self.bucket_of(item.hash);
-        let _writing = self.stripe(number).write().await;
+        let mut stripe = self.lock_for_writing(number).await;
         if self.is_retired(number) {
+            self.counters.lost_to_device_errors_objects.add(1);
             return false;
         }
         let mut bucket = self.load_or_empty(number).await;
@@ -115,7 +132,7 @@ impl Soc {
         let (expired, evicted) = bucket.push(entry, now_s);
         self.counters.expired.add(u64::from(expired));
         self.counters.soc_evicted_objects.add(u64::from(evicted));
-        self.store(number, bucket).await
+        self.store(&mut stripe, number, bucket).await
     }
 
     /// Makes sure that no version of `key` is stored. Says whether one was found.
@@ -124,13 +141,18 @@ impl Soc {
             return false;
         }
         let number = self.bucket_of(hash);
-        let _writing = self.stripe(number).write().await;
+        let mut stripe = self.lock_for_writing(number).await;
         let mut bucket = self.load_or_empty(number).await;
         let found = bucket.remove(hash, key);
         if found {
-            self.store(number, bucket).await;
+            self.store(&mut stripe, number, bucket).await;
         }
         found
+    }
+
+    /// Takes no bucket of an epoch before this one for valid.
+    pub(crate) fn disbelieve_before(&mut self, epoch: u64) {
+        self.place.oldest_epoch = epoch;
     }
 
     /// What DRAM knows of the buckets, to keep it over a clean shutdown: [`BUCKET_SNAPSHOT_BYTES`]
@@ -162,8 +184,23 @@ impl Soc {
         hash.spread_over(self.place.buckets)
     }
 
-    fn stripe(&self, number: u64) -> &RwLock<()> {
+    fn stripe(&self, number: u64) -> &RwLock<Stripe> {
         &self.stripes[usize::try_from(number % self.stripes.len() as u64).expect("small")]
+    }
+
+    async fn lock_for_writing(&self, number: u64) -> RwLockWriteGuard<'_, Stripe> {
+        let mut stripe = self.stripe(number).write().await;
+        self.finish(&mut stripe).await;
+        stripe
+    }
+
+    async fn lock_for_reading(&self, number: u64) -> RwLockReadGuard<'_, Stripe> {
+        let stripe = self.stripe(number).read().await;
+        if stripe.is_none() {
+            return stripe;
+        }
+        drop(stripe);
+        RwLockWriteGuard::downgrade(self.lock_for_writing(number).await)
     }
 
     fn is_retired(&self, number: u64) -> bool {
@@ -185,7 +222,8 @@ impl Soc {
         let read = self.device.submit(Io::Read { offset: self.offset_of(number), buffer }).await;
         let buffer = read.map_err(|failure| {
             self.counters.device_failed(&failure.error);
-            failure.buffer
+            // A request that was given up may come back without its buffer.
+            self.pool.take(BUCKET_BYTES)
         })?;
         let identity = BucketIdentity {
             number,
@@ -214,51 +252,36 @@ impl Soc {
 
     /// Writes a bucket. If that fails the bucket is retired and holds nothing: what is on flash is
     /// unknown.
-    async fn store(&self, number: u64, bucket: Bucket) -> bool {
+    async fn store(&self, stripe: &mut Stripe, number: u64, bucket: Bucket) -> bool {
         // Until the write has ended the old bytes and the new filter may disagree. Nobody looks:
-        // the bucket is locked.
+        // the bucket is locked, or its stripe says that it is being written.
         self.filters.rebuild(number, bucket.entries().map(|entry| entry.tag));
+        let objects = bucket.entries().count() as u64;
         let generation = self.generation(number).load(Ordering::Relaxed).wrapping_add(1);
         self.generation(number).store(generation, Ordering::Relaxed);
         let buffer = bucket.seal(BucketIdentity { number, epoch: self.place.epoch, generation });
         let write = Io::Write { offset: self.offset_of(number), buffer, handle: self.place.handle };
-        // A caller that is dropped here leaves a write under way and the bucket unlocked; see
-        // `Retire`.
-        let mut unfinished = Retire { soc: self, number, armed: true };
         self.counters.soc_bucket_writes.add(1);
         self.counters.soc_written_bytes.add(BUCKET_BYTES as u64);
-        match self.device.submit(write).await {
-            Ok(_) => {
-                unfinished.armed = false;
-                true
-            }
-            Err(failure) => {
-                self.counters.device_failed(&failure.error);
-                false
-            }
-        }
+        let future = self.device.submit(write);
+        *stripe = Some(UnfinishedWrite { number, objects, future });
+        self.finish(stripe).await
     }
 
-    fn retire(&self, number: u64) {
-        self.counters.soc_retired_buckets.add(1);
-        self.retired[usize::try_from(number).expect("a bucket number")]
-            .store(true, Ordering::Relaxed);
-        self.filters.clear(number);
-    }
-}
-
-/// Retires a bucket unless its write is known to have ended well: after a failed write, or one
-/// whose end nobody waited for, what the bucket holds is unknown.
-struct Retire<'a> {
-    soc: &'a Soc,
-    number: u64,
-    armed: bool,
-}
-
-impl Drop for Retire<'_> {
-    fn drop(&mut self) {
-        if self.armed {
-            self.soc.retire(self.number);
+    /// Waits for the end of the write that the stripe knows of. Says whether it went well.
+    async fn finish(&self, stripe: &mut Stripe) -> bool {
+        let Some(UnfinishedWrite { number, objects, future }) = stripe else { return true };
+        let (number, objects) = (*number, *objects);
+        let ended = future.await;
+        *stripe = None;
+        if let Err(failure) = &ended {
+            self.counters.device_failed(&failure.error);
+            self.counters.soc_retired_buckets.add(1);
+            self.counters.lost_to_device_errors_objects.add(objects);
+            let at = usize::try_from(number).expect("a bucket number");
+            self.retired[at].store(true, Ordering::Relaxed);
+            self.filters.clear(number);
         }
+        ended.is_ok()
     }
 }

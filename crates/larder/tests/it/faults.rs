@@ -119,3 +119,30 @@ fn every_request_may_fail() {
         let _ = block_on(rig.cache.close());
     }
 }
+
+/// Callers that give up while their writes are under way lose nothing that was written.
+#[test]
+fn abandoned_writes_still_count() {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+    let device = faulty(&FaultPlan::new(6));
+    let rig = Rig::open(config(), &device);
+    let slow = FaultRule::new(Fault::Delay { submissions: 2 }).on_writes();
+    device.set_plan(&FaultPlan::new(6).with(slow));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut abandoned = 0;
+    for key in 0..2000 {
+        let bytes = if key % 4 == 0 { 9_000 } else { 300 };
+        let (key_bytes, value) = (crate::rig::key_of(key), crate::rig::value_of(key, 1, bytes));
+        let mut set = pin!(rig.cache.set(&key_bytes, &value, None));
+        abandoned += u32::from(set.as_mut().poll(&mut context).is_pending());
+        device.release_delayed();
+    }
+    let stats = rig.cache.stats();
+    assert!(abandoned > 500, "{abandoned}");
+    assert_eq!(stats.soc_retired_buckets + stats.loc_retired_regions, 0);
+    assert_eq!(stats.lost_to_device_errors_objects, 0);
+    device.set_plan(&FaultPlan::new(6));
+    let found = (1000..2000).filter(|&key| rig.get(key) == Some(1)).count();
+    assert!(found > 300, "{found}");
+}

@@ -168,3 +168,50 @@ fn dropped_futures_lose_nothing_but_themselves() {
     }
     (0..2000).for_each(|key| assert!(matches!(rig.get(key), None | Some(1))));
 }
+
+#[test]
+fn one_large_set_reclaims_one_region() {
+    let drive = drive();
+    let config = Config { reinsertion_hits: 1, dram_bytes: 4 << 10, ..config() };
+    let rig = Rig::open(config, &drive);
+    (0..1200).for_each(|key| rig.set(key, 1, 5_000));
+    (0..1200).for_each(|key| _ = rig.get(key));
+    let before = rig.cache.stats().loc_sealed_regions;
+    rig.set(5000, 1, 150_000);
+    let sealed = rig.cache.stats().loc_sealed_regions - before;
+    assert!(sealed <= 2, "one set sealed {sealed} regions");
+}
+
+#[test]
+fn an_expired_object_costs_one_read() {
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    rig.set_for(1, 1, 100, Duration::from_secs(5));
+    rig.set_for(2, 1, 5_000, Duration::from_secs(5));
+    (100..600).for_each(|key| rig.set(key, 1, 300));
+    rig.clock.advance_to(Duration::from_secs(2000));
+    let reads = || {
+        let stats = rig.cache.stats();
+        stats.soc_bucket_reads + stats.loc_record_reads
+    };
+    let before = reads();
+    for _ in 0..100 {
+        assert_eq!((rig.get(1), rig.get(2)), (None, None));
+    }
+    assert!(reads() - before <= 2, "{} reads", reads() - before);
+}
+
+#[test]
+fn a_value_lives_as_long_as_it_was_promised() {
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    rig.clock.advance_to(Duration::from_millis(1_000_999));
+    rig.set_for(1, 1, 100, Duration::from_secs(1));
+    rig.clock.advance_to(Duration::from_millis(1_001_998));
+    assert_eq!(rig.get(1), Some(1));
+    rig.clock.advance_to(Duration::from_millis(1_003_000));
+    assert_eq!(rig.get(1), None);
+    rig.set_for(1, 1, 100, Duration::from_secs(1));
+    rig.clock.advance_to(Duration::from_secs(1_010));
+    assert!(!rig.delete(1), "an expired value was not there");
+}

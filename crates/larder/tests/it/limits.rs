@@ -28,9 +28,11 @@ fn impossible_keys_and_values_are_refused() {
 fn a_refused_value_leaves_no_older_one_behind() {
     let drive = drive();
     let rig = Rig::open(config(), &drive);
-    block_on(rig.cache.set(b"k", b"old", None)).unwrap();
-    assert!(block_on(rig.cache.set(b"k", &vec![0; 1 << 20], None)).is_err());
-    assert_eq!(block_on(rig.cache.get(b"k")).unwrap(), None);
+    for too_large in [1 << 20, (16 << 20) + 1] {
+        block_on(rig.cache.set(b"k", b"old", None)).unwrap();
+        assert!(block_on(rig.cache.set(b"k", &vec![0; too_large], None)).is_err());
+        assert_eq!(block_on(rig.cache.get(b"k")).unwrap(), None);
+    }
 }
 
 #[test]

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use larder::{Config, ErrorKind, Larder, RealClock, Recovery, block_on};
-use larder_device::{Device, Io, IoBuffer, PlacementHandle};
+use larder_device::{
+    Device, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, PlacementHandle,
+};
 
-use crate::rig::{Rig, config, drive};
+use crate::rig::{Rig, config, drive, drive_of};
 
 fn fill(rig: &Rig) {
     (0..400).for_each(|key| rig.set(key, 1, 100));
@@ -98,17 +100,40 @@ fn a_cache_can_be_asked_to_start_empty() {
     (0..440).for_each(|key| assert_eq!(rig.get(key), None));
 }
 
+/// With the superblock gone, a new cache must not take over numbers that the old one used: a device
+/// that then loses writes would show what the old cache wrote.
+#[test]
+fn a_lost_superblock_brings_nothing_back() {
+    let device = Arc::new(FaultDevice::new(drive_of(8 << 20, true), &FaultPlan::new(1)));
+    let rig = Rig::open(config(), &device);
+    fill(&rig);
+    block_on(rig.cache.close()).unwrap();
+    let handle = PlacementHandle::DEFAULT;
+    let blank = Io::Write { offset: 0, buffer: IoBuffer::zeroed(4096), handle };
+    device.submit(blank).wait().unwrap();
+    let rig = Rig::open_at(config(), &device, 2000);
+    assert_eq!(rig.cache.recovery(), Some(&Recovery::Fresh));
+    device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::LostWrite).on_writes()));
+    (0..440).for_each(|key| rig.set(key, 7, if key < 400 { 100 } else { 20_000 }));
+    (0..440).for_each(|key| assert!(matches!(rig.get(key), None | Some(7)), "key {key}"));
+}
+
 #[test]
 fn data_of_another_program_is_not_overwritten() {
+    // File systems leave their first block alone.
+    [0, 4096, 64 << 10].into_iter().for_each(refused_with_data_at);
+}
+
+fn refused_with_data_at(offset: u64) {
     let drive = drive();
     let mut buffer = IoBuffer::zeroed(4096);
     buffer.as_mut_slice()[..8].copy_from_slice(b"precious");
     let handle = PlacementHandle::DEFAULT;
-    drive.submit(Io::Write { offset: 0, buffer, handle }).wait().unwrap();
+    drive.submit(Io::Write { offset, buffer, handle }).wait().unwrap();
     let device: Arc<dyn Device> = Arc::clone(&drive) as _;
     let error = block_on(Larder::open(config(), Some(device), Arc::new(RealClock))).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Foreign);
-    assert!(error.to_string().contains("erase its first 4096 bytes"), "{error}");
+    assert!(error.to_string().contains("erase its first 131072 bytes"), "{error}");
     assert_eq!(drive.stats().host_written_bytes, 4096);
 }
 
@@ -129,4 +154,40 @@ fn a_damaged_snapshot_costs_the_cache_but_nothing_else() {
         assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));
         (0..440).for_each(|key| assert_eq!(rig.get(key), None));
     }
+}
+
+/// After a snapshot that cannot be believed, buckets of the old epochs are void, even where a
+/// device that loses writes shows them.
+#[test]
+fn a_discarded_cache_stays_discarded_on_a_device_that_loses_writes() {
+    let device = Arc::new(FaultDevice::new(drive_of(8 << 20, true), &FaultPlan::new(1)));
+    let rig = Rig::open(config(), &device);
+    fill(&rig);
+    block_on(rig.cache.close()).unwrap();
+    let handle = PlacementHandle::DEFAULT;
+    let damaged = Io::Write { offset: 4096, buffer: IoBuffer::zeroed(4096), handle };
+    device.submit(damaged).wait().unwrap();
+    let rig = Rig::open(config(), &device);
+    assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));
+    device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::LostWrite).on_writes()));
+    (0..440).for_each(|key| rig.set(key, 7, if key < 400 { 100 } else { 20_000 }));
+    (0..440).for_each(|key| assert!(matches!(rig.get(key), None | Some(7)), "key {key}"));
+}
+
+#[test]
+fn metadata_that_cannot_be_read_is_an_error_and_costs_nothing() {
+    let device = Arc::new(FaultDevice::new(drive_of(8 << 20, true), &FaultPlan::new(1)));
+    let rig = Rig::open(config(), &device);
+    fill(&rig);
+    block_on(rig.cache.close()).unwrap();
+    for read in 0..3 {
+        let rule = FaultRule::new(Fault::Error).on_reads().within(0..64 << 10).at_match(read);
+        device.set_plan(&FaultPlan::new(1).with(rule));
+        let shared: Arc<dyn Device> = Arc::clone(&device) as _;
+        let opened = block_on(Larder::open(config(), Some(shared), Arc::new(RealClock)));
+        assert_eq!(opened.err().map(|error| error.kind()), Some(ErrorKind::Device), "read {read}");
+    }
+    device.set_plan(&FaultPlan::new(1));
+    let rig = Rig::open(config(), &device);
+    (0..440).for_each(|key| assert_eq!(rig.get(key), expected(key), "key {key}"));
 }

@@ -36,7 +36,11 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn open(config: Config, device: &Arc<impl Device + 'static>) -> Self {
-        let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
+        Self::open_at(config, device, 1000)
+    }
+
+    pub(crate) fn open_at(config: Config, device: &Arc<impl Device + 'static>, now: u64) -> Self {
+        let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(now)));
         let device: Arc<dyn Device> = Arc::clone(device) as _;
         let cache = block_on(Larder::open(config, Some(device), Arc::clone(&clock) as _)).unwrap();
         Self { cache, clock }

@@ -1,0 +1,111 @@
+//! Writes `seeds/`: a few valid inputs for each target, the same in each run.
+//!
+//! `cargo run --example seeds` in the directory `fuzz`.
+//!
+//! The seeds of formats on flash are cut out of what a cache left on a device in memory; the
+//! targets put identity and checksum right themselves. Those of traces are written down here.
+
+use std::fs;
+use std::io::{Result, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::write::GzEncoder;
+use larder_fuzz::drive;
+use larder_fuzz::seal::SNAPSHOT_HEADER_BYTES;
+use liblzma::write::XzEncoder;
+
+fn main() -> Result<()> {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
+    flash(&seeds)?;
+    traces(&seeds.join("trace_readers"))
+}
+
+fn flash(seeds: &Path) -> Result<()> {
+    let image = drive::after_clean_shutdown();
+    let loc_offset = drive::number(&image, 56);
+    let soc_offset = drive::number(&image, 64);
+    let regions = half(&image, 80);
+    let region_bytes = half(&image, 84);
+    let snapshot_end =
+        drive::SNAPSHOT_AT + SNAPSHOT_HEADER_BYTES + drive::number(&image, drive::SNAPSHOT_AT + 16);
+    let snapshot = &image[drive::SNAPSHOT_AT..snapshot_end];
+    save(seeds, "metadata", "superblock", &image[..96])?;
+    save(seeds, "metadata", "snapshot", snapshot)?;
+    save(seeds, "restart", "whole", &snapshot[SNAPSHOT_HEADER_BYTES..])?;
+
+    let buckets = image[soc_offset..].chunks_exact(4096).enumerate();
+    for (number, bucket) in buckets.filter(|(_, bucket)| bucket.starts_with(b"LBKT")).take(3) {
+        let used = usize::from(u16::from_le_bytes([bucket[12], bucket[13]]));
+        save(seeds, "soc_bucket", &format!("bucket-{number}"), &bucket[..32 + used])?;
+    }
+    let regions = image[loc_offset..].chunks_exact(region_bytes).take(regions).enumerate();
+    for (number, region) in regions.filter(|(_, region)| region.starts_with(b"LREC")).take(2) {
+        let key_bytes = usize::from(u16::from_le_bytes([region[6], region[7]]));
+        let record = &region[..32 + key_bytes + half(region, 12)];
+        save(seeds, "loc_record", &format!("record-{number}"), record)?;
+        let entries = half(region, region_bytes - 20);
+        let footer = &region[region_bytes - 32 - 16 * entries..];
+        save(seeds, "loc_footer", &format!("footer-{number}"), footer)?;
+    }
+    // The shortest of all: a key of one byte without a value, an empty bucket, a footer of nothing.
+    let mut record = [0; 33];
+    record[6] = 1;
+    save(seeds, "loc_record", "shortest", &record)?;
+    save(seeds, "loc_footer", "empty", &[0; 32])?;
+    save(seeds, "soc_bucket", "empty", &[0; 32])
+}
+
+/// The first byte picks the format by its place in `TraceFormat::ALL`; 6 is detection.
+fn traces(dir: &Path) -> Result<()> {
+    const CSV: &str = "time,object,size,op,ttl\n0,7,100,get,0\n1.5,apple,2000,set,60\n";
+    const TWITTER: &str = "0,aQz,3,230,5,get,0\n0,bb,2,0,1,delete,0\n2,c,1,9,5,set,300\n";
+    const META: &str =
+        "op_time,key,key_size,op,op_count,size\n5,k1,20,GET,3,100\n6,k2,21,SET,1,0\n";
+    const KEYS: &str = "1\n2\nthree\r\n\n1\n";
+    let mut oracle = Vec::new();
+    for (time, object, next) in [(1_u32, 7_u64, 3_i64), (1, 8, -1), (4, 7, -1)] {
+        oracle.extend_from_slice(&time.to_le_bytes());
+        oracle.extend_from_slice(&object.to_le_bytes());
+        oracle.extend_from_slice(&512_u32.to_le_bytes());
+        oracle.extend_from_slice(&next.to_le_bytes());
+    }
+    let words: Vec<u8> = (0..300_u32).flat_map(|i| (i * i % 97 + 1).to_be_bytes()).collect();
+    let files = [
+        ("csv", CSV.as_bytes()),
+        ("twitter", TWITTER.as_bytes()),
+        ("meta-kv", META.as_bytes()),
+        ("oracle-general", &oracle),
+        ("keys", KEYS.as_bytes()),
+        ("keys-u32", &words),
+    ];
+    for (number, (name, file)) in (b'0'..).zip(files) {
+        save_trace(dir, name, number, file)?;
+        save_trace(dir, &format!("detect-{name}"), b'6', file)?;
+    }
+    save_trace(dir, "zstd", b'6', &zstd::encode_all(CSV.as_bytes(), 3)?)?;
+    let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(TWITTER.as_bytes())?;
+    save_trace(dir, "gzip", b'6', &gzip.finish()?)?;
+    let mut xz = XzEncoder::new(Vec::new(), 0);
+    xz.write_all(META.as_bytes())?;
+    save_trace(dir, "xz", b'6', &xz.finish()?)
+}
+
+fn save_trace(dir: &Path, name: &str, choice: u8, file: &[u8]) -> Result<()> {
+    save_in(dir.to_owned(), name, &[&[choice], file].concat())
+}
+
+fn save(seeds: &Path, target: &str, name: &str, bytes: &[u8]) -> Result<()> {
+    save_in(seeds.join(target), name, bytes)
+}
+
+fn save_in(dir: PathBuf, name: &str, bytes: &[u8]) -> Result<()> {
+    fs::create_dir_all(&dir)?;
+    fs::write(dir.join(name), bytes)
+}
+
+/// A field of 4 bytes, as a count or a length.
+fn half(bytes: &[u8], at: usize) -> usize {
+    let bytes = bytes[at..].first_chunk().expect("within the device");
+    u32::from_le_bytes(*bytes) as usize
+}

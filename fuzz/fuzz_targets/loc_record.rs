@@ -1,0 +1,10 @@
+//! A record of the large-object engine: the bytes as they are, and with the right checksum.
+#![no_main]
+
+use larder_fuzz::seal;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    larder::fuzzing::record(bytes);
+    larder::fuzzing::record(&seal::record(bytes));
+});

@@ -1,0 +1,43 @@
+//! A cache that opens on a device whose snapshot says anything at all, under a valid checksum.
+//!
+//! The regions and buckets are those that a clean shutdown left. Whatever the snapshot says of
+//! them, the cache opens, returns nothing but values that their keys once had, and works on.
+#![no_main]
+
+use std::sync::{Arc, LazyLock};
+
+use larder::{Larder, VirtualClock, block_on};
+use larder_fuzz::drive::{self, MemoryDrive, SMALL, SNAPSHOT_AT};
+use larder_fuzz::seal;
+use libfuzzer_sys::fuzz_target;
+
+static LEFT: LazyLock<Vec<u8>> = LazyLock::new(drive::after_clean_shutdown);
+
+fuzz_target!(|content: &[u8]| {
+    let mut image = LEFT.clone();
+    let room = drive::snapshot_room(&image);
+    let header = &image[SNAPSHOT_AT..SNAPSHOT_AT + seal::SNAPSHOT_HEADER_BYTES];
+    let length = content.len().min(room - header.len());
+    let mut snapshot = [header, &content[..length]].concat();
+    snapshot[16..24].copy_from_slice(&(length as u64).to_le_bytes());
+    let snapshot = seal::snapshot(&snapshot, drive::EPOCH);
+    image[SNAPSHOT_AT..SNAPSHOT_AT + snapshot.len()].copy_from_slice(&snapshot);
+
+    let device = Arc::new(MemoryDrive::new(image));
+    let clock = Arc::new(VirtualClock::default());
+    let cache = block_on(Larder::open(drive::config(), Some(device), clock)).unwrap();
+    for key in 0..drive::KEYS {
+        if let Some(value) = block_on(cache.get(&drive::key(key))).unwrap() {
+            assert!(drive::versions(key).any(|known| known == *value), "key {key}");
+        }
+    }
+    for key in 0..SMALL {
+        block_on(cache.set(&drive::key(key), b"new", None)).unwrap();
+    }
+    for key in 0..SMALL {
+        if let Some(value) = block_on(cache.get(&drive::key(key))).unwrap() {
+            assert_eq!(&*value, b"new");
+        }
+    }
+    block_on(cache.close()).unwrap();
+});

@@ -1,0 +1,117 @@
+//! A small device in memory, and what a cache leaves on it after a clean shutdown.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use larder::{Config, Larder, VirtualClock, block_on};
+use larder_device::{CheckedIo, Device, DeviceInfo, DeviceStats, Io, IoFuture, PlacementInfo};
+
+/// Where the snapshot begins.
+pub const SNAPSHOT_AT: usize = 4096;
+/// The epoch of the shutdown.
+pub const EPOCH: u64 = 1;
+/// Keys that were set: the first of them have small values.
+pub const KEYS: u32 = 24;
+/// How many small ones there are.
+pub const SMALL: u32 = 16;
+
+const CAPACITY_BYTES: u64 = 96 << 10;
+
+/// A device that keeps its bytes in memory.
+pub struct MemoryDrive {
+    info: DeviceInfo,
+    bytes: Mutex<Vec<u8>>,
+}
+
+impl MemoryDrive {
+    /// A device that holds these bytes.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        let info = DeviceInfo {
+            name: "memory".to_owned(),
+            capacity_bytes: bytes.len() as u64,
+            block_bytes: 4096,
+            max_transfer_bytes: 1 << 20,
+            placement: PlacementInfo::none(),
+        };
+        Self { info, bytes: Mutex::new(bytes) }
+    }
+
+    /// What the device holds.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Device for MemoryDrive {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        let mut io = io.into_inner();
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        // The range was checked.
+        let place = |offset: u64, length: usize| offset as usize..offset as usize + length;
+        match &mut io {
+            Io::Read { offset, buffer } => {
+                let place = place(*offset, buffer.len());
+                buffer.as_mut_slice().copy_from_slice(&bytes[place]);
+            }
+            Io::Write { offset, buffer, .. } => {
+                bytes[place(*offset, buffer.len())].copy_from_slice(buffer.as_slice());
+            }
+            Io::Deallocate { .. } | Io::Flush => {}
+        }
+        drop(bytes);
+        IoFuture::ready(Ok(io.into_buffer()))
+    }
+
+    fn stats(&self) -> DeviceStats {
+        DeviceStats::default()
+    }
+}
+
+/// The configuration of all caches here.
+pub fn config() -> Config {
+    Config { dram_bytes: 2 << 10, soc_percent: 30.0, region_bytes: Some(8192), ..Config::default() }
+}
+
+/// The key of this number.
+pub fn key(number: u32) -> Vec<u8> {
+    format!("key {number}").into_bytes()
+}
+
+/// The values that a key had, one after the other.
+pub fn versions(number: u32) -> impl Iterator<Item = Vec<u8>> {
+    let length = if number < SMALL { 50 } else { 2000 };
+    (1..=2).map(move |version| format!("{version} of {number} ").into_bytes().repeat(length / 10))
+}
+
+/// The bytes of a device after some sets, deletes and a clean shutdown. The same in each call.
+pub fn after_clean_shutdown() -> Vec<u8> {
+    let device = Arc::new(MemoryDrive::new(vec![0; CAPACITY_BYTES as usize]));
+    let shared: Arc<dyn Device> = Arc::clone(&device) as _;
+    let cache = block_on(Larder::open(config(), Some(shared), Arc::new(VirtualClock::default())))
+        .expect("the configuration fits the device");
+    for round in 0..2 {
+        for number in (0..KEYS).filter(|number| round == 0 || number % 3 == 0) {
+            let value = versions(number).nth(round).expect("there are two versions");
+            block_on(cache.set(&key(number), &value, None)).expect("the object fits");
+        }
+    }
+    for number in [5, KEYS - 5] {
+        block_on(cache.delete(&key(number))).expect("the key is fine");
+    }
+    block_on(cache.close()).expect("the device does not fail");
+    device.bytes()
+}
+
+/// Bytes that the layout reserves for the snapshot.
+pub fn snapshot_room(image: &[u8]) -> usize {
+    number(image, 48) - SNAPSHOT_AT
+}
+
+/// A field of 8 bytes of a device, as an address or a length.
+pub fn number(image: &[u8], at: usize) -> usize {
+    let bytes = image[at..].first_chunk().expect("within the device");
+    usize::try_from(u64::from_le_bytes(*bytes)).expect("the device is in memory")
+}
