@@ -75,6 +75,12 @@ impl List {
         }
     }
 
+    /// The item of a slot in this list costs `bytes` now.
+    pub(crate) fn resize(&mut self, nodes: &mut [Node], slot: u32, bytes: u32) {
+        let old = std::mem::replace(&mut nodes[slot as usize].bytes, bytes);
+        self.bytes = self.bytes - u64::from(old) + u64::from(bytes);
+    }
+
     pub(crate) fn move_to_head(&mut self, nodes: &mut [Node], slot: u32) {
         if self.head != slot {
             self.unlink(nodes, slot);

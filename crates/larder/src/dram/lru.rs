@@ -21,6 +21,10 @@ impl Lru {
         self.queue.move_to_head(nodes, slot);
     }
 
+    pub(crate) fn resized(&mut self, nodes: &mut [Node], slot: u32, bytes: u32) {
+        self.queue.resize(nodes, slot, bytes);
+    }
+
     pub(crate) fn removed(&mut self, nodes: &mut [Node], slot: u32) {
         self.queue.unlink(nodes, slot);
     }

@@ -108,21 +108,48 @@ impl DramTier {
     /// so does the item itself if it is larger than the whole tier. Says whether anything waits to
     /// depart.
     pub(crate) fn insert(&mut self, item: Item) -> bool {
-        self.remove(item.hash, item.key());
         let cost = cost(item.object_bytes());
         if cost > self.budget_bytes - self.policy_bytes {
+            self.remove(item.hash, item.key());
             self.departures.add(item);
             return true;
         }
+        if let Some(slot) = self.find(item.hash, item.key()) {
+            self.replace(slot, item, cost);
+            return self.departures.are_waiting();
+        }
+        self.departures.withdraw(item.hash, item.key());
         // Room is made before the newcomer enters, so that it cannot be its own victim.
         while self.used_bytes + cost > self.budget_bytes {
             if !self.evict_one() {
                 break;
             }
         }
-        self.used_bytes += cost;
-        self.enter(item, u32::try_from(cost).expect("object sizes fit 32 bits"));
+        self.enter(item, cost);
         self.departures.are_waiting()
+    }
+
+    /// Puts a newer version in the place of an older one, which counts as a use. What has to leave for
+    /// it may be the item itself.
+    fn replace(&mut self, slot: u32, item: Item, cost: u64) {
+        let old_cost = u64::from(self.nodes[slot as usize].bytes);
+        self.slots[slot as usize] = Some(item);
+        match &mut self.policy {
+            Policy::Lru(lru) => {
+                lru.resized(&mut self.nodes, slot, narrow(cost));
+                lru.hit(&mut self.nodes, slot);
+            }
+            Policy::S3Fifo(s3fifo) => {
+                s3fifo.resized(&mut self.nodes, slot, narrow(cost));
+                s3fifo.hit(&mut self.nodes, slot);
+            }
+        }
+        self.used_bytes = self.used_bytes - old_cost + cost;
+        while self.used_bytes > self.budget_bytes {
+            if !self.evict_one() {
+                break;
+            }
+        }
     }
 
     /// Takes `key` out of the tier, departing or not.
@@ -180,7 +207,8 @@ impl DramTier {
         self.index.find(hash.0, is_it).copied()
     }
 
-    fn enter(&mut self, item: Item, cost: u32) {
+    fn enter(&mut self, item: Item, cost: u64) {
+        self.used_bytes += cost;
         let hash = item.hash;
         let slot = match self.free_slots.pop() {
             Some(slot) => slot,
@@ -191,7 +219,7 @@ impl DramTier {
             }
         };
         self.slots[slot as usize] = Some(item);
-        self.nodes[slot as usize] = Node::new(cost);
+        self.nodes[slot as usize] = Node::new(narrow(cost));
         let slots = &self.slots;
         self.index.insert_unique(hash.0, slot, |&slot| hash_of(slots, slot).0);
         match &mut self.policy {
@@ -230,6 +258,10 @@ impl DramTier {
 
 fn cost(object_bytes: usize) -> u64 {
     (object_bytes + ITEM_OVERHEAD_BYTES) as u64
+}
+
+fn narrow(cost: u64) -> u32 {
+    u32::try_from(cost).expect("object sizes fit 32 bits")
 }
 
 fn hash_of(slots: &[Option<Item>], slot: u32) -> KeyHash {

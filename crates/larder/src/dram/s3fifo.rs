@@ -58,11 +58,16 @@ impl S3Fifo {
         node.visits = (node.visits + 1).min(VISITS_MAX);
     }
 
+    pub(crate) fn resized(&mut self, nodes: &mut [Node], slot: u32, bytes: u32) {
+        self.list_of(nodes, slot).resize(nodes, slot, bytes);
+    }
+
     pub(crate) fn removed(&mut self, nodes: &mut [Node], slot: u32) {
-        match nodes[slot as usize].queue {
-            SMALL => self.small.unlink(nodes, slot),
-            _ => self.main.unlink(nodes, slot),
-        }
+        self.list_of(nodes, slot).unlink(nodes, slot);
+    }
+
+    fn list_of(&mut self, nodes: &[Node], slot: u32) -> &mut List {
+        if nodes[slot as usize].queue == SMALL { &mut self.small } else { &mut self.main }
     }
 
     /// The slot to evict; `hash_of` tells whose it is. It stays linked until [`S3Fifo::removed`].
