@@ -14,6 +14,7 @@
 //! | [`error`] | what can go wrong below the cache |
 //! | [`mod@file`] | a plain file as device: io_uring or a thread pool |
 //! | [`model`] | the SSD model as device, payload in memory |
+//! | [`slice`] | a part of a device as a device: one tenant of a drive |
 //! | [`fault`] | a device around any other that misbehaves to plan |
 
 pub mod buffer;
@@ -25,6 +26,7 @@ pub mod file;
 pub mod io;
 pub mod model;
 pub mod placement;
+pub mod slice;
 
 pub use buffer::{BufferPool, IoBuffer};
 pub use clock::{Clock, RealClock, VirtualClock};
@@ -35,3 +37,4 @@ pub use file::{DirectIo, FileDevice, FileOptions, IoEngine};
 pub use io::{CheckedIo, Completer, Io, IoFailure, IoFuture, IoResult};
 pub use model::{ModelDevice, Payload};
 pub use placement::{Assignment, HandleAllocator, Isolation, PlacementHandle, PlacementInfo};
+pub use slice::SliceDevice;
