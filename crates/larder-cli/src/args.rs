@@ -19,6 +19,8 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     #[command(subcommand)]
     Workload(WorkloadCommand),
+    #[command(subcommand)]
+    Lab(LabCommand),
 }
 
 /// Replay a trace or a built-in workload through the cache, with and without placement.
@@ -135,6 +137,39 @@ pub(crate) struct ReplayArgs {
     pub(crate) report: Option<PathBuf>,
 }
 
+/// Reproduce published results on the model, and see how near they come.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// List the experiments: what each reproduces, what can be set, what it measures.
+    List,
+    Run(LabRunArgs),
+}
+
+/// Make one experiment, or all of them.
+#[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
+#[command(after_help = "EXAMPLES:
+  larder lab run utilization
+  larder lab run ftl-uniform --set op=20 --set pages_per_unit=256
+  larder lab run all --json all.json")]
+pub(crate) struct LabRunArgs {
+    /// Name of an experiment, or all
+    #[arg(value_name = "NAME|all")]
+    pub(crate) name: String,
+
+    /// Set a parameter of the experiment; `larder lab list` names them
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
+
+    /// Seeds to run: minimum, mean and maximum over them are reported
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) seeds: u32,
+
+    /// Write the results as JSON to FILE, or to standard output for "-"
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
 /// Look at workloads: the built-in ones, and what is in a trace.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkloadCommand {
@@ -179,7 +214,7 @@ pub(crate) struct FormatArgs {
     pub(crate) format: Option<TraceFormat>,
 
     /// Size of every object in a trace without sizes
-    #[arg(long, value_name = "BYTES", default_value = "1K", value_parser = size)]
+    #[arg(long, value_name = "BYTES", default_value = "1K", value_parser = positive_size)]
     pub(crate) object_size: u64,
 }
 
@@ -212,6 +247,11 @@ fn size(text: &str) -> Result<u64, String> {
     parser.parse_size(text).map_err(|error| {
         format!("{error}; use a number of bytes, or one with K, M, G or T, such as 64M")
     })
+}
+
+fn positive_size(text: &str) -> Result<u64, String> {
+    size(text)
+        .and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("must be at least 1".into()) })
 }
 
 fn percent(text: &str) -> Result<f64, String> {

@@ -55,11 +55,17 @@ fn draw(monitor: &Monitor, placement: bool, bar: &ProgressBar) {
     set(bar, run.requests(), run.share());
 }
 
-/// Moves a bar.
+/// Moves a bar that counts requests.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
 pub(crate) fn set(bar: &ProgressBar, requests: u64, share: f64) {
-    bar.set_position((share.clamp(0.0, 1.0) * STEPS as f64) as u64);
     let seconds = bar.elapsed().as_secs_f64().max(0.001);
     let rate = HumanCount((requests as f64 / seconds) as u64);
-    bar.set_message(format!("{rate} requests/s"));
+    set_share(bar, share, format!("{rate} requests/s"));
+}
+
+/// Moves a bar.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+pub(crate) fn set_share(bar: &ProgressBar, share: f64, message: String) {
+    bar.set_position((share.clamp(0.0, 1.0) * STEPS as f64) as u64);
+    bar.set_message(message);
 }

@@ -1,17 +1,27 @@
 //! JSON to a file or to standard output: whole, or not at all.
 
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use larder_lab::Error;
 use serde::Serialize;
-use tempfile::NamedTempFile;
+use tempfile::{Builder, NamedTempFile};
 
 /// Where JSON goes. Made before a long run, so that a bad place is found before the work is done.
 pub(crate) enum JsonTarget {
     Nowhere,
     Stdout,
-    File { path: PathBuf, temporary: NamedTempFile },
+    /// A regular file, new or old, is replaced when the new content is whole.
+    File {
+        path: PathBuf,
+        temporary: NamedTempFile,
+    },
+    /// A pipe or a device is written to, never replaced.
+    Stream {
+        path: PathBuf,
+        stream: File,
+    },
 }
 
 impl JsonTarget {
@@ -20,15 +30,19 @@ impl JsonTarget {
         if path == Path::new("-") {
             return Ok(Self::Stdout);
         }
-        let refuse = |error: &dyn std::fmt::Display| {
-            Error::run(format!("--json {}: cannot write: {error}", path.display()))
+        // What a link points to is meant, not the link.
+        let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let prepared = match std::fs::metadata(&target) {
+            Ok(found) if found.is_dir() => Err(io::Error::other("it is a directory")),
+            Ok(found) if !found.is_file() => OpenOptions::new()
+                .write(true)
+                .open(&target)
+                .map(|stream| Self::Stream { path: path.to_owned(), stream }),
+            _ => temporary_beside(&target).map(|temporary| Self::File { path: target, temporary }),
         };
-        if path.is_dir() {
-            return Err(refuse(&"it is a directory"));
-        }
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let temporary = NamedTempFile::new_in(parent.unwrap_or(Path::new(".")));
-        Ok(Self::File { path: path.to_owned(), temporary: temporary.map_err(|e| refuse(&e))? })
+        prepared.map_err(|error| {
+            Error::run(format!("--json {}: cannot write: {error}", path.display()))
+        })
     }
 
     pub(crate) fn is_stdout(&self) -> bool {
@@ -38,18 +52,37 @@ impl JsonTarget {
     pub(crate) fn write(self, value: &impl Serialize) -> Result<(), Error> {
         let text = serde_json::to_string_pretty(value)
             .map_err(|error| Error::run(format!("--json: {error}")))?;
-        match self {
-            Self::Nowhere => Ok(()),
-            Self::Stdout => print(&format!("{text}\n")),
+        let (path, written) = match self {
+            Self::Nowhere => return Ok(()),
+            Self::Stdout => return print(&format!("{text}\n")),
+            Self::Stream { path, mut stream } => (path, writeln!(stream, "{text}")),
             Self::File { path, mut temporary } => {
                 let written = writeln!(temporary, "{text}").and_then(|()| {
                     temporary.persist(&path).map_err(|error| error.error)?;
                     Ok(())
                 });
-                written.map_err(|e| Error::run(format!("--json {}: {e}", path.display())))
+                (path, written)
             }
-        }
+        };
+        written.map_err(|error| Error::run(format!("--json {}: {error}", path.display())))
     }
+}
+
+fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let mut builder = Builder::new();
+    #[cfg(unix)]
+    {
+        // The result is for others to read, as far as the user's mask allows.
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let made = builder.tempfile_in(parent.unwrap_or(Path::new(".")));
+    made.map_err(|error| match error.get_ref().and_then(|with_path| with_path.source()) {
+        // Without the name of the temporary file, which means nothing to the user.
+        Some(cause) => io::Error::other(cause.to_string()),
+        None => error,
+    })
 }
 
 /// Prints to standard output. A reader who has seen enough (a closed pipe) is no failure.

@@ -6,6 +6,7 @@
 mod args;
 mod bars;
 mod json;
+mod lab;
 mod replay;
 mod table;
 mod workload;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let ended = match cli.command {
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Workload(command) => workload::run(&command),
+        Command::Lab(command) => lab::run(&command),
     };
     match ended {
         Ok(Ending::Complete) => ExitCode::SUCCESS,

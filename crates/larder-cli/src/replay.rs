@@ -95,7 +95,7 @@ pub(crate) fn trace_options(arguments: &FormatArgs) -> Result<TraceOptions, Erro
 }
 
 /// The first Ctrl-C asks the runs to end; the second ends the process.
-fn stop_on_interrupt(monitor: &Arc<Monitor>) -> Result<(), Error> {
+pub(crate) fn stop_on_interrupt(monitor: &Arc<Monitor>) -> Result<(), Error> {
     let monitor = Arc::clone(monitor);
     let handler = move || {
         if monitor.is_stopped() {
@@ -127,4 +127,19 @@ fn notes(options: &ReplayOptions, outcome: &Outcome) -> String {
                   little to separate\n";
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    #[test]
+    fn the_defaults_are_those_of_the_library() {
+        let Command::Replay(arguments) = Cli::parse_from(["larder", "replay"]).command else {
+            panic!("a replay was asked for")
+        };
+        assert_eq!(options(&arguments).unwrap(), ReplayOptions::of_preset("meta-kv", 1));
+    }
 }

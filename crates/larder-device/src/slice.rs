@@ -1,5 +1,5 @@
-//! A part of a device as a device: one of several tenants of a drive, each with a range of addresses
-//! and handles of its own.
+//! A part of a device as a device: one of several tenants of a drive, each with a range of
+//! addresses and handles of its own.
 
 use std::ops::Range;
 
@@ -10,8 +10,8 @@ use crate::placement::{PlacementHandle, PlacementInfo};
 
 /// A range of another device's addresses, with some of its handles.
 ///
-/// The handles of the slice are numbers of its own: handle `i` is the `i`-th of those that it was given,
-/// and its default is the device's default. Counters are those of the whole device.
+/// The handles of the slice are numbers of its own: handle `i` is the `i`-th of those that it was
+/// given, and its default is the device's default. Counters are those of the whole device.
 pub struct SliceDevice<D> {
     device: D,
     start: u64,
@@ -23,8 +23,8 @@ impl<D: Device> SliceDevice<D> {
     /// The addresses `range` of `device`, with `handles` beside the default.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if the range is empty, misaligned or beyond the device, or if the device
-    /// does not have a handle.
+    /// [`ErrorKind::Setup`] if the range is empty, misaligned or beyond the device, or if the
+    /// device does not have a handle.
     pub fn new(device: D, range: Range<u64>, handles: &[PlacementHandle]) -> Result<Self, Error> {
         let whole = device.info();
         let block = u64::from(whole.block_bytes);

@@ -5,9 +5,11 @@
 //! | [`workload`] | requests, and the generators that make them |
 //! | [`trace`] | readers of recorded traces |
 //! | [`replay`] | a workload through the cache on a device, with and without placement |
+//! | [`experiment`] | published results, reproduced on the model and judged |
 //! | [`report`] | what came out of it, as a page to look at |
 
 pub mod error;
+pub mod experiment;
 pub mod replay;
 pub mod report;
 pub mod trace;

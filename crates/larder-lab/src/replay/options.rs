@@ -90,6 +90,31 @@ pub struct ReplayOptions {
 }
 
 impl ReplayOptions {
+    /// A built-in workload with the defaults of `larder replay`.
+    pub fn of_preset(name: &str, seed: u64) -> Self {
+        Self {
+            workload: Workload::Preset(name.to_owned()),
+            requests: None,
+            repeat: 1,
+            dram_bytes: 4 << 20,
+            dram_policy: DramPolicy::default(),
+            flash_bytes: 128 << 20,
+            utilization_percent: 100.0,
+            soc_percent: 4.0,
+            soc_max_object_bytes: 640,
+            op_percent: 17.0,
+            unit_bytes: None,
+            isolation: Isolation::InitiallyIsolated,
+            admission: AdmissionPolicy::All,
+            region_eviction: RegionEviction::default(),
+            reinsertion_hits: 0,
+            placement: PlacementRuns::Both,
+            storage: Storage::Model,
+            warmup_percent: 50.0,
+            seed,
+        }
+    }
+
     /// Refuses what cannot be answered, naming the option and the way out.
     ///
     /// # Errors
@@ -106,6 +131,9 @@ impl ReplayOptions {
         percent("--soc", self.soc_percent, 100.0)?;
         percent("--op", self.op_percent, 1000.0)?;
         percent("--warmup", self.warmup_percent, 99.0)?;
+        if let Workload::Preset(name) = &self.workload {
+            default_requests(name)?;
+        }
         if self.repeat == 0 || self.requests == Some(0) {
             return Err(Error::usage("--repeat and --requests: must be at least 1"));
         }

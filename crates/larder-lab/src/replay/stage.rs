@@ -132,6 +132,9 @@ fn config(options: &ReplayOptions, placement: bool) -> Config {
 /// Refuses a file that would have to grow: whoever made it did not make it for this.
 fn check_file(path: &Path, flash_bytes: u64) -> Result<(), Error> {
     match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => {
+            Err(Error::run(format!("--device file:{}: is not a regular file", path.display())))
+        }
         Ok(found) if found.len() < flash_bytes => Err(Error::run(format!(
             "--device file:{}: exists and has {} bytes, less than --flash; remove it or name another",
             path.display(),

@@ -1,0 +1,118 @@
+//! `larder lab`.
+
+use std::sync::Arc;
+
+use larder_lab::Error;
+use larder_lab::experiment::{self, Experiment, ExperimentResult, Settings};
+use larder_lab::replay::Monitor;
+
+use crate::args::{LabCommand, LabRunArgs};
+use crate::json::{JsonTarget, print};
+use crate::replay::stop_on_interrupt;
+use crate::{Ending, bars};
+
+pub(crate) fn run(command: &LabCommand) -> Result<Ending, Error> {
+    match command {
+        LabCommand::List => list()?,
+        LabCommand::Run(arguments) => run_experiments(arguments)?,
+    }
+    Ok(Ending::Complete)
+}
+
+fn list() -> Result<(), Error> {
+    let mut text = String::new();
+    for experiment in experiment::all() {
+        text += &format!(
+            "{}\n    {}\n    reproduces: {}\n    criterion:  {}\n",
+            experiment.name, experiment.title, experiment.reproduces, experiment.criterion
+        );
+        for parameter in experiment.parameters {
+            text += &format!(
+                "    --set {}={}  {}\n",
+                parameter.name, parameter.default, parameter.help
+            );
+        }
+        for (name, meaning) in experiment.metrics {
+            text += &format!("    measures {name}: {meaning}\n");
+        }
+        text.push('\n');
+    }
+    print(&text)
+}
+
+fn run_experiments(arguments: &LabRunArgs) -> Result<(), Error> {
+    let chosen: Vec<&'static Experiment> = if arguments.name == "all" {
+        if !arguments.settings.is_empty() {
+            return Err(Error::usage("--set goes with one experiment, not with all"));
+        }
+        experiment::all().to_vec()
+    } else {
+        vec![experiment::find(&arguments.name)?]
+    };
+    let settings: Vec<Settings> = chosen
+        .iter()
+        .map(|e| Settings::new(e.name, e.parameters, &arguments.settings))
+        .collect::<Result<_, _>>()?;
+    let json = JsonTarget::prepare(arguments.json.as_deref())?;
+    let monitor = Arc::new(Monitor::default());
+    stop_on_interrupt(&monitor)?;
+    let mut results = Vec::new();
+    for (experiment, settings) in chosen.into_iter().zip(&settings) {
+        let result = run_one(experiment, settings, arguments.seeds, &monitor)?;
+        let text = render(&result);
+        if json.is_stdout() {
+            eprint!("{text}");
+        } else {
+            print(&text)?;
+        }
+        results.push(result);
+    }
+    match results.as_slice() {
+        [one] if arguments.name != "all" => json.write(one),
+        all => json.write(&all),
+    }
+}
+
+fn run_one(
+    experiment: &'static Experiment,
+    settings: &Settings,
+    seeds: u32,
+    monitor: &Monitor,
+) -> Result<ExperimentResult, Error> {
+    let bar = bars::bar(experiment.name);
+    let done = |count: u32| {
+        bars::set_share(
+            &bar,
+            f64::from(count) / f64::from(seeds),
+            format!("{count} of {seeds} seeds"),
+        );
+    };
+    done(0);
+    let result = experiment::run(experiment, settings, seeds, monitor, &done);
+    bar.finish_and_clear();
+    result
+}
+
+/// One result for people: the verdict, then each metric beside the paper's value.
+fn render(result: &ExperimentResult) -> String {
+    let mut text = format!(
+        "{}: {} [{}]\n  {}\n  criterion: {}\n  {}\n",
+        result.experiment,
+        result.verdict,
+        result.reproduces,
+        result.title,
+        result.criterion,
+        result.reason
+    );
+    text +=
+        &format!("  {:32} {:>10} {:>10} {:>10} {:>10}\n", "metric", "min", "mean", "max", "paper");
+    for (name, spread) in result.metrics.iter() {
+        let paper = result.paper.get(name).map_or(String::new(), |p| format!("{:.3}", p.value));
+        text += &format!(
+            "  {name:32} {:>10.4} {:>10.4} {:>10.4} {paper:>10}\n",
+            spread.min, spread.mean, spread.max
+        );
+    }
+    text.push('\n');
+    text
+}

@@ -1,0 +1,78 @@
+//! Options that make no sense: which one, what it was, and what is allowed. All end with status 2.
+
+use crate::place::{Place, trace_of_gets};
+
+const OUTPUTS: &str = "--json result.json";
+
+#[track_caller]
+fn refused(options: &str, parts: &[&str]) {
+    Place::new().refuse(&format!("replay --requests 1000 {options} {OUTPUTS}"), 2, parts);
+}
+
+#[test]
+fn shares_beyond_their_range() {
+    refused("--soc 120", &["'120'", "--soc", "must be 0 to 100"]);
+    refused("--soc -1", &["'-1'", "--soc", "must be 0 to 100"]);
+    refused("--soc=-1", &["'-1'", "--soc", "must be 0 to 100"]);
+    refused("--soc half", &["'half'", "--soc", "not a number"]);
+    refused("--utilization nan", &["'nan'", "--utilization", "must be 0 to 100"]);
+    refused("--op -1", &["'-1'", "--op", "must be 0 to 1000"]);
+    refused("--warmup 100", &["--warmup 100", "must be 0 to 99"]);
+}
+
+#[test]
+fn sizes_that_are_none() {
+    let way_out = "a number of bytes, or one with K, M, G or T, such as 64M";
+    refused("--dram -5", &["'-5'", "--dram", way_out]);
+    refused("--dram=-5", &["'-5'", "--dram", way_out]);
+    refused("--dram 99999999999T", &["'99999999999T'", "--dram", "too large", way_out]);
+    refused("--dram 64X", &["'64X'", "--dram", way_out]);
+    refused("--soc-max-object 5000", &["5000", "1 to 4054"]);
+}
+
+#[test]
+fn drives_that_could_not_work() {
+    refused("--flash 1M", &["--flash", "reclaim units are too few", "use more over-provisioning"]);
+    refused("--flash 100000", &["--flash 100000", "must be a multiple of 4096 bytes"]);
+    refused("--flash 8M --ru 5", &["--ru", "5 bytes", "multiple of the 4096-byte page"]);
+}
+
+#[test]
+fn names_that_nobody_knows() {
+    refused("--workload nope", &["workload", "nope", "meta-kv, ", "uniform"]);
+    refused("--workload nope --flash 8M --device file:drive --placement off", &["nope", "uniform"]);
+    refused("--admission nope", &["'nope'", "--admission", "all, reject-first or random:P"]);
+    refused("--admission random:2", &["'random:2'", "--admission", "from 0 to 1"]);
+    refused("--dram-policy nope", &["'nope'", "--dram-policy", "s3-fifo or lru"]);
+    refused("--loc-eviction nope", &["'nope'", "--loc-eviction", "fifo or lru"]);
+    refused("--format nope", &["'nope'", "--format", "csv, twitter", "keys-u32"]);
+    refused("--device nope", &["'nope'", "--device", "use model or file:PATH"]);
+    refused("--device file:", &["'file:'", "--device", "needs a path"]);
+}
+
+#[test]
+fn counts_that_are_none() {
+    refused("--repeat 0", &["--repeat", "at least 1"]);
+    refused("--seed x", &["'x'", "--seed"]);
+    refused("--reinsertion 300", &["300", "--reinsertion", "0..=255"]);
+    Place::new().refuse("replay --requests 0", 2, &["--requests", "at least 1"]);
+    Place::new().refuse("replay --requests -3", 2, &["--requests", "-3"]);
+}
+
+#[test]
+fn placement_on_a_file() {
+    for placement in ["on", "both"] {
+        let options = format!("--flash 8M --placement {placement} --device file:drive");
+        let parts = ["--device file", "no placement handles", "--placement off"];
+        refused(&options, &parts);
+    }
+}
+
+#[test]
+fn a_trace_beside_a_workload() {
+    let place = Place::new();
+    place.write("trace.csv", trace_of_gets(10));
+    let ran = place.run("replay trace.csv --workload meta-kv");
+    assert_eq!(ran.status, Some(2), "{ran:?}");
+    assert!(ran.stdout.is_empty() && ran.stderr.contains("--workload"), "{ran:?}");
+}

@@ -1,0 +1,90 @@
+//! Disks that are full: a tiny file system in memory, where this machine lets us mount one, and the
+//! device that is always full.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::place::{Place, Ran, trace_of_gets};
+
+/// A file system of a megabyte.
+struct Tiny(PathBuf);
+
+impl Tiny {
+    /// `None`, and a line that says so, where mounting is not allowed.
+    fn mount(path: &Path) -> Option<Self> {
+        fs::create_dir(path).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=1M", "tmpfs"]).arg(path);
+        if mount.output().is_ok_and(|output| output.status.success()) {
+            return Some(Self(path.to_owned()));
+        }
+        println!("skipped: no file system can be mounted here");
+        None
+    }
+
+    /// Takes all its space.
+    fn fill(&self) {
+        let mut file = fs::File::create(self.0.join("filler")).unwrap();
+        while file.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+}
+
+impl Drop for Tiny {
+    fn drop(&mut self) {
+        // What cannot be unmounted now is left to whoever set up this machine.
+        let _ = Command::new("umount").arg(&self.0).output();
+    }
+}
+
+#[test]
+fn no_space_for_the_file_of_a_device() {
+    let place = Place::new();
+    place.write("trace.csv", trace_of_gets(1000));
+    let Some(tiny) = Tiny::mount(&place.path().join("tiny")) else { return };
+    let parts = ["tiny/drive", "8388608", "free space"];
+    place.refuse("replay trace.csv --flash 8M --device file:tiny/drive", 1, &parts);
+    assert!(tiny.names().is_empty(), "{:?}", tiny.names());
+}
+
+/// An empty file fits even there, so that this is found at the end only.
+#[test]
+fn no_space_for_the_results() {
+    let place = Place::new();
+    place.write("trace.csv", trace_of_gets(1000));
+    let Some(tiny) = Tiny::mount(&place.path().join("tiny")) else { return };
+    tiny.fill();
+    for (option, name) in
+        [("--json tiny/result.json", "result.json"), ("--report tiny", "index.html")]
+    {
+        let ran = place.run(&format!("replay trace.csv --flash 8M {option}"));
+        ran.check_error(1, &[name, "No space left"]);
+        assert_eq!(tiny.names(), ["filler"]);
+    }
+}
+
+#[test]
+fn no_space_for_standard_output() {
+    let Ok(full) = OpenOptions::new().write(true).open("/dev/full") else {
+        println!("skipped: there is no /dev/full");
+        return;
+    };
+    let place = Place::new();
+    let commands = [
+        "workload list",
+        "workload stats uniform --requests 1000",
+        "replay --workload uniform --requests 1000 --flash 8M",
+    ];
+    for command in commands {
+        let stdout = full.try_clone().unwrap();
+        let output = place.command(command).stdout(stdout).output().unwrap();
+        Ran::from(output).check_error(1, &["standard output", "No space left"]);
+    }
+    assert!(place.files().is_empty());
+}

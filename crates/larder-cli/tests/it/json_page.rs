@@ -1,0 +1,150 @@
+//! `docs/replay-json.md` names each key of the output, with its type, and no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::place::{Place, trace_of_gets};
+
+/// The tables of the page: heading, then key, then type.
+type Tables = BTreeMap<String, BTreeMap<String, String>>;
+
+fn page() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/replay-json.md");
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn tables(page: &str) -> Tables {
+    let mut tables = Tables::new();
+    let mut heading = "";
+    for line in page.lines() {
+        if let Some(name) = line.strip_prefix("### ") {
+            heading = name;
+        }
+        let Some(row) = line.strip_prefix("| `") else { continue };
+        let (key, rest) = row.split_once("` | ").unwrap();
+        let kind = rest.split(" | ").next().unwrap().to_owned();
+        let twice = tables.entry(heading.to_owned()).or_default().insert(key.to_owned(), kind);
+        assert_eq!(twice, None, "{heading}: {key} is there twice");
+    }
+    tables
+}
+
+fn is_of(kind: &str, value: &Value) -> bool {
+    match kind {
+        "string" => value.is_string(),
+        "integer" => value.is_u64(),
+        "number" => value.is_f64(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "null" => value.is_null(),
+        unknown => panic!("the page has a type that this test does not know: {unknown}"),
+    }
+}
+
+/// Compares an object with the table under a heading: each key is in the table with its type, and
+/// each key of the table that may not be absent is in the object.
+#[track_caller]
+fn check(tables: &Tables, heading: &str, object: &Value) {
+    let table = tables.get(heading).unwrap_or_else(|| panic!("no table under {heading}"));
+    let object = object.as_object().unwrap();
+    for (key, value) in object {
+        let kinds = table.get(key);
+        let kinds = kinds.unwrap_or_else(|| panic!("the page does not name {heading}: {key}"));
+        let kinds = kinds.trim_end_matches(", or absent");
+        let fits = kinds.split(" or ").any(|kind| is_of(kind, value));
+        assert!(fits, "{heading}: {key} is {value}, the page says {kinds}");
+    }
+    for (key, kinds) in table {
+        let there = object.contains_key(key) || kinds.ends_with(", or absent");
+        assert!(there, "the page names {heading}: {key}, the output has none");
+    }
+}
+
+fn check_replay(tables: &Tables, outcome: &Value) {
+    check(tables, "Result", outcome);
+    check(tables, "Parameters", &outcome["parameters"]);
+    let parameters = outcome["parameters"].as_object().unwrap();
+    assert!(parameters.contains_key("workload") != parameters.contains_key("trace"));
+    for run in outcome["runs"].as_array().unwrap() {
+        check(tables, "Run", run);
+        for interval in run["intervals"].as_array().unwrap() {
+            check(tables, "Interval", interval);
+        }
+    }
+}
+
+fn check_statistics(tables: &Tables, stats: &Value) {
+    check(tables, "Statistics", stats);
+    for key in ["object_bytes", "key_bytes", "value_bytes", "ttl_s"] {
+        check(tables, "Percentiles", &stats[key]);
+    }
+    for cache in stats["lru"].as_array().unwrap() {
+        check(tables, "LRU cache", cache);
+    }
+}
+
+#[test]
+fn all_headings_are_checked() {
+    let headings: BTreeSet<String> = tables(&page()).into_keys().collect();
+    let checked =
+        ["Result", "Parameters", "Run", "Interval", "Statistics", "Percentiles", "LRU cache"];
+    assert_eq!(headings, checked.map(str::to_owned).into());
+}
+
+#[test]
+fn each_key_of_a_replay_is_named() {
+    let tables = tables(&page());
+    let place = Place::new();
+    place.write("trace.csv", trace_of_gets(5000));
+    for arguments in [
+        "replay --requests 60000 --flash 8M --dram 256K",
+        "replay trace.csv --flash 8M --dram 64K --format csv --ru 64K --admission random:0.5",
+        "replay trace.csv --flash 0",
+        "replay trace.csv --flash 8M --dram 64K --device file:drive --requests 2000",
+        "replay trace.csv --flash 8M --requests 1 --warmup 0",
+    ] {
+        check_replay(&tables, &place.json(arguments));
+    }
+}
+
+#[test]
+fn each_key_of_the_statistics_is_named() {
+    let tables = tables(&page());
+    let place = Place::new();
+    place.write("trace.csv", trace_of_gets(5000));
+    check_statistics(&tables, &place.json("workload stats trace.csv --lru 10K,20K"));
+    check_statistics(&tables, &place.json("workload stats meta-kv --requests 5000"));
+}
+
+/// The examples were printed by the command; their keys are those of today.
+#[test]
+fn the_examples_are_whole() {
+    let page = page();
+    let tables = tables(&page);
+    let mut examples = page.split("```json\n").skip(1).map(|rest| {
+        let (example, _) = rest.split_once("```").unwrap();
+        serde_json::from_str::<Value>(example).unwrap()
+    });
+    check_replay(&tables, &examples.next().unwrap());
+    check_statistics(&tables, &examples.next().unwrap());
+    assert!(examples.next().is_none());
+}
+
+/// The options of the command are the parameters of its result, and the other way round.
+#[test]
+fn parameters_are_the_options() {
+    let help = Place::new().succeed("replay --help").stdout;
+    let options: BTreeSet<String> = help
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("--"))
+        .map(|option| option.split([' ', ',']).next().unwrap().replace('-', "_"))
+        .filter(|name| !["json", "report", "seed", "help"].contains(&name.as_str()))
+        .collect();
+    let tables = tables(&page());
+    let named = tables["Parameters"].keys().filter(|key| *key != "trace").cloned();
+    assert_eq!(options, named.collect());
+}

@@ -1,0 +1,17 @@
+//! Tests of the `larder` command from outside, in one binary: what it prints, what it leaves behind,
+//! how it ends.
+#![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
+
+mod device_file;
+mod errors_of_options;
+mod errors_of_places;
+mod errors_of_traces;
+mod exact_counts;
+mod full_disk;
+mod interrupt;
+mod json_page;
+mod place;
+mod replay_json;
+mod report_page;
+mod streams;
+mod workload_command;

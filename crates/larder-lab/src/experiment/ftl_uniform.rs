@@ -1,0 +1,136 @@
+//! The bare firmware under random writes, against formulas and published simulations. No cache.
+
+use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig, ManagedSsd};
+
+use super::judge::Checks;
+use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::Error;
+use crate::replay::Monitor;
+
+pub(super) static FTL_UNIFORM: Experiment = Experiment {
+    name: "ftl-uniform",
+    title: "write amplification of the bare firmware under random writes",
+    reproduces: "Desnoyers (SYSTOR'12), greedy collection; event simulations with one frontier",
+    criterion: "within 1 % of the table at the default parameters",
+    parameters: &[
+        Parameter { name: "op", default: "11", help: "over-provisioning, percent" },
+        Parameter { name: "pages_per_unit", default: "64", help: "pages of a reclaim unit" },
+        Parameter { name: "units", default: "8000", help: "units of data" },
+        Parameter {
+            name: "pattern",
+            default: "uniform",
+            help: "uniform, permutation (each page once a pass) or hot-cold (80 % to a fifth)",
+        },
+    ],
+    metrics: &[("wa", "media pages per host page, over the second half of ten drive writes")],
+    paper: &[PaperValue {
+        metric: "wa",
+        value: 4.857,
+        source: "greedy, 64 pages a unit, OP 11 %, uniform",
+    }],
+    measure,
+    judge,
+};
+
+fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
+    let op = settings.within("op", 1.0..=200.0)?;
+    let pages_per_unit: u32 = settings.get("pages_per_unit")?;
+    let units: u32 = settings.get("units")?;
+    let mut pattern = Pattern::new(settings, u64::from(pages_per_unit) * u64::from(units), seed)?;
+    let mut ssd = drive(pages_per_unit, units, op)?;
+    let pages = pattern.pages;
+    let model = |error: larder_ssd::Error| Error::run(format!("ftl-uniform: {error}"));
+    ssd.write(0, pages, 0).map_err(model)?;
+    let mut before = ssd.stats().clone();
+    for pass in 0..10 {
+        if monitor.is_stopped() {
+            return Err(Error::run("interrupted"));
+        }
+        if pass == 5 {
+            before = ssd.stats().clone();
+        }
+        for _ in 0..pages {
+            ssd.write(pattern.next(), 1, 0).map_err(model)?;
+        }
+    }
+    let wa = ssd.stats().dlwa_since(&before).unwrap_or(f64::NAN);
+    Ok(Metrics::from([("wa".to_owned(), wa)]))
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // op is at most 200 %
+fn drive(pages_per_unit: u32, units: u32, op: f64) -> Result<ManagedSsd, Error> {
+    // The four units beyond the spare ones are the frontier and the reserve, which hold no spare.
+    let physical = (f64::from(units) * (1.0 + op / 100.0)).round() as u32 + 4;
+    let logical_pages = u64::from(pages_per_unit) * u64::from(units);
+    let geometry = Geometry { logical_pages, pages_per_unit, units: physical };
+    ManagedSsd::new(ManagedConfig {
+        handles: 1,
+        gc_destination: GcDestination::HostFrontier,
+        gc_reserve_units: 2,
+        ..ManagedConfig::new(geometry)
+    })
+    .map_err(|error| Error::usage(format!("ftl-uniform: {error}")))
+}
+
+/// Which page is written next.
+struct Pattern {
+    pages: u64,
+    rng: fastrand::Rng,
+    kind: Kind,
+}
+
+enum Kind {
+    Uniform,
+    Permutation { order: Vec<u32>, at: usize },
+    HotCold,
+}
+
+impl Pattern {
+    fn new(settings: &Settings, pages: u64, seed: u64) -> Result<Self, Error> {
+        let kind = match settings.text("pattern") {
+            "uniform" => Kind::Uniform,
+            "permutation" => {
+                let pages = u32::try_from(pages)
+                    .map_err(|_| settings.refuse("units", settings.text("units"), "too many"))?;
+                Kind::Permutation { order: (0..pages).collect(), at: 0 }
+            }
+            "hot-cold" => Kind::HotCold,
+            other => {
+                let known = "use uniform, permutation or hot-cold";
+                return Err(settings.refuse("pattern", other, known));
+            }
+        };
+        Ok(Self { pages, rng: fastrand::Rng::with_seed(seed), kind })
+    }
+
+    fn next(&mut self) -> u64 {
+        match &mut self.kind {
+            Kind::Uniform => self.rng.u64(..self.pages),
+            Kind::Permutation { order, at } => {
+                if *at == 0 {
+                    self.rng.shuffle(order);
+                }
+                let page = order[*at];
+                *at = (*at + 1) % order.len();
+                u64::from(page)
+            }
+            Kind::HotCold => {
+                let hot = self.pages / 5;
+                if self.rng.u8(..10) < 8 {
+                    self.rng.u64(..hot)
+                } else {
+                    self.rng.u64(hot..self.pages)
+                }
+            }
+        }
+    }
+}
+
+fn judge(summary: &Summary) -> Judgement {
+    let wa = summary.mean("wa");
+    let error = (wa / 4.857 - 1.0) * 100.0;
+    Checks::default()
+        .exact(error.abs() <= 1.0, format!("wa {wa:.3} is {error:+.2} % off 4.857"))
+        .shape(wa > 1.0, "random writes amplify")
+        .judge()
+}

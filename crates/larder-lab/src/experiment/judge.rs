@@ -1,0 +1,94 @@
+//! Verdicts: what was found, held against what was published.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// How our result relates to the published one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Verdict {
+    /// Within the criterion.
+    #[serde(rename = "reproduced")]
+    Reproduced,
+    /// Direction and order are right, the numbers are not within the criterion.
+    #[serde(rename = "reproduced in shape")]
+    InShape,
+    /// Neither.
+    #[serde(rename = "diverges")]
+    Diverges,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Reproduced => "reproduced",
+            Self::InShape => "reproduced in shape",
+            Self::Diverges => "diverges",
+        })
+    }
+}
+
+/// A verdict with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What decided it, in words with numbers.
+    pub reason: String,
+}
+
+/// Checks that make a judgement: all of `exact` for "reproduced", all of `shape` for "in shape".
+#[derive(Debug, Default)]
+pub(super) struct Checks {
+    failed_exact: Vec<String>,
+    failed_shape: Vec<String>,
+    passed: Vec<String>,
+}
+
+impl Checks {
+    /// A condition of the criterion.
+    pub(super) fn exact(mut self, holds: bool, what: impl Into<String>) -> Self {
+        let list = if holds { &mut self.passed } else { &mut self.failed_exact };
+        list.push(what.into());
+        self
+    }
+
+    /// A condition of direction or order, without which not even the shape is right.
+    pub(super) fn shape(mut self, holds: bool, what: impl Into<String>) -> Self {
+        let list = if holds { &mut self.passed } else { &mut self.failed_shape };
+        list.push(what.into());
+        self
+    }
+
+    pub(super) fn judge(self) -> Judgement {
+        let verdict = match (self.failed_shape.is_empty(), self.failed_exact.is_empty()) {
+            (true, true) => Verdict::Reproduced,
+            (true, false) => Verdict::InShape,
+            (false, _) => Verdict::Diverges,
+        };
+        let failed: Vec<_> = [self.failed_shape, self.failed_exact].concat();
+        let reason = if failed.is_empty() {
+            format!("holds: {}", self.passed.join("; "))
+        } else {
+            format!("does not hold: {}", failed.join("; "))
+        };
+        Judgement { verdict, reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shape_comes_before_numbers() {
+        let judge = |exact, shape| {
+            Checks::default().exact(exact, "numbers").shape(shape, "order").judge().verdict
+        };
+        assert_eq!(judge(true, true), Verdict::Reproduced);
+        assert_eq!(judge(false, true), Verdict::InShape);
+        assert_eq!(judge(true, false), Verdict::Diverges);
+        let reason = Checks::default().exact(false, "a <= 1").judge().reason;
+        assert_eq!(reason, "does not hold: a <= 1");
+    }
+}

@@ -1,0 +1,122 @@
+//! Experiments that reproduce published results, each with its criterion and verdict.
+//!
+//! An [`Experiment`] is a row in [`all`]: what it reproduces, what can be set, what it measures,
+//! what the paper says, how it is judged. [`run()`] makes it with several seeds and sums up.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `settings` | parameters: defaults, and what the user sets |
+//! | `result` | what came out, in its stable JSON form |
+//! | `judge` | criteria in words and as checks |
+//! | the others | one experiment, or a family of them |
+
+mod ftl_uniform;
+mod judge;
+mod placement;
+mod result;
+mod settings;
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::Error;
+use crate::replay::Monitor;
+pub use judge::{Judgement, Verdict};
+pub use result::{ExperimentResult, Metrics, PaperValue, Spread, Summary};
+pub use settings::{Parameter, Settings};
+
+/// One experiment: data, and two functions.
+#[derive(Debug)]
+pub struct Experiment {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub title: &'static str,
+    /// Which figure, table or section it reproduces.
+    pub reproduces: &'static str,
+    /// When it counts as reproduced, in words.
+    pub criterion: &'static str,
+    /// What can be set.
+    pub parameters: &'static [Parameter],
+    /// What it measures: the stable names of its metrics and what they mean. A name that ends with
+    /// `.*` stands for a series.
+    pub metrics: &'static [(&'static str, &'static str)],
+    /// What the paper says, by metric.
+    pub paper: &'static [PaperValue],
+    /// Measures everything once.
+    pub measure: fn(&Settings, u64, &Monitor) -> Result<Metrics, Error>,
+    /// Judges what was measured over all seeds.
+    pub judge: fn(&Summary) -> Judgement,
+}
+
+/// All experiments, in the order in which `lab run all` makes them.
+pub fn all() -> &'static [&'static Experiment] {
+    static ALL: [&Experiment; 3] =
+        [&ftl_uniform::FTL_UNIFORM, &placement::UTILIZATION, &placement::WRITE_ONLY];
+    &ALL
+}
+
+/// The experiment of that name.
+///
+/// # Errors
+/// [`Error::Usage`] that lists the names.
+pub fn find(name: &str) -> Result<&'static Experiment, Error> {
+    all().iter().copied().find(|experiment| experiment.name == name).ok_or_else(|| {
+        let names: Vec<_> = all().iter().map(|experiment| experiment.name).collect();
+        Error::usage(format!("experiment {name}: unknown; known are {}, all", names.join(", ")))
+    })
+}
+
+/// Makes `experiment` with `seeds` seeds, on as many threads as there are cores.
+///
+/// # Errors
+/// [`Error::Usage`] for settings that it does not have or that make no sense; [`Error::Run`] if a
+/// run fails or was stopped.
+pub fn run(
+    experiment: &'static Experiment,
+    settings: &Settings,
+    seeds: u32,
+    monitor: &Monitor,
+    on_seed: &(dyn Fn(u32) + Sync),
+) -> Result<ExperimentResult, Error> {
+    if seeds == 0 {
+        return Err(Error::usage("--seeds 0: must be at least 1"));
+    }
+    let list: Vec<u64> = (1..=u64::from(seeds)).collect();
+    let measured = measure_all(experiment, settings, &list, monitor, on_seed)?;
+    let summary = Summary::of(&measured);
+    let judgement = (experiment.judge)(&summary);
+    Ok(ExperimentResult::new(experiment, settings, list, summary, judgement))
+}
+
+/// One measurement a seed; a worker a core takes the next seed when it is free.
+fn measure_all(
+    experiment: &Experiment,
+    settings: &Settings,
+    seeds: &[u64],
+    monitor: &Monitor,
+    on_seed: &(dyn Fn(u32) + Sync),
+) -> Result<Vec<Metrics>, Error> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores.min(seeds.len()) {
+            scope.spawn(|| {
+                while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let metrics = (experiment.measure)(settings, seed, monitor);
+                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                    done.push((seed, metrics));
+                    on_seed(u32::try_from(done.len()).unwrap_or(u32::MAX));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(seed, _)| *seed);
+    if monitor.is_stopped() {
+        return Err(Error::run("interrupted"));
+    }
+    done.into_iter().map(|(_, metrics)| metrics).collect()
+}

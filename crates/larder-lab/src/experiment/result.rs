@@ -1,0 +1,154 @@
+//! What an experiment found. Its JSON form is stable and documented in `docs/lab-json.md`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Experiment;
+use super::judge::{Judgement, Verdict};
+use super::settings::Settings;
+
+/// What one seed measured, by the name of the metric.
+pub type Metrics = BTreeMap<String, f64>;
+
+/// What the paper says about a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PaperValue {
+    /// Name of the metric.
+    pub metric: &'static str,
+    /// Its value.
+    pub value: f64,
+    /// Where it stands.
+    pub source: &'static str,
+}
+
+/// A metric over all seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Spread {
+    /// Smallest.
+    pub min: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// All metrics over all seeds.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(transparent)]
+pub struct Summary(BTreeMap<String, Spread>);
+
+impl Summary {
+    pub(super) fn of(measured: &[Metrics]) -> Self {
+        let mut values: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
+        for (name, &value) in measured.iter().flatten() {
+            values.entry(name).or_default().push(value);
+        }
+        #[allow(clippy::cast_precision_loss)]
+        let spread = |values: Vec<f64>| Spread {
+            min: values.iter().copied().fold(f64::INFINITY, f64::min),
+            mean: values.iter().sum::<f64>() / values.len() as f64,
+            max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        };
+        Self(values.into_iter().map(|(name, values)| (name.clone(), spread(values))).collect())
+    }
+
+    /// A metric; NaN where it was not measured, so that every comparison with it fails.
+    pub fn get(&self, name: &str) -> Spread {
+        let nan = Spread { min: f64::NAN, mean: f64::NAN, max: f64::NAN };
+        self.0.get(name).copied().unwrap_or(nan)
+    }
+
+    /// Mean of a metric.
+    pub fn mean(&self, name: &str) -> f64 {
+        self.get(name).mean
+    }
+
+    /// Largest value of a metric over the seeds.
+    pub fn max(&self, name: &str) -> f64 {
+        self.get(name).max
+    }
+
+    /// Smallest value of a metric over the seeds.
+    pub fn min(&self, name: &str) -> f64 {
+        self.get(name).min
+    }
+
+    /// The metrics whose name begins with `prefix`, with what follows it as a number, in its order.
+    pub fn series(&self, prefix: &str) -> Vec<(f64, Spread)> {
+        let numbered = self.0.iter().filter_map(|(name, spread)| {
+            Some((name.strip_prefix(prefix)?.parse::<f64>().ok()?, *spread))
+        });
+        let mut series: Vec<_> = numbered.collect();
+        series.sort_by(|a, b| a.0.total_cmp(&b.0));
+        series
+    }
+
+    /// All metrics by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Spread)> {
+        self.0.iter().map(|(name, spread)| (name.as_str(), spread))
+    }
+}
+
+/// Everything about one experiment.
+#[derive(Debug, Clone, Serialize)]
+pub struct ExperimentResult {
+    /// Its name.
+    pub experiment: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// What it reproduces.
+    pub reproduces: &'static str,
+    /// Parameters as they were used.
+    pub parameters: BTreeMap<&'static str, String>,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+    /// What was measured.
+    pub metrics: Summary,
+    /// What the paper says, by metric.
+    pub paper: BTreeMap<&'static str, PaperValue>,
+    /// When it counts as reproduced.
+    pub criterion: &'static str,
+    /// Whether it does.
+    pub verdict: Verdict,
+    /// Why.
+    pub reason: String,
+}
+
+impl ExperimentResult {
+    pub(super) fn new(
+        experiment: &Experiment,
+        settings: &Settings,
+        seeds: Vec<u64>,
+        metrics: Summary,
+        judgement: Judgement,
+    ) -> Self {
+        Self {
+            experiment: experiment.name,
+            title: experiment.title,
+            reproduces: experiment.reproduces,
+            parameters: settings.values().clone(),
+            seeds,
+            metrics,
+            paper: experiment.paper.iter().map(|value| (value.metric, *value)).collect(),
+            criterion: experiment.criterion,
+            verdict: judgement.verdict,
+            reason: judgement.reason,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_summed_up() {
+        let one = |value| Metrics::from([("dlwa.on.4".to_owned(), value)]);
+        let summary = Summary::of(&[one(1.0), one(3.0)]);
+        let expected = Spread { min: 1.0, mean: 2.0, max: 3.0 };
+        assert_eq!(summary.get("dlwa.on.4"), expected);
+        assert_eq!(summary.series("dlwa.on."), [(4.0, expected)]);
+        assert!(summary.mean("absent").is_nan());
+    }
+}
