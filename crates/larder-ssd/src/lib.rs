@@ -6,10 +6,18 @@
 //! what the drive writes to its media, so that device-level write amplification (DLWA) can be
 //! studied without a drive. Payload bytes are not its business: it maps logical pages to places,
 //! and whoever wants contents keeps them by logical address.
+//!
+//! [`analytic`] is what theory says about such a drive: write amplification in closed form, life,
+//! embodied and operational carbon.
+//!
+//! [`nvme`] is the drive at the level of commands, as hosts see it, and the encoders and decoders
+//! that a host needs.
 
 #![forbid(unsafe_code)]
 
+pub mod analytic;
 pub mod error;
 pub mod managed;
+pub mod nvme;
 
 pub use error::{Error, ErrorKind};

@@ -1,0 +1,348 @@
+//! Submission queue entries: 64 bytes a command, and the builders of those that Larder sends.
+//!
+//! ```text
+//!  offset  bytes  field
+//!       0      1  opcode
+//!       1      1  flags
+//!       2      2  command identifier
+//!       4      4  namespace
+//!       8     16  command dwords 2, 3 and the metadata pointer
+//!      24     16  data pointer
+//!      40     24  command dwords 10 to 15
+//! ```
+
+#![deny(clippy::indexing_slicing)]
+
+use super::le::{put, u16_at, u32_at};
+
+/// Opcodes of the I/O commands.
+pub mod io {
+    /// Flush.
+    pub const FLUSH: u8 = 0x00;
+    /// Write.
+    pub const WRITE: u8 = 0x01;
+    /// Read.
+    pub const READ: u8 = 0x02;
+    /// Dataset management: deallocate.
+    pub const DATASET_MANAGEMENT: u8 = 0x09;
+    /// I/O management receive: reclaim unit handle status.
+    pub const MANAGEMENT_RECEIVE: u8 = 0x12;
+    /// I/O management send: reclaim unit handle update.
+    pub const MANAGEMENT_SEND: u8 = 0x1d;
+}
+
+/// Opcodes of the admin commands.
+pub mod admin {
+    /// Get log page.
+    pub const GET_LOG_PAGE: u8 = 0x02;
+    /// Identify.
+    pub const IDENTIFY: u8 = 0x06;
+    /// Set features.
+    pub const SET_FEATURES: u8 = 0x09;
+    /// Get features.
+    pub const GET_FEATURES: u8 = 0x0a;
+    /// Namespace management: create and delete.
+    pub const NAMESPACE_MANAGEMENT: u8 = 0x0d;
+    /// Directive receive.
+    pub const DIRECTIVE_RECEIVE: u8 = 0x1a;
+}
+
+/// Directive type "data placement".
+pub const DIRECTIVE_DATA_PLACEMENT: u8 = 2;
+/// Feature identifier "Flexible Data Placement".
+pub const FEATURE_FDP: u8 = 0x1d;
+/// Feature identifier "FDP events".
+pub const FEATURE_FDP_EVENTS: u8 = 0x1e;
+
+/// Log page identifiers.
+pub mod log {
+    /// Endurance group information.
+    pub const ENDURANCE_GROUP: u8 = 0x09;
+    /// FDP configurations.
+    pub const FDP_CONFIGURATIONS: u8 = 0x20;
+    /// Reclaim unit handle usage.
+    pub const HANDLE_USAGE: u8 = 0x21;
+    /// FDP statistics.
+    pub const FDP_STATISTICS: u8 = 0x22;
+    /// FDP events.
+    pub const FDP_EVENTS: u8 = 0x23;
+}
+
+/// A command, without its data pointer: the data is handed over beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Command {
+    /// What is to be done; the same number means different things to admin and I/O queues.
+    pub opcode: u8,
+    /// Namespace; 0 where none is meant.
+    pub nsid: u32,
+    /// Command dwords 10 to 15.
+    pub cdw: [u32; 6],
+}
+
+const ENTRY_BYTES: usize = 64;
+const NSID_AT: usize = 4;
+const CDW10_AT: usize = 40;
+
+impl Command {
+    /// The entry as it lies in a queue.
+    pub fn encode(&self, command_id: u16) -> [u8; ENTRY_BYTES] {
+        let mut entry = [0; ENTRY_BYTES];
+        put(&mut entry, 0, &[self.opcode]);
+        put(&mut entry, 2, &command_id.to_le_bytes());
+        put(&mut entry, NSID_AT, &self.nsid.to_le_bytes());
+        for (number, dword) in self.cdw.iter().enumerate() {
+            put(&mut entry, CDW10_AT + 4 * number, &dword.to_le_bytes());
+        }
+        entry
+    }
+
+    /// Reads an entry; returns the command identifier too.
+    pub fn decode(entry: &[u8; ENTRY_BYTES]) -> (u16, Self) {
+        let dword = |at| u32_at(entry, at).unwrap_or(0);
+        let [opcode, ..] = *entry;
+        let mut cdw = [0; 6];
+        for (number, value) in cdw.iter_mut().enumerate() {
+            *value = dword(CDW10_AT + 4 * number);
+        }
+        (u16_at(entry, 2).unwrap_or(0), Self { opcode, nsid: dword(NSID_AT), cdw })
+    }
+
+    /// Command dword 10.
+    pub fn cdw10(&self) -> u32 {
+        self.dword(0)
+    }
+
+    /// Command dword 11.
+    pub fn cdw11(&self) -> u32 {
+        self.dword(1)
+    }
+
+    /// Command dword 12.
+    pub fn cdw12(&self) -> u32 {
+        self.dword(2)
+    }
+
+    /// Command dword 13.
+    pub fn cdw13(&self) -> u32 {
+        self.dword(3)
+    }
+
+    /// First logical block of a read or write.
+    pub fn slba(&self) -> u64 {
+        u64::from(self.cdw11()) << 32 | u64::from(self.cdw10())
+    }
+
+    /// Logical blocks of a read or write; 0's based on the wire, a count here.
+    pub fn blocks(&self) -> u32 {
+        (self.cdw12() & 0xffff) + 1
+    }
+
+    /// The directive of a write: its type and what is specific to it.
+    pub fn directive(&self) -> (u8, u16) {
+        let [_, _, upper, _] = self.cdw12().to_le_bytes();
+        (upper >> 4, high(self.cdw13()))
+    }
+
+    /// A write of `blocks` logical blocks (1 to 65,536) from `slba` on, with a placement identifier
+    /// or without one.
+    pub fn write(nsid: u32, slba: u64, blocks: u32, pid: Option<u16>) -> Self {
+        let mut command = Self::transfer(io::WRITE, nsid, slba, blocks);
+        if let Some(pid) = pid {
+            command.set(2, command.cdw12() | u32::from(DIRECTIVE_DATA_PLACEMENT) << 20);
+            command.set(3, u32::from(pid) << 16);
+        }
+        command
+    }
+
+    /// A read of `blocks` logical blocks (1 to 65,536) from `slba` on.
+    pub fn read(nsid: u32, slba: u64, blocks: u32) -> Self {
+        Self::transfer(io::READ, nsid, slba, blocks)
+    }
+
+    /// A flush of a namespace.
+    pub fn flush(nsid: u32) -> Self {
+        Self { opcode: io::FLUSH, nsid, ..Self::default() }
+    }
+
+    /// A deallocation of `ranges` ranges (1 to 256), which the data lists; see
+    /// [`encode_range`].
+    pub fn deallocate(nsid: u32, ranges: u8) -> Self {
+        let cdw10 = u32::from(ranges.saturating_sub(1));
+        Self { opcode: io::DATASET_MANAGEMENT, nsid, cdw: [cdw10, 1 << 2, 0, 0, 0, 0] }
+    }
+
+    /// Asks for the status of the namespace's reclaim unit handles, into `bytes` of data.
+    pub fn handle_status(nsid: u32, bytes: u32) -> Self {
+        let dwords = (bytes / 4).saturating_sub(1);
+        Self { opcode: io::MANAGEMENT_RECEIVE, nsid, cdw: [1, dwords, 0, 0, 0, 0] }
+    }
+
+    /// Moves the handles of `pids` placement identifiers (1 or more), which the data lists, to
+    /// empty reclaim units.
+    pub fn handle_update(nsid: u32, pids: u16) -> Self {
+        let cdw10 = 1 | u32::from(pids.saturating_sub(1)) << 16;
+        Self { opcode: io::MANAGEMENT_SEND, nsid, cdw: [cdw10, 0, 0, 0, 0, 0] }
+    }
+
+    /// Asks for `bytes` of a log page of endurance group `group`, from `offset` on.
+    pub fn get_log(page: u8, group: u16, offset: u64, bytes: u32) -> Self {
+        let dwords = (bytes / 4).saturating_sub(1);
+        let cdw10 = u32::from(page) | (dwords & 0xffff) << 16;
+        let cdw11 = dwords >> 16 | u32::from(group) << 16;
+        let cdw = [cdw10, cdw11, low32(offset), low32(offset >> 32), 0, 0];
+        Self { opcode: admin::GET_LOG_PAGE, nsid: 0, cdw }
+    }
+
+    /// Asks for FDP events: those of the host or those of the controller.
+    pub fn get_events(group: u16, host: bool, bytes: u32) -> Self {
+        let mut command = Self::get_log(log::FDP_EVENTS, group, 0, bytes);
+        command.set(0, command.cdw10() | u32::from(host) << 8);
+        command
+    }
+
+    /// Switches Flexible Data Placement of an endurance group on or off.
+    pub fn set_fdp(group: u16, enabled: bool, configuration: u8) -> Self {
+        let cdw12 = u32::from(enabled) | u32::from(configuration) << 8;
+        let cdw = [u32::from(FEATURE_FDP), u32::from(group), cdw12, 0, 0, 0];
+        Self { opcode: admin::SET_FEATURES, nsid: 0, cdw }
+    }
+
+    /// Asks whether Flexible Data Placement of an endurance group is on.
+    pub fn get_fdp(group: u16) -> Self {
+        let cdw = [u32::from(FEATURE_FDP), u32::from(group), 0, 0, 0, 0];
+        Self { opcode: admin::GET_FEATURES, nsid: 0, cdw }
+    }
+
+    /// Enables or disables `types` event types, which the data lists, for a placement handle.
+    pub fn set_events(nsid: u32, handle: u16, types: u8, enabled: bool) -> Self {
+        let cdw11 = u32::from(handle) | u32::from(types) << 16;
+        let cdw = [u32::from(FEATURE_FDP_EVENTS), cdw11, u32::from(enabled), 0, 0, 0];
+        Self { opcode: admin::SET_FEATURES, nsid, cdw }
+    }
+
+    /// Asks which of `types` event types a placement handle supports and has enabled.
+    pub fn get_events_enabled(nsid: u32, handle: u16, types: u8) -> Self {
+        let cdw11 = u32::from(handle) | u32::from(types) << 16;
+        let cdw = [u32::from(FEATURE_FDP_EVENTS), cdw11, 0, 0, 0, 0];
+        Self { opcode: admin::GET_FEATURES, nsid, cdw }
+    }
+
+    /// Identify, of the structure `cns`.
+    pub fn identify(nsid: u32, cns: u8) -> Self {
+        Self { opcode: admin::IDENTIFY, nsid, cdw: [u32::from(cns), 0, 0, 0, 0, 0] }
+    }
+
+    /// Creates a namespace as the data says.
+    pub fn create_namespace() -> Self {
+        Self { opcode: admin::NAMESPACE_MANAGEMENT, ..Self::default() }
+    }
+
+    /// Deletes a namespace.
+    pub fn delete_namespace(nsid: u32) -> Self {
+        Self { opcode: admin::NAMESPACE_MANAGEMENT, nsid, cdw: [1, 0, 0, 0, 0, 0] }
+    }
+
+    /// Asks which directives are supported and enabled.
+    pub fn identify_directives(nsid: u32, bytes: u32) -> Self {
+        let dwords = (bytes / 4).saturating_sub(1);
+        Self { opcode: admin::DIRECTIVE_RECEIVE, nsid, cdw: [dwords, 1, 0, 0, 0, 0] }
+    }
+
+    fn transfer(opcode: u8, nsid: u32, slba: u64, blocks: u32) -> Self {
+        debug_assert!((1..=1 << 16).contains(&blocks));
+        let blocks = blocks.saturating_sub(1) & 0xffff;
+        Self { opcode, nsid, cdw: [low32(slba), low32(slba >> 32), blocks, 0, 0, 0] }
+    }
+
+    fn dword(&self, number: usize) -> u32 {
+        self.cdw.get(number).copied().unwrap_or(0)
+    }
+
+    fn set(&mut self, number: usize, value: u32) {
+        if let Some(dword) = self.cdw.get_mut(number) {
+            *dword = value;
+        }
+    }
+}
+
+/// Bytes of one range of a deallocation.
+pub const RANGE_BYTES: usize = 16;
+
+/// One range of a deallocation: attributes (0), logical blocks (a count), first logical block.
+pub fn encode_range(slba: u64, blocks: u32) -> [u8; RANGE_BYTES] {
+    let mut range = [0; RANGE_BYTES];
+    put(&mut range, 4, &blocks.to_le_bytes());
+    put(&mut range, 8, &slba.to_le_bytes());
+    range
+}
+
+/// `struct nvme_uring_cmd` of Linux (72 bytes): the command as `IORING_OP_URING_CMD` takes it, with
+/// the address and length of its data.
+pub fn encode_uring(command: &Command, address: u64, bytes: u32) -> [u8; 72] {
+    let mut entry = [0; 72];
+    put(&mut entry, 0, &[command.opcode]);
+    put(&mut entry, 4, &command.nsid.to_le_bytes());
+    put(&mut entry, 24, &address.to_le_bytes());
+    put(&mut entry, 36, &bytes.to_le_bytes());
+    for (number, dword) in command.cdw.iter().enumerate() {
+        put(&mut entry, 40 + 4 * number, &dword.to_le_bytes());
+    }
+    entry
+}
+
+#[allow(clippy::cast_possible_truncation)] // the lower half is what is wanted
+fn low32(value: u64) -> u32 {
+    value as u32
+}
+
+/// Upper half of a dword.
+#[allow(clippy::cast_possible_truncation)] // sixteen bits remain
+pub(super) fn high(dword: u32) -> u16 {
+    (dword >> 16) as u16
+}
+
+/// Lower half of a dword.
+#[allow(clippy::cast_possible_truncation)] // the lower half is what is wanted
+pub(super) fn low(dword: u32) -> u16 {
+    dword as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_placed_write_has_its_directive_in_two_dwords() {
+        let command = Command::write(1, 0x1234_5678, 32, Some(3));
+        let entry = encode_uring(&command, 0x7f00_1122_3000, 0x2_0000);
+        let expected = "01000000 01000000 0000000000000000 \
+                        0000000000000000 003022110 07f0000 \
+                        00000000 00000200 78563412 00000000 \
+                        1f002000 00000300 00000000 00000000 0000000000000000";
+        let hex: String = expected.chars().filter(|c| !c.is_whitespace()).collect();
+        let printed: String = entry.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(printed.get(..128), hex.get(..128), "{printed}");
+        assert_eq!(command.directive(), (DIRECTIVE_DATA_PLACEMENT, 3));
+        assert_eq!((command.slba(), command.blocks()), (0x1234_5678, 32));
+    }
+
+    #[test]
+    fn entries_come_back() {
+        let command = Command { opcode: 7, nsid: 9, cdw: [1, 2, 3, 4, 5, u32::MAX] };
+        assert_eq!(Command::decode(&command.encode(77)), (77, command));
+    }
+
+    #[test]
+    fn the_status_of_four_handles_takes_36_dwords() {
+        let command = Command::handle_status(1, 16 + 4 * 32);
+        assert_eq!((command.opcode, command.cdw10(), command.cdw11()), (0x12, 1, 0x23));
+    }
+
+    #[test]
+    fn long_logs_use_both_halves_of_the_dword_count() {
+        let command = Command::get_log(log::FDP_CONFIGURATIONS, 2, 0x1_0000_0004, 1 << 20);
+        assert_eq!(command.cdw10() >> 16 | (command.cdw11() & 0xffff) << 16, (1 << 18) - 1);
+        assert_eq!(command.cdw11() >> 16, 2);
+        assert_eq!((command.cdw12(), command.cdw13()), (4, 1));
+    }
+}

@@ -1,0 +1,37 @@
+//! NVMe as bytes: the commands, logs and structures of Flexible Data Placement, encoded and
+//! decoded.
+//!
+//! The same code speaks for both sides. A host builds a [`Command`] and decodes what comes back;
+//! the [`Controller`] decodes the command, asks the firmware model, and encodes the answer as a
+//! drive would. Whatever drives real hardware can so be tested against the model, and the model
+//! against tools that others wrote.
+//!
+//! All numbers are little-endian. "0's based" means that a field holds the count less one. Field
+//! positions follow the NVMe Base Specification 2.1 and its Technical Proposal 4146 (FDP), as
+//! public headers of libnvme, SPDK and QEMU agree on them.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`command`] | submission queue entries: opcodes, fields, builders |
+//! | [`status`] | how a command ended |
+//! | [`placement_id`] | placement identifiers: reclaim group and placement handle in 16 bits |
+//! | [`fdp_log`] | log pages 20h to 22h: configurations, handle usage, statistics |
+//! | [`event`] | log page 23h: FDP events |
+//! | [`io_management`] | reclaim unit handle status and update |
+//! | [`namespace`] | namespace creation with a handle list; what Identify says |
+//! | [`controller`] | a drive that answers |
+
+pub mod command;
+pub mod controller;
+pub mod event;
+pub mod fdp_log;
+pub mod io_management;
+mod le;
+pub mod namespace;
+pub mod placement_id;
+pub mod status;
+
+pub use command::Command;
+pub use controller::{Completion, Controller, ControllerConfig};
+pub use placement_id::PlacementId;
+pub use status::Status;

@@ -1,0 +1,64 @@
+//! Placement identifiers: which reclaim group, which placement handle.
+//!
+//! The identifier has 16 bits; the reclaim group takes the upper RGIF of them (RGIF: reclaim group
+//! identifier format, 0 to 15, from the FDP configuration). A placement handle is an index into the
+//! namespace's list of reclaim unit handles, not a reclaim unit handle itself.
+
+/// Reclaim group and placement handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PlacementId {
+    /// Reclaim group.
+    pub group: u16,
+    /// Index into the namespace's list of handles.
+    pub handle: u16,
+}
+
+impl PlacementId {
+    /// The identifier on the wire. `None` if group or handle need more bits than `rgif` leaves
+    /// them.
+    pub fn encode(self, rgif: u8) -> Option<u16> {
+        let handle_bits = handle_bits(rgif)?;
+        let group = u32::from(self.group) << handle_bits;
+        let fits = group <= 0xffff && u32::from(self.handle) < 1 << handle_bits;
+        fits.then(|| u16::try_from(group).ok().map(|group| group | self.handle))?
+    }
+
+    /// Takes an identifier apart. `None` for an impossible `rgif`.
+    pub fn decode(pid: u16, rgif: u8) -> Option<Self> {
+        let handle_bits = handle_bits(rgif)?;
+        let (group, mask) = (u32::from(pid) >> handle_bits, (1_u32 << handle_bits) - 1);
+        Some(Self {
+            group: u16::try_from(group).ok()?,
+            handle: u16::try_from(u32::from(pid) & mask).ok()?,
+        })
+    }
+}
+
+fn handle_bits(rgif: u8) -> Option<u32> {
+    (rgif <= 15).then(|| 16 - u32::from(rgif))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_come_back() {
+        for rgif in 0..=15 {
+            for pid in [0, 1, 3, 0x7fff, 0x8000, 0xffff] {
+                let decoded = PlacementId::decode(pid, rgif).unwrap();
+                assert_eq!(decoded.encode(rgif), Some(pid), "pid {pid:x} rgif {rgif}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_groups_the_identifier_is_the_handle() {
+        assert_eq!(PlacementId { group: 0, handle: 7 }.encode(0), Some(7));
+        assert_eq!(PlacementId { group: 1, handle: 7 }.encode(0), None);
+        assert_eq!(PlacementId { group: 1, handle: 2 }.encode(4), Some(0x1002));
+        assert_eq!(PlacementId { group: 16, handle: 2 }.encode(4), None);
+        assert_eq!(PlacementId { group: 1, handle: 0x1000 }.encode(4), None);
+        assert_eq!(PlacementId::decode(5, 16), None);
+    }
+}
