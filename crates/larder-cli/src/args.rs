@@ -59,7 +59,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) repeat: u32,
 
     /// Budget of the DRAM tier
-    #[arg(long, value_name = "SIZE", default_value = "2M", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = size)]
     pub(crate) dram: u64,
 
     /// Which item leaves DRAM first: s3-fifo or lru
@@ -67,7 +67,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) dram_policy: DramPolicy,
 
     /// Logical capacity of the drive; 0 for a cache in DRAM only
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = size)]
     pub(crate) flash: u64,
 
     /// Share of the drive that the cache uses, in percent

@@ -36,7 +36,8 @@ pub struct Preset {
     pub name: &'static str,
     /// What it is like, in a line.
     pub description: &'static str,
-    /// Requests that are a good default: for fitted models, as many as the fit had.
+    /// Requests that are a good default: enough to write the default drive of a replay many times
+    /// over.
     pub requests: u64,
     /// Where its numbers come from.
     pub source: &'static str,
@@ -49,7 +50,7 @@ const PRESETS: [Preset; 7] = [
     Preset {
         name: "meta-kv",
         description: "small values, GET:SET 4:1, TTLs of minutes to hours",
-        requests: 10_000_000,
+        requests: 20_000_000,
         source: KV_SOURCE,
     },
     Preset {
