@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use larder_ssd::managed::{Geometry, ManagedConfig, ManagedSsd};
+use larder_ssd::managed::{Geometry, ManagedConfig, ManagedSsd, Stats, VictimPolicy};
 
 const LOGICAL_PAGES: u64 = 1 << 20;
 const PAGES_PER_UNIT: u64 = 256;
@@ -17,38 +17,75 @@ fn main() {
     println!("machine: {}", machine());
     println!(
         "parameters: {LOGICAL_PAGES} logical pages of 4 KiB, {PAGES_PER_UNIT} pages a unit, \
-         OP {OP_PERCENT} %, greedy, \
-         shared GC unit, seed {SEED}, {ROUNDS} rounds"
+         OP {OP_PERCENT} %, greedy unless said, shared GC unit, seed {SEED}, {ROUNDS} rounds"
     );
-    let mut sequential = drive();
-    let mut random = drive();
+    let mut sequential = drive(|_| {});
+    let mut wide_rates = Vec::new();
+    let mut narrow_rates = Vec::new();
     let mut rng = fastrand::Rng::with_seed(SEED);
-    // Reach the steady state before the first measured round.
-    write_random(&mut random, &mut rng, 5 * LOGICAL_PAGES);
-    let before = random.stats().clone();
-    let mut rates = [const { Vec::new() }; 3];
+    let mut random: Vec<_> = variants().map(|(name, ssd)| Random::new(name, ssd, &mut rng)).into();
     for _ in 0..ROUNDS {
-        rates[0].push(rate(4 * LOGICAL_PAGES, || write_sequential(&mut sequential, 4, 64)));
-        rates[1].push(rate(4 * LOGICAL_PAGES, || write_sequential(&mut sequential, 4, 1)));
-        rates[2].push(rate(2 * LOGICAL_PAGES, || {
-            write_random(&mut random, &mut rng, 2 * LOGICAL_PAGES)
-        }));
+        wide_rates.push(rate(4 * LOGICAL_PAGES, || write_sequential(&mut sequential, 4, 64)));
+        narrow_rates.push(rate(4 * LOGICAL_PAGES, || write_sequential(&mut sequential, 4, 1)));
+        for variant in &mut random {
+            variant.round(&mut rng);
+        }
     }
-    let wa = random.stats().dlwa_since(&before).unwrap_or(f64::NAN);
-    report("sequential, 64 pages a write", &mut rates[0], "WA 1.000");
-    report("sequential, 1 page a write", &mut rates[1], "WA 1.000");
-    report("uniform random, 1 page a write", &mut rates[2], &format!("WA {wa:.3}"));
-    #[allow(clippy::cast_precision_loss)]
-    let per_page =
-        random.map_memory_bytes() as f64 / random.config().geometry.physical_pages() as f64;
-    println!("mapping: {per_page:.2} bytes per physical 4 KiB");
+    report("sequential, 64 pages a write", &mut wide_rates, "WA 1.000");
+    report("sequential, 1 page a write", &mut narrow_rates, "WA 1.000");
+    for variant in &mut random {
+        variant.report();
+    }
 }
 
-fn drive() -> ManagedSsd {
+/// The default first; then what else the firmware can do, one thing at a time.
+fn variants() -> [(&'static str, ManagedSsd); 5] {
+    use VictimPolicy::{CostBenefit, DChoices, Fifo};
+    [
+        ("uniform random, 1 page a write", drive(|_| {})),
+        ("the same, FIFO", drive(|config| config.victim_policy = Fifo)),
+        ("the same, 10 choices", drive(|config| config.victim_policy = DChoices(10))),
+        ("the same, cost-benefit", drive(|config| config.victim_policy = CostBenefit)),
+        ("the same, with out-of-band data", drive(|config| config.out_of_band = true)),
+    ]
+}
+
+/// A drive under uniform random writes, in its steady state.
+struct Random {
+    name: &'static str,
+    ssd: ManagedSsd,
+    before: Stats,
+    rates: Vec<f64>,
+}
+
+impl Random {
+    fn new(name: &'static str, mut ssd: ManagedSsd, rng: &mut fastrand::Rng) -> Self {
+        write_random(&mut ssd, rng, 5 * LOGICAL_PAGES);
+        Self { name, before: ssd.stats().clone(), ssd, rates: Vec::new() }
+    }
+
+    fn round(&mut self, rng: &mut fastrand::Rng) {
+        let pages = 2 * LOGICAL_PAGES;
+        self.rates.push(rate(pages, || write_random(&mut self.ssd, rng, pages)));
+    }
+
+    fn report(&mut self) {
+        let wa = self.ssd.stats().dlwa_since(&self.before).unwrap_or(f64::NAN);
+        #[allow(clippy::cast_precision_loss)]
+        let per_page =
+            self.ssd.map_memory_bytes() as f64 / self.ssd.config().geometry.physical_pages() as f64;
+        let note = format!("WA {wa:.3}, {per_page:.2} bytes of maps a physical page");
+        report(self.name, &mut self.rates, &note);
+    }
+}
+
+fn drive(change: impl FnOnce(&mut ManagedConfig)) -> ManagedSsd {
     let bytes = LOGICAL_PAGES * 4096;
     let geometry =
         Geometry::with_overprovisioning(bytes, PAGES_PER_UNIT * 4096, OP_PERCENT).expect("valid");
-    let mut ssd = ManagedSsd::new(ManagedConfig::new(geometry)).expect("valid");
+    let mut config = ManagedConfig::new(geometry);
+    change(&mut config);
+    let mut ssd = ManagedSsd::new(config).expect("valid");
     ssd.write(0, LOGICAL_PAGES, 0).expect("in range");
     ssd
 }

@@ -8,11 +8,17 @@ use std::fmt;
 pub enum ErrorKind {
     /// The configuration describes no drive that could work.
     Config,
-    /// A logical page beyond the capacity, or a placement handle that the drive does not have.
+    /// A logical page beyond the capacity, or a placement that the drive does not have.
     OutOfRange,
-    /// Every full reclaim unit is entirely live: nothing can be reclaimed. A valid configuration
-    /// never gets here.
-    Stuck,
+    /// Every full reclaim unit of the group is entirely live: nothing can be reclaimed there. A
+    /// drive with one reclaim group never gets here; a group fills up when the host puts more into
+    /// it than it holds. Deallocating or overwriting what lies there helps.
+    NoSpace,
+    /// The drive has lost more units than its spare covers and takes no more writes. What it holds
+    /// can still be read.
+    ReadOnly,
+    /// The power failed during or before this command, and has not come back.
+    PowerLoss,
 }
 
 /// A refusal: a kind to match on and a message that names the value and the fix.

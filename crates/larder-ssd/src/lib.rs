@@ -10,6 +10,8 @@
 //! [`analytic`] is what theory says about such a drive: write amplification in closed form, life,
 //! embodied and operational carbon.
 //!
+//! [`timed`] is the same firmware under a clock: dies, channels, a link, a write buffer.
+//!
 //! [`nvme`] is the drive at the level of commands, as hosts see it, and the encoders and decoders
 //! that a host needs.
 
@@ -19,5 +21,6 @@ pub mod analytic;
 pub mod error;
 pub mod managed;
 pub mod nvme;
+pub mod timed;
 
 pub use error::{Error, ErrorKind};

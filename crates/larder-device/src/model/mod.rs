@@ -121,7 +121,7 @@ impl ModelDevice {
     #[cold]
     fn failure(&self, error: &larder_ssd::Error, io: Io) -> IoFailure {
         let kind = match error.kind() {
-            larder_ssd::ErrorKind::Stuck => ErrorKind::NoSpace,
+            larder_ssd::ErrorKind::NoSpace | larder_ssd::ErrorKind::ReadOnly => ErrorKind::NoSpace,
             _ => ErrorKind::Io,
         };
         let (verb, offset, bytes) = io.extent();

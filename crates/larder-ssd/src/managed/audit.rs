@@ -51,7 +51,7 @@ impl ManagedSsd {
 
     fn audit_units(&self) -> Result<(), String> {
         let pages_per_unit = self.config.geometry.pages_per_unit;
-        let (mut full, mut open, mut erased) = (0, 0, 0);
+        let (mut full, mut open, mut erased, mut retired) = (0, 0, 0, 0);
         for (number, unit) in (0..).zip(self.units.iter()) {
             let bits: u32 = (0..self.map.words_per_unit())
                 .map(|w| self.map.live_word(number, w).count_ones())
@@ -66,6 +66,7 @@ impl ManagedSsd {
                 UnitState::Full => full += u32::from(unit.written == pages_per_unit),
                 UnitState::Open => open += 1,
                 UnitState::Erased => erased += usize::from(unit.written == 0),
+                UnitState::Retired => retired += u64::from(unit.live == 0),
             }
         }
         let frontiers = self.host_frontiers.iter().chain(&self.gc_frontiers);
@@ -76,8 +77,11 @@ impl ManagedSsd {
         ensure(full == self.victims.len(), || {
             format!("{full} full units, {} victims", self.victims.len())
         })?;
-        ensure(erased == self.units.erased(), || {
-            format!("{erased} erased units, {} on the heap", self.units.erased())
+        let on_heaps: usize =
+            (0..usize::from(self.config.groups)).map(|group| self.units.erased(group)).sum();
+        ensure(erased == on_heaps, || format!("{erased} erased units, {on_heaps} on the heaps"))?;
+        ensure(retired == self.stats.retired_units, || {
+            format!("{retired} retired units, {} counted", self.stats.retired_units)
         })
     }
 }

@@ -1,123 +1,76 @@
 //! What a simulated drive is made of, and the check that such a drive can work.
 
+use super::geometry::Geometry;
+use super::options::{
+    Endurance, GcDestination, InvalidPid, LazyCollection, SaveSequential, VictimPolicy, VictimScope,
+};
 use crate::error::{Error, ErrorKind};
-
-/// Bytes of one mapped page, the unit of mapping and of host I/O.
-pub const PAGE_BYTES: u64 = 4096;
-
-/// Size and division of the drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Geometry {
-    /// Pages that the host can address.
-    pub logical_pages: u64,
-    /// Pages of one reclaim unit (on real drives a superblock: one block per plane per die).
-    pub pages_per_unit: u32,
-    /// Reclaim units of the media, over-provisioning included.
-    pub units: u32,
-}
-
-impl Geometry {
-    /// A drive that sells `logical_bytes` and has `op_percent` more media than that.
-    /// Over-provisioning is a share of the logical capacity, as drive makers count it (2 TiB of
-    /// flash sold as 1.88 TB: 17 %).
-    ///
-    /// # Errors
-    /// If the sizes do not make whole pages, or are out of the range that 32-bit page numbers can
-    /// hold.
-    pub fn with_overprovisioning(
-        logical_bytes: u64,
-        unit_bytes: u64,
-        op_percent: f64,
-    ) -> Result<Self, Error> {
-        let config = |message: String| Error::new(ErrorKind::Config, message);
-        if logical_bytes == 0 || !logical_bytes.is_multiple_of(PAGE_BYTES) {
-            return Err(config(format!(
-                "capacity of {logical_bytes} bytes: must be a positive multiple of the \
-                 {PAGE_BYTES}-byte page"
-            )));
-        }
-        if unit_bytes == 0 || !unit_bytes.is_multiple_of(PAGE_BYTES) {
-            return Err(config(format!(
-                "reclaim unit of {unit_bytes} bytes: must be a positive multiple of the \
-                 {PAGE_BYTES}-byte page"
-            )));
-        }
-        if !op_percent.is_finite() || !(0.0..=1000.0).contains(&op_percent) {
-            return Err(config(format!("over-provisioning of {op_percent} %: must be 0 to 1000")));
-        }
-        let units = units_for(logical_bytes, unit_bytes, op_percent);
-        let too_large = || {
-            config(format!(
-                "a drive of {logical_bytes} bytes in units of {unit_bytes} bytes has more pages \
-                 than 32-bit page numbers can hold"
-            ))
-        };
-        Ok(Self {
-            logical_pages: logical_bytes / PAGE_BYTES,
-            pages_per_unit: u32::try_from(unit_bytes / PAGE_BYTES).map_err(|_| too_large())?,
-            units: u32::try_from(units).map_err(|_| too_large())?,
-        })
-    }
-
-    /// Pages of the media.
-    pub fn physical_pages(&self) -> u64 {
-        u64::from(self.units) * u64::from(self.pages_per_unit)
-    }
-
-    /// Bytes of one reclaim unit.
-    pub fn unit_bytes(&self) -> u64 {
-        u64::from(self.pages_per_unit) * PAGE_BYTES
-    }
-
-    /// Bytes that the host can address.
-    pub fn logical_bytes(&self) -> u64 {
-        self.logical_pages * PAGE_BYTES
-    }
-}
-
-#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn units_for(logical_bytes: u64, unit_bytes: u64, op_percent: f64) -> u64 {
-    // Saturates far above what a caller accepts, and the sign was checked.
-    (logical_bytes as f64 * (1.0 + op_percent / 100.0) / unit_bytes as f64).ceil() as u64
-}
-
-/// Where garbage collection writes the live pages that it moves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GcDestination {
-    /// To the unit that the host is filling: host data and moved data mix. The textbook drive of
-    /// the analytic formulas.
-    HostFrontier,
-    /// To a unit of its own, shared by all handles: NVMe FDP "initially isolated".
-    Shared,
-    /// To a unit of its own per handle: NVMe FDP "persistently isolated".
-    PerHandle,
-}
 
 /// A drive and the habits of its firmware.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManagedConfig {
     /// Size and division of the drive.
     pub geometry: Geometry,
+    /// Reclaim groups. The units are divided among them in equal parts, in order; each has its own
+    /// erased units, victims and frontiers. The logical space is shared: a write puts any page into
+    /// any group, which can therefore fill up ([`ErrorKind::NoSpace`]).
+    pub groups: u16,
     /// Reclaim unit handles, the default (0) among them.
     pub handles: u16,
     /// Whether FDP is enabled. If not, every write is forced to handle 0 and the same code runs.
     pub fdp: bool,
+    /// What becomes of a write with a placement that the drive does not have.
+    pub invalid_pid: InvalidPid,
     /// Where garbage collection writes.
     pub gc_destination: GcDestination,
-    /// Garbage collection runs while fewer units than this are erased and ready. At least 2: one to
-    /// open, one to move into.
+    /// Garbage collection runs while fewer units than this are erased and ready (in the group). At
+    /// least 2: one to open, one to move into.
     pub gc_reserve_units: u32,
+    /// Which unit garbage collection reclaims.
+    pub victim_policy: VictimPolicy,
+    /// Among whose units it looks.
+    pub victim_scope: VictimScope,
+    /// Collection ahead of need; off by default.
+    pub lazy_collection: Option<LazyCollection>,
+    /// Static wear levelling: when the erases of the most and the least worn unit differ by more
+    /// than this, the least worn full unit is moved to the most worn erased one. Off by default;
+    /// dynamic wear levelling (the least worn erased unit is opened first) is always on.
+    pub wear_levelling_gap: Option<u32>,
+    /// When erases fail.
+    pub endurance: Endurance,
+    /// Keep sequential streams apart without FDP; off by default.
+    pub save_sequential: Option<SaveSequential>,
+    /// Events that the log holds; NVMe's page 23h shows 63.
+    pub event_capacity: u32,
+    /// Whether each page carries out-of-band data, so that the maps can be rebuilt after a power
+    /// loss. It costs 8 bytes of memory per physical page (a 1.88 TB drive in 4 KiB pages with
+    /// 17 % over-provisioning: 4.3 GB on top of the 4.1 GB of the maps). Off by default.
+    pub out_of_band: bool,
+    /// Seed of every choice that is left to chance.
+    pub seed: u64,
 }
 
 impl ManagedConfig {
-    /// A drive with FDP, eight initially isolated handles and a reserve of three units.
+    /// A drive with FDP, one group, eight initially isolated handles, a reserve of three units and
+    /// greedy collection; every other habit is off.
     pub fn new(geometry: Geometry) -> Self {
         Self {
             geometry,
+            groups: 1,
             handles: 8,
             fdp: true,
+            invalid_pid: InvalidPid::default(),
             gc_destination: GcDestination::Shared,
             gc_reserve_units: 3,
+            victim_policy: VictimPolicy::default(),
+            victim_scope: VictimScope::default(),
+            lazy_collection: None,
+            wear_levelling_gap: None,
+            endurance: Endurance::default(),
+            save_sequential: None,
+            event_capacity: 63,
+            out_of_band: false,
+            seed: 0,
         }
     }
 
@@ -126,40 +79,62 @@ impl ManagedConfig {
         if self.fdp { self.handles } else { 1 }
     }
 
-    /// Units without which the drive could get stuck: its capacity, an open unit per frontier, and
-    /// the reserve. With this many, whenever garbage collection runs some full unit holds at least
-    /// one dead page.
+    /// Units without which the drive could get stuck: its capacity and, in every group, an open
+    /// unit per frontier and the reserve. With this many and one group, whenever garbage collection
+    /// runs some full unit holds at least one dead page.
     pub fn units_required(&self) -> u64 {
-        let pages_per_unit = u64::from(self.geometry.pages_per_unit).max(1);
-        let handles = u64::from(self.active_handles());
-        let gc_frontiers = match self.gc_destination {
-            GcDestination::HostFrontier => 0,
+        self.data_units() + u64::from(self.groups) * self.group_overhead_units()
+    }
+
+    /// Units that hold the whole logical capacity.
+    fn data_units(&self) -> u64 {
+        self.geometry.logical_pages.div_ceil(u64::from(self.geometry.pages_per_unit).max(1))
+    }
+
+    /// Units of one group that hold no settled data: frontiers and the reserve.
+    pub(crate) fn group_overhead_units(&self) -> u64 {
+        (self.streams() + self.gc_frontiers()) as u64 + u64::from(self.reserve_units())
+    }
+
+    /// Units of one group.
+    pub(crate) fn units_per_group(&self) -> u32 {
+        self.geometry.units / u32::from(self.groups)
+    }
+
+    /// Erased units of one group below which collection runs.
+    pub(crate) fn reserve_units(&self) -> u32 {
+        self.gc_reserve_units.saturating_add(self.endurance.extra_reserve_units())
+    }
+
+    /// Host frontiers of one group.
+    pub(crate) fn streams(&self) -> usize {
+        usize::from(self.active_handles()) + usize::from(self.save_sequential.is_some())
+    }
+
+    /// Collection frontiers of one group.
+    pub(crate) fn gc_frontiers(&self) -> usize {
+        match self.gc_destination {
+            GcDestination::HostFrontier | GcDestination::Handle(_) => 0,
             GcDestination::Shared => 1,
-            GcDestination::PerHandle => handles,
-        };
-        self.geometry.logical_pages.div_ceil(pages_per_unit)
-            + handles
-            + gc_frontiers
-            + u64::from(self.gc_reserve_units)
+            GcDestination::PerHandle => self.streams(),
+        }
     }
 
     /// Refuses a drive that could not work, with the reason.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let fail = |message: String| Err(Error::new(ErrorKind::Config, message));
+        self.check_geometry()?;
+        self.check_placement()?;
+        self.check_collection()?;
+        self.check_wear()?;
+        self.check_units()
+    }
+
+    fn check_geometry(&self) -> Result<(), Error> {
         let geometry = &self.geometry;
         if geometry.pages_per_unit < 2 {
             return fail(format!(
                 "a reclaim unit of {} pages: at least 2 are needed",
                 geometry.pages_per_unit
-            ));
-        }
-        if self.handles == 0 || self.handles > 128 {
-            return fail(format!("{} placement handles: must be 1 to 128", self.handles));
-        }
-        if self.gc_reserve_units < 2 {
-            return fail(format!(
-                "a garbage collection reserve of {} units: at least 2 are needed",
-                self.gc_reserve_units
             ));
         }
         if geometry.logical_pages == 0 || geometry.physical_pages() >= u64::from(u32::MAX) {
@@ -169,22 +144,128 @@ impl ManagedConfig {
                 geometry.physical_pages()
             ));
         }
-        let required = self.units_required();
-        if u64::from(geometry.units) < required {
+        Ok(())
+    }
+
+    fn check_placement(&self) -> Result<(), Error> {
+        if self.handles == 0 || self.handles > 128 {
+            return fail(format!("{} placement handles: must be 1 to 128", self.handles));
+        }
+        if self.groups == 0 {
+            return fail("0 reclaim groups: at least 1 is needed".to_owned());
+        }
+        if self.groups > 1 && !self.fdp {
             return fail(format!(
-                "{} reclaim units are too few: {} of data, {} write frontiers and a reserve of {} \
-                 need {required}; \
-                 use more over-provisioning, smaller units or fewer handles",
-                geometry.units,
-                geometry.logical_pages.div_ceil(u64::from(geometry.pages_per_unit)),
-                required
-                    - u64::from(self.gc_reserve_units)
-                    - geometry.logical_pages.div_ceil(u64::from(geometry.pages_per_unit)),
-                self.gc_reserve_units,
+                "{} reclaim groups without FDP, which alone can name them: set fdp, or groups to 1",
+                self.groups
+            ));
+        }
+        let groups = u32::from(self.groups);
+        if !self.geometry.units.is_multiple_of(groups) {
+            return fail(format!(
+                "{} reclaim units do not divide into {groups} groups: use {} or {}",
+                self.geometry.units,
+                self.geometry.units / groups * groups,
+                u64::from(self.geometry.units / groups + 1) * u64::from(groups),
+            ));
+        }
+        if let GcDestination::Handle(handle) = self.gc_destination
+            && handle >= self.active_handles()
+        {
+            return fail(format!(
+                "gc_destination: handle {handle} is not one of the {} that are active",
+                self.active_handles()
+            ));
+        }
+        if let Some(save) = self.save_sequential
+            && (self.fdp || save.streams == 0)
+        {
+            return fail(format!(
+                "save_sequential with {} streams and fdp {}: it is a habit of drives without FDP \
+                 and follows at least 1 stream",
+                save.streams, self.fdp
             ));
         }
         Ok(())
     }
+
+    fn check_collection(&self) -> Result<(), Error> {
+        if self.gc_reserve_units < 2 {
+            return fail(format!(
+                "a garbage collection reserve of {} units: at least 2 are needed",
+                self.gc_reserve_units
+            ));
+        }
+        if let VictimPolicy::DChoices(0) | VictimPolicy::Windowed(0) = self.victim_policy {
+            return fail(format!(
+                "victim_policy {:?} looks at no unit: at least 1 is needed",
+                self.victim_policy
+            ));
+        }
+        if let Some(lazy) = self.lazy_collection
+            && (lazy.below_erased_units <= self.reserve_units() || lazy.live_percent_max >= 100)
+        {
+            return fail(format!(
+                "lazy_collection below {} erased units, up to {} % live: must be above the reserve \
+                 of {} and below 100 %",
+                lazy.below_erased_units,
+                lazy.live_percent_max,
+                self.reserve_units()
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_wear(&self) -> Result<(), Error> {
+        if self.wear_levelling_gap == Some(0) {
+            return fail("wear_levelling_gap of 0 would never rest: use at least 1".to_owned());
+        }
+        match &self.endurance {
+            Endurance::Rated { rated, certain } if certain <= rated => fail(format!(
+                "endurance rated for {rated} erases and over at {certain}: the second must be \
+                 larger"
+            )),
+            Endurance::Planned(plan) => {
+                let beyond = plan.iter().find(|(unit, _)| *unit >= self.geometry.units);
+                beyond.map_or(Ok(()), |(unit, _)| {
+                    fail(format!(
+                        "endurance plan names unit {unit}: the drive has {}",
+                        self.geometry.units
+                    ))
+                })
+            }
+            Endurance::Rated { .. } | Endurance::Unlimited => Ok(()),
+        }
+    }
+
+    fn check_units(&self) -> Result<(), Error> {
+        let units = u64::from(self.geometry.units);
+        let (required, overhead) = (self.units_required(), self.group_overhead_units());
+        if units < required {
+            return fail(format!(
+                "{units} reclaim units are too few: {} of data and, in each of {} groups, {} write \
+                 frontiers and a reserve of {} need {required}; use more over-provisioning, \
+                 smaller units or fewer handles",
+                self.data_units(),
+                self.groups,
+                overhead - u64::from(self.reserve_units()),
+                self.reserve_units(),
+            ));
+        }
+        if u64::from(self.units_per_group()) <= overhead {
+            return fail(format!(
+                "{} reclaim units in each of {} groups are too few: frontiers and reserve take \
+                 {overhead}; use fewer groups, smaller units or fewer handles",
+                self.units_per_group(),
+                self.groups,
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn fail(message: String) -> Result<(), Error> {
+    Err(Error::new(ErrorKind::Config, message))
 }
 
 #[cfg(test)]
@@ -192,29 +273,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overprovisioning_is_a_share_of_the_logical_capacity() {
-        let geometry = Geometry::with_overprovisioning(100 << 20, 1 << 20, 17.0).unwrap();
-        assert_eq!(geometry.units, 117);
-        assert_eq!(geometry.pages_per_unit, 256);
-        assert_eq!(geometry.logical_pages, 25_600);
-    }
-
-    #[test]
-    fn impossible_drives_are_refused_by_name() {
-        let refuse = |logical, unit, op| {
-            Geometry::with_overprovisioning(logical, unit, op).unwrap_err().to_string()
-        };
-        assert!(refuse(0, 1 << 20, 7.0).contains("capacity of 0 bytes"));
-        assert!(refuse(1 << 20, 1000, 7.0).contains("reclaim unit of 1000 bytes"));
-        assert!(refuse(1 << 20, 1 << 20, f64::NAN).contains("over-provisioning"));
-        assert!(refuse(1 << 62, 4096 * 2, 7.0).contains("32-bit"));
-    }
-
-    #[test]
     fn too_little_overprovisioning_for_the_handles_is_refused() {
         let geometry = Geometry::with_overprovisioning(64 << 20, 1 << 20, 7.0).unwrap();
         let error = ManagedConfig::new(geometry).check().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
         assert!(error.to_string().contains("69 reclaim units are too few"), "{error}");
+    }
+
+    fn refused(change: impl FnOnce(&mut ManagedConfig)) -> String {
+        let geometry = Geometry { logical_pages: 640, pages_per_unit: 16, units: 120 };
+        let mut config = ManagedConfig::new(geometry);
+        config.check().unwrap();
+        change(&mut config);
+        let error = config.check().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        error.to_string()
+    }
+
+    #[test]
+    fn each_refusal_names_the_field_and_the_fix() {
+        assert!(refused(|c| c.groups = 7).contains("use 119 or 126"));
+        assert!(refused(|c| c.groups = 8).contains("in each of 8 groups"));
+        assert!(refused(|c| (c.groups, c.fdp) = (2, false)).contains("set fdp, or groups to 1"));
+        assert!(refused(|c| c.gc_destination = GcDestination::Handle(8)).contains("handle 8"));
+        assert!(refused(|c| c.victim_policy = VictimPolicy::DChoices(0)).contains("DChoices(0)"));
+        assert!(refused(|c| c.wear_levelling_gap = Some(0)).contains("wear_levelling_gap of 0"));
+        assert!(
+            refused(|c| c.endurance = Endurance::Rated { rated: 5, certain: 5 })
+                .contains("over at 5")
+        );
+        assert!(refused(|c| c.endurance = Endurance::Planned(vec![(120, 1)])).contains("unit 120"));
+        let lazy = LazyCollection { below_erased_units: 3, live_percent_max: 10 };
+        assert!(refused(|c| c.lazy_collection = Some(lazy)).contains("above the reserve of 3"));
+        let save = SaveSequential { streams: 1, pages_min: 8 };
+        assert!(refused(|c| c.save_sequential = Some(save)).contains("without FDP"));
     }
 }

@@ -1,118 +1,312 @@
 //! Garbage collection: making erased units out of full ones.
+//!
+//! Invariant: a group has at least one erased unit whenever collection starts. It holds because the
+//! host opens a unit only with the reserve (at least two) erased, and because reclaiming a unit
+//! opens at most one other and gives itself back. Two things can break it: an erase that fails, and
+//! a power loss between the opening and the erase. Then only a victim is taken whose pages fit what
+//! is open.
 
-use super::units::Owner;
-use super::{Frontier, GcDestination, ManagedSsd};
+use super::ManagedSsd;
+use super::events::Event;
+use super::frontier::{Frontier, Placement, Role};
+use super::options::{GcDestination, VictimPolicy, VictimScope};
+use super::units::{Owner, UnitState};
 use crate::error::{Error, ErrorKind};
 
 impl ManagedSsd {
-    /// Gives `handle` a unit with room, reclaiming others first while erased ones are short.
-    pub(super) fn open_for_host(&mut self, handle: u16) -> Result<(), Error> {
-        let reserve = self.config.gc_reserve_units as usize;
-        while self.units.erased() < reserve {
-            self.collect()?;
+    /// Gives host frontier `index` a unit with room, reclaiming others first while erased ones are
+    /// short.
+    pub(super) fn open_for_host(&mut self, index: usize) -> Result<(), Error> {
+        let group = index / self.streams;
+        let pages_per_unit = self.config.geometry.pages_per_unit;
+        // Collections in a row that freed nothing: some policies take entirely live units.
+        let mut fruitless = 0;
+        while self.units.erased(group) < self.reserve {
+            let victim = self.choose_victim(group, index, fruitless)?;
+            let live = self.reclaim(victim, group)?;
+            if self.read_only {
+                return Err(self.worn_out());
+            }
             // With a shared frontier, collection itself may have opened the unit that the host goes
             // on with.
-            if self.host_frontiers[usize::from(handle)].room() > 0 {
+            if self.host_frontiers[index].room() > 0 && self.units.erased(group) > 0 {
                 return Ok(());
             }
+            fruitless = if live == pages_per_unit { fruitless + 1 } else { 0 };
         }
-        self.host_frontiers[usize::from(handle)] = self.open(Owner::Handle(handle))?;
+        self.collect_ahead(group, index)?;
+        self.level_wear(group)?;
+        if self.host_frontiers[index].room() == 0 {
+            let owner = self.owner_of_stream(index % self.streams);
+            let role = Role::Host(narrow(index));
+            self.host_frontiers[index] = self.open(group, owner, role)?;
+        }
         Ok(())
     }
 
-    fn open(&mut self, owner: Owner) -> Result<Frontier, Error> {
-        let unit = self.units.open(owner).ok_or_else(stuck)?;
+    /// Collects units that hold almost nothing, if the drive has that habit.
+    fn collect_ahead(&mut self, group: usize, index: usize) -> Result<(), Error> {
+        let Some(lazy) = self.config.lazy_collection else { return Ok(()) };
+        let pages_per_unit = u64::from(self.config.geometry.pages_per_unit);
+        let live_max = pages_per_unit * u64::from(lazy.live_percent_max) / 100;
+        while self.units.erased(group) < lazy.below_erased_units as usize {
+            match self.policy_choice(group, index) {
+                Some(victim) if u64::from(self.units.get(victim).live) <= live_max => {
+                    self.reclaim(victim, group)?;
+                }
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens an erased unit of `group` for the frontier that `role` names.
+    pub(super) fn open(
+        &mut self,
+        group: usize,
+        owner: Owner,
+        role: Role,
+    ) -> Result<Frontier, Error> {
+        let Some(unit) = self.units.open(group, owner, role) else {
+            return Err(self.no_room(group));
+        };
+        if let Role::Host(index) = role
+            && self.host_frontiers[index as usize].end != 0
+        {
+            let placement = self.placement_of(index as usize);
+            self.events.record(Event::ImplicitlyModified { placement, unit });
+        }
         let pages_per_unit = self.config.geometry.pages_per_unit;
         let next = unit * pages_per_unit;
         Ok(Frontier { next, end: next + pages_per_unit })
     }
 
-    /// Reclaims the full unit with the fewest live pages.
-    fn collect(&mut self) -> Result<(), Error> {
-        let victim = self.victims.fewest_live().ok_or_else(stuck)?;
-        let (live, owner) = {
-            let unit = self.units.get(victim);
-            (unit.live, unit.owner)
+    /// The unit to reclaim so that host frontier `index` gets room.
+    fn choose_victim(&mut self, group: usize, index: usize, fruitless: u32) -> Result<u32, Error> {
+        let desperate = self.units.erased(group) == 0 || fruitless > self.config.units_per_group();
+        let victim = if desperate {
+            self.emptiest_that_fits(group)
+        } else {
+            self.policy_choice(group, index).filter(|&unit| self.is_worth_moving(group, unit))
         };
-        if live == self.config.geometry.pages_per_unit {
-            return Err(stuck());
+        victim.ok_or_else(|| self.no_room(group))
+    }
+
+    /// A unit that is entirely live is moved only to get at others, which must be there: FIFO and
+    /// random policies work so, greedy has nothing better.
+    fn is_worth_moving(&self, group: usize, unit: u32) -> bool {
+        self.units.get(unit).live < self.config.geometry.pages_per_unit
+            || (self.config.victim_policy != VictimPolicy::Greedy
+                && self.emptiest_that_fits(group).is_some())
+    }
+
+    /// After a power loss: finishes the collection that it interrupted, if that had taken the last
+    /// erased unit of a group. The room that is left for it must not go to the host.
+    pub(super) fn finish_collections(&mut self) -> Result<(), Error> {
+        for group in 0..usize::from(self.config.groups) {
+            if self.units.erased(group) == 0
+                && let Some(victim) = self.emptiest_that_fits(group)
+            {
+                self.reclaim(victim, group)?;
+            }
         }
-        self.victims.remove(victim, live);
-        if live > 0 {
-            self.move_live_pages(victim, owner)?;
-            self.map.clear_unit(victim);
-            self.units.get_mut(victim).live = 0;
-            self.stats.copied_pages += u64::from(live);
-            self.stats.media_pages += u64::from(live);
-            self.stats.units_collected_with_copies += 1;
-            let slot = match owner {
-                Owner::Handle(handle) => usize::from(handle),
-                Owner::Mixed | Owner::Nobody => usize::from(self.config.handles),
-            };
-            self.stats.copied_pages_by_owner[slot] += u64::from(live);
-        }
-        self.units.erase(victim);
-        self.stats.erased_units += 1;
         Ok(())
     }
 
-    /// Copies the live pages of `victim`, in their order, to where its owner's data goes.
-    ///
-    /// The victim has at least one dead page, so this opens at most one unit; the reserve holds it.
-    fn move_live_pages(&mut self, victim: u32, owner: Owner) -> Result<(), Error> {
+    /// What the policy would reclaim for host frontier `index`, in the scope that it has.
+    fn policy_choice(&mut self, group: usize, index: usize) -> Option<u32> {
+        if self.config.victim_scope == VictimScope::Global {
+            return self.victims.choose(narrow(group), &self.units);
+        }
+        let first = narrow(group * (self.streams + 1));
+        let own = self.victims.choose(first + narrow(index % self.streams), &self.units);
+        let frees = |unit: &u32| self.units.get(*unit).live < self.config.geometry.pages_per_unit;
+        own.filter(frees).or_else(|| {
+            (first..=first + narrow(self.streams))
+                .filter_map(|set| self.victims.choose(set, &self.units))
+                .min_by_key(|&unit| self.units.get(unit).live)
+        })
+    }
+
+    /// The full unit of `group` with the fewest live pages, a dead one at least, among those that
+    /// can be moved. It looks at all of them; it is asked when nothing else helps.
+    fn emptiest_that_fits(&self, group: usize) -> Option<u32> {
+        let any_erased = self.units.erased(group) > 0;
+        let candidates = self.units.of_group(group).filter(|&number| {
+            let unit = self.units.get(number);
+            unit.state == UnitState::Full
+                && unit.live < self.config.geometry.pages_per_unit
+                && (any_erased || unit.live <= self.room_for(group, unit.owner))
+        });
+        candidates.min_by_key(|&number| self.units.get(number).live)
+    }
+
+    fn room_for(&self, group: usize, owner: Owner) -> u32 {
+        match self.destination(group, owner).1 {
+            Role::Host(index) => self.host_frontiers[index as usize].room(),
+            Role::Collection(index) => self.gc_frontiers[index as usize].room(),
+            Role::Levelling => 0,
+        }
+    }
+
+    /// Moves what lives in the full unit `victim` and erases it. Says how many pages that were.
+    pub(super) fn reclaim(&mut self, victim: u32, group: usize) -> Result<u32, Error> {
+        let unit = *self.units.get(victim);
+        self.victims.remove(victim, unit.set, unit.live);
+        if unit.live > 0 {
+            let (owner, role) = self.destination(group, unit.owner);
+            let mut frontier = *self.frontier(role);
+            let moved = self.move_live_pages(victim, group, owner, role, &mut frontier);
+            *self.frontier(role) = frontier;
+            moved?;
+        }
+        self.finish_unit(victim, unit.live);
+        Ok(unit.live)
+    }
+
+    /// Erases a unit from which `moved` pages, all that lived, were copied.
+    pub(super) fn finish_unit(&mut self, unit: u32, moved: u32) {
+        if moved > 0 {
+            self.map.clear_unit(unit);
+            self.units.get_mut(unit).live = 0;
+            self.stats.units_collected_with_copies += 1;
+            self.events.record(Event::MediaReallocated { unit, pages: moved });
+        }
+        self.erase(unit);
+    }
+
+    /// Copies the live pages of `victim`, in their order, to `frontier`, and on to further units
+    /// for `owner` in `role`. Not more than one: either the victim has no more live pages than a
+    /// unit, or `frontier` has room for them.
+    pub(super) fn move_live_pages(
+        &mut self,
+        victim: u32,
+        group: usize,
+        owner: Owner,
+        role: Role,
+        frontier: &mut Frontier,
+    ) -> Result<(), Error> {
         let first = victim * self.config.geometry.pages_per_unit;
-        let (destination_owner, frontier) = self.gc_frontier(owner);
-        let mut frontier = *frontier;
+        let slot = self.copies_slot(self.units.get(victim).owner);
         let mut batch_start = frontier.next;
         for word in 0..self.map.words_per_unit() {
             let mut bits = self.map.live_word(victim, word);
-            #[allow(clippy::cast_possible_truncation)] // a unit has fewer than 2^32 pages
-            let base = first + word as u32 * 64;
+            let base = first + narrow(word) * 64;
             while bits != 0 {
                 let source = base + bits.trailing_zeros();
                 bits &= bits - 1;
                 if frontier.room() == 0 {
-                    self.book_moved(batch_start, frontier.next);
-                    frontier = self.open(destination_owner)?;
+                    self.book_moved(batch_start, frontier.next, slot);
+                    *frontier = self.open(group, owner, role)?;
                     batch_start = frontier.next;
+                }
+                if let Some(media) = &mut self.out_of_band
+                    && !media.copy(source, frontier.next)
+                {
+                    self.book_moved(batch_start, frontier.next, slot);
+                    return Err(self.power_failed());
                 }
                 let lpn = self.map.logical(source).expect("a live page has a logical address");
                 self.map.place(lpn, frontier.next);
+                self.journal_move(source, frontier.next);
                 frontier.next += 1;
             }
         }
-        self.book_moved(batch_start, frontier.next);
-        *self.gc_frontier(owner).1 = frontier;
+        self.book_moved(batch_start, frontier.next, slot);
         Ok(())
     }
 
-    fn book_moved(&mut self, start: u32, end: u32) {
+    fn book_moved(&mut self, start: u32, end: u32, slot: usize) {
         if end > start {
+            let pages = u64::from(end - start);
+            self.stats.copied_pages += pages;
+            self.stats.media_pages += pages;
+            self.stats.copied_pages_by_owner[slot] += pages;
+            if let Some(media) = &mut self.out_of_band {
+                media.programmed(self.map.unit_of(start), end - start);
+            }
             self.pages_written(start, end - start);
         }
     }
 
-    /// The frontier to which data of `owner` is moved, and who will own the unit there.
-    fn gc_frontier(&mut self, owner: Owner) -> (Owner, &mut Frontier) {
-        let handle = match owner {
-            Owner::Handle(handle) => handle,
+    /// Who owns the units to which data of `owner` is moved, and which frontier that is.
+    fn destination(&self, group: usize, owner: Owner) -> (Owner, Role) {
+        let stream = match owner {
+            Owner::Handle(handle) => usize::from(handle),
+            Owner::Sequential => self.streams - 1,
             Owner::Mixed | Owner::Nobody => 0,
         };
+        let index = narrow(group * self.streams + stream);
         match self.config.gc_destination {
-            GcDestination::HostFrontier => {
-                (Owner::Handle(handle), &mut self.host_frontiers[usize::from(handle)])
+            GcDestination::HostFrontier => (owner, Role::Host(index)),
+            GcDestination::Handle(handle) => {
+                let index = narrow(group * self.streams) + u32::from(handle);
+                (Owner::Handle(handle), Role::Host(index))
             }
-            GcDestination::Shared => (Owner::Mixed, &mut self.gc_frontiers[0]),
-            GcDestination::PerHandle => {
-                (Owner::Handle(handle), &mut self.gc_frontiers[usize::from(handle)])
-            }
+            GcDestination::Shared => (Owner::Mixed, Role::Collection(narrow(group))),
+            GcDestination::PerHandle => (owner, Role::Collection(index)),
         }
+    }
+
+    fn frontier(&mut self, role: Role) -> &mut Frontier {
+        match role {
+            Role::Host(index) => &mut self.host_frontiers[index as usize],
+            Role::Collection(index) => &mut self.gc_frontiers[index as usize],
+            Role::Levelling => unreachable!("wear levelling keeps its own frontier"),
+        }
+    }
+
+    /// Under which entry copies out of a unit of `owner` are counted.
+    fn copies_slot(&self, owner: Owner) -> usize {
+        match owner {
+            Owner::Handle(handle) => usize::from(handle),
+            Owner::Sequential => 0,
+            Owner::Mixed | Owner::Nobody => usize::from(self.config.handles),
+        }
+    }
+
+    pub(super) fn owner_of_stream(&self, stream: usize) -> Owner {
+        match u16::try_from(stream) {
+            Ok(handle) if handle < self.config.active_handles() => Owner::Handle(handle),
+            _ => Owner::Sequential,
+        }
+    }
+
+    /// The placement whose writes host frontier `index` takes.
+    pub(super) fn placement_of(&self, index: usize) -> Placement {
+        let narrow = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+        let handle = match self.owner_of_stream(index % self.streams) {
+            Owner::Handle(handle) => handle,
+            _ => 0,
+        };
+        Placement { group: narrow(index / self.streams), handle }
+    }
+
+    /// Why `group` cannot give a unit.
+    #[cold]
+    fn no_room(&mut self, group: usize) -> Error {
+        if self.units.erased(group) == 0 {
+            // Failed erases took the last units to move data into.
+            self.read_only = true;
+            return self.worn_out();
+        }
+        Error::new(
+            ErrorKind::NoSpace,
+            format!(
+                "reclaim group {group} is full: each of its {} full units is entirely live; \
+                 deallocate pages that lie there or write to another group",
+                self.units
+                    .of_group(group)
+                    .filter(|&unit| self.units.get(unit).state == UnitState::Full)
+                    .count()
+            ),
+        )
     }
 }
 
-fn stuck() -> Error {
-    Error::new(
-        ErrorKind::Stuck,
-        "no reclaim unit can be reclaimed: every full one is entirely live",
-    )
+/// Numbers of sets, frontiers and words: all below 2^32, by the check of the configuration.
+#[allow(clippy::cast_possible_truncation)]
+#[inline]
+fn narrow(n: usize) -> u32 {
+    n as u32
 }

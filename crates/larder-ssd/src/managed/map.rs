@@ -5,7 +5,7 @@
 //! `logical(ppn) == lpn`. The reverse entry of a dead page still says what it held until its unit
 //! is written again.
 
-use super::config::Geometry;
+use super::geometry::Geometry;
 
 const UNMAPPED: u32 = u32::MAX;
 
@@ -55,24 +55,76 @@ impl PageMap {
         self.reverse[ppn as usize] = lpn;
     }
 
-    /// Forgets where `lpn` lives.
-    pub(crate) fn unmap(&mut self, lpn: u32) {
-        self.forward[lpn as usize] = UNMAPPED;
+    /// Maps `count` pages from `lpn` on to as many places from `ppn` on.
+    #[inline]
+    pub(crate) fn place_run(&mut self, lpn: u32, ppn: u32, count: u32) {
+        let forward = &mut self.forward[lpn as usize..][..count as usize];
+        forward.iter_mut().zip(ppn..).for_each(|(entry, ppn)| *entry = ppn);
+        let reverse = &mut self.reverse[ppn as usize..][..count as usize];
+        reverse.iter_mut().zip(lpn..).for_each(|(entry, lpn)| *entry = lpn);
     }
 
-    /// Marks `ppn` dead and says to which unit it belongs.
+    /// How many pages from `lpn` on, before `end`, lie side by side in the unit of `ppn`, where the
+    /// first of them is.
     #[inline]
-    pub(crate) fn kill(&mut self, ppn: u32) -> u32 {
-        let unit = self.division.quotient(ppn);
-        let page = ppn - unit * self.pages_per_unit;
-        let word = unit as usize * self.words_per_unit + (page / 64) as usize;
-        debug_assert!(self.live[word] >> (page % 64) & 1 == 1, "page {ppn} dies once");
-        self.live[word] &= !(1 << (page % 64));
+    pub(crate) fn run_length(&self, lpn: u32, end: u32, ppn: u32) -> u32 {
+        let unit_end = (self.division.quotient(ppn) + 1) * self.pages_per_unit;
+        let longest = (end - lpn).min(unit_end - ppn);
+        let entries = &self.forward[lpn as usize..][..longest as usize];
+        let differs = entries.iter().zip(ppn..).position(|(&entry, ppn)| entry != ppn);
+        differs.and_then(|n| u32::try_from(n).ok()).unwrap_or(longest)
+    }
+
+    /// Forgets where `count` pages from `lpn` on live.
+    pub(crate) fn unmap(&mut self, lpn: u32, count: u32) {
+        self.forward[lpn as usize..][..count as usize].fill(UNMAPPED);
+    }
+
+    /// Unmaps everything; what each place was written with stays.
+    pub(crate) fn forget_forward(&mut self) {
+        self.forward.fill(UNMAPPED);
+    }
+
+    /// Marks `ppn` dead and says of which unit it is.
+    #[inline]
+    pub(crate) fn kill_one(&mut self, ppn: u32) -> u32 {
+        let (unit, word, bit) = self.bit_of(ppn);
+        debug_assert!(self.live[word] >> bit & 1 == 1, "page {ppn} dies once");
+        self.live[word] &= !(1 << bit);
         unit
     }
 
-    /// Marks `count` pages live from `first` on, all of one unit.
-    pub(crate) fn revive(&mut self, first: u32, count: u32) {
+    /// Marks `ppn` live and says of which unit it is.
+    #[inline]
+    pub(crate) fn revive_one(&mut self, ppn: u32) -> u32 {
+        let (unit, word, bit) = self.bit_of(ppn);
+        self.live[word] |= 1 << bit;
+        unit
+    }
+
+    #[inline]
+    fn bit_of(&self, ppn: u32) -> (u32, usize, u32) {
+        let unit = self.division.quotient(ppn);
+        let page = ppn - unit * self.pages_per_unit;
+        (unit, unit as usize * self.words_per_unit + (page / 64) as usize, page % 64)
+    }
+
+    /// Marks `count` pages dead from `first` on, all of one unit, and says of which.
+    pub(crate) fn kill(&mut self, first: u32, count: u32) -> u32 {
+        self.change_bits(first, count, |word, mask| {
+            debug_assert_eq!(*word & mask, mask, "a page dies once");
+            *word &= !mask;
+        })
+    }
+
+    /// Marks `count` pages live from `first` on, all of one unit, and says of which.
+    pub(crate) fn revive(&mut self, first: u32, count: u32) -> u32 {
+        self.change_bits(first, count, |word, mask| *word |= mask)
+    }
+
+    /// Applies `change` to the words that hold the bits of `count` pages, with a mask of those.
+    #[inline]
+    fn change_bits(&mut self, first: u32, count: u32, change: impl Fn(&mut u64, u64)) -> u32 {
         let unit = self.division.quotient(first);
         let base = unit as usize * self.words_per_unit;
         let mut page = first - unit * self.pages_per_unit;
@@ -81,9 +133,10 @@ impl PageMap {
         while page < end {
             let bits = (64 - page % 64).min(end - page);
             let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
-            self.live[base + (page / 64) as usize] |= mask << (page % 64);
+            change(&mut self.live[base + (page / 64) as usize], mask << (page % 64));
             page += bits;
         }
+        unit
     }
 
     /// One word of a unit's live bits; bit `i` of word `w` is page `64 w + i`.
@@ -99,9 +152,8 @@ impl PageMap {
     }
 
     pub(crate) fn is_live(&self, ppn: u32) -> bool {
-        let unit = self.division.quotient(ppn);
-        let page = ppn - unit * self.pages_per_unit;
-        self.live_word(unit, (page / 64) as usize) >> (page % 64) & 1 == 1
+        let (_, word, bit) = self.bit_of(ppn);
+        self.live[word] >> bit & 1 == 1
     }
 
     pub(crate) fn unit_of(&self, ppn: u32) -> u32 {
@@ -171,7 +223,7 @@ mod tests {
         map.revive(150 + 10, 130);
         let live: Vec<u32> = (0..450).filter(|&ppn| map.is_live(ppn)).collect();
         assert_eq!(live, (160..290).collect::<Vec<_>>());
-        map.kill(200);
+        map.kill_one(200);
         assert!(!map.is_live(200) && map.is_live(201));
         map.clear_unit(1);
         assert!((0..450).all(|ppn| !map.is_live(ppn)));

@@ -1,6 +1,6 @@
 //! What the drive counts.
 
-use super::config::PAGE_BYTES;
+use super::geometry::PAGE_BYTES;
 
 /// Counters since the drive was made, in pages and units. NVMe's FDP statistics log has the first
 /// three in bytes.
@@ -16,7 +16,8 @@ pub struct Stats {
     pub host_pages_by_handle: Vec<u64>,
     /// Live pages that garbage collection moved.
     pub copied_pages: u64,
-    /// Moved pages by the handle that owned the unit they came from. The last entry counts those
+    /// Moved pages by the handle that owned the unit they came from (0 for units of
+    /// sequential streams). The last entry counts those
     /// that came from units which garbage collection itself had filled with the data of several
     /// handles.
     pub copied_pages_by_owner: Vec<u64>,
@@ -24,6 +25,10 @@ pub struct Stats {
     pub padded_pages: u64,
     /// Pages that the host deallocated while they were mapped.
     pub deallocated_pages: u64,
+    /// Live pages that static wear levelling moved; they are among the copied ones.
+    pub wear_levelled_pages: u64,
+    /// Units taken out of use because their erase failed.
+    pub retired_units: u64,
     /// Units reclaimed that had to be copied from; the others held nothing live and were erased for
     /// free.
     pub units_collected_with_copies: u64,

@@ -3,20 +3,26 @@
 //! ```text
 //!            open                    last page written
 //!   Erased ────────► Open(frontier) ───────────────────► Full
-//!      ▲                                                   │
-//!      └────────────────────── erase ──────────────────────┘
+//!      ▲                                                   │ erase
+//!      └───────────────────────────────────────────────────┤
+//!                                     Retired ◄────────────┘ it failed
 //! ```
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::frontier::Role;
+use super::wear::WearCounts;
+
 /// Whose data a unit holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// Nobody's: the unit is erased.
+    /// Nobody's: the unit is erased or retired.
     Nobody,
     /// One handle's.
     Handle(u16),
+    /// Sequential streams that a drive without FDP found by itself.
+    Sequential,
     /// Data of several handles, mixed by garbage collection.
     Mixed,
 }
@@ -30,35 +36,69 @@ pub enum UnitState {
     Open,
     /// Filled; waits to be reclaimed.
     Full,
+    /// Its erase failed; it is out of use for good.
+    Retired,
 }
 
 /// One reclaim unit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unit {
+    pub(crate) live: u32,
     pub(crate) state: UnitState,
     pub(crate) owner: Owner,
-    pub(crate) live: u32,
+    /// The set of victims that it belongs to while it is full.
+    pub(crate) set: u32,
     /// Pages written since the last erase, padding included.
     pub(crate) written: u32,
     pub(crate) erases: u32,
 }
 
-/// All units, and the erased ones by wear.
+/// All units, and the erased ones of each group by wear.
 #[derive(Debug)]
 pub(crate) struct Units {
     all: Vec<Unit>,
+    /// What each open unit is filled with; apart, to keep the others small.
+    roles: Vec<Role>,
     /// Least worn first, so that dynamic wear levelling comes for free; ties by number, for
     /// determinism.
-    erased: BinaryHeap<Reverse<(u32, u32)>>,
+    erased: Vec<BinaryHeap<Reverse<(u32, u32)>>>,
+    /// Units of each group that are not retired.
+    good: Vec<u32>,
+    units_per_group: u32,
+    wear: WearCounts,
 }
 
 impl Units {
-    pub(crate) fn new(count: u32) -> Self {
-        let fresh =
-            Unit { state: UnitState::Erased, owner: Owner::Nobody, live: 0, written: 0, erases: 0 };
-        Self {
+    pub(crate) fn new(groups: u16, units_per_group: u32) -> Self {
+        let count = u32::from(groups) * units_per_group;
+        let fresh = Unit {
+            live: 0,
+            state: UnitState::Erased,
+            owner: Owner::Nobody,
+            set: 0,
+            written: 0,
+            erases: 0,
+        };
+        let mut units = Self {
             all: vec![fresh; count as usize],
-            erased: (0..count).map(|unit| Reverse((0, unit))).collect(),
+            roles: vec![Role::Levelling; count as usize],
+            erased: vec![BinaryHeap::new(); usize::from(groups)],
+            good: vec![units_per_group; usize::from(groups)],
+            units_per_group,
+            wear: WearCounts::new(count),
+        };
+        units.find_erased();
+        units
+    }
+
+    /// Fills the heaps anew from the states.
+    pub(crate) fn find_erased(&mut self) {
+        self.erased.iter_mut().for_each(BinaryHeap::clear);
+        for (number, unit) in (0..).zip(&self.all) {
+            if unit.state == UnitState::Erased {
+                let group = (number / self.units_per_group) as usize;
+                self.erased[group].push(Reverse((unit.erases, number)));
+            }
         }
     }
 
@@ -72,23 +112,73 @@ impl Units {
         &mut self.all[unit as usize]
     }
 
+    /// What `unit` was opened for last.
+    pub(crate) fn role(&self, unit: u32) -> Role {
+        self.roles[unit as usize]
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Unit> {
         self.all.iter()
     }
 
-    /// Number of erased units.
-    pub(crate) fn erased(&self) -> usize {
-        self.erased.len()
+    /// The group that `unit` belongs to.
+    pub(crate) fn group_of(&self, unit: u32) -> usize {
+        (unit / self.units_per_group) as usize
     }
 
-    /// Opens the least worn erased unit for `owner`.
-    pub(crate) fn open(&mut self, owner: Owner) -> Option<u32> {
-        let Reverse((_, unit)) = self.erased.pop()?;
+    /// The numbers of the units of `group`.
+    #[allow(clippy::cast_possible_truncation)] // there are at most 2^16 groups
+    pub(crate) fn of_group(&self, group: usize) -> std::ops::Range<u32> {
+        let first = group as u32 * self.units_per_group;
+        first..first + self.units_per_group
+    }
+
+    /// Number of erased units of `group`.
+    #[inline]
+    pub(crate) fn erased(&self, group: usize) -> usize {
+        self.erased[group].len()
+    }
+
+    /// Number of units of `group` that are not retired.
+    pub(crate) fn good(&self, group: usize) -> u32 {
+        self.good[group]
+    }
+
+    /// Number of units that are not retired.
+    pub(crate) fn good_of_all(&self) -> u64 {
+        self.good.iter().copied().map(u64::from).sum()
+    }
+
+    pub(crate) fn wear(&self) -> &WearCounts {
+        &self.wear
+    }
+
+    /// Opens the least worn erased unit of `group`.
+    pub(crate) fn open(&mut self, group: usize, owner: Owner, role: Role) -> Option<u32> {
+        let Reverse((_, unit)) = self.erased[group].pop()?;
+        self.opened(unit, owner, role);
+        Some(unit)
+    }
+
+    /// The most worn erased unit of `group`, with its erases.
+    pub(crate) fn most_worn_erased(&self, group: usize) -> Option<(u32, u32)> {
+        let worst = self.erased[group].iter().map(|Reverse((erases, unit))| (*erases, *unit)).max();
+        worst.map(|(erases, unit)| (unit, erases))
+    }
+
+    /// Opens one erased unit in particular. It searches; wear levelling is rare.
+    pub(crate) fn open_this(&mut self, unit: u32, owner: Owner, role: Role) {
+        let group = self.group_of(unit);
+        self.erased[group].retain(|Reverse((_, other))| *other != unit);
+        self.opened(unit, owner, role);
+    }
+
+    fn opened(&mut self, unit: u32, owner: Owner, role: Role) {
         let entry = self.get_mut(unit);
         debug_assert_eq!(entry.state, UnitState::Erased);
         entry.state = UnitState::Open;
         entry.owner = owner;
-        Some(unit)
+        self.roles[unit as usize] = role;
     }
 
     /// Erases a full unit without live pages.
@@ -101,6 +191,21 @@ impl Units {
         entry.written = 0;
         entry.erases += 1;
         let erases = entry.erases;
-        self.erased.push(Reverse((erases, unit)));
+        let group = self.group_of(unit);
+        self.erased[group].push(Reverse((erases, unit)));
+        self.wear.erased(erases);
+    }
+
+    /// Takes a full unit without live pages out of use.
+    pub(crate) fn retire(&mut self, unit: u32) {
+        let entry = self.get_mut(unit);
+        assert_eq!(entry.state, UnitState::Full, "only an erase can fail");
+        assert_eq!(entry.live, 0, "live pages are moved before the erase");
+        entry.state = UnitState::Retired;
+        entry.owner = Owner::Nobody;
+        let erases = entry.erases;
+        let group = self.group_of(unit);
+        self.good[group] -= 1;
+        self.wear.retired(erases);
     }
 }

@@ -89,7 +89,7 @@ fn check_isolation(ssd: &ManagedSsd, shadow: &HashMap<u64, u16>) -> Result<(), T
             Owner::Handle(handle) if destination != GcDestination::HostFrontier => {
                 prop_assert!(handles.iter().all(|&h| h == handle), "unit {number}: {handles:?}");
             }
-            Owner::Handle(_) => {}
+            Owner::Handle(_) | Owner::Sequential => {}
             Owner::Mixed => prop_assert_eq!(destination, GcDestination::Shared),
         }
     }

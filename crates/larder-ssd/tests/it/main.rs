@@ -1,6 +1,17 @@
 //! The SSD model against laws and published tables.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
+#![allow(clippy::cast_possible_truncation)] // page numbers of small drives are indexes here
 
+mod cache_shape;
 mod conservation;
+mod events;
+mod groups;
+mod habits;
+mod hot_cold;
+mod policies;
+mod power_loss;
+mod rollover;
+mod support;
 mod uniform;
+mod wear;

@@ -167,7 +167,8 @@ fn sized(room: usize, blocks: u64) -> Option<usize> {
 fn status_of(kind: ErrorKind) -> Status {
     match kind {
         ErrorKind::OutOfRange => Status::LbaOutOfRange,
-        ErrorKind::Stuck => Status::CapacityExceeded,
+        ErrorKind::NoSpace => Status::CapacityExceeded,
+        ErrorKind::ReadOnly => Status::NamespaceWriteProtected,
         _ => Status::InternalError,
     }
 }

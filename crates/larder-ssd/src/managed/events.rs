@@ -1,0 +1,128 @@
+//! What the drive tells about its placement: the FDP event log, bounded, with counters that never
+//! forget. Event numbers are those of NVMe's log page 23h.
+
+use std::collections::VecDeque;
+
+use super::frontier::Placement;
+
+/// Something that the drive did with a reclaim unit or a handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The host closed a unit that still had room (NVMe 00h).
+    NotFullyWritten {
+        /// Whose unit it was.
+        placement: Placement,
+        /// The unit.
+        unit: u32,
+        /// Pages that were padded.
+        pages: u32,
+    },
+    /// A write named a placement that the drive does not have, and went to the default one
+    /// (NVMe 03h).
+    InvalidPlacement {
+        /// What the write named.
+        placement: Placement,
+    },
+    /// Live pages were moved out of a unit before its erase (NVMe 80h).
+    MediaReallocated {
+        /// The unit that was erased.
+        unit: u32,
+        /// Pages that were moved.
+        pages: u32,
+    },
+    /// A handle went on to another unit, because its own was full (NVMe 81h).
+    ImplicitlyModified {
+        /// Whose unit was full.
+        placement: Placement,
+        /// The unit that it fills now.
+        unit: u32,
+    },
+    /// An erase failed and the unit was taken out of use. NVMe leaves this to vendors (F0h on).
+    UnitRetired {
+        /// The unit.
+        unit: u32,
+        /// Erases that it lived through.
+        erases: u32,
+    },
+}
+
+/// Events by type since the drive was made, those included that the ring no longer holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EventCounts {
+    /// [`Event::NotFullyWritten`].
+    pub not_fully_written: u64,
+    /// [`Event::InvalidPlacement`].
+    pub invalid_placement: u64,
+    /// [`Event::MediaReallocated`].
+    pub media_reallocated: u64,
+    /// [`Event::ImplicitlyModified`].
+    pub implicitly_modified: u64,
+    /// [`Event::UnitRetired`].
+    pub unit_retired: u64,
+}
+
+/// The newest events, and how many there were of each type.
+#[derive(Debug)]
+pub(crate) struct Events {
+    ring: VecDeque<Event>,
+    capacity: usize,
+    counts: EventCounts,
+}
+
+impl Events {
+    pub(crate) fn new(capacity: u32) -> Self {
+        let capacity = capacity as usize;
+        Self { ring: VecDeque::with_capacity(capacity), capacity, counts: EventCounts::default() }
+    }
+
+    /// Records `event`; the oldest makes room for it.
+    pub(crate) fn record(&mut self, event: Event) {
+        let count = match event {
+            Event::NotFullyWritten { .. } => &mut self.counts.not_fully_written,
+            Event::InvalidPlacement { .. } => &mut self.counts.invalid_placement,
+            Event::MediaReallocated { .. } => &mut self.counts.media_reallocated,
+            Event::ImplicitlyModified { .. } => &mut self.counts.implicitly_modified,
+            Event::UnitRetired { .. } => &mut self.counts.unit_retired,
+        };
+        *count += 1;
+        if self.capacity == 0 {
+            return;
+        }
+        if self.ring.len() == self.capacity {
+            self.ring.pop_front();
+        }
+        self.ring.push_back(event);
+    }
+
+    pub(crate) fn counts(&self) -> EventCounts {
+        self.counts
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Event> {
+        self.ring.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ring_forgets_and_the_counters_do_not() {
+        let mut events = Events::new(2);
+        for unit in 0..5 {
+            events.record(Event::MediaReallocated { unit, pages: 1 });
+        }
+        assert_eq!(events.counts().media_reallocated, 5);
+        let left: Vec<_> = events.iter().copied().collect();
+        assert_eq!(left, [3, 4].map(|unit| Event::MediaReallocated { unit, pages: 1 }));
+    }
+
+    #[test]
+    fn a_ring_without_room_only_counts() {
+        let mut events = Events::new(0);
+        events.record(Event::UnitRetired { unit: 1, erases: 2 });
+        assert_eq!((events.counts().unit_retired, events.iter().count()), (1, 0));
+    }
+}

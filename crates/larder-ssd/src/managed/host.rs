@@ -1,0 +1,298 @@
+//! What the host asks for: write, deallocate, close a unit.
+
+use super::ManagedSsd;
+use super::events::Event;
+use super::frontier::{Frontier, Placement};
+use super::options::{InvalidPid, VictimScope};
+use super::units::{Owner, UnitState};
+use crate::error::{Error, ErrorKind};
+
+impl ManagedSsd {
+    /// Writes `pages` logical pages from `lpn` on, with placement handle `handle` of group 0.
+    ///
+    /// # Errors
+    /// As [`Self::write_placed`].
+    pub fn write(&mut self, lpn: u64, pages: u64, handle: u16) -> Result<(), Error> {
+        self.write_placed(Placement { group: 0, handle }, lpn, pages)
+    }
+
+    /// Writes `pages` logical pages from `lpn` on, with `placement`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfRange`] for pages or placements that the drive does not have; nothing was
+    /// written. [`ErrorKind::NoSpace`], [`ErrorKind::ReadOnly`] and [`ErrorKind::PowerLoss`]: a
+    /// first part may have been written, and is counted.
+    pub fn write_placed(
+        &mut self,
+        placement: Placement,
+        lpn: u64,
+        pages: u64,
+    ) -> Result<(), Error> {
+        let (mut lpn, mut left) = self.check_range(lpn, pages)?;
+        self.check_writable()?;
+        let mut index = match self.frontier_index(placement) {
+            Some(index) => index,
+            None => self.resolve(placement)?,
+        };
+        let handle = index % self.streams;
+        if self.sequential.is_some() && self.is_sequential(lpn, left) {
+            index = self.streams - 1;
+        }
+        while left > 0 {
+            let mut frontier = self.host_frontiers[index];
+            if frontier.room() == 0 {
+                self.open_for_host(index)?;
+                frontier = self.host_frontiers[index];
+            }
+            let mut count = left.min(frontier.room());
+            if self.out_of_band.is_some() {
+                count = self.program_beside(frontier.next, lpn, count)?;
+            }
+            self.host_frontiers[index].next = frontier.next + count;
+            self.fill(frontier.next, lpn, count);
+            self.stats.host_pages += u64::from(count);
+            self.stats.media_pages += u64::from(count);
+            self.stats.host_pages_by_handle[handle] += u64::from(count);
+            lpn += count;
+            left -= count;
+        }
+        Ok(())
+    }
+
+    /// Declares `pages` logical pages from `lpn` on dead.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfRange`] for pages that the drive does not have; [`ErrorKind::ReadOnly`]
+    /// and [`ErrorKind::PowerLoss`]. Nothing was deallocated.
+    pub fn deallocate(&mut self, lpn: u64, pages: u64) -> Result<(), Error> {
+        let (lpn, pages) = self.check_range(lpn, pages)?;
+        self.check_writable()?;
+        let end = lpn + pages;
+        let mut at = lpn;
+        while at < end {
+            let Some(old) = self.map.physical(at) else {
+                at += 1;
+                continue;
+            };
+            let run = self.map.run_length(at, end, old);
+            let unit = self.map.kill(old, run);
+            self.died_in(unit, run);
+            self.map.unmap(at, run);
+            self.stats.deallocated_pages += u64::from(run);
+            if let Some(media) = &mut self.out_of_band {
+                media.deallocated(at, run);
+            }
+            at += run;
+        }
+        Ok(())
+    }
+
+    /// Closes the unit that `handle` of group 0 is filling (NVMe: reclaim unit handle update). What
+    /// was left of it is padded.
+    ///
+    /// # Errors
+    /// As [`Self::update_placed`].
+    pub fn update_handle(&mut self, handle: u16) -> Result<(), Error> {
+        self.update_placed(Placement { group: 0, handle })
+    }
+
+    /// Closes the unit that `placement` is filling. What was left of it is padded.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfRange`] for a placement that the drive does not have, or does not use
+    /// because FDP is disabled; [`ErrorKind::ReadOnly`] and [`ErrorKind::PowerLoss`].
+    pub fn update_placed(&mut self, placement: Placement) -> Result<(), Error> {
+        self.check_writable()?;
+        let Some(index) = self.frontier_index(placement) else {
+            return Err(self.unknown(placement));
+        };
+        let frontier = std::mem::take(&mut self.host_frontiers[index]);
+        if frontier.room() > 0 {
+            let unit = self.map.unit_of(frontier.next);
+            let pages = frontier.room();
+            self.events.record(Event::NotFullyWritten { placement, unit, pages });
+            self.pad(frontier);
+        }
+        Ok(())
+    }
+
+    /// Pages that `handle` of group 0 can write before its unit is full (NVMe: RUAMW). A handle
+    /// without an open unit has a whole one.
+    pub fn available_pages(&self, handle: u16) -> u32 {
+        self.available_pages_placed(Placement { group: 0, handle })
+    }
+
+    /// Pages that `placement` can write before its unit is full.
+    pub fn available_pages_placed(&self, placement: Placement) -> u32 {
+        match self.frontier_index(placement).map(|index| self.host_frontiers[index].room()) {
+            Some(room) if room > 0 => room,
+            _ => self.config.geometry.pages_per_unit,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn check_range(&self, lpn: u64, pages: u64) -> Result<(u32, u32), Error> {
+        let capacity = self.config.geometry.logical_pages;
+        let out_of_range = || {
+            let message = format!("pages {lpn} + {pages}: the drive has {capacity} logical pages");
+            Error::new(ErrorKind::OutOfRange, message)
+        };
+        let end = lpn.checked_add(pages).filter(|&end| end <= capacity).ok_or_else(out_of_range)?;
+        let narrow = |n: u64| u32::try_from(n).map_err(|_| out_of_range());
+        Ok((narrow(lpn)?, narrow(end - lpn)?))
+    }
+
+    #[inline]
+    fn check_writable(&mut self) -> Result<(), Error> {
+        if !self.powered {
+            return Err(self.power_failed());
+        }
+        if self.read_only {
+            return Err(self.worn_out());
+        }
+        Ok(())
+    }
+
+    /// The frontier for a write with a placement that has none of its own.
+    #[cold]
+    fn resolve(&mut self, placement: Placement) -> Result<usize, Error> {
+        if placement.handle >= self.config.handles || placement.group >= self.config.groups {
+            if self.config.invalid_pid == InvalidPid::Reject {
+                return Err(self.unknown(placement));
+            }
+            self.events.record(Event::InvalidPlacement { placement });
+        }
+        Ok(0)
+    }
+
+    /// The frontier of an active placement.
+    #[inline]
+    fn frontier_index(&self, placement: Placement) -> Option<usize> {
+        let known = placement.group < self.config.groups && placement.handle < self.active_handles;
+        known.then(|| usize::from(placement.group) * self.streams + usize::from(placement.handle))
+    }
+
+    fn is_sequential(&mut self, lpn: u32, pages: u32) -> bool {
+        let (lpn, pages) = (u64::from(lpn), u64::from(pages));
+        self.sequential.as_mut().is_some_and(|found| found.is_sequential(lpn, pages))
+    }
+
+    #[cold]
+    fn unknown(&self, placement: Placement) -> Error {
+        let Placement { group, handle } = placement;
+        let message = format!(
+            "placement handle {handle} of reclaim group {group}: the drive has {} handles \
+             (FDP {}) and {} groups, numbered from 0",
+            self.config.handles,
+            if self.config.fdp { "enabled" } else { "disabled" },
+            self.config.groups
+        );
+        Error::new(ErrorKind::OutOfRange, message)
+    }
+
+    /// Writes `count` pages from `lpn` on to `first` and the places after it, all of one open unit.
+    #[inline]
+    fn fill(&mut self, first: u32, lpn: u32, count: u32) {
+        if count == 1 {
+            if let Some(old) = self.map.physical(lpn) {
+                let unit = self.map.kill_one(old);
+                self.died_in(unit, 1);
+            }
+            self.map.place(lpn, first);
+            let unit = self.map.revive_one(first);
+            self.written_in(unit, 1);
+        } else {
+            self.kill_runs(lpn, count);
+            self.map.place_run(lpn, first, count);
+            self.pages_written(first, count);
+        }
+        self.journal_programs(first, count);
+    }
+
+    /// Kills the places of `count` pages from `lpn` on. What was written together lies together:
+    /// neighbours die in one step.
+    fn kill_runs(&mut self, lpn: u32, count: u32) {
+        let end = lpn + count;
+        let mut at = lpn;
+        while at < end {
+            let Some(old) = self.map.physical(at) else {
+                at += 1;
+                continue;
+            };
+            let run = self.map.run_length(at, end, old);
+            let unit = self.map.kill(old, run);
+            self.died_in(unit, run);
+            at += run;
+        }
+    }
+
+    /// Books `count` live pages that were placed from `first` on, all in one unit.
+    pub(super) fn pages_written(&mut self, first: u32, count: u32) {
+        let unit = self.map.revive(first, count);
+        self.written_in(unit, count);
+    }
+
+    #[inline]
+    fn written_in(&mut self, unit: u32, count: u32) {
+        let entry = self.units.get_mut(unit);
+        entry.live += count;
+        entry.written += count;
+        if entry.written == self.config.geometry.pages_per_unit {
+            self.seal(unit);
+        }
+    }
+
+    /// Fills what is left of an open unit with nothing.
+    pub(super) fn pad(&mut self, frontier: Frontier) {
+        let count = frontier.room();
+        if count == 0 {
+            return;
+        }
+        let unit = self.map.unit_of(frontier.next);
+        self.stats.padded_pages += u64::from(count);
+        self.stats.media_pages += u64::from(count);
+        self.units.get_mut(unit).written += count;
+        if let Some(media) = &mut self.out_of_band {
+            media.padded(frontier.next, count);
+            media.programmed(unit, count);
+        }
+        self.seal(unit);
+    }
+
+    /// A unit whose last page was written is full and may be reclaimed.
+    fn seal(&mut self, unit: u32) {
+        self.units.get_mut(unit).state = UnitState::Full;
+        self.become_victim(unit);
+    }
+
+    /// Enters a full unit in the set that it belongs to.
+    pub(super) fn become_victim(&mut self, unit: u32) {
+        let group = self.units.group_of(unit);
+        let set = match (self.config.victim_scope, self.units.get(unit).owner) {
+            (VictimScope::Global, _) => group,
+            (VictimScope::PerHandle, owner) => {
+                let slot = match owner {
+                    Owner::Handle(handle) => usize::from(handle),
+                    Owner::Sequential => self.streams - 1,
+                    Owner::Mixed | Owner::Nobody => self.streams,
+                };
+                group * (self.streams + 1) + slot
+            }
+        };
+        let entry = self.units.get_mut(unit);
+        entry.set = u32::try_from(set).unwrap_or(u32::MAX);
+        let (set, live) = (entry.set, entry.live);
+        self.victims.insert(unit, set, live);
+    }
+
+    /// `count` pages of `unit` died.
+    #[inline]
+    fn died_in(&mut self, unit: u32, count: u32) {
+        let entry = self.units.get_mut(unit);
+        entry.live -= count;
+        if entry.state == UnitState::Full {
+            let (set, live) = (entry.set, entry.live);
+            self.victims.some_died(unit, set, live, count);
+        }
+    }
+}

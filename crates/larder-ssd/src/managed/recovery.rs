@@ -1,0 +1,215 @@
+//! Power loss and the way back.
+//!
+//! What is on the media survives: which units are erased, open, full or retired and what role they
+//! have, how far they are written, what lies beside each page, and the counters. The forward map,
+//! the live bits, the victims and the frontiers were in memory and are rebuilt:
+//!
+//! 1. every programmed page is read; of the places of one logical page the newest version wins, and
+//!    between an original and its copy the unit that was programmed last;
+//! 2. live bits and counts follow from the map;
+//! 3. open units become frontiers again, in their role. They are not padded: a power loss in the
+//!    middle of a collection may leave no erased unit, and the room there is what finishes it;
+//! 4. full units are victims again, in the order in which they became full;
+//! 5. where no erased unit is left, the interrupted collection is finished.
+//!
+//! Every completed write is there afterwards. Of the write that the power interrupted a first part
+//! is. Deallocations since the last checkpoint may be undone: the page is back as it was written
+//! last. The draws of random policies and the ages of cost-benefit start over.
+
+use super::ManagedSsd;
+use super::frontier::{Frontier, Role};
+use super::out_of_band::OutOfBand;
+use super::sequential::Detector;
+use super::units::{Owner, UnitState};
+use super::victim::Victims;
+use crate::error::{Error, ErrorKind};
+
+/// What was found on the media after a power loss.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Programmed pages that were read.
+    pub scanned_pages: u64,
+    /// Logical pages that hold data.
+    pub mapped_pages: u64,
+    /// Units that were being filled, and go on being filled.
+    pub reopened_units: u32,
+}
+
+impl ManagedSsd {
+    /// Cuts the power between two commands. Everything is refused until [`Self::power_on`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] on a drive without out-of-band data: it could not come back.
+    pub fn power_loss(&mut self) -> Result<(), Error> {
+        self.cut_power_after(0)?;
+        self.powered = false;
+        Ok(())
+    }
+
+    /// Lets the power fail after `programs` more page programs, host writes and copies alike: in
+    /// the middle of whatever command that is, which returns [`ErrorKind::PowerLoss`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] on a drive without out-of-band data: it could not come back.
+    pub fn cut_power_after(&mut self, programs: u64) -> Result<(), Error> {
+        let media = self.out_of_band.as_mut().ok_or_else(needs_out_of_band)?;
+        media.cut_after(Some(programs));
+        Ok(())
+    }
+
+    /// Makes the deallocations so far survive a power loss. The drive does it by itself before an
+    /// erase. Nothing is counted for what this writes. Without out-of-band data it does nothing.
+    pub fn checkpoint(&mut self) {
+        if let Some(media) = &mut self.out_of_band {
+            media.checkpoint(&self.map);
+        }
+    }
+
+    /// Gives the power back and rebuilds the maps from the media. On a drive that has power it is a
+    /// power cycle.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] on a drive without out-of-band data.
+    pub fn power_on(&mut self) -> Result<Recovery, Error> {
+        let mut media = self.out_of_band.take().ok_or_else(needs_out_of_band)?;
+        media.forget();
+        let scanned_pages = self.rebuild_forward_map(&media);
+        self.out_of_band = Some(media);
+        let mapped_pages = self.rebuild_live();
+        let reopened_units = self.rebuild_frontiers();
+        self.rebuild_victims();
+        self.sequential = self.config.save_sequential.map(Detector::new);
+        self.powered = true;
+        self.finish_collections()?;
+        Ok(Recovery { scanned_pages, mapped_pages, reopened_units })
+    }
+
+    /// The ordinal, from 1, of the host page write whose data `lpn` holds. `None` if it holds none,
+    /// or on a drive without out-of-band data.
+    pub fn version_of(&self, lpn: u64) -> Option<u64> {
+        let lpn = u32::try_from(lpn).ok().filter(|&n| (n as usize) < self.map.logical_pages())?;
+        self.out_of_band.as_ref()?.version(self.map.physical(lpn)?)
+    }
+
+    /// Says that the power is gone, and makes it so.
+    #[cold]
+    pub(super) fn power_failed(&mut self) -> Error {
+        self.powered = false;
+        Error::new(ErrorKind::PowerLoss, "the drive has no power: power_on brings it back")
+    }
+
+    /// Programs what lies beside the pages from `first` on, to which the host writes those from
+    /// `lpn` on. Says how many of `count` it can write before the power fails: at least one.
+    pub(super) fn program_beside(
+        &mut self,
+        first: u32,
+        lpn: u32,
+        count: u32,
+    ) -> Result<u32, Error> {
+        let Some(media) = &mut self.out_of_band else { return Ok(count) };
+        let admitted = media.admit(count);
+        if admitted == 0 {
+            return Err(self.power_failed());
+        }
+        media.host_wrote(lpn, first, admitted);
+        media.programmed(self.map.unit_of(first), admitted);
+        Ok(admitted)
+    }
+
+    fn rebuild_forward_map(&mut self, media: &OutOfBand) -> u64 {
+        self.map.forget_forward();
+        let pages_per_unit = self.config.geometry.pages_per_unit;
+        let mut scanned = 0;
+        for unit in 0..self.config.geometry.units {
+            let entry = self.units.get(unit);
+            if !matches!(entry.state, UnitState::Open | UnitState::Full) {
+                continue;
+            }
+            scanned += u64::from(entry.written);
+            let first = unit * pages_per_unit;
+            for ppn in first..first + entry.written {
+                let (Some(version), Some(lpn)) = (media.version(ppn), self.map.logical(ppn)) else {
+                    continue;
+                };
+                let age = |ppn| (media.version(ppn), media.last_program(self.map.unit_of(ppn)));
+                let newer = self
+                    .map
+                    .physical(lpn)
+                    .is_none_or(|other| (Some(version), media.last_program(unit)) > age(other));
+                if newer && !media.is_gone(lpn) {
+                    self.map.place(lpn, ppn);
+                }
+            }
+        }
+        scanned
+    }
+
+    fn rebuild_live(&mut self) -> u64 {
+        for unit in 0..self.config.geometry.units {
+            self.map.clear_unit(unit);
+            self.units.get_mut(unit).live = 0;
+        }
+        let mut mapped = 0;
+        for lpn in (0..).take(self.map.logical_pages()) {
+            if let Some(ppn) = self.map.physical(lpn) {
+                mapped += 1;
+                self.map.revive(ppn, 1);
+                self.units.get_mut(self.map.unit_of(ppn)).live += 1;
+            }
+        }
+        mapped
+    }
+
+    fn rebuild_frontiers(&mut self) -> u32 {
+        self.host_frontiers.fill(Frontier::default());
+        self.gc_frontiers.fill(Frontier::default());
+        let pages_per_unit = self.config.geometry.pages_per_unit;
+        let mut reopened = 0;
+        for unit in 0..self.config.geometry.units {
+            let role = self.units.role(unit);
+            let entry = self.units.get_mut(unit);
+            if entry.state != UnitState::Open {
+                continue;
+            }
+            if entry.written == 0 {
+                // Opening a unit programs nothing.
+                entry.state = UnitState::Erased;
+                entry.owner = Owner::Nobody;
+                continue;
+            }
+            let first = unit * pages_per_unit;
+            let frontier = Frontier { next: first + entry.written, end: first + pages_per_unit };
+            match role {
+                Role::Host(index) => self.host_frontiers[index as usize] = frontier,
+                Role::Collection(index) => self.gc_frontiers[index as usize] = frontier,
+                Role::Levelling => {
+                    self.pad(frontier);
+                    continue;
+                }
+            }
+            reopened += 1;
+        }
+        self.units.find_erased();
+        reopened
+    }
+
+    fn rebuild_victims(&mut self) {
+        let Some(media) = &self.out_of_band else { return };
+        let state = |unit: u32| self.units.get(unit).state;
+        let mut full: Vec<u32> =
+            (0..self.config.geometry.units).filter(|&u| state(u) == UnitState::Full).collect();
+        full.sort_by_key(|&unit| media.last_program(unit));
+        self.victims = Victims::new(&self.config, self.sets());
+        for unit in full {
+            self.become_victim(unit);
+        }
+    }
+}
+
+fn needs_out_of_band() -> Error {
+    Error::new(
+        ErrorKind::Config,
+        "this drive keeps no out-of-band data and could not come back from a power loss: set \
+         out_of_band in its configuration",
+    )
+}

@@ -1,0 +1,111 @@
+//! Which full unit to reclaim. One policy a file; each states its rule first.
+//!
+//! The full units are kept in *sets*: one per reclaim group, or one per owner in each group when
+//! every handle collects among its own. A unit is in one set while it is full, and in none
+//! otherwise. Greedy collection, the default, keeps its order up to date as pages die; the others
+//! look when they are asked.
+
+mod cost_benefit;
+mod d_choices;
+mod fifo;
+mod greedy;
+mod members;
+mod order;
+mod random;
+mod windowed;
+
+use super::config::ManagedConfig;
+use super::options::VictimPolicy;
+use super::units::Units;
+use cost_benefit::CostBenefit;
+use d_choices::DChoices;
+use fifo::Fifo;
+use greedy::Greedy;
+use random::Random;
+use windowed::Windowed;
+
+/// All full units, as the policy of the drive keeps them.
+#[derive(Debug)]
+pub(crate) enum Victims {
+    Greedy(Greedy),
+    Fifo(Fifo),
+    CostBenefit(CostBenefit),
+    DChoices(DChoices),
+    Random(Random),
+    Windowed(Windowed),
+}
+
+impl Victims {
+    pub(crate) fn new(config: &ManagedConfig, sets: usize) -> Self {
+        let units = config.geometry.units;
+        let pages_per_unit = config.geometry.pages_per_unit;
+        match config.victim_policy {
+            VictimPolicy::Greedy => Self::Greedy(Greedy::new(sets, units, pages_per_unit)),
+            VictimPolicy::Fifo => Self::Fifo(Fifo::new(sets, units)),
+            VictimPolicy::CostBenefit => {
+                Self::CostBenefit(CostBenefit::new(sets, units, pages_per_unit))
+            }
+            VictimPolicy::DChoices(d) => Self::DChoices(DChoices::new(sets, units, d, config.seed)),
+            VictimPolicy::Random => Self::Random(Random::new(sets, units, config.seed)),
+            VictimPolicy::Windowed(window) => Self::Windowed(Windowed::new(sets, units, window)),
+        }
+    }
+
+    /// Adds a unit that has become full.
+    pub(crate) fn insert(&mut self, unit: u32, set: u32, live: u32) {
+        match self {
+            Self::Greedy(policy) => policy.insert(unit, set, live),
+            Self::Fifo(policy) => policy.insert(unit, set),
+            Self::CostBenefit(policy) => policy.insert(unit, set),
+            Self::DChoices(policy) => policy.insert(unit, set),
+            Self::Random(policy) => policy.insert(unit, set),
+            Self::Windowed(policy) => policy.insert(unit, set),
+        }
+    }
+
+    /// Takes out a unit that is about to be erased.
+    pub(crate) fn remove(&mut self, unit: u32, set: u32, live: u32) {
+        match self {
+            Self::Greedy(policy) => policy.remove(unit, set, live),
+            Self::Fifo(policy) => policy.remove(unit, set),
+            Self::CostBenefit(policy) => policy.remove(unit, set),
+            Self::DChoices(policy) => policy.remove(unit, set),
+            Self::Random(policy) => policy.remove(unit, set),
+            Self::Windowed(policy) => policy.remove(unit, set),
+        }
+    }
+
+    /// `count` pages of `unit` died: it holds `live` pages now.
+    #[inline]
+    pub(crate) fn some_died(&mut self, unit: u32, set: u32, live: u32, count: u32) {
+        match self {
+            Self::Greedy(policy) => policy.some_died(unit, set, live, count),
+            Self::CostBenefit(policy) => policy.some_died(unit, count),
+            _ => {}
+        }
+    }
+
+    /// The unit of `set` that the policy would reclaim next.
+    pub(crate) fn choose(&mut self, set: u32, units: &Units) -> Option<u32> {
+        match self {
+            Self::Greedy(policy) => policy.choose(set),
+            Self::Fifo(policy) => policy.choose(set),
+            Self::CostBenefit(policy) => policy.choose(set, units),
+            Self::DChoices(policy) => policy.choose(set, units),
+            Self::Random(policy) => policy.choose(set),
+            Self::Windowed(policy) => policy.choose(set, units),
+        }
+    }
+
+    /// Number of full units in all sets.
+    pub(crate) fn len(&self) -> u32 {
+        match self {
+            Self::Greedy(policy) => policy.len(),
+            Self::Fifo(policy) => policy.len(),
+            Self::CostBenefit(policy) => policy.len(),
+            Self::DChoices(policy) => policy.len(),
+            Self::Random(policy) => policy.len(),
+            Self::Windowed(policy) => policy.len(),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Timing as data: what a NAND die, a channel, a link and a write buffer take.
+
+use crate::error::{Error, ErrorKind};
+use crate::managed::{ManagedConfig, PAGE_BYTES};
+
+/// A NAND die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NandTiming {
+    /// Bytes of a flash page, what one plane senses or programs for one bit of its cells.
+    pub page_bytes: u64,
+    /// Planes that work together.
+    pub planes: u32,
+    /// Bits of a cell that are programmed at once: 3 for one-shot TLC.
+    pub bits: u32,
+    /// tR: sensing a flash page.
+    pub read_ns: u64,
+    /// tPROG: programming all planes, all bits.
+    pub program_ns: u64,
+    /// tBERS: erasing a block.
+    pub erase_ns: u64,
+    /// What it takes to suspend a program or an erase for a read; `None` if the die cannot.
+    pub suspend_ns: Option<u64>,
+}
+
+/// A drive around such dies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriveTiming {
+    /// For people.
+    pub name: &'static str,
+    /// Channels.
+    pub channels: u32,
+    /// Dies on each channel.
+    pub dies_per_channel: u32,
+    /// The die.
+    pub nand: NandTiming,
+    /// Bytes per second of a channel.
+    pub channel_bytes_per_s: u64,
+    /// Bytes per second of the host link, each way.
+    pub link_bytes_per_s: u64,
+    /// What the controller takes for any command.
+    pub command_ns: u64,
+    /// Bytes of the write buffer.
+    pub write_buffer_bytes: u64,
+    /// From the buffer to the acknowledgement.
+    pub buffer_ns: u64,
+}
+
+impl DriveTiming {
+    /// Dies of the drive.
+    pub fn dies(&self) -> u32 {
+        self.channels * self.dies_per_channel
+    }
+
+    /// Mapped pages that one die programs at once.
+    pub fn stripe_pages(&self) -> u32 {
+        self.pages_per_flash_page() * self.nand.planes * self.nand.bits
+    }
+
+    /// Bytes per second that all dies together can program.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn program_bytes_per_s(&self) -> f64 {
+        let stripe = u64::from(self.stripe_pages()) * PAGE_BYTES;
+        f64::from(self.dies()) * stripe as f64 * 1e9 / self.nand.program_ns as f64
+    }
+
+    pub(super) fn pages_per_flash_page(&self) -> u32 {
+        u32::try_from(self.nand.page_bytes / PAGE_BYTES).unwrap_or(u32::MAX).max(1)
+    }
+
+    pub(super) fn channel_ns(&self, bytes: u64) -> u64 {
+        transfer_ns(bytes, self.channel_bytes_per_s)
+    }
+
+    pub(super) fn link_ns(&self, bytes: u64) -> u64 {
+        transfer_ns(bytes, self.link_bytes_per_s)
+    }
+
+    pub(super) fn check(&self, config: &ManagedConfig) -> Result<(), Error> {
+        let fail = |message: String| Err(Error::new(ErrorKind::Config, message));
+        if self.dies() == 0 || self.channel_bytes_per_s == 0 || self.link_bytes_per_s == 0 {
+            return fail(format!("{}: channels, dies and rates must be at least 1", self.name));
+        }
+        if !self.nand.page_bytes.is_multiple_of(PAGE_BYTES) || self.nand.page_bytes == 0 {
+            return fail(format!(
+                "{}: a flash page of {} bytes is not a multiple of the {PAGE_BYTES}-byte page",
+                self.name, self.nand.page_bytes
+            ));
+        }
+        // Each handle may hold an incomplete stripe in the buffer.
+        let stripes = u64::from(config.active_handles()) + 1;
+        let needed = stripes * u64::from(self.stripe_pages()) * PAGE_BYTES;
+        if self.write_buffer_bytes < needed {
+            return fail(format!(
+                "{}: a write buffer of {} bytes can fill up with incomplete stripes; {} handles need {needed}",
+                self.name,
+                self.write_buffer_bytes,
+                config.active_handles()
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
+    let ns = u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_s);
+    u64::try_from(ns).unwrap_or(u64::MAX)
+}

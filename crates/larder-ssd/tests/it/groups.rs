@@ -1,0 +1,41 @@
+//! Reclaim groups: data stays in the group that the write named, and a full group says so.
+
+use larder_ssd::ErrorKind;
+use larder_ssd::managed::{Geometry, ManagedConfig, ManagedSsd, Placement, VictimPolicy};
+
+fn config(victim_policy: VictimPolicy) -> ManagedConfig {
+    let geometry = Geometry { logical_pages: 640, pages_per_unit: 16, units: 64 };
+    ManagedConfig { groups: 2, handles: 2, victim_policy, ..ManagedConfig::new(geometry) }
+}
+
+#[test]
+fn a_full_group_refuses_and_the_other_goes_on() {
+    for policy in [VictimPolicy::Greedy, VictimPolicy::Fifo, VictimPolicy::Random] {
+        let mut ssd = ManagedSsd::new(config(policy)).unwrap();
+        // A group of 32 units holds at most 512 pages, some of which it needs for itself.
+        let error = ssd.write(0, 640, 0).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+        assert!(error.to_string().starts_with("reclaim group 0 is full"), "{error}");
+        ssd.audit().unwrap();
+        let held = ssd.stats().host_pages;
+        assert!((416..512).contains(&held), "{held} pages fit");
+        let other = Placement { group: 1, handle: 1 };
+        ssd.write_placed(other, held, 640 - held).unwrap();
+        // Moving data to the other group makes room in the first.
+        ssd.write_placed(other, 0, 100).unwrap();
+        ssd.write(100, 50, 0).unwrap();
+        ssd.audit().unwrap();
+        let first_group = 0..32;
+        let misplaced = first_group.flat_map(|unit| ssd.live_pages_of(unit)).any(|lpn| lpn < 100);
+        assert!(!misplaced);
+    }
+}
+
+#[test]
+fn placements_that_the_drive_does_not_have_are_refused_by_name() {
+    let mut ssd = ManagedSsd::new(config(VictimPolicy::Greedy)).unwrap();
+    let error = ssd.write_placed(Placement { group: 2, handle: 1 }, 0, 1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfRange);
+    assert!(error.to_string().contains("reclaim group 2"), "{error}");
+    assert!(ssd.update_placed(Placement { group: 2, handle: 0 }).is_err());
+}

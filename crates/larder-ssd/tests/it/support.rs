@@ -1,0 +1,97 @@
+//! What the tables have in common: drives sized as their sources sized them, rows that run side by
+//! side, and a comparison that prints every row before it complains about one.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig, ManagedSsd, VictimPolicy};
+
+/// A drive of `data_units` full of data and `alpha` times that many in all, those not counted that
+/// are open or held in reserve: the α of the formulas.
+pub(crate) fn drive(
+    pages_per_unit: u32,
+    data_units: u32,
+    alpha: f64,
+    handles: u16,
+    gc_destination: GcDestination,
+    victim_policy: VictimPolicy,
+) -> ManagedConfig {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let units = (f64::from(data_units) * alpha).round() as u32;
+    let gc_frontiers = match gc_destination {
+        GcDestination::PerHandle => handles,
+        GcDestination::Shared => 1,
+        _ => 0,
+    };
+    let geometry = Geometry {
+        logical_pages: u64::from(pages_per_unit) * u64::from(data_units),
+        pages_per_unit,
+        // The reserve of two is what collection starts at: one of them is the unit that is opened.
+        units: units + u32::from(handles + gc_frontiers) + 1,
+    };
+    ManagedConfig {
+        handles,
+        gc_destination,
+        gc_reserve_units: 2,
+        victim_policy,
+        ..ManagedConfig::new(geometry)
+    }
+}
+
+/// Write amplification of `writes` host pages, after as many that are not counted.
+pub(crate) fn second_half(
+    ssd: &mut ManagedSsd,
+    writes: u64,
+    mut write: impl FnMut(&mut ManagedSsd),
+) -> f64 {
+    for _ in 0..writes {
+        write(ssd);
+    }
+    let before = ssd.stats().clone();
+    for _ in 0..writes {
+        write(ssd);
+    }
+    ssd.audit().unwrap();
+    ssd.stats().dlwa_since(&before).unwrap()
+}
+
+/// Applies `run` to every row, on all cores.
+pub(crate) fn on_all_cores<R: Sync, T: Send>(rows: &[R], run: impl Fn(&R) -> T + Sync) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut results: Vec<(usize, T)> = std::thread::scope(|scope| {
+        let work = || {
+            let mut done = Vec::new();
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                let Some(row) = rows.get(i) else { return done };
+                done.push((i, run(row)));
+            }
+        };
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    results.sort_by_key(|(i, _)| *i);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// One number beside what it should be.
+pub(crate) struct Comparison {
+    pub(crate) name: String,
+    pub(crate) measured: f64,
+    pub(crate) reference: f64,
+    pub(crate) percent: f64,
+}
+
+/// Prints all and fails if one is off.
+pub(crate) fn compare(rows: impl IntoIterator<Item = Comparison>) {
+    let mut off = Vec::new();
+    for Comparison { name, measured, reference, percent } in rows {
+        let error = (measured / reference - 1.0) * 100.0;
+        let line = format!("{name}: {measured:.3}, reference {reference:.3} ({error:+.2} %)");
+        println!("{line}");
+        if error.is_nan() || error.abs() > percent {
+            off.push(line);
+        }
+    }
+    assert!(off.is_empty(), "off by too much:\n{}", off.join("\n"));
+}
