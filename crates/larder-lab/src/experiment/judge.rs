@@ -43,6 +43,7 @@ pub(super) struct Checks {
     failed_exact: Vec<String>,
     failed_shape: Vec<String>,
     passed: Vec<String>,
+    notes: Vec<String>,
 }
 
 impl Checks {
@@ -60,6 +61,12 @@ impl Checks {
         self
     }
 
+    /// Something to say beside the criterion.
+    pub(super) fn note(mut self, what: impl Into<String>) -> Self {
+        self.notes.push(what.into());
+        self
+    }
+
     pub(super) fn judge(self) -> Judgement {
         let verdict = match (self.failed_shape.is_empty(), self.failed_exact.is_empty()) {
             (true, true) => Verdict::Reproduced,
@@ -67,18 +74,45 @@ impl Checks {
             (false, _) => Verdict::Diverges,
         };
         let failed: Vec<_> = [self.failed_shape, self.failed_exact].concat();
-        let reason = if failed.is_empty() {
+        let mut reason = if failed.is_empty() {
             format!("holds: {}", self.passed.join("; "))
         } else {
             format!("does not hold: {}", failed.join("; "))
         };
+        for note in self.notes {
+            reason += &format!(". Note: {note}");
+        }
         Judgement { verdict, reason }
     }
+}
+
+/// The highest of `values`; NaN if one of them is, or if there is none, so that what was not
+/// measured meets no criterion.
+pub(super) fn highest(values: impl IntoIterator<Item = f64>) -> f64 {
+    extreme(values, f64::max)
+}
+
+/// The lowest of `values`, on the same terms.
+pub(super) fn lowest(values: impl IntoIterator<Item = f64>) -> f64 {
+    extreme(values, f64::min)
+}
+
+fn extreme(values: impl IntoIterator<Item = f64>, of: fn(f64, f64) -> f64) -> f64 {
+    let either = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { of(a, b) };
+    values.into_iter().reduce(either).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_no_extreme() {
+        assert_eq!((highest([1.0, 3.0, 2.0]), lowest([1.0, 3.0, 2.0])), (3.0, 1.0));
+        for values in [vec![], vec![f64::NAN, 1.0], vec![1.0, f64::NAN]] {
+            assert!(highest(values.clone()).is_nan() && lowest(values).is_nan());
+        }
+    }
 
     #[test]
     fn shape_comes_before_numbers() {

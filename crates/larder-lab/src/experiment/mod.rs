@@ -8,13 +8,21 @@
 //! | `settings` | parameters: defaults, and what the user sets |
 //! | `result` | what came out, in its stable JSON form |
 //! | `judge` | criteria in words and as checks |
+//! | `rig` | the drive of the experiments with the real cache, how runs on it are made |
 //! | the others | one experiment, or a family of them |
 
+mod bare;
+mod carbon;
+mod dram;
 mod ftl_uniform;
+mod gc_events;
 mod judge;
 mod placement;
 mod result;
+mod rig;
 mod settings;
+mod soc_size;
+mod tenants;
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -52,9 +60,24 @@ pub struct Experiment {
 
 /// All experiments, in the order in which `lab run all` makes them.
 pub fn all() -> &'static [&'static Experiment] {
-    static ALL: [&Experiment; 3] =
-        [&ftl_uniform::FTL_UNIFORM, &placement::UTILIZATION, &placement::WRITE_ONLY];
-    &ALL
+    static ALL: &[&Experiment] = &[
+        &ftl_uniform::FTL_UNIFORM,
+        &placement::DLWA_INTERVAL,
+        &placement::UTILIZATION,
+        &placement::TWITTER,
+        &placement::WRITE_ONLY,
+        &soc_size::SOC_SIZE,
+        &gc_events::GC_EVENTS,
+        &dram::DRAM_TRADEOFF,
+        &tenants::TENANTS,
+        &soc_size::MODEL_VALIDATION,
+        &carbon::CARBON,
+        &soc_size::ISOLATION_TYPE,
+        &gc_events::MISLABELLED,
+        &tenants::NOISY_HANDLE,
+        &bare::FULL_SCALE,
+    ];
+    ALL
 }
 
 /// The experiment of that name.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Experiment;
-use super::judge::{Judgement, Verdict};
+use super::judge::{Judgement, Verdict, highest, lowest};
 use super::settings::Settings;
 
 /// What one seed measured, by the name of the metric.
@@ -39,16 +39,17 @@ pub struct Spread {
 pub struct Summary(BTreeMap<String, Spread>);
 
 impl Summary {
-    pub(super) fn of(measured: &[Metrics]) -> Self {
+    /// Sums up what the seeds measured.
+    pub fn of(measured: &[Metrics]) -> Self {
         let mut values: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
         for (name, &value) in measured.iter().flatten() {
             values.entry(name).or_default().push(value);
         }
         #[allow(clippy::cast_precision_loss)]
         let spread = |values: Vec<f64>| Spread {
-            min: values.iter().copied().fold(f64::INFINITY, f64::min),
+            min: lowest(values.iter().copied()),
             mean: values.iter().sum::<f64>() / values.len() as f64,
-            max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            max: highest(values),
         };
         Self(values.into_iter().map(|(name, values)| (name.clone(), spread(values))).collect())
     }
@@ -150,5 +151,7 @@ mod tests {
         assert_eq!(summary.get("dlwa.on.4"), expected);
         assert_eq!(summary.series("dlwa.on."), [(4.0, expected)]);
         assert!(summary.mean("absent").is_nan());
+        let unknown = Summary::of(&[one(1.0), one(f64::NAN)]).get("dlwa.on.4");
+        assert!(unknown.min.is_nan() && unknown.mean.is_nan() && unknown.max.is_nan());
     }
 }

@@ -8,6 +8,7 @@ mod client;
 mod options;
 pub mod outcome;
 mod progress;
+pub mod shared;
 mod stage;
 mod timeline;
 

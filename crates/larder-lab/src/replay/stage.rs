@@ -12,7 +12,7 @@ use super::outcome::UnitPicture;
 use crate::Error;
 
 /// Reclaim unit handles of the simulated drive, as FDP drives in the field have them.
-const HANDLES: u16 = 8;
+pub(super) const HANDLES: u16 = 8;
 
 pub(super) struct Stage {
     pub(super) cache: Larder,
@@ -30,7 +30,7 @@ impl Stage {
         let device: Option<Arc<dyn Device>> = match &options.storage {
             _ if options.flash_bytes == 0 => None,
             Storage::Model => {
-                let drive = Arc::new(drive(options, placement)?);
+                let drive = Arc::new(drive(options, placement, HANDLES)?);
                 model = Some(Arc::clone(&drive));
                 Some(drive)
             }
@@ -41,6 +41,16 @@ impl Stage {
                 Some(Arc::new(device.map_err(|e| Error::run(e.to_string()))?))
             }
         };
+        let stage = Self::open(options, placement, device)?;
+        Ok(Self { model, _file: file, ..stage })
+    }
+
+    /// A cache on a device that somebody else made, and may share with others.
+    pub(super) fn open(
+        options: &ReplayOptions,
+        placement: bool,
+        device: Option<Arc<dyn Device>>,
+    ) -> Result<Self, Error> {
         let clock = Arc::new(VirtualClock::default());
         let cache =
             Larder::open(config(options, placement), device.clone(), Arc::clone(&clock) as _);
@@ -48,7 +58,7 @@ impl Stage {
             larder::ErrorKind::Config => Error::usage(error.to_string()),
             _ => Error::run(error.to_string()),
         })?;
-        Ok(Self { cache, clock, device, model, _file: file })
+        Ok(Self { cache, clock, device, model: None, _file: None })
     }
 
     pub(super) fn device_stats(&self) -> DeviceStats {
@@ -91,7 +101,12 @@ fn class<'a>(picture: &'a mut UnitPicture, page: u64, layout: &Layout) -> &'a mu
     }
 }
 
-fn drive(options: &ReplayOptions, placement: bool) -> Result<ModelDevice, Error> {
+/// The simulated drive of `options`, with that many reclaim unit handles.
+pub(super) fn drive(
+    options: &ReplayOptions,
+    placement: bool,
+    handles: u16,
+) -> Result<ModelDevice, Error> {
     let usage = |error: &dyn std::fmt::Display| {
         Error::usage(format!("--flash, --op, --ru describe no drive that could work: {error}"))
     };
@@ -100,7 +115,7 @@ fn drive(options: &ReplayOptions, placement: bool) -> Result<ModelDevice, Error>
         Geometry::with_overprovisioning(options.flash_bytes, unit_bytes, options.op_percent)
             .map_err(|e| usage(&e))?;
     let config = ManagedConfig {
-        handles: HANDLES,
+        handles,
         fdp: placement,
         gc_destination: match options.isolation {
             Isolation::InitiallyIsolated => GcDestination::Shared,

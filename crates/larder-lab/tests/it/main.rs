@@ -1,6 +1,10 @@
 //! Tests of the lab from outside, in one binary.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
 
+mod experiment_docs;
+mod experiment_judges;
+mod experiment_runs;
+mod experiment_settings;
 mod trace_errors;
 mod trace_files;
 mod trace_formats;

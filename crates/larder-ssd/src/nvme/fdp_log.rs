@@ -292,7 +292,11 @@ mod tests {
     proptest! {
         /// A descriptor size of a hostile drive leads neither beyond the log nor round in circles.
         #[test]
-        fn hostile_logs_never_panic(mut log in prop::collection::vec(any::<u8>(), 0..400), at in 0..60_usize, byte in any::<u8>()) {
+        fn hostile_logs_never_panic(
+            mut log in prop::collection::vec(any::<u8>(), 0..400),
+            at in 0..60_usize,
+            byte in any::<u8>(),
+        ) {
             let _ = decode_configurations(&log);
             let _ = decode_usage(&log);
             let _ = Statistics::decode(&log);

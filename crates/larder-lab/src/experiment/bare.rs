@@ -1,0 +1,225 @@
+//! The bare firmware under the write pattern of a cache. No cache: what Larder's own write path
+//! does is not in it, and drives of terabytes fit into memory.
+//!
+//! The pattern is the reference model of the literature: the SOC writes single pages at random, the
+//! LOC writes its regions in order in pieces of 256 KiB, and a fixed share of the bytes is the
+//! SOC's. That share, 0.65, and the over-provisioning of 17 % are fitted to the published DLWA.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use larder_ssd::managed::{Geometry, ManagedConfig, ManagedSsd, PAGE_BYTES, Stats};
+
+use super::judge::{Checks, highest};
+use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::Error;
+use crate::replay::Monitor;
+
+/// Held by a seed that measures a large drive: the maps of one fit into 6 GiB, those of two do not.
+static LARGE: Mutex<()> = Mutex::new(());
+/// From here on a drive is large.
+const LARGE_SCALE: f64 = 0.2;
+/// What the drive of the paper sells.
+const FULL_BYTES: f64 = 1.88e12;
+/// Reclaim units of it, over-provisioning included; of 6 GB each.
+const UNITS: f64 = 340.0;
+/// Of a piece of a region in pages, on a drive of full size: 256 KiB.
+const PIECE_PAGES: u64 = 64;
+/// Pages of the SOC; with the share of the host's bytes that it writes (fitted).
+const SOC_PERCENT: f64 = 4.0;
+const SOC_SHARE: f64 = 0.65;
+const SOC_HANDLE: u16 = 1;
+const LOC_HANDLE: u16 = 2;
+/// Pages of a reclaim unit for uniform writes alone, and times that the drive is written.
+const UNIFORM_UNIT_PAGES: u32 = 1024;
+const UNIFORM_WRITES: u64 = 10;
+
+pub(super) static FULL_SCALE: Experiment = Experiment {
+    name: "full-scale",
+    title: "DLWA of the bare firmware under a cache's pattern, on a drive of any size",
+    reproduces: "FDP paper (EuroSys'25), Figures 5 and 6, on a drive of 1.88 TB at scale=1; the \
+                 SOC's share of the bytes is fitted",
+    criterion: "on <= 1.05 at 50 and 100 %; off 1.05 to 1.5 at 50 %, >= 2.5 at 100 %",
+    parameters: &[
+        Parameter {
+            name: "scale",
+            default: "0.003",
+            help: "size of the drive as a fraction of 1.88 TB, 0.0001 to 1; 1 takes 4 to 6 GiB",
+        },
+        Parameter {
+            name: "drive_writes",
+            default: "18",
+            help: "times that the drive is written over, 3 to 100; the last third is measured",
+        },
+    ],
+    metrics: &[
+        ("dlwa.on.*", "DLWA with placement, by utilisation in percent"),
+        ("dlwa.off.*", "DLWA without"),
+        ("pages_per_second", "host pages a second of real time, over all runs; not deterministic"),
+        ("map_bytes_per_page", "memory of the drive's maps per logical page"),
+        ("drive_writes_before", "times that the drive was written over before the measurement"),
+    ],
+    paper: &[
+        PaperValue { metric: "dlwa.on.50", value: 1.03, source: "Figure 5" },
+        PaperValue { metric: "dlwa.off.50", value: 1.3, source: "Figure 5" },
+        PaperValue { metric: "dlwa.on.100", value: 1.03, source: "Figure 6" },
+        PaperValue { metric: "dlwa.off.100", value: 3.5, source: "Figure 6" },
+    ],
+    measure,
+    judge,
+};
+
+#[allow(clippy::cast_precision_loss)]
+fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
+    let scale = settings.within("scale", 0.0001..=1.0)?;
+    let writes = settings.within("drive_writes", 3.0..=100.0)?;
+    let geometry = geometry(scale)?;
+    let mut metrics = Metrics::new();
+    let (mut pages, mut seconds, mut map_bytes) = (0, 0.0, 0);
+    let large = scale >= LARGE_SCALE;
+    let _alone = large.then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner));
+    // One after the other: at full size there is memory for one.
+    for utilization in [50_u32, 100] {
+        for (placement, name) in [(true, "on"), (false, "off")] {
+            let mut run = Run::new(geometry, placement, f64::from(utilization), seed)?;
+            let start = Instant::now();
+            let host_pages = share_of(geometry.logical_pages, writes * 100.0);
+            run.write_until(host_pages / 3 * 2, monitor)?;
+            let before = run.ssd.stats().clone();
+            run.write_until(host_pages, monitor)?;
+            seconds += start.elapsed().as_secs_f64();
+            pages += run.ssd.stats().host_pages;
+            map_bytes = run.ssd.map_memory_bytes();
+            metrics.insert(format!("dlwa.{name}.{utilization}"), dlwa(&run.ssd, &before));
+        }
+    }
+    let map = map_bytes as f64 / geometry.logical_pages as f64;
+    metrics.insert("map_bytes_per_page".to_owned(), map);
+    metrics.insert("pages_per_second".to_owned(), pages as f64 / seconds);
+    metrics.insert("drive_writes_before".to_owned(), writes * 2.0 / 3.0);
+    Ok(metrics)
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // scale is at most 1
+fn geometry(scale: f64) -> Result<Geometry, Error> {
+    let page = PAGE_BYTES as f64;
+    let logical_pages = (FULL_BYTES * scale / page) as u64;
+    let unit_pages = (logical_pages as f64 * 1.17 / UNITS).round() as u64;
+    Geometry::with_overprovisioning(logical_pages * PAGE_BYTES, unit_pages * PAGE_BYTES, 17.0)
+        .map_err(|error| model_error(&error))
+}
+
+fn model_error(error: &larder_ssd::Error) -> Error {
+    Error::run(format!("SSD model: {error}"))
+}
+
+fn dlwa(ssd: &ManagedSsd, before: &Stats) -> f64 {
+    ssd.stats().dlwa_since(before).unwrap_or(f64::NAN)
+}
+
+/// A percentage of `pages`.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn share_of(pages: u64, percent: f64) -> u64 {
+    (pages as f64 * percent / 100.0) as u64
+}
+
+/// A drive under the pattern.
+struct Run {
+    ssd: ManagedSsd,
+    rng: fastrand::Rng,
+    loc_pages: u64,
+    soc_pages: u64,
+    piece_pages: u64,
+    /// Page of the LOC that is written next.
+    next: u64,
+    /// Pages that the SOC may write before the LOC has its turn.
+    soc_due: f64,
+}
+
+impl Run {
+    fn new(
+        geometry: Geometry,
+        placement: bool,
+        utilization: f64,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let used = share_of(geometry.logical_pages, utilization);
+        let soc_pages = share_of(used, SOC_PERCENT).max(1);
+        let config = ManagedConfig { fdp: placement, ..ManagedConfig::new(geometry) };
+        let mut run = Self {
+            ssd: ManagedSsd::new(config).map_err(|error| model_error(&error))?,
+            rng: fastrand::Rng::with_seed(seed),
+            loc_pages: used - soc_pages,
+            soc_pages,
+            piece_pages: PIECE_PAGES.min(u64::from(geometry.pages_per_unit) / 64).max(1),
+            next: 0,
+            soc_due: 0.0,
+        };
+        run.write(run.loc_pages, soc_pages, SOC_HANDLE)?;
+        Ok(run)
+    }
+
+    fn write(&mut self, lpn: u64, pages: u64, handle: u16) -> Result<(), Error> {
+        self.ssd.write(lpn, pages, handle).map_err(|error| model_error(&error))
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn write_until(&mut self, host_pages: u64, monitor: &Monitor) -> Result<(), Error> {
+        while self.ssd.stats().host_pages < host_pages {
+            if monitor.is_stopped() {
+                return Err(Error::run("interrupted"));
+            }
+            let piece = self.piece_pages.min(self.loc_pages - self.next);
+            self.write(self.next, piece, LOC_HANDLE)?;
+            self.next = (self.next + piece) % self.loc_pages;
+            self.soc_due += piece as f64 * SOC_SHARE / (1.0 - SOC_SHARE);
+            while self.soc_due >= 1.0 {
+                let page = self.loc_pages + self.rng.u64(..self.soc_pages);
+                self.write(page, 1, SOC_HANDLE)?;
+                self.soc_due -= 1.0;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// DLWA of a drive of 340 units, all of whose pages are written at random.
+pub(super) fn uniform_dlwa(op_percent: f64, seed: u64, monitor: &Monitor) -> Result<f64, Error> {
+    if !(17.0..=200.0).contains(&op_percent) {
+        return Err(Error::usage(format!("uniform_op {op_percent}: must be 17 to 200")));
+    }
+    let unit_pages = u64::from(UNIFORM_UNIT_PAGES);
+    let pages = share_of(340 * unit_pages, 1e4 / (100.0 + op_percent));
+    let unit_bytes = unit_pages * PAGE_BYTES;
+    let geometry = Geometry::with_overprovisioning(pages * PAGE_BYTES, unit_bytes, op_percent)
+        .map_err(|error| model_error(&error))?;
+    let config = ManagedConfig { handles: 1, ..ManagedConfig::new(geometry) };
+    let mut ssd = ManagedSsd::new(config).map_err(|error| model_error(&error))?;
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut before = ssd.stats().clone();
+    for pass in 0..UNIFORM_WRITES {
+        if monitor.is_stopped() {
+            return Err(Error::run("interrupted"));
+        }
+        if pass == UNIFORM_WRITES / 2 {
+            before = ssd.stats().clone();
+        }
+        for page in 0..pages {
+            let page = if pass == 0 { page } else { rng.u64(..pages) };
+            ssd.write(page, 1, 0).map_err(|error| model_error(&error))?;
+        }
+    }
+    Ok(dlwa(&ssd, &before))
+}
+
+fn judge(summary: &Summary) -> Judgement {
+    let on = highest([summary.max("dlwa.on.50"), summary.max("dlwa.on.100")]);
+    let (half, full) = (summary.mean("dlwa.off.50"), summary.mean("dlwa.off.100"));
+    Checks::default()
+        .exact(on <= 1.05, format!("on at most {on:.3}"))
+        .exact((1.05..=1.5).contains(&half), format!("off at 50 %: {half:.2}"))
+        .exact(full >= 2.5, format!("off at 100 %: {full:.2}"))
+        .shape(half < full && on < full, "off rises with utilisation, placement lowers it")
+        .note(format!("the SOC's share of the bytes, {SOC_SHARE}, is fitted, not measured"))
+        .judge()
+}

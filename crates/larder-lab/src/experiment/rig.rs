@@ -1,0 +1,131 @@
+//! What the experiments with the real cache have in common: the size of the drive, how a run is
+//! made, what is noted of it.
+//!
+//! The drive is that of `larder replay`: 128 MiB in about 340 units, as many as a drive of 1.88 TB
+//! has, of 112 pages each. It must not be smaller: a few of a hundred pages belong to large
+//! objects, and units so small that many held none of them would be cleaner than any real unit is.
+//! (With 28 pages in a unit, DLWA without placement is 2.2 where 112 make it 3.5.)
+//!
+//! Each run ages the drive first (see [`shared`]), and the first half of its requests is warm-up
+//! too: the drive has been written over about 12 times and the large-object engine has gone round
+//! 3 times before anything is measured. Both numbers are among the metrics. Without ageing it takes
+//! 25 million requests of the KV cache to get there; 20 million without ageing find DLWA 3.5
+//! without placement at 100 %, 4 million after ageing 3.3, and both 1.004 with it.
+
+use super::judge::lowest;
+use super::{Metrics, Parameter, Settings};
+use crate::Error;
+use crate::replay::shared::{self, SharedRun, Tenant};
+use crate::replay::{Monitor, ReplayOptions};
+
+pub(super) const REQUESTS: Parameter =
+    Parameter { name: "requests", default: "4000000", help: "requests of a run" };
+/// Enough for a workload of SETs alone, which writes twice as much per request.
+pub(super) const REQUESTS_OF_WRITERS: Parameter =
+    Parameter { name: "requests", default: "2000000", help: "requests of a run" };
+/// Enough for Twitter's workload, which writes five times as much again.
+pub(super) const REQUESTS_OF_TWITTER: Parameter =
+    Parameter { name: "requests", default: "1000000", help: "requests of a run" };
+pub(super) const FLASH: Parameter = Parameter {
+    name: "flash_mib",
+    default: "128",
+    help: "capacity of the drive in MiB, 8 to 65536; DRAM is a 32nd of it",
+};
+pub(super) const OP: Parameter = Parameter {
+    name: "op",
+    default: "17",
+    help: "over-provisioning, percent of the logical capacity (17 is fitted)",
+};
+
+pub(super) const DLWA_ON: (&str, &str) = ("dlwa.on.*", "DLWA with placement, by point");
+pub(super) const DLWA_OFF: (&str, &str) = ("dlwa.off.*", "DLWA without placement, by point");
+pub(super) const SOC_SHARE: (&str, &str) =
+    ("soc_share.*", "share of the host's bytes that the small-object engine wrote");
+pub(super) const DRIVE_WRITES: (&str, &str) =
+    ("drive_writes_before.*", "times that the drive was written over before the measurement");
+pub(super) const LOC_WRAPS: (&str, &str) =
+    ("loc_wraps_before.*", "rounds of the large-object engine before the measurement");
+
+/// A preset on the drive of the experiments.
+pub(super) fn options(
+    preset: &str,
+    settings: &Settings,
+    seed: u64,
+) -> Result<ReplayOptions, Error> {
+    let flash_mib: u64 = settings.get("flash_mib")?;
+    if !(8..=65_536).contains(&flash_mib) {
+        let complaint = "must be 8 to 65536";
+        return Err(settings.refuse("flash_mib", &flash_mib.to_string(), complaint));
+    }
+    let flash_bytes = flash_mib << 20;
+    let options = ReplayOptions {
+        requests: Some(settings.get("requests")?),
+        flash_bytes,
+        dram_bytes: flash_bytes / 32,
+        ..ReplayOptions::of_preset(preset, seed)
+    };
+    // Fixed here, so that parts of the drive have the same.
+    Ok(ReplayOptions { unit_bytes: Some(options.resolved_unit_bytes()), ..options })
+}
+
+/// One cache alone on a drive.
+pub(super) fn alone(
+    options: &ReplayOptions,
+    placement: bool,
+    monitor: &Monitor,
+) -> Result<SharedRun, Error> {
+    let drive = shared::drive(options, placement, shared::HANDLES)?;
+    let device = std::sync::Arc::clone(&drive);
+    let tenant = Tenant { options: options.clone(), device, requests_per_turn: 1 };
+    shared::play(&drive, &[tenant], placement, &mut |_| Ok(()), monitor)
+}
+
+/// One run with placement and one without, on two threads: with an odd number of seeds that keeps
+/// two cores busier than one run after the other.
+pub(super) fn with_and_without<T: Send>(
+    run: impl Fn(bool) -> Result<T, Error> + Sync,
+) -> Result<[(&'static str, T); 2], Error> {
+    std::thread::scope(|scope| {
+        let off = scope.spawn(|| run(false));
+        let on = run(true);
+        let off = off.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok([("on", on?), ("off", off?)])
+    })
+}
+
+/// Runs `options` with and without placement and notes both under `point`.
+pub(super) fn note_both(
+    options: &ReplayOptions,
+    monitor: &Monitor,
+    metrics: &mut Metrics,
+    point: &str,
+) -> Result<[(&'static str, SharedRun); 2], Error> {
+    let runs = with_and_without(|placement| alone(options, placement, monitor))?;
+    for (placement, run) in &runs {
+        note(metrics, placement, point, run);
+    }
+    Ok(runs)
+}
+
+/// Notes DLWA under the setting and the point, and how steady it was under the point.
+pub(super) fn note(metrics: &mut Metrics, setting: &str, point: &str, run: &SharedRun) {
+    metrics.insert(format!("dlwa.{setting}.{point}"), run.drive.dlwa);
+    note_steadiness(metrics, point, run);
+}
+
+/// Notes under the point how steady the drive was.
+pub(super) fn note_steadiness(metrics: &mut Metrics, point: &str, run: &SharedRun) {
+    metrics.insert(format!("drive_writes_before.{point}"), run.drive.drive_writes_before);
+    let wraps = run.tenants.iter().map(|tenant| tenant.loc_wraps_before);
+    metrics.insert(format!("loc_wraps_before.{point}"), lowest(wraps));
+    metrics.insert(format!("soc_share.{point}"), soc_share(run));
+}
+
+/// Share of the host's bytes that the small-object engines wrote.
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn soc_share(run: &SharedRun) -> f64 {
+    let runs = || run.tenants.iter().map(|tenant| &tenant.run);
+    let soc: u64 = runs().map(|run| run.soc_bytes).sum();
+    let all: u64 = runs().map(|run| run.soc_bytes + run.loc_bytes + run.metadata_bytes).sum();
+    soc as f64 / all as f64
+}

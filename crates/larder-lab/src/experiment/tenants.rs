@@ -1,0 +1,337 @@
+//! Several tenants on one drive: caches with handles of their own, with too few handles, and beside
+//! a neighbour who writes at random.
+
+use std::sync::Arc;
+
+use larder_device::{
+    Device, HandleAllocator, Io, IoBuffer, ModelDevice, PlacementHandle, SliceDevice,
+};
+use larder_ssd::managed::PAGE_BYTES;
+
+use super::judge::{Checks, highest, lowest};
+use super::rig::{self, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
+use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::Error;
+use crate::replay::shared::{self, SharedRun, Tenant};
+use crate::replay::{Monitor, ReplayOptions};
+
+/// SOC and LOC.
+const STREAMS: usize = 2;
+/// Requests of the KV cache for each request of Twitter's, as the authors' slides have them: 387
+/// thousand a second against 25.
+const KV_PER_TWITTER: u64 = 15;
+
+/// A setting of the experiment.
+struct Setting {
+    point: &'static str,
+    /// Workload of each tenant.
+    presets: &'static [&'static str],
+    /// Handles of the drive, the default among them.
+    handles: u16,
+    /// Requests that each tenant makes whenever its turn comes.
+    per_turn: &'static [u64],
+    /// Turns, in percent of the requests that are asked for. Where more is written in a turn, fewer
+    /// do.
+    turns_percent: u64,
+}
+
+const SETTINGS: [Setting; 5] = [
+    Setting { point: "identical", handles: 8, ..writers(&["meta-kv-write-only"; 2]) },
+    Setting {
+        point: "different",
+        presets: &["meta-kv", "twitter-c12"],
+        handles: 8,
+        per_turn: &[KV_PER_TWITTER, 1],
+        turns_percent: 40,
+    },
+    Setting { point: "four", handles: 9, ..writers(&["meta-kv-write-only"; 4]) },
+    Setting { point: "one_short", handles: 8, ..writers(&["meta-kv-write-only"; 4]) },
+    Setting { point: "half_short", handles: 5, ..writers(&["meta-kv-write-only"; 4]) },
+];
+
+const fn writers(presets: &'static [&'static str]) -> Setting {
+    Setting { point: "", presets, handles: 0, per_turn: &[1; 4], turns_percent: 100 }
+}
+
+pub(super) static TENANTS: Experiment = Experiment {
+    name: "tenants",
+    title: "DLWA when several caches share a drive, with enough handles and with too few",
+    reproduces: "FDP paper (EuroSys'25), Figure 11: two tenants with WO KV Cache; the authors' \
+                 slides: KV Cache beside Twitter's",
+    criterion: "with enough handles on <= 1.05 and off >= 2.5; without, the default serves and \
+                nothing fails: DLWA with half of the handles is above that with all",
+    parameters: &[rig::REQUESTS_OF_WRITERS, rig::FLASH],
+    metrics: &[
+        (
+            "dlwa.on.*",
+            "DLWA of the drive with placement: identical and different (2 tenants, 8 \
+          handles), four (4 tenants, 9 handles), one_short (8 handles), half_short (5 handles)",
+        ),
+        ("dlwa.off.*", "DLWA without: identical, different, four"),
+        ("fallen_back.*", "streams that got the default handle because none was left"),
+        SOC_SHARE,
+        DRIVE_WRITES,
+        LOC_WRAPS,
+    ],
+    paper: &[
+        PaperValue { metric: "dlwa.on.identical", value: 1.0, source: "Figure 11, \"~1\"" },
+        PaperValue { metric: "dlwa.off.identical", value: 3.5, source: "Figure 11" },
+        PaperValue { metric: "dlwa.on.different", value: 1.0, source: "slides" },
+        PaperValue { metric: "dlwa.off.different", value: 3.5, source: "slides" },
+    ],
+    measure: measure_tenants,
+    judge: judge_tenants,
+};
+
+pub(super) static NOISY_HANDLE: Experiment = Experiment {
+    name: "noisy-handle",
+    title: "a neighbour who writes at random, on a handle of its own",
+    reproduces: "WARP (FAST'26): CacheLib, SOC 40 %, beside a noisy tenant",
+    criterion: "DLWA of the drive rises with the neighbour's writes although it has its own handle",
+    parameters: &[
+        rig::REQUESTS,
+        rig::FLASH,
+        Parameter { name: "soc", default: "40", help: "SOC of the cache, percent" },
+        Parameter {
+            name: "neighbour",
+            default: "10",
+            help: "share of the drive that is the neighbour's, percent, 1 to 50",
+        },
+        Parameter {
+            name: "rate",
+            default: "1",
+            help: "bytes that the neighbour writes for each byte of the cache, 0.01 to 100",
+        },
+    ],
+    metrics: &[
+        ("dlwa.on.quiet", "DLWA of the drive with placement; the neighbour filled its part once"),
+        ("dlwa.on.noisy", "the same; it writes on"),
+        ("dlwa.off.quiet", "DLWA without placement, quiet"),
+        ("dlwa.off.noisy", "the same; the neighbour writes on"),
+        SOC_SHARE,
+        DRIVE_WRITES,
+        LOC_WRAPS,
+    ],
+    paper: &[
+        PaperValue { metric: "dlwa.on.quiet", value: 1.616, source: "WARP's logs, last 20 %" },
+        PaperValue { metric: "dlwa.on.noisy", value: 1.937, source: "WARP's logs, \"10x1\"" },
+        PaperValue { metric: "dlwa.off.quiet", value: 2.925, source: "WARP's logs, last 20 %" },
+        PaperValue { metric: "dlwa.off.noisy", value: 3.425, source: "WARP's logs" },
+    ],
+    measure: measure_noisy,
+    judge: judge_noisy,
+};
+
+fn measure_tenants(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
+    let mut metrics = Metrics::new();
+    for setting in &SETTINGS {
+        let run = |placement| together(setting, placement, settings, seed, monitor);
+        let point = setting.point;
+        if usize::from(setting.handles) > setting.presets.len() * STREAMS {
+            for (placement, run) in rig::with_and_without(run)? {
+                rig::note(&mut metrics, placement, point, &run);
+                note_fallen_back(&mut metrics, placement, point, &run);
+            }
+        } else {
+            let run = run(true)?;
+            rig::note(&mut metrics, "on", point, &run);
+            note_fallen_back(&mut metrics, "on", point, &run);
+        }
+    }
+    Ok(metrics)
+}
+
+fn note_fallen_back(metrics: &mut Metrics, placement: &str, point: &str, run: &SharedRun) {
+    if placement == "on" {
+        let fallen = run.tenants.iter().map(|tenant| f64::from(tenant.fallen_back_streams));
+        metrics.insert(format!("fallen_back.{point}"), fallen.sum());
+    }
+}
+
+/// All tenants of a setting on equal parts of a drive.
+fn together(
+    setting: &Setting,
+    placement: bool,
+    settings: &Settings,
+    seed: u64,
+    monitor: &Monitor,
+) -> Result<SharedRun, Error> {
+    let count = setting.presets.len() as u64;
+    let whole = rig::options("meta-kv", settings, seed)?;
+    let drive = shared::drive(&whole, placement, setting.handles)?;
+    let mut handles = HandleAllocator::new(&drive.info().placement);
+    let part = whole.flash_bytes / count / PAGE_BYTES * PAGE_BYTES;
+    let mut tenants = Vec::new();
+    for ((number, preset), &requests_per_turn) in (0..).zip(setting.presets).zip(setting.per_turn) {
+        let start = part * number;
+        let device = slice(&drive, start..start + part, &mut handles)?;
+        let options = rig::options(preset, settings, seed + number)?;
+        // Each makes its part of the requests: the drive is written as often as with one tenant.
+        let turns = options.requests.unwrap_or(0) / count * setting.turns_percent / 100;
+        let requests = turns.max(1) * requests_per_turn;
+        tenants.push(Tenant {
+            options: ReplayOptions {
+                requests: Some(requests),
+                flash_bytes: part,
+                dram_bytes: whole.dram_bytes / count,
+                ..options
+            },
+            device: Arc::new(device),
+            requests_per_turn,
+        });
+    }
+    shared::play(&drive, &tenants, placement, &mut |_| Ok(()), monitor)
+}
+
+/// A part of the drive with the handles that are left, at most one a stream.
+fn slice(
+    drive: &Arc<ModelDevice>,
+    range: std::ops::Range<u64>,
+    handles: &mut HandleAllocator,
+) -> Result<SliceDevice<Arc<ModelDevice>>, Error> {
+    let own: Vec<_> = (0..STREAMS)
+        .map(|stream| handles.allocate(&format!("{range:?} {stream}")))
+        .filter(|handle| *handle != PlacementHandle::DEFAULT)
+        .collect();
+    SliceDevice::new(Arc::clone(drive), range, &own).map_err(|error| Error::run(error.to_string()))
+}
+
+fn judge_tenants(summary: &Summary) -> Judgement {
+    let enough = ["identical", "different", "four"];
+    let on = highest(enough.map(|point| summary.max(&format!("dlwa.on.{point}"))));
+    let off = lowest(enough.map(|point| summary.mean(&format!("dlwa.off.{point}"))));
+    let four = summary.mean("dlwa.on.four");
+    let (one, half) = (summary.mean("dlwa.on.one_short"), summary.mean("dlwa.on.half_short"));
+    let fallen = summary.mean("fallen_back.half_short");
+    Checks::default()
+        .exact(on <= 1.05, format!("on at most {on:.3} with enough handles"))
+        .exact(off >= 2.5, format!("off at least {off:.2}"))
+        .exact(
+            half > four && fallen >= 1.0,
+            format!("{half:.2} with {fallen} streams on the default handle, {four:.3} with none"),
+        )
+        .shape(on < off, "placement lowers DLWA")
+        .note(format!("with one stream on the default handle, alone there, on is {one:.3}"))
+        .judge()
+}
+
+fn measure_noisy(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
+    let rate = settings.within("rate", 0.01..=100.0)?;
+    let mut metrics = Metrics::new();
+    for (point, rate) in [("quiet", 0.0), ("noisy", rate)] {
+        let runs = rig::with_and_without(|placement| {
+            beside_neighbour(rate, placement, settings, seed, monitor)
+        })?;
+        for (placement, run) in &runs {
+            rig::note(&mut metrics, placement, point, run);
+        }
+    }
+    Ok(metrics)
+}
+
+fn beside_neighbour(
+    rate: f64,
+    placement: bool,
+    settings: &Settings,
+    seed: u64,
+    monitor: &Monitor,
+) -> Result<SharedRun, Error> {
+    let soc_percent = settings.within("soc", 1.0..=99.0)?;
+    let neighbour = settings.within("neighbour", 1.0..=50.0)?;
+    let options = rig::options("meta-kv", settings, seed)?;
+    let options = ReplayOptions { soc_percent, ..options };
+    let drive = shared::drive(&options, placement, shared::HANDLES)?;
+    let end = drive.info().capacity_bytes;
+    let start = page_at(end, 1.0 - neighbour / 100.0);
+    let mut handles = HandleAllocator::new(&drive.info().placement);
+    let device = slice(&drive, 0..start, &mut handles)?;
+    let tenant = Tenant { options, device: Arc::new(device), requests_per_turn: 1 };
+    let handle = handles.allocate("neighbour");
+    let mut neighbour = Neighbour::new(&drive, start..end, handle, rate, seed)?;
+    shared::play(&drive, &[tenant], placement, &mut |host| neighbour.keep_up(host), monitor)
+}
+
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn page_at(bytes: u64, share: f64) -> u64 {
+    (bytes as f64 * share) as u64 / PAGE_BYTES * PAGE_BYTES
+}
+
+/// Writes pages of its part of the drive at random.
+struct Neighbour<'a> {
+    drive: &'a ModelDevice,
+    range: std::ops::Range<u64>,
+    handle: PlacementHandle,
+    rng: fastrand::Rng,
+    /// Its bytes for each byte of the others.
+    rate: f64,
+    /// Host bytes of the drive when it began, once it has.
+    began: Option<u64>,
+    written: u64,
+}
+
+impl<'a> Neighbour<'a> {
+    /// Fills its part of the drive once.
+    fn new(
+        drive: &'a ModelDevice,
+        range: std::ops::Range<u64>,
+        handle: PlacementHandle,
+        rate: f64,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let rng = fastrand::Rng::with_seed(seed);
+        let this = Self { drive, range, handle, rng, rate, began: None, written: 0 };
+        let mut offsets = this.range.clone().step_by(usize::try_from(PAGE_BYTES).unwrap_or(4096));
+        offsets.try_for_each(|offset| this.write(offset))?;
+        Ok(this)
+    }
+
+    /// Writes until it has its share of what the drive was given, `host_bytes`.
+    #[allow(clippy::cast_precision_loss)]
+    fn keep_up(&mut self, host_bytes: u64) -> Result<(), Error> {
+        let began = *self.began.get_or_insert(host_bytes);
+        let others = host_bytes - began - self.written;
+        while (self.written as f64) < others as f64 * self.rate {
+            let page = self.rng.u64(self.range.start / PAGE_BYTES..self.range.end / PAGE_BYTES);
+            self.write(page * PAGE_BYTES)?;
+            self.written += PAGE_BYTES;
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64) -> Result<(), Error> {
+        let buffer = IoBuffer::zeroed(4096);
+        let io = Io::Write { offset, buffer, handle: self.handle };
+        self.drive.submit(io).wait().map_err(|failure| Error::run(failure.to_string()))?;
+        Ok(())
+    }
+}
+
+fn judge_noisy(summary: &Summary) -> Judgement {
+    let mean = |placement: &str, point: &str| summary.mean(&format!("dlwa.{placement}.{point}"));
+    let (quiet, noisy) = (mean("on", "quiet"), mean("on", "noisy"));
+    Checks::default()
+        .shape(noisy > quiet, format!("on rises from {quiet:.3} to {noisy:.3}"))
+        .note(format!("off: {:.2} quiet, {:.2} noisy", mean("off", "quiet"), mean("off", "noisy")))
+        .judge()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_neighbour_keeps_up_with_the_others() {
+        let options = ReplayOptions::of_preset("meta-kv", 1);
+        let drive = shared::drive(&options, true, shared::HANDLES).unwrap();
+        let handle = PlacementHandle::new(3);
+        let mut neighbour = Neighbour::new(&drive, 0..40 * 4096, handle, 0.5, 1).unwrap();
+        let host = || drive.stats().host_written_bytes;
+        let filled = host();
+        neighbour.keep_up(filled).unwrap();
+        assert_eq!((filled, host()), (40 * 4096, filled), "nobody wrote yet");
+        // The others write a hundred pages.
+        neighbour.keep_up(filled + 100 * 4096).unwrap();
+        assert_eq!(host() - filled, 50 * 4096);
+        assert_eq!(drive.stats().host_written_bytes_by_handle[3], 90 * 4096);
+    }
+}

@@ -1,0 +1,359 @@
+//! Several caches on one simulated drive, in one thread: each in its turn makes its requests.
+//!
+//! An experiment builds the drive, cuts it up or puts a wrapper around it, and hands out the
+//! devices. Beside the caches a [`Neighbour`] may write whatever it likes.
+//!
+//! Before its requests count, each cache ages the drive: SETs of new keys, with the sizes of the
+//! workload and as many bytes to the small-object engine as to the large-object one, until the
+//! large-object engine has gone round [`AGE_WRAPS`] times and the device has been written over nine
+//! times. That is preconditioning, as drive tests know it. In the workload itself a hundred small
+//! writes come on a few large ones, and the drive would have to be written a hundred times over to
+//! get as far. The workload must have objects of both kinds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder::Layout;
+use larder_device::{Device, ModelDevice};
+use larder_ssd::managed;
+
+use super::client::{Client, ClientCounts};
+use super::options::ReplayOptions;
+use super::outcome::Run;
+use super::progress::Monitor;
+use super::stage::{self, Stage};
+use super::timeline::Timeline;
+use super::{BREATH, check_device, sample};
+use crate::Error;
+use crate::workload::{Op, Request, RequestSource};
+
+/// Rounds of the large-object engine before the requests of the workload begin.
+pub const AGE_WRAPS: u64 = 3;
+/// How often its device, the part of it that the cache leaves free included, is written at least.
+const AGE_WRITES: u64 = 9;
+/// Bytes that the small-object engine writes for an object.
+const BUCKET_BYTES: u64 = 4096;
+/// Stands for another seed than that of the workload.
+const AGE_SEED: u64 = 0x6167_6520;
+
+/// One cache and its workload.
+pub struct Tenant {
+    /// Workload and cache. What it says of the drive is not used, the reclaim unit apart.
+    pub options: ReplayOptions,
+    /// What the cache lives on.
+    pub device: Arc<dyn Device>,
+    /// Requests that it makes whenever its turn comes.
+    pub requests_per_turn: u64,
+}
+
+/// Somebody else who writes to the drive, called once a turn with the host bytes of the drive.
+pub type Neighbour<'a> = dyn FnMut(u64) -> Result<(), Error> + 'a;
+
+/// What a run on a shared drive found.
+#[derive(Debug, Clone)]
+pub struct SharedRun {
+    /// One a tenant. Device numbers in it are of the whole drive.
+    pub tenants: Vec<TenantRun>,
+    /// What the drive did after warm-up.
+    pub drive: DriveWork,
+}
+
+/// What one tenant saw.
+#[derive(Debug, Clone)]
+pub struct TenantRun {
+    /// The run, as a replay sums it up.
+    pub run: Run,
+    /// Rounds of the large-object engine before the measurement, ageing included.
+    pub loc_wraps_before: f64,
+    /// Streams that got the default handle because none was left.
+    pub fallen_back_streams: u32,
+}
+
+/// What a drive did while it was measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DriveWork {
+    /// Media pages per host page.
+    pub dlwa: f64,
+    /// Pages that the host wrote.
+    pub host_pages: u64,
+    /// Units erased.
+    pub erased_units: u64,
+    /// Pages that garbage collection moved.
+    pub copied_pages: u64,
+    /// Units that garbage collection had to copy from.
+    pub units_collected_with_copies: u64,
+    /// How often the drive was written over before the measurement.
+    pub drive_writes_before: f64,
+}
+
+/// The simulated drive of `options`, with that many handles.
+///
+/// # Errors
+/// [`Error::Usage`] if no such drive could work.
+pub fn drive(
+    options: &ReplayOptions,
+    placement: bool,
+    handles: u16,
+) -> Result<Arc<ModelDevice>, Error> {
+    options.check()?;
+    stage::drive(options, placement, handles).map(Arc::new)
+}
+
+/// Handles of the drives that `larder replay` simulates.
+pub const HANDLES: u16 = stage::HANDLES;
+
+/// Ages `drive`, then plays the workloads of all `tenants`, who take turns, until one of them has
+/// made all its requests.
+///
+/// # Errors
+/// As a replay; [`Error::Run`] if it was interrupted.
+pub fn play(
+    drive: &ModelDevice,
+    tenants: &[Tenant],
+    placement: bool,
+    neighbour: &mut Neighbour<'_>,
+    monitor: &Monitor,
+) -> Result<SharedRun, Error> {
+    let stages: Vec<Stage> = tenants
+        .iter()
+        .map(|tenant| Stage::open(&tenant.options, placement, Some(Arc::clone(&tenant.device))))
+        .collect::<Result<_, _>>()?;
+    let mut players: Vec<Player<'_>> = tenants
+        .iter()
+        .zip(&stages)
+        .map(|(tenant, stage)| Player::new(tenant, stage))
+        .collect::<Result<_, _>>()?;
+    while players.iter_mut().try_fold(false, |busy, player| Ok::<_, Error>(player.age()? | busy))? {
+        stop_if_asked(monitor)?;
+    }
+    players.iter_mut().for_each(Player::begin);
+    let turns = players.iter().map(Player::turns).min().unwrap_or(0);
+    let warm_turn = turns / 2;
+    let mut warm = drive_stats(drive);
+    for turn in 0..turns {
+        if turn == warm_turn {
+            warm = drive_stats(drive);
+        }
+        for player in &mut players {
+            player.take_turn()?;
+        }
+        neighbour(drive.with_ssd(|ssd| ssd.stats().host_bytes()))?;
+        if turn.is_multiple_of(BREATH) {
+            stop_if_asked(monitor)?;
+        }
+    }
+    let work = DriveWork::between(&warm, &drive_stats(drive), drive.info().capacity_bytes);
+    let ended = players.into_iter().map(|player| player.end(placement, &work));
+    Ok(SharedRun { tenants: ended.collect::<Result<_, _>>()?, drive: work })
+}
+
+fn stop_if_asked(monitor: &Monitor) -> Result<(), Error> {
+    if monitor.is_stopped() { Err(Error::run("interrupted")) } else { Ok(()) }
+}
+
+fn drive_stats(drive: &ModelDevice) -> managed::Stats {
+    drive.with_ssd(|ssd| ssd.stats().clone())
+}
+
+impl DriveWork {
+    #[allow(clippy::cast_precision_loss)]
+    fn between(from: &managed::Stats, to: &managed::Stats, capacity_bytes: u64) -> Self {
+        Self {
+            dlwa: to.dlwa_since(from).unwrap_or(f64::NAN),
+            host_pages: to.host_pages - from.host_pages,
+            erased_units: to.erased_units - from.erased_units,
+            copied_pages: to.copied_pages - from.copied_pages,
+            units_collected_with_copies: to.units_collected_with_copies
+                - from.units_collected_with_copies,
+            drive_writes_before: from.host_bytes() as f64 / capacity_bytes as f64,
+        }
+    }
+}
+
+/// A tenant at work.
+struct Player<'a> {
+    tenant: &'a Tenant,
+    stage: &'a Stage,
+    client: Client<'a>,
+    source: Box<dyn RequestSource>,
+    ageing: Ageing,
+    timeline: Timeline,
+    loc_bytes_before: u64,
+}
+
+impl<'a> Player<'a> {
+    fn new(tenant: &'a Tenant, stage: &'a Stage) -> Result<Self, Error> {
+        let client = Client::new(&stage.cache);
+        let source = tenant.options.open_workload()?;
+        let ageing = Ageing::new(&tenant.options, stage.cache.layout())?;
+        let timeline = Timeline::starting_with(sample(stage, &client));
+        Ok(Self { tenant, stage, client, source, ageing, timeline, loc_bytes_before: 0 })
+    }
+
+    /// Ages the drive a little. Returns whether there is more to do.
+    fn age(&mut self) -> Result<bool, Error> {
+        let stats = self.stage.cache.stats();
+        let written = (stats.loc_written_bytes, stats.flash_written_bytes());
+        if written.0 >= self.ageing.loc_bytes && written.1 >= self.ageing.bytes {
+            return Ok(false);
+        }
+        for _ in 0..Ageing::STEP {
+            let request = self.ageing.next()?;
+            self.client.make(&request)?;
+        }
+        check_device(self.stage)?;
+        Ok(true)
+    }
+
+    /// From here on it counts.
+    fn begin(&mut self) {
+        self.client.counts = ClientCounts::default();
+        self.timeline = Timeline::starting_with(sample(self.stage, &self.client));
+        self.loc_bytes_before = self.stage.cache.stats().loc_written_bytes;
+    }
+
+    fn turns(&self) -> u64 {
+        self.tenant.options.total_requests().unwrap_or(u64::MAX) / self.tenant.requests_per_turn
+    }
+
+    fn take_turn(&mut self) -> Result<(), Error> {
+        for _ in 0..self.tenant.requests_per_turn {
+            let Some(request) = self.source.next_request()? else { break };
+            self.stage.clock.advance_to(Duration::from_secs(u64::from(request.time_s)));
+            self.client.make(&request)?;
+            let requests = self.client.counts.requests;
+            if self.timeline.is_due(requests) {
+                self.timeline.add(sample(self.stage, &self.client));
+            }
+            if requests.is_multiple_of(BREATH) {
+                check_device(self.stage)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn end(self, placement: bool, work: &DriveWork) -> Result<TenantRun, Error> {
+        check_device(self.stage)?;
+        let timeline = self.timeline.finish(sample(self.stage, &self.client));
+        let run = Run::sum_up(placement, &timeline, 50.0);
+        let warm = run.intervals.iter().filter(|interval| interval.warmup);
+        let loc_bytes = self.loc_bytes_before + warm.map(|i| i.loc_bytes).sum::<u64>();
+        let fallen_back = self.stage.cache.placement().iter().filter(|stream| stream.fell_back);
+        Ok(TenantRun {
+            loc_wraps_before: loc_bytes as f64 / loc_capacity(self.stage.cache.layout()) as f64,
+            fallen_back_streams: u32::try_from(fallen_back.count()).unwrap_or(u32::MAX),
+            run: Run { drive_writes_before: work.drive_writes_before, ..run },
+        })
+    }
+}
+
+fn loc_capacity(layout: Option<&Layout>) -> u64 {
+    layout.map_or(0, |layout| u64::from(layout.loc_regions) * u64::from(layout.region_bytes))
+}
+
+/// SETs of new keys, half of the bytes for each engine.
+struct Ageing {
+    source: Box<dyn RequestSource>,
+    options: ReplayOptions,
+    /// Bytes that the large-object engine got, less those that the small-object engine got.
+    balance: u64,
+    keys: u64,
+    /// What the large-object engine is to write.
+    loc_bytes: u64,
+    /// What the cache is to write.
+    bytes: u64,
+}
+
+impl Ageing {
+    /// SETs between two looks at how far it has come.
+    const STEP: u32 = 64;
+
+    fn new(options: &ReplayOptions, layout: Option<&Layout>) -> Result<Self, Error> {
+        let options = ReplayOptions { seed: options.seed ^ AGE_SEED, ..options.clone() };
+        let source = options.open_workload()?;
+        let loc_bytes = AGE_WRAPS * loc_capacity(layout);
+        let bytes = AGE_WRITES * layout.map_or(0, |layout| layout.capacity_bytes);
+        Ok(Self { source, options, balance: 0, keys: u64::MAX, loc_bytes, bytes })
+    }
+
+    fn next(&mut self) -> Result<Request, Error> {
+        loop {
+            let Some(request) = self.source.next_request()? else {
+                self.source = self.options.open_workload()?;
+                continue;
+            };
+            let bytes = request.object_bytes();
+            if bytes > u64::from(self.options.soc_max_object_bytes) {
+                self.balance += bytes;
+            } else if self.balance >= BUCKET_BYTES {
+                self.balance -= BUCKET_BYTES;
+            } else {
+                continue;
+            }
+            self.keys -= 1;
+            return Ok(Request { key: self.keys, op: Op::Set, ttl_s: 0, ..request });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> ReplayOptions {
+        ReplayOptions {
+            requests: Some(20_000),
+            flash_bytes: 8 << 20,
+            dram_bytes: 64 << 10,
+            ..ReplayOptions::of_preset("meta-kv", 1)
+        }
+    }
+
+    fn play_alone(options: &ReplayOptions, neighbour: &mut Neighbour<'_>) -> SharedRun {
+        let drive = drive(options, true, HANDLES).unwrap();
+        let device = Arc::clone(&drive);
+        let tenant = Tenant { options: options.clone(), device, requests_per_turn: 2 };
+        play(&drive, &[tenant], true, neighbour, &Monitor::default()).unwrap()
+    }
+
+    #[test]
+    fn the_drive_is_aged_before_requests_count() {
+        let mut turns = 0;
+        let played = play_alone(&options(), &mut |_| {
+            turns += 1;
+            Ok(())
+        });
+        let [tenant] = played.tenants.as_slice() else { panic!("one tenant") };
+        assert_eq!((turns, tenant.run.requests, tenant.fallen_back_streams), (10_000, 20_000, 0));
+        assert!(tenant.loc_wraps_before >= 3.0, "{}", tenant.loc_wraps_before);
+        assert!(played.drive.drive_writes_before >= 9.0, "{}", played.drive.drive_writes_before);
+        assert!(tenant.run.hits > 0 && tenant.run.gets < tenant.run.requests);
+    }
+
+    #[test]
+    fn ageing_gives_both_engines_as_many_bytes() {
+        let mut ageing = Ageing::new(&options(), None).unwrap();
+        let (mut soc, mut loc) = (0, 0);
+        for _ in 0..10_000 {
+            let request = ageing.next().unwrap();
+            assert_eq!(request.op, Op::Set);
+            match request.object_bytes() {
+                0..=640 => soc += BUCKET_BYTES,
+                large => loc += large,
+            }
+        }
+        assert!(soc.abs_diff(loc) < loc / 10, "{soc} {loc}");
+    }
+
+    #[test]
+    fn what_the_neighbour_cannot_do_ends_the_run() {
+        let options = options();
+        let drive = drive(&options, true, HANDLES).unwrap();
+        let device = Arc::clone(&drive);
+        let tenant = Tenant { options, device, requests_per_turn: 1 };
+        let mut fails = |_| Err(Error::run("no"));
+        let ended = play(&drive, &[tenant], true, &mut fails, &Monitor::default());
+        assert_eq!(ended.unwrap_err().to_string(), "no");
+    }
+}

@@ -1,0 +1,53 @@
+//! Settings that make no sense are refused by name before anything runs for long.
+
+use larder_lab::Error;
+use larder_lab::experiment::{self, Settings};
+use larder_lab::replay::Monitor;
+
+/// The message with which `name` refuses a setting.
+fn refusal(name: &str, setting: &str) -> String {
+    let experiment = experiment::find(name).unwrap();
+    let settings = Settings::new(experiment.name, experiment.parameters, &[setting.to_owned()]);
+    let refused =
+        settings.and_then(|settings| (experiment.measure)(&settings, 1, &Monitor::default()));
+    match refused {
+        Err(Error::Usage(message)) => message,
+        other => panic!("{name} {setting}: {other:?}"),
+    }
+}
+
+#[test]
+fn settings_out_of_range_are_refused_by_name() {
+    let cases = [
+        ("utilization", "flash_mib=4"),
+        ("dlwa-interval", "flash_mib=many"),
+        ("soc-size", "op=0"),
+        ("soc-size", "op=1000"),
+        ("soc-size", "soc=4,large"),
+        ("mislabelled", "swapped=101"),
+        ("noisy-handle", "neighbour=90"),
+        ("noisy-handle", "rate=-1"),
+        ("noisy-handle", "soc=0"),
+        ("full-scale", "scale=2"),
+        ("full-scale", "drive_writes=0"),
+        ("carbon", "dlwa_on=low"),
+        ("tenants", "requests=-5"),
+    ];
+    for (name, setting) in cases {
+        let message = refusal(name, setting);
+        let (parameter, _) = setting.split_once('=').unwrap();
+        assert!(message.contains(&format!("--set {parameter}=")), "{name} {setting}: {message}");
+    }
+}
+
+#[test]
+fn what_only_the_cache_or_the_model_can_judge_is_refused_too() {
+    for (name, setting) in [
+        ("utilization", "utilization=120"),
+        ("twitter", "requests=0"),
+        ("carbon", "dlwa_on=0.5"),
+        ("carbon", "useful_gb=4096"),
+    ] {
+        assert!(!refusal(name, setting).is_empty());
+    }
+}
