@@ -17,6 +17,7 @@ mod dram;
 mod ftl_uniform;
 mod gc_events;
 mod judge;
+mod latency;
 mod placement;
 mod result;
 mod rig;
@@ -74,6 +75,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &carbon::CARBON,
         &soc_size::ISOLATION_TYPE,
         &gc_events::MISLABELLED,
+        &latency::LATENCY,
         &tenants::NOISY_HANDLE,
         &bare::FULL_SCALE,
     ];
