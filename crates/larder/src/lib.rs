@@ -37,6 +37,7 @@ mod dram;
 pub mod error;
 mod flash;
 mod key;
+mod le;
 mod loc;
 mod soc;
 pub mod stats;

@@ -27,6 +27,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use super::layout::Layout;
+use crate::le::{u16_at, u32_at, u64_at};
 
 pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = *b"LARDERSB";
 pub(crate) const SNAPSHOT_MAGIC: [u8; 4] = *b"LSNP";
@@ -184,18 +185,6 @@ pub(crate) fn parse_snapshot(bytes: &[u8], epoch: u64) -> Option<&[u8]> {
         && u32_at(whole, 8)? == crc32c::crc32c(whole.get(CHECKED_FROM..)?)
         && u64_at(whole, 24)? == epoch;
     if valid { whole.get(SNAPSHOT_HEADER_BYTES..) } else { None }
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 #[cfg(test)]

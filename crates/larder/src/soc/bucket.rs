@@ -26,6 +26,7 @@
 use larder_device::IoBuffer;
 
 use crate::key::KeyHash;
+use crate::le::{u16_at, u32_at, u64_at};
 use crate::value::is_expired;
 
 /// Bytes of a bucket.
@@ -274,18 +275,6 @@ fn checksum(bytes: &[u8], used: usize) -> u32 {
 
 fn length(part: &[u8]) -> [u8; 2] {
     u16::try_from(part.len()).expect("a part is shorter than its bucket").to_le_bytes()
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 /// Gives arbitrary bytes the marks of a bucket 0 in epoch 0, generation 0, checksum included: for

@@ -108,11 +108,8 @@ impl Controller {
 
     fn receive_status(&mut self, command: &Command, data: &mut [u8]) -> Answer {
         let namespace = self.namespaces.get(command.nsid)?;
-        match command.cdw10() & 0xff {
-            0 => return Ok(0),
-            OPERATION if !self.fdp_enabled() => return Err(Status::FdpDisabled),
-            OPERATION => {}
-            _ => return Err(Status::InvalidField),
+        if !self.asks_for_operation(command)? {
+            return Ok(0);
         }
         let handles = (0..).zip(&namespace.handles);
         let status = handles.map(|(placement_id, handle)| HandleStatus {
@@ -128,13 +125,20 @@ impl Controller {
         answer(room, &reply.ok_or(Status::InternalError)?, 0)
     }
 
+    /// Whether an I/O management command asks for its one operation, or for none.
+    fn asks_for_operation(&self, command: &Command) -> Result<bool, Status> {
+        match command.cdw10() & 0xff {
+            0 => Ok(false),
+            OPERATION if self.fdp_enabled() => Ok(true),
+            OPERATION => Err(Status::FdpDisabled),
+            _ => Err(Status::InvalidField),
+        }
+    }
+
     fn update_handles(&mut self, command: &Command, data: &[u8]) -> Answer {
         let namespace = self.namespaces.get(command.nsid)?;
-        match command.cdw10() & 0xff {
-            0 => return Ok(0),
-            OPERATION if !self.fdp_enabled() => return Err(Status::FdpDisabled),
-            OPERATION => {}
-            _ => return Err(Status::InvalidField),
+        if !self.asks_for_operation(command)? {
+            return Ok(0);
         }
         let count = usize::from(high(command.cdw10())) + 1;
         let pids = io_management::decode_update(data, count).ok_or(Status::DataTransferError)?;
