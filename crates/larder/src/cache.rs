@@ -254,8 +254,9 @@ impl Larder {
     }
 
     fn can_hold(&self, object_bytes: usize) -> bool {
-        self.dram().can_hold(object_bytes)
-            || self.flash.as_ref().is_some_and(|flash| flash.engine_for(object_bytes).is_some())
+        // Flash first: it answers without a lock.
+        self.flash.as_ref().is_some_and(|flash| flash.engine_for(object_bytes).is_some())
+            || self.dram().can_hold(object_bytes)
     }
 
     fn too_large(&self, object_bytes: usize) -> Error {
