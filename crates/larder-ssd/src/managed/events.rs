@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use super::ManagedSsd;
 use super::frontier::Placement;
 
 /// Something that the drive did with a reclaim unit or a handle.
@@ -11,6 +12,15 @@ use super::frontier::Placement;
 pub enum Event {
     /// The host closed a unit that still had room (NVMe 00h).
     NotFullyWritten {
+        /// Whose unit it was.
+        placement: Placement,
+        /// The unit.
+        unit: u32,
+        /// Pages that were padded.
+        pages: u32,
+    },
+    /// A reset closed a unit that still had room (NVMe 02h).
+    ResetModified {
         /// Whose unit it was.
         placement: Placement,
         /// The unit.
@@ -28,11 +38,21 @@ pub enum Event {
     MediaReallocated {
         /// The unit that was erased.
         unit: u32,
+        /// What all of its data was written with, if that was one placement.
+        source: Option<Placement>,
         /// Pages that were moved.
         pages: u32,
     },
-    /// A handle went on to another unit, because its own was full (NVMe 81h).
+    /// A handle went on to another unit, because moved data filled its own (NVMe 81h).
     ImplicitlyModified {
+        /// Whose unit was full.
+        placement: Placement,
+        /// The unit that it fills now.
+        unit: u32,
+    },
+    /// A host write went on to another unit of its handle, because one was full. NVMe has no event
+    /// for it: the host knows how much it writes.
+    MovedOn {
         /// Whose unit was full.
         placement: Placement,
         /// The unit that it fills now.
@@ -52,14 +72,29 @@ pub enum Event {
 pub struct EventCounts {
     /// [`Event::NotFullyWritten`].
     pub not_fully_written: u64,
+    /// [`Event::ResetModified`].
+    pub reset_modified: u64,
     /// [`Event::InvalidPlacement`].
     pub invalid_placement: u64,
     /// [`Event::MediaReallocated`].
     pub media_reallocated: u64,
     /// [`Event::ImplicitlyModified`].
     pub implicitly_modified: u64,
+    /// [`Event::MovedOn`].
+    pub moved_on: u64,
     /// [`Event::UnitRetired`].
     pub unit_retired: u64,
+}
+
+/// Every event since the last time that somebody took the record; see
+/// [`ManagedSsd::take_event_record`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventRecord {
+    /// The events, oldest first.
+    pub events: Vec<Event>,
+    /// The logical pages that were moved: for each [`Event::MediaReallocated`] in turn as many as
+    /// it counts.
+    pub moved_pages: Vec<u64>,
 }
 
 /// The newest events, and how many there were of each type.
@@ -68,24 +103,32 @@ pub(crate) struct Events {
     ring: VecDeque<Event>,
     capacity: usize,
     counts: EventCounts,
+    /// If somebody asks.
+    record: Option<EventRecord>,
 }
 
 impl Events {
     pub(crate) fn new(capacity: u32) -> Self {
         let capacity = capacity as usize;
-        Self { ring: VecDeque::with_capacity(capacity), capacity, counts: EventCounts::default() }
+        let ring = VecDeque::with_capacity(capacity);
+        Self { ring, capacity, counts: EventCounts::default(), record: None }
     }
 
     /// Records `event`; the oldest makes room for it.
     pub(crate) fn record(&mut self, event: Event) {
         let count = match event {
             Event::NotFullyWritten { .. } => &mut self.counts.not_fully_written,
+            Event::ResetModified { .. } => &mut self.counts.reset_modified,
             Event::InvalidPlacement { .. } => &mut self.counts.invalid_placement,
             Event::MediaReallocated { .. } => &mut self.counts.media_reallocated,
             Event::ImplicitlyModified { .. } => &mut self.counts.implicitly_modified,
+            Event::MovedOn { .. } => &mut self.counts.moved_on,
             Event::UnitRetired { .. } => &mut self.counts.unit_retired,
         };
         *count += 1;
+        if let Some(record) = &mut self.record {
+            record.events.push(event);
+        }
         if self.capacity == 0 {
             return;
         }
@@ -104,6 +147,30 @@ impl Events {
     }
 }
 
+impl ManagedSsd {
+    /// Starts or stops keeping a record of every event, beside the ring of the newest. It grows
+    /// until it is taken.
+    pub fn keep_event_record(&mut self, keep: bool) {
+        self.events.record = keep.then(EventRecord::default);
+    }
+
+    /// What happened since the last call; empty if no record is kept.
+    pub fn take_event_record(&mut self) -> EventRecord {
+        self.events.record.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Records which pages were moved out of `unit`, while their live bits are still there.
+    pub(super) fn record_moved_pages(&mut self, unit: u32) {
+        if self.events.record.is_none() {
+            return;
+        }
+        let pages: Vec<u64> = self.live_pages_of(unit).collect();
+        if let Some(record) = &mut self.events.record {
+            record.moved_pages.extend(pages);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,11 +179,12 @@ mod tests {
     fn the_ring_forgets_and_the_counters_do_not() {
         let mut events = Events::new(2);
         for unit in 0..5 {
-            events.record(Event::MediaReallocated { unit, pages: 1 });
+            events.record(Event::MediaReallocated { unit, source: None, pages: 1 });
         }
         assert_eq!(events.counts().media_reallocated, 5);
         let left: Vec<_> = events.iter().copied().collect();
-        assert_eq!(left, [3, 4].map(|unit| Event::MediaReallocated { unit, pages: 1 }));
+        let moved = |unit| Event::MediaReallocated { unit, source: None, pages: 1 };
+        assert_eq!(left, [3, 4].map(moved));
     }
 
     #[test]

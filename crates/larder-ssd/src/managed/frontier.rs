@@ -25,6 +25,11 @@ impl Frontier {
     pub(crate) fn room(self) -> u32 {
         self.end - self.next
     }
+
+    /// Whether a unit was ever opened for it, be it full by now.
+    pub(crate) fn is_of_a_unit(self) -> bool {
+        self.end != 0
+    }
 }
 
 /// What an open unit is being filled with, by number of the frontier. It is on the media with the

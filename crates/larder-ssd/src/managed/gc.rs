@@ -39,7 +39,13 @@ impl ManagedSsd {
         if self.host_frontiers[index].room() == 0 {
             let owner = self.owner_of_stream(index % self.streams);
             let role = Role::Host(narrow(index));
-            self.host_frontiers[index] = self.open(group, owner, role)?;
+            let full = self.host_frontiers[index];
+            let frontier = self.open(group, owner, role)?;
+            self.host_frontiers[index] = frontier;
+            if full.is_of_a_unit() {
+                let (placement, unit) = (self.placement_of(index), self.map.unit_of(frontier.next));
+                self.events.record(Event::MovedOn { placement, unit });
+            }
         }
         Ok(())
     }
@@ -70,15 +76,29 @@ impl ManagedSsd {
         let Some(unit) = self.units.open(group, owner, role) else {
             return Err(self.no_room(group));
         };
-        if let Role::Host(index) = role
-            && self.host_frontiers[index as usize].end != 0
-        {
-            let placement = self.placement_of(index as usize);
-            self.events.record(Event::ImplicitlyModified { placement, unit });
-        }
         let pages_per_unit = self.config.geometry.pages_per_unit;
         let next = unit * pages_per_unit;
         Ok(Frontier { next, end: next + pages_per_unit })
+    }
+
+    /// Opens another unit for moved data, which has filled one. If a handle of the host was filling
+    /// it too, that goes on in the other unit without having asked.
+    fn open_for_moved(
+        &mut self,
+        group: usize,
+        owner: Owner,
+        role: Role,
+        full: Frontier,
+    ) -> Result<Frontier, Error> {
+        let frontier = self.open(group, owner, role)?;
+        if let Role::Host(index) = role
+            && full.is_of_a_unit()
+        {
+            let placement = self.placement_of(index as usize);
+            let unit = self.map.unit_of(frontier.next);
+            self.events.record(Event::ImplicitlyModified { placement, unit });
+        }
+        Ok(frontier)
     }
 
     /// The unit to reclaim so that host frontier `index` gets room.
@@ -167,10 +187,12 @@ impl ManagedSsd {
     /// Erases a unit from which `moved` pages, all that lived, were copied.
     pub(super) fn finish_unit(&mut self, unit: u32, moved: u32) {
         if moved > 0 {
+            self.record_moved_pages(unit);
             self.map.clear_unit(unit);
             self.units.get_mut(unit).live = 0;
             self.stats.units_collected_with_copies += 1;
-            self.events.record(Event::MediaReallocated { unit, pages: moved });
+            let source = self.written_with(unit);
+            self.events.record(Event::MediaReallocated { unit, source, pages: moved });
         }
         self.erase(unit);
     }
@@ -197,7 +219,7 @@ impl ManagedSsd {
                 bits &= bits - 1;
                 if frontier.room() == 0 {
                     self.book_moved(batch_start, frontier.next, slot);
-                    *frontier = self.open(group, owner, role)?;
+                    *frontier = self.open_for_moved(group, owner, role, *frontier)?;
                     batch_start = frontier.next;
                 }
                 if let Some(media) = &mut self.out_of_band
@@ -214,6 +236,20 @@ impl ManagedSsd {
         }
         self.book_moved(batch_start, frontier.next, slot);
         Ok(())
+    }
+
+    /// The placement with which the host wrote everything in `unit`, if it was one.
+    fn written_with(&self, unit: u32) -> Option<Placement> {
+        match self.units.get(unit).owner {
+            // A noisy handle's units take in what others wrote.
+            Owner::Handle(handle)
+                if self.config.gc_destination != GcDestination::Handle(handle) =>
+            {
+                let group = u16::try_from(self.units.group_of(unit)).ok()?;
+                Some(Placement { group, handle })
+            }
+            _ => None,
+        }
     }
 
     fn book_moved(&mut self, start: u32, end: u32, slot: usize) {

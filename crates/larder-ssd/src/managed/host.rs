@@ -106,12 +106,24 @@ impl ManagedSsd {
         let Some(index) = self.frontier_index(placement) else {
             return Err(self.unknown(placement));
         };
-        let frontier = std::mem::take(&mut self.host_frontiers[index]);
-        if frontier.room() > 0 {
-            let unit = self.map.unit_of(frontier.next);
-            let pages = frontier.room();
+        if let Some((unit, pages)) = self.close_unit(index) {
             self.events.record(Event::NotFullyWritten { placement, unit, pages });
-            self.pad(frontier);
+        }
+        Ok(())
+    }
+
+    /// A controller level reset of a drive that forgets where its handles were: the unit that each
+    /// of them is filling is closed. What was left of it is padded.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ReadOnly`] and [`ErrorKind::PowerLoss`].
+    pub fn reset_handles(&mut self) -> Result<(), Error> {
+        self.check_writable()?;
+        for index in 0..self.host_frontiers.len() {
+            if let Some((unit, pages)) = self.close_unit(index) {
+                let placement = self.placement_of(index);
+                self.events.record(Event::ResetModified { placement, unit, pages });
+            }
         }
         Ok(())
     }
@@ -128,6 +140,16 @@ impl ManagedSsd {
             Some(room) if room > 0 => room,
             _ => self.config.geometry.pages_per_unit,
         }
+    }
+
+    /// Live pages in the units of reclaim group `group`; 0 if there is no such group. It looks at
+    /// each of the group's units.
+    pub fn live_pages_of_group(&self, group: u16) -> u64 {
+        if group >= self.config.groups {
+            return 0;
+        }
+        let units = self.units.of_group(usize::from(group));
+        units.map(|unit| u64::from(self.units.get(unit).live)).sum()
     }
 
     #[inline]
@@ -240,6 +262,14 @@ impl ManagedSsd {
         if entry.written == self.config.geometry.pages_per_unit {
             self.seal(unit);
         }
+    }
+
+    /// Closes the unit that host frontier `index` fills. Says which one and how many pages were
+    /// padded, if it still had room.
+    fn close_unit(&mut self, index: usize) -> Option<(u32, u32)> {
+        let frontier = std::mem::take(&mut self.host_frontiers[index]);
+        self.pad(frontier);
+        (frontier.room() > 0).then(|| (self.map.unit_of(frontier.next), frontier.room()))
     }
 
     /// Fills what is left of an open unit with nothing.

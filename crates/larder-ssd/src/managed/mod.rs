@@ -42,7 +42,7 @@ mod victim;
 mod wear;
 
 pub use config::ManagedConfig;
-pub use events::{Event, EventCounts};
+pub use events::{Event, EventCounts, EventRecord};
 pub use frontier::Placement;
 pub use geometry::{Geometry, PAGE_BYTES};
 pub use journal::MediaOp;

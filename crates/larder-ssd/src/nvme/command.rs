@@ -53,9 +53,13 @@ pub const DIRECTIVE_DATA_PLACEMENT: u8 = 2;
 pub const FEATURE_FDP: u8 = 0x1d;
 /// Feature identifier "FDP events".
 pub const FEATURE_FDP_EVENTS: u8 = 0x1e;
+/// Set features: the value outlives a reset.
+const SAVE: u32 = 1 << 31;
 
 /// Log page identifiers.
 pub mod log {
+    /// Commands supported and effects.
+    pub const EFFECTS: u8 = 0x05;
     /// Endurance group information.
     pub const ENDURANCE_GROUP: u8 = 0x09;
     /// FDP configurations.
@@ -200,10 +204,12 @@ impl Command {
         command
     }
 
-    /// Switches Flexible Data Placement of an endurance group on or off.
+    /// Switches Flexible Data Placement of an endurance group on or off, for good: drives whose
+    /// features can be saved refuse to change this one otherwise.
     pub fn set_fdp(group: u16, enabled: bool, configuration: u8) -> Self {
+        let cdw10 = u32::from(FEATURE_FDP) | SAVE;
         let cdw12 = u32::from(enabled) | u32::from(configuration) << 8;
-        let cdw = [u32::from(FEATURE_FDP), u32::from(group), cdw12, 0, 0, 0];
+        let cdw = [cdw10, u32::from(group), cdw12, 0, 0, 0];
         Self { opcode: admin::SET_FEATURES, nsid: 0, cdw }
     }
 
@@ -316,12 +322,12 @@ mod tests {
         let command = Command::write(1, 0x1234_5678, 32, Some(3));
         let entry = encode_uring(&command, 0x7f00_1122_3000, 0x2_0000);
         let expected = "01000000 01000000 0000000000000000 \
-                        0000000000000000 003022110 07f0000 \
+                        0000000000000000 0030221100 7f0000 \
                         00000000 00000200 78563412 00000000 \
                         1f002000 00000300 00000000 00000000 0000000000000000";
         let hex: String = expected.chars().filter(|c| !c.is_whitespace()).collect();
         let printed: String = entry.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(printed.get(..128), hex.get(..128), "{printed}");
+        assert_eq!(printed, hex);
         assert_eq!(command.directive(), (DIRECTIVE_DATA_PLACEMENT, 3));
         assert_eq!((command.slba(), command.blocks()), (0x1234_5678, 32));
     }
@@ -336,6 +342,45 @@ mod tests {
     fn the_status_of_four_handles_takes_36_dwords() {
         let command = Command::handle_status(1, 16 + 4 * 32);
         assert_eq!((command.opcode, command.cdw10(), command.cdw11()), (0x12, 1, 0x23));
+    }
+
+    #[test]
+    fn features_have_their_fields_in_place() {
+        let enable = Command::set_fdp(2, true, 1);
+        assert_eq!(
+            (enable.opcode, enable.cdw10(), enable.cdw11(), enable.cdw12()),
+            (0x09, 0x8000_001d, 2, 0x0101)
+        );
+        let get = Command::get_fdp(2);
+        assert_eq!((get.opcode, get.cdw10(), get.cdw11(), get.cdw12()), (0x0a, 0x1d, 2, 0));
+        let events = Command::set_events(7, 1, 3, true);
+        assert_eq!(
+            (events.opcode, events.nsid, events.cdw10(), events.cdw11(), events.cdw12()),
+            (0x09, 7, 0x1e, 0x0003_0001, 1)
+        );
+        let enabled = Command::get_events_enabled(7, 1, 3);
+        assert_eq!((enabled.opcode, enabled.cdw11()), (0x0a, 0x0003_0001));
+    }
+
+    #[test]
+    fn updates_and_deallocations_count_from_zero() {
+        let update = Command::handle_update(1, 2);
+        assert_eq!((update.opcode, update.cdw10()), (0x1d, 0x0001_0001));
+        let deallocate = Command::deallocate(1, 2);
+        assert_eq!((deallocate.opcode, deallocate.cdw10(), deallocate.cdw11()), (0x09, 1, 1 << 2));
+        let range = [0, 0, 0, 0, 5, 0, 0, 0, 0x78, 0x56, 0x34, 0x12, 1, 0, 0, 0];
+        assert_eq!(encode_range(0x1_1234_5678, 5), range);
+    }
+
+    #[test]
+    fn logs_name_their_endurance_group_and_events_their_origin() {
+        let statistics = Command::get_log(log::FDP_STATISTICS, 1, 0, 64);
+        assert_eq!(
+            (statistics.opcode, statistics.nsid, statistics.cdw10(), statistics.cdw11()),
+            (0x02, 0, 15 << 16 | 0x22, 1 << 16)
+        );
+        assert_eq!(Command::get_events(1, true, 64).cdw10(), 15 << 16 | 1 << 8 | 0x23);
+        assert_eq!(Command::get_events(1, false, 64).cdw10(), 15 << 16 | 0x23);
     }
 
     #[test]

@@ -81,11 +81,17 @@ pub struct Event {
     pub location: Option<(u16, u16)>,
     /// Milliseconds of the drive's clock, 48 bits.
     pub timestamp_ms: u64,
-    /// For media reallocated: logical blocks moved, and the first of them if known.
+    /// For media reallocated: logical blocks moved (0: not reported, 65,535: that many or more),
+    /// and one of them if known (NVM Command Set, "Media Reallocated").
     pub moved: Option<(u16, Option<u64>)>,
 }
 
 impl Event {
+    /// An event of this type about nothing in particular.
+    pub fn of(kind: EventType) -> Self {
+        Self { kind, placement_id: None, nsid: None, location: None, timestamp_ms: 0, moved: None }
+    }
+
     fn encode(&self) -> [u8; EVENT_BYTES] {
         let mut bytes = [0; EVENT_BYTES];
         let flags = u8::from(self.placement_id.is_some())
@@ -175,20 +181,20 @@ mod tests {
         let events = vec![moved, invalid];
         let log = encode_events(&events);
         assert_eq!(log.len(), 64 + 2 * 64);
+        let mut expected = [0; 64 + 2 * 64];
+        put(&mut expected, 0, &[2]);
+        put(&mut expected, 64, &[0x80, 0b110, 0, 0, 0xbc, 0x9a, 0x78, 0x56, 0x34, 0x12, 0, 0, 1]);
+        put(&mut expected, 64 + 16, &[1, 0, 0xf4, 0x01, 0, 0, 0, 0, 0, 1]);
+        put(&mut expected, 64 + 32, &[2, 0, 3, 0]);
+        put(&mut expected, 128, &[0x03, 0b011, 77, 0, 0xbc, 0x9a, 0x78, 0x56, 0x34, 0x12, 0, 0, 1]);
+        assert_eq!(log, expected);
         assert_eq!(decode_events(&log), Some(events));
         assert!(!moved.kind.is_host_event() && invalid.kind.is_host_event());
     }
 
     #[test]
     fn a_log_holds_63_events() {
-        let event = Event {
-            kind: EventType::UnitNotFullyWritten,
-            placement_id: Some(0),
-            nsid: None,
-            location: None,
-            timestamp_ms: 0,
-            moved: None,
-        };
+        let event = Event { placement_id: Some(0), ..Event::of(EventType::UnitNotFullyWritten) };
         assert_eq!(decode_events(&encode_events(&[event; 100])).unwrap().len(), EVENTS_MAX);
         let mut log = encode_events(&[event]);
         put(&mut log, 0, &64_u32.to_le_bytes());

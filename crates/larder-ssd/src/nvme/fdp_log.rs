@@ -3,11 +3,11 @@
 //! ```text
 //!  20h   0   2  number of configurations, 0's based      21h  0  2  number of handles
 //!        2   1  version (0)                                   8  8n  1 usage, 7 reserved
-//!        4   4  size of the log in bytes                 22h  0 16  HBMW: bytes written by the host
-//!       16   *  descriptors                                  16 16  MBMW: bytes written to the media
+//!        4   4  size of the log in bytes                 22h  0 16  HBMW: bytes the host wrote
+//!       16   *  descriptors                                  16 16  MBMW: bytes the media took
 //!  descriptor                                                32 16  MBE: bytes of media erased
-//!        0   2  DSZE: its size      8   2  NRUH: handles        16   8  RUNS: bytes of a reclaim unit
-//!        2   1  attributes         10   2  MAXPIDS, 0's based   24   4  ERUTL: time limit, s; 0: none
+//!        0   2  DSZE: its size      8   2  NRUH: handles        16   8  RUNS: bytes of a unit
+//!        2   1  attributes         10   2  MAXPIDS, 0's based   24   4  ERUTL: time limit in s
 //!        3   1  vendor bytes       12   4  NNSS: namespaces     64  4n  1 handle type, 3 reserved
 //!        4   4  NRG: groups
 //!  attributes: bits 3:0 RGIF, bit 4 volatile write cache, bit 7 valid
@@ -63,7 +63,7 @@ pub struct Configuration {
     pub valid: bool,
     /// Reclaim groups.
     pub groups: u32,
-    /// Largest number of placement identifiers of a namespace.
+    /// Most placement identifiers that one update can name.
     pub placement_ids_max: u32,
     /// Largest number of namespaces.
     pub namespaces_max: u32,
@@ -282,10 +282,19 @@ mod tests {
     fn usage_and_statistics_come_back() {
         let usage = vec![HandleUsage::Host, HandleUsage::Unused, HandleUsage::Controller];
         let log = encode_usage(&usage).unwrap();
-        assert_eq!(log.len(), 8 + 3 * 8);
+        let mut expected = [0; 8 + 3 * 8];
+        put(&mut expected, 0, &[3]);
+        put(&mut expected, 8, &[1]);
+        put(&mut expected, 24, &[2]);
+        assert_eq!(log, expected);
         assert_eq!(decode_usage(&log), Some(usage));
         let statistics =
             Statistics { host_bytes: 1 << 100, media_bytes: u128::MAX, erased_bytes: 7 };
+        let mut expected = [0; STATISTICS_BYTES];
+        put(&mut expected, 12, &[0x10]);
+        put(&mut expected, 16, &[0xff; 16]);
+        put(&mut expected, 32, &[7]);
+        assert_eq!(statistics.encode(), expected);
         assert_eq!(Statistics::decode(&statistics.encode()), Some(statistics));
     }
 

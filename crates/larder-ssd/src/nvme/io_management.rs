@@ -4,7 +4,7 @@
 //!  status    0  14  reserved            update   2n  placement identifiers
 //!           14   2  number of descriptors
 //!           16   *  descriptors of 32 bytes, one a placement handle and reclaim group:
-//!                   0  2  placement id     4  4  EARUTR: s until the unit is closed; 0: not reported
+//!                   0  2  placement id     4  4  EARUTR: s until the unit is closed, if not 0
 //!                   2  2  handle           8  8  RUAMW: logical blocks that fit the unit still
 //! ```
 
@@ -92,10 +92,13 @@ mod tests {
         };
         let handles: Vec<_> = (0..4).map(handle).collect();
         let reply = encode_status(&handles).unwrap();
-        assert_eq!(reply.len(), 144);
-        assert_eq!(reply.get(12..18).unwrap(), [0, 0, 4, 0, 0, 0]);
-        assert_eq!(reply.get(24..26).unwrap(), [0, 0x60]);
-        assert_eq!(reply.get(48..52).unwrap(), [1, 0, 1, 0]);
+        let mut expected = [0; 144];
+        put(&mut expected, 14, &[4, 0]);
+        for number in 0..4_u8 {
+            let at = 16 + 32 * usize::from(number);
+            put(&mut expected, at, &[number, 0, number, 0, 0, 0, 0, 0, 0, 0x60]);
+        }
+        assert_eq!(reply, expected);
         assert_eq!(decode_status(&reply), Some(handles.clone()));
         let short = reply.get(..16 + 64).unwrap();
         assert_eq!(status_count(short), Some(4));
@@ -104,6 +107,7 @@ mod tests {
 
     #[test]
     fn updates_come_back() {
+        assert_eq!(encode_update(&[0x8000, 0x8001]), [0x00, 0x80, 0x01, 0x80]);
         assert_eq!(decode_update(&encode_update(&[1, 0x203]), 2), Some(vec![1, 0x203]));
         assert_eq!(decode_update(&[1], 1), None);
     }

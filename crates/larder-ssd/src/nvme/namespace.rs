@@ -1,9 +1,23 @@
 //! Namespaces: their creation with a list of reclaim unit handles, and what Identify says of them
 //! and of the controller.
+//!
+//! ```text
+//!  created with    0  8  NSZE: logical blocks      102  2  ENDGID: endurance group
+//!                  8  8  NCAP: the same            392  2  NPHNDLS: placement handles
+//!                 26  1  FLBAS: LBA format         512  *  2 each: reclaim unit handle
+//!  Identify ns.   24  1  NSFEAT: bit 4 says that 64 to 73 are valid
+//!                 25  1  NLBAF: LBA formats, 0's based
+//!                 26  1  FLBAS: the one in use     64  10  NPWG, NPWA, NPDG, NPDA, NOWS: preferred
+//!                 33  1  DLFEAT: 1: zeros are           2 bytes each, in logical blocks, 0's based
+//!                        read where deallocated   128   4  LBA formats: log2 of the size in byte 2
+//!  Identify ctrl  96  4  CTRATT    256  2  OACS    340  2  ENDGIDMAX    520  2  ONCS
+//! ```
 
 #![deny(clippy::indexing_slicing)]
 
 use super::le::{put, u8_at, u16_at, u64_at};
+use super::status::Status;
+use crate::managed;
 
 /// Bytes of every structure here.
 pub const PAGE_BYTES: usize = 4096;
@@ -11,14 +25,28 @@ pub const PAGE_BYTES: usize = 4096;
 pub const PLACEMENT_HANDLES_MAX: usize = 128;
 
 const CTRATT_AT: usize = 96;
-const ENDGIDMAX_AT: usize = 340;
 /// CTRATT: endurance groups (bit 4) and Flexible Data Placement (bit 19).
 const CTRATT_FDP: u32 = 1 << 19 | 1 << 4;
+const OACS_AT: usize = 256;
+/// OACS: namespace management (bit 3) and directives (bit 5).
+const OACS_PLACEMENT: u16 = 1 << 5 | 1 << 3;
+const ENDGIDMAX_AT: usize = 340;
+const QUEUE_ENTRY_SIZES_AT: usize = 512;
+const NAMESPACES_MAX_AT: usize = 516;
+const ONCS_AT: usize = 520;
+/// ONCS: dataset management (bit 2).
+const ONCS_DATASET_MANAGEMENT: u16 = 1 << 2;
 
 const ENDURANCE_GROUP_AT: usize = 102;
 const HANDLE_COUNT_AT: usize = 392;
 const HANDLES_AT: usize = 512;
+const NSFEAT_AT: usize = 24;
+/// NSFEAT: preferred sizes are reported.
+const OPTPERF: u8 = 1 << 4;
+const NLBAF_AT: usize = 25;
 const FLBAS_AT: usize = 26;
+const DLFEAT_AT: usize = 33;
+const PREFERRED_AT: usize = 64;
 const LBA_FORMATS_AT: usize = 128;
 
 /// Which structure Identify returns.
@@ -29,11 +57,66 @@ pub mod cns {
     pub const CONTROLLER: u8 = 0x01;
 }
 
+/// The LBA formats of the model, in the order in which Identify lists them. The firmware maps pages
+/// of 4096 bytes: a write of less reads the page, changes it and writes it whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LbaFormat {
+    /// Format 0: logical blocks of 4096 bytes, each a mapped page.
+    #[default]
+    Bytes4096,
+    /// Format 1: logical blocks of 512 bytes, eight in a mapped page.
+    Bytes512,
+}
+
+impl LbaFormat {
+    /// All of them, by index.
+    pub const ALL: [Self; 2] = [Self::Bytes4096, Self::Bytes512];
+
+    /// The format of that index.
+    pub fn from_index(index: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(index)).copied()
+    }
+
+    /// Its index.
+    pub fn index(self) -> u8 {
+        match self {
+            Self::Bytes4096 => 0,
+            Self::Bytes512 => 1,
+        }
+    }
+
+    /// Bytes of a logical block.
+    pub fn block_bytes(self) -> u64 {
+        match self {
+            Self::Bytes4096 => 4096,
+            Self::Bytes512 => 512,
+        }
+    }
+
+    /// Logical blocks of a mapped page.
+    pub fn blocks_per_page(self) -> u64 {
+        managed::PAGE_BYTES / self.block_bytes()
+    }
+
+    /// The four bytes in which Identify describes it: no metadata; the smaller blocks cost more
+    /// (relative performance: 0 is best, 2 is good).
+    fn describe(self) -> [u8; 4] {
+        let (data_size, relative_performance) = match self {
+            Self::Bytes4096 => (12, 0),
+            Self::Bytes512 => (9, 2),
+        };
+        [0, 0, data_size, relative_performance]
+    }
+}
+
 /// What a host asks for when it creates a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamespaceRequest {
     /// Logical blocks.
     pub blocks: u64,
+    /// Index of the LBA format among those that Identify lists, 0 to 63; the model's are
+    /// [`LbaFormat::ALL`].
+    pub format: u8,
     /// Endurance group.
     pub endurance_group: u16,
     /// The reclaim unit handle behind each placement handle; if empty, the controller chooses one.
@@ -41,14 +124,15 @@ pub struct NamespaceRequest {
 }
 
 impl NamespaceRequest {
-    /// The data of the command. `None` for more handles than it has room for.
+    /// The data of the command. `None` for more handles or a higher index than it has room for.
     pub fn encode(&self) -> Option<Vec<u8>> {
-        if self.handles.len() > PLACEMENT_HANDLES_MAX {
+        if self.handles.len() > PLACEMENT_HANDLES_MAX || self.format > 63 {
             return None;
         }
         let mut data = vec![0; PAGE_BYTES];
         put(&mut data, 0, &self.blocks.to_le_bytes());
         put(&mut data, 8, &self.blocks.to_le_bytes());
+        put(&mut data, FLBAS_AT, &[self.format & 0xf | (self.format >> 4) << 5]);
         put(&mut data, ENDURANCE_GROUP_AT, &self.endurance_group.to_le_bytes());
         let count = u16::try_from(self.handles.len()).ok()?;
         put(&mut data, HANDLE_COUNT_AT, &count.to_le_bytes());
@@ -58,29 +142,49 @@ impl NamespaceRequest {
         Some(data)
     }
 
-    /// Reads the data of the command. `None` if it is too short, announces too many handles, or
-    /// asks for a capacity other than its size (thin provisioning).
-    pub fn decode(data: &[u8]) -> Option<Self> {
-        let data = data.get(..PAGE_BYTES)?;
-        let count = usize::from(u16_at(data, HANDLE_COUNT_AT)?);
-        if count > PLACEMENT_HANDLES_MAX || u64_at(data, 0)? != u64_at(data, 8)? {
-            return None;
+    /// Reads the data of the command.
+    ///
+    /// # Errors
+    /// The status with which a drive refuses it: too short; more handles than a namespace can have;
+    /// a capacity other than the size (thin provisioning).
+    pub fn decode(data: &[u8]) -> Result<Self, Status> {
+        let data = data.get(..PAGE_BYTES).ok_or(Status::DataTransferError)?;
+        let u16_at = |at| u16_at(data, at).ok_or(Status::DataTransferError);
+        let u64_at = |at| u64_at(data, at).ok_or(Status::DataTransferError);
+        if u64_at(0)? != u64_at(8)? {
+            return Err(Status::InvalidField);
         }
-        let handles: Option<Vec<_>> =
-            (0..count).map(|number| u16_at(data, HANDLES_AT + 2 * number)).collect();
-        Some(Self {
-            blocks: u64_at(data, 0)?,
-            endurance_group: u16_at(data, ENDURANCE_GROUP_AT)?,
+        let count = usize::from(u16_at(HANDLE_COUNT_AT)?);
+        if count > PLACEMENT_HANDLES_MAX {
+            return Err(Status::InvalidPlacementHandleList);
+        }
+        let handles: Result<Vec<_>, _> =
+            (0..count).map(|number| u16_at(HANDLES_AT + 2 * number)).collect();
+        Ok(Self {
+            blocks: u64_at(0)?,
+            format: format_index(data).ok_or(Status::DataTransferError)?,
+            endurance_group: u16_at(ENDURANCE_GROUP_AT)?,
             handles: handles?,
         })
     }
 }
 
-/// What Identify says of a controller with FDP: its attributes and its highest endurance group.
-pub fn encode_controller() -> Vec<u8> {
+/// Index of the LBA format: bits 3:0 of FLBAS and, above them, bits 6:5.
+fn format_index(data: &[u8]) -> Option<u8> {
+    u8_at(data, FLBAS_AT).map(|flbas| flbas & 0xf | (flbas >> 5 & 3) << 4)
+}
+
+/// What Identify says of a controller with FDP that can have `namespaces` namespaces, all in
+/// endurance group 1.
+pub fn encode_controller(namespaces: u32) -> Vec<u8> {
     let mut data = vec![0; PAGE_BYTES];
     put(&mut data, CTRATT_AT, &CTRATT_FDP.to_le_bytes());
+    put(&mut data, OACS_AT, &OACS_PLACEMENT.to_le_bytes());
     put(&mut data, ENDGIDMAX_AT, &1_u16.to_le_bytes());
+    // Entries of 2^6 and 2^4 bytes, at least and at most.
+    put(&mut data, QUEUE_ENTRY_SIZES_AT, &[0x66, 0x44]);
+    put(&mut data, NAMESPACES_MAX_AT, &namespaces.to_le_bytes());
+    put(&mut data, ONCS_AT, &ONCS_DATASET_MANAGEMENT.to_le_bytes());
     data
 }
 
@@ -89,22 +193,33 @@ pub fn supports_fdp(controller: &[u8]) -> Option<bool> {
     super::le::u32_at(controller, CTRATT_AT).map(|attributes| attributes & 1 << 19 != 0)
 }
 
-/// What Identify says of a namespace: its size, its one LBA format, its endurance group.
-pub fn encode_namespace(blocks: u64, block_bytes: u32, endurance_group: u16) -> Vec<u8> {
+/// What Identify says of a namespace: its size, the LBA formats and which of them it has, that
+/// writes and deallocations should be of whole pages, its endurance group.
+pub fn encode_namespace(blocks: u64, format: LbaFormat, endurance_group: u16) -> Vec<u8> {
     let mut data = vec![0; PAGE_BYTES];
     for at in [0, 8, 16] {
         put(&mut data, at, &blocks.to_le_bytes());
     }
+    put(&mut data, NSFEAT_AT, &[OPTPERF]);
+    let formats = u8::try_from(LbaFormat::ALL.len()).unwrap_or(u8::MAX);
+    put(&mut data, NLBAF_AT, &[formats - 1]);
+    put(&mut data, FLBAS_AT, &[format.index()]);
+    put(&mut data, DLFEAT_AT, &[1]);
+    let whole_page = u16::try_from(format.blocks_per_page() - 1).unwrap_or(u16::MAX);
+    for number in 0..5 {
+        put(&mut data, PREFERRED_AT + 2 * number, &whole_page.to_le_bytes());
+    }
     put(&mut data, ENDURANCE_GROUP_AT, &endurance_group.to_le_bytes());
-    let data_size = u8::try_from(block_bytes.ilog2()).unwrap_or(0);
-    put(&mut data, LBA_FORMATS_AT + 2, &[data_size]);
+    for (number, format) in LbaFormat::ALL.into_iter().enumerate() {
+        put(&mut data, LBA_FORMATS_AT + 4 * number, &format.describe());
+    }
     data
 }
 
 /// Logical blocks, bytes of a block, and endurance group of a namespace, from what Identify says of
 /// it.
 pub fn decode_namespace(data: &[u8]) -> Option<(u64, u32, u16)> {
-    let format = usize::from(u8_at(data, FLBAS_AT)? & 0xf);
+    let format = usize::from(format_index(data)?);
     let data_size = u32::from(u8_at(data, LBA_FORMATS_AT + 4 * format + 2)?);
     let block_bytes = 1_u32.checked_shl(data_size).filter(|bytes| *bytes >= 512)?;
     Some((u64_at(data, 0)?, block_bytes, u16_at(data, ENDURANCE_GROUP_AT)?))
@@ -115,25 +230,74 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    #[test]
-    fn requests_come_back() {
-        let request =
-            NamespaceRequest { blocks: 1 << 33, endurance_group: 1, handles: vec![0, 3, 7] };
-        let data = request.encode().unwrap();
-        assert_eq!(data.get(392..394).unwrap(), [3, 0]);
-        assert_eq!(data.get(512..518).unwrap(), [0, 0, 3, 0, 7, 0]);
-        assert_eq!(NamespaceRequest::decode(&data), Some(request.clone()));
-        let many = NamespaceRequest { handles: vec![0; 129], ..request };
-        assert_eq!(many.encode(), None);
+    fn request() -> NamespaceRequest {
+        NamespaceRequest {
+            blocks: 1 << 33,
+            format: 1,
+            endurance_group: 0x102,
+            handles: vec![0, 3, 7],
+        }
     }
 
     #[test]
-    fn identify_says_fdp_and_the_format() {
-        let controller = encode_controller();
+    fn requests_have_their_bytes_in_place() {
+        let data = request().encode().unwrap();
+        let mut expected = [0; 4096];
+        put(&mut expected, 4, &[2]);
+        put(&mut expected, 12, &[2]);
+        put(&mut expected, 26, &[1]);
+        put(&mut expected, 102, &[2, 1]);
+        put(&mut expected, 392, &[3, 0]);
+        put(&mut expected, 512, &[0, 0, 3, 0, 7, 0]);
+        assert_eq!(data, expected);
+        assert_eq!(NamespaceRequest::decode(&data), Ok(request()));
+        let high = NamespaceRequest { format: 0x3f, ..request() };
+        let data = high.encode().unwrap();
+        assert_eq!(data.get(26), Some(&0x6f), "bit 4 is about metadata");
+        assert_eq!(NamespaceRequest::decode(&data), Ok(high));
+    }
+
+    #[test]
+    fn requests_that_cannot_be_are_refused() {
+        assert_eq!(NamespaceRequest { handles: vec![0; 129], ..request() }.encode(), None);
+        assert_eq!(NamespaceRequest { format: 64, ..request() }.encode(), None);
+        let data = request().encode().unwrap();
+        let short = data.get(..4095).unwrap();
+        assert_eq!(NamespaceRequest::decode(short), Err(Status::DataTransferError));
+        let mut many = data.clone();
+        put(&mut many, 392, &[129]);
+        assert_eq!(NamespaceRequest::decode(&many), Err(Status::InvalidPlacementHandleList));
+        let mut thin = data;
+        put(&mut thin, 8, &[1]);
+        assert_eq!(NamespaceRequest::decode(&thin), Err(Status::InvalidField));
+    }
+
+    #[test]
+    fn identify_says_fdp_and_what_goes_with_it() {
+        let controller = encode_controller(256);
         assert_eq!(controller.get(96..100).unwrap(), 0x80010_u32.to_le_bytes());
+        assert_eq!(controller.get(256..258).unwrap(), [0x28, 0]);
+        assert_eq!(controller.get(340..342).unwrap(), [1, 0]);
+        assert_eq!(controller.get(512..522).unwrap(), [0x66, 0x44, 0, 0, 0, 1, 0, 0, 4, 0]);
         assert_eq!(supports_fdp(&controller), Some(true));
-        let namespace = encode_namespace(1000, 4096, 1);
-        assert_eq!(decode_namespace(&namespace), Some((1000, 4096, 1)));
+        assert_eq!(supports_fdp(&[0; 4096]), Some(false));
+    }
+
+    #[test]
+    fn identify_lists_both_formats_and_says_which() {
+        for (format, flbas, preferred) in [
+            (LbaFormat::Bytes4096, 0, [0; 10]),
+            (LbaFormat::Bytes512, 1, [7, 0].repeat(5)[..].try_into().unwrap()),
+        ] {
+            let namespace = encode_namespace(1000, format, 1);
+            assert_eq!(namespace.get(24..27).unwrap(), [1 << 4, 1, flbas]);
+            assert_eq!(namespace.get(64..74).unwrap(), preferred);
+            assert_eq!(namespace.get(128..136).unwrap(), [0, 0, 12, 0, 0, 0, 9, 2]);
+            let bytes = u32::try_from(format.block_bytes()).unwrap();
+            assert_eq!(decode_namespace(&namespace), Some((1000, bytes, 1)));
+            assert_eq!(LbaFormat::from_index(format.index()), Some(format));
+        }
+        assert_eq!(LbaFormat::from_index(2), None);
         assert_eq!(decode_namespace(&vec![0; 4096]), None, "blocks of one byte");
     }
 
@@ -143,6 +307,17 @@ mod tests {
             let _ = NamespaceRequest::decode(&data);
             let _ = decode_namespace(&data);
             let _ = supports_fdp(&data);
+        }
+
+        #[test]
+        fn hostile_requests_never_panic(
+            noise in prop::collection::vec((0..4096_usize, any::<u8>()), 0..50),
+        ) {
+            let mut data = request().encode().unwrap();
+            noise.into_iter().for_each(|(at, byte)| put(&mut data, at, &[byte]));
+            if let Ok(request) = NamespaceRequest::decode(&data) {
+                prop_assert!(request.encode().is_some());
+            }
         }
     }
 }

@@ -4,6 +4,12 @@
 //! identifier format, 0 to 15, from the FDP configuration). A placement handle is an index into the
 //! namespace's list of reclaim unit handles, not a reclaim unit handle itself.
 
+/// Bits that number `groups` reclaim groups (1 or more), the smallest RGIF for them.
+pub fn rgif_for(groups: u16) -> u8 {
+    let bits = u16::BITS - groups.saturating_sub(1).leading_zeros();
+    u8::try_from(bits).unwrap_or(u8::MAX)
+}
+
 /// Reclaim group and placement handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PlacementId {
@@ -52,11 +58,21 @@ mod tests {
         }
     }
 
+    /// QEMU counts the bits of the number of groups itself, one too many for powers of two.
+    #[test]
+    fn groups_are_numbered_with_as_few_bits_as_they_need() {
+        let expected = [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (256, 8), (0x8001, 16)];
+        for (groups, bits) in expected {
+            assert_eq!(rgif_for(groups), bits, "{groups} groups");
+        }
+    }
+
     #[test]
     fn without_groups_the_identifier_is_the_handle() {
         assert_eq!(PlacementId { group: 0, handle: 7 }.encode(0), Some(7));
         assert_eq!(PlacementId { group: 1, handle: 7 }.encode(0), None);
         assert_eq!(PlacementId { group: 1, handle: 2 }.encode(4), Some(0x1002));
+        assert_eq!(PlacementId { group: 2, handle: 1 }.encode(2), Some(0x8001));
         assert_eq!(PlacementId { group: 16, handle: 2 }.encode(4), None);
         assert_eq!(PlacementId { group: 1, handle: 0x1000 }.encode(4), None);
         assert_eq!(PlacementId::decode(5, 16), None);

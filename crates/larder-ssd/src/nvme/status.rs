@@ -31,6 +31,8 @@ pub enum Status {
     CapacityExceeded,
     /// Type 1, 09h: the log page is not known.
     InvalidLogPage,
+    /// Type 1, 0Ah: the LBA format is not one of the drive, or not the one that must be here.
+    InvalidFormat,
     /// Any other, as it came.
     Other {
         /// Status code type.
@@ -40,7 +42,7 @@ pub enum Status {
     },
 }
 
-const KNOWN: [(Status, u8, u8); 13] = [
+const KNOWN: [(Status, u8, u8); 14] = [
     (Status::Success, 0, 0x00),
     (Status::InvalidOpcode, 0, 0x01),
     (Status::InvalidField, 0, 0x02),
@@ -54,6 +56,7 @@ const KNOWN: [(Status, u8, u8); 13] = [
     (Status::LbaOutOfRange, 0, 0x80),
     (Status::CapacityExceeded, 0, 0x81),
     (Status::InvalidLogPage, 1, 0x09),
+    (Status::InvalidFormat, 1, 0x0a),
 ];
 
 impl Status {
@@ -98,6 +101,7 @@ impl fmt::Display for Status {
             Self::LbaOutOfRange => "LBA out of range",
             Self::CapacityExceeded => "capacity exceeded",
             Self::InvalidLogPage => "invalid log page",
+            Self::InvalidFormat => "invalid format",
             Self::Other { .. } => "status",
         };
         let bits = self.to_bits();

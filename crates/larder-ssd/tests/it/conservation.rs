@@ -56,7 +56,8 @@ proptest! {
             match *op {
                 Op::Write { lpn, pages, handle } => {
                     ssd.write(lpn, pages, handle).unwrap();
-                    shadow.extend((lpn..lpn + pages).map(|page| (page, if fdp { handle } else { 0 })));
+                    let stored = if fdp { handle } else { 0 };
+                    shadow.extend((lpn..lpn + pages).map(|page| (page, stored)));
                 }
                 Op::Deallocate { lpn, pages } => {
                     ssd.deallocate(lpn, pages).unwrap();
@@ -70,11 +71,11 @@ proptest! {
                 }
             }
             ssd.audit().map_err(TestCaseError::fail)?;
+            check_isolation(&ssd, &shadow)?;
         }
         for page in 0..LOGICAL_PAGES {
             prop_assert_eq!(ssd.is_mapped(page), shadow.contains_key(&page));
         }
-        check_isolation(&ssd, &shadow)?;
     }
 }
 

@@ -10,13 +10,13 @@ fn room_shrinks_by_what_is_written_and_only_a_new_unit_restores_it() {
     for _ in 0..20_000 {
         let (handle, pages) = (rng.u16(..8), rng.u64(1..=8));
         let before = u64::from(ssd.available_pages(handle));
-        let events = ssd.event_counts().implicitly_modified;
+        let events = ssd.event_counts().moved_on;
         ssd.write(rng.u64(..2_040), pages, handle).unwrap();
         let after = u64::from(ssd.available_pages(handle));
         if pages < before {
             assert_eq!(after, before - pages);
             // One that shows a whole unit may still have the full one behind it.
-            assert!(before == 32 || ssd.event_counts().implicitly_modified == events);
+            assert!(before == 32 || ssd.event_counts().moved_on == events);
         } else {
             // A handle with a full unit shows a whole new one before it opens it.
             assert_eq!(after, before + 32 - pages);

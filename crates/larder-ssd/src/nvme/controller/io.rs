@@ -5,20 +5,18 @@
 use super::super::command::{
     Command, DIRECTIVE_DATA_PLACEMENT, RANGE_BYTES, high, io as opcode, low,
 };
-use super::super::event::EventType;
 use super::super::io_management::{self, HandleStatus};
 use super::super::le::{u32_at, u64_at};
-use super::super::placement_id::PlacementId;
 use super::super::status::Status;
-use super::{Answer, BLOCK_BYTES, Controller, Event, answer, event};
+use super::extent::Extent;
+use super::{Answer, Controller, answer};
 use crate::error::ErrorKind;
+use crate::managed::{PAGE_BYTES, Placement};
 
 /// The one operation of I/O management: status when receiving, update when sending.
 const OPERATION: u32 = 1;
 /// Deallocate, in the attributes of dataset management.
 const DEALLOCATE: u32 = 1 << 2;
-/// Reclaim group identifier format of the one configuration.
-pub(super) const RGIF: u8 = 0;
 
 impl Controller {
     pub(super) fn io_command(&mut self, command: &Command, data: &mut [u8]) -> Answer {
@@ -34,50 +32,53 @@ impl Controller {
     }
 
     fn write(&mut self, command: &Command, data: &[u8]) -> Answer {
-        let blocks = u64::from(command.blocks());
-        let block = self.namespaces.get(command.nsid)?.locate(command.slba(), blocks)?;
-        let data = sized(data.len(), blocks).and_then(|bytes| data.get(..bytes));
+        let namespace = self.namespaces.get(command.nsid)?;
+        let extent = namespace.locate(command.slba(), u64::from(command.blocks()))?;
+        let data = usize::try_from(extent.bytes()).ok().and_then(|bytes| data.get(..bytes));
         let data = data.ok_or(Status::DataTransferError)?;
-        let handle = self.handle_for(command)?;
-        let copied = self.ssd.stats().copied_pages;
-        self.ssd.write(block, blocks, handle).map_err(|error| status_of(error.kind()))?;
-        self.payload.write(block, data);
-        let moved = self.ssd.stats().copied_pages - copied;
-        if moved > 0 {
-            // The log counts in 16 bits; the rest of a larger move goes unreported, as on drives.
-            let moved = Some((u16::try_from(moved).unwrap_or(u16::MAX), None));
-            self.record(Event { moved, ..event(EventType::MediaReallocated) });
-        }
-        Ok(0)
+        let placement = self.placement_of(command)?;
+        self.write_extent(placement, extent, data)
+    }
+
+    /// Writes every page of which the extent has a byte. What a refused write got done counts.
+    fn write_extent(&mut self, placement: Placement, extent: Extent, data: &[u8]) -> Answer {
+        let (first, pages) = extent.touched_pages();
+        let before = self.ssd.stats().host_pages;
+        let written = self.ssd.write_placed(placement, first, pages);
+        let reached = (first + self.ssd.stats().host_pages - before) * PAGE_BYTES;
+        let bytes = reached.min(extent.end).saturating_sub(extent.start);
+        self.host_bytes += u128::from(bytes);
+        let kept = usize::try_from(bytes).ok().and_then(|bytes| data.get(..bytes));
+        self.payload.write(extent.start, kept.unwrap_or(data));
+        written.map(|()| 0).map_err(|error| status_of(error.kind()))
     }
 
     fn read(&mut self, command: &Command, data: &mut [u8]) -> Answer {
-        let blocks = u64::from(command.blocks());
-        let block = self.namespaces.get(command.nsid)?.locate(command.slba(), blocks)?;
-        let room = sized(data.len(), blocks).and_then(|bytes| data.get_mut(..bytes));
-        self.payload.read(block, room.ok_or(Status::DataTransferError)?);
+        let namespace = self.namespaces.get(command.nsid)?;
+        let extent = namespace.locate(command.slba(), u64::from(command.blocks()))?;
+        let room = usize::try_from(extent.bytes()).ok().and_then(|bytes| data.get_mut(..bytes));
+        self.payload.read(extent.start, room.ok_or(Status::DataTransferError)?);
         Ok(0)
     }
 
-    /// The reclaim unit handle that a write goes to.
-    fn handle_for(&mut self, command: &Command) -> Result<u16, Status> {
+    /// Where a write goes. Without a directive, and with an identifier that names nothing, it is
+    /// placement handle 0 in a reclaim group that the drive chooses.
+    fn placement_of(&mut self, command: &Command) -> Result<Placement, Status> {
         let (directive, pid) = command.directive();
-        let handles = &self.namespaces.get(command.nsid)?.handles;
-        let default = handles.first().copied().unwrap_or(0);
+        let namespace = self.namespaces.get(command.nsid)?;
+        let default = namespace.handles.first().copied().unwrap_or(0);
         match directive {
-            0 => Ok(default),
+            0 => Ok(Placement { group: self.emptiest_group(), handle: default }),
             DIRECTIVE_DATA_PLACEMENT if !self.fdp_enabled() => Err(Status::InvalidField),
             DIRECTIVE_DATA_PLACEMENT => {
-                let decoded = PlacementId::decode(pid, RGIF).filter(|pid| pid.group == 0);
-                let named = decoded.and_then(|pid| handles.get(usize::from(pid.handle)).copied());
-                match named {
-                    Some(handle) => Ok(handle),
+                match namespace.placement(pid, self.rgif(), self.config.firmware.groups) {
+                    Some(placement) => Ok(placement),
                     None if self.config.strict_placement => Err(Status::InvalidField),
                     None => {
-                        let (placement_id, nsid) = (Some(pid), Some(command.nsid));
-                        let kind = EventType::InvalidPlacementId;
-                        self.record(Event { placement_id, nsid, ..event(kind) });
-                        Ok(default)
+                        let group = self.emptiest_group();
+                        let chosen = Placement { group, handle: default };
+                        self.report_invalid_pid(command.nsid, pid, chosen);
+                        Ok(chosen)
                     }
                 }
             }
@@ -85,7 +86,18 @@ impl Controller {
         }
     }
 
-    /// Dataset management. All ranges are checked before the first is carried out.
+    /// The reclaim group that holds the least: what the host does not place must not fill one group
+    /// while others have room.
+    fn emptiest_group(&self) -> u16 {
+        let groups = 0..self.ssd.config().groups;
+        if groups.len() == 1 {
+            return 0;
+        }
+        groups.min_by_key(|group| self.ssd.live_pages_of_group(*group)).unwrap_or(0)
+    }
+
+    /// Dataset management. All ranges are checked before the first is carried out. A page of which
+    /// a range has a part only keeps its data.
     fn manage_dataset(&mut self, command: &Command, data: &[u8]) -> Answer {
         let namespace = self.namespaces.get(command.nsid)?;
         if command.cdw11() & DEALLOCATE == 0 {
@@ -97,28 +109,38 @@ impl Controller {
         for range in listed.chunks_exact(RANGE_BYTES) {
             let blocks = u64::from(u32_at(range, 4).ok_or(Status::InvalidField)?);
             let slba = u64_at(range, 8).ok_or(Status::InvalidField)?;
-            ranges.push((namespace.locate(slba, blocks)?, blocks));
+            ranges.push(namespace.locate_to_free(slba, blocks)?.covered_pages());
         }
-        for (block, blocks) in ranges {
-            self.ssd.deallocate(block, blocks).map_err(|error| status_of(error.kind()))?;
-            self.payload.discard(block, blocks);
+        for (first, pages) in ranges {
+            self.ssd.deallocate(first, pages).map_err(|error| status_of(error.kind()))?;
+            self.payload.discard(first, pages);
         }
         Ok(0)
     }
 
+    /// One descriptor for every placement handle and, within it, for every reclaim group.
     fn receive_status(&mut self, command: &Command, data: &mut [u8]) -> Answer {
         let namespace = self.namespaces.get(command.nsid)?;
         if !self.asks_for_operation(command)? {
             return Ok(0);
         }
-        let handles = (0..).zip(&namespace.handles);
-        let status = handles.map(|(placement_id, handle)| HandleStatus {
-            placement_id,
-            handle: *handle,
-            time_left_s: 0,
-            blocks_left: u64::from(self.ssd.available_pages(*handle)),
-        });
-        let reply = io_management::encode_status(&status.collect::<Vec<_>>());
+        let groups = 0..self.config.firmware.groups;
+        let placements = namespace
+            .handles
+            .iter()
+            .flat_map(|handle| groups.clone().map(|group| Placement { group, handle: *handle }));
+        let status: Option<Vec<_>> = placements
+            .map(|placement| {
+                let pages = u64::from(self.ssd.available_pages_placed(placement));
+                Some(HandleStatus {
+                    placement_id: namespace.placement_id(placement, self.rgif())?,
+                    handle: placement.handle,
+                    time_left_s: 0,
+                    blocks_left: pages * namespace.format.blocks_per_page(),
+                })
+            })
+            .collect();
+        let reply = status.as_deref().and_then(io_management::encode_status);
         let asked = (u64::from(command.cdw11()) + 1).saturating_mul(4);
         let room = usize::try_from(asked).unwrap_or(usize::MAX).min(data.len());
         let room = data.get_mut(..room).ok_or(Status::DataTransferError)?;
@@ -141,34 +163,27 @@ impl Controller {
             return Ok(0);
         }
         let count = usize::from(high(command.cdw10())) + 1;
-        let pids = io_management::decode_update(data, count).ok_or(Status::DataTransferError)?;
-        let mut updates = Vec::with_capacity(count);
-        for pid in pids {
-            let decoded = PlacementId::decode(pid, RGIF).filter(|pid| pid.group == 0);
-            let handle = decoded.and_then(|pid| namespace.handles.get(usize::from(pid.handle)));
-            updates.push((pid, *handle.ok_or(Status::InvalidField)?));
+        if count > usize::from(self.placement_ids_max()) {
+            return Err(Status::InvalidField);
         }
-        for (pid, handle) in updates {
-            let padded = self.ssd.stats().padded_pages;
-            self.ssd.update_handle(handle).map_err(|error| status_of(error.kind()))?;
-            if self.ssd.stats().padded_pages > padded {
-                let (placement_id, nsid) = (Some(pid), Some(command.nsid));
-                let kind = EventType::UnitNotFullyWritten;
-                let location = Some((0, handle));
-                self.record(Event { placement_id, nsid, location, ..event(kind) });
-            }
+        let pids = io_management::decode_update(data, count).ok_or(Status::DataTransferError)?;
+        let (rgif, groups) = (self.rgif(), self.config.firmware.groups);
+        let placements: Option<Vec<_>> =
+            pids.into_iter().map(|pid| namespace.placement(pid, rgif, groups)).collect();
+        for placement in placements.ok_or(Status::InvalidField)? {
+            self.ssd.update_placed(placement).map_err(|error| status_of(error.kind()))?;
         }
         Ok(0)
     }
+
+    /// Placement identifiers that one update can name: as many as there are on the drive.
+    pub(super) fn placement_ids_max(&self) -> u16 {
+        self.config.firmware.groups.saturating_mul(self.config.firmware.handles)
+    }
 }
 
-/// Bytes of that many blocks, if a buffer of `room` bytes holds them.
-fn sized(room: usize, blocks: u64) -> Option<usize> {
-    let bytes = usize::try_from(blocks.checked_mul(u64::from(BLOCK_BYTES))?).ok()?;
-    (bytes <= room).then_some(bytes)
-}
-
-fn status_of(kind: ErrorKind) -> Status {
+/// How a command ends that the firmware refused.
+pub(super) fn status_of(kind: ErrorKind) -> Status {
     match kind {
         ErrorKind::OutOfRange => Status::LbaOutOfRange,
         ErrorKind::NoSpace => Status::CapacityExceeded,

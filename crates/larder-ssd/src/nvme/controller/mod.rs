@@ -1,8 +1,9 @@
 //! A drive at the level of commands: it takes a command and a buffer and answers as hardware would.
 //!
-//! One endurance group (number 1) with Flexible Data Placement, one configuration, namespaces
-//! created with lists of reclaim unit handles. Every field of a command is hostile: whatever it
-//! says, the answer is a completion with a status.
+//! One endurance group (number 1) with Flexible Data Placement, one configuration, any number of
+//! reclaim groups, namespaces created with lists of reclaim unit handles in LBA formats of 4096 and
+//! of 512 bytes. Every field of a command is hostile: whatever it says, the answer is a completion
+//! with a status.
 //!
 //! ```
 //! use larder_ssd::managed::{Geometry, ManagedConfig};
@@ -12,7 +13,8 @@
 //! # fn main() -> Result<(), larder_ssd::Error> {
 //! let geometry = Geometry::with_overprovisioning(64 << 20, 256 << 10, 17.0)?;
 //! let mut drive = Controller::new(ControllerConfig::new(ManagedConfig::new(geometry)))?;
-//! let request = NamespaceRequest { blocks: 1000, endurance_group: 1, handles: vec![0, 1, 2] };
+//! let handles = vec![0, 1, 2];
+//! let request = NamespaceRequest { blocks: 1000, format: 0, endurance_group: 1, handles };
 //! let mut data = request.encode().expect("three handles");
 //! let created = drive.admin(&Command::create_namespace(), &mut data);
 //! let nsid = created.result;
@@ -25,43 +27,79 @@
 #![deny(clippy::indexing_slicing)]
 
 mod admin;
+mod event_log;
+mod extent;
+mod features;
 mod io;
+mod logs;
 mod namespaces;
 mod payload;
-
-use std::collections::VecDeque;
+mod reporting;
 
 use super::command::{Command, admin as opcode};
-use super::event::{Event, EventType};
+use super::placement_id::{PlacementId, rgif_for};
 use super::status::Status;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::managed::{GcDestination, ManagedConfig, ManagedSsd};
+use event_log::EventLog;
 use namespaces::Namespaces;
 use payload::Payload;
 
-/// Bytes of a logical block: one mapped page of the firmware.
-pub const BLOCK_BYTES: u32 = 4096;
 /// The one endurance group.
 pub const ENDURANCE_GROUP: u16 = 1;
-/// Events kept for the log; the oldest are dropped first.
-const EVENTS_KEPT: usize = 1024;
 
 /// What a command-level drive is made of.
 #[derive(Debug, Clone)]
 pub struct ControllerConfig {
-    /// The firmware. Its `fdp` says whether FDP is enabled at first.
+    /// The firmware. Its `fdp` says whether FDP is enabled at first, and the rest what the drive is
+    /// when it is.
     pub firmware: ManagedConfig,
     /// Whether the drive keeps what is written to it. If not, reads return zeros.
     pub keep_data: bool,
     /// Whether a write with an unknown placement identifier fails. If not, it goes to the default
     /// handle and leaves an event, as the specification has it.
     pub strict_placement: bool,
+    /// Whether a controller level reset closes the units that the handles are filling. If not, the
+    /// handles come out of it as they went in.
+    pub reset_modifies_handles: bool,
 }
 
 impl ControllerConfig {
-    /// A drive that keeps its data and forgives unknown placement identifiers.
+    /// A drive that keeps its data, forgives unknown placement identifiers, and whose handles a
+    /// reset leaves alone.
     pub fn new(firmware: ManagedConfig) -> Self {
-        Self { firmware, keep_data: true, strict_placement: false }
+        Self { firmware, keep_data: true, strict_placement: false, reset_modifies_handles: false }
+    }
+
+    /// The firmware with FDP on or off. Reclaim groups and noisy handles exist only with it, a
+    /// search for sequential streams only without.
+    fn firmware_with(&self, fdp: bool) -> ManagedConfig {
+        let mut firmware = ManagedConfig { fdp, ..self.firmware.clone() };
+        if fdp {
+            firmware.save_sequential = None;
+        } else {
+            firmware.groups = 1;
+            if let GcDestination::Handle(handle) = &mut firmware.gc_destination {
+                *handle = 0;
+            }
+        }
+        firmware
+    }
+
+    /// Whether placement identifiers of 16 bits name every handle in every group, and the status of
+    /// all of them can be counted.
+    fn check(&self) -> Result<(), Error> {
+        let ManagedConfig { groups, handles, .. } = self.firmware;
+        let last =
+            PlacementId { group: groups.saturating_sub(1), handle: handles.saturating_sub(1) };
+        if groups.checked_mul(handles).is_none() || last.encode(rgif_for(groups)).is_none() {
+            let message = format!(
+                "{groups} reclaim groups with {handles} handles each: placement identifiers have \
+                 16 bits, use fewer groups or handles"
+            );
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        Ok(())
     }
 }
 
@@ -94,7 +132,9 @@ pub struct Controller {
     ssd: ManagedSsd,
     namespaces: Namespaces,
     payload: Payload,
-    events: VecDeque<Event>,
+    log: EventLog,
+    /// Bytes that the host has written; less than its pages where it wrote them in part.
+    host_bytes: u128,
     /// Commands carried out: the drive's clock, for want of another.
     commands: u64,
 }
@@ -103,15 +143,17 @@ impl Controller {
     /// A fresh drive without namespaces.
     ///
     /// # Errors
-    /// As [`ManagedSsd::new`].
+    /// As [`ManagedSsd::new`]; also [`ErrorKind::Config`] for more groups and handles than
+    /// placement identifiers can name.
     pub fn new(config: ControllerConfig) -> Result<Self, Error> {
-        let ssd = ManagedSsd::new(config.firmware.clone())?;
+        config.check()?;
         Ok(Self {
+            ssd: recorded(config.firmware.clone())?,
             namespaces: Namespaces::new(config.firmware.geometry.logical_pages),
             payload: Payload::new(config.keep_data),
-            events: VecDeque::new(),
+            log: EventLog::default(),
+            host_bytes: 0,
             commands: 0,
-            ssd,
             config,
         })
     }
@@ -139,35 +181,53 @@ impl Controller {
     /// Carries out a command of an I/O queue.
     pub fn io(&mut self, command: &Command, data: &mut [u8]) -> Completion {
         self.commands += 1;
-        complete(self.io_command(command, data))
+        let answer = self.io_command(command, data);
+        self.report_events(command.nsid);
+        complete(answer)
+    }
+
+    /// A controller level reset. Data, namespaces, features and events outlive it; the units that
+    /// the handles are filling do if the configuration says so.
+    pub fn reset(&mut self) {
+        if self.config.reset_modifies_handles {
+            // A drive at the end of its life has no handles left that could be modified.
+            let _ = self.ssd.reset_handles();
+            self.report_events(0);
+        }
     }
 
     fn fdp_enabled(&self) -> bool {
-        self.config.firmware.fdp
+        self.ssd.config().fdp
     }
 
     fn is_persistent(&self) -> bool {
         self.config.firmware.gc_destination == GcDestination::PerHandle
     }
 
-    fn record(&mut self, event: Event) {
-        if !self.namespaces.wants(&event) {
-            return;
-        }
-        if self.events.len() == EVENTS_KEPT {
-            self.events.pop_front();
-        }
-        self.events.push_back(Event { timestamp_ms: self.commands, ..event });
+    /// Reclaim group identifier format of the one configuration.
+    fn rgif(&self) -> u8 {
+        rgif_for(self.config.firmware.groups)
     }
+
+    /// Switches FDP. The drive starts afresh.
+    fn switch_fdp(&mut self, enable: bool) -> Result<(), Error> {
+        self.ssd = recorded(self.config.firmware_with(enable))?;
+        self.payload.clear();
+        self.log = EventLog::default();
+        self.host_bytes = 0;
+        Ok(())
+    }
+}
+
+/// Firmware whose every event is recorded.
+fn recorded(firmware: ManagedConfig) -> Result<ManagedSsd, Error> {
+    let mut ssd = ManagedSsd::new(firmware)?;
+    ssd.keep_event_record(true);
+    Ok(ssd)
 }
 
 fn complete(answer: Answer) -> Completion {
     answer.map_or_else(Completion::failed, Completion::success)
-}
-
-/// An event of this type about nothing in particular.
-fn event(kind: EventType) -> Event {
-    Event { kind, placement_id: None, nsid: None, location: None, timestamp_ms: 0, moved: None }
 }
 
 /// Copies as much of `reply` as the host has asked for, from `offset` on.

@@ -1,12 +1,15 @@
-//! The namespaces of a drive: where they lie, which handles they have, which events they want.
+//! The namespaces of a drive: where they lie, in which LBA format, which handles they have.
 
 #![deny(clippy::indexing_slicing)]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::super::event::{Event, EventType};
 use super::super::fdp_log::HandleUsage;
+use super::super::namespace::LbaFormat;
+use super::super::placement_id::PlacementId;
 use super::super::status::Status;
+use super::extent::Extent;
+use crate::managed::{PAGE_BYTES, Placement};
 
 /// Most namespaces of a drive.
 pub(super) const NAMESPACES_MAX: u32 = 256;
@@ -14,48 +17,44 @@ pub(super) const NAMESPACES_MAX: u32 = 256;
 /// One namespace.
 #[derive(Debug, Clone)]
 pub(super) struct Namespace {
-    /// First logical block on the drive.
+    /// First page on the drive.
     pub(super) start: u64,
     pub(super) blocks: u64,
+    pub(super) format: LbaFormat,
     /// The reclaim unit handle behind each placement handle.
     pub(super) handles: Vec<u16>,
     /// Whether the host named them.
     named: bool,
-    /// Event types enabled, by placement handle.
-    enabled: BTreeSet<(u16, u8)>,
 }
 
 #[derive(Debug)]
 pub(super) struct Namespaces {
-    capacity: u64,
+    capacity_pages: u64,
     all: BTreeMap<u32, Namespace>,
 }
 
 impl Namespaces {
-    pub(super) fn new(capacity: u64) -> Self {
-        Self { capacity, all: BTreeMap::new() }
+    pub(super) fn new(capacity_pages: u64) -> Self {
+        Self { capacity_pages, all: BTreeMap::new() }
     }
 
     pub(super) fn get(&self, nsid: u32) -> Result<&Namespace, Status> {
         self.all.get(&nsid).ok_or(Status::InvalidNamespace)
     }
 
-    pub(super) fn get_mut(&mut self, nsid: u32) -> Result<&mut Namespace, Status> {
-        self.all.get_mut(&nsid).ok_or(Status::InvalidNamespace)
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    pub(super) fn unallocated_blocks(&self) -> u64 {
-        self.capacity - self.all.values().map(|namespace| namespace.blocks).sum::<u64>()
+    pub(super) fn unallocated_pages(&self) -> u64 {
+        self.capacity_pages - self.all.values().map(Namespace::pages).sum::<u64>()
     }
 
     /// Creates a namespace in the first gap that is large enough.
     pub(super) fn create(
         &mut self,
         blocks: u64,
+        format: LbaFormat,
         handles: Vec<u16>,
         named: bool,
     ) -> Result<u32, Status> {
@@ -64,14 +63,20 @@ impl Namespaces {
         }
         let nsid = (1..=NAMESPACES_MAX).find(|nsid| !self.all.contains_key(nsid));
         let nsid = nsid.ok_or(Status::CapacityExceeded)?;
-        let start = self.gap(blocks).ok_or(Status::CapacityExceeded)?;
-        let enabled = BTreeSet::new();
-        self.all.insert(nsid, Namespace { start, blocks, handles, named, enabled });
+        let mut namespace = Namespace { start: 0, blocks, format, handles, named };
+        namespace.start = self.gap(namespace.pages()).ok_or(Status::CapacityExceeded)?;
+        self.all.insert(nsid, namespace);
         Ok(nsid)
     }
 
-    pub(super) fn delete(&mut self, nsid: u32) -> Result<Namespace, Status> {
-        self.all.remove(&nsid).ok_or(Status::InvalidNamespace)
+    pub(super) fn delete(&mut self, nsid: u32) {
+        self.all.remove(&nsid);
+    }
+
+    /// Whether one of the handles is used by a namespace in another format.
+    pub(super) fn use_in_another_format(&self, handles: &[u16], format: LbaFormat) -> bool {
+        let others = self.all.values().filter(|namespace| namespace.format != format);
+        others.flat_map(|namespace| &namespace.handles).any(|handle| handles.contains(handle))
     }
 
     /// What each of the drive's handles is used for.
@@ -88,58 +93,78 @@ impl Namespaces {
         usage
     }
 
-    /// Whether anybody has asked for events of this kind: the namespace and handle that it is
-    /// about, or any, if it is about none.
-    pub(super) fn wants(&self, event: &Event) -> bool {
-        let kind = event.kind.to_byte();
-        let concerned = self.all.iter().filter(|(nsid, _)| event.nsid.is_none_or(|n| n == **nsid));
-        concerned.flat_map(|(_, namespace)| &namespace.enabled).any(|(handle, enabled)| {
-            *enabled == kind
-                && event.placement_id.is_none_or(|pid| {
-                    pid == *handle || {
-                        // An identifier that does not exist concerns whoever asked for such events
-                        // at all.
-                        event.kind == EventType::InvalidPlacementId
-                    }
-                })
-        })
+    /// The namespace that holds page `page` of the drive.
+    pub(super) fn at_page(&self, page: u64) -> Option<(u32, &Namespace)> {
+        let holds = |namespace: &Namespace| {
+            (namespace.start..namespace.start + namespace.pages()).contains(&page)
+        };
+        self.all.iter().find(|(_, n)| holds(n)).map(|(nsid, namespace)| (*nsid, namespace))
     }
 
-    fn gap(&self, blocks: u64) -> Option<u64> {
-        let mut taken: Vec<_> = self.all.values().map(|n| (n.start, n.start + n.blocks)).collect();
+    /// The namespace that uses reclaim unit handle `handle`, if it is one alone.
+    pub(super) fn only_user_of(&self, handle: u16) -> Option<(u32, &Namespace)> {
+        let mut users = self.all.iter().filter(|(_, n)| n.handles.contains(&handle));
+        let (nsid, namespace) = users.next()?;
+        users.next().is_none().then_some((*nsid, namespace))
+    }
+
+    fn gap(&self, pages: u64) -> Option<u64> {
+        let mut taken: Vec<_> = self.all.values().map(|n| (n.start, n.start + n.pages())).collect();
         taken.sort_unstable();
         let mut start = 0;
         for (from, to) in taken {
-            if from - start >= blocks {
+            if from - start >= pages {
                 return Some(start);
             }
             start = to;
         }
-        (self.capacity - start >= blocks).then_some(start)
+        (self.capacity_pages - start >= pages).then_some(start)
     }
 }
 
 impl Namespace {
-    /// The drive's block for block `slba`, if `blocks` blocks from there lie within the namespace.
-    pub(super) fn locate(&self, slba: u64, blocks: u64) -> Result<u64, Status> {
+    /// Pages that it takes up; the last may be in use in part.
+    pub(super) fn pages(&self) -> u64 {
+        self.blocks.div_ceil(self.format.blocks_per_page())
+    }
+
+    /// Where `blocks` blocks from `slba` on are on the drive.
+    pub(super) fn locate(&self, slba: u64, blocks: u64) -> Result<Extent, Status> {
         let end = slba.checked_add(blocks).ok_or(Status::LbaOutOfRange)?;
         if end > self.blocks {
             return Err(Status::LbaOutOfRange);
         }
-        Ok(self.start + slba)
+        let (first, bytes) = (self.start * PAGE_BYTES, self.format.block_bytes());
+        Ok(Extent { start: first + slba * bytes, end: first + end * bytes })
     }
 
-    pub(super) fn enable_events(&mut self, handle: u16, kinds: &[u8], enabled: bool) {
-        for kind in kinds {
-            if enabled {
-                self.enabled.insert((handle, *kind));
-            } else {
-                self.enabled.remove(&(handle, *kind));
-            }
-        }
+    /// The same, with the unused rest of the last page if the blocks reach that far: whoever frees
+    /// all that there is of a page frees the page.
+    pub(super) fn locate_to_free(&self, slba: u64, blocks: u64) -> Result<Extent, Status> {
+        let extent = self.locate(slba, blocks)?;
+        let reaches_the_end = blocks > 0 && slba + blocks == self.blocks;
+        let end = (self.start + self.pages()) * PAGE_BYTES;
+        Ok(if reaches_the_end { Extent { end, ..extent } } else { extent })
     }
 
-    pub(super) fn is_enabled(&self, handle: u16, kind: u8) -> bool {
-        self.enabled.contains(&(handle, kind))
+    /// The blocks in page `page` of the drive, which must be one of its own: the first, and how
+    /// many.
+    pub(super) fn blocks_of(&self, page: u64) -> (u64, u64) {
+        let first = (page - self.start) * self.format.blocks_per_page();
+        (first, self.format.blocks_per_page().min(self.blocks - first))
+    }
+
+    /// The placement that an identifier names on a drive with `groups` reclaim groups.
+    pub(super) fn placement(&self, pid: u16, rgif: u8, groups: u16) -> Option<Placement> {
+        let PlacementId { group, handle } = PlacementId::decode(pid, rgif)?;
+        let handle = *self.handles.get(usize::from(handle))?;
+        (group < groups).then_some(Placement { group, handle })
+    }
+
+    /// The identifier with which it names a placement, if it has that handle.
+    pub(super) fn placement_id(&self, placement: Placement, rgif: u8) -> Option<u16> {
+        let handle = self.handles.iter().position(|handle| *handle == placement.handle)?;
+        let handle = u16::try_from(handle).ok()?;
+        PlacementId { group: placement.group, handle }.encode(rgif)
     }
 }

@@ -1,0 +1,144 @@
+//! From what the firmware did to the events of NVMe: handles become placement identifiers of a
+//! namespace, pages become logical blocks.
+//!
+//! The firmware's [`managed::Event::MovedOn`] and [`managed::Event::UnitRetired`] have no
+//! counterpart in NVMe. Nor does the model know a time limit for reclaim units (01h).
+
+#![deny(clippy::indexing_slicing)]
+
+use std::collections::BTreeMap;
+
+use super::super::event::{Event, EventType};
+use super::Controller;
+use crate::managed::{self, EventRecord, Placement};
+
+/// Logical blocks of one namespace that were moved, and the first of them.
+#[derive(Clone, Copy)]
+struct Moved {
+    blocks: u64,
+    first: u64,
+}
+
+impl Controller {
+    /// The event types that the drive can report, in ascending order. Media reallocated is about
+    /// initially isolated handles only.
+    pub(super) fn supported_events(&self) -> impl Iterator<Item = EventType> {
+        let all = [
+            EventType::UnitNotFullyWritten,
+            EventType::ControllerReset,
+            EventType::InvalidPlacementId,
+            EventType::MediaReallocated,
+            EventType::ImplicitlyModified,
+        ];
+        let persistent = self.is_persistent();
+        all.into_iter().filter(move |kind| *kind != EventType::MediaReallocated || !persistent)
+    }
+
+    /// Takes what the firmware did while the command for namespace `nsid` was carried out, and
+    /// reports what somebody has asked for.
+    pub(super) fn report_events(&mut self, nsid: u32) {
+        let EventRecord { events, moved_pages } = self.ssd.take_event_record();
+        let mut moved_pages = moved_pages.as_slice();
+        let mut reset = false;
+        for event in events {
+            match event {
+                managed::Event::NotFullyWritten { placement, .. } => {
+                    self.report_not_fully_written(nsid, placement);
+                }
+                managed::Event::ResetModified { placement, .. } => {
+                    reset |= self.log.is_enabled(placement.handle, EventType::ControllerReset);
+                }
+                managed::Event::MediaReallocated { source, pages, .. } => {
+                    let split = moved_pages.split_at_checked(pages as usize);
+                    let (pages, rest) = split.unwrap_or((moved_pages, &[]));
+                    moved_pages = rest;
+                    self.report_moves(source, pages);
+                }
+                managed::Event::ImplicitlyModified { placement, .. } => {
+                    self.report_implicitly_modified(placement);
+                }
+                _ => {}
+            }
+        }
+        if reset {
+            self.record(Event::of(EventType::ControllerReset)); // one, however many handles
+        }
+    }
+
+    /// A write named a placement identifier that its namespace does not have; `chosen` is where it
+    /// goes instead.
+    pub(super) fn report_invalid_pid(&mut self, nsid: u32, pid: u16, chosen: Placement) {
+        let kind = EventType::InvalidPlacementId;
+        if self.log.is_enabled(chosen.handle, kind) {
+            let location = Some((chosen.group, chosen.handle));
+            let (placement_id, nsid) = (Some(pid), Some(nsid));
+            self.record(Event { placement_id, nsid, location, ..Event::of(kind) });
+        }
+    }
+
+    fn report_not_fully_written(&mut self, nsid: u32, placement: Placement) {
+        let kind = EventType::UnitNotFullyWritten;
+        if self.log.is_enabled(placement.handle, kind) {
+            let event = Event { nsid: Some(nsid), ..Event::of(kind) };
+            self.record(self.placed(event, placement));
+        }
+    }
+
+    fn report_implicitly_modified(&mut self, placement: Placement) {
+        let kind = EventType::ImplicitlyModified;
+        if self.log.is_enabled(placement.handle, kind) {
+            let nsid = self.namespaces.only_user_of(placement.handle).map(|(nsid, _)| nsid);
+            self.record(self.placed(Event { nsid, ..Event::of(kind) }, placement));
+        }
+    }
+
+    /// One event for each namespace whose data was in the unit. `source` is the placement that all
+    /// of it was written with, if it was one.
+    fn report_moves(&mut self, source: Option<Placement>, pages: &[u64]) {
+        let kind = EventType::MediaReallocated;
+        if self.is_persistent() || !self.log.is_enabled_anywhere(kind) {
+            return;
+        }
+        for (nsid, moved) in self.moved_by_namespace(pages) {
+            if !self.wants_moves_of(nsid, source) {
+                continue;
+            }
+            let blocks = u16::try_from(moved.blocks).unwrap_or(u16::MAX);
+            let moved = Some((blocks, Some(moved.first)));
+            let event = Event { nsid: Some(nsid), moved, ..Event::of(kind) };
+            self.record(source.map_or(event, |placement| self.placed(event, placement)));
+        }
+    }
+
+    fn moved_by_namespace(&self, pages: &[u64]) -> BTreeMap<u32, Moved> {
+        let mut moved: BTreeMap<u32, Moved> = BTreeMap::new();
+        for page in pages {
+            if let Some((nsid, namespace)) = self.namespaces.at_page(*page) {
+                let (first, blocks) = namespace.blocks_of(*page);
+                moved.entry(nsid).or_insert(Moved { blocks: 0, first }).blocks += blocks;
+            }
+        }
+        moved
+    }
+
+    /// Data that garbage collection had mixed before concerns every handle of its namespace.
+    fn wants_moves_of(&self, nsid: u32, source: Option<Placement>) -> bool {
+        let enabled = |handle: u16| self.log.is_enabled(handle, EventType::MediaReallocated);
+        match (source, self.namespaces.get(nsid)) {
+            (Some(placement), _) => enabled(placement.handle),
+            (None, Ok(namespace)) => namespace.handles.iter().any(|handle| enabled(*handle)),
+            (None, Err(_)) => false,
+        }
+    }
+
+    /// The event with its location, and with the placement identifier of its namespace.
+    fn placed(&self, event: Event, placement: Placement) -> Event {
+        let namespace = event.nsid.and_then(|nsid| self.namespaces.get(nsid).ok());
+        let placement_id = namespace.and_then(|n| n.placement_id(placement, self.rgif()));
+        Event { placement_id, location: Some((placement.group, placement.handle)), ..event }
+    }
+
+    fn record(&mut self, event: Event) {
+        self.log.record(Event { timestamp_ms: self.commands, ..event });
+    }
+}
