@@ -30,10 +30,25 @@ pub struct Config {
     /// When a region is reclaimed, objects with at least this many hits are kept by writing them
     /// again. 0 keeps none.
     pub reinsertion_hits: u8,
+    /// Whether the large-object engine evicts by whole reclaim units of the device: when it needs a
+    /// region it reclaims all regions of a unit and deallocates the unit's bytes (FDP paper,
+    /// EuroSys'25, section 5.5). The device then finds whole units dead; the cache gives up to a
+    /// unit of objects away early. Of [`Config::reinsertion_hits`] half a region is kept, not of
+    /// each region but of the whole unit.
+    ///
+    /// Opening refuses a device that does not say how large its units are, and `region_bytes` that
+    /// neither divides a unit nor is a whole number of them; `None` picks a size that fits.
+    pub ru_aware_eviction: bool,
     /// Which of the items that DRAM evicts are written to flash.
     pub admission: AdmissionPolicy,
     /// Whether SOC and LOC ask the device for placement handles of their own.
     pub placement: bool,
+    /// Whether the small-object engine writes the buckets that are rewritten often under a handle
+    /// of their own (FDP paper, EuroSys'25, section 5.5): those whose recent intervals between
+    /// rewrites are less than half of the average bucket's. Which they are is found at run time, at 8
+    /// bytes of memory a bucket. Where no handle is left for them they share the default one, and
+    /// [`Larder::placement`](crate::Larder::placement) says so.
+    pub dynamic_placement: bool,
     /// Start empty, whatever an earlier cache left on the device. Data of other programs is refused
     /// all the same.
     pub start_empty: bool,
@@ -53,8 +68,10 @@ impl Default for Config {
             region_write_bytes: 256 << 10,
             region_eviction: RegionEviction::default(),
             reinsertion_hits: 0,
+            ru_aware_eviction: false,
             admission: AdmissionPolicy::All,
             placement: true,
+            dynamic_placement: false,
             start_empty: false,
             seed: 0,
         }

@@ -84,6 +84,9 @@ counters! {
     soc_bucket_reads,
     /// Buckets written by the small-object engine.
     soc_bucket_writes,
+    /// Of these, buckets written under the handle of the often rewritten ones (see
+    /// [`Config::dynamic_placement`](crate::Config::dynamic_placement)).
+    soc_hot_bucket_writes,
     /// Bytes written by the small-object engine.
     soc_written_bytes,
     /// Objects that buckets dropped to make room.
@@ -102,6 +105,9 @@ counters! {
     loc_sealed_regions,
     /// Regions reclaimed for new objects.
     loc_reclaimed_regions,
+    /// Bytes deallocated by the large-object engine (see
+    /// [`Config::ru_aware_eviction`](crate::Config::ru_aware_eviction)).
+    loc_deallocated_bytes,
     /// Objects dropped with reclaimed regions.
     loc_evicted_objects,
     /// Objects saved from reclaimed regions because of their hits.

@@ -18,12 +18,15 @@ const CELLS: [(&str, &str, f64, f64); 6] = [
     ("off", "42", 43.0, 1143.6),
 ];
 const SOURCE: &str = "Table 2";
+/// How many times less carbon the abstract promises. It is not supported by the table, and the
+/// verdict says so.
+const HEADLINE: f64 = 4.0;
 
 pub(super) static CARBON: Experiment = Experiment {
     name: "carbon",
     title: "embodied carbon with and without placement",
     reproduces: "FDP paper (EuroSys'25), Theorem 2 and the CO2e column of Table 2",
-    criterion: "all six cells within 0.1 kg (the headline \"4 times\" is no cell: see the verdict)",
+    criterion: "all six cells of Table 2 within 0.1 kg, and the headline of 4 times within 0.1",
     parameters: &[
         Parameter { name: "device_gb", default: "2048", help: "flash in the drive, decoded" },
         Parameter { name: "useful_gb", default: "1880", help: "what the drive sells of it" },
@@ -53,7 +56,7 @@ pub(super) static CARBON: Experiment = Experiment {
         PaperValue { metric: "co2e_kg.off.20", value: 1106.8, source: SOURCE },
         PaperValue { metric: "co2e_kg.on.42", value: 409.6, source: SOURCE },
         PaperValue { metric: "co2e_kg.off.42", value: 1143.6, source: SOURCE },
-        PaperValue { metric: "ratio.headline", value: 4.0, source: "abstract" },
+        PaperValue { metric: "ratio.headline", value: HEADLINE, source: "abstract" },
     ],
     measure,
     judge,
@@ -101,13 +104,16 @@ fn judge(summary: &Summary) -> Judgement {
     let (ssd, headline) = (summary.mean("ratio.ssd"), summary.mean("ratio.headline"));
     let equal = summary.mean("ratio.equal_dram");
     Checks::default()
-        .exact(error_kg <= 0.1, format!("each cell is within {error_kg:.2} kg"))
+        .exact(error_kg <= 0.1, format!("each of the six cells of Table 2 within {error_kg:.2} kg"))
         .shape(ssd > 1.0, "placement saves carbon")
-        .note(format!(
-            "the headline of 4 times diverges from the paper's own table, which gives {ssd:.2} \
-             times for the drive and {headline:.2} times with 42 GB of DRAM against 4 GB \
-             ({equal:.2} times with 42 GB both); no combination of its constants that was tried \
-             gives 4"
-        ))
+        .claim(
+            (headline - HEADLINE).abs() <= 0.1,
+            format!(
+                "the headline of {HEADLINE} times less carbon: the paper's own table gives {ssd:.2} \
+                 times for the drive and {headline:.2} times with 42 GB of DRAM against 4 GB \
+                 ({equal:.2} times with 42 GB both)"
+            ),
+        )
+        .note("no combination of the paper's constants that was tried gives the headline")
         .judge()
 }

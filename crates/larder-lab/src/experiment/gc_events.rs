@@ -122,8 +122,7 @@ fn measure_mislabelled(
             share: swapped / 100.0,
             rng: Mutex::new(fastrand::Rng::with_seed(seed)),
         };
-        let tenant =
-            Tenant { options: options.clone(), device: Arc::new(device), requests_per_turn: 1 };
+        let tenant = Tenant::new(options.clone(), Arc::new(device));
         let run = shared::play(&drive, &[tenant], true, &mut |_| Ok(()), monitor)?;
         rig::note(&mut metrics, "on", &swapped.to_string(), &run);
     }

@@ -1,4 +1,8 @@
 //! Verdicts: what was found, held against what was published.
+//!
+//! A criterion says when the numbers count as reproduced. A publication may also claim something that
+//! its own numbers, or ours, do not bear out; then the experiment as a whole diverges, however well
+//! the rest agrees, and the reason says what does agree.
 
 use std::fmt;
 
@@ -61,6 +65,12 @@ impl Checks {
         self
     }
 
+    /// A claim of the publication that is held against the numbers as it stands. Where it does not
+    /// hold, the experiment diverges.
+    pub(super) fn claim(self, holds: bool, what: impl Into<String>) -> Self {
+        self.shape(holds, what)
+    }
+
     /// Something to say beside the criterion.
     pub(super) fn note(mut self, what: impl Into<String>) -> Self {
         self.notes.push(what.into());
@@ -79,6 +89,9 @@ impl Checks {
         } else {
             format!("does not hold: {}", failed.join("; "))
         };
+        if !failed.is_empty() && !self.passed.is_empty() {
+            reason += &format!(". Holds: {}", self.passed.join("; "));
+        }
         for note in self.notes {
             reason += &format!(". Note: {note}");
         }
@@ -124,5 +137,14 @@ mod tests {
         assert_eq!(judge(true, false), Verdict::Diverges);
         let reason = Checks::default().exact(false, "a <= 1").judge().reason;
         assert_eq!(reason, "does not hold: a <= 1");
+    }
+
+    #[test]
+    fn a_claim_that_does_not_hold_diverges_and_what_holds_is_named() {
+        let judge = |claim| Checks::default().exact(true, "a <= 1").claim(claim, "a is 0").judge();
+        assert_eq!(judge(true).verdict, Verdict::Reproduced);
+        let judgement = judge(false);
+        assert_eq!(judgement.verdict, Verdict::Diverges);
+        assert_eq!(judgement.reason, "does not hold: a is 0. Holds: a <= 1");
     }
 }

@@ -109,7 +109,7 @@ fn run(
     let timing = Timing { ssd, rng, load, busy: BinaryHeap::new(), now: 0, samples: Vec::new() };
     let device = Arc::new(Timed { device: Arc::clone(&drive), timing: Mutex::new(timing) });
     let wrapped: Arc<dyn Device> = Arc::clone(&device) as _;
-    let tenant = Tenant { options: options.clone(), device: wrapped, requests_per_turn: 1 };
+    let tenant = Tenant::new(options.clone(), wrapped);
     let run = shared::play(&drive, &[tenant], placement, &mut |_| Ok(()), monitor)?;
     let latencies = device.lock().latencies();
     Ok((run, latencies))

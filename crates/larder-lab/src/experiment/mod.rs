@@ -14,6 +14,7 @@
 mod bare;
 mod carbon;
 mod dram;
+mod dynamic;
 mod ftl_uniform;
 mod gc_events;
 mod judge;
@@ -21,6 +22,7 @@ mod latency;
 mod placement;
 mod result;
 mod rig;
+mod ru_aware;
 mod settings;
 mod soc_size;
 mod tenants;
@@ -77,6 +79,8 @@ pub fn all() -> &'static [&'static Experiment] {
         &gc_events::MISLABELLED,
         &latency::LATENCY,
         &tenants::NOISY_HANDLE,
+        &ru_aware::RU_AWARE_EVICTION,
+        &dynamic::DYNAMIC_PLACEMENT,
         &bare::FULL_SCALE,
     ];
     ALL

@@ -16,7 +16,7 @@ use super::judge::lowest;
 use super::{Metrics, Parameter, Settings};
 use crate::Error;
 use crate::replay::shared::{self, SharedRun, Tenant};
-use crate::replay::{Monitor, ReplayOptions};
+use crate::replay::{EngineOptions, Monitor, ReplayOptions};
 
 pub(super) const REQUESTS: Parameter =
     Parameter { name: "requests", default: "4000000", help: "requests of a run" };
@@ -74,9 +74,19 @@ pub(super) fn alone(
     placement: bool,
     monitor: &Monitor,
 ) -> Result<SharedRun, Error> {
+    alone_with(options, EngineOptions::default(), placement, monitor)
+}
+
+/// One cache alone on a drive, with something special about its engines.
+pub(super) fn alone_with(
+    options: &ReplayOptions,
+    engines: EngineOptions,
+    placement: bool,
+    monitor: &Monitor,
+) -> Result<SharedRun, Error> {
     let drive = shared::drive(options, placement, shared::HANDLES)?;
     let device = std::sync::Arc::clone(&drive);
-    let tenant = Tenant { options: options.clone(), device, requests_per_turn: 1 };
+    let tenant = Tenant { engines, ..Tenant::new(options.clone(), device) };
     shared::play(&drive, &[tenant], placement, &mut |_| Ok(()), monitor)
 }
 
@@ -111,6 +121,15 @@ pub(super) fn note_both(
 pub(super) fn note(metrics: &mut Metrics, setting: &str, point: &str, run: &SharedRun) {
     metrics.insert(format!("dlwa.{setting}.{point}"), run.drive.dlwa);
     note_steadiness(metrics, point, run);
+}
+
+/// Notes under the setting and the point what clients and the cache saw: the hit ratio, and ALWA
+/// where anything was admitted.
+pub(super) fn note_cache(metrics: &mut Metrics, setting: &str, point: &str, run: &SharedRun) {
+    for tenant in &run.tenants {
+        metrics.insert(format!("hit.{setting}.{point}"), tenant.run.hit_ratio);
+        metrics.insert(format!("alwa.{setting}.{point}"), tenant.run.alwa.unwrap_or(f64::NAN));
+    }
 }
 
 /// Notes under the point how steady the drive was.

@@ -3,6 +3,7 @@
 
 use larder_device::Isolation;
 use larder_ssd::analytic::{SpareRatio, dlwa};
+use larder_ssd::managed::PAGE_BYTES;
 
 use super::bare;
 use super::judge::{Checks, highest};
@@ -97,8 +98,9 @@ pub(super) static MODEL_VALIDATION: Experiment = Experiment {
 
 pub(super) static ISOLATION_TYPE: Experiment = Experiment {
     name: "isolation-type",
-    title: "initially against persistently isolated handles",
-    reproduces: "FDP paper (EuroSys'25), lessons in section 5.5: initially isolated is enough",
+    title: "initially against persistently isolated handles, and small reclaim units",
+    reproduces: "FDP paper (EuroSys'25), lessons in section 5.5: initially isolated is enough; \
+                 small units in WARP (FAST'26)",
     criterion: "at SOC 4 % and over-provisioning from 17 % the types differ by at most 0.05; all \
                 else is reported",
     parameters: &[
@@ -110,11 +112,18 @@ pub(super) static ISOLATION_TYPE: Experiment = Experiment {
             default: "10,17,28",
             help: "over-provisioning, percent, by commas",
         },
+        Parameter {
+            name: "small_ru",
+            default: "8",
+            help: "small reclaim units that make one of the usual size, 2 to 64",
+        },
     ],
     metrics: &[
         ("dlwa.ii.*", "DLWA, initially isolated, by over-provisioning and SOC in percent (10.4)"),
         ("dlwa.pi.*", "the same, persistently isolated"),
         ("difference.*", "persistently less initially isolated"),
+        ("dlwa.small.*", "the same as dlwa.ii, with small reclaim units"),
+        ("small_difference.*", "small units less usual ones, initially isolated"),
     ],
     paper: &[],
     measure: measure_isolation,
@@ -169,6 +178,7 @@ fn measure_model(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Me
 }
 
 fn measure_isolation(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
+    let small_ru = settings.within("small_ru", 2.0..=64.0)?;
     let mut metrics = Metrics::new();
     for op in settings.list::<f64>("op")? {
         for soc in settings.list::<f64>("soc")? {
@@ -183,15 +193,26 @@ fn measure_isolation(settings: &Settings, seed: u64, monitor: &Monitor) -> Resul
             metrics.insert(format!("dlwa.ii.{op}.{soc}"), initially);
             metrics.insert(format!("dlwa.pi.{op}.{soc}"), persistently);
             metrics.insert(format!("difference.{op}.{soc}"), persistently - initially);
+            let unit_bytes = Some(small_unit_bytes(&options, small_ru));
+            let small = isolated(&ReplayOptions { unit_bytes, ..options }, monitor)?;
+            metrics.insert(format!("dlwa.small.{op}.{soc}"), small);
+            metrics.insert(format!("small_difference.{op}.{soc}"), small - initially);
         }
     }
     Ok(metrics)
 }
 
+/// Whole pages, at least one.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn small_unit_bytes(options: &ReplayOptions, part: f64) -> u64 {
+    let pages = options.resolved_unit_bytes() as f64 / part / PAGE_BYTES as f64;
+    (pages.round() as u64).max(1) * PAGE_BYTES
+}
+
 fn isolated(options: &ReplayOptions, monitor: &Monitor) -> Result<f64, Error> {
     let drive = shared::drive(options, true, ISOLATION_HANDLES)?;
     let device = std::sync::Arc::clone(&drive);
-    let tenant = Tenant { options: options.clone(), device, requests_per_turn: 1 };
+    let tenant = Tenant::new(options.clone(), device);
     Ok(shared::play(&drive, &[tenant], true, &mut |_| Ok(()), monitor)?.drive.dlwa)
 }
 
@@ -233,6 +254,18 @@ fn judge_model(summary: &Summary) -> Judgement {
         .judge()
 }
 
+/// From which over-provisioning on persistently isolated handles are the better ones.
+fn crossover(summary: &Summary) -> String {
+    let better = summary.iter().filter_map(|(name, spread)| {
+        let (op, soc) = name.strip_prefix("difference.")?.rsplit_once('.')?;
+        (spread.mean < 0.0).then(|| format!("OP {op} % SOC {soc} %"))
+    });
+    match better.collect::<Vec<_>>().as_slice() {
+        [] => "persistently isolated handles are better at none of these points".to_owned(),
+        points => format!("persistently isolated handles are better at {}", points.join(", ")),
+    }
+}
+
 fn judge_isolation(summary: &Summary) -> Judgement {
     let ample = summary.iter().filter_map(|(name, spread)| {
         let (op, soc) = name.strip_prefix("difference.")?.rsplit_once('.')?;
@@ -240,13 +273,21 @@ fn judge_isolation(summary: &Summary) -> Judgement {
         counts.then(|| spread.mean.abs())
     });
     let largest = highest(ample);
-    let differences = summary.iter().filter_map(|(name, spread)| {
-        let (op, soc) = name.strip_prefix("difference.")?.rsplit_once('.')?;
-        Some(format!("OP {op} % SOC {soc} % {:+.3}", spread.mean))
-    });
-    let list: Vec<_> = differences.collect();
+    let list = |prefix: &str| {
+        let differences = summary.iter().filter_map(|(name, spread)| {
+            let (op, soc) = name.strip_prefix(prefix)?.rsplit_once('.')?;
+            Some(format!("OP {op} % SOC {soc} % {:+.3}", spread.mean))
+        });
+        differences.collect::<Vec<_>>().join(", ")
+    };
     Checks::default()
         .exact(largest <= 0.05, format!("at SOC 4 % the types differ by at most {largest:.3}"))
-        .note(format!("persistently less initially isolated: {}", list.join(", ")))
+        .note(format!("persistently less initially isolated: {}", list("difference.")))
+        .note(crossover(summary))
+        .note(format!(
+            "small units less usual ones: {}; units that are open or in reserve take less of the \
+             over-provisioning where they are small",
+            list("small_difference.")
+        ))
         .judge()
 }

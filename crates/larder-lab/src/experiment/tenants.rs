@@ -169,16 +169,13 @@ fn together(
         // Each makes its part of the requests: the drive is written as often as with one tenant.
         let turns = options.requests.unwrap_or(0) / count * setting.turns_percent / 100;
         let requests = turns.max(1) * requests_per_turn;
-        tenants.push(Tenant {
-            options: ReplayOptions {
-                requests: Some(requests),
-                flash_bytes: part,
-                dram_bytes: whole.dram_bytes / count,
-                ..options
-            },
-            device: Arc::new(device),
-            requests_per_turn,
-        });
+        let options = ReplayOptions {
+            requests: Some(requests),
+            flash_bytes: part,
+            dram_bytes: whole.dram_bytes / count,
+            ..options
+        };
+        tenants.push(Tenant { requests_per_turn, ..Tenant::new(options, Arc::new(device)) });
     }
     shared::play(&drive, &tenants, placement, &mut |_| Ok(()), monitor)
 }
@@ -245,7 +242,7 @@ fn beside_neighbour(
     let start = page_at(end, 1.0 - neighbour / 100.0);
     let mut handles = HandleAllocator::new(&drive.info().placement);
     let device = slice(&drive, 0..start, &mut handles)?;
-    let tenant = Tenant { options, device: Arc::new(device), requests_per_turn: 1 };
+    let tenant = Tenant::new(options, Arc::new(device));
     let handle = handles.allocate("neighbour");
     let mut neighbour = Neighbour::new(&drive, start..end, handle, rate, seed)?;
     shared::play(&drive, &[tenant], placement, &mut |host| neighbour.keep_up(host), monitor)

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::Error;
 use crate::workload::RequestSource;
 use client::Client;
-pub use options::{PlacementRuns, ReplayOptions, Storage, Workload};
+pub use options::{EngineOptions, PlacementRuns, ReplayOptions, Storage, Workload};
 pub use outcome::{Outcome, Run};
 pub use progress::{Monitor, RunProgress};
 use stage::Stage;

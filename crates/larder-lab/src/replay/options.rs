@@ -89,6 +89,18 @@ pub struct ReplayOptions {
     pub seed: u64,
 }
 
+/// What experiments set in the engines of a cache and a replay does not. The default is what a
+/// replay has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// Size of a region of the large-object engine; `None` leaves it to the cache.
+    pub region_bytes: Option<u32>,
+    /// Whether the large-object engine evicts by whole reclaim units.
+    pub ru_aware_eviction: bool,
+    /// Whether buckets that are rewritten often have a handle of their own.
+    pub dynamic_placement: bool,
+}
+
 impl ReplayOptions {
     /// A built-in workload with the defaults of `larder replay`.
     pub fn of_preset(name: &str, seed: u64) -> Self {

@@ -18,7 +18,7 @@ use larder_device::{Device, ModelDevice};
 use larder_ssd::managed;
 
 use super::client::{Client, ClientCounts};
-use super::options::ReplayOptions;
+use super::options::{EngineOptions, ReplayOptions};
 use super::outcome::Run;
 use super::progress::Monitor;
 use super::stage::{self, Stage};
@@ -40,10 +40,19 @@ const AGE_SEED: u64 = 0x6167_6520;
 pub struct Tenant {
     /// Workload and cache. What it says of the drive is not used, the reclaim unit apart.
     pub options: ReplayOptions,
+    /// What is special about its engines.
+    pub engines: EngineOptions,
     /// What the cache lives on.
     pub device: Arc<dyn Device>,
     /// Requests that it makes whenever its turn comes.
     pub requests_per_turn: u64,
+}
+
+impl Tenant {
+    /// A cache with nothing special about it, which makes one request a turn.
+    pub fn new(options: ReplayOptions, device: Arc<dyn Device>) -> Self {
+        Self { options, engines: EngineOptions::default(), device, requests_per_turn: 1 }
+    }
 }
 
 /// Somebody else who writes to the drive, called once a turn with the host bytes of the drive.
@@ -70,12 +79,16 @@ pub struct TenantRun {
 }
 
 /// What a drive did while it was measured.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct DriveWork {
     /// Media pages per host page.
     pub dlwa: f64,
     /// Pages that the host wrote.
     pub host_pages: u64,
+    /// The same by placement handle.
+    pub host_pages_by_handle: Vec<u64>,
+    /// Pages that the host deallocated and that held something.
+    pub deallocated_pages: u64,
     /// Units erased.
     pub erased_units: u64,
     /// Pages that garbage collection moved.
@@ -116,7 +129,10 @@ pub fn play(
 ) -> Result<SharedRun, Error> {
     let stages: Vec<Stage> = tenants
         .iter()
-        .map(|tenant| Stage::open(&tenant.options, placement, Some(Arc::clone(&tenant.device))))
+        .map(|tenant| {
+            let device = Some(Arc::clone(&tenant.device));
+            Stage::open(&tenant.options, tenant.engines, placement, device)
+        })
         .collect::<Result<_, _>>()?;
     let mut players: Vec<Player<'_>> = tenants
         .iter()
@@ -158,7 +174,10 @@ fn drive_stats(drive: &ModelDevice) -> managed::Stats {
 impl DriveWork {
     #[allow(clippy::cast_precision_loss)]
     fn between(from: &managed::Stats, to: &managed::Stats, capacity_bytes: u64) -> Self {
+        let by_handle = to.host_pages_by_handle.iter().zip(&from.host_pages_by_handle);
         Self {
+            host_pages_by_handle: by_handle.map(|(to, from)| to - from).collect(),
+            deallocated_pages: to.deallocated_pages - from.deallocated_pages,
             dlwa: to.dlwa_since(from).unwrap_or(f64::NAN),
             host_pages: to.host_pages - from.host_pages,
             erased_units: to.erased_units - from.erased_units,
@@ -263,6 +282,8 @@ struct Ageing {
     loc_bytes: u64,
     /// What the cache is to write.
     bytes: u64,
+    /// Larger objects are left out: the large-object engine might not hold them.
+    object_bytes_max: u64,
 }
 
 impl Ageing {
@@ -274,7 +295,10 @@ impl Ageing {
         let source = options.open_workload()?;
         let loc_bytes = AGE_WRAPS * loc_capacity(layout);
         let bytes = AGE_WRITES * layout.map_or(0, |layout| layout.capacity_bytes);
-        Ok(Self { source, options, balance: 0, keys: u64::MAX, loc_bytes, bytes })
+        let region_bytes = layout.map_or(u64::MAX, |layout| u64::from(layout.region_bytes));
+        // Records and footers of a region take less than a tenth of it.
+        let object_bytes_max = region_bytes / 10 * 9;
+        Ok(Self { source, options, balance: 0, keys: u64::MAX, loc_bytes, bytes, object_bytes_max })
     }
 
     fn next(&mut self) -> Result<Request, Error> {
@@ -284,6 +308,9 @@ impl Ageing {
                 continue;
             };
             let bytes = request.object_bytes();
+            if bytes > self.object_bytes_max {
+                continue;
+            }
             if bytes > u64::from(self.options.soc_max_object_bytes) {
                 self.balance += bytes;
             } else if self.balance >= BUCKET_BYTES {
@@ -313,7 +340,7 @@ mod tests {
     fn play_alone(options: &ReplayOptions, neighbour: &mut Neighbour<'_>) -> SharedRun {
         let drive = drive(options, true, HANDLES).unwrap();
         let device = Arc::clone(&drive);
-        let tenant = Tenant { options: options.clone(), device, requests_per_turn: 2 };
+        let tenant = Tenant { requests_per_turn: 2, ..Tenant::new(options.clone(), device) };
         play(&drive, &[tenant], true, neighbour, &Monitor::default()).unwrap()
     }
 
@@ -351,7 +378,7 @@ mod tests {
         let options = options();
         let drive = drive(&options, true, HANDLES).unwrap();
         let device = Arc::clone(&drive);
-        let tenant = Tenant { options, device, requests_per_turn: 1 };
+        let tenant = Tenant::new(options, device);
         let mut fails = |_| Err(Error::run("no"));
         let ended = play(&drive, &[tenant], true, &mut fails, &Monitor::default());
         assert_eq!(ended.unwrap_err().to_string(), "no");

@@ -7,7 +7,7 @@ use larder::{Config, Larder, Layout, VirtualClock, block_on};
 use larder_device::{Device, DeviceStats, FileDevice, Isolation, ModelDevice, Payload};
 use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig, UnitState};
 
-use super::options::{ReplayOptions, Storage};
+use super::options::{EngineOptions, ReplayOptions, Storage};
 use super::outcome::UnitPicture;
 use crate::Error;
 
@@ -41,19 +41,20 @@ impl Stage {
                 Some(Arc::new(device.map_err(|e| Error::run(e.to_string()))?))
             }
         };
-        let stage = Self::open(options, placement, device)?;
+        let stage = Self::open(options, EngineOptions::default(), placement, device)?;
         Ok(Self { model, _file: file, ..stage })
     }
 
     /// A cache on a device that somebody else made, and may share with others.
     pub(super) fn open(
         options: &ReplayOptions,
+        engines: EngineOptions,
         placement: bool,
         device: Option<Arc<dyn Device>>,
     ) -> Result<Self, Error> {
         let clock = Arc::new(VirtualClock::default());
-        let cache =
-            Larder::open(config(options, placement), device.clone(), Arc::clone(&clock) as _);
+        let config = config(options, engines, placement);
+        let cache = Larder::open(config, device.clone(), Arc::clone(&clock) as _);
         let cache = block_on(cache).map_err(|error| match error.kind() {
             larder::ErrorKind::Config => Error::usage(error.to_string()),
             _ => Error::run(error.to_string()),
@@ -126,19 +127,21 @@ pub(super) fn drive(
     ModelDevice::new(config, Payload::Memory).map_err(|e| usage(&e))
 }
 
-fn config(options: &ReplayOptions, placement: bool) -> Config {
+fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> Config {
     Config {
         dram_bytes: options.dram_bytes,
         dram_policy: options.dram_policy,
         utilization_percent: options.utilization_percent,
         soc_percent: options.soc_percent,
         soc_max_object_bytes: options.soc_max_object_bytes,
-        region_bytes: None,
+        region_bytes: engines.region_bytes,
         region_write_bytes: options.region_write_bytes(),
         region_eviction: options.region_eviction,
         reinsertion_hits: options.reinsertion_hits,
+        ru_aware_eviction: engines.ru_aware_eviction,
         admission: options.admission,
         placement,
+        dynamic_placement: engines.dynamic_placement,
         start_empty: true,
         seed: options.seed,
     }

@@ -12,6 +12,7 @@ fn short(name: &str) -> &'static [&'static str] {
         "utilization" => &["requests=40000", "flash_mib=8", "utilization=50,100"],
         "soc-size" => &["requests=40000", "flash_mib=8", "soc=4,64"],
         "model-validation" => &["requests=40000", "flash_mib=8", "soc=8", "uniform_op=100"],
+        "dynamic-placement" => &["requests=40000", "flash_mib=8", "soc=4"],
         "isolation-type" => &["requests=40000", "flash_mib=8", "soc=4", "op=17"],
         "mislabelled" => &["requests=40000", "flash_mib=8", "swapped=0,50"],
         "full-scale" => &["scale=0.0002", "drive_writes=6"],
@@ -46,12 +47,39 @@ fn experiments_measure_what_they_declare_and_judge_it() {
 
 #[test]
 fn a_seed_gives_the_same_numbers_again() {
-    for name in ["tenants", "noisy-handle", "mislabelled"] {
+    for name in ["tenants", "noisy-handle", "mislabelled", "ru-aware-eviction", "dynamic-placement"]
+    {
         let experiment = experiment::find(name).unwrap();
         let assignments: Vec<_> = short(name).iter().map(|s| (*s).to_owned()).collect();
         let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();
         let measure = || (experiment.measure)(&settings, 7, &Monitor::default()).unwrap();
         assert_eq!(measure(), measure(), "{name}");
+    }
+}
+
+/// One real run each, on a small drive: the options do what they say, and nothing else.
+#[test]
+fn the_options_of_the_engines_reach_them() {
+    let measure = |name: &str| {
+        let experiment = experiment::find(name).unwrap();
+        // Long enough for the large-object engine of the KV Cache to fill a few units.
+        let assignments = ["requests=300000".to_owned(), "flash_mib=8".to_owned()];
+        let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();
+        (experiment.measure)(&settings, 3, &Monitor::default()).unwrap()
+    };
+    let evicted = measure("ru-aware-eviction");
+    for point in ["kv", "document", "small"] {
+        let deallocated = |arm: &str| evicted[&format!("deallocated_bytes.{arm}.{point}")];
+        assert!(deallocated("unit") >= evicted[&format!("unit_bytes.{point}")], "{point}");
+        assert_eq!(deallocated("region"), 0.0, "{point}");
+    }
+    assert!(evicted["unit_bytes.small"] < evicted["unit_bytes.document"] / 2.0);
+    let placed = measure("dynamic-placement");
+    for soc in [4, 32] {
+        let of = |metric: &str| placed[&format!("{metric}.{soc}")];
+        assert!((0.0001..0.5).contains(&of("hot_share")), "{}", of("hot_share"));
+        assert_eq!(of("hit.static"), of("hit.dynamic"));
+        assert_eq!(of("alwa.static"), of("alwa.dynamic"));
     }
 }
 

@@ -8,6 +8,7 @@
 use larder_device::DeviceInfo;
 
 use super::metadata::{SNAPSHOT_HEADER_BYTES, SUPERBLOCK_BYTES};
+use super::unit;
 use crate::config::Config;
 use crate::error::Error;
 use crate::loc::{self, snapshot::snapshot_bytes_max};
@@ -17,6 +18,7 @@ const BLOCK: u64 = 4096;
 const REGION_BYTES_AUTO: std::ops::RangeInclusive<u64> = 1 << 20..=32 << 20;
 /// With fewer regions, dropping one drops too much of the cache.
 const REGIONS_AUTO: u64 = 64;
+/// Or as many times the regions that are reclaimed together.
 const REGIONS_MIN: u64 = 2;
 
 /// Where on the device each part of the cache lies. All offsets and sizes in bytes.
@@ -52,14 +54,23 @@ impl Layout {
         let soc_offset = usable - soc_buckets * BUCKET_BYTES as u64;
         let buckets_snapshot = soc_buckets * BUCKET_SNAPSHOT_BYTES as u64;
         let loc_space = soc_offset.saturating_sub(fixed + buckets_snapshot);
-        let region_bytes = config.region_bytes.unwrap_or_else(|| automatic_region_bytes(loc_space));
+        let region_bytes = match config.region_bytes {
+            Some(bytes) => bytes,
+            None if config.ru_aware_eviction => {
+                unit::fitting_region_bytes(automatic_region_bytes(loc_space), info)?
+            }
+            None => automatic_region_bytes(loc_space),
+        };
         let region_cost = u64::from(region_bytes) + snapshot_bytes_max(region_bytes);
         let wants_loc = config.soc_percent < 100.0;
-        let loc_regions = if wants_loc { loc_space / region_cost } else { 0 };
-        if wants_loc && loc_regions < REGIONS_MIN {
+        // Regions that are reclaimed together are all there, or none of them.
+        let together = u64::from(unit::regions_per_unit(config, info, region_bytes)?.unwrap_or(1));
+        let regions_min = REGIONS_MIN * together;
+        let loc_regions = if wants_loc { loc_space / region_cost / together * together } else { 0 };
+        if wants_loc && loc_regions < regions_min {
             return Err(Error::config(format!(
                 "a flash cache of {usable} bytes leaves {loc_space} for the large-object engine: \
-                 fewer than {REGIONS_MIN} regions \
+                 fewer than {regions_min} regions \
                  of {region_bytes} bytes; use more flash, smaller regions, or soc_percent = 100"
             )));
         }
@@ -139,6 +150,22 @@ mod tests {
         let layout = Layout::plan(&config, &info(64 << 20)).unwrap();
         assert_eq!(layout.loc_regions, 0);
         assert!(layout.soc_buckets > 16_000);
+    }
+
+    #[test]
+    fn regions_that_share_a_unit_are_all_there() {
+        let mut info = info(64 << 20);
+        let config = Config { ru_aware_eviction: true, ..Config::default() };
+        assert!(Layout::plan(&config, &info).unwrap_err().to_string().contains("does not say"));
+        info.placement.reclaim_unit_bytes = Some(5 << 20);
+        let layout = Layout::plan(&config, &info).unwrap();
+        assert_eq!((layout.region_bytes, layout.loc_regions), (1 << 20, 60));
+        info.placement.reclaim_unit_bytes = Some(320 << 10);
+        let layout = Layout::plan(&config, &info).unwrap();
+        assert_eq!((layout.region_bytes, layout.loc_regions), (960 << 10, 65));
+        info.placement.reclaim_unit_bytes = Some(32 << 20);
+        let error = Layout::plan(&config, &info).unwrap_err().to_string();
+        assert!(error.contains("fewer than 64 regions"), "two units of regions: {error}");
     }
 
     proptest! {

@@ -4,6 +4,7 @@
 mod layout;
 mod metadata;
 mod recovery;
+mod unit;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,6 +58,7 @@ impl Flash {
         now: Duration,
     ) -> Result<Self, Error> {
         let layout = Layout::plan(config, device.info())?;
+        let regions_per_unit = unit::regions_per_unit(config, device.info(), layout.region_bytes)?;
         let (superblock, recovery) =
             recovery::examine(&*device, &layout, config.start_empty, now).await?;
         let mut handles = if config.placement {
@@ -64,15 +66,13 @@ impl Flash {
         } else {
             HandleAllocator::disabled()
         };
-        let soc = (layout.soc_buckets > 0).then(|| {
-            let place = SocPlace {
-                offset: layout.soc_offset,
-                buckets: layout.soc_buckets,
-                handle: handles.allocate("SOC"),
-                epoch: superblock.epoch,
-                oldest_epoch: superblock.oldest_epoch,
-            };
-            Soc::new(Arc::clone(&device), place, Arc::clone(&counters))
+        let mut soc_place = (layout.soc_buckets > 0).then(|| SocPlace {
+            offset: layout.soc_offset,
+            buckets: layout.soc_buckets,
+            handle: handles.allocate("SOC"),
+            hot_handle: None,
+            epoch: superblock.epoch,
+            oldest_epoch: superblock.oldest_epoch,
         });
         let loc = (layout.loc_regions > 0).then(|| {
             let place = LocPlace {
@@ -82,12 +82,19 @@ impl Flash {
                 piece_bytes: config.region_write_bytes.min(layout.region_bytes),
                 handle: handles.allocate("LOC"),
                 eviction: config.region_eviction,
+                regions_per_unit,
                 reinsertion_hits: config.reinsertion_hits,
                 // An epoch has room for 2^32 fillings; the next one starts above them all.
                 first_sequence: superblock.epoch << 32,
             };
             Loc::new(Arc::clone(&device), place, Arc::clone(&counters))
         });
+        // Last, so that the other streams have the same handles with and without it.
+        if let Some(place) = soc_place.as_mut().filter(|_| config.dynamic_placement) {
+            place.hot_handle = Some(handles.allocate("SOC, hot buckets"));
+        }
+        let soc =
+            soc_place.map(|place| Soc::new(Arc::clone(&device), place, Arc::clone(&counters)));
         let expected_items = layout.usable_bytes / OBJECT_BYTES_GUESS;
         let mut flash = Self {
             soc_max_object_bytes: config.soc_max_object_bytes as usize,

@@ -5,6 +5,12 @@
 //! appended again) and the region is filled anew. To the drive this is large sequential writes that
 //! overwrite each other in order, which cost no write amplification as long as nothing else is
 //! mixed in: hence a placement handle of its own.
+//!
+//! Where the configuration asks for it, all regions of a reclaim unit of the device are reclaimed
+//! together and the unit's bytes are deallocated. Which regions share a unit follows from the order
+//! in which they are written: under a handle of its own, as many bytes in a row as a unit holds.
+//! That is exact from an empty device on. A write that failed, or a unit that an earlier cache left
+//! half full, shifts it; then two reclaims in a row empty a unit instead of one.
 
 pub(crate) mod footer;
 mod index;
@@ -37,6 +43,9 @@ pub(crate) struct LocPlace {
     pub(crate) piece_bytes: u32,
     pub(crate) handle: PlacementHandle,
     pub(crate) eviction: RegionEviction,
+    /// How many regions share a reclaim unit, and are reclaimed and deallocated together; a
+    /// divisor of `regions`. `None` reclaims one at a time and deallocates nothing.
+    pub(crate) regions_per_unit: Option<u32>,
     pub(crate) reinsertion_hits: u8,
     /// Larger than any sequence number that was ever used on the device.
     pub(crate) first_sequence: u64,
@@ -47,9 +56,16 @@ pub(crate) fn object_bytes_max(region_bytes: u32) -> usize {
     (region_bytes as usize).saturating_sub(record::RECORD_HEADER_BYTES + footer::footer_bytes(1))
 }
 
-/// The write of a piece that is still under way. It outlives the caller who began it: a caller that
-/// is dropped leaves it here, and whoever takes the turn next waits for its end first.
-type Turn = Option<IoFuture>;
+/// What is still under way on flash. It outlives the caller who began it: a caller that is dropped
+/// leaves it here, and whoever takes the turn next waits for its end first.
+type Turn = Option<Unfinished>;
+
+enum Unfinished {
+    /// The write of a piece of the active region.
+    Piece(IoFuture),
+    /// The deallocation of as many bytes. What is written there later must not die with them.
+    Deallocation(IoFuture, u64),
+}
 
 pub(crate) struct Loc {
     device: Arc<dyn Device>,

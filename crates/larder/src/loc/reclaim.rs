@@ -3,18 +3,26 @@
 use larder_device::Io;
 
 use super::footer::{self, FooterEntry, RegionIdentity};
+use super::index::Location;
 use super::regions::{ActiveRegion, Piece, RegionState};
-use super::{Loc, Turn, append, record};
+use super::{Loc, Turn, Unfinished, append, record};
 use crate::key::KeyHash;
 use crate::value::Item;
 
-/// At most this part of a region is filled with objects saved from the region that it replaces: a
-/// set must not start a chain of reclaims that ends only when nothing is hot any more. For the same
-/// reason the object that asks for room comes before those that are saved.
+/// At most this part of a region is filled with objects saved from the region, or from all regions
+/// of the unit, that it replaces: a set must not start a chain of reclaims that ends only when
+/// nothing is hot any more. For the same reason the object that asks for room comes before those
+/// that are saved.
 const SAVED_PART: usize = 2;
 
 /// How long a tail to read at first when looking for a footer.
 const FOOTER_GUESS_BYTES: usize = 4096;
+
+/// A region that gives way, with its records if its footer could be read.
+struct Reclaimed {
+    region: u32,
+    listed: Option<Vec<FooterEntry>>,
+}
 
 impl Loc {
     /// Makes sure that the active region has room for an object of this size. `false` if no region
@@ -25,7 +33,7 @@ impl Loc {
             return true; // somebody else's turn made room
         }
         self.seal_active(&mut turn).await;
-        self.open_next(object_bytes, now_s).await
+        self.open_next(&mut turn, object_bytes, now_s).await
     }
 
     /// Writes what has come together of the active region. Says whether the object of `hash`, just
@@ -70,25 +78,31 @@ impl Loc {
     /// Writes a piece of the active region. If that fails the region is retired.
     async fn write(&self, turn: &mut Turn, identity: RegionIdentity, piece: Piece) -> bool {
         self.counters.loc_written_bytes.add(piece.buffer.len() as u64);
-        *turn = Some(self.device.submit(Io::Write {
+        *turn = Some(Unfinished::Piece(self.device.submit(Io::Write {
             offset: self.offset_of(identity.region) + piece.offset,
             buffer: piece.buffer,
             handle: self.place.handle,
-        }));
+        })));
         self.finish(turn).await
     }
 
-    /// Waits for the end of the write that is under way. Says whether it went well.
+    /// Waits for the end of what is under way. Says whether it went well.
     async fn finish(&self, turn: &mut Turn) -> bool {
-        let Some(future) = turn else { return true };
-        let ended = future.await;
+        let (ended, deallocated_bytes) = match turn {
+            None => return true,
+            Some(Unfinished::Piece(future)) => (future.await, None),
+            Some(Unfinished::Deallocation(future, bytes)) => (future.await, Some(*bytes)),
+        };
         *turn = None;
-        match &ended {
-            Ok(_) => self.piece_written(),
-            Err(failure) => {
-                self.counters.device_failed(&failure.error);
-                self.retire_active();
-            }
+        if let Err(failure) = &ended {
+            self.counters.device_failed(&failure.error);
+        }
+        match (deallocated_bytes, &ended) {
+            (None, Ok(_)) => self.piece_written(),
+            (None, Err(_)) => self.retire_active(),
+            (Some(bytes), Ok(_)) => self.counters.loc_deallocated_bytes.add(bytes),
+            // The bytes stay until they are overwritten; nobody looks at them any more.
+            (Some(_), Err(_)) => {}
         }
         ended.is_ok()
     }
@@ -116,43 +130,49 @@ impl Loc {
         self.counters.loc_retired_regions.add(1);
     }
 
-    async fn open_next(&self, object_bytes: usize, now_s: u32) -> bool {
-        let (region, reclaimed) = {
-            let state = self.lock();
-            let Some(region) = state.regions.next(self.place.eviction) else { return false };
-            let before = state.regions.get(region);
-            let identity = RegionIdentity { region, sequence: before.sequence };
-            (region, (before.state == RegionState::Sealed).then_some(identity))
+    async fn open_next(&self, turn: &mut Turn, object_bytes: usize, now_s: u32) -> bool {
+        let together = self.place.regions_per_unit.unwrap_or(1);
+        let Some(next) = self.lock().regions.next(self.place.eviction, together) else {
+            return false;
         };
-        let mut listed = Some(Vec::new());
+        let mut room = self.room_to_save(object_bytes);
+        let mut reclaimed = Vec::with_capacity(next.reclaimed.len());
         let mut saved = Vec::new();
-        if let Some(identity) = reclaimed {
-            self.counters.loc_reclaimed_regions.add(1);
-            listed = self.read_footer(identity).await;
-            let room = self.room_to_save(object_bytes);
-            saved = self.read_hot(identity, listed.as_deref().unwrap_or(&[]), room, now_s).await;
+        for identity in next.reclaimed {
+            let listed = self.read_footer(identity).await;
+            let records = (identity, listed.as_deref().unwrap_or(&[]));
+            room = self.read_hot(records, room, now_s, &mut saved).await;
+            reclaimed.push(Reclaimed { region: identity.region, listed });
         }
-        self.replace(region, listed.as_deref(), &saved);
+        self.replace(next.region, &reclaimed, &saved);
+        if !reclaimed.is_empty() {
+            self.deallocate_unit_of(turn, next.region).await;
+        }
         true
     }
 
-    /// Forgets what is in `region`, activates it, and appends what was saved and is still current.
-    /// One step for everybody else.
-    fn replace(&self, region: u32, listed: Option<&[FooterEntry]>, saved: &[(u32, Item)]) {
+    /// Forgets what is in the `reclaimed` regions, activates `region`, and appends what was saved
+    /// and is still current. One step for everybody else.
+    fn replace(&self, region: u32, reclaimed: &[Reclaimed], saved: &[(Location, Item)]) {
         let buffer = self.pool.take(self.place.region_bytes as usize);
         let state = &mut *self.lock();
         let current: Vec<&Item> = saved
             .iter()
-            .filter(|(offset, item)| state.index.points_to(item.hash, region, *offset))
+            .filter(|(at, item)| state.index.points_to(item.hash, at.region, at.offset))
             .map(|(_, item)| item)
             .collect();
-        let forgotten = match listed {
-            Some(entries) => entries
-                .iter()
-                .filter(|e| state.index.remove_if_at(KeyHash(e.hash), region, e.offset))
-                .count() as u64,
-            None => state.index.remove_region(region),
-        };
+        let mut forgotten = 0;
+        for Reclaimed { region, listed } in reclaimed {
+            forgotten += match listed {
+                Some(entries) => entries
+                    .iter()
+                    .filter(|e| state.index.remove_if_at(KeyHash(e.hash), *region, e.offset))
+                    .count() as u64,
+                None => state.index.remove_region(*region),
+            };
+            state.regions.set_state(*region, RegionState::Free);
+            self.counters.loc_reclaimed_regions.add(1);
+        }
         let sequence = state.regions.activate(region);
         let active =
             state.active.insert(ActiveRegion::new(RegionIdentity { region, sequence }, buffer));
@@ -162,6 +182,18 @@ impl Loc {
         }
         self.counters.loc_reinserted_objects.add(current.len() as u64);
         self.counters.loc_evicted_objects.add(forgotten - current.len() as u64);
+    }
+
+    /// Tells the device that the reclaim unit of `region` is dead, where units are reclaimed whole.
+    /// Nothing of it is in use: its regions are free or retired, and of the active one nothing is
+    /// written before the turn's holder has seen the end of this.
+    async fn deallocate_unit_of(&self, turn: &mut Turn, region: u32) {
+        let Some(together) = self.place.regions_per_unit else { return };
+        let offset = self.offset_of(region - region % together);
+        let bytes = u64::from(together) * u64::from(self.place.region_bytes);
+        let deallocation = self.device.submit(Io::Deallocate { offset, bytes });
+        *turn = Some(Unfinished::Deallocation(deallocation, bytes));
+        self.finish(turn).await;
     }
 
     /// Lists the records of a sealed region. `None` if its footer cannot be read or believed.
@@ -195,17 +227,17 @@ impl Loc {
         (region_bytes / SAVED_PART).min(region_bytes.saturating_sub(wanted))
     }
 
-    /// Reads those objects of a region that have earned to stay, with their offsets.
+    /// Reads those objects of a region that have earned to stay, as long as there is `room`. Adds
+    /// them to `saved` with their places, and returns how much room is left.
     async fn read_hot(
         &self,
-        identity: RegionIdentity,
-        listed: &[FooterEntry],
+        (identity, listed): (RegionIdentity, &[FooterEntry]),
         mut room: usize,
         now_s: u32,
-    ) -> Vec<(u32, Item)> {
-        let mut saved = Vec::new();
+        saved: &mut Vec<(Location, Item)>,
+    ) -> usize {
         if self.place.reinsertion_hits == 0 {
-            return saved;
+            return room;
         }
         let entry_bytes = footer::footer_bytes(1) - footer::footer_bytes(0);
         for entry in listed {
@@ -224,11 +256,11 @@ impl Loc {
             match self.read(hash, location, identity).await {
                 Some(item) if !item.is_expired(now_s) => {
                     room = left;
-                    saved.push((location.offset, item));
+                    saved.push((location, item));
                 }
                 _ => {}
             }
         }
-        saved
+        room
     }
 }

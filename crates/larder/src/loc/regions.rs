@@ -2,8 +2,10 @@
 //!
 //! ```text
 //!   Free ──► Active ──► Sealed ──► Active (with a new sequence number) ──► …
-//!              │
-//!              └── a write failed ──► Retired
+//!    ▲         │           │
+//!    │         │           └── reclaimed together with another region ──► Free
+//!    │         └── a write failed ──► Retired
+//!    └── at the start
 //! ```
 //!
 //! 1. At most one region is Active. Until it is Sealed all of it is in memory, and is read there.
@@ -90,19 +92,42 @@ impl Regions {
             .map(|(number, region)| RegionIdentity { region: number, sequence: region.sequence })
     }
 
-    /// The region to fill next: the first free one, or else the one to reclaim.
-    pub(crate) fn next(&self, eviction: RegionEviction) -> Option<u32> {
+    /// What to fill next: the first free region, or else the first of the `together` regions that
+    /// are reclaimed as one. `None` if all regions are retired.
+    ///
+    /// Regions are reclaimed in groups of `together` with neighbouring numbers; a group is as old,
+    /// or as long without a hit, as the youngest of its regions.
+    pub(crate) fn next(&self, eviction: RegionEviction, together: u32) -> Option<Next> {
         let number = |found: usize| u32::try_from(found).expect("regions are counted in 32 bits");
         let free = self.all.iter().position(|region| region.state == RegionState::Free);
-        free.map(number).or_else(|| {
-            let sealed = (0..).zip(&self.all).filter(|(_, r)| r.state == RegionState::Sealed);
-            let victim = sealed.min_by_key(|(_, region)| match eviction {
-                RegionEviction::Fifo => (region.sequence, 0),
-                RegionEviction::Lru => (region.last_hit, region.sequence),
-            });
-            victim.map(|(number, _)| number)
-        })
+        if let Some(free) = free {
+            return Some(Next { region: number(free), reclaimed: Vec::new() });
+        }
+        let age = |region: &Region| match eviction {
+            RegionEviction::Fifo => (region.sequence, 0),
+            RegionEviction::Lru => (region.last_hit, region.sequence),
+        };
+        let sealed = |region: &&Region| region.state == RegionState::Sealed;
+        let groups = (0..).step_by(together as usize).zip(self.all.chunks(together as usize));
+        let aged = groups.filter_map(|(first, group)| {
+            Some((group.iter().filter(sealed).map(age).max()?, first, group))
+        });
+        let (_, first, group) = aged.min_by_key(|(age, ..)| *age)?;
+        let reclaimed: Vec<RegionIdentity> = (first..)
+            .zip(group)
+            .filter(|(_, region)| sealed(region))
+            .map(|(region, found)| RegionIdentity { region, sequence: found.sequence })
+            .collect();
+        Some(Next { region: reclaimed.first()?.region, reclaimed })
     }
+}
+
+/// What to fill next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Next {
+    pub(crate) region: u32,
+    /// Sealed regions to empty first, `region` among them. None if that is free already.
+    pub(crate) reclaimed: Vec<RegionIdentity>,
 }
 
 /// The region that is being filled, in memory.
@@ -196,5 +221,55 @@ impl ActiveRegion {
         let mut buffer = pool.take(end - from);
         buffer.as_mut_slice().copy_from_slice(&self.buffer.as_slice()[from..end]);
         Piece { offset: from as u64, buffer }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regions filled in this order, sealed all.
+    fn filled(order: &[u32]) -> Regions {
+        let mut regions = Regions::new(6, 100);
+        for &region in order {
+            regions.activate(region);
+            regions.set_state(region, RegionState::Sealed);
+        }
+        regions
+    }
+
+    fn reclaimed(regions: &Regions, eviction: RegionEviction, together: u32) -> Vec<u32> {
+        let next = regions.next(eviction, together).unwrap();
+        assert_eq!(next.reclaimed.first().map(|identity| identity.region), Some(next.region));
+        next.reclaimed.iter().map(|identity| identity.region).collect()
+    }
+
+    #[test]
+    fn one_by_one_the_oldest_or_coldest_goes() {
+        let mut regions = filled(&[2, 0, 1, 3, 4, 5]);
+        assert_eq!(reclaimed(&regions, RegionEviction::Fifo, 1), [2]);
+        [2, 0].into_iter().for_each(|region| regions.touch(region));
+        assert_eq!(reclaimed(&regions, RegionEviction::Lru, 1), [1]);
+    }
+
+    #[test]
+    fn a_group_is_as_young_as_its_youngest_region() {
+        let mut regions = filled(&[0, 2, 3, 4, 5, 1]);
+        assert_eq!(reclaimed(&regions, RegionEviction::Fifo, 2), [2, 3]);
+        assert_eq!(reclaimed(&regions, RegionEviction::Fifo, 3), [3, 4, 5]);
+        regions.touch(2);
+        assert_eq!(reclaimed(&regions, RegionEviction::Lru, 2), [4, 5]);
+    }
+
+    #[test]
+    fn a_free_region_comes_first_and_a_retired_one_never() {
+        let mut regions = filled(&[0, 1, 2, 3, 4, 5]);
+        regions.set_state(0, RegionState::Retired);
+        assert_eq!(reclaimed(&regions, RegionEviction::Fifo, 2), [1]);
+        regions.set_state(4, RegionState::Free);
+        let next = regions.next(RegionEviction::Fifo, 2);
+        assert_eq!(next, Some(Next { region: 4, reclaimed: Vec::new() }));
+        (0..6).for_each(|region| regions.set_state(region, RegionState::Retired));
+        assert_eq!(regions.next(RegionEviction::Fifo, 2), None);
     }
 }

@@ -7,6 +7,7 @@
 
 pub(crate) mod bucket;
 mod filter;
+mod temperature;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -20,6 +21,7 @@ use crate::value::{Item, is_expired};
 pub(crate) use bucket::{BUCKET_BYTES, OBJECT_BYTES_MAX};
 use bucket::{Bucket, BucketIdentity, Entry};
 use filter::{FILTER_BYTES, Filters};
+use temperature::Temperatures;
 
 /// Bytes that one bucket takes in the snapshot of a clean shutdown: its filter and its generation.
 pub(crate) const BUCKET_SNAPSHOT_BYTES: usize = FILTER_BYTES + 2;
@@ -34,6 +36,8 @@ pub(crate) struct SocPlace {
     pub(crate) offset: u64,
     pub(crate) buckets: u64,
     pub(crate) handle: PlacementHandle,
+    /// For buckets that are rewritten often; `None` makes no difference between buckets.
+    pub(crate) hot_handle: Option<PlacementHandle>,
     /// Epoch to write.
     pub(crate) epoch: u64,
     /// Oldest epoch to believe.
@@ -63,6 +67,8 @@ pub(crate) struct Soc {
     generations: Vec<AtomicU16>,
     /// Buckets whose write failed: what they hold is unknown, so they are not used again.
     retired: Vec<AtomicBool>,
+    /// Which buckets are rewritten often, where that matters.
+    temperatures: Option<Temperatures>,
     stripes: Vec<RwLock<Stripe>>,
     counters: Arc<Counters>,
 }
@@ -75,6 +81,7 @@ impl Soc {
             filters: Filters::new(place.buckets),
             generations: (0..place.buckets).map(|_| AtomicU16::new(0)).collect(),
             retired: (0..place.buckets).map(|_| AtomicBool::new(false)).collect(),
+            temperatures: place.hot_handle.map(|_| Temperatures::new(place.buckets)),
             stripes: (0..STRIPES.min(place.buckets)).map(|_| RwLock::new(None)).collect(),
             place,
             counters,
@@ -260,12 +267,25 @@ impl Soc {
         let generation = self.generation(number).load(Ordering::Relaxed).wrapping_add(1);
         self.generation(number).store(generation, Ordering::Relaxed);
         let buffer = bucket.seal(BucketIdentity { number, epoch: self.place.epoch, generation });
-        let write = Io::Write { offset: self.offset_of(number), buffer, handle: self.place.handle };
+        let handle = self.handle_for_write(number);
+        let write = Io::Write { offset: self.offset_of(number), buffer, handle };
         self.counters.soc_bucket_writes.add(1);
         self.counters.soc_written_bytes.add(BUCKET_BYTES as u64);
         let future = self.device.submit(write);
         *stripe = Some(UnfinishedWrite { number, objects, future });
         self.finish(stripe).await
+    }
+
+    /// The handle for a write of a bucket, which is about to happen and counts towards its
+    /// temperature. The caller holds the bucket's lock.
+    fn handle_for_write(&self, number: u64) -> PlacementHandle {
+        match (&self.temperatures, self.place.hot_handle) {
+            (Some(temperatures), Some(hot_handle)) if temperatures.note_write(number) => {
+                self.counters.soc_hot_bucket_writes.add(1);
+                hot_handle
+            }
+            _ => self.place.handle,
+        }
     }
 
     /// Waits for the end of the write that the stripe knows of. Says whether it went well.

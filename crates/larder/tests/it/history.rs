@@ -38,12 +38,20 @@ fn settings() -> impl Strategy<Value = Config> {
     ];
     let dram = prop_oneof![Just(DramPolicy::S3Fifo), Just(DramPolicy::Lru)];
     let eviction = prop_oneof![Just(RegionEviction::Fifo), Just(RegionEviction::Lru)];
-    (admission, dram, eviction, 0..3_u8).prop_map(|(admission, dram_policy, eviction, hits)| {
+    // Regions of a whole reclaim unit, or of a quarter.
+    let regions = prop_oneof![Just(256_u32 << 10), Just(64_u32 << 10)];
+    let lessons = (regions, any::<bool>(), any::<bool>());
+    let all = (admission, dram, eviction, 0..3_u8, lessons);
+    all.prop_map(|(admission, dram_policy, region_eviction, reinsertion_hits, lessons)| {
+        let (region_bytes, ru_aware_eviction, dynamic_placement) = lessons;
         Config {
             admission,
             dram_policy,
-            region_eviction: eviction,
-            reinsertion_hits: hits,
+            region_bytes: Some(region_bytes),
+            region_eviction,
+            reinsertion_hits,
+            ru_aware_eviction,
+            dynamic_placement,
             ..config()
         }
     })

@@ -4,6 +4,7 @@
 
 mod faults;
 mod history;
+mod lessons;
 mod limits;
 mod placement;
 mod restart;
