@@ -1,10 +1,14 @@
 //! The command line: what can be asked, and how the words are read.
 
+mod plan;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use larder::{AdmissionPolicy, DramPolicy, RegionEviction};
 use larder_lab::trace::TraceFormat;
+
+pub(crate) use plan::PlanArgs;
 
 /// A flash cache that shelves data by lifetime, and the tools to see what that saves.
 #[derive(Debug, Parser)]
@@ -17,6 +21,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Replay(ReplayArgs),
+    Plan(Box<PlanArgs>),
     #[command(subcommand)]
     Workload(WorkloadCommand),
     #[command(subcommand)]
@@ -143,6 +148,7 @@ pub(crate) enum LabCommand {
     /// List the experiments: what each reproduces, what can be set, what it measures.
     List,
     Run(LabRunArgs),
+    Report(LabReportArgs),
 }
 
 /// Make one experiment, or all of them.
@@ -151,7 +157,8 @@ pub(crate) enum LabCommand {
 #[command(after_help = "EXAMPLES:
   larder lab run utilization
   larder lab run ftl-uniform --set op=20 --set pages_per_unit=256
-  larder lab run all --json all.json")]
+  larder lab run all --json all.json --report page/
+  larder lab report all.json --report page/           the page of an earlier run")]
 pub(crate) struct LabRunArgs {
     /// Name of an experiment, or all
     #[arg(value_name = "NAME|all")]
@@ -168,6 +175,22 @@ pub(crate) struct LabRunArgs {
     /// Write the results as JSON to FILE, or to standard output for "-"
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+
+    /// Write a page to look at to DIR/index.html: verdicts, charts beside the paper's values, tables
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+}
+
+/// Make the page of results that `larder lab run --json` wrote.
+#[derive(Debug, Args)]
+pub(crate) struct LabReportArgs {
+    /// What `larder lab run --json` wrote, of one experiment or of all
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Write the page to DIR/index.html
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: PathBuf,
 }
 
 /// Look at workloads: the built-in ones, and what is in a trace.

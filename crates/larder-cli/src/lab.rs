@@ -1,12 +1,14 @@
 //! `larder lab`.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use larder_lab::Error;
 use larder_lab::experiment::{self, Experiment, ExperimentResult, Settings};
 use larder_lab::replay::Monitor;
+use larder_lab::report::lab::LabResult;
+use larder_lab::{Error, report};
 
-use crate::args::{LabCommand, LabRunArgs};
+use crate::args::{LabCommand, LabReportArgs, LabRunArgs};
 use crate::json::{JsonTarget, print};
 use crate::replay::stop_on_interrupt;
 use crate::{Ending, bars};
@@ -15,6 +17,7 @@ pub(crate) fn run(command: &LabCommand) -> Result<Ending, Error> {
     match command {
         LabCommand::List => list()?,
         LabCommand::Run(arguments) => run_experiments(arguments)?,
+        LabCommand::Report(arguments) => report_of_file(arguments)?,
     }
     Ok(Ending::Complete)
 }
@@ -53,6 +56,9 @@ fn run_experiments(arguments: &LabRunArgs) -> Result<(), Error> {
         .iter()
         .map(|e| Settings::new(e.name, e.parameters, &arguments.settings))
         .collect::<Result<_, _>>()?;
+    if let Some(dir) = &arguments.report {
+        report::check_writable(dir)?;
+    }
     let json = JsonTarget::prepare(arguments.json.as_deref())?;
     let monitor = Arc::new(Monitor::default());
     stop_on_interrupt(&monitor)?;
@@ -68,9 +74,30 @@ fn run_experiments(arguments: &LabRunArgs) -> Result<(), Error> {
         results.push(result);
     }
     match results.as_slice() {
-        [one] if arguments.name != "all" => json.write(one),
-        all => json.write(&all),
+        [one] if arguments.name != "all" => json.write(one)?,
+        all => json.write(&all)?,
     }
+    match &arguments.report {
+        Some(dir) => {
+            let results = results.iter().map(LabResult::try_from).collect::<Result<Vec<_>, _>>()?;
+            write_report(dir, &results)
+        }
+        None => Ok(()),
+    }
+}
+
+fn report_of_file(arguments: &LabReportArgs) -> Result<(), Error> {
+    let named = |cause: &dyn std::fmt::Display| {
+        Error::run(format!("{}: {cause}", arguments.file.display()))
+    };
+    let json = std::fs::read_to_string(&arguments.file).map_err(|cause| named(&cause))?;
+    let results = report::lab::read_results(&json).map_err(|cause| named(&cause))?;
+    write_report(&arguments.report, &results)
+}
+
+fn write_report(dir: &Path, results: &[LabResult]) -> Result<(), Error> {
+    eprintln!("report: {}", report::write_lab(dir, results)?.display());
+    Ok(())
 }
 
 fn run_one(

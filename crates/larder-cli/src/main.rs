@@ -7,6 +7,7 @@ mod args;
 mod bars;
 mod json;
 mod lab;
+mod plan;
 mod replay;
 mod table;
 mod workload;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let ended = match cli.command {
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
         Command::Workload(command) => workload::run(&command),
         Command::Lab(command) => lab::run(&command),
     };

@@ -58,9 +58,7 @@ fn options(arguments: &ReplayArgs) -> Result<ReplayOptions, Error> {
         (Some(PlacementArg::Off), _) | (None, Storage::File(_)) => PlacementRuns::Off,
         (Some(PlacementArg::Both), _) | (None, Storage::Model) => PlacementRuns::Both,
     };
-    let soc_max_object_bytes = u32::try_from(arguments.soc_max_object).map_err(|_| {
-        Error::usage(format!("--soc-max-object {}: must be at most 4054", arguments.soc_max_object))
-    })?;
+    let soc_max_object_bytes = soc_max_object(arguments.soc_max_object)?;
     Ok(ReplayOptions {
         workload,
         requests: arguments.requests,
@@ -85,6 +83,11 @@ fn options(arguments: &ReplayArgs) -> Result<ReplayOptions, Error> {
         warmup_percent: arguments.warmup,
         seed: arguments.seed,
     })
+}
+
+pub(crate) fn soc_max_object(bytes: u64) -> Result<u32, Error> {
+    u32::try_from(bytes)
+        .map_err(|_| Error::usage(format!("--soc-max-object {bytes}: must be at most 4054")))
 }
 
 pub(crate) fn trace_options(arguments: &FormatArgs) -> Result<TraceOptions, Error> {

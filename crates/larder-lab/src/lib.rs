@@ -6,10 +6,12 @@
 //! | [`trace`] | readers of recorded traces |
 //! | [`replay`] | a workload through the cache on a device, with and without placement |
 //! | [`experiment`] | published results, reproduced on the model and judged |
+//! | [`plan`] | what a drive will cost with a workload, before it is bought |
 //! | [`report`] | what came out of it, as a page to look at |
 
 pub mod error;
 pub mod experiment;
+pub mod plan;
 pub mod replay;
 pub mod report;
 pub mod trace;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
 
 mod device_file;
+mod documented;
 mod errors_of_options;
 mod errors_of_places;
 mod errors_of_traces;
@@ -10,7 +11,10 @@ mod exact_counts;
 mod full_disk;
 mod interrupt;
 mod json_page;
+mod lab_command;
 mod place;
+mod plan_command;
+mod plan_json;
 mod replay_json;
 mod report_page;
 mod streams;

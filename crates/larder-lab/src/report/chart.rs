@@ -1,7 +1,8 @@
-//! Axes, lines and areas as SVG.
+//! The frame of a chart and its axes, as SVG.
 //!
-//! A [`Chart`] is a fixed drawing of [`WIDTH`] by [`HEIGHT`] that the page scales a little. Marks
-//! are drawn in the order of the calls; colours come from classes of the style sheet.
+//! A [`Chart`] is a fixed drawing [`WIDTH`] wide that the page scales a little. Marks (see
+//! [`marks`](super::marks)) are drawn in the order of the calls; colours come from classes of the
+//! style sheet.
 
 use super::format::{self, Px};
 use super::markup::Markup;
@@ -10,14 +11,17 @@ use super::scale::{Scale, Ticks, round_up, ticks};
 /// Width of every drawing.
 pub(super) const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 270.0;
-const LEFT: f64 = 46.0;
-const RIGHT: f64 = 440.0;
-const TOP: f64 = 34.0;
-const BOTTOM: f64 = 224.0;
-/// Least distance between two labels at the ends of lines.
-const LABEL_GAP: f64 = 16.0;
+pub(super) const LEFT: f64 = 46.0;
+pub(super) const RIGHT: f64 = 426.0;
+pub(super) const TOP: f64 = 34.0;
+pub(super) const BOTTOM: f64 = 224.0;
 /// From here on the axis counts millions of requests.
 const MILLIONS_FROM: f64 = 2e6;
+/// Room between the axis and its first and last number, as a share of its length.
+const PADDING: f64 = 0.05;
+/// Distance between lines of a name below the axis, and how wide a letter of it is.
+const NAME_LINE: f64 = 13.0;
+const LETTER: f64 = 6.4;
 
 /// The vertical axis.
 #[derive(Clone, Copy)]
@@ -32,23 +36,47 @@ pub(super) struct YAxis<'a> {
     pub(super) share: bool,
 }
 
-/// A label at the right edge, beside the mark it names.
-pub(super) struct EndLabel {
-    /// Where it would best stand, as a value of the vertical axis.
-    pub(super) y: f64,
-    /// What it says.
-    pub(super) text: String,
-    /// Class of its text and of its swatch.
-    pub(super) class: &'static str,
+/// The horizontal axis.
+#[derive(Clone, Copy)]
+pub(super) enum XAxis<'a> {
+    /// Requests since the start, from 0 to this many.
+    Requests(f64),
+    /// Numbers between two bounds, with what they are and their unit.
+    Numbers { title: &'a str, lo: f64, hi: f64 },
+    /// Places with names: the first from 0 to 1, the second from 1 to 2.
+    Names { title: &'a str, names: &'a [String] },
 }
 
-/// A drawing with a horizontal axis of requests.
+impl XAxis<'_> {
+    /// The values at its ends.
+    #[allow(clippy::cast_precision_loss)] // a few names
+    fn range(&self) -> (f64, f64) {
+        match self {
+            Self::Requests(hi) => (0.0, *hi),
+            Self::Numbers { lo, hi, .. } => {
+                let padding = if hi > lo { (hi - lo) * PADDING } else { 0.5 };
+                (lo - padding, hi + padding)
+            }
+            Self::Names { names, .. } => (0.0, names.len() as f64),
+        }
+    }
+
+    /// The names, each in as many lines as it takes to fit its place.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+    #[allow(clippy::cast_sign_loss)] // some letters
+    fn labels(&self) -> Vec<Vec<String>> {
+        let Self::Names { names, .. } = self else { return Vec::new() };
+        let letters = ((RIGHT - LEFT) / names.len().max(1) as f64 / LETTER) as usize;
+        names.iter().map(|name| wrapped(name, letters)).collect()
+    }
+}
+
+/// A drawing with axes.
 pub(super) struct Chart<'a> {
-    out: &'a mut Markup,
-    x: Scale,
-    y: Scale,
+    pub(super) out: &'a mut Markup,
+    pub(super) x: Scale,
+    pub(super) y: Scale,
     y_of_share: bool,
-    x_hi: f64,
     y_ticks: Ticks,
 }
 
@@ -57,12 +85,16 @@ impl<'a> Chart<'a> {
     pub(super) fn draw(
         out: &'a mut Markup,
         description: &str,
-        x_hi: f64,
+        x_axis: XAxis<'_>,
         axis: YAxis<'_>,
         marks: impl FnOnce(&mut Chart<'_>),
     ) {
         let hi = round_up(axis.lo, axis.hi, 4);
-        let view = format!("0 0 {WIDTH} {HEIGHT}");
+        let labels = x_axis.labels();
+        let lines = labels.iter().map(Vec::len).max().unwrap_or(1);
+        #[allow(clippy::cast_precision_loss)] // a few lines
+        let deeper = NAME_LINE * lines.saturating_sub(1) as f64;
+        let view = format!("0 0 {WIDTH} {}", HEIGHT + deeper);
         let attributes: [(&str, &dyn std::fmt::Display); 4] = [
             ("viewBox", &view),
             ("role", &"img"),
@@ -72,79 +104,17 @@ impl<'a> Chart<'a> {
         out.tag("svg", &attributes, |out| {
             let mut chart = Chart {
                 out,
-                x: Scale::new((0.0, x_hi), (LEFT, RIGHT)),
+                x: Scale::new(x_axis.range(), (LEFT, RIGHT)),
                 y: Scale::new((axis.lo, hi), (BOTTOM, TOP)),
                 y_of_share: axis.share,
-                x_hi: if x_hi > 0.0 { x_hi } else { 1.0 },
                 y_ticks: ticks(axis.lo, hi, 4, 0.0),
             };
             chart.y_axis(axis.title);
-            chart.x_axis();
+            chart.rule("base", (LEFT, BOTTOM), (RIGHT, BOTTOM));
+            let title = chart.x_axis(x_axis, &labels);
+            chart.text("axis", (LEFT + RIGHT) / 2.0, BOTTOM + 38.0 + deeper, "middle", title);
             marks(&mut chart);
         });
-    }
-
-    /// Shades everything from 0 to `end` and names it.
-    pub(super) fn shade(&mut self, end: f64, name: &str) {
-        let (x, width) = (LEFT, self.x.at(end) - LEFT);
-        if width < 1.0 {
-            return;
-        }
-        self.rect("warmup", x, TOP, width, BOTTOM - TOP);
-        if width > 52.0 {
-            self.text("note", x + 5.0, TOP + 13.0, "start", name);
-        }
-    }
-
-    /// A line through the known values; gaps stay gaps, and a value between two gaps is a dot.
-    pub(super) fn line(&mut self, class: &str, points: &[(f64, Option<f64>)]) {
-        for segment in points.split(|(_, y)| y.is_none()) {
-            let pixels: Vec<(f64, f64)> = segment
-                .iter()
-                .filter_map(|(x, y)| y.map(|y| (self.x.at(*x), self.y.at(y))))
-                .collect();
-            match pixels.as_slice() {
-                [] => {}
-                [(x, y)] => self.out.empty(
-                    "circle",
-                    &[("class", &class), ("cx", &Px(*x)), ("cy", &Px(*y)), ("r", &3.5)],
-                ),
-                pixels => {
-                    let path = path(pixels.iter().copied());
-                    self.out.empty("path", &[("class", &class), ("d", &path)]);
-                }
-            }
-        }
-    }
-
-    /// The area between two step functions: `(from, to, low, high)` for each step, without gaps.
-    pub(super) fn steps(&mut self, class: &str, steps: &[(f64, f64, f64, f64)]) {
-        let up = steps.iter().flat_map(|&(from, to, _, high)| [(from, high), (to, high)]);
-        let down = steps.iter().rev().flat_map(|&(from, to, low, _)| [(to, low), (from, low)]);
-        let pixels = up.chain(down).map(|(x, y)| (self.x.at(x), self.y.at(y)));
-        let path = path(pixels) + "z";
-        self.out.empty("path", &[("class", &class), ("d", &path)]);
-    }
-
-    /// Labels at the right edge, moved apart so far that none covers another.
-    pub(super) fn end_labels(&mut self, mut labels: Vec<EndLabel>) {
-        labels.sort_by(|a, b| self.y.at(a.y).total_cmp(&self.y.at(b.y)));
-        let wanted: Vec<f64> = labels.iter().map(|label| self.y.at(label.y)).collect();
-        for (label, y) in labels.iter().zip(spread(&wanted, TOP + 4.0, BOTTOM)) {
-            let class = format!("swatch {}", label.class);
-            let path = path([(RIGHT + 6.0, y), (RIGHT + 16.0, y)].into_iter());
-            self.out.empty("path", &[("class", &class), ("d", &path)]);
-            self.text("label", RIGHT + 20.0, y + 4.0, "start", &label.text);
-        }
-    }
-
-    /// A text that shows up while the pointer is between `from` and `to`.
-    pub(super) fn tip(&mut self, from: f64, to: f64, text: &str) {
-        let (x, end) = (self.x.at(from), self.x.at(to));
-        let (x, width, height) = (Px(x), Px(end - x), Px(BOTTOM - TOP));
-        let attributes: [(&str, &dyn std::fmt::Display); 5] =
-            [("class", &"tip"), ("x", &x), ("y", &TOP), ("width", &width), ("height", &height)];
-        self.out.tag("rect", &attributes, |m| m.leaf("title", &[], text));
     }
 
     fn y_axis(&mut self, title: &str) {
@@ -162,28 +132,56 @@ impl<'a> Chart<'a> {
         }
     }
 
-    fn x_axis(&mut self) {
-        self.rule("base", (LEFT, BOTTOM), (RIGHT, BOTTOM));
-        let (unit, title) = if self.x_hi >= MILLIONS_FROM {
-            (1e6, "requests since the start, in millions")
-        } else {
-            (1.0, "requests since the start")
-        };
-        let Ticks { step, values } = ticks(0.0, self.x_hi / unit, 5, 1.0 / unit);
+    /// Draws ticks or names, and returns the title of the axis.
+    fn x_axis<'t>(&mut self, axis: XAxis<'t>, labels: &[Vec<String>]) -> &'t str {
+        match axis {
+            XAxis::Requests(hi) if hi >= MILLIONS_FROM => {
+                self.numbers(1e6, &ticks(0.0, hi / 1e6, 5, 1e-6));
+                "requests since the start, in millions"
+            }
+            XAxis::Requests(hi) => {
+                let hi = if hi > 0.0 { hi } else { 1.0 };
+                self.numbers(1.0, &ticks(0.0, hi, 5, 1.0));
+                "requests since the start"
+            }
+            XAxis::Numbers { title, lo, hi } => {
+                self.numbers(1.0, &ticks(lo, hi, 6, 0.0));
+                title
+            }
+            XAxis::Names { title, .. } => {
+                self.names(labels);
+                title
+            }
+        }
+    }
+
+    fn numbers(&mut self, unit: f64, Ticks { step, values }: &Ticks) {
         for value in values {
             let x = self.x.at(value * unit);
             self.rule("base", (x, BOTTOM), (x, BOTTOM + 4.0));
-            self.text("tick", x, BOTTOM + 18.0, "middle", &format::tick(value, step));
+            self.text("tick", x, BOTTOM + 18.0, "middle", &format::tick(*value, *step));
         }
-        self.text("axis", (LEFT + RIGHT) / 2.0, BOTTOM + 38.0, "middle", title);
     }
 
-    fn rule(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+    fn names(&mut self, labels: &[Vec<String>]) {
+        let mut place = 0.5;
+        for lines in labels {
+            let x = self.x.at(place);
+            let mut y = BOTTOM + 18.0;
+            for line in lines {
+                self.text("tick", x, y, "middle", line);
+                y += NAME_LINE;
+            }
+            place += 1.0;
+        }
+    }
+
+    pub(super) fn rule(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let path = path([from, to].into_iter());
         self.out.empty("path", &[("class", &class), ("d", &path)]);
     }
 
-    fn rect(&mut self, class: &str, x: f64, y: f64, width: f64, height: f64) {
+    pub(super) fn rect(&mut self, class: &str, x: f64, y: f64, width: f64, height: f64) {
         self.out.empty(
             "rect",
             &[
@@ -196,7 +194,7 @@ impl<'a> Chart<'a> {
         );
     }
 
-    fn text(&mut self, class: &str, x: f64, y: f64, anchor: &str, text: &str) {
+    pub(super) fn text(&mut self, class: &str, x: f64, y: f64, anchor: &str, text: &str) {
         self.out.leaf(
             "text",
             &[("class", &class), ("x", &Px(x)), ("y", &Px(y)), ("text-anchor", &anchor)],
@@ -206,7 +204,7 @@ impl<'a> Chart<'a> {
 }
 
 /// A polyline as path data.
-fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
+pub(super) fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     let mut text = String::new();
     for (index, (x, y)) in points.enumerate() {
         text.push(if index == 0 { 'M' } else { 'L' });
@@ -215,61 +213,57 @@ fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     text
 }
 
-/// Moves ascending positions apart to [`LABEL_GAP`], as little as a single sweep down and up needs.
-fn spread(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
-    let mut placed: Vec<f64> = wanted.to_vec();
-    let mut least = top;
-    for y in &mut placed {
-        *y = y.max(least);
-        least = *y + LABEL_GAP;
+/// `text` in lines of at most that many letters, where its blanks allow.
+fn wrapped(text: &str, letters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= letters => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
     }
-    let mut most = bottom;
-    for y in placed.iter_mut().rev() {
-        *y = y.min(most);
-        most = *y - LABEL_GAP;
-    }
-    placed
+    lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn drawn(marks: impl FnOnce(&mut Chart<'_>)) -> String {
+    fn drawn(x_axis: XAxis<'_>) -> String {
         let mut out = Markup::default();
         let axis = YAxis { title: "DLWA", lo: 0.0, hi: 10.0, share: false };
-        Chart::draw(&mut out, "sample", 100.0, axis, marks);
+        Chart::draw(&mut out, "sample", x_axis, axis, |_| {});
         out.finish()
     }
 
     #[test]
-    fn labels_are_moved_apart_and_stay_inside() {
-        assert_eq!(spread(&[50.0, 50.0], 0.0, 200.0), [50.0, 66.0]);
-        assert_eq!(spread(&[199.0, 200.0], 0.0, 200.0), [184.0, 200.0]);
-        assert_eq!(spread(&[10.0, 100.0], 0.0, 200.0), [10.0, 100.0]);
-        assert!(spread(&[], 0.0, 200.0).is_empty());
-    }
-
-    #[test]
-    fn a_gap_splits_the_line_and_a_lone_value_is_a_dot() {
-        let points = [(0.0, Some(1.0)), (1.0, Some(2.0)), (2.0, None), (3.0, Some(3.0))];
-        let svg = drawn(|chart| chart.line("mine", &points));
-        assert_eq!(svg.matches("<path class=\"mine\"").count(), 1);
-        assert_eq!(svg.matches("<circle class=\"mine\"").count(), 1);
-    }
-
-    #[test]
     fn axes_name_what_they_measure() {
-        let svg = drawn(|_| {});
+        let svg = drawn(XAxis::Requests(100.0));
         assert!(svg.contains(">DLWA</text>"));
         assert!(svg.contains(">requests since the start</text>"));
         assert!(svg.contains(">100</text>"));
+        let svg = drawn(XAxis::Numbers { title: "used (%)", lo: 50.0, hi: 100.0 });
+        assert!(svg.contains(">used (%)</text>") && svg.contains(">70</text>"));
     }
 
     #[test]
-    fn a_short_warm_up_is_shaded_without_a_name() {
-        assert!(drawn(|chart| chart.shade(50.0, "warm-up")).contains(">warm-up<"));
-        assert!(!drawn(|chart| chart.shade(2.0, "warm-up")).contains(">warm-up<"));
-        assert!(!drawn(|chart| chart.shade(0.0, "warm-up")).contains("class=\"warmup\""));
+    fn names_are_wrapped_and_make_room_for_themselves() {
+        let names = ["two alike", "two of a different kind"].map(str::to_owned);
+        let svg = drawn(XAxis::Names { title: "tenants", names: &names });
+        assert!(svg.contains(">two alike</text>") && svg.contains("0 0 560 270"), "{svg}");
+        assert_eq!(wrapped("two of a kind", 6), ["two of", "a kind"]);
+        assert_eq!(wrapped("unbreakable", 3), ["unbreakable"]);
+        let many = vec!["a long name".to_owned(); 9];
+        let svg = drawn(XAxis::Names { title: "tenants", names: &many });
+        assert!(svg.contains("0 0 560 283"), "{svg}");
+    }
+
+    #[test]
+    fn one_number_is_in_the_middle() {
+        let axis = XAxis::Numbers { title: "", lo: 4.0, hi: 4.0 };
+        assert_eq!(axis.range(), (3.5, 4.5));
     }
 }

@@ -1,7 +1,8 @@
 //! Which charts there are, and what is in them.
 
-use super::chart::{Chart, EndLabel, YAxis};
+use super::chart::{Chart, XAxis, YAxis};
 use super::format;
+use super::marks::EndLabel;
 use super::markup::Markup;
 use super::series::{self, Part};
 use crate::replay::outcome::Run;
@@ -116,7 +117,7 @@ fn line_figure(out: &mut Markup, lines: &[Line<'_>], figure: &LineFigure<'_>) {
             out.leaf("p", &[("class", &"absent")], figure.absent);
             return;
         }
-        Chart::draw(out, figure.title, x_hi(lines), figure.axis, |chart| {
+        Chart::draw(out, figure.title, XAxis::Requests(x_hi(lines)), figure.axis, |chart| {
             let warmup = lines.iter().map(|l| series::warmup_end(&l.parts)).fold(0.0, f64::max);
             chart.shade(warmup, "warm-up");
             for line in lines {
@@ -177,7 +178,7 @@ fn stream_figure(out: &mut Markup, name: &str, parts: &[Part]) {
         }
         let axis = YAxis { title: "share of host bytes (percent)", lo: 0.0, hi: 1.0, share: true };
         let x_hi = parts.last().map_or(0.0, |part| part.to);
-        Chart::draw(out, &title, x_hi, axis, |chart| {
+        Chart::draw(out, &title, XAxis::Requests(x_hi), axis, |chart| {
             for (stream, (_, class)) in STREAMS.iter().enumerate() {
                 for segment in parts.split(|part| part.shares.is_none()) {
                     let steps: Vec<_> = segment.iter().filter_map(|p| step(p, stream)).collect();

@@ -80,6 +80,19 @@ pub(super) fn factor(value: f64) -> String {
     decimal(value, 2)
 }
 
+/// A number with four digits that count, and one decimal at least: "0.004182", "3.472", "1,081.2".
+pub(super) fn significant(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return decimal(value, 0);
+    }
+    let digits = value.abs().log10().floor();
+    // Between 1 and 8: no more decimals than anyone reads.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let decimals = (3.0 - digits).clamp(1.0, 8.0) as usize;
+    let text = decimal(value, decimals);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// `value` on an axis whose ticks are `step` apart: as many decimals as tell them apart.
 pub(super) fn tick(value: f64, step: f64) -> String {
     let decimals = if step.is_finite() && step > 0.0 {
@@ -138,9 +151,22 @@ mod tests {
             assert_eq!(percent(value), ABSENT);
             assert_eq!(percent_round(value), ABSENT);
             assert_eq!(factor(value), ABSENT);
+            assert_eq!(significant(value), ABSENT);
             assert_eq!(tick(value, value), ABSENT);
             assert_eq!(Px(value).to_string(), "0");
         }
+    }
+
+    #[test]
+    fn four_digits_count() {
+        let cases = [(0.0, "0"), (3.4718, "3.472"), (0.004_182_3, "0.004182"), (50.0, "50")];
+        for (value, text) in cases {
+            assert_eq!(significant(value), text);
+        }
+        assert_eq!(significant(12_345.6), "12,345.6");
+        assert_eq!(significant(8_000_000.0), "8,000,000");
+        assert_eq!(significant(-0.5), "-0.5");
+        assert_eq!(significant(99.9), "99.9");
     }
 
     #[test]

@@ -1,13 +1,11 @@
-//! The order of things on the page.
+//! What every page has: the document around it, sections, the words it explains.
 
 use super::markup::Markup;
-use super::{figures, finding, tables, units};
-use crate::replay::outcome::Outcome;
 
 /// Colours, type and layout.
 const STYLE: &str = include_str!("style.css");
 
-/// Words of the field that the page uses.
+/// Words of the field that pages use.
 const TERMS: [(&str, &str); 8] = [
     (
         "DLWA",
@@ -34,46 +32,50 @@ const TERMS: [(&str, &str); 8] = [
     ("warm-up", "the part of a run while caches fill: drawn, but not part of the summary."),
 ];
 
-/// The whole page.
-pub(super) fn render(outcome: &Outcome) -> String {
+/// A whole document, whose content stands in its `main`.
+pub(super) fn document(title: &str, content: impl FnOnce(&mut Markup)) -> String {
     let mut out = Markup::document();
-    let title = format!("Larder {}", outcome.command);
     out.tag("html", &[("lang", &"en"), ("xmlns", &"http://www.w3.org/1999/xhtml")], |out| {
         out.tag("head", &[], |out| {
             out.empty("meta", &[("charset", &"utf-8")]);
             let viewport = "width=device-width, initial-scale=1";
             out.empty("meta", &[("name", &"viewport"), ("content", &viewport)]);
             out.empty("meta", &[("name", &"color-scheme"), ("content", &"light dark")]);
-            out.leaf("title", &[], &title);
+            out.leaf("title", &[], title);
             out.style(STYLE);
         });
-        out.tag("body", &[], |out| out.tag("main", &[], |out| content(out, &title, outcome)));
+        out.tag("body", &[], |out| {
+            out.tag("main", &[], |out| {
+                content(out);
+                let maker = format!("Made by larder {}.", env!("CARGO_PKG_VERSION"));
+                out.leaf("footer", &[], &maker);
+            });
+        });
     });
     out.finish()
 }
 
-fn content(out: &mut Markup, title: &str, outcome: &Outcome) {
-    let runs = &outcome.runs;
+/// What the page is about, what it found in a sentence, and what is to be known beside it.
+pub(super) fn header(out: &mut Markup, title: &str, finding: &str, notes: &[String]) {
     out.tag("header", &[], |out| {
         out.leaf("h1", &[], title);
-        out.leaf("p", &[("class", &"finding")], &finding::sentence(runs));
-        for note in finding::notes(runs) {
-            out.leaf("p", &[("class", &"lead")], &note);
+        out.leaf("p", &[("class", &"finding")], finding);
+        for note in notes {
+            out.leaf("p", &[("class", &"lead")], note);
         }
     });
-    if !runs.is_empty() {
-        section(out, "Summary", |out| tables::summary(out, runs));
-        section(out, "Over time", |out| figures::over_time(out, runs));
-        section(out, "What the cache wrote", |out| figures::streams(out, runs));
-        section(out, "The drive at the end", |out| units::drives(out, runs));
-    }
-    section(out, "How to reproduce", |out| {
-        let lead = "The same parameters and seed give the same numbers to the byte; only requests \
-                    per second differ.";
-        out.leaf("p", &[("class", &"lead")], lead);
-        out.tag("pre", &[], |out| out.leaf("code", &[], &tables::command_line(outcome)));
-        tables::parameters(out, outcome);
+}
+
+/// A part of the page under a heading.
+pub(super) fn section(out: &mut Markup, title: &str, content: impl FnOnce(&mut Markup)) {
+    out.tag("section", &[], |out| {
+        out.leaf("h2", &[], title);
+        content(out);
     });
+}
+
+/// The words of the field, explained.
+pub(super) fn terms(out: &mut Markup) {
     section(out, "Terms", |out| {
         out.tag("dl", &[], |out| {
             for (term, meaning) in TERMS {
@@ -81,14 +83,5 @@ fn content(out: &mut Markup, title: &str, outcome: &Outcome) {
                 out.leaf("dd", &[], meaning);
             }
         });
-    });
-    let maker = format!("Made by larder {}.", env!("CARGO_PKG_VERSION"));
-    out.leaf("footer", &[], &maker);
-}
-
-fn section(out: &mut Markup, title: &str, content: impl FnOnce(&mut Markup)) {
-    out.tag("section", &[], |out| {
-        out.leaf("h2", &[], title);
-        content(out);
     });
 }

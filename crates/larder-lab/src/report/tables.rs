@@ -1,11 +1,11 @@
 //! The summary, the parameters, and the command line that makes the same run again.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::figures::run_name;
 use super::format;
 use super::markup::Markup;
-use crate::replay::outcome::{Outcome, Run};
+use crate::replay::outcome::Run;
 
 /// Parameters that say where results go, not what they are.
 const DESTINATIONS: [&str; 2] = ["json", "report"];
@@ -119,19 +119,30 @@ fn bytes(count: Option<u64>) -> Entry {
     )
 }
 
+/// What was asked: the command, its parameters by name, its seed.
+pub(super) type Asked<'a> = (&'a str, &'a Map<String, Value>, u64);
+
+/// How to get the same page again.
+pub(super) fn reproduce(out: &mut Markup, lead: &str, asked: Asked<'_>) {
+    out.leaf("p", &[("class", &"lead")], lead);
+    out.tag("pre", &[], |out| out.leaf("code", &[], &command_line(asked)));
+    parameters(out, asked);
+}
+
 /// The parameters as they were resolved, and the seed.
-pub(super) fn parameters(out: &mut Markup, outcome: &Outcome) {
+fn parameters(out: &mut Markup, (_, parameters, seed): Asked<'_>) {
     out.tag("table", &[("class", &"parameters")], |out| {
         out.tag("tbody", &[], |out| {
-            for (name, value) in outcome.parameters.iter().filter(|(name, _)| *name != "seed") {
+            for (name, value) in parameters.iter().filter(|(name, _)| *name != "seed") {
                 parameter(out, name, &shown(value));
             }
-            parameter(out, "seed", &outcome.seed.to_string());
+            parameter(out, "seed", &seed.to_string());
         });
     });
 }
 
-fn parameter(out: &mut Markup, name: &str, value: &str) {
+/// A row of a table of parameters.
+pub(super) fn parameter(out: &mut Markup, name: &str, value: &str) {
     out.tag("tr", &[], |out| {
         out.leaf("th", &[("scope", &"row")], name);
         out.leaf("td", &[], value);
@@ -156,14 +167,14 @@ fn shown(value: &Value) -> String {
 /// change.
 ///
 /// It is folded, with a backslash at each line's end, so that it can be read and pasted.
-pub(super) fn command_line(outcome: &Outcome) -> String {
-    let mut words = vec![format!("larder {}", outcome.command)];
-    for (name, value) in &outcome.parameters {
+fn command_line((command, parameters, seed): Asked<'_>) -> String {
+    let mut words = vec![format!("larder {command}")];
+    for (name, value) in parameters {
         if name != "seed" && !DESTINATIONS.contains(&name.as_str()) {
             words.extend(option(name, value));
         }
     }
-    words.push(format!("--seed {}", outcome.seed));
+    words.push(format!("--seed {seed}"));
     folded(&words)
 }
 
@@ -204,7 +215,7 @@ fn plain(value: &Value) -> String {
 }
 
 /// `word` as a shell takes it literally.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(harmless) {
         word.to_owned()
@@ -218,17 +229,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::report::tests::{outcome, run};
+    use crate::report::tests::run;
 
     #[test]
     fn the_command_line_spells_everything_out() {
-        let mut outcome = outcome(vec![]);
         let parameters = json!({
             "cache_bytes": 1024, "fifo": true, "lru": false, "trace": null,
             "name": "it's; rm -rf", "sizes": [1, 2], "report": "out", "seed": 42,
         });
-        outcome.parameters = parameters.as_object().unwrap().clone();
-        let line = command_line(&outcome).replace(" \\\n ", "");
+        let asked = ("replay", parameters.as_object().unwrap(), 7);
+        let line = command_line(asked).replace(" \\\n ", "");
         assert!(line.starts_with("larder replay "));
         assert!(line.ends_with(" --seed 7"));
         assert!(line.contains(" --cache-bytes 1024"));

@@ -79,7 +79,7 @@ fn full_run(placement: &'static str, units: u32) -> Run {
 
 /// Elements open and close in order, and nothing but our own markup has angle brackets. Panics
 /// otherwise.
-fn assert_well_formed(page: &str) {
+pub(super) fn assert_well_formed(page: &str) {
     let body = page.strip_prefix("<!DOCTYPE html>").expect("a document type");
     let mut open = Vec::new();
     for piece in body.split('<').skip(1) {
@@ -104,7 +104,7 @@ fn assert_entities(body: &str) {
     }
 }
 
-fn assert_no_impossible_numbers(page: &str) {
+pub(super) fn assert_no_impossible_numbers(page: &str) {
     let words = page.split(|c: char| !c.is_alphanumeric());
     for word in words {
         assert!(!word.starts_with("NaN") && word != "inf" && word != "Infinity", "{word}");
@@ -135,7 +135,7 @@ fn every_kind_of_outcome_is_well_formed() {
         outcome(vec![full_run("on", 3), full_run("off", 5000)]),
     ];
     for outcome in &outcomes {
-        let page = page::render(outcome);
+        let page = replay::render(outcome);
         assert_well_formed(&page);
         assert_no_impossible_numbers(&page);
     }
@@ -148,7 +148,7 @@ fn hostile_parameters_are_text() {
     let parameters =
         json!({ "trace": hostile, hostile: 1, "list": [hostile], "map": { hostile: hostile } });
     outcome.parameters = parameters.as_object().unwrap().clone();
-    let page = page::render(&outcome);
+    let page = replay::render(&outcome);
     assert_well_formed(&page);
     assert!(!page.contains("<script"));
     assert!(page.contains("&lt;script&gt;"));
@@ -156,7 +156,7 @@ fn hostile_parameters_are_text() {
 
 #[test]
 fn nothing_is_loaded_from_anywhere() {
-    let page = page::render(&outcome(vec![full_run("on", 10), full_run("off", 10)]));
+    let page = replay::render(&outcome(vec![full_run("on", 10), full_run("off", 10)]));
     for loading in ["src=", "href=", "url(", "@import", "<script", "<link"] {
         assert!(!page.contains(loading), "{loading}");
     }
@@ -164,9 +164,9 @@ fn nothing_is_loaded_from_anywhere() {
 
 #[test]
 fn thousands_of_units_stay_a_page_of_reasonable_size() {
-    let page = page::render(&outcome(vec![full_run("on", 2000), full_run("off", 2000)]));
+    let page = replay::render(&outcome(vec![full_run("on", 2000), full_run("off", 2000)]));
     assert!(page.len() < 2 << 20, "{} bytes", page.len());
-    let page = page::render(&outcome(vec![full_run("on", 100_000), full_run("off", 100_000)]));
+    let page = replay::render(&outcome(vec![full_run("on", 100_000), full_run("off", 100_000)]));
     assert!(page.len() < 2 << 20, "{} bytes", page.len());
 }
 
@@ -174,14 +174,14 @@ fn thousands_of_units_stay_a_page_of_reasonable_size() {
 fn long_runs_stay_a_page_of_reasonable_size() {
     let mut long = run("on");
     long.intervals = (1..=200_000).map(interval).collect();
-    let page = page::render(&outcome(vec![long.clone(), long]));
+    let page = replay::render(&outcome(vec![long.clone(), long]));
     assert!(page.len() < 1 << 20, "{} bytes", page.len());
 }
 
 #[test]
 fn one_outcome_is_one_page_to_the_byte() {
     let outcome = outcome(vec![full_run("on", 64), full_run("off", 64)]);
-    assert_eq!(page::render(&outcome), page::render(&outcome));
+    assert_eq!(replay::render(&outcome), replay::render(&outcome));
 }
 
 fn names_in(dir: &Path) -> Vec<String> {

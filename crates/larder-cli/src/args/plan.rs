@@ -1,0 +1,159 @@
+//! What `larder plan` can be asked.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{FormatArgs, size};
+
+/// Plan a purchase: what a drive does with a workload, with placement and without.
+///
+/// You give the workload, the DRAM, the drive, its endurance rating and the request rate. You get
+/// device-level write amplification (DLWA), years until the drive is worn out, embodied carbon and
+/// cost over the life of the system, and how full the drive may be before DLWA passes a limit.
+///
+/// The real cache runs on a model of the drive that keeps all ratios and is a few thousand times
+/// smaller: DLWA depends on the ratios, not on the size. A trace is taken as a sample of the
+/// workload at the scale of the model. It takes about a minute.
+///
+/// Sizes are as drives are sold: K, M, G, T are powers of 1000; KiB, MiB, GiB, TiB powers of 1024.
+/// A GB is 1000^3 bytes.
+#[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
+#[command(after_help = "EXAMPLES:
+  larder plan                                          meta-kv on a drive of 1.88 TB, 1 DWPD
+  larder plan --workload twitter-c12 --dram 16G --flash 3.84T --rate 20000
+  larder plan --flash 7.68T --tbw 14000 --op 7 --utilization 80 --dlwa-limit 1.2
+  larder plan trace.csv.zst --dram 42G --flash 930G --simulate 1GiB
+  larder plan --json plan.json --report page/          for machines, and to look at
+
+READING THE ANSWER:
+  Compare the columns for what placement (NVMe FDP) is worth. \"DLWA passes 1.5 at 73 % used\" means:
+  leave 27 % of the drive free, or get a drive with placement. \"rating for one drive\" is the DWPD
+  to look for in the data sheet so that the first drive lasts.")]
+pub(crate) struct PlanArgs {
+    /// Trace to plan for; plain or compressed with zstd, xz or gzip. Formats are recognised by
+    /// content, see --format
+    #[arg(conflicts_with = "workload")]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Built-in workload when there is no trace; `larder workload list` describes them
+    #[arg(long, value_name = "NAME", default_value = "meta-kv")]
+    pub(crate) workload: String,
+
+    /// Requests per second that the cache will get
+    #[arg(long, value_name = "N", default_value_t = 50_000.0)]
+    pub(crate) rate: f64,
+
+    /// DRAM of the cache
+    #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = sold_size)]
+    pub(crate) dram: u64,
+
+    /// Capacity that the drive sells
+    #[arg(long, value_name = "SIZE", default_value = "1.88T", value_parser = sold_size)]
+    pub(crate) flash: u64,
+
+    /// Share of the drive that the cache is to use, in percent, 10 to 100
+    #[arg(long, value_name = "PCT", default_value_t = 100.0)]
+    pub(crate) utilization: f64,
+
+    /// Over-provisioning of the drive: flash beyond its capacity, in percent of it, 4 to 100. 2 TiB
+    /// of flash sold as 1.88 TB is 17
+    #[arg(long, value_name = "PCT", default_value_t = 17.0)]
+    pub(crate) op: f64,
+
+    /// Endurance rating in drive writes per day (DWPD) over the warranty
+    #[arg(long, value_name = "DWPD", default_value_t = 1.0)]
+    pub(crate) endurance: f64,
+
+    /// Endurance rating in terabytes written, instead of --endurance
+    #[arg(long, value_name = "TB", conflicts_with = "endurance")]
+    pub(crate) tbw: Option<f64>,
+
+    /// Years over which --endurance counts
+    #[arg(long, value_name = "YEARS", default_value_t = 5.0)]
+    pub(crate) warranty_years: f64,
+
+    /// DLWA that the rating assumes, 1 to 100. Data sheets seldom say; 1 is the cautious assumption
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub(crate) rated_dlwa: f64,
+
+    /// DLWA that is not to be passed, above 1: how full may the drive be?
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.5)]
+    pub(crate) dlwa_limit: f64,
+
+    /// Years for which the cache is to serve; drives that wear out are bought again
+    #[arg(long, value_name = "YEARS", default_value_t = 5.0)]
+    pub(crate) years: f64,
+
+    /// Price of a GB of flash, in any currency. The default is an assumption: put in your own
+    #[arg(long, value_name = "PRICE", default_value_t = 0.1)]
+    pub(crate) price_flash: f64,
+
+    /// Price of a GB of DRAM, in the same currency. The default is an assumption too
+    #[arg(long, value_name = "PRICE", default_value_t = 4.0)]
+    pub(crate) price_dram: f64,
+
+    /// Embodied carbon of a GB of flash, in kg of CO2-equivalent (default: Tannu and Nair 2023)
+    #[arg(long, value_name = "KG", default_value_t = 0.16)]
+    pub(crate) carbon_flash: f64,
+
+    /// Embodied carbon of a GB of DRAM, in kg (default: what the FDP paper's Table 2 implies)
+    #[arg(long, value_name = "KG", default_value_t = 1.6)]
+    pub(crate) carbon_dram: f64,
+
+    /// Share of the cache's flash that the small-object engine gets, in percent, 1 to 99
+    #[arg(long, value_name = "PCT", default_value_t = 4.0)]
+    pub(crate) soc: f64,
+
+    /// Objects (key and value) of at most this size go to the small-object engine; at most 4054
+    #[arg(long, value_name = "BYTES", default_value = "640", value_parser = size)]
+    pub(crate) soc_max_object: u64,
+
+    /// Size of the drive that is simulated, 8 MiB to 64 GiB. Below 128 MiB reclaim units are so
+    /// small that DLWA without placement comes out low; above it takes longer
+    #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = sold_size)]
+    pub(crate) simulate: u64,
+
+    /// Requests of each simulated run [default: enough to write the drive over nine times]
+    #[arg(long, value_name = "N")]
+    pub(crate) requests: Option<u64>,
+
+    /// Seed of everything random: the same seed gives the same numbers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+
+    /// Write the result as JSON to FILE, or to standard output for "-"
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Write a page to look at to DIR/index.html
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+}
+
+/// A size as it stands on the box.
+fn sold_size(text: &str) -> Result<u64, String> {
+    let parser = parse_size::Config::new().with_decimal();
+    parser.parse_size(text).map_err(|error| {
+        format!("{error}; use a number of bytes, or one with M, G, T or GiB, such as 1.88T")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_as_drives_are_sold() {
+        assert_eq!(sold_size("1.88T"), Ok(1_880_000_000_000));
+        assert_eq!(sold_size("16G"), Ok(16_000_000_000));
+        assert_eq!(sold_size("128MiB"), Ok(128 << 20));
+        for bad in ["", "-5", "64X", "99999999999T"] {
+            assert!(sold_size(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Life, carbon and cost that follow from what was measured.
+
+use larder_ssd::analytic::carbon::{CacheSystem, CarbonFactors};
+use larder_ssd::analytic::life::{DriveBudget, Endurance, media_bytes_per_day};
+use serde::Serialize;
+
+use super::options::{PlanOptions, Rating};
+use super::sweep::Measured;
+use crate::Error;
+
+const SECONDS_PER_DAY: f64 = 86_400.0;
+const GB: f64 = 1e9;
+
+/// What a drive at a utilisation comes to over the life of the system.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Bill {
+    /// Years until the drive is worn out, by its rating; wear alone.
+    pub life_years: f64,
+    /// Drives bought over the life of the system: at least one, and beyond it the average of a
+    /// fleet.
+    pub drives: f64,
+    /// Rating, in drive writes per day over the warranty, with which one drive would do.
+    pub endurance_needed: f64,
+    /// Embodied carbon of all drives, in kg of CO2-equivalent.
+    pub flash_kg: f64,
+    /// Of the DRAM.
+    pub dram_kg: f64,
+    /// Of both.
+    pub embodied_kg: f64,
+    /// Of both, per useful GB.
+    pub embodied_kg_per_useful_gb: f64,
+    /// Price of all drives and the DRAM.
+    pub cost: f64,
+    /// The same per useful GB.
+    pub cost_per_useful_gb: f64,
+}
+
+/// Reckons with Theorem 2 of the FDP paper and the endurance rating.
+pub(super) fn bill(options: &PlanOptions, measured: &Measured) -> Result<Bill, Error> {
+    reckon(options, measured).map_err(|error| Error::usage(format!("plan: {error}")))
+}
+
+#[allow(clippy::cast_precision_loss)] // sizes of drives, far below 2^53
+fn reckon(options: &PlanOptions, measured: &Measured) -> Result<Bill, larder_ssd::Error> {
+    let dlwa = measured.dlwa;
+    let endurance = match options.rating {
+        Rating::Tbw(terabytes) => Endurance::from_tbw(terabytes, options.rated_dlwa)?,
+        Rating::Dwpd(rating) => Endurance::from_dwpd(
+            rating,
+            options.flash_bytes,
+            options.warranty_years,
+            options.rated_dlwa,
+        )?,
+    };
+    let host_bytes_per_day = host_bytes_per_day(options, measured);
+    let life_years = endurance.life_years(media_bytes_per_day(host_bytes_per_day, dlwa)?)?;
+    let useful_gb = useful_gb(options, measured.utilization);
+    let dram_gb = options.dram_bytes as f64 / GB;
+    let sold_gb = options.flash_bytes as f64 / GB;
+    let budget = DriveBudget {
+        price: options.price_flash * sold_gb,
+        useful_gb,
+        drive_life_years: life_years,
+        system_life_years: options.years,
+    };
+    let factors = CarbonFactors {
+        ssd_kg_per_gb: options.carbon_flash,
+        dram_kg_per_gb: options.carbon_dram,
+        system_life_years: options.years,
+        // Theorem 2 counts a drive that is hardly written to as a fraction of one. Who buys one
+        // buys all of it: then its life at DLWA 1 is as long as makes it one.
+        device_life_years: (life_years * dlwa).min(options.years * dlwa),
+    };
+    let device_gb = sold_gb * (1.0 + options.op_percent / 100.0);
+    let carbon = factors.embodied(&CacheSystem { device_gb, useful_gb, dram_gb, dlwa })?;
+    let dram_price = options.price_dram * dram_gb;
+    let cost_per_useful_gb = budget.cost_per_useful_gb()? + dram_price / useful_gb;
+    let rated_per_drive_write =
+        options.flash_bytes as f64 * options.warranty_years * options.rated_dlwa;
+    Ok(Bill {
+        life_years,
+        drives: budget.drives()?,
+        endurance_needed: host_bytes_per_day * dlwa * options.years / rated_per_drive_write,
+        flash_kg: carbon.ssd_kg,
+        dram_kg: carbon.dram_kg,
+        embodied_kg: carbon.total_kg(),
+        embodied_kg_per_useful_gb: carbon.total_kg_per_useful_gb(),
+        cost: cost_per_useful_gb * useful_gb,
+        cost_per_useful_gb,
+    })
+}
+
+/// Bytes that the cache writes to the drive in a day at the rate that is planned for.
+pub(super) fn host_bytes_per_day(options: &PlanOptions, measured: &Measured) -> f64 {
+    options.rate * SECONDS_PER_DAY * measured.host_bytes_per_request
+}
+
+/// Flash in which the cache keeps objects, in GB: the capacity times the utilisation.
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn useful_gb(options: &PlanOptions, utilization: f64) -> f64 {
+    options.flash_bytes as f64 / GB * utilization / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A drive that is written as rated: 1.88 TB a day.
+    fn measured(dlwa: f64) -> Measured {
+        Measured {
+            utilization: 100.0,
+            with_placement: true,
+            dlwa,
+            hit_ratio: 0.9,
+            host_bytes_per_request: 1.88e12 / 50_000.0 / SECONDS_PER_DAY,
+            soc_share: 0.9,
+            drive_writes_before: 12.0,
+        }
+    }
+
+    fn close(found: f64, expected: f64) {
+        assert!((found / expected - 1.0).abs() < 1e-9, "{found}, expected {expected}");
+    }
+
+    #[test]
+    fn a_drive_written_as_rated_lasts_for_its_warranty() {
+        let options = PlanOptions::of_preset("meta-kv", 1);
+        let bill = bill(&options, &measured(1.0)).unwrap();
+        close(bill.life_years, 5.0);
+        close(bill.drives, 1.0);
+        close(bill.endurance_needed, 1.0);
+        close(bill.flash_kg, 1880.0 * 1.17 * 0.16);
+        close(bill.dram_kg, 16.0 * 1.6);
+        close(bill.cost, 188.0 + 64.0);
+        close(bill.cost_per_useful_gb, 252.0 / 1880.0);
+    }
+
+    #[test]
+    fn amplification_shortens_life_and_buys_drives() {
+        let options = PlanOptions::of_preset("meta-kv", 1);
+        let bill = bill(&options, &measured(3.5)).unwrap();
+        close(bill.life_years, 5.0 / 3.5);
+        close(bill.drives, 3.5);
+        close(bill.endurance_needed, 3.5);
+        close(bill.flash_kg, 3.5 * 1880.0 * 1.17 * 0.16);
+        close(bill.cost, 3.5 * 188.0 + 64.0);
+    }
+
+    #[test]
+    fn at_least_one_drive_is_bought_and_made() {
+        let options = PlanOptions { rate: 5.0, ..PlanOptions::of_preset("meta-kv", 1) };
+        let bill = bill(&options, &measured(2.0)).unwrap();
+        close(bill.life_years, 25_000.0);
+        close(bill.drives, 1.0);
+        close(bill.flash_kg, 1880.0 * 1.17 * 0.16);
+    }
+
+    #[test]
+    fn two_ratings_of_one_drive_come_to_the_same() {
+        let dwpd = PlanOptions::of_preset("meta-kv", 1);
+        let tbw = PlanOptions { rating: Rating::Tbw(3431.0), ..dwpd.clone() };
+        let years = |options: &PlanOptions| bill(options, &measured(2.0)).unwrap().life_years;
+        close(years(&dwpd), years(&tbw));
+        let rated = PlanOptions { rated_dlwa: 2.0, ..dwpd.clone() };
+        close(years(&rated), 5.0);
+    }
+
+    #[test]
+    fn the_table_of_the_paper_follows() {
+        // 2048 GB of flash, 43 GB of DRAM, five years of a drive that lives five at DLWA 1.
+        let options = PlanOptions {
+            op_percent: (2048.0 / 1880.0 - 1.0) * 100.0,
+            dram_bytes: 43_000_000_000,
+            ..PlanOptions::of_preset("meta-kv", 1)
+        };
+        let kg = |dlwa| bill(&options, &measured(dlwa)).unwrap().embodied_kg;
+        assert!((kg(1.04) - 409.6).abs() < 0.1 && (kg(3.28) - 1143.6).abs() < 0.1);
+    }
+}

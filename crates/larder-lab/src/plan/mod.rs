@@ -1,0 +1,128 @@
+//! What a drive will cost with a workload, before it is bought: with placement and without.
+//!
+//! A drive of a terabyte is not simulated page by page. The plan runs the real cache on a model of
+//! the drive that keeps its ratios: DRAM to flash, over-provisioning, share of the small-object
+//! engine, about 340 reclaim units. Device-level write amplification (DLWA) depends on these ratios
+//! and not on the size (the experiment `full-scale` shows it), as long as a unit has a hundred
+//! pages. What is measured there is turned into years, kilograms and money by the formulas of
+//! [`larder_ssd::analytic`].
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `options` | what is asked, and what is refused |
+//! | `model` | the scaled-down drive, and how long it has to run |
+//! | `sweep` | runs over utilisations, with and without placement, on all cores |
+//! | `theory` | DLWA by formula |
+//! | `bill` | life, carbon, cost |
+//! | `limit` | the utilisation at which DLWA passes a limit |
+//! | `outcome` | the answer, in its stable JSON form |
+//! | `rows` | the answer as rows of a table |
+//! | `advice` | the answer in words |
+
+mod advice;
+mod bill;
+mod limit;
+mod model;
+mod options;
+mod outcome;
+mod rows;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod theory;
+
+use crate::Error;
+use crate::replay::Monitor;
+pub use bill::Bill;
+pub use limit::Limit;
+pub use options::{PlanOptions, Rating};
+pub use outcome::{Answer, Load, ModelFacts, Plan, SweepPoint};
+use sweep::Measured;
+
+/// Hears how many of all runs are done.
+pub type OnRun<'a> = dyn Fn(usize, usize) + Sync + 'a;
+
+/// Simulates and reckons.
+///
+/// # Errors
+/// [`Error::Usage`] for options that describe nothing that could be planned; [`Error::Run`] for a
+/// bad trace, a workload that writes nothing to flash, or an interruption.
+pub fn plan(options: &PlanOptions, monitor: &Monitor, on_run: &OnRun<'_>) -> Result<Plan, Error> {
+    options.check()?;
+    let model = model::Model::of(options, monitor)?;
+    let measured = sweep::run(&model, &options.sweep(), monitor, on_run)?;
+    let points = measured
+        .iter()
+        .map(|measured| point(options, measured))
+        .collect::<Result<Vec<SweepPoint>, Error>>()?;
+    let answers = ["on", "off"]
+        .into_iter()
+        .filter_map(|placement| answer(options, &points, placement))
+        .collect::<Vec<_>>();
+    let load = load(options, &measured)?;
+    let mut parameters = options.to_json();
+    parameters.insert("requests".to_owned(), model.requests().into());
+    let advice = advice::sentences(options, &load, &answers);
+    Ok(Plan {
+        command: "plan",
+        parameters,
+        seed: options.seed,
+        model: model.facts(&measured),
+        load,
+        answers,
+        sweep: points,
+        advice,
+    })
+}
+
+fn point(options: &PlanOptions, measured: &Measured) -> Result<SweepPoint, Error> {
+    let utilization = measured.utilization;
+    let soc_share = measured.soc_share;
+    Ok(SweepPoint {
+        utilization,
+        placement: measured.placement(),
+        dlwa: measured.dlwa,
+        dlwa_theory: theory::dlwa(options, measured.with_placement, utilization, soc_share)?,
+        hit_ratio: measured.hit_ratio,
+        host_bytes_per_request: measured.host_bytes_per_request,
+        soc_share,
+        bill: bill::bill(options, measured)?,
+    })
+}
+
+/// What a column of the table says: the point that was asked for, and the limit over all points.
+fn answer(options: &PlanOptions, points: &[SweepPoint], placement: &'static str) -> Option<Answer> {
+    let of_placement = || points.iter().filter(|point| point.placement == placement);
+    let point = of_placement().find(|point| point.utilization == options.utilization_percent)?;
+    let curve: Vec<(f64, f64)> =
+        of_placement().map(|point| (point.utilization, point.dlwa)).collect();
+    let theory = |utilization: f64| {
+        theory::dlwa(options, placement == "on", utilization, point.soc_share).ok()
+    };
+    let range = (curve.first()?.0, curve.last()?.0);
+    Some(Answer {
+        placement,
+        dlwa: point.dlwa,
+        dlwa_theory: point.dlwa_theory,
+        bill: point.bill,
+        limit: limit::of_points(&curve, options.dlwa_limit),
+        limit_theory: limit::of_function(theory, range, options.dlwa_limit),
+    })
+}
+
+/// What the cache does at the utilisation that was asked for: the same with placement and without.
+fn load(options: &PlanOptions, measured: &[Measured]) -> Result<Load, Error> {
+    let asked = measured.iter().find(|run| run.utilization == options.utilization_percent);
+    let asked = asked.ok_or_else(|| Error::run("plan: the utilisation was not simulated"))?;
+    let host_bytes_per_day = bill::host_bytes_per_day(options, asked);
+    #[allow(clippy::cast_precision_loss)] // a drive is far below 2^53 bytes
+    let flash_bytes = options.flash_bytes as f64;
+    Ok(Load {
+        hit_ratio: asked.hit_ratio,
+        host_bytes_per_request: asked.host_bytes_per_request,
+        soc_share: asked.soc_share,
+        host_bytes_per_day,
+        drive_writes_per_day: host_bytes_per_day / flash_bytes,
+        useful_gb: bill::useful_gb(options, options.utilization_percent),
+    })
+}

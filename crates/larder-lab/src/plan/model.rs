@@ -1,0 +1,180 @@
+//! The scaled-down drive, and how long it has to run.
+
+use super::options::PlanOptions;
+use super::outcome::ModelFacts;
+use super::sweep::{self, Measured};
+use crate::Error;
+use crate::replay::{Monitor, ReplayOptions, Workload, shared};
+use crate::workload::Op;
+
+/// Times that the drive is written over by the requests of a run, after ageing: half of it is
+/// warm-up.
+const DRIVE_WRITES: f64 = 18.0;
+/// Requests of a run, at least and at most. The most is what the experiments take of the KV cache.
+const REQUESTS: std::ops::RangeInclusive<u64> = 100_000..=4_000_000;
+/// Requests of the first run, which shows how much the workload writes. If it writes less than a
+/// drive its DRAM was still filling, and a longer one follows, up to the second number.
+const PILOT_REQUESTS: (u64, u64) = (50_000, 800_000);
+/// Requests that are looked at for their sizes.
+const LOOK: u64 = 200_000;
+/// More requests than this to age a drive would take too long: the workload hardly has large
+/// objects.
+const AGEING_MAX: f64 = 2e8;
+/// Times that ageing writes the drive over with large objects: half of nine.
+const AGEING_WRITES: f64 = 4.5;
+/// DRAM of the model below which no object fits any more.
+const DRAM_MIN: u64 = 16 << 10;
+
+/// What is simulated in place of the drive.
+pub(super) struct Model {
+    scale: f64,
+    options: ReplayOptions,
+    requests: u64,
+}
+
+impl Model {
+    /// Scales the drive down and finds out how many requests it takes.
+    pub(super) fn of(asked: &PlanOptions, monitor: &Monitor) -> Result<Self, Error> {
+        let (scale, options) = scaled(asked)?;
+        check_sizes(&options)?;
+        let available = available(&options, asked.requests.unwrap_or(*REQUESTS.end()))?;
+        let requests = match asked.requests {
+            Some(requests) => requests.min(available),
+            None => enough(&options, available, monitor)?,
+        };
+        let options = ReplayOptions { requests: Some(requests), ..options };
+        Ok(Self { scale, options, requests })
+    }
+
+    /// Requests of a run.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// The replay at a utilisation.
+    pub(super) fn at(&self, utilization: f64) -> ReplayOptions {
+        ReplayOptions { utilization_percent: utilization, ..self.options.clone() }
+    }
+
+    pub(super) fn facts(&self, measured: &[Measured]) -> ModelFacts {
+        let unit_bytes = self.options.resolved_unit_bytes();
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+        #[allow(clippy::cast_sign_loss)] // some hundreds
+        let units = (self.options.flash_bytes as f64 * (1.0 + self.options.op_percent / 100.0)
+            / unit_bytes as f64)
+            .round() as u64;
+        ModelFacts {
+            scale: self.scale,
+            flash_bytes: self.options.flash_bytes,
+            dram_bytes: self.options.dram_bytes,
+            unit_bytes,
+            units,
+            requests: self.requests,
+            drive_writes_before: measured
+                .iter()
+                .map(|run| run.drive_writes_before)
+                .fold(f64::INFINITY, f64::min),
+        }
+    }
+}
+
+/// The scale, and the replay of the model. Refuses DRAM and drives that could not work.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+#[allow(clippy::cast_sign_loss)] // sizes of drives, far below 2^53
+pub(super) fn scaled(asked: &PlanOptions) -> Result<(f64, ReplayOptions), Error> {
+    let flash = asked.model_flash_bytes();
+    let scale = flash as f64 / asked.flash_bytes as f64;
+    let dram = (asked.dram_bytes as f64 * scale).round() as u64;
+    if dram < DRAM_MIN {
+        return Err(Error::usage(format!(
+            "--dram {}: is {dram} bytes at the scale of the model, and no object fits; use more \
+             DRAM, or a larger --simulate",
+            asked.dram_bytes
+        )));
+    }
+    let options = asked.replay(flash, dram, PILOT_REQUESTS.0);
+    options.check()?;
+    check_drive(&options)?;
+    Ok((scale, options))
+}
+
+/// Refuses a drive that could not work, in the words of this command.
+fn check_drive(options: &ReplayOptions) -> Result<(), Error> {
+    let tried = shared::drive(options, true, shared::HANDLES);
+    tried.map(|_| ()).map_err(|error| {
+        let text = error.to_string();
+        let cause = text.split_once(": ").map_or(text.as_str(), |(_, cause)| cause);
+        let op = options.op_percent;
+        Error::usage(format!(
+            "--op {op}: the drive could not work: {cause}; or a larger --simulate"
+        ))
+    })
+}
+
+/// Refuses a workload that hardly has large objects: the drive could not be aged with it, and there
+/// would be one stream only.
+#[allow(clippy::cast_precision_loss)] // some bytes
+fn check_sizes(options: &ReplayOptions) -> Result<(), Error> {
+    let mut source = options.open_workload()?;
+    let (mut seen, mut large_bytes, mut largest) = (0_u64, 0_u64, 0_u64);
+    while seen < LOOK {
+        let Some(request) = source.next_request()? else { break };
+        seen += 1;
+        if request.op != Op::Delete {
+            let bytes = request.object_bytes();
+            largest = largest.max(bytes);
+            large_bytes += if bytes > u64::from(options.soc_max_object_bytes) { bytes } else { 0 };
+        }
+    }
+    if seen == 0 {
+        return Err(Error::run(format!("{}: has no requests", name(&options.workload))));
+    }
+    let per_request = large_bytes as f64 / seen as f64;
+    if options.flash_bytes as f64 * AGEING_WRITES > per_request * AGEING_MAX {
+        return Err(Error::usage(format!(
+            "--soc-max-object {}: {} has hardly an object above it (the largest is {largest} \
+             bytes), so there would be one stream only; use a smaller --soc-max-object",
+            options.soc_max_object_bytes,
+            name(&options.workload)
+        )));
+    }
+    Ok(())
+}
+
+/// Requests that there are, at most `most`.
+fn available(options: &ReplayOptions, most: u64) -> Result<u64, Error> {
+    if matches!(options.workload, Workload::Preset(_)) {
+        return Ok(most);
+    }
+    let mut source = options.open_workload()?;
+    let mut count = 0;
+    while count < most && source.next_request()?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Requests that write the drive over often enough, by what a short run writes.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn enough(options: &ReplayOptions, available: u64, monitor: &Monitor) -> Result<u64, Error> {
+    let most = available.min(*REQUESTS.end());
+    let drive = options.flash_bytes as f64;
+    let mut pilot = PILOT_REQUESTS.0.min(most);
+    loop {
+        let options = ReplayOptions { requests: Some(pilot), ..options.clone() };
+        let per_request = sweep::host_bytes_per_request(&options, monitor)?;
+        let written = per_request * pilot as f64;
+        if written >= drive || pilot >= PILOT_REQUESTS.1.min(most) {
+            let wanted = (drive * DRIVE_WRITES / per_request) as u64; // the most if it is infinite
+            return Ok(wanted.clamp(*REQUESTS.start(), *REQUESTS.end()).min(most));
+        }
+        pilot = (pilot * 4).min(most);
+    }
+}
+
+fn name(workload: &Workload) -> String {
+    match workload {
+        Workload::Preset(name) => format!("workload {name}"),
+        Workload::Trace(path, _) => format!("trace {}", path.display()),
+    }
+}

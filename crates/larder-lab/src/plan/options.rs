@@ -1,0 +1,306 @@
+//! What is asked of a plan, and what is refused.
+
+use serde_json::{Map, Value, json};
+
+use super::model;
+use crate::Error;
+use crate::replay::{ReplayOptions, Workload};
+
+/// The smallest drive that has enough reclaim units of a useful size.
+const FLASH_MIN: u64 = 8 << 20;
+const PAGE_BYTES: u64 = 4096;
+/// The largest object that fits into a bucket of the small-object engine, with its headers.
+const SMALL_OBJECT_MAX: u32 = 4054;
+/// Utilisations that are always simulated, percent.
+const SWEEP: [f64; 6] = [50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
+
+/// How the maker of a drive rates its endurance. Both count bytes of the host.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rating {
+    /// Drive writes per day over the warranty.
+    Dwpd(f64),
+    /// Terabytes (10¹² bytes) written in total.
+    Tbw(f64),
+}
+
+/// A workload, a drive and a budget. Sizes in bytes, shares in percent, a GB is 10⁹ bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanOptions {
+    /// Where the requests come from: taken as a sample of the workload at the scale of the model.
+    pub workload: Workload,
+    /// Requests of each simulated run; `None` takes enough for a steady drive.
+    pub requests: Option<u64>,
+    /// DRAM of the cache. Above 0.
+    pub dram_bytes: u64,
+    /// Capacity that the drive sells.
+    pub flash_bytes: u64,
+    /// Share of the drive that the cache is to use, 10 to 100.
+    pub utilization_percent: f64,
+    /// Share of the cache's flash that the small-object engine gets, 1 to 99.
+    pub soc_percent: f64,
+    /// Objects of at most this size are small.
+    pub soc_max_object_bytes: u32,
+    /// Flash beyond the capacity that the drive sells, in percent of it, 4 to 100.
+    pub op_percent: f64,
+    /// Endurance rating.
+    pub rating: Rating,
+    /// Warranty in years, over which drive writes per day are counted.
+    pub warranty_years: f64,
+    /// DLWA that the rating assumes, at least 1.
+    pub rated_dlwa: f64,
+    /// Requests per second that the cache will get.
+    pub rate: f64,
+    /// DLWA that is not to be passed, above 1.
+    pub dlwa_limit: f64,
+    /// For how long the cache is to serve.
+    pub years: f64,
+    /// Price of a GB of flash, in any currency.
+    pub price_flash: f64,
+    /// Price of a GB of DRAM, in the same.
+    pub price_dram: f64,
+    /// Embodied carbon of a GB of flash in kg: `C_SSD` of Theorem 2.
+    pub carbon_flash: f64,
+    /// Embodied carbon of a GB of DRAM in kg.
+    pub carbon_dram: f64,
+    /// Size of the drive that is simulated.
+    pub simulated_bytes: u64,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+impl PlanOptions {
+    /// A built-in workload with the defaults of `larder plan`.
+    pub fn of_preset(name: &str, seed: u64) -> Self {
+        Self {
+            workload: Workload::Preset(name.to_owned()),
+            requests: None,
+            dram_bytes: 16_000_000_000,
+            flash_bytes: 1_880_000_000_000,
+            utilization_percent: 100.0,
+            soc_percent: 4.0,
+            soc_max_object_bytes: 640,
+            op_percent: 17.0,
+            rating: Rating::Dwpd(1.0),
+            warranty_years: 5.0,
+            rated_dlwa: 1.0,
+            rate: 50_000.0,
+            dlwa_limit: 1.5,
+            years: 5.0,
+            price_flash: 0.1,
+            price_dram: 4.0,
+            carbon_flash: 0.16,
+            carbon_dram: 1.6,
+            simulated_bytes: 128 << 20,
+            seed,
+        }
+    }
+
+    /// Refuses what cannot be answered, naming the option, its value and what is allowed.
+    ///
+    /// # Errors
+    /// [`Error::Usage`].
+    pub fn check(&self) -> Result<(), Error> {
+        if self.dram_bytes == 0 {
+            return Err(Error::usage("--dram 0: must be above 0; a cache needs DRAM, such as 16G"));
+        }
+        if self.flash_bytes < FLASH_MIN {
+            return Err(refused("--flash", self.flash_bytes, "at least 8 MiB, such as 1.88T"));
+        }
+        let simulated = FLASH_MIN..=(1 << 36);
+        if !simulated.contains(&self.simulated_bytes) {
+            return Err(refused("--simulate", self.simulated_bytes, "8 MiB to 64 GiB"));
+        }
+        if !(1..=SMALL_OBJECT_MAX).contains(&self.soc_max_object_bytes) {
+            let range = format!("1 to {SMALL_OBJECT_MAX}");
+            return Err(refused("--soc-max-object", self.soc_max_object_bytes, &range));
+        }
+        if self.requests == Some(0) {
+            return Err(refused("--requests", 0, "at least 1"));
+        }
+        let within = [
+            ("--utilization", self.utilization_percent, 10.0, 100.0),
+            ("--soc", self.soc_percent, 1.0, 99.0),
+            ("--op", self.op_percent, 4.0, 100.0),
+            ("--rated-dlwa", self.rated_dlwa, 1.0, 100.0),
+        ];
+        for (name, value, least, most) in within {
+            if !(least..=most).contains(&value) {
+                return Err(refused(name, value, &format!("{least} to {most}")));
+            }
+        }
+        self.check_amounts()?;
+        model::scaled(self).map(|_| ())
+    }
+
+    fn check_amounts(&self) -> Result<(), Error> {
+        let (endurance, rating) = match self.rating {
+            Rating::Dwpd(rating) => ("--endurance", rating),
+            Rating::Tbw(rating) => ("--tbw", rating),
+        };
+        let above_zero = [
+            (endurance, rating),
+            ("--warranty-years", self.warranty_years),
+            ("--rate", self.rate),
+            ("--years", self.years),
+        ];
+        for (name, value) in above_zero {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(refused(name, value, "above 0 and finite"));
+            }
+        }
+        if !(self.dlwa_limit.is_finite() && self.dlwa_limit > 1.0) {
+            let what = "above 1, which is a drive that copies nothing";
+            return Err(refused("--dlwa-limit", self.dlwa_limit, what));
+        }
+        let at_least_zero = [
+            ("--price-flash", self.price_flash),
+            ("--price-dram", self.price_dram),
+            ("--carbon-flash", self.carbon_flash),
+            ("--carbon-dram", self.carbon_dram),
+        ];
+        for (name, value) in at_least_zero {
+            if !(value.is_finite() && value >= 0.0) {
+                return Err(refused(name, value, "at least 0 and finite"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The utilisations to simulate, in ascending order: the usual ones and the one asked for.
+    pub(super) fn sweep(&self) -> Vec<f64> {
+        let mut sweep = SWEEP.to_vec();
+        sweep.push(self.utilization_percent);
+        sweep.sort_by(f64::total_cmp);
+        sweep.dedup();
+        sweep
+    }
+
+    /// Bytes of the drive that is simulated: never more than the drive has.
+    pub(super) fn model_flash_bytes(&self) -> u64 {
+        self.simulated_bytes.min(self.flash_bytes) / PAGE_BYTES * PAGE_BYTES
+    }
+
+    /// The replay of the model with a drive and DRAM of these sizes, all of the drive in use.
+    pub(super) fn replay(&self, flash: u64, dram: u64, requests: u64) -> ReplayOptions {
+        let options = ReplayOptions {
+            workload: self.workload.clone(),
+            requests: Some(requests),
+            dram_bytes: dram,
+            flash_bytes: flash,
+            soc_percent: self.soc_percent,
+            soc_max_object_bytes: self.soc_max_object_bytes,
+            op_percent: self.op_percent,
+            ..ReplayOptions::of_preset("", self.seed)
+        };
+        ReplayOptions { unit_bytes: Some(options.resolved_unit_bytes()), ..options }
+    }
+
+    /// The parameters under the names of the command line's options, all spelled out.
+    pub(super) fn to_json(&self) -> Map<String, Value> {
+        let (kind, name) = match &self.workload {
+            Workload::Preset(name) => ("workload", name.clone()),
+            Workload::Trace(path, _) => ("trace", path.display().to_string()),
+        };
+        let (format, object_size) = match &self.workload {
+            Workload::Preset(_) => (None, None),
+            Workload::Trace(_, options) => {
+                (options.format.map(|format| format.to_string()), Some(options.object_bytes))
+            }
+        };
+        let (endurance, tbw) = match self.rating {
+            Rating::Dwpd(rating) => (Some(rating), None),
+            Rating::Tbw(rating) => (None, Some(rating)),
+        };
+        let parameters = json!({
+            kind: name,
+            "format": format,
+            "object_size": object_size,
+            "requests": self.requests,
+            "dram": self.dram_bytes,
+            "flash": self.flash_bytes,
+            "utilization": self.utilization_percent,
+            "soc": self.soc_percent,
+            "soc_max_object": self.soc_max_object_bytes,
+            "op": self.op_percent,
+            "endurance": endurance,
+            "tbw": tbw,
+            "warranty_years": self.warranty_years,
+            "rated_dlwa": self.rated_dlwa,
+            "rate": self.rate,
+            "dlwa_limit": self.dlwa_limit,
+            "years": self.years,
+            "price_flash": self.price_flash,
+            "price_dram": self.price_dram,
+            "carbon_flash": self.carbon_flash,
+            "carbon_dram": self.carbon_dram,
+            "simulate": self.simulated_bytes,
+        });
+        match parameters {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        }
+    }
+}
+
+fn refused(name: &str, value: impl std::fmt::Display, range: &str) -> Error {
+    Error::usage(format!("{name} {value}: must be {range}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaint(change: impl FnOnce(&mut PlanOptions)) -> String {
+        let mut options = PlanOptions::of_preset("meta-kv", 1);
+        change(&mut options);
+        let error = options.check().unwrap_err();
+        assert!(matches!(error, Error::Usage(_)));
+        error.to_string()
+    }
+
+    #[test]
+    fn the_defaults_are_fine() {
+        PlanOptions::of_preset("meta-kv", 1).check().unwrap();
+    }
+
+    #[test]
+    fn refusals_name_the_option_the_value_and_the_range() {
+        assert!(complaint(|o| o.dram_bytes = 0).starts_with("--dram 0: must be above 0"));
+        assert!(complaint(|o| o.flash_bytes = 4096).starts_with("--flash 4096: must be at least"));
+        assert_eq!(complaint(|o| o.op_percent = 300.0), "--op 300: must be 4 to 100");
+        assert_eq!(complaint(|o| o.soc_percent = 0.0), "--soc 0: must be 1 to 99");
+        let complaints = [
+            complaint(|o| o.utilization_percent = f64::NAN),
+            complaint(|o| o.rating = Rating::Tbw(-1.0)),
+            complaint(|o| o.price_flash = -0.1),
+            complaint(|o| o.dlwa_limit = 1.0),
+            complaint(|o| o.rate = 0.0),
+            complaint(|o| o.simulated_bytes = 1),
+            complaint(|o| o.requests = Some(0)),
+            complaint(|o| o.soc_max_object_bytes = 5000),
+            complaint(|o| o.workload = Workload::Preset("nope".to_owned())),
+        ];
+        let names = [
+            "--utilization NaN:",
+            "--tbw -1:",
+            "--price-flash -0.1:",
+            "--dlwa-limit 1:",
+            "--rate 0:",
+            "--simulate 1:",
+            "--requests 0:",
+            "--soc-max-object 5000:",
+            "--workload nope:",
+        ];
+        for (complaint, name) in complaints.iter().zip(names) {
+            assert!(complaint.starts_with(name), "{complaint}");
+        }
+    }
+
+    #[test]
+    fn the_utilisation_asked_for_is_simulated_once() {
+        let mut options = PlanOptions::of_preset("meta-kv", 1);
+        assert_eq!(options.sweep(), SWEEP);
+        options.utilization_percent = 75.0;
+        assert_eq!(options.sweep(), [50.0, 60.0, 70.0, 75.0, 80.0, 90.0, 100.0]);
+    }
+}

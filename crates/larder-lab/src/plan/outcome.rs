@@ -1,0 +1,103 @@
+//! The answer. Its JSON form is stable and documented in `docs/plan-json.md`.
+
+use serde::Serialize;
+
+use super::bill::Bill;
+use super::limit::Limit;
+
+/// Everything about one plan.
+#[derive(Debug, Clone, Serialize)]
+pub struct Plan {
+    /// Always "plan".
+    pub command: &'static str,
+    /// The parameters as resolved, defaults included.
+    pub parameters: serde_json::Map<String, serde_json::Value>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// What was simulated.
+    pub model: ModelFacts,
+    /// What the cache does to the drive, the same with placement and without.
+    pub load: Load,
+    /// With placement, and without.
+    pub answers: Vec<Answer>,
+    /// Every point that was simulated, by utilisation, with placement first.
+    pub sweep: Vec<SweepPoint>,
+    /// The answer in words, the main thing first.
+    pub advice: Vec<String>,
+}
+
+/// The drive that was simulated in place of the one to buy.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ModelFacts {
+    /// Its size as a fraction of the drive to buy; DRAM is scaled alike.
+    pub scale: f64,
+    /// Its logical capacity.
+    pub flash_bytes: u64,
+    /// DRAM of the cache on it.
+    pub dram_bytes: u64,
+    /// Size of its reclaim units.
+    pub unit_bytes: u64,
+    /// How many of them it has.
+    pub units: u64,
+    /// Requests of each run.
+    pub requests: u64,
+    /// How often it was written over before the measurement, in the run where that was least.
+    pub drive_writes_before: f64,
+}
+
+/// What the cache does at the utilisation that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Load {
+    /// GETs that found their key.
+    pub hit_ratio: f64,
+    /// Bytes written to the drive for each request.
+    pub host_bytes_per_request: f64,
+    /// Share of these that the small-object engine wrote.
+    pub soc_share: f64,
+    /// Bytes written to the drive in a day.
+    pub host_bytes_per_day: f64,
+    /// The same in capacities of the drive.
+    pub drive_writes_per_day: f64,
+    /// Flash in which the cache keeps objects: capacity times utilisation, in GB.
+    pub useful_gb: f64,
+}
+
+/// One column of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Answer {
+    /// "on" or "off".
+    pub placement: &'static str,
+    /// DLWA as simulated.
+    pub dlwa: f64,
+    /// DLWA by formula.
+    pub dlwa_theory: f64,
+    /// Life, carbon and cost.
+    #[serde(flatten)]
+    pub bill: Bill,
+    /// Where DLWA as simulated passes the limit.
+    pub limit: Limit,
+    /// Where DLWA by formula passes it.
+    pub limit_theory: Limit,
+}
+
+/// One simulated point.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SweepPoint {
+    /// Share of the drive that the cache used, percent.
+    pub utilization: f64,
+    /// "on" or "off".
+    pub placement: &'static str,
+    /// DLWA as simulated.
+    pub dlwa: f64,
+    /// DLWA by formula.
+    pub dlwa_theory: f64,
+    /// GETs that found their key.
+    pub hit_ratio: f64,
+    /// Bytes written to the drive for each request.
+    pub host_bytes_per_request: f64,
+    /// Share of these that the small-object engine wrote.
+    pub soc_share: f64,
+    /// Life, carbon and cost.
+    #[serde(flatten)]
+    pub bill: Bill,
+}

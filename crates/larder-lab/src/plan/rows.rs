@@ -1,0 +1,144 @@
+//! The answer as rows of a table, for the terminal and the page alike.
+
+use super::limit::Limit;
+use super::outcome::{Answer, Plan};
+
+/// A life longer than this is not wear any more.
+const YEARS_MAX: f64 = 100.0;
+/// Times that a drive has to be written over until its DLWA is steady.
+const STEADY_DRIVE_WRITES: f64 = 11.0;
+/// Share of random writes below which a formula for random writes says little.
+const RANDOM_SHARE_MIN: f64 = 0.5;
+const PAGE_BYTES: u64 = 4096;
+/// The least reclaim unit that mixes streams as a large one does.
+const UNIT_BYTES_MIN: u64 = 100 * PAGE_BYTES;
+
+impl Plan {
+    /// Label and one cell an answer, top to bottom.
+    pub fn rows(&self) -> Vec<(String, Vec<String>)> {
+        let parameter = |name: &str| {
+            self.parameters.get(name).and_then(serde_json::Value::as_f64).unwrap_or(f64::NAN)
+        };
+        let years = trimmed(parameter("years"), 1);
+        let limit = trimmed(parameter("dlwa_limit"), 3);
+        let row = |label: &str, cell: &dyn Fn(&Answer) -> String| {
+            (label.to_owned(), self.answers.iter().map(cell).collect())
+        };
+        vec![
+            row("DLWA, simulated", &|a| trimmed(a.dlwa, 3)),
+            row("DLWA, by theory", &|a| trimmed(a.dlwa_theory, 3)),
+            row("drive life, years of wear", &|a| life(a.bill.life_years)),
+            row(&format!("drives in {years} years"), &|a| format!("{:.2}", a.bill.drives)),
+            row("rating for one drive, DWPD", &|a| format!("{:.2}", a.bill.endurance_needed)),
+            row("embodied carbon, kg CO2e", &|a| format!("{:.1}", a.bill.embodied_kg)),
+            row("  per useful GB", &|a| format!("{:.4}", a.bill.embodied_kg_per_useful_gb)),
+            row("cost of drives and DRAM", &|a| format!("{:.2}", a.bill.cost)),
+            row("  per useful GB", &|a| format!("{:.4}", a.bill.cost_per_useful_gb)),
+            row(&format!("DLWA passes {limit} at"), &|a| at(&a.limit)),
+            row("  by theory", &|a| at(&a.limit_theory)),
+        ]
+    }
+
+    /// What a careful reader should know about the numbers.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.model.drive_writes_before < STEADY_DRIVE_WRITES {
+            notes.push(format!(
+                "The model had been written over only {:.1} times when the measurement began, so \
+                 its DLWA may not have settled; use more --requests, or a longer trace.",
+                self.model.drive_writes_before
+            ));
+        }
+        if self.model.unit_bytes < UNIT_BYTES_MIN {
+            notes.push(format!(
+                "A reclaim unit of the model has {} pages. With less than a hundred DLWA without \
+                 placement comes out low: use a larger --simulate.",
+                self.model.unit_bytes / PAGE_BYTES
+            ));
+        }
+        if self.load.soc_share < RANDOM_SHARE_MIN {
+            notes.push(format!(
+                "The formula without placement takes all writes for random, but only {:.0} % of \
+                 them are: it is far too high here, and the simulation is what counts.",
+                self.load.soc_share * 100.0
+            ));
+        }
+        notes
+    }
+
+    /// What the numbers rest on, a line each.
+    pub fn basis(&self) -> Vec<String> {
+        let (load, model) = (&self.load, &self.model);
+        vec![
+            format!(
+                "The load is the same with placement and without: hit ratio {:.1} %; {:.0} bytes \
+                 written to flash per request, {:.1} % of them by the small-object engine; that is \
+                 {:.2} TB or {:.2} drive writes a day.",
+                load.hit_ratio * 100.0,
+                load.host_bytes_per_request,
+                load.soc_share * 100.0,
+                load.host_bytes_per_day / 1e12,
+                load.drive_writes_per_day
+            ),
+            format!(
+                "Simulated on a drive of {:.0} MiB in {} reclaim units, {}: DLWA depends on the \
+                 ratios (DRAM, over-provisioning, engines, units), not on the size.",
+                mebibytes(model.flash_bytes),
+                model.units,
+                scale(model.scale)
+            ),
+        ]
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn scale(scale: f64) -> String {
+    if scale > 0.999 {
+        return "its full size".to_owned();
+    }
+    format!("1/{:.0} of the size", 1.0 / scale)
+}
+
+/// At most that many decimals, without zeros at the end.
+pub(super) fn trimmed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+pub(super) fn life(years: f64) -> String {
+    if years > YEARS_MAX { format!("over {YEARS_MAX}") } else { format!("{years:.1}") }
+}
+
+fn at(limit: &Limit) -> String {
+    match (limit.status, limit.utilization) {
+        (_, Some(utilization)) => format!("{utilization:.1} % used"),
+        ("kept", _) => "never".to_owned(),
+        _ => "any use".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(trimmed(1.5, 3), "1.5");
+        assert_eq!(trimmed(5.0, 1), "5");
+        assert_eq!(trimmed(100.0, 0), "100");
+        assert_eq!(life(3.456), "3.5");
+        assert_eq!(life(1234.0), "over 100");
+        assert_eq!(scale(1.0), "its full size");
+        assert_eq!(scale(0.0001), "1/10000 of the size");
+        assert_eq!(at(&Limit { status: "kept", utilization: None }), "never");
+        assert_eq!(at(&Limit { status: "exceeded", utilization: None }), "any use");
+        assert_eq!(at(&Limit { status: "passed", utilization: Some(73.4) }), "73.4 % used");
+    }
+}

@@ -1,0 +1,130 @@
+//! Runs over utilisations, with and without placement, on all cores.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::OnRun;
+use super::model::Model;
+use crate::Error;
+use crate::replay::shared::{self, SharedRun, Tenant};
+use crate::replay::{Monitor, ReplayOptions, Run};
+
+/// What one run measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Measured {
+    /// Percent.
+    pub(super) utilization: f64,
+    pub(super) with_placement: bool,
+    /// At least 1.
+    pub(super) dlwa: f64,
+    pub(super) hit_ratio: f64,
+    pub(super) host_bytes_per_request: f64,
+    /// Share of the host's bytes that the small-object engine wrote.
+    pub(super) soc_share: f64,
+    pub(super) drive_writes_before: f64,
+}
+
+impl Measured {
+    pub(super) fn placement(&self) -> &'static str {
+        if self.with_placement { "on" } else { "off" }
+    }
+}
+
+/// Runs `model` at each utilisation with and without placement. Sorted by utilisation, "on" first.
+pub(super) fn run(
+    model: &Model,
+    utilizations: &[f64],
+    monitor: &Monitor,
+    on_run: &OnRun<'_>,
+) -> Result<Vec<Measured>, Error> {
+    let jobs: Vec<(f64, bool)> = utilizations
+        .iter()
+        .flat_map(|&utilization| [(utilization, true), (utilization, false)])
+        .collect();
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    on_run(0, jobs.len());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores.min(jobs.len()) {
+            scope.spawn(|| {
+                loop {
+                    let job = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&(utilization, placement)) = jobs.get(job) else { break };
+                    let measured = measure(model, utilization, placement, monitor);
+                    if measured.is_err() {
+                        monitor.stop(); // the others would be for nothing
+                    }
+                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                    done.push((job, measured));
+                    on_run(done.len(), jobs.len());
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // The first to fail told the others to stop: they fail too, but for no reason of their own.
+    done.sort_by_key(|(job, measured)| (interrupted(measured), *job));
+    done.into_iter().map(|(_, measured)| measured).collect()
+}
+
+fn interrupted(measured: &Result<Measured, Error>) -> bool {
+    measured.as_ref().is_err_and(|error| error.to_string() == "interrupted")
+}
+
+fn measure(
+    model: &Model,
+    utilization: f64,
+    with_placement: bool,
+    monitor: &Monitor,
+) -> Result<Measured, Error> {
+    let played = play(&model.at(utilization), with_placement, monitor)?;
+    let run = only(&played)?;
+    let host_bytes_per_request = per_request(run);
+    if host_bytes_per_request <= 0.0 || !played.drive.dlwa.is_finite() {
+        return Err(Error::run(format!(
+            "the workload wrote nothing to flash in {} measured requests, so nothing is known of \
+             the drive; use more --requests, a longer trace, or less --dram",
+            run.requests - run.warmup_requests
+        )));
+    }
+    Ok(Measured {
+        utilization,
+        with_placement,
+        dlwa: played.drive.dlwa.max(1.0),
+        hit_ratio: run.hit_ratio,
+        host_bytes_per_request,
+        soc_share: soc_share(run),
+        drive_writes_before: played.drive.drive_writes_before,
+    })
+}
+
+/// Bytes that the cache writes to its drive for each request, after warm-up.
+pub(super) fn host_bytes_per_request(
+    options: &ReplayOptions,
+    monitor: &Monitor,
+) -> Result<f64, Error> {
+    only(&play(options, true, monitor)?).map(per_request)
+}
+
+fn play(options: &ReplayOptions, placement: bool, monitor: &Monitor) -> Result<SharedRun, Error> {
+    let drive = shared::drive(options, placement, shared::HANDLES)?;
+    let tenant = Tenant::new(options.clone(), Arc::clone(&drive) as _);
+    shared::play(&drive, &[tenant], placement, &mut |_| Ok(()), monitor)
+}
+
+fn only(played: &SharedRun) -> Result<&Run, Error> {
+    let run = played.tenants.first().map(|tenant| &tenant.run);
+    run.ok_or_else(|| Error::run("plan: nothing was played"))
+}
+
+#[allow(clippy::cast_precision_loss)] // some gigabytes
+fn per_request(run: &Run) -> f64 {
+    let requests = run.requests - run.warmup_requests;
+    if requests == 0 { 0.0 } else { run.host_bytes as f64 / requests as f64 }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn soc_share(run: &Run) -> f64 {
+    run.soc_bytes as f64 / (run.soc_bytes + run.loc_bytes + run.metadata_bytes).max(1) as f64
+}

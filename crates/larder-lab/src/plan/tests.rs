@@ -1,0 +1,104 @@
+//! A plan from end to end, on a model that is too small to mean much.
+
+use super::*;
+use crate::replay::Workload;
+
+fn options() -> PlanOptions {
+    PlanOptions {
+        requests: Some(60_000),
+        dram_bytes: 60_000_000_000,
+        simulated_bytes: 8 << 20,
+        ..PlanOptions::of_preset("meta-kv", 1)
+    }
+}
+
+fn made(options: &PlanOptions) -> Plan {
+    plan(options, &Monitor::default(), &|_, _| {}).unwrap()
+}
+
+#[test]
+fn an_answer_with_placement_and_one_without() {
+    let plan = made(&PlanOptions { utilization_percent: 95.0, ..options() });
+    let [on, off] = plan.answers.as_slice() else { panic!("two answers") };
+    assert_eq!((on.placement, off.placement), ("on", "off"));
+    assert!(1.0 <= on.dlwa && on.dlwa < off.dlwa, "{} {}", on.dlwa, off.dlwa);
+    assert!(on.bill.life_years > off.bill.life_years);
+    assert!((on.bill.life_years / off.bill.life_years - off.dlwa / on.dlwa).abs() < 1e-9);
+    let utilizations: Vec<f64> = plan.sweep.iter().step_by(2).map(|p| p.utilization).collect();
+    assert_eq!(utilizations, [50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 100.0]);
+    assert!(
+        plan.sweep.chunks(2).all(|pair| (pair[0].placement, pair[1].placement) == ("on", "off"))
+    );
+    assert!(plan.sweep.chunks(2).all(|pair| {
+        // Placement changes where bytes lie, not what is cached.
+        let load = |point: &SweepPoint| (point.hit_ratio, point.host_bytes_per_request);
+        load(&pair[0]) == load(&pair[1])
+    }));
+    assert!(plan.model.drive_writes_before > 9.0 && plan.load.hit_ratio > 0.0);
+    assert_eq!(plan.model.requests, 60_000);
+    assert!(!plan.advice.is_empty() && plan.rows().len() > 5 && !plan.basis().is_empty());
+}
+
+#[test]
+fn the_same_question_has_the_same_answer() {
+    let form = || serde_json::to_string(&made(&options())).unwrap();
+    assert_eq!(form(), form());
+}
+
+#[test]
+fn size_is_a_matter_of_scale() {
+    let answers = |options: &PlanOptions| made(options).answers.clone();
+    let small = options();
+    let large = PlanOptions {
+        flash_bytes: small.flash_bytes * 10,
+        dram_bytes: small.dram_bytes * 10,
+        rate: small.rate * 10.0,
+        ..small.clone()
+    };
+    for (a, b) in answers(&small).iter().zip(answers(&large)) {
+        assert!((a.dlwa / b.dlwa - 1.0).abs() < 1e-9, "{} {}", a.dlwa, b.dlwa);
+        assert!((a.bill.life_years / b.bill.life_years - 1.0).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn enough_requests_are_chosen_for_a_steady_drive() {
+    let plan = made(&PlanOptions { requests: None, ..options() });
+    assert!((100_000..1_000_000).contains(&plan.model.requests), "{}", plan.model.requests);
+    assert!(plan.model.drive_writes_before > 11.0, "{}", plan.model.drive_writes_before);
+}
+
+#[test]
+fn runs_are_counted() {
+    let heard = std::sync::Mutex::new(Vec::new());
+    plan(&options(), &Monitor::default(), &|done, all| heard.lock().unwrap().push((done, all)))
+        .unwrap();
+    let heard = heard.into_inner().unwrap();
+    assert_eq!(heard.first(), Some(&(0, 12)));
+    assert_eq!(heard.last(), Some(&(12, 12)));
+}
+
+#[test]
+fn what_cannot_be_planned_is_refused() {
+    let refusal = |options: &PlanOptions| {
+        plan(options, &Monitor::default(), &|_, _| {}).unwrap_err().to_string()
+    };
+    let too_little = PlanOptions { dram_bytes: 1_000_000, ..options() };
+    assert!(refusal(&too_little).starts_with("--dram 1000000: is 4 bytes at the scale"));
+    let no_spare = PlanOptions { op_percent: 4.0, ..options() };
+    assert!(refusal(&no_spare).contains("--op 4: the drive could not work"));
+    let quiet = PlanOptions {
+        requests: Some(10),
+        workload: Workload::Preset("uniform".to_owned()),
+        ..options()
+    };
+    assert!(refusal(&quiet).contains("wrote nothing to flash"));
+}
+
+#[test]
+fn a_stopped_plan_ends_with_an_error() {
+    let monitor = Monitor::default();
+    monitor.stop();
+    let ended = plan(&options(), &monitor, &|_, _| {});
+    assert_eq!(ended.unwrap_err().to_string(), "interrupted");
+}

@@ -1,0 +1,369 @@
+//! Which metrics of which experiment make a chart. A new experiment gets one by a row here; until
+//! then [`inferred`](super::inferred) makes one.
+
+/// Where the points of a chart stand.
+#[derive(Clone, Copy)]
+pub(super) enum Places {
+    /// At the numbers that the names of the metrics end with: lines.
+    Numbers,
+    /// Beside each other, each point under its name: bars.
+    Names(fn(&str) -> String),
+    /// The same for the points listed, with their names, and for no others.
+    Listed(&'static [(&'static str, &'static str)]),
+}
+
+/// A chart.
+#[derive(Clone, Copy)]
+pub(super) struct Spec<'a> {
+    pub(super) title: &'a str,
+    /// Titles of the axes, with units.
+    pub(super) x: &'a str,
+    pub(super) y: &'a str,
+    /// Patterns of metrics, in which a star stands for the point, each with the name of the series.
+    pub(super) series: &'a [(&'a str, &'a str)],
+    pub(super) places: Places,
+    /// Where the axis of a line chart begins.
+    pub(super) base: f64,
+}
+
+const DLWA: &str = "DLWA (media bytes per host byte)";
+const UTILISATION: &str = "share of the drive that the cache uses (%)";
+const SOC: &str = "share of the small-object engine (%)";
+const ON_OFF: &[(&str, &str)] = &[("dlwa.on.*", "placement on"), ("dlwa.off.*", "placement off")];
+const SHARE: &str = "share (1 = all)";
+
+/// DLWA with and without placement, by utilisation.
+const BY_UTILISATION: Spec<'static> = Spec {
+    title: "DLWA by utilisation",
+    x: UTILISATION,
+    y: DLWA,
+    series: ON_OFF,
+    places: Places::Numbers,
+    base: 1.0,
+};
+
+const OVER_TIME: Spec<'static> = Spec {
+    title: "DLWA over time",
+    x: "requests made (% of the run)",
+    y: DLWA,
+    series: &[
+        ("interval.on.100.*", "on, 100 %"),
+        ("interval.off.100.*", "off, 100 %"),
+        ("interval.on.50.*", "on, 50 %"),
+        ("interval.off.50.*", "off, 50 %"),
+    ],
+    places: Places::Numbers,
+    base: 1.0,
+};
+
+const PERCENTILES: Places = Places::Listed(&[("50", "p50"), ("99", "p99"), ("99.9", "p99.9")]);
+
+const RU_AWARE: Places = Places::Listed(&[
+    ("kv", "meta-kv"),
+    ("document", "document"),
+    ("small", "document, small units"),
+]);
+
+/// The charts of each experiment.
+const SPECS: &[(&str, &[Spec<'static>])] = &[
+    (
+        "ftl-uniform",
+        &[Spec {
+            title: "Write amplification",
+            x: "pattern of the writes",
+            y: "write amplification (media pages per host page)",
+            series: &[("*", "the model")],
+            places: Places::Listed(&[("wa", "as set")]),
+            base: 0.0,
+        }],
+    ),
+    ("dlwa-interval", &[OVER_TIME, BY_UTILISATION]),
+    ("utilization", &[BY_UTILISATION]),
+    ("twitter", &[BY_UTILISATION]),
+    ("write-only", &[BY_UTILISATION]),
+    ("full-scale", &[BY_UTILISATION]),
+    (
+        "soc-size",
+        &[
+            Spec { title: "DLWA by the size of the SOC", x: SOC, ..BY_UTILISATION },
+            Spec {
+                title: "What placement gains",
+                x: SOC,
+                y: "gain: 1 - on / off (1 = all)",
+                series: &[("gain.*", "gain")],
+                places: Places::Numbers,
+                base: 0.0,
+            },
+        ],
+    ),
+    (
+        "gc-events",
+        &[
+            Spec {
+                title: "What garbage collection did",
+                x: "kind of event",
+                y: "events per 1000 units or pages of the host",
+                series: &[("*.on", "placement on"), ("*.off", "placement off")],
+                places: Places::Listed(&[
+                    ("erases", "units erased"),
+                    ("relocations", "units copied from"),
+                    ("copied_pages", "pages copied"),
+                ]),
+                base: 0.0,
+            },
+            Spec {
+                title: "How many times more without placement",
+                x: "ratio",
+                y: "off / on (times)",
+                series: &[("*", "ours")],
+                places: Places::Listed(&[("erase_ratio", "erases"), ("dlwa_ratio", "DLWA")]),
+                base: 0.0,
+            },
+        ],
+    ),
+    (
+        "dram-tradeoff",
+        &[
+            Spec { title: "DLWA by DRAM", x: "DRAM (% of the usual)", ..BY_UTILISATION },
+            Spec {
+                title: "Hit ratios by DRAM",
+                x: "DRAM (% of the usual)",
+                y: SHARE,
+                series: &[("hit.*", "all hits"), ("flash_hit.*", "flash hits")],
+                places: Places::Numbers,
+                base: 0.0,
+            },
+        ],
+    ),
+    (
+        "tenants",
+        &[Spec {
+            title: "DLWA of the shared drive",
+            x: "tenants on the drive",
+            y: DLWA,
+            series: ON_OFF,
+            places: Places::Listed(&[
+                ("identical", "2 alike"),
+                ("different", "2 that differ"),
+                ("four", "4, enough handles"),
+                ("one_short", "4, one too few"),
+                ("half_short", "4, half too few"),
+            ]),
+            base: 0.0,
+        }],
+    ),
+    (
+        "model-validation",
+        &[
+            Spec {
+                title: "Theorem 1 and the drive",
+                x: SOC,
+                y: DLWA,
+                series: &[
+                    ("sim.*", "simulated"),
+                    ("model.*", "Theorem 1"),
+                    ("model_weighted.*", "weighted"),
+                ],
+                places: Places::Numbers,
+                base: 1.0,
+            },
+            Spec {
+                title: "Uniform writes alone",
+                x: "over-provisioning (% of the logical capacity)",
+                y: DLWA,
+                series: &[("uniform_sim.*", "simulated"), ("uniform_model.*", "Theorem 1")],
+                places: Places::Numbers,
+                base: 1.0,
+            },
+        ],
+    ),
+    (
+        "carbon",
+        &[
+            Spec {
+                title: "Embodied carbon by DRAM",
+                x: "DRAM (GB)",
+                y: "embodied carbon (kg CO2e)",
+                series: &[("co2e_kg.on.*", "placement on"), ("co2e_kg.off.*", "placement off")],
+                places: Places::Numbers,
+                base: 0.0,
+            },
+            Spec {
+                title: "How many times more without placement",
+                x: "what is compared",
+                y: "off / on (times)",
+                series: &[("ratio.*", "ours")],
+                places: Places::Listed(&[
+                    ("ssd", "the drive"),
+                    ("equal_dram", "equal DRAM"),
+                    ("headline", "42 GB by 4 GB of DRAM"),
+                ]),
+                base: 0.0,
+            },
+        ],
+    ),
+    (
+        "isolation-type",
+        &[Spec {
+            title: "DLWA by over-provisioning and size of the SOC",
+            x: "over-provisioning and share of the SOC (%)",
+            y: DLWA,
+            series: &[
+                ("dlwa.ii.*", "initially"),
+                ("dlwa.pi.*", "persistently"),
+                ("dlwa.small.*", "small units"),
+            ],
+            places: Places::Names(op_and_soc),
+            base: 0.0,
+        }],
+    ),
+    (
+        "mislabelled",
+        &[Spec {
+            title: "DLWA by mislabelled writes",
+            x: "writes mislabelled (%)",
+            series: &[("dlwa.on.*", "placement on")],
+            ..BY_UTILISATION
+        }],
+    ),
+    (
+        "ru-aware-eviction",
+        &[
+            Spec {
+                title: "DLWA with placement",
+                x: "workload",
+                y: DLWA,
+                series: &[("dlwa.region.*", "by region"), ("dlwa.unit.*", "by whole unit")],
+                places: RU_AWARE,
+                base: 0.0,
+            },
+            Spec {
+                title: "Hit ratio",
+                x: "workload",
+                y: SHARE,
+                series: &[("hit.region.*", "by region"), ("hit.unit.*", "by whole unit")],
+                places: RU_AWARE,
+                base: 0.0,
+            },
+        ],
+    ),
+    (
+        "dynamic-placement",
+        &[
+            Spec {
+                title: "DLWA by the size of the SOC",
+                x: SOC,
+                series: &[("dlwa.static.*", "a handle each"), ("dlwa.dynamic.*", "a third one")],
+                ..BY_UTILISATION
+            },
+            Spec {
+                title: "Hot buckets",
+                x: SOC,
+                y: "share of the SOC's writes (1 = all)",
+                series: &[("hot_share.*", "to hot buckets")],
+                places: Places::Numbers,
+                base: 0.0,
+            },
+        ],
+    ),
+    (
+        "latency",
+        &[
+            Spec {
+                title: "Latency of reads",
+                x: "percentile",
+                y: "latency (us)",
+                series: &[("read_us.on.*", "placement on"), ("read_us.off.*", "placement off")],
+                places: PERCENTILES,
+                base: 0.0,
+            },
+            Spec {
+                title: "Latency of writes",
+                x: "percentile",
+                y: "latency (us)",
+                series: &[("write_us.on.*", "placement on"), ("write_us.off.*", "placement off")],
+                places: PERCENTILES,
+                base: 0.0,
+            },
+            Spec {
+                title: "How many times slower without placement",
+                x: "percentile",
+                y: "off / on (times)",
+                series: &[("*", "ours")],
+                places: Places::Listed(&[
+                    ("read_p99_ratio", "p99 read"),
+                    ("read_p99.9_ratio", "p99.9 read"),
+                    ("write_p99_ratio", "p99 write"),
+                    ("write_p99.9_ratio", "p99.9 write"),
+                ]),
+                base: 0.0,
+            },
+        ],
+    ),
+    (
+        "noisy-handle",
+        &[Spec {
+            title: "DLWA of the shared drive",
+            x: "neighbour",
+            y: DLWA,
+            series: ON_OFF,
+            places: Places::Listed(&[("quiet", "is quiet"), ("noisy", "writes at random")]),
+            base: 0.0,
+        }],
+    ),
+];
+
+/// The charts of an experiment; none if nobody described them.
+pub(super) fn of(experiment: &str) -> &'static [Spec<'static>] {
+    SPECS.iter().find(|(name, _)| *name == experiment).map_or(&[], |(_, specs)| specs)
+}
+
+/// "10.4" as it is meant: over-provisioning 10 %, SOC 4 %.
+fn op_and_soc(point: &str) -> String {
+    match point.rsplit_once('.') {
+        Some((op, soc)) => format!("OP {op} SOC {soc}"),
+        None => point.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment;
+
+    /// Each pattern fits a metric that the experiment declares; else a chart would be missing
+    /// without a word.
+    #[test]
+    fn descriptions_are_of_metrics_that_are_there() {
+        for (name, specs) in SPECS {
+            let experiment = experiment::find(name).unwrap();
+            let declares = |pattern: &str| {
+                experiment.metrics.iter().any(|(metric, _)| *metric == pattern)
+                    || experiment.metrics.iter().any(|(metric, _)| {
+                        metric.strip_suffix('*').is_some_and(|series| pattern.starts_with(series))
+                    })
+            };
+            for spec in *specs {
+                for (pattern, _) in spec.series {
+                    let declared = match spec.places {
+                        Places::Listed(list) => {
+                            list.iter().all(|(key, _)| declares(&pattern.replace('*', key)))
+                        }
+                        _ => declares(pattern),
+                    };
+                    assert!(declared, "{name}: {pattern}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_chart_has_titles_with_units() {
+        for (name, specs) in SPECS {
+            assert!(!specs.is_empty(), "{name}");
+            for spec in *specs {
+                assert!(!spec.x.is_empty() && spec.y.contains(['(', '1']), "{name}: {}", spec.y);
+            }
+        }
+    }
+}
