@@ -84,7 +84,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) soc: f64,
 
     /// Objects (key and value) of at most this size go to the SOC, larger ones to the LOC; at most
-    /// 4054
+    /// 4050
     #[arg(long, value_name = "BYTES", default_value = "640", value_parser = size)]
     pub(crate) soc_max_object: u64,
 

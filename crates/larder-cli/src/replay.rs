@@ -87,7 +87,7 @@ fn options(arguments: &ReplayArgs) -> Result<ReplayOptions, Error> {
 
 pub(crate) fn soc_max_object(bytes: u64) -> Result<u32, Error> {
     u32::try_from(bytes)
-        .map_err(|_| Error::usage(format!("--soc-max-object {bytes}: must be at most 4054")))
+        .map_err(|_| Error::usage(format!("--soc-max-object {bytes}: must be at most 4050")))
 }
 
 pub(crate) fn trace_options(arguments: &FormatArgs) -> Result<TraceOptions, Error> {

@@ -18,7 +18,7 @@ pub struct Config {
     /// Share of the cache's flash that the small-object engine gets, in percent (0 to 100).
     pub soc_percent: f64,
     /// Objects of at most this size (key and value, in bytes) are small: they go to the SOC. At
-    /// most 4054.
+    /// most 4050.
     pub soc_max_object_bytes: u32,
     /// Size of a region of the large-object engine in bytes, a multiple of 4096; the longest object
     /// is a little shorter. `None` picks 1 to 32 MiB by the size of the flash.

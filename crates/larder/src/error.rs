@@ -10,6 +10,8 @@ pub enum ErrorKind {
     Config,
     /// A key or a value is of a length that no tier can hold.
     InvalidInput,
+    /// There is no room for now: values in use pin all of it.
+    Busy,
     /// The device refused what the cache cannot do without (its metadata at open and close).
     Device,
     /// The device holds something else than a cache of this program and version.

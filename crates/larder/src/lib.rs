@@ -45,7 +45,7 @@ mod value;
 mod wait;
 
 pub use admission::AdmissionPolicy;
-pub use cache::Larder;
+pub use cache::{Blocking, Cas, Change, FetchError, Larder, SetOptions};
 pub use config::{Config, DramPolicy, RegionEviction};
 pub use error::{Error, ErrorKind};
 pub use flash::{Layout, Recovery};

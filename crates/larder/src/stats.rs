@@ -1,20 +1,36 @@
 //! What the cache counts. Nothing is dropped in silence: each rejected or lost item has a counter
 //! with a reason.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A number that only grows, shared between threads.
+/// A number that only grows, shared between threads. Each thread adds to a stripe of its own, as
+/// far as there are enough: threads that count the same thing do not wait for each other's caches.
 #[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
+pub(crate) struct Counter([Stripe; STRIPES]);
+
+const STRIPES: usize = 8;
+
+#[repr(align(64))]
+#[derive(Debug, Default)]
+struct Stripe(AtomicU64);
+
+thread_local! {
+    static STRIPE: usize = {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        THREADS.fetch_add(1, Ordering::Relaxed) % STRIPES
+    };
+}
 
 impl Counter {
     pub(crate) fn add(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
+        // A thread that is ending may have no stripe any more.
+        let stripe = STRIPE.try_with(|&stripe| stripe).unwrap_or(0);
+        self.0[stripe].0.fetch_add(n, Ordering::Relaxed);
     }
 
     pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum()
     }
 }
 
@@ -78,6 +94,10 @@ counters! {
     /// Objects that DRAM evicted and no flash engine can hold (too large, or its engine has no
     /// space configured).
     rejected_too_large_objects,
+    /// Objects that went to flash past DRAM, which was full of others on their way there.
+    dram_bypassed_objects,
+    /// Objects that were not stored because values in use pin all of DRAM.
+    rejected_dram_pinned_objects,
     /// Objects that were to go to flash and were lost to a device error.
     lost_to_device_errors_objects,
     /// Buckets read by the small-object engine.

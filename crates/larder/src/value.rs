@@ -1,24 +1,63 @@
-//! Items and values: one shared allocation holds key and value.
+//! Items and values: how key and value travel between the tiers and to the user.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use larder_device::IoBuffer;
+
+use crate::dram::{Record, Segment, Writer, encode, record_at, record_bytes};
 use crate::key::KeyHash;
 
-/// A value that the cache returned. Cheap to clone; it keeps its bytes alive after the cache has
-/// let go of them.
+/// A value that the cache returned. Cheap to clone and never copied: it pins the memory that it
+/// lies in, which the cache does not use for anything else until the value is dropped. Copy what
+/// you want to keep for long.
 #[derive(Clone)]
 pub struct Value {
-    bytes: Arc<[u8]>,
-    key_bytes: usize,
+    segment: Arc<Segment>,
+    at: usize,
+}
+
+impl Value {
+    /// The value of the record that begins at `at`.
+    pub(crate) fn new(segment: Arc<Segment>, at: usize) -> Self {
+        Self { segment, at }
+    }
+
+    /// What the value was marked with when it was set.
+    pub fn flags(&self) -> u32 {
+        self.record().flags
+    }
+
+    /// Names this version of the key's value, for [`Larder::cas`](crate::Larder::cas). A value that
+    /// left DRAM for flash and came back has another version.
+    pub fn version(&self) -> u32 {
+        self.record().version
+    }
+
+    /// Second of the cache's clock at which it expires; 0 is never.
+    pub(crate) fn expiry_s(&self) -> u32 {
+        self.record().expiry_s
+    }
+
+    fn record(&self) -> Record<'_> {
+        record_at(self.segment.published(), self.at)
+    }
+
+    /// A value that no tier keeps: a copy in memory of its own.
+    pub(crate) fn alone(item: &ItemRef<'_>) -> Self {
+        let bytes = record_bytes(item);
+        let mut writer = Writer::allocate(bytes);
+        let at = writer.append(bytes, |room| encode(room, item, 0));
+        Self::new(Arc::clone(writer.segment()), at.expect("the segment was made for it"))
+    }
 }
 
 impl Deref for Value {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.bytes[self.key_bytes..]
+        self.record().value
     }
 }
 
@@ -42,59 +81,57 @@ impl fmt::Debug for Value {
     }
 }
 
-/// A key with its value, as it travels between the tiers.
-#[derive(Clone, Debug)]
-pub(crate) struct Item {
-    bytes: Arc<[u8]>,
+/// A key with its value, wherever they lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ItemRef<'a> {
     pub(crate) hash: KeyHash,
-    pub(crate) key_bytes: u16,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
     /// Second of the cache's clock at which the value expires; 0 is never.
     pub(crate) expiry_s: u32,
+    /// What the user marked it with.
+    pub(crate) flags: u32,
     /// Whether flash holds this very version (or nothing) under the key: such an item can be
     /// dropped without a trace.
     pub(crate) clean: bool,
 }
 
-impl Item {
+impl<'a> ItemRef<'a> {
     /// An item that only DRAM knows.
-    pub(crate) fn new(hash: KeyHash, key: &[u8], value: &[u8], expiry_s: u32) -> Self {
-        let mut joined = Vec::with_capacity(key.len() + value.len());
-        joined.extend_from_slice(key);
-        joined.extend_from_slice(value);
-        Self::joined(hash, joined.into(), key.len(), expiry_s)
-    }
-
-    /// The same, from key and value in one piece.
-    pub(crate) fn joined(hash: KeyHash, bytes: Arc<[u8]>, key_bytes: usize, expiry_s: u32) -> Self {
-        debug_assert!(key_bytes <= bytes.len());
-        let key_bytes = u16::try_from(key_bytes).expect("key lengths are checked at the door");
-        Self { bytes, hash, key_bytes, expiry_s, clean: false }
-    }
-
-    pub(crate) fn key(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.key_bytes)]
-    }
-
-    pub(crate) fn value(&self) -> &[u8] {
-        &self.bytes[usize::from(self.key_bytes)..]
+    pub(crate) fn new(hash: KeyHash, key: &'a [u8], value: &'a [u8], expiry_s: u32) -> Self {
+        Self { hash, key, value, expiry_s, flags: 0, clean: false }
     }
 
     /// Key and value together, in bytes.
     pub(crate) fn object_bytes(&self) -> usize {
-        self.bytes.len()
+        self.key.len() + self.value.len()
     }
 
     pub(crate) fn is_expired(&self, now_s: u32) -> bool {
         is_expired(self.expiry_s, now_s)
     }
+}
 
-    /// Whether `other` is the same version of the same item, not merely an equal one.
-    pub(crate) fn is_same_version(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.bytes, &other.bytes)
-    }
+/// An item that was read from flash, in the buffer that it was read into.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) buffer: IoBuffer,
+    pub(crate) hash: KeyHash,
+    /// Where in the buffer the key begins; the value follows it.
+    pub(crate) at: usize,
+    pub(crate) key_bytes: usize,
+    pub(crate) value_bytes: usize,
+    pub(crate) expiry_s: u32,
+    pub(crate) flags: u32,
+}
 
-    pub(crate) fn to_value(&self) -> Value {
-        Value { bytes: Arc::clone(&self.bytes), key_bytes: usize::from(self.key_bytes) }
+impl Fetched {
+    /// The item, clean: it is on flash.
+    pub(crate) fn item(&self) -> ItemRef<'_> {
+        let (key, rest) = self.buffer.as_slice()[self.at..].split_at(self.key_bytes);
+        let value = &rest[..self.value_bytes];
+        let flags = self.flags;
+        ItemRef { flags, clean: true, ..ItemRef::new(self.hash, key, value, self.expiry_s) }
     }
 }
 
@@ -102,7 +139,3 @@ impl Item {
 pub(crate) fn is_expired(expiry_s: u32, now_s: u32) -> bool {
     expiry_s != 0 && expiry_s <= now_s
 }
-
-/// Bytes of memory that belong to an item besides key and value, for the DRAM budget: the two
-/// counts in front of a shared allocation.
-pub(crate) const ALLOCATION_BYTES: usize = 16;

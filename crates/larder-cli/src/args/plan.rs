@@ -106,7 +106,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "PCT", default_value_t = 4.0)]
     pub(crate) soc: f64,
 
-    /// Objects (key and value) of at most this size go to the small-object engine; at most 4054
+    /// Objects (key and value) of at most this size go to the small-object engine; at most 4050
     #[arg(long, value_name = "BYTES", default_value = "640", value_parser = size)]
     pub(crate) soc_max_object: u64,
 

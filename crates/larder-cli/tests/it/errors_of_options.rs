@@ -27,7 +27,7 @@ fn sizes_that_are_none() {
     refused("--dram=-5", &["'-5'", "--dram", way_out]);
     refused("--dram 99999999999T", &["'99999999999T'", "--dram", "too large", way_out]);
     refused("--dram 64X", &["'64X'", "--dram", way_out]);
-    refused("--soc-max-object 5000", &["5000", "1 to 4054"]);
+    refused("--soc-max-object 5000", &["5000", "1 to 4050"]);
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn options_that_make_no_sense() {
         ("--op 4 --simulate 8MiB", &["--op 4", "the drive could not work"]),
         ("--utilization 120", &["--utilization 120", "must be 10 to 100"]),
         ("--soc 0", &["--soc 0", "must be 1 to 99"]),
-        ("--soc-max-object 5000", &["--soc-max-object 5000", "must be 1 to 4054"]),
+        ("--soc-max-object 5000", &["--soc-max-object 5000", "must be 1 to 4050"]),
         ("--endurance 0", &["--endurance 0", "must be above 0"]),
         ("--tbw -5", &["--tbw -5", "must be above 0"]),
         ("--warranty-years 0", &["--warranty-years 0", "must be above 0"]),
@@ -126,8 +126,8 @@ fn traces_that_cannot_be_planned_for() {
     place.write("small.csv", trace_of_gets(1000));
     let options = "--simulate 8MiB --dram 60G --json plan.json";
     place.refuse(&format!("plan absent.csv {options}"), 1, &["absent.csv"]);
-    let parts = ["--soc-max-object 4054", "hardly an object above it"];
-    place.refuse(&format!("plan small.csv --soc-max-object 4054 {options}"), 2, &parts);
+    let parts = ["--soc-max-object 4050", "hardly an object above it"];
+    place.refuse(&format!("plan small.csv --soc-max-object 4050 {options}"), 2, &parts);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::replay::{ReplayOptions, Workload};
 const FLASH_MIN: u64 = 8 << 20;
 const PAGE_BYTES: u64 = 4096;
 /// The largest object that fits into a bucket of the small-object engine, with its headers.
-const SMALL_OBJECT_MAX: u32 = 4054;
+const SMALL_OBJECT_MAX: u32 = 4050;
 /// Utilisations that are always simulated, percent.
 const SWEEP: [f64; 6] = [50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
 

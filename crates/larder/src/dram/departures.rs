@@ -1,64 +1,121 @@
-//! Items that DRAM has evicted and that are not on flash yet.
+//! Records that DRAM has evicted and that are not on flash yet.
 //!
-//! They stay visible until their flash write has ended: a `get` in between must neither miss nor
-//! see an older version, and a `set` or `delete` in between makes the write pointless.
+//! They stay in their segments and in the index until their flash write has ended: a `get` in
+//! between must neither miss nor see an older version, and a `set` or `delete` in between makes the
+//! write pointless. A departing segment is freed when the last of its records was dealt with.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use hashbrown::HashTable;
-
+use super::index::Location;
+use super::queues::Sealed;
+use super::record::record_at;
+use super::segment::Segment;
 use crate::key::KeyHash;
-use crate::value::Item;
+use crate::value::ItemRef;
+
+/// A record on its way to flash. It pins its segment.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    pub(super) segment: Arc<Segment>,
+    pub(super) location: Location,
+    pub(crate) hash: KeyHash,
+}
+
+impl Departure {
+    /// The item, as far as its record knows it: whether it is clean, the index says.
+    pub(crate) fn item(&self, clean: bool) -> ItemRef<'_> {
+        record_at(self.segment.published(), self.location.at).item(self.hash, clean)
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Departures {
-    by_key: HashTable<Item>,
-    /// Who has not been picked up yet, oldest first; may name items that were withdrawn since.
-    waiting: VecDeque<Item>,
+    state: Mutex<State>,
+    /// Segments and records that wait, to ask without the lock.
+    waiting: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    segments: VecDeque<Departing>,
+    given_back: VecDeque<Departure>,
+}
+
+#[derive(Debug)]
+struct Departing {
+    segment: Arc<Segment>,
+    slot: u32,
+    next: usize,
 }
 
 impl Departures {
-    /// Adds an item that was evicted just now. The key has no other departure: it would have been
-    /// withdrawn.
-    pub(crate) fn add(&mut self, item: Item) {
-        debug_assert!(self.get(item.hash, item.key()).is_none());
-        self.waiting.push_back(item.clone());
-        self.by_key.insert_unique(item.hash.0, item, |item| item.hash.0);
+    pub(crate) fn add(&self, sealed: Sealed) {
+        let Sealed { segment, slot, .. } = sealed;
+        // One for the segment itself, until all its records were given out.
+        segment.set_outstanding(1);
+        let mut state = self.lock();
+        state.segments.push_back(Departing { segment, slot, next: 0 });
+        self.waiting.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn get(&self, hash: KeyHash, key: &[u8]) -> Option<&Item> {
-        if self.by_key.is_empty() {
-            return None;
+    /// Whether [`Departures::next`] may have something to give.
+    pub(crate) fn wait(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    pub(crate) fn requeue(&self, departure: Departure) {
+        self.lock().given_back.push_back(departure);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The next record that `is_current` says is still the newest of its key, and the segments that
+    /// turned out to be done with.
+    pub(crate) fn next(
+        &self,
+        is_current: impl Fn(KeyHash, Location) -> bool,
+    ) -> (Option<Departure>, Vec<(Arc<Segment>, u32)>) {
+        let mut ended = Vec::new();
+        if !self.wait() {
+            return (None, ended);
         }
-        self.by_key.find(hash.0, |item| item.hash == hash && item.key() == key)
-    }
-
-    /// Takes back the departure of `key`, because it was replaced, deleted or brought back.
-    pub(crate) fn withdraw(&mut self, hash: KeyHash, key: &[u8]) -> Option<Item> {
-        if self.by_key.is_empty() {
-            return None;
+        let mut state = self.lock();
+        if let Some(departure) = state.given_back.pop_front() {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            return (Some(departure), ended);
         }
-        let entry = self.by_key.find_entry(hash.0, |item| item.hash == hash && item.key() == key);
-        entry.ok().map(|entry| entry.remove().0)
+        while let Some(departing) = state.segments.front_mut() {
+            if let Some(departure) = departing.next_record(&is_current) {
+                return (Some(departure), ended);
+            }
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            let Some(Departing { segment, slot, .. }) = state.segments.pop_front() else { break };
+            if segment.one_settled() {
+                ended.push((segment, slot));
+            }
+        }
+        (None, ended)
     }
 
-    /// The next item to write to flash; it stays visible until [`Departures::withdraw`].
-    pub(crate) fn next(&mut self) -> Option<Item> {
-        self.waiting.pop_front()
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Puts an item back at the front.
-    pub(crate) fn requeue(&mut self, item: Item) {
-        self.waiting.push_front(item);
-    }
-
-    /// Whether [`Departures::next`] has something to give.
-    pub(crate) fn are_waiting(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
-    /// Whether this very version still departs.
-    pub(crate) fn is_departing(&self, item: &Item) -> bool {
-        self.get(item.hash, item.key()).is_some_and(|waiting| waiting.is_same_version(item))
+impl Departing {
+    fn next_record(&mut self, is_current: impl Fn(KeyHash, Location) -> bool) -> Option<Departure> {
+        let bytes = self.segment.published();
+        while self.next < bytes.len() {
+            let record = record_at(bytes, self.next);
+            let location = Location { slot: self.slot, at: self.next };
+            self.next += record.bytes();
+            let hash = KeyHash::of(record.key);
+            if is_current(hash, location) {
+                self.segment.one_more();
+                return Some(Departure { segment: Arc::clone(&self.segment), location, hash });
+            }
+        }
+        None
     }
 }

@@ -1,191 +1,263 @@
-//! The DRAM tier: an index, a byte budget, and a policy that says who leaves when the budget is
-//! spent.
+//! The DRAM tier: items in append-only segments, a compact index, and a policy that says who leaves
+//! when the budget is spent.
+//!
+//! ```text
+//!   get ──► index shard (read lock) ──► slot ──► record in its segment ──► Value pins the segment
+//!   set ──► lane: append to an open segment ──► index entry points to it; the old record is dead
+//!                     │ full
+//!                     ▼
+//!              sealed, in a queue ──► its turn: records with hits are copied onward, others leave
+//! ```
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `segment` | memory that is appended to, pinned and reused |
+//! | `record` | one item in a segment |
+//! | `slots` | numbers for segments |
+//! | `index` | from a key's hash to slot and offset |
+//! | `pool` | the budget |
+//! | `lane` | open segments, by lifetime |
+//! | `queues`, `ghost` | who leaves first |
+//! | `departures` | records on their way to flash |
+//!
+//! Locks are taken in this order: a lane or the evictor's, departures, index shard, queues, pool.
+//! No lock is held while flash is waited for.
 
 mod departures;
 mod ghost;
-mod list;
-mod lru;
-mod s3fifo;
+mod index;
+mod lane;
+mod pool;
+mod queues;
+mod record;
+mod segment;
+mod slots;
 
-use hashbrown::HashTable;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::config::DramPolicy;
 use crate::key::KeyHash;
-use crate::value::{ALLOCATION_BYTES, Item};
+use crate::value::{ItemRef, Value, is_expired};
+pub(crate) use departures::Departure;
 use departures::Departures;
-use list::Node;
-use lru::Lru;
-use s3fifo::S3Fifo;
+use ghost::Ghost;
+use index::{Entry, Held, Index, Location, Records, SEGMENT_BYTES_MAX};
+use lane::{Lane, group_of};
+use pool::Pool;
+use queues::{Queue, Queues, Sealed, Turn, first_queue, visits_to_go_on_with};
+pub(crate) use record::{Record, encode, record_at, record_bytes};
+pub(crate) use segment::{Segment, Writer};
+use slots::Slots;
 
-/// What an item costs of the budget besides key and value: its slot, its node, its entry in the
-/// index (4 bytes and a control byte, at most 7/8 full), the counts of its allocation.
-pub(crate) const ITEM_OVERHEAD_BYTES: usize =
-    size_of::<Option<Item>>() + size_of::<Node>() + 8 + ALLOCATION_BYTES;
+/// The tier is divided into about so many segments.
+const SEGMENTS: usize = 512;
+const SEGMENT_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 20;
+/// The ghost gets this part of the budget: a mark of 4 bytes for every 128.
+const GHOST_PART: usize = 32;
+/// One index shard for so many bytes of budget, at most [`SHARDS_MAX`].
+const SHARD_BYTES: usize = 64 << 10;
+const SHARDS_MAX: usize = 1024;
+/// So many segments are kept free above flash.
+const HEADROOM: usize = 2;
+/// One lane for so many bytes of budget, at most [`LANES_MAX`].
+const LANE_BYTES: usize = 64 << 20;
+const LANES_MAX: usize = 8;
 
-/// Items in memory. The caller locks.
+/// Items in memory.
 #[derive(Debug)]
 pub(crate) struct DramTier {
-    index: HashTable<u32>,
-    slots: Vec<Option<Item>>,
-    nodes: Vec<Node>,
-    free_slots: Vec<u32>,
-    policy: Policy,
-    budget_bytes: u64,
-    /// What the policy takes of the budget, whatever the items.
-    policy_bytes: u64,
-    used_bytes: u64,
+    index: Index,
+    slots: Slots,
+    pool: Pool,
+    lanes: Box<[Mutex<Lane>]>,
+    /// Held by the one who evicts; what goes on is appended here.
+    evictor: Mutex<Lane>,
+    queues: Mutex<Queues>,
+    ghost: Ghost,
     departures: Departures,
-}
-
-#[derive(Debug)]
-enum Policy {
-    Lru(Lru),
-    S3Fifo(S3Fifo),
+    policy: DramPolicy,
+    /// Whether what leaves goes to flash; otherwise it is gone.
+    above_flash: bool,
 }
 
 /// What the tier knows about a key.
 #[derive(Debug)]
 pub(crate) enum Lookup {
     /// It is here.
-    Hit(Item),
+    Hit(Value),
     /// It was here, but its time is over. Flash may hold an older version, which is over too.
     Expired,
     /// The tier knows nothing; flash may.
     Absent,
 }
 
+/// Decides whether an item may be put in the place of the record that is there, if one is: under
+/// the lock of both.
+pub(crate) type Admit<'a> = &'a dyn Fn(Option<&Record<'_>>) -> bool;
+
+/// The budget is spent on records that are on their way to flash, or that values pin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Full;
+
 impl DramTier {
-    pub(crate) fn new(budget_bytes: u64, policy: DramPolicy) -> Self {
-        let policy = match policy {
-            DramPolicy::Lru => Policy::Lru(Lru::new()),
-            DramPolicy::S3Fifo => Policy::S3Fifo(S3Fifo::new(budget_bytes)),
-        };
-        let policy_bytes = match &policy {
-            Policy::Lru(_) => 0,
-            Policy::S3Fifo(s3fifo) => s3fifo.overhead_bytes(),
+    pub(crate) fn new(budget_bytes: u64, policy: DramPolicy, above_flash: bool) -> Self {
+        let budget = usize::try_from(budget_bytes).unwrap_or(usize::MAX);
+        let segment_bytes =
+            (budget / SEGMENTS).clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end()) / 64 * 64;
+        let shards = (budget / SHARD_BYTES).clamp(1, SHARDS_MAX).next_power_of_two();
+        let lanes = (budget / LANE_BYTES).clamp(1, LANES_MAX);
+        let ghost = match policy {
+            DramPolicy::S3Fifo => budget / GHOST_PART,
+            DramPolicy::Lru => 0,
         };
         Self {
-            index: HashTable::new(),
-            slots: Vec::new(),
-            nodes: Vec::new(),
-            free_slots: Vec::new(),
-            policy,
-            // What the policy needs is spent from the start.
-            used_bytes: policy_bytes,
-            budget_bytes,
-            policy_bytes,
+            index: Index::new(shards),
+            slots: Slots::new(),
+            pool: Pool::new(budget, segment_bytes),
+            lanes: (0..lanes).map(|_| Mutex::default()).collect(),
+            evictor: Mutex::default(),
+            queues: Mutex::default(),
+            ghost: Ghost::of_bytes(ghost),
             departures: Departures::default(),
+            policy,
+            above_flash,
         }
     }
 
-    /// Looks `key` up and counts the use.
-    pub(crate) fn get(&mut self, hash: KeyHash, key: &[u8], now_s: u32) -> Lookup {
-        if let Some(slot) = self.find(hash, key) {
-            let Some(item) = &self.slots[slot as usize] else { return Lookup::Absent };
-            if item.is_expired(now_s) {
-                return Lookup::Expired;
+    /// Looks `key` up and counts the use. `now_s` is asked only where something expires.
+    pub(crate) fn get(&self, hash: KeyHash, key: &[u8], now_s: impl Fn() -> u32) -> Lookup {
+        let found = self.index.find(hash, |entry, held| {
+            let at = entry.location();
+            let record = self.record(at, held);
+            if record.key != key {
+                return None;
             }
-            let item = item.clone();
-            match &mut self.policy {
-                Policy::Lru(lru) => lru.hit(&mut self.nodes, slot),
-                Policy::S3Fifo(s3fifo) => s3fifo.hit(&mut self.nodes, slot),
+            if record.expiry_s != 0 && is_expired(record.expiry_s, now_s()) {
+                return Some(Lookup::Expired);
             }
-            return Lookup::Hit(item);
-        }
-        match self.departures.get(hash, key) {
-            Some(item) if item.is_expired(now_s) => Lookup::Expired,
-            Some(item) => Lookup::Hit(item.clone()),
-            None => Lookup::Absent,
-        }
+            Some(Lookup::Hit(Value::new(self.slots.pin(at, held), at.at)))
+        });
+        found.unwrap_or(Lookup::Absent)
     }
 
-    /// Whether an item of this size can be kept at all.
+    /// Whether the tier could hold an item of `object_bytes` beside a few others.
     pub(crate) fn can_hold(&self, object_bytes: usize) -> bool {
-        cost(object_bytes) <= self.budget_bytes - self.policy_bytes
+        let room = self.pool.budget_bytes().saturating_sub(self.other_bytes());
+        let others = self.pool.segment_bytes() * 4;
+        object_bytes.saturating_add(64 + others) <= room.min(SEGMENT_BYTES_MAX)
     }
 
-    /// Puts `item` in, in place of an older version. What has to leave for it becomes a departure;
-    /// so does the item itself if it is larger than the whole tier. Says whether anything waits to
-    /// depart.
-    pub(crate) fn insert(&mut self, item: Item) -> bool {
-        let cost = cost(item.object_bytes());
-        if cost > self.budget_bytes - self.policy_bytes {
-            self.remove(item.hash, item.key());
-            self.departures.add(item);
-            return true;
-        }
-        if let Some(slot) = self.find(item.hash, item.key()) {
-            self.replace(slot, item, cost);
-            return self.departures.are_waiting();
-        }
-        self.departures.withdraw(item.hash, item.key());
-        // Room is made before the newcomer enters, so that it cannot be its own victim.
-        while self.used_bytes + cost > self.budget_bytes {
-            if !self.evict_one() {
-                break;
-            }
-        }
-        self.enter(item, cost);
-        self.departures.are_waiting()
+    /// Puts `item` in the place of an older version.
+    pub(crate) fn insert(&self, item: &ItemRef<'_>, now_s: u32) -> Result<(), Full> {
+        self.put(item, now_s, &|_| true, |_, _| ())?;
+        Ok(())
     }
 
-    /// Puts a newer version in the place of an older one, which counts as a use. What has to leave for
-    /// it may be the item itself.
-    fn replace(&mut self, slot: u32, item: Item, cost: u64) {
-        let old_cost = u64::from(self.nodes[slot as usize].bytes);
-        self.slots[slot as usize] = Some(item);
-        match &mut self.policy {
-            Policy::Lru(lru) => {
-                lru.resized(&mut self.nodes, slot, narrow(cost));
-                lru.hit(&mut self.nodes, slot);
-            }
-            Policy::S3Fifo(s3fifo) => {
-                s3fifo.resized(&mut self.nodes, slot, narrow(cost));
-                s3fifo.hit(&mut self.nodes, slot);
-            }
-        }
-        self.used_bytes = self.used_bytes - old_cost + cost;
-        while self.used_bytes > self.budget_bytes {
-            if !self.evict_one() {
-                break;
-            }
+    /// Puts `item` in the place of an older version if `admit` agrees, and returns what was put.
+    pub(crate) fn insert_if(
+        &self,
+        item: &ItemRef<'_>,
+        now_s: u32,
+        admit: Admit<'_>,
+    ) -> Result<Option<Value>, Full> {
+        self.put(item, now_s, admit, |segment, at| Value::new(Arc::clone(segment), at))
+    }
+
+    /// Whether `key` is here and alive: `Some(false)` is expired. Counts no use.
+    pub(crate) fn contains(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<bool> {
+        self.index.peek(hash, |entry, held| {
+            let record = self.record(entry.location(), held);
+            (record.key == key).then(|| !is_expired(record.expiry_s, now_s))
+        })
+    }
+
+    /// Puts `item` where there is no budget for it, and sends it on to flash at once.
+    pub(crate) fn insert_to_depart(&self, item: &ItemRef<'_>) -> Result<(), Full> {
+        let bytes = record_bytes(item);
+        let mut writer = self.pool.open_anyway(bytes, self.other_bytes());
+        let version = self.lane(item.hash).next_version();
+        writer.append(bytes, |room| encode(room, item, version)).ok_or(Full)?;
+        let segment = Arc::clone(writer.segment());
+        let slot = self.slots.fill(Arc::clone(&segment)).ok_or(Full)?;
+        let location = Location { slot, at: 0 };
+        self.point(item, location, &|_| true);
+        self.departures.add(Sealed { segment, slot, queue: Queue::Main, last_expiry_s: u32::MAX });
+        Ok(())
+    }
+
+    /// Takes `key` out of the tier, departing or not. Says whether it was there; `None` is no.
+    /// `Some(false)` means expired.
+    pub(crate) fn remove(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<bool> {
+        self.index.remove(hash, key, self, |entry, held| {
+            self.note_dead(entry.location(), held);
+            !is_expired(self.record(entry.location(), held).expiry_s, now_s)
+        })
+    }
+
+    /// Takes `key` out of the tier if it has expired by now.
+    pub(crate) fn remove_expired(&self, hash: KeyHash, key: &[u8], now_s: u32) {
+        let expired = self.index.peek(hash, |entry, held| {
+            let record = self.record(entry.location(), held);
+            let is_it = record.key == key && is_expired(record.expiry_s, now_s);
+            is_it.then(|| entry.location())
+        });
+        if let Some(location) = expired {
+            self.index.remove_at(hash, location);
         }
     }
 
-    /// Takes `key` out of the tier, departing or not.
-    pub(crate) fn remove(&mut self, hash: KeyHash, key: &[u8]) -> Option<Item> {
-        match self.find(hash, key) {
-            Some(slot) => Some(self.leave(slot)),
-            None => self.departures.withdraw(hash, key),
-        }
+    /// Bytes of a segment.
+    pub(crate) fn segment_bytes(&self) -> usize {
+        self.pool.segment_bytes()
     }
 
-    /// The next evicted item that has to be written to flash or forgotten there. It stays visible
+    /// The next evicted record that has to be written to flash or forgotten there. It stays visible
     /// until [`DramTier::departed`].
-    pub(crate) fn next_departure(&mut self) -> Option<Item> {
-        self.departures.next()
+    pub(crate) fn next_departure(&self) -> Option<Departure> {
+        let (departure, ended) = self.departures.next(|hash, at| self.is_at(hash, at));
+        ended.into_iter().for_each(|(segment, slot)| self.free(segment, slot));
+        departure
     }
 
-    /// Puts back an item that [`DramTier::next_departure`] gave out and nobody dealt with.
-    pub(crate) fn requeue_departure(&mut self, item: Item) {
-        self.departures.requeue(item);
+    /// Whether a departure waits for somebody to deal with it.
+    pub(crate) fn departures_wait(&self) -> bool {
+        self.departures.wait()
     }
 
-    /// Whether this very version is still on its way out.
-    pub(crate) fn is_departing(&self, item: &Item) -> bool {
-        self.departures.is_departing(item)
+    /// Puts back a record that [`DramTier::next_departure`] gave out and nobody dealt with.
+    pub(crate) fn requeue_departure(&self, departure: Departure) {
+        self.departures.requeue(departure);
     }
 
-    /// Flash has dealt with `item`; it need not be visible here any longer.
-    pub(crate) fn departed(&mut self, item: &Item) {
-        if self.departures.is_departing(item) {
-            self.departures.withdraw(item.hash, item.key());
+    /// The item that departs, if this very version is still on its way out.
+    pub(crate) fn departing<'a>(&self, departure: &'a Departure) -> Option<ItemRef<'a>> {
+        let entry = self.index.entry_at(departure.hash, departure.location)?;
+        Some(departure.item(entry.is_clean()))
+    }
+
+    /// Flash has dealt with the record; it need not be visible here any longer.
+    pub(crate) fn departed(&self, departure: Departure) {
+        self.index.remove_at(departure.hash, departure.location);
+        let Departure { segment, location, .. } = departure;
+        if segment.one_settled() {
+            self.free(segment, location.slot);
         }
     }
 
     /// Makes every item depart, for shutdown.
-    pub(crate) fn evict_all(&mut self) {
-        while self.evict_one() {}
+    pub(crate) fn evict_all(&self) {
+        let mut evictor = lock(&self.evictor);
+        evictor.seal_all().for_each(|sealed| lock(&self.queues).push(sealed));
+        self.seal_all();
+        let mut queues = lock(&self.queues);
+        while let Some(sealed) = queues.next_victim(0) {
+            self.departures.add(sealed);
+        }
+    }
+
+    /// Changes the budget. What is above a smaller one leaves as new items come.
+    pub(crate) fn set_budget(&self, bytes: u64) {
+        self.pool.set_budget(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
 
     /// Items that the tier holds.
@@ -193,205 +265,232 @@ impl DramTier {
         self.index.len()
     }
 
-    /// Bytes of the budget that are in use.
+    /// Memory that the tier takes: segments, index, ghost.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.used_bytes
+        (self.pool.allocated_bytes() + self.other_bytes()) as u64
     }
 
-    fn find(&self, hash: KeyHash, key: &[u8]) -> Option<u32> {
-        let is_it = |&slot: &u32| {
-            self.slots[slot as usize]
-                .as_ref()
-                .is_some_and(|item| item.hash == hash && item.key() == key)
-        };
-        self.index.find(hash.0, is_it).copied()
-    }
-
-    fn enter(&mut self, item: Item, cost: u64) {
-        self.used_bytes += cost;
-        let hash = item.hash;
-        let slot = match self.free_slots.pop() {
-            Some(slot) => slot,
-            None => {
-                self.slots.push(None);
-                self.nodes.push(Node::new(0));
-                u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 items fit any memory")
+    fn put<T>(
+        &self,
+        item: &ItemRef<'_>,
+        now_s: u32,
+        admit: Admit<'_>,
+        done: impl FnOnce(&Arc<Segment>, usize) -> T,
+    ) -> Result<Option<T>, Full> {
+        let queue = first_queue(self.policy, self.ghost.recalls(item.hash, self.window()));
+        let place = (queue, group_of(item.expiry_s, now_s));
+        let bytes = record_bytes(item);
+        let mut opened = false;
+        loop {
+            let mut lane = self.lane(item.hash);
+            let version = lane.next_version();
+            if let Some((segment, location)) = lane.append(place, item, version) {
+                let admitted = self.point(item, location, admit);
+                if !admitted {
+                    segment.note_dead(bytes);
+                }
+                let put = admitted.then(|| done(segment, location.at));
+                drop(lane);
+                if opened && self.above_flash {
+                    self.keep_headroom(now_s);
+                }
+                return Ok(put);
             }
-        };
-        self.slots[slot as usize] = Some(item);
-        self.nodes[slot as usize] = Node::new(narrow(cost));
-        let slots = &self.slots;
-        self.index.insert_unique(hash.0, slot, |&slot| hash_of(slots, slot).0);
-        match &mut self.policy {
-            Policy::Lru(lru) => lru.inserted(&mut self.nodes, slot, hash),
-            Policy::S3Fifo(s3fifo) => s3fifo.inserted(&mut self.nodes, slot, hash),
+            if let Some(writer) = self.pool.open(bytes, self.other_bytes()) {
+                self.reopen(&mut lane, place, writer)?;
+                opened = true;
+                continue;
+            }
+            drop(lane);
+            if !self.make_room(now_s) {
+                return Err(Full);
+            }
         }
     }
 
-    fn leave(&mut self, slot: u32) -> Item {
-        let item = self.slots[slot as usize].take().expect("an indexed slot is filled");
-        match self.index.find_entry(item.hash.0, |&other| other == slot) {
-            Ok(entry) => drop(entry.remove()),
-            Err(_) => unreachable!("a filled slot is indexed"),
-        }
-        match &mut self.policy {
-            Policy::Lru(lru) => lru.removed(&mut self.nodes, slot),
-            Policy::S3Fifo(s3fifo) => s3fifo.removed(&mut self.nodes, slot),
-        }
-        self.used_bytes -= u64::from(self.nodes[slot as usize].bytes);
-        self.free_slots.push(slot);
-        item
+    /// Points the index to the record of `item`, if `admit` agrees.
+    fn point(&self, item: &ItemRef<'_>, location: Location, admit: Admit<'_>) -> bool {
+        self.index.set(item.hash, item.key, location, item.clean, self, |old, held| {
+            let Some(old) = old.map(Entry::location) else { return admit(None) };
+            let admitted = admit(Some(&self.record(old, held)));
+            if admitted {
+                self.note_dead(old, held);
+            }
+            admitted
+        })
     }
 
-    fn evict_one(&mut self) -> bool {
-        let slots = &self.slots;
-        let victim = match &mut self.policy {
-            Policy::Lru(lru) => lru.victim(),
-            Policy::S3Fifo(s3fifo) => s3fifo.victim(&mut self.nodes, |slot| hash_of(slots, slot)),
+    fn note_dead(&self, at: Location, held: &Held) {
+        self.slots.get(at, held).note_dead(self.record(at, held).bytes());
+    }
+
+    /// Lets segments depart before they are needed: flash takes its time, and those who bring new
+    /// items should not all wait for it at once.
+    fn keep_headroom(&self, now_s: u32) {
+        while self.pool.room_bytes(self.other_bytes()) < HEADROOM * self.pool.segment_bytes()
+            && self.make_room(now_s)
+        {}
+    }
+
+    fn reopen(&self, lane: &mut Lane, place: (Queue, usize), writer: Writer) -> Result<(), Full> {
+        let Some(slot) = self.slots.fill(Arc::clone(writer.segment())) else {
+            self.pool.give_back(Arc::clone(writer.segment()), self.other_bytes());
+            return Err(Full);
         };
-        let Some(slot) = victim else { return false };
-        let item = self.leave(slot);
-        self.departures.add(item);
+        if let Some(sealed) = lane.reopen(place, writer, slot) {
+            lock(&self.queues).push(sealed);
+        }
+        Ok(())
+    }
+
+    /// Deals with the segment whose turn it is. `false` if there is none, or others must depart
+    /// first.
+    fn make_room(&self, now_s: u32) -> bool {
+        let mut evictor = lock(&self.evictor);
+        if self.departures.wait() {
+            return false;
+        }
+        let next = || lock(&self.queues).next_turn(self.pool.budget_bytes(), now_s);
+        let turn = next().or_else(|| {
+            // A small budget is all in open segments.
+            evictor.seal_all().for_each(|sealed| lock(&self.queues).push(sealed));
+            self.seal_all();
+            next()
+        });
+        match turn {
+            Some(Turn::Evict(victim)) => self.evict(&mut evictor, victim, now_s),
+            Some(Turn::Compact(sparse)) => self.compact(&mut evictor, sparse, now_s),
+            None => return false,
+        }
         true
     }
+
+    /// Copies what lives in a segment together with what lives in others.
+    fn compact(&self, evictor: &mut Lane, sparse: Sealed, now_s: u32) {
+        let all_went = record::records(sparse.segment.published()).all(|(at, record)| {
+            let hash = KeyHash::of(record.key);
+            let from = Location { slot: sparse.slot, at };
+            let Some(entry) = self.index.entry_at(hash, from) else { return true };
+            let item = record.item(hash, entry.is_clean());
+            let place = (sparse.queue, group_of(item.expiry_s, now_s));
+            self.go_on(evictor, &item, place, (from, record.version, entry.visits()))
+        });
+        if all_went {
+            self.free(sparse.segment, sparse.slot);
+        } else {
+            lock(&self.queues).push(sparse);
+        }
+    }
+
+    fn evict(&self, evictor: &mut Lane, victim: Sealed, now_s: u32) {
+        let mut depart = false;
+        for (at, record) in record::records(victim.segment.published()) {
+            let hash = KeyHash::of(record.key);
+            let from = Location { slot: victim.slot, at };
+            let Some(entry) = self.index.entry_at(hash, from) else { continue };
+            let item = record.item(hash, entry.is_clean());
+            if !is_expired(record.expiry_s, now_s) {
+                let visits = visits_to_go_on_with(self.policy, victim.queue, entry.visits());
+                let place = (Queue::Main, group_of(item.expiry_s, now_s));
+                if let Some(visits) = visits
+                    && self.go_on(evictor, &item, place, (from, record.version, visits))
+                {
+                    continue;
+                }
+                if victim.queue == Queue::Small {
+                    self.ghost.remember(hash);
+                }
+            }
+            if self.above_flash {
+                depart = true;
+            } else {
+                self.index.remove_at(hash, from);
+            }
+        }
+        if depart {
+            self.departures.add(victim);
+        } else {
+            self.free(victim.segment, victim.slot);
+        }
+    }
+
+    /// Copies a record to the end of a queue. `false` if there is no place for it.
+    fn go_on(
+        &self,
+        evictor: &mut Lane,
+        item: &ItemRef<'_>,
+        place: (Queue, usize),
+        (from, version, visits): (Location, u32, u64),
+    ) -> bool {
+        loop {
+            if let Some((segment, to)) = evictor.append(place, item, version) {
+                let segment = Arc::clone(segment);
+                if !self.index.relocate(item.hash, from, to, visits) {
+                    segment.note_dead(record_bytes(item)); // it was replaced meanwhile
+                }
+                return true;
+            }
+            // The victim is freed afterwards, or departs: this is over the budget for a moment.
+            let writer = self.pool.open_anyway(record_bytes(item), self.other_bytes());
+            if self.reopen(evictor, place, writer).is_err() {
+                return false;
+            }
+        }
+    }
+
+    fn seal_all(&self) {
+        for lane in &self.lanes {
+            let mut lane = lock(lane);
+            let mut queues = lock(&self.queues);
+            lane.seal_all().for_each(|sealed| queues.push(sealed));
+        }
+    }
+
+    /// Gives back a segment that no index entry names any more.
+    fn free(&self, segment: Arc<Segment>, slot: u32) {
+        drop(segment);
+        if let Some(segment) = self.slots.empty(slot) {
+            self.pool.give_back(segment, self.other_bytes());
+        }
+    }
+
+    fn is_at(&self, hash: KeyHash, location: Location) -> bool {
+        self.index.entry_at(hash, location).is_some()
+    }
+
+    fn record<'a>(&'a self, at: Location, held: &'a Held) -> Record<'a> {
+        record_at(self.slots.get(at, held).published(), at.at)
+    }
+
+    fn lane(&self, hash: KeyHash) -> MutexGuard<'_, Lane> {
+        let lane = usize::from(hash.tag()) % self.lanes.len();
+        lock(&self.lanes[lane])
+    }
+
+    /// Memory besides segments.
+    fn other_bytes(&self) -> usize {
+        self.index.memory_bytes() + self.ghost.memory_bytes()
+    }
+
+    /// For how many departures the ghost's memory lasts: as many as the tier holds items.
+    fn window(&self) -> usize {
+        self.index.memory_bytes() / 10
+    }
 }
 
-fn cost(object_bytes: usize) -> u64 {
-    (object_bytes + ITEM_OVERHEAD_BYTES) as u64
+impl Records for DramTier {
+    fn is_key(&self, at: Location, key: &[u8], held: &Held) -> bool {
+        self.record(at, held).key == key
+    }
+
+    fn hash_at(&self, at: Location, held: &Held) -> KeyHash {
+        KeyHash::of(self.record(at, held).key)
+    }
 }
 
-fn narrow(cost: u64) -> u32 {
-    u32::try_from(cost).expect("object sizes fit 32 bits")
-}
-
-fn hash_of(slots: &[Option<Item>], slot: u32) -> KeyHash {
-    slots[slot as usize].as_ref().expect("an indexed slot is filled").hash
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::HashMap;
-
-    fn item(key: u64, value_bytes: usize, expiry_s: u32) -> Item {
-        let key = key.to_le_bytes();
-        Item::new(KeyHash::of(&key), &key, &vec![7; value_bytes], expiry_s)
-    }
-
-    fn get(tier: &mut DramTier, key: u64, now_s: u32) -> Lookup {
-        let key = key.to_le_bytes();
-        tier.get(KeyHash::of(&key), &key, now_s)
-    }
-
-    fn room_for(items: u64, value_bytes: usize) -> u64 {
-        items * cost(8 + value_bytes)
-    }
-
-    #[test]
-    fn lru_evicts_the_least_recently_used() {
-        let mut tier = DramTier::new(room_for(3, 100), DramPolicy::Lru);
-        (0..3).for_each(|key| _ = tier.insert(item(key, 100, 0)));
-        assert!(matches!(get(&mut tier, 0, 0), Lookup::Hit(_)));
-        tier.insert(item(3, 100, 0));
-        assert_eq!(tier.next_departure().unwrap().key(), 1_u64.to_le_bytes());
-        assert!(tier.next_departure().is_none());
-        assert_eq!(tier.len(), 3);
-    }
-
-    #[test]
-    fn s3_fifo_keeps_what_was_hit_through_a_scan() {
-        let budget = room_for(1000, 100);
-        let mut tier = DramTier::new(budget, DramPolicy::S3Fifo);
-        (0..50).for_each(|key| _ = tier.insert(item(key, 100, 0)));
-        for _ in 0..2 {
-            (0..50).for_each(|key| assert!(matches!(get(&mut tier, key, 0), Lookup::Hit(_))));
-        }
-        (1000..6000).for_each(|key| _ = tier.insert(item(key, 100, 0)));
-        while let Some(item) = tier.next_departure() {
-            tier.departed(&item);
-        }
-        let kept = (0..50).filter(|&key| matches!(get(&mut tier, key, 0), Lookup::Hit(_))).count();
-        assert_eq!(kept, 50);
-    }
-
-    #[test]
-    fn a_departing_item_stays_visible_until_it_has_departed() {
-        let mut tier = DramTier::new(room_for(1, 100), DramPolicy::Lru);
-        tier.insert(item(0, 100, 0));
-        tier.insert(item(1, 100, 0));
-        assert!(matches!(get(&mut tier, 0, 0), Lookup::Hit(_)));
-        let leaving = tier.next_departure().unwrap();
-        assert!(tier.is_departing(&leaving));
-        tier.departed(&leaving);
-        assert!(matches!(get(&mut tier, 0, 0), Lookup::Absent));
-    }
-
-    #[test]
-    fn a_replaced_item_no_longer_departs() {
-        let mut tier = DramTier::new(room_for(1, 100), DramPolicy::Lru);
-        tier.insert(item(0, 100, 0));
-        tier.insert(item(1, 100, 0));
-        let leaving = tier.next_departure().unwrap();
-        tier.insert(item(0, 50, 0));
-        assert!(!tier.is_departing(&leaving));
-        tier.departed(&leaving);
-        assert!(matches!(get(&mut tier, 0, 0), Lookup::Hit(found) if found.value().len() == 50));
-    }
-
-    #[test]
-    fn what_is_larger_than_the_tier_departs_at_once() {
-        let mut tier = DramTier::new(1000, DramPolicy::Lru);
-        assert!(!tier.can_hold(2000));
-        tier.insert(item(0, 2000, 0));
-        assert_eq!(tier.len(), 0);
-        assert!(matches!(get(&mut tier, 0, 0), Lookup::Hit(_)));
-    }
-
-    #[test]
-    fn expiry_is_told_apart_from_absence() {
-        let mut tier = DramTier::new(10_000, DramPolicy::S3Fifo);
-        tier.insert(item(0, 10, 5));
-        assert!(matches!(get(&mut tier, 0, 4), Lookup::Hit(_)));
-        assert!(matches!(get(&mut tier, 0, 5), Lookup::Expired));
-        assert!(matches!(get(&mut tier, 1, 5), Lookup::Absent));
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-
-        /// Whatever happens, the tier never shows an old version and never spends more than its
-        /// budget.
-        #[test]
-        fn agrees_with_a_map(
-            ops in prop::collection::vec((0_u8..10, 0_u64..40, 0_usize..300), 1..500),
-            lru in any::<bool>(),
-        ) {
-            let policy = if lru { DramPolicy::Lru } else { DramPolicy::S3Fifo };
-            let mut tier = DramTier::new(20_000, policy);
-            let mut newest: HashMap<u64, usize> = HashMap::new();
-            for (op, key, value_bytes) in ops {
-                match op {
-                    0..5 => {
-                        tier.insert(item(key, value_bytes, 0));
-                        newest.insert(key, value_bytes);
-                    }
-                    5..9 => match get(&mut tier, key, 0) {
-                        Lookup::Hit(found) => prop_assert_eq!(Some(&found.value().len()), newest.get(&key)),
-                        _ => prop_assert!(true),
-                    },
-                    _ => {
-                        let bytes = key.to_le_bytes();
-                        tier.remove(KeyHash::of(&bytes), &bytes);
-                        newest.remove(&key);
-                        prop_assert!(matches!(get(&mut tier, key, 0), Lookup::Absent));
-                    }
-                }
-                if key % 3 == 0 && let Some(item) = tier.next_departure() {
-                    tier.departed(&item);
-                }
-                prop_assert!(tier.used_bytes() <= 20_000);
-            }
-        }
-    }
-}
+mod tests;

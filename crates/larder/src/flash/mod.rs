@@ -18,7 +18,7 @@ use crate::key::KeyHash;
 use crate::loc::{Loc, LocPlace};
 use crate::soc::{Soc, SocPlace};
 use crate::stats::Counters;
-use crate::value::Item;
+use crate::value::{Fetched, ItemRef};
 pub use layout::Layout;
 pub(crate) use metadata::Superblock;
 pub use recovery::Recovery;
@@ -147,7 +147,7 @@ impl Flash {
         hash: KeyHash,
         key: &[u8],
         now_s: u32,
-    ) -> Option<(Item, Engine)> {
+    ) -> Option<(Fetched, Engine)> {
         if let Some(loc) = &self.loc
             && let Some(item) = loc.get(hash, key, now_s).await
         {
@@ -169,7 +169,7 @@ impl Flash {
 
     /// Takes an item that DRAM has evicted. Afterwards flash holds this version of its key or none.
     /// The caller holds the key's lock.
-    pub(crate) async fn settle(&self, item: &Item, now_s: u32) {
+    pub(crate) async fn settle(&self, item: &ItemRef<'_>, now_s: u32) {
         if item.clean && self.may_hold(item) {
             self.counters.evicted_clean_objects.add(1);
             return;
@@ -179,7 +179,7 @@ impl Flash {
             None => false,
         };
         if !stored {
-            self.remove(item.hash, item.key()).await;
+            self.remove(item.hash, item.key).await;
         }
     }
 
@@ -188,13 +188,13 @@ impl Flash {
         self.write_shutdown().await
     }
 
-    fn may_hold(&self, item: &Item) -> bool {
+    fn may_hold(&self, item: &ItemRef<'_>) -> bool {
         self.loc.as_ref().is_some_and(|loc| loc.holds(item.hash))
             || self.soc.as_ref().is_some_and(|soc| soc.may_hold(item.hash))
     }
 
     /// Decides whether `item` is worth a write, and counts why not.
-    fn admit(&self, item: &Item, now_s: u32) -> Option<Engine> {
+    fn admit(&self, item: &ItemRef<'_>, now_s: u32) -> Option<Engine> {
         let counters = &self.counters;
         if item.is_expired(now_s) {
             counters.expired.add(1);
@@ -214,7 +214,7 @@ impl Flash {
     }
 
     /// Writes `item` to its engine and takes older versions out of the other one.
-    async fn store(&self, item: &Item, engine: Engine, now_s: u32) -> bool {
+    async fn store(&self, item: &ItemRef<'_>, engine: Engine, now_s: u32) -> bool {
         match (engine, &self.soc, &self.loc) {
             (Engine::Soc, Some(soc), loc) => {
                 if let Some(loc) = loc {
@@ -224,7 +224,7 @@ impl Flash {
             }
             (Engine::Loc, soc, Some(loc)) => {
                 if let Some(soc) = soc {
-                    soc.remove(item.hash, item.key()).await;
+                    soc.remove(item.hash, item.key).await;
                 }
                 loc.set(item, now_s).await
             }

@@ -26,7 +26,7 @@ use larder_device::{BufferPool, Device, Io, IoBuffer, IoFuture, PlacementHandle}
 use crate::config::RegionEviction;
 use crate::key::KeyHash;
 use crate::stats::Counters;
-use crate::value::Item;
+use crate::value::{Fetched, ItemRef};
 use footer::{FooterEntry, RegionIdentity};
 use index::{Index, Location};
 use record::RecordIdentity;
@@ -53,7 +53,7 @@ pub(crate) struct LocPlace {
 
 /// Longest object (key and value) that fits a region of this size.
 pub(crate) fn object_bytes_max(region_bytes: u32) -> usize {
-    (region_bytes as usize).saturating_sub(record::RECORD_HEADER_BYTES + footer::footer_bytes(1))
+    (region_bytes as usize).saturating_sub(record::record_bytes_max(0) + footer::footer_bytes(1))
 }
 
 /// What is still under way on flash. It outlives the caller who began it: a caller that is dropped
@@ -88,7 +88,7 @@ struct State {
 /// Where a look-up has to go.
 enum Found {
     /// In memory, and here it is.
-    Here(Item),
+    Here(Fetched),
     /// On flash, in this filling of the region.
     OnFlash(RegionIdentity),
 }
@@ -119,27 +119,26 @@ impl Loc {
 
     /// Looks `key` up: no read if the index does not know it or the object is still in memory, one
     /// otherwise.
-    pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Item> {
+    pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
         let (location, found) = self.find(hash)?;
-        let mut item = match found {
-            Found::Here(item) => item,
+        let fetched = match found {
+            Found::Here(fetched) => fetched,
             Found::OnFlash(identity) => self.read(hash, location, identity).await?,
         };
-        if item.key() != key {
+        if fetched.item().key != key {
             return None;
         }
-        if item.is_expired(now_s) {
+        if fetched.item().is_expired(now_s) {
             self.counters.expired.add(1);
             self.lock().index.remove_if_at(hash, location.region, location.offset);
             return None;
         }
-        item.clean = true;
-        Some(item)
+        Some(fetched)
     }
 
     /// Stores `item` in place of an older version. Says whether it is stored; if not, no version of
     /// the key is.
-    pub(crate) async fn set(&self, item: &Item, now_s: u32) -> bool {
+    pub(crate) async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         debug_assert!(item.object_bytes() <= object_bytes_max(self.place.region_bytes));
         loop {
             if let Some(piece_is_due) = self.append(item) {
@@ -155,12 +154,16 @@ impl Loc {
 
     /// Appends `item` to the active region. `None` if it has no room; otherwise whether enough has
     /// come together to be written.
-    fn append(&self, item: &Item) -> Option<bool> {
+    fn append(&self, item: &ItemRef<'_>) -> Option<bool> {
         let state = &mut *self.lock();
         let active = state.active.as_mut()?;
+        let piece_bytes = self.place.piece_bytes as usize;
+        if state.index.get(item.hash).is_some_and(|location| active.is_at(location, item)) {
+            return Some(active.has_piece(piece_bytes)); // a caller gave up after appending it
+        }
         active.has_room_for(item.object_bytes()).then(|| {
             append(active, &mut state.index, item);
-            active.has_piece(self.place.piece_bytes as usize)
+            active.has_piece(piece_bytes)
         })
     }
 
@@ -190,7 +193,9 @@ impl Loc {
             RegionState::Active => {
                 let active = state.active.as_ref()?;
                 let bytes = active.record(location.offset, location.length);
-                parse(bytes, hash, location, identity).map(Found::Here)
+                let mut buffer = self.pool.take(bytes.len());
+                buffer.as_mut_slice().copy_from_slice(bytes);
+                parse(buffer, 0, hash, location, identity).map(Found::Here)
             }
             RegionState::Free | RegionState::Retired => None,
         };
@@ -199,19 +204,19 @@ impl Loc {
 
     /// Reads one record from flash. A bad one is forgotten, unless its region was reclaimed while
     /// it was read.
-    async fn read(&self, hash: KeyHash, at: Location, identity: RegionIdentity) -> Option<Item> {
+    async fn read(&self, hash: KeyHash, at: Location, identity: RegionIdentity) -> Option<Fetched> {
         self.counters.loc_record_reads.add(1);
         let start = self.offset_of(at.region) + u64::from(at.offset);
         let (buffer, skip) = self.read_span(start, at.length as usize).await?;
-        let item = parse(&buffer.as_slice()[skip..skip + at.length as usize], hash, at, identity);
-        if item.is_none() {
+        let fetched = parse(buffer, skip, hash, at, identity);
+        if fetched.is_none() {
             let mut state = self.lock();
             let same_filling = state.regions.get(at.region).sequence == identity.sequence;
             if same_filling && state.index.remove_if_at(hash, at.region, at.offset) {
                 self.counters.loc_bad_records.add(1);
             }
         }
-        item
+        fetched
     }
 
     /// Reads the blocks around `length` bytes at `start`; returns them and where in them the bytes
@@ -233,15 +238,28 @@ impl Loc {
 }
 
 /// Puts `item` into the active region, which has room, and points the index to it.
-fn append(active: &mut ActiveRegion, index: &mut Index, item: &Item) {
+fn append(active: &mut ActiveRegion, index: &mut Index, item: &ItemRef<'_>) {
     let FooterEntry { offset, length, .. } = active.append(item);
     index.set(item.hash, Location { region: active.identity.region, offset, length, hits: 0 });
 }
 
-fn parse(bytes: &[u8], hash: KeyHash, at: Location, identity: RegionIdentity) -> Option<Item> {
+/// The record that begins `skip` bytes into the buffer, if it is the one that the index means.
+fn parse(
+    buffer: IoBuffer,
+    skip: usize,
+    hash: KeyHash,
+    at: Location,
+    identity: RegionIdentity,
+) -> Option<Fetched> {
     let identity = RecordIdentity { sequence: identity.sequence, offset: at.offset };
+    let bytes = buffer.as_slice().get(skip..skip + at.length as usize)?;
     let record = record::parse(bytes, identity)?;
     // The index says whose record it should be; one that says otherwise is not an answer.
-    (KeyHash::of(record.key()) == hash)
-        .then(|| Item::joined(hash, record.body.into(), record.key_bytes, record.expiry_s))
+    if KeyHash::of(record.key()) != hash {
+        return None;
+    }
+    let record::Record { key_bytes, expiry_s, flags, .. } = record;
+    let value_bytes = record.body.len() - key_bytes;
+    let at = skip + bytes.len() - record.body.len();
+    Some(Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags })
 }

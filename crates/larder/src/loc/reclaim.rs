@@ -7,7 +7,7 @@ use super::index::Location;
 use super::regions::{ActiveRegion, Piece, RegionState};
 use super::{Loc, Turn, Unfinished, append, record};
 use crate::key::KeyHash;
-use crate::value::Item;
+use crate::value::{Fetched, ItemRef};
 
 /// At most this part of a region is filled with objects saved from the region, or from all regions
 /// of the unit, that it replaces: a set must not start a chain of reclaims that ends only when
@@ -153,13 +153,13 @@ impl Loc {
 
     /// Forgets what is in the `reclaimed` regions, activates `region`, and appends what was saved
     /// and is still current. One step for everybody else.
-    fn replace(&self, region: u32, reclaimed: &[Reclaimed], saved: &[(Location, Item)]) {
+    fn replace(&self, region: u32, reclaimed: &[Reclaimed], saved: &[(Location, Fetched)]) {
         let buffer = self.pool.take(self.place.region_bytes as usize);
         let state = &mut *self.lock();
-        let current: Vec<&Item> = saved
+        let current: Vec<ItemRef<'_>> = saved
             .iter()
-            .filter(|(at, item)| state.index.points_to(item.hash, at.region, at.offset))
-            .map(|(_, item)| item)
+            .filter(|(at, saved)| state.index.points_to(saved.hash, at.region, at.offset))
+            .map(|(_, saved)| saved.item())
             .collect();
         let mut forgotten = 0;
         for Reclaimed { region, listed } in reclaimed {
@@ -223,7 +223,7 @@ impl Loc {
     /// is opened for an object of this size.
     fn room_to_save(&self, object_bytes: usize) -> usize {
         let region_bytes = self.place.region_bytes as usize;
-        let wanted = record::record_bytes(object_bytes) + footer::footer_bytes(1);
+        let wanted = record::record_bytes_max(object_bytes) + footer::footer_bytes(1);
         (region_bytes / SAVED_PART).min(region_bytes.saturating_sub(wanted))
     }
 
@@ -234,7 +234,7 @@ impl Loc {
         (identity, listed): (RegionIdentity, &[FooterEntry]),
         mut room: usize,
         now_s: u32,
-        saved: &mut Vec<(Location, Item)>,
+        saved: &mut Vec<(Location, Fetched)>,
     ) -> usize {
         if self.place.reinsertion_hits == 0 {
             return room;
@@ -254,9 +254,9 @@ impl Loc {
                 break;
             };
             match self.read(hash, location, identity).await {
-                Some(item) if !item.is_expired(now_s) => {
+                Some(fetched) if !fetched.item().is_expired(now_s) => {
                     room = left;
-                    saved.push((location, item));
+                    saved.push((location, fetched));
                 }
                 _ => {}
             }

@@ -4,14 +4,15 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  magic "LREC"
-//!       4      2  version (1)
+//!       4      2  version (2)
 //!       6      2  key length
 //!       8      4  CRC-32C of bytes 12 to the end
-//!      12      4  value length
+//!      12      4  value length (31 bits); the top bit says that there are flags
 //!      16      8  sequence number of the region's filling
 //!      24      4  offset of this record in its region
 //!      28      4  expiry, second of the cache's clock; 0 is never
-//!      32      *  key, value
+//!      32      4  flags, if they are not 0
+//!       *      *  key, value
 //! ```
 //!
 //! Sequence numbers are never used twice, so a record read from a place that was filled again since
@@ -20,11 +21,15 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::key::KEY_BYTES_MAX;
+use crate::value::ItemRef;
 
 pub(crate) const RECORD_MAGIC: [u8; 4] = *b"LREC";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
 const CHECKED_FROM: usize = 12;
+const FLAGS_BYTES: usize = 4;
+/// In the value's length.
+const HAS_FLAGS: u32 = 1 << 31;
 
 /// Where and when a record was written: its checksum covers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,44 +45,58 @@ pub(crate) struct Record<'a> {
     pub(crate) body: &'a [u8],
     pub(crate) key_bytes: usize,
     pub(crate) expiry_s: u32,
+    pub(crate) flags: u32,
 }
 
 impl<'a> Record<'a> {
     pub(crate) fn key(&self) -> &'a [u8] {
         self.body.get(..self.key_bytes).unwrap_or(&[])
     }
+
+    /// Whether this is the record of `item`.
+    pub(crate) fn is(&self, item: &ItemRef<'_>) -> bool {
+        self.body.split_at_checked(self.key_bytes) == Some((item.key, item.value))
+            && (self.expiry_s, self.flags) == (item.expiry_s, item.flags)
+    }
 }
 
-/// Bytes that an object takes in a region.
-pub(crate) fn record_bytes(object_bytes: usize) -> usize {
-    RECORD_HEADER_BYTES + object_bytes
+/// Most bytes that an object takes in a region.
+pub(crate) fn record_bytes_max(object_bytes: usize) -> usize {
+    RECORD_HEADER_BYTES + FLAGS_BYTES + object_bytes
+}
+
+/// Bytes that `item` takes in a region.
+pub(crate) fn record_bytes(item: &ItemRef<'_>) -> usize {
+    RECORD_HEADER_BYTES + flags_bytes(item.flags) + item.object_bytes()
+}
+
+fn flags_bytes(flags: u32) -> usize {
+    if flags == 0 { 0 } else { FLAGS_BYTES }
 }
 
 /// Writes a record into `room`, which is exactly as long as the record.
 ///
 /// # Panics
 /// If it is not: the caller measured with [`record_bytes`].
-pub(crate) fn encode(
-    room: &mut [u8],
-    identity: RecordIdentity,
-    key: &[u8],
-    value: &[u8],
-    expiry_s: u32,
-) {
-    assert_eq!(room.len(), record_bytes(key.len() + value.len()));
-    assert!(key.len() <= KEY_BYTES_MAX);
-    let narrow =
-        |n: usize| u32::try_from(n).expect("lengths are checked at the door").to_le_bytes();
+pub(crate) fn encode(room: &mut [u8], identity: RecordIdentity, item: &ItemRef<'_>) {
+    assert_eq!(room.len(), record_bytes(item));
+    assert!(item.key.len() <= KEY_BYTES_MAX);
+    let value_bytes = u32::try_from(item.value.len()).expect("lengths are checked at the door");
+    let value_bytes = value_bytes | if item.flags == 0 { 0 } else { HAS_FLAGS };
     let (front, rest) = room.split_at_mut(CHECKED_FROM);
     let (middle, body) = rest.split_at_mut(RECORD_HEADER_BYTES - CHECKED_FROM);
-    put(middle, 0, &narrow(value.len()));
+    put(middle, 0, &value_bytes.to_le_bytes());
     put(middle, 4, &identity.sequence.to_le_bytes());
     put(middle, 12, &identity.offset.to_le_bytes());
-    put(middle, 16, &expiry_s.to_le_bytes());
-    put(body, 0, key);
-    put(body, key.len(), value);
+    put(middle, 16, &item.expiry_s.to_le_bytes());
+    let key_at = flags_bytes(item.flags);
+    if item.flags != 0 {
+        put(body, 0, &item.flags.to_le_bytes());
+    }
+    put(body, key_at, item.key);
+    put(body, key_at + item.key.len(), item.value);
     let checksum = crc32c::crc32c_append(crc32c::crc32c(middle), body);
-    let key_bytes = u16::try_from(key.len()).expect("asserted above");
+    let key_bytes = u16::try_from(item.key.len()).expect("asserted above");
     put(front, 0, &RECORD_MAGIC);
     put(front, 4, &VERSION.to_le_bytes());
     put(front, 6, &key_bytes.to_le_bytes());
@@ -102,7 +121,15 @@ pub(crate) fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>
     let (offset, fields) = fields.split_first_chunk::<4>()?;
     let expiry_s = u32::from_le_bytes(*fields.first_chunk::<4>()?);
     let key_bytes = usize::from(u16::from_le_bytes(*key_bytes));
-    let value_bytes = usize::try_from(u32::from_le_bytes(*value_bytes)).ok()?;
+    let value_bytes = u32::from_le_bytes(*value_bytes);
+    let (flags, body) = match value_bytes & HAS_FLAGS {
+        0 => (0, body),
+        _ => {
+            let (flags, body) = body.split_first_chunk::<FLAGS_BYTES>()?;
+            (u32::from_le_bytes(*flags), body)
+        }
+    };
+    let value_bytes = usize::try_from(value_bytes & !HAS_FLAGS).ok()?;
     let valid = *magic == RECORD_MAGIC
         && u16::from_le_bytes(*version) == VERSION
         && u64::from_le_bytes(*sequence) == identity.sequence
@@ -110,19 +137,21 @@ pub(crate) fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>
         && key_bytes > 0
         && key_bytes.checked_add(value_bytes) == Some(body.len())
         && u32::from_le_bytes(*checksum) == crc32c::crc32c(bytes.get(CHECKED_FROM..)?);
-    valid.then_some(Record { body, key_bytes, expiry_s })
+    valid.then_some(Record { body, key_bytes, expiry_s, flags })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::KeyHash;
     use proptest::prelude::*;
 
     const IDENTITY: RecordIdentity = RecordIdentity { sequence: 77, offset: 4000 };
 
     fn encoded(key: &[u8], value: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![0; record_bytes(key.len() + value.len())];
-        encode(&mut bytes, IDENTITY, key, value, 9);
+        let item = ItemRef { flags: 6, ..ItemRef::new(KeyHash::of(key), key, value, 9) };
+        let mut bytes = vec![0; record_bytes(&item)];
+        encode(&mut bytes, IDENTITY, &item);
         bytes
     }
 
@@ -131,8 +160,8 @@ mod tests {
         let bytes = encoded(b"key", b"value");
         let record = parse(&bytes, IDENTITY).unwrap();
         assert_eq!(
-            (record.key(), record.body, record.expiry_s),
-            (&b"key"[..], &b"keyvalue"[..], 9)
+            (record.key(), record.body, record.expiry_s, record.flags),
+            (&b"key"[..], &b"keyvalue"[..], 9, 6)
         );
     }
 
@@ -146,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bit_flip_passes(bit in 0..(RECORD_HEADER_BYTES + 8) * 8) {
+        fn no_bit_flip_passes(bit in 0..(RECORD_HEADER_BYTES + FLAGS_BYTES + 8) * 8) {
             let mut bytes = encoded(b"key", b"value");
             if let Some(byte) = bytes.get_mut(bit / 8) {
                 *byte ^= 1 << (bit % 8);

@@ -19,9 +19,10 @@
 use larder_device::{BufferPool, IoBuffer};
 
 use super::footer::{self, FooterEntry, RegionIdentity};
+use super::index::Location;
 use super::record::{self, RecordIdentity};
 use crate::config::RegionEviction;
-use crate::value::Item;
+use crate::value::ItemRef;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RegionState {
@@ -171,21 +172,31 @@ impl ActiveRegion {
         &self.buffer.as_slice()[offset as usize..offset as usize + length as usize]
     }
 
+    /// Whether this very item lies at `location`.
+    pub(crate) fn is_at(&self, location: &Location, item: &ItemRef<'_>) -> bool {
+        location.region == self.identity.region && {
+            let identity =
+                RecordIdentity { sequence: self.identity.sequence, offset: location.offset };
+            let bytes = self.record(location.offset, location.length);
+            record::parse(bytes, identity).is_some_and(|record| record.is(item))
+        }
+    }
+
     pub(crate) fn has_room_for(&self, object_bytes: usize) -> bool {
         let footer = footer::footer_bytes(self.entries.len() + 1);
-        let needed = record::record_bytes(object_bytes) + footer;
+        let needed = record::record_bytes_max(object_bytes) + footer;
         !self.closed && self.used + needed <= self.buffer.len()
     }
 
     /// Writes `item` behind the records that are there; the caller has asked
     /// [`ActiveRegion::has_room_for`] it.
-    pub(crate) fn append(&mut self, item: &Item) -> FooterEntry {
-        let length = record::record_bytes(item.object_bytes());
+    pub(crate) fn append(&mut self, item: &ItemRef<'_>) -> FooterEntry {
+        let length = record::record_bytes(item);
         let narrow = |n: usize| u32::try_from(n).expect("a region is shorter than 4 GiB");
         let offset = narrow(self.used);
         let identity = RecordIdentity { sequence: self.identity.sequence, offset };
         let room = &mut self.buffer.as_mut_slice()[self.used..self.used + length];
-        record::encode(room, identity, item.key(), item.value(), item.expiry_s);
+        record::encode(room, identity, item);
         self.used += length;
         let entry = FooterEntry { hash: item.hash.0, offset, length: narrow(length) };
         self.entries.push(entry);

@@ -17,7 +17,7 @@ use crate::key::KeyHash;
 
 /// Bytes that the snapshot of one region of this size takes at most.
 pub(crate) fn snapshot_bytes_max(region_bytes: u32) -> u64 {
-    let record_bytes_min = super::record::record_bytes(1) + super::footer::footer_bytes(1)
+    let record_bytes_min = super::record::RECORD_HEADER_BYTES + 1 + super::footer::footer_bytes(1)
         - super::footer::footer_bytes(0);
     16 + u64::from(region_bytes) / record_bytes_min as u64 / 8 + 1
 }

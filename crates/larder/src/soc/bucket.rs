@@ -3,7 +3,7 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  magic "LBKT"
-//!       4      2  version (1)
+//!       4      2  version (2)
 //!       6      2  number of entries
 //!       8      4  CRC-32C of bytes 12 to 32 + used
 //!      12      2  used: bytes of entries
@@ -14,8 +14,9 @@
 //!
 //!  entry    2  tag: the lower 16 bits of the key's hash
 //!           2  key length
-//!           2  value length
+//!           2  value length (15 bits); the top bit says that there are flags
 //!           4  expiry, second of the cache's clock; 0 is never
+//!           4  flags, if they are not 0
 //!           *  key, value
 //! ```
 //!
@@ -27,12 +28,12 @@ use larder_device::IoBuffer;
 
 use crate::key::KeyHash;
 use crate::le::{u16_at, u32_at, u64_at};
-use crate::value::is_expired;
+use crate::value::{Fetched, is_expired};
 
 /// Bytes of a bucket.
 pub(crate) const BUCKET_BYTES: usize = 4096;
 pub(crate) const BUCKET_MAGIC: [u8; 4] = *b"LBKT";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 const COUNT_AT: usize = 6;
 const CHECKSUM_AT: usize = 8;
@@ -42,9 +43,13 @@ const NUMBER_AT: usize = 16;
 const EPOCH_AT: usize = 24;
 const HEADER_BYTES: usize = 32;
 const ENTRY_HEADER_BYTES: usize = 10;
+const FLAGS_BYTES: usize = 4;
+/// In the value's length.
+const HAS_FLAGS: u16 = 1 << 15;
 
 /// Longest object (key and value) that a bucket can hold.
-pub(crate) const OBJECT_BYTES_MAX: usize = BUCKET_BYTES - HEADER_BYTES - ENTRY_HEADER_BYTES;
+pub(crate) const OBJECT_BYTES_MAX: usize =
+    BUCKET_BYTES - HEADER_BYTES - ENTRY_HEADER_BYTES - FLAGS_BYTES;
 
 /// Why bytes are not the bucket that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,11 +87,16 @@ pub(crate) struct Entry<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
     pub(crate) expiry_s: u32,
+    pub(crate) flags: u32,
 }
 
 impl Entry<'_> {
     fn stored_bytes(&self) -> usize {
-        ENTRY_HEADER_BYTES + self.key.len() + self.value.len()
+        self.header_bytes() + self.key.len() + self.value.len()
+    }
+
+    fn header_bytes(&self) -> usize {
+        ENTRY_HEADER_BYTES + if self.flags == 0 { 0 } else { FLAGS_BYTES }
     }
 }
 
@@ -114,9 +124,26 @@ impl Bucket {
         Entries { bytes: &self.buffer.as_slice()[HEADER_BYTES..HEADER_BYTES + self.used] }
     }
 
-    pub(crate) fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Entry<'_>> {
+    /// The object of `key`, and where its entry begins.
+    pub(crate) fn find(&self, hash: KeyHash, key: &[u8]) -> Option<(usize, Entry<'_>)> {
         let tag = hash.tag();
-        self.entries().find(|entry| entry.tag == tag && entry.key == key)
+        let mut at = 0;
+        for entry in self.entries() {
+            if entry.tag == tag && entry.key == key {
+                return Some((at, entry));
+            }
+            at += entry.stored_bytes();
+        }
+        None
+    }
+
+    /// The object whose entry begins `at` bytes into the entries, with the bucket's buffer.
+    pub(crate) fn into_fetched(self, hash: KeyHash, at: usize) -> Fetched {
+        let entry = self.entry_at(at).expect("the caller found it there");
+        let (key_bytes, value_bytes) = (entry.key.len(), entry.value.len());
+        let (expiry_s, flags) = (entry.expiry_s, entry.flags);
+        let at = HEADER_BYTES + at + entry.header_bytes();
+        Fetched { buffer: self.buffer, hash, at, key_bytes, value_bytes, expiry_s, flags }
     }
 
     /// Takes `key` out. Says whether it was there.
@@ -150,7 +177,11 @@ impl Bucket {
         room[2..4].copy_from_slice(&length(entry.key));
         room[4..6].copy_from_slice(&length(entry.value));
         room[6..10].copy_from_slice(&entry.expiry_s.to_le_bytes());
-        let (key, value) = room[ENTRY_HEADER_BYTES..].split_at_mut(entry.key.len());
+        if entry.flags != 0 {
+            room[5] |= HAS_FLAGS.to_le_bytes()[1];
+            room[10..14].copy_from_slice(&entry.flags.to_le_bytes());
+        }
+        let (key, value) = room[entry.header_bytes()..].split_at_mut(entry.key.len());
         key.copy_from_slice(entry.key);
         value.copy_from_slice(entry.value);
         self.used += needed;
@@ -230,10 +261,19 @@ impl<'a> Iterator for Entries<'a> {
 
     fn next(&mut self) -> Option<Entry<'a>> {
         let (header, rest) = self.bytes.split_at_checked(ENTRY_HEADER_BYTES)?;
+        let value_bytes = u16_at(header, 4)?;
+        let (flags, rest) = match value_bytes & HAS_FLAGS {
+            0 => (0, rest),
+            _ => (u32_at(rest, 0)?, rest.get(FLAGS_BYTES..)?),
+        };
         let (key, rest) = rest.split_at_checked(usize::from(u16_at(header, 2)?))?;
-        let (value, rest) = rest.split_at_checked(usize::from(u16_at(header, 4)?))?;
+        let (value, rest) = rest.split_at_checked(usize::from(value_bytes & !HAS_FLAGS))?;
+        // Written flags are not 0: the entry's length depends on it.
+        if value_bytes & HAS_FLAGS != 0 && flags == 0 {
+            return None;
+        }
         self.bytes = rest;
-        Some(Entry { tag: u16_at(header, 0)?, key, value, expiry_s: u32_at(header, 6)? })
+        Some(Entry { tag: u16_at(header, 0)?, key, value, expiry_s: u32_at(header, 6)?, flags })
     }
 }
 
@@ -299,7 +339,7 @@ mod tests {
     const ZERO: BucketIdentity = BucketIdentity { number: 0, epoch: 0, generation: 0 };
 
     fn entry<'a>(key: &'a [u8], value: &'a [u8], expiry_s: u32) -> Entry<'a> {
-        Entry { tag: KeyHash::of(key).tag(), key, value, expiry_s }
+        Entry { tag: KeyHash::of(key).tag(), key, value, expiry_s, flags: expiry_s / 2 }
     }
 
     fn empty() -> Bucket {
@@ -323,8 +363,8 @@ mod tests {
     #[test]
     fn what_was_sealed_is_found_again() {
         let bucket = Bucket::parse(sealed(&[(b"a", b"one"), (b"bc", b"")]), IDENTITY).unwrap();
-        assert_eq!(bucket.find(KeyHash::of(b"a"), b"a").unwrap().value, b"one");
-        assert_eq!(bucket.find(KeyHash::of(b"bc"), b"bc").unwrap().value, b"");
+        assert_eq!(bucket.find(KeyHash::of(b"a"), b"a").unwrap().1.value, b"one");
+        assert_eq!(bucket.find(KeyHash::of(b"bc"), b"bc").unwrap().1.value, b"");
         assert!(bucket.find(KeyHash::of(b"d"), b"d").is_none());
     }
 

@@ -17,7 +17,7 @@ use larder_device::{BufferPool, Device, Io, IoBuffer, IoFuture, PlacementHandle}
 
 use crate::key::KeyHash;
 use crate::stats::Counters;
-use crate::value::{Item, is_expired};
+use crate::value::{Fetched, ItemRef, is_expired};
 pub(crate) use bucket::{BUCKET_BYTES, OBJECT_BYTES_MAX};
 use bucket::{Bucket, BucketIdentity, Entry};
 use filter::{FILTER_BYTES, Filters};
@@ -95,14 +95,14 @@ impl Soc {
     }
 
     /// Looks `key` up: no read if the filter says no, one otherwise.
-    pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Item> {
+    pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
         if !self.may_hold(hash) {
             return None;
         }
         let number = self.bucket_of(hash);
         let _reading = self.lock_for_reading(number).await;
         let bucket = self.load(number).await.ok()?;
-        let Some(entry) = bucket.find(hash, key) else {
+        let Some((at, entry)) = bucket.find(hash, key) else {
             self.counters.soc_filter_false_positives.add(1);
             return None;
         };
@@ -113,14 +113,12 @@ impl Soc {
             self.filters.rebuild(number, alive.map(|entry| entry.tag));
             return None;
         }
-        let mut item = Item::new(hash, entry.key, entry.value, entry.expiry_s);
-        item.clean = true;
-        Some(item)
+        Some(bucket.into_fetched(hash, at))
     }
 
     /// Stores `item` in place of an older version. Says whether it is stored; if not, no version of
     /// the key is.
-    pub(crate) async fn set(&self, item: &Item, now_s: u32) -> bool {
+    pub(crate) async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         debug_assert!(item.object_bytes() <= OBJECT_BYTES_MAX);
         let number = self.bucket_of(item.hash);
         let mut stripe = self.lock_for_writing(number).await;
@@ -129,12 +127,19 @@ impl Soc {
             return false;
         }
         let mut bucket = self.load_or_empty(number).await;
-        bucket.remove(item.hash, item.key());
+        let is_there = |(_, entry): (usize, Entry<'_>)| {
+            (entry.value, entry.expiry_s, entry.flags) == (item.value, item.expiry_s, item.flags)
+        };
+        if bucket.find(item.hash, item.key).is_some_and(is_there) {
+            return true; // a caller that gave up had begun the write, and it went well
+        }
+        bucket.remove(item.hash, item.key);
         let entry = Entry {
             tag: item.hash.tag(),
-            key: item.key(),
-            value: item.value(),
+            key: item.key,
+            value: item.value,
             expiry_s: item.expiry_s,
+            flags: item.flags,
         };
         let (expired, evicted) = bucket.push(entry, now_s);
         self.counters.expired.add(u64::from(expired));

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 mod faults;
+mod fetches;
 mod history;
 mod lessons;
 mod limits;
@@ -10,3 +11,4 @@ mod placement;
 mod restart;
 mod rig;
 mod threads;
+mod updates;

@@ -8,31 +8,57 @@
 //! 3. When an item leaves DRAM, flash ends up with this version or with none; an older one is never
 //!    left behind.
 //! 4. No lock is held while waiting for another key's lock.
+//! 5. Whoever brings new items to DRAM helps to send old ones to flash, twice as many bytes as he
+//!    brought: nobody pays for all, and the backlog shrinks.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod blocking;
+mod fetch;
+mod many;
+mod update;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use larder_device::{Assignment, Clock, Device};
 
 use crate::config::Config;
-use crate::dram::{DramTier, Lookup};
+use crate::dram::{Departure, DramTier, Full, Lookup};
 use crate::error::{Error, ErrorKind};
 use crate::flash::{Engine, Flash, Layout, Recovery};
 use crate::key::{KeyHash, check_key, check_value};
 use crate::stats::{Counters, Stats};
-use crate::value::{Item, Value};
+use crate::value::{ItemRef, Value};
+
+pub use blocking::Blocking;
+pub use fetch::FetchError;
+use fetch::Flights;
+pub use update::{Cas, Change};
+
+/// How a value is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SetOptions {
+    /// How long it lives, rounded up to seconds; `None` is for ever.
+    pub ttl: Option<Duration>,
+    /// What [`Value::flags`] shall say of it.
+    pub flags: u32,
+}
 
 /// Locks for all keys: two keys that share one only wait needlessly.
 const STRIPES: usize = 1024;
+/// Rule 5: bytes sent to flash per byte brought to DRAM.
+const SETTLED_PER_BROUGHT: usize = 2;
+/// How often a set makes room in DRAM before it goes past it.
+const PUTS_BEFORE_BYPASS: usize = 8;
 
 /// A hybrid cache, DRAM in front of flash. Share it between threads and tasks behind an [`Arc`].
 ///
 /// Every future may be dropped at any point: the cache stays consistent, though what was under way
 /// may be lost.
 pub struct Larder {
-    dram: Mutex<DramTier>,
+    dram: DramTier,
     flash: Option<Flash>,
     stripes: Vec<async_lock::Mutex<()>>,
+    flights: Flights,
     clock: Arc<dyn Clock>,
     counters: Arc<Counters>,
 }
@@ -59,9 +85,10 @@ impl Larder {
             None => None,
         };
         Ok(Self {
-            dram: Mutex::new(DramTier::new(config.dram_bytes, config.dram_policy)),
+            dram: DramTier::new(config.dram_bytes, config.dram_policy, flash.is_some()),
             flash,
             stripes: (0..STRIPES).map(|_| async_lock::Mutex::new(())).collect(),
+            flights: Flights::default(),
             clock,
             counters,
         })
@@ -74,11 +101,10 @@ impl Larder {
     pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
         check_key(key)?;
         let hash = KeyHash::of(key);
-        let now_s = self.now_s();
         self.counters.gets.add(1);
-        if let Lookup::Hit(item) = self.dram().get(hash, key, now_s) {
+        if let Lookup::Hit(value) = self.dram.get(hash, key, || self.now_s()) {
             self.counters.dram_hits.add(1);
-            return Ok(Some(item.to_value()));
+            return Ok(Some(value));
         }
         self.get_below_dram(hash, key).await
     }
@@ -90,6 +116,19 @@ impl Larder {
     /// [`ErrorKind::InvalidInput`] for a key or a value that no tier can hold; the key then has no
     /// value at all.
     pub async fn set(&self, key: &[u8], value: &[u8], ttl: Option<Duration>) -> Result<(), Error> {
+        self.set_with(key, value, SetOptions { ttl, flags: 0 }).await
+    }
+
+    /// As [`Larder::set`], with everything that can be said about a value.
+    ///
+    /// # Errors
+    /// As [`Larder::set`].
+    pub async fn set_with(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: SetOptions,
+    ) -> Result<(), Error> {
         check_key(key)?;
         let hash = KeyHash::of(key);
         self.counters.sets.add(1);
@@ -97,18 +136,25 @@ impl Larder {
             self.remove(hash, key).await;
             return Err(refusal);
         }
-        let item = Item::new(hash, key, value, self.expiry_s(ttl));
+        let SetOptions { ttl, flags } = options;
+        let item = ItemRef { flags, ..ItemRef::new(hash, key, value, self.expiry_s(ttl)) };
         if !self.can_hold(item.object_bytes()) {
             self.remove(hash, key).await;
             return Err(self.too_large(item.object_bytes()));
         }
-        let departures = {
-            let _turn = self.stripe(hash).lock().await;
-            self.dram().insert(item)
-        };
-        if departures {
-            self.settle_departures().await;
+        self.flights.overtake(key);
+        let mut put = self.put(&item).await;
+        for _ in 0..PUTS_BEFORE_BYPASS {
+            if put.is_ok() {
+                break;
+            }
+            self.settle_departures(item.object_bytes() * SETTLED_PER_BROUGHT).await;
+            put = self.put(&item).await;
         }
+        if put.is_err() {
+            self.bypass(&item).await;
+        }
+        self.settle_departures(item.object_bytes() * SETTLED_PER_BROUGHT).await;
         Ok(())
     }
 
@@ -128,8 +174,8 @@ impl Larder {
     /// # Errors
     /// [`ErrorKind::Device`] if the metadata cannot be written; the next opening then starts empty.
     pub async fn close(self) -> Result<Stats, Error> {
-        self.dram().evict_all();
-        self.settle_departures().await;
+        self.dram.evict_all();
+        self.settle_departures(usize::MAX).await;
         let counters = Arc::clone(&self.counters);
         if let Some(flash) = self.flash {
             flash.close().await?;
@@ -137,12 +183,34 @@ impl Larder {
         Ok(counters.snapshot())
     }
 
+    /// Whether `key` has a value. Brings nothing to DRAM, and counts no use.
+    ///
+    /// # Errors
+    /// As [`Larder::get`].
+    pub async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
+        check_key(key)?;
+        let hash = KeyHash::of(key);
+        let _turn = self.turn(hash).await;
+        if let Some(alive) = self.dram.contains(hash, key, self.now_s()) {
+            return Ok(alive);
+        }
+        let Some(flash) = &self.flash else { return Ok(false) };
+        Ok(flash.get(hash, key, self.now_s()).await.is_some())
+    }
+
+    /// Changes the budget of the DRAM tier, in bytes. What is above a smaller one leaves as new
+    /// items come.
+    pub fn set_dram_bytes(&self, bytes: u64) {
+        self.dram.set_budget(bytes);
+    }
+
     /// Counters since the cache was opened.
     pub fn stats(&self) -> Stats {
-        let dram = self.dram();
-        let (dram_items, dram_used_bytes) = (dram.len() as u64, dram.used_bytes());
-        drop(dram);
-        Stats { dram_items, dram_used_bytes, ..self.counters.snapshot() }
+        Stats {
+            dram_items: self.dram.len() as u64,
+            dram_used_bytes: self.dram.used_bytes(),
+            ..self.counters.snapshot()
+        }
     }
 
     /// Which stream writes with which placement handle. Empty without flash.
@@ -161,15 +229,26 @@ impl Larder {
     }
 
     async fn get_below_dram(&self, hash: KeyHash, key: &[u8]) -> Result<Option<Value>, Error> {
-        let turn = self.stripe(hash).lock().await;
-        let now_s = self.now_s();
+        let turn = self.turn(hash).await;
+        let Some((value, from)) = self.look(hash, key).await else { return Ok(None) };
+        drop(turn);
+        match from {
+            Tier::Dram => self.counters.dram_hits.add(1),
+            Tier::Flash(Engine::Soc) => self.counters.soc_hits.add(1),
+            Tier::Flash(Engine::Loc) => self.counters.loc_hits.add(1),
+        }
+        if let Tier::Flash(_) = from {
+            self.settle_departures((key.len() + value.len()) * SETTLED_PER_BROUGHT).await;
+        }
+        Ok(Some(value))
+    }
+
+    /// Looks `key` up in both tiers. A hit on flash brings the item to DRAM. The caller holds the
+    /// key's lock.
+    async fn look(&self, hash: KeyHash, key: &[u8]) -> Option<(Value, Tier)> {
         // Who held the lock before may have brought the key to DRAM, or found it expired.
-        let lookup = self.dram().get(hash, key, now_s);
-        match lookup {
-            Lookup::Hit(item) => {
-                self.counters.dram_hits.add(1);
-                return Ok(Some(item.to_value()));
-            }
+        match self.dram.get(hash, key, || self.now_s()) {
+            Lookup::Hit(value) => return Some((value, Tier::Dram)),
             Lookup::Expired => {
                 self.counters.expired.add(1);
                 // Flash first: as long as the key is in DRAM, an older version on flash stays out
@@ -177,63 +256,83 @@ impl Larder {
                 if let Some(flash) = &self.flash {
                     flash.remove(hash, key).await;
                 }
-                self.dram().remove(hash, key);
-                return Ok(None);
+                self.dram.remove_expired(hash, key, self.now_s());
+                return None;
             }
             Lookup::Absent => {}
         }
-        let Some(flash) = &self.flash else { return Ok(None) };
-        let Some((item, engine)) = flash.get(hash, key, now_s).await else { return Ok(None) };
+        let flash = self.flash.as_ref()?;
+        let (fetched, engine) = flash.get(hash, key, self.now_s()).await?;
+        let item = fetched.item();
         if item.is_expired(self.now_s()) {
             self.counters.expired.add(1); // while it was being read
-            return Ok(None);
+            return None;
         }
-        match engine {
-            Engine::Soc => self.counters.soc_hits.add(1),
-            Engine::Loc => self.counters.loc_hits.add(1),
+        let kept = if self.dram.can_hold(item.object_bytes()) {
+            self.dram.insert_if(&item, self.now_s(), &|_| true).ok().flatten()
+        } else {
+            None
+        };
+        // Where DRAM has no room, flash still has the item.
+        Some((kept.unwrap_or_else(|| Value::alone(&item)), Tier::Flash(engine)))
+    }
+
+    /// For when DRAM is full of what values in use pin, or of what others are sending to flash:
+    /// sends `item` to flash without a place in the budget. Who brought it sends it.
+    async fn bypass(&self, item: &ItemRef<'_>) {
+        let turn = self.turn(item.hash).await;
+        self.counters.dram_bypassed_objects.add(1);
+        if self.flash.is_some() && self.dram.insert_to_depart(item).is_ok() {
+            return;
         }
-        let value = item.to_value();
-        let departures = self.dram().insert(item);
         drop(turn);
-        if departures {
-            self.settle_departures().await;
+        self.remove(item.hash, item.key).await;
+        self.counters.rejected_dram_pinned_objects.add(1);
+    }
+
+    /// Puts `item` into DRAM, or on its way to flash.
+    async fn put(&self, item: &ItemRef<'_>) -> Result<(), Full> {
+        let _turn = self.turn(item.hash).await;
+        if self.dram.can_hold(item.object_bytes()) {
+            self.dram.insert(item, self.now_s())
+        } else {
+            self.dram.insert_to_depart(item)
         }
-        Ok(Some(value))
     }
 
     /// Removes `key` from both tiers.
     async fn remove(&self, hash: KeyHash, key: &[u8]) -> bool {
-        let _turn = self.stripe(hash).lock().await;
+        self.flights.overtake(key);
+        let _turn = self.turn(hash).await;
         let on_flash = match &self.flash {
             Some(flash) => flash.remove(hash, key).await,
             None => false,
         };
-        let in_dram = self.dram().remove(hash, key);
-        in_dram.is_some_and(|item| !item.is_expired(self.now_s())) || on_flash
+        self.dram.remove(hash, key, self.now_s()).unwrap_or(on_flash)
     }
 
-    /// Sends what DRAM has evicted to flash, until nothing is left to send.
-    async fn settle_departures(&self) {
-        loop {
-            let Some(item) = self.dram().next_departure() else { return };
-            let mut unsettled = Unsettled { dram: &self.dram, item: Some(item) };
-            let Some(item) = &unsettled.item else { return };
-            if let Some(flash) = &self.flash {
-                let _turn = self.stripe(item.hash).lock().await;
-                let still_departs = self.dram().is_departing(item);
-                if still_departs {
-                    flash.settle(item, self.now_s()).await;
-                }
-                self.dram().departed(item);
-            } else {
-                self.dram().departed(item);
+    /// Sends what DRAM has evicted to flash: at least `bytes` of it, or all.
+    async fn settle_departures(&self, bytes: usize) {
+        let mut settled_bytes = 0;
+        while settled_bytes < bytes && self.dram.departures_wait() {
+            let Some(departure) = self.dram.next_departure() else { break };
+            settled_bytes += departure.item(false).object_bytes();
+            let mut unsettled = Unsettled { dram: &self.dram, departure: Some(departure) };
+            let Some(departure) = &unsettled.departure else { break };
+            let turn = self.turn(departure.hash).await;
+            if let Some(item) = self.dram.departing(departure)
+                && let Some(flash) = &self.flash
+            {
+                flash.settle(&item, self.now_s()).await;
             }
-            unsettled.item = None;
+            unsettled.departed();
+            drop(turn);
         }
     }
 
-    fn dram(&self) -> MutexGuard<'_, DramTier> {
-        self.dram.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The lock of a key. Without flash there is nothing to keep in step.
+    async fn turn(&self, hash: KeyHash) -> Option<async_lock::MutexGuard<'_, ()>> {
+        if self.flash.is_some() { Some(self.stripe(hash).lock().await) } else { None }
     }
 
     fn stripe(&self, hash: KeyHash) -> &async_lock::Mutex<()> {
@@ -256,7 +355,7 @@ impl Larder {
     fn can_hold(&self, object_bytes: usize) -> bool {
         // Flash first: it answers without a lock.
         self.flash.as_ref().is_some_and(|flash| flash.engine_for(object_bytes).is_some())
-            || self.dram().can_hold(object_bytes)
+            || self.dram.can_hold(object_bytes)
     }
 
     fn too_large(&self, object_bytes: usize) -> Error {
@@ -272,17 +371,32 @@ impl Larder {
     }
 }
 
-/// An item that is being sent to flash. If the sender is dropped on the way, the next one takes
+/// Where a value was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tier {
+    Dram,
+    Flash(Engine),
+}
+
+/// A record that is being sent to flash. If the sender is dropped on the way, the next one takes
 /// over.
 struct Unsettled<'a> {
-    dram: &'a Mutex<DramTier>,
-    item: Option<Item>,
+    dram: &'a DramTier,
+    departure: Option<Departure>,
+}
+
+impl Unsettled<'_> {
+    fn departed(&mut self) {
+        if let Some(departure) = self.departure.take() {
+            self.dram.departed(departure);
+        }
+    }
 }
 
 impl Drop for Unsettled<'_> {
     fn drop(&mut self) {
-        if let Some(item) = self.item.take() {
-            self.dram.lock().unwrap_or_else(PoisonError::into_inner).requeue_departure(item);
+        if let Some(departure) = self.departure.take() {
+            self.dram.requeue_departure(departure);
         }
     }
 }

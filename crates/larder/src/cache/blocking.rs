@@ -1,0 +1,87 @@
+//! The cache for plain threads: the same calls, which return when they are done.
+
+use std::time::Duration;
+
+use super::{Cas, Larder, SetOptions};
+use crate::error::Error;
+use crate::value::Value;
+use crate::wait::block_on;
+
+/// The calls of [`Larder`] for threads that may block. A hit in DRAM returns at once.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use larder::{Config, Larder, RealClock, block_on};
+/// # fn main() -> Result<(), larder::Error> {
+/// let cache = block_on(Larder::open(Config::default(), None, Arc::new(RealClock)))?;
+/// let cache = cache.blocking();
+/// cache.set(b"bread", b"rye", None)?;
+/// assert_eq!(cache.get(b"bread")?.as_deref(), Some(&b"rye"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy)]
+pub struct Blocking<'a>(&'a Larder);
+
+impl Larder {
+    /// The same cache for threads that may block.
+    pub fn blocking(&self) -> Blocking<'_> {
+        Blocking(self)
+    }
+}
+
+impl Blocking<'_> {
+    /// See [`Larder::get`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn get(self, key: &[u8]) -> Result<Option<Value>, Error> {
+        block_on(self.0.get(key))
+    }
+
+    /// See [`Larder::get_many`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn get_many<K: AsRef<[u8]>>(self, keys: &[K]) -> Result<Vec<Option<Value>>, Error> {
+        block_on(self.0.get_many(keys))
+    }
+
+    /// See [`Larder::set`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn set(self, key: &[u8], value: &[u8], ttl: Option<Duration>) -> Result<(), Error> {
+        block_on(self.0.set(key, value, ttl))
+    }
+
+    /// See [`Larder::add`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn add(self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool, Error> {
+        block_on(self.0.add(key, value, options))
+    }
+
+    /// See [`Larder::cas`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn cas(
+        self,
+        key: &[u8],
+        value: &[u8],
+        version: u32,
+        options: SetOptions,
+    ) -> Result<Cas, Error> {
+        block_on(self.0.cas(key, value, version, options))
+    }
+
+    /// See [`Larder::delete`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn delete(self, key: &[u8]) -> Result<bool, Error> {
+        block_on(self.0.delete(key))
+    }
+}

@@ -1,0 +1,265 @@
+//! Changes that depend on the value that is there: one atomic step each.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use super::{Larder, PUTS_BEFORE_BYPASS, SETTLED_PER_BROUGHT, SetOptions};
+use crate::dram::{Full, Record};
+use crate::error::{Error, ErrorKind};
+use crate::key::{KeyHash, check_key, check_value};
+use crate::value::{ItemRef, Value, is_expired};
+
+/// What [`Larder::update`] shall do with a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// Leave it as it is.
+    Keep,
+    /// Store a value.
+    Store(Cow<'a, [u8]>, SetOptions),
+    /// Store a value that lives as long as the one that is there.
+    StoreKeepingExpiry(Cow<'a, [u8]>),
+}
+
+/// How [`Larder::cas`] ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cas {
+    /// The value was stored.
+    Stored,
+    /// There is another version of the value.
+    OtherVersion,
+    /// There is no value.
+    NotFound,
+}
+
+/// How an attempt to update ended.
+enum Attempt {
+    /// The value that was there before, if any.
+    Done(Option<Value>),
+    /// Somebody else was faster.
+    Again,
+    /// There is no room in DRAM yet.
+    Full,
+}
+
+impl Larder {
+    /// Reads the value of `key` and changes it in one step: nobody sees or makes a change between.
+    /// `change` may be called more than once. Returns the value as it was before.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for an impossible key, or a value that DRAM cannot hold; the
+    /// old value stays then.
+    pub async fn update<'a>(
+        &self,
+        key: &[u8],
+        mut change: impl FnMut(Option<&Value>) -> Change<'a>,
+    ) -> Result<Option<Value>, Error> {
+        check_key(key)?;
+        let hash = KeyHash::of(key);
+        let mut fulls = 0;
+        loop {
+            match self.try_update(hash, key, &mut change).await? {
+                Attempt::Done(before) => {
+                    let brought = before.as_ref().map_or(0, |value| value.len()) + key.len();
+                    self.settle_departures(brought * SETTLED_PER_BROUGHT).await;
+                    return Ok(before);
+                }
+                Attempt::Again => {}
+                Attempt::Full if fulls == PUTS_BEFORE_BYPASS => {
+                    self.counters.rejected_dram_pinned_objects.add(1);
+                    let message = "values in use pin all of DRAM; drop them or raise dram_bytes";
+                    return Err(Error::new(ErrorKind::Busy, message));
+                }
+                Attempt::Full => {
+                    fulls += 1;
+                    self.settle_departures(self.dram.segment_bytes()).await;
+                }
+            }
+        }
+    }
+
+    /// Stores `value` if `key` has none. Says whether it was stored.
+    ///
+    /// # Errors
+    /// As [`Larder::update`].
+    pub async fn add(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool, Error> {
+        let before = self
+            .update(key, |current| match current {
+                None => Change::Store(value.into(), options),
+                Some(_) => Change::Keep,
+            })
+            .await?;
+        Ok(before.is_none())
+    }
+
+    /// Stores `value` if `key` has one already. Says whether it was stored.
+    ///
+    /// # Errors
+    /// As [`Larder::update`].
+    pub async fn replace(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: SetOptions,
+    ) -> Result<bool, Error> {
+        let before = self
+            .update(key, |current| match current {
+                None => Change::Keep,
+                Some(_) => Change::Store(value.into(), options),
+            })
+            .await?;
+        Ok(before.is_some())
+    }
+
+    /// Stores `value` if the key's value is still the one that has this [`Value::version`].
+    ///
+    /// # Errors
+    /// As [`Larder::update`].
+    pub async fn cas(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        version: u32,
+        options: SetOptions,
+    ) -> Result<Cas, Error> {
+        let before = self
+            .update(key, |current| match current {
+                Some(current) if current.version() == version => {
+                    Change::Store(value.into(), options)
+                }
+                _ => Change::Keep,
+            })
+            .await?;
+        Ok(match before {
+            Some(before) if before.version() == version => Cas::Stored,
+            Some(_) => Cas::OtherVersion,
+            None => Cas::NotFound,
+        })
+    }
+
+    /// Gives the key's value another time to live; `None` is for ever. Says whether there is one.
+    ///
+    /// # Errors
+    /// As [`Larder::update`].
+    pub async fn touch(&self, key: &[u8], ttl: Option<Duration>) -> Result<bool, Error> {
+        let before = self
+            .update(key, |current| match current {
+                Some(current) => {
+                    let options = SetOptions { ttl, flags: current.flags() };
+                    Change::Store(current.to_vec().into(), options)
+                }
+                None => Change::Keep,
+            })
+            .await?;
+        Ok(before.is_some())
+    }
+
+    /// Adds `delta` to a value that is a decimal number, and returns the sum, which wraps around at
+    /// 2^64 as memcached's does. `None` if there is no value. The number lives as long as before.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] if the value is no number; and as [`Larder::update`].
+    pub async fn incr(&self, key: &[u8], delta: u64) -> Result<Option<u64>, Error> {
+        self.count(key, |number| number.wrapping_add(delta)).await
+    }
+
+    /// Takes `delta` from a value that is a decimal number; it stops at 0. See [`Larder::incr`].
+    ///
+    /// # Errors
+    /// As [`Larder::incr`].
+    pub async fn decr(&self, key: &[u8], delta: u64) -> Result<Option<u64>, Error> {
+        self.count(key, |number| number.saturating_sub(delta)).await
+    }
+
+    /// Puts `tail` behind the value that is there. Says whether there was one.
+    ///
+    /// # Errors
+    /// As [`Larder::update`].
+    pub async fn append(&self, key: &[u8], tail: &[u8]) -> Result<bool, Error> {
+        self.extend(key, |current| [current, tail].concat()).await
+    }
+
+    /// Puts `head` before the value that is there. Says whether there was one.
+    ///
+    /// # Errors
+    /// As [`Larder::update`].
+    pub async fn prepend(&self, key: &[u8], head: &[u8]) -> Result<bool, Error> {
+        self.extend(key, |current| [head, current].concat()).await
+    }
+
+    async fn extend(&self, key: &[u8], extend: impl Fn(&[u8]) -> Vec<u8>) -> Result<bool, Error> {
+        let before = self
+            .update(key, |current| match current {
+                Some(current) => Change::StoreKeepingExpiry(extend(current).into()),
+                None => Change::Keep,
+            })
+            .await?;
+        Ok(before.is_some())
+    }
+
+    async fn count(
+        &self,
+        key: &[u8],
+        next: impl Fn(u64) -> u64 + Sync,
+    ) -> Result<Option<u64>, Error> {
+        let mut counted = None;
+        let before = self
+            .update(key, |current| {
+                counted = current.and_then(|value| number_in(value)).map(&next);
+                match counted {
+                    Some(number) => {
+                        Change::StoreKeepingExpiry(number.to_string().into_bytes().into())
+                    }
+                    None => Change::Keep,
+                }
+            })
+            .await?;
+        if before.is_some() && counted.is_none() {
+            let message = "the value is not a decimal number below 2^64";
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        }
+        Ok(counted)
+    }
+
+    async fn try_update<'a>(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        change: &mut impl FnMut(Option<&Value>) -> Change<'a>,
+    ) -> Result<Attempt, Error> {
+        let _turn = self.turn(hash).await;
+        let before = self.look(hash, key).await.map(|(value, _)| value);
+        let (value, expiry_s, flags) = match change(before.as_ref()) {
+            Change::Keep => return Ok(Attempt::Done(before)),
+            Change::Store(value, options) => (value, self.expiry_s(options.ttl), options.flags),
+            Change::StoreKeepingExpiry(value) => {
+                let (expiry_s, flags) =
+                    before.as_ref().map_or((0, 0), |value| (value.expiry_s(), value.flags()));
+                (value, expiry_s, flags)
+            }
+        };
+        check_value(&value)?;
+        let item = ItemRef { flags, ..ItemRef::new(hash, key, &value, expiry_s) };
+        if !self.dram.can_hold(item.object_bytes()) {
+            let message = format!("object of {} bytes: DRAM cannot hold it", item.object_bytes());
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        }
+        self.flights.overtake(key);
+        let now_s = self.now_s();
+        let wanted = before.as_ref().map(Value::version);
+        let unchanged = |there: Option<&Record<'_>>| {
+            let alive = there.filter(|record| !is_expired(record.expiry_s, now_s));
+            // With flash, the turn keeps others away. Without, this does.
+            self.flash.is_some() || alive.map(|record| record.version) == wanted
+        };
+        Ok(match self.dram.insert_if(&item, now_s, &unchanged) {
+            Ok(Some(_)) => Attempt::Done(before),
+            Ok(None) => Attempt::Again,
+            Err(Full) => Attempt::Full,
+        })
+    }
+}
+
+fn number_in(value: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(value).ok()?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}

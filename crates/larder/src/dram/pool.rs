@@ -1,0 +1,162 @@
+//! The budget, and the segments that are made of it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::segment::{Segment, Writer};
+
+/// Takes memory for segments up to a budget.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    /// Size of a segment, except of one that is made for a single long item.
+    segment_bytes: usize,
+    budget_bytes: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Of segments, wherever they are.
+    allocated_bytes: usize,
+    /// To be used again.
+    free: Vec<Arc<Segment>>,
+    /// Of no use to the tier, but pinned by values that are still in use.
+    pinned: Vec<Arc<Segment>>,
+}
+
+impl Pool {
+    pub(crate) fn new(budget_bytes: usize, segment_bytes: usize) -> Self {
+        let budget_bytes = AtomicUsize::new(budget_bytes);
+        Self { segment_bytes, budget_bytes, state: Mutex::default() }
+    }
+
+    pub(crate) fn segment_bytes(&self) -> usize {
+        self.segment_bytes
+    }
+
+    pub(crate) fn budget_bytes(&self) -> usize {
+        self.budget_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_budget(&self, bytes: usize) {
+        self.budget_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Memory of all segments.
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        self.lock().allocated_bytes
+    }
+
+    /// Memory that is free, or not allocated yet.
+    pub(crate) fn room_bytes(&self, other_bytes: usize) -> usize {
+        let mut state = self.lock();
+        state.look_at_pinned(self.segment_bytes);
+        let free = state.free.len() * self.segment_bytes;
+        self.budget_bytes().saturating_sub(state.allocated_bytes - free + other_bytes)
+    }
+
+    /// A segment of at least `bytes`. `None` if the budget has no room for it, of which
+    /// `other_bytes` are spent on other things. One segment is always left for the evictor.
+    pub(crate) fn open(&self, bytes: usize, other_bytes: usize) -> Option<Writer> {
+        let mut state = self.lock();
+        state.look_at_pinned(self.segment_bytes);
+        let wanted = bytes.max(self.segment_bytes);
+        let in_use = state.allocated_bytes - state.free.len() * self.segment_bytes;
+        if in_use + wanted + self.segment_bytes + other_bytes > self.budget_bytes() {
+            return None;
+        }
+        Some(state.take(wanted, self.segment_bytes, self.budget_bytes() - other_bytes))
+    }
+
+    /// A segment of at least `bytes`, even if there is no budget for it.
+    pub(crate) fn open_anyway(&self, bytes: usize, other_bytes: usize) -> Writer {
+        let mut state = self.lock();
+        state.look_at_pinned(self.segment_bytes);
+        let budget = self.budget_bytes().saturating_sub(other_bytes);
+        state.take(bytes.max(self.segment_bytes), self.segment_bytes, budget)
+    }
+
+    /// Takes a segment back that the tier has no use for. What is over the budget is freed.
+    pub(crate) fn give_back(&self, segment: Arc<Segment>, other_bytes: usize) {
+        let mut state = self.lock();
+        state.pinned.push(segment);
+        state.look_at_pinned(self.segment_bytes);
+        while state.allocated_bytes + other_bytes > self.budget_bytes()
+            && let Some(segment) = state.free.pop()
+        {
+            state.allocated_bytes -= segment.capacity();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// A free segment or a new one. Free ones of another size make room for it.
+    fn take(&mut self, wanted: usize, segment_bytes: usize, budget: usize) -> Writer {
+        if wanted == segment_bytes
+            && let Some(segment) = self.free.pop()
+            && let Ok(writer) = Writer::recycle(segment)
+        {
+            return writer;
+        }
+        while self.allocated_bytes + wanted > budget && self.free.pop().is_some() {
+            self.allocated_bytes -= segment_bytes;
+        }
+        self.allocated_bytes += wanted;
+        Writer::allocate(wanted)
+    }
+
+    /// Keeps those that nobody pins any more for reuse, if they are of the usual size.
+    fn look_at_pinned(&mut self, segment_bytes: usize) {
+        let State { allocated_bytes, free, pinned } = self;
+        for segment in pinned.extract_if(.., |segment| Arc::strong_count(segment) == 1) {
+            if segment.capacity() == segment_bytes {
+                free.push(segment);
+            } else {
+                *allocated_bytes -= segment.capacity();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_budget_is_kept_and_segments_are_reused() {
+        let pool = Pool::new(1300, 300);
+        let writers: Vec<_> = (0..3).map(|_| pool.open(1, 0).unwrap()).collect();
+        assert!(pool.open(1, 0).is_none(), "the last is the evictor's");
+        drop(pool.open_anyway(1, 0));
+        let pin = Arc::clone(writers[0].segment());
+        for writer in writers {
+            pool.give_back(Arc::clone(writer.segment()), 0);
+        }
+        assert_eq!(pool.allocated_bytes(), 1200);
+        let again: Vec<_> = std::iter::from_fn(|| pool.open(1, 0)).collect();
+        assert_eq!(again.len(), 1, "one is pinned, one not given back");
+        drop(pin);
+        assert!(pool.open(1, 0).is_some());
+        assert_eq!(pool.allocated_bytes(), 1200);
+    }
+
+    #[test]
+    fn a_long_item_gets_a_segment_of_its_own_size() {
+        let pool = Pool::new(1300, 300);
+        let small = pool.open(1, 0).unwrap();
+        assert!(pool.open(800, 0).is_none());
+        pool.give_back(Arc::clone(small.segment()), 0);
+        drop(small);
+        let long = pool.open(800, 0).unwrap();
+        assert_eq!((long.segment().capacity(), pool.allocated_bytes()), (800, 1100));
+        assert_eq!(pool.open_anyway(500, 0).segment().capacity(), 500);
+        assert_eq!(pool.allocated_bytes(), 1300, "the free one made room");
+        pool.give_back(Arc::clone(long.segment()), 0);
+        drop(long);
+        assert!(pool.open(1, 400).is_none(), "other things count too");
+    }
+}

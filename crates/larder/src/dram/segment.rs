@@ -1,0 +1,185 @@
+//! Segment memory: bytes that are appended once, read by many, and reused when nobody looks.
+//!
+//! Two invariants make this sound, and both are kept in this file alone:
+//!
+//! 1. Bytes below `published` are never written while the segment is shared. Only they are lent
+//!    out.
+//! 2. Bytes from `published` on are touched by the segment's one [`Writer`] only. A writer is made
+//!    with the segment, or from an [`Arc`] that nobody else holds.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+/// Memory for records. Whoever holds an [`Arc`] of it pins it: it is not reused.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    memory: NonNull<u8>,
+    bytes: usize,
+    published: AtomicUsize,
+    /// Bytes of records that no newer ones have replaced.
+    live: AtomicUsize,
+    /// Records that wait to be dealt with before the segment is freed.
+    outstanding: AtomicU32,
+}
+
+// SAFETY: the memory is owned by the segment. By the two invariants above no byte is ever written
+// by one thread while another may read or write it.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    fn allocate(bytes: usize) -> Self {
+        let memory = Box::into_raw(vec![0_u8; bytes].into_boxed_slice());
+        let memory = NonNull::new(memory.cast::<u8>()).expect("a box is never null");
+        Self {
+            memory,
+            bytes,
+            published: AtomicUsize::new(0),
+            live: AtomicUsize::new(0),
+            outstanding: AtomicU32::new(0),
+        }
+    }
+
+    /// Size of the memory.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes
+    }
+
+    /// What has been appended.
+    pub(crate) fn published(&self) -> &[u8] {
+        let len = self.published.load(Ordering::Acquire);
+        // SAFETY: `len` never exceeds the allocation; these bytes are initialised (the memory was
+        // zeroed when it was made) and are not written while the segment is shared (invariant 1).
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), len) }
+    }
+
+    /// Bytes that newer records have replaced.
+    pub(crate) fn dead_bytes(&self) -> usize {
+        self.published().len().saturating_sub(self.live.load(Ordering::Relaxed))
+    }
+
+    /// A record of this length has been replaced or removed.
+    pub(crate) fn note_dead(&self, bytes: usize) {
+        self.live.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_outstanding(&self, records: u32) {
+        self.outstanding.store(records, Ordering::Release);
+    }
+
+    /// One record more to wait for.
+    pub(crate) fn one_more(&self) {
+        self.outstanding.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One record less to wait for. Says whether it was the last.
+    pub(crate) fn one_settled(&self) -> bool {
+        self.outstanding.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        let memory = std::ptr::slice_from_raw_parts_mut(self.memory.as_ptr(), self.bytes);
+        // SAFETY: made by `Box::into_raw` with this length in `allocate`, and freed only here.
+        drop(unsafe { Box::from_raw(memory) });
+    }
+}
+
+/// The one who may append to a segment.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    segment: Arc<Segment>,
+}
+
+impl Writer {
+    /// A new segment of `bytes`.
+    pub(crate) fn allocate(bytes: usize) -> Self {
+        Self { segment: Arc::new(Segment::allocate(bytes)) }
+    }
+
+    /// Begins a segment anew. Given back if somebody else still holds it.
+    pub(crate) fn recycle(mut segment: Arc<Segment>) -> Result<Self, Arc<Segment>> {
+        match Arc::get_mut(&mut segment) {
+            Some(alone) => {
+                *alone.published.get_mut() = 0;
+                *alone.live.get_mut() = 0;
+                Ok(Self { segment })
+            }
+            None => Err(segment),
+        }
+    }
+
+    pub(crate) fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    /// Lets `fill` write the next `bytes` and publishes them. Returns where they begin, or `None`
+    /// if there is no room.
+    pub(crate) fn append(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8])) -> Option<usize> {
+        let at = self.segment.published.load(Ordering::Relaxed);
+        if bytes > self.segment.bytes - at {
+            return None;
+        }
+        // SAFETY: the range lies in the allocation (checked above) and from `published` on, where
+        // only this writer goes (invariant 2); `&mut self` keeps it from being lent out twice.
+        let room =
+            unsafe { std::slice::from_raw_parts_mut(self.segment.memory.as_ptr().add(at), bytes) };
+        fill(room);
+        self.segment.live.fetch_add(bytes, Ordering::Relaxed);
+        self.segment.published.store(at + bytes, Ordering::Release);
+        Some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_appended_is_published_in_order() {
+        let mut writer = Writer::allocate(16);
+        assert_eq!(writer.append(6, |room| room.fill(1)), Some(0));
+        assert_eq!(writer.append(6, |room| room.fill(2)), Some(6));
+        assert_eq!(writer.append(6, |_| panic!("there is no room")), None);
+        assert_eq!(writer.segment().published(), [1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2]);
+    }
+
+    #[test]
+    fn a_pinned_segment_is_not_reused() {
+        let mut writer = Writer::allocate(8);
+        writer.append(8, |room| room.fill(7));
+        let pin = Arc::clone(writer.segment());
+        let Writer { segment } = writer;
+        let segment = Writer::recycle(segment).unwrap_err();
+        assert_eq!(pin.published(), [7; 8]);
+        drop(pin);
+        let mut writer = Writer::recycle(segment).unwrap();
+        assert_eq!(writer.segment().published(), []);
+        assert_eq!(writer.append(8, |room| room.fill(8)), Some(0));
+    }
+
+    #[test]
+    fn readers_see_whole_records_while_a_writer_appends() {
+        let mut writer = Writer::allocate(64 << 10);
+        let shared = Arc::clone(writer.segment());
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut seen = 0;
+                    while seen < 64 << 10 {
+                        let bytes = shared.published();
+                        seen = bytes.len();
+                        assert!(bytes.chunks_exact(64).all(|record| record == [record[0]; 64]));
+                    }
+                });
+            }
+            for record in 0..1024_u32 {
+                writer.append(64, |room| room.fill(record.to_le_bytes()[0])).unwrap();
+            }
+        });
+    }
+}

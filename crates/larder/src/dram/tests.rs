@@ -1,0 +1,249 @@
+//! The tier as a whole.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+fn tier(budget: u64, policy: DramPolicy) -> DramTier {
+    DramTier::new(budget, policy, false)
+}
+
+fn insert(tier: &DramTier, key: u64, value_bytes: usize, expiry_s: u32) -> Result<(), Full> {
+    let key = key.to_le_bytes();
+    tier.insert(&ItemRef::new(KeyHash::of(&key), &key, &vec![7; value_bytes], expiry_s), 0)
+}
+
+fn get(tier: &DramTier, key: u64, now_s: u32) -> Lookup {
+    let key = key.to_le_bytes();
+    tier.get(KeyHash::of(&key), &key, || now_s)
+}
+
+fn holds(tier: &DramTier, key: u64) -> bool {
+    matches!(get(tier, key, 0), Lookup::Hit(_))
+}
+
+fn remove(tier: &DramTier, key: u64) -> Option<bool> {
+    let key = key.to_le_bytes();
+    tier.remove(KeyHash::of(&key), &key, 0)
+}
+
+fn key_in(departure: &Departure) -> u64 {
+    u64::from_le_bytes(departure.item(false).key.try_into().unwrap())
+}
+
+#[test]
+fn an_item_costs_at_most_24_bytes_beside_key_and_value() {
+    let tier = tier(64 << 20, DramPolicy::S3Fifo);
+    (0..1_000_000).for_each(|key| insert(&tier, key, 50, 0).unwrap());
+    assert!(tier.len() < 900_000, "the tier is full");
+    let overhead = tier.used_bytes() as f64 / tier.len() as f64 - 58.0;
+    println!("{overhead:.1} bytes an item");
+    assert!(overhead <= 24.0, "{overhead} bytes an item");
+}
+
+#[test]
+fn s3_fifo_keeps_what_was_hit_through_a_scan() {
+    let tier = tier(300_000, DramPolicy::S3Fifo);
+    (0..50).for_each(|key| insert(&tier, key, 100, 0).unwrap());
+    for _ in 0..2 {
+        (0..50).for_each(|key| assert!(holds(&tier, key)));
+    }
+    (1000..20_000).for_each(|key| insert(&tier, key, 100, 0).unwrap());
+    assert_eq!((0..50).filter(|&key| holds(&tier, key)).count(), 50);
+}
+
+#[test]
+fn lru_gives_a_second_chance_to_what_was_hit() {
+    let tier = tier(300_000, DramPolicy::Lru);
+    (0..1000).for_each(|key| insert(&tier, key, 100, 0).unwrap());
+    for round in 1..20 {
+        (0..50).for_each(|key| assert!(holds(&tier, key), "{key} in round {round}"));
+        (0..500).for_each(|key| insert(&tier, round * 1000 + key, 100, 0).unwrap());
+    }
+    assert!(!holds(&tier, 500));
+}
+
+#[test]
+fn a_departing_item_stays_visible_until_it_has_departed() {
+    let tier = DramTier::new(40_000, DramPolicy::S3Fifo, true);
+    let mut key = 0;
+    let departure = loop {
+        if let Some(departure) = tier.next_departure() {
+            break departure;
+        }
+        insert(&tier, key, 100, 0).unwrap();
+        key += 1;
+    };
+    let leaving = key_in(&departure);
+    assert!(holds(&tier, leaving));
+    assert!(tier.departing(&departure).is_some());
+    tier.departed(departure);
+    assert!(matches!(get(&tier, leaving, 0), Lookup::Absent));
+}
+
+#[test]
+fn a_replaced_item_no_longer_departs_and_a_dropped_sender_loses_nothing() {
+    let tier = DramTier::new(40_000, DramPolicy::S3Fifo, true);
+    (0..600).for_each(|key| _ = insert(&tier, key, 100, 0));
+    let departure = tier.next_departure().unwrap();
+    let leaving = key_in(&departure);
+    tier.requeue_departure(departure);
+    let again = tier.next_departure().unwrap();
+    assert_eq!(key_in(&again), leaving);
+    while insert(&tier, leaving, 50, 0).is_err() {
+        tier.next_departure().into_iter().for_each(|other| tier.departed(other));
+    }
+    assert!(tier.departing(&again).is_none());
+    tier.departed(again);
+    assert!(matches!(get(&tier, leaving, 0), Lookup::Hit(found) if found.len() == 50));
+}
+
+#[test]
+fn what_is_larger_than_the_tier_departs_at_once() {
+    let tier = DramTier::new(8_000, DramPolicy::Lru, true);
+    assert!(!tier.can_hold(7000));
+    let key = 0_u64.to_le_bytes();
+    let before = tier.used_bytes();
+    tier.insert_to_depart(&ItemRef::new(KeyHash::of(&key), &key, &[7; 20_000], 0)).unwrap();
+    assert!(holds(&tier, 0));
+    tier.departed(tier.next_departure().unwrap());
+    assert!(tier.next_departure().is_none() && !holds(&tier, 0));
+    assert_eq!(tier.used_bytes(), before);
+}
+
+#[test]
+fn expiry_is_told_apart_from_absence() {
+    let tier = tier(40_000, DramPolicy::S3Fifo);
+    insert(&tier, 0, 10, 5).unwrap();
+    assert!(matches!(get(&tier, 0, 4), Lookup::Hit(_)));
+    assert!(matches!(get(&tier, 0, 5), Lookup::Expired));
+    assert!(matches!(get(&tier, 1, 5), Lookup::Absent));
+    assert_eq!((remove(&tier, 0), remove(&tier, 0)), (Some(true), None));
+}
+
+#[test]
+fn expired_segments_go_before_others() {
+    let tier = tier(400_000, DramPolicy::S3Fifo);
+    let put = |key: u64, expiry_s, now_s| {
+        let key = key.to_le_bytes();
+        let item = ItemRef::new(KeyHash::of(&key), &key, &[7; 100], expiry_s);
+        tier.insert(&item, now_s).unwrap();
+    };
+    (0..1000).for_each(|key| put(key, 0, 0));
+    (1000..2000).for_each(|key| put(key, 30, 0));
+    (2000..2800).for_each(|key| put(key, 0, 40));
+    let kept = (0..1000).filter(|&key| holds(&tier, key)).count();
+    assert!(kept > 990, "{kept} of 1000 that never expire");
+}
+
+#[test]
+fn values_in_use_are_not_overwritten() {
+    let tier = tier(100_000, DramPolicy::S3Fifo);
+    insert(&tier, 0, 200, 0).unwrap();
+    let Lookup::Hit(value) = get(&tier, 0, 0) else { panic!("it was just put there") };
+    (1..5000).for_each(|key| insert(&tier, key, 200, 0).unwrap());
+    assert!(!holds(&tier, 0));
+    assert_eq!(*value, [7; 200]);
+    assert!(tier.used_bytes() <= 100_000);
+}
+
+#[test]
+fn the_budget_can_change_at_run_time() {
+    let tier = tier(1_000_000, DramPolicy::S3Fifo);
+    (0..10_000).for_each(|key| insert(&tier, key, 100, 0).unwrap());
+    assert!(tier.used_bytes() > 900_000);
+    tier.set_budget(500_000);
+    (10_000..10_100).for_each(|key| insert(&tier, key, 100, 0).unwrap());
+    assert!(tier.used_bytes() <= 500_000, "{}", tier.used_bytes());
+    tier.set_budget(1_000_000);
+    (20_000..30_000).for_each(|key| insert(&tier, key, 100, 0).unwrap());
+    assert!(tier.used_bytes() > 900_000);
+}
+
+/// Each thread owns some keys, writes versions in order, and reads everybody's.
+#[test]
+fn threads_never_see_a_value_of_another_key_nor_an_older_one_of_their_own() {
+    const KEYS: u64 = 400;
+    let tier = tier(60_000, DramPolicy::S3Fifo);
+    let newest: Vec<AtomicU32> = (0..KEYS).map(|_| AtomicU32::new(0)).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..3_u64 {
+            let (tier, newest) = (&tier, &newest);
+            scope.spawn(move || {
+                let mut rng = fastrand::Rng::with_seed(thread);
+                for version in 1..60_000_u32 {
+                    let mine = rng.u64(..KEYS / 3) * 3 + thread;
+                    let key = mine.to_le_bytes();
+                    let value =
+                        [&key[..], &version.to_le_bytes(), &[3; 80][..rng.usize(..80)]].concat();
+                    let at = usize::try_from(mine).unwrap();
+                    match rng.u8(..10) {
+                        0..4 => {
+                            tier.insert(&ItemRef::new(KeyHash::of(&key), &key, &value, 0), 0)
+                                .unwrap();
+                            newest[at].store(version, Ordering::Relaxed);
+                        }
+                        4 => _ = remove(tier, mine),
+                        _ => {
+                            let key = rng.u64(..KEYS);
+                            let Lookup::Hit(value) = get(tier, key, 0) else { continue };
+                            assert_eq!(value[..8], key.to_le_bytes());
+                            if key % 3 == thread {
+                                let version =
+                                    newest[usize::try_from(key).unwrap()].load(Ordering::Relaxed);
+                                assert_eq!(value[8..12], version.to_le_bytes());
+                            }
+                        }
+                    }
+                }
+            });
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever happens, the tier never shows an old version and spends more than its budget only
+    /// on what departs.
+    #[test]
+    fn agrees_with_a_map(
+        ops in prop::collection::vec((0_u8..10, 0_u64..200, 0_usize..700), 1..800),
+        lru in any::<bool>(),
+        above_flash in any::<bool>(),
+    ) {
+        let policy = if lru { DramPolicy::Lru } else { DramPolicy::S3Fifo };
+        let tier = DramTier::new(40_000, policy, above_flash);
+        let mut newest: HashMap<u64, usize> = HashMap::new();
+        for (op, key, value_bytes) in ops {
+            match op {
+                0..5 => {
+                    for attempt in 0.. {
+                        if insert(&tier, key, value_bytes, 0).is_ok() {
+                            break;
+                        }
+                        prop_assert!(attempt < 1000, "nothing is pinned");
+                        if let Some(departure) = tier.next_departure() {
+                            tier.departed(departure);
+                        }
+                    }
+                    newest.insert(key, value_bytes);
+                }
+                5..9 => if let Lookup::Hit(found) = get(&tier, key, 0) {
+                    prop_assert_eq!(Some(&found.len()), newest.get(&key));
+                },
+                _ => {
+                    remove(&tier, key);
+                    newest.remove(&key);
+                    prop_assert!(matches!(get(&tier, key, 0), Lookup::Absent));
+                }
+            }
+            if key % 3 == 0 && let Some(departure) = tier.next_departure() {
+                tier.departed(departure);
+            }
+            let most = if above_flash { 44_000 } else { 40_000 };
+            prop_assert!(tier.used_bytes() <= most, "{}", tier.used_bytes());
+        }
+    }
+}

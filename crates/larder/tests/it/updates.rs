@@ -1,0 +1,191 @@
+//! Changes that depend on the value that is there, with and without flash below.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder::{Cas, Change, Config, ErrorKind, Larder, SetOptions, VirtualClock, block_on};
+
+use crate::rig::{Rig, config, drive};
+
+fn dram_only() -> Rig {
+    let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
+    let config = Config { dram_bytes: 1 << 20, ..Config::default() };
+    let cache = block_on(Larder::open(config, None, Arc::clone(&clock) as _)).unwrap();
+    Rig { cache, clock }
+}
+
+/// Sends `key` to flash by bringing in many others.
+fn push_out(rig: &Rig) {
+    (5000..5600).for_each(|key| rig.set(key, 1, 100));
+}
+
+fn both(test: impl Fn(&Rig, &dyn Fn())) {
+    let rig = dram_only();
+    test(&rig, &|| ());
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    test(&rig, &|| push_out(&rig));
+    assert!(rig.cache.stats().soc_bucket_reads > 0, "flash was asked");
+}
+
+fn options(flags: u32) -> SetOptions {
+    SetOptions { flags, ttl: None }
+}
+
+#[test]
+fn add_stores_only_what_is_not_there_and_replace_only_what_is() {
+    both(|rig, push_out| {
+        let cache = &rig.cache;
+        assert!(!block_on(cache.replace(b"k", b"0", options(0))).unwrap());
+        assert!(block_on(cache.add(b"k", b"1", options(7))).unwrap());
+        push_out();
+        assert!(!block_on(cache.add(b"k", b"2", options(0))).unwrap());
+        let value = block_on(cache.get(b"k")).unwrap().unwrap();
+        assert_eq!(&*value, b"1");
+        push_out();
+        assert!(block_on(cache.replace(b"k", b"3", options(9))).unwrap());
+        let value = block_on(cache.get(b"k")).unwrap().unwrap();
+        assert_eq!((&*value, value.flags()), (&b"3"[..], 9));
+    });
+}
+
+#[test]
+fn cas_stores_over_its_own_version_only() {
+    both(|rig, push_out| {
+        let cache = &rig.cache;
+        assert_eq!(block_on(cache.cas(b"k", b"x", 1, options(0))).unwrap(), Cas::NotFound);
+        block_on(cache.set(b"k", b"1", None)).unwrap();
+        push_out();
+        let first = block_on(cache.get(b"k")).unwrap().unwrap().version();
+        assert_eq!(block_on(cache.cas(b"k", b"2", first, options(0))).unwrap(), Cas::Stored);
+        assert_eq!(block_on(cache.cas(b"k", b"3", first, options(0))).unwrap(), Cas::OtherVersion);
+        push_out();
+        assert_eq!(block_on(cache.get(b"k")).unwrap().as_deref(), Some(&b"2"[..]));
+    });
+}
+
+#[test]
+fn numbers_count_and_other_values_do_not() {
+    both(|rig, push_out| {
+        let cache = &rig.cache;
+        assert_eq!(block_on(cache.incr(b"n", 1)).unwrap(), None);
+        block_on(cache.set_with(b"n", b"10", options(5))).unwrap();
+        push_out();
+        assert_eq!(block_on(cache.incr(b"n", 5)).unwrap(), Some(15));
+        assert_eq!(block_on(cache.decr(b"n", 16)).unwrap(), Some(0));
+        block_on(cache.set(b"n", u64::MAX.to_string().as_bytes(), None)).unwrap();
+        assert_eq!(block_on(cache.incr(b"n", 2)).unwrap(), Some(1));
+        block_on(cache.set(b"n", b"ten", None)).unwrap();
+        let refusal = block_on(cache.incr(b"n", 1)).unwrap_err();
+        assert_eq!(refusal.kind(), ErrorKind::InvalidInput);
+        assert_eq!(block_on(cache.get(b"n")).unwrap().as_deref(), Some(&b"ten"[..]));
+    });
+}
+
+#[test]
+fn append_and_prepend_keep_flags_and_expiry() {
+    both(|rig, push_out| {
+        let cache = &rig.cache;
+        assert!(!block_on(cache.append(b"k", b"x")).unwrap());
+        let ttl = Some(Duration::from_secs(50));
+        block_on(cache.set_with(b"k", b"b", SetOptions { ttl, flags: 3 })).unwrap();
+        assert!(block_on(cache.append(b"k", b"c")).unwrap());
+        push_out();
+        assert!(block_on(cache.prepend(b"k", b"a")).unwrap());
+        let value = block_on(cache.get(b"k")).unwrap().unwrap();
+        assert_eq!((&*value, value.flags()), (&b"abc"[..], 3));
+        rig.clock.advance_to(Duration::from_secs(1050));
+        assert_eq!(block_on(cache.get(b"k")).unwrap(), None);
+        rig.clock.advance_to(Duration::from_secs(1000));
+    });
+}
+
+#[test]
+fn touch_changes_how_long_a_value_lives() {
+    both(|rig, push_out| {
+        let cache = &rig.cache;
+        assert!(!block_on(cache.touch(b"k", None)).unwrap());
+        block_on(cache.set(b"k", b"v", Some(Duration::from_secs(10)))).unwrap();
+        push_out();
+        assert!(block_on(cache.touch(b"k", Some(Duration::from_secs(100)))).unwrap());
+        rig.clock.advance_to(Duration::from_secs(1099));
+        assert!(block_on(cache.contains(b"k")).unwrap());
+        rig.clock.advance_to(Duration::from_secs(1100));
+        assert!(!block_on(cache.contains(b"k")).unwrap());
+        assert_eq!(block_on(cache.get(b"k")).unwrap(), None);
+    });
+}
+
+#[test]
+fn contains_sees_both_tiers() {
+    both(|rig, push_out| {
+        let cache = &rig.cache;
+        assert!(!block_on(cache.contains(b"k")).unwrap());
+        block_on(cache.set(b"k", b"v", None)).unwrap();
+        assert!(block_on(cache.contains(b"k")).unwrap());
+        push_out();
+        assert!(block_on(cache.contains(b"k")).unwrap());
+        assert_eq!(block_on(cache.get(b"k")).unwrap().as_deref(), Some(&b"v"[..]));
+    });
+}
+
+#[test]
+fn many_keys_are_answered_in_their_order() {
+    both(|rig, push_out| {
+        (0..50).for_each(|key| rig.set(key, key, 100));
+        push_out();
+        let keys: Vec<_> = [3, 7000, 49, 0].map(crate::rig::key_of).into();
+        let values = block_on(rig.cache.get_many(&keys)).unwrap();
+        let versions = [3, 7000, 49, 0].into_iter().zip(&values);
+        let versions: Vec<_> = versions
+            .map(|(key, value)| value.as_ref().map(|value| crate::rig::version_in(key, value)))
+            .collect();
+        assert_eq!(versions, [Some(3), None, Some(49), Some(0)]);
+        assert!(block_on(rig.cache.get_many(&[b""])).is_err());
+    });
+}
+
+/// Threads count the same numbers up; no step is lost, with set, cas and update mixed in.
+#[test]
+fn concurrent_updates_lose_nothing() {
+    both(|rig, push_out| {
+        let cache = &rig.cache;
+        block_on(cache.set(b"n", b"0", None)).unwrap();
+        block_on(cache.set(b"m", b"0", None)).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for step in 0..2000 {
+                        block_on(cache.incr(b"n", 1)).unwrap().unwrap();
+                        let counted = block_on(cache.update(b"m", |current| {
+                            let number: u64 =
+                                std::str::from_utf8(current.unwrap()).unwrap().parse().unwrap();
+                            Change::Store((number + 1).to_string().into_bytes().into(), options(0))
+                        }));
+                        assert!(counted.unwrap().is_some());
+                        if step % 500 == 0 {
+                            (6000..6100).for_each(|key| rig.set(key, 1, 30));
+                        }
+                    }
+                });
+            }
+        });
+        push_out();
+        assert_eq!(block_on(cache.get(b"n")).unwrap().as_deref(), Some(&b"6000"[..]));
+        assert_eq!(block_on(cache.get(b"m")).unwrap().as_deref(), Some(&b"6000"[..]));
+    });
+}
+
+#[test]
+fn every_future_can_move_between_threads() {
+    fn is_send<T: Send>(_: T) {}
+    let rig = dram_only();
+    let cache = &rig.cache;
+    is_send(cache.get(b"k"));
+    is_send(cache.set(b"k", b"v", None));
+    is_send(cache.delete(b"k"));
+    is_send(cache.get_many(&[b"k"]));
+    is_send(cache.incr(b"k", 1));
+    is_send(cache.get_or_fetch(b"k", options(0), || async { Ok::<_, std::io::Error>(vec![]) }));
+    is_send(rig.cache.close());
+}
