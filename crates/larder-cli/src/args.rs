@@ -109,8 +109,8 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "POLICY", default_value = "fifo")]
     pub(crate) loc_eviction: RegionEviction,
 
-    /// Keep objects with at least N hits when their region is reclaimed; 0 keeps none
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Keep objects with at least N hits when their region is reclaimed, 0 to 7; 0 keeps none
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     pub(crate) reinsertion: u8,
 
     /// Runs to make [default: both on the model, off on a file, which cannot place]

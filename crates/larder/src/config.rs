@@ -28,7 +28,7 @@ pub struct Config {
     /// Which region the large-object engine reclaims first.
     pub region_eviction: RegionEviction,
     /// When a region is reclaimed, objects with at least this many hits are kept by writing them
-    /// again. 0 keeps none.
+    /// again. 0 keeps none; at most 7.
     pub reinsertion_hits: u8,
     /// Whether the large-object engine evicts by whole reclaim units of the device: when it needs a
     /// region it reclaims all regions of a unit and deallocates the unit's bytes (FDP paper,
@@ -111,6 +111,13 @@ impl Config {
         if piece == 0 || !piece.is_multiple_of(4096) {
             return Err(Error::config(format!(
                 "region_write_bytes = {piece}: must be a multiple of 4096"
+            )));
+        }
+        let max = crate::loc::HITS_MAX;
+        if self.reinsertion_hits > max {
+            return Err(Error::config(format!(
+                "reinsertion_hits = {}: must be at most {max}, what the index counts to",
+                self.reinsertion_hits
             )));
         }
         self.admission.check()

@@ -51,6 +51,12 @@ macro_rules! counters {
             pub dram_items: u64,
             /// Bytes of the DRAM budget in use now.
             pub dram_used_bytes: u64,
+            /// Objects that the large-object engine holds now.
+            pub loc_objects: u64,
+            /// Memory of the large-object engine's index now, in bytes.
+            pub loc_index_bytes: u64,
+            /// Memory of the small-object engine's filters and generations, in bytes.
+            pub soc_filter_bytes: u64,
             /// The latest device error, for people.
             pub last_device_error: Option<String>,
         }

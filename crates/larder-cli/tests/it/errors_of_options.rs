@@ -54,7 +54,7 @@ fn names_that_nobody_knows() {
 fn counts_that_are_none() {
     refused("--repeat 0", &["--repeat", "at least 1"]);
     refused("--seed x", &["'x'", "--seed"]);
-    refused("--reinsertion 300", &["300", "--reinsertion", "0..=255"]);
+    refused("--reinsertion 300", &["300", "--reinsertion", "0..=7"]);
     Place::new().refuse("replay --requests 0", 2, &["--requests", "at least 1"]);
     Place::new().refuse("replay --requests -3", 2, &["--requests", "-3"]);
 }

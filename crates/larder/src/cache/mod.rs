@@ -209,6 +209,9 @@ impl Larder {
         Stats {
             dram_items: self.dram.len() as u64,
             dram_used_bytes: self.dram.used_bytes(),
+            loc_objects: self.flash.as_ref().map_or(0, Flash::large_objects),
+            loc_index_bytes: self.flash.as_ref().map_or(0, Flash::index_bytes),
+            soc_filter_bytes: self.flash.as_ref().map_or(0, Flash::filter_bytes),
             ..self.counters.snapshot()
         }
     }

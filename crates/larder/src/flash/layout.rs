@@ -81,6 +81,13 @@ impl Layout {
                 config.soc_percent
             )));
         }
+        if loc_regions * u64::from(region_bytes) > loc::BYTES_MAX {
+            return Err(Error::config(format!(
+                "the large-object engine can use {} bytes of one device and would get more; use a \
+                 smaller utilization_percent, or several caches",
+                loc::BYTES_MAX
+            )));
+        }
         let snapshot = SNAPSHOT_HEADER_BYTES as u64
             + buckets_snapshot
             + loc_regions * snapshot_bytes_max(region_bytes);

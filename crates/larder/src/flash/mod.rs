@@ -113,6 +113,21 @@ impl Flash {
         Ok(flash)
     }
 
+    /// Objects that the large-object engine holds.
+    pub(crate) fn large_objects(&self) -> u64 {
+        self.loc.as_ref().map_or(0, |loc| loc.len() as u64)
+    }
+
+    /// Memory of its index.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        self.loc.as_ref().map_or(0, |loc| loc.index_bytes() as u64)
+    }
+
+    /// Memory of what the small-object engine knows of its buckets.
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        self.soc.as_ref().map_or(0, |soc| soc.memory_bytes())
+    }
+
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }

@@ -19,6 +19,7 @@
 
 #![deny(clippy::indexing_slicing)]
 
+use super::index::UNIT_BYTES;
 use super::record::RECORD_HEADER_BYTES;
 
 pub(crate) const FOOTER_MAGIC: [u8; 4] = *b"LFTR";
@@ -133,6 +134,7 @@ fn parse_entry(bytes: &[u8], records_end: u64) -> Option<FooterEntry> {
     let offset = u32::from_le_bytes(*bytes.get(8..)?.first_chunk()?);
     let length = u32::from_le_bytes(*bytes.get(12..)?.first_chunk()?);
     let inside = length as usize > RECORD_HEADER_BYTES
+        && (offset as usize).is_multiple_of(UNIT_BYTES)
         && u64::from(offset) + u64::from(length) <= records_end;
     inside.then_some(FooterEntry { hash, offset, length })
 }
@@ -145,12 +147,12 @@ mod tests {
     const IDENTITY: RegionIdentity = RegionIdentity { region: 3, sequence: 99 };
 
     fn entries(count: u32) -> Vec<FooterEntry> {
-        (0..count).map(|i| FooterEntry { hash: u64::from(i), offset: i * 50, length: 50 }).collect()
+        (0..count).map(|i| FooterEntry { hash: u64::from(i), offset: i * 52, length: 50 }).collect()
     }
 
     fn region(count: u32) -> Vec<u8> {
         let mut bytes = vec![0; 8192];
-        encode(&mut bytes, IDENTITY, &entries(count), count * 50);
+        encode(&mut bytes, IDENTITY, &entries(count), count * 52);
         bytes
     }
 

@@ -1,57 +1,118 @@
-//! Where each large object lies: an index in DRAM, from the key's hash to region and offset.
+//! Where each large object lies: ten bytes an object in DRAM, and no keys.
 //!
-//! Keys themselves are on flash. Two keys of one hash would displace each other, which a cache may
-//! do; the record that is read says whose it is.
-
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
+//! ```text
+//!  entry, 8 bytes            and 2 bytes beside it
+//!   bits 0..44  address in units of 4 bytes           lower 16 bits of the tag
+//!       44..53  span: how much to read (see below)
+//!       53..56  hits, saturating
+//!       56..64  upper 8 bits of the tag
+//! ```
+//!
+//! Sharded by the upper bits of a key's hash; a tag of 24 lower bits stands for the key within its
+//! shard. Two keys of one shard and tag displace each other, which a cache may do: among a million
+//! objects it happens to a hundred. Keys themselves are on flash, and the record that is read says
+//! whose it is.
+//!
+//! A shard is a table of buckets of eight. Tag and size of the table tell the two buckets that an
+//! entry may be in, so that the table can grow, and entries make way for others (cuckoo hashing),
+//! without a look at flash. It grows by an eighth when it is nine tenths full.
+//!
+//! The span is a length rounded up to a number with five significant bits, at most a sixteenth more.
 
 use crate::key::KeyHash;
+
+/// Records begin at multiples of this.
+pub(crate) const UNIT_BYTES: usize = 4;
+
+const ENTRIES: usize = 8;
+/// One shard for so many bytes of regions, at most [`SHARDS_MAX`].
+const SHARD_BYTES: u64 = 1 << 20;
+const SHARDS_MAX: u64 = 1 << 16;
+const ADDRESS_BITS: u32 = 44;
+const SPAN_AT: u32 = ADDRESS_BITS;
+const SPAN_BITS: u32 = 9;
+const HITS_AT: u32 = SPAN_AT + SPAN_BITS;
+const TAG_AT: u32 = 56;
+const TAG_BITS: u32 = 24;
+
+/// Most hits that are remembered.
+pub(crate) const HITS_MAX: u8 = 7;
+/// Most bytes of regions that addresses reach.
+pub(crate) const BYTES_MAX: u64 = (UNIT_BYTES as u64) << ADDRESS_BITS;
 
 /// Where an object lies, and how often it was asked for since it was written there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) region: u32,
     pub(crate) offset: u32,
-    pub(crate) length: u32,
+    /// At least as long as the record; may reach beyond the region.
+    pub(crate) span: u32,
     pub(crate) hits: u8,
 }
 
-impl Location {
-    fn is_at(&self, region: u32, offset: u32) -> bool {
-        self.region == region && self.offset == offset
-    }
+#[derive(Debug)]
+pub(crate) struct Index {
+    shards: Box<[Shard]>,
+    region_bytes: u32,
+    len: usize,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Index {
-    table: HashTable<(u64, Location)>,
+struct Shard {
+    places: Vec<u64>,
+    /// The lower bits of the tags.
+    tags: Vec<u16>,
 }
 
 impl Index {
-    pub(crate) fn get_mut(&mut self, hash: KeyHash) -> Option<&mut Location> {
-        self.table.find_mut(hash.0, |entry| entry.0 == hash.0).map(|entry| &mut entry.1)
+    pub(crate) fn new(regions: u32, region_bytes: u32) -> Self {
+        let shards = (u64::from(regions) * u64::from(region_bytes) / SHARD_BYTES)
+            .clamp(1, SHARDS_MAX)
+            .next_power_of_two();
+        let shards = (0..shards).map(|_| Shard::default()).collect();
+        Self { shards, region_bytes, len: 0 }
     }
 
-    pub(crate) fn get(&self, hash: KeyHash) -> Option<&Location> {
-        self.table.find(hash.0, |entry| entry.0 == hash.0).map(|entry| &entry.1)
+    pub(crate) fn get(&self, hash: KeyHash) -> Option<Location> {
+        let shard = &self.shards[self.shard(hash)];
+        shard.find(tag(hash)).map(|at| self.location(shard.places[at]))
+    }
+
+    /// As [`Index::get`], and counts a hit.
+    pub(crate) fn touch(&mut self, hash: KeyHash) -> Option<Location> {
+        let number = self.shard(hash);
+        let shard = &mut self.shards[number];
+        let at = shard.find(tag(hash))?;
+        if (shard.places[at] >> HITS_AT) & u64::from(HITS_MAX) < u64::from(HITS_MAX) {
+            shard.places[at] += 1 << HITS_AT;
+        }
+        let place = shard.places[at];
+        Some(self.location(place))
     }
 
     /// Whether the newest object of `hash` lies at this place.
     pub(crate) fn points_to(&self, hash: KeyHash, region: u32, offset: u32) -> bool {
-        self.get(hash).is_some_and(|location| location.is_at(region, offset))
+        self.get(hash).is_some_and(|found| (found.region, found.offset) == (region, offset))
     }
 
-    pub(crate) fn set(&mut self, hash: KeyHash, location: Location) {
-        match self.table.entry(hash.0, |entry| entry.0 == hash.0, |entry| entry.0) {
-            Entry::Occupied(mut entry) => entry.get_mut().1 = location,
-            Entry::Vacant(entry) => _ = entry.insert((hash.0, location)),
-        }
+    /// Points `hash` to a record of `length` bytes, at an offset that is a multiple of
+    /// [`UNIT_BYTES`].
+    pub(crate) fn set(&mut self, hash: KeyHash, region: u32, offset: u32, length: u32) {
+        let address = u64::from(region) * u64::from(self.region_bytes) + u64::from(offset);
+        debug_assert!(address.is_multiple_of(UNIT_BYTES as u64));
+        let units = u64::from(length).div_ceil(UNIT_BYTES as u64);
+        let place = (address / UNIT_BYTES as u64) | (span_code(units) << SPAN_AT);
+        let number = self.shard(hash);
+        self.len += usize::from(self.shards[number].set(tag(hash), place));
     }
 
     pub(crate) fn remove(&mut self, hash: KeyHash) -> bool {
-        let entry = self.table.find_entry(hash.0, |entry| entry.0 == hash.0);
-        entry.map(|entry| entry.remove()).is_ok()
+        let number = self.shard(hash);
+        let shard = &mut self.shards[number];
+        let Some(at) = shard.find(tag(hash)) else { return false };
+        shard.places[at] = 0;
+        self.len -= 1;
+        true
     }
 
     /// Removes `hash` if its newest object lies at this place.
@@ -62,12 +123,228 @@ impl Index {
     /// Removes everything in `region`, by looking at every entry: for when its footer cannot be
     /// read. Returns how many there were.
     pub(crate) fn remove_region(&mut self, region: u32) -> u64 {
-        let before = self.table.len();
-        self.table.retain(|entry| entry.1.region != region);
-        (before - self.table.len()) as u64
+        let units = u64::from(self.region_bytes) / UNIT_BYTES as u64;
+        let inside = u64::from(region) * units..(u64::from(region) + 1) * units;
+        let mut removed = 0;
+        for place in self.shards.iter_mut().flat_map(|shard| &mut shard.places) {
+            if *place != 0 && inside.contains(&address(*place)) {
+                *place = 0;
+                removed += 1;
+            }
+        }
+        self.len -= removed;
+        removed as u64
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.table.len()
+        self.len
+    }
+
+    /// Memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let entry = size_of::<u64>() + size_of::<u16>();
+        let tables: usize = self.shards.iter().map(|shard| shard.places.len() * entry).sum();
+        tables + size_of_val(&*self.shards)
+    }
+
+    fn shard(&self, hash: KeyHash) -> usize {
+        usize::try_from(hash.spread_over(self.shards.len() as u64)).expect("below a table length")
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // bounded by how they were put together
+    fn location(&self, place: u64) -> Location {
+        let bytes = address(place) * UNIT_BYTES as u64;
+        let region_bytes = u64::from(self.region_bytes);
+        let span = span_units((place >> SPAN_AT) & ((1 << SPAN_BITS) - 1)) * UNIT_BYTES as u64;
+        Location {
+            region: (bytes / region_bytes) as u32,
+            offset: (bytes % region_bytes) as u32,
+            span: span as u32,
+            hits: (place >> HITS_AT) as u8 & HITS_MAX,
+        }
+    }
+}
+
+impl Shard {
+    fn find(&self, tag: u32) -> Option<usize> {
+        self.slots_of(tag).find(|&at| self.places[at] != 0 && self.tag_at(at) == tag)
+    }
+
+    /// Says whether the entry is new.
+    fn set(&mut self, tag: u32, place: u64) -> bool {
+        let place = place | u64::from(tag >> 16) << TAG_AT;
+        if let Some(at) = self.find(tag) {
+            self.places[at] = place;
+            return false;
+        }
+        while !self.insert(tag, place) {
+            self.grow();
+        }
+        true
+    }
+
+    /// Puts a new entry into one of its two buckets, if need be in the place of one that can go to
+    /// its other bucket.
+    fn insert(&mut self, tag: u32, place: u64) -> bool {
+        if let Some(at) = self.slots_of(tag).find(|&at| self.places[at] == 0) {
+            self.put(at, tag, place);
+            return true;
+        }
+        let way = self.slots_of(tag).find_map(|at| {
+            let empty = self.slots_of(self.tag_at(at)).find(|&other| self.places[other] == 0)?;
+            Some((at, empty))
+        });
+        let Some((at, empty)) = way else { return false };
+        self.put(empty, self.tag_at(at), self.places[at]);
+        self.put(at, tag, place);
+        true
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // the lower bits are what is wanted
+    fn put(&mut self, at: usize, tag: u32, place: u64) {
+        self.places[at] = place;
+        self.tags[at] = tag as u16;
+    }
+
+    fn grow(&mut self) {
+        let mut buckets = self.places.len() / ENTRIES;
+        loop {
+            buckets += (buckets / 8).max(1);
+            let slots = buckets * ENTRIES;
+            let mut larger = Self { places: vec![0; slots], tags: vec![0; slots] };
+            let mut entries = (0..self.places.len()).filter(|&at| self.places[at] != 0);
+            if entries.all(|at| larger.insert(self.tag_at(at), self.places[at])) {
+                *self = larger;
+                return;
+            }
+        }
+    }
+
+    fn tag_at(&self, at: usize) -> u32 {
+        #[allow(clippy::cast_possible_truncation)] // eight bits
+        let upper = (self.places[at] >> TAG_AT) as u32;
+        upper << 16 | u32::from(self.tags[at])
+    }
+
+    /// The slots of the two buckets of a tag.
+    fn slots_of(&self, tag: u32) -> impl Iterator<Item = usize> + use<> {
+        let buckets = (self.places.len() / ENTRIES) as u64;
+        let pick = |tag: u32| ((u64::from(tag) * buckets) >> TAG_BITS) as usize * ENTRIES;
+        let mixed = tag.wrapping_mul(0x9e37_79b1) >> (32 - TAG_BITS);
+        let (first, second) = (pick(tag), pick(mixed));
+        let width = if buckets == 0 { 0 } else { ENTRIES };
+        (first..first + width).chain(second..second + width)
+    }
+}
+
+fn tag(hash: KeyHash) -> u32 {
+    #[allow(clippy::cast_possible_truncation)] // the lower bits are what is wanted
+    let low = hash.0 as u32;
+    low & ((1 << TAG_BITS) - 1)
+}
+
+fn address(place: u64) -> u64 {
+    place & ((1 << ADDRESS_BITS) - 1)
+}
+
+/// Below 32 the number itself, above it five significant bits, rounded up.
+fn span_code(units: u64) -> u64 {
+    if units < 32 {
+        return units;
+    }
+    let exponent = u64::from(units.ilog2()) - 4;
+    let mantissa = units.div_ceil(1 << exponent);
+    // A mantissa of 32 runs over into the next exponent, where it means the same.
+    exponent * 16 + mantissa
+}
+
+fn span_units(code: u64) -> u64 {
+    if code < 32 {
+        return code;
+    }
+    let exponent = code / 16 - 1;
+    (code - exponent * 16) << exponent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    const REGION: u32 = 1 << 20;
+
+    fn hash(key: u32) -> KeyHash {
+        KeyHash::of(&key.to_le_bytes())
+    }
+
+    #[test]
+    fn an_object_costs_at_most_12_bytes() {
+        let mut index = Index::new(1024, REGION);
+        let mut worst: f64 = 0.0;
+        for key in 0..1_000_000_u32 {
+            index.set(hash(key), key % 1024, key / 1024 * 4, 1000);
+            if key > 500_000 && key % 10_000 == 0 {
+                worst = worst.max(index.memory_bytes() as f64 / index.len() as f64);
+            }
+        }
+        println!("at worst {worst:.2} bytes an object");
+        assert!(worst <= 12.0, "{worst}");
+        assert!(index.len() > 999_000, "{}", index.len());
+    }
+
+    #[test]
+    fn hits_saturate() {
+        let mut index = Index::new(4, REGION);
+        index.set(hash(0), 3, 80, 5000);
+        for hits in 1..20 {
+            let found = index.touch(hash(0)).unwrap();
+            assert_eq!((found.region, found.offset, found.hits), (3, 80, hits.min(HITS_MAX)));
+        }
+    }
+
+    #[test]
+    fn a_region_can_be_forgotten_whole() {
+        let mut index = Index::new(4, REGION);
+        (0..400).for_each(|key| index.set(hash(key), key % 4, key * 4, 50));
+        assert_eq!(index.remove_region(2), 100);
+        assert_eq!(index.len(), 300);
+        assert!((0..400).all(|key| index.get(hash(key)).is_some() == (key % 4 != 2)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_span_is_a_little_longer_than_the_record(length in 1_u32..1 << 30) {
+            let mut index = Index::new(1, 1 << 30);
+            index.set(hash(0), 0, 0, length);
+            let span = index.get(hash(0)).unwrap().span;
+            prop_assert!(span >= length && u64::from(span) <= u64::from(length) * 17 / 16 + 3);
+        }
+
+        #[test]
+        fn agrees_with_a_map(ops in prop::collection::vec((0_u8..4, 0_u32..500, 0_u32..4, 0_u32..1000), 1..2000)) {
+            let mut index = Index::new(4, REGION);
+            let mut map: HashMap<u32, (u32, u32)> = HashMap::new();
+            for (op, key, region, at) in ops {
+                let offset = at * 4;
+                match op {
+                    0 | 1 => {
+                        index.set(hash(key), region, offset, 100 + at);
+                        map.insert(key, (region, offset));
+                    }
+                    2 => prop_assert_eq!(index.remove(hash(key)), map.remove(&key).is_some()),
+                    _ => {
+                        let there = map.get(&key) == Some(&(region, offset));
+                        prop_assert_eq!(index.remove_if_at(hash(key), region, offset), there);
+                        if there {
+                            map.remove(&key);
+                        }
+                    }
+                }
+                let found = index.get(hash(key)).map(|found| (found.region, found.offset));
+                prop_assert_eq!(found, map.get(&key).copied());
+                prop_assert_eq!(index.len(), map.len());
+            }
+        }
     }
 }

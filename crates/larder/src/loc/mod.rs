@@ -28,6 +28,7 @@ use crate::key::KeyHash;
 use crate::stats::Counters;
 use crate::value::{Fetched, ItemRef};
 use footer::{FooterEntry, RegionIdentity};
+pub(crate) use index::{BYTES_MAX, HITS_MAX};
 use index::{Index, Location};
 use record::RecordIdentity;
 use regions::{ActiveRegion, RegionState, Regions};
@@ -96,7 +97,8 @@ enum Found {
 impl Loc {
     pub(crate) fn new(device: Arc<dyn Device>, place: LocPlace, counters: Arc<Counters>) -> Self {
         let regions = Regions::new(place.regions, place.first_sequence);
-        let state = State { index: Index::default(), regions, active: None };
+        let index = Index::new(place.regions, place.region_bytes);
+        let state = State { index, regions, active: None };
         Self {
             device,
             pool: BufferPool::new(),
@@ -115,6 +117,11 @@ impl Loc {
     /// Objects in the index.
     pub(crate) fn len(&self) -> usize {
         self.lock().index.len()
+    }
+
+    /// Memory of the index.
+    pub(crate) fn index_bytes(&self) -> usize {
+        self.lock().index.memory_bytes()
     }
 
     /// Looks `key` up: no read if the index does not know it or the object is still in memory, one
@@ -182,9 +189,7 @@ impl Loc {
 
     fn find(&self, hash: KeyHash) -> Option<(Location, Found)> {
         let state = &mut *self.lock();
-        let location = state.index.get_mut(hash)?;
-        location.hits = location.hits.saturating_add(1);
-        let location = *location;
+        let location = state.index.touch(hash)?;
         state.regions.touch(location.region);
         let region = state.regions.get(location.region);
         let identity = RegionIdentity { region: location.region, sequence: region.sequence };
@@ -192,10 +197,10 @@ impl Loc {
             RegionState::Sealed => Some(Found::OnFlash(identity)),
             RegionState::Active => {
                 let active = state.active.as_ref()?;
-                let bytes = active.record(location.offset, location.length);
+                let bytes = active.records_from(location.offset, location.span);
                 let mut buffer = self.pool.take(bytes.len());
                 buffer.as_mut_slice().copy_from_slice(bytes);
-                parse(buffer, 0, hash, location, identity).map(Found::Here)
+                parse(buffer, 0, location, identity).map(Found::Here)
             }
             RegionState::Free | RegionState::Retired => None,
         };
@@ -207,8 +212,9 @@ impl Loc {
     async fn read(&self, hash: KeyHash, at: Location, identity: RegionIdentity) -> Option<Fetched> {
         self.counters.loc_record_reads.add(1);
         let start = self.offset_of(at.region) + u64::from(at.offset);
-        let (buffer, skip) = self.read_span(start, at.length as usize).await?;
-        let fetched = parse(buffer, skip, hash, at, identity);
+        let span = at.span.min(self.place.region_bytes - at.offset);
+        let (buffer, skip) = self.read_span(start, span as usize).await?;
+        let fetched = parse(buffer, skip, at, identity);
         if fetched.is_none() {
             let mut state = self.lock();
             let same_filling = state.regions.get(at.region).sequence == identity.sequence;
@@ -240,26 +246,17 @@ impl Loc {
 /// Puts `item` into the active region, which has room, and points the index to it.
 fn append(active: &mut ActiveRegion, index: &mut Index, item: &ItemRef<'_>) {
     let FooterEntry { offset, length, .. } = active.append(item);
-    index.set(item.hash, Location { region: active.identity.region, offset, length, hits: 0 });
+    index.set(item.hash, active.identity.region, offset, length);
 }
 
-/// The record that begins `skip` bytes into the buffer, if it is the one that the index means.
-fn parse(
-    buffer: IoBuffer,
-    skip: usize,
-    hash: KeyHash,
-    at: Location,
-    identity: RegionIdentity,
-) -> Option<Fetched> {
+/// The record that begins `skip` bytes into the buffer. The index cannot tell all keys apart: whose
+/// it is, the record says.
+fn parse(buffer: IoBuffer, skip: usize, at: Location, identity: RegionIdentity) -> Option<Fetched> {
     let identity = RecordIdentity { sequence: identity.sequence, offset: at.offset };
-    let bytes = buffer.as_slice().get(skip..skip + at.length as usize)?;
-    let record = record::parse(bytes, identity)?;
-    // The index says whose record it should be; one that says otherwise is not an answer.
-    if KeyHash::of(record.key()) != hash {
-        return None;
-    }
+    let record = record::parse_first(buffer.as_slice().get(skip..)?, identity)?;
+    let hash = KeyHash::of(record.key());
     let record::Record { key_bytes, expiry_s, flags, .. } = record;
     let value_bytes = record.body.len() - key_bytes;
-    let at = skip + bytes.len() - record.body.len();
+    let at = skip + record.body_at();
     Some(Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags })
 }

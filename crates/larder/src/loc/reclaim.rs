@@ -3,7 +3,7 @@
 use larder_device::Io;
 
 use super::footer::{self, FooterEntry, RegionIdentity};
-use super::index::Location;
+use super::index::{Location, UNIT_BYTES};
 use super::regions::{ActiveRegion, Piece, RegionState};
 use super::{Loc, Turn, Unfinished, append, record};
 use crate::key::KeyHash;
@@ -242,7 +242,7 @@ impl Loc {
         let entry_bytes = footer::footer_bytes(1) - footer::footer_bytes(0);
         for entry in listed {
             let hash = KeyHash(entry.hash);
-            let location = self.lock().index.get(hash).copied();
+            let location = self.lock().index.get(hash);
             let Some(location) = location.filter(|location| {
                 location.region == identity.region
                     && location.offset == entry.offset
@@ -250,7 +250,8 @@ impl Loc {
             }) else {
                 continue;
             };
-            let Some(left) = room.checked_sub(location.length as usize + entry_bytes) else {
+            let Some(left) = room.checked_sub(entry.length as usize + UNIT_BYTES + entry_bytes)
+            else {
                 break;
             };
             match self.read(hash, location, identity).await {

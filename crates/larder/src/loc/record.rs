@@ -1,5 +1,5 @@
-//! One object of the large-object engine, as it lies in a region. Little-endian, without padding
-//! between records.
+//! One object of the large-object engine, as it lies in a region. Little-endian. Records begin at
+//! multiples of 4 bytes; between them are zeros.
 //!
 //! ```text
 //!  offset  bytes  field
@@ -20,7 +20,9 @@
 
 #![deny(clippy::indexing_slicing)]
 
+use super::index::UNIT_BYTES;
 use crate::key::KEY_BYTES_MAX;
+use crate::le::{u16_at, u32_at};
 use crate::value::ItemRef;
 
 pub(crate) const RECORD_MAGIC: [u8; 4] = *b"LREC";
@@ -46,11 +48,17 @@ pub(crate) struct Record<'a> {
     pub(crate) key_bytes: usize,
     pub(crate) expiry_s: u32,
     pub(crate) flags: u32,
+    has_flags: bool,
 }
 
 impl<'a> Record<'a> {
     pub(crate) fn key(&self) -> &'a [u8] {
         self.body.get(..self.key_bytes).unwrap_or(&[])
+    }
+
+    /// Where in the record key and value begin.
+    pub(crate) fn body_at(&self) -> usize {
+        RECORD_HEADER_BYTES + if self.has_flags { FLAGS_BYTES } else { 0 }
     }
 
     /// Whether this is the record of `item`.
@@ -60,9 +68,9 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Most bytes that an object takes in a region.
+/// Most bytes that an object takes in a region, up to where the next record may begin.
 pub(crate) fn record_bytes_max(object_bytes: usize) -> usize {
-    RECORD_HEADER_BYTES + FLAGS_BYTES + object_bytes
+    (RECORD_HEADER_BYTES + FLAGS_BYTES + object_bytes).next_multiple_of(UNIT_BYTES)
 }
 
 /// Bytes that `item` takes in a region.
@@ -109,6 +117,16 @@ fn put(room: &mut [u8], at: usize, bytes: &[u8]) {
     room.copy_from_slice(bytes);
 }
 
+/// Checks that `bytes` begin with the record of this identity. What follows it does not matter.
+pub(crate) fn parse_first(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>> {
+    let key_bytes = usize::from(u16_at(bytes, 6)?);
+    let value_bytes = u32_at(bytes, CHECKED_FROM)?;
+    let flags_bytes = if value_bytes & HAS_FLAGS == 0 { 0 } else { FLAGS_BYTES };
+    let value_bytes = usize::try_from(value_bytes & !HAS_FLAGS).ok()?;
+    let length = (RECORD_HEADER_BYTES + flags_bytes + key_bytes).checked_add(value_bytes)?;
+    parse(bytes.get(..length)?, identity)
+}
+
 /// Checks that `bytes` is, from its first to its last byte, the record of this identity.
 pub(crate) fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>> {
     let (header, body) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>()?;
@@ -122,12 +140,12 @@ pub(crate) fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>
     let expiry_s = u32::from_le_bytes(*fields.first_chunk::<4>()?);
     let key_bytes = usize::from(u16::from_le_bytes(*key_bytes));
     let value_bytes = u32::from_le_bytes(*value_bytes);
-    let (flags, body) = match value_bytes & HAS_FLAGS {
-        0 => (0, body),
-        _ => {
-            let (flags, body) = body.split_first_chunk::<FLAGS_BYTES>()?;
-            (u32::from_le_bytes(*flags), body)
-        }
+    let has_flags = value_bytes & HAS_FLAGS != 0;
+    let (flags, body) = if has_flags {
+        let (flags, body) = body.split_first_chunk::<FLAGS_BYTES>()?;
+        (u32::from_le_bytes(*flags), body)
+    } else {
+        (0, body)
     };
     let value_bytes = usize::try_from(value_bytes & !HAS_FLAGS).ok()?;
     let valid = *magic == RECORD_MAGIC
@@ -137,7 +155,7 @@ pub(crate) fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>
         && key_bytes > 0
         && key_bytes.checked_add(value_bytes) == Some(body.len())
         && u32::from_le_bytes(*checksum) == crc32c::crc32c(bytes.get(CHECKED_FROM..)?);
-    valid.then_some(Record { body, key_bytes, expiry_s, flags })
+    valid.then_some(Record { body, key_bytes, expiry_s, flags, has_flags })
 }
 
 #[cfg(test)]
@@ -171,6 +189,10 @@ mod tests {
         assert!(parse(&bytes, RecordIdentity { sequence: 78, ..IDENTITY }).is_none());
         assert!(parse(&bytes, RecordIdentity { offset: 0, ..IDENTITY }).is_none());
         assert!(parse(bytes.get(..20).unwrap(), IDENTITY).is_none());
+        let followed = [&bytes[..], &bytes[..]].concat();
+        assert_eq!(parse_first(&followed, IDENTITY), parse(&bytes, IDENTITY));
+        assert!(parse(&followed, IDENTITY).is_none());
+        assert!(parse_first(bytes.get(..40).unwrap(), IDENTITY).is_none());
     }
 
     proptest! {
@@ -186,6 +208,7 @@ mod tests {
         #[test]
         fn arbitrary_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(parse(&bytes, IDENTITY).is_none());
+            prop_assert!(parse_first(&bytes, IDENTITY).is_none());
         }
     }
 }

@@ -19,7 +19,7 @@
 use larder_device::{BufferPool, IoBuffer};
 
 use super::footer::{self, FooterEntry, RegionIdentity};
-use super::index::Location;
+use super::index::{Location, UNIT_BYTES};
 use super::record::{self, RecordIdentity};
 use crate::config::RegionEviction;
 use crate::value::ItemRef;
@@ -167,18 +167,19 @@ impl ActiveRegion {
         self.closed
     }
 
-    /// The bytes of one record.
-    pub(crate) fn record(&self, offset: u32, length: u32) -> &[u8] {
-        &self.buffer.as_slice()[offset as usize..offset as usize + length as usize]
+    /// Bytes from `offset` on, as far as there are records, at most `span`.
+    pub(crate) fn records_from(&self, offset: u32, span: u32) -> &[u8] {
+        let records = &self.buffer.as_slice()[offset as usize..self.used];
+        &records[..records.len().min(span as usize)]
     }
 
     /// Whether this very item lies at `location`.
-    pub(crate) fn is_at(&self, location: &Location, item: &ItemRef<'_>) -> bool {
+    pub(crate) fn is_at(&self, location: Location, item: &ItemRef<'_>) -> bool {
         location.region == self.identity.region && {
             let identity =
                 RecordIdentity { sequence: self.identity.sequence, offset: location.offset };
-            let bytes = self.record(location.offset, location.length);
-            record::parse(bytes, identity).is_some_and(|record| record.is(item))
+            let bytes = self.records_from(location.offset, location.span);
+            record::parse_first(bytes, identity).is_some_and(|record| record.is(item))
         }
     }
 
@@ -195,9 +196,11 @@ impl ActiveRegion {
         let narrow = |n: usize| u32::try_from(n).expect("a region is shorter than 4 GiB");
         let offset = narrow(self.used);
         let identity = RecordIdentity { sequence: self.identity.sequence, offset };
-        let room = &mut self.buffer.as_mut_slice()[self.used..self.used + length];
+        let end = (self.used + length).next_multiple_of(UNIT_BYTES);
+        let (room, padding) = self.buffer.as_mut_slice()[self.used..end].split_at_mut(length);
         record::encode(room, identity, item);
-        self.used += length;
+        padding.fill(0);
+        self.used = end;
         let entry = FooterEntry { hash: item.hash.0, offset, length: narrow(length) };
         self.entries.push(entry);
         entry

@@ -12,7 +12,6 @@
 
 use super::Loc;
 use super::footer::{FooterEntry, RegionIdentity};
-use super::index::Location;
 use crate::key::KeyHash;
 
 /// Bytes that the snapshot of one region of this size takes at most.
@@ -61,8 +60,7 @@ impl Loc {
             for (group, byte) in groups {
                 for (_, entry) in (0..).zip(group).filter(|(bit, _)| byte >> bit & 1 == 1) {
                     let FooterEntry { hash, offset, length } = *entry;
-                    let location = Location { region: identity.region, offset, length, hits: 0 };
-                    state.index.set(KeyHash(hash), location);
+                    state.index.set(KeyHash(hash), identity.region, offset, length);
                 }
             }
         }

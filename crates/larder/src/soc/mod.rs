@@ -88,6 +88,12 @@ impl Soc {
         }
     }
 
+    /// Memory for filters, generations and retired buckets.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let hot = if self.temperatures.is_some() { temperature::BUCKET_BYTES } else { 0 };
+        self.place.buckets * (BUCKET_SNAPSHOT_BYTES + size_of::<AtomicBool>() + hot) as u64
+    }
+
     /// Whether `hash` may be stored. Costs no I/O; "no" is certain, "yes" is as wrong as the
     /// filters are (see [`Filters`]).
     pub(crate) fn may_hold(&self, hash: KeyHash) -> bool {

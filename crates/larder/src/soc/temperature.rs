@@ -26,6 +26,9 @@ struct Record {
     average: AtomicU32,
 }
 
+/// Memory for a bucket.
+pub(super) const BUCKET_BYTES: usize = size_of::<Record>();
+
 /// The temperatures of all buckets. A bucket's record changes under the bucket's lock only.
 #[derive(Debug)]
 pub(super) struct Temperatures {
