@@ -24,6 +24,10 @@ impl Value {
         Self { segment, at }
     }
 
+    pub(crate) fn key(&self) -> &[u8] {
+        self.record().key
+    }
+
     /// What the value was marked with when it was set.
     pub fn flags(&self) -> u32 {
         self.record().flags

@@ -1,11 +1,10 @@
 //! One fetch per key: whoever misses a key that is being fetched waits for that fetch.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use super::flights::Passenger;
 use super::{Larder, SETTLED_PER_BROUGHT, SetOptions};
 use crate::dram::Record;
 use crate::error::Error;
@@ -45,75 +44,8 @@ impl From<Error> for FetchError {
     }
 }
 
-/// The keys that are being fetched.
-#[derive(Debug, Default)]
-pub(super) struct Flights {
-    by_key: Mutex<HashMap<Box<[u8]>, Arc<Flight>>>,
-    /// How many there are, to ask without the lock.
-    count: AtomicUsize,
-}
-
-#[derive(Debug, Default)]
-struct Flight {
-    /// Held by the one who fetches. If he gives up, the next one fetches.
-    landed: async_lock::Mutex<Option<Result<Value, FetchError>>>,
-    /// Somebody has set or deleted the key since: what is fetched is not stored.
-    overtaken: AtomicBool,
-}
-
-impl Flights {
-    /// The key is being changed: a fetch that is under way must not be stored afterwards.
-    pub(super) fn overtake(&self, key: &[u8]) {
-        if self.count.load(Ordering::SeqCst) == 0 {
-            return;
-        }
-        if let Some(flight) = self.lock().get(key) {
-            flight.overtaken.store(true, Ordering::SeqCst);
-        }
-    }
-
-    fn board(&self, key: &[u8]) -> Passenger<'_> {
-        let mut flights = self.lock();
-        let flight = flights.entry(key.into()).or_default();
-        let flight = Arc::clone(flight);
-        self.count.store(flights.len(), Ordering::SeqCst);
-        Passenger { flights: self, key: key.into(), flight }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, Arc<Flight>>> {
-        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Somebody who waits for a fetch, or makes it. The last one to leave takes the flight away.
-struct Passenger<'a> {
-    flights: &'a Flights,
-    key: Box<[u8]>,
-    flight: Arc<Flight>,
-}
-
-impl Passenger<'_> {
-    /// Nobody boards this flight any more.
-    fn close(&self) {
-        let mut flights = self.flights.lock();
-        if flights.get(&self.key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
-            flights.remove(&self.key);
-            self.flights.count.store(flights.len(), Ordering::SeqCst);
-        }
-    }
-}
-
-impl Drop for Passenger<'_> {
-    fn drop(&mut self) {
-        let alone = {
-            let _flights = self.flights.lock();
-            Arc::strong_count(&self.flight) == 2 // the table's and ours
-        };
-        if alone {
-            self.close();
-        }
-    }
-}
+/// What a fetch brings.
+pub(super) type Fetched = Result<Value, FetchError>;
 
 impl Larder {
     /// Looks `key` up; if it is missing, fetches its value, stores it with `options`, and returns
@@ -138,8 +70,8 @@ impl Larder {
         if let Some(value) = self.get(key).await? {
             return Ok(value);
         }
-        let passenger = self.flights.board(key);
-        let mut landed = passenger.flight.landed.lock().await;
+        let passenger = self.fetches.board(KeyHash::of(key), Box::from(key));
+        let mut landed = passenger.landing().await;
         if let Some(outcome) = &*landed {
             return outcome.clone();
         }
@@ -148,7 +80,7 @@ impl Larder {
             return Ok(value);
         }
         let outcome = match fetch().await {
-            Ok(value) => self.land(key, &value, options, &passenger.flight).await,
+            Ok(value) => self.land(key, &value, options, &passenger).await,
             Err(error) => Err(FetchError::Fetch(error.into().into())),
         };
         passenger.close();
@@ -162,8 +94,8 @@ impl Larder {
         key: &[u8],
         value: &[u8],
         options: SetOptions,
-        flight: &Flight,
-    ) -> Result<Value, FetchError> {
+        passenger: &Passenger<'_, Box<[u8]>, Fetched>,
+    ) -> Fetched {
         check_value(value)?;
         let hash = KeyHash::of(key);
         let item = ItemRef {
@@ -176,7 +108,10 @@ impl Larder {
         }
         {
             let _turn = self.turn(hash).await;
-            let is_current = |_: Option<&Record<'_>>| !flight.overtaken.load(Ordering::SeqCst);
+            let is_current = |_: Option<&Record<'_>>| {
+                self.reads.overtake(hash, &hash.0);
+                !passenger.is_overtaken()
+            };
             // Without room it is not stored: the next one fetches again.
             let _ = self.dram.insert_if(&item, self.now_s(), &is_current);
         }

@@ -1,8 +1,9 @@
 //! The cache: `get`, `set`, `delete` over both tiers, and the rules that keep them from
 //! contradicting each other.
 //!
-//! 1. Whatever changes a key, or moves it between tiers, holds the key's lock: a stripe of async
-//!    mutexes. A hit in DRAM takes none.
+//! 1. Whatever changes a key, or sends it to flash, holds the key's lock: a stripe of async mutexes.
+//!    A hit takes none, be it in DRAM or on flash; what is read from flash enters DRAM only if the key
+//!    was not changed since the read began (`read`).
 //! 2. DRAM is newer than flash. As long as a key is in DRAM (or on its way out), nobody asks flash
 //!    for it.
 //! 3. When an item leaves DRAM, flash ends up with this version or with none; an older one is never
@@ -13,7 +14,9 @@
 
 mod blocking;
 mod fetch;
+mod flights;
 mod many;
+mod read;
 mod update;
 
 use std::sync::Arc;
@@ -22,16 +25,18 @@ use std::time::Duration;
 use larder_device::{Assignment, Clock, Device};
 
 use crate::config::Config;
-use crate::dram::{Departure, DramTier, Full, Lookup};
+use crate::dram::{Departure, DramTier, Full, Lookup, Record};
 use crate::error::{Error, ErrorKind};
-use crate::flash::{Engine, Flash, Layout, Recovery};
+use crate::flash::{Flash, Layout, Recovery};
 use crate::key::{KeyHash, check_key, check_value};
 use crate::stats::{Counters, Stats};
 use crate::value::{ItemRef, Value};
 
 pub use blocking::Blocking;
 pub use fetch::FetchError;
-use fetch::Flights;
+use fetch::Fetched;
+use flights::Flights;
+use read::Found;
 pub use update::{Cas, Change};
 
 /// How a value is stored.
@@ -58,7 +63,9 @@ pub struct Larder {
     dram: DramTier,
     flash: Option<Flash>,
     stripes: Vec<async_lock::Mutex<()>>,
-    flights: Flights,
+    /// Reads of flash, by the hash of the key.
+    reads: Flights<u64, Option<Found>>,
+    fetches: Flights<Box<[u8]>, Fetched>,
     clock: Arc<dyn Clock>,
     counters: Arc<Counters>,
 }
@@ -88,7 +95,8 @@ impl Larder {
             dram: DramTier::new(config.dram_bytes, config.dram_policy, flash.is_some()),
             flash,
             stripes: (0..STRIPES).map(|_| async_lock::Mutex::new(())).collect(),
-            flights: Flights::default(),
+            reads: Flights::new(),
+            fetches: Flights::new(),
             clock,
             counters,
         })
@@ -142,7 +150,7 @@ impl Larder {
             self.remove(hash, key).await;
             return Err(self.too_large(item.object_bytes()));
         }
-        self.flights.overtake(key);
+        self.fetches.overtake(hash, key);
         let mut put = self.put(&item).await;
         for _ in 0..PUTS_BEFORE_BYPASS {
             if put.is_ok() {
@@ -231,61 +239,13 @@ impl Larder {
         self.flash.as_ref().map(Flash::recovery)
     }
 
-    async fn get_below_dram(&self, hash: KeyHash, key: &[u8]) -> Result<Option<Value>, Error> {
-        let turn = self.turn(hash).await;
-        let Some((value, from)) = self.look(hash, key).await else { return Ok(None) };
-        drop(turn);
-        match from {
-            Tier::Dram => self.counters.dram_hits.add(1),
-            Tier::Flash(Engine::Soc) => self.counters.soc_hits.add(1),
-            Tier::Flash(Engine::Loc) => self.counters.loc_hits.add(1),
-        }
-        if let Tier::Flash(_) = from {
-            self.settle_departures((key.len() + value.len()) * SETTLED_PER_BROUGHT).await;
-        }
-        Ok(Some(value))
-    }
-
-    /// Looks `key` up in both tiers. A hit on flash brings the item to DRAM. The caller holds the
-    /// key's lock.
-    async fn look(&self, hash: KeyHash, key: &[u8]) -> Option<(Value, Tier)> {
-        // Who held the lock before may have brought the key to DRAM, or found it expired.
-        match self.dram.get(hash, key, || self.now_s()) {
-            Lookup::Hit(value) => return Some((value, Tier::Dram)),
-            Lookup::Expired => {
-                self.counters.expired.add(1);
-                // Flash first: as long as the key is in DRAM, an older version on flash stays out
-                // of sight.
-                if let Some(flash) = &self.flash {
-                    flash.remove(hash, key).await;
-                }
-                self.dram.remove_expired(hash, key, self.now_s());
-                return None;
-            }
-            Lookup::Absent => {}
-        }
-        let flash = self.flash.as_ref()?;
-        let (fetched, engine) = flash.get(hash, key, self.now_s()).await?;
-        let item = fetched.item();
-        if item.is_expired(self.now_s()) {
-            self.counters.expired.add(1); // while it was being read
-            return None;
-        }
-        let kept = if self.dram.can_hold(item.object_bytes()) {
-            self.dram.insert_if(&item, self.now_s(), &|_| true).ok().flatten()
-        } else {
-            None
-        };
-        // Where DRAM has no room, flash still has the item.
-        Some((kept.unwrap_or_else(|| Value::alone(&item)), Tier::Flash(engine)))
-    }
-
     /// For when DRAM is full of what values in use pin, or of what others are sending to flash:
     /// sends `item` to flash without a place in the budget. Who brought it sends it.
     async fn bypass(&self, item: &ItemRef<'_>) {
         let turn = self.turn(item.hash).await;
         self.counters.dram_bypassed_objects.add(1);
-        if self.flash.is_some() && self.dram.insert_to_depart(item).is_ok() {
+        let supersede = |_: Option<&Record<'_>>| self.supersede(item.hash);
+        if self.flash.is_some() && self.dram.insert_to_depart(item, &supersede).is_ok() {
             return;
         }
         drop(turn);
@@ -296,21 +256,31 @@ impl Larder {
     /// Puts `item` into DRAM, or on its way to flash.
     async fn put(&self, item: &ItemRef<'_>) -> Result<(), Full> {
         let _turn = self.turn(item.hash).await;
+        let supersede = |_: Option<&Record<'_>>| self.supersede(item.hash);
         if self.dram.can_hold(item.object_bytes()) {
-            self.dram.insert(item, self.now_s())
+            self.dram.insert(item, self.now_s(), &supersede)
         } else {
-            self.dram.insert_to_depart(item)
+            self.dram.insert_to_depart(item, &supersede)
         }
+    }
+
+    /// A newer version enters DRAM at this moment: what is being read from flash is older.
+    fn supersede(&self, hash: KeyHash) -> bool {
+        self.reads.overtake(hash, &hash.0);
+        true
     }
 
     /// Removes `key` from both tiers.
     async fn remove(&self, hash: KeyHash, key: &[u8]) -> bool {
-        self.flights.overtake(key);
+        self.fetches.overtake(hash, key);
         let _turn = self.turn(hash).await;
         let on_flash = match &self.flash {
             Some(flash) => flash.remove(hash, key).await,
             None => false,
         };
+        // Between the two: a read that begins now finds nothing on flash, one that began before
+        // brings nothing to DRAM afterwards.
+        self.reads.overtake(hash, &hash.0);
         self.dram.remove(hash, key, self.now_s()).unwrap_or(on_flash)
     }
 
@@ -372,13 +342,6 @@ impl Larder {
         };
         Error::new(ErrorKind::InvalidInput, message)
     }
-}
-
-/// Where a value was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tier {
-    Dram,
-    Flash(Engine),
 }
 
 /// A record that is being sent to flash. If the sender is dropped on the way, the next one takes

@@ -227,7 +227,7 @@ impl Larder {
         change: &mut impl FnMut(Option<&Value>) -> Change<'a>,
     ) -> Result<Attempt, Error> {
         let _turn = self.turn(hash).await;
-        let before = self.look(hash, key).await.map(|(value, _)| value);
+        let before = self.look(hash, key).await.map(|found| found.value);
         let (value, expiry_s, flags) = match change(before.as_ref()) {
             Change::Keep => return Ok(Attempt::Done(before)),
             Change::Store(value, options) => (value, self.expiry_s(options.ttl), options.flags),
@@ -243,13 +243,17 @@ impl Larder {
             let message = format!("object of {} bytes: DRAM cannot hold it", item.object_bytes());
             return Err(Error::new(ErrorKind::InvalidInput, message));
         }
-        self.flights.overtake(key);
+        self.fetches.overtake(hash, key);
         let now_s = self.now_s();
         let wanted = before.as_ref().map(Value::version);
         let unchanged = |there: Option<&Record<'_>>| {
             let alive = there.filter(|record| !is_expired(record.expiry_s, now_s));
             // With flash, the turn keeps others away. Without, this does.
-            self.flash.is_some() || alive.map(|record| record.version) == wanted
+            let unchanged = self.flash.is_some() || alive.map(|record| record.version) == wanted;
+            if unchanged {
+                self.reads.overtake(hash, &hash.0);
+            }
+            unchanged
         };
         Ok(match self.dram.insert_if(&item, now_s, &unchanged) {
             Ok(Some(_)) => Attempt::Done(before),

@@ -147,9 +147,14 @@ impl DramTier {
         object_bytes.saturating_add(64 + others) <= room.min(SEGMENT_BYTES_MAX)
     }
 
-    /// Puts `item` in the place of an older version.
-    pub(crate) fn insert(&self, item: &ItemRef<'_>, now_s: u32) -> Result<(), Full> {
-        self.put(item, now_s, &|_| true, |_, _| ())?;
+    /// Puts `item` in the place of an older version, if `admit` agrees.
+    pub(crate) fn insert(
+        &self,
+        item: &ItemRef<'_>,
+        now_s: u32,
+        admit: Admit<'_>,
+    ) -> Result<(), Full> {
+        self.put(item, now_s, admit, |_, _| ())?;
         Ok(())
     }
 
@@ -163,6 +168,11 @@ impl DramTier {
         self.put(item, now_s, admit, |segment, at| Value::new(Arc::clone(segment), at))
     }
 
+    /// Whether there may be an item of this hash.
+    pub(crate) fn holds(&self, hash: KeyHash) -> bool {
+        self.index.peek(hash, |_, _| Some(())).is_some()
+    }
+
     /// Whether `key` is here and alive: `Some(false)` is expired. Counts no use.
     pub(crate) fn contains(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<bool> {
         self.index.peek(hash, |entry, held| {
@@ -172,7 +182,11 @@ impl DramTier {
     }
 
     /// Puts `item` where there is no budget for it, and sends it on to flash at once.
-    pub(crate) fn insert_to_depart(&self, item: &ItemRef<'_>) -> Result<(), Full> {
+    pub(crate) fn insert_to_depart(
+        &self,
+        item: &ItemRef<'_>,
+        admit: Admit<'_>,
+    ) -> Result<(), Full> {
         let bytes = record_bytes(item);
         let mut writer = self.pool.open_anyway(bytes, self.other_bytes());
         let version = self.lane(item.hash).next_version();
@@ -180,7 +194,7 @@ impl DramTier {
         let segment = Arc::clone(writer.segment());
         let slot = self.slots.fill(Arc::clone(&segment)).ok_or(Full)?;
         let location = Location { slot, at: 0 };
-        self.point(item, location, &|_| true);
+        self.point(item, location, admit);
         self.departures.add(Sealed { segment, slot, queue: Queue::Main, last_expiry_s: u32::MAX });
         Ok(())
     }

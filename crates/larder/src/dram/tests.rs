@@ -11,7 +11,8 @@ fn tier(budget: u64, policy: DramPolicy) -> DramTier {
 
 fn insert(tier: &DramTier, key: u64, value_bytes: usize, expiry_s: u32) -> Result<(), Full> {
     let key = key.to_le_bytes();
-    tier.insert(&ItemRef::new(KeyHash::of(&key), &key, &vec![7; value_bytes], expiry_s), 0)
+    let value = vec![7; value_bytes];
+    tier.insert(&ItemRef::new(KeyHash::of(&key), &key, &value, expiry_s), 0, &|_| true)
 }
 
 fn get(tier: &DramTier, key: u64, now_s: u32) -> Lookup {
@@ -105,7 +106,8 @@ fn what_is_larger_than_the_tier_departs_at_once() {
     assert!(!tier.can_hold(7000));
     let key = 0_u64.to_le_bytes();
     let before = tier.used_bytes();
-    tier.insert_to_depart(&ItemRef::new(KeyHash::of(&key), &key, &[7; 20_000], 0)).unwrap();
+    let item = ItemRef::new(KeyHash::of(&key), &key, &[7; 20_000], 0);
+    tier.insert_to_depart(&item, &|_| true).unwrap();
     assert!(holds(&tier, 0));
     tier.departed(tier.next_departure().unwrap());
     assert!(tier.next_departure().is_none() && !holds(&tier, 0));
@@ -128,7 +130,7 @@ fn expired_segments_go_before_others() {
     let put = |key: u64, expiry_s, now_s| {
         let key = key.to_le_bytes();
         let item = ItemRef::new(KeyHash::of(&key), &key, &[7; 100], expiry_s);
-        tier.insert(&item, now_s).unwrap();
+        tier.insert(&item, now_s, &|_| true).unwrap();
     };
     (0..1000).for_each(|key| put(key, 0, 0));
     (1000..2000).for_each(|key| put(key, 30, 0));
@@ -180,8 +182,8 @@ fn threads_never_see_a_value_of_another_key_nor_an_older_one_of_their_own() {
                     let at = usize::try_from(mine).unwrap();
                     match rng.u8(..10) {
                         0..4 => {
-                            tier.insert(&ItemRef::new(KeyHash::of(&key), &key, &value, 0), 0)
-                                .unwrap();
+                            let item = ItemRef::new(KeyHash::of(&key), &key, &value, 0);
+                            tier.insert(&item, 0, &|_| true).unwrap();
                             newest[at].store(version, Ordering::Relaxed);
                         }
                         4 => _ = remove(tier, mine),

@@ -185,7 +185,7 @@ impl Flash {
     /// Takes an item that DRAM has evicted. Afterwards flash holds this version of its key or none.
     /// The caller holds the key's lock.
     pub(crate) async fn settle(&self, item: &ItemRef<'_>, now_s: u32) {
-        if item.clean && self.may_hold(item) {
+        if item.clean && self.may_hold(item.hash) {
             self.counters.evicted_clean_objects.add(1);
             return;
         }
@@ -203,9 +203,10 @@ impl Flash {
         self.write_shutdown().await
     }
 
-    fn may_hold(&self, item: &ItemRef<'_>) -> bool {
-        self.loc.as_ref().is_some_and(|loc| loc.holds(item.hash))
-            || self.soc.as_ref().is_some_and(|soc| soc.may_hold(item.hash))
+    /// Whether flash may hold a key of this hash. Costs no I/O; "no" is certain.
+    pub(crate) fn may_hold(&self, hash: KeyHash) -> bool {
+        self.loc.as_ref().is_some_and(|loc| loc.holds(hash))
+            || self.soc.as_ref().is_some_and(|soc| soc.may_hold(hash))
     }
 
     /// Decides whether `item` is worth a write, and counts why not.

@@ -106,6 +106,9 @@ impl Soc {
             return None;
         }
         let number = self.bucket_of(hash);
+        if let Some(found) = self.look_unlocked(number, hash, key, now_s).await {
+            return found;
+        }
         let _reading = self.lock_for_reading(number).await;
         let bucket = self.load(number).await.ok()?;
         let Some((at, entry)) = bucket.find(hash, key) else {
@@ -114,12 +117,52 @@ impl Soc {
         };
         if is_expired(entry.expiry_s, now_s) {
             self.counters.expired.add(1);
-            // The next look-up shall not read for nothing.
-            let alive = bucket.entries().filter(|entry| !is_expired(entry.expiry_s, now_s));
-            self.filters.rebuild(number, alive.map(|entry| entry.tag));
+            self.forget_expired(number, &bucket, now_s);
             return None;
         }
         Some(bucket.into_fetched(hash, at))
+    }
+
+    /// Reads the bucket beside whoever may be writing it. `None` if that was seen to go wrong, or
+    /// needs the lock: generation and checksum tell a bucket that is being written.
+    async fn look_unlocked(
+        &self,
+        number: u64,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: u32,
+    ) -> Option<Option<Fetched>> {
+        let before = self.generation(number).load(Ordering::Acquire);
+        let buffer = self.pool.take(BUCKET_BYTES);
+        self.counters.soc_bucket_reads.add(1);
+        let read = Io::Read { offset: self.offset_of(number), buffer };
+        let buffer = self.device.submit(read).await.ok()?;
+        let epoch = self.place.oldest_epoch;
+        let bucket = Bucket::parse(buffer, BucketIdentity { number, epoch, generation: before });
+        let bucket = bucket.ok()?;
+        if self.generation(number).load(Ordering::Acquire) != before {
+            return None;
+        }
+        let Some((at, entry)) = bucket.find(hash, key) else {
+            self.counters.soc_filter_false_positives.add(1);
+            return Some(None);
+        };
+        if !is_expired(entry.expiry_s, now_s) {
+            return Some(Some(bucket.into_fetched(hash, at)));
+        }
+        self.counters.expired.add(1);
+        let _reading = self.lock_for_reading(number).await;
+        if self.generation(number).load(Ordering::Acquire) == before {
+            self.forget_expired(number, &bucket, now_s);
+        }
+        Some(None)
+    }
+
+    /// Takes what has expired out of the filter: the next look-up shall not read for nothing. The
+    /// caller holds the lock and the bucket as it is.
+    fn forget_expired(&self, number: u64, bucket: &Bucket, now_s: u32) {
+        let alive = bucket.entries().filter(|entry| !is_expired(entry.expiry_s, now_s));
+        self.filters.rebuild(number, alive.map(|entry| entry.tag));
     }
 
     /// Stores `item` in place of an older version. Says whether it is stored; if not, no version of
@@ -276,7 +319,8 @@ impl Soc {
         self.filters.rebuild(number, bucket.entries().map(|entry| entry.tag));
         let objects = bucket.entries().count() as u64;
         let generation = self.generation(number).load(Ordering::Relaxed).wrapping_add(1);
-        self.generation(number).store(generation, Ordering::Relaxed);
+        // Before the write begins: who reads beside it must see that.
+        self.generation(number).store(generation, Ordering::Release);
         let buffer = bucket.seal(BucketIdentity { number, epoch: self.place.epoch, generation });
         let handle = self.handle_for_write(number);
         let write = Io::Write { offset: self.offset_of(number), buffer, handle };

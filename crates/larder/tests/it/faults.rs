@@ -10,7 +10,7 @@ use crate::rig::{Rig, config};
 
 const KEYS: u32 = 300;
 
-fn faulty(plan: &FaultPlan) -> Arc<FaultDevice<ModelDevice>> {
+pub(crate) fn faulty(plan: &FaultPlan) -> Arc<FaultDevice<ModelDevice>> {
     let geometry = Geometry::with_overprovisioning(8 << 20, 256 << 10, 60.0).unwrap();
     let model = ModelDevice::new(ManagedConfig::new(geometry), Payload::Memory).unwrap();
     Arc::new(FaultDevice::new(model, plan))

@@ -8,6 +8,7 @@ mod history;
 mod lessons;
 mod limits;
 mod placement;
+mod reads;
 mod restart;
 mod rig;
 mod threads;

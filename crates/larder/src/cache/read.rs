@@ -1,0 +1,132 @@
+//! Looking a key up below DRAM.
+//!
+//! A read of flash holds no lock of its key. It is a flight that whoever misses the key meanwhile
+//! waits for, and whoever changes the key overtakes. What was read enters DRAM under the lock of the
+//! key's index shard, and only if the flight was not overtaken. So an older version never displaces
+//! a newer one:
+//!
+//! - A set overtakes under the same lock, in the step in which its version enters DRAM.
+//! - A delete overtakes after flash has forgotten the key and before DRAM does. A read that began
+//!   before is overtaken; one that begins later finds nothing.
+//! - Who boards a flight looks into DRAM once more before he reads: a set that came before the
+//!   boarding is seen there, or has gone on to flash.
+
+use super::{Larder, SETTLED_PER_BROUGHT};
+use crate::dram::{Lookup, Record};
+use crate::error::Error;
+use crate::flash::{Engine, Flash};
+use crate::key::KeyHash;
+use crate::value::Value;
+
+/// A value and where it was found.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) value: Value,
+    tier: Tier,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tier {
+    Dram,
+    Flash(Engine),
+}
+
+impl Larder {
+    /// Goes on with a look-up that DRAM did not answer.
+    pub(super) async fn get_below_dram(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+    ) -> Result<Option<Value>, Error> {
+        let found = match &self.flash {
+            // Most misses end here, without a read.
+            Some(flash) if flash.may_hold(hash) || self.dram.holds(hash) => {
+                self.read_together(flash, hash, key).await
+            }
+            Some(_) => None,
+            None => self.look(hash, key).await,
+        };
+        let Some(Found { value, tier }) = found else { return Ok(None) };
+        match tier {
+            Tier::Dram => self.counters.dram_hits.add(1),
+            Tier::Flash(Engine::Soc) => self.counters.soc_hits.add(1),
+            Tier::Flash(Engine::Loc) => self.counters.loc_hits.add(1),
+        }
+        if let Tier::Flash(_) = tier {
+            self.settle_departures((key.len() + value.len()) * SETTLED_PER_BROUGHT).await;
+        }
+        Ok(Some(value))
+    }
+
+    /// Reads flash, or waits for somebody who does.
+    async fn read_together(&self, flash: &Flash, hash: KeyHash, key: &[u8]) -> Option<Found> {
+        let passenger = self.reads.board(hash, hash.0);
+        let mut landed = passenger.landing().await;
+        if let Some(found) = &*landed {
+            // Two keys of one hash do not answer for each other.
+            return found.clone().filter(|found| found.value.key() == key);
+        }
+        let found = match self.dram.get(hash, key, || self.now_s()) {
+            Lookup::Hit(value) => Some(Found { value, tier: Tier::Dram }),
+            Lookup::Expired => {
+                let _turn = self.turn(hash).await;
+                self.look(hash, key).await
+            }
+            Lookup::Absent => {
+                let unchanged =
+                    |there: Option<&Record<'_>>| there.is_none() && !passenger.is_overtaken();
+                self.fetch_from(flash, hash, key, &unchanged).await
+            }
+        };
+        passenger.close();
+        *landed = Some(found.clone());
+        found
+    }
+
+    /// Looks `key` up in both tiers. A hit on flash brings the item to DRAM. The caller holds the
+    /// key's lock.
+    pub(super) async fn look(&self, hash: KeyHash, key: &[u8]) -> Option<Found> {
+        // Who held the lock before may have brought the key to DRAM, or found it expired.
+        match self.dram.get(hash, key, || self.now_s()) {
+            Lookup::Hit(value) => return Some(Found { value, tier: Tier::Dram }),
+            Lookup::Expired => {
+                self.counters.expired.add(1);
+                // Flash first: as long as the key is in DRAM, an older version on flash stays out
+                // of sight.
+                if let Some(flash) = &self.flash {
+                    flash.remove(hash, key).await;
+                }
+                self.reads.overtake(hash, &hash.0);
+                self.dram.remove_expired(hash, key, self.now_s());
+                return None;
+            }
+            Lookup::Absent => {}
+        }
+        let flash = self.flash.as_ref()?;
+        self.fetch_from(flash, hash, key, &|there| there.is_none()).await
+    }
+
+    /// Reads `key` from flash, and brings it to DRAM if `unchanged` agrees there.
+    async fn fetch_from(
+        &self,
+        flash: &Flash,
+        hash: KeyHash,
+        key: &[u8],
+        unchanged: &(dyn Fn(Option<&Record<'_>>) -> bool + Sync),
+    ) -> Option<Found> {
+        let (fetched, engine) = flash.get(hash, key, self.now_s()).await?;
+        let item = fetched.item();
+        if item.is_expired(self.now_s()) {
+            self.counters.expired.add(1); // while it was being read
+            return None;
+        }
+        let kept = if self.dram.can_hold(item.object_bytes()) {
+            self.dram.insert_if(&item, self.now_s(), &|there| unchanged(there)).ok().flatten()
+        } else {
+            None
+        };
+        // Where DRAM has no room, flash still has the item.
+        let value = kept.unwrap_or_else(|| Value::alone(&item));
+        Some(Found { value, tier: Tier::Flash(engine) })
+    }
+}

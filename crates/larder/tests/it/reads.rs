@@ -1,0 +1,118 @@
+//! Reads of flash that are under way while the key changes.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use larder::block_on;
+use larder_device::{Fault, FaultDevice, FaultPlan, FaultRule, ModelDevice};
+
+use crate::faults::faulty;
+use crate::rig::{Rig, config, key_of, value_of, version_in};
+
+const KEY: u32 = 7;
+
+fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// A cache that has version 1 of the key on flash only, and a device that holds reads back.
+fn rig(plan: &FaultPlan) -> (Rig, Arc<FaultDevice<ModelDevice>>) {
+    let device = faulty(plan);
+    let rig = Rig::open(config(), &device);
+    rig.set(KEY, 1, 200);
+    push_out(&rig);
+    (rig, device)
+}
+
+fn push_out(rig: &Rig) {
+    (1000..1400).for_each(|key| rig.set(key, 1, 100));
+}
+
+fn slow_reads() -> FaultPlan {
+    FaultPlan::new(1).with(FaultRule::new(Fault::Delay { submissions: 1_000_000 }).on_reads())
+}
+
+#[test]
+fn those_who_miss_together_read_once() {
+    let (rig, device) = rig(&FaultPlan::new(1));
+    device.set_plan(&slow_reads());
+    let key = key_of(KEY);
+    let before = rig.cache.stats().soc_bucket_reads;
+    let mut gets: Vec<_> = (0..5).map(|_| Box::pin(rig.cache.get(&key))).collect();
+    assert!(gets.iter_mut().all(|get| poll(get.as_mut()).is_pending()));
+    assert_eq!(rig.cache.stats().soc_bucket_reads - before, 1);
+    device.set_plan(&FaultPlan::new(1));
+    device.release_delayed();
+    for get in &mut gets {
+        let Poll::Ready(Ok(Some(value))) = poll(get.as_mut()) else { panic!("it was read") };
+        assert_eq!(version_in(KEY, &value), 1);
+    }
+    drop(gets);
+    assert_eq!(rig.cache.stats().soc_hits, 5);
+}
+
+#[test]
+fn if_the_one_who_reads_gives_up_another_reads() {
+    let (rig, device) = rig(&FaultPlan::new(1));
+    device.set_plan(&slow_reads());
+    let key = key_of(KEY);
+    let mut second = pin!(rig.cache.get(&key));
+    {
+        let mut first = pin!(rig.cache.get(&key));
+        assert!(poll(first.as_mut()).is_pending());
+        assert!(poll(second.as_mut()).is_pending());
+    }
+    device.set_plan(&FaultPlan::new(1));
+    let Poll::Ready(Ok(Some(value))) = poll(second) else { panic!("the first is gone") };
+    assert_eq!(version_in(KEY, &value), 1);
+}
+
+/// The read began before the change, so it may see what was before, or after. What it read must not come
+/// back afterwards, wherever the newer version has gone meanwhile.
+#[test]
+fn a_read_that_was_overtaken_leaves_no_trace() {
+    for goes_on_to_flash in [false, true] {
+        for deletes in [false, true] {
+            let (rig, device) = rig(&FaultPlan::new(1));
+            let key = key_of(KEY);
+            device.set_plan(&slow_reads());
+            let mut get = pin!(rig.cache.get(&key));
+            assert!(poll(get.as_mut()).is_pending());
+            device.set_plan(&FaultPlan::new(1));
+            if deletes {
+                assert!(rig.delete(KEY));
+            } else {
+                rig.set(KEY, 2, 300);
+            }
+            if goes_on_to_flash {
+                push_out(&rig);
+            }
+            device.release_delayed();
+            let Poll::Ready(Ok(value)) = poll(get) else { panic!("it was read") };
+            if let Some(value) = value {
+                let seen = version_in(KEY, &value);
+                assert!(seen == 1 || seen == 2 && !deletes, "{seen}");
+            }
+            let now = (!deletes).then_some(2);
+            assert_eq!(rig.get(KEY), now, "deletes {deletes}, on flash {goes_on_to_flash}");
+        }
+    }
+}
+
+#[test]
+fn who_comes_after_a_change_does_not_wait_for_an_overtaken_read() {
+    let (rig, device) = rig(&FaultPlan::new(1));
+    let key = key_of(KEY);
+    device.set_plan(&slow_reads());
+    let mut old = pin!(rig.cache.get(&key));
+    assert!(poll(old.as_mut()).is_pending());
+    device.set_plan(&FaultPlan::new(1));
+    block_on(rig.cache.set(&key, &value_of(KEY, 2, 300), None)).unwrap();
+    push_out(&rig);
+    assert_eq!(rig.get(KEY), Some(2), "while the old read is still under way");
+    device.release_delayed();
+    assert!(poll(old).is_ready());
+    assert_eq!(rig.get(KEY), Some(2));
+}
