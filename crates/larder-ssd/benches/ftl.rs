@@ -24,6 +24,8 @@ fn main() {
     let mut narrow_rates = Vec::new();
     let mut rng = fastrand::Rng::with_seed(SEED);
     let mut random: Vec<_> = variants().map(|(name, ssd)| Random::new(name, ssd, &mut rng)).into();
+    let together = Random::new("the same, 64 pages a call", drive(|_| {}), &mut rng);
+    random.insert(1, Random { write: write_scattered, ..together });
     for _ in 0..ROUNDS {
         wide_rates.push(rate(4 * LOGICAL_PAGES, || write_sequential(&mut sequential, 4, 64)));
         narrow_rates.push(rate(4 * LOGICAL_PAGES, || write_sequential(&mut sequential, 4, 1)));
@@ -54,6 +56,7 @@ fn variants() -> [(&'static str, ManagedSsd); 5] {
 struct Random {
     name: &'static str,
     ssd: ManagedSsd,
+    write: fn(&mut ManagedSsd, &mut fastrand::Rng, u64),
     before: Stats,
     rates: Vec<f64>,
 }
@@ -61,12 +64,13 @@ struct Random {
 impl Random {
     fn new(name: &'static str, mut ssd: ManagedSsd, rng: &mut fastrand::Rng) -> Self {
         write_random(&mut ssd, rng, 5 * LOGICAL_PAGES);
-        Self { name, before: ssd.stats().clone(), ssd, rates: Vec::new() }
+        let before = ssd.stats().clone();
+        Self { name, before, ssd, write: write_random, rates: Vec::new() }
     }
 
     fn round(&mut self, rng: &mut fastrand::Rng) {
         let pages = 2 * LOGICAL_PAGES;
-        self.rates.push(rate(pages, || write_random(&mut self.ssd, rng, pages)));
+        self.rates.push(rate(pages, || (self.write)(&mut self.ssd, rng, pages)));
     }
 
     fn report(&mut self) {
@@ -101,6 +105,14 @@ fn write_sequential(ssd: &mut ManagedSsd, passes: u64, pages: u64) {
 fn write_random(ssd: &mut ManagedSsd, rng: &mut fastrand::Rng, pages: u64) {
     for _ in 0..pages {
         ssd.write(rng.u64(..LOGICAL_PAGES), 1, 0).expect("in range");
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)] // the drive is small
+fn write_scattered(ssd: &mut ManagedSsd, rng: &mut fastrand::Rng, pages: u64) {
+    for _ in 0..pages / 64 {
+        let lpns: [u32; 64] = std::array::from_fn(|_| rng.u64(..LOGICAL_PAGES) as u32);
+        ssd.write_scattered(&lpns, 0).expect("in range");
     }
 }
 

@@ -5,7 +5,8 @@
 //! LOC writes its regions in order in pieces of 256 KiB, and a fixed share of the bytes is the
 //! SOC's. That share, 0.65, and the over-provisioning of 17 % are fitted to the published DLWA.
 
-use std::sync::{Mutex, PoisonError};
+use std::num::NonZeroUsize;
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use larder_ssd::managed::{Geometry, ManagedConfig, ManagedSsd, PAGE_BYTES, Stats};
@@ -15,10 +16,12 @@ use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Sum
 use crate::Error;
 use crate::replay::Monitor;
 
-/// Held by a seed that measures a large drive: the maps of one fit into 6 GiB, those of two do not.
-static LARGE: Mutex<()> = Mutex::new(());
-/// From here on a drive is large.
-const LARGE_SCALE: f64 = 0.2;
+/// What the maps of all runs that go at a time may take together: with it the process stays below
+/// 6 GiB. Two drives of full size fit when half of each is used.
+const MEMORY_BYTES: u64 = (6 << 30) - (64 << 20);
+/// Of the runs of all seeds, which go side by side.
+static RUNNING: Running =
+    Running { now: Mutex::new(Load { runs: 0, bytes: 0 }), ended: Condvar::new() };
 /// What the drive of the paper sells.
 const FULL_BYTES: f64 = 1.88e12;
 /// Reclaim units of it, over-provisioning included; of 6 GB each.
@@ -30,6 +33,8 @@ const SOC_PERCENT: f64 = 4.0;
 const SOC_SHARE: f64 = 0.65;
 const SOC_HANDLE: u16 = 1;
 const LOC_HANDLE: u16 = 2;
+/// Of the forward map per logical page.
+const FORWARD_BYTES: u64 = 4;
 /// Pages of a reclaim unit for uniform writes alone, and times that the drive is written.
 const UNIFORM_UNIT_PAGES: u32 = 1024;
 const UNIFORM_WRITES: u64 = 10;
@@ -44,7 +49,7 @@ pub(super) static FULL_SCALE: Experiment = Experiment {
         Parameter {
             name: "scale",
             default: "0.003",
-            help: "size of the drive as a fraction of 1.88 TB, 0.0001 to 1; 1 takes 4 to 6 GiB",
+            help: "size of the drive as a fraction of 1.88 TB, 0.0001 to 1; 1 takes 6 GiB",
         },
         Parameter {
             name: "drive_writes",
@@ -55,7 +60,10 @@ pub(super) static FULL_SCALE: Experiment = Experiment {
     metrics: &[
         ("dlwa.on.*", "DLWA with placement, by utilisation in percent"),
         ("dlwa.off.*", "DLWA without"),
-        ("pages_per_second", "host pages a second of real time, over all runs; not deterministic"),
+        (
+            "pages_per_second",
+            "host pages a second of one of the runs side by side; not deterministic",
+        ),
         ("map_bytes_per_page", "memory of the drive's maps per logical page"),
         ("drive_writes_before", "times that the drive was written over before the measurement"),
     ],
@@ -74,30 +82,123 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     let scale = settings.within("scale", 0.0001..=1.0)?;
     let writes = settings.within("drive_writes", 3.0..=100.0)?;
     let geometry = geometry(scale)?;
+    let measured: Vec<Result<Measured, Error>> = std::thread::scope(|scope| {
+        let started: Vec<_> = ARMS
+            .iter()
+            .map(|arm| scope.spawn(move || arm.measure(geometry, writes, seed, monitor)))
+            .collect();
+        let ended = started.into_iter().map(std::thread::ScopedJoinHandle::join);
+        // A panic goes on in the thread that asked for the measurement.
+        ended.map(|run| run.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
     let mut metrics = Metrics::new();
     let (mut pages, mut seconds, mut map_bytes) = (0, 0.0, 0);
-    let large = scale >= LARGE_SCALE;
-    let _alone = large.then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner));
-    // One after the other: at full size there is memory for one.
-    for utilization in [50_u32, 100] {
-        for (placement, name) in [(true, "on"), (false, "off")] {
-            let mut run = Run::new(geometry, placement, f64::from(utilization), seed)?;
-            let start = Instant::now();
-            let host_pages = share_of(geometry.logical_pages, writes * 100.0);
-            run.write_until(host_pages / 3 * 2, monitor)?;
-            let before = run.ssd.stats().clone();
-            run.write_until(host_pages, monitor)?;
-            seconds += start.elapsed().as_secs_f64();
-            pages += run.ssd.stats().host_pages;
-            map_bytes = run.ssd.map_memory_bytes();
-            metrics.insert(format!("dlwa.{name}.{utilization}"), dlwa(&run.ssd, &before));
-        }
+    for (arm, measured) in ARMS.iter().zip(measured) {
+        let measured = measured?;
+        pages += measured.host_pages;
+        seconds += measured.seconds;
+        map_bytes = measured.map_bytes;
+        metrics.insert(arm.metric(), measured.dlwa);
     }
     let map = map_bytes as f64 / geometry.logical_pages as f64;
     metrics.insert("map_bytes_per_page".to_owned(), map);
     metrics.insert("pages_per_second".to_owned(), pages as f64 / seconds);
     metrics.insert("drive_writes_before".to_owned(), writes * 2.0 / 3.0);
     Ok(metrics)
+}
+
+/// What is measured of each drive.
+struct Arm {
+    placement: bool,
+    /// Percent of the logical pages that are used.
+    utilization: u32,
+}
+
+/// Those of half a drive first: two of them fit into the memory, and no other two at full size.
+const ARMS: [Arm; 4] = [
+    Arm { placement: true, utilization: 50 },
+    Arm { placement: false, utilization: 50 },
+    Arm { placement: true, utilization: 100 },
+    Arm { placement: false, utilization: 100 },
+];
+
+struct Measured {
+    dlwa: f64,
+    host_pages: u64,
+    seconds: f64,
+    map_bytes: u64,
+}
+
+impl Arm {
+    fn metric(&self) -> String {
+        format!("dlwa.{}.{}", if self.placement { "on" } else { "off" }, self.utilization)
+    }
+
+    fn measure(
+        &self,
+        geometry: Geometry,
+        writes: f64,
+        seed: u64,
+        monitor: &Monitor,
+    ) -> Result<Measured, Error> {
+        let mut run = Run::new(geometry, self, seed)?;
+        let _turn = RUNNING.wait_for_turn(run.resident_bytes());
+        let start = Instant::now();
+        run.fill_soc()?;
+        let host_pages = share_of(geometry.logical_pages, writes * 100.0);
+        run.write_until(host_pages / 3 * 2, monitor)?;
+        let before = run.ssd.stats().clone();
+        run.write_until(host_pages, monitor)?;
+        Ok(Measured {
+            dlwa: dlwa(&run.ssd, &before),
+            host_pages: run.ssd.stats().host_pages,
+            seconds: start.elapsed().as_secs_f64(),
+            map_bytes: run.ssd.map_memory_bytes(),
+        })
+    }
+}
+
+/// Lets as many runs go at a time as there are cores and as there is memory for.
+struct Running {
+    now: Mutex<Load>,
+    ended: Condvar,
+}
+
+struct Load {
+    runs: usize,
+    bytes: u64,
+}
+
+/// A run's share of the machine; given back when it is dropped.
+struct Turn<'a> {
+    running: &'a Running,
+    bytes: u64,
+}
+
+impl Running {
+    /// Waits until a run that takes `bytes` fits beside the others. One always fits alone.
+    fn wait_for_turn(&self, bytes: u64) -> Turn<'_> {
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = |now: &mut Load| {
+            now.runs > 0 && (now.runs >= cores || now.bytes + bytes > MEMORY_BYTES)
+        };
+        let waited = self.ended.wait_while(now, full);
+        let mut now = waited.unwrap_or_else(PoisonError::into_inner);
+        now.runs += 1;
+        now.bytes += bytes;
+        Turn { running: self, bytes }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut now = self.running.now.lock().unwrap_or_else(PoisonError::into_inner);
+        now.runs -= 1;
+        now.bytes -= self.bytes;
+        drop(now);
+        self.running.ended.notify_all();
+    }
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // scale is at most 1
@@ -134,19 +235,16 @@ struct Run {
     next: u64,
     /// Pages that the SOC may write before the LOC has its turn.
     soc_due: f64,
+    /// The pages that the SOC writes in its turn.
+    scattered: Vec<u32>,
 }
 
 impl Run {
-    fn new(
-        geometry: Geometry,
-        placement: bool,
-        utilization: f64,
-        seed: u64,
-    ) -> Result<Self, Error> {
-        let used = share_of(geometry.logical_pages, utilization);
+    fn new(geometry: Geometry, arm: &Arm, seed: u64) -> Result<Self, Error> {
+        let used = share_of(geometry.logical_pages, f64::from(arm.utilization));
         let soc_pages = share_of(used, SOC_PERCENT).max(1);
-        let config = ManagedConfig { fdp: placement, ..ManagedConfig::new(geometry) };
-        let mut run = Self {
+        let config = ManagedConfig { fdp: arm.placement, ..ManagedConfig::new(geometry) };
+        Ok(Self {
             ssd: ManagedSsd::new(config).map_err(|error| model_error(&error))?,
             rng: fastrand::Rng::with_seed(seed),
             loc_pages: used - soc_pages,
@@ -154,9 +252,21 @@ impl Run {
             piece_pages: PIECE_PAGES.min(u64::from(geometry.pages_per_unit) / 64).max(1),
             next: 0,
             soc_due: 0.0,
-        };
-        run.write(run.loc_pages, soc_pages, SOC_HANDLE)?;
-        Ok(run)
+            scattered: Vec::new(),
+        })
+    }
+
+    /// What the maps take once all that is used was written. The part of the forward map for the
+    /// rest of the drive is never touched.
+    fn resident_bytes(&self) -> u64 {
+        let logical = self.ssd.config().geometry.logical_pages;
+        let unused = logical - self.loc_pages - self.soc_pages;
+        self.ssd.map_memory_bytes() - unused * FORWARD_BYTES
+    }
+
+    /// Writes the SOC once, in order.
+    fn fill_soc(&mut self) -> Result<(), Error> {
+        self.write(self.loc_pages, self.soc_pages, SOC_HANDLE)
     }
 
     fn write(&mut self, lpn: u64, pages: u64, handle: u16) -> Result<(), Error> {
@@ -164,6 +274,7 @@ impl Run {
     }
 
     #[allow(clippy::cast_precision_loss)]
+    #[allow(clippy::cast_possible_truncation)] // drives have fewer than 2^32 pages
     fn write_until(&mut self, host_pages: u64, monitor: &Monitor) -> Result<(), Error> {
         while self.ssd.stats().host_pages < host_pages {
             if monitor.is_stopped() {
@@ -173,11 +284,14 @@ impl Run {
             self.write(self.next, piece, LOC_HANDLE)?;
             self.next = (self.next + piece) % self.loc_pages;
             self.soc_due += piece as f64 * SOC_SHARE / (1.0 - SOC_SHARE);
+            self.scattered.clear();
             while self.soc_due >= 1.0 {
                 let page = self.loc_pages + self.rng.u64(..self.soc_pages);
-                self.write(page, 1, SOC_HANDLE)?;
+                self.scattered.push(page as u32);
                 self.soc_due -= 1.0;
             }
+            let written = self.ssd.write_scattered(&self.scattered, SOC_HANDLE);
+            written.map_err(|error| model_error(&error))?;
         }
         Ok(())
     }

@@ -211,12 +211,14 @@ impl ManagedSsd {
         let first = victim * self.config.geometry.pages_per_unit;
         let slot = self.copies_slot(self.units.get(victim).owner);
         let mut batch_start = frontier.next;
+        // Neighbours move together, unless something happens beside each page.
+        let longest = if self.out_of_band.is_some() || self.journal.is_some() { 1 } else { 64 };
         for word in 0..self.map.words_per_unit() {
             let mut bits = self.map.live_word(victim, word);
             let base = first + narrow(word) * 64;
             while bits != 0 {
-                let source = base + bits.trailing_zeros();
-                bits &= bits - 1;
+                let start = bits.trailing_zeros();
+                let source = base + start;
                 if frontier.room() == 0 {
                     self.book_moved(batch_start, frontier.next, slot);
                     *frontier = self.open_for_moved(group, owner, role, *frontier)?;
@@ -228,10 +230,11 @@ impl ManagedSsd {
                     self.book_moved(batch_start, frontier.next, slot);
                     return Err(self.power_failed());
                 }
-                let lpn = self.map.logical(source).expect("a live page has a logical address");
-                self.map.place(lpn, frontier.next);
+                let count = (bits >> start).trailing_ones().min(frontier.room()).min(longest);
+                bits &= !(u64::MAX >> (64 - count) << start);
+                self.map.relocate(source, frontier.next, count);
                 self.journal_move(source, frontier.next);
-                frontier.next += 1;
+                frontier.next += count;
             }
         }
         self.book_moved(batch_start, frontier.next, slot);

@@ -165,7 +165,7 @@ impl ManagedSsd {
     }
 
     #[inline]
-    fn check_writable(&mut self) -> Result<(), Error> {
+    pub(super) fn check_writable(&mut self) -> Result<(), Error> {
         if !self.powered {
             return Err(self.power_failed());
         }
@@ -178,7 +178,7 @@ impl ManagedSsd {
     /// The frontier for a write with a placement that has none of its own.
     #[cold]
     fn resolve(&mut self, placement: Placement) -> Result<usize, Error> {
-        if placement.handle >= self.config.handles || placement.group >= self.config.groups {
+        if !self.is_known(placement) {
             if self.config.invalid_pid == InvalidPid::Reject {
                 return Err(self.unknown(placement));
             }
@@ -187,9 +187,14 @@ impl ManagedSsd {
         Ok(0)
     }
 
+    /// Whether the drive has `placement`, be it in use or not.
+    pub(super) fn is_known(&self, placement: Placement) -> bool {
+        placement.handle < self.config.handles && placement.group < self.config.groups
+    }
+
     /// The frontier of an active placement.
     #[inline]
-    fn frontier_index(&self, placement: Placement) -> Option<usize> {
+    pub(super) fn frontier_index(&self, placement: Placement) -> Option<usize> {
         let known = placement.group < self.config.groups && placement.handle < self.active_handles;
         known.then(|| usize::from(placement.group) * self.streams + usize::from(placement.handle))
     }
@@ -256,8 +261,14 @@ impl ManagedSsd {
 
     #[inline]
     fn written_in(&mut self, unit: u32, count: u32) {
+        self.units.get_mut(unit).live += count;
+        self.programmed_in(unit, count);
+    }
+
+    /// Books `count` pages of `unit`, counted as live already, as written.
+    #[inline]
+    pub(super) fn programmed_in(&mut self, unit: u32, count: u32) {
         let entry = self.units.get_mut(unit);
-        entry.live += count;
         entry.written += count;
         if entry.written == self.config.geometry.pages_per_unit {
             self.seal(unit);
@@ -317,7 +328,7 @@ impl ManagedSsd {
 
     /// `count` pages of `unit` died.
     #[inline]
-    fn died_in(&mut self, unit: u32, count: u32) {
+    pub(super) fn died_in(&mut self, unit: u32, count: u32) {
         let entry = self.units.get_mut(unit);
         entry.live -= count;
         if entry.state == UnitState::Full {

@@ -7,7 +7,13 @@
 
 use super::geometry::Geometry;
 
-const UNMAPPED: u32 = u32::MAX;
+/// Entries are kept with their bits turned over, so that 0 is "none" and memory fresh from the
+/// system needs no filling: what is never written never takes room.
+const NONE: u32 = 0;
+
+/// Pages that [`PageMap::touch`] looks at together: enough to keep a core's outstanding misses
+/// busy, few enough to stay in its first cache until they are used.
+pub(crate) const TOUCHED_MAX: usize = 64;
 
 /// Forward map (logical to physical), reverse map, and which physical pages are live.
 #[derive(Debug)]
@@ -26,8 +32,8 @@ impl PageMap {
         let size = |pages: u64| usize::try_from(pages).expect("page counts fit 32 bits");
         let words_per_unit = geometry.pages_per_unit.div_ceil(64) as usize;
         Self {
-            forward: vec![UNMAPPED; size(geometry.logical_pages)],
-            reverse: vec![UNMAPPED; size(geometry.physical_pages())],
+            forward: vec![NONE; size(geometry.logical_pages)],
+            reverse: vec![NONE; size(geometry.physical_pages())],
             live: vec![0; words_per_unit * geometry.units as usize],
             words_per_unit,
             pages_per_unit: geometry.pages_per_unit,
@@ -37,31 +43,67 @@ impl PageMap {
 
     /// Where `lpn` lives.
     pub(crate) fn physical(&self, lpn: u32) -> Option<u32> {
-        let ppn = self.forward[lpn as usize];
-        (ppn != UNMAPPED).then_some(ppn)
+        decode(self.forward[lpn as usize])
     }
 
     /// What `ppn` holds or held last.
     pub(crate) fn logical(&self, ppn: u32) -> Option<u32> {
-        let lpn = self.reverse[ppn as usize];
-        (lpn != UNMAPPED).then_some(lpn)
+        decode(self.reverse[ppn as usize])
     }
 
     /// Maps `lpn` to `ppn`, which must be erased. The caller has killed the old place, or is moving
     /// from it.
     #[inline]
     pub(crate) fn place(&mut self, lpn: u32, ppn: u32) {
-        self.forward[lpn as usize] = ppn;
-        self.reverse[ppn as usize] = lpn;
+        self.forward[lpn as usize] = !ppn;
+        self.reverse[ppn as usize] = !lpn;
+    }
+
+    /// Maps `lpn` to `ppn` as [`Self::place`] does, and says where it was.
+    #[inline]
+    pub(crate) fn replace(&mut self, lpn: u32, ppn: u32) -> Option<u32> {
+        let old = std::mem::replace(&mut self.forward[lpn as usize], !ppn);
+        self.reverse[ppn as usize] = !lpn;
+        decode(old)
+    }
+
+    /// Maps what `count` places from `source` on hold, all of it live, to as many places from `to`
+    /// on, which must be erased and of another unit.
+    #[inline]
+    pub(crate) fn relocate(&mut self, source: u32, to: u32, count: u32) {
+        for (source, to) in (source as usize..).zip(to..).take(count as usize) {
+            let entry = self.reverse[source];
+            self.reverse[to as usize] = entry;
+            self.forward[!entry as usize] = !to;
+        }
+    }
+
+    /// Brings near what overwriting each of `lpns`, at most [`TOUCHED_MAX`], needs: first all
+    /// forward entries, then all live bits. Nothing waits for anything but the entry of its own
+    /// page, so the misses overlap.
+    #[inline]
+    pub(crate) fn touch(&self, lpns: &[u32]) {
+        let mut entries = [NONE; TOUCHED_MAX];
+        for (entry, &lpn) in entries.iter_mut().zip(lpns) {
+            *entry = self.forward[lpn as usize];
+        }
+        let mut words = 0;
+        for &entry in &entries[..lpns.len()] {
+            // The bits of an unmapped page would lie past the end.
+            let (_, word, _) = self.bit_of(!entry);
+            words ^= self.live.get(word).copied().unwrap_or(0);
+        }
+        // The loads are for nothing else; without this they would be left out.
+        std::hint::black_box(words);
     }
 
     /// Maps `count` pages from `lpn` on to as many places from `ppn` on.
     #[inline]
     pub(crate) fn place_run(&mut self, lpn: u32, ppn: u32, count: u32) {
         let forward = &mut self.forward[lpn as usize..][..count as usize];
-        forward.iter_mut().zip(ppn..).for_each(|(entry, ppn)| *entry = ppn);
+        forward.iter_mut().zip(ppn..).for_each(|(entry, ppn)| *entry = !ppn);
         let reverse = &mut self.reverse[ppn as usize..][..count as usize];
-        reverse.iter_mut().zip(lpn..).for_each(|(entry, lpn)| *entry = lpn);
+        reverse.iter_mut().zip(lpn..).for_each(|(entry, lpn)| *entry = !lpn);
     }
 
     /// How many pages from `lpn` on, before `end`, lie side by side in the unit of `ppn`, where the
@@ -71,18 +113,18 @@ impl PageMap {
         let unit_end = (self.division.quotient(ppn) + 1) * self.pages_per_unit;
         let longest = (end - lpn).min(unit_end - ppn);
         let entries = &self.forward[lpn as usize..][..longest as usize];
-        let differs = entries.iter().zip(ppn..).position(|(&entry, ppn)| entry != ppn);
+        let differs = entries.iter().zip(ppn..).position(|(&entry, ppn)| entry != !ppn);
         differs.and_then(|n| u32::try_from(n).ok()).unwrap_or(longest)
     }
 
     /// Forgets where `count` pages from `lpn` on live.
     pub(crate) fn unmap(&mut self, lpn: u32, count: u32) {
-        self.forward[lpn as usize..][..count as usize].fill(UNMAPPED);
+        self.forward[lpn as usize..][..count as usize].fill(NONE);
     }
 
     /// Unmaps everything; what each place was written with stays.
     pub(crate) fn forget_forward(&mut self) {
-        self.forward.fill(UNMAPPED);
+        self.forward.fill(NONE);
     }
 
     /// Marks `ppn` dead and says of which unit it is.
@@ -172,6 +214,12 @@ impl PageMap {
     pub(crate) fn memory_bytes(&self) -> u64 {
         (self.forward.len() * 4 + self.reverse.len() * 4 + self.live.len() * 8) as u64
     }
+}
+
+/// The page that an entry names.
+#[inline]
+fn decode(entry: u32) -> Option<u32> {
+    (entry != NONE).then_some(!entry)
 }
 
 /// Division of 32-bit numbers by a constant, as one multiplication (Lemire, Kaser, Kurz: "Faster

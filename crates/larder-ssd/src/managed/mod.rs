@@ -35,6 +35,7 @@ mod options;
 mod out_of_band;
 mod recovery;
 mod rng;
+mod scattered;
 mod sequential;
 mod stats;
 mod units;

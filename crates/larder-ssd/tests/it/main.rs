@@ -13,6 +13,7 @@ mod nvme;
 mod policies;
 mod power_loss;
 mod rollover;
+mod scattered;
 mod support;
 mod uniform;
 mod wear;

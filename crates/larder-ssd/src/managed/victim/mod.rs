@@ -2,8 +2,8 @@
 //!
 //! The full units are kept in *sets*: one per reclaim group, or one per owner in each group when
 //! every handle collects among its own. A unit is in one set while it is full, and in none
-//! otherwise. Greedy collection, the default, keeps its order up to date as pages die; the others
-//! look when they are asked.
+//! otherwise. Greedy collection, the default, keeps its order up to date as pages die, unless the
+//! units are few and large; that and the others look when they are asked.
 
 mod cost_benefit;
 mod d_choices;
@@ -12,6 +12,7 @@ mod greedy;
 mod members;
 mod order;
 mod random;
+mod scan;
 mod windowed;
 
 use super::config::ManagedConfig;
@@ -22,12 +23,15 @@ use d_choices::DChoices;
 use fifo::Fifo;
 use greedy::Greedy;
 use random::Random;
+use scan::Scan;
 use windowed::Windowed;
 
 /// All full units, as the policy of the drive keeps them.
 #[derive(Debug)]
 pub(crate) enum Victims {
     Greedy(Greedy),
+    /// Greedy too, on drives with few and large units.
+    Scan(Scan),
     Fifo(Fifo),
     CostBenefit(CostBenefit),
     DChoices(DChoices),
@@ -40,6 +44,9 @@ impl Victims {
         let units = config.geometry.units;
         let pages_per_unit = config.geometry.pages_per_unit;
         match config.victim_policy {
+            VictimPolicy::Greedy if Scan::is_cheaper(units, pages_per_unit) => {
+                Self::Scan(Scan::new(sets, units))
+            }
             VictimPolicy::Greedy => Self::Greedy(Greedy::new(sets, units, pages_per_unit)),
             VictimPolicy::Fifo => Self::Fifo(Fifo::new(sets, units)),
             VictimPolicy::CostBenefit => {
@@ -55,6 +62,7 @@ impl Victims {
     pub(crate) fn insert(&mut self, unit: u32, set: u32, live: u32) {
         match self {
             Self::Greedy(policy) => policy.insert(unit, set, live),
+            Self::Scan(policy) => policy.insert(unit, set),
             Self::Fifo(policy) => policy.insert(unit, set),
             Self::CostBenefit(policy) => policy.insert(unit, set),
             Self::DChoices(policy) => policy.insert(unit, set),
@@ -67,6 +75,7 @@ impl Victims {
     pub(crate) fn remove(&mut self, unit: u32, set: u32, live: u32) {
         match self {
             Self::Greedy(policy) => policy.remove(unit, set, live),
+            Self::Scan(policy) => policy.remove(unit, set),
             Self::Fifo(policy) => policy.remove(unit, set),
             Self::CostBenefit(policy) => policy.remove(unit, set),
             Self::DChoices(policy) => policy.remove(unit, set),
@@ -80,6 +89,7 @@ impl Victims {
     pub(crate) fn some_died(&mut self, unit: u32, set: u32, live: u32, count: u32) {
         match self {
             Self::Greedy(policy) => policy.some_died(unit, set, live, count),
+            Self::Scan(policy) => policy.some_died(unit),
             Self::CostBenefit(policy) => policy.some_died(unit, count),
             _ => {}
         }
@@ -89,6 +99,7 @@ impl Victims {
     pub(crate) fn choose(&mut self, set: u32, units: &Units) -> Option<u32> {
         match self {
             Self::Greedy(policy) => policy.choose(set),
+            Self::Scan(policy) => policy.choose(set, units),
             Self::Fifo(policy) => policy.choose(set),
             Self::CostBenefit(policy) => policy.choose(set, units),
             Self::DChoices(policy) => policy.choose(set, units),
@@ -101,6 +112,7 @@ impl Victims {
     pub(crate) fn len(&self) -> u32 {
         match self {
             Self::Greedy(policy) => policy.len(),
+            Self::Scan(policy) => policy.len(),
             Self::Fifo(policy) => policy.len(),
             Self::CostBenefit(policy) => policy.len(),
             Self::DChoices(policy) => policy.len(),
