@@ -18,12 +18,14 @@
 //! | `pool` | the budget |
 //! | `lane` | open segments, by lifetime |
 //! | `queues`, `ghost` | who leaves first |
+//! | `evict` | how they leave |
 //! | `departures` | records on their way to flash |
 //!
 //! Locks are taken in this order: a lane or the evictor's, departures, index shard, queues, pool.
 //! No lock is held while flash is waited for.
 
 mod departures;
+mod evict;
 mod ghost;
 mod index;
 mod lane;
@@ -44,7 +46,7 @@ use ghost::Ghost;
 use index::{Entry, Held, Index, Location, Records, SEGMENT_BYTES_MAX};
 use lane::{Lane, group_of};
 use pool::Pool;
-use queues::{Queue, Queues, Sealed, Turn, first_queue, visits_to_go_on_with};
+use queues::{Queue, Queues, Sealed, first_queue};
 pub(crate) use record::{Record, encode, record_at, record_bytes};
 pub(crate) use segment::{Segment, Writer};
 use slots::Slots;
@@ -57,8 +59,6 @@ const GHOST_PART: usize = 32;
 /// One index shard for so many bytes of budget, at most [`SHARDS_MAX`].
 const SHARD_BYTES: usize = 64 << 10;
 const SHARDS_MAX: usize = 1024;
-/// So many segments are kept free above flash.
-const HEADROOM: usize = 2;
 /// One lane for so many bytes of budget, at most [`LANES_MAX`].
 const LANE_BYTES: usize = 64 << 20;
 const LANES_MAX: usize = 8;
@@ -258,17 +258,6 @@ impl DramTier {
         }
     }
 
-    /// Makes every item depart, for shutdown.
-    pub(crate) fn evict_all(&self) {
-        let mut evictor = lock(&self.evictor);
-        evictor.seal_all().for_each(|sealed| lock(&self.queues).push(sealed));
-        self.seal_all();
-        let mut queues = lock(&self.queues);
-        while let Some(sealed) = queues.next_victim(0) {
-            self.departures.add(sealed);
-        }
-    }
-
     /// Changes the budget. What is above a smaller one leaves as new items come.
     pub(crate) fn set_budget(&self, bytes: u64) {
         self.pool.set_budget(usize::try_from(bytes).unwrap_or(usize::MAX));
@@ -338,14 +327,6 @@ impl DramTier {
         self.slots.get(at, held).note_dead(self.record(at, held).bytes());
     }
 
-    /// Lets segments depart before they are needed: flash takes its time, and those who bring new
-    /// items should not all wait for it at once.
-    fn keep_headroom(&self, now_s: u32) {
-        while self.pool.room_bytes(self.other_bytes()) < HEADROOM * self.pool.segment_bytes()
-            && self.make_room(now_s)
-        {}
-    }
-
     fn reopen(&self, lane: &mut Lane, place: (Queue, usize), writer: Writer) -> Result<(), Full> {
         let Some(slot) = self.slots.fill(Arc::clone(writer.segment())) else {
             self.pool.give_back(Arc::clone(writer.segment()), self.other_bytes());
@@ -355,117 +336,6 @@ impl DramTier {
             lock(&self.queues).push(sealed);
         }
         Ok(())
-    }
-
-    /// Deals with the segment whose turn it is. `false` if there is none, or others must depart
-    /// first.
-    fn make_room(&self, now_s: u32) -> bool {
-        let mut evictor = lock(&self.evictor);
-        if self.departures.wait() {
-            return false;
-        }
-        let next = || lock(&self.queues).next_turn(self.pool.budget_bytes(), now_s);
-        let turn = next().or_else(|| {
-            // A small budget is all in open segments.
-            evictor.seal_all().for_each(|sealed| lock(&self.queues).push(sealed));
-            self.seal_all();
-            next()
-        });
-        match turn {
-            Some(Turn::Evict(victim)) => self.evict(&mut evictor, victim, now_s),
-            Some(Turn::Compact(sparse)) => self.compact(&mut evictor, sparse, now_s),
-            None => return false,
-        }
-        true
-    }
-
-    /// Copies what lives in a segment together with what lives in others.
-    fn compact(&self, evictor: &mut Lane, sparse: Sealed, now_s: u32) {
-        let all_went = record::records(sparse.segment.published()).all(|(at, record)| {
-            let hash = KeyHash::of(record.key);
-            let from = Location { slot: sparse.slot, at };
-            let Some(entry) = self.index.entry_at(hash, from) else { return true };
-            let item = record.item(hash, entry.is_clean());
-            let place = (sparse.queue, group_of(item.expiry_s, now_s));
-            self.go_on(evictor, &item, place, (from, record.version, entry.visits()))
-        });
-        if all_went {
-            self.free(sparse.segment, sparse.slot);
-        } else {
-            lock(&self.queues).push(sparse);
-        }
-    }
-
-    fn evict(&self, evictor: &mut Lane, victim: Sealed, now_s: u32) {
-        let mut depart = false;
-        for (at, record) in record::records(victim.segment.published()) {
-            let hash = KeyHash::of(record.key);
-            let from = Location { slot: victim.slot, at };
-            let Some(entry) = self.index.entry_at(hash, from) else { continue };
-            let item = record.item(hash, entry.is_clean());
-            if !is_expired(record.expiry_s, now_s) {
-                let visits = visits_to_go_on_with(self.policy, victim.queue, entry.visits());
-                let place = (Queue::Main, group_of(item.expiry_s, now_s));
-                if let Some(visits) = visits
-                    && self.go_on(evictor, &item, place, (from, record.version, visits))
-                {
-                    continue;
-                }
-                if victim.queue == Queue::Small {
-                    self.ghost.remember(hash);
-                }
-            }
-            if self.above_flash {
-                depart = true;
-            } else {
-                self.index.remove_at(hash, from);
-            }
-        }
-        if depart {
-            self.departures.add(victim);
-        } else {
-            self.free(victim.segment, victim.slot);
-        }
-    }
-
-    /// Copies a record to the end of a queue. `false` if there is no place for it.
-    fn go_on(
-        &self,
-        evictor: &mut Lane,
-        item: &ItemRef<'_>,
-        place: (Queue, usize),
-        (from, version, visits): (Location, u32, u64),
-    ) -> bool {
-        loop {
-            if let Some((segment, to)) = evictor.append(place, item, version) {
-                let segment = Arc::clone(segment);
-                if !self.index.relocate(item.hash, from, to, visits) {
-                    segment.note_dead(record_bytes(item)); // it was replaced meanwhile
-                }
-                return true;
-            }
-            // The victim is freed afterwards, or departs: this is over the budget for a moment.
-            let writer = self.pool.open_anyway(record_bytes(item), self.other_bytes());
-            if self.reopen(evictor, place, writer).is_err() {
-                return false;
-            }
-        }
-    }
-
-    fn seal_all(&self) {
-        for lane in &self.lanes {
-            let mut lane = lock(lane);
-            let mut queues = lock(&self.queues);
-            lane.seal_all().for_each(|sealed| queues.push(sealed));
-        }
-    }
-
-    /// Gives back a segment that no index entry names any more.
-    fn free(&self, segment: Arc<Segment>, slot: u32) {
-        drop(segment);
-        if let Some(segment) = self.slots.empty(slot) {
-            self.pool.give_back(segment, self.other_bytes());
-        }
     }
 
     fn is_at(&self, hash: KeyHash, location: Location) -> bool {

@@ -1,0 +1,147 @@
+//! How room is made: what has hits is copied onward, what is dead leaves no trace, the rest departs
+//! for flash or is gone.
+
+use std::sync::Arc;
+
+use super::index::Location;
+use super::lane::{Lane, group_of};
+use super::queues::{Queue, Sealed, Turn, visits_to_go_on_with};
+use super::record::{self, record_bytes};
+use super::segment::Segment;
+use super::{DramTier, lock};
+use crate::key::KeyHash;
+use crate::value::{ItemRef, is_expired};
+
+/// So many segments are kept free above flash.
+const HEADROOM: usize = 2;
+impl DramTier {
+    /// Makes every item depart, for shutdown.
+    pub(crate) fn evict_all(&self) {
+        let mut evictor = lock(&self.evictor);
+        evictor.seal_all().for_each(|sealed| lock(&self.queues).push(sealed));
+        self.seal_all();
+        let mut queues = lock(&self.queues);
+        while let Some(sealed) = queues.next_victim(0) {
+            self.departures.add(sealed);
+        }
+    }
+
+    /// Lets segments depart before they are needed: flash takes its time, and those who bring new
+    /// items should not all wait for it at once.
+    pub(super) fn keep_headroom(&self, now_s: u32) {
+        while self.pool.room_bytes(self.other_bytes()) < HEADROOM * self.pool.segment_bytes()
+            && self.make_room(now_s)
+        {}
+    }
+
+    /// Deals with the segment whose turn it is. `false` if there is none, or others must depart
+    /// first.
+    pub(super) fn make_room(&self, now_s: u32) -> bool {
+        let mut evictor = lock(&self.evictor);
+        if self.departures.wait() {
+            return false;
+        }
+        let next = || lock(&self.queues).next_turn(self.pool.budget_bytes(), now_s);
+        let turn = next().or_else(|| {
+            // A small budget is all in open segments.
+            evictor.seal_all().for_each(|sealed| lock(&self.queues).push(sealed));
+            self.seal_all();
+            next()
+        });
+        match turn {
+            Some(Turn::Evict(victim)) => self.evict(&mut evictor, victim, now_s),
+            Some(Turn::Compact(sparse)) => self.compact(&mut evictor, sparse, now_s),
+            None => return false,
+        }
+        true
+    }
+
+    /// Copies what lives in a segment together with what lives in others.
+    fn compact(&self, evictor: &mut Lane, sparse: Sealed, now_s: u32) {
+        let all_went = record::records(sparse.segment.published()).all(|(at, record)| {
+            let hash = KeyHash::of(record.key);
+            let from = Location { slot: sparse.slot, at };
+            let Some(entry) = self.index.entry_at(hash, from) else { return true };
+            let item = record.item(hash, entry.is_clean());
+            let place = (sparse.queue, group_of(item.expiry_s, now_s));
+            self.go_on(evictor, &item, place, (from, record.version, entry.visits()))
+        });
+        if all_went {
+            self.free(sparse.segment, sparse.slot);
+        } else {
+            lock(&self.queues).push(sparse);
+        }
+    }
+
+    fn evict(&self, evictor: &mut Lane, victim: Sealed, now_s: u32) {
+        let mut depart = false;
+        for (at, record) in record::records(victim.segment.published()) {
+            let hash = KeyHash::of(record.key);
+            let from = Location { slot: victim.slot, at };
+            let Some(entry) = self.index.entry_at(hash, from) else { continue };
+            let item = record.item(hash, entry.is_clean());
+            if !is_expired(record.expiry_s, now_s) {
+                let visits = visits_to_go_on_with(self.policy, victim.queue, entry.visits());
+                let place = (Queue::Main, group_of(item.expiry_s, now_s));
+                if let Some(visits) = visits
+                    && self.go_on(evictor, &item, place, (from, record.version, visits))
+                {
+                    continue;
+                }
+                if victim.queue == Queue::Small {
+                    self.ghost.remember(hash);
+                }
+            }
+            if self.above_flash {
+                depart = true;
+            } else {
+                self.index.remove_at(hash, from);
+            }
+        }
+        if depart {
+            self.departures.add(victim);
+        } else {
+            self.free(victim.segment, victim.slot);
+        }
+    }
+
+    /// Copies a record to the end of a queue. `false` if there is no place for it.
+    fn go_on(
+        &self,
+        evictor: &mut Lane,
+        item: &ItemRef<'_>,
+        place: (Queue, usize),
+        (from, version, visits): (Location, u32, u64),
+    ) -> bool {
+        loop {
+            if let Some((segment, to)) = evictor.append(place, item, version) {
+                let segment = Arc::clone(segment);
+                if !self.index.relocate(item.hash, from, to, visits) {
+                    segment.note_dead(record_bytes(item)); // it was replaced meanwhile
+                }
+                return true;
+            }
+            // The victim is freed afterwards, or departs: this is over the budget for a moment.
+            let writer = self.pool.open_anyway(record_bytes(item), self.other_bytes());
+            if self.reopen(evictor, place, writer).is_err() {
+                return false;
+            }
+        }
+    }
+
+    fn seal_all(&self) {
+        for lane in &self.lanes {
+            let mut lane = lock(lane);
+            let mut queues = lock(&self.queues);
+            lane.seal_all().for_each(|sealed| queues.push(sealed));
+        }
+    }
+
+    /// Gives back a segment that no index entry names any more.
+    pub(super) fn free(&self, segment: Arc<Segment>, slot: u32) {
+        drop(segment);
+        if let Some(segment) = self.slots.empty(slot) {
+            self.pool.give_back(segment, self.other_bytes());
+        }
+    }
+}
