@@ -40,6 +40,33 @@ pub(crate) fn watch<T: Send>(
     })
 }
 
+/// Runs `work` while a bar shows what `share` says: how much is done, and a message.
+pub(crate) fn watch_share<T: Send>(
+    name: &'static str,
+    share: &(dyn Fn() -> (f64, String) + Sync),
+    work: impl FnOnce() -> T + Send,
+) -> T {
+    let bar = bar(name);
+    let draw = || {
+        let (share, message) = share();
+        set_share(&bar, share, message);
+    };
+    draw();
+    let (finished, wait) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Owned here: the sender's end is dropped with the work.
+            let wait = wait;
+            while wait.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                draw();
+            }
+            bar.finish_and_clear();
+        });
+        let _finished = finished;
+        work()
+    })
+}
+
 /// A bar for something without runs.
 pub(crate) fn bar(name: &'static str) -> ProgressBar {
     let style = ProgressStyle::with_template(TEMPLATE)

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use larder_lab::experiment::{self, Experiment, ExperimentResult, Settings};
 use larder_lab::replay::Monitor;
@@ -106,18 +107,19 @@ fn run_one(
     seeds: u32,
     monitor: &Monitor,
 ) -> Result<ExperimentResult, Error> {
-    let bar = bars::bar(experiment.name);
-    let done = |count: u32| {
-        bars::set_share(
-            &bar,
-            f64::from(count) / f64::from(seeds),
-            format!("{count} of {seeds} seeds"),
-        );
+    let finished = AtomicU32::new(0);
+    let before = monitor.seeds();
+    // Experiments that take long with a seed tell how far they are; of the others it is known when a
+    // seed is done.
+    let share = || {
+        let whole = f64::from(finished.load(Ordering::Relaxed));
+        let share = (monitor.seeds() - before).max(whole) / f64::from(seeds);
+        (share, format!("{whole} of {seeds} seeds"))
     };
-    done(0);
-    let result = experiment::run(experiment, settings, seeds, monitor, &done);
-    bar.finish_and_clear();
-    result
+    bars::watch_share(experiment.name, &share, || {
+        let on_seed = |count: u32| finished.store(count, Ordering::Relaxed);
+        experiment::run(experiment, settings, seeds, monitor, &on_seed)
+    })
 }
 
 /// One result for people: the verdict, then each metric beside the paper's value.

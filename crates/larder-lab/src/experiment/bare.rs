@@ -141,7 +141,7 @@ impl Arm {
         seed: u64,
         monitor: &Monitor,
     ) -> Result<Measured, Error> {
-        let mut run = Run::new(geometry, self, seed)?;
+        let mut run = Run::new(geometry, self, writes, seed)?;
         let _turn = RUNNING.wait_for_turn(run.resident_bytes());
         let start = Instant::now();
         run.fill_soc()?;
@@ -237,10 +237,13 @@ struct Run {
     soc_due: f64,
     /// The pages that the SOC writes in its turn.
     scattered: Vec<u32>,
+    /// Pages that will have been written in the end.
+    all_pages: f64,
 }
 
 impl Run {
-    fn new(geometry: Geometry, arm: &Arm, seed: u64) -> Result<Self, Error> {
+    #[allow(clippy::cast_precision_loss)]
+    fn new(geometry: Geometry, arm: &Arm, writes: f64, seed: u64) -> Result<Self, Error> {
         let used = share_of(geometry.logical_pages, f64::from(arm.utilization));
         let soc_pages = share_of(used, SOC_PERCENT).max(1);
         let config = ManagedConfig { fdp: arm.placement, ..ManagedConfig::new(geometry) };
@@ -253,6 +256,7 @@ impl Run {
             next: 0,
             soc_due: 0.0,
             scattered: Vec::new(),
+            all_pages: geometry.logical_pages as f64 * writes,
         })
     }
 
@@ -276,9 +280,17 @@ impl Run {
     #[allow(clippy::cast_precision_loss)]
     #[allow(clippy::cast_possible_truncation)] // drives have fewer than 2^32 pages
     fn write_until(&mut self, host_pages: u64, monitor: &Monitor) -> Result<(), Error> {
+        let told_every = self.ssd.config().geometry.logical_pages / 10;
+        let mut told = self.ssd.stats().host_pages;
         while self.ssd.stats().host_pages < host_pages {
             if monitor.is_stopped() {
                 return Err(Error::run("interrupted"));
+            }
+            let written = self.ssd.stats().host_pages;
+            if written - told >= told_every {
+                monitor
+                    .add_to_seeds((written - told) as f64 / (self.all_pages * ARMS.len() as f64));
+                told = written;
             }
             let piece = self.piece_pages.min(self.loc_pages - self.next);
             self.write(self.next, piece, LOC_HANDLE)?;

@@ -8,7 +8,12 @@ pub struct Monitor {
     stop: AtomicBool,
     /// The run with placement, the run without.
     runs: [RunProgress; 2],
+    /// Of an experiment's seeds, in millionths of one.
+    of_seeds: AtomicU64,
 }
+
+/// A seed in parts.
+const SEED: f64 = 1e6;
 
 /// How far one run has come.
 #[derive(Debug, Default)]
@@ -27,6 +32,19 @@ impl Monitor {
     /// Whether the runs were asked to end.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Tells that another `share` of one seed of an experiment is done, 0 to 1. Experiments that
+    /// take long with each seed do.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a number from 0 to 1
+    pub fn add_to_seeds(&self, share: f64) {
+        self.of_seeds.fetch_add((share.clamp(0.0, 1.0) * SEED) as u64, Ordering::Relaxed);
+    }
+
+    /// How much of how many seeds was told to be done so far, over all experiments.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn seeds(&self) -> f64 {
+        self.of_seeds.load(Ordering::Relaxed) as f64 / SEED
     }
 
     /// Progress of the run with (`true`) or without placement.
