@@ -7,6 +7,7 @@
 //! | a module doc on every file | `module_doc` |
 //! | `unsafe`, unfinished code, empty names | `banned` |
 //! | each magic number is on the page of formats | `formats` |
+//! | each promise of the cache names a test that exists | `semantics` |
 //! | licence, documents, dependencies with a reason | `papers` |
 //! | words that mean nothing outside of where they were written | `words` |
 
@@ -18,6 +19,7 @@ mod manifest;
 mod module_doc;
 mod papers;
 mod scan;
+mod semantics;
 mod sizes;
 mod tree;
 mod words;
@@ -30,13 +32,14 @@ use crate::step::Verdict;
 use crate::workspace;
 
 /// Checks of a tree. A new rule is a file and a line here.
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 7] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 8] = [
     arrows::check,
     sizes::check,
     module_doc::check,
     banned::check,
     formats::check,
     papers::check,
+    semantics::check,
     words::check,
 ];
 
