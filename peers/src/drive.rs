@@ -1,0 +1,172 @@
+//! Clients: threads on a cache in memory, tasks on a hybrid one. Both do look-aside: what a get
+//! misses is set at once.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::histogram::Histogram;
+use crate::item::Item;
+use crate::stream::{Op, Stream};
+use crate::system::{DramCache, HybridCache};
+use crate::workload::{Source, Workload};
+
+/// One get in so many is timed in memory, where the clock costs as much as a hit; on flash, all.
+const TIMED_GETS: u64 = 16;
+
+/// What clients did.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// Operations of the stream: what a miss sets is not one of them.
+    pub(crate) ops: u64,
+    pub(crate) gets: u64,
+    pub(crate) hits: u64,
+    /// Keys and values that were set, for whatever reason.
+    pub(crate) set_bytes: u64,
+    pub(crate) get_latencies: Histogram,
+}
+
+impl Tally {
+    fn add(&mut self, other: &Self) {
+        self.ops += other.ops;
+        self.gets += other.gets;
+        self.hits += other.hits;
+        self.set_bytes += other.set_bytes;
+        self.get_latencies.merge(&other.get_latencies);
+    }
+
+    fn got(&mut self, hit: bool, began: Option<Instant>) {
+        self.gets += 1;
+        self.hits += u64::from(hit);
+        if let Some(began) = began {
+            self.get_latencies.add(began.elapsed());
+        }
+    }
+}
+
+/// Operations for clients.
+#[derive(Clone)]
+pub(crate) struct Phase {
+    pub(crate) source: Arc<Source>,
+    pub(crate) set_percent: u32,
+    pub(crate) seed: u64,
+    /// 0 warms up, 1 is measured.
+    pub(crate) number: u64,
+    pub(crate) clients: usize,
+    /// Of all clients together.
+    pub(crate) ops: u64,
+}
+
+impl Phase {
+    pub(crate) fn warm(
+        workload: &Workload,
+        source: &Arc<Source>,
+        clients: usize,
+        seed: u64,
+    ) -> Self {
+        let (source, set_percent) = (Arc::clone(source), workload.set_percent);
+        Self { source, set_percent, seed, number: 0, clients, ops: workload.warm_ops }
+    }
+
+    pub(crate) fn measured(&self, ops: u64) -> Self {
+        Self { number: 1, ops, ..self.clone() }
+    }
+
+    fn stream(&self, client: usize) -> Stream {
+        Stream::new(&self.source, self.set_percent, self.seed, self.number, client)
+    }
+
+    fn ops_of(&self, client: usize) -> u64 {
+        let clients = self.clients as u64;
+        self.ops / clients + u64::from((client as u64) < self.ops % clients)
+    }
+}
+
+/// Sets items one by one.
+pub(crate) fn fill<C: DramCache>(
+    cache: &C,
+    items: impl Iterator<Item = Item>,
+) -> Result<(), String> {
+    let mut room = Vec::new();
+    for item in items {
+        cache.set(&item, item.value(&mut room))?;
+    }
+    Ok(())
+}
+
+/// A phase on threads.
+pub(crate) fn on_threads<C: DramCache>(cache: &C, phase: &Phase) -> Result<Tally, String> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..phase.clients)
+            .map(|client| scope.spawn(move || thread(cache, phase, client)))
+            .collect();
+        let mut all = Tally::default();
+        for thread in threads {
+            all.add(&thread.join().map_err(|_| "a client panicked".to_owned())??);
+        }
+        Ok(all)
+    })
+}
+
+fn thread<C: DramCache>(cache: &C, phase: &Phase, client: usize) -> Result<Tally, String> {
+    let (mut stream, mut tally, mut room) = (phase.stream(client), Tally::default(), Vec::new());
+    for op in 0..phase.ops_of(client) {
+        match stream.draw() {
+            Op::Get(item) => {
+                let began = op.is_multiple_of(TIMED_GETS).then(Instant::now);
+                let hit = cache.get(&item)?;
+                tally.got(hit, began);
+                if !hit {
+                    tally.set_bytes += item.bytes();
+                    cache.set(&item, item.value(&mut room))?;
+                }
+            }
+            Op::Set(item) => {
+                tally.set_bytes += item.bytes();
+                cache.set(&item, item.value(&mut room))?;
+            }
+        }
+    }
+    tally.ops = phase.ops_of(client);
+    Ok(tally)
+}
+
+/// A phase on tasks of the runtime that this is called in.
+pub(crate) async fn on_tasks<C: HybridCache>(
+    cache: &Arc<C>,
+    phase: &Phase,
+) -> Result<Tally, String> {
+    let tasks: Vec<_> = (0..phase.clients)
+        .map(|client| {
+            let (cache, phase) = (Arc::clone(cache), phase.clone());
+            tokio::spawn(async move { task(&*cache, &phase, client).await })
+        })
+        .collect();
+    let mut all = Tally::default();
+    for task in tasks {
+        all.add(&task.await.map_err(|_| "a client panicked".to_owned())??);
+    }
+    Ok(all)
+}
+
+async fn task<C: HybridCache>(cache: &C, phase: &Phase, client: usize) -> Result<Tally, String> {
+    let (mut stream, mut tally, mut room) = (phase.stream(client), Tally::default(), Vec::new());
+    for _ in 0..phase.ops_of(client) {
+        match stream.draw() {
+            Op::Get(item) => {
+                let began = Instant::now();
+                let hit = cache.get(&item).await?;
+                tally.got(hit, Some(began));
+                if !hit {
+                    tally.set_bytes += item.bytes();
+                    cache.set(&item, item.value(&mut room)).await?;
+                }
+            }
+            Op::Set(item) => {
+                tally.set_bytes += item.bytes();
+                cache.set(&item, item.value(&mut room)).await?;
+            }
+        }
+    }
+    tally.ops = phase.ops_of(client);
+    Ok(tally)
+}

@@ -1,0 +1,64 @@
+//! Larder and its peers on the same work, in the same run: `larder-peers --help`.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `workload`, `stream`, `zipf`, `tables`, `item` | the work: which operations, on what |
+//! | `system` | the caches |
+//! | `drive`, `run`, `process`, `histogram` | one run, and what it costs |
+//! | `rounds`, `summary`, `report`, `machine`, `options` | all runs: who comes when, what is said |
+
+mod drive;
+mod histogram;
+mod item;
+mod machine;
+mod options;
+mod process;
+mod report;
+mod rounds;
+mod run;
+mod stream;
+mod summary;
+mod system;
+mod tables;
+mod workload;
+mod zipf;
+
+use std::process::ExitCode;
+
+use options::{HELP, Options};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
+    let (one, rest) = match arguments.split_first() {
+        Some((first, rest)) if first == "one" => (true, rest),
+        _ => (false, &arguments[..]),
+    };
+    let options = match Options::parse(rest) {
+        Ok(options) => options,
+        Err(message) => return failed(&message, 2),
+    };
+    let result = if one { single(&options) } else { rounds::all(&options) };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => failed(&message, 1),
+    }
+}
+
+/// One run. Its outcome is the last line, for foyer prints too.
+fn single(options: &Options) -> Result<(), String> {
+    let outcome = run::run(&options.task()?)?;
+    println!("{}", outcome.to_json());
+    Ok(())
+}
+
+fn failed(message: &str, code: u8) -> ExitCode {
+    eprintln!("peers: {message}");
+    if code == 2 {
+        eprintln!("peers: --help says more");
+    }
+    ExitCode::from(code)
+}

@@ -1,0 +1,89 @@
+//! Medians and spread over rounds.
+
+use crate::run::Outcome;
+use crate::system::System;
+
+/// All rounds of a system with a workload and so many clients.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) workload: &'static str,
+    pub(crate) system: System,
+    pub(crate) clients: usize,
+    pub(crate) rounds: Vec<Outcome>,
+}
+
+/// Median, least and most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+impl Row {
+    /// A number of each round, summed up. `None` if there is none.
+    pub(crate) fn spread(&self, number: impl Fn(&Outcome) -> Option<f64>) -> Option<Spread> {
+        let mut numbers: Vec<f64> = self.rounds.iter().filter_map(number).collect();
+        numbers.sort_by(f64::total_cmp);
+        let (min, max) = (*numbers.first()?, *numbers.last()?);
+        Some(Spread { median: median(&numbers)?, min, max })
+    }
+
+    /// Median of how many times this row's number is the other's, in the same round.
+    pub(crate) fn ratio(&self, other: &Self, number: impl Fn(&Outcome) -> f64) -> Option<f64> {
+        let mut ratios: Vec<f64> = self
+            .rounds
+            .iter()
+            .zip(&other.rounds)
+            .map(|(mine, theirs)| number(mine) / number(theirs))
+            .filter(|ratio| ratio.is_finite())
+            .collect();
+        ratios.sort_by(f64::total_cmp);
+        median(&ratios)
+    }
+}
+
+/// The middle of sorted numbers, or the mean of the two in the middle. `None` of none.
+fn median(sorted: &[f64]) -> Option<f64> {
+    let upper = *sorted.get(sorted.len() / 2)?;
+    if sorted.len().is_multiple_of(2) {
+        return Some(f64::midpoint(sorted[sorted.len() / 2 - 1], upper));
+    }
+    Some(upper)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A row of rounds with these throughputs.
+    pub(crate) fn row(system: System, throughputs: &[f64]) -> Row {
+        let outcome = |ops_per_second: &f64| Outcome {
+            ops_per_second: *ops_per_second,
+            cpu_us_per_op: 0.25,
+            hit_ratio: 0.9,
+            p50_get_us: 0.1,
+            p99_get_us: 0.2,
+            bytes_written_per_byte_set: None,
+            counted_written_per_byte_set: None,
+            peak_rss_bytes: 1e6,
+            empty_rss_bytes: 1e5,
+            dram_bytes: 1e6,
+            load_average: 1.0,
+        };
+        let rounds = throughputs.iter().map(outcome).collect();
+        Row { workload: "dram", system, clients: 2, rounds }
+    }
+
+    #[test]
+    fn medians_are_of_rounds_and_ratios_of_pairs() {
+        let mine = row(System::Larder, &[4.0, 2.0, 9.0]);
+        let other = row(System::Foyer, &[2.0, 1.0, 3.0]);
+        let spread = mine.spread(|o| Some(o.ops_per_second)).unwrap();
+        assert_eq!(spread, Spread { median: 4.0, min: 2.0, max: 9.0 });
+        assert_eq!(mine.ratio(&other, |o| o.ops_per_second), Some(2.0));
+        let even = row(System::Larder, &[1.0, 2.0]).spread(|o| Some(o.ops_per_second));
+        assert_eq!(even.unwrap().median, 1.5);
+        assert_eq!(mine.spread(|o| o.bytes_written_per_byte_set), None);
+    }
+}

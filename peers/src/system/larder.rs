@@ -1,0 +1,81 @@
+//! Larder, in memory and on a file.
+
+use std::sync::Arc;
+
+use larder::{Config, Larder, RealClock, block_on};
+use larder_device::{Device, DirectIo, FileDevice, FileOptions};
+
+use super::{DramCache, HybridCache, HybridPlan};
+use crate::item::Item;
+
+/// The small-object engine takes what is small in every workload.
+const SOC_OBJECT_BYTES_MAX: u32 = 2048;
+
+/// Larder without flash.
+pub(crate) struct LarderDram(Larder);
+
+impl LarderDram {
+    pub(crate) fn open(dram_bytes: u64) -> Result<Self, String> {
+        let config = Config { dram_bytes, ..Config::default() };
+        block_on(Larder::open(config, None, Arc::new(RealClock))).map(Self).map_err(text)
+    }
+}
+
+impl DramCache for LarderDram {
+    fn get(&self, item: &Item) -> Result<bool, String> {
+        match self.0.blocking().get(&item.key.0).map_err(text)? {
+            Some(value) => item.check(&value).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn set(&self, item: &Item, value: &[u8]) -> Result<(), String> {
+        self.0.blocking().set(&item.key.0, value, None).map_err(text)
+    }
+}
+
+/// Larder on a file.
+pub(crate) struct LarderHybrid(Larder);
+
+impl LarderHybrid {
+    /// Opens it; `soc_percent` of flash is the small-object engine.
+    pub(crate) async fn open(plan: &HybridPlan<'_>, soc_percent: f64) -> Result<Self, String> {
+        let options = FileOptions {
+            capacity_bytes: Some(plan.flash.bytes),
+            direct: DirectIo::Required,
+            ..FileOptions::default()
+        };
+        let device: Arc<dyn Device> =
+            Arc::new(FileDevice::open(plan.file, &options).map_err(text)?);
+        let config = Config {
+            dram_bytes: plan.dram_bytes,
+            soc_percent,
+            soc_max_object_bytes: SOC_OBJECT_BYTES_MAX,
+            region_bytes: Some(plan.flash.region_bytes),
+            start_empty: true,
+            ..Config::default()
+        };
+        Larder::open(config, Some(device), Arc::new(RealClock)).await.map(Self).map_err(text)
+    }
+}
+
+impl HybridCache for LarderHybrid {
+    async fn get(&self, item: &Item) -> Result<bool, String> {
+        match self.0.get(&item.key.0).await.map_err(text)? {
+            Some(value) => item.check(&value).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    async fn set(&self, item: &Item, value: &[u8]) -> Result<(), String> {
+        self.0.set(&item.key.0, value, None).await.map_err(text)
+    }
+
+    fn counted_written_bytes(&self) -> u64 {
+        self.0.stats().flash_written_bytes()
+    }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    format!("larder: {error}")
+}

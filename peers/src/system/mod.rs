@@ -1,0 +1,95 @@
+//! The systems: each one does the same work through its own calls.
+
+mod foyer;
+mod harness;
+mod larder;
+mod moka;
+mod quick_cache;
+
+use std::future::Future;
+use std::path::Path;
+
+pub(crate) use self::foyer::{FoyerDram, FoyerHybrid};
+pub(crate) use self::harness::Harness;
+pub(crate) use self::larder::{LarderDram, LarderHybrid};
+pub(crate) use self::moka::Moka;
+pub(crate) use self::quick_cache::QuickCache;
+
+use crate::item::Item;
+use crate::workload::{Flash, Workload};
+
+/// A cache in memory, used by threads.
+pub(crate) trait DramCache: Sync {
+    /// Asks for an item and checks the answer. Says whether it was there.
+    fn get(&self, item: &Item) -> Result<bool, String>;
+    /// Stores `value` for an item.
+    fn set(&self, item: &Item, value: &[u8]) -> Result<(), String>;
+}
+
+/// A cache in memory and on flash, used by tasks.
+pub(crate) trait HybridCache: Send + Sync + 'static {
+    /// As [`DramCache::get`].
+    fn get(&self, item: &Item) -> impl Future<Output = Result<bool, String>> + Send;
+    /// As [`DramCache::set`].
+    fn set(&self, item: &Item, value: &[u8]) -> impl Future<Output = Result<(), String>> + Send;
+    /// Bytes that it says it wrote to its file: to hold against what the kernel says.
+    fn counted_written_bytes(&self) -> u64;
+}
+
+/// What a hybrid cache is opened with.
+pub(crate) struct HybridPlan<'a> {
+    pub(crate) flash: Flash,
+    pub(crate) dram_bytes: u64,
+    /// The flash file, which is there and as long as it must be.
+    pub(crate) file: &'a Path,
+}
+
+/// Who does the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum System {
+    /// Larder; with flash, a share of it is the small-object engine.
+    Larder,
+    /// Larder with all flash as a log.
+    LarderLog,
+    /// foyer with S3-FIFO.
+    Foyer,
+    /// foyer with LRU.
+    FoyerLru,
+    QuickCache,
+    Moka,
+    /// Nobody: what the benchmark itself costs.
+    Harness,
+}
+
+impl System {
+    pub(crate) const ALL: [(&'static str, Self); 7] = [
+        ("larder", Self::Larder),
+        ("larder-log", Self::LarderLog),
+        ("foyer", Self::Foyer),
+        ("foyer-lru", Self::FoyerLru),
+        ("quick_cache", Self::QuickCache),
+        ("moka", Self::Moka),
+        ("harness", Self::Harness),
+    ];
+    /// What a workload without flash is run with.
+    pub(crate) const IN_DRAM: [Self; 6] =
+        [Self::Larder, Self::Foyer, Self::FoyerLru, Self::QuickCache, Self::Moka, Self::Harness];
+    /// What a workload with flash is run with.
+    pub(crate) const HYBRID: [Self; 3] = [Self::Larder, Self::Foyer, Self::FoyerLru];
+    /// The same where a log is worth a try.
+    pub(crate) const HYBRID_AND_LOG: [Self; 4] =
+        [Self::Larder, Self::LarderLog, Self::Foyer, Self::FoyerLru];
+
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, system)| *system == self).map_or("", |(name, _)| name)
+    }
+
+    /// Whether it can do a workload.
+    pub(crate) fn can(self, workload: &Workload) -> bool {
+        match self {
+            Self::Larder | Self::Foyer | Self::FoyerLru => true,
+            Self::LarderLog => workload.flash.is_some(),
+            Self::QuickCache | Self::Moka | Self::Harness => workload.flash.is_none(),
+        }
+    }
+}
