@@ -5,8 +5,10 @@
 mod all;
 mod browser;
 mod fuzz;
+mod peers;
 mod png;
 mod report_check;
+mod soak;
 mod step;
 mod tidy;
 mod workspace;
@@ -17,8 +19,13 @@ const HELP: &str = "\
 usage: cargo xtask COMMAND
 
   tidy                 the house rules (also a test of this crate)
-  all                  formatting, clippy, tests, documentation, tidy, fuzzing, the report in a browser
+  all                  formatting, clippy, tests, documentation, tidy, fuzzing, soak, peers, the report
+                       in a browser
   fuzz [--seconds N]   every fuzz target for N seconds (default 30); needs nightly Rust and cargo-fuzz
+  soak --seeds N [--first-seed S] [--json FILE]
+                       N seeds of the simulation of the cache; a failure says how to replay it
+  soak --threads-ops N the cache on real threads, judged by its history
+  peers [OPTIONS]      speed and hit ratio beside foyer, quick_cache and moka; --help says more
   help                 this text
 ";
 
@@ -32,6 +39,11 @@ fn main() -> ExitCode {
             Ok(seconds) => all::report(&[("fuzz", fuzz::run(seconds))]),
             Err(message) => refuse(&message),
         },
+        ["soak", rest @ ..] => match soak::Soak::read(rest) {
+            Ok(soak) => all::report(&[("soak", soak::run(&soak))]),
+            Err(message) => refuse(&message),
+        },
+        ["peers", rest @ ..] => all::report(&[("peers", peers::run(rest))]),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             ExitCode::SUCCESS

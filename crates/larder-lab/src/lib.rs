@@ -8,12 +8,14 @@
 //! | [`experiment`] | published results, reproduced on the model and judged |
 //! | [`plan`] | what a drive will cost with a workload, before it is bought |
 //! | [`report`] | what came out of it, as a page to look at |
+//! | [`soak`] | deterministic simulation of the cache, judged by an oracle |
 
 pub mod error;
 pub mod experiment;
 pub mod plan;
 pub mod replay;
 pub mod report;
+pub mod soak;
 pub mod trace;
 pub mod workload;
 

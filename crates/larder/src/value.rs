@@ -34,7 +34,8 @@ impl Value {
     }
 
     /// Names this version of the key's value, for [`Larder::cas`](crate::Larder::cas). A value that
-    /// left DRAM for flash and came back has another version.
+    /// left DRAM for flash and came back has another version, and so has every value after a
+    /// restart. One that DRAM has no room for has version 0, which `cas` never stores over.
     pub fn version(&self) -> u32 {
         self.record().version
     }

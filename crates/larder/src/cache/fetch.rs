@@ -102,20 +102,17 @@ impl Larder {
             flags: options.flags,
             ..ItemRef::new(hash, key, value, self.expiry_s(options.ttl))
         };
-        let fetched = Value::alone(&item);
         if !self.dram.can_hold(item.object_bytes()) {
-            return Ok(fetched);
+            return Ok(Value::alone(&item));
         }
-        {
+        let kept = {
             let _turn = self.turn(hash).await;
-            let is_current = |_: Option<&Record<'_>>| {
-                self.reads.overtake(hash, &hash.0);
-                !passenger.is_overtaken()
-            };
+            let is_current =
+                |_: Option<&Record<'_>>| !passenger.is_overtaken() && self.supersede(hash, key);
             // Without room it is not stored: the next one fetches again.
-            let _ = self.dram.insert_if(&item, self.now_s(), &is_current);
-        }
+            self.dram.insert_if(&item, self.now_s(), &is_current).ok().flatten()
+        };
         self.settle_departures(item.object_bytes() * SETTLED_PER_BROUGHT).await;
-        Ok(fetched)
+        Ok(kept.unwrap_or_else(|| Value::alone(&item)))
     }
 }

@@ -92,7 +92,12 @@ impl Larder {
             None => None,
         };
         Ok(Self {
-            dram: DramTier::new(config.dram_bytes, config.dram_policy, flash.is_some()),
+            dram: DramTier::new(
+                config.dram_bytes,
+                config.dram_policy,
+                flash.is_some(),
+                first_version(clock.now(), flash.as_ref()),
+            ),
             flash,
             stripes: (0..STRIPES).map(|_| async_lock::Mutex::new(())).collect(),
             reads: Flights::new(),
@@ -150,7 +155,6 @@ impl Larder {
             self.remove(hash, key).await;
             return Err(self.too_large(item.object_bytes()));
         }
-        self.fetches.overtake(hash, key);
         let mut put = self.put(&item).await;
         for _ in 0..PUTS_BEFORE_BYPASS {
             if put.is_ok() {
@@ -166,7 +170,8 @@ impl Larder {
         Ok(())
     }
 
-    /// Removes `key` from both tiers. Says whether it was there.
+    /// Removes `key` from both tiers. Says whether it was there. A large object on flash counts as
+    /// there even if its time was over: nobody reads it to find out.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an impossible key.
@@ -244,7 +249,7 @@ impl Larder {
     async fn bypass(&self, item: &ItemRef<'_>) {
         let turn = self.turn(item.hash).await;
         self.counters.dram_bypassed_objects.add(1);
-        let supersede = |_: Option<&Record<'_>>| self.supersede(item.hash);
+        let supersede = |_: Option<&Record<'_>>| self.supersede(item.hash, item.key);
         if self.flash.is_some() && self.dram.insert_to_depart(item, &supersede).is_ok() {
             return;
         }
@@ -256,7 +261,7 @@ impl Larder {
     /// Puts `item` into DRAM, or on its way to flash.
     async fn put(&self, item: &ItemRef<'_>) -> Result<(), Full> {
         let _turn = self.turn(item.hash).await;
-        let supersede = |_: Option<&Record<'_>>| self.supersede(item.hash);
+        let supersede = |_: Option<&Record<'_>>| self.supersede(item.hash, item.key);
         if self.dram.can_hold(item.object_bytes()) {
             self.dram.insert(item, self.now_s(), &supersede)
         } else {
@@ -264,23 +269,23 @@ impl Larder {
         }
     }
 
-    /// A newer version enters DRAM at this moment: what is being read from flash is older.
-    fn supersede(&self, hash: KeyHash) -> bool {
+    /// The key changes at this moment: what is being read or fetched is older.
+    fn supersede(&self, hash: KeyHash, key: &[u8]) -> bool {
         self.reads.overtake(hash, &hash.0);
+        self.fetches.overtake(hash, key);
         true
     }
 
     /// Removes `key` from both tiers.
     async fn remove(&self, hash: KeyHash, key: &[u8]) -> bool {
-        self.fetches.overtake(hash, key);
         let _turn = self.turn(hash).await;
         let on_flash = match &self.flash {
-            Some(flash) => flash.remove(hash, key).await,
+            Some(flash) => flash.remove(hash, key, self.now_s()).await,
             None => false,
         };
         // Between the two: a read that begins now finds nothing on flash, one that began before
         // brings nothing to DRAM afterwards.
-        self.reads.overtake(hash, &hash.0);
+        self.supersede(hash, key);
         self.dram.remove(hash, key, self.now_s()).unwrap_or(on_flash)
     }
 
@@ -342,6 +347,13 @@ impl Larder {
         };
         Error::new(ErrorKind::InvalidInput, message)
     }
+}
+
+/// Where versions begin: somewhere else with every opening, so that one from before means nothing.
+fn first_version(now: Duration, flash: Option<&Flash>) -> u32 {
+    let mut seed = now.as_nanos().to_le_bytes().to_vec();
+    seed.extend_from_slice(&flash.map_or(0, Flash::epoch).to_le_bytes());
+    u32::try_from(KeyHash::of(&seed).spread_over(1 << 32)).unwrap_or(0)
 }
 
 /// A record that is being sent to flash. If the sender is dropped on the way, the next one takes

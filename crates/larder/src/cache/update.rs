@@ -110,7 +110,8 @@ impl Larder {
         Ok(before.is_some())
     }
 
-    /// Stores `value` if the key's value is still the one that has this [`Value::version`].
+    /// Stores `value` if the key's value is still the one that has this [`Value::version`]. Version 0
+    /// names no value.
     ///
     /// # Errors
     /// As [`Larder::update`].
@@ -123,14 +124,12 @@ impl Larder {
     ) -> Result<Cas, Error> {
         let before = self
             .update(key, |current| match current {
-                Some(current) if current.version() == version => {
-                    Change::Store(value.into(), options)
-                }
+                Some(current) if names(version, current) => Change::Store(value.into(), options),
                 _ => Change::Keep,
             })
             .await?;
         Ok(match before {
-            Some(before) if before.version() == version => Cas::Stored,
+            Some(before) if names(version, &before) => Cas::Stored,
             Some(_) => Cas::OtherVersion,
             None => Cas::NotFound,
         })
@@ -243,17 +242,13 @@ impl Larder {
             let message = format!("object of {} bytes: DRAM cannot hold it", item.object_bytes());
             return Err(Error::new(ErrorKind::InvalidInput, message));
         }
-        self.fetches.overtake(hash, key);
         let now_s = self.now_s();
         let wanted = before.as_ref().map(Value::version);
         let unchanged = |there: Option<&Record<'_>>| {
             let alive = there.filter(|record| !is_expired(record.expiry_s, now_s));
             // With flash, the turn keeps others away. Without, this does.
             let unchanged = self.flash.is_some() || alive.map(|record| record.version) == wanted;
-            if unchanged {
-                self.reads.overtake(hash, &hash.0);
-            }
-            unchanged
+            unchanged && self.supersede(hash, key)
         };
         Ok(match self.dram.insert_if(&item, now_s, &unchanged) {
             Ok(Some(_)) => Attempt::Done(before),
@@ -261,6 +256,11 @@ impl Larder {
             Err(Full) => Attempt::Full,
         })
     }
+}
+
+/// Whether this is the version meant. 0 is that of values that DRAM has no room for: it names none.
+fn names(version: u32, value: &Value) -> bool {
+    version != 0 && value.version() == version
 }
 
 fn number_in(value: &[u8]) -> Option<u64> {

@@ -39,9 +39,14 @@ struct Open {
 }
 
 impl Lane {
-    /// A version that the lane has not given before, as long as 2^32 are enough.
+    /// A lane whose first version is the one after `versions`.
+    pub(crate) fn with_versions_from(versions: u32) -> Self {
+        Self { versions, ..Self::default() }
+    }
+
+    /// A version that the lane has not given before, as long as 2^32 are enough; never 0.
     pub(crate) fn next_version(&mut self) -> u32 {
-        self.versions = self.versions.wrapping_add(1);
+        self.versions = self.versions.checked_add(1).unwrap_or(1);
         self.versions
     }
 

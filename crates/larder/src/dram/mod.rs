@@ -100,7 +100,12 @@ pub(crate) type Admit<'a> = &'a dyn Fn(Option<&Record<'_>>) -> bool;
 pub(crate) struct Full;
 
 impl DramTier {
-    pub(crate) fn new(budget_bytes: u64, policy: DramPolicy, above_flash: bool) -> Self {
+    pub(crate) fn new(
+        budget_bytes: u64,
+        policy: DramPolicy,
+        above_flash: bool,
+        first_version: u32,
+    ) -> Self {
         let budget = usize::try_from(budget_bytes).unwrap_or(usize::MAX);
         let segment_bytes =
             (budget / SEGMENTS).clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end()) / 64 * 64;
@@ -114,7 +119,9 @@ impl DramTier {
             index: Index::new(shards),
             slots: Slots::new(),
             pool: Pool::new(budget, segment_bytes),
-            lanes: (0..lanes).map(|_| Mutex::default()).collect(),
+            lanes: (0..lanes)
+                .map(|_| Mutex::new(Lane::with_versions_from(first_version)))
+                .collect(),
             evictor: Mutex::default(),
             queues: Mutex::default(),
             ghost: Ghost::of_bytes(ghost),

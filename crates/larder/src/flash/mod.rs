@@ -128,6 +128,11 @@ impl Flash {
         self.soc.as_ref().map_or(0, |soc| soc.memory_bytes())
     }
 
+    /// Grows with every opening.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.superblock.epoch
+    }
+
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -172,11 +177,12 @@ impl Flash {
         Some((soc.get(hash, key, now_s).await?, Engine::Soc))
     }
 
-    /// Makes sure that no version of `key` is on flash. The caller holds the key's lock.
-    pub(crate) async fn remove(&self, hash: KeyHash, key: &[u8]) -> bool {
+    /// Makes sure that no version of `key` is on flash. Says whether there was one; of a large object
+    /// it is not known whether it had expired. The caller holds the key's lock.
+    pub(crate) async fn remove(&self, hash: KeyHash, key: &[u8], now_s: u32) -> bool {
         let in_loc = self.loc.as_ref().is_some_and(|loc| loc.remove(hash));
         let in_soc = match &self.soc {
-            Some(soc) => soc.remove(hash, key).await,
+            Some(soc) => soc.remove(hash, key, now_s).await,
             None => false,
         };
         in_loc || in_soc
@@ -194,7 +200,7 @@ impl Flash {
             None => false,
         };
         if !stored {
-            self.remove(item.hash, item.key).await;
+            self.remove(item.hash, item.key, now_s).await;
         }
     }
 
@@ -240,7 +246,7 @@ impl Flash {
             }
             (Engine::Loc, soc, Some(loc)) => {
                 if let Some(soc) = soc {
-                    soc.remove(item.hash, item.key).await;
+                    soc.remove(item.hash, item.key, now_s).await;
                 }
                 loc.set(item, now_s).await
             }

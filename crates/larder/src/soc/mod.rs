@@ -196,19 +196,19 @@ impl Soc {
         self.store(&mut stripe, number, bucket).await
     }
 
-    /// Makes sure that no version of `key` is stored. Says whether one was found.
-    pub(crate) async fn remove(&self, hash: KeyHash, key: &[u8]) -> bool {
+    /// Makes sure that no version of `key` is stored. Says whether one was found alive.
+    pub(crate) async fn remove(&self, hash: KeyHash, key: &[u8], now_s: u32) -> bool {
         if !self.may_hold(hash) {
             return false;
         }
         let number = self.bucket_of(hash);
         let mut stripe = self.lock_for_writing(number).await;
         let mut bucket = self.load_or_empty(number).await;
-        let found = bucket.remove(hash, key);
-        if found {
-            self.store(&mut stripe, number, bucket).await;
-        }
-        found
+        let Some((_, entry)) = bucket.find(hash, key) else { return false };
+        let alive = !is_expired(entry.expiry_s, now_s);
+        bucket.remove(hash, key);
+        self.store(&mut stripe, number, bucket).await;
+        alive
     }
 
     /// Takes no bucket of an epoch before this one for valid.
@@ -307,6 +307,8 @@ impl Soc {
         }
         self.load(number).await.unwrap_or_else(|buffer| {
             self.filters.clear(number);
+            // Nor is it believed by who asked the filter before.
+            self.generation(number).fetch_add(1, Ordering::AcqRel);
             Bucket::empty(buffer)
         })
     }

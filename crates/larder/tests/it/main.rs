@@ -5,6 +5,7 @@
 mod faults;
 mod fetches;
 mod history;
+mod history_threads;
 mod lessons;
 mod limits;
 mod placement;

@@ -189,3 +189,44 @@ fn every_future_can_move_between_threads() {
     is_send(cache.get_or_fetch(b"k", options(0), || async { Ok::<_, std::io::Error>(vec![]) }));
     is_send(rig.cache.close());
 }
+
+#[test]
+fn version_0_names_no_value() {
+    both(|rig, push_out| {
+        let cache = &rig.cache;
+        block_on(cache.set(b"k", b"1", None)).unwrap();
+        push_out();
+        assert_eq!(block_on(cache.cas(b"k", b"2", 0, options(0))).unwrap(), Cas::OtherVersion);
+        let fetch = async || Ok::<_, std::io::Error>(b"f".to_vec());
+        let fetched = block_on(cache.get_or_fetch(b"f", options(0), fetch)).unwrap();
+        let stored = cache.cas(b"f", b"g", fetched.version(), options(0));
+        assert_eq!(block_on(stored).unwrap(), Cas::Stored, "what was fetched has a version");
+    });
+}
+
+#[test]
+fn versions_do_not_begin_anew_with_an_opening() {
+    let drive = drive();
+    let versions: Vec<u32> = (0..3)
+        .map(|opening| {
+            let rig = Rig::open_at(config(), &drive, 1000 + opening);
+            block_on(rig.cache.set(b"k", b"v", None)).unwrap();
+            let version = block_on(rig.cache.get(b"k")).unwrap().unwrap().version();
+            block_on(rig.cache.close()).unwrap();
+            version
+        })
+        .collect();
+    let far = |a: u32, b: u32| a.abs_diff(b) > 1000;
+    assert!(far(versions[0], versions[1]) && far(versions[1], versions[2]), "{versions:?}");
+}
+
+#[test]
+fn deleting_a_small_object_that_has_expired_deletes_nothing() {
+    both(|rig, push_out| {
+        rig.set_for(1, 1, 100, Duration::from_secs(5));
+        push_out();
+        rig.clock.advance_to(Duration::from_secs(1010));
+        assert!(!rig.delete(1));
+        rig.clock.advance_to(Duration::from_secs(1000));
+    });
+}

@@ -1,0 +1,94 @@
+//! Which request comes next: a mix in which calls on one key meet, and no key gets so many at once
+//! that its history cannot be judged.
+
+use std::time::Duration;
+
+use super::request::{Request, Verb, Write};
+use super::value::{Content, first_number};
+use super::world::World;
+
+/// Calls on one key at a time. The orders to try grow with its factorial.
+const OPEN_MAX: usize = 5;
+/// Every so many keys one is for counting.
+const COUNTED_ONE_IN: u32 = 6;
+
+impl World {
+    /// The next request, or none while every key that comes to mind is busy.
+    pub(super) fn choose(&mut self) -> Option<Request> {
+        let key = self.free_key()?;
+        if self.rng.u32(..24) == 0 {
+            let mut keys: Vec<u32> = (0..4).filter_map(|_| self.free_key()).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            return Some(Request::GetMany(keys));
+        }
+        Some(match self.rng.u32(..40) {
+            0..12 => Request::Get(key),
+            12..20 => self.store(key, Verb::Set),
+            20 | 21 => self.store(key, Verb::Add),
+            22 => self.store(key, Verb::Replace),
+            23 | 24 => match self.tokens[key as usize].clone() {
+                Some((version, seen)) => self.store(key, Verb::Cas(version, seen)),
+                None => Request::Get(key),
+            },
+            25 => self.store(key, Verb::Swap),
+            26..29 => Request::Delete(key),
+            29 => Request::Contains(key),
+            30 => Request::Touch(key, self.ttl()),
+            31..35 if is_counted(key) => Request::Count(key, self.rng.u64(1..5)),
+            31..35 => Request::Append(key, self.new_piece()),
+            _ => {
+                let write = self.write(key);
+                let fails = self.rng.u32(..8) == 0;
+                Request::GetOrFetch(key, write, fails)
+            }
+        })
+    }
+
+    /// A key with few calls under way; some keys come to mind more often than others.
+    fn free_key(&mut self) -> Option<u32> {
+        let keys = self.plan.keys;
+        (0..8).find_map(|_| {
+            let below = self.rng.u32(1..=keys);
+            let key = self.rng.u32(..below);
+            (self.log.borrow().keys[key as usize].open < OPEN_MAX
+                && self.planned[key as usize] == 0)
+                .then_some(key)
+        })
+    }
+
+    fn store(&mut self, key: u32, verb: Verb) -> Request {
+        Request::Store(key, verb, self.write(key))
+    }
+
+    fn write(&mut self, key: u32) -> Write {
+        let piece = self.new_piece();
+        let content = if is_counted(key) {
+            Content::Number(first_number(key, piece))
+        } else {
+            Content::Pieces(vec![piece])
+        };
+        // Small and large objects, now and then one that only just fits, or does not.
+        let bytes = match self.rng.u32(..60) {
+            0..30 => self.rng.usize(16..600),
+            30..45 => self.rng.usize(600..4_000),
+            45..57 => self.rng.usize(4_000..30_000),
+            57 | 58 => self.rng.usize(30_000..70_000),
+            _ => self.rng.usize(70_000..300_000),
+        };
+        Write { content, piece, bytes, ttl: self.ttl() }
+    }
+
+    fn ttl(&mut self) -> Option<Duration> {
+        (self.rng.u32(..4) == 0).then(|| Duration::from_millis(self.rng.u64(1..20_000)))
+    }
+
+    fn new_piece(&mut self) -> u32 {
+        self.pieces += 1;
+        self.pieces
+    }
+}
+
+fn is_counted(key: u32) -> bool {
+    key.is_multiple_of(COUNTED_ONE_IN)
+}

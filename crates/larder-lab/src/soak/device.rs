@@ -1,0 +1,179 @@
+//! A device whose requests end when the simulation says so: each is held back for a while of
+//! virtual time, drawn by seed, and overtakes others or is overtaken.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use larder_device::{
+    CheckedIo, Completer, Device, DeviceInfo, DeviceStats, Error, ErrorKind, FaultDevice,
+    FaultPlan, Io, IoBuffer, IoFailure, IoFuture, IoResult, ModelDevice,
+};
+
+/// How long requests take, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Delays {
+    /// Most take up to this.
+    pub(super) usual_ns: u64,
+    /// One in this many takes a thousand times as long.
+    pub(super) slow_one_in: u32,
+}
+
+/// What a device that answers nothing says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outage {
+    /// Every request fails: somebody has pulled the cable.
+    Gone,
+    /// Every write fails: there is no room.
+    Full,
+}
+
+/// The SSD model with faults, whose completions wait for the simulation.
+pub(super) struct StagedDevice {
+    inner: FaultDevice<ModelDevice>,
+    stage: Mutex<Stage>,
+}
+
+struct Stage {
+    /// By the nanosecond at which they end, and then by number.
+    held: BTreeMap<(u64, u64), Held>,
+    number: u64,
+    now_ns: u64,
+    rng: fastrand::Rng,
+    delays: Delays,
+    outage: Option<Outage>,
+    refused: u64,
+}
+
+enum Held {
+    /// Happens when it is let go.
+    Request(CheckedIo, Completer),
+    /// Has happened; its owner is told when it is let go.
+    Result(IoResult, Completer),
+}
+
+impl StagedDevice {
+    pub(super) fn new(model: ModelDevice, plan: &FaultPlan, delays: Delays, seed: u64) -> Self {
+        let stage = Stage {
+            held: BTreeMap::new(),
+            number: 0,
+            now_ns: 0,
+            rng: fastrand::Rng::with_seed(seed),
+            delays,
+            outage: None,
+            refused: 0,
+        };
+        Self { inner: FaultDevice::new(model, plan), stage: Mutex::new(stage) }
+    }
+
+    pub(super) fn faults(&self) -> &FaultDevice<ModelDevice> {
+        &self.inner
+    }
+
+    /// Requests under way.
+    pub(super) fn held(&self) -> usize {
+        self.lock().held.len()
+    }
+
+    /// Requests that an outage has refused.
+    pub(super) fn refused(&self) -> u64 {
+        self.lock().refused
+    }
+
+    pub(super) fn set_outage(&self, outage: Option<Outage>) {
+        self.lock().outage = outage;
+    }
+
+    pub(super) fn advance_to(&self, now_ns: u64) {
+        self.lock().now_ns = now_ns;
+    }
+
+    /// A request to somebody else, for whoever fetches what the cache misses: it takes its time as
+    /// the device's own do.
+    pub(super) fn elsewhere(&self) -> IoFuture {
+        let mut stage = self.lock();
+        let due = stage.due();
+        let (future, completer) = IoFuture::pending();
+        stage.held.insert(due, Held::Result(Ok(IoBuffer::empty()), completer));
+        future
+    }
+
+    /// When the next request ends.
+    pub(super) fn next_due_ns(&self) -> Option<u64> {
+        self.lock().held.keys().next().map(|(due_ns, _)| *due_ns)
+    }
+
+    /// Lets the next request end.
+    pub(super) fn release_next(&self) {
+        let Some((_, held)) = self.lock().held.pop_first() else { return };
+        match held {
+            Held::Request(io, completer) => completer.complete(self.inner.start(io).wait()),
+            Held::Result(result, completer) => completer.complete(result),
+        }
+    }
+
+    /// The computer stops while requests are under way: of those that have not happened yet, some
+    /// still do. Nobody may be waiting any more.
+    pub(super) fn cut(&self) {
+        let held = std::mem::take(&mut self.lock().held);
+        for held in held.into_values() {
+            if let Held::Request(io, _) = held
+                && self.lock().rng.bool()
+            {
+                // Who asked for it is no more.
+                let _unheard = self.inner.start(io).wait();
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Stage {
+    fn refusal(&mut self, io: &Io) -> Option<Error> {
+        let kind = match (self.outage?, io) {
+            (Outage::Gone, _) => ErrorKind::Gone,
+            (Outage::Full, Io::Write { .. }) => ErrorKind::NoSpace,
+            (Outage::Full, _) => return None,
+        };
+        self.refused += 1;
+        Some(Error::new(kind, format!("{}: refused (simulated outage)", io.extent().0)))
+    }
+
+    fn due(&mut self) -> (u64, u64) {
+        self.number += 1;
+        let mut delay_ns = self.rng.u64(1..=self.delays.usual_ns);
+        if self.rng.u32(..self.delays.slow_one_in) == 0 {
+            delay_ns *= 1000;
+        }
+        (self.now_ns + delay_ns, self.number)
+    }
+}
+
+impl Device for StagedDevice {
+    fn info(&self) -> &DeviceInfo {
+        self.inner.info()
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        let mut stage = self.lock();
+        let due = stage.due();
+        let (future, completer) = IoFuture::pending();
+        let held = if let Some(error) = stage.refusal(io.get()) {
+            let buffer = io.into_inner().into_buffer();
+            Held::Result(Err(IoFailure { error, buffer }), completer)
+        } else if stage.rng.bool() {
+            // It may happen at any moment between submission and completion: here at the first.
+            Held::Result(self.inner.start(io).wait(), completer)
+        } else {
+            Held::Request(io, completer)
+        };
+        stage.held.insert(due, held);
+        future
+    }
+
+    fn stats(&self) -> DeviceStats {
+        self.inner.stats()
+    }
+}

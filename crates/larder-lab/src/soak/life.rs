@@ -1,0 +1,250 @@
+//! A cache from its opening to its end: closed, abandoned or cut off; and whether its counters add
+//! up.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use larder::{Larder, Recovery, Stats};
+use larder_device::{Device, FaultPlan, Io, IoBuffer, ModelDevice, Payload, PlacementHandle};
+use larder_ssd::managed::{Geometry, ManagedConfig};
+
+use super::device::StagedDevice;
+use super::executor::{Executor, Running};
+use super::plan::{DRIVE_BYTES, Ending, Plan, Trouble, UNIT_BYTES};
+use super::subject::{Lie, Subject};
+use super::world::{Issued, World};
+
+/// Spare space of the drive, in percent.
+const OVERPROVISIONING_PERCENT: f64 = 60.0;
+/// How often a cache is opened on a device with faults before they are mended.
+const OPENINGS_MAX: u32 = 3;
+/// What must be erased for a device to count as blank.
+const FRONT_BYTES: usize = 128 << 10;
+/// Idle steps after which calls that are under way count as hung.
+const PATIENCE: u32 = 3;
+
+/// A drive on which nothing was ever written.
+pub(super) fn fresh_device(plan: &Plan, rng: &mut fastrand::Rng) -> Arc<StagedDevice> {
+    let geometry =
+        Geometry::with_overprovisioning(DRIVE_BYTES, UNIT_BYTES, OVERPROVISIONING_PERCENT);
+    let geometry = geometry.expect("the geometry is ours");
+    let config = ManagedConfig { fdp: plan.fdp, ..ManagedConfig::new(geometry) };
+    let model = ModelDevice::new(config, Payload::Memory).expect("the drive is ours");
+    let faults = FaultPlan::new(rng.u64(..)).volatile_writes(if plan.volatile { 256 } else { 0 });
+    Arc::new(StagedDevice::new(model, &faults, plan.delays, rng.u64(..)))
+}
+
+impl World {
+    /// One cache, from the opening to the end.
+    pub(super) fn live(&mut self, life: u32) {
+        let ending = self.plan.ending(&mut self.rng);
+        let Some(cache) = self.open(life) else { return };
+        let metadata_bytes = cache.layout().map_or(0, |layout| layout.metadata_bytes);
+        let faults = self.plan.faults(&mut self.rng, metadata_bytes);
+        self.device.faults().set_plan(&faults);
+        self.issued = Issued::default();
+        let written_before = self.device.stats().host_written_bytes;
+        let undisturbed = self.device.held() == 0 && self.plan.trouble == Trouble::None;
+        let subject = Rc::new(Subject::new(cache, self.lie));
+        let mut more = self.plan.operations;
+        // Somewhere between the first step and the last.
+        let cut_at = match ending {
+            Ending::Close => u64::MAX,
+            _ => self.rng.u64(..self.plan.operations * 5),
+        };
+        let mut steps = 0;
+        let mut idle = 0;
+        while steps < cut_at && (more > 0 || self.executor.running() > 0) {
+            steps += 1;
+            idle = if self.step(&subject, &mut more) { 0 } else { idle + 1 };
+            if idle > PATIENCE {
+                let hung = self.executor.running();
+                self.complain(&format!("{hung} calls hang: nobody will ever wake them"));
+                break;
+            }
+            // Whoever closes does not wait for everybody.
+            if ending == Ending::Close && more == 0 && self.rng.u32(..200) == 0 {
+                break;
+            }
+        }
+        let all_done = self.executor.running() == 0;
+        (0..self.plan.clients).for_each(|client| self.give_up(client, ending != Ending::Close));
+        if all_done && undisturbed && self.device.held() == 0 && self.plan.on_flash {
+            self.compare_written(&subject, written_before);
+        }
+        self.check_counters(&subject.cache.stats(), undisturbed);
+        while !self.pins.is_empty() {
+            if let Err(complaint) = self.unpin() {
+                self.complain(&complaint);
+            }
+        }
+        let Ok(subject) = Rc::try_unwrap(subject) else {
+            self.complain("somebody still holds the cache");
+            return;
+        };
+        self.finish(subject.cache, ending);
+    }
+
+    fn finish(&mut self, cache: Larder, ending: Ending) {
+        match ending {
+            Ending::Close => self.close(cache),
+            Ending::Abandon => {
+                drop(cache);
+                self.totals.crash_points += 1;
+            }
+            Ending::Kill | Ending::PowerLoss => {
+                drop(cache);
+                self.crash(ending);
+            }
+        }
+        self.device.set_outage(None);
+    }
+
+    /// Opens the cache, on what the last one left. `None` if it cannot be.
+    fn open(&mut self, life: u32) -> Option<Larder> {
+        for attempt in 0..=OPENINGS_MAX {
+            if attempt == OPENINGS_MAX {
+                self.device.faults().set_plan(&FaultPlan::new(0));
+            }
+            let device: Option<Arc<dyn Device>> =
+                self.plan.on_flash.then(|| Arc::clone(&self.device) as _);
+            let opening =
+                Larder::open(self.plan.config.clone(), device, Arc::clone(&self.clock) as _);
+            let crash_at = (life > 0 && self.rng.u32(..8) == 0).then(|| self.rng.u32(..8));
+            match self.drive(Box::pin(opening), crash_at) {
+                None => {
+                    self.totals.crashed_openings += 1;
+                    self.crash(if self.plan.volatile { Ending::PowerLoss } else { Ending::Kill });
+                }
+                Some(Ok(cache)) => {
+                    self.totals.reopenings += u64::from(life > 0);
+                    let kept = matches!(cache.recovery(), Some(Recovery::Clean { .. }));
+                    self.totals.kept_openings += u64::from(kept);
+                    self.note(format_args!("opened {:?}", cache.recovery()));
+                    return Some(cache);
+                }
+                Some(Err(error)) => {
+                    self.totals.refused_openings += 1;
+                    self.note(format_args!("refused: {error}"));
+                    if self.plan.trouble == Trouble::None {
+                        self.complain(&format!("a cache that cannot be opened: {error}"));
+                        return None;
+                    }
+                    if error.kind() == larder::ErrorKind::Foreign {
+                        self.erase_front();
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn close(&mut self, cache: Larder) {
+        let crash_at = (self.rng.u32(..6) == 0).then(|| self.rng.u32(..40));
+        match self.drive(Box::pin(cache.close()), crash_at) {
+            Some(Ok(_)) => self.totals.closes += 1,
+            Some(Err(error)) if self.plan.trouble == Trouble::None => {
+                self.complain(&format!("a cache that cannot be closed: {error}"));
+            }
+            Some(Err(_)) => {}
+            None => {
+                self.totals.crashed_closes += 1;
+                self.crash(if self.plan.volatile { Ending::PowerLoss } else { Ending::Kill });
+            }
+        }
+    }
+
+    /// Stops everything. The callers and the cache are gone already.
+    fn crash(&mut self, ending: Ending) {
+        self.totals.crash_points += 1;
+        self.device.cut();
+        if ending == Ending::PowerLoss {
+            self.totals.power_losses += 1;
+            let down = self.device.faults().crash();
+            if let Err(error) = down.and_then(|()| self.device.faults().restart()) {
+                self.complain(&format!("the simulated drive does not come back: {error}"));
+            }
+        }
+        self.note(format_args!("crash"));
+        // Starting again takes seconds; an epoch begins at a second of its own.
+        self.now_ns += 2_000_000_000;
+        self.tick();
+    }
+
+    /// Runs one future alone, `None` if it is cut off at step `crash_at`.
+    fn drive<T: 'static>(&mut self, future: Running<T>, crash_at: Option<u32>) -> Option<T> {
+        let mut executor = Executor::new(1);
+        executor.spawn(0, future);
+        for step in 0.. {
+            if Some(step) == crash_at {
+                executor.drop_task(0);
+                return None;
+            }
+            self.tick();
+            if executor.next(&mut self.rng).is_some() {
+                if let Some(output) = executor.poll(0) {
+                    return Some(output);
+                }
+            } else if !self.release() {
+                self.complain("opening or closing hangs: nobody will ever wake it");
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Does what an opening that takes the device for another program's asks for.
+    fn erase_front(&mut self) {
+        self.device.faults().set_plan(&FaultPlan::new(0));
+        let (buffer, handle) = (IoBuffer::zeroed(FRONT_BYTES), PlacementHandle::DEFAULT);
+        let erased = self.device.faults().submit(Io::Write { offset: 0, buffer, handle }).wait();
+        if let Err(failure) = erased {
+            self.complain(&format!("the front cannot be erased: {failure}"));
+        }
+    }
+
+    /// What the cache says that it wrote is what reached the drive.
+    fn compare_written(&mut self, subject: &Subject, written_before: u64) {
+        let told = subject.cache.stats().flash_written_bytes();
+        let written = self.device.stats().host_written_bytes - written_before;
+        // The superblock was written before; the counters begin with the opening.
+        let metadata = subject.cache.stats().metadata_written_bytes;
+        if told - metadata != written {
+            self.complain(&format!("the cache counts {told} written bytes, the drive {written}"));
+        }
+    }
+
+    /// Nothing is asked or lost in silence. On an undisturbed device nothing fails: it has no
+    /// faults, and nothing of an earlier life was still under way.
+    fn check_counters(&mut self, stats: &Stats, undisturbed: bool) {
+        self.totals.hits += stats.hits();
+        self.totals.flash_hits += stats.soc_hits + stats.loc_hits;
+        self.totals.device_errors += stats.device_errors;
+        let counts = self.device.faults().counts();
+        self.totals.faults = self.device.refused()
+            + (counts.errors + counts.torn_writes + counts.lost_writes + counts.bit_flips);
+        if self.lie != Lie::None {
+            return;
+        }
+        let Issued { gets, fetches, sets, deletes, hits } = self.issued;
+        let mut wants = vec![
+            (stats.sets == sets, "sets"),
+            (stats.deletes == deletes, "deletes"),
+            (stats.gets >= gets + fetches && stats.gets <= gets + 2 * fetches, "gets"),
+            (stats.hits() >= hits && stats.hits() <= stats.gets, "hits"),
+        ];
+        if undisturbed {
+            let lost = stats.lost_to_device_errors_objects + stats.device_errors;
+            wants.push((lost == 0, "device errors on a device without"));
+            let bad = stats.soc_bad_buckets + stats.loc_bad_records;
+            wants.push((bad == 0, "bad structures on a device without faults"));
+            let retired = stats.soc_retired_buckets + stats.loc_retired_regions;
+            wants.push((retired == 0, "retired places on a device without faults"));
+        }
+        for (holds, what) in wants {
+            if !holds {
+                self.complain(&format!("{what} do not add up: {:?} {stats:?}", self.issued));
+            }
+        }
+    }
+}

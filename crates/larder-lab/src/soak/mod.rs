@@ -1,0 +1,58 @@
+//! Deterministic simulation of the cache: a seed makes a cache, its device, its clients and its
+//! misfortunes, and an oracle judges every answer.
+//!
+//! One thread runs it all under virtual time. A scheduler picks by seed which of up to a thousand
+//! clients goes on, which request of the device ends, who gives up, and when the whole cache is cut
+//! off in the middle of whatever it does, opening and closing included. Then it is opened again on
+//! what is left of the device, and the clients go on; for the oracle the crash was just another
+//! moment. Larder's promise under test: a value is returned whole, for its own key, alive and
+//! newest, or not at all.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `plan` | what a seed decides before anything runs |
+//! | `device` | the SSD model with faults, whose completions the scheduler releases |
+//! | `executor` | tasks, and who of them can go on |
+//! | `subject` | the cache, and lies to try the oracle with |
+//! | `request` | what clients ask, and what an answer says of the key |
+//! | `choose` | which request comes next |
+//! | `world` | the scheduler |
+//! | `life` | a cache from its opening to its end, and its counters |
+//! | `history`, `oracle` | what happened, by key, and the judgement |
+//! | `value` | values that say whose they are |
+//! | `totals` | what it adds up to |
+
+mod choose;
+mod device;
+mod executor;
+mod history;
+mod life;
+mod oracle;
+mod plan;
+mod request;
+mod subject;
+mod totals;
+mod value;
+mod world;
+
+pub use subject::Lie;
+pub use totals::Totals;
+
+/// What came of one seed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeedReport {
+    /// Its counts.
+    pub totals: Totals,
+    /// The first wrong answer, with the history of its key.
+    pub wrong: Option<String>,
+    /// A hash of everything that happened: equal for equal runs.
+    pub digest: u64,
+}
+
+/// Runs one seed with a cache that has this defect, or none.
+pub fn run_seed(seed: u64, lie: Lie) -> SeedReport {
+    world::World::new(seed, lie).run()
+}
+
+#[cfg(test)]
+mod tests;

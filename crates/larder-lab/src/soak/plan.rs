@@ -1,0 +1,169 @@
+//! What a seed decides before anything runs: the cache, its load, its device, its faults, its ends.
+
+use larder::{AdmissionPolicy, Config, DramPolicy, RegionEviction};
+use larder_device::{Fault, FaultPlan, FaultRule};
+
+use super::device::Delays;
+
+/// Bytes of the drive, and of one of its reclaim units.
+pub(super) const DRIVE_BYTES: u64 = 8 << 20;
+pub(super) const UNIT_BYTES: u64 = 256 << 10;
+
+/// Which fault, if any, a seed is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    None,
+    /// One request fails, once.
+    OneError,
+    Errors,
+    ReadErrors,
+    WriteErrors,
+    BitFlips,
+    TornWrites,
+    /// Torn writes that the device reports as done.
+    HiddenTornWrites,
+    LostWrites,
+    /// Now and then the device is gone for a while.
+    Absences,
+    /// Now and then writes find no room.
+    NoSpace,
+}
+
+/// How a life of the cache ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// All callers are done, or give up; then it is closed.
+    Close,
+    /// Callers and cache are dropped; what is under way on the device goes on, beside the next life.
+    Abandon,
+    /// The process dies: what has reached the device stays.
+    Kill,
+    /// Power is lost: what was not flushed may be lost or torn.
+    PowerLoss,
+}
+
+/// Everything that a seed decides.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) config: Config,
+    pub(super) on_flash: bool,
+    pub(super) clients: usize,
+    pub(super) keys: u32,
+    /// Operations of one life.
+    pub(super) operations: u64,
+    pub(super) lives: u32,
+    pub(super) trouble: Trouble,
+    pub(super) delays: Delays,
+    /// Virtual nanoseconds that a step takes at most.
+    pub(super) step_ns: u64,
+    /// One step in this many gives up a call that is under way; 0: none.
+    pub(super) drop_one_in: u32,
+    /// Values that callers hold on to.
+    pub(super) pins: usize,
+    pub(super) fdp: bool,
+    pub(super) volatile: bool,
+}
+
+impl Plan {
+    pub(super) fn of(rng: &mut fastrand::Rng) -> Self {
+        let clients = 1 << rng.u32(2..=10);
+        let volatile = rng.bool();
+        Self {
+            config: config(rng),
+            on_flash: rng.u32(..12) > 0,
+            clients,
+            keys: u32::try_from(clients).unwrap_or(u32::MAX).clamp(12, 256) * rng.u32(1..=3),
+            operations: rng.u64(300..1500).max(clients as u64 * 2),
+            lives: rng.u32(2..=5),
+            trouble: trouble(rng),
+            delays: Delays {
+                usual_ns: [20_000, 200_000, 5_000_000][rng.usize(..3)],
+                slow_one_in: rng.u32(20..400),
+            },
+            step_ns: [2_000, 100_000, 20_000_000][rng.usize(..3)],
+            drop_one_in: [0, 500, 50, 10][rng.usize(..4)],
+            pins: [0, 0, 3, 12][rng.usize(..4)],
+            fdp: rng.bool(),
+            volatile,
+        }
+    }
+
+    /// The ending of a life, by chance.
+    pub(super) fn ending(&self, rng: &mut fastrand::Rng) -> Ending {
+        match rng.u32(..10) {
+            0..4 => Ending::Close,
+            4 => Ending::Abandon,
+            _ if self.volatile => Ending::PowerLoss,
+            _ => Ending::Kill,
+        }
+    }
+
+    /// The faults of a life. Lies about writes spare the first `metadata_bytes`: a drive that only
+    /// pretends to write its superblock can bring anything back.
+    pub(super) fn faults(&self, rng: &mut fastrand::Rng, metadata_bytes: u64) -> FaultPlan {
+        let plan = FaultPlan::new(rng.u64(..));
+        let chance = [0.002, 0.02, 0.2][rng.usize(..3)];
+        let often = |fault| FaultRule::new(fault).with_probability(chance);
+        let lie = |fault| often(fault).within(metadata_bytes..u64::MAX);
+        match self.trouble {
+            Trouble::None | Trouble::Absences | Trouble::NoSpace => plan,
+            Trouble::OneError => {
+                let rule = FaultRule::new(Fault::Error);
+                plan.with(rule.at_match(rng.u64(..1000)))
+            }
+            Trouble::Errors => plan.with(often(Fault::Error)),
+            Trouble::ReadErrors => plan.with(often(Fault::Error).on_reads()),
+            Trouble::WriteErrors => plan.with(often(Fault::Error).on_writes()),
+            Trouble::BitFlips => plan.with(often(Fault::BitFlip)),
+            Trouble::TornWrites => {
+                plan.with(often(Fault::TornWrite { blocks: None, reported_done: false }))
+            }
+            Trouble::HiddenTornWrites => {
+                plan.with(lie(Fault::TornWrite { blocks: None, reported_done: true }))
+            }
+            Trouble::LostWrites => plan.with(lie(Fault::LostWrite)),
+        }
+    }
+}
+
+fn trouble(rng: &mut fastrand::Rng) -> Trouble {
+    const ALL: [Trouble; 10] = [
+        Trouble::OneError,
+        Trouble::Errors,
+        Trouble::ReadErrors,
+        Trouble::WriteErrors,
+        Trouble::BitFlips,
+        Trouble::TornWrites,
+        Trouble::HiddenTornWrites,
+        Trouble::LostWrites,
+        Trouble::Absences,
+        Trouble::NoSpace,
+    ];
+    if rng.u32(..3) == 0 { Trouble::None } else { ALL[rng.usize(..ALL.len())] }
+}
+
+fn config(rng: &mut fastrand::Rng) -> Config {
+    let region_bytes = [32 << 10, 64 << 10, 256 << 10][rng.usize(..3)];
+    Config {
+        dram_bytes: [0, 8 << 10, 20 << 10, 64 << 10, 512 << 10][rng.usize(..5)],
+        dram_policy: [DramPolicy::S3Fifo, DramPolicy::Lru][rng.usize(..2)],
+        utilization_percent: [25.0, 60.0, 100.0][rng.usize(..3)],
+        soc_percent: [2.0, 10.0, 40.0][rng.usize(..3)],
+        soc_max_object_bytes: [200, 640, 2000][rng.usize(..3)],
+        region_bytes: Some(region_bytes),
+        region_write_bytes: [4096, 16 << 10, 256 << 10][rng.usize(..3)],
+        region_eviction: [RegionEviction::Fifo, RegionEviction::Lru][rng.usize(..2)],
+        reinsertion_hits: rng.u8(..3),
+        ru_aware_eviction: rng.u32(..4) == 0,
+        admission: [
+            AdmissionPolicy::All,
+            AdmissionPolicy::All,
+            AdmissionPolicy::Random(0.5),
+            AdmissionPolicy::RejectFirst,
+        ][rng.usize(..4)],
+        placement: rng.u32(..4) > 0,
+        dynamic_placement: rng.bool(),
+        start_empty: false,
+        seed: rng.u64(..),
+    }
+}

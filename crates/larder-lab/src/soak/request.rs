@@ -1,0 +1,168 @@
+//! What clients ask, what they are answered, and what that says about the key.
+
+use std::time::Duration;
+
+use larder::{Cas, ErrorKind, Value};
+
+use super::history::{Effect, Need, Operation};
+use super::value::Content;
+
+/// One call.
+#[derive(Debug, Clone)]
+pub(super) enum Request {
+    Get(u32),
+    GetMany(Vec<u32>),
+    Contains(u32),
+    Delete(u32),
+    Touch(u32, Option<Duration>),
+    Store(u32, Verb, Write),
+    Append(u32, u32),
+    Count(u32, u64),
+    /// The fetch fails where the flag says so.
+    GetOrFetch(u32, Write, bool),
+}
+
+/// How a value is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verb {
+    Set,
+    Add,
+    Replace,
+    /// With the version that the caller has seen, and what it was.
+    Cas(u32, Content),
+    /// Whatever is there is replaced, and returned.
+    Swap,
+}
+
+/// What is stored.
+#[derive(Debug, Clone)]
+pub(super) struct Write {
+    pub(super) content: Content,
+    /// Names this write.
+    pub(super) piece: u32,
+    pub(super) bytes: usize,
+    pub(super) ttl: Option<Duration>,
+}
+
+/// A value that the cache returned.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) content: Result<Content, String>,
+    pub(super) version: u32,
+    pub(super) flags: u32,
+    /// The value itself, whose memory the cache must leave alone as long as it is here.
+    pub(super) pin: Option<Value>,
+}
+
+/// How a call ended.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Found(Option<Found>),
+    Many(Vec<Option<Found>>),
+    Done,
+    Said(bool),
+    Cas(Cas),
+    Counted(Option<u64>),
+    /// By a fetch or not; `None` where the fetch failed.
+    Fetched(Option<Found>),
+    Refused(ErrorKind, String),
+}
+
+impl Request {
+    /// The keys that it is about.
+    pub(super) fn keys(&self) -> Vec<u32> {
+        match self {
+            Self::GetMany(keys) => keys.clone(),
+            Self::Get(key)
+            | Self::Contains(key)
+            | Self::Delete(key)
+            | Self::Touch(key, _)
+            | Self::Store(key, _, _)
+            | Self::Append(key, _)
+            | Self::Count(key, _)
+            | Self::GetOrFetch(key, _, _) => vec![*key],
+        }
+    }
+
+    pub(super) fn ttl(&self) -> Option<Duration> {
+        match self {
+            Self::Store(_, _, write) | Self::GetOrFetch(_, write, _) => write.ttl,
+            Self::Touch(_, ttl) => *ttl,
+            _ => None,
+        }
+    }
+
+    /// What may become of a key by this call, before anything is known of its answer.
+    pub(super) fn intend(&self, operation: &mut Operation) {
+        let (need, effect) = match self {
+            Self::Get(_) | Self::GetMany(_) | Self::Contains(_) | Self::GetOrFetch(..) => {
+                (Need::Nothing, None)
+            }
+            Self::Delete(_) => (Need::Nothing, Some(Effect::Remove)),
+            Self::Touch(..) => (Need::Value, Some(Effect::Touch)),
+            Self::Append(_, piece) => (Need::Value, Some(Effect::Append(*piece))),
+            Self::Count(_, delta) => (Need::Value, Some(Effect::Count(*delta))),
+            Self::Store(_, verb, write) => {
+                let need = match verb {
+                    Verb::Set | Verb::Add | Verb::Swap => Need::Nothing,
+                    Verb::Replace => Need::Value,
+                    Verb::Cas(_, seen) => Need::Content(seen.clone()),
+                };
+                (need, Some(Effect::Store(write.content.clone())))
+            }
+        };
+        operation.need = need;
+        operation.effect = effect;
+    }
+
+    /// What the answer says of the operation. `Err`: no order of operations makes it right.
+    pub(super) fn learn(&self, answer: &Answer, operation: &mut Operation) -> Result<(), String> {
+        operation.certain = true;
+        match (self, answer) {
+            (Self::Get(_), Answer::Found(found)) => learn_found(found.as_ref(), operation)?,
+            (Self::Store(..), Answer::Found(found)) => learn_found(found.as_ref(), operation)?,
+            (Self::Contains(_), Answer::Said(true)) => operation.need = Need::Value,
+            (Self::Touch(..) | Self::Append(..) | Self::Store(..), Answer::Said(true))
+            // It may say so of an expired value: see `Larder::delete`.
+            | (Self::Delete(_), Answer::Said(_))
+            | (Self::Store(..), Answer::Done | Answer::Cas(Cas::Stored)) => {}
+            (Self::Store(_, Verb::Add, _), Answer::Said(false))
+            | (Self::Store(..), Answer::Cas(Cas::OtherVersion)) => {
+                operation.need = Need::Value;
+                operation.effect = None;
+            }
+            (Self::Count(_, delta), Answer::Counted(Some(sum))) => {
+                operation.need = Need::Content(Content::Number(sum.wrapping_sub(*delta)));
+            }
+            // A set that cannot be leaves the key without a value.
+            (Self::Store(_, Verb::Set, _), Answer::Refused(ErrorKind::InvalidInput, _)) => {
+                operation.effect = Some(Effect::Remove);
+            }
+            // A change that cannot be leaves it as it is.
+            (Self::Store(..), Answer::Refused(ErrorKind::InvalidInput | ErrorKind::Busy, _))
+            | (
+                Self::Touch(..) | Self::Append(..) | Self::Count(..),
+                Answer::Refused(ErrorKind::InvalidInput | ErrorKind::Busy, _),
+            )
+            | (Self::Contains(_) | Self::Touch(..) | Self::Append(..), Answer::Said(false))
+            | (Self::Store(..), Answer::Said(false) | Answer::Cas(Cas::NotFound))
+            | (Self::Count(..), Answer::Counted(None)) => nothing_happened(operation),
+            (_, Answer::Refused(_, message)) => return Err(format!("refused: {message}")),
+            (request, answer) => return Err(format!("{request:?} was answered {answer:?}")),
+        }
+        Ok(())
+    }
+}
+
+fn nothing_happened(operation: &mut Operation) {
+    operation.need = Need::Nothing;
+    operation.effect = None;
+}
+
+/// What was found was there.
+pub(super) fn learn_found(found: Option<&Found>, operation: &mut Operation) -> Result<(), String> {
+    if let Some(found) = found {
+        operation.need = Need::Content(found.content.clone()?);
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! What a run of seeds adds up to.
+
+use serde::Serialize;
+
+macro_rules! totals {
+    ($($(#[$doc:meta])* $name:ident: $label:literal,)*) => {
+        /// Counts of one seed, or of many. The names are stable in JSON.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+        pub struct Totals {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Totals {
+            /// Adds the counts of `other`.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$name += other.$name;)*
+            }
+
+            /// Every count with words for it, in order.
+            pub fn rows(&self) -> Vec<(&'static str, u64)> {
+                vec![$(($label, self.$name),)*]
+            }
+        }
+    };
+}
+
+totals! {
+    /// Seeds run.
+    seeds: "seeds",
+    /// Moments at which cache and callers were cut off.
+    crash_points: "crash points",
+    /// Of these, in the middle of an opening.
+    crashed_openings: "  while opening",
+    /// Of these, in the middle of a shutdown.
+    crashed_closes: "  while closing",
+    /// Of these, with a loss of what the device had not made durable.
+    power_losses: "  with power loss",
+    /// Times that a cache was opened on a device that had one before.
+    reopenings: "reopenings",
+    /// Of these, with the content of a clean shutdown.
+    kept_openings: "  with content",
+    /// Openings that failed on a device with faults.
+    refused_openings: "openings refused",
+    /// Shutdowns that ended well.
+    closes: "clean shutdowns",
+    /// Operations begun.
+    operations: "operations",
+    /// Operations whose caller gave up while they were under way.
+    given_up: "given up on the way",
+    /// Operations cut off by a crash.
+    cut_off: "cut off by a crash",
+    /// Values found by `get`.
+    hits: "hits",
+    /// Values from flash.
+    flash_hits: "  from flash",
+    /// Faults injected into requests.
+    faults: "faults injected",
+    /// Device errors that the cache counted.
+    device_errors: "device errors counted",
+    /// Times that the scheduler had a choice.
+    steps: "scheduler steps",
+    /// Keys whose history had too many orders to judge.
+    undecided: "undecided histories",
+    /// Answers that no order of the operations makes right, and counters that do not add up.
+    wrong_answers: "wrong answers",
+}

@@ -1,0 +1,449 @@
+//! The scheduler: who goes on, which request of the device ends, who gives up, all by seed.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hasher;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder::VirtualClock;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::device::{Outage, StagedDevice};
+use super::executor::Executor;
+use super::history::{Effect, KeyHistory, NEVER, Operation};
+use super::oracle::{self, Judgement};
+use super::plan::{Plan, Trouble};
+use super::request::{Answer, Found, Request, learn_found};
+use super::subject::{Lie, Subject, flags_of};
+use super::value::{Content, content_of, first_piece};
+use super::{SeedReport, Totals};
+
+/// Second at which a simulation begins.
+const FIRST_SECOND: u64 = 1_000_000;
+/// Events of a key that are shown with a wrong answer.
+const EVENTS_SHOWN: usize = 40;
+
+/// Everything that one seed has made.
+pub(super) struct World {
+    pub(super) seed: u64,
+    pub(super) plan: Plan,
+    pub(super) rng: fastrand::Rng,
+    pub(super) lie: Lie,
+    pub(super) clock: Arc<VirtualClock>,
+    pub(super) now_ns: u64,
+    pub(super) device: Arc<StagedDevice>,
+    pub(super) log: Rc<RefCell<Log>>,
+    pub(super) executor: Executor<Answer>,
+    calls: Vec<Option<Call>>,
+    /// Calls chosen but not begun, by key.
+    pub(super) planned: Vec<usize>,
+    /// Version and content of each key as somebody saw it last.
+    pub(super) tokens: Vec<Option<(u32, Content)>>,
+    /// Values that callers hold on to.
+    pub(super) pins: VecDeque<(u32, Found)>,
+    pub(super) pieces: u32,
+    pub(super) issued: Issued,
+    pub(super) totals: Totals,
+    pub(super) wrong: Option<String>,
+    digest: Xxh3,
+}
+
+/// What happened, by key.
+pub(super) struct Log {
+    pub(super) keys: Vec<KeyHistory>,
+    /// The operation that stores what was fetched, by piece.
+    fills: HashMap<u32, usize>,
+}
+
+/// A call under way.
+struct Call {
+    request: Request,
+    /// Its operations, once it has begun.
+    operations: Option<Vec<(u32, usize)>>,
+}
+
+/// What was asked of the present cache.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Issued {
+    pub(super) gets: u64,
+    pub(super) fetches: u64,
+    pub(super) sets: u64,
+    pub(super) deletes: u64,
+    pub(super) hits: u64,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, lie: Lie) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let plan = Plan::of(&mut rng);
+        let now = Duration::from_secs(FIRST_SECOND);
+        let device = super::life::fresh_device(&plan, &mut rng);
+        let keys = plan.keys as usize;
+        let log = Log { keys: vec![KeyHistory::default(); keys], fills: HashMap::new() };
+        Self {
+            seed,
+            rng,
+            lie,
+            clock: Arc::new(VirtualClock::starting_at(now)),
+            now_ns: FIRST_SECOND * 1_000_000_000,
+            device,
+            log: Rc::new(RefCell::new(log)),
+            executor: Executor::new(plan.clients),
+            calls: (0..plan.clients).map(|_| None).collect(),
+            planned: vec![0; keys],
+            tokens: vec![None; keys],
+            pins: VecDeque::new(),
+            pieces: 0,
+            issued: Issued::default(),
+            totals: Totals { seeds: 1, ..Totals::default() },
+            wrong: None,
+            digest: Xxh3::new(),
+            plan,
+        }
+    }
+
+    /// Runs every life and judges what happened.
+    pub(super) fn run(mut self) -> SeedReport {
+        for life in 0..self.plan.lives {
+            self.live(life);
+            if self.wrong.is_some() {
+                break;
+            }
+        }
+        self.judge();
+        if self.lie == Lie::None {
+            let audit = self.device.faults().inner().with_ssd(|ssd| ssd.audit());
+            if let Err(complaint) = audit {
+                self.complain(&format!("the SSD model: {complaint}"));
+            }
+        }
+        SeedReport { totals: self.totals, wrong: self.wrong, digest: self.digest.finish() }
+    }
+
+    /// Something that must not be. Only the first is kept.
+    pub(super) fn complain(&mut self, what: &str) {
+        self.totals.wrong_answers += 1;
+        let (seed, plan) = (self.seed, &self.plan);
+        let tell = || format!("seed {seed}: {what}\nplan: {plan:?}");
+        self.wrong.get_or_insert_with(tell);
+    }
+
+    fn judge(&mut self) {
+        let log = Rc::clone(&self.log);
+        for (key, history) in log.borrow().keys.iter().enumerate() {
+            match oracle::judge(history) {
+                Judgement::Right => {}
+                Judgement::Undecided => self.totals.undecided += 1,
+                Judgement::Wrong(number) => {
+                    let what = &history.operations[number].what;
+                    let tail = history.tail(number, EVENTS_SHOWN);
+                    self.complain(&format!(
+                        "key {key}: {number} ({what}) cannot be right:\n{tail}"
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Lets some virtual time pass.
+    pub(super) fn tick(&mut self) {
+        let mut step_ns = self.rng.u64(..=self.plan.step_ns);
+        if self.rng.u32(..1000) == 0 {
+            step_ns += self.rng.u64(..10_000_000_000);
+        }
+        self.set_now(self.now_ns + step_ns);
+    }
+
+    fn set_now(&mut self, now_ns: u64) {
+        self.now_ns = self.now_ns.max(now_ns);
+        self.clock.advance_to(Duration::from_nanos(self.now_ns));
+        self.device.advance_to(self.now_ns);
+    }
+
+    /// Lets the next request of the device end. Says whether there was one.
+    pub(super) fn release(&mut self) -> bool {
+        let Some(due_ns) = self.device.next_due_ns() else { return false };
+        self.set_now(due_ns);
+        self.device.release_next();
+        true
+    }
+
+    /// One step of the traffic: `more` says whether clients may ask anything new. Says whether
+    /// there was anything to do.
+    pub(super) fn step(&mut self, subject: &Rc<Subject>, more: &mut u64) -> bool {
+        self.tick();
+        self.totals.steps += 1;
+        if self.plan.drop_one_in > 0 && self.rng.u32(..self.plan.drop_one_in) == 0 {
+            let client = self.rng.usize(..self.plan.clients);
+            self.give_up(client, false);
+        }
+        if matches!(self.plan.trouble, Trouble::Absences | Trouble::NoSpace) {
+            self.weather();
+        }
+        if *more > 0 {
+            let client = self.rng.usize(..self.plan.clients);
+            if !self.executor.is_running(client) && self.ask(client, subject) {
+                *more -= 1;
+            }
+        }
+        let overdue = self.device.next_due_ns().is_some_and(|due_ns| due_ns <= self.now_ns);
+        if overdue && self.rng.bool() {
+            return self.release();
+        }
+        match self.executor.next(&mut self.rng) {
+            Some(client) => {
+                self.go_on(client);
+                true
+            }
+            None => self.release() || *more > 0,
+        }
+    }
+
+    /// Outages come and go.
+    fn weather(&mut self) {
+        if self.rng.u32(..300) == 0 {
+            let trouble = match self.plan.trouble {
+                Trouble::Absences => Outage::Gone,
+                _ => Outage::Full,
+            };
+            let outage = self.rng.bool().then_some(trouble);
+            self.device.set_outage(outage);
+        }
+    }
+
+    /// Lets a client ask something, if it can think of anything.
+    fn ask(&mut self, client: usize, subject: &Rc<Subject>) -> bool {
+        let Some(request) = self.choose() else { return false };
+        request.keys().iter().for_each(|key| self.planned[*key as usize] += 1);
+        let fetch = self.fetch(&request);
+        let future = Box::pin(Rc::clone(subject).perform(request.clone(), fetch));
+        self.calls[client] = Some(Call { request, operations: None });
+        self.executor.spawn(client, future);
+        true
+    }
+
+    /// What a miss fetches, and the note that it began to.
+    fn fetch(&self, request: &Request) -> impl FnOnce() -> Fetching + use<> {
+        let (log, device, clock) =
+            (Rc::clone(&self.log), Arc::clone(&self.device), Arc::clone(&self.clock));
+        let write = match request {
+            Request::GetOrFetch(key, write, _) => Some((*key, write.clone())),
+            _ => None,
+        };
+        move || {
+            if let Some((key, write)) = write {
+                let now_ns = nanoseconds(larder::Clock::now(&*clock));
+                let what = format!("store what was fetched: {}", write.piece);
+                let mut log = log.borrow_mut();
+                let fill = log.keys[key as usize].begin(Operation {
+                    effect: Some(Effect::Store(write.content)),
+                    fill: true,
+                    ..Operation::begun(what, now_ns)
+                });
+                log.fills.insert(write.piece, fill);
+            }
+            let elsewhere = device.elsewhere();
+            Box::pin(async move {
+                // Only the time that it takes matters.
+                let _came = elsewhere.await;
+            })
+        }
+    }
+
+    /// Polls a client's call, which begins now if it has not before.
+    fn go_on(&mut self, client: usize) {
+        if self.calls[client].as_ref().is_some_and(|call| call.operations.is_none()) {
+            self.begin(client);
+        }
+        let Some(answer) = self.executor.poll(client) else { return };
+        let Some(Call { request, operations: Some(operations) }) = self.calls[client].take() else {
+            return;
+        };
+        self.note(format_args!("{client} {request:?} {answer:?}"));
+        self.end(&request, &answer, &operations);
+    }
+
+    fn begin(&mut self, client: usize) {
+        let Some(call) = &mut self.calls[client] else { return };
+        self.totals.operations += 1;
+        match &call.request {
+            Request::Get(_) => self.issued.gets += 1,
+            Request::GetMany(keys) => self.issued.gets += keys.len() as u64,
+            Request::GetOrFetch(..) => self.issued.fetches += 1,
+            Request::Store(_, super::request::Verb::Set, _) => self.issued.sets += 1,
+            Request::Delete(_) => self.issued.deletes += 1,
+            _ => {}
+        }
+        let expiry_ns = expiry_ns(self.now_ns, call.request.ttl());
+        let what = format!("client {client} at {} ns: {:?}", self.now_ns, call.request);
+        let mut operations = Vec::new();
+        for key in call.request.keys() {
+            self.planned[key as usize] -= 1;
+            let mut operation = Operation::begun(what.clone(), self.now_ns);
+            operation.expiry_ns = expiry_ns;
+            call.request.intend(&mut operation);
+            operations.push((key, self.log.borrow_mut().keys[key as usize].begin(operation)));
+        }
+        call.operations = Some(operations);
+    }
+
+    fn end(&mut self, request: &Request, answer: &Answer, operations: &[(u32, usize)]) {
+        let latest_expiry_ns = expiry_ns(self.now_ns, request.ttl());
+        let many = match answer {
+            Answer::Many(found) => Some(found),
+            _ => None,
+        };
+        for (at, (key, number)) in operations.iter().enumerate() {
+            let found = match (answer, many) {
+                (Answer::Found(found) | Answer::Fetched(found), _) => found.as_ref(),
+                (_, Some(many)) => many.get(at).and_then(Option::as_ref),
+                _ => None,
+            };
+            let mut learnt = Ok(());
+            let log = Rc::clone(&self.log);
+            log.borrow_mut().keys[*key as usize].end(*number, |operation| {
+                // A set knows when it expires as it begins; the others, when they are at it.
+                if !matches!(request, Request::Store(_, super::request::Verb::Set, _)) {
+                    operation.expiry_ns = latest_expiry_ns;
+                }
+                learnt = match (request, answer) {
+                    (Request::GetMany(_), Answer::Many(_)) => {
+                        operation.certain = true;
+                        learn_found(found, operation)
+                    }
+                    (Request::GetOrFetch(..), Answer::Fetched(_) | Answer::Refused(..)) => Ok(()),
+                    _ => request.learn(answer, operation),
+                };
+            });
+            if let Request::GetOrFetch(_, write, _) = request {
+                learnt = self.learn_fetched(*key, *number, write.piece, found, latest_expiry_ns);
+            }
+            if let Some(found) = found {
+                if matches!(request, Request::Get(_) | Request::GetMany(_)) {
+                    self.issued.hits += 1;
+                }
+                learnt = learnt.and(self.look_at(*key, found));
+            }
+            if let Err(complaint) = learnt {
+                let tail = self.log.borrow().keys[*key as usize].tail(*number, EVENTS_SHOWN);
+                self.complain(&format!("key {key}: {complaint}\n{tail}"));
+            }
+        }
+    }
+
+    /// What a value that was fetched, by whomever, says. One that was fetched by another is right
+    /// if nobody has changed the key between that fetch and this call.
+    fn learn_fetched(
+        &mut self,
+        key: u32,
+        number: usize,
+        own_piece: u32,
+        found: Option<&Found>,
+        expiry_ns: u64,
+    ) -> Result<(), String> {
+        self.end_fill(key, own_piece, expiry_ns);
+        let Some(found) = found else { return Ok(()) };
+        let content = found.content.clone()?;
+        let mut log = self.log.borrow_mut();
+        let pieces = match &content {
+            Content::Pieces(pieces) if pieces.len() == 1 => pieces.first().copied(),
+            Content::Number(number) => first_piece(key, *number),
+            Content::Pieces(_) => None,
+        };
+        let fill = pieces.and_then(|piece| log.fills.get(&piece).copied());
+        let history = &mut log.keys[key as usize];
+        match fill {
+            Some(_) if pieces == Some(own_piece) => Ok(()),
+            Some(fill) if history.changed_between(fill, number) => {
+                Err(format!("what {fill} fetched before a change was returned after it ({number})"))
+            }
+            Some(_) => Ok(()),
+            None => {
+                let operation = &mut history.operations[number];
+                operation.certain = true;
+                operation.need = super::history::Need::Content(content);
+                Ok(())
+            }
+        }
+    }
+
+    fn end_fill(&mut self, key: u32, piece: u32, expiry_ns: u64) {
+        let mut log = self.log.borrow_mut();
+        if let Some(fill) = log.fills.get(&piece).copied() {
+            log.keys[key as usize].end(fill, |operation| operation.expiry_ns = expiry_ns);
+        }
+    }
+
+    /// What every value must fulfil by itself.
+    fn look_at(&mut self, key: u32, found: &Found) -> Result<(), String> {
+        let content = found.content.clone()?;
+        let flags = flags_of(key, &content);
+        if found.flags != flags {
+            return Err(format!("flags {} for {content:?}", found.flags));
+        }
+        if self.rng.u32(..4) == 0 {
+            self.tokens[key as usize] = Some((found.version, content));
+        }
+        if self.plan.pins > 0 {
+            self.pins.push_back((key, found.clone()));
+            if self.pins.len() > self.plan.pins {
+                return self.unpin();
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of the oldest pinned value, which must be what it was.
+    pub(super) fn unpin(&mut self) -> Result<(), String> {
+        let Some((key, found)) = self.pins.pop_front() else { return Ok(()) };
+        let Some(value) = &found.pin else { return Ok(()) };
+        if content_of(key, value) != found.content {
+            return Err(format!("a value of key {key} changed while it was held"));
+        }
+        Ok(())
+    }
+
+    /// A client gives up what it waits for, or a crash cuts it off.
+    pub(super) fn give_up(&mut self, client: usize, by_crash: bool) {
+        if !self.executor.drop_task(client) {
+            return;
+        }
+        let Some(call) = self.calls[client].take() else { return };
+        let Some(operations) = call.operations else {
+            call.request.keys().iter().for_each(|key| self.planned[*key as usize] -= 1);
+            return;
+        };
+        *(if by_crash { &mut self.totals.cut_off } else { &mut self.totals.given_up }) += 1;
+        self.note(format_args!("{client} gives up {:?}", call.request));
+        let latest_expiry_ns = expiry_ns(self.now_ns, call.request.ttl());
+        for (key, number) in operations {
+            let log = Rc::clone(&self.log);
+            log.borrow_mut().keys[key as usize].end(number, |operation| {
+                operation.expiry_ns = operation.expiry_ns.max(latest_expiry_ns);
+            });
+            if let Request::GetOrFetch(_, write, _) = &call.request {
+                self.end_fill(key, write.piece, latest_expiry_ns);
+            }
+        }
+    }
+
+    pub(super) fn note(&mut self, what: std::fmt::Arguments<'_>) {
+        self.digest.write(what.to_string().as_bytes());
+        self.digest.write(&self.now_ns.to_le_bytes());
+    }
+}
+
+/// The future of a fetch.
+type Fetching = std::pin::Pin<Box<dyn Future<Output = ()>>>;
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// When a value that is stored now expires: the cache rounds up to seconds.
+fn expiry_ns(now_ns: u64, ttl: Option<Duration>) -> u64 {
+    let Some(ttl) = ttl else { return NEVER };
+    (now_ns + nanoseconds(ttl)).div_ceil(1_000_000_000) * 1_000_000_000
+}

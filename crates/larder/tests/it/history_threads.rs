@@ -1,0 +1,198 @@
+//! Real threads on one cache, judged by the history of each key.
+//!
+//! Every key has one owner, who sets, deletes, and compares and swaps, with versions that only
+//! grow; so the right order of its changes is known without a search. Everybody else looks. For
+//! each key three numbers are public:
+//!
+//! - `begun`: the newest version whose change has begun;
+//! - `done`: the newest version whose change was complete;
+//! - `seen`: the newest version that somebody has seen, or that was deleted.
+//!
+//! A look-up that began when `done` was d and `seen` was s, and ended when `begun` was b, is right if
+//! it found nothing, or a version from max(d, s) to b that is no deletion: then, and only then, can
+//! all operations on the key be put in one order (evictions may come anywhere).
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use larder::{Cas, Config, ErrorKind, Larder, SetOptions, block_on};
+
+use crate::rig::{Rig, config, drive};
+
+const THREADS: u64 = 4;
+const KEYS_PER_THREAD: u64 = 16;
+/// Operations in the normal run.
+const OPERATIONS: u64 = 1_000_000;
+/// Operations of the long run, unless told otherwise.
+const OPERATIONS_LONG: u64 = 100_000_000;
+/// Tells the long run how many; set by `cargo xtask soak --threads-ops`.
+const OPERATIONS_VARIABLE: &str = "LARDER_HISTORY_OPS";
+/// Lengths of values: DRAM only, small and large objects.
+const LENGTHS: [usize; 4] = [24, 100, 300, 2500];
+
+/// What is known of a key's order.
+#[derive(Default)]
+struct Known {
+    begun: AtomicU64,
+    done: AtomicU64,
+    seen: AtomicU64,
+}
+
+/// What the owner of a key remembers.
+#[derive(Clone, Copy, Default)]
+struct Owned {
+    version: u64,
+    is_deleted: bool,
+}
+
+#[derive(Default)]
+struct Counts {
+    operations: AtomicU64,
+    hits: AtomicU64,
+    swaps: AtomicU64,
+}
+
+fn name_of(key: u64) -> Vec<u8> {
+    format!("thread-{key:04}").into_bytes()
+}
+
+fn at(number: u64) -> usize {
+    usize::try_from(number).unwrap()
+}
+
+/// Key, version, and bytes that depend on both.
+fn value_of(key: u64, version: u64, bytes: usize) -> Vec<u8> {
+    let mut value = Vec::with_capacity(bytes);
+    value.extend_from_slice(&key.to_le_bytes());
+    value.extend_from_slice(&version.to_le_bytes());
+    value.resize(bytes, filler(key, version));
+    value
+}
+
+fn filler(key: u64, version: u64) -> u8 {
+    (key.wrapping_mul(31).wrapping_add(version) % 251).to_le_bytes()[0]
+}
+
+fn version_in(key: u64, value: &[u8]) -> u64 {
+    let word = |at: usize| u64::from_le_bytes(value[at..at + 8].try_into().unwrap());
+    let version = word(8);
+    assert_eq!(word(0), key, "a value of another key");
+    assert!(LENGTHS.contains(&value.len()), "a value of {} bytes", value.len());
+    assert!(value[16..].iter().all(|&byte| byte == filler(key, version)), "a torn value");
+    version
+}
+
+/// Looks `key` up; the version of the value and its name for `cas`.
+fn look(cache: &Larder, known: &Known, key: u64) -> Option<(u64, u32)> {
+    let oldest = known.done.load(SeqCst).max(known.seen.load(SeqCst));
+    let value = block_on(cache.get(&name_of(key))).unwrap()?;
+    let newest = known.begun.load(SeqCst);
+    let found = version_in(key, &value);
+    assert!(found >= oldest, "key {key}: {found} after {oldest}: it was replaced or deleted");
+    assert!(found <= newest, "key {key}: {found} before {newest}: nobody has set it");
+    known.seen.fetch_max(found, SeqCst);
+    Some((found, value.version()))
+}
+
+/// Makes one change of an own key: a set, a delete, or a compare-and-swap.
+fn change(
+    cache: &Larder,
+    known: &Known,
+    key: u64,
+    owned: &mut Owned,
+    rng: &mut fastrand::Rng,
+    counts: &Counts,
+) {
+    let name = name_of(key);
+    let version = owned.version + 1;
+    let value = value_of(key, version, LENGTHS[rng.usize(..LENGTHS.len())]);
+    match rng.u32(..16) {
+        0 => {
+            // A deletion's version is never seen; everything before it is over when it is done.
+            owned.version = version;
+            known.begun.store(version, SeqCst);
+            block_on(cache.delete(&name)).unwrap();
+            owned.is_deleted = true;
+        }
+        1..5 => {
+            let seen = look(cache, known, key);
+            let Some((found, token)) = seen.filter(|(_, token)| *token != 0) else { return };
+            assert_eq!((found, owned.is_deleted), (owned.version, false), "key {key}");
+            known.begun.store(version, SeqCst);
+            let swap = cache.cas(&name, &value, token, SetOptions::default());
+            // It may have been evicted, and come back under another name, or there is no room.
+            match block_on(swap) {
+                Ok(Cas::Stored) => {}
+                Err(error) if error.kind() != ErrorKind::Busy => panic!("{error}"),
+                Ok(_) | Err(_) => return,
+            }
+            counts.swaps.fetch_add(1, SeqCst);
+            owned.version = version;
+            // The name of the version before is spent.
+            let spent = block_on(cache.cas(&name, &value, token, SetOptions::default()));
+            assert!(!matches!(spent, Ok(Cas::Stored)), "key {key}: two swaps on one version");
+        }
+        _ => {
+            owned.version = version;
+            known.begun.store(version, SeqCst);
+            block_on(cache.set(&name, &value, None)).unwrap();
+            owned.is_deleted = false;
+        }
+    }
+    known.done.store(owned.version, SeqCst);
+}
+
+fn work(cache: &Larder, all: &[Known], thread: u64, operations: u64, counts: &Counts) {
+    let mut rng = fastrand::Rng::with_seed(thread);
+    let mut owned = vec![Owned::default(); at(KEYS_PER_THREAD)];
+    let mut hits = 0;
+    for _ in 0..operations {
+        if rng.u32(..4) == 0 {
+            let mine = rng.u64(..KEYS_PER_THREAD);
+            let key = mine * THREADS + thread;
+            let (known, owned) = (&all[at(key)], &mut owned[at(mine)]);
+            change(cache, known, key, owned, &mut rng, counts);
+        } else {
+            let key = rng.u64(..KEYS_PER_THREAD * THREADS);
+            hits += u64::from(look(cache, &all[at(key)], key).is_some());
+        }
+    }
+    counts.operations.fetch_add(operations, SeqCst);
+    counts.hits.fetch_add(hits, SeqCst);
+}
+
+fn run(operations: u64) {
+    // So little DRAM that keys go to flash and come back all the time.
+    let drive = drive();
+    let rig = Rig::open(Config { dram_bytes: 24 << 10, reinsertion_hits: 1, ..config() }, &drive);
+    let all: Vec<Known> = (0..THREADS * KEYS_PER_THREAD).map(|_| Known::default()).collect();
+    let counts = Counts::default();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (cache, all, counts) = (&rig.cache, &all, &counts);
+            scope.spawn(move || work(cache, all, thread, operations / THREADS, counts));
+        }
+    });
+    let stats = rig.cache.stats();
+    let [operations, hits, swaps] =
+        [&counts.operations, &counts.hits, &counts.swaps].map(|count| count.load(SeqCst));
+    println!(
+        "{operations} operations, {hits} hits ({} of flash), {swaps} swaps: no wrong answer",
+        stats.soc_hits + stats.loc_hits
+    );
+    assert!(hits > operations / 4 && swaps > operations / 1000, "{hits} {swaps} {stats:?}");
+    assert!(stats.soc_hits > operations / 1000 && stats.loc_hits > operations / 1000, "{stats:?}");
+    drive.with_ssd(|ssd| ssd.audit()).unwrap();
+}
+
+#[test]
+fn every_key_has_one_order() {
+    run(OPERATIONS);
+}
+
+/// `cargo xtask soak --threads-ops N`.
+#[test]
+#[ignore = "minutes"]
+fn as_long_as_one_likes() {
+    let told = std::env::var(OPERATIONS_VARIABLE).ok();
+    run(told.map_or(OPERATIONS_LONG, |number| number.parse().expect("a number of operations")));
+}

@@ -1,0 +1,84 @@
+//! `cargo xtask peers`: Larder and its peers on the same work. The crate `peers/` does it; here it is
+//! built and started.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::step::{self, Verdict};
+use crate::workspace;
+
+/// Runs the benchmark with these options; `--help` is one of them.
+pub(crate) fn run(arguments: &[&str]) -> Verdict {
+    let dir = flash_dir();
+    let needs_dir = !names_dir(arguments);
+    if needs_dir && let Err(cause) = fs::create_dir_all(&dir) {
+        return Verdict::Failed(format!("cannot make {}: {cause}", dir.display()));
+    }
+    let mut command = cargo(&["run", "--release", "--quiet", "--locked"]);
+    command.arg("--").args(passed_on(arguments, &dir));
+    step::run(&mut command)
+}
+
+/// Its lints and tests, the systems at a tiny size among them.
+pub(crate) fn check() -> Verdict {
+    if !step::succeeds(&mut cargo(&["fetch", "--locked"])) {
+        return Verdict::Skipped("the peers cannot be fetched".to_owned());
+    }
+    let steps: [&[&str]; 3] = [
+        &["fmt", "--check"],
+        &["clippy", "--release", "--all-targets", "--locked", "--", "-D", "warnings"],
+        &["test", "--release", "--locked"],
+    ];
+    for arguments in steps {
+        let verdict = step::run(&mut cargo(arguments));
+        if !matches!(verdict, Verdict::Passed(_)) {
+            return verdict;
+        }
+    }
+    Verdict::passed()
+}
+
+/// A cargo command on the crate, in the caller's directory: so that files are where he names them.
+fn cargo(arguments: &[&str]) -> Command {
+    let (first, rest) = arguments.split_first().unwrap_or((&"", &[]));
+    let mut command = step::cargo(&[*first]);
+    command.arg("--manifest-path").arg(workspace::root().join("peers").join("Cargo.toml"));
+    command.args(rest);
+    if let Ok(here) = std::env::current_dir() {
+        command.current_dir(here);
+    }
+    command
+}
+
+/// What the caller said, and where flash files go if he did not say it.
+fn passed_on(arguments: &[&str], dir: &Path) -> Vec<OsString> {
+    let mut all: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    if !names_dir(arguments) {
+        all.extend(["--dir".into(), dir.as_os_str().to_owned()]);
+    }
+    all
+}
+
+fn names_dir(arguments: &[&str]) -> bool {
+    arguments.iter().any(|argument| *argument == "--dir" || argument.starts_with("--dir="))
+}
+
+fn flash_dir() -> PathBuf {
+    workspace::target().join("xtask").join("peers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flash_files_go_to_the_build_directory_unless_told_otherwise() {
+        let dir = Path::new("target");
+        assert_eq!(passed_on(&["--quick"], dir), ["--quick", "--dir", "target"]);
+        for named in [&["--dir", "x"][..], &["--dir=x"]] {
+            assert_eq!(passed_on(named, dir), named);
+        }
+    }
+}
