@@ -68,21 +68,14 @@ impl ManagedSsd {
         let (lpn, pages) = self.check_range(lpn, pages)?;
         self.check_writable()?;
         let end = lpn + pages;
-        let mut at = lpn;
-        while at < end {
-            let Some(old) = self.map.physical(at) else {
-                at += 1;
-                continue;
-            };
-            let run = self.map.run_length(at, end, old);
-            let unit = self.map.kill(old, run);
-            self.died_in(unit, run);
+        let mut next = lpn;
+        while let Some((at, run)) = self.kill_next_run(next, end) {
             self.map.unmap(at, run);
             self.stats.deallocated_pages += u64::from(run);
             if let Some(media) = &mut self.out_of_band {
                 media.deallocated(at, run);
             }
-            at += run;
+            next = at + run;
         }
         Ok(())
     }
@@ -236,21 +229,25 @@ impl ManagedSsd {
         self.journal_programs(first, count);
     }
 
-    /// Kills the places of `count` pages from `lpn` on. What was written together lies together:
-    /// neighbours die in one step.
+    /// Kills the places of `count` pages from `lpn` on.
     fn kill_runs(&mut self, lpn: u32, count: u32) {
         let end = lpn + count;
-        let mut at = lpn;
-        while at < end {
-            let Some(old) = self.map.physical(at) else {
-                at += 1;
-                continue;
-            };
-            let run = self.map.run_length(at, end, old);
-            let unit = self.map.kill(old, run);
-            self.died_in(unit, run);
-            at += run;
+        let mut next = lpn;
+        while let Some((at, run)) = self.kill_next_run(next, end) {
+            next = at + run;
         }
+    }
+
+    /// Kills the places of the first pages before `end`, from `lpn` on, that have any: what was
+    /// written together lies together, and neighbours die in one step. Returns the first of them and
+    /// how many they are.
+    #[inline]
+    fn kill_next_run(&mut self, lpn: u32, end: u32) -> Option<(u32, u32)> {
+        let (at, old) = (lpn..end).find_map(|at| Some((at, self.map.physical(at)?)))?;
+        let run = self.map.run_length(at, end, old);
+        let unit = self.map.kill(old, run);
+        self.died_in(unit, run);
+        Some((at, run))
     }
 
     /// Books `count` live pages that were placed from `first` on, all in one unit.

@@ -155,18 +155,17 @@ impl Larder {
             self.remove(hash, key).await;
             return Err(self.too_large(item.object_bytes()));
         }
-        let mut put = self.put(&item).await;
-        for _ in 0..PUTS_BEFORE_BYPASS {
-            if put.is_ok() {
+        let settled_bytes = item.object_bytes() * SETTLED_PER_BROUGHT;
+        let mut fulls = 0;
+        while self.put(&item).await.is_err() {
+            if fulls == PUTS_BEFORE_BYPASS {
+                self.bypass(&item).await;
                 break;
             }
-            self.settle_departures(item.object_bytes() * SETTLED_PER_BROUGHT).await;
-            put = self.put(&item).await;
+            fulls += 1;
+            self.settle_departures(settled_bytes).await;
         }
-        if put.is_err() {
-            self.bypass(&item).await;
-        }
-        self.settle_departures(item.object_bytes() * SETTLED_PER_BROUGHT).await;
+        self.settle_departures(settled_bytes).await;
         Ok(())
     }
 

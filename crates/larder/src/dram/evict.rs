@@ -14,12 +14,12 @@ use crate::value::{ItemRef, is_expired};
 
 /// So many segments are kept free above flash.
 const HEADROOM: usize = 2;
+
 impl DramTier {
     /// Makes every item depart, for shutdown.
     pub(crate) fn evict_all(&self) {
         let mut evictor = lock(&self.evictor);
-        evictor.seal_all().for_each(|sealed| lock(&self.queues).push(sealed));
-        self.seal_all();
+        self.seal_all(&mut evictor);
         let mut queues = lock(&self.queues);
         while let Some(sealed) = queues.next_victim(0) {
             self.departures.add(sealed);
@@ -44,8 +44,7 @@ impl DramTier {
         let next = || lock(&self.queues).next_turn(self.pool.budget_bytes(), now_s);
         let turn = next().or_else(|| {
             // A small budget is all in open segments.
-            evictor.seal_all().for_each(|sealed| lock(&self.queues).push(sealed));
-            self.seal_all();
+            self.seal_all(&mut evictor);
             next()
         });
         match turn {
@@ -129,12 +128,14 @@ impl DramTier {
         }
     }
 
-    fn seal_all(&self) {
-        for lane in &self.lanes {
-            let mut lane = lock(lane);
+    /// Seals every open segment, the evictor's first.
+    fn seal_all(&self, evictor: &mut Lane) {
+        let seal = |lane: &mut Lane| {
             let mut queues = lock(&self.queues);
             lane.seal_all().for_each(|sealed| queues.push(sealed));
-        }
+        };
+        seal(evictor);
+        self.lanes.iter().for_each(|lane| seal(&mut lock(lane)));
     }
 
     /// Gives back a segment that no index entry names any more.

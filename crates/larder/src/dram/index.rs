@@ -189,18 +189,18 @@ impl Index {
         slots.find_map(|slot| look(Entry(slot.load(Ordering::Relaxed)), &Held(())))
     }
 
-    /// Takes `key` out, after a last look at its entry.
-    pub(crate) fn remove<T>(
+    /// Takes `key` out, if `look` finds in its entry what it wants.
+    pub(crate) fn remove_if<T>(
         &self,
         hash: KeyHash,
         key: &[u8],
         records: &impl Records,
-        look: impl FnOnce(Entry, &Held) -> T,
+        look: impl FnOnce(Entry, &Held) -> Option<T>,
     ) -> Option<T> {
         let mut table = self.shard(hash).write();
         let held = Held(());
         let (slot, entry) = table.position(hash, key, records, &held)?;
-        let seen = look(entry, &held);
+        let seen = look(entry, &held)?;
         slot.store(0, Ordering::Relaxed);
         table.len -= 1;
         Some(seen)
@@ -439,7 +439,7 @@ mod tests {
                         prop_assert_eq!(old.map(Entry::location), map.insert(key, location));
                     }
                     2 => {
-                        let old = index.remove(hash, &bytes, &Numbers, |entry, _| entry.location());
+                        let old = index.remove_if(hash, &bytes, &Numbers, |entry, _| Some(entry.location()));
                         prop_assert_eq!(old, map.remove(&key));
                     }
                     _ => {

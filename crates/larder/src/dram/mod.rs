@@ -199,7 +199,7 @@ impl DramTier {
         let version = self.lane(item.hash).next_version();
         writer.append(bytes, |room| encode(room, item, version)).ok_or(Full)?;
         let segment = Arc::clone(writer.segment());
-        let slot = self.slots.fill(Arc::clone(&segment)).ok_or(Full)?;
+        let slot = self.number(&segment)?;
         let location = Location { slot, at: 0 };
         self.point(item, location, admit);
         self.departures.add(Sealed { segment, slot, queue: Queue::Main, last_expiry_s: u32::MAX });
@@ -209,22 +209,18 @@ impl DramTier {
     /// Takes `key` out of the tier, departing or not. Says whether it was there; `None` is no.
     /// `Some(false)` means expired.
     pub(crate) fn remove(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<bool> {
-        self.index.remove(hash, key, self, |entry, held| {
+        self.index.remove_if(hash, key, self, |entry, held| {
             self.note_dead(entry.location(), held);
-            !is_expired(self.record(entry.location(), held).expiry_s, now_s)
+            Some(!is_expired(self.record(entry.location(), held).expiry_s, now_s))
         })
     }
 
     /// Takes `key` out of the tier if it has expired by now.
     pub(crate) fn remove_expired(&self, hash: KeyHash, key: &[u8], now_s: u32) {
-        let expired = self.index.peek(hash, |entry, held| {
-            let record = self.record(entry.location(), held);
-            let is_it = record.key == key && is_expired(record.expiry_s, now_s);
-            is_it.then(|| entry.location())
+        self.index.remove_if(hash, key, self, |entry, held| {
+            let at = entry.location();
+            is_expired(self.record(at, held).expiry_s, now_s).then(|| self.note_dead(at, held))
         });
-        if let Some(location) = expired {
-            self.index.remove_at(hash, location);
-        }
     }
 
     /// Bytes of a segment.
@@ -335,14 +331,19 @@ impl DramTier {
     }
 
     fn reopen(&self, lane: &mut Lane, place: (Queue, usize), writer: Writer) -> Result<(), Full> {
-        let Some(slot) = self.slots.fill(Arc::clone(writer.segment())) else {
-            self.pool.give_back(Arc::clone(writer.segment()), self.other_bytes());
-            return Err(Full);
-        };
+        let slot = self.number(writer.segment())?;
         if let Some(sealed) = lane.reopen(place, writer, slot) {
             lock(&self.queues).push(sealed);
         }
         Ok(())
+    }
+
+    /// Gives a segment of the pool a slot, or back to the pool if there is none left.
+    fn number(&self, segment: &Arc<Segment>) -> Result<u32, Full> {
+        self.slots.fill(Arc::clone(segment)).ok_or_else(|| {
+            self.pool.give_back(Arc::clone(segment), self.other_bytes());
+            Full
+        })
     }
 
     fn is_at(&self, hash: KeyHash, location: Location) -> bool {
