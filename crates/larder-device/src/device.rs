@@ -39,6 +39,10 @@ pub struct DeviceStats {
     pub deallocated_bytes: u64,
     /// Requests that failed.
     pub failed_requests: u64,
+    /// Those of them that the device was too busy for ([`ErrorKind::Busy`]).
+    ///
+    /// [`ErrorKind::Busy`]: crate::ErrorKind::Busy
+    pub shed_requests: u64,
 }
 
 impl DeviceStats {
@@ -63,6 +67,13 @@ pub trait Device: Send + Sync {
     /// Counters since the device was opened.
     fn stats(&self) -> DeviceStats;
 
+    /// Names the time in which what was written is certainly still there. It changes when writes that
+    /// had completed, but were not flushed, may have been lost: with every boot of the computer, or
+    /// loss of the device's power. `None` if nobody can tell.
+    fn boot(&self) -> Option<u64> {
+        None
+    }
+
     /// Checks `io` and starts it. The future may be dropped: the I/O goes on and its memory stays
     /// alive until it ends.
     fn submit(&self, io: Io) -> IoFuture {
@@ -84,5 +95,9 @@ impl<D: Device + ?Sized> Device for std::sync::Arc<D> {
 
     fn stats(&self) -> DeviceStats {
         (**self).stats()
+    }
+
+    fn boot(&self) -> Option<u64> {
+        (**self).boot()
     }
 }

@@ -13,6 +13,9 @@ pub enum ErrorKind {
     NoSpace,
     /// The device reported that this transfer failed; others may still succeed.
     Io,
+    /// The device is too busy: the request would have had to wait behind too many others, or has
+    /// waited for too long. It was not carried out, or only in part; later ones may succeed.
+    Busy,
     /// The device is gone; nothing more will succeed.
     Gone,
     /// The device could not be opened or does not fit its configuration.
@@ -43,6 +46,13 @@ impl Error {
             _ => ErrorKind::Io,
         };
         Self { kind, context: context.into(), source: Some(source) }
+    }
+
+    /// The same error, said of a part: `whole` is put in front of its message.
+    #[must_use]
+    pub fn within(mut self, whole: &str) -> Self {
+        self.context = format!("{whole}: {}", self.context);
+        self
     }
 
     /// What went wrong, to match on.

@@ -3,15 +3,17 @@
 //! This is the one place where bounds, alignment and handles are checked. A backend sees only a
 //! [`CheckedIo`].
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use crate::buffer::IoBuffer;
 use crate::device::DeviceInfo;
 use crate::error::{Error, ErrorKind};
+use crate::park::{Driver, block_on, note};
 use crate::placement::PlacementHandle;
 
 /// A request. It owns its buffer; the completion gives it back.
@@ -151,13 +153,22 @@ impl CheckedIo {
 
 /// A request under way. Any executor can poll it; a plain thread can [`IoFuture::wait`].
 #[derive(Debug)]
-pub struct IoFuture(State);
+pub struct IoFuture {
+    state: State,
+    /// The device that an error names in front of its message, if it would not do so by itself.
+    of: Option<Arc<str>>,
+}
 
 #[derive(Debug)]
 enum State {
     Ready(Option<IoResult>),
-    Pending(Arc<Completion>),
+    Pending(Pending),
+    Joined(Box<Joined>),
 }
+
+/// The caller's end of a pending request.
+#[derive(Debug)]
+struct Pending(Arc<Completion>);
 
 /// The backend's end of a pending request. Dropped unused, it fails the request: nobody waits for
 /// ever.
@@ -167,27 +178,63 @@ pub struct Completer(Option<Arc<Completion>>);
 #[derive(Default)]
 struct Completion {
     slot: Mutex<Slot>,
-    done: Condvar,
     /// Called before a thread blocks on the request. See [`IoFuture::pending_until_waited`].
     before_wait: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl fmt::Debug for Completion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Completion").field("slot", &self.slot).finish_non_exhaustive()
+        f.debug_struct("Completion").finish_non_exhaustive()
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Slot {
     result: Option<IoResult>,
     waker: Option<Waker>,
+    /// What fetches the completion, if somebody must; gone when the request has ended.
+    driver: Option<Arc<dyn Driver>>,
+    care: Care,
+}
+
+/// Who sees to it that the driver of a pending request runs.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Care {
+    /// Nobody: nobody has asked for its end yet.
+    #[default]
+    Nobody,
+    /// A thread inside [`block_on`].
+    Noted,
+    /// The driver itself.
+    Adopted,
+}
+
+impl Slot {
+    /// Sees to it that somebody runs the driver: this thread if `may_note` and it can.
+    fn settle_care(&mut self, may_note: bool) {
+        let Some(driver) = &self.driver else { return };
+        let care = if may_note && note(driver) { Care::Noted } else { Care::Adopted };
+        if care == self.care {
+            return;
+        }
+        count_care(&**driver, care, true);
+        count_care(&**driver, self.care, false);
+        self.care = care;
+    }
+}
+
+fn count_care(driver: &dyn Driver, care: Care, more: bool) {
+    match care {
+        Care::Nobody => {}
+        Care::Noted => driver.noted(more),
+        Care::Adopted => driver.adopted(more),
+    }
 }
 
 impl IoFuture {
     /// A request that has ended already.
     pub fn ready(result: IoResult) -> Self {
-        Self(State::Ready(Some(result)))
+        Self { state: State::Ready(Some(result)), of: None }
     }
 
     /// A request under way, and the end with which the backend completes it.
@@ -207,29 +254,45 @@ impl IoFuture {
 
     fn from_completion(completion: Completion) -> (Self, Completer) {
         let completion = Arc::new(completion);
-        (Self(State::Pending(Arc::clone(&completion))), Completer(Some(completion)))
+        let state = State::Pending(Pending(Arc::clone(&completion)));
+        (Self { state, of: None }, Completer(Some(completion)))
     }
 
-    /// Blocks the thread until the request has ended.
+    /// A request that has ended when all `parts`, which are under way, have ended; `join` makes its
+    /// result from theirs.
+    pub(crate) fn joined(parts: Vec<Self>, join: impl Join) -> Self {
+        let ended = Vec::with_capacity(parts.len());
+        let joined = Joined { parts: parts.into(), ended, join: Some(Box::new(join)) };
+        Self { state: State::Joined(Box::new(joined)), of: None }
+    }
+
+    /// The same request; an error will name `device` in front of its message.
+    pub(crate) fn of(mut self, device: &Arc<str>) -> Self {
+        self.of = Some(Arc::clone(device));
+        self
+    }
+
+    /// Lets go of what is held back until a thread blocks on it.
+    fn before_wait(&self) {
+        match &self.state {
+            State::Ready(_) => {}
+            State::Pending(pending) => {
+                if let Some(before_wait) = &pending.0.before_wait {
+                    before_wait();
+                }
+            }
+            State::Joined(joined) => joined.parts.iter().for_each(Self::before_wait),
+        }
+    }
+
+    /// Blocks the thread until the request has ended. Where the device lets it, the thread fetches
+    /// the completion itself ([`block_on`]).
     ///
     /// # Panics
     /// If the future was polled to its end before.
     pub fn wait(self) -> IoResult {
-        match self.0 {
-            State::Ready(result) => result.expect("an IoFuture is awaited once"),
-            State::Pending(completion) => {
-                if let Some(before_wait) = &completion.before_wait {
-                    before_wait();
-                }
-                let mut slot = completion.slot.lock().unwrap_or_else(PoisonError::into_inner);
-                loop {
-                    if let Some(result) = slot.result.take() {
-                        return result;
-                    }
-                    slot = completion.done.wait(slot).unwrap_or_else(PoisonError::into_inner);
-                }
-            }
-        }
+        self.before_wait();
+        block_on(self)
     }
 }
 
@@ -237,25 +300,98 @@ impl Future for IoFuture {
     type Output = IoResult;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<IoResult> {
-        match &mut self.0 {
+        let polled = match &mut self.state {
             State::Ready(result) => {
                 Poll::Ready(result.take().expect("an IoFuture is awaited once"))
             }
-            State::Pending(completion) => {
-                let mut slot = completion.slot.lock().unwrap_or_else(PoisonError::into_inner);
-                match slot.result.take() {
-                    Some(result) => Poll::Ready(result),
-                    None => {
-                        slot.waker = Some(context.waker().clone());
-                        Poll::Pending
-                    }
-                }
+            State::Pending(pending) => pending.poll(context),
+            State::Joined(joined) => joined.poll(context),
+        };
+        polled.map_err(|failure| match &self.of {
+            Some(device) => IoFailure { error: failure.error.within(device), ..failure },
+            None => failure,
+        })
+    }
+}
+
+/// Makes one result of those of the parts, in their order.
+pub(crate) trait Join: FnOnce(Vec<IoResult>) -> IoResult + Send + Sync + 'static {}
+
+impl<F: FnOnce(Vec<IoResult>) -> IoResult + Send + Sync + 'static> Join for F {}
+
+/// Parts of one request.
+struct Joined {
+    parts: VecDeque<IoFuture>,
+    ended: Vec<IoResult>,
+    join: Option<Box<dyn FnOnce(Vec<IoResult>) -> IoResult + Send + Sync>>,
+}
+
+impl Joined {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<IoResult> {
+        // Only the first one is asked to wake the task: it takes all of them anyway, and one
+        // wake-up is cheaper than many.
+        while let Some(part) = self.parts.front_mut() {
+            match Pin::new(part).poll(context) {
+                Poll::Ready(result) => self.ended.push(result),
+                Poll::Pending => return Poll::Pending,
             }
+            self.parts.pop_front();
         }
+        let join = self.join.take().expect("an IoFuture is awaited once");
+        Poll::Ready(join(std::mem::take(&mut self.ended)))
+    }
+}
+
+impl fmt::Debug for Joined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Joined").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
+
+impl Pending {
+    fn poll(&self, context: &mut Context<'_>) -> Poll<IoResult> {
+        let completion = &self.0;
+        let lock = || completion.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = lock();
+        if slot.result.is_none()
+            && let Some(driver) = slot.driver.clone()
+        {
+            // It may have ended without anyone's having looked.
+            drop(slot);
+            driver.reap();
+            slot = lock();
+        }
+        if let Some(result) = slot.result.take() {
+            return Poll::Ready(result);
+        }
+        match &mut slot.waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+        slot.settle_care(true);
+        Poll::Pending
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let mut slot = self.0.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let waker = slot.waker.take();
+        slot.settle_care(false);
+        drop(slot);
+        drop(waker);
     }
 }
 
 impl Completer {
+    /// Names what fetches the completion. Called before anyone can poll the request.
+    pub(crate) fn driven_by(&self, driver: Arc<dyn Driver>) {
+        if let Some(completion) = &self.0 {
+            let mut slot = completion.slot.lock().unwrap_or_else(PoisonError::into_inner);
+            slot.driver = Some(driver);
+        }
+    }
+
     /// Ends the request and wakes whoever waits for it.
     pub fn complete(mut self, result: IoResult) {
         self.finish(result);
@@ -266,8 +402,11 @@ impl Completer {
         let mut slot = completion.slot.lock().unwrap_or_else(PoisonError::into_inner);
         slot.result = Some(result);
         let waker = slot.waker.take();
+        let (driver, care) = (slot.driver.take(), std::mem::take(&mut slot.care));
         drop(slot);
-        completion.done.notify_all();
+        if let Some(driver) = driver {
+            count_care(&*driver, care, false);
+        }
         if let Some(waker) = waker {
             waker.wake();
         }

@@ -14,6 +14,7 @@
 //! | [`error`] | what can go wrong below the cache |
 //! | [`mod@file`] | a plain file as device: io_uring or a thread pool |
 //! | [`model`] | the SSD model as device, payload in memory |
+//! | [`striped`] | several devices as one |
 //! | [`slice`] | a part of a device as a device: one tenant of a drive |
 //! | [`fault`] | a device around any other that misbehaves to plan |
 
@@ -25,8 +26,10 @@ pub mod fault;
 pub mod file;
 pub mod io;
 pub mod model;
+mod park;
 pub mod placement;
 pub mod slice;
+pub mod striped;
 
 pub use buffer::{BufferPool, IoBuffer};
 pub use clock::{Clock, RealClock, VirtualClock};
@@ -36,5 +39,7 @@ pub use fault::{Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
 pub use file::{DirectIo, FileDevice, FileOptions, IoEngine};
 pub use io::{CheckedIo, Completer, Io, IoFailure, IoFuture, IoResult};
 pub use model::{ModelDevice, Payload};
+pub use park::block_on;
 pub use placement::{Assignment, HandleAllocator, Isolation, PlacementHandle, PlacementInfo};
 pub use slice::SliceDevice;
+pub use striped::StripedDevice;

@@ -83,6 +83,10 @@ impl<D: Device> Device for SliceDevice<D> {
     fn stats(&self) -> DeviceStats {
         self.device.stats()
     }
+
+    fn boot(&self) -> Option<u64> {
+        self.device.boot()
+    }
 }
 
 #[cfg(test)]

@@ -163,6 +163,11 @@ impl<D: Device + 'static> Device for FaultDevice<D> {
         stats.failed_requests += counts.errors + counts.refused;
         stats
     }
+
+    fn boot(&self) -> Option<u64> {
+        let counts = self.core.lock().counts;
+        Some(self.core.inner.boot()?.wrapping_add(counts.crashes + counts.gone))
+    }
 }
 
 impl<D: Device + 'static> Drop for FaultDevice<D> {

@@ -13,6 +13,11 @@ use super::transfer::Pieces;
 pub(super) trait Engine: Send + Sync {
     /// Takes all pieces of one request. Does not block on them.
     fn submit(&self, pieces: Pieces);
+
+    /// Whether the kernel was told of the file once and for all, not with every request.
+    fn registered_file(&self) -> bool {
+        false
+    }
 }
 
 /// An engine, which one it is, and why it is not the one that was preferred.
@@ -38,14 +43,14 @@ fn choose_with(file: &Arc<File>, options: &FileOptions, ring: Ring) -> Result<Ch
             Err(why) => fallback = Some(why),
         }
     }
-    let pool = ThreadPool::new(file, options.threads)
+    let pool = ThreadPool::new(file, options)
         .map_err(|e| format!("the I/O threads cannot be started: {e}"))?;
     Ok(Chosen { engine: Box::new(pool), kind: IoEngine::Threads, fallback })
 }
 
 #[cfg(target_os = "linux")]
 fn ring(file: &Arc<File>, options: &FileOptions) -> Result<Box<dyn Engine>, String> {
-    super::uring::Uring::new(file, options.queue_depth)
+    super::uring::Uring::new(file, options)
         .map(|ring| Box::new(ring) as Box<dyn Engine>)
         .map_err(|e| format!("io_uring is refused: {e}"))
 }

@@ -14,6 +14,7 @@ mod threads;
 mod transfer;
 #[cfg(target_os = "linux")]
 mod uring;
+mod waiting;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -109,6 +110,12 @@ impl FileDevice {
         self.fallback.as_deref()
     }
 
+    /// Whether the kernel was told of the file once and for all, which saves it a look-up with
+    /// every request. Only io_uring can, and it serves without where this is refused.
+    pub fn registered_file(&self) -> bool {
+        self.engine.registered_file()
+    }
+
     /// Whether transfers bypass the page cache.
     pub fn direct(&self) -> bool {
         self.direct
@@ -146,8 +153,14 @@ impl Device for FileDevice {
             host_written_bytes_by_handle: vec![written],
             deallocated_bytes: get(&self.ledger.deallocated_bytes),
             failed_requests: get(&self.ledger.failed_requests),
+            shed_requests: get(&self.ledger.shed_requests),
             ..DeviceStats::default()
         }
+    }
+
+    /// The kernel's boot identifier: what it has taken survives every process.
+    fn boot(&self) -> Option<u64> {
+        sys::boot()
     }
 }
 

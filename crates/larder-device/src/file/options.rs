@@ -1,6 +1,7 @@
 //! How a file device is opened.
 
 use std::fmt;
+use std::time::Duration;
 
 /// Smallest addressable unit of a file device, in bytes. Every filesystem that grants direct I/O
 /// grants it for this.
@@ -60,10 +61,22 @@ pub struct FileOptions {
     /// Longest piece that reaches the kernel in one call, a multiple of [`BLOCK_BYTES`] up to 1
     /// GiB. Longer transfers are split, and their pieces are under way at the same time.
     pub max_transfer_bytes: u32,
-    /// Pieces that the ring keeps under way at once, 1 to 4096; further ones wait their turn.
+    /// Pieces that each ring keeps under way at once, 1 to 4096; further ones wait their turn.
+    /// There is a ring for each core that submits.
     pub queue_depth: u16,
     /// Threads of the pool (where it serves), 1 to 256.
     pub threads: u16,
+    /// Pieces that may wait for their turn, at least 1, in each ring or in the pool. While that
+    /// many wait, every further request fails at once with [`ErrorKind::Busy`].
+    ///
+    /// [`ErrorKind::Busy`]: crate::ErrorKind::Busy
+    pub waiting_max: u32,
+    /// How long a piece may wait for its turn; one that has waited longer fails its request with
+    /// [`ErrorKind::Busy`] as soon as another request comes or ends. What is under way is
+    /// not subject to it.
+    ///
+    /// [`ErrorKind::Busy`]: crate::ErrorKind::Busy
+    pub waiting_age_max: Duration,
 }
 
 impl Default for FileOptions {
@@ -77,6 +90,8 @@ impl Default for FileOptions {
             max_transfer_bytes: 1 << 20,
             queue_depth: 256,
             threads: 8,
+            waiting_max: 1 << 16,
+            waiting_age_max: Duration::from_secs(30),
         }
     }
 }
@@ -107,6 +122,9 @@ impl FileOptions {
         if !(1..=256).contains(&self.threads) {
             return Some(format!("threads of {}: must be 1 to 256", self.threads));
         }
+        if self.waiting_max == 0 {
+            return Some("waiting_max of 0: must be at least 1".to_owned());
+        }
         None
     }
 }
@@ -126,6 +144,7 @@ mod tests {
         let odd = FileOptions { max_transfer_bytes: 512, ..base() };
         assert!(complaint(odd).contains("max_transfer_bytes of 512"));
         assert!(complaint(FileOptions { queue_depth: 0, ..base() }).contains("queue_depth of 0"));
+        assert!(complaint(FileOptions { waiting_max: 0, ..base() }).contains("waiting_max of 0"));
         assert!(complaint(FileOptions { threads: 300, ..base() }).contains("threads of 300"));
     }
 }

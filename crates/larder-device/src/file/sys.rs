@@ -7,6 +7,14 @@
 use std::fs::File;
 use std::io;
 
+/// The first 64 bits of the identifier that the kernel draws at each boot. `None` where there is
+/// none.
+pub(super) fn boot() -> Option<u64> {
+    let identifier = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let digits: String = identifier.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    u64::from_str_radix(&digits, 16).ok()
+}
+
 #[cfg(target_os = "linux")]
 mod platform {
     use super::{File, io};
@@ -37,6 +45,11 @@ mod platform {
         Some((filesystem.f_bfree.checked_mul(filesystem.f_frsize)?, blocks.checked_mul(512)?))
     }
 
+    /// `ECANCELED`.
+    pub(in super::super) fn is_cancelled(error: &io::Error) -> bool {
+        error.raw_os_error() == Some(rustix::io::Errno::CANCELED.raw_os_error())
+    }
+
     pub(in super::super) fn set_direct(file: &File, on: bool) -> io::Result<()> {
         let mut flags = rustix::fs::fcntl_getfl(file)?;
         flags.set(OFlags::DIRECT, on);
@@ -58,6 +71,10 @@ mod platform {
 
     pub(in super::super) fn space(_: &File) -> Option<(u64, u64)> {
         None
+    }
+
+    pub(in super::super) fn is_cancelled(_: &io::Error) -> bool {
+        false
     }
 
     pub(in super::super) fn set_direct(_: &File, on: bool) -> io::Result<()> {

@@ -1,14 +1,16 @@
 //! The I/O engine for where there is no io_uring: a few threads that make blocking calls.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use super::engine::{Engine, join};
+use super::options::FileOptions;
 use super::sys;
 use super::transfer::{Piece, Pieces, Step, Verb};
+use super::waiting::Waiting;
 
 /// A pool of threads over one queue.
 pub(super) struct ThreadPool {
@@ -22,19 +24,19 @@ struct Shared {
     work: Condvar,
 }
 
-#[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Piece>,
+    waiting: Waiting,
     /// The device is gone: finish what waits, then end.
     closed: bool,
 }
 
 impl ThreadPool {
-    pub(super) fn new(file: &Arc<File>, threads: u16) -> io::Result<Self> {
+    pub(super) fn new(file: &Arc<File>, options: &FileOptions) -> io::Result<Self> {
         let file = Arc::clone(file);
-        let shared = Arc::new(Shared { file, queue: Mutex::default(), work: Condvar::new() });
+        let queue = Mutex::new(Queue { waiting: Waiting::new(options), closed: false });
+        let shared = Arc::new(Shared { file, queue, work: Condvar::new() });
         let mut pool = Self { shared, threads: Vec::new() };
-        for _ in 0..threads {
+        for _ in 0..options.threads {
             let shared = Arc::clone(&pool.shared);
             let builder = std::thread::Builder::new().name("larder-io".to_owned());
             pool.threads.push(builder.spawn(move || shared.serve())?);
@@ -46,10 +48,18 @@ impl ThreadPool {
 impl Engine for ThreadPool {
     fn submit(&self, pieces: Pieces) {
         let mut queue = self.shared.lock();
-        let before = queue.waiting.len();
-        queue.waiting.extend(pieces);
+        let aged = queue.waiting.take_aged();
+        let (before, now) = (queue.waiting.len(), Instant::now());
+        let refused = match queue.waiting.admit(pieces) {
+            Ok(pieces) => {
+                pieces.for_each(|piece| queue.waiting.push(now, piece));
+                None
+            }
+            Err(refused) => Some(refused),
+        };
         let added = queue.waiting.len() - before;
         drop(queue);
+        drop((aged, refused));
         if added == 1 {
             self.shared.work.notify_one();
         } else {
@@ -86,7 +96,14 @@ impl Shared {
     fn next(&self) -> Option<Piece> {
         let mut queue = self.lock();
         loop {
-            if let Some(piece) = queue.waiting.pop_front() {
+            let aged = queue.waiting.take_aged();
+            if !aged.is_empty() {
+                drop(queue);
+                drop(aged);
+                queue = self.lock();
+                continue;
+            }
+            if let Some(piece) = queue.waiting.pop() {
                 return Some(piece);
             }
             if queue.closed {
@@ -104,5 +121,64 @@ fn carry_out(file: &File, piece: &mut Piece) -> io::Result<usize> {
         Verb::Write => sys::write_at(file, piece.memory(), offset),
         Verb::Deallocate => sys::punch_hole(file, offset, bytes).map(|()| 0),
         Verb::Flush => file.sync_data().map(|()| 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::buffer::IoBuffer;
+    use crate::error::ErrorKind;
+    use crate::file::transfer::Ledger;
+    use crate::io::{Io, IoFuture};
+
+    /// Three requests to a pool without threads, one after another with a pause in between.
+    fn crowd(options: &FileOptions) -> (ThreadPool, Vec<IoFuture>, Arc<Ledger>) {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let pool = ThreadPool::new(&file, &FileOptions { threads: 0, ..options.clone() }).unwrap();
+        let ledger = Arc::new(Ledger::default());
+        let submit = |_| {
+            let (future, completer) = IoFuture::pending();
+            let io = Io::Read { offset: 0, buffer: IoBuffer::zeroed(4096) };
+            pool.submit(Pieces::new(io, completer, 4096, &ledger));
+            std::thread::sleep(Duration::from_millis(5));
+            future
+        };
+        let futures = (0..3).map(submit).collect();
+        (pool, futures, ledger)
+    }
+
+    #[test]
+    fn requests_fail_at_once_when_too_many_wait() {
+        let options = FileOptions { waiting_max: 2, ..FileOptions::default() };
+        let (pool, mut futures, ledger) = crowd(&options);
+        let failure = futures.remove(2).wait().unwrap_err();
+        assert_eq!((failure.error.kind(), failure.buffer.len()), (ErrorKind::Busy, 4096));
+        assert_eq!(ledger.shed_requests.load(Ordering::Relaxed), 1);
+        assert_eq!(pool.shared.lock().waiting.len(), 2);
+        drop(pool);
+        for future in futures {
+            assert_eq!(future.wait().unwrap_err().error.kind(), ErrorKind::Gone);
+        }
+        assert_eq!(ledger.shed_requests.load(Ordering::Relaxed), 1);
+        assert_eq!(ledger.failed_requests.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn requests_that_have_waited_for_too_long_fail() {
+        let waiting_age_max = Duration::from_millis(1);
+        let options = FileOptions { waiting_age_max, ..FileOptions::default() };
+        let (pool, futures, ledger) = crowd(&options);
+        // Each found its predecessor too old; the last one has had no successor.
+        assert_eq!(ledger.shed_requests.load(Ordering::Relaxed), 2);
+        assert_eq!(pool.shared.lock().waiting.len(), 1);
+        for future in futures.into_iter().take(2) {
+            let failure = future.wait().unwrap_err();
+            assert_eq!((failure.error.kind(), failure.buffer.len()), (ErrorKind::Busy, 4096));
+            assert!(failure.error.to_string().contains("for its turn"), "{failure}");
+        }
     }
 }

@@ -21,9 +21,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::options::BLOCK_BYTES;
+use super::sys;
 use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 use crate::io::{Completer, Io, IoFailure};
+use crate::park::Driver;
 
 /// Interruptions and refusals for want of resources that one piece puts up with before it fails.
 const RETRIES_MAX: u32 = 10_000;
@@ -45,6 +47,8 @@ pub(super) struct Ledger {
     pub(super) written_bytes: AtomicU64,
     pub(super) deallocated_bytes: AtomicU64,
     pub(super) failed_requests: AtomicU64,
+    /// Those of them that found the device too busy.
+    pub(super) shed_requests: AtomicU64,
     /// Deallocations that the filesystem does not know how to carry out.
     pub(super) ignored_deallocations: AtomicU64,
 }
@@ -142,6 +146,25 @@ impl Pieces {
         }
         let bare = matches!(verb, Verb::Deallocate | Verb::Flush);
         Self { transfer, next: 0, piece_bytes: u64::from(piece_bytes), bare }
+    }
+
+    /// What the request is, for messages.
+    pub(super) fn context(&self) -> String {
+        self.transfer.context()
+    }
+
+    /// Fails the request, whose pieces were not taken: it completes when this is dropped.
+    pub(super) fn refuse(&self, error: Error) {
+        self.transfer.fail(error);
+    }
+
+    /// Names what fetches the request's completion, before any piece is taken.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(super) fn driven_by(&self, driver: Arc<dyn Driver>) {
+        let ending = self.transfer.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(completer) = &ending.completer {
+            completer.driven_by(driver);
+        }
     }
 }
 
@@ -244,6 +267,13 @@ impl Piece {
         Step::End
     }
 
+    /// Fails the piece's request because the device is too busy for it.
+    pub(super) fn refuse(&mut self, why: &str) {
+        self.settled = true;
+        let context = format!("{}: {why}", self.transfer.context());
+        self.transfer.fail(Error::new(ErrorKind::Busy, context));
+    }
+
     /// Gives the piece up while the kernel may still use its memory: the request fails at once,
     /// with an empty buffer, and its own buffer is never freed.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
@@ -261,9 +291,11 @@ impl Piece {
     }
 }
 
-/// `EINTR` and `EAGAIN`.
+/// `EINTR` and `EAGAIN`; and `ECANCELED`, with which the kernel ends what it has not begun for a
+/// thread that exits.
 fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
+        || sys::is_cancelled(error)
 }
 
 impl Drop for Piece {
@@ -307,6 +339,9 @@ impl Drop for Transfer {
         let error = ending.error.take();
         let buffer = std::mem::replace(self.buffer.get_mut(), IoBuffer::empty());
         let ledger = &self.ledger;
+        if error.as_ref().is_some_and(|error| error.kind() == ErrorKind::Busy) {
+            ledger.shed_requests.fetch_add(1, Ordering::Relaxed);
+        }
         let counter = match (&error, self.verb) {
             (Some(_), _) => &ledger.failed_requests,
             (None, Verb::Read) => &ledger.read_bytes,

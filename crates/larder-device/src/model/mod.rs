@@ -115,6 +115,12 @@ impl Device for ModelDevice {
     fn stats(&self) -> DeviceStats {
         self.lock().stats()
     }
+
+    /// Its power never fails; whoever wants that wraps it in a
+    /// [`FaultDevice`](crate::FaultDevice).
+    fn boot(&self) -> Option<u64> {
+        Some(0)
+    }
 }
 
 impl ModelDevice {
@@ -179,6 +185,7 @@ impl State {
             erased_bytes: Some(ssd.erased_units * unit_bytes),
             deallocated_bytes: self.deallocated_bytes,
             failed_requests: self.failed_requests,
+            shed_requests: 0,
         }
     }
 }

@@ -60,6 +60,19 @@ fn direct_and_buffered_are_reported() {
     println!("direct: {}, preallocated: {}", device.direct(), device.preallocated());
 }
 
+/// What was asked for and refused is served another way, and both are reported.
+#[test]
+fn what_the_ring_was_granted_is_reported() {
+    for engine in engines() {
+        let (device, _directory) = file(&options(MIB as u64, engine));
+        write(&device, 0, pattern(1, 2)).unwrap();
+        let granted = device.registered_file();
+        println!("{engine}: registered file: {granted}");
+        assert!(engine == IoEngine::IoUring || !granted, "threads register nothing");
+        assert_eq!(read(&device, 0, 2).unwrap().as_slice(), pattern(1, 2).as_slice());
+    }
+}
+
 #[test]
 fn refused_requests_never_reach_the_file() {
     for engine in engines() {

@@ -83,7 +83,7 @@ impl<'a> History<'a> {
     }
 }
 
-fn run(device: &dyn Device, seed: u64, steps: usize) {
+pub(crate) fn run(device: &dyn Device, seed: u64, steps: usize) {
     println!("seed {seed} on {}", device.info().name);
     let mut history = History::new(device, seed);
     (0..steps).for_each(|_| history.step());

@@ -6,4 +6,5 @@
 mod fault;
 mod file;
 mod history;
+mod striped;
 mod support;

@@ -1,0 +1,302 @@
+//! Who fetches the completions of a ring: one thread at a time, a waiter if there is one.
+//!
+//! A thread that waits for a request takes the lead: it sleeps in the kernel until something has
+//! completed and settles whatever that is, others' requests too. Those who come while another
+//! leads follow: they sleep until their request is settled or the lead is passed on to them. The
+//! ring's reaper, a thread of its own, leads only when there are requests that no waiter sees to
+//! (polled by a foreign executor, or dropped) and lets a waiter lead who comes.
+//!
+//! Invariants:
+//!
+//! 1. `led` is true exactly while one thread leads, or has been promoted and will lead. Whoever
+//!    stops leading promotes a follower; if there is none, nobody leads, and the reaper is told if
+//!    there is something for it.
+//! 2. A follower that stops following, being woken, either was not promoted, and leaves the list,
+//!    or was, and passes the lead on. Both happen under the lock of the baton.
+//! 3. The thread that leads looks at everything that could end its stay before it sleeps in the
+//!    ring, and whoever changes that afterwards wakes the ring. Others may settle completions as
+//!    well (when they poll); if they come upon a wake-up, or settle the last request of a ring that
+//!    is being closed, they wake the ring again, for the thread that leads may be about to sleep.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use super::port::Port;
+use crate::file::engine::join;
+use crate::file::options::FileOptions;
+use crate::file::transfer::Pieces;
+use crate::park::{Driver, Parker};
+
+pub(super) struct Ring {
+    port: Port,
+    baton: Mutex<Baton>,
+    /// For the reaper.
+    work: Condvar,
+    /// Pending requests that a thread sees to as long as it waits.
+    noted: AtomicUsize,
+    /// Pending requests that the reaper must see to.
+    adopted: AtomicUsize,
+    closed: AtomicBool,
+    reaper: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Baton {
+    led: bool,
+    by_reaper: bool,
+    followers: Vec<Arc<Parker>>,
+    /// Noted requests may have been left behind: the reaper leads until there are none.
+    left: bool,
+}
+
+thread_local! {
+    /// The rings that this thread leads, by address: more than one if a waker waits in turn.
+    static LEADS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Ring {
+    pub(super) fn new(file: &Arc<File>, options: &FileOptions) -> io::Result<Arc<Self>> {
+        let ring = Arc::new(Self {
+            port: Port::new(file, options)?,
+            baton: Mutex::default(),
+            work: Condvar::new(),
+            noted: AtomicUsize::new(0),
+            adopted: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            reaper: Mutex::new(None),
+        });
+        let theirs = Arc::clone(&ring);
+        let builder = std::thread::Builder::new().name("larder-ring".to_owned());
+        let reaper = builder.spawn(move || theirs.reap_for_others())?;
+        *ring.reaper.lock().unwrap_or_else(PoisonError::into_inner) = Some(reaper);
+        Ok(ring)
+    }
+
+    pub(super) fn submit(self: &Arc<Self>, pieces: Pieces) {
+        pieces.driven_by(Arc::clone(self) as Arc<dyn Driver>);
+        self.port.submit(pieces);
+    }
+
+    pub(super) fn registered_file(&self) -> bool {
+        self.port.registered_file()
+    }
+
+    /// What happens when the kernel refuses to run the ring.
+    #[cfg(test)]
+    pub(super) fn break_down(&self) {
+        self.port.give_up();
+    }
+
+    /// Waits until nothing is pending and lets go of the file. Nothing must be submitted any more.
+    /// `false`: the ring was broken, and the kernel may still be working on the file.
+    pub(super) fn close(&self) -> bool {
+        self.closed.store(true, Ordering::SeqCst);
+        self.call_reaper();
+        if self.is_led_here() {
+            // A waker of a request that this thread settles drops the device.
+            while self.port.pending() > 0 && self.turn() {}
+        }
+        // The reaper may sleep in the ring with nothing left to wait for.
+        self.port.wake();
+        let reaper = self.reaper.lock().unwrap_or_else(PoisonError::into_inner).take();
+        reaper.into_iter().for_each(join);
+        self.port.close()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Baton> {
+        self.baton.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn is_led_here(&self) -> bool {
+        LEADS.try_with(|leads| leads.borrow().contains(&self.address())).unwrap_or(false)
+    }
+
+    /// Settles what has completed, or sleeps until something has. `false`: the ring is broken.
+    fn turn(&self) -> bool {
+        self.settle() || self.port.sleep()
+    }
+
+    /// Settles what has completed; called by the thread that leads.
+    fn settle(&self) -> bool {
+        let reaped = self.port.reap();
+        if reaped.any && self.is_finished() {
+            self.call_reaper();
+        }
+        reaped.any
+    }
+
+    fn is_finished(&self) -> bool {
+        self.closed.load(Ordering::SeqCst) && self.port.pending() == 0
+    }
+
+    /// Whether there are requests that only the reaper sees to.
+    fn needs_reaper(&self, baton: &Baton) -> bool {
+        self.adopted.load(Ordering::SeqCst) > 0
+            || (baton.left && self.noted.load(Ordering::SeqCst) > 0)
+            || self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Lets the reaper look at what there is to do.
+    fn call_reaper(&self) {
+        drop(self.lock());
+        self.work.notify_one();
+    }
+
+    fn reap_for_others(&self) {
+        loop {
+            let mut baton = self.lock();
+            while !self.is_finished() && (baton.led || !self.needs_reaper(&baton)) {
+                baton = self.work.wait(baton).unwrap_or_else(PoisonError::into_inner);
+            }
+            if self.is_finished() {
+                return;
+            }
+            (baton.led, baton.by_reaper) = (true, true);
+            drop(baton);
+            let leading = Leading::new(self);
+            // With nobody to lead in its place it stays: the next request may need it, too.
+            while self.turn() && !self.is_finished() {
+                let mut baton = self.lock();
+                baton.left &= self.noted.load(Ordering::SeqCst) > 0;
+                if !baton.followers.is_empty() && !self.needs_reaper(&baton) {
+                    break;
+                }
+            }
+            drop(leading);
+        }
+    }
+
+    /// Waits for the lead or for a wake-up. `true`: this thread leads.
+    fn follow(&self, parker: &Arc<Parker>) -> bool {
+        let mut baton = self.lock();
+        if !baton.led {
+            baton.led = true;
+            return true;
+        }
+        baton.followers.push(Arc::clone(parker));
+        let idle = baton.by_reaper && !self.needs_reaper(&baton);
+        drop(baton);
+        if idle {
+            self.port.wake();
+        }
+        parker.park();
+        let mut baton = self.lock();
+        if parker.take_promotion() {
+            return true;
+        }
+        baton.followers.retain(|follower| !Arc::ptr_eq(follower, parker));
+        false
+    }
+}
+
+impl Driver for Ring {
+    fn drive(self: Arc<Self>, parker: &Arc<Parker>) {
+        if self.port.pending() == 0 {
+            // What the thread waits for is not here.
+            return parker.park();
+        }
+        // A waker of a request that this thread settles may wait in turn: it leads already.
+        let leading = if self.is_led_here() {
+            None
+        } else if self.follow(parker) {
+            Some(Leading::new(&self))
+        } else {
+            return;
+        };
+        let outer = parker.drives(Some(Arc::clone(&self) as Arc<dyn Driver>));
+        while !parker.is_woken() && self.turn() {}
+        parker.drives(outer);
+        drop(leading);
+    }
+
+    fn interrupt(&self) {
+        self.port.wake();
+    }
+
+    fn reap(&self) {
+        if self.is_led_here() {
+            self.settle();
+            return;
+        }
+        let reaped = self.port.reap();
+        let finished = reaped.any && self.is_finished();
+        if finished {
+            self.call_reaper();
+        }
+        // What was meant for the thread that leads is not lost on us (invariant 3).
+        if (reaped.woken || finished) && self.lock().led {
+            self.port.wake();
+        }
+    }
+
+    fn noted(&self, more: bool) {
+        count(&self.noted, more);
+    }
+
+    fn adopted(&self, more: bool) {
+        count(&self.adopted, more);
+        if more && !self.lock().led {
+            self.work.notify_one();
+        }
+    }
+
+    fn left(&self) {
+        if self.noted.load(Ordering::SeqCst) > 0 {
+            let mut baton = self.lock();
+            baton.left = true;
+            let led = baton.led;
+            drop(baton);
+            if !led {
+                self.work.notify_one();
+            }
+        }
+    }
+}
+
+fn count(counter: &AtomicUsize, more: bool) {
+    if more {
+        counter.fetch_add(1, Ordering::SeqCst);
+    } else {
+        counter.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The lead. Dropping it passes it on, after a panic too.
+struct Leading<'a>(&'a Ring);
+
+impl<'a> Leading<'a> {
+    fn new(ring: &'a Ring) -> Self {
+        let _ = LEADS.try_with(|leads| leads.borrow_mut().push(ring.address()));
+        Self(ring)
+    }
+}
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        let ring = self.0;
+        let address = ring.address();
+        let _ = LEADS.try_with(|leads| leads.borrow_mut().retain(|led| *led != address));
+        let mut baton = ring.lock();
+        baton.by_reaper = false;
+        if let Some(next) = baton.followers.pop() {
+            next.promote();
+            drop(baton);
+            next.unpark();
+            return;
+        }
+        baton.led = false;
+        let call = ring.needs_reaper(&baton);
+        drop(baton);
+        if call {
+            ring.work.notify_one();
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The I/O engine over io_uring: a ring for each core that submits.
+//!
+//! A thread submits through "its" ring and, if it waits, fetches the completions itself: a lone
+//! read needs no other thread. Threads share a ring when there are more of them than cores.
+//!
+//! The kernel finishes a request on the thread that submitted it: one that sleeps elsewhere
+//! meanwhile, in `epoll_wait` say, is interrupted for that (`EINTR`, which executors know).
+
+mod lead;
+mod port;
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use super::engine::Engine;
+use super::options::FileOptions;
+use super::transfer::Pieces;
+use lead::Ring;
+
+/// The rings, made when first used.
+pub(super) struct Uring {
+    rings: Box<[OnceLock<Arc<Ring>>]>,
+    file: Arc<File>,
+    options: FileOptions,
+}
+
+thread_local! {
+    /// Threads take the rings in turn, in the order in which they first submit.
+    static THREAD: Cell<usize> = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        Cell::new(NEXT.fetch_add(1, Ordering::Relaxed))
+    };
+}
+
+impl Uring {
+    /// Sets up the first ring, to see whether the kernel grants it.
+    pub(super) fn new(file: &Arc<File>, options: &FileOptions) -> io::Result<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let first = Ring::new(file, options)?;
+        let rings: Box<[OnceLock<Arc<Ring>>]> = (0..cores).map(|_| OnceLock::new()).collect();
+        let _ = rings[0].set(first);
+        Ok(Self { rings, file: Arc::clone(file), options: options.clone() })
+    }
+
+    fn ring(&self) -> Option<&Arc<Ring>> {
+        // A thread that is on its way out has lost its number.
+        let thread = THREAD.try_with(Cell::get).unwrap_or(0);
+        let ours = &self.rings[thread % self.rings.len()];
+        if ours.get().is_none()
+            && let Ok(ring) = Ring::new(&self.file, &self.options)
+            && let Err(late) = ours.set(ring)
+        {
+            late.close();
+        }
+        // Where no further ring is granted, the first one serves.
+        ours.get().or_else(|| self.rings[0].get())
+    }
+}
+
+impl Engine for Uring {
+    fn submit(&self, pieces: Pieces) {
+        match self.ring() {
+            Some(ring) => ring.submit(pieces),
+            // Unsettled, they fail their request.
+            None => pieces.for_each(drop),
+        }
+    }
+
+    fn registered_file(&self) -> bool {
+        self.rings.iter().filter_map(OnceLock::get).all(|ring| ring.registered_file())
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        let rings = self.rings.iter().filter_map(OnceLock::get);
+        let broken = rings.filter(|ring| !ring.close()).count();
+        if broken == 0 {
+            // The kernel may hold the file a little longer than we do, and with it the lock.
+            let _ = self.file.unlock();
+        }
+    }
+}

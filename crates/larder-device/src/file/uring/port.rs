@@ -1,0 +1,353 @@
+//! One ring and what the kernel works on through it. Any thread may submit and reap.
+//!
+//! Invariants:
+//!
+//! 1. A piece whose address the kernel knows lies in [`Slots`] until its completion was reaped.
+//! 2. If the ring breaks before that, or a port is dropped, the pieces are leaked, so that the
+//!    kernel never writes to memory that someone else has.
+//! 3. The two queues that are shared with the kernel are touched only under the lock of the slots.
+//!    `io_uring_enter` is called without it: the kernel orders its callers itself.
+//! 4. A slot's index is the `user_data` of one operation at most.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
+
+use crate::file::options::FileOptions;
+use crate::file::sys;
+use crate::file::transfer::{Piece, Pieces, Step, Verb};
+use crate::file::waiting::Waiting;
+
+/// `user_data` of what only wakes a thread; every other is the index of a slot.
+const WAKE: u64 = u64::MAX;
+
+/// Room in the submission queue for operations that only wake a thread.
+const WAKES: u32 = 8;
+
+/// Pieces that are settled under one hold of the lock.
+const BATCH: usize = 16;
+
+pub(super) struct Port {
+    ring: IoUring,
+    slots: Mutex<Slots>,
+    /// Pieces in slots and in the queue, for a look without the lock.
+    pending: AtomicUsize,
+}
+
+/// What the kernel may be working on, and what waits for a free slot.
+struct Slots {
+    pieces: Vec<Option<Piece>>,
+    free: Vec<usize>,
+    waiting: Waiting,
+    /// `None`: closed or broken; nothing more is taken.
+    target: Option<Target>,
+}
+
+/// The file, as the ring knows it.
+struct Target {
+    file: Arc<File>,
+    registered: bool,
+}
+
+impl Port {
+    /// A ring that knows all our operations, for `file`.
+    pub(super) fn new(file: &Arc<File>, options: &FileOptions) -> io::Result<Self> {
+        let depth = usize::from(options.queue_depth);
+        let ring = make_ring(u32::from(options.queue_depth) + WAKES)?;
+        let registered = ring.submitter().register_files(&[file.as_raw_fd()]).is_ok();
+        let slots = Slots {
+            pieces: (0..depth).map(|_| None).collect(),
+            free: (0..depth).rev().collect(),
+            waiting: Waiting::new(options),
+            target: Some(Target { file: Arc::clone(file), registered }),
+        };
+        Ok(Self { ring, slots: Mutex::new(slots), pending: AtomicUsize::new(0) })
+    }
+
+    pub(super) fn registered_file(&self) -> bool {
+        self.lock().target.as_ref().is_some_and(|target| target.registered)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Pieces that have not ended.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.load(Ordering::SeqCst)
+    }
+
+    /// Hands the pieces of a request to the kernel as far as there are slots; the others wait.
+    pub(super) fn submit(&self, pieces: Pieces) {
+        let mut slots = self.lock();
+        if slots.target.is_none() {
+            drop(slots);
+            // Unsettled, they fail their request.
+            pieces.for_each(drop);
+            return;
+        }
+        let aged = slots.waiting.take_aged();
+        let pieces = match slots.waiting.admit(pieces) {
+            Ok(pieces) => pieces,
+            Err(refused) => {
+                self.count(&slots);
+                drop(slots);
+                drop((aged, refused));
+                return;
+            }
+        };
+        let (mut intact, mut placed) = (true, false);
+        let mut now = None;
+        for piece in pieces {
+            if slots.waiting.is_empty() && !slots.free.is_empty() {
+                intact &= self.place(&mut slots, piece);
+                placed = true;
+            } else {
+                slots.waiting.push(*now.get_or_insert_with(Instant::now), piece);
+            }
+        }
+        self.count(&slots);
+        drop(slots);
+        drop(aged);
+        if placed {
+            self.enter(0, intact);
+        }
+    }
+
+    fn count(&self, slots: &Slots) {
+        let pending = slots.pieces.len() - slots.free.len() + slots.waiting.len();
+        self.pending.store(pending, Ordering::SeqCst);
+    }
+
+    /// Hands over what is new and sleeps until something has completed. `false`: the ring is
+    /// broken.
+    pub(super) fn sleep(&self) -> bool {
+        self.enter(1, true)
+    }
+
+    fn enter(&self, completions: usize, intact: bool) -> bool {
+        let outcome = match intact {
+            true => self.ring.submit_and_wait(completions).map(drop),
+            false => Err(io::Error::other("the ring takes nothing")),
+        };
+        match outcome {
+            Ok(()) => true,
+            // Interrupted, or out of resources until completions are reaped: both pass. What the
+            // kernel did not take stays in the queue for the next call.
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::Interrupted
+                        | io::ErrorKind::WouldBlock
+                        | io::ErrorKind::ResourceBusy
+                ) =>
+            {
+                true
+            }
+            Err(_) => {
+                self.give_up();
+                false
+            }
+        }
+    }
+
+    /// Wakes the thread that sleeps in [`Port::sleep`].
+    pub(super) fn wake(&self) {
+        let slots = self.lock();
+        let entry = opcode::Nop::new().build().user_data(WAKE);
+        // SAFETY: the queue is ours under the lock of the slots (invariant 3); the operation has
+        // no memory. If there is no room, others wait for the kernel's next look, and the thread
+        // sees what they bring.
+        let _ = unsafe { self.ring.submission_shared().push(&entry) };
+        drop(slots);
+        self.enter(0, true);
+    }
+
+    /// Settles what has completed.
+    pub(super) fn reap(&self) -> Reaped {
+        let mut reaped = Reaped { any: false, woken: false };
+        loop {
+            // They are dropped, which completes requests, without the lock: that is foreign code.
+            let mut ended: [Option<Piece>; BATCH] = [const { None }; BATCH];
+            let mut slots = self.lock();
+            // SAFETY: the queue is ours under the lock of the slots (invariant 3).
+            let mut queue = unsafe { self.ring.completion_shared() };
+            let mut count = 0;
+            let mut seen = 0;
+            let mut intact = true;
+            let mut pushed = false;
+            while intact
+                && count < BATCH
+                && let Some(entry) = queue.next()
+            {
+                seen += 1;
+                reaped.woken |= entry.user_data() == WAKE;
+                match self.settle(&mut slots, &entry) {
+                    Settled::Nothing => {}
+                    Settled::Again => pushed = true,
+                    Settled::Ended(piece) => {
+                        ended[count] = Some(piece);
+                        count += 1;
+                    }
+                    Settled::Broken => intact = false,
+                }
+            }
+            drop(queue);
+            if seen == 0 {
+                return reaped;
+            }
+            reaped.any = true;
+            let aged = slots.waiting.take_aged();
+            while intact
+                && !slots.free.is_empty()
+                && let Some(piece) = slots.waiting.pop()
+            {
+                intact = self.place(&mut slots, piece);
+                pushed = true;
+            }
+            self.count(&slots);
+            drop(slots);
+            if pushed || !intact {
+                self.enter(0, intact);
+            }
+            drop((ended, aged));
+        }
+    }
+
+    fn settle(&self, slots: &mut Slots, entry: &cqueue::Entry) -> Settled {
+        if entry.user_data() == WAKE {
+            return Settled::Nothing;
+        }
+        let Ok(slot) = usize::try_from(entry.user_data()) else { return Settled::Broken };
+        let Some(piece) = slots.pieces.get_mut(slot).and_then(Option::as_mut) else {
+            // After a break the kernel may still report what was given up.
+            return if slots.target.is_some() { Settled::Broken } else { Settled::Nothing };
+        };
+        let result = match usize::try_from(entry.result()) {
+            Ok(count) => Ok(count),
+            Err(_) => Err(io::Error::from_raw_os_error(-entry.result())),
+        };
+        match piece.settle(result) {
+            Step::Again if self.push(slots, slot) => Settled::Again,
+            Step::Again => Settled::Broken,
+            Step::End => {
+                slots.free.push(slot);
+                slots.pieces[slot].take().map_or(Settled::Nothing, Settled::Ended)
+            }
+        }
+    }
+
+    /// Puts `piece` into a free slot and into the submission queue.
+    fn place(&self, slots: &mut Slots, piece: Piece) -> bool {
+        let Some(slot) = slots.free.pop() else { return false };
+        slots.pieces[slot] = Some(piece);
+        self.push(slots, slot)
+    }
+
+    /// Puts the piece in `slot` into the submission queue.
+    fn push(&self, slots: &mut Slots, slot: usize) -> bool {
+        let Some(target) = &slots.target else { return false };
+        let Some(piece) = slots.pieces[slot].as_mut() else { return false };
+        let entry = match target.registered {
+            true => describe(piece, types::Fd(0)).flags(squeue::Flags::FIXED_FILE),
+            false => describe(piece, types::Fd(target.file.as_raw_fd())),
+        };
+        let entry = entry.user_data(slot as u64);
+        // SAFETY: the queue is ours under the lock of the slots (invariant 3). The entry's memory
+        // belongs to the piece, which stays in its slot until the completion is reaped, or is
+        // leaked (invariants 1 and 2). The engine holds the file open for as long as anyone may
+        // enter the ring.
+        unsafe { self.ring.submission_shared().push(&entry) }.is_ok()
+    }
+
+    /// The ring cannot be relied on: all requests fail, and the memory that the kernel may know is
+    /// kept for ever.
+    pub(super) fn give_up(&self) {
+        let mut slots = self.lock();
+        slots.target = None;
+        let known: Vec<Piece> = slots.pieces.iter_mut().filter_map(Option::take).collect();
+        slots.free = (0..slots.pieces.len()).rev().collect();
+        let waiting = slots.waiting.take_all();
+        self.count(&slots);
+        drop(slots);
+        known.into_iter().for_each(Piece::leak);
+        drop(waiting);
+    }
+
+    /// Takes nothing more and lets go of the file. Called when nothing is pending. `false`: the
+    /// ring was broken, and the kernel may still be working on the file.
+    pub(super) fn close(&self) -> bool {
+        let Some(target) = self.lock().target.take() else { return false };
+        if target.registered {
+            // Otherwise the kernel would hold the file until it has taken the ring apart.
+            let _ = self.ring.submitter().unregister_files();
+        }
+        true
+    }
+}
+
+/// What there was to settle.
+pub(super) struct Reaped {
+    pub(super) any: bool,
+    /// A wake-up ([`Port::wake`]) was among it.
+    pub(super) woken: bool,
+}
+
+/// What became of one completion.
+enum Settled {
+    Nothing,
+    /// There is something new in the submission queue.
+    Again,
+    Ended(Piece),
+    Broken,
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        self.pieces.drain(..).flatten().for_each(Piece::leak);
+    }
+}
+
+fn make_ring(entries: u32) -> io::Result<IoUring> {
+    let ring = IoUring::new(entries)?;
+    let mut probe = Probe::new();
+    ring.submitter().register_probe(&mut probe)?;
+    let needed = [
+        opcode::Nop::CODE,
+        opcode::Read::CODE,
+        opcode::Write::CODE,
+        opcode::Fallocate::CODE,
+        opcode::Fsync::CODE,
+    ];
+    if needed.iter().all(|&code| probe.is_supported(code)) {
+        Ok(ring)
+    } else {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel's io_uring is too old"))
+    }
+}
+
+/// The ring's words for what remains of `piece`.
+fn describe(piece: &mut Piece, file: types::Fd) -> squeue::Entry {
+    let (offset, bytes) = (piece.offset(), piece.remaining());
+    // A piece with memory is at most as long as the largest transfer, which is a `u32`.
+    let len = u32::try_from(bytes).unwrap_or(u32::MAX);
+    match piece.verb() {
+        Verb::Read => {
+            opcode::Read::new(file, piece.memory().as_mut_ptr(), len).offset(offset).build()
+        }
+        Verb::Write => {
+            opcode::Write::new(file, piece.memory().as_ptr(), len).offset(offset).build()
+        }
+        Verb::Deallocate => opcode::Fallocate::new(file, bytes)
+            .offset(offset)
+            .mode(i32::try_from(sys::PUNCH_HOLE.bits()).unwrap_or(0))
+            .build(),
+        Verb::Flush => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
+    }
+}

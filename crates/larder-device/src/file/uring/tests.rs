@@ -1,0 +1,249 @@
+//! The ring under those who use it wrongly, at the wrong time, or all at once.
+//!
+//! Reads of a pipe stay in the kernel until the test writes to it.
+
+use std::fs::File;
+use std::future::Future;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use super::lead::Ring;
+use crate::buffer::IoBuffer;
+use crate::error::ErrorKind;
+use crate::file::options::FileOptions;
+use crate::file::transfer::{Ledger, Pieces};
+use crate::io::{Io, IoFuture};
+use crate::park::block_on;
+
+const BLOCK: usize = 4096;
+
+/// A ring over a pipe, and the pipe's other end. `None` where the kernel has no ring for us.
+fn over_pipe(options: &FileOptions) -> Option<(Arc<Ring>, std::io::PipeWriter)> {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let file = Arc::new(File::from(OwnedFd::from(reader)));
+    over(&file, options).map(|ring| (ring, writer))
+}
+
+fn over(file: &Arc<File>, options: &FileOptions) -> Option<Arc<Ring>> {
+    let ring = Ring::new(file, options);
+    ring.inspect_err(|why| println!("io_uring is not tested: {why}")).ok()
+}
+
+fn depth(queue_depth: u16) -> FileOptions {
+    FileOptions { queue_depth, ..FileOptions::default() }
+}
+
+fn submit(ring: &Arc<Ring>, io: Io) -> IoFuture {
+    let (future, completer) = IoFuture::pending();
+    ring.submit(Pieces::new(io, completer, 4096, &Arc::new(Ledger::default())));
+    future
+}
+
+fn read(ring: &Arc<Ring>, blocks: usize) -> IoFuture {
+    submit(ring, Io::Read { offset: 0, buffer: IoBuffer::zeroed(blocks * BLOCK) })
+}
+
+struct Tells(mpsc::Sender<()>);
+
+impl Wake for Tells {
+    fn wake(self: Arc<Self>) {
+        let _ = self.0.send(());
+    }
+}
+
+/// A waker that has nothing to do with [`block_on`], and what hears it.
+fn foreign_waker() -> (Waker, mpsc::Receiver<()>) {
+    let (sender, receiver) = mpsc::channel();
+    (Waker::from(Arc::new(Tells(sender))), receiver)
+}
+
+fn poll(future: &mut IoFuture, waker: &Waker) -> Poll<crate::io::IoResult> {
+    Pin::new(future).poll(&mut Context::from_waker(waker))
+}
+
+#[test]
+fn a_ring_that_breaks_fails_its_requests_and_keeps_their_memory() {
+    let Some((ring, _writer)) = over_pipe(&depth(2)) else { return };
+    let (stuck, waiting, waited) = (read(&ring, 2), read(&ring, 2), read(&ring, 1));
+    let waiter = std::thread::spawn(move || waited.wait());
+    ring.break_down();
+    let failure = stuck.wait().unwrap_err();
+    assert_eq!(failure.error.kind(), ErrorKind::Gone, "{failure}");
+    assert!(failure.buffer.is_empty(), "the kernel may still have its memory");
+    let failure = waiting.wait().unwrap_err();
+    assert_eq!((failure.error.kind(), failure.buffer.len()), (ErrorKind::Gone, 2 * BLOCK));
+    assert_eq!(waiter.join().unwrap().unwrap_err().error.kind(), ErrorKind::Gone);
+    let late = read(&ring, 1).wait().unwrap_err();
+    assert_eq!((late.error.kind(), late.buffer.len()), (ErrorKind::Gone, BLOCK));
+    assert!(!ring.close(), "the kernel may still have the file");
+}
+
+#[test]
+fn a_closed_ring_takes_nothing() {
+    let Some((ring, _writer)) = over_pipe(&depth(2)) else { return };
+    assert!(ring.close());
+    assert_eq!(submit(&ring, Io::Flush).wait().unwrap_err().error.kind(), ErrorKind::Gone);
+}
+
+#[test]
+fn a_thread_that_sleeps_in_the_ring_is_woken_by_others() {
+    let Some((ring, mut writer)) = over_pipe(&depth(2)) else { return };
+    let mut stuck = read(&ring, 1);
+    for _ in 0..50 {
+        let (mut other, completer) = IoFuture::pending();
+        let completing = std::thread::spawn(move || completer.complete(Ok(IoBuffer::empty())));
+        block_on(std::future::poll_fn(|context| {
+            assert!(Pin::new(&mut stuck).poll(context).is_pending());
+            Pin::new(&mut other).poll(context)
+        }))
+        .unwrap();
+        completing.join().unwrap();
+    }
+    writer.write_all(&[7; BLOCK]).unwrap();
+    assert_eq!(stuck.wait().unwrap().as_slice(), [7; BLOCK]);
+    assert!(ring.close());
+}
+
+#[test]
+fn a_foreign_executor_is_woken_by_the_reaper() {
+    let Some((ring, mut writer)) = over_pipe(&depth(2)) else { return };
+    for round in 0..50u8 {
+        let mut future = read(&ring, 1);
+        let (waker, woken) = foreign_waker();
+        assert!(poll(&mut future, &waker).is_pending());
+        writer.write_all(&[round; BLOCK]).unwrap();
+        woken.recv_timeout(Duration::from_secs(20)).unwrap();
+        let Poll::Ready(result) = poll(&mut future, &waker) else { panic!("woken for nothing") };
+        assert_eq!(result.unwrap().as_slice(), [round; BLOCK]);
+        // A thread that waits takes over from the reaper, which may still sleep in the ring.
+        let waited = read(&ring, 1);
+        writer.write_all(&[round; BLOCK]).unwrap();
+        waited.wait().unwrap();
+    }
+    assert!(ring.close());
+}
+
+#[test]
+fn what_a_thread_leaves_behind_is_seen_to() {
+    let Some((ring, mut writer)) = over_pipe(&depth(2)) else { return };
+    let (waker, woken) = foreign_waker();
+    let mut future = read(&ring, 1);
+    // Polled inside, for a task that will go on elsewhere.
+    block_on(async { assert!(poll(&mut future, &waker).is_pending()) });
+    writer.write_all(&[1; BLOCK]).unwrap();
+    woken.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert!(poll(&mut future, &waker).is_ready());
+    assert!(ring.close());
+}
+
+#[test]
+fn the_lead_passes_on_when_its_holder_is_done() {
+    let Some((ring, mut writer)) = over_pipe(&depth(16)) else { return };
+    let waiters: Vec<_> = (0..8)
+        .map(|_| {
+            let ring = Arc::clone(&ring);
+            std::thread::spawn(move || read(&ring, 1).wait().unwrap().len())
+        })
+        .collect();
+    for _ in 0..8 {
+        writer.write_all(&[1; BLOCK]).unwrap();
+        std::thread::yield_now();
+    }
+    waiters.into_iter().for_each(|waiter| assert_eq!(waiter.join().unwrap(), BLOCK));
+    assert!(ring.close());
+}
+
+/// The kernel cancels what a thread has under way when the thread ends; the request goes on.
+#[test]
+fn a_request_outlives_the_thread_that_submitted_it() {
+    let Some((ring, mut writer)) = over_pipe(&depth(4)) else { return };
+    let theirs = Arc::clone(&ring);
+    let future = std::thread::spawn(move || read(&theirs, 1)).join().unwrap();
+    let theirs = Arc::clone(&ring);
+    std::thread::spawn(move || drop(read(&theirs, 1))).join().unwrap();
+    writer.write_all(&[3; 2 * BLOCK]).unwrap();
+    assert_eq!(future.wait().unwrap().as_slice(), [3; BLOCK]);
+    assert!(ring.close());
+}
+
+/// Every way to wait, or not to, on one shallow ring.
+#[test]
+fn many_threads_share_a_ring() {
+    let file = Arc::new(tempfile::tempfile().unwrap());
+    file.set_len(1 << 20).unwrap();
+    let Some(ring) = over(&file, &depth(3)) else { return };
+    std::thread::scope(|scope| {
+        for seed in 0..6 {
+            let ring = &ring;
+            scope.spawn(move || {
+                let mut rng = fastrand::Rng::with_seed(seed);
+                let mut held = Vec::new();
+                for _ in 0..400 {
+                    let mut future = match rng.u8(..8) {
+                        0 => submit(ring, Io::Flush),
+                        _ => read(ring, rng.usize(1..6)),
+                    };
+                    match rng.u8(..6) {
+                        0 => drop(future),
+                        1 => held.push(future),
+                        2 => drop(future.wait().unwrap()),
+                        3 => drop(block_on(future).unwrap()),
+                        4 => {
+                            let (waker, woken) = foreign_waker();
+                            while poll(&mut future, &waker).is_pending() {
+                                woken.recv_timeout(Duration::from_secs(20)).unwrap();
+                            }
+                        }
+                        _ => {
+                            if poll(&mut future, Waker::noop()).is_pending() {
+                                held.push(future);
+                            }
+                        }
+                    }
+                    if held.len() > 4 {
+                        let future = held.swap_remove(rng.usize(..held.len()));
+                        drop(block_on(future).unwrap());
+                    }
+                }
+                // What is held still ends without us.
+            });
+        }
+    });
+    assert!(ring.close());
+}
+
+#[test]
+fn requests_fail_at_once_when_too_many_wait() {
+    let options = FileOptions { waiting_max: 2, ..depth(1) };
+    let Some((ring, mut writer)) = over_pipe(&options) else { return };
+    let taken: Vec<_> = (0..3).map(|_| read(&ring, 1)).collect();
+    let failure = read(&ring, 1).wait().unwrap_err();
+    assert_eq!((failure.error.kind(), failure.buffer.len()), (ErrorKind::Busy, BLOCK));
+    assert!(failure.error.to_string().contains("2 pieces wait already"), "{failure}");
+    writer.write_all(&[1; 3 * BLOCK]).unwrap();
+    taken.into_iter().for_each(|future| drop(future.wait().unwrap()));
+    let again = read(&ring, 1);
+    writer.write_all(&[1; BLOCK]).unwrap();
+    again.wait().unwrap();
+    assert!(ring.close());
+}
+
+#[test]
+fn requests_that_have_waited_for_too_long_fail() {
+    let options = FileOptions { waiting_age_max: Duration::from_millis(1), ..depth(1) };
+    let Some((ring, mut writer)) = over_pipe(&options) else { return };
+    let (first, aged) = (read(&ring, 1), read(&ring, 1));
+    std::thread::sleep(Duration::from_millis(10));
+    let third = read(&ring, 1);
+    assert_eq!(aged.wait().unwrap_err().error.kind(), ErrorKind::Busy);
+    writer.write_all(&[1; BLOCK]).unwrap();
+    first.wait().unwrap();
+    // The third may have aged as well: it ends, one way or the other.
+    writer.write_all(&[1; BLOCK]).unwrap();
+    let _ = third.wait();
+    assert!(ring.close());
+}

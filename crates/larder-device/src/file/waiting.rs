@@ -1,0 +1,74 @@
+//! Pieces that wait for their turn, and when waiting is no use any more.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::options::FileOptions;
+use super::transfer::{Piece, Pieces};
+use crate::error::{Error, ErrorKind};
+
+/// A queue with a bound on its length and on the age of what is in it.
+pub(super) struct Waiting {
+    pieces: VecDeque<(Instant, Piece)>,
+    max: usize,
+    age_max: Duration,
+}
+
+impl Waiting {
+    pub(super) fn new(options: &FileOptions) -> Self {
+        let max = usize::try_from(options.waiting_max).unwrap_or(usize::MAX);
+        Self { pieces: VecDeque::new(), max, age_max: options.waiting_age_max }
+    }
+
+    /// Whether a further request may wait. If not, it gets its pieces back as failed: dropping what
+    /// is returned, outside of any lock, completes it.
+    pub(super) fn admit(&self, pieces: Pieces) -> Result<Pieces, Pieces> {
+        if self.pieces.len() < self.max {
+            return Ok(pieces);
+        }
+        pieces.refuse(Error::new(
+            ErrorKind::Busy,
+            format!("{}: {} pieces wait already", pieces.context(), self.pieces.len()),
+        ));
+        Err(pieces)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    pub(super) fn push(&mut self, now: Instant, piece: Piece) {
+        self.pieces.push_back((now, piece));
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Piece> {
+        self.pieces.pop_front().map(|(_, piece)| piece)
+    }
+
+    /// Takes out what has waited for too long, as failed: dropping it, outside of any lock,
+    /// completes the requests. Allocates nothing if nothing is too old.
+    pub(super) fn take_aged(&mut self) -> Vec<Piece> {
+        let Some((oldest, _)) = self.pieces.front() else { return Vec::new() };
+        let now = Instant::now();
+        if now.duration_since(*oldest) <= self.age_max {
+            return Vec::new();
+        }
+        let young =
+            self.pieces.partition_point(|(since, _)| now.duration_since(*since) > self.age_max);
+        let refuse = |(since, mut piece): (Instant, Piece)| {
+            let waited = now.duration_since(since).as_millis();
+            piece.refuse(&format!("it waited {waited} ms for its turn"));
+            piece
+        };
+        self.pieces.drain(..young).map(refuse).collect()
+    }
+
+    /// Takes out everything.
+    pub(super) fn take_all(&mut self) -> Vec<Piece> {
+        self.pieces.drain(..).map(|(_, piece)| piece).collect()
+    }
+}
