@@ -5,6 +5,7 @@
 mod all;
 mod browser;
 mod fuzz;
+mod kills;
 mod peers;
 mod png;
 mod report_check;
@@ -19,12 +20,15 @@ const HELP: &str = "\
 usage: cargo xtask COMMAND
 
   tidy                 the house rules (also a test of this crate)
-  all                  formatting, clippy, tests, documentation, tidy, fuzzing, soak, peers, the report
-                       in a browser
+  all                  formatting, clippy, tests, documentation, tidy, fuzzing, soak, kills, peers, the
+                       report in a browser
   fuzz [--seconds N]   every fuzz target for N seconds (default 30); needs nightly Rust and cargo-fuzz
   soak --seeds N [--first-seed S] [--json FILE]
                        N seeds of the simulation of the cache; a failure says how to replay it
   soak --threads-ops N the cache on real threads, judged by its history
+  kills --times N [OPTIONS]
+                       N processes killed with the cache at full load on one file, every answer judged
+                       afterwards; --help says more
   peers [OPTIONS]      speed and hit ratio beside foyer, quick_cache and moka; --help says more
   help                 this text
 ";
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
             Ok(soak) => all::report(&[("soak", soak::run(&soak))]),
             Err(message) => refuse(&message),
         },
+        ["kills", rest @ ..] => all::report(&[("kills", kills::run(rest))]),
         ["peers", rest @ ..] => all::report(&[("peers", peers::run(rest))]),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");

@@ -39,6 +39,8 @@ pub struct Config {
     /// Opening refuses a device that does not say how large its units are, and `region_bytes` that
     /// neither divides a unit nor is a whole number of them; `None` picks a size that fits.
     pub ru_aware_eviction: bool,
+    /// What a crash leaves of flash.
+    pub crash_safety: CrashSafety,
     /// Which of the items that DRAM evicts are written to flash.
     pub admission: AdmissionPolicy,
     /// Whether SOC and LOC ask the device for placement handles of their own.
@@ -69,6 +71,7 @@ impl Default for Config {
             region_eviction: RegionEviction::default(),
             reinsertion_hits: 0,
             ru_aware_eviction: false,
+            crash_safety: CrashSafety::default(),
             admission: AdmissionPolicy::All,
             placement: true,
             dynamic_placement: false,
@@ -121,6 +124,34 @@ impl Config {
             )));
         }
         self.admission.check()
+    }
+}
+
+/// What a crash leaves of flash. A clean shutdown always keeps everything, and nothing that was
+/// replaced, deleted or dropped ever comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CrashSafety {
+    /// A crash empties flash. Nothing is written to make it otherwise.
+    Off,
+    /// What had reached flash outlives the process, however it ends (`kill -9`, a panic, a fault).
+    /// A loss of power, or a boot, empties flash: a drive may forget what it has in its own memory.
+    ///
+    /// For this a log of tombstones is kept: a `set` or `delete` of a key that flash holds waits
+    /// for a write of 4 KiB, which all that come together share. It takes a 512th of the cache's
+    /// flash, 64 KiB to 64 MiB.
+    #[default]
+    Process,
+}
+
+impl FromStr for CrashSafety {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "off" => Ok(Self::Off),
+            "process" => Ok(Self::Process),
+            _ => Err(format!("\"{s}\" is not a crash safety: use off or process")),
+        }
     }
 }
 

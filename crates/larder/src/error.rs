@@ -12,7 +12,8 @@ pub enum ErrorKind {
     InvalidInput,
     /// There is no room for now: values in use pin all of it.
     Busy,
-    /// The device refused what the cache cannot do without (its metadata at open and close).
+    /// The device refused what the cache cannot do without: its metadata at open and close, or to
+    /// write down that a value is void.
     Device,
     /// The device holds something else than a cache of this program and version.
     Foreign,

@@ -5,12 +5,12 @@ use larder_device::IoBuffer;
 use crate::flash::Superblock;
 use crate::loc::footer::{self, RegionIdentity};
 use crate::loc::record::{self, RecordIdentity};
-use crate::soc::bucket::{BUCKET_BYTES, Bucket, BucketIdentity};
+use crate::soc::bucket::{BUCKET_BYTES, Bucket, Wanted};
 
 /// Any bytes as a bucket of the small-object engine. Bytes that fail the checksum are given the
 /// right one and tried again, so that the fuzzer gets behind it.
 pub fn bucket(bytes: &[u8]) {
-    let identity = BucketIdentity { number: 0, epoch: 0, generation: 0 };
+    let identity = Wanted { number: 0, oldest_epoch: 0, generation: Some(0) };
     let mut buffer = IoBuffer::zeroed(BUCKET_BYTES);
     let length = bytes.len().min(BUCKET_BYTES);
     buffer.as_mut_slice()[..length].copy_from_slice(&bytes[..length]);
@@ -49,4 +49,9 @@ pub fn footer(bytes: &[u8]) {
 pub fn metadata(bytes: &[u8]) {
     let _ = Superblock::parse(bytes);
     crate::flash::fuzz_snapshot(bytes);
+}
+
+/// Any bytes as a tombstone log.
+pub fn tombstones(bytes: &[u8]) {
+    crate::tombstones::fuzz_log(bytes);
 }

@@ -41,18 +41,17 @@ mod le;
 mod loc;
 mod soc;
 pub mod stats;
+mod tombstones;
 mod value;
-mod wait;
 
 pub use admission::AdmissionPolicy;
 pub use cache::{Blocking, Cas, Change, FetchError, Larder, SetOptions};
-pub use config::{Config, DramPolicy, RegionEviction};
+pub use config::{Config, CrashSafety, DramPolicy, RegionEviction};
 pub use error::{Error, ErrorKind};
 pub use flash::{Layout, Recovery};
-pub use larder_device::{Clock, RealClock, VirtualClock};
+pub use larder_device::{Clock, RealClock, VirtualClock, block_on};
 pub use stats::Stats;
 pub use value::Value;
-pub use wait::block_on;
 
 #[doc(hidden)]
 pub mod fuzzing;

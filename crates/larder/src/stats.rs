@@ -57,6 +57,10 @@ macro_rules! counters {
             pub loc_index_bytes: u64,
             /// Memory of the small-object engine's filters and generations, in bytes.
             pub soc_filter_bytes: u64,
+            /// Memory of what is known of dead objects on flash, in bytes.
+            pub tombstone_bytes: u64,
+            /// 1 if a crash now would leave a cache that is found again, else 0.
+            pub crash_safe: u64,
             /// The latest device error, for people.
             pub last_device_error: Option<String>,
         }
@@ -144,6 +148,15 @@ counters! {
     loc_bad_records,
     /// Regions given up after a failed write.
     loc_retired_regions,
+    /// Declarations that something on flash is dead (see
+    /// [`CrashSafety::Process`](crate::CrashSafety::Process)).
+    tombstones,
+    /// Of these, those that were written once more because the log went around.
+    tombstones_logged_again,
+    /// Bytes written by their log.
+    tombstone_log_written_bytes,
+    /// Logs given up after an error: a crash would empty flash.
+    tombstone_logs_given_up,
     /// Bytes of metadata written.
     metadata_written_bytes,
     /// Device requests that failed.
@@ -166,7 +179,10 @@ impl Stats {
 
     /// Bytes that the cache wrote to its device.
     pub fn flash_written_bytes(&self) -> u64 {
-        self.soc_written_bytes + self.loc_written_bytes + self.metadata_written_bytes
+        self.soc_written_bytes
+            + self.loc_written_bytes
+            + self.tombstone_log_written_bytes
+            + self.metadata_written_bytes
     }
 
     /// Application-level write amplification: bytes written to the device per byte of objects

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use larder::{Config, Larder, Layout, VirtualClock, block_on};
+use larder::{Config, CrashSafety, Larder, Layout, VirtualClock, block_on};
 use larder_device::{Device, DeviceStats, FileDevice, Isolation, ModelDevice, Payload};
 use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig, UnitState};
 
@@ -143,6 +143,8 @@ fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> C
         placement,
         dynamic_placement: engines.dynamic_placement,
         start_empty: true,
+        // A replay is over when it ends, and what a log of tombstones writes is not in the papers.
+        crash_safety: CrashSafety::Off,
         seed: options.seed,
     }
 }

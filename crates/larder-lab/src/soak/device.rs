@@ -176,4 +176,8 @@ impl Device for StagedDevice {
     fn stats(&self) -> DeviceStats {
         self.inner.stats()
     }
+
+    fn boot(&self) -> Option<u64> {
+        self.inner.boot()
+    }
 }

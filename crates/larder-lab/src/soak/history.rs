@@ -38,6 +38,8 @@ pub(super) struct Operation {
     /// Whether it has taken effect for certain. One whose caller gave up, or which a crash cut off,
     /// may have, before that.
     pub(super) certain: bool,
+    /// A crash may undo it: the device took no write that says that what was there before is void.
+    pub(super) doubtful: bool,
     /// Stores what was fetched: only as long as nobody has changed the key since it began.
     pub(super) fill: bool,
     pub(super) begin_ns: u64,
@@ -53,6 +55,7 @@ impl Operation {
             need: Need::Nothing,
             effect: None,
             certain: false,
+            doubtful: false,
             fill: false,
             begin_ns,
             expiry_ns: NEVER,
@@ -79,6 +82,8 @@ pub(super) struct KeyHistory {
     pub(super) events: Vec<Event>,
     /// Operations under way.
     pub(super) open: usize,
+    /// Nobody can tell any more what the key may hold.
+    pub(super) lost_track: bool,
 }
 
 impl KeyHistory {
@@ -86,7 +91,9 @@ impl KeyHistory {
     pub(super) fn begin(&mut self, operation: Operation) -> usize {
         let number = self.operations.len();
         self.operations.push(operation);
-        self.events.push(Event::Begin(number));
+        if !self.lost_track {
+            self.events.push(Event::Begin(number));
+        }
         self.open += 1;
         number
     }
@@ -94,8 +101,15 @@ impl KeyHistory {
     /// Notes that operation `number` has ended, and what `tell` knows of it now.
     pub(super) fn end(&mut self, number: usize, tell: impl FnOnce(&mut Operation)) {
         tell(&mut self.operations[number]);
-        self.events.push(Event::End(number));
+        if !self.lost_track {
+            self.events.push(Event::End(number));
+        }
         self.open -= 1;
+    }
+
+    /// Everything stops. What was doubtful may come undone.
+    pub(super) fn crash(&mut self) {
+        self.lost_track |= self.operations.iter().any(|operation| operation.doubtful);
     }
 
     /// Whether somebody has changed the content of the key for certain after operation `first` began, and was done

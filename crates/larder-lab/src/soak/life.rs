@@ -10,6 +10,7 @@ use larder_ssd::managed::{Geometry, ManagedConfig};
 
 use super::device::StagedDevice;
 use super::executor::{Executor, Running};
+use super::history::KeyHistory;
 use super::plan::{DRIVE_BYTES, Ending, Plan, Trouble, UNIT_BYTES};
 use super::subject::{Lie, Subject};
 use super::world::{Issued, World};
@@ -34,6 +35,13 @@ pub(super) fn fresh_device(plan: &Plan, rng: &mut fastrand::Rng) -> Arc<StagedDe
     Arc::new(StagedDevice::new(model, &faults, plan.delays, rng.u64(..)))
 }
 
+/// Bytes written so far.
+#[derive(Clone, Copy)]
+struct Written {
+    device: u64,
+    cache: u64,
+}
+
 impl World {
     /// One cache, from the opening to the end.
     pub(super) fn live(&mut self, life: u32) {
@@ -43,7 +51,10 @@ impl World {
         let faults = self.plan.faults(&mut self.rng, metadata_bytes);
         self.device.faults().set_plan(&faults);
         self.issued = Issued::default();
-        let written_before = self.device.stats().host_written_bytes;
+        let written_before = Written {
+            device: self.device.stats().host_written_bytes,
+            cache: cache.stats().flash_written_bytes(),
+        };
         let undisturbed = self.device.held() == 0 && self.plan.trouble == Trouble::None;
         let subject = Rc::new(Subject::new(cache, self.lie));
         let mut more = self.plan.operations;
@@ -86,11 +97,20 @@ impl World {
     }
 
     fn finish(&mut self, cache: Larder, ending: Ending) {
+        let stats = cache.stats();
+        let comparable = ending != Ending::Close && self.plan.trouble == Trouble::None;
+        self.large_before = (comparable && stats.crash_safe == 1).then_some(stats.loc_objects);
         match ending {
             Ending::Close => self.close(cache),
             Ending::Abandon => {
+                let safe = cache.stats().crash_safe == 1;
                 drop(cache);
                 self.totals.crash_points += 1;
+                self.lose_track();
+                // What outlives its cache must not run beside another one on the same device.
+                while safe && self.device.held() > 0 {
+                    self.release();
+                }
             }
             Ending::Kill | Ending::PowerLoss => {
                 drop(cache);
@@ -120,6 +140,7 @@ impl World {
                     self.totals.reopenings += u64::from(life > 0);
                     let kept = matches!(cache.recovery(), Some(Recovery::Clean { .. }));
                     self.totals.kept_openings += u64::from(kept);
+                    self.count_found_again(&cache);
                     self.note(format_args!("opened {:?}", cache.recovery()));
                     return Some(cache);
                 }
@@ -139,6 +160,16 @@ impl World {
         None
     }
 
+    fn count_found_again(&mut self, cache: &Larder) {
+        let before = self.large_before.take();
+        let Some(Recovery::Crashed { large_objects }) = cache.recovery() else { return };
+        self.totals.crash_openings += 1;
+        if let Some(before) = before {
+            self.totals.large_before_crashes += before;
+            self.totals.large_after_crashes += large_objects;
+        }
+    }
+
     fn close(&mut self, cache: Larder) {
         let crash_at = (self.rng.u32(..6) == 0).then(|| self.rng.u32(..40));
         match self.drive(Box::pin(cache.close()), crash_at) {
@@ -146,7 +177,8 @@ impl World {
             Some(Err(error)) if self.plan.trouble == Trouble::None => {
                 self.complain(&format!("a cache that cannot be closed: {error}"));
             }
-            Some(Err(_)) => {}
+            // As good as a crash.
+            Some(Err(_)) => self.lose_track(),
             None => {
                 self.totals.crashed_closes += 1;
                 self.crash(if self.plan.volatile { Ending::PowerLoss } else { Ending::Kill });
@@ -166,6 +198,7 @@ impl World {
             }
         }
         self.note(format_args!("crash"));
+        self.lose_track();
         // Starting again takes seconds; an epoch begins at a second of its own.
         self.now_ns += 2_000_000_000;
         self.tick();
@@ -203,15 +236,18 @@ impl World {
         }
     }
 
-    /// What the cache says that it wrote is what reached the drive.
-    fn compare_written(&mut self, subject: &Subject, written_before: u64) {
-        let told = subject.cache.stats().flash_written_bytes();
-        let written = self.device.stats().host_written_bytes - written_before;
-        // The superblock was written before; the counters begin with the opening.
-        let metadata = subject.cache.stats().metadata_written_bytes;
-        if told - metadata != written {
+    /// What the cache says that it wrote since its opening is what reached the drive.
+    fn compare_written(&mut self, subject: &Subject, before: Written) {
+        let told = subject.cache.stats().flash_written_bytes() - before.cache;
+        let written = self.device.stats().host_written_bytes - before.device;
+        if told != written {
             self.complain(&format!("the cache counts {told} written bytes, the drive {written}"));
         }
+    }
+
+    /// Everything stops: what was doubtful may come undone.
+    fn lose_track(&mut self) {
+        self.log.borrow_mut().keys.iter_mut().for_each(KeyHistory::crash);
     }
 
     /// Nothing is asked or lost in silence. On an undisturbed device nothing fails: it has no

@@ -1,6 +1,6 @@
 //! What a seed decides before anything runs: the cache, its load, its device, its faults, its ends.
 
-use larder::{AdmissionPolicy, Config, DramPolicy, RegionEviction};
+use larder::{AdmissionPolicy, Config, CrashSafety, DramPolicy, RegionEviction};
 use larder_device::{Fault, FaultPlan, FaultRule};
 
 use super::device::Delays;
@@ -27,6 +27,31 @@ pub(super) enum Trouble {
     Absences,
     /// Now and then writes find no room.
     NoSpace,
+}
+
+impl Trouble {
+    /// Whether the cache may be told that a write has failed.
+    pub(super) fn fails_writes(self) -> bool {
+        match self {
+            Self::OneError
+            | Self::Errors
+            | Self::WriteErrors
+            | Self::TornWrites
+            | Self::Absences
+            | Self::NoSpace => true,
+            Self::None
+            | Self::ReadErrors
+            | Self::BitFlips
+            | Self::HiddenTornWrites
+            | Self::LostWrites => false,
+        }
+    }
+
+    /// Whether the device says of writes that they are done that are not: no cache can outlive a
+    /// crash then.
+    fn lies(self) -> bool {
+        matches!(self, Self::HiddenTornWrites | Self::LostWrites)
+    }
 }
 
 /// How a life of the cache ends.
@@ -67,15 +92,21 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn of(rng: &mut fastrand::Rng) -> Self {
         let clients = 1 << rng.u32(2..=10);
-        let volatile = rng.bool();
+        let volatile = rng.u32(..4) == 0;
+        let trouble = trouble(rng);
+        let crash_safety = match rng.u32(..4) {
+            0 => CrashSafety::Off,
+            _ if trouble.lies() => CrashSafety::Off,
+            _ => CrashSafety::Process,
+        };
         Self {
-            config: config(rng),
+            config: Config { crash_safety, ..config(rng) },
             on_flash: rng.u32(..12) > 0,
             clients,
             keys: u32::try_from(clients).unwrap_or(u32::MAX).clamp(12, 256) * rng.u32(1..=3),
             operations: rng.u64(300..1500).max(clients as u64 * 2),
             lives: rng.u32(2..=5),
-            trouble: trouble(rng),
+            trouble,
             delays: Delays {
                 usual_ns: [20_000, 200_000, 5_000_000][rng.usize(..3)],
                 slow_one_in: rng.u32(20..400),
@@ -164,6 +195,7 @@ fn config(rng: &mut fastrand::Rng) -> Config {
         placement: rng.u32(..4) > 0,
         dynamic_placement: rng.bool(),
         start_empty: false,
+        crash_safety: CrashSafety::Off,
         seed: rng.u64(..),
     }
 }

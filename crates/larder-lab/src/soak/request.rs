@@ -147,6 +147,11 @@ impl Request {
             | (Self::Contains(_) | Self::Touch(..) | Self::Append(..), Answer::Said(false))
             | (Self::Store(..), Answer::Said(false) | Answer::Cas(Cas::NotFound))
             | (Self::Count(..), Answer::Counted(None)) => nothing_happened(operation),
+            // It was done all the same, or would have been.
+            (_, Answer::Refused(ErrorKind::Device, _)) => {
+                operation.certain = false;
+                operation.doubtful = true;
+            }
             (_, Answer::Refused(_, message)) => return Err(format!("refused: {message}")),
             (request, answer) => return Err(format!("{request:?} was answered {answer:?}")),
         }

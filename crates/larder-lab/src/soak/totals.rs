@@ -39,6 +39,12 @@ totals! {
     reopenings: "reopenings",
     /// Of these, with the content of a clean shutdown.
     kept_openings: "  with content",
+    /// Of these, with what a crash has left.
+    crash_openings: "  with what a crash has left",
+    /// Large objects on flash right before crashes on devices without faults.
+    large_before_crashes: "large objects before crashes",
+    /// Of these, found again.
+    large_after_crashes: "  found again",
     /// Openings that failed on a device with faults.
     refused_openings: "openings refused",
     /// Shutdowns that ended well.

@@ -45,6 +45,8 @@ pub(super) struct World {
     pub(super) pins: VecDeque<(u32, Found)>,
     pub(super) pieces: u32,
     pub(super) issued: Issued,
+    /// Large objects that the cache had when it was cut off, where the next one should have them.
+    pub(super) large_before: Option<u64>,
     pub(super) totals: Totals,
     pub(super) wrong: Option<String>,
     digest: Xxh3,
@@ -97,6 +99,7 @@ impl World {
             pins: VecDeque::new(),
             pieces: 0,
             issued: Issued::default(),
+            large_before: None,
             totals: Totals { seeds: 1, ..Totals::default() },
             wrong: None,
             digest: Xxh3::new(),
@@ -418,9 +421,11 @@ impl World {
         *(if by_crash { &mut self.totals.cut_off } else { &mut self.totals.given_up }) += 1;
         self.note(format_args!("{client} gives up {:?}", call.request));
         let latest_expiry_ns = expiry_ns(self.now_ns, call.request.ttl());
+        let doubtful = self.plan.trouble.fails_writes();
         for (key, number) in operations {
             let log = Rc::clone(&self.log);
             log.borrow_mut().keys[key as usize].end(number, |operation| {
+                operation.doubtful = doubtful;
                 operation.expiry_ns = operation.expiry_ns.max(latest_expiry_ns);
             });
             if let Request::GetOrFetch(_, write, _) = &call.request {

@@ -5,6 +5,7 @@ mod experiment_docs;
 mod experiment_judges;
 mod experiment_runs;
 mod experiment_settings;
+mod kills;
 mod soak;
 mod trace_errors;
 mod trace_files;

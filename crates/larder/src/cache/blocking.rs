@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use larder_device::block_on;
+
 use super::{Cas, Larder, SetOptions};
 use crate::error::Error;
 use crate::value::Value;
-use crate::wait::block_on;
 
 /// The calls of [`Larder`] for threads that may block. A hit in DRAM returns at once.
 ///

@@ -109,8 +109,12 @@ impl Larder {
             let _turn = self.turn(hash).await;
             let is_current =
                 |_: Option<&Record<'_>>| !passenger.is_overtaken() && self.supersede(hash, key);
-            // Without room it is not stored: the next one fetches again.
-            self.dram.insert_if(&item, self.now_s(), &is_current).ok().flatten()
+            // Without room it is not stored, nor where flash cannot be told: the next one fetches
+            // again.
+            match self.outdate(hash).await {
+                Ok(()) => self.dram.insert_if(&item, self.now_s(), &is_current).ok().flatten(),
+                Err(_) => None,
+            }
         };
         self.settle_departures(item.object_bytes() * SETTLED_PER_BROUGHT).await;
         Ok(kept.unwrap_or_else(|| Value::alone(&item)))

@@ -9,7 +9,9 @@
 //! 3. When an item leaves DRAM, flash ends up with this version or with none; an older one is never
 //!    left behind.
 //! 4. No lock is held while waiting for another key's lock.
-//! 5. Whoever brings new items to DRAM helps to send old ones to flash, twice as many bytes as he
+//! 5. Before a key is changed in DRAM, flash has been told that what it holds of the key is void
+//!    (`tombstones`): a crash takes DRAM away, and flash must not answer in its place.
+//! 6. Whoever brings new items to DRAM helps to send old ones to flash, twice as many bytes as he
 //!    brought: nobody pays for all, and the backlog shrinks.
 
 mod blocking;
@@ -50,7 +52,7 @@ pub struct SetOptions {
 
 /// Locks for all keys: two keys that share one only wait needlessly.
 const STRIPES: usize = 1024;
-/// Rule 5: bytes sent to flash per byte brought to DRAM.
+/// Rule 6: bytes sent to flash per byte brought to DRAM.
 const SETTLED_PER_BROUGHT: usize = 2;
 /// How often a set makes room in DRAM before it goes past it.
 const PUTS_BEFORE_BYPASS: usize = 8;
@@ -127,7 +129,8 @@ impl Larder {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for a key or a value that no tier can hold; the key then has no
-    /// value at all.
+    /// value at all. [`ErrorKind::Device`] if flash holds an older value and takes no write that says
+    /// that it is void: the new value is stored, but a crash may bring the older one back.
     pub async fn set(&self, key: &[u8], value: &[u8], ttl: Option<Duration>) -> Result<(), Error> {
         self.set_with(key, value, SetOptions { ttl, flags: 0 }).await
     }
@@ -146,38 +149,40 @@ impl Larder {
         let hash = KeyHash::of(key);
         self.counters.sets.add(1);
         if let Err(refusal) = check_value(value) {
-            self.remove(hash, key).await;
+            self.remove(hash, key).await?;
             return Err(refusal);
         }
         let SetOptions { ttl, flags } = options;
         let item = ItemRef { flags, ..ItemRef::new(hash, key, value, self.expiry_s(ttl)) };
         if !self.can_hold(item.object_bytes()) {
-            self.remove(hash, key).await;
+            self.remove(hash, key).await?;
             return Err(self.too_large(item.object_bytes()));
         }
         let settled_bytes = item.object_bytes() * SETTLED_PER_BROUGHT;
         let mut fulls = 0;
-        while self.put(&item).await.is_err() {
+        let mut outdated = Ok(());
+        while self.put(&item, &mut outdated).await.is_err() {
             if fulls == PUTS_BEFORE_BYPASS {
-                self.bypass(&item).await;
+                outdated = self.bypass(&item).await;
                 break;
             }
             fulls += 1;
             self.settle_departures(settled_bytes).await;
         }
         self.settle_departures(settled_bytes).await;
-        Ok(())
+        outdated
     }
 
     /// Removes `key` from both tiers. Says whether it was there. A large object on flash counts as
     /// there even if its time was over: nobody reads it to find out.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an impossible key.
+    /// [`ErrorKind::InvalidInput`] for an impossible key; [`ErrorKind::Device`] as for
+    /// [`Larder::set`].
     pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         check_key(key)?;
         self.counters.deletes.add(1);
-        Ok(self.remove(KeyHash::of(key), key).await)
+        self.remove(KeyHash::of(key), key).await
     }
 
     /// Shuts down cleanly: what DRAM holds goes to flash as if evicted, and the next
@@ -210,6 +215,29 @@ impl Larder {
         Ok(flash.get(hash, key, self.now_s()).await.is_some())
     }
 
+    /// After a crash: reads the small-object buckets that nobody has asked for yet, so that their
+    /// filters can answer misses. Answers are right without it, but a miss may read a bucket for
+    /// nothing. Run it beside the cache's other work, on a thread or task of its own. Returns the
+    /// number of buckets that it read: 0 after a clean shutdown.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use larder::{Config, Larder, RealClock, block_on};
+    ///
+    /// let config = Config { dram_bytes: 1 << 20, ..Config::default() };
+    /// let cache = Arc::new(block_on(Larder::open(config, None, Arc::new(RealClock)))?);
+    /// let beside = Arc::clone(&cache);
+    /// let rebuilding = std::thread::spawn(move || block_on(beside.rebuild()));
+    /// assert_eq!(rebuilding.join().unwrap(), 0);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn rebuild(&self) -> u64 {
+        match &self.flash {
+            Some(flash) => flash.rebuild().await,
+            None => 0,
+        }
+    }
+
     /// Changes the budget of the DRAM tier, in bytes. What is above a smaller one leaves as new
     /// items come.
     pub fn set_dram_bytes(&self, bytes: u64) {
@@ -223,6 +251,8 @@ impl Larder {
             dram_used_bytes: self.dram.used_bytes(),
             loc_objects: self.flash.as_ref().map_or(0, Flash::large_objects),
             loc_index_bytes: self.flash.as_ref().map_or(0, Flash::index_bytes),
+            tombstone_bytes: self.flash.as_ref().map_or(0, Flash::tombstone_bytes),
+            crash_safe: u64::from(self.flash.as_ref().is_some_and(Flash::is_crash_safe)),
             soc_filter_bytes: self.flash.as_ref().map_or(0, Flash::filter_bytes),
             ..self.counters.snapshot()
         }
@@ -245,26 +275,38 @@ impl Larder {
 
     /// For when DRAM is full of what values in use pin, or of what others are sending to flash:
     /// sends `item` to flash without a place in the budget. Who brought it sends it.
-    async fn bypass(&self, item: &ItemRef<'_>) {
+    async fn bypass(&self, item: &ItemRef<'_>) -> Result<(), Error> {
         let turn = self.turn(item.hash).await;
+        let outdated = self.outdate(item.hash).await;
         self.counters.dram_bypassed_objects.add(1);
         let supersede = |_: Option<&Record<'_>>| self.supersede(item.hash, item.key);
         if self.flash.is_some() && self.dram.insert_to_depart(item, &supersede).is_ok() {
-            return;
+            return outdated;
         }
         drop(turn);
-        self.remove(item.hash, item.key).await;
+        self.remove(item.hash, item.key).await?;
         self.counters.rejected_dram_pinned_objects.add(1);
+        Ok(())
     }
 
-    /// Puts `item` into DRAM, or on its way to flash.
-    async fn put(&self, item: &ItemRef<'_>) -> Result<(), Full> {
+    /// Puts `item` into DRAM, or on its way to flash. Also says whether flash has been told.
+    async fn put(&self, item: &ItemRef<'_>, outdated: &mut Result<(), Error>) -> Result<(), Full> {
         let _turn = self.turn(item.hash).await;
+        *outdated = self.outdate(item.hash).await;
         let supersede = |_: Option<&Record<'_>>| self.supersede(item.hash, item.key);
         if self.dram.can_hold(item.object_bytes()) {
             self.dram.insert(item, self.now_s(), &supersede)
         } else {
             self.dram.insert_to_depart(item, &supersede)
+        }
+    }
+
+    /// Sees to it that what flash has of a key does not come back after a crash. The caller holds the
+    /// key's lock and is about to change the key.
+    async fn outdate(&self, hash: KeyHash) -> Result<(), Error> {
+        match &self.flash {
+            Some(flash) => flash.outdate(hash).await,
+            None => Ok(()),
         }
     }
 
@@ -276,16 +318,17 @@ impl Larder {
     }
 
     /// Removes `key` from both tiers.
-    async fn remove(&self, hash: KeyHash, key: &[u8]) -> bool {
+    async fn remove(&self, hash: KeyHash, key: &[u8]) -> Result<bool, Error> {
         let _turn = self.turn(hash).await;
         let on_flash = match &self.flash {
             Some(flash) => flash.remove(hash, key, self.now_s()).await,
-            None => false,
+            None => Ok(false),
         };
         // Between the two: a read that begins now finds nothing on flash, one that began before
         // brings nothing to DRAM afterwards.
         self.supersede(hash, key);
-        self.dram.remove(hash, key, self.now_s()).unwrap_or(on_flash)
+        let in_dram = self.dram.remove(hash, key, self.now_s());
+        on_flash.map(|on_flash| in_dram.unwrap_or(on_flash))
     }
 
     /// Sends what DRAM has evicted to flash: at least `bytes` of it, or all.

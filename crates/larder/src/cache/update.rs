@@ -47,7 +47,7 @@ impl Larder {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an impossible key, or a value that DRAM cannot hold; the
-    /// old value stays then.
+    /// old value stays then. [`ErrorKind::Device`] as for [`Larder::set`].
     pub async fn update<'a>(
         &self,
         key: &[u8],
@@ -242,6 +242,7 @@ impl Larder {
             let message = format!("object of {} bytes: DRAM cannot hold it", item.object_bytes());
             return Err(Error::new(ErrorKind::InvalidInput, message));
         }
+        let outdated = self.outdate(hash).await;
         let now_s = self.now_s();
         let wanted = before.as_ref().map(Value::version);
         let unchanged = |there: Option<&Record<'_>>| {
@@ -251,7 +252,10 @@ impl Larder {
             unchanged && self.supersede(hash, key)
         };
         Ok(match self.dram.insert_if(&item, now_s, &unchanged) {
-            Ok(Some(_)) => Attempt::Done(before),
+            Ok(Some(_)) => {
+                outdated?;
+                Attempt::Done(before)
+            }
             Ok(None) => Attempt::Again,
             Err(Full) => Attempt::Full,
         })

@@ -34,6 +34,11 @@ impl DramTier {
         {}
     }
 
+    /// Makes up for what the index has grown by.
+    pub(super) fn keep_budget(&self, now_s: u32) {
+        while self.pool.shrink(self.other_bytes()) && self.make_room(now_s) {}
+    }
+
     /// Deals with the segment whose turn it is. `false` if there is none, or others must depart
     /// first.
     pub(super) fn make_room(&self, now_s: u32) -> bool {

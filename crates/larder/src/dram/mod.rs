@@ -286,6 +286,7 @@ impl DramTier {
         let queue = first_queue(self.policy, self.ghost.recalls(item.hash, self.window()));
         let place = (queue, group_of(item.expiry_s, now_s));
         let bytes = record_bytes(item);
+        let index_bytes = self.index.memory_bytes();
         let mut opened = false;
         loop {
             let mut lane = self.lane(item.hash);
@@ -299,6 +300,9 @@ impl DramTier {
                 drop(lane);
                 if opened && self.above_flash {
                     self.keep_headroom(now_s);
+                }
+                if self.index.memory_bytes() > index_bytes {
+                    self.keep_budget(now_s);
                 }
                 return Ok(put);
             }

@@ -80,12 +80,20 @@ impl Pool {
     pub(crate) fn give_back(&self, segment: Arc<Segment>, other_bytes: usize) {
         let mut state = self.lock();
         state.pinned.push(segment);
+        drop(state);
+        self.shrink(other_bytes);
+    }
+
+    /// Frees what is over the budget, as far as it is not in use. Says whether something is left over
+    /// it.
+    pub(crate) fn shrink(&self, other_bytes: usize) -> bool {
+        let mut state = self.lock();
         state.look_at_pinned(self.segment_bytes);
-        while state.allocated_bytes + other_bytes > self.budget_bytes()
-            && let Some(segment) = state.free.pop()
-        {
+        while state.allocated_bytes + other_bytes > self.budget_bytes() {
+            let Some(segment) = state.free.pop() else { return true };
             state.allocated_bytes -= segment.capacity();
         }
+        false
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,20 +1,26 @@
 //! How the cache divides its device.
 //!
 //! ```text
-//!   0                metadata_bytes                              soc_offset            usable_bytes
-//!   ├── superblock ──┬── snapshot ──┼── LOC: regions … ─── gap ──┼── SOC: buckets … ───┤
+//!   0                metadata_bytes     loc_offset              soc_offset            usable_bytes
+//!   ├── superblock ── snapshot ──┼── tombstones ──┼── LOC: regions … ─ gap ─┼── SOC: buckets … ──┤
 //! ```
 
 use larder_device::DeviceInfo;
 
+use super::dead_keys::{DEAD_KEY_SNAPSHOT_BYTES, DEAD_KEYS_SNAPSHOT_HEADER_BYTES};
 use super::metadata::{SNAPSHOT_HEADER_BYTES, SUPERBLOCK_BYTES};
 use super::unit;
-use crate::config::Config;
+use crate::config::{Config, CrashSafety};
 use crate::error::Error;
 use crate::loc::{self, snapshot::snapshot_bytes_max};
 use crate::soc::{BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES};
+use crate::tombstones::LogPlace;
 
 const BLOCK: u64 = 4096;
+/// The tombstone log gets this part of the cache, at least and at most so much: room for sixteen
+/// bytes for each 8 KiB of objects, a fraction of which are replaced before they are evicted.
+const LOG_PART: u64 = 512;
+const LOG_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=64 << 20;
 const REGION_BYTES_AUTO: std::ops::RangeInclusive<u64> = 1 << 20..=32 << 20;
 /// With fewer regions, dropping one drops too much of the cache.
 const REGIONS_AUTO: u64 = 64;
@@ -30,6 +36,8 @@ pub struct Layout {
     pub usable_bytes: u64,
     /// Superblock and snapshot, from 0 on.
     pub metadata_bytes: u64,
+    /// The tombstone log, from `metadata_bytes` on; 0 where there is none.
+    pub log_bytes: u64,
     /// Where the regions of the large-object engine begin.
     pub loc_offset: u64,
     /// Their number; 0 switches the engine off.
@@ -49,11 +57,18 @@ impl Layout {
         // Each bucket pays for its share of the snapshot.
         let bucket_cost = (BUCKET_BYTES + BUCKET_SNAPSHOT_BYTES) as u64;
         let soc_space = share(usable, config.soc_percent);
-        let fixed = SUPERBLOCK_BYTES as u64 + BLOCK;
+        let log_bytes = match config.crash_safety {
+            CrashSafety::Off => 0,
+            CrashSafety::Process => {
+                (usable / LOG_PART / BLOCK * BLOCK).clamp(*LOG_BYTES.start(), *LOG_BYTES.end())
+            }
+        };
+        let fixed = SUPERBLOCK_BYTES as u64 + BLOCK + log_bytes;
         let soc_buckets = soc_space.min(usable.saturating_sub(fixed)) / bucket_cost;
         let soc_offset = usable - soc_buckets * BUCKET_BYTES as u64;
         let buckets_snapshot = soc_buckets * BUCKET_SNAPSHOT_BYTES as u64;
-        let loc_space = soc_offset.saturating_sub(fixed + buckets_snapshot);
+        let dead_keys_snapshot = dead_keys_snapshot_bytes(log_bytes, soc_buckets);
+        let loc_space = soc_offset.saturating_sub(fixed + buckets_snapshot + dead_keys_snapshot);
         let region_bytes = match config.region_bytes {
             Some(bytes) => bytes,
             None if config.ru_aware_eviction => {
@@ -89,6 +104,7 @@ impl Layout {
             )));
         }
         let snapshot = SNAPSHOT_HEADER_BYTES as u64
+            + dead_keys_snapshot
             + buckets_snapshot
             + loc_regions * snapshot_bytes_max(region_bytes);
         let metadata_bytes = SUPERBLOCK_BYTES as u64 + snapshot.next_multiple_of(BLOCK);
@@ -96,13 +112,20 @@ impl Layout {
             capacity_bytes: info.capacity_bytes,
             usable_bytes: usable,
             metadata_bytes,
-            loc_offset: metadata_bytes,
+            log_bytes,
+            loc_offset: metadata_bytes + log_bytes,
             loc_regions: u32::try_from(loc_regions)
                 .map_err(|_| Error::config("more than 2^32 regions: use larger ones"))?,
             region_bytes,
             soc_offset,
             soc_buckets,
         })
+    }
+
+    /// Where the tombstone log lies, if there is one.
+    pub(crate) fn log(&self) -> Option<LogPlace> {
+        (self.log_bytes > 0)
+            .then_some(LogPlace { offset: self.metadata_bytes, blocks: self.log_bytes / BLOCK })
     }
 
     /// Longest object (key and value, in bytes) that flash can hold with this layout and this bound
@@ -112,6 +135,15 @@ impl Layout {
         let loc = if self.loc_regions > 0 { loc::object_bytes_max(self.region_bytes) } else { 0 };
         soc.max(loc)
     }
+}
+
+/// What the snapshot keeps of dead keys takes at most.
+fn dead_keys_snapshot_bytes(log_bytes: u64, soc_buckets: u64) -> u64 {
+    if log_bytes == 0 {
+        return 0;
+    }
+    let log = LogPlace { offset: 0, blocks: log_bytes / BLOCK };
+    DEAD_KEYS_SNAPSHOT_HEADER_BYTES + log.keys_max(soc_buckets) * DEAD_KEY_SNAPSHOT_BYTES
 }
 
 /// A percentage of `bytes`, rounded down.
@@ -185,7 +217,7 @@ mod tests {
             let config = Config { utilization_percent: utilization, soc_percent: soc, ..Config::default() };
             if let Ok(layout) = Layout::plan(&config, &info(capacity / 4096 * 4096)) {
                 let loc_end = layout.loc_offset + u64::from(layout.loc_regions) * u64::from(layout.region_bytes);
-                prop_assert!(layout.metadata_bytes <= layout.loc_offset);
+                prop_assert_eq!(layout.metadata_bytes + layout.log_bytes, layout.loc_offset);
                 prop_assert!(loc_end <= layout.soc_offset, "{layout:?}");
                 prop_assert_eq!(layout.soc_offset + layout.soc_buckets * 4096, layout.usable_bytes);
                 prop_assert!(layout.usable_bytes <= capacity);

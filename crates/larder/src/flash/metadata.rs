@@ -3,24 +3,31 @@
 //! ```text
 //!  superblock, at 0            offset  bytes  field
 //!                                   0      8  magic "LARDERSB"
-//!                                   8      2  version (1)
+//!                                   8      2  version (3)
 //!                                  10      2  reserved, 0
-//!                                  12      4  CRC-32C of bytes 16 to 96
+//!                                  12      4  CRC-32C of bytes 16 to 128
 //!                                  16      8  epoch: grows by 1 with each opening
 //!                                  24      8  oldest epoch whose buckets are valid
 //!                                  32     48  layout: capacity, usable, metadata, LOC offset,
 //!                                             SOC offset, buckets (8 bytes each)
 //!                                  80      8  layout: regions, region bytes (4 bytes each)
 //!                                  88      4  1 after a clean shutdown, else 0
-//!                                  92      4  reserved, 0
+//!                                  92      4  1 if the tombstone log says what a crash leaves
+//!                                  96      8  layout: bytes of the tombstone log
+//!                                 104      4  epoch in which the tombstone log began
+//!                                 108      4  1 if the next field says something
+//!                                 112      8  boot of the device in which this was written
+//!                                 120      8  reserved, 0
 //!  snapshot, at 4096                0      4  magic "LSNP"
-//!                                   4      2  version (1)
+//!                                   4      2  version (3)
 //!                                   6      2  reserved, 0
 //!                                   8      4  CRC-32C of bytes 16 to 32 + length
 //!                                  12      4  reserved, 0
 //!                                  16      8  length of what follows the header
 //!                                  24      8  epoch that wrote it
-//!                                  32      *  all buckets: filter (16 bytes), generation (2);
+//!                                  32      *  with a tombstone log: its clock (8), dead keys in
+//!                                             buckets (8): n, and their n hashes (8 each);
+//!                                             all buckets: filter (16 bytes), generation (2);
 //!                                             then the regions (see `loc/snapshot.rs`)
 //! ```
 
@@ -31,12 +38,12 @@ use crate::le::{u16_at, u32_at, u64_at};
 
 pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = *b"LARDERSB";
 pub(crate) const SNAPSHOT_MAGIC: [u8; 4] = *b"LSNP";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 /// Epochs end here: sequence numbers of regions are epochs shifted left by 32 bits.
 pub(crate) const EPOCH_MAX: u64 = u32::MAX as u64;
 pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
-const SUPERBLOCK_USED_BYTES: usize = 96;
+const SUPERBLOCK_USED_BYTES: usize = 128;
 const CHECKED_FROM: usize = 16;
 pub(crate) const SNAPSHOT_HEADER_BYTES: usize = 32;
 
@@ -44,8 +51,14 @@ pub(crate) const SNAPSHOT_HEADER_BYTES: usize = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Superblock {
     pub(crate) clean: bool,
+    /// Whether the tombstone log says what of the content a crash has made void.
+    pub(crate) recoverable: bool,
     pub(crate) epoch: u64,
     pub(crate) oldest_epoch: u64,
+    /// Epoch in which the tombstone log began.
+    pub(crate) ring: u32,
+    /// See [`larder_device::Device::boot`].
+    pub(crate) boot: Option<u64>,
     pub(crate) layout: Layout,
 }
 
@@ -84,6 +97,11 @@ impl Superblock {
         checked.extend_from_slice(&layout.loc_regions.to_le_bytes());
         checked.extend_from_slice(&layout.region_bytes.to_le_bytes());
         checked.extend_from_slice(&u32::from(self.clean).to_le_bytes());
+        checked.extend_from_slice(&u32::from(self.recoverable).to_le_bytes());
+        checked.extend_from_slice(&layout.log_bytes.to_le_bytes());
+        checked.extend_from_slice(&self.ring.to_le_bytes());
+        checked.extend_from_slice(&u32::from(self.boot.is_some()).to_le_bytes());
+        checked.extend_from_slice(&self.boot.unwrap_or(0).to_le_bytes());
         checked.resize(SUPERBLOCK_USED_BYTES - CHECKED_FROM, 0);
         let encoded = [
             &SUPERBLOCK_MAGIC[..],
@@ -125,12 +143,16 @@ impl Superblock {
         let epoch = u64_at(block, 16).filter(|&epoch| epoch < EPOCH_MAX)?;
         Some(Self {
             clean: u32_at(block, 88)? == 1,
+            recoverable: u32_at(block, 92)? == 1,
             epoch,
             oldest_epoch: u64_at(block, 24)?,
+            ring: u32_at(block, 104)?,
+            boot: if u32_at(block, 108)? == 1 { Some(u64_at(block, 112)?) } else { None },
             layout: Layout {
                 capacity_bytes: u64_at(block, 32)?,
                 usable_bytes: u64_at(block, 40)?,
                 metadata_bytes: u64_at(block, 48)?,
+                log_bytes: u64_at(block, 96)?,
                 loc_offset: u64_at(block, 56)?,
                 soc_offset: u64_at(block, 64)?,
                 soc_buckets: u64_at(block, 72)?,
@@ -197,13 +219,15 @@ mod tests {
             capacity_bytes: 1,
             usable_bytes: 2,
             metadata_bytes: 3,
+            log_bytes: 9,
             loc_offset: 4,
             loc_regions: 5,
             region_bytes: 6,
             soc_offset: 7,
             soc_buckets: 8,
         };
-        Superblock { clean: true, epoch: 9, oldest_epoch: 7, layout }
+        let (recoverable, ring, boot) = (true, 6, Some(5));
+        Superblock { clean: true, recoverable, epoch: 9, oldest_epoch: 7, ring, boot, layout }
     }
 
     fn encoded() -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! The flash side of the cache: which engine an object belongs to, admission, and what survives a
 //! restart.
 
+mod dead_keys;
 mod layout;
 mod metadata;
 mod recovery;
@@ -18,9 +19,10 @@ use crate::key::KeyHash;
 use crate::loc::{Loc, LocPlace};
 use crate::soc::{Soc, SocPlace};
 use crate::stats::Counters;
+use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
 pub use layout::Layout;
-pub(crate) use metadata::Superblock;
+pub(crate) use metadata::{SUPERBLOCK_BYTES, Superblock};
 pub use recovery::Recovery;
 pub(crate) use recovery::fuzz_snapshot;
 
@@ -33,6 +35,8 @@ pub(crate) struct Flash {
     layout: Layout,
     soc: Option<Soc>,
     loc: Option<Loc>,
+    /// Where what is dead is written down, if that shall outlive a crash.
+    tombstones: Option<Arc<Tombstones>>,
     soc_max_object_bytes: usize,
     loc_max_object_bytes: usize,
     admission: Admission,
@@ -59,8 +63,12 @@ impl Flash {
     ) -> Result<Self, Error> {
         let layout = Layout::plan(config, device.info())?;
         let regions_per_unit = unit::regions_per_unit(config, device.info(), layout.region_bytes)?;
-        let (superblock, recovery) =
-            recovery::examine(&*device, &layout, config.start_empty, now).await?;
+        let start = recovery::examine(&*device, &layout, config.start_empty, now).await?;
+        let superblock = start.superblock;
+        let tombstones = layout.log().map(|place| {
+            let (device, counters) = (Arc::clone(&device), Arc::clone(&counters));
+            Arc::new(Tombstones::new(device, place, superblock, counters))
+        });
         let mut handles = if config.placement {
             HandleAllocator::new(&device.info().placement)
         } else {
@@ -84,17 +92,19 @@ impl Flash {
                 eviction: config.region_eviction,
                 regions_per_unit,
                 reinsertion_hits: config.reinsertion_hits,
+                oldest_sequence: superblock.oldest_epoch << 32,
                 // An epoch has room for 2^32 fillings; the next one starts above them all.
                 first_sequence: superblock.epoch << 32,
             };
-            Loc::new(Arc::clone(&device), place, Arc::clone(&counters))
+            Loc::new(Arc::clone(&device), place, tombstones.clone(), Arc::clone(&counters))
         });
         // Last, so that the other streams have the same handles with and without it.
         if let Some(place) = soc_place.as_mut().filter(|_| config.dynamic_placement) {
             place.hot_handle = Some(handles.allocate("SOC, hot buckets"));
         }
-        let soc =
-            soc_place.map(|place| Soc::new(Arc::clone(&device), place, Arc::clone(&counters)));
+        let soc = soc_place.map(|place| {
+            Soc::new(Arc::clone(&device), place, tombstones.clone(), Arc::clone(&counters))
+        });
         let expected_items = layout.usable_bytes / OBJECT_BYTES_GUESS;
         let mut flash = Self {
             soc_max_object_bytes: config.soc_max_object_bytes as usize,
@@ -105,11 +115,12 @@ impl Flash {
             layout,
             soc,
             loc,
+            tombstones,
             superblock,
-            recovery,
+            recovery: start.recovery,
             counters,
         };
-        flash.recover().await?;
+        flash.recover(start.heritage).await?;
         Ok(flash)
     }
 
@@ -126,6 +137,24 @@ impl Flash {
     /// Memory of what the small-object engine knows of its buckets.
     pub(crate) fn filter_bytes(&self) -> u64 {
         self.soc.as_ref().map_or(0, |soc| soc.memory_bytes())
+    }
+
+    /// Memory of what is known of the dead.
+    pub(crate) fn tombstone_bytes(&self) -> u64 {
+        self.tombstones.as_ref().map_or(0, |tombstones| tombstones.memory_bytes())
+    }
+
+    /// Whether a crash now would leave a cache that can be taken over.
+    pub(crate) fn is_crash_safe(&self) -> bool {
+        self.tombstones.as_ref().is_some_and(|tombstones| tombstones.is_trusted())
+    }
+
+    /// Learns what a crash has left unknown. Returns the number of buckets.
+    pub(crate) async fn rebuild(&self) -> u64 {
+        match &self.soc {
+            Some(soc) => soc.learn_all().await,
+            None => 0,
+        }
     }
 
     /// Grows with every opening.
@@ -177,15 +206,60 @@ impl Flash {
         Some((soc.get(hash, key, now_s).await?, Engine::Soc))
     }
 
+    /// Whatever flash holds of this hash is older than what the caller is about to do: it must not
+    /// come back after a crash. The caller holds the key's lock.
+    ///
+    /// Without tombstones there is nothing to do: DRAM hides what flash holds, and a crash empties
+    /// flash.
+    ///
+    /// # Errors
+    /// If that cannot be written down. Then it comes back if there is a crash before something can.
+    pub(crate) async fn outdate(&self, hash: KeyHash) -> Result<(), Error> {
+        let Some(tombstones) = &self.tombstones else { return Ok(()) };
+        if let Some(loc) = &self.loc {
+            loc.bury(hash).await?;
+        }
+        let receipt = match &self.soc {
+            // Also if it is dead already: its tombstone may still be on its way.
+            Some(soc) if soc.is_listed(hash) => tombstones.bury_key(hash.0),
+            _ => tombstones.nothing_to_bury(),
+        };
+        tombstones.commit(receipt).await?;
+        if let (Some(soc), Some(dead)) = (&self.soc, tombstones.key_to_work_off(hash.0)) {
+            soc.work_off(dead).await;
+        }
+        if let (Some(loc), Some(region)) = (&self.loc, tombstones.region_to_give_up()) {
+            loc.give_up_region(region).await;
+        }
+        Ok(())
+    }
+
     /// Makes sure that no version of `key` is on flash. Says whether there was one; of a large object
     /// it is not known whether it had expired. The caller holds the key's lock.
-    pub(crate) async fn remove(&self, hash: KeyHash, key: &[u8], now_s: u32) -> bool {
+    ///
+    /// # Errors
+    /// As [`Flash::outdate`].
+    pub(crate) async fn remove(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: u32,
+    ) -> Result<bool, Error> {
+        if self.tombstones.is_some() {
+            let in_loc = self.loc.as_ref().is_some_and(|loc| loc.holds(hash));
+            let in_soc = match &self.soc {
+                Some(soc) if !in_loc => soc.get(hash, key, now_s).await.is_some(),
+                _ => false,
+            };
+            self.outdate(hash).await?;
+            return Ok(in_loc || in_soc);
+        }
         let in_loc = self.loc.as_ref().is_some_and(|loc| loc.remove(hash));
         let in_soc = match &self.soc {
             Some(soc) => soc.remove(hash, key, now_s).await,
             None => false,
         };
-        in_loc || in_soc
+        Ok(in_loc || in_soc)
     }
 
     /// Takes an item that DRAM has evicted. Afterwards flash holds this version of its key or none.
@@ -200,7 +274,8 @@ impl Flash {
             None => false,
         };
         if !stored {
-            self.remove(item.hash, item.key, now_s).await;
+            // With tombstones there is nothing left to remove: who made the item saw to that.
+            let _ = self.remove(item.hash, item.key, now_s).await;
         }
     }
 
@@ -235,17 +310,18 @@ impl Flash {
         Some(engine)
     }
 
-    /// Writes `item` to its engine and takes older versions out of the other one.
+    /// Writes `item` to its engine and takes older versions out of the other one. Where there are
+    /// tombstones, there are none: who made the item saw to that.
     async fn store(&self, item: &ItemRef<'_>, engine: Engine, now_s: u32) -> bool {
         match (engine, &self.soc, &self.loc) {
             (Engine::Soc, Some(soc), loc) => {
-                if let Some(loc) = loc {
+                if let (Some(loc), None) = (loc, &self.tombstones) {
                     loc.remove(item.hash);
                 }
                 soc.set(item, now_s).await
             }
             (Engine::Loc, soc, Some(loc)) => {
-                if let Some(soc) = soc {
+                if let (Some(soc), None) = (soc, &self.tombstones) {
                     soc.remove(item.hash, item.key, now_s).await;
                 }
                 loc.set(item, now_s).await

@@ -1,21 +1,27 @@
-//! Opening and closing: what a clean shutdown leaves and how it is taken over.
+//! Opening and closing: what a clean shutdown or a crash leaves, and how it is taken over.
 //!
-//! A cache that is open says so in its superblock (not clean). A crash leaves it that way, and then
-//! nothing on flash is believed: the new epoch is the oldest valid one, filters and index start
-//! empty. A clean shutdown writes the snapshot first, then the superblock with the clean mark; the
-//! next opening takes the mark away before it serves anything.
+//! A cache that is open says so in its superblock (not clean). A clean shutdown writes the snapshot
+//! first, then the superblock with the clean mark; the next opening takes the mark away before it
+//! serves anything.
+//!
+//! A crash leaves no snapshot. Where a tombstone log was kept, regions are found again by their
+//! footers and buckets by their checksums, and the log says what of it is dead. Without one, or if
+//! the device has lost its power since, nothing is believed: the new epoch is the oldest valid one,
+//! filters and index start empty.
 
 use std::time::Duration;
 
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 
 use super::Flash;
+use super::dead_keys::DeadKeysSnapshot;
 use super::layout::Layout;
 use super::metadata::{
     self, EPOCH_MAX, FirstBlock, SNAPSHOT_HEADER_BYTES, SUPERBLOCK_BYTES, Superblock,
 };
 use crate::error::{Error, ErrorKind};
 use crate::soc::BUCKET_SNAPSHOT_BYTES;
+use crate::tombstones::{self, Inheritance};
 
 /// How far into a device to look before taking it for blank: file systems and volume managers leave
 /// their marks within the first 64 KiB or just behind, and often not in the first block.
@@ -23,6 +29,7 @@ const FRONT_BYTES: u64 = 128 << 10;
 
 /// What an opening found on its device.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Recovery {
     /// A blank device.
     Fresh,
@@ -31,11 +38,34 @@ pub enum Recovery {
         /// Large objects found again. Small ones are found by their buckets.
         large_objects: u64,
     },
+    /// A cache that was not shut down. What had reached flash and was not replaced, deleted or
+    /// dropped since was found again.
+    Crashed {
+        /// Large objects found again. Small ones are found by their buckets.
+        large_objects: u64,
+    },
     /// A cache that could not be taken over; it starts empty.
     Discarded {
         /// Why.
         reason: String,
     },
+}
+
+/// What there is to take over.
+pub(super) enum Heritage {
+    None,
+    /// The snapshot of a clean shutdown.
+    Snapshot(Vec<u8>),
+    /// The tombstone log of a life that ended in a crash.
+    Log(Inheritance),
+}
+
+/// How an opening goes on.
+pub(super) struct Start {
+    /// To be written; the clean mark is gone.
+    pub(super) superblock: Superblock,
+    pub(super) heritage: Heritage,
+    pub(super) recovery: Recovery,
 }
 
 /// Reads the first block and decides how to go on. Writes nothing.
@@ -48,13 +78,9 @@ pub(super) async fn examine(
     layout: &Layout,
     start_empty: bool,
     now: Duration,
-) -> Result<(Superblock, Recovery), Error> {
+) -> Result<Start, Error> {
     let front = usize::try_from(device.info().capacity_bytes.min(FRONT_BYTES)).unwrap_or(0);
-    let read = Io::Read { offset: 0, buffer: IoBuffer::zeroed(front) };
-    let front = device
-        .submit(read)
-        .await
-        .map_err(|failure| Error::device("cannot read the superblock", failure.error))?;
+    let front = read(device, 0, front, "the superblock").await?;
     let (block, rest) = front.as_slice().split_at(SUPERBLOCK_BYTES);
     let foreign = |what: String| {
         let message = format!(
@@ -63,60 +89,210 @@ pub(super) async fn examine(
         );
         Error::new(ErrorKind::Foreign, message)
     };
-    let start =
-        |epoch, oldest_epoch| Superblock { clean: false, epoch, oldest_epoch, layout: *layout };
-    let discard = |epoch: u64, reason: &str| {
-        (start(epoch, epoch), Recovery::Discarded { reason: reason.to_owned() })
-    };
     let first_epoch = now.as_secs().clamp(1, EPOCH_MAX - 1);
-    Ok(match Superblock::parse(block) {
+    let start = |epoch| Superblock {
+        clean: false,
+        recoverable: layout.log().is_some(),
+        epoch,
+        oldest_epoch: epoch,
+        ring: u32::try_from(epoch).expect("epochs end at 2^32"),
+        boot: device.boot(),
+        layout: *layout,
+    };
+    let empty = |epoch, recovery| {
+        Ok(Start { superblock: start(epoch), heritage: Heritage::None, recovery })
+    };
+    let discard =
+        |epoch, reason: &str| empty(epoch, Recovery::Discarded { reason: reason.to_owned() });
+    let found = match Superblock::parse(block) {
         FirstBlock::Blank if !metadata::is_blank_or_ours(rest) => {
             return Err(foreign("data of another program".to_owned()));
         }
-        FirstBlock::Blank => (start(first_epoch, first_epoch), Recovery::Fresh),
+        FirstBlock::Blank => return empty(first_epoch, Recovery::Fresh),
         FirstBlock::Foreign => return Err(foreign("data of another program".to_owned())),
         FirstBlock::OtherVersion(version) => {
             return Err(foreign(format!("a cache in format version {version}")));
         }
-        FirstBlock::Corrupt => discard(first_epoch, "the superblock failed its checksum"),
-        FirstBlock::Valid(found) if start_empty => {
-            discard(found.epoch + 1, "the configuration says to start empty")
+        FirstBlock::Corrupt => {
+            return discard(first_epoch, "the superblock failed its checksum");
         }
-        FirstBlock::Valid(found) if found.layout != *layout => {
-            discard(found.epoch + 1, "the configuration divides the device differently than before")
+        FirstBlock::Valid(found) => found,
+    };
+    let next = found.epoch + 1;
+    if start_empty {
+        return discard(next, "the configuration says to start empty");
+    }
+    if found.layout != *layout {
+        return discard(next, "the configuration divides the device differently than before");
+    }
+    let kept = Superblock { oldest_epoch: found.oldest_epoch, ..start(next) };
+    match inherit(device, &found).await? {
+        Ok(Heritage::Log(log)) => Ok(Start {
+            superblock: Superblock { ring: found.ring, ..kept },
+            heritage: Heritage::Log(log),
+            recovery: Recovery::Crashed { large_objects: 0 },
+        }),
+        Ok(heritage) => {
+            Ok(Start { superblock: kept, heritage, recovery: Recovery::Clean { large_objects: 0 } })
         }
-        FirstBlock::Valid(found) if !found.clean => {
-            discard(found.epoch + 1, "the cache was not shut down cleanly")
-        }
-        FirstBlock::Valid(found) => {
-            (start(found.epoch + 1, found.oldest_epoch), Recovery::Clean { large_objects: 0 })
-        }
-    })
+        Err(reason) => discard(next, reason),
+    }
+}
+
+/// What a cache with this superblock left, or why nothing of it can be believed.
+async fn inherit(
+    device: &dyn Device,
+    found: &Superblock,
+) -> Result<Result<Heritage, &'static str>, Error> {
+    if found.clean {
+        let snapshot = read_snapshot(device, found).await?;
+        return Ok(snapshot.map(Heritage::Snapshot).ok_or("the snapshot failed its checks"));
+    }
+    let Some(place) = found.layout.log() else {
+        return Ok(Err("the cache was not shut down cleanly, and crash_safety is off"));
+    };
+    if !found.recoverable {
+        return Ok(Err("the cache was not shut down cleanly after its tombstone log had failed"));
+    }
+    if found.boot.is_none() || found.boot != device.boot() {
+        return Ok(Err("the device may have lost its power while the cache was in use"));
+    }
+    let log = tombstones::replay(device, place, found.ring).await?;
+    Ok(log.map(Heritage::Log).ok_or("the tombstone log is damaged"))
+}
+
+/// `None` if there is no snapshot of this shutdown that passes its checks.
+async fn read_snapshot(device: &dyn Device, found: &Superblock) -> Result<Option<Vec<u8>>, Error> {
+    let room = found.layout.metadata_bytes - SUPERBLOCK_BYTES as u64;
+    let at = SUPERBLOCK_BYTES as u64;
+    let header = read(device, at, SUPERBLOCK_BYTES, "the snapshot").await?;
+    let Some(length) = metadata::announced_snapshot_bytes(header.as_slice(), room) else {
+        return Ok(None);
+    };
+    let whole = length.next_multiple_of(SUPERBLOCK_BYTES);
+    let whole = read(device, at, whole, "the snapshot").await?;
+    Ok(metadata::parse_snapshot(whole.as_slice(), found.epoch).map(<[u8]>::to_vec))
+}
+
+async fn read(
+    device: &dyn Device,
+    offset: u64,
+    bytes: usize,
+    what: &str,
+) -> Result<IoBuffer, Error> {
+    let read = device.submit(Io::Read { offset, buffer: IoBuffer::zeroed(bytes) }).await;
+    read.map_err(|f| Error::device(format!("cannot read {what}"), f.error))
 }
 
 impl Flash {
-    /// Takes the snapshot over if there is one to believe, and marks the device as in use.
-    pub(super) async fn recover(&mut self) -> Result<(), Error> {
-        if matches!(self.recovery, Recovery::Clean { .. }) {
-            match self.import().await? {
-                Some(large_objects) => self.recovery = Recovery::Clean { large_objects },
-                None => self.disbelieve("the snapshot failed its checks"),
+    /// Takes over what there is, and marks the device as in use.
+    pub(super) async fn recover(&mut self, heritage: Heritage) -> Result<(), Error> {
+        match heritage {
+            Heritage::None => self.begin_empty().await,
+            Heritage::Snapshot(snapshot) => {
+                let large_objects = self.import(&snapshot).await?;
+                self.recovery = Recovery::Clean { large_objects };
+                // The new log may have been given up already.
+                let recoverable = self.is_crash_safe();
+                self.write_superblock(Superblock { recoverable, ..self.superblock }).await
+            }
+            Heritage::Log(log) => {
+                // First, so that no epoch is ever used twice.
+                self.write_superblock(self.superblock).await?;
+                if let Some(soc) = &self.soc {
+                    soc.forget_all();
+                }
+                if let Some(tombstones) = &self.tombstones {
+                    tombstones.inherit(&log);
+                }
+                let large_objects = match &self.loc {
+                    Some(loc) => loc.recover(&log).await?,
+                    None => 0,
+                };
+                self.recovery = Recovery::Crashed { large_objects };
+                Ok(())
             }
         }
-        self.write_superblock(false).await
     }
 
-    /// Starts empty after all: nothing of earlier epochs is valid.
-    fn disbelieve(&mut self, reason: &str) {
-        self.superblock.oldest_epoch = self.superblock.epoch;
-        if let Some(soc) = &mut self.soc {
-            soc.disbelieve_before(self.superblock.epoch);
+    async fn begin_empty(&self) -> Result<(), Error> {
+        let Some(place) = self.layout.log() else {
+            return self.write_superblock(self.superblock).await;
+        };
+        // In between, an empty log must not vouch for what the device holds.
+        self.write_superblock(Superblock { recoverable: false, ..self.superblock }).await?;
+        tombstones::erase(&*self.device, place).await?;
+        self.counters.metadata_written_bytes.add(self.layout.log_bytes);
+        self.write_superblock(self.superblock).await
+    }
+
+    /// Takes a snapshot over. Returns the number of large objects.
+    async fn import(&self, snapshot: &[u8]) -> Result<u64, Error> {
+        let mut rest = snapshot;
+        if let (Some(tombstones), Some(place)) = (&self.tombstones, self.layout.log()) {
+            // A new log begins between the blocks of the old one, which must not look damaged.
+            let is_whole = tombstones::replay(&*self.device, place, self.superblock.ring).await?;
+            if is_whole.is_none() {
+                tombstones::erase(&*self.device, place).await?;
+            }
+            if let Some((dead, behind)) = DeadKeysSnapshot::split_off(snapshot) {
+                tombstones.set_clock(dead.clock);
+                for hash in dead.hashes {
+                    let _later = tombstones.bury_key(hash);
+                }
+                rest = behind;
+            }
         }
-        self.recovery = Recovery::Discarded { reason: reason.to_owned() };
+        let buckets = usize::try_from(self.layout.soc_buckets).unwrap_or(usize::MAX);
+        let bucket_bytes = buckets.saturating_mul(BUCKET_SNAPSHOT_BYTES);
+        let (buckets, regions) = rest.split_at_checked(bucket_bytes).unwrap_or_default();
+        if let Some(soc) = &self.soc {
+            soc.import(buckets);
+        }
+        let large_objects = match &self.loc {
+            Some(loc) => {
+                let large_objects = loc.import(regions).await;
+                loc.empty_unsealed().await?;
+                large_objects
+            }
+            None => 0,
+        };
+        if let Some(tombstones) = &self.tombstones {
+            tombstones.commit(tombstones.all_so_far()).await?;
+        }
+        Ok(large_objects)
+    }
+
+    /// What is dead in buckets, for the snapshot. `None` if it is too much.
+    async fn settle_dead_keys(&self) -> Option<DeadKeysSnapshot> {
+        let (Some(tombstones), Some(soc)) = (&self.tombstones, &self.soc) else {
+            let clock = self.tombstones.as_ref().map_or(0, |tombstones| tombstones.clock());
+            return Some(DeadKeysSnapshot { clock, hashes: Vec::new() });
+        };
+        for hash in tombstones.inherited() {
+            soc.learn_bucket_of(hash).await;
+        }
+        let too_many = |hashes: &[u64]| hashes.len() as u64 > tombstones.keys_max();
+        let mut hashes = tombstones.dead();
+        if too_many(&hashes) {
+            for hash in hashes {
+                soc.work_off(hash).await;
+            }
+            hashes = tombstones.dead();
+        }
+        let clock = tombstones.clock();
+        (!too_many(&hashes)).then_some(DeadKeysSnapshot { clock, hashes })
     }
 
     pub(super) async fn write_shutdown(&self) -> Result<(), Error> {
         let mut bytes = vec![0; SNAPSHOT_HEADER_BYTES];
+        if self.tombstones.is_some() {
+            match self.settle_dead_keys().await {
+                Some(dead) => dead.export(&mut bytes),
+                // The next opening takes over what a crash would have left: as much.
+                None => return self.flush().await,
+            }
+        }
         if let Some(soc) = &self.soc {
             soc.export(&mut bytes);
         }
@@ -131,44 +307,14 @@ impl Flash {
         );
         self.write(SUPERBLOCK_BYTES as u64, &bytes, "the snapshot").await?;
         self.flush().await?;
-        self.write_superblock(true).await
+        self.write_superblock(Superblock { clean: true, ..self.superblock }).await
     }
 
-    async fn write_superblock(&self, clean: bool) -> Result<(), Error> {
+    async fn write_superblock(&self, superblock: Superblock) -> Result<(), Error> {
         let mut block = vec![0; SUPERBLOCK_BYTES];
-        Superblock { clean, ..self.superblock }.encode(&mut block);
+        superblock.encode(&mut block);
         self.write(0, &block, "the superblock").await?;
         self.flush().await
-    }
-
-    /// `None` if there is no snapshot of the previous epoch that passes its checks.
-    async fn import(&self) -> Result<Option<u64>, Error> {
-        let room = self.layout.metadata_bytes - SUPERBLOCK_BYTES as u64;
-        let header = self.read(SUPERBLOCK_BYTES).await?;
-        let Some(length) = metadata::announced_snapshot_bytes(header.as_slice(), room) else {
-            return Ok(None);
-        };
-        let whole = self.read(length.next_multiple_of(SUPERBLOCK_BYTES)).await?;
-        let content = metadata::parse_snapshot(whole.as_slice(), self.superblock.epoch - 1);
-        let buckets = usize::try_from(self.layout.soc_buckets).unwrap_or(usize::MAX);
-        let bucket_bytes = buckets.saturating_mul(BUCKET_SNAPSHOT_BYTES);
-        let Some((buckets, regions)) = content.and_then(|c| c.split_at_checked(bucket_bytes))
-        else {
-            return Ok(None);
-        };
-        if let Some(soc) = &self.soc {
-            soc.import(buckets);
-        }
-        Ok(Some(match &self.loc {
-            Some(loc) => loc.import(regions).await,
-            None => 0,
-        }))
-    }
-
-    async fn read(&self, bytes: usize) -> Result<IoBuffer, Error> {
-        let buffer = IoBuffer::zeroed(bytes);
-        let read = self.device.submit(Io::Read { offset: SUPERBLOCK_BYTES as u64, buffer }).await;
-        read.map_err(|f| Error::device("cannot read the snapshot", f.error))
     }
 
     async fn write(&self, offset: u64, bytes: &[u8], what: &str) -> Result<(), Error> {

@@ -109,6 +109,16 @@ pub(crate) fn parse(
     identity: RegionIdentity,
     region_bytes: usize,
 ) -> Option<Vec<FooterEntry>> {
+    let (sequence, entries) = parse_any(tail, identity.region, region_bytes)?;
+    (sequence == identity.sequence).then_some(entries)
+}
+
+/// As [`parse`], whichever filling it is. Returns its sequence number too.
+pub(crate) fn parse_any(
+    tail: &[u8],
+    region_number: u32,
+    region_bytes: usize,
+) -> Option<(u64, Vec<FooterEntry>)> {
     let announced = announced_bytes(tail, region_bytes)?;
     let footer = tail.get(tail.len().checked_sub(announced)?..)?;
     let (listed, trailer) = footer.split_last_chunk::<TRAILER_BYTES>()?;
@@ -120,13 +130,13 @@ pub(crate) fn parse(
     let sequence = u64::from_le_bytes(*checked.get(4..)?.first_chunk()?);
     let region = u32::from_le_bytes(*checked.get(12..)?.first_chunk()?);
     let used = u32::from_le_bytes(*checked.get(16..)?.first_chunk()?);
-    if (RegionIdentity { region, sequence }) != identity {
+    if region != region_number {
         return None;
     }
     let records_end = u64::from(used).min((region_bytes - announced) as u64);
     let entries: Option<Vec<_>> =
         listed.chunks_exact(ENTRY_BYTES).map(|bytes| parse_entry(bytes, records_end)).collect();
-    entries
+    Some((sequence, entries?))
 }
 
 fn parse_entry(bytes: &[u8], records_end: u64) -> Option<FooterEntry> {

@@ -16,6 +16,7 @@ pub(crate) mod footer;
 mod index;
 mod reclaim;
 pub(crate) mod record;
+mod recover;
 mod regions;
 pub(crate) mod snapshot;
 
@@ -24,8 +25,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use larder_device::{BufferPool, Device, Io, IoBuffer, IoFuture, PlacementHandle};
 
 use crate::config::RegionEviction;
+use crate::error::Error;
 use crate::key::KeyHash;
 use crate::stats::Counters;
+use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
 use footer::{FooterEntry, RegionIdentity};
 pub(crate) use index::{BYTES_MAX, HITS_MAX};
@@ -48,6 +51,8 @@ pub(crate) struct LocPlace {
     /// divisor of `regions`. `None` reclaims one at a time and deallocates nothing.
     pub(crate) regions_per_unit: Option<u32>,
     pub(crate) reinsertion_hits: u8,
+    /// Smaller than any sequence number that may be believed.
+    pub(crate) oldest_sequence: u64,
     /// Larger than any sequence number that was ever used on the device.
     pub(crate) first_sequence: u64,
 }
@@ -64,6 +69,8 @@ type Turn = Option<Unfinished>;
 enum Unfinished {
     /// The write of a piece of the active region.
     Piece(IoFuture),
+    /// Giving the active region up after a failed write.
+    Retirement,
     /// The deallocation of as many bytes. What is written there later must not die with them.
     Deallocation(IoFuture, u64),
 }
@@ -76,6 +83,8 @@ pub(crate) struct Loc {
     /// Held by whoever writes to flash: pieces of the active region, its end, the change to the
     /// next. Never taken while `state` is locked.
     turn: async_lock::Mutex<Turn>,
+    /// Where it is written down what is dead, if that shall outlive a crash.
+    tombstones: Option<Arc<Tombstones>>,
     counters: Arc<Counters>,
 }
 
@@ -84,27 +93,45 @@ struct State {
     index: Index,
     regions: Regions,
     active: Option<ActiveRegion>,
+    /// Regions that are being emptied for the filling of this number: a caller that gave up and comes
+    /// again goes on with it.
+    emptying: Option<(Vec<u32>, u64)>,
 }
 
 /// Where a look-up has to go.
 enum Found {
     /// In memory, and here it is.
     Here(Fetched),
-    /// On flash, in this filling of the region.
-    OnFlash(RegionIdentity),
+    OnFlash,
+}
+
+/// How an attempt to append ended.
+enum Appended {
+    /// Whether enough has come together to be written.
+    Yes { piece_is_due: bool },
+    /// The active region has no room.
+    Full,
+    /// The index has an object in its place, which needs a tombstone first.
+    Taken,
 }
 
 impl Loc {
-    pub(crate) fn new(device: Arc<dyn Device>, place: LocPlace, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        place: LocPlace,
+        tombstones: Option<Arc<Tombstones>>,
+        counters: Arc<Counters>,
+    ) -> Self {
         let regions = Regions::new(place.regions, place.first_sequence);
         let index = Index::new(place.regions, place.region_bytes);
-        let state = State { index, regions, active: None };
+        let state = State { index, regions, active: None, emptying: None };
         Self {
             device,
             pool: BufferPool::new(),
             place,
             state: Mutex::new(state),
             turn: async_lock::Mutex::new(None),
+            tombstones,
             counters,
         }
     }
@@ -127,17 +154,18 @@ impl Loc {
     /// Looks `key` up: no read if the index does not know it or the object is still in memory, one
     /// otherwise.
     pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
-        let (location, found) = self.find(hash)?;
+        let (location, identity, found) = self.find(hash)?;
         let fetched = match found {
             Found::Here(fetched) => fetched,
-            Found::OnFlash(identity) => self.read(hash, location, identity).await?,
+            Found::OnFlash => self.read(hash, location, identity).await?,
         };
         if fetched.item().key != key {
             return None;
         }
         if fetched.item().is_expired(now_s) {
             self.counters.expired.add(1);
-            self.lock().index.remove_if_at(hash, location.region, location.offset);
+            // Without a tombstone: after a crash it will have expired no less.
+            self.forget(hash, location, identity);
             return None;
         }
         Some(fetched)
@@ -147,31 +175,69 @@ impl Loc {
     /// the key is.
     pub(crate) async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         debug_assert!(item.object_bytes() <= object_bytes_max(self.place.region_bytes));
-        loop {
-            if let Some(piece_is_due) = self.append(item) {
-                return !piece_is_due || self.write_pieces(item.hash).await;
+        let stored = loop {
+            match self.append(item) {
+                Appended::Yes { piece_is_due } => {
+                    return !piece_is_due || self.write_pieces(item.hash).await;
+                }
+                Appended::Full if self.rotate(item.object_bytes(), now_s).await => {}
+                Appended::Taken if self.bury(item.hash).await.is_ok() => {}
+                Appended::Full | Appended::Taken => break false,
             }
-            if !self.rotate(item.object_bytes(), now_s).await {
-                self.counters.lost_to_device_errors_objects.add(1);
-                self.remove(item.hash);
-                return false;
-            }
+        };
+        self.counters.lost_to_device_errors_objects.add(1);
+        if self.tombstones.is_none() {
+            self.remove(item.hash);
         }
+        stored
     }
 
-    /// Appends `item` to the active region. `None` if it has no room; otherwise whether enough has
-    /// come together to be written.
-    fn append(&self, item: &ItemRef<'_>) -> Option<bool> {
+    /// Appends `item` to the active region.
+    fn append(&self, item: &ItemRef<'_>) -> Appended {
         let state = &mut *self.lock();
-        let active = state.active.as_mut()?;
+        let Some(active) = state.active.as_mut() else { return Appended::Full };
         let piece_bytes = self.place.piece_bytes as usize;
-        if state.index.get(item.hash).is_some_and(|location| active.is_at(location, item)) {
-            return Some(active.has_piece(piece_bytes)); // a caller gave up after appending it
+        let there = state.index.get(item.hash);
+        if there.is_some_and(|location| active.is_at(location, item)) {
+            // A caller gave up after appending it.
+            return Appended::Yes { piece_is_due: active.has_piece(piece_bytes) };
         }
-        active.has_room_for(item.object_bytes()).then(|| {
-            append(active, &mut state.index, item);
-            active.has_piece(piece_bytes)
-        })
+        if there.is_some() && self.tombstones.is_some() {
+            return Appended::Taken; // another key's, which the index cannot tell from this one
+        }
+        if !active.has_room_for(item.object_bytes()) {
+            return Appended::Full;
+        }
+        append(active, &mut state.index, item);
+        Appended::Yes { piece_is_due: active.has_piece(piece_bytes) }
+    }
+
+    /// Makes sure that no version of the key is stored, not even after a crash. Says whether one was.
+    ///
+    /// # Errors
+    /// If that cannot be written down; a crash may bring it back then.
+    pub(crate) async fn bury(&self, hash: KeyHash) -> Result<bool, Error> {
+        let Some(tombstones) = &self.tombstones else { return Ok(self.remove(hash)) };
+        let mut was_there = false;
+        // Once more if it was moved in the meantime.
+        while let Some((location, identity)) = self.place_of(hash) {
+            was_there = true;
+            let Location { region, offset, .. } = location;
+            let receipt = tombstones.bury_record(region, offset, identity.sequence);
+            let committed = tombstones.commit(receipt).await;
+            // Not before: whoever does not find it here needs no tombstone. If it is still owed, all
+            // wait for it.
+            self.forget(hash, location, identity);
+            committed?;
+        }
+        Ok(was_there)
+    }
+
+    fn place_of(&self, hash: KeyHash) -> Option<(Location, RegionIdentity)> {
+        let state = self.lock();
+        let location = state.index.get(hash)?;
+        let sequence = state.regions.get(location.region).sequence;
+        Some((location, RegionIdentity { region: location.region, sequence }))
     }
 
     /// Makes sure that no version of the key is stored. Says whether one was. Costs no I/O.
@@ -187,14 +253,22 @@ impl Loc {
         self.place.offset + u64::from(region) * u64::from(self.place.region_bytes)
     }
 
-    fn find(&self, hash: KeyHash) -> Option<(Location, Found)> {
+    /// Takes the object at this place of this filling out of the index. Says whether it was there.
+    fn forget(&self, hash: KeyHash, at: Location, identity: RegionIdentity) -> bool {
+        let state = &mut *self.lock();
+        // What lies at the same place of a later filling is another object, even of the same key.
+        state.regions.get(at.region).sequence == identity.sequence
+            && state.index.remove_if_at(hash, at.region, at.offset)
+    }
+
+    fn find(&self, hash: KeyHash) -> Option<(Location, RegionIdentity, Found)> {
         let state = &mut *self.lock();
         let location = state.index.touch(hash)?;
         state.regions.touch(location.region);
         let region = state.regions.get(location.region);
         let identity = RegionIdentity { region: location.region, sequence: region.sequence };
         let found = match region.state {
-            RegionState::Sealed => Some(Found::OnFlash(identity)),
+            RegionState::Sealed => Some(Found::OnFlash),
             RegionState::Active => {
                 let active = state.active.as_ref()?;
                 let bytes = active.records_from(location.offset, location.span);
@@ -204,7 +278,7 @@ impl Loc {
             }
             RegionState::Free | RegionState::Retired => None,
         };
-        Some((location, found?))
+        Some((location, identity, found?))
     }
 
     /// Reads one record from flash. A bad one is forgotten, unless its region was reclaimed while
@@ -215,14 +289,22 @@ impl Loc {
         let span = at.span.min(self.place.region_bytes - at.offset);
         let (buffer, skip) = self.read_span(start, span as usize).await?;
         let fetched = parse(buffer, skip, at, identity);
-        if fetched.is_none() {
-            let mut state = self.lock();
-            let same_filling = state.regions.get(at.region).sequence == identity.sequence;
-            if same_filling && state.index.remove_if_at(hash, at.region, at.offset) {
+        if fetched.is_none() && self.is_filling(identity) {
+            // It may be readable another time.
+            if let Some(tombstones) = &self.tombstones {
+                let receipt = tombstones.bury_record(at.region, at.offset, identity.sequence);
+                tombstones.commit(receipt).await.ok()?;
+            }
+            if self.forget(hash, at, identity) {
                 self.counters.loc_bad_records.add(1);
             }
         }
         fetched
+    }
+
+    /// Whether this is what the region is filled with now.
+    fn is_filling(&self, identity: RegionIdentity) -> bool {
+        self.lock().regions.get(identity.region).sequence == identity.sequence
     }
 
     /// Reads the blocks around `length` bytes at `start`; returns them and where in them the bytes

@@ -5,7 +5,8 @@ use larder_device::Io;
 use super::footer::{self, FooterEntry, RegionIdentity};
 use super::index::{Location, UNIT_BYTES};
 use super::regions::{ActiveRegion, Piece, RegionState};
-use super::{Loc, Turn, Unfinished, append, record};
+use super::{Loc, State, Turn, Unfinished, append, record};
+use crate::error::Error;
 use crate::key::KeyHash;
 use crate::value::{Fetched, ItemRef};
 
@@ -88,46 +89,102 @@ impl Loc {
 
     /// Waits for the end of what is under way. Says whether it went well.
     async fn finish(&self, turn: &mut Turn) -> bool {
-        let (ended, deallocated_bytes) = match turn {
-            None => return true,
-            Some(Unfinished::Piece(future)) => (future.await, None),
-            Some(Unfinished::Deallocation(future, bytes)) => (future.await, Some(*bytes)),
-        };
-        *turn = None;
-        if let Err(failure) = &ended {
-            self.counters.device_failed(&failure.error);
+        loop {
+            let (ended, deallocated_bytes) = match turn {
+                None => return true,
+                Some(Unfinished::Retirement) => {
+                    self.retire_active().await;
+                    *turn = None;
+                    return false;
+                }
+                Some(Unfinished::Piece(future)) => (future.await, None),
+                Some(Unfinished::Deallocation(future, bytes)) => (future.await, Some(*bytes)),
+            };
+            *turn = None;
+            if let Err(failure) = &ended {
+                self.counters.device_failed(&failure.error);
+            }
+            match (deallocated_bytes, &ended) {
+                (None, Ok(_)) => self.piece_written(),
+                (None, Err(_)) => {
+                    *turn = Some(Unfinished::Retirement);
+                    continue;
+                }
+                (Some(bytes), Ok(_)) => self.counters.loc_deallocated_bytes.add(bytes),
+                // The bytes stay until they are overwritten; nobody looks at them any more.
+                (Some(_), Err(_)) => {}
+            }
+            return ended.is_ok();
         }
-        match (deallocated_bytes, &ended) {
-            (None, Ok(_)) => self.piece_written(),
-            (None, Err(_)) => self.retire_active(),
-            (Some(bytes), Ok(_)) => self.counters.loc_deallocated_bytes.add(bytes),
-            // The bytes stay until they are overwritten; nobody looks at them any more.
-            (Some(_), Err(_)) => {}
-        }
-        ended.is_ok()
     }
 
     /// Pieces are written one after another, so a closed region whose piece is written is whole.
     fn piece_written(&self) {
         let state = &mut *self.lock();
         if let Some(active) = state.active.take_if(|active| active.is_closed()) {
-            state.regions.set_state(active.identity.region, RegionState::Sealed);
+            let RegionIdentity { region, sequence } = active.identity;
+            state.regions.set_state(region, RegionState::Sealed);
             self.counters.loc_sealed_regions.add(1);
+            if let Some(tombstones) = &self.tombstones {
+                tombstones.filling_sealed(region, sequence);
+            }
         }
     }
 
     /// Gives the active region up and forgets what was in it: after a failed write, what is on
     /// flash is unknown.
-    fn retire_active(&self) {
+    async fn retire_active(&self) {
+        let region = self.lock().active.as_ref().map(|active| active.identity.region);
+        let Some(region) = region else { return };
+        let sequence = match self.bury_regions(&[region]).await {
+            Ok(sequence) => sequence,
+            // The tombstone waits, and who needs one after it waits with it.
+            Err(_) => self.lock().emptying.take().map_or(0, |(_, sequence)| sequence),
+        };
+        if let Some(tombstones) = &self.tombstones {
+            tombstones.filling_began(region, sequence);
+        }
         let state = &mut *self.lock();
         let Some(active) = state.active.take() else { return };
-        let region = active.identity.region;
-        state.regions.set_state(region, RegionState::Retired);
+        state.regions.empty(region, sequence, RegionState::Retired);
         let current =
             |e: &&FooterEntry| state.index.remove_if_at(KeyHash(e.hash), region, e.offset);
         let lost = active.entries().iter().filter(current).count();
         self.counters.lost_to_device_errors_objects.add(lost as u64);
         self.counters.loc_retired_regions.add(1);
+    }
+
+    /// Numbers a filling, and makes sure that nothing of earlier ones of these regions comes back
+    /// after a crash.
+    ///
+    /// # Errors
+    /// If that cannot be written down.
+    pub(super) async fn bury_regions(&self, regions: &[u32]) -> Result<u64, Error> {
+        let sequence = {
+            let state = &mut *self.lock();
+            match &state.emptying {
+                Some((same, sequence)) if same == regions => *sequence,
+                _ => {
+                    let sequence = state.regions.number_filling();
+                    state.emptying = Some((regions.to_vec(), sequence));
+                    sequence
+                }
+            }
+        };
+        self.bury_before(regions, sequence).await?;
+        self.lock().emptying = None;
+        Ok(sequence)
+    }
+
+    async fn bury_before(&self, regions: &[u32], sequence: u64) -> Result<(), Error> {
+        let Some(tombstones) = &self.tombstones else { return Ok(()) };
+        let mut last = tombstones.nothing_to_bury();
+        for &region in regions {
+            last = tombstones.bury_region(region, sequence);
+        }
+        tombstones.commit(last).await?;
+        regions.iter().for_each(|&region| tombstones.filling_began(region, sequence));
+        Ok(())
     }
 
     async fn open_next(&self, turn: &mut Turn, object_bytes: usize, now_s: u32) -> bool {
@@ -144,16 +201,26 @@ impl Loc {
             room = self.read_hot(records, room, now_s, &mut saved).await;
             reclaimed.push(Reclaimed { region: identity.region, listed });
         }
-        self.replace(next.region, &reclaimed, &saved);
+        let mut regions: Vec<u32> = reclaimed.iter().map(|reclaimed| reclaimed.region).collect();
+        if reclaimed.is_empty() {
+            regions.push(next.region);
+        }
+        let Ok(sequence) = self.bury_regions(&regions).await else { return false };
+        self.replace(RegionIdentity { region: next.region, sequence }, &reclaimed, &saved);
         if !reclaimed.is_empty() {
             self.deallocate_unit_of(turn, next.region).await;
         }
         true
     }
 
-    /// Forgets what is in the `reclaimed` regions, activates `region`, and appends what was saved
-    /// and is still current. One step for everybody else.
-    fn replace(&self, region: u32, reclaimed: &[Reclaimed], saved: &[(Location, Fetched)]) {
+    /// Forgets what is in the `reclaimed` regions, begins the `next` filling, and appends what was
+    /// saved and is still current. One step for everybody else.
+    fn replace(
+        &self,
+        next: RegionIdentity,
+        reclaimed: &[Reclaimed],
+        saved: &[(Location, Fetched)],
+    ) {
         let buffer = self.pool.take(self.place.region_bytes as usize);
         let state = &mut *self.lock();
         let current: Vec<ItemRef<'_>> = saved
@@ -161,27 +228,41 @@ impl Loc {
             .filter(|(at, saved)| state.index.points_to(saved.hash, at.region, at.offset))
             .map(|(_, saved)| saved.item())
             .collect();
-        let mut forgotten = 0;
-        for Reclaimed { region, listed } in reclaimed {
-            forgotten += match listed {
-                Some(entries) => entries
-                    .iter()
-                    .filter(|e| state.index.remove_if_at(KeyHash(e.hash), *region, e.offset))
-                    .count() as u64,
-                None => state.index.remove_region(*region),
-            };
-            state.regions.set_state(*region, RegionState::Free);
-            self.counters.loc_reclaimed_regions.add(1);
-        }
-        let sequence = state.regions.activate(region);
-        let active =
-            state.active.insert(ActiveRegion::new(RegionIdentity { region, sequence }, buffer));
+        let forgotten: u64 =
+            reclaimed.iter().map(|reclaimed| self.empty(state, reclaimed, next.sequence)).sum();
+        state.regions.activate(next.region, next.sequence);
+        let active = state.active.insert(ActiveRegion::new(next, buffer));
         for item in &current {
             append(active, &mut state.index, item);
             self.counters.loc_reinserted_bytes.add(item.object_bytes() as u64);
         }
         self.counters.loc_reinserted_objects.add(current.len() as u64);
         self.counters.loc_evicted_objects.add(forgotten - current.len() as u64);
+    }
+
+    /// Forgets what is in a region and sets it free. Returns how many objects there were.
+    fn empty(&self, state: &mut State, reclaimed: &Reclaimed, sequence: u64) -> u64 {
+        let Reclaimed { region, listed } = reclaimed;
+        state.regions.empty(*region, sequence, RegionState::Free);
+        self.counters.loc_reclaimed_regions.add(1);
+        match listed {
+            Some(entries) => entries
+                .iter()
+                .filter(|e| state.index.remove_if_at(KeyHash(e.hash), *region, e.offset))
+                .count() as u64,
+            None => state.index.remove_region(*region),
+        }
+    }
+
+    /// Empties a sealed region before its time: the tombstone log is full of its dead.
+    pub(crate) async fn give_up_region(&self, region: u32) {
+        let _turn = self.take_turn().await;
+        let sealed = self.lock().regions.sealed().find(|identity| identity.region == region);
+        let Some(identity) = sealed else { return };
+        let listed = self.read_footer(identity).await;
+        let Ok(sequence) = self.bury_regions(&[region]).await else { return };
+        let evicted = self.empty(&mut self.lock(), &Reclaimed { region, listed }, sequence);
+        self.counters.loc_evicted_objects.add(evicted);
     }
 
     /// Tells the device that the reclaim unit of `region` is dead, where units are reclaimed whole.
@@ -198,24 +279,27 @@ impl Loc {
 
     /// Lists the records of a sealed region. `None` if its footer cannot be read or believed.
     pub(super) async fn read_footer(&self, identity: RegionIdentity) -> Option<Vec<FooterEntry>> {
+        let found = self.read_any_footer(identity.region).await;
+        let listed = found.filter(|(sequence, _)| *sequence == identity.sequence);
+        if listed.is_none() {
+            self.counters.loc_bad_records.add(1);
+        }
+        Some(listed?.1)
+    }
+
+    /// The footer of a region, with the number of the filling that it belongs to.
+    pub(super) async fn read_any_footer(&self, region: u32) -> Option<(u64, Vec<FooterEntry>)> {
         let region_bytes = self.place.region_bytes as usize;
-        let end = self.offset_of(identity.region) + u64::from(self.place.region_bytes);
+        let end = self.offset_of(region) + u64::from(self.place.region_bytes);
         let mut wanted = FOOTER_GUESS_BYTES.min(region_bytes);
         loop {
             let (buffer, skip) = self.read_span(end - wanted as u64, wanted).await?;
             let tail = &buffer.as_slice()[skip..skip + wanted];
-            let announced = footer::announced_bytes(tail, region_bytes);
-            let parsed = match announced {
-                Some(bytes) if bytes > wanted => {
-                    wanted = bytes;
-                    continue; // at most once: the same trailer announces the same length
-                }
-                _ => footer::parse(tail, identity, region_bytes),
-            };
-            if parsed.is_none() {
-                self.counters.loc_bad_records.add(1);
+            match footer::announced_bytes(tail, region_bytes) {
+                // At most once: the same trailer announces the same length.
+                Some(bytes) if bytes > wanted => wanted = bytes,
+                _ => return footer::parse_any(tail, region, region_bytes),
             }
-            return parsed;
         }
     }
 

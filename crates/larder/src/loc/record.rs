@@ -22,7 +22,7 @@
 
 use super::index::UNIT_BYTES;
 use crate::key::KEY_BYTES_MAX;
-use crate::le::{u16_at, u32_at};
+use crate::le::{u16_at, u32_at, u64_at};
 use crate::value::ItemRef;
 
 pub(crate) const RECORD_MAGIC: [u8; 4] = *b"LREC";
@@ -125,6 +125,13 @@ pub(crate) fn parse_first(bytes: &[u8], identity: RecordIdentity) -> Option<Reco
     let value_bytes = usize::try_from(value_bytes & !HAS_FLAGS).ok()?;
     let length = (RECORD_HEADER_BYTES + flags_bytes + key_bytes).checked_add(value_bytes)?;
     parse(bytes.get(..length)?, identity)
+}
+
+/// Whether `bytes` begin with the header of the record of this identity. What follows is not checked.
+pub(crate) fn begins(bytes: &[u8], identity: RecordIdentity) -> bool {
+    bytes.get(..4) == Some(&RECORD_MAGIC[..])
+        && u64_at(bytes, 16) == Some(identity.sequence)
+        && u32_at(bytes, 24) == Some(identity.offset)
 }
 
 /// Checks that `bytes` is, from its first to its last byte, the record of this identity.

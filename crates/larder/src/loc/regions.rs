@@ -70,14 +70,29 @@ impl Regions {
             Region { state: RegionState::Sealed, sequence: identity.sequence, last_hit: 0 };
     }
 
-    /// Makes `region` the active one and returns its new sequence number.
-    pub(crate) fn activate(&mut self, region: u32) -> u64 {
-        let sequence = self.next_sequence;
+    /// A sequence number for the next filling.
+    pub(crate) fn number_filling(&mut self) -> u64 {
         self.next_sequence += 1;
+        self.next_sequence - 1
+    }
+
+    /// Makes `region` the active one, for this filling.
+    pub(crate) fn activate(&mut self, region: u32, sequence: u64) {
         self.ticks += 1;
         self.all[region as usize] =
             Region { state: RegionState::Active, sequence, last_hit: self.ticks };
-        sequence
+    }
+
+    /// Empties `region`: nothing before this filling counts any more.
+    pub(crate) fn empty(&mut self, region: u32, sequence: u64, state: RegionState) {
+        self.all[region as usize] = Region { state, sequence, last_hit: 0 };
+    }
+
+    /// What no filling has yet begun of.
+    pub(crate) fn unsealed(&self) -> Vec<u32> {
+        let numbered = (0..).zip(&self.all);
+        let free = numbered.filter(|(_, region)| region.state == RegionState::Free);
+        free.map(|(number, _)| number).collect()
     }
 
     /// Notes that an object of `region` was asked for.
@@ -246,7 +261,8 @@ mod tests {
     fn filled(order: &[u32]) -> Regions {
         let mut regions = Regions::new(6, 100);
         for &region in order {
-            regions.activate(region);
+            let sequence = regions.number_filling();
+            regions.activate(region, sequence);
             regions.set_state(region, RegionState::Sealed);
         }
         regions

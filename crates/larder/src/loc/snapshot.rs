@@ -56,11 +56,19 @@ impl Loc {
             let Some(listed) = self.read_footer(identity).await else { continue };
             let mut state = self.lock();
             state.regions.restore(identity);
+            let RegionIdentity { region, sequence } = identity;
+            if let Some(tombstones) = &self.tombstones {
+                tombstones.filling_sealed(region, sequence);
+            }
             let groups = listed.chunks(8).zip(bitmap);
             for (group, byte) in groups {
-                for (_, entry) in (0..).zip(group).filter(|(bit, _)| byte >> bit & 1 == 1) {
-                    let FooterEntry { hash, offset, length } = *entry;
-                    state.index.set(KeyHash(hash), identity.region, offset, length);
+                for (bit, FooterEntry { hash, offset, length }) in (0..).zip(group) {
+                    if byte >> bit & 1 == 1 {
+                        state.index.set(KeyHash(*hash), region, *offset, *length);
+                    } else if let Some(tombstones) = &self.tombstones {
+                        // Whoever opens the device next may have no snapshot that says so.
+                        let _later = tombstones.bury_record(region, *offset, sequence);
+                    }
                 }
             }
         }

@@ -3,13 +3,14 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  magic "LBKT"
-//!       4      2  version (2)
+//!       4      2  version (3)
 //!       6      2  number of entries
 //!       8      4  CRC-32C of bytes 12 to 32 + used
 //!      12      2  used: bytes of entries
 //!      14      2  generation: grows by 1 with each write of the bucket, wraps around
-//!      16      8  bucket number
-//!      24      8  epoch in which the bucket was written
+//!      16      6  bucket number
+//!      22      6  stamp: index of the first tombstone that the bucket does not know of
+//!      28      4  epoch in which the bucket was written
 //!      32      *  entries, oldest first, without gaps
 //!
 //!  entry    2  tag: the lower 16 bits of the key's hash
@@ -27,20 +28,23 @@
 use larder_device::IoBuffer;
 
 use crate::key::KeyHash;
-use crate::le::{u16_at, u32_at, u64_at};
+use crate::le::{u16_at, u32_at};
 use crate::value::{Fetched, is_expired};
 
 /// Bytes of a bucket.
 pub(crate) const BUCKET_BYTES: usize = 4096;
 pub(crate) const BUCKET_MAGIC: [u8; 4] = *b"LBKT";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 const COUNT_AT: usize = 6;
 const CHECKSUM_AT: usize = 8;
 const USED_AT: usize = 12;
 const GENERATION_AT: usize = 14;
 const NUMBER_AT: usize = 16;
-const EPOCH_AT: usize = 24;
+const STAMP_AT: usize = 22;
+const EPOCH_AT: usize = 28;
+/// Numbers and stamps are stored in so many bytes.
+const NARROW_BYTES: usize = 6;
 const HEADER_BYTES: usize = 32;
 const ENTRY_HEADER_BYTES: usize = 10;
 const FLAGS_BYTES: usize = 4;
@@ -63,13 +67,22 @@ pub(crate) enum BadBucket {
     Stale,
 }
 
-/// Which writing of which bucket the bytes must be.
+/// Which writing of which bucket the bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BucketIdentity {
     pub(crate) number: u64,
-    /// Epoch of the writing; what is read may be from a later one.
     pub(crate) epoch: u64,
     pub(crate) generation: u16,
+    pub(crate) stamp: u64,
+}
+
+/// Which writings of which bucket are acceptable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) number: u64,
+    pub(crate) oldest_epoch: u64,
+    /// `None` where nobody knows.
+    pub(crate) generation: Option<u16>,
 }
 
 /// A valid bucket, in the buffer that it was read into and will be written from.
@@ -78,6 +91,8 @@ pub(crate) struct Bucket {
     buffer: IoBuffer,
     used: usize,
     count: u16,
+    generation: u16,
+    stamp: u64,
 }
 
 /// One object in a bucket.
@@ -104,18 +119,44 @@ impl Bucket {
     /// An empty bucket. What the buffer holds does not matter.
     pub(crate) fn empty(buffer: IoBuffer) -> Self {
         assert_eq!(buffer.len(), BUCKET_BYTES);
-        Self { buffer, used: 0, count: 0 }
+        Self { buffer, used: 0, count: 0, generation: 0, stamp: 0 }
     }
 
     /// Checks what was read from a bucket's place. A buffer that is not the bucket asked for is
     /// given back with the reason.
-    pub(crate) fn parse(
-        buffer: IoBuffer,
-        identity: BucketIdentity,
-    ) -> Result<Self, (BadBucket, IoBuffer)> {
-        match check(buffer.as_slice(), identity) {
-            Ok((used, count)) => Ok(Self { buffer, used, count }),
+    pub(crate) fn parse(buffer: IoBuffer, wanted: Wanted) -> Result<Self, (BadBucket, IoBuffer)> {
+        match check(buffer.as_slice(), wanted) {
+            Ok((used, count)) => {
+                let generation = u16_at(buffer.as_slice(), GENERATION_AT).unwrap_or(0);
+                let stamp = narrow_at(buffer.as_slice(), STAMP_AT).unwrap_or(0);
+                Ok(Self { buffer, used, count, generation, stamp })
+            }
             Err(reason) => Err((reason, buffer)),
+        }
+    }
+
+    /// As it was read.
+    pub(crate) fn generation(&self) -> u16 {
+        self.generation
+    }
+
+    /// As it was read.
+    pub(crate) fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
+    /// Takes out what has one of these hashes, which are in order.
+    pub(crate) fn remove_dead(&mut self, dead: &[u64]) {
+        let mut at = 0;
+        while !dead.is_empty()
+            && let Some(entry) = self.entry_at(at)
+        {
+            let stored = entry.stored_bytes();
+            if dead.binary_search(&KeyHash::of(entry.key).0).is_ok() {
+                self.cut(at, at + stored, 1);
+            } else {
+                at += stored;
+            }
         }
     }
 
@@ -199,8 +240,10 @@ impl Bucket {
         header[COUNT_AT..COUNT_AT + 2].copy_from_slice(&self.count.to_le_bytes());
         header[USED_AT..USED_AT + 2].copy_from_slice(&used.to_le_bytes());
         header[GENERATION_AT..NUMBER_AT].copy_from_slice(&identity.generation.to_le_bytes());
-        header[NUMBER_AT..EPOCH_AT].copy_from_slice(&identity.number.to_le_bytes());
-        header[EPOCH_AT..HEADER_BYTES].copy_from_slice(&identity.epoch.to_le_bytes());
+        header[NUMBER_AT..STAMP_AT].copy_from_slice(&narrow(identity.number));
+        header[STAMP_AT..EPOCH_AT].copy_from_slice(&narrow(identity.stamp));
+        let epoch = u32::try_from(identity.epoch).expect("epochs end at 2^32");
+        header[EPOCH_AT..HEADER_BYTES].copy_from_slice(&epoch.to_le_bytes());
         let checksum = checksum(bytes, self.used);
         bytes[CHECKSUM_AT..USED_AT].copy_from_slice(&checksum.to_le_bytes());
         self.buffer
@@ -278,7 +321,7 @@ impl<'a> Iterator for Entries<'a> {
 }
 
 #[deny(clippy::indexing_slicing)]
-fn check(bytes: &[u8], identity: BucketIdentity) -> Result<(usize, u16), BadBucket> {
+fn check(bytes: &[u8], wanted: Wanted) -> Result<(usize, u16), BadBucket> {
     if bytes.len() != BUCKET_BYTES
         || bytes.get(0..4) != Some(&BUCKET_MAGIC)
         || u16_at(bytes, 4) != Some(VERSION)
@@ -289,12 +332,12 @@ fn check(bytes: &[u8], identity: BucketIdentity) -> Result<(usize, u16), BadBuck
     let count = u16_at(bytes, COUNT_AT).ok_or(BadBucket::Corrupt)?;
     if used > BUCKET_BYTES - HEADER_BYTES
         || u32_at(bytes, CHECKSUM_AT) != Some(checksum(bytes, used))
-        || u64_at(bytes, NUMBER_AT) != Some(identity.number)
+        || narrow_at(bytes, NUMBER_AT) != Some(wanted.number)
     {
         return Err(BadBucket::Corrupt);
     }
-    if u64_at(bytes, EPOCH_AT).is_none_or(|epoch| epoch < identity.epoch)
-        || u16_at(bytes, GENERATION_AT) != Some(identity.generation)
+    if u32_at(bytes, EPOCH_AT).is_none_or(|epoch| u64::from(epoch) < wanted.oldest_epoch)
+        || wanted.generation.is_some_and(|wanted| u16_at(bytes, GENERATION_AT) != Some(wanted))
     {
         return Err(BadBucket::Stale);
     }
@@ -311,6 +354,15 @@ fn check(bytes: &[u8], identity: BucketIdentity) -> Result<(usize, u16), BadBuck
 
 fn checksum(bytes: &[u8], used: usize) -> u32 {
     crc32c::crc32c(bytes.get(USED_AT..HEADER_BYTES + used).unwrap_or(&[]))
+}
+
+fn narrow(number: u64) -> [u8; NARROW_BYTES] {
+    assert!(number < 1 << (8 * NARROW_BYTES), "a number of 48 bits");
+    *number.to_le_bytes().first_chunk().expect("six of eight bytes")
+}
+
+fn narrow_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from(u32_at(bytes, at)?) | u64::from(u16_at(bytes, at + 4)?) << 32)
 }
 
 fn length(part: &[u8]) -> [u8; 2] {
@@ -335,8 +387,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const IDENTITY: BucketIdentity = BucketIdentity { number: 5, epoch: 3, generation: 9 };
-    const ZERO: BucketIdentity = BucketIdentity { number: 0, epoch: 0, generation: 0 };
+    const IDENTITY: BucketIdentity =
+        BucketIdentity { number: 5, epoch: 3, generation: 9, stamp: 1 << 40 };
+    const WANTED: Wanted = Wanted { number: 5, oldest_epoch: 3, generation: Some(9) };
+    const FIRST: BucketIdentity = BucketIdentity { number: 0, epoch: 0, generation: 0, stamp: 0 };
+    const ZERO: Wanted = Wanted { number: 0, oldest_epoch: 0, generation: Some(0) };
 
     fn entry<'a>(key: &'a [u8], value: &'a [u8], expiry_s: u32) -> Entry<'a> {
         Entry { tag: KeyHash::of(key).tag(), key, value, expiry_s, flags: expiry_s / 2 }
@@ -356,13 +411,14 @@ mod tests {
         bucket.seal(IDENTITY)
     }
 
-    fn refusal(buffer: IoBuffer, identity: BucketIdentity) -> Option<BadBucket> {
-        Bucket::parse(buffer, identity).err().map(|(reason, _)| reason)
+    fn refusal(buffer: IoBuffer, wanted: Wanted) -> Option<BadBucket> {
+        Bucket::parse(buffer, wanted).err().map(|(reason, _)| reason)
     }
 
     #[test]
     fn what_was_sealed_is_found_again() {
-        let bucket = Bucket::parse(sealed(&[(b"a", b"one"), (b"bc", b"")]), IDENTITY).unwrap();
+        let bucket = Bucket::parse(sealed(&[(b"a", b"one"), (b"bc", b"")]), WANTED).unwrap();
+        assert_eq!((bucket.generation(), bucket.stamp()), (9, 1 << 40));
         assert_eq!(bucket.find(KeyHash::of(b"a"), b"a").unwrap().1.value, b"one");
         assert_eq!(bucket.find(KeyHash::of(b"bc"), b"bc").unwrap().1.value, b"");
         assert!(bucket.find(KeyHash::of(b"d"), b"d").is_none());
@@ -371,16 +427,27 @@ mod tests {
     #[test]
     fn identity_is_checked() {
         let refusal_of = |identity| refusal(sealed(&[(b"a", b"b")]), identity);
-        assert_eq!(refusal_of(IDENTITY), None);
-        assert_eq!(refusal_of(BucketIdentity { epoch: 1, ..IDENTITY }), None);
-        let number = BucketIdentity { number: 6, ..IDENTITY };
+        assert_eq!(refusal_of(WANTED), None);
+        assert_eq!(refusal_of(Wanted { oldest_epoch: 1, generation: None, ..WANTED }), None);
+        let number = Wanted { number: 6, ..WANTED };
         assert_eq!(refusal_of(number), Some(BadBucket::Corrupt));
-        let epoch = BucketIdentity { epoch: 4, ..IDENTITY };
+        let epoch = Wanted { oldest_epoch: 4, ..WANTED };
         assert_eq!(refusal_of(epoch), Some(BadBucket::Stale));
-        let generation = BucketIdentity { generation: 10, ..IDENTITY };
+        let generation = Wanted { generation: Some(10), ..WANTED };
         assert_eq!(refusal_of(generation), Some(BadBucket::Stale));
         assert_eq!(refusal(IoBuffer::zeroed(BUCKET_BYTES), ZERO), Some(BadBucket::Foreign));
         assert_eq!(refusal(IoBuffer::zeroed(100), ZERO), Some(BadBucket::Foreign));
+    }
+
+    #[test]
+    fn the_dead_are_taken_out_and_no_others() {
+        let mut bucket = empty();
+        [b"a", b"b", b"c", b"d"].iter().for_each(|key| _ = bucket.push(entry(*key, b"x", 0), 0));
+        let mut dead: Vec<u64> = [b"a", b"c", b"z"].iter().map(|key| KeyHash::of(*key).0).collect();
+        dead.sort_unstable();
+        bucket.remove_dead(&dead);
+        let left: Vec<&[u8]> = bucket.entries().map(|entry| entry.key).collect();
+        assert_eq!(left, [b"b", b"d"]);
     }
 
     #[test]
@@ -402,7 +469,7 @@ mod tests {
         bucket.push(entry(b"small", b"object", 0), 0);
         let value = vec![9; OBJECT_BYTES_MAX - 3];
         assert_eq!(bucket.push(entry(b"big", &value, 0), 0), (0, 1));
-        assert!(Bucket::parse(bucket.seal(ZERO), ZERO).is_ok());
+        assert!(Bucket::parse(bucket.seal(FIRST), ZERO).is_ok());
     }
 
     proptest! {
@@ -411,7 +478,7 @@ mod tests {
         fn no_bit_flip_passes(bit in 0..(HEADER_BYTES + 28) * 8) {
             let mut buffer = sealed(&[(b"k1", b"v1"), (b"k2", b"v2")]);
             buffer.as_mut_slice()[bit / 8] ^= 1 << (bit % 8);
-            prop_assert!(Bucket::parse(buffer, IDENTITY).is_err());
+            prop_assert!(Bucket::parse(buffer, WANTED).is_err());
         }
 
         /// Even a valid checksum over nonsense is no reason to panic.
@@ -434,7 +501,7 @@ mod tests {
         fn agrees_with_a_queue(
             ops in prop::collection::vec((any::<bool>(), 0_u8..30, 0_usize..900), 1..80),
         ) {
-            let mut buffer = empty().seal(ZERO);
+            let mut buffer = empty().seal(FIRST);
             let mut queue: Vec<(u8, usize)> = Vec::new();
             for (remove, key, value_bytes) in ops {
                 let mut bucket = Bucket::parse(buffer, ZERO).unwrap();
@@ -448,7 +515,7 @@ mod tests {
                 }
                 let found: Vec<_> = bucket.entries().map(|e| (e.key[0], e.value.len())).collect();
                 prop_assert_eq!(&found, &queue);
-                buffer = bucket.seal(ZERO);
+                buffer = bucket.seal(FIRST);
             }
         }
     }

@@ -32,8 +32,13 @@ impl Filters {
 
     /// Makes the filter of `bucket` hold these tags and no others.
     pub(crate) fn rebuild(&self, bucket: u64, tags: impl Iterator<Item = u16>) {
-        let sum = tags.map(bits).fold([0, 0], |sum, bits| [sum[0] | bits[0], sum[1] | bits[1]]);
-        self.set(bucket, sum);
+        self.set(bucket, sum(tags));
+    }
+
+    /// Makes the filter of `bucket` hold what it held and what `filter` holds.
+    pub(crate) fn add(&self, bucket: u64, filter: [u64; 2]) {
+        let [low, high] = self.get(bucket);
+        self.set(bucket, [low | filter[0], high | filter[1]]);
     }
 
     pub(crate) fn clear(&self, bucket: u64) {
@@ -50,6 +55,11 @@ impl Filters {
         words[0].store(value[0], Ordering::Relaxed);
         words[1].store(value[1], Ordering::Relaxed);
     }
+}
+
+/// A filter that holds these tags.
+pub(crate) fn sum(tags: impl Iterator<Item = u16>) -> [u64; 2] {
+    tags.map(bits).fold([0, 0], |sum, bits| [sum[0] | bits[0], sum[1] | bits[1]])
 }
 
 /// The bits of a tag, four of 128: a tag is a piece of a good hash, multiplied once more to spread

@@ -5,21 +5,24 @@
 //! two bytes of filter. To the drive this is a stream of uniformly random 4 KiB overwrites, which
 //! is why it has a placement handle of its own.
 
+mod afterlife;
 pub(crate) mod bucket;
 mod filter;
 mod temperature;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
 use async_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use larder_device::{BufferPool, Device, Io, IoBuffer, IoFuture, PlacementHandle};
 
 use crate::key::KeyHash;
 use crate::stats::Counters;
+use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef, is_expired};
+use afterlife::{Change, UNKNOWN_FILTER};
 pub(crate) use bucket::{BUCKET_BYTES, OBJECT_BYTES_MAX};
-use bucket::{Bucket, BucketIdentity, Entry};
+use bucket::{Bucket, BucketIdentity, Entry, Wanted};
 use filter::{FILTER_BYTES, Filters};
 use temperature::Temperatures;
 
@@ -54,7 +57,23 @@ struct UnfinishedWrite {
     number: u64,
     /// Objects that are lost if it fails.
     objects: u64,
+    /// What the filter shall say when it has ended.
+    filter: [u64; 2],
+    /// Dead keys that the bucket does not hold any more, in order.
+    dead: Vec<u64>,
     future: IoFuture,
+}
+
+/// What is known of a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Knowledge {
+    /// Filter and generation are those of the bucket on flash.
+    Known,
+    /// A crash has left it, and nobody has read it since. Its filter says yes to everything.
+    Unknown,
+    /// Its write failed: what it holds is unknown, and it is not used again.
+    Retired,
 }
 
 pub(crate) struct Soc {
@@ -65,8 +84,10 @@ pub(crate) struct Soc {
     /// The generation that was written last, by bucket: a device that loses a write gives itself
     /// away.
     generations: Vec<AtomicU16>,
-    /// Buckets whose write failed: what they hold is unknown, so they are not used again.
-    retired: Vec<AtomicBool>,
+    /// [`Knowledge`], by bucket.
+    knowledge: Vec<AtomicU8>,
+    /// What is dead although a bucket still holds it, if that shall outlive a crash.
+    tombstones: Option<Arc<Tombstones>>,
     /// Which buckets are rewritten often, where that matters.
     temperatures: Option<Temperatures>,
     stripes: Vec<RwLock<Stripe>>,
@@ -74,13 +95,19 @@ pub(crate) struct Soc {
 }
 
 impl Soc {
-    pub(crate) fn new(device: Arc<dyn Device>, place: SocPlace, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        place: SocPlace,
+        tombstones: Option<Arc<Tombstones>>,
+        counters: Arc<Counters>,
+    ) -> Self {
         Self {
             device,
             pool: BufferPool::new(),
             filters: Filters::new(place.buckets),
             generations: (0..place.buckets).map(|_| AtomicU16::new(0)).collect(),
-            retired: (0..place.buckets).map(|_| AtomicBool::new(false)).collect(),
+            knowledge: (0..place.buckets).map(|_| AtomicU8::new(Knowledge::Known as u8)).collect(),
+            tombstones,
             temperatures: place.hot_handle.map(|_| Temperatures::new(place.buckets)),
             stripes: (0..STRIPES.min(place.buckets)).map(|_| RwLock::new(None)).collect(),
             place,
@@ -91,13 +118,22 @@ impl Soc {
     /// Memory for filters, generations and retired buckets.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let hot = if self.temperatures.is_some() { temperature::BUCKET_BYTES } else { 0 };
-        self.place.buckets * (BUCKET_SNAPSHOT_BYTES + size_of::<AtomicBool>() + hot) as u64
+        self.place.buckets * (BUCKET_SNAPSHOT_BYTES + size_of::<AtomicU8>() + hot) as u64
     }
 
     /// Whether `hash` may be stored. Costs no I/O; "no" is certain, "yes" is as wrong as the
     /// filters are (see [`Filters`]).
     pub(crate) fn may_hold(&self, hash: KeyHash) -> bool {
+        self.is_listed(hash) && !self.is_dead(hash)
+    }
+
+    /// Whether the filter says yes, be it of the living or of the dead.
+    pub(crate) fn is_listed(&self, hash: KeyHash) -> bool {
         self.filters.may_hold(self.bucket_of(hash), hash.tag())
+    }
+
+    fn is_dead(&self, hash: KeyHash) -> bool {
+        self.tombstones.as_ref().is_some_and(|tombstones| tombstones.is_dead(hash.0))
     }
 
     /// Looks `key` up: no read if the filter says no, one otherwise.
@@ -106,11 +142,20 @@ impl Soc {
             return None;
         }
         let number = self.bucket_of(hash);
-        if let Some(found) = self.look_unlocked(number, hash, key, now_s).await {
+        if self.knows(number) == Knowledge::Known
+            && let Some(found) = self.look_unlocked(number, hash, key, now_s).await
+        {
             return found;
         }
         let _reading = self.lock_for_reading(number).await;
+        // Somebody else may have learnt meanwhile that it holds nothing.
+        if self.knows(number) == Knowledge::Retired || !self.is_listed(hash) {
+            return None;
+        }
         let bucket = self.load(number).await.ok()?;
+        if self.is_dead(hash) {
+            return None;
+        }
         let Some((at, entry)) = bucket.find(hash, key) else {
             self.counters.soc_filter_false_positives.add(1);
             return None;
@@ -137,9 +182,11 @@ impl Soc {
         self.counters.soc_bucket_reads.add(1);
         let read = Io::Read { offset: self.offset_of(number), buffer };
         let buffer = self.device.submit(read).await.ok()?;
-        let epoch = self.place.oldest_epoch;
-        let bucket = Bucket::parse(buffer, BucketIdentity { number, epoch, generation: before });
-        let bucket = bucket.ok()?;
+        let bucket = Bucket::parse(buffer, self.wanted(number, Some(before))).ok()?;
+        // First this, then the generation: who resolves a dead key raises the generation before.
+        if self.is_dead(hash) {
+            return Some(None);
+        }
         if self.generation(number).load(Ordering::Acquire) != before {
             return None;
         }
@@ -171,11 +218,12 @@ impl Soc {
         debug_assert!(item.object_bytes() <= OBJECT_BYTES_MAX);
         let number = self.bucket_of(item.hash);
         let mut stripe = self.lock_for_writing(number).await;
-        if self.is_retired(number) {
+        if self.knows(number) == Knowledge::Retired {
             self.counters.lost_to_device_errors_objects.add(1);
             return false;
         }
         let mut bucket = self.load_or_empty(number).await;
+        let change = self.bury_dead(number, &mut bucket);
         let is_there = |(_, entry): (usize, Entry<'_>)| {
             (entry.value, entry.expiry_s, entry.flags) == (item.value, item.expiry_s, item.flags)
         };
@@ -193,10 +241,11 @@ impl Soc {
         let (expired, evicted) = bucket.push(entry, now_s);
         self.counters.expired.add(u64::from(expired));
         self.counters.soc_evicted_objects.add(u64::from(evicted));
-        self.store(&mut stripe, number, bucket).await
+        self.store(&mut stripe, number, bucket, change).await
     }
 
-    /// Makes sure that no version of `key` is stored. Says whether one was found alive.
+    /// Makes sure that no version of `key` is stored. Says whether one was found alive. Where there
+    /// are tombstones, one of these does it, and without a write of the bucket.
     pub(crate) async fn remove(&self, hash: KeyHash, key: &[u8], now_s: u32) -> bool {
         if !self.may_hold(hash) {
             return false;
@@ -207,21 +256,22 @@ impl Soc {
         let Some((_, entry)) = bucket.find(hash, key) else { return false };
         let alive = !is_expired(entry.expiry_s, now_s);
         bucket.remove(hash, key);
-        self.store(&mut stripe, number, bucket).await;
+        self.store(&mut stripe, number, bucket, Change::default()).await;
         alive
-    }
-
-    /// Takes no bucket of an epoch before this one for valid.
-    pub(crate) fn disbelieve_before(&mut self, epoch: u64) {
-        self.place.oldest_epoch = epoch;
     }
 
     /// What DRAM knows of the buckets, to keep it over a clean shutdown: [`BUCKET_SNAPSHOT_BYTES`]
     /// each.
     pub(crate) fn export(&self, out: &mut Vec<u8>) {
         for number in 0..self.place.buckets {
-            // A retired bucket counts as empty, and an empty one is written before it is read.
-            let usable = if self.is_retired(number) { [0, 0] } else { self.filters.get(number) };
+            let usable = match self.knows(number) {
+                Knowledge::Known => self.filters.get(number),
+                Knowledge::Unknown => UNKNOWN_FILTER,
+                // Counts as empty, and an empty one is written before it is read. After a crash it
+                // would be read: then what is known of its dead keys counts.
+                Knowledge::Retired if self.tombstones.is_none() => [0, 0],
+                Knowledge::Retired => UNKNOWN_FILTER,
+            };
             usable.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
             out.extend_from_slice(&self.generation(number).load(Ordering::Relaxed).to_le_bytes());
         }
@@ -235,8 +285,12 @@ impl Soc {
             if let (Some(low), Some(high), Some(generation)) =
                 (words.first_chunk(), words.last_chunk(), generation.first_chunk())
             {
-                self.filters.set(number, [u64::from_le_bytes(*low), u64::from_le_bytes(*high)]);
+                let filter = [u64::from_le_bytes(*low), u64::from_le_bytes(*high)];
+                self.filters.set(number, filter);
                 self.generation(number).store(u16::from_le_bytes(*generation), Ordering::Relaxed);
+                if filter == UNKNOWN_FILTER {
+                    self.know(number, Knowledge::Unknown);
+                }
             }
         }
     }
@@ -264,8 +318,22 @@ impl Soc {
         RwLockWriteGuard::downgrade(self.lock_for_writing(number).await)
     }
 
-    fn is_retired(&self, number: u64) -> bool {
-        self.retired[usize::try_from(number).expect("a bucket number")].load(Ordering::Relaxed)
+    fn knows(&self, number: u64) -> Knowledge {
+        let knowledge = &self.knowledge[usize::try_from(number).expect("a bucket number")];
+        match knowledge.load(Ordering::Acquire) {
+            known if known == Knowledge::Known as u8 => Knowledge::Known,
+            unknown if unknown == Knowledge::Unknown as u8 => Knowledge::Unknown,
+            _ => Knowledge::Retired,
+        }
+    }
+
+    fn know(&self, number: u64, knowledge: Knowledge) {
+        let at = usize::try_from(number).expect("a bucket number");
+        self.knowledge[at].store(knowledge as u8, Ordering::Release);
+    }
+
+    fn wanted(&self, number: u64, generation: Option<u16>) -> Wanted {
+        Wanted { number, oldest_epoch: self.place.oldest_epoch, generation }
     }
 
     fn generation(&self, number: u64) -> &AtomicU16 {
@@ -278,6 +346,8 @@ impl Soc {
 
     /// Reads a bucket. `Err` carries a buffer for an empty one, if what is on flash cannot be used.
     async fn load(&self, number: u64) -> Result<Bucket, IoBuffer> {
+        // Others who read it now may be faster to learn.
+        let is_unknown = self.knows(number) == Knowledge::Unknown;
         let buffer = self.pool.take(BUCKET_BYTES);
         self.counters.soc_bucket_reads.add(1);
         let read = self.device.submit(Io::Read { offset: self.offset_of(number), buffer }).await;
@@ -286,12 +356,11 @@ impl Soc {
             // A request that was given up may come back without its buffer.
             self.pool.take(BUCKET_BYTES)
         })?;
-        let identity = BucketIdentity {
-            number,
-            epoch: self.place.oldest_epoch,
-            generation: self.generation(number).load(Ordering::Relaxed),
-        };
-        Bucket::parse(buffer, identity).map_err(|(_reason, buffer)| {
+        if is_unknown {
+            return self.learn(number, buffer);
+        }
+        let generation = self.generation(number).load(Ordering::Relaxed);
+        Bucket::parse(buffer, self.wanted(number, Some(generation))).map_err(|(_reason, buffer)| {
             self.counters.soc_bad_buckets.add(1);
             buffer
         })
@@ -300,12 +369,15 @@ impl Soc {
     /// A bucket to change: an empty one, without a read, if the filter knows that it holds nothing.
     ///
     /// One that cannot be read now is empty from now on: it may hold what the caller wants gone,
-    /// and a later read may succeed.
+    /// and a later read may succeed. Where there are tombstones they see to that.
     async fn load_or_empty(&self, number: u64) -> Bucket {
         if self.filters.is_empty(number) {
             return Bucket::empty(self.pool.take(BUCKET_BYTES));
         }
         self.load(number).await.unwrap_or_else(|buffer| {
+            if self.tombstones.is_some() {
+                return Bucket::empty(buffer);
+            }
             self.filters.clear(number);
             // Nor is it believed by who asked the filter before.
             self.generation(number).fetch_add(1, Ordering::AcqRel);
@@ -315,21 +387,33 @@ impl Soc {
 
     /// Writes a bucket. If that fails the bucket is retired and holds nothing: what is on flash is
     /// unknown.
-    async fn store(&self, stripe: &mut Stripe, number: u64, bucket: Bucket) -> bool {
-        // Until the write has ended the old bytes and the new filter may disagree. Nobody looks:
-        // the bucket is locked, or its stripe says that it is being written.
-        self.filters.rebuild(number, bucket.entries().map(|entry| entry.tag));
+    async fn store(
+        &self,
+        stripe: &mut Stripe,
+        number: u64,
+        bucket: Bucket,
+        change: Change,
+    ) -> bool {
+        let filter = filter::sum(bucket.entries().map(|entry| entry.tag));
+        // Until the write has ended a crash may bring up the old bucket.
+        self.filters.add(number, filter);
         let objects = bucket.entries().count() as u64;
         let generation = self.generation(number).load(Ordering::Relaxed).wrapping_add(1);
         // Before the write begins: who reads beside it must see that.
         self.generation(number).store(generation, Ordering::Release);
-        let buffer = bucket.seal(BucketIdentity { number, epoch: self.place.epoch, generation });
+        let Change { stamp, dead } = change;
+        // After that: who finds that a key is not dead any more must see it too.
+        if let Some(tombstones) = &self.tombstones {
+            tombstones.resolve(&dead);
+        }
+        let epoch = self.place.epoch;
+        let buffer = bucket.seal(BucketIdentity { number, epoch, generation, stamp });
         let handle = self.handle_for_write(number);
         let write = Io::Write { offset: self.offset_of(number), buffer, handle };
         self.counters.soc_bucket_writes.add(1);
         self.counters.soc_written_bytes.add(BUCKET_BYTES as u64);
         let future = self.device.submit(write);
-        *stripe = Some(UnfinishedWrite { number, objects, future });
+        *stripe = Some(UnfinishedWrite { number, objects, filter, dead, future });
         self.finish(stripe).await
     }
 
@@ -347,17 +431,29 @@ impl Soc {
 
     /// Waits for the end of the write that the stripe knows of. Says whether it went well.
     async fn finish(&self, stripe: &mut Stripe) -> bool {
-        let Some(UnfinishedWrite { number, objects, future }) = stripe else { return true };
-        let (number, objects) = (*number, *objects);
-        let ended = future.await;
-        *stripe = None;
-        if let Err(failure) = &ended {
-            self.counters.device_failed(&failure.error);
-            self.counters.soc_retired_buckets.add(1);
-            self.counters.lost_to_device_errors_objects.add(objects);
-            let at = usize::try_from(number).expect("a bucket number");
-            self.retired[at].store(true, Ordering::Relaxed);
-            self.filters.clear(number);
+        let Some(unfinished) = stripe else { return true };
+        let ended = (&mut unfinished.future).await;
+        let Some(UnfinishedWrite { number, objects, filter, dead, .. }) = stripe.take() else {
+            return true;
+        };
+        match &ended {
+            Ok(_) => {
+                self.filters.set(number, filter);
+                self.know(number, Knowledge::Known);
+            }
+            Err(failure) => {
+                self.counters.device_failed(&failure.error);
+                self.counters.soc_retired_buckets.add(1);
+                self.counters.lost_to_device_errors_objects.add(objects);
+                self.know(number, Knowledge::Retired);
+                // With tombstones, what may be in the bucket still needs them.
+                if self.tombstones.is_none() {
+                    self.filters.clear(number);
+                }
+            }
+        }
+        if let Some(tombstones) = &self.tombstones {
+            tombstones.resolved(&dead, ended.is_ok());
         }
         ended.is_ok()
     }

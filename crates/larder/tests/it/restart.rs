@@ -1,9 +1,9 @@
-//! What a restart brings back: after a clean shutdown everything on flash, after a crash nothing,
-//! and never anything wrong.
+//! What a restart brings back: after a clean shutdown everything on flash, after a crash what had
+//! reached flash or nothing, as configured, and never anything wrong.
 
 use std::sync::Arc;
 
-use larder::{Config, ErrorKind, Larder, RealClock, Recovery, block_on};
+use larder::{Config, CrashSafety, ErrorKind, Larder, RealClock, Recovery, block_on};
 use larder_device::{
     Device, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, PlacementHandle,
 };
@@ -46,34 +46,39 @@ fn a_clean_shutdown_keeps_everything() {
     }
 }
 
+fn unsafe_config() -> Config {
+    Config { crash_safety: CrashSafety::Off, ..config() }
+}
+
 #[test]
-fn a_crash_empties_the_cache() {
+fn without_crash_safety_a_crash_empties_the_cache() {
     let drive = drive();
-    let rig = Rig::open(config(), &drive);
+    let rig = Rig::open(unsafe_config(), &drive);
     fill(&rig);
+    assert_eq!(rig.cache.stats().crash_safe, 0);
     drop(rig);
-    let rig = Rig::open(config(), &drive);
+    let rig = Rig::open(unsafe_config(), &drive);
     assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));
     (0..440).for_each(|key| assert_eq!(rig.get(key), None));
     // What is written now lies between buckets and regions of the old epoch.
     (0..100).for_each(|key| rig.set(key, 9, 300));
     (0..440).for_each(|key| assert!(matches!(rig.get(key), None | Some(9)), "key {key}"));
     block_on(rig.cache.close()).unwrap();
-    let rig = Rig::open(config(), &drive);
+    let rig = Rig::open(unsafe_config(), &drive);
     assert!(matches!(rig.cache.recovery(), Some(Recovery::Clean { .. })));
     (0..440).for_each(|key| assert!(matches!(rig.get(key), None | Some(9)), "key {key}"));
 }
 
 #[test]
-fn a_crash_after_a_clean_restart_empties_the_cache_too() {
+fn without_crash_safety_a_crash_after_a_clean_restart_empties_the_cache_too() {
     let drive = drive();
-    let rig = Rig::open(config(), &drive);
+    let rig = Rig::open(unsafe_config(), &drive);
     fill(&rig);
     block_on(rig.cache.close()).unwrap();
-    let rig = Rig::open(config(), &drive);
+    let rig = Rig::open(unsafe_config(), &drive);
     rig.set(0, 3, 100);
     drop(rig);
-    let rig = Rig::open(config(), &drive);
+    let rig = Rig::open(unsafe_config(), &drive);
     (0..440).for_each(|key| assert_eq!(rig.get(key), None));
 }
 

@@ -1,0 +1,129 @@
+//! What the cache answers after the victim's end: opened by this process, asked for every key.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use larder::{Larder, Recovery, block_on};
+
+use super::journal::{self, Answer};
+use super::options::Options;
+use super::value::{self, Reading};
+use super::victim;
+use super::worker::judged;
+
+/// Threads that ask: enough to keep a drive busy.
+const ASKING: u32 = 8;
+/// A cache that takes longer than this to open and answer hangs.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What a key was found to hold.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look {
+    pub(super) key: u32,
+    pub(super) answer: Answer,
+    /// Version of what was seen.
+    pub(super) seen: u64,
+    pub(super) begin_ns: u64,
+    /// Length of what was seen.
+    pub(super) bytes: usize,
+}
+
+/// All that was found.
+#[derive(Debug, Clone)]
+pub(super) struct Judged {
+    pub(super) looks: Vec<Look>,
+    /// Which way of recovery it was, by its name, and all that is said of it.
+    pub(super) recovery: String,
+    pub(super) recovery_detail: String,
+    /// Large objects that flash holds right after the opening, and after all looks.
+    pub(super) large_objects: u64,
+    pub(super) large_objects_left: u64,
+    /// Until the killed process had let go of the file.
+    pub(super) released_after: Duration,
+    /// For `Larder::open`.
+    pub(super) open: Duration,
+    /// From the opening of the file to the first answer.
+    pub(super) first_answer: Duration,
+    pub(super) all: Duration,
+}
+
+/// Opens the cache, asks for every key, and closes it, or drops it as a crash would.
+pub(super) fn judge(options: &Options, closes: bool) -> Result<Judged, String> {
+    let (say, hear) = mpsc::channel();
+    let options = options.clone();
+    let judge = thread::spawn(move || {
+        // Whoever waits for the answer hears of a panic as well: then this end is gone.
+        say.send(ask_all(&options, closes)).unwrap_or(());
+    });
+    match hear.recv_timeout(PATIENCE) {
+        Ok(judged) => {
+            judge.join().map_err(|_| "the judge panicked".to_owned())?;
+            judged
+        }
+        Err(RecvTimeoutError::Timeout) => {
+            Err(format!("the cache hangs: no answers within {} s", PATIENCE.as_secs()))
+        }
+        Err(RecvTimeoutError::Disconnected) => {
+            Err("the cache panicked when it was opened or asked".to_owned())
+        }
+    }
+}
+
+fn ask_all(options: &Options, closes: bool) -> Result<Judged, String> {
+    let begin = Instant::now();
+    let (cache, opened) = victim::open(options)?;
+    let first = look(&cache, options.seed, 0);
+    let first_answer = opened.free_at.elapsed();
+    let large_objects = cache.stats().loc_objects;
+    let recovery_detail = cache.recovery().map_or_else(String::new, |it| format!("{it:?}"));
+    let recovery = cache.recovery().map_or_else(String::new, name_of);
+    let mut looks = vec![first];
+    let ask = |thread: u32| {
+        let keys = (1..options.keys()).filter(move |key| key % ASKING == thread);
+        keys.map(|key| look(&cache, options.seed, key)).collect::<Vec<_>>()
+    };
+    thread::scope(|scope| {
+        let ask = &ask;
+        let threads: Vec<_> = (0..ASKING).map(|it| scope.spawn(move || ask(it))).collect();
+        for thread in threads {
+            looks.extend(thread.join().map_err(|_| "the cache panicked when it was asked")?);
+        }
+        Ok::<(), String>(())
+    })?;
+    let large_objects_left = cache.stats().loc_objects;
+    if closes {
+        block_on(cache.close()).map_err(|error| format!("cannot close the cache: {error}"))?;
+    } else {
+        drop(cache);
+    }
+    Ok(Judged {
+        looks,
+        recovery,
+        recovery_detail,
+        large_objects,
+        large_objects_left,
+        released_after: opened.released_after,
+        open: opened.open,
+        first_answer,
+        all: begin.elapsed(),
+    })
+}
+
+fn look(cache: &Larder, run: u64, key: u32) -> Look {
+    let begin_ns = journal::now_ns();
+    let found = block_on(cache.get(&value::name_of(key)));
+    let (answer, reading) = judged(run, key, &found);
+    let seen = match reading {
+        Some(Reading::Whole { version, .. }) => version,
+        _ => 0,
+    };
+    let bytes = found.ok().flatten().map_or(0, |value| value.len());
+    Look { key, answer, seen, begin_ns, bytes }
+}
+
+/// The name of a variant, whatever it holds.
+fn name_of(recovery: &Recovery) -> String {
+    let text = format!("{recovery:?}");
+    text.chars().take_while(char::is_ascii_alphanumeric).collect()
+}

@@ -1,0 +1,235 @@
+//! What a run shall do, and the configuration of its cache.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use larder::{AdmissionPolicy, Config};
+use larder_device::{FileDevice, FileOptions};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of the file per key: with these all newest values together are about as large as the file.
+const FILE_BYTES_PER_KEY: u64 = 5500;
+/// The smallest file in which the engines have room.
+const SIZE_BYTES_MIN: u64 = 16 << 20;
+
+/// When a victim ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// Killed while it opens the cache.
+    Opening,
+    /// Killed under load.
+    Running,
+    /// Killed while it closes the cache.
+    Closing,
+    /// Not killed: it closes the cache and exits.
+    Closed,
+}
+
+/// A deliberate defect of victim or file, to see whether the judgement notices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lie {
+    /// None.
+    #[default]
+    None,
+    /// Now and then a set is not in the journal.
+    OmittedSet,
+    /// Now and then the journal has a set that never was.
+    ForgedSet,
+    /// Now and then the journal has a delete that never was.
+    ForgedDelete,
+    /// Now and then a value is stored with one bit changed.
+    Torn,
+    /// Now and then the value of another key is stored.
+    Foreign,
+    /// Times to live are forgotten.
+    Immortal,
+    /// After the second victim the file is put back to what it was after the first.
+    OldFile,
+}
+
+impl Lie {
+    /// All that must be noticed.
+    pub const ALL: [Self; 7] = [
+        Self::OmittedSet,
+        Self::ForgedSet,
+        Self::ForgedDelete,
+        Self::Torn,
+        Self::Foreign,
+        Self::Immortal,
+        Self::OldFile,
+    ];
+}
+
+/// What a run shall do. Victims are told in JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Options {
+    /// Victims.
+    pub times: u32,
+    /// Seed of everything but the passing of time.
+    pub seed: u64,
+    /// Where file and journals lie. They are overwritten.
+    pub dir: PathBuf,
+    /// Size of the file that the cache lies in, in bytes.
+    pub size_bytes: u64,
+    /// Budget of the DRAM tier in bytes.
+    pub dram_bytes: u64,
+    /// Threads of a victim, 1 to 255.
+    pub threads: u32,
+    /// Size of the key space; `None` is about as much as the file holds.
+    pub keys: Option<u32>,
+    /// The longest time that a victim is under load, in milliseconds.
+    pub load_ms: u64,
+    /// Configuration of the cache, as `name=value`: see [`SETTINGS`].
+    pub settings: Vec<String>,
+    /// One ending for all victims; `None` draws them.
+    pub ending: Option<Ending>,
+    /// A defect.
+    pub lie: Lie,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            times: 1,
+            seed: 0,
+            dir: PathBuf::from("."),
+            size_bytes: 256 << 20,
+            dram_bytes: 8 << 20,
+            threads: 8,
+            keys: None,
+            load_ms: 1500,
+            settings: Vec::new(),
+            ending: None,
+            lie: Lie::None,
+        }
+    }
+}
+
+/// Names of what [`Options::settings`] may set, and what each takes.
+pub const SETTINGS: [(&str, &str); 11] = [
+    ("admission", "all, reject-first, or the probability 0 to 1"),
+    ("crash_safety", "off or process"),
+    ("dram_policy", "s3-fifo or lru"),
+    ("dynamic_placement", "true or false"),
+    ("region_bytes", "bytes, a multiple of 4096"),
+    ("region_eviction", "fifo or lru"),
+    ("region_write_bytes", "bytes, a multiple of 4096"),
+    ("reinsertion_hits", "0 to 7"),
+    ("soc_max_object_bytes", "bytes"),
+    ("soc_percent", "0 to 100"),
+    ("utilization_percent", "more than 0, at most 100"),
+];
+
+impl Options {
+    /// Refuses what cannot work.
+    ///
+    /// # Errors
+    /// Says which option, and what would do.
+    pub fn check(&self) -> Result<(), String> {
+        if self.times == 0 {
+            return Err("times = 0: at least one victim is needed".to_owned());
+        }
+        if !(1..=255).contains(&self.threads) {
+            return Err(format!("threads = {}: must be 1 to 255", self.threads));
+        }
+        if self.size_bytes < SIZE_BYTES_MIN || !self.size_bytes.is_multiple_of(4096) {
+            return Err(format!(
+                "size = {}: must be a multiple of 4096 of at least {SIZE_BYTES_MIN}",
+                self.size_bytes
+            ));
+        }
+        if self.load_ms == 0 || self.load_ms > 10_000 {
+            return Err(format!("load-ms = {}: must be 1 to 10000", self.load_ms));
+        }
+        // Of each class there are some, and each thread owns one.
+        if self.keys() < 256 {
+            return Err(format!("keys = {}: must be at least 256", self.keys()));
+        }
+        self.config().map(|_| ())
+    }
+
+    /// Size of the key space.
+    pub(super) fn keys(&self) -> u32 {
+        let fitting = u32::try_from(self.size_bytes / FILE_BYTES_PER_KEY).unwrap_or(u32::MAX);
+        self.keys.unwrap_or(fitting)
+    }
+
+    /// The configuration of the cache.
+    pub(super) fn config(&self) -> Result<Config, String> {
+        let mut config =
+            Config { dram_bytes: self.dram_bytes, seed: self.seed, ..Config::default() };
+        for setting in &self.settings {
+            let pair = setting.split_once('=');
+            let (name, value) = pair.ok_or_else(|| format!("{setting}: name=value is needed"))?;
+            set(&mut config, name, value)?;
+        }
+        Ok(config)
+    }
+
+    pub(super) fn file(&self) -> PathBuf {
+        self.dir.join("cache")
+    }
+
+    /// Where a file of before is kept.
+    pub(super) fn old_file(&self) -> PathBuf {
+        self.dir.join("cache-of-before")
+    }
+
+    /// Where worker `thread` keeps its journal.
+    pub(super) fn journal(&self, thread: u32) -> PathBuf {
+        self.dir.join(format!("journal-{thread}"))
+    }
+
+    /// Where the observer of a victim keeps its samples.
+    pub(super) fn samples(&self) -> PathBuf {
+        self.dir.join("samples")
+    }
+
+    /// Opens the file. The error says so if a process that ends has not let go of it yet.
+    pub(super) fn device(&self) -> Result<FileDevice, larder_device::Error> {
+        let options = FileOptions {
+            capacity_bytes: Some(self.size_bytes),
+            create: true,
+            ..FileOptions::default()
+        };
+        FileDevice::open(self.file(), &options)
+    }
+}
+
+fn set(config: &mut Config, name: &str, value: &str) -> Result<(), String> {
+    match name {
+        "admission" => config.admission = admission(value)?,
+        "crash_safety" => config.crash_safety = parsed(name, value)?,
+        "dram_policy" => config.dram_policy = parsed(name, value)?,
+        "dynamic_placement" => config.dynamic_placement = parsed(name, value)?,
+        "region_bytes" => config.region_bytes = Some(parsed(name, value)?),
+        "region_eviction" => config.region_eviction = parsed(name, value)?,
+        "region_write_bytes" => config.region_write_bytes = parsed(name, value)?,
+        "reinsertion_hits" => config.reinsertion_hits = parsed(name, value)?,
+        "soc_max_object_bytes" => config.soc_max_object_bytes = parsed(name, value)?,
+        "soc_percent" => config.soc_percent = parsed(name, value)?,
+        "utilization_percent" => config.utilization_percent = parsed(name, value)?,
+        _ => {
+            let names: Vec<_> = SETTINGS.iter().map(|(name, _)| *name).collect();
+            return Err(format!("{name} cannot be set; one of {} can", names.join(", ")));
+        }
+    }
+    Ok(())
+}
+
+fn admission(value: &str) -> Result<AdmissionPolicy, String> {
+    Ok(match value {
+        "all" => AdmissionPolicy::All,
+        "reject-first" => AdmissionPolicy::RejectFirst,
+        _ => AdmissionPolicy::Random(parsed("admission", value)?),
+    })
+}
+
+fn parsed<T: FromStr>(name: &str, value: &str) -> Result<T, String>
+where
+    T::Err: std::fmt::Display,
+{
+    value.parse().map_err(|why| format!("{name}={value}: {why}"))
+}

@@ -1,0 +1,130 @@
+//! Dead keys in buckets, and buckets that a crash has left.
+//!
+//! A bucket holds dead keys until it is written without them. Its stamp says which tombstones it
+//! has followed: those with a lower index. After a crash, a tombstone with an index that is not
+//! below the stamp tells what in the bucket is dead.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use larder_device::{Io, IoBuffer};
+
+use super::bucket::{BUCKET_BYTES, BadBucket, Bucket};
+use super::{Knowledge, Soc};
+use crate::key::KeyHash;
+
+/// The filter of a bucket of which nothing is known: it may hold anything.
+pub(super) const UNKNOWN_FILTER: [u64; 2] = [u64::MAX; 2];
+
+/// Buckets that are read at once.
+const LEARNT_AT_ONCE: usize = 64;
+
+/// What a bucket that is about to be written has followed.
+#[derive(Debug, Default)]
+pub(super) struct Change {
+    pub(super) stamp: u64,
+    /// Hashes in order.
+    pub(super) dead: Vec<u64>,
+}
+
+impl Soc {
+    /// Takes the dead out of a bucket that is about to be written. The caller holds its lock.
+    pub(super) fn bury_dead(&self, number: u64, bucket: &mut Bucket) -> Change {
+        let Some(tombstones) = &self.tombstones else { return Change::default() };
+        // First the clock: who dies after this has a tombstone that the stamp does not cover.
+        let stamp = tombstones.clock();
+        let dead = tombstones.dead_in(self.hashes_of(number));
+        bucket.remove_dead(&dead);
+        Change { stamp, dead }
+    }
+
+    /// Reads a bucket for the first time after a crash.
+    pub(super) fn learn(&self, number: u64, buffer: IoBuffer) -> Result<Bucket, IoBuffer> {
+        let (bucket, stamp) = match Bucket::parse(buffer, self.wanted(number, None)) {
+            Ok(bucket) => {
+                let stamp = bucket.stamp();
+                (bucket, stamp)
+            }
+            // Never written, or not since the device was taken into use: nobody in it to be dead.
+            Err((BadBucket::Foreign, buffer)) if buffer.as_slice().iter().all(|&b| b == 0) => {
+                (Bucket::empty(buffer), u64::MAX)
+            }
+            Err((BadBucket::Stale, buffer)) => (Bucket::empty(buffer), u64::MAX),
+            // It may be readable another time, so its filter goes on to say yes.
+            Err((BadBucket::Foreign | BadBucket::Corrupt, buffer)) => {
+                self.counters.soc_bad_buckets.add(1);
+                return Err(buffer);
+            }
+        };
+        if let Some(tombstones) = &self.tombstones {
+            tombstones.settle_inherited(self.hashes_of(number), stamp);
+        }
+        self.generation(number).store(bucket.generation(), Ordering::Release);
+        self.filters.rebuild(number, bucket.entries().map(|entry| entry.tag));
+        self.know(number, Knowledge::Known);
+        Ok(bucket)
+    }
+
+    /// Nothing is known of any bucket: a crash has left them.
+    pub(crate) fn forget_all(&self) {
+        for number in 0..self.place.buckets {
+            self.filters.set(number, UNKNOWN_FILTER);
+            self.know(number, Knowledge::Unknown);
+        }
+    }
+
+    /// Reads the buckets of which nothing is known, many at a time. Returns how many there were.
+    pub(crate) async fn learn_all(&self) -> u64 {
+        let mut learnt = 0;
+        for first in (0..self.place.buckets).step_by(LEARNT_AT_ONCE) {
+            let numbers = first..self.place.buckets.min(first + LEARNT_AT_ONCE as u64);
+            if numbers.clone().all(|number| self.knows(number) != Knowledge::Unknown) {
+                continue;
+            }
+            let bytes = BUCKET_BYTES * usize::try_from(numbers.end - first).unwrap_or(0);
+            let read = Io::Read { offset: self.offset_of(first), buffer: self.pool.take(bytes) };
+            let Ok(buffer) = self.device.submit(read).await else { continue };
+            for (number, bytes) in numbers.zip(buffer.as_slice().chunks_exact(BUCKET_BYTES)) {
+                let _reading = self.lock_for_reading(number).await;
+                // Whoever writes a bucket knows it: if nobody does, nobody wrote it while it was read.
+                if self.knows(number) == Knowledge::Unknown {
+                    let mut bucket = self.pool.take(BUCKET_BYTES);
+                    bucket.as_mut_slice().copy_from_slice(bytes);
+                    learnt += u64::from(self.learn(number, bucket).is_ok());
+                }
+            }
+        }
+        learnt
+    }
+
+    /// Reads the bucket of a hash if nothing is known of it.
+    pub(crate) async fn learn_bucket_of(&self, hash: u64) {
+        let number = self.bucket_of(KeyHash(hash));
+        if self.knows(number) == Knowledge::Unknown {
+            let _reading = self.lock_for_reading(number).await;
+            // Bad ones are counted.
+            let _ = self.load(number).await;
+        }
+    }
+
+    /// Writes the bucket of a dead key without it, and without its other dead.
+    pub(crate) async fn work_off(&self, hash: u64) {
+        let number = self.bucket_of(KeyHash(hash));
+        let mut stripe = self.lock_for_writing(number).await;
+        if self.knows(number) == Knowledge::Retired {
+            return;
+        }
+        let mut bucket = self.load_or_empty(number).await;
+        let change = self.bury_dead(number, &mut bucket);
+        if !change.dead.is_empty() {
+            self.store(&mut stripe, number, bucket, change).await;
+        }
+    }
+
+    /// Hashes of the keys that belong to a bucket.
+    fn hashes_of(&self, number: u64) -> Range<u128> {
+        let start =
+            |number: u64| (u128::from(number) << 64).div_ceil(u128::from(self.place.buckets));
+        start(number)..start(number + 1)
+    }
+}

@@ -1,0 +1,197 @@
+//! One block of the tombstone log, as it lies on flash. Little-endian.
+//!
+//! ```text
+//!  offset  bytes  field
+//!       0      4  magic "LTMB"
+//!       4      2  version (1)
+//!       6      2  reserved, 0
+//!       8      4  CRC-32C of bytes 12 to 48 + 16 n
+//!      12      4  ring: epoch in which the log began
+//!      16      8  number of the block; it lies in slot number mod slots
+//!      24      8  number of the oldest block that still counts
+//!      32      8  clock: larger than the index of every key so far
+//!      40      2  number of keys
+//!      42      2  number of places; n is the sum of both
+//!      44      4  reserved, 0
+//!      48      *  keys, then places, 16 bytes each; zeros behind them
+//!
+//!  key      8  hash
+//!           8  index: buckets with a stamp of at most this lost the key
+//!  place    4  region
+//!           4  offset of a record that is dead; 2^32 - 1: all of the region's fillings before
+//!           8  sequence number of the record's filling, or of the first filling that counts
+//! ```
+
+#![deny(clippy::indexing_slicing)]
+
+use crate::le::{u16_at, u32_at, u64_at};
+
+pub(crate) const BLOCK_BYTES: usize = 4096;
+pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"LTMB";
+const VERSION: u16 = 1;
+const HEADER_BYTES: usize = 48;
+const CHECKED_FROM: usize = 12;
+const ENTRY_BYTES: usize = 16;
+/// Instead of an offset: the whole region.
+const ALL_BEFORE: u32 = u32::MAX;
+
+/// Most entries of a block.
+pub(crate) const ENTRIES_MAX: usize = (BLOCK_BYTES - HEADER_BYTES) / ENTRY_BYTES;
+
+/// What is dead from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Tombstone {
+    /// The small object of this hash, in buckets with a stamp of at most `index`.
+    Key { hash: u64, index: u64 },
+    /// One record of the large-object engine.
+    Record { region: u32, offset: u32, sequence: u64 },
+    /// Everything that a region held before the filling of this number.
+    Region { region: u32, sequence: u64 },
+}
+
+/// A block's content.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct LogBlock {
+    pub(crate) ring: u32,
+    pub(crate) number: u64,
+    pub(crate) oldest: u64,
+    pub(crate) clock: u64,
+    /// At most [`ENTRIES_MAX`]. Keys come first when they are read back.
+    pub(crate) entries: Vec<Tombstone>,
+}
+
+impl LogBlock {
+    /// Writes the block over `room`, which is [`BLOCK_BYTES`] long.
+    pub(crate) fn encode(&self, room: &mut [u8]) {
+        assert!(room.len() == BLOCK_BYTES && self.entries.len() <= ENTRIES_MAX);
+        let (keys, places): (Vec<_>, Vec<_>) =
+            self.entries.iter().partition(|entry| matches!(entry, Tombstone::Key { .. }));
+        let narrow = |n: usize| u16::try_from(n).expect("a block has few entries");
+        let mut checked = Vec::with_capacity(BLOCK_BYTES);
+        checked.extend_from_slice(&self.ring.to_le_bytes());
+        for word in [self.number, self.oldest, self.clock] {
+            checked.extend_from_slice(&word.to_le_bytes());
+        }
+        checked.extend_from_slice(&narrow(keys.len()).to_le_bytes());
+        checked.extend_from_slice(&narrow(places.len()).to_le_bytes());
+        checked.extend_from_slice(&[0; 4]);
+        keys.iter().chain(&places).for_each(|entry| encode_entry(entry, &mut checked));
+        let checksum = crc32c::crc32c(&checked).to_le_bytes();
+        let encoded =
+            [&BLOCK_MAGIC[..], &VERSION.to_le_bytes(), &[0, 0], &checksum, &checked].concat();
+        room.fill(0);
+        if let Some(front) = room.get_mut(..encoded.len()) {
+            front.copy_from_slice(&encoded);
+        }
+    }
+
+    /// Reads a block. `None` if it is none, or damaged.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let keys = usize::from(u16_at(bytes, 40)?);
+        let places = usize::from(u16_at(bytes, 42)?);
+        let end = HEADER_BYTES + (keys + places) * ENTRY_BYTES;
+        let checked = bytes.get(CHECKED_FROM..end)?;
+        let valid = bytes.len() == BLOCK_BYTES
+            && bytes.get(..4)? == BLOCK_MAGIC
+            && u16_at(bytes, 4)? == VERSION
+            && (u16_at(bytes, 6)?, u32_at(bytes, 44)?) == (0, 0)
+            && u32_at(bytes, 8)? == crc32c::crc32c(checked)
+            && bytes.get(end..)?.iter().all(|&byte| byte == 0);
+        if !valid {
+            return None;
+        }
+        let listed = bytes.get(HEADER_BYTES..end)?.chunks_exact(ENTRY_BYTES).enumerate();
+        let entries: Option<_> = listed.map(|(at, entry)| parse_entry(entry, at < keys)).collect();
+        Some(Self {
+            ring: u32_at(bytes, 12)?,
+            number: u64_at(bytes, 16)?,
+            oldest: u64_at(bytes, 24)?,
+            clock: u64_at(bytes, 32)?,
+            entries: entries?,
+        })
+    }
+}
+
+fn encode_entry(entry: &Tombstone, out: &mut Vec<u8>) {
+    let place = |region: u32, offset: u32| u64::from(region) | u64::from(offset) << 32;
+    let words = match *entry {
+        Tombstone::Key { hash, index } => [hash, index],
+        Tombstone::Record { region, offset, sequence } => [place(region, offset), sequence],
+        Tombstone::Region { region, sequence } => [place(region, ALL_BEFORE), sequence],
+    };
+    words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+}
+
+fn parse_entry(bytes: &[u8], is_key: bool) -> Option<Tombstone> {
+    if is_key {
+        return Some(Tombstone::Key { hash: u64_at(bytes, 0)?, index: u64_at(bytes, 8)? });
+    }
+    let (region, sequence) = (u32_at(bytes, 0)?, u64_at(bytes, 8)?);
+    Some(match u32_at(bytes, 4)? {
+        ALL_BEFORE => Tombstone::Region { region, sequence },
+        offset => Tombstone::Record { region, offset, sequence },
+    })
+}
+
+/// Gives arbitrary bytes the marks of a block, checksum included: for the fuzzer.
+pub(crate) fn forge(bytes: &mut [u8]) {
+    let entries: usize = [40, 42].iter().filter_map(|&at| u16_at(bytes, at)).map(usize::from).sum();
+    let end = HEADER_BYTES + entries * ENTRY_BYTES;
+    let Some(checksum) = bytes.get(CHECKED_FROM..end).map(crc32c::crc32c) else { return };
+    let marks =
+        [&BLOCK_MAGIC[..], &VERSION.to_le_bytes(), &[0, 0], &checksum.to_le_bytes()].concat();
+    if let Some(front) = bytes.get_mut(..marks.len()) {
+        front.copy_from_slice(&marks);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn block(entries: u64) -> LogBlock {
+        let keys = (0..entries / 2).map(|n| Tombstone::Key { hash: n * 7, index: n });
+        let places = (entries / 2..entries).map(|n| match u32::try_from(n).unwrap() {
+            region if region % 3 == 0 => Tombstone::Region { region, sequence: n << 33 },
+            region => Tombstone::Record { region, offset: 4 * region, sequence: n << 32 },
+        });
+        let entries = keys.chain(places).collect();
+        LogBlock { ring: 3, number: 1 << 40, oldest: 17, clock: 99, entries }
+    }
+
+    fn encoded(entries: u64) -> Vec<u8> {
+        let mut bytes = vec![0xee; BLOCK_BYTES];
+        block(entries).encode(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn what_was_encoded_is_parsed() {
+        for entries in [0, 1, 2, 100, ENTRIES_MAX as u64] {
+            assert_eq!(LogBlock::parse(&encoded(entries)), Some(block(entries)));
+        }
+        assert_eq!(LogBlock::parse(&[0; BLOCK_BYTES]), None);
+        assert_eq!(LogBlock::parse(encoded(5).get(..4000).unwrap()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bit_flip_passes(bit in 0..BLOCK_BYTES * 8) {
+            let mut bytes = encoded(60);
+            if let Some(byte) = bytes.get_mut(bit / 8) {
+                *byte ^= 1 << (bit % 8);
+            }
+            prop_assert_eq!(LogBlock::parse(&bytes), None);
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut block = BLOCK_MAGIC.to_vec();
+            block.extend_from_slice(&[1, 0, 0, 0]);
+            block.extend_from_slice(&bytes);
+            block.resize(BLOCK_BYTES, 0);
+            prop_assert_eq!(LogBlock::parse(&block), None);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Small objects that are dead although a bucket on flash still holds them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Which keys have a tombstone that a bucket has not followed yet, by hash. The number is the
+/// tombstone's index.
+///
+/// Hashes that share a bucket are neighbours here, as buckets divide the range of hashes.
+#[derive(Debug, Default)]
+pub(super) struct DeadKeys {
+    /// Flash holds no other version of them.
+    pending: BTreeMap<u64, u64>,
+    /// Left behind by a crash: dead in buckets with a stamp of at most the index. Of which buckets
+    /// that is true is not known yet.
+    inherited: BTreeMap<u64, u64>,
+    /// A bucket without them is being written; until it is, a crash may still bring up the old one.
+    resolving: BTreeMap<u64, u64>,
+}
+
+impl DeadKeys {
+    pub(super) fn len(&self) -> usize {
+        self.pending.len() + self.inherited.len() + self.resolving.len()
+    }
+
+    pub(super) fn is_pending(&self, hash: u64) -> bool {
+        self.pending.contains_key(&hash)
+    }
+
+    pub(super) fn die(&mut self, hash: u64, index: u64) {
+        self.pending.insert(hash, index);
+    }
+
+    pub(super) fn inherit(&mut self, hash: u64, index: u64) {
+        let latest = self.inherited.entry(hash).or_insert(index);
+        *latest = index.max(*latest);
+    }
+
+    /// Whether a tombstone is still needed.
+    pub(super) fn needs(&self, hash: u64, index: u64) -> bool {
+        [&self.pending, &self.inherited, &self.resolving]
+            .iter()
+            .any(|keys| keys.get(&hash) == Some(&index))
+    }
+
+    /// The dead of a bucket.
+    pub(super) fn pending_in(&self, bucket: Range<u128>) -> Vec<u64> {
+        in_range(&self.pending, &bucket)
+    }
+
+    /// One of the pending dead at or behind `hash`, going around.
+    pub(super) fn pending_from(&self, hash: u64) -> Option<u64> {
+        let behind = self.pending.range(hash..).next();
+        behind.or_else(|| self.pending.iter().next()).map(|(&hash, _)| hash)
+    }
+
+    /// All of them, in order.
+    pub(super) fn all(&self) -> Vec<u64> {
+        let kinds = [&self.pending, &self.inherited, &self.resolving];
+        let mut hashes: Vec<u64> = kinds.iter().flat_map(|keys| keys.keys().copied()).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        hashes
+    }
+
+    pub(super) fn inherited(&self) -> Vec<u64> {
+        self.inherited.keys().copied().collect()
+    }
+
+    pub(super) fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// These are gone from a bucket that is about to be written.
+    pub(super) fn resolve(&mut self, hashes: &[u64]) {
+        for hash in hashes {
+            if let Some(index) = self.pending.remove(hash) {
+                self.resolving.insert(*hash, index);
+            }
+        }
+    }
+
+    /// The write of a bucket that resolves these has ended.
+    pub(super) fn resolved(&mut self, hashes: &[u64], written: bool) {
+        for hash in hashes {
+            if written {
+                self.resolving.remove(hash);
+            } else if let Some(&index) = self.resolving.get(hash) {
+                // The bucket may be the old one or the new one for ever: both tombstones count.
+                self.pending.entry(*hash).or_insert(index);
+            }
+        }
+    }
+
+    /// A bucket with this stamp was read: of what was inherited, what is later than the stamp is dead
+    /// in it.
+    pub(super) fn settle_inherited(&mut self, bucket: Range<u128>, stamp: u64) {
+        if self.inherited.is_empty() {
+            return;
+        }
+        for hash in in_range(&self.inherited, &bucket) {
+            if let Some(index) = self.inherited.remove(&hash)
+                && index >= stamp
+            {
+                self.pending.entry(hash).or_insert(index);
+            }
+        }
+    }
+}
+
+fn in_range(keys: &BTreeMap<u64, u64>, bucket: &Range<u128>) -> Vec<u64> {
+    let Ok(start) = u64::try_from(bucket.start) else { return Vec::new() };
+    match u64::try_from(bucket.end) {
+        Ok(end) => keys.range(start..end).map(|(&hash, _)| hash).collect(),
+        Err(_) => keys.range(start..).map(|(&hash, _)| hash).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tombstone_is_needed_until_its_bucket_is_written() {
+        let mut dead = DeadKeys::default();
+        dead.die(5, 100);
+        assert!(dead.is_pending(5) && dead.needs(5, 100) && !dead.needs(5, 99));
+        dead.resolve(&[5]);
+        assert!(!dead.is_pending(5) && dead.needs(5, 100), "a crash may bring up the old bucket");
+        dead.die(5, 200);
+        dead.resolved(&[5], true);
+        assert!(dead.is_pending(5) && dead.needs(5, 200) && !dead.needs(5, 100));
+        dead.resolve(&[5]);
+        dead.resolved(&[5], false);
+        assert!(dead.is_pending(5) && dead.needs(5, 200), "the write failed");
+    }
+
+    #[test]
+    fn a_stamp_tells_which_of_the_inherited_are_dead() {
+        let mut dead = DeadKeys::default();
+        [(10, 7), (10, 3), (11, 6), (20, 9)].iter().for_each(|&(hash, at)| dead.inherit(hash, at));
+        dead.settle_inherited(10..20, 7);
+        assert_eq!((dead.is_pending(10), dead.is_pending(11)), (true, false));
+        assert!(!dead.is_pending(20) && dead.needs(20, 9));
+        dead.settle_inherited(20..1 << 64, 1);
+        assert_eq!(dead.pending_in(0..1 << 64), [10, 20]);
+        assert_eq!((dead.pending_from(11), dead.pending_from(21)), (Some(20), Some(10)));
+    }
+}

@@ -1,0 +1,108 @@
+//! Which filling of each region of the large-object engine counts, for who has to know whether a
+//! tombstone is still needed.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+#[derive(Debug, Default)]
+struct Filling {
+    /// Earlier ones do not count.
+    sequence: AtomicU64,
+    /// Whether the region's own footer says so.
+    sealed: AtomicBool,
+    /// Tombstones of records of this filling.
+    dead_records: AtomicU32,
+}
+
+/// The current fillings of all regions.
+#[derive(Debug)]
+pub(super) struct Fillings {
+    regions: Vec<Filling>,
+    /// Sum of what the regions count.
+    dead_records: AtomicU64,
+}
+
+impl Fillings {
+    pub(super) fn new(regions: u32) -> Self {
+        let regions = (0..regions).map(|_| Filling::default()).collect();
+        Self { regions, dead_records: AtomicU64::new(0) }
+    }
+
+    pub(super) fn memory_bytes(&self) -> u64 {
+        size_of_val(&*self.regions) as u64
+    }
+
+    /// From now on nothing before this filling counts. Its footer is not on flash yet.
+    pub(super) fn begin(&self, region: u32, sequence: u64) {
+        let Some(filling) = self.get(region) else { return };
+        filling.sealed.store(false, Ordering::Release);
+        filling.sequence.store(sequence, Ordering::Release);
+        let dead = filling.dead_records.swap(0, Ordering::AcqRel);
+        self.dead_records.fetch_sub(u64::from(dead), Ordering::AcqRel);
+    }
+
+    /// The footer of the filling is on flash.
+    pub(super) fn seal(&self, region: u32, sequence: u64) {
+        let Some(filling) = self.get(region) else { return };
+        filling.sequence.store(sequence, Ordering::Release);
+        filling.sealed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn bury_record(&self, region: u32) {
+        if let Some(filling) = self.get(region) {
+            filling.dead_records.fetch_add(1, Ordering::AcqRel);
+            self.dead_records.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    pub(super) fn needs_record(&self, region: u32, sequence: u64) -> bool {
+        self.get(region).is_some_and(|filling| filling.sequence.load(Ordering::Acquire) == sequence)
+    }
+
+    pub(super) fn needs_region(&self, region: u32, sequence: u64) -> bool {
+        self.get(region).is_some_and(|filling| {
+            !filling.sealed.load(Ordering::Acquire)
+                && filling.sequence.load(Ordering::Acquire) == sequence
+        })
+    }
+
+    /// Tombstones of records that are needed.
+    pub(super) fn dead_records(&self) -> u64 {
+        self.dead_records.load(Ordering::Acquire)
+    }
+
+    /// The sealed region with the most of them.
+    pub(super) fn deadest(&self) -> Option<u32> {
+        let sealed = (0..)
+            .zip(&self.regions)
+            .filter(|(_, filling)| filling.sealed.load(Ordering::Acquire) && load(filling) > 0);
+        sealed.max_by_key(|(_, filling)| load(filling)).map(|(region, _)| region)
+    }
+
+    fn get(&self, region: u32) -> Option<&Filling> {
+        self.regions.get(region as usize)
+    }
+}
+
+fn load(filling: &Filling) -> u32 {
+    filling.dead_records.load(Ordering::Acquire)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_footer_takes_the_place_of_the_tombstone() {
+        let fillings = Fillings::new(2);
+        fillings.begin(1, 70);
+        assert!(fillings.needs_region(1, 70) && !fillings.needs_region(1, 60));
+        fillings.bury_record(1);
+        fillings.seal(1, 70);
+        assert!(!fillings.needs_region(1, 70) && fillings.needs_record(1, 70));
+        assert_eq!((fillings.dead_records(), fillings.deadest()), (1, Some(1)));
+        fillings.begin(1, 80);
+        assert!(!fillings.needs_record(1, 70));
+        assert_eq!((fillings.dead_records(), fillings.deadest()), (0, None));
+        assert!(!fillings.needs_record(9, 1), "hostile numbers");
+    }
+}

@@ -1,0 +1,344 @@
+//! What has died on flash, in a log on flash: so that a crash brings nothing back.
+//!
+//! A value is replaced or deleted in DRAM long before its bytes on flash are. After a crash DRAM is
+//! gone and the bytes are still there. So before a set or a delete of a key that flash holds
+//! answers, a tombstone goes to this log; whoever opens the device after a crash reads it and
+//! leaves out what is dead.
+//!
+//! 1. A tombstone is durable before the operation that needs it answers. Operations that come
+//!    together share a write: the block that is being filled is rewritten in place until it is full.
+//! 2. What flash "does not hold" can be set without a tombstone. So nothing is forgotten in DRAM (a
+//!    record, a region, a key of a bucket) before flash cannot bring it back any more: before its
+//!    tombstone is durable, or its bytes are overwritten.
+//! 3. The log is a ring. The oldest block gives way when the ring is full; what is still needed of
+//!    it is logged again first. A tombstone is needed until the region that holds the record is
+//!    filled anew, or the bucket that holds the key is written without it.
+//! 4. A log that cannot be written is worse than none. If the superblock can be told to believe
+//!    nothing after a crash, the cache goes on without; if not, the operation fails.
+//!
+//! "Durable" means that the device has said that the write is done: it survives the end of the
+//! process. What it loses together with its power is a matter of [`Device::boot`]: then nothing is
+//! believed.
+
+mod block;
+mod commit;
+mod dead;
+mod fillings;
+mod replay;
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use larder_device::{Device, IoFuture};
+
+use crate::flash::Superblock;
+use crate::stats::Counters;
+use block::{BLOCK_BYTES, ENTRIES_MAX, Tombstone};
+use dead::DeadKeys;
+use fillings::Fillings;
+pub(crate) use replay::{Inheritance, erase, fuzz_log, replay};
+
+/// Blocks that are kept free: what is logged again must be durable before its old block is
+/// overwritten.
+const SPARE_BLOCKS: u64 = 2;
+/// Parts of the log's room: above these tombstones of keys and of records are worked off, and above
+/// all of it the log is given up.
+const KEYS_PART: u64 = 4;
+const RECORDS_PART: u64 = 2;
+/// Buckets for each dead key that may wait to be worked off.
+const BUCKETS_PER_KEY: u64 = 8;
+/// At least so many dead keys may wait.
+const KEYS_MIN: u64 = 64;
+
+/// Where the log lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogPlace {
+    pub(crate) offset: u64,
+    pub(crate) blocks: u64,
+}
+
+impl LogPlace {
+    /// Tombstones that the log has room for.
+    fn entries(&self) -> u64 {
+        self.blocks.saturating_sub(SPARE_BLOCKS) * ENTRIES_MAX as u64
+    }
+
+    /// How many dead keys may wait for their buckets.
+    pub(crate) fn keys_max(&self, buckets: u64) -> u64 {
+        (self.entries() / KEYS_PART).min(buckets / BUCKETS_PER_KEY + KEYS_MIN)
+    }
+
+    fn slot_offset(&self, number: u64) -> u64 {
+        self.offset + number % self.blocks * BLOCK_BYTES as u64
+    }
+}
+
+/// A tombstone on its way: everything up to this position must be durable.
+#[derive(Debug, Clone, Copy)]
+#[must_use]
+pub(crate) struct Receipt(u64);
+
+pub(crate) struct Tombstones {
+    device: Arc<dyn Device>,
+    place: LogPlace,
+    keys_max: u64,
+    /// What the device's superblock says.
+    superblock: Superblock,
+    fillings: Fillings,
+    state: Mutex<State>,
+    /// Held by whoever writes.
+    turn: async_lock::Mutex<Turn>,
+    counters: Arc<Counters>,
+}
+
+struct State {
+    dead: DeadKeys,
+    /// Index of the next key's tombstone.
+    clock: u64,
+    /// The open block's entries, and behind them those that wait for the next ones.
+    entries: VecDeque<Tombstone>,
+    /// Position of the first of `entries`.
+    first: u64,
+    /// Places whose tombstones are on their way, with their positions: a caller that gave up and
+    /// comes again goes on waiting for the same one.
+    on_their_way: HashMap<Tombstone, u64>,
+    /// Positions below this are on flash.
+    durable: u64,
+    /// The open block.
+    number: u64,
+    oldest: u64,
+    trust: Trust,
+}
+
+/// What a crash now would leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// A log that says everything.
+    Log,
+    /// A log that lacks something: every operation must mend it first.
+    Owed,
+    /// A superblock that says to believe nothing.
+    Nothing,
+}
+
+/// More is needed than the log has room for.
+struct Full;
+
+/// A write that is still under way. It outlives the caller who began it.
+type Turn = Option<Unfinished>;
+
+enum Unfinished {
+    /// The open block, up to this position.
+    Block(IoFuture, u64),
+    Superblock(IoFuture),
+}
+
+impl Tombstones {
+    /// An empty log; `superblock` is what the device will say.
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        place: LogPlace,
+        superblock: Superblock,
+        counters: Arc<Counters>,
+    ) -> Self {
+        let state = State {
+            dead: DeadKeys::default(),
+            clock: 1,
+            entries: VecDeque::new(),
+            first: 0,
+            on_their_way: HashMap::new(),
+            durable: 0,
+            number: 0,
+            oldest: 0,
+            trust: Trust::Log,
+        };
+        Self {
+            device,
+            place,
+            keys_max: place.keys_max(superblock.layout.soc_buckets),
+            superblock,
+            fillings: Fillings::new(superblock.layout.loc_regions),
+            state: Mutex::new(state),
+            turn: async_lock::Mutex::new(None),
+            counters,
+        }
+    }
+
+    /// Goes on behind what an earlier life left.
+    pub(crate) fn inherit(&self, inheritance: &Inheritance) {
+        let mut state = self.lock();
+        state.clock = inheritance.clock;
+        state.number = inheritance.next_number;
+        state.oldest = inheritance.oldest;
+        for (&hash, &index) in &inheritance.keys {
+            state.dead.inherit(hash, index);
+        }
+    }
+
+    /// The index of the next key's tombstone, to stamp a bucket with: taken before the bucket's dead
+    /// are asked for.
+    pub(crate) fn clock(&self) -> u64 {
+        self.lock().clock
+    }
+
+    pub(crate) fn set_clock(&self, clock: u64) {
+        self.lock().clock = clock;
+    }
+
+    /// Whether buckets hold no live object of this hash, whatever filters say.
+    pub(crate) fn is_dead(&self, hash: u64) -> bool {
+        self.lock().dead.is_pending(hash)
+    }
+
+    /// Declares the small object of this hash dead.
+    pub(crate) fn bury_key(&self, hash: u64) -> Receipt {
+        let mut state = self.lock();
+        if !state.dead.is_pending(hash) {
+            let index = state.clock;
+            state.clock += 1;
+            state.dead.die(hash, index);
+            state.enqueue(Tombstone::Key { hash, index });
+            self.counters.tombstones.add(1);
+        }
+        state.receipt()
+    }
+
+    /// Declares a record of the large-object engine dead.
+    pub(crate) fn bury_record(&self, region: u32, offset: u32, sequence: u64) -> Receipt {
+        self.bury_place(Tombstone::Record { region, offset, sequence })
+    }
+
+    /// A tombstone of an earlier life counts.
+    pub(crate) fn inherit_record(&self, region: u32) {
+        self.fillings.bury_record(region);
+    }
+
+    /// Declares dead what a region held before this filling. Once it is durable,
+    /// [`Tombstones::filling_began`].
+    pub(crate) fn bury_region(&self, region: u32, sequence: u64) -> Receipt {
+        self.bury_place(Tombstone::Region { region, sequence })
+    }
+
+    fn bury_place(&self, tombstone: Tombstone) -> Receipt {
+        let mut state = self.lock();
+        if let Some(&position) = state.on_their_way.get(&tombstone) {
+            return Receipt(position);
+        }
+        if let Tombstone::Record { region, .. } = tombstone {
+            self.fillings.bury_record(region);
+        }
+        self.counters.tombstones.add(1);
+        state.enqueue(tombstone);
+        let receipt = state.receipt();
+        if state.trust != Trust::Nothing {
+            state.on_their_way.insert(tombstone, receipt.0);
+        }
+        receipt
+    }
+
+    pub(crate) fn filling_began(&self, region: u32, sequence: u64) {
+        self.fillings.begin(region, sequence);
+    }
+
+    /// The filling's footer is on flash.
+    pub(crate) fn filling_sealed(&self, region: u32, sequence: u64) {
+        self.fillings.seal(region, sequence);
+    }
+
+    /// What must be durable before an operation that found nothing on flash answers.
+    pub(crate) fn nothing_to_bury(&self) -> Receipt {
+        let state = self.lock();
+        if state.trust == Trust::Owed { state.receipt() } else { Receipt(0) }
+    }
+
+    /// The dead of a bucket.
+    pub(crate) fn dead_in(&self, bucket: Range<u128>) -> Vec<u64> {
+        self.lock().dead.pending_in(bucket)
+    }
+
+    /// A bucket is about to be written without these; [`Tombstones::resolved`] says how it ended.
+    pub(crate) fn resolve(&self, hashes: &[u64]) {
+        if !hashes.is_empty() {
+            self.lock().dead.resolve(hashes);
+        }
+    }
+
+    pub(crate) fn resolved(&self, hashes: &[u64], written: bool) {
+        if !hashes.is_empty() {
+            self.lock().dead.resolved(hashes, written);
+        }
+    }
+
+    /// A bucket that nothing was known of has been read.
+    pub(crate) fn settle_inherited(&self, bucket: Range<u128>, stamp: u64) {
+        self.lock().dead.settle_inherited(bucket, stamp);
+    }
+
+    /// All hashes that are dead in their buckets, or may be.
+    pub(crate) fn dead(&self) -> Vec<u64> {
+        self.lock().dead.all()
+    }
+
+    /// All hashes of which a crash has left open whether they are dead.
+    pub(crate) fn inherited(&self) -> Vec<u64> {
+        self.lock().dead.inherited()
+    }
+
+    /// How many dead keys there may be.
+    pub(crate) fn keys_max(&self) -> u64 {
+        self.keys_max
+    }
+
+    /// For everything so far.
+    pub(crate) fn all_so_far(&self) -> Receipt {
+        self.lock().receipt()
+    }
+
+    /// A dead key whose bucket should be written without it, if there are too many of them.
+    pub(crate) fn key_to_work_off(&self, from: u64) -> Option<u64> {
+        let state = self.lock();
+        let too_many = state.dead.pending_len() as u64 > self.keys_max / 2;
+        too_many.then(|| state.dead.pending_from(from))?
+    }
+
+    /// A region that should be given up because the log is full of its dead.
+    pub(crate) fn region_to_give_up(&self) -> Option<u32> {
+        let too_many = self.fillings.dead_records() > self.place.entries() / RECORDS_PART;
+        too_many.then(|| self.fillings.deadest())?
+    }
+
+    /// Whether a crash now would leave a cache that can be taken over.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.lock().trust == Trust::Log
+    }
+
+    /// Memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        // A key and its index, in a tree that is two thirds full.
+        let keys = self.lock().dead.len() as u64 * 24;
+        keys + self.fillings.memory_bytes()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn enqueue(&mut self, tombstone: Tombstone) {
+        if self.trust != Trust::Nothing {
+            self.entries.push_back(tombstone);
+        }
+    }
+
+    /// For all that was enqueued so far.
+    fn receipt(&self) -> Receipt {
+        Receipt(self.first + self.entries.len() as u64)
+    }
+
+    /// The oldest block, if its slot will be needed soon.
+    fn block_to_free(&self, blocks: u64) -> Option<u64> {
+        (self.number + SPARE_BLOCKS >= self.oldest + blocks).then_some(self.oldest)
+    }
+}

@@ -1,0 +1,140 @@
+//! Reading the log of a life that ended in a crash, and making room for a new one.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use larder_device::{Device, Io, IoBuffer, PlacementHandle};
+
+use super::LogPlace;
+use super::block::{BLOCK_BYTES, LogBlock, Tombstone, forge};
+use crate::error::Error;
+
+/// How much is read or written at a time.
+const STEP_BYTES: u64 = 1 << 20;
+/// Keys of tombstones that the crash kept from flash have indices above the last clock, and buckets
+/// may bear them as stamps: the next life counts from well beyond. Every caller waits for his
+/// tombstone, so there are as many as callers at most.
+const CLOCK_LEAP: u64 = 1 << 24;
+
+/// What a crash leaves to the next life.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Inheritance {
+    pub(super) clock: u64,
+    pub(super) next_number: u64,
+    pub(super) oldest: u64,
+    /// Latest index by hash.
+    pub(super) keys: BTreeMap<u64, u64>,
+    /// Region, offset, sequence number.
+    pub(super) records: HashSet<(u32, u32, u64)>,
+    /// First filling that counts, by region.
+    pub(super) regions: HashMap<u32, u64>,
+}
+
+impl Inheritance {
+    /// The first filling of a region that counts; 0 if any may.
+    pub(crate) fn first_filling(&self, region: u32) -> u64 {
+        self.regions.get(&region).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn is_record_dead(&self, region: u32, offset: u32, sequence: u64) -> bool {
+        self.records.contains(&(region, offset, sequence))
+    }
+
+    fn apply(&mut self, tombstone: Tombstone) {
+        match tombstone {
+            Tombstone::Key { hash, index } => {
+                let latest = self.keys.entry(hash).or_insert(index);
+                *latest = index.max(*latest);
+            }
+            Tombstone::Record { region, offset, sequence } => {
+                self.records.insert((region, offset, sequence));
+            }
+            Tombstone::Region { region, sequence } => {
+                let first = self.regions.entry(region).or_insert(sequence);
+                *first = sequence.max(*first);
+            }
+        }
+    }
+}
+
+/// Reads the log that began in epoch `ring`. `None` if something of it is damaged or missing.
+pub(crate) async fn replay(
+    device: &dyn Device,
+    place: LogPlace,
+    ring: u32,
+) -> Result<Option<Inheritance>, Error> {
+    let mut found = BTreeMap::new();
+    let mut whole = true;
+    for_each_step(place, async |offset, bytes| {
+        let read = Io::Read { offset, buffer: IoBuffer::zeroed(bytes) };
+        let buffer = device.submit(read).await;
+        let buffer = buffer.map_err(|f| Error::device("cannot read the log", f.error))?;
+        let first_slot = (offset - place.offset) / BLOCK_BYTES as u64;
+        for (slot, bytes) in (first_slot..).zip(buffer.as_slice().chunks_exact(BLOCK_BYTES)) {
+            match LogBlock::parse(bytes) {
+                Some(block) if block.ring == ring => {
+                    whole &= block.number % place.blocks == slot;
+                    found.insert(block.number, block);
+                }
+                Some(_) => {} // of an earlier log
+                None => whole &= bytes.iter().all(|&byte| byte == 0),
+            }
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(if whole { join(found) } else { None })
+}
+
+/// What all blocks say together, if none is missing.
+fn join(found: BTreeMap<u64, LogBlock>) -> Option<Inheritance> {
+    let mut inheritance = Inheritance { clock: 1 + CLOCK_LEAP, ..Inheritance::default() };
+    if let Some((&number, latest)) = found.last_key_value() {
+        let blocks = number.checked_sub(latest.oldest)?.checked_add(1)?;
+        if found.range(latest.oldest..).count() as u64 != blocks {
+            return None;
+        }
+        inheritance.oldest = latest.oldest;
+        inheritance.next_number = number.checked_add(1)?;
+        inheritance.clock = latest.clock.saturating_add(CLOCK_LEAP);
+    }
+    // Those before the oldest count no less: they are needed until what was logged again is.
+    found.into_values().flat_map(|block| block.entries).for_each(|entry| inheritance.apply(entry));
+    Some(inheritance)
+}
+
+/// Makes all of the log blank.
+pub(crate) async fn erase(device: &dyn Device, place: LogPlace) -> Result<(), Error> {
+    for_each_step(place, async |offset, bytes| {
+        let (buffer, handle) = (IoBuffer::zeroed(bytes), PlacementHandle::DEFAULT);
+        let write = device.submit(Io::Write { offset, buffer, handle }).await;
+        write.map(drop).map_err(|f| Error::device("cannot erase the log", f.error))
+    })
+    .await
+}
+
+async fn for_each_step(
+    place: LogPlace,
+    mut step: impl AsyncFnMut(u64, usize) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let end = place.offset + place.blocks * BLOCK_BYTES as u64;
+    let mut offset = place.offset;
+    while offset < end {
+        let bytes = STEP_BYTES.min(end - offset);
+        step(offset, usize::try_from(bytes).unwrap_or(0)).await?;
+        offset += bytes;
+    }
+    Ok(())
+}
+
+/// Entry for the fuzzer: any bytes as blocks of a log, as they are and with the right checksums.
+pub(crate) fn fuzz_log(bytes: &[u8]) {
+    let mut padded = bytes.to_vec();
+    padded.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
+    for _ in 0..2 {
+        let blocks = padded.chunks_exact(BLOCK_BYTES).filter_map(LogBlock::parse);
+        if let Some(inheritance) = join(blocks.map(|block| (block.number, block)).collect()) {
+            assert!(inheritance.oldest <= inheritance.next_number);
+        }
+        padded.chunks_exact_mut(BLOCK_BYTES).for_each(forge);
+    }
+}

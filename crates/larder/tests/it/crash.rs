@@ -1,0 +1,254 @@
+//! What a crash leaves, where the cache is configured to outlive one: what had reached flash, and
+//! nothing that was replaced, deleted or dropped.
+
+use std::sync::Arc;
+
+use larder::{ErrorKind, Larder, RealClock, Recovery, block_on};
+use larder_device::{
+    Device, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, ModelDevice, PlacementHandle,
+};
+
+use crate::rig::{Rig, config, drive, drive_of, key_of};
+
+fn faulty(seed: u64) -> Arc<FaultDevice<Arc<ModelDevice>>> {
+    Arc::new(FaultDevice::new(drive_of(8 << 20, true), &FaultPlan::new(seed)))
+}
+
+/// Small and large objects, far more than DRAM holds.
+fn fill(rig: &Rig, version: u32) {
+    (0..400).for_each(|key| rig.set(key, version, 100));
+    (400..460).for_each(|key| rig.set(key, version, 20_000));
+}
+
+fn crashed(rig: &Rig) -> u64 {
+    match rig.cache.recovery() {
+        Some(Recovery::Crashed { large_objects }) => *large_objects,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_had_reached_flash_is_found_again() {
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    fill(&rig, 1);
+    let stats = rig.cache.stats();
+    assert_eq!(stats.crash_safe, 1);
+    let large = stats.loc_objects;
+    drop(rig);
+    let rig = Rig::open(config(), &drive);
+    // The last records of a region in memory have not reached flash.
+    let found = crashed(&rig);
+    assert!(found + 14 >= large && found >= 40, "{found} of {large}");
+    let small = (0..400).filter(|&key| rig.get(key) == Some(1)).count();
+    assert!(small > 250, "{small} of 400 small ones, of which DRAM held a few");
+    assert_eq!(rig.cache.stats().crash_safe, 1);
+}
+
+#[test]
+fn what_nobody_asked_for_is_learnt_beside() {
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    fill(&rig, 1);
+    drop(rig);
+    let rig = Rig::open(config(), &drive);
+    let buckets = rig.cache.layout().unwrap().soc_buckets;
+    assert_eq!(block_on(rig.cache.rebuild()), buckets);
+    assert_eq!(block_on(rig.cache.rebuild()), 0);
+    (1000..2000).for_each(|key| assert_eq!(rig.get(key), None));
+    let reads = rig.cache.stats().soc_bucket_reads;
+    assert!(reads < 300, "{reads} reads for 1000 misses: the filters answer again");
+}
+
+#[test]
+fn the_dead_stay_dead() {
+    let drive = drive();
+    let mut rig = Rig::open(config(), &drive);
+    fill(&rig, 1);
+    let mut version = vec![Some(1); 460];
+    let mut rng = fastrand::Rng::with_seed(4);
+    for round in 2..12 {
+        for _ in 0..60 {
+            let key = rng.u32(..460);
+            version[key as usize] = if rng.u8(..3) == 0 {
+                rig.delete(key);
+                None
+            } else {
+                // Now and then in the other engine.
+                let large = (key >= 400) != (rng.u8(..4) == 0);
+                rig.set(key, round, if large { 20_000 } else { 90 });
+                Some(round)
+            };
+        }
+        drop(rig);
+        rig = Rig::open(config(), &drive);
+        crashed(&rig);
+        for (key, version) in (0..).zip(&mut version) {
+            let found = rig.get(key);
+            assert!(found.is_none() || found == *version, "key {key}: {found:?} for {version:?}");
+            // What a crash has lost is lost for good.
+            *version = found;
+        }
+    }
+    let alive = version.iter().flatten().count();
+    assert!(alive > 90, "{alive}");
+    block_on(rig.cache.close()).unwrap();
+    let rig = Rig::open(config(), &drive);
+    assert!(matches!(rig.cache.recovery(), Some(Recovery::Clean { .. })));
+    for (key, version) in (0..).zip(&version) {
+        let found = rig.get(key);
+        assert!(found == *version, "key {key}: {found:?} for {version:?} after a clean shutdown");
+    }
+}
+
+#[test]
+fn the_log_goes_around_and_forgets_nothing() {
+    let drive = drive();
+    let mut rig = Rig::open(config(), &drive);
+    fill(&rig, 1);
+    for version in 2..40 {
+        (0..440).for_each(|key| {
+            if key < 400 {
+                rig.set(key, version, 100);
+            }
+        });
+        if version % 10 == 0 {
+            drop(rig);
+            rig = Rig::open(config(), &drive);
+            crashed(&rig);
+            for key in 0..400 {
+                let found = rig.get(key);
+                assert!(found.is_none() || found == Some(version), "key {key}: {found:?}");
+            }
+        }
+    }
+    let stats = rig.cache.stats();
+    assert!(stats.tombstones > 1000 && stats.tombstone_logs_given_up == 0, "{stats:?}");
+}
+
+#[test]
+fn a_loss_of_power_empties_the_cache() {
+    let device = faulty(1);
+    let rig = Rig::open(config(), &device);
+    fill(&rig, 1);
+    drop(rig);
+    device.crash().unwrap();
+    device.restart().unwrap();
+    let rig = Rig::open(config(), &device);
+    let Some(Recovery::Discarded { reason }) = rig.cache.recovery() else { panic!() };
+    assert!(reason.contains("power"), "{reason}");
+    (0..460).for_each(|key| assert_eq!(rig.get(key), None));
+}
+
+#[test]
+fn a_damaged_log_is_not_believed() {
+    let device = faulty(2);
+    let rig = Rig::open(config(), &device);
+    fill(&rig, 1);
+    fill(&rig, 2);
+    let log = rig.cache.layout().unwrap().metadata_bytes;
+    drop(rig);
+    let mut block = device.submit(Io::Read { offset: log, buffer: IoBuffer::zeroed(4096) });
+    let mut buffer = block_on(&mut block).unwrap();
+    assert_eq!(&buffer.as_slice()[..4], b"LTMB");
+    buffer.as_mut_slice()[100] ^= 4;
+    let handle = PlacementHandle::DEFAULT;
+    device.submit(Io::Write { offset: log, buffer, handle }).wait().unwrap();
+    let rig = Rig::open(config(), &device);
+    let Some(Recovery::Discarded { reason }) = rig.cache.recovery() else { panic!() };
+    assert!(reason.contains("damaged"), "{reason}");
+    (0..460).for_each(|key| assert_eq!(rig.get(key), None));
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_given_up_and_a_crash_empties_the_cache() {
+    let device = faulty(3);
+    let rig = Rig::open(config(), &device);
+    fill(&rig, 1);
+    let layout = *rig.cache.layout().unwrap();
+    let log = layout.metadata_bytes..layout.loc_offset;
+    device.set_plan(&FaultPlan::new(3).with(FaultRule::new(Fault::Error).on_writes().within(log)));
+    fill(&rig, 2);
+    let stats = rig.cache.stats();
+    assert_eq!((stats.crash_safe, stats.tombstone_logs_given_up), (0, 1));
+    drop(rig);
+    device.set_plan(&FaultPlan::new(3));
+    let rig = Rig::open(config(), &device);
+    assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));
+    (0..460).for_each(|key| assert_eq!(rig.get(key), None));
+    assert_eq!(rig.cache.stats().crash_safe, 1, "a new log");
+}
+
+#[test]
+fn where_nothing_can_be_written_down_the_caller_is_told() {
+    let device = faulty(4);
+    let rig = Rig::open(config(), &device);
+    fill(&rig, 1);
+    device.set_plan(&FaultPlan::new(4).with(FaultRule::new(Fault::Error).on_writes()));
+    let set = |key| block_on(rig.cache.set(&key_of(key), b"new", None));
+    let told = (0..400).filter_map(|key| set(key).err()).inspect(|error| {
+        assert_eq!(error.kind(), ErrorKind::Device);
+        assert!(error.to_string().contains("after a crash"), "{error}");
+    });
+    assert!(told.count() > 300);
+    let new = block_on(rig.cache.get(&key_of(399))).unwrap();
+    assert_eq!(new.as_deref(), Some(&b"new"[..]), "stored all the same");
+    // The device is well again: what is owed is written first.
+    device.set_plan(&FaultPlan::new(4));
+    set(0).unwrap();
+    drop(rig);
+    let rig = Rig::open(config(), &device);
+    (0..400).for_each(|key| {
+        let found = block_on(rig.cache.get(&key_of(key))).unwrap();
+        assert!(found.is_none_or(|found| *found == *b"new"), "key {key}");
+    });
+}
+
+/// The device refuses every write from some moment on, and the process dies; again and again.
+#[test]
+fn a_device_that_refuses_its_last_writes_brings_nothing_back() {
+    let device = faulty(5);
+    let mut rng = fastrand::Rng::with_seed(5);
+    let mut version = vec![None; 300];
+    let mut found_again = 0_u32;
+    let mut told = None;
+    for round in 1..120_u32 {
+        device.set_plan(&FaultPlan::new(5));
+        let shared: Arc<dyn Device> = Arc::clone(&device) as _;
+        let cache = block_on(Larder::open(config(), Some(shared), Arc::new(RealClock))).unwrap();
+        let rig = Rig { cache, clock: Arc::default() };
+        for (key, version) in (0..).zip(&mut version) {
+            let found = rig.get(key);
+            let allowed = found.is_none() || found == *version || Some(key) == told;
+            assert!(allowed, "round {round}, key {key}: {found:?} for {version:?}");
+            found_again += u32::from(found.is_some());
+            *version = found;
+        }
+        told = None;
+        let healthy = rng.u32(..150);
+        for call in 0..200 {
+            if call == healthy {
+                let refused = FaultRule::new(Fault::Error).on_writes();
+                device.set_plan(&FaultPlan::new(5).with(refused));
+            }
+            let key = rng.u32(..300);
+            let bytes = if key.is_multiple_of(5) { 9_000 } else { 150 };
+            let value = crate::rig::value_of(key, round, bytes);
+            let done = if rng.u8(..4) == 0 {
+                block_on(rig.cache.delete(&key_of(key))).map(|_| None)
+            } else {
+                block_on(rig.cache.set(&key_of(key), &value, None)).map(|()| Some(round))
+            };
+            match done {
+                Ok(done) => version[key as usize] = done,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Device);
+                    told = Some(key); // both versions may come back now
+                    break;
+                }
+            }
+        }
+        drop(rig);
+    }
+    assert!(found_again > 1000, "{found_again}");
+}

@@ -1,0 +1,55 @@
+//! `cargo xtask kills`: the cache under `kill -9`. An example of the lab does it; here it is built and
+//! started.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::step::{self, Verdict};
+use crate::workspace;
+
+/// Victims, as a part of everything.
+const USUAL: [&str; 2] = ["--times", "30"];
+
+/// Runs it with these options; `--help` is one of them.
+pub(crate) fn run(arguments: &[&str]) -> Verdict {
+    let words =
+        "run --release --quiet --locked --package larder-lab --example kills --manifest-path";
+    let words: Vec<&str> = words.split(' ').collect();
+    let mut command = step::cargo(&words);
+    command.arg(workspace::root().join("Cargo.toml")).arg("--");
+    command.args(passed_on(arguments, &workspace::target().join("xtask").join("kills")));
+    // Files are where the caller names them.
+    if let Ok(here) = std::env::current_dir() {
+        command.current_dir(here);
+    }
+    step::run(&mut command)
+}
+
+/// A minute's worth.
+pub(crate) fn usual() -> Verdict {
+    match run(&USUAL) {
+        Verdict::Passed(_) => Verdict::Passed(format!("{} kills", USUAL[1])),
+        other => other,
+    }
+}
+
+/// What the caller said, and where files go if he did not say it.
+fn passed_on(arguments: &[&str], dir: &Path) -> Vec<OsString> {
+    let mut all: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    if !arguments.contains(&"--dir") {
+        all.extend(["--dir".into(), dir.as_os_str().to_owned()]);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_go_to_the_build_directory_unless_told_otherwise() {
+        let dir = Path::new("target");
+        assert_eq!(passed_on(&["--times", "3"], dir), ["--times", "3", "--dir", "target"]);
+        assert_eq!(passed_on(&["--dir", "x"], dir), ["--dir", "x"]);
+    }
+}
