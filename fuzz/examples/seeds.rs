@@ -47,11 +47,18 @@ fn flash(seeds: &Path) -> Result<()> {
         let footer = &region[region_bytes - 32 - 16 * entries..];
         save(seeds, "loc_footer", &format!("footer-{number}"), footer)?;
     }
+    // Two records, one of them with flags; the door writes magic, identity and checksum.
+    let mut page = vec![0; 32];
+    page[12] = 26;
+    page[14] = 2;
+    page.extend_from_slice(b"\x01\0\x02\0\0\0\0\0kv1\x01\0\x02\x80\0\0\0\0\x07\0\0\0kv2");
+    save(seeds, "soc_log_page", "two", &page)?;
     // The shortest of all: a key of one byte without a value, an empty bucket, a footer of nothing.
     let mut record = [0; 33];
     record[6] = 1;
     save(seeds, "loc_record", "shortest", &record)?;
     save(seeds, "loc_footer", "empty", &[0; 32])?;
+    save(seeds, "soc_log_page", "empty", &[0; 32])?;
     save(seeds, "soc_bucket", "empty", &[0; 32])
 }
 

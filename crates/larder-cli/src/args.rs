@@ -83,6 +83,12 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "PCT", default_value_t = 4.0, value_parser = percent)]
     pub(crate) soc: f64,
 
+    /// Share of the cache's flash that a log in front of the SOC's buckets gets, in percent. Objects
+    /// wait in it until several can be written to their bucket together; 0 is no log, 5 a good
+    /// start
+    #[arg(long, value_name = "PCT", default_value_t = 0.0, value_parser = percent)]
+    pub(crate) soc_log: f64,
+
     /// Objects (key and value) of at most this size go to the SOC, larger ones to the LOC; at most
     /// 4050
     #[arg(long, value_name = "BYTES", default_value = "640", value_parser = size)]

@@ -68,6 +68,7 @@ fn options(arguments: &ReplayArgs) -> Result<ReplayOptions, Error> {
         flash_bytes: arguments.flash,
         utilization_percent: arguments.utilization,
         soc_percent: arguments.soc,
+        soc_log_percent: arguments.soc_log,
         soc_max_object_bytes,
         op_percent: arguments.op,
         unit_bytes: arguments.ru,

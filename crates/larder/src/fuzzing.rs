@@ -6,6 +6,7 @@ use crate::flash::Superblock;
 use crate::loc::footer::{self, RegionIdentity};
 use crate::loc::record::{self, RecordIdentity};
 use crate::soc::bucket::{BUCKET_BYTES, Bucket, Wanted};
+use crate::soc::log::page::{self as log, PAGE_BYTES, PageIdentity};
 
 /// Any bytes as a bucket of the small-object engine. Bytes that fail the checksum are given the
 /// right one and tried again, so that the fuzzer gets behind it.
@@ -26,6 +27,20 @@ pub fn bucket(bytes: &[u8]) {
 fn walk(bucket: &Bucket) {
     let bytes: usize = bucket.entries().map(|entry| entry.key.len() + entry.value.len()).sum();
     assert!(bytes <= BUCKET_BYTES);
+}
+
+/// Any bytes as a page of the small-object log. As with buckets, the checksum is put right.
+pub fn log_page(bytes: &[u8]) {
+    let identity = PageIdentity { sequence: 0, segment: 0, page: 0 };
+    let mut page = vec![0; PAGE_BYTES];
+    let length = bytes.len().min(PAGE_BYTES);
+    page[..length].copy_from_slice(&bytes[..length]);
+    if !log::is_valid(&page, identity) {
+        log::forge(&mut page);
+    }
+    let lengths = log::records(&page).map(|record| record.key.len() + record.value.len());
+    let bytes: usize = lengths.sum();
+    assert!(bytes <= PAGE_BYTES || !log::is_valid(&page, identity));
 }
 
 /// Any bytes as a record of the large-object engine.

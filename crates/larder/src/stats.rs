@@ -61,6 +61,10 @@ macro_rules! counters {
             pub tombstone_bytes: u64,
             /// 1 if a crash now would leave a cache that is found again, else 0.
             pub crash_safe: u64,
+            /// Objects in the small-object log now.
+            pub soc_log_held_objects: u64,
+            /// Memory of its index now, in bytes.
+            pub soc_log_index_bytes: u64,
             /// The latest device error, for people.
             pub last_device_error: Option<String>,
         }
@@ -127,6 +131,32 @@ counters! {
     soc_bad_buckets,
     /// Buckets given up after a failed write.
     soc_retired_buckets,
+    /// Objects written to the small-object log (see
+    /// [`Config::soc_log_percent`](crate::Config::soc_log_percent)); each once, however often it was
+    /// readmitted.
+    soc_log_objects,
+    /// Bytes written by the log.
+    soc_log_written_bytes,
+    /// Objects that moved from the log to their buckets.
+    soc_log_moved_objects,
+    /// Objects that the log dropped: too few of their bucket were there to be worth a write, and
+    /// nobody had asked for them.
+    soc_log_dropped_objects,
+    /// Objects that the log wrote once more, because they were asked for or because an older
+    /// version may be in their bucket.
+    soc_log_readmitted_objects,
+    /// Pages of the log read from flash.
+    soc_log_reads,
+    /// Objects found in the log; most of them answered a `get` and are among `soc_hits`.
+    soc_log_hits,
+    /// Looks into the log that its index suggested and that found another key.
+    soc_log_false_positives,
+    /// Segments of the log reclaimed.
+    soc_log_reclaimed_segments,
+    /// Pages of the log that failed their checks.
+    soc_log_bad_pages,
+    /// Segments of the log given up after a failed write.
+    soc_log_retired_segments,
     /// Records read by the large-object engine.
     loc_record_reads,
     /// Bytes written by the large-object engine: records, footers and what was left of regions.
@@ -180,6 +210,7 @@ impl Stats {
     /// Bytes that the cache wrote to its device.
     pub fn flash_written_bytes(&self) -> u64 {
         self.soc_written_bytes
+            + self.soc_log_written_bytes
             + self.loc_written_bytes
             + self.tombstone_log_written_bytes
             + self.metadata_written_bytes

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder::{Config, Larder, RealClock, block_on};
+use larder::{Config, CrashSafety, Larder, RealClock, block_on};
 use larder_device::{Device, DirectIo, FileDevice, FileOptions};
 
 use super::{DramCache, HybridCache, HybridPlan};
@@ -50,6 +50,8 @@ impl LarderHybrid {
         let config = Config {
             dram_bytes: plan.dram_bytes,
             soc_percent,
+            // What the peers promise: nothing of what was replaced before a crash.
+            crash_safety: CrashSafety::Off,
             soc_max_object_bytes: SOC_OBJECT_BYTES_MAX,
             region_bytes: Some(plan.flash.region_bytes),
             start_empty: true,

@@ -22,6 +22,9 @@ fn check_replay(tables: &Tables, outcome: &Value) {
     assert!(parameters.contains_key("workload") != parameters.contains_key("trace"));
     for run in outcome["runs"].as_array().unwrap() {
         check(tables, "Run", run);
+        if !run["soc_log"].is_null() {
+            check(tables, "Log", &run["soc_log"]);
+        }
         for interval in run["intervals"].as_array().unwrap() {
             check(tables, "Interval", interval);
         }
@@ -41,8 +44,16 @@ fn check_statistics(tables: &Tables, stats: &Value) {
 #[test]
 fn all_headings_are_checked() {
     let headings: BTreeSet<String> = tables(&page()).into_keys().collect();
-    let checked =
-        ["Result", "Parameters", "Run", "Interval", "Statistics", "Percentiles", "LRU cache"];
+    let checked = [
+        "Result",
+        "Parameters",
+        "Run",
+        "Log",
+        "Interval",
+        "Statistics",
+        "Percentiles",
+        "LRU cache",
+    ];
     assert_eq!(headings, checked.map(str::to_owned).into());
 }
 
@@ -54,6 +65,7 @@ fn each_key_of_a_replay_is_named() {
     for arguments in [
         "replay --requests 60000 --flash 8M --dram 256K",
         "replay trace.csv --flash 8M --dram 64K --format csv --ru 64K --admission random:0.5",
+        "replay --requests 60000 --flash 8M --dram 256K --soc-log 5",
         "replay trace.csv --flash 0",
         "replay trace.csv --flash 8M --dram 64K --device file:drive --requests 2000",
         "replay trace.csv --flash 8M --requests 1 --warmup 0",

@@ -108,7 +108,7 @@ impl Default for Options {
 }
 
 /// Names of what [`Options::settings`] may set, and what each takes.
-pub const SETTINGS: [(&str, &str); 11] = [
+pub const SETTINGS: [(&str, &str); 12] = [
     ("admission", "all, reject-first, or the probability 0 to 1"),
     ("crash_safety", "off or process"),
     ("dram_policy", "s3-fifo or lru"),
@@ -117,6 +117,7 @@ pub const SETTINGS: [(&str, &str); 11] = [
     ("region_eviction", "fifo or lru"),
     ("region_write_bytes", "bytes, a multiple of 4096"),
     ("reinsertion_hits", "0 to 7"),
+    ("soc_log_percent", "0 to 100"),
     ("soc_max_object_bytes", "bytes"),
     ("soc_percent", "0 to 100"),
     ("utilization_percent", "more than 0, at most 100"),
@@ -208,6 +209,7 @@ fn set(config: &mut Config, name: &str, value: &str) -> Result<(), String> {
         "region_eviction" => config.region_eviction = parsed(name, value)?,
         "region_write_bytes" => config.region_write_bytes = parsed(name, value)?,
         "reinsertion_hits" => config.reinsertion_hits = parsed(name, value)?,
+        "soc_log_percent" => config.soc_log_percent = parsed(name, value)?,
         "soc_max_object_bytes" => config.soc_max_object_bytes = parsed(name, value)?,
         "soc_percent" => config.soc_percent = parsed(name, value)?,
         "utilization_percent" => config.utilization_percent = parsed(name, value)?,

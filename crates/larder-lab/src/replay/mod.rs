@@ -18,7 +18,7 @@ use crate::Error;
 use crate::workload::RequestSource;
 use client::Client;
 pub use options::{EngineOptions, PlacementRuns, ReplayOptions, Storage, Workload};
-pub use outcome::{Outcome, Run};
+pub use outcome::{Outcome, Run, SocLog};
 pub use progress::{Monitor, RunProgress};
 use stage::Stage;
 use timeline::{Sample, Timeline};

@@ -65,6 +65,8 @@ pub struct ReplayOptions {
     pub utilization_percent: f64,
     /// Share of the cache's flash that the small-object engine gets.
     pub soc_percent: f64,
+    /// Share of the cache's flash that the log in front of it gets; 0 is no log.
+    pub soc_log_percent: f64,
     /// Objects of at most this size are small.
     pub soc_max_object_bytes: u32,
     /// Over-provisioning of the drive, in percent of its logical capacity.
@@ -113,6 +115,7 @@ impl ReplayOptions {
             flash_bytes: 128 << 20,
             utilization_percent: 100.0,
             soc_percent: 4.0,
+            soc_log_percent: 0.0,
             soc_max_object_bytes: 640,
             op_percent: 17.0,
             unit_bytes: None,
@@ -141,6 +144,7 @@ impl ReplayOptions {
         };
         percent("--utilization", self.utilization_percent, 100.0)?;
         percent("--soc", self.soc_percent, 100.0)?;
+        percent("--soc-log", self.soc_log_percent, 100.0)?;
         percent("--op", self.op_percent, 1000.0)?;
         percent("--warmup", self.warmup_percent, 99.0)?;
         if let Workload::Preset(name) = &self.workload {
@@ -237,6 +241,7 @@ impl ReplayOptions {
             "flash": self.flash_bytes,
             "utilization": self.utilization_percent,
             "soc": self.soc_percent,
+            "soc_log": self.soc_log_percent,
             "soc_max_object": self.soc_max_object_bytes,
             "op": self.op_percent,
             "ru": self.resolved_unit_bytes(),

@@ -49,8 +49,10 @@ pub struct Run {
     pub erased_bytes: Option<u64>,
     /// Bytes moved by garbage collection.
     pub copied_bytes: Option<u64>,
-    /// Host bytes written by the small-object engine.
+    /// Host bytes written by the small-object engine, to its buckets and its log.
     pub soc_bytes: u64,
+    /// What the log in front of the buckets did; null without one.
+    pub soc_log: Option<SocLog>,
     /// Host bytes written by the large-object engine.
     pub loc_bytes: u64,
     /// Host bytes written for metadata.
@@ -69,6 +71,33 @@ pub struct Run {
     /// The drive at the end, for the report; not part of the JSON.
     #[serde(skip)]
     pub units: Vec<UnitPicture>,
+}
+
+/// What the small-object log did after warm-up, and what it holds at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SocLog {
+    /// Host bytes written to the log.
+    pub bytes: u64,
+    /// Objects logged.
+    pub objects: u64,
+    /// Objects that moved to their buckets.
+    pub moved_objects: u64,
+    /// Rewrites of buckets.
+    pub bucket_writes: u64,
+    /// Objects dropped: too few of their bucket, and never asked for.
+    pub dropped_objects: u64,
+    /// Objects that were logged once more.
+    pub readmitted_objects: u64,
+    /// Objects found in the log.
+    pub hits: u64,
+    /// Pages of the log read from the device.
+    pub reads: u64,
+    /// Looks into the log that found another key.
+    pub false_positives: u64,
+    /// Objects in the log at the end.
+    pub held_objects: u64,
+    /// Memory of its index at the end, in bytes.
+    pub index_bytes: u64,
 }
 
 /// One part of a run.

@@ -95,7 +95,7 @@ fn class<'a>(picture: &'a mut UnitPicture, page: u64, layout: &Layout) -> &'a mu
     let offset = page * larder_ssd::managed::PAGE_BYTES;
     if offset < layout.metadata_bytes {
         &mut picture.metadata
-    } else if offset < layout.soc_offset {
+    } else if offset < layout.soc_log_offset {
         &mut picture.loc
     } else {
         &mut picture.soc
@@ -133,6 +133,8 @@ fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> C
         dram_policy: options.dram_policy,
         utilization_percent: options.utilization_percent,
         soc_percent: options.soc_percent,
+        soc_log_percent: options.soc_log_percent,
+        soc_log_threshold: Config::default().soc_log_threshold,
         soc_max_object_bytes: options.soc_max_object_bytes,
         region_bytes: engines.region_bytes,
         region_write_bytes: options.region_write_bytes(),

@@ -7,7 +7,7 @@
 use larder_device::DeviceStats;
 
 use super::client::ClientCounts;
-use super::outcome::{Interval, Run};
+use super::outcome::{Interval, Run, SocLog};
 
 const FIRST_STEP: u64 = 1024;
 const SAMPLES_MAX: usize = 256;
@@ -74,6 +74,27 @@ impl Timeline {
     }
 }
 
+fn soc_bytes(sample: &Sample) -> u64 {
+    sample.cache.soc_written_bytes + sample.cache.soc_log_written_bytes
+}
+
+fn soc_log(from: &Sample, to: &Sample) -> Option<SocLog> {
+    let (from, to) = (&from.cache, &to.cache);
+    (to.soc_log_objects > 0).then(|| SocLog {
+        bytes: to.soc_log_written_bytes - from.soc_log_written_bytes,
+        objects: to.soc_log_objects - from.soc_log_objects,
+        moved_objects: to.soc_log_moved_objects - from.soc_log_moved_objects,
+        bucket_writes: to.soc_bucket_writes - from.soc_bucket_writes,
+        dropped_objects: to.soc_log_dropped_objects - from.soc_log_dropped_objects,
+        readmitted_objects: to.soc_log_readmitted_objects - from.soc_log_readmitted_objects,
+        hits: to.soc_log_hits - from.soc_log_hits,
+        reads: to.soc_log_reads - from.soc_log_reads,
+        false_positives: to.soc_log_false_positives - from.soc_log_false_positives,
+        held_objects: to.soc_log_held_objects,
+        index_bytes: to.soc_log_index_bytes,
+    })
+}
+
 fn interval(from: &Sample, to: &Sample, warmup_requests: u64) -> Interval {
     let host = to.device.host_written_bytes - from.device.host_written_bytes;
     let media = difference(to.device.media_written_bytes, from.device.media_written_bytes);
@@ -83,7 +104,7 @@ fn interval(from: &Sample, to: &Sample, warmup_requests: u64) -> Interval {
         host_bytes: host,
         dlwa: media.and_then(|media| ratio(media, host)),
         hit_ratio: ratio(to.client.hits - from.client.hits, gets),
-        soc_bytes: to.cache.soc_written_bytes - from.cache.soc_written_bytes,
+        soc_bytes: soc_bytes(to) - soc_bytes(from),
         loc_bytes: to.cache.loc_written_bytes - from.cache.loc_written_bytes,
         metadata_bytes: to.cache.metadata_written_bytes - from.cache.metadata_written_bytes,
         warmup: to.client.requests <= warmup_requests,
@@ -115,7 +136,8 @@ impl Run {
             media_bytes: media,
             erased_bytes: difference(last.device.erased_bytes, warm.device.erased_bytes),
             copied_bytes: difference(last.device.copied_bytes, warm.device.copied_bytes),
-            soc_bytes: last.cache.soc_written_bytes - warm.cache.soc_written_bytes,
+            soc_bytes: soc_bytes(last) - soc_bytes(warm),
+            soc_log: soc_log(warm, last),
             loc_bytes: last.cache.loc_written_bytes - warm.cache.loc_written_bytes,
             metadata_bytes: last.cache.metadata_written_bytes - warm.cache.metadata_written_bytes,
             refused_objects: last.client.refused,

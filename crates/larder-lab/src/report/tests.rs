@@ -26,6 +26,7 @@ pub(super) fn run(placement: &'static str) -> Run {
         erased_bytes: None,
         copied_bytes: None,
         soc_bytes: 0,
+        soc_log: None,
         loc_bytes: 0,
         metadata_bytes: 0,
         refused_objects: 0,

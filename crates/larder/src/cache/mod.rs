@@ -246,7 +246,11 @@ impl Larder {
 
     /// Counters since the cache was opened.
     pub fn stats(&self) -> Stats {
+        let (soc_log_held_objects, soc_log_index_bytes) =
+            self.flash.as_ref().map_or((0, 0), Flash::soc_log);
         Stats {
+            soc_log_held_objects,
+            soc_log_index_bytes,
             dram_items: self.dram.len() as u64,
             dram_used_bytes: self.dram.used_bytes(),
             loc_objects: self.flash.as_ref().map_or(0, Flash::large_objects),

@@ -1,8 +1,8 @@
 //! How the cache divides its device.
 //!
 //! ```text
-//!   0                metadata_bytes     loc_offset              soc_offset            usable_bytes
-//!   ├── superblock ── snapshot ──┼── tombstones ──┼── LOC: regions … ─ gap ─┼── SOC: buckets … ──┤
+//!   0            metadata_bytes   loc_offset          soc_log_offset   soc_offset     usable_bytes
+//!   ├── superblock, snapshot ──┼─ tombstones ─┼─ LOC: regions … ─ gap ─┼─ SOC log ─┼─ SOC: buckets … ─┤
 //! ```
 
 use larder_device::DeviceInfo;
@@ -13,8 +13,8 @@ use super::unit;
 use crate::config::{Config, CrashSafety};
 use crate::error::Error;
 use crate::loc::{self, snapshot::snapshot_bytes_max};
-use crate::soc::{BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES};
-use crate::tombstones::LogPlace;
+use crate::soc::{BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES, log};
+use crate::tombstones::TombstonesPlace;
 
 const BLOCK: u64 = 4096;
 /// The tombstone log gets this part of the cache, at least and at most so much: room for sixteen
@@ -26,6 +26,14 @@ const REGION_BYTES_AUTO: std::ops::RangeInclusive<u64> = 1 << 20..=32 << 20;
 const REGIONS_AUTO: u64 = 64;
 /// Or as many times the regions that are reclaimed together.
 const REGIONS_MIN: u64 = 2;
+/// A segment of the small-object log is reclaimed at a time: with fewer, too much of the log would
+/// wait to be filled.
+const LOG_SEGMENTS: u64 = 64;
+const LOG_SEGMENTS_MIN: u64 = 4;
+const LOG_SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 8 << 10..=256 << 10;
+/// Bits of the superblock's word for the number of segments.
+const LOG_WORD_BITS: u32 = 24;
+const LOG_SEGMENTS_MAX: u64 = (1 << LOG_WORD_BITS) - 1;
 
 /// Where on the device each part of the cache lies. All offsets and sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +45,7 @@ pub struct Layout {
     /// Superblock and snapshot, from 0 on.
     pub metadata_bytes: u64,
     /// The tombstone log, from `metadata_bytes` on; 0 where there is none.
-    pub log_bytes: u64,
+    pub tombstone_log_bytes: u64,
     /// Where the regions of the large-object engine begin.
     pub loc_offset: u64,
     /// Their number; 0 switches the engine off.
@@ -48,6 +56,20 @@ pub struct Layout {
     pub soc_offset: u64,
     /// Their number; 0 switches the engine off.
     pub soc_buckets: u64,
+    /// Where the log in front of the buckets begins; `soc_offset` without one.
+    pub soc_log_offset: u64,
+    /// Its segments; 0 is no log.
+    pub soc_log_segments: u32,
+    /// Their size, a power of 2; 0 without a log.
+    pub soc_log_segment_bytes: u32,
+}
+
+/// The log in front of the buckets.
+struct LogLayout {
+    segments: u32,
+    segment_bytes: u32,
+    /// Room for it in the snapshot.
+    snapshot_bytes: u64,
 }
 
 impl Layout {
@@ -57,18 +79,17 @@ impl Layout {
         // Each bucket pays for its share of the snapshot.
         let bucket_cost = (BUCKET_BYTES + BUCKET_SNAPSHOT_BYTES) as u64;
         let soc_space = share(usable, config.soc_percent);
-        let log_bytes = match config.crash_safety {
-            CrashSafety::Off => 0,
-            CrashSafety::Process => {
-                (usable / LOG_PART / BLOCK * BLOCK).clamp(*LOG_BYTES.start(), *LOG_BYTES.end())
-            }
-        };
-        let fixed = SUPERBLOCK_BYTES as u64 + BLOCK + log_bytes;
+        let tombstone_log_bytes = tombstone_log_bytes(config, usable);
+        let fixed = SUPERBLOCK_BYTES as u64 + BLOCK + tombstone_log_bytes;
         let soc_buckets = soc_space.min(usable.saturating_sub(fixed)) / bucket_cost;
         let soc_offset = usable - soc_buckets * BUCKET_BYTES as u64;
         let buckets_snapshot = soc_buckets * BUCKET_SNAPSHOT_BYTES as u64;
-        let dead_keys_snapshot = dead_keys_snapshot_bytes(log_bytes, soc_buckets);
-        let loc_space = soc_offset.saturating_sub(fixed + buckets_snapshot + dead_keys_snapshot);
+        let dead_keys_snapshot = dead_keys_snapshot_bytes(tombstone_log_bytes, soc_buckets);
+        let log = Self::plan_log(config, usable, soc_buckets)?;
+        let log_bytes = u64::from(log.segments) * u64::from(log.segment_bytes);
+        let soc_log_offset = soc_offset.saturating_sub(log_bytes);
+        let loc_space = soc_log_offset
+            .saturating_sub(fixed + buckets_snapshot + dead_keys_snapshot + log.snapshot_bytes);
         let region_bytes = match config.region_bytes {
             Some(bytes) => bytes,
             None if config.ru_aware_eviction => {
@@ -77,7 +98,7 @@ impl Layout {
             None => automatic_region_bytes(loc_space),
         };
         let region_cost = u64::from(region_bytes) + snapshot_bytes_max(region_bytes);
-        let wants_loc = config.soc_percent < 100.0;
+        let wants_loc = config.soc_percent + config.soc_log_percent < 100.0;
         // Regions that are reclaimed together are all there, or none of them.
         let together = u64::from(unit::regions_per_unit(config, info, region_bytes)?.unwrap_or(1));
         let regions_min = REGIONS_MIN * together;
@@ -89,43 +110,104 @@ impl Layout {
                  of {region_bytes} bytes; use more flash, smaller regions, or soc_percent = 100"
             )));
         }
-        if config.soc_percent > 0.0 && soc_buckets == 0 {
-            return Err(Error::config(format!(
-                "soc_percent = {} of {usable} bytes is less than one bucket; use more flash or \
-                 soc_percent = 0",
-                config.soc_percent
-            )));
-        }
-        if loc_regions * u64::from(region_bytes) > loc::BYTES_MAX {
-            return Err(Error::config(format!(
-                "the large-object engine can use {} bytes of one device and would get more; use a \
-                 smaller utilization_percent, or several caches",
-                loc::BYTES_MAX
-            )));
-        }
+        check_engines(config, usable, soc_buckets, loc_regions * u64::from(region_bytes))?;
         let snapshot = SNAPSHOT_HEADER_BYTES as u64
             + dead_keys_snapshot
             + buckets_snapshot
+            + log.snapshot_bytes
             + loc_regions * snapshot_bytes_max(region_bytes);
         let metadata_bytes = SUPERBLOCK_BYTES as u64 + snapshot.next_multiple_of(BLOCK);
         Ok(Self {
             capacity_bytes: info.capacity_bytes,
             usable_bytes: usable,
             metadata_bytes,
-            log_bytes,
-            loc_offset: metadata_bytes + log_bytes,
+            tombstone_log_bytes,
+            loc_offset: metadata_bytes + tombstone_log_bytes,
             loc_regions: u32::try_from(loc_regions)
                 .map_err(|_| Error::config("more than 2^32 regions: use larger ones"))?,
             region_bytes,
             soc_offset,
             soc_buckets,
+            soc_log_offset,
+            soc_log_segments: log.segments,
+            soc_log_segment_bytes: log.segment_bytes,
+        })
+    }
+
+    /// Divides the share of the log: each segment pays for its part of the snapshot.
+    fn plan_log(config: &Config, usable: u64, soc_buckets: u64) -> Result<LogLayout, Error> {
+        if config.soc_log_percent == 0.0 {
+            return Ok(LogLayout { segments: 0, segment_bytes: 0, snapshot_bytes: 0 });
+        }
+        let space = share(usable, config.soc_log_percent);
+        let wanted = 1 << (space / LOG_SEGMENTS).max(1).ilog2();
+        let segment_bytes = wanted.clamp(*LOG_SEGMENT_BYTES.start(), *LOG_SEGMENT_BYTES.end());
+        let segment_bytes = u32::try_from(segment_bytes).expect("the range is far below 4 GiB");
+        let (per_segment, fixed) = log::snapshot_bytes_max(segment_bytes, soc_buckets);
+        let segments = space.saturating_sub(fixed) / (u64::from(segment_bytes) + per_segment);
+        let space_of_metadata = SUPERBLOCK_BYTES as u64 + 2 * BLOCK;
+        let buckets = soc_buckets * (BUCKET_BYTES + BUCKET_SNAPSHOT_BYTES) as u64;
+        let fits = buckets + space + space_of_metadata <= usable;
+        if segments < LOG_SEGMENTS_MIN || !fits {
+            return Err(Error::config(format!(
+                "soc_log_percent = {} of {usable} bytes leaves room for {segments} segments of \
+                 {segment_bytes} bytes beside the buckets and the metadata: fewer than \
+                 {LOG_SEGMENTS_MIN}; use more flash, another share, or soc_log_percent = 0",
+                config.soc_log_percent
+            )));
+        }
+        if segments > LOG_SEGMENTS_MAX || segments * u64::from(segment_bytes) > log::BYTES_MAX {
+            return Err(Error::config(format!(
+                "soc_log_percent = {} of {usable} bytes: the log can use {} bytes; use a smaller \
+                 share",
+                config.soc_log_percent,
+                log::BYTES_MAX.min(LOG_SEGMENTS_MAX * u64::from(segment_bytes))
+            )));
+        }
+        Ok(LogLayout {
+            segments: u32::try_from(segments).expect("below the most"),
+            segment_bytes,
+            snapshot_bytes: fixed + segments * per_segment,
+        })
+    }
+
+    /// What the superblock says of the log: number of segments, and logarithm of their size.
+    pub(super) fn soc_log_word(&self) -> u32 {
+        let logarithm = self.soc_log_segment_bytes.checked_ilog2().unwrap_or(0);
+        self.soc_log_segments | logarithm << LOG_WORD_BITS
+    }
+
+    /// An empty layout with the log that the word tells of, in front of buckets at `soc_offset`.
+    /// `None` if there is no such log.
+    pub(super) fn with_soc_log(word: u32, soc_offset: u64) -> Option<Self> {
+        let segments = word & ((1 << LOG_WORD_BITS) - 1);
+        let segment_bytes = match word >> LOG_WORD_BITS {
+            0 => 0,
+            logarithm => 1_u32.checked_shl(logarithm)?,
+        };
+        let log_bytes = u64::from(segments) * u64::from(segment_bytes);
+        Some(Self {
+            capacity_bytes: 0,
+            usable_bytes: 0,
+            metadata_bytes: 0,
+            tombstone_log_bytes: 0,
+            loc_offset: 0,
+            loc_regions: 0,
+            region_bytes: 0,
+            soc_offset,
+            soc_buckets: 0,
+            soc_log_offset: soc_offset.checked_sub(log_bytes)?,
+            soc_log_segments: segments,
+            soc_log_segment_bytes: segment_bytes,
         })
     }
 
     /// Where the tombstone log lies, if there is one.
-    pub(crate) fn log(&self) -> Option<LogPlace> {
-        (self.log_bytes > 0)
-            .then_some(LogPlace { offset: self.metadata_bytes, blocks: self.log_bytes / BLOCK })
+    pub(crate) fn tombstones(&self) -> Option<TombstonesPlace> {
+        (self.tombstone_log_bytes > 0).then_some(TombstonesPlace {
+            offset: self.metadata_bytes,
+            blocks: self.tombstone_log_bytes / BLOCK,
+        })
     }
 
     /// Longest object (key and value, in bytes) that flash can hold with this layout and this bound
@@ -137,12 +219,44 @@ impl Layout {
     }
 }
 
+fn tombstone_log_bytes(config: &Config, usable: u64) -> u64 {
+    match config.crash_safety {
+        CrashSafety::Off => 0,
+        CrashSafety::Process => {
+            (usable / LOG_PART / BLOCK * BLOCK).clamp(*LOG_BYTES.start(), *LOG_BYTES.end())
+        }
+    }
+}
+
+fn check_engines(
+    config: &Config,
+    usable: u64,
+    soc_buckets: u64,
+    loc_bytes: u64,
+) -> Result<(), Error> {
+    if config.soc_percent > 0.0 && soc_buckets == 0 {
+        return Err(Error::config(format!(
+            "soc_percent = {} of {usable} bytes is less than one bucket; use more flash or \
+             soc_percent = 0",
+            config.soc_percent
+        )));
+    }
+    if loc_bytes > loc::BYTES_MAX {
+        return Err(Error::config(format!(
+            "the large-object engine can use {} bytes of one device and would get more; use a \
+             smaller utilization_percent, or several caches",
+            loc::BYTES_MAX
+        )));
+    }
+    Ok(())
+}
+
 /// What the snapshot keeps of dead keys takes at most.
 fn dead_keys_snapshot_bytes(log_bytes: u64, soc_buckets: u64) -> u64 {
     if log_bytes == 0 {
         return 0;
     }
-    let log = LogPlace { offset: 0, blocks: log_bytes / BLOCK };
+    let log = TombstonesPlace { offset: 0, blocks: log_bytes / BLOCK };
     DEAD_KEYS_SNAPSHOT_HEADER_BYTES + log.keys_max(soc_buckets) * DEAD_KEY_SNAPSHOT_BYTES
 }
 
@@ -166,6 +280,10 @@ mod tests {
     use super::*;
     use larder_device::PlacementInfo;
     use proptest::prelude::*;
+
+    fn loc_end_of(layout: &Layout) -> u64 {
+        layout.loc_offset + u64::from(layout.loc_regions) * u64::from(layout.region_bytes)
+    }
 
     fn info(capacity_bytes: u64) -> DeviceInfo {
         DeviceInfo {
@@ -213,12 +331,24 @@ mod tests {
             capacity in 4_u64 << 20..4 << 30,
             utilization in 10.0..100.0_f64,
             soc in 0.0..=100.0_f64,
+            log in prop_oneof![Just(0.0), 0.0..=100.0_f64],
         ) {
-            let config = Config { utilization_percent: utilization, soc_percent: soc, ..Config::default() };
-            if let Ok(layout) = Layout::plan(&config, &info(capacity / 4096 * 4096)) {
-                let loc_end = layout.loc_offset + u64::from(layout.loc_regions) * u64::from(layout.region_bytes);
-                prop_assert_eq!(layout.metadata_bytes + layout.log_bytes, layout.loc_offset);
-                prop_assert!(loc_end <= layout.soc_offset, "{layout:?}");
+            let config = Config {
+                utilization_percent: utilization,
+                soc_percent: soc,
+                soc_log_percent: log,
+                ..Config::default()
+            };
+            let fits = config.check().is_ok();
+            if let Some(layout) = Layout::plan(&config, &info(capacity / 4096 * 4096)).ok().filter(|_| fits) {
+                let log_bytes = u64::from(layout.soc_log_segments) * u64::from(layout.soc_log_segment_bytes);
+                prop_assert_eq!(layout.soc_log_offset + log_bytes, layout.soc_offset);
+                prop_assert_eq!(log > 0.0, layout.soc_log_segments > 0);
+                prop_assert!(loc_end_of(&layout) <= layout.soc_log_offset, "{layout:?}");
+                let told = Layout::with_soc_log(layout.soc_log_word(), layout.soc_offset).unwrap();
+                prop_assert_eq!(told.soc_log_offset, layout.soc_log_offset);
+                prop_assert_eq!(told.soc_log_segment_bytes, layout.soc_log_segment_bytes);
+                prop_assert_eq!(layout.metadata_bytes + layout.tombstone_log_bytes, layout.loc_offset);
                 prop_assert_eq!(layout.soc_offset + layout.soc_buckets * 4096, layout.usable_bytes);
                 prop_assert!(layout.usable_bytes <= capacity);
                 prop_assert_eq!(layout.loc_offset % 4096, 0);

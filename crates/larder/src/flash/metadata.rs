@@ -17,7 +17,9 @@
 //!                                 104      4  epoch in which the tombstone log began
 //!                                 108      4  1 if the next field says something
 //!                                 112      8  boot of the device in which this was written
-//!                                 120      8  reserved, 0
+//!                                 120      4  layout: segments of the small-object log (24
+//!                                             bits), base-2 logarithm of their bytes (8 bits)
+//!                                 124      4  reserved, 0
 //!  snapshot, at 4096                0      4  magic "LSNP"
 //!                                   4      2  version (3)
 //!                                   6      2  reserved, 0
@@ -28,7 +30,9 @@
 //!                                  32      *  with a tombstone log: its clock (8), dead keys in
 //!                                             buckets (8): n, and their n hashes (8 each);
 //!                                             all buckets: filter (16 bytes), generation (2);
-//!                                             then the regions (see `loc/snapshot.rs`)
+//!                                             then the small-object log, if there is one (see
+//!                                             `soc/log/snapshot.rs`); then the regions (see
+//!                                             `loc/snapshot.rs`)
 //! ```
 
 #![deny(clippy::indexing_slicing)]
@@ -98,10 +102,11 @@ impl Superblock {
         checked.extend_from_slice(&layout.region_bytes.to_le_bytes());
         checked.extend_from_slice(&u32::from(self.clean).to_le_bytes());
         checked.extend_from_slice(&u32::from(self.recoverable).to_le_bytes());
-        checked.extend_from_slice(&layout.log_bytes.to_le_bytes());
+        checked.extend_from_slice(&layout.tombstone_log_bytes.to_le_bytes());
         checked.extend_from_slice(&self.ring.to_le_bytes());
         checked.extend_from_slice(&u32::from(self.boot.is_some()).to_le_bytes());
         checked.extend_from_slice(&self.boot.unwrap_or(0).to_le_bytes());
+        checked.extend_from_slice(&layout.soc_log_word().to_le_bytes());
         checked.resize(SUPERBLOCK_USED_BYTES - CHECKED_FROM, 0);
         let encoded = [
             &SUPERBLOCK_MAGIC[..],
@@ -152,12 +157,13 @@ impl Superblock {
                 capacity_bytes: u64_at(block, 32)?,
                 usable_bytes: u64_at(block, 40)?,
                 metadata_bytes: u64_at(block, 48)?,
-                log_bytes: u64_at(block, 96)?,
+                tombstone_log_bytes: u64_at(block, 96)?,
                 loc_offset: u64_at(block, 56)?,
                 soc_offset: u64_at(block, 64)?,
                 soc_buckets: u64_at(block, 72)?,
                 loc_regions: u32_at(block, 80)?,
                 region_bytes: u32_at(block, 84)?,
+                ..Layout::with_soc_log(u32_at(block, 120)?, u64_at(block, 64)?)?
             },
         })
     }
@@ -219,12 +225,15 @@ mod tests {
             capacity_bytes: 1,
             usable_bytes: 2,
             metadata_bytes: 3,
-            log_bytes: 9,
+            tombstone_log_bytes: 9,
             loc_offset: 4,
             loc_regions: 5,
             region_bytes: 6,
-            soc_offset: 7,
+            soc_offset: 7 << 20,
             soc_buckets: 8,
+            soc_log_offset: (7 << 20) - 5 * 8192,
+            soc_log_segments: 5,
+            soc_log_segment_bytes: 8192,
         };
         let (recoverable, ring, boot) = (true, 6, Some(5));
         Superblock { clean: true, recoverable, epoch: 9, oldest_epoch: 7, ring, boot, layout }

@@ -4,25 +4,27 @@
 mod dead_keys;
 mod layout;
 mod metadata;
+mod places;
 mod recovery;
 mod unit;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_device::{Assignment, Device, HandleAllocator};
+use larder_device::{Assignment, Device};
 
 use crate::admission::Admission;
 use crate::config::Config;
 use crate::error::Error;
 use crate::key::KeyHash;
-use crate::loc::{Loc, LocPlace};
-use crate::soc::{Soc, SocPlace};
+use crate::loc::Loc;
+use crate::soc::Soc;
 use crate::stats::Counters;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
 pub use layout::Layout;
 pub(crate) use metadata::{SUPERBLOCK_BYTES, Superblock};
+use places::Places;
 pub use recovery::Recovery;
 pub(crate) use recovery::fuzz_snapshot;
 
@@ -62,55 +64,26 @@ impl Flash {
         now: Duration,
     ) -> Result<Self, Error> {
         let layout = Layout::plan(config, device.info())?;
-        let regions_per_unit = unit::regions_per_unit(config, device.info(), layout.region_bytes)?;
         let start = recovery::examine(&*device, &layout, config.start_empty, now).await?;
         let superblock = start.superblock;
-        let tombstones = layout.log().map(|place| {
+        let tombstones = layout.tombstones().map(|place| {
             let (device, counters) = (Arc::clone(&device), Arc::clone(&counters));
             Arc::new(Tombstones::new(device, place, superblock, counters))
         });
-        let mut handles = if config.placement {
-            HandleAllocator::new(&device.info().placement)
-        } else {
-            HandleAllocator::disabled()
-        };
-        let mut soc_place = (layout.soc_buckets > 0).then(|| SocPlace {
-            offset: layout.soc_offset,
-            buckets: layout.soc_buckets,
-            handle: handles.allocate("SOC"),
-            hot_handle: None,
-            epoch: superblock.epoch,
-            oldest_epoch: superblock.oldest_epoch,
-        });
-        let loc = (layout.loc_regions > 0).then(|| {
-            let place = LocPlace {
-                offset: layout.loc_offset,
-                regions: layout.loc_regions,
-                region_bytes: layout.region_bytes,
-                piece_bytes: config.region_write_bytes.min(layout.region_bytes),
-                handle: handles.allocate("LOC"),
-                eviction: config.region_eviction,
-                regions_per_unit,
-                reinsertion_hits: config.reinsertion_hits,
-                oldest_sequence: superblock.oldest_epoch << 32,
-                // An epoch has room for 2^32 fillings; the next one starts above them all.
-                first_sequence: superblock.epoch << 32,
-            };
+        let places = Places::plan(config, device.info(), &layout, &superblock)?;
+        let loc = places.loc.map(|place| {
             Loc::new(Arc::clone(&device), place, tombstones.clone(), Arc::clone(&counters))
         });
-        // Last, so that the other streams have the same handles with and without it.
-        if let Some(place) = soc_place.as_mut().filter(|_| config.dynamic_placement) {
-            place.hot_handle = Some(handles.allocate("SOC, hot buckets"));
-        }
-        let soc = soc_place.map(|place| {
-            Soc::new(Arc::clone(&device), place, tombstones.clone(), Arc::clone(&counters))
+        let soc = places.soc.map(|place| {
+            let (device, counters) = (Arc::clone(&device), Arc::clone(&counters));
+            Soc::new(device, place, places.soc_log, tombstones.clone(), counters)
         });
         let expected_items = layout.usable_bytes / OBJECT_BYTES_GUESS;
         let mut flash = Self {
             soc_max_object_bytes: config.soc_max_object_bytes as usize,
             loc_max_object_bytes: crate::loc::object_bytes_max(layout.region_bytes),
             admission: Admission::new(config.admission, expected_items, config.seed),
-            assignments: handles.assignments().to_vec(),
+            assignments: places.assignments,
             device,
             layout,
             soc,
@@ -155,6 +128,11 @@ impl Flash {
             Some(soc) => soc.learn_all().await,
             None => 0,
         }
+    }
+
+    /// Objects in the log of the small-object engine, and memory of its index.
+    pub(crate) fn soc_log(&self) -> (u64, u64) {
+        self.soc.as_ref().map_or((0, 0), |soc| (soc.log_objects(), soc.log_index_bytes()))
     }
 
     /// Grows with every opening.
@@ -218,6 +196,9 @@ impl Flash {
         let Some(tombstones) = &self.tombstones else { return Ok(()) };
         if let Some(loc) = &self.loc {
             loc.bury(hash).await?;
+        }
+        if let Some(soc) = &self.soc {
+            soc.outdate_in_log(hash).await;
         }
         let receipt = match &self.soc {
             // Also if it is dead already: its tombstone may still be on its way.

@@ -92,7 +92,7 @@ pub(super) async fn examine(
     let first_epoch = now.as_secs().clamp(1, EPOCH_MAX - 1);
     let start = |epoch| Superblock {
         clean: false,
-        recoverable: layout.log().is_some(),
+        recoverable: layout.tombstones().is_some(),
         epoch,
         oldest_epoch: epoch,
         ring: u32::try_from(epoch).expect("epochs end at 2^32"),
@@ -148,7 +148,7 @@ async fn inherit(
         let snapshot = read_snapshot(device, found).await?;
         return Ok(snapshot.map(Heritage::Snapshot).ok_or("the snapshot failed its checks"));
     }
-    let Some(place) = found.layout.log() else {
+    let Some(place) = found.layout.tombstones() else {
         return Ok(Err("the cache was not shut down cleanly, and crash_safety is off"));
     };
     if !found.recoverable {
@@ -216,20 +216,20 @@ impl Flash {
     }
 
     async fn begin_empty(&self) -> Result<(), Error> {
-        let Some(place) = self.layout.log() else {
+        let Some(place) = self.layout.tombstones() else {
             return self.write_superblock(self.superblock).await;
         };
         // In between, an empty log must not vouch for what the device holds.
         self.write_superblock(Superblock { recoverable: false, ..self.superblock }).await?;
         tombstones::erase(&*self.device, place).await?;
-        self.counters.metadata_written_bytes.add(self.layout.log_bytes);
+        self.counters.metadata_written_bytes.add(self.layout.tombstone_log_bytes);
         self.write_superblock(self.superblock).await
     }
 
     /// Takes a snapshot over. Returns the number of large objects.
     async fn import(&self, snapshot: &[u8]) -> Result<u64, Error> {
         let mut rest = snapshot;
-        if let (Some(tombstones), Some(place)) = (&self.tombstones, self.layout.log()) {
+        if let (Some(tombstones), Some(place)) = (&self.tombstones, self.layout.tombstones()) {
             // A new log begins between the blocks of the old one, which must not look damaged.
             let is_whole = tombstones::replay(&*self.device, place, self.superblock.ring).await?;
             if is_whole.is_none() {
@@ -245,8 +245,10 @@ impl Flash {
         }
         let buckets = usize::try_from(self.layout.soc_buckets).unwrap_or(usize::MAX);
         let bucket_bytes = buckets.saturating_mul(BUCKET_SNAPSHOT_BYTES);
-        let (buckets, regions) = rest.split_at_checked(bucket_bytes).unwrap_or_default();
+        let (buckets, mut regions) = rest.split_at_checked(bucket_bytes).unwrap_or_default();
         if let Some(soc) = &self.soc {
+            // Written by the same program for the same layout, under a checksum.
+            regions = soc.import_log(regions).unwrap_or_default();
             soc.import(buckets);
         }
         let large_objects = match &self.loc {
@@ -286,6 +288,11 @@ impl Flash {
 
     pub(super) async fn write_shutdown(&self) -> Result<(), Error> {
         let mut bytes = vec![0; SNAPSHOT_HEADER_BYTES];
+        // First: it may still change buckets.
+        let log = match &self.soc {
+            Some(soc) => soc.export_log().await,
+            None => Vec::new(),
+        };
         if self.tombstones.is_some() {
             match self.settle_dead_keys().await {
                 Some(dead) => dead.export(&mut bytes),
@@ -295,6 +302,7 @@ impl Flash {
         }
         if let Some(soc) = &self.soc {
             soc.export(&mut bytes);
+            bytes.extend_from_slice(&log);
         }
         if let Some(loc) = &self.loc {
             loc.export(&mut bytes).await;

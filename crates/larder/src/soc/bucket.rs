@@ -51,6 +51,8 @@ const FLAGS_BYTES: usize = 4;
 /// In the value's length.
 const HAS_FLAGS: u16 = 1 << 15;
 
+/// Bytes that the entries of a bucket can take.
+pub(super) const ENTRIES_BYTES_MAX: usize = BUCKET_BYTES - HEADER_BYTES;
 /// Longest object (key and value) that a bucket can hold.
 pub(crate) const OBJECT_BYTES_MAX: usize =
     BUCKET_BYTES - HEADER_BYTES - ENTRY_HEADER_BYTES - FLAGS_BYTES;
@@ -106,7 +108,7 @@ pub(crate) struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    fn stored_bytes(&self) -> usize {
+    pub(super) fn stored_bytes(&self) -> usize {
         self.header_bytes() + self.key.len() + self.value.len()
     }
 

@@ -3,18 +3,21 @@
 //! A key's hash picks its bucket. To store an object the bucket is read, changed and written back
 //! whole: dear in application write amplification, but a small object costs no index entry, only
 //! two bytes of filter. To the drive this is a stream of uniformly random 4 KiB overwrites, which
-//! is why it has a placement handle of its own.
+//! is why it has a placement handle of its own. A log in front of the buckets (`log`) makes one
+//! rewrite do for several objects.
 
 mod afterlife;
 pub(crate) mod bucket;
 mod filter;
+pub(crate) mod log;
 mod temperature;
+mod write;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
 use async_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use larder_device::{BufferPool, Device, Io, IoBuffer, IoFuture, PlacementHandle};
+use larder_device::{BufferPool, Device, Io, PlacementHandle};
 
 use crate::key::KeyHash;
 use crate::stats::Counters;
@@ -22,9 +25,12 @@ use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef, is_expired};
 use afterlife::{Change, UNKNOWN_FILTER};
 pub(crate) use bucket::{BUCKET_BYTES, OBJECT_BYTES_MAX};
-use bucket::{Bucket, BucketIdentity, Entry, Wanted};
+use bucket::{Bucket, Entry, Wanted};
 use filter::{FILTER_BYTES, Filters};
+pub(crate) use log::LogPlace;
+use log::{Log, Looked};
 use temperature::Temperatures;
+use write::UnfinishedWrite;
 
 /// Bytes that one bucket takes in the snapshot of a clean shutdown: its filter and its generation.
 pub(crate) const BUCKET_SNAPSHOT_BYTES: usize = FILTER_BYTES + 2;
@@ -53,17 +59,6 @@ pub(crate) struct SocPlace {
 /// the lock next waits for its end first.
 type Stripe = Option<UnfinishedWrite>;
 
-struct UnfinishedWrite {
-    number: u64,
-    /// Objects that are lost if it fails.
-    objects: u64,
-    /// What the filter shall say when it has ended.
-    filter: [u64; 2],
-    /// Dead keys that the bucket does not hold any more, in order.
-    dead: Vec<u64>,
-    future: IoFuture,
-}
-
 /// What is known of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -90,6 +85,7 @@ pub(crate) struct Soc {
     tombstones: Option<Arc<Tombstones>>,
     /// Which buckets are rewritten often, where that matters.
     temperatures: Option<Temperatures>,
+    log: Option<Log>,
     stripes: Vec<RwLock<Stripe>>,
     counters: Arc<Counters>,
 }
@@ -98,10 +94,12 @@ impl Soc {
     pub(crate) fn new(
         device: Arc<dyn Device>,
         place: SocPlace,
+        log: Option<LogPlace>,
         tombstones: Option<Arc<Tombstones>>,
         counters: Arc<Counters>,
     ) -> Self {
         Self {
+            log: log.map(|log| Log::new(log, place.buckets)),
             device,
             pool: BufferPool::new(),
             filters: Filters::new(place.buckets),
@@ -121,13 +119,30 @@ impl Soc {
         self.place.buckets * (BUCKET_SNAPSHOT_BYTES + size_of::<AtomicU8>() + hot) as u64
     }
 
+    /// Memory of the log's index.
+    pub(crate) fn log_index_bytes(&self) -> u64 {
+        self.log.as_ref().map_or(0, Log::index_bytes)
+    }
+
+    /// Objects in the log.
+    pub(crate) fn log_objects(&self) -> u64 {
+        self.log.as_ref().map_or(0, Log::len)
+    }
+
     /// Whether `hash` may be stored. Costs no I/O; "no" is certain, "yes" is as wrong as the
     /// filters are (see [`Filters`]).
     pub(crate) fn may_hold(&self, hash: KeyHash) -> bool {
+        // The log first: what moves is in the bucket before it leaves the log.
+        self.log.as_ref().is_some_and(|log| log.may_hold(self.bucket_of(hash), hash))
+            || self.bucket_may_hold(hash)
+    }
+
+    /// The same of the bucket alone.
+    fn bucket_may_hold(&self, hash: KeyHash) -> bool {
         self.is_listed(hash) && !self.is_dead(hash)
     }
 
-    /// Whether the filter says yes, be it of the living or of the dead.
+    /// Whether the bucket's filter says yes, be it of the living or of the dead.
     pub(crate) fn is_listed(&self, hash: KeyHash) -> bool {
         self.filters.may_hold(self.bucket_of(hash), hash.tag())
     }
@@ -142,12 +157,25 @@ impl Soc {
             return None;
         }
         let number = self.bucket_of(hash);
-        if self.knows(number) == Knowledge::Known
-            && let Some(found) = self.look_unlocked(number, hash, key, now_s).await
-        {
-            return found;
+        match self.look_in_log(hash, key, now_s).await {
+            Looked::Found(found) => return Some(found),
+            Looked::Gone => return None,
+            Looked::Absent if !self.bucket_may_hold(hash) => return None,
+            Looked::Absent => {
+                if self.knows(number) == Knowledge::Known
+                    && let Some(found) = self.look_unlocked(number, hash, key, now_s).await
+                {
+                    return found;
+                }
+            }
+            Looked::Moving => {}
         }
         let _reading = self.lock_for_reading(number).await;
+        match self.look_in_log(hash, key, now_s).await {
+            Looked::Found(found) => return Some(found),
+            Looked::Gone | Looked::Moving => return None,
+            Looked::Absent => {}
+        }
         // Somebody else may have learnt meanwhile that it holds nothing.
         if self.knows(number) == Knowledge::Retired || !self.is_listed(hash) {
             return None;
@@ -216,8 +244,13 @@ impl Soc {
     /// the key is.
     pub(crate) async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         debug_assert!(item.object_bytes() <= OBJECT_BYTES_MAX);
+        if let Some(stored) = self.set_in_log(item, now_s).await {
+            return stored;
+        }
         let number = self.bucket_of(item.hash);
         let mut stripe = self.lock_for_writing(number).await;
+        let in_log = self.find_in_log(number, item.hash, item.key, now_s).await;
+        self.forget_in_log(number, in_log);
         if self.knows(number) == Knowledge::Retired {
             self.counters.lost_to_device_errors_objects.add(1);
             return false;
@@ -252,11 +285,29 @@ impl Soc {
         }
         let number = self.bucket_of(hash);
         let mut stripe = self.lock_for_writing(number).await;
+        let in_log = self.find_in_log(number, hash, key, now_s).await;
+        let in_bucket = self.remove_from_bucket(&mut stripe, hash, key, now_s).await;
+        // Last: it hides what is in the bucket.
+        self.forget_in_log(number, in_log);
+        in_log.map_or(in_bucket, |(_, alive)| alive)
+    }
+
+    async fn remove_from_bucket(
+        &self,
+        stripe: &mut Stripe,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: u32,
+    ) -> bool {
+        let number = self.bucket_of(hash);
+        if !self.filters.may_hold(number, hash.tag()) {
+            return false;
+        }
         let mut bucket = self.load_or_empty(number).await;
         let Some((_, entry)) = bucket.find(hash, key) else { return false };
         let alive = !is_expired(entry.expiry_s, now_s);
         bucket.remove(hash, key);
-        self.store(&mut stripe, number, bucket, Change::default()).await;
+        self.store(stripe, number, bucket, Change::default()).await;
         alive
     }
 
@@ -342,119 +393,5 @@ impl Soc {
 
     fn offset_of(&self, number: u64) -> u64 {
         self.place.offset + number * BUCKET_BYTES as u64
-    }
-
-    /// Reads a bucket. `Err` carries a buffer for an empty one, if what is on flash cannot be used.
-    async fn load(&self, number: u64) -> Result<Bucket, IoBuffer> {
-        // Others who read it now may be faster to learn.
-        let is_unknown = self.knows(number) == Knowledge::Unknown;
-        let buffer = self.pool.take(BUCKET_BYTES);
-        self.counters.soc_bucket_reads.add(1);
-        let read = self.device.submit(Io::Read { offset: self.offset_of(number), buffer }).await;
-        let buffer = read.map_err(|failure| {
-            self.counters.device_failed(&failure.error);
-            // A request that was given up may come back without its buffer.
-            self.pool.take(BUCKET_BYTES)
-        })?;
-        if is_unknown {
-            return self.learn(number, buffer);
-        }
-        let generation = self.generation(number).load(Ordering::Relaxed);
-        Bucket::parse(buffer, self.wanted(number, Some(generation))).map_err(|(_reason, buffer)| {
-            self.counters.soc_bad_buckets.add(1);
-            buffer
-        })
-    }
-
-    /// A bucket to change: an empty one, without a read, if the filter knows that it holds nothing.
-    ///
-    /// One that cannot be read now is empty from now on: it may hold what the caller wants gone,
-    /// and a later read may succeed. Where there are tombstones they see to that.
-    async fn load_or_empty(&self, number: u64) -> Bucket {
-        if self.filters.is_empty(number) {
-            return Bucket::empty(self.pool.take(BUCKET_BYTES));
-        }
-        self.load(number).await.unwrap_or_else(|buffer| {
-            if self.tombstones.is_some() {
-                return Bucket::empty(buffer);
-            }
-            self.filters.clear(number);
-            // Nor is it believed by who asked the filter before.
-            self.generation(number).fetch_add(1, Ordering::AcqRel);
-            Bucket::empty(buffer)
-        })
-    }
-
-    /// Writes a bucket. If that fails the bucket is retired and holds nothing: what is on flash is
-    /// unknown.
-    async fn store(
-        &self,
-        stripe: &mut Stripe,
-        number: u64,
-        bucket: Bucket,
-        change: Change,
-    ) -> bool {
-        let filter = filter::sum(bucket.entries().map(|entry| entry.tag));
-        // Until the write has ended a crash may bring up the old bucket.
-        self.filters.add(number, filter);
-        let objects = bucket.entries().count() as u64;
-        let generation = self.generation(number).load(Ordering::Relaxed).wrapping_add(1);
-        // Before the write begins: who reads beside it must see that.
-        self.generation(number).store(generation, Ordering::Release);
-        let Change { stamp, dead } = change;
-        // After that: who finds that a key is not dead any more must see it too.
-        if let Some(tombstones) = &self.tombstones {
-            tombstones.resolve(&dead);
-        }
-        let epoch = self.place.epoch;
-        let buffer = bucket.seal(BucketIdentity { number, epoch, generation, stamp });
-        let handle = self.handle_for_write(number);
-        let write = Io::Write { offset: self.offset_of(number), buffer, handle };
-        self.counters.soc_bucket_writes.add(1);
-        self.counters.soc_written_bytes.add(BUCKET_BYTES as u64);
-        let future = self.device.submit(write);
-        *stripe = Some(UnfinishedWrite { number, objects, filter, dead, future });
-        self.finish(stripe).await
-    }
-
-    /// The handle for a write of a bucket, which is about to happen and counts towards its
-    /// temperature. The caller holds the bucket's lock.
-    fn handle_for_write(&self, number: u64) -> PlacementHandle {
-        match (&self.temperatures, self.place.hot_handle) {
-            (Some(temperatures), Some(hot_handle)) if temperatures.note_write(number) => {
-                self.counters.soc_hot_bucket_writes.add(1);
-                hot_handle
-            }
-            _ => self.place.handle,
-        }
-    }
-
-    /// Waits for the end of the write that the stripe knows of. Says whether it went well.
-    async fn finish(&self, stripe: &mut Stripe) -> bool {
-        let Some(unfinished) = stripe else { return true };
-        let ended = (&mut unfinished.future).await;
-        let Some(UnfinishedWrite { number, objects, filter, dead, .. }) = stripe.take() else {
-            return true;
-        };
-        match &ended {
-            Ok(_) => {
-                self.filters.set(number, filter);
-                self.know(number, Knowledge::Known);
-            }
-            Err(failure) => {
-                self.counters.device_failed(&failure.error);
-                self.counters.soc_retired_buckets.add(1);
-                self.counters.lost_to_device_errors_objects.add(objects);
-                self.know(number, Knowledge::Retired);
-                // With tombstones, what may be in the bucket still needs them.
-                if self.tombstones.is_none() {
-                    self.filters.clear(number);
-                }
-            }
-        }
-        if let Some(tombstones) = &self.tombstones {
-            tombstones.resolved(&dead, ended.is_ok());
-        }
-        ended.is_ok()
     }
 }

@@ -53,12 +53,12 @@ const KEYS_MIN: u64 = 64;
 
 /// Where the log lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LogPlace {
+pub(crate) struct TombstonesPlace {
     pub(crate) offset: u64,
     pub(crate) blocks: u64,
 }
 
-impl LogPlace {
+impl TombstonesPlace {
     /// Tombstones that the log has room for.
     fn entries(&self) -> u64 {
         self.blocks.saturating_sub(SPARE_BLOCKS) * ENTRIES_MAX as u64
@@ -81,7 +81,7 @@ pub(crate) struct Receipt(u64);
 
 pub(crate) struct Tombstones {
     device: Arc<dyn Device>,
-    place: LogPlace,
+    place: TombstonesPlace,
     keys_max: u64,
     /// What the device's superblock says.
     superblock: Superblock,
@@ -138,7 +138,7 @@ impl Tombstones {
     /// An empty log; `superblock` is what the device will say.
     pub(crate) fn new(
         device: Arc<dyn Device>,
-        place: LogPlace,
+        place: TombstonesPlace,
         superblock: Superblock,
         counters: Arc<Counters>,
     ) -> Self {

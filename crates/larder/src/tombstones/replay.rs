@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 
-use super::LogPlace;
+use super::TombstonesPlace;
 use super::block::{BLOCK_BYTES, LogBlock, Tombstone, forge};
 use crate::error::Error;
 
@@ -59,7 +59,7 @@ impl Inheritance {
 /// Reads the log that began in epoch `ring`. `None` if something of it is damaged or missing.
 pub(crate) async fn replay(
     device: &dyn Device,
-    place: LogPlace,
+    place: TombstonesPlace,
     ring: u32,
 ) -> Result<Option<Inheritance>, Error> {
     let mut found = BTreeMap::new();
@@ -103,7 +103,7 @@ fn join(found: BTreeMap<u64, LogBlock>) -> Option<Inheritance> {
 }
 
 /// Makes all of the log blank.
-pub(crate) async fn erase(device: &dyn Device, place: LogPlace) -> Result<(), Error> {
+pub(crate) async fn erase(device: &dyn Device, place: TombstonesPlace) -> Result<(), Error> {
     for_each_step(place, async |offset, bytes| {
         let (buffer, handle) = (IoBuffer::zeroed(bytes), PlacementHandle::DEFAULT);
         let write = device.submit(Io::Write { offset, buffer, handle }).await;
@@ -113,7 +113,7 @@ pub(crate) async fn erase(device: &dyn Device, place: LogPlace) -> Result<(), Er
 }
 
 async fn for_each_step(
-    place: LogPlace,
+    place: TombstonesPlace,
     mut step: impl AsyncFnMut(u64, usize) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let end = place.offset + place.blocks * BLOCK_BYTES as u64;

@@ -6,7 +6,7 @@ use larder::{Config, Larder, RealClock, block_on};
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, ModelDevice, Payload};
 use larder_ssd::managed::{Geometry, ManagedConfig};
 
-use crate::rig::{Rig, config};
+use crate::rig::{Rig, config, logged};
 
 const KEYS: u32 = 300;
 
@@ -60,25 +60,33 @@ impl Load {
 #[test]
 fn misbehaviour_costs_hits_and_nothing_else() {
     let torn = |reported_done| Fault::TornWrite { blocks: None, reported_done };
-    for fault in [Fault::Error, Fault::BitFlip, torn(false), torn(true), Fault::LostWrite] {
-        println!("{fault:?}");
+    let faults = [Fault::Error, Fault::BitFlip, torn(false), torn(true), Fault::LostWrite];
+    for (fault, config) in faults.into_iter().flat_map(|f| [(f, config()), (f, logged())]) {
+        println!("{fault:?}, log {}", config.soc_log_percent);
         let device = faulty(&FaultPlan::new(1));
-        let rig = Rig::open(Config { reinsertion_hits: 1, ..config() }, &device);
+        let rig = Rig::open(Config { reinsertion_hits: 1, ..config }, &device);
         let mut load = Load::new(2);
         let good = load.run(&rig);
         device.set_plan(&FaultPlan::new(3).with(FaultRule::new(fault).with_probability(0.02)));
         let bad = load.run(&rig);
         let stats = rig.cache.stats();
         assert!(good > 2000 && bad > 500, "{good} {bad}");
-        let seen = stats.device_errors + stats.soc_bad_buckets + stats.loc_bad_records;
+        let seen = stats.device_errors
+            + stats.soc_bad_buckets
+            + stats.soc_log_bad_pages
+            + stats.loc_bad_records;
         assert!(seen > 0, "{stats:?}");
     }
 }
 
 #[test]
 fn a_device_that_vanishes_leaves_a_dram_cache() {
+    [config(), logged()].into_iter().for_each(a_device_that_vanishes_leaves_a_dram_cache_with);
+}
+
+fn a_device_that_vanishes_leaves_a_dram_cache_with(config: Config) {
     let device = faulty(&FaultPlan::new(4));
-    let rig = Rig::open(config(), &device);
+    let rig = Rig::open(config.clone(), &device);
     Load::new(4).run(&rig);
     device.set_plan(&FaultPlan::new(4).with(FaultRule::new(Fault::Gone)));
     (0..2000).for_each(|key| rig.set(key, 7, 100));
@@ -92,14 +100,20 @@ fn a_device_that_vanishes_leaves_a_dram_cache() {
 /// Each request of a run fails once, in turn.
 #[test]
 fn every_request_may_fail() {
+    every_request_may_fail_with(&config(), 120);
+    // More of them: the log is to go round, with its objects on flash when the requests fail.
+    every_request_may_fail_with(&logged(), 400);
+}
+
+fn every_request_may_fail_with(config: &Config, small: u32) {
     let script = |rig: &Rig| {
-        (0..120).for_each(|key| rig.set(key, 1, 200));
-        (200..240).for_each(|key| rig.set(key, 1, 20_000));
+        (0..small).for_each(|key| rig.set(key, 1, 200));
+        (500..540).for_each(|key| rig.set(key, 1, 20_000));
         (0..60).for_each(|key| rig.set(key, 2, 200));
-        (0..240).filter(|&key| rig.get(key).is_some_and(|v| v != 1 + u32::from(key < 60))).count()
+        (0..540).filter(|&key| rig.get(key).is_some_and(|v| v != 1 + u32::from(key < 60))).count()
     };
     let device = faulty(&FaultPlan::new(5));
-    let rig = Rig::open(config(), &device);
+    let rig = Rig::open(config.clone(), &device);
     assert_eq!(script(&rig), 0);
     let _ = block_on(rig.cache.close());
     let requests = device.submissions();
@@ -107,14 +121,14 @@ fn every_request_may_fail() {
     for number in (0..requests).step_by(3) {
         let device = faulty(&FaultPlan::new(5).with(FaultRule::new(Fault::Error).at_io(number)));
         let shared: Arc<dyn Device> = Arc::clone(&device) as _;
-        let opened = block_on(Larder::open(config(), Some(shared), Arc::new(RealClock)));
+        let opened = block_on(Larder::open(config.clone(), Some(shared), Arc::new(RealClock)));
         if opened.is_err() {
             assert!(number < 4, "only the superblock can stop an opening, not request {number}");
             continue;
         }
         drop(opened);
         let device = faulty(&FaultPlan::new(5).with(FaultRule::new(Fault::Error).at_io(number)));
-        let rig = Rig::open(config(), &device);
+        let rig = Rig::open(config.clone(), &device);
         assert_eq!(script(&rig), 0, "request {number}");
         let _ = block_on(rig.cache.close());
     }

@@ -41,10 +41,17 @@ fn settings() -> impl Strategy<Value = Config> {
     // Regions of a whole reclaim unit, or of a quarter.
     let regions = prop_oneof![Just(256_u32 << 10), Just(64_u32 << 10)];
     let lessons = (regions, any::<bool>(), any::<bool>());
-    let all = (admission, dram, eviction, 0..3_u8, lessons);
-    all.prop_map(|(admission, dram_policy, region_eviction, reinsertion_hits, lessons)| {
+    // Many buckets, or so few that the log holds several objects of each.
+    let soc_percent = prop_oneof![Just(25.0), Just(1.0)];
+    let log = (soc_percent, prop_oneof![Just(0.0), Just(1.0), Just(4.0)], 1..4_u8);
+    let all = (admission, dram, eviction, 0..3_u8, lessons, log);
+    all.prop_map(|(admission, dram_policy, region_eviction, reinsertion_hits, lessons, log)| {
+        let (soc_percent, soc_log_percent, soc_log_threshold) = log;
         let (region_bytes, ru_aware_eviction, dynamic_placement) = lessons;
         Config {
+            soc_percent,
+            soc_log_percent,
+            soc_log_threshold,
             admission,
             dram_policy,
             region_bytes: Some(region_bytes),
@@ -58,7 +65,7 @@ fn settings() -> impl Strategy<Value = Config> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
     fn only_the_newest_version_ever_comes_back(

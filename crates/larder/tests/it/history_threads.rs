@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use larder::{Cas, Config, ErrorKind, Larder, SetOptions, block_on};
 
-use crate::rig::{Rig, config, drive};
+use crate::rig::{Rig, config, drive, logged};
 
 const THREADS: u64 = 4;
 const KEYS_PER_THREAD: u64 = 16;
@@ -160,10 +160,10 @@ fn work(cache: &Larder, all: &[Known], thread: u64, operations: u64, counts: &Co
     counts.hits.fetch_add(hits, SeqCst);
 }
 
-fn run(operations: u64) {
+fn run(operations: u64, config: Config) {
     // So little DRAM that keys go to flash and come back all the time.
     let drive = drive();
-    let rig = Rig::open(Config { dram_bytes: 24 << 10, reinsertion_hits: 1, ..config() }, &drive);
+    let rig = Rig::open(Config { dram_bytes: 24 << 10, reinsertion_hits: 1, ..config }, &drive);
     let all: Vec<Known> = (0..THREADS * KEYS_PER_THREAD).map(|_| Known::default()).collect();
     let counts = Counts::default();
     std::thread::scope(|scope| {
@@ -186,7 +186,13 @@ fn run(operations: u64) {
 
 #[test]
 fn every_key_has_one_order() {
-    run(OPERATIONS);
+    run(OPERATIONS, config());
+}
+
+/// With few buckets and a log that goes round all the time.
+#[test]
+fn every_key_has_one_order_with_a_log() {
+    run(OPERATIONS, Config { soc_percent: 0.5, soc_log_threshold: 2, ..logged() });
 }
 
 /// `cargo xtask soak --threads-ops N`.
@@ -194,5 +200,7 @@ fn every_key_has_one_order() {
 #[ignore = "minutes"]
 fn as_long_as_one_likes() {
     let told = std::env::var(OPERATIONS_VARIABLE).ok();
-    run(told.map_or(OPERATIONS_LONG, |number| number.parse().expect("a number of operations")));
+    let told = told.map(|number| number.parse().expect("a number of operations"));
+    let half = told.unwrap_or(OPERATIONS_LONG) / 2;
+    [config(), logged()].into_iter().for_each(|config| run(half, config));
 }

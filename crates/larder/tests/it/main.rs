@@ -13,5 +13,6 @@ mod placement;
 mod reads;
 mod restart;
 mod rig;
+mod soc_log;
 mod threads;
 mod updates;

@@ -8,7 +8,7 @@ use larder_device::{
     Device, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, PlacementHandle,
 };
 
-use crate::rig::{Rig, config, drive, drive_of};
+use crate::rig::{Rig, config, drive, drive_of, logged};
 
 fn fill(rig: &Rig) {
     (0..400).for_each(|key| rig.set(key, 1, 100));
@@ -30,13 +30,17 @@ fn expected(key: u32) -> Option<u32> {
 
 #[test]
 fn a_clean_shutdown_keeps_everything() {
+    [config(), logged()].into_iter().for_each(a_clean_shutdown_keeps_everything_with);
+}
+
+fn a_clean_shutdown_keeps_everything_with(config: Config) {
     let drive = drive();
-    let rig = Rig::open(config(), &drive);
+    let rig = Rig::open(config.clone(), &drive);
     assert_eq!(rig.cache.recovery(), Some(&Recovery::Fresh));
     fill(&rig);
     block_on(rig.cache.close()).unwrap();
     for round in 0..3 {
-        let rig = Rig::open(config(), &drive);
+        let rig = Rig::open(config.clone(), &drive);
         let Some(Recovery::Clean { large_objects }) = rig.cache.recovery() else {
             panic!("{:?}", rig.cache.recovery())
         };
@@ -46,49 +50,61 @@ fn a_clean_shutdown_keeps_everything() {
     }
 }
 
-fn unsafe_config() -> Config {
-    Config { crash_safety: CrashSafety::Off, ..config() }
-}
-
 #[test]
 fn without_crash_safety_a_crash_empties_the_cache() {
+    [config(), logged()].into_iter().for_each(a_crash_empties_the_cache_with);
+}
+
+fn a_crash_empties_the_cache_with(config: Config) {
+    let config = Config { crash_safety: CrashSafety::Off, ..config };
     let drive = drive();
-    let rig = Rig::open(unsafe_config(), &drive);
+    let rig = Rig::open(config.clone(), &drive);
     fill(&rig);
     assert_eq!(rig.cache.stats().crash_safe, 0);
     drop(rig);
-    let rig = Rig::open(unsafe_config(), &drive);
+    let rig = Rig::open(config.clone(), &drive);
     assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));
     (0..440).for_each(|key| assert_eq!(rig.get(key), None));
     // What is written now lies between buckets and regions of the old epoch.
     (0..100).for_each(|key| rig.set(key, 9, 300));
     (0..440).for_each(|key| assert!(matches!(rig.get(key), None | Some(9)), "key {key}"));
     block_on(rig.cache.close()).unwrap();
-    let rig = Rig::open(unsafe_config(), &drive);
+    let rig = Rig::open(config.clone(), &drive);
     assert!(matches!(rig.cache.recovery(), Some(Recovery::Clean { .. })));
     (0..440).for_each(|key| assert!(matches!(rig.get(key), None | Some(9)), "key {key}"));
 }
 
 #[test]
 fn without_crash_safety_a_crash_after_a_clean_restart_empties_the_cache_too() {
+    [config(), logged()]
+        .into_iter()
+        .for_each(a_crash_after_a_clean_restart_empties_the_cache_too_with);
+}
+
+fn a_crash_after_a_clean_restart_empties_the_cache_too_with(config: Config) {
+    let config = Config { crash_safety: CrashSafety::Off, ..config };
     let drive = drive();
-    let rig = Rig::open(unsafe_config(), &drive);
+    let rig = Rig::open(config.clone(), &drive);
     fill(&rig);
     block_on(rig.cache.close()).unwrap();
-    let rig = Rig::open(unsafe_config(), &drive);
+    let rig = Rig::open(config.clone(), &drive);
     rig.set(0, 3, 100);
     drop(rig);
-    let rig = Rig::open(unsafe_config(), &drive);
+    let rig = Rig::open(config.clone(), &drive);
     (0..440).for_each(|key| assert_eq!(rig.get(key), None));
 }
 
 #[test]
 fn another_configuration_starts_empty_and_says_so() {
+    [config(), logged()].into_iter().for_each(another_configuration_starts_empty_and_says_so_with);
+}
+
+fn another_configuration_starts_empty_and_says_so_with(config: Config) {
     let drive = drive();
-    let rig = Rig::open(config(), &drive);
+    let rig = Rig::open(config.clone(), &drive);
     fill(&rig);
     block_on(rig.cache.close()).unwrap();
-    let rig = Rig::open(Config { soc_percent: 30.0, ..config() }, &drive);
+    let rig = Rig::open(Config { soc_percent: 30.0, ..config.clone() }, &drive);
     let Some(Recovery::Discarded { reason }) = rig.cache.recovery() else { panic!() };
     assert!(reason.contains("configuration"));
     (0..440).for_each(|key| assert_eq!(rig.get(key), None));
@@ -109,14 +125,18 @@ fn a_cache_can_be_asked_to_start_empty() {
 /// that then loses writes would show what the old cache wrote.
 #[test]
 fn a_lost_superblock_brings_nothing_back() {
+    [config(), logged()].into_iter().for_each(a_lost_superblock_brings_nothing_back_with);
+}
+
+fn a_lost_superblock_brings_nothing_back_with(config: Config) {
     let device = Arc::new(FaultDevice::new(drive_of(8 << 20, true), &FaultPlan::new(1)));
-    let rig = Rig::open(config(), &device);
+    let rig = Rig::open(config.clone(), &device);
     fill(&rig);
     block_on(rig.cache.close()).unwrap();
     let handle = PlacementHandle::DEFAULT;
     let blank = Io::Write { offset: 0, buffer: IoBuffer::zeroed(4096), handle };
     device.submit(blank).wait().unwrap();
-    let rig = Rig::open_at(config(), &device, 2000);
+    let rig = Rig::open_at(config.clone(), &device, 2000);
     assert_eq!(rig.cache.recovery(), Some(&Recovery::Fresh));
     device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::LostWrite).on_writes()));
     (0..440).for_each(|key| rig.set(key, 7, if key < 400 { 100 } else { 20_000 }));
@@ -144,9 +164,15 @@ fn refused_with_data_at(offset: u64) {
 
 #[test]
 fn a_damaged_snapshot_costs_the_cache_but_nothing_else() {
+    [config(), logged()]
+        .into_iter()
+        .for_each(a_damaged_snapshot_costs_the_cache_but_nothing_else_with);
+}
+
+fn a_damaged_snapshot_costs_the_cache_but_nothing_else_with(config: Config) {
     for damaged in [4096, 4096 + 16, 4096 + 40] {
         let drive = drive();
-        let rig = Rig::open(config(), &drive);
+        let rig = Rig::open(config.clone(), &drive);
         fill(&rig);
         block_on(rig.cache.close()).unwrap();
         let block = damaged / 4096 * 4096;
@@ -155,7 +181,7 @@ fn a_damaged_snapshot_costs_the_cache_but_nothing_else() {
         buffer.as_mut_slice()[usize::try_from(damaged - block).unwrap()] ^= 0x10;
         let handle = PlacementHandle::DEFAULT;
         drive.submit(Io::Write { offset: block, buffer, handle }).wait().unwrap();
-        let rig = Rig::open(config(), &drive);
+        let rig = Rig::open(config.clone(), &drive);
         assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));
         (0..440).for_each(|key| assert_eq!(rig.get(key), None));
     }
@@ -165,14 +191,20 @@ fn a_damaged_snapshot_costs_the_cache_but_nothing_else() {
 /// device that loses writes shows them.
 #[test]
 fn a_discarded_cache_stays_discarded_on_a_device_that_loses_writes() {
+    [config(), logged()]
+        .into_iter()
+        .for_each(a_discarded_cache_stays_discarded_on_a_device_that_loses_writes_with);
+}
+
+fn a_discarded_cache_stays_discarded_on_a_device_that_loses_writes_with(config: Config) {
     let device = Arc::new(FaultDevice::new(drive_of(8 << 20, true), &FaultPlan::new(1)));
-    let rig = Rig::open(config(), &device);
+    let rig = Rig::open(config.clone(), &device);
     fill(&rig);
     block_on(rig.cache.close()).unwrap();
     let handle = PlacementHandle::DEFAULT;
     let damaged = Io::Write { offset: 4096, buffer: IoBuffer::zeroed(4096), handle };
     device.submit(damaged).wait().unwrap();
-    let rig = Rig::open(config(), &device);
+    let rig = Rig::open(config.clone(), &device);
     assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));
     device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::LostWrite).on_writes()));
     (0..440).for_each(|key| rig.set(key, 7, if key < 400 { 100 } else { 20_000 }));
@@ -181,18 +213,24 @@ fn a_discarded_cache_stays_discarded_on_a_device_that_loses_writes() {
 
 #[test]
 fn metadata_that_cannot_be_read_is_an_error_and_costs_nothing() {
+    [config(), logged()]
+        .into_iter()
+        .for_each(metadata_that_cannot_be_read_is_an_error_and_costs_nothing_with);
+}
+
+fn metadata_that_cannot_be_read_is_an_error_and_costs_nothing_with(config: Config) {
     let device = Arc::new(FaultDevice::new(drive_of(8 << 20, true), &FaultPlan::new(1)));
-    let rig = Rig::open(config(), &device);
+    let rig = Rig::open(config.clone(), &device);
     fill(&rig);
     block_on(rig.cache.close()).unwrap();
     for read in 0..3 {
         let rule = FaultRule::new(Fault::Error).on_reads().within(0..64 << 10).at_match(read);
         device.set_plan(&FaultPlan::new(1).with(rule));
         let shared: Arc<dyn Device> = Arc::clone(&device) as _;
-        let opened = block_on(Larder::open(config(), Some(shared), Arc::new(RealClock)));
+        let opened = block_on(Larder::open(config.clone(), Some(shared), Arc::new(RealClock)));
         assert_eq!(opened.err().map(|error| error.kind()), Some(ErrorKind::Device), "read {read}");
     }
     device.set_plan(&FaultPlan::new(1));
-    let rig = Rig::open(config(), &device);
+    let rig = Rig::open(config.clone(), &device);
     (0..440).for_each(|key| assert_eq!(rig.get(key), expected(key), "key {key}"));
 }

@@ -29,6 +29,11 @@ pub(crate) fn config() -> Config {
     }
 }
 
+/// The same with a log of 80 KiB in front of the buckets, which drops nothing for being alone.
+pub(crate) fn logged() -> Config {
+    Config { soc_log_percent: 1.0, soc_log_threshold: 1, ..config() }
+}
+
 pub(crate) struct Rig {
     pub(crate) cache: Larder,
     pub(crate) clock: Arc<VirtualClock>,

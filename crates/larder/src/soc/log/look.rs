@@ -1,0 +1,139 @@
+//! Looking a key up in the log.
+
+use super::index::Place;
+use super::{Page, Soc};
+use crate::key::KeyHash;
+use crate::value::{Fetched, is_expired};
+
+/// How often a look-up beside those who change the log begins anew.
+const LOOKS: usize = 3;
+
+/// What the log says of a key.
+pub(in crate::soc) enum Looked {
+    Found(Fetched),
+    /// Its newest version expired, or cannot be read: an older one must not answer for it.
+    Gone,
+    /// It is not in the log; the bucket may have it.
+    Absent,
+    /// It moved whenever it was looked at.
+    Moving,
+}
+
+/// What became of one candidate.
+enum Tried {
+    Is(Looked),
+    /// Another key.
+    Other,
+    /// It was moved while it was read.
+    Moved,
+}
+
+impl Soc {
+    /// Looks `key` up in the log: no read if the index does not know it or its page is still in
+    /// memory, one for each object with its tag otherwise, of which there is hardly ever more than
+    /// one.
+    pub(in crate::soc) async fn look_in_log(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: u32,
+    ) -> Looked {
+        let Some(log) = &self.log else { return Looked::Absent };
+        let number = self.bucket_of(hash);
+        'look: for _ in 0..LOOKS {
+            for candidate in log.index.candidates(number, hash) {
+                if candidate.dead {
+                    return Looked::Gone;
+                }
+                match self.try_candidate(hash, key, candidate.place, now_s).await {
+                    Tried::Is(looked) => return looked,
+                    Tried::Other => {}
+                    Tried::Moved => continue 'look,
+                }
+            }
+            return Looked::Absent;
+        }
+        Looked::Moving
+    }
+
+    async fn try_candidate(&self, hash: KeyHash, key: &[u8], place: Place, now_s: u32) -> Tried {
+        let Some(log) = &self.log else { return Tried::Other };
+        let number = self.bucket_of(hash);
+        let page = self.read_page(log, place.page).await;
+        let record = page.as_ref().and_then(|page| page.record(place.number));
+        let Some(record) = record.filter(|record| record.key == key) else {
+            // What is known of the place counts only if it was this object's all the time.
+            let stayed = page.as_ref().is_none_or(|p| log.is_current(place.page, p.identity));
+            if !stayed || !log.index.holds(number, place) {
+                return Tried::Moved;
+            }
+            if record.is_none() {
+                return Tried::Is(Looked::Gone);
+            }
+            self.counters.soc_log_false_positives.add(1);
+            return Tried::Other;
+        };
+        if is_expired(record.expiry_s, now_s) {
+            self.counters.expired.add(1);
+            if self.bucket_may_hold(hash) {
+                log.index.touch(number, place, true);
+            } else {
+                log.index.remove(number, place);
+            }
+            return Tried::Is(Looked::Gone);
+        }
+        log.index.touch(number, place, false);
+        self.counters.soc_log_hits.add(1);
+        let (at, key_bytes, value_bytes) = (record.at, record.key.len(), record.value.len());
+        let (expiry_s, flags) = (record.expiry_s, record.flags);
+        let Some(Page { buffer, .. }) = page else { return Tried::Other };
+        let fetched = Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags };
+        Tried::Is(Looked::Found(fetched))
+    }
+
+    /// Where in the log the object of `key` lies, and whether it is alive. The caller holds the
+    /// bucket's lock for writing.
+    ///
+    /// An object that cannot be read may be the one: it is forgotten, and the bucket emptied, which
+    /// may hold an older version of it.
+    pub(in crate::soc) async fn find_in_log(
+        &self,
+        number: u64,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: u32,
+    ) -> Option<(Place, bool)> {
+        let log = self.log.as_ref()?;
+        for candidate in log.index.candidates(number, hash) {
+            let page = self.read_page(log, candidate.place.page).await;
+            match page.as_ref().and_then(|page| page.record(candidate.place.number)) {
+                Some(record) if record.key == key => {
+                    let alive = !candidate.dead && !is_expired(record.expiry_s, now_s);
+                    return Some((candidate.place, alive));
+                }
+                Some(_) => self.counters.soc_log_false_positives.add(1),
+                None => self.give_up(number, candidate.place),
+            }
+        }
+        None
+    }
+
+    /// Takes the object that [`Soc::find_in_log`] found out of the log.
+    pub(in crate::soc) fn forget_in_log(&self, number: u64, found: Option<(Place, bool)>) {
+        if let (Some(log), Some((place, _))) = (&self.log, found) {
+            log.index.remove(number, place);
+        }
+    }
+
+    /// Forgets an object that cannot be read, and with it what its bucket holds: an older version
+    /// may be there. The caller holds the bucket's lock for writing.
+    pub(super) fn give_up(&self, number: u64, place: Place) {
+        let Some(log) = &self.log else { return };
+        if !self.filters.is_empty(number) {
+            self.empty(number);
+        }
+        if log.index.remove(number, place) {
+            self.counters.lost_to_device_errors_objects.add(1);
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! The log in front of the buckets: small objects wait in it until several of one bucket can be
+//! written together (Kangaroo, SOSP'21).
+//!
+//! ```text
+//!   set ──► segment in memory ──full──► log on flash, a ring ──reclaimed──► buckets, several at a time
+//!                  ▲                                             │
+//!                  └────────── hit, or newer than its bucket ◄───┴──► dropped: alone, and never hit
+//! ```
+//!
+//! An object of the segment that is reclaimed goes to its bucket together with all others of the log
+//! that belong there, if they are at least `threshold`: one write of the bucket for all of them.
+//! Fewer are not worth it.
+//!
+//! 1. Log and bucket of an object change under the lock of the bucket. Nobody holds it while he waits
+//!    for the log's turn.
+//! 2. The log is newer than the bucket. Of a key the index knows at most one object, the newest; as
+//!    long as it does, nobody asks the bucket for the key.
+//! 3. So the index forgets an object only after its bucket has it, or once no older version of the
+//!    key can be in the bucket: the filter says no, or the bucket was emptied.
+//! 4. An index entry names a record by its place. Whose it is, the record says.
+//!
+//! 5. After a crash the log is empty. What is in it has outdated what the bucket has, so nothing old
+//!    comes back for it where there are tombstones; an object that is outdated itself is marked dead
+//!    here, and does not move to its bucket any more.
+//!
+//! Reads take no lock. A page that was reclaimed while it was read gives itself away by its sequence
+//! number, and the look-up begins anew.
+
+mod index;
+mod look;
+pub(crate) mod page;
+mod reclaim;
+mod segments;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use larder_device::{Io, IoBuffer, IoFuture, PlacementHandle};
+
+use super::{Knowledge, Soc};
+use crate::key::KeyHash;
+use crate::value::ItemRef;
+use index::Index;
+pub(super) use index::Place;
+pub(super) use look::Looked;
+use page::{PAGE_BYTES, PageIdentity, Record};
+use segments::{Activation, Appended, Cause, Segments, Whereabouts};
+pub(crate) use snapshot::snapshot_bytes_max;
+
+/// Most bytes of a log.
+pub(crate) const BYTES_MAX: u64 = index::PAGES_MAX * PAGE_BYTES as u64;
+
+/// What fits a bucket fits a page.
+const _: () = assert!(super::OBJECT_BYTES_MAX <= page::OBJECT_BYTES_MAX);
+
+/// Where the log lives and how it works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogPlace {
+    /// Byte address of segment 0.
+    pub(crate) offset: u64,
+    /// At least 1.
+    pub(crate) segments: u32,
+    /// Whole pages.
+    pub(crate) segment_bytes: u32,
+    pub(crate) handle: PlacementHandle,
+    /// Objects of one bucket that are worth a write of the bucket.
+    pub(crate) threshold: u8,
+    /// Larger than any sequence number that was ever used on the device.
+    pub(crate) first_sequence: u64,
+}
+
+impl LogPlace {
+    fn pages_per_segment(&self) -> u32 {
+        self.segment_bytes / u32::try_from(PAGE_BYTES).expect("4096")
+    }
+}
+
+/// The write of a segment that is still under way. It outlives the caller who began it: a caller
+/// that is dropped leaves it here, and whoever takes the turn next waits for its end first.
+type Turn = Option<IoFuture>;
+
+/// The log of a small-object engine.
+pub(super) struct Log {
+    place: LogPlace,
+    index: Index,
+    segments: Mutex<Segments>,
+    /// Held by whoever writes a segment, reclaims, or changes to the next one.
+    turn: async_lock::Mutex<Turn>,
+}
+
+/// A page that passed its checks.
+struct Page {
+    buffer: IoBuffer,
+    identity: PageIdentity,
+}
+
+/// A page on its way.
+enum Reading {
+    Here(Page),
+    Flash(IoFuture, PageIdentity),
+    Nowhere,
+}
+
+impl Page {
+    fn record(&self, number: u8) -> Option<Record<'_>> {
+        page::records(self.buffer.as_slice()).nth(usize::from(number))
+    }
+}
+
+impl Log {
+    pub(super) fn new(place: LogPlace, buckets: u64) -> Self {
+        Self {
+            place,
+            index: Index::new(buckets),
+            segments: Mutex::new(Segments::new(&place)),
+            turn: async_lock::Mutex::new(None),
+        }
+    }
+
+    /// Whether an object of this hash may be logged. "No" is certain, unless the object was found
+    /// expired.
+    pub(super) fn may_hold(&self, bucket: u64, hash: KeyHash) -> bool {
+        self.index.may_hold(bucket, hash)
+    }
+
+    /// Memory of the index.
+    pub(super) fn index_bytes(&self) -> u64 {
+        self.index.memory_bytes()
+    }
+
+    /// Objects in the log.
+    pub(super) fn len(&self) -> u64 {
+        self.index.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Segments> {
+        self.segments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs `item` in place of the version at `older`. `None` without room. The caller holds the
+    /// lock of the bucket.
+    fn append(
+        &self,
+        bucket: u64,
+        item: &ItemRef<'_>,
+        older: Option<Place>,
+        cause: Cause,
+    ) -> Option<Appended> {
+        let mut segments = self.lock();
+        let appended = segments.append(item, cause)?;
+        if let Some(older) = older {
+            self.index.remove(bucket, older);
+        }
+        // Before the segment can be written and reclaimed: hence under its lock.
+        self.index.insert(bucket, item.hash, appended.place, false);
+        Some(appended)
+    }
+
+    /// Whether the page still holds what it did under this identity.
+    fn is_current(&self, page: u32, identity: PageIdentity) -> bool {
+        self.lock().identity(page) == identity
+    }
+
+    fn offset_of(&self, page: u32) -> u64 {
+        self.place.offset + u64::from(page) * PAGE_BYTES as u64
+    }
+}
+
+impl Soc {
+    /// What the log has of this hash is outdated. So may be, by mistake, what it has of another key
+    /// that the index cannot tell from it.
+    pub(crate) async fn outdate_in_log(&self, hash: KeyHash) {
+        let Some(log) = &self.log else { return };
+        let number = self.bucket_of(hash);
+        if !log.may_hold(number, hash) {
+            return;
+        }
+        // Not while it moves.
+        let _stripe = self.lock_for_writing(number).await;
+        for candidate in log.index.candidates(number, hash) {
+            log.index.touch(number, candidate.place, true);
+        }
+    }
+
+    /// Logs `item` in place of an older version. Says whether it is stored; if not, no version of
+    /// the key is. `None` if there is no log that could take it.
+    pub(super) async fn set_in_log(&self, item: &ItemRef<'_>, now_s: u32) -> Option<bool> {
+        let log = self.log.as_ref()?;
+        let number = self.bucket_of(item.hash);
+        loop {
+            let stripe = self.lock_for_writing(number).await;
+            if self.knows(number) == Knowledge::Retired {
+                // It would be lost when it moves there.
+                self.counters.lost_to_device_errors_objects.add(1);
+                return Some(false);
+            }
+            let older = self.find_in_log(number, item.hash, item.key, now_s).await;
+            let older = older.map(|(place, _)| place);
+            let appended = log.append(number, item, older, Cause::New);
+            drop(stripe);
+            if let Some(Appended { began_page, .. }) = appended {
+                self.counters.soc_log_objects.add(1);
+                if began_page {
+                    self.keep_pace(log, now_s).await;
+                }
+                return Some(true);
+            }
+            if !self.rotate(log, page::record_bytes(item), now_s).await {
+                return None;
+            }
+        }
+    }
+
+    /// Makes sure that the active segment has room for a record of this length. `false` if no
+    /// segment can be had: all are retired.
+    async fn rotate(&self, log: &Log, record_bytes: usize, now_s: u32) -> bool {
+        let mut turn = self.take_turn(log).await;
+        if log.lock().has_room(record_bytes) {
+            return true; // somebody else's turn made room
+        }
+        self.write_active(log, &mut turn, now_s).await;
+        loop {
+            self.reclaim_victim(log, now_s).await;
+            let buffer = || self.pool.take(log.place.segment_bytes as usize);
+            let activation = log.lock().activate(buffer);
+            match activation {
+                Activation::Done => return true,
+                Activation::Reclaim => {}
+                Activation::NoSegment => return false,
+            }
+        }
+    }
+
+    /// Waits for the turn, and for the write that an earlier holder may have left under way.
+    async fn take_turn<'a>(&self, log: &'a Log) -> async_lock::MutexGuard<'a, Turn> {
+        let mut turn = log.turn.lock().await;
+        self.finish_segment(log, &mut turn).await;
+        turn
+    }
+
+    /// Writes the active segment, whatever is in it. If that fails its objects go to their buckets
+    /// from memory, and its place is retired.
+    async fn write_active(&self, log: &Log, turn: &mut Turn, now_s: u32) {
+        let closed = log.lock().close().map(|(segment, bytes)| {
+            let mut buffer = self.pool.take(bytes.len());
+            buffer.as_mut_slice().copy_from_slice(bytes);
+            (segment, buffer)
+        });
+        if let Some((segment, buffer)) = closed {
+            self.counters.soc_log_written_bytes.add(buffer.len() as u64);
+            let offset = log.offset_of(segment * log.place.pages_per_segment());
+            let handle = log.place.handle;
+            *turn = Some(self.device.submit(Io::Write { offset, buffer, handle }));
+            self.finish_segment(log, turn).await;
+        }
+        let failed = log.lock().failed_pages();
+        for page in failed {
+            self.reclaim_page(log, page, now_s).await;
+        }
+        if log.lock().retire_failed() {
+            self.counters.soc_log_retired_segments.add(1);
+        }
+    }
+
+    /// Waits for the end of the write that is under way.
+    async fn finish_segment(&self, log: &Log, turn: &mut Turn) {
+        let Some(future) = turn else { return };
+        let ended = future.await;
+        *turn = None;
+        if let Err(failure) = &ended {
+            self.counters.device_failed(&failure.error);
+        }
+        log.lock().written(ended.is_ok());
+    }
+
+    /// Begins to read a page of the log.
+    fn start_reading(&self, log: &Log, page: u32) -> Reading {
+        let segments = log.lock();
+        let identity = segments.identity(page);
+        match segments.whereabouts(page) {
+            Whereabouts::Nowhere => return Reading::Nowhere,
+            Whereabouts::Memory(bytes) => {
+                let mut buffer = self.pool.take(PAGE_BYTES);
+                buffer.as_mut_slice().copy_from_slice(bytes);
+                return Reading::Here(Page { buffer, identity });
+            }
+            Whereabouts::Flash => {}
+        }
+        drop(segments);
+        self.counters.soc_log_reads.add(1);
+        let read = Io::Read { offset: log.offset_of(page), buffer: self.pool.take(PAGE_BYTES) };
+        Reading::Flash(self.device.submit(read), identity)
+    }
+
+    /// Waits for a page. `None` if it cannot be read, or is not the page asked for.
+    async fn finish_reading(&self, log: &Log, page: u32, reading: Reading) -> Option<Page> {
+        let (future, identity) = match reading {
+            Reading::Here(page) => return Some(page),
+            Reading::Nowhere => return None,
+            Reading::Flash(future, identity) => (future, identity),
+        };
+        let buffer = match future.await {
+            Ok(buffer) => buffer,
+            Err(failure) => {
+                self.counters.device_failed(&failure.error);
+                return None;
+            }
+        };
+        let valid = page::is_valid(buffer.as_slice(), identity);
+        if !valid && log.is_current(page, identity) {
+            self.counters.soc_log_bad_pages.add(1);
+        }
+        valid.then_some(Page { buffer, identity })
+    }
+
+    async fn read_page(&self, log: &Log, page: u32) -> Option<Page> {
+        let reading = self.start_reading(log, page);
+        self.finish_reading(log, page, reading).await
+    }
+}

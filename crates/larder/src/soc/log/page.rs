@@ -1,0 +1,304 @@
+//! One 4 KiB page of the small-object log, as it lies on flash. Little-endian.
+//!
+//! ```text
+//!  offset  bytes  field
+//!       0      4  magic "LLOG"
+//!       4      2  version (1)
+//!       6      2  reserved, 0
+//!       8      4  CRC-32C of bytes 12 to 32 + used
+//!      12      2  used: bytes of records
+//!      14      2  number of records
+//!      16      8  sequence number of the segment's filling
+//!      24      4  segment number
+//!      28      4  page number within the segment
+//!      32      *  records, oldest first, without gaps; then zeros
+//!
+//!  record   2  key length
+//!           2  value length (15 bits); the top bit says that there are flags
+//!           4  expiry, second of the cache's clock; 0 is never
+//!           4  flags, if they are not 0
+//!           *  key, value
+//! ```
+//!
+//! A page is read alone, so it has all that it takes to believe it. Sequence numbers are never used
+//! twice: a page of an earlier filling of its place fails the check.
+
+#![deny(clippy::indexing_slicing)]
+
+use crate::le::{u16_at, u32_at, u64_at};
+use crate::value::ItemRef;
+
+/// Bytes of a page.
+pub(crate) const PAGE_BYTES: usize = 4096;
+/// Most records of a page: a record's number takes eight bits in the index.
+pub(super) const RECORDS_MAX: u16 = 256;
+pub(crate) const PAGE_MAGIC: [u8; 4] = *b"LLOG";
+const VERSION: u16 = 1;
+const RESERVED_AT: usize = 6;
+const CHECKSUM_AT: usize = 8;
+const USED_AT: usize = 12;
+const COUNT_AT: usize = 14;
+const SEQUENCE_AT: usize = 16;
+const HEADER_BYTES: usize = 32;
+const RECORD_HEADER_BYTES: usize = 8;
+const FLAGS_BYTES: usize = 4;
+/// In the value's length.
+const HAS_FLAGS: u16 = 1 << 15;
+
+/// Longest object (key and value) that a page can hold.
+pub(super) const OBJECT_BYTES_MAX: usize =
+    PAGE_BYTES - HEADER_BYTES - RECORD_HEADER_BYTES - FLAGS_BYTES;
+
+/// Which page of which filling of which segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PageIdentity {
+    pub(crate) sequence: u64,
+    pub(crate) segment: u32,
+    pub(crate) page: u32,
+}
+
+/// One object in a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    /// Where in the page the key begins; the value follows it.
+    pub(crate) at: usize,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+    pub(crate) expiry_s: u32,
+    pub(crate) flags: u32,
+}
+
+/// Makes a page empty. What it held does not matter.
+pub(super) fn clear(page: &mut [u8]) {
+    page.fill(0);
+}
+
+/// Bytes of a page that records of `item` and its like take.
+pub(super) fn record_bytes(item: &ItemRef<'_>) -> usize {
+    let flags = if item.flags == 0 { 0 } else { FLAGS_BYTES };
+    RECORD_HEADER_BYTES + flags + item.object_bytes()
+}
+
+/// Puts `item` behind the records of a page. Returns its number among them; `None` without room.
+pub(super) fn push(page: &mut [u8], item: &ItemRef<'_>) -> Option<u8> {
+    let (used, count) = (u16_at(page, USED_AT)?, u16_at(page, COUNT_AT)?);
+    let number = u8::try_from(count).ok().filter(|_| count < RECORDS_MAX)?;
+    let start = HEADER_BYTES + usize::from(used);
+    let end = start + record_bytes(item);
+    let (key_bytes, value_bytes) = (narrow(item.key.len())?, narrow(item.value.len())?);
+    if value_bytes & HAS_FLAGS != 0 {
+        return None;
+    }
+    let (mark, flags) = (item.flags != 0, item.flags.to_le_bytes());
+    let flags = if mark { &flags[..] } else { &[] };
+    let mut room = page.get_mut(start..end)?;
+    for part in [
+        &key_bytes.to_le_bytes()[..],
+        &(value_bytes | if mark { HAS_FLAGS } else { 0 }).to_le_bytes(),
+        &item.expiry_s.to_le_bytes(),
+        flags,
+        item.key,
+        item.value,
+    ] {
+        let (front, rest) = room.split_at_mut_checked(part.len())?;
+        front.copy_from_slice(part);
+        room = rest;
+    }
+    put(page, USED_AT, &narrow(end - HEADER_BYTES)?.to_le_bytes());
+    put(page, COUNT_AT, &(count + 1).to_le_bytes());
+    Some(number)
+}
+
+/// Whether [`push`] would find room for such a record.
+pub(super) fn has_room(page: &[u8], record_bytes: usize) -> bool {
+    let used = u16_at(page, USED_AT).map_or(PAGE_BYTES, usize::from);
+    HEADER_BYTES + used + record_bytes <= PAGE_BYTES
+        && u16_at(page, COUNT_AT).is_some_and(|count| count < RECORDS_MAX)
+}
+
+/// Writes header and checksum; the page can go to flash.
+pub(super) fn seal(page: &mut [u8], identity: PageIdentity) {
+    put(page, 0, &PAGE_MAGIC);
+    put(page, 4, &VERSION.to_le_bytes());
+    put(page, RESERVED_AT, &[0, 0]);
+    put(page, SEQUENCE_AT, &identity.sequence.to_le_bytes());
+    put(page, SEQUENCE_AT + 8, &identity.segment.to_le_bytes());
+    put(page, SEQUENCE_AT + 12, &identity.page.to_le_bytes());
+    let checksum = checksum(page);
+    put(page, CHECKSUM_AT, &checksum.to_le_bytes());
+}
+
+/// Whether the bytes are the page of this identity.
+pub(crate) fn is_valid(page: &[u8], identity: PageIdentity) -> bool {
+    let found = || {
+        Some(PageIdentity {
+            sequence: u64_at(page, SEQUENCE_AT)?,
+            segment: u32_at(page, SEQUENCE_AT + 8)?,
+            page: u32_at(page, SEQUENCE_AT + 12)?,
+        })
+    };
+    let whole = page.len() == PAGE_BYTES
+        && page.get(..4) == Some(&PAGE_MAGIC[..])
+        && u16_at(page, 4) == Some(VERSION)
+        && u16_at(page, RESERVED_AT) == Some(0)
+        && u16_at(page, USED_AT).is_some_and(|used| usize::from(used) <= PAGE_BYTES - HEADER_BYTES)
+        && u32_at(page, CHECKSUM_AT) == Some(checksum(page))
+        && found() == Some(identity);
+    // The checksum vouches for what this program wrote; the rest is for what somebody else wrote
+    // with a checksum.
+    whole && {
+        let mut records = records(page);
+        let count = records.by_ref().count();
+        u16_at(page, COUNT_AT).is_some_and(|n| n <= RECORDS_MAX && usize::from(n) == count)
+            && records.at == records.end
+    }
+}
+
+/// The records of a page that is valid, or still in memory; of other bytes, those that fit.
+pub(crate) fn records(page: &[u8]) -> Records<'_> {
+    let used = u16_at(page, USED_AT).map_or(0, usize::from);
+    Records { page, at: HEADER_BYTES, end: HEADER_BYTES + used }
+}
+
+/// Walks the records of a page.
+pub(crate) struct Records<'a> {
+    page: &'a [u8],
+    at: usize,
+    end: usize,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Record<'a>;
+
+    fn next(&mut self) -> Option<Record<'a>> {
+        let bytes = self.page.get(self.at..self.end)?;
+        let key_bytes = usize::from(u16_at(bytes, 0)?);
+        let value_bytes = u16_at(bytes, 2)?;
+        let expiry_s = u32_at(bytes, 4)?;
+        let (flags, header_bytes) = match value_bytes & HAS_FLAGS {
+            0 => (0, RECORD_HEADER_BYTES),
+            _ => (u32_at(bytes, RECORD_HEADER_BYTES)?, RECORD_HEADER_BYTES + FLAGS_BYTES),
+        };
+        let (key, rest) = bytes.get(header_bytes..)?.split_at_checked(key_bytes)?;
+        let value = rest.get(..usize::from(value_bytes & !HAS_FLAGS))?;
+        // Written keys are not empty, nor are written flags 0: the record's length depends on it.
+        if key.is_empty() || (value_bytes & HAS_FLAGS != 0 && flags == 0) {
+            return None;
+        }
+        let at = self.at + header_bytes;
+        self.at = at + key.len() + value.len();
+        Some(Record { at, key, value, expiry_s, flags })
+    }
+}
+
+fn checksum(page: &[u8]) -> u32 {
+    let used = u16_at(page, USED_AT).map_or(0, usize::from);
+    crc32c::crc32c(page.get(USED_AT..HEADER_BYTES + used).unwrap_or(&[]))
+}
+
+fn narrow(n: usize) -> Option<u16> {
+    u16::try_from(n).ok()
+}
+
+fn put(page: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(room) = page.get_mut(at..at + bytes.len()) {
+        room.copy_from_slice(bytes);
+    }
+}
+
+/// Gives arbitrary bytes the marks of page 0 of segment 0, filling 0, checksum included: for the
+/// fuzzer.
+pub(crate) fn forge(page: &mut [u8]) {
+    seal(page, PageIdentity { sequence: 0, segment: 0, page: 0 });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::KeyHash;
+    use proptest::prelude::*;
+
+    const IDENTITY: PageIdentity = PageIdentity { sequence: 7, segment: 3, page: 2 };
+    const ZERO: PageIdentity = PageIdentity { sequence: 0, segment: 0, page: 0 };
+
+    fn item<'a>(key: &'a [u8], value: &'a [u8], expiry_s: u32) -> ItemRef<'a> {
+        ItemRef { flags: expiry_s / 2, ..ItemRef::new(KeyHash::of(key), key, value, expiry_s) }
+    }
+
+    fn page_of(items: &[(&[u8], &[u8])]) -> Vec<u8> {
+        let mut page = vec![0xaa; PAGE_BYTES];
+        clear(&mut page);
+        for (number, (key, value)) in (0..).zip(items) {
+            assert_eq!(push(&mut page, &item(key, value, u32::from(number) * 2)), Some(number));
+        }
+        seal(&mut page, IDENTITY);
+        page
+    }
+
+    #[test]
+    fn what_was_pushed_is_found_again() {
+        let page = page_of(&[(b"a", b"one"), (b"bc", b""), (b"d", b"three")]);
+        assert!(is_valid(&page, IDENTITY));
+        let found: Vec<_> = records(&page).collect();
+        let told: Vec<_> = found.iter().map(|r| (r.key, r.value, r.expiry_s, r.flags)).collect();
+        let d: &[u8] = b"d";
+        assert_eq!(told.last(), Some(&(d, &b"three"[..], 4, 2)));
+        assert!(found.iter().all(|r| page.get(r.at..r.at + r.key.len()) == Some(r.key)));
+    }
+
+    #[test]
+    fn identity_is_checked() {
+        let page = page_of(&[(b"a", b"b")]);
+        for wrong in [
+            PageIdentity { sequence: 8, ..IDENTITY },
+            PageIdentity { segment: 2, ..IDENTITY },
+            PageIdentity { page: 1, ..IDENTITY },
+        ] {
+            assert!(!is_valid(&page, wrong));
+        }
+        assert!(!is_valid(&[0; PAGE_BYTES], ZERO) && !is_valid(&[], ZERO));
+    }
+
+    #[test]
+    fn a_page_holds_the_longest_object_and_not_too_many_small_ones() {
+        let mut page = vec![0; PAGE_BYTES];
+        let value = vec![9; OBJECT_BYTES_MAX - 1];
+        let longest = ItemRef { flags: 1, ..item(b"k", &value, 0) };
+        assert!(has_room(&page, record_bytes(&longest)));
+        assert_eq!(push(&mut page, &longest), Some(0));
+        assert!(!has_room(&page, record_bytes(&item(b"k", b"", 0))));
+        assert_eq!(push(&mut page, &item(b"k", b"", 0)), None);
+        clear(&mut page);
+        let pushed = (0..1000).filter(|_| push(&mut page, &item(b"k", b"", 0)).is_some()).count();
+        assert_eq!(pushed, usize::from(RECORDS_MAX));
+        assert!(!has_room(&page, record_bytes(&item(b"k", b"", 0))));
+        seal(&mut page, IDENTITY);
+        assert!(is_valid(&page, IDENTITY));
+    }
+
+    proptest! {
+        /// Flip any bit that counts: the page is refused, never misread.
+        #[test]
+        fn no_bit_flip_passes(bit in 0..(HEADER_BYTES + 28) * 8) {
+            let mut page = page_of(&[(b"k1", b"v1"), (b"k2", b"v2")]);
+            if let Some(byte) = page.get_mut(bit / 8) {
+                *byte ^= 1 << (bit % 8);
+            }
+            prop_assert!(!is_valid(&page, IDENTITY));
+        }
+
+        /// Even a valid checksum over nonsense is no reason to panic.
+        #[test]
+        fn arbitrary_bytes_never_panic(
+            mut bytes in prop::collection::vec(any::<u8>(), PAGE_BYTES..=PAGE_BYTES),
+            used in 0..=4064_u16,
+        ) {
+            put(&mut bytes, USED_AT, &used.to_le_bytes());
+            forge(&mut bytes);
+            if is_valid(&bytes, ZERO) {
+                prop_assert!(records(&bytes).count() <= usize::from(RECORDS_MAX));
+            }
+            prop_assert!(records(&bytes).count() < PAGE_BYTES);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! From the log to the buckets: what is worth a write moves, what is wanted stays, the rest goes.
+
+use super::index::{Found, Place};
+use super::page::{self, Record};
+use super::segments::Cause;
+use super::{Log, Page, Soc};
+use crate::key::KeyHash;
+use crate::soc::bucket::{Bucket, ENTRIES_BYTES_MAX, Entry};
+use crate::soc::{Knowledge, Stripe};
+use crate::value::{ItemRef, is_expired};
+
+/// Pages that are read at the same time for one bucket.
+const READS_AT_ONCE: usize = 8;
+
+/// What moves to a bucket.
+struct Move {
+    bucket: Bucket,
+    /// Bytes of the entries that were put in.
+    bytes: usize,
+    /// Where they lie in the log, which forgets them once the bucket is written.
+    places: Vec<Place>,
+    objects: u64,
+    expired: u64,
+}
+
+impl Soc {
+    /// Reclaims the victim as far as the filling of the active segment has come.
+    pub(super) async fn keep_pace(&self, log: &Log, now_s: u32) {
+        let _turn = self.take_turn(log).await;
+        loop {
+            let Some(page) = log.lock().due_page() else { break };
+            self.reclaim_page(log, page, now_s).await;
+            self.page_reclaimed(log);
+        }
+    }
+
+    /// Reclaims what is left of the victim. The caller holds the turn.
+    pub(super) async fn reclaim_victim(&self, log: &Log, now_s: u32) {
+        loop {
+            let Some(page) = log.lock().victim_page() else { break };
+            self.reclaim_page(log, page, now_s).await;
+            self.page_reclaimed(log);
+        }
+    }
+
+    fn page_reclaimed(&self, log: &Log) {
+        if log.lock().page_reclaimed() {
+            self.counters.soc_log_reclaimed_segments.add(1);
+        }
+    }
+
+    /// Takes all that the index knows in a page out of it. The caller holds the turn. Dropped on the
+    /// way, it can begin anew.
+    pub(super) async fn reclaim_page(&self, log: &Log, page: u32, now_s: u32) {
+        let Some(read) = self.read_page(log, page).await else {
+            for (number, place) in log.index.of_page(page) {
+                let _stripe = self.lock_for_writing(number).await;
+                if log.index.holds(number, place) {
+                    self.give_up(number, place);
+                }
+            }
+            return;
+        };
+        for (number, record) in (0..=u8::MAX).zip(page::records(read.buffer.as_slice())) {
+            let bucket = self.bucket_of(KeyHash::of(record.key));
+            if log.index.holds(bucket, Place { page, number }) {
+                self.reclaim_bucket(log, bucket, (page, &read), now_s).await;
+            }
+        }
+    }
+
+    /// Takes the objects of one bucket out of a page.
+    async fn reclaim_bucket(&self, log: &Log, number: u64, page: (u32, &Page), now_s: u32) {
+        let mut stripe = self.lock_for_writing(number).await;
+        let all = log.index.of_bucket(number);
+        let (leaving, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|found| found.place.page == page.0);
+        if self.knows(number) == Knowledge::Retired {
+            let lost = leaving.iter().filter(|found| log.index.remove(number, found.place)).count();
+            self.counters.lost_to_device_errors_objects.add(lost as u64);
+            return;
+        }
+        let leaving = self.sort_out(log, number, leaving, (&others, page.1), now_s);
+        if !leaving.is_empty() {
+            self.move_together(log, &mut stripe, number, (&leaving, page.1), &others, now_s).await;
+        }
+    }
+
+    /// Drops or readmits what is not worth a write of its bucket. Returns what is to move there.
+    fn sort_out(
+        &self,
+        log: &Log,
+        number: u64,
+        mut leaving: Vec<Found>,
+        (others, page): (&[Found], &Page),
+        now_s: u32,
+    ) -> Vec<Found> {
+        let is_dead = |found: &Found| {
+            let record = page.record(found.place.number);
+            found.dead || record.is_none_or(|record| is_expired(record.expiry_s, now_s))
+        };
+        let alive = leaving.iter().filter(|found| !is_dead(found)).count();
+        let alive = alive + others.iter().filter(|found| !found.dead).count();
+        let is_worth_a_write = alive >= usize::from(log.place.threshold);
+        leaving.retain(|found| {
+            let Some(record) = page.record(found.place.number) else {
+                self.give_up(number, found.place);
+                return false;
+            };
+            let hash = KeyHash::of(record.key);
+            let hides_older = self.bucket_may_hold(hash);
+            let dead = is_dead(found);
+            if dead && !hides_older {
+                self.counters.expired.add(u64::from(!found.dead));
+                log.index.remove(number, found.place);
+                return false;
+            }
+            if is_worth_a_write {
+                return true;
+            }
+            if !found.hit && !hides_older {
+                self.counters.soc_log_dropped_objects.add(1);
+                log.index.remove(number, found.place);
+                return false;
+            }
+            !self.readmit(log, number, (found.place, dead), &record)
+        });
+        leaving
+    }
+
+    /// Logs the object at `place` once more. Of a dead one only the key matters. Says whether there
+    /// was room.
+    fn readmit(
+        &self,
+        log: &Log,
+        number: u64,
+        (place, dead): (Place, bool),
+        record: &Record<'_>,
+    ) -> bool {
+        let hash = KeyHash::of(record.key);
+        let value = if dead { &[] } else { record.value };
+        let flags = record.flags;
+        let item = ItemRef { flags, ..ItemRef::new(hash, record.key, value, record.expiry_s) };
+        let appended = log.append(number, &item, Some(place), Cause::Readmitted);
+        if let Some(appended) = appended {
+            if dead {
+                log.index.touch(number, appended.place, true);
+            }
+            self.counters.soc_log_readmitted_objects.add(1);
+        }
+        appended.is_some()
+    }
+
+    /// Writes a bucket with the objects that leave the page and as many of the log's others as fit.
+    /// The index forgets them once they are there.
+    async fn move_together(
+        &self,
+        log: &Log,
+        stripe: &mut Stripe,
+        number: u64,
+        (leaving, page): (&[Found], &Page),
+        others: &[Found],
+        now_s: u32,
+    ) {
+        let mut bucket = self.load_or_empty(number).await;
+        let change = self.bury_dead(number, &mut bucket);
+        let mut gathered = Move { bucket, bytes: 0, places: Vec::new(), objects: 0, expired: 0 };
+        for found in leaving {
+            if let Some(record) = page.record(found.place.number) {
+                self.put_in(&mut gathered, *found, &record, now_s);
+            }
+        }
+        self.gather(log, number, &mut gathered, others, now_s).await;
+        let Move { bucket, places, objects, expired, .. } = gathered;
+        self.counters.soc_log_moved_objects.add(objects);
+        self.counters.expired.add(expired);
+        // Who takes the bucket's lock after a caller that was dropped here ends it.
+        self.store_moved(stripe, number, bucket, change, places).await;
+    }
+
+    /// Forgets objects of the log that a bucket has now, or that were lost with it.
+    pub(in crate::soc) fn leave_log(&self, number: u64, moved: &[Place]) {
+        if let Some(log) = &self.log {
+            moved.iter().for_each(|&place| _ = log.index.remove(number, place));
+        }
+    }
+
+    /// Adds objects of other pages, the oldest first, as long as they fill the bucket and do not
+    /// push each other out of it.
+    async fn gather(
+        &self,
+        log: &Log,
+        number: u64,
+        gathered: &mut Move,
+        others: &[Found],
+        now_s: u32,
+    ) {
+        for group in others.chunks(READS_AT_ONCE) {
+            let readings: Vec<_> =
+                group.iter().map(|found| self.start_reading(log, found.place.page)).collect();
+            for (found, reading) in group.iter().zip(readings) {
+                // What cannot be read stays: it may be readable when its page is reclaimed.
+                let Some(page) = self.finish_reading(log, found.place.page, reading).await else {
+                    continue;
+                };
+                let Some(record) = page.record(found.place.number) else { continue };
+                if self.bucket_of(KeyHash::of(record.key)) != number {
+                    continue;
+                }
+                if gathered.bytes + entry_of(&record).stored_bytes() > ENTRIES_BYTES_MAX {
+                    return;
+                }
+                self.put_in(gathered, *found, &record, now_s);
+            }
+        }
+    }
+
+    /// Puts an object into the bucket in place of an older version. Of an expired one it takes the
+    /// older version out.
+    fn put_in(&self, gathered: &mut Move, found: Found, record: &Record<'_>, now_s: u32) {
+        gathered.bucket.remove(KeyHash::of(record.key), record.key);
+        gathered.places.push(found.place);
+        if found.dead || is_expired(record.expiry_s, now_s) {
+            gathered.expired += u64::from(!found.dead);
+            return;
+        }
+        let entry = entry_of(record);
+        gathered.bytes += entry.stored_bytes();
+        gathered.objects += 1;
+        let (expired, evicted) = gathered.bucket.push(entry, now_s);
+        self.counters.expired.add(u64::from(expired));
+        self.counters.soc_evicted_objects.add(u64::from(evicted));
+    }
+}
+
+fn entry_of<'a>(record: &Record<'a>) -> Entry<'a> {
+    Entry {
+        tag: KeyHash::of(record.key).tag(),
+        key: record.key,
+        value: record.value,
+        expiry_s: record.expiry_s,
+        flags: record.flags,
+    }
+}

@@ -1,0 +1,206 @@
+//! The log beside its engine: look-ups that meet moves, and snapshots that say anything.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use larder_device::{
+    Device, Fault, FaultDevice, FaultPlan, FaultRule, ModelDevice, Payload, PlacementHandle,
+};
+use larder_ssd::managed::{Geometry, ManagedConfig};
+use proptest::prelude::*;
+
+use super::LogPlace;
+use crate::key::KeyHash;
+use crate::soc::{Soc, SocPlace};
+use crate::stats::Counters;
+use crate::value::ItemRef;
+use larder_device::block_on;
+
+type Faulty = FaultDevice<ModelDevice>;
+
+const SEGMENTS: u32 = 4;
+
+fn device() -> Arc<Faulty> {
+    let geometry = Geometry::with_overprovisioning(4 << 20, 64 << 10, 60.0).unwrap();
+    let model = ModelDevice::new(ManagedConfig::new(geometry), Payload::Memory).unwrap();
+    Arc::new(FaultDevice::new(model, &FaultPlan::new(1)))
+}
+
+/// 200 buckets and a log of four segments of two pages.
+fn soc(device: &Arc<Faulty>, threshold: u8, epoch: u64) -> Soc {
+    let log = LogPlace {
+        offset: 1 << 20,
+        segments: SEGMENTS,
+        segment_bytes: 8192,
+        handle: PlacementHandle::DEFAULT,
+        threshold,
+        first_sequence: epoch << 32,
+    };
+    let place = SocPlace {
+        offset: 2 << 20,
+        buckets: 200,
+        handle: PlacementHandle::DEFAULT,
+        hot_handle: None,
+        epoch,
+        oldest_epoch: 1,
+    };
+    let device: Arc<dyn Device> = Arc::clone(device) as _;
+    Soc::new(device, place, Some(log), None, Arc::new(Counters::default()))
+}
+
+fn set(soc: &Soc, key: u32, version: u32) {
+    let key = key.to_le_bytes();
+    let value = [&version.to_le_bytes()[..], &[7; 300]].concat();
+    assert!(block_on(soc.set(&ItemRef::new(KeyHash::of(&key), &key, &value, 0), 0)));
+}
+
+fn version_in(fetched: &crate::value::Fetched) -> u32 {
+    u32::from_le_bytes(*fetched.item().value.first_chunk().unwrap())
+}
+
+fn get(soc: &Soc, key: u32) -> Option<u32> {
+    let key = key.to_le_bytes();
+    block_on(soc.get(KeyHash::of(&key), &key, 0)).map(|found| version_in(&found))
+}
+
+/// Fills the log so often that everything in it was reclaimed.
+fn go_round(soc: &Soc, first: u32) {
+    (first..first + 100 * SEGMENTS).for_each(|key| set(soc, key, 1));
+}
+
+/// Begins to look key 1 up in a page of the log on flash, lets `meanwhile` happen before the read
+/// ends, and says what was found.
+fn look_beside(soc: &Soc, device: &Faulty, meanwhile: impl Fn()) -> Option<u32> {
+    let rule = FaultRule::new(Fault::Delay { submissions: u32::MAX }).on_reads();
+    device.set_plan(&FaultPlan::new(1).with(rule));
+    let key = 1_u32.to_le_bytes();
+    let mut look = pin!(soc.get(KeyHash::of(&key), &key, 0));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(look.as_mut().poll(&mut context).is_pending(), "it reads flash");
+    device.set_plan(&FaultPlan::new(1));
+    meanwhile();
+    device.release_delayed();
+    match look.as_mut().poll(&mut context) {
+        Poll::Ready(found) => found.map(|found| version_in(&found)),
+        Poll::Pending => panic!("nothing else is slow"),
+    }
+}
+
+/// An engine in which key 1 is in the log, on flash.
+fn with_key_in_log(device: &Arc<Faulty>, threshold: u8) -> Soc {
+    let soc = soc(device, threshold, 1);
+    set(&soc, 1, 1);
+    (100..150).for_each(|key| set(&soc, key, 1));
+    assert_eq!(soc.counters.soc_log_moved_objects.get(), 0);
+    soc
+}
+
+#[test]
+fn who_looks_while_an_object_moves_finds_it() {
+    let device = device();
+    let soc = with_key_in_log(&device, 1);
+    let found = look_beside(&soc, &device, || go_round(&soc, 1000));
+    assert_eq!(found, Some(1));
+    assert_eq!(get(&soc, 1), Some(1));
+    assert!(soc.counters.soc_log_moved_objects.get() > 100);
+}
+
+#[test]
+fn who_looks_while_an_object_is_readmitted_finds_no_older_one() {
+    let device = device();
+    let soc = soc(&device, 1, 1);
+    set(&soc, 1, 1);
+    go_round(&soc, 1000);
+    // The newer version hides the one in the bucket, and is read as it moves on.
+    set(&soc, 1, 2);
+    (100..150).for_each(|key| set(&soc, key, 1));
+    let found = look_beside(&soc, &device, || go_round(&soc, 5000));
+    assert_eq!(found, Some(2));
+    assert_eq!(get(&soc, 1), Some(2));
+}
+
+#[test]
+fn who_looks_while_an_object_is_deleted_finds_it_or_nothing() {
+    let device = device();
+    let soc = with_key_in_log(&device, 1);
+    let key = 1_u32.to_le_bytes();
+    let delete = || assert!(block_on(soc.remove(KeyHash::of(&key), &key, 0)));
+    let found = look_beside(&soc, &device, delete);
+    assert!(matches!(found, None | Some(1)));
+    assert_eq!(get(&soc, 1), None);
+}
+
+/// A page that cannot be read is no reason to believe the bucket.
+#[test]
+fn what_cannot_be_read_hides_the_bucket_until_it_is_gone() {
+    for replace in [false, true] {
+        let device = device();
+        let soc = soc(&device, 1, 1);
+        set(&soc, 1, 1);
+        go_round(&soc, 1000);
+        set(&soc, 1, 2);
+        // Enough for its segment to be written, and too little for it to have moved.
+        (100..126).for_each(|key| set(&soc, key, 1));
+        let log = (1 << 20)..(2 << 20);
+        let rule = FaultRule::new(Fault::Error).on_reads().within(log);
+        device.set_plan(&FaultPlan::new(1).with(rule));
+        assert_eq!(get(&soc, 1), None);
+        if replace {
+            set(&soc, 1, 3);
+        } else {
+            go_round(&soc, 5000);
+        }
+        device.set_plan(&FaultPlan::new(1));
+        assert_eq!(get(&soc, 1), replace.then_some(3));
+        assert!(soc.counters.lost_to_device_errors_objects.get() > 0);
+    }
+}
+
+#[test]
+fn a_snapshot_brings_the_log_back() {
+    let device = device();
+    let first = soc(&device, 2, 1);
+    (0..500).for_each(|key| set(&first, key, key + 1));
+    let (held, found): (_, Vec<_>) =
+        (first.log_objects(), (0..500).map(|k| get(&first, k)).collect());
+    let part = block_on(first.export_log());
+    let mut buckets = Vec::new();
+    first.export(&mut buckets);
+    drop(first);
+    let second = soc(&device, 2, 2);
+    assert_eq!(second.import_log(&[&part[..], b"behind"].concat()), Some(&b"behind"[..]));
+    second.import(&buckets);
+    assert_eq!(second.log_objects(), held);
+    (0..500).zip(found).for_each(|(key, found)| assert_eq!(get(&second, key), found, "{key}"));
+    go_round(&second, 1000);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever a snapshot says: no panic, and what is refused leaves nothing behind.
+    #[test]
+    fn any_snapshot_is_taken_or_left(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        damage in prop::option::of((0..2000_usize, any::<u8>())),
+    ) {
+        let device = device();
+        let soc = with_key_in_log(&device, 2);
+        let mut part = match damage {
+            Some(_) => block_on(soc.export_log()),
+            None => [&(bytes.len() as u64).to_le_bytes()[..], &bytes].concat(),
+        };
+        if let Some((at, byte)) = damage {
+            let at = at % part.len();
+            part[at] = byte;
+        }
+        let next = self::soc(&device, 2, 2);
+        if next.import_log(&part).is_none() {
+            prop_assert_eq!(next.log_objects(), 0);
+        }
+        prop_assert!(matches!(get(&next, 1), None | Some(1)));
+        go_round(&next, 1000);
+        prop_assert!(matches!(get(&next, 1), None | Some(1)));
+    }
+}

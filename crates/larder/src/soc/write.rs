@@ -1,0 +1,158 @@
+//! Reading a bucket to change it, and writing it.
+
+use std::sync::atomic::Ordering;
+
+use larder_device::{Io, IoBuffer, IoFuture, PlacementHandle};
+
+use super::afterlife::Change;
+use super::bucket::{BUCKET_BYTES, Bucket, BucketIdentity};
+use super::log::Place;
+use super::{Knowledge, Soc, Stripe, filter};
+
+/// The write of a bucket that is still under way.
+pub(super) struct UnfinishedWrite {
+    number: u64,
+    /// Objects that are lost if it fails.
+    objects: u64,
+    /// What the filter shall say when it has ended.
+    filter: [u64; 2],
+    /// Dead keys that the bucket does not hold any more, in order.
+    dead: Vec<u64>,
+    /// Where in the log those lie that move to the bucket with it.
+    moved: Vec<Place>,
+    future: IoFuture,
+}
+
+impl Soc {
+    /// Reads a bucket. `Err` carries a buffer for an empty one, if what is on flash cannot be used.
+    pub(super) async fn load(&self, number: u64) -> Result<Bucket, IoBuffer> {
+        // Others who read it now may be faster to learn.
+        let is_unknown = self.knows(number) == Knowledge::Unknown;
+        let buffer = self.pool.take(BUCKET_BYTES);
+        self.counters.soc_bucket_reads.add(1);
+        let read = self.device.submit(Io::Read { offset: self.offset_of(number), buffer }).await;
+        let buffer = read.map_err(|failure| {
+            self.counters.device_failed(&failure.error);
+            // A request that was given up may come back without its buffer.
+            self.pool.take(BUCKET_BYTES)
+        })?;
+        if is_unknown {
+            return self.learn(number, buffer);
+        }
+        let generation = self.generation(number).load(Ordering::Relaxed);
+        Bucket::parse(buffer, self.wanted(number, Some(generation))).map_err(|(_reason, buffer)| {
+            self.counters.soc_bad_buckets.add(1);
+            buffer
+        })
+    }
+
+    /// A bucket to change: an empty one, without a read, if the filter knows that it holds nothing.
+    ///
+    /// One that cannot be read now is empty from now on: it may hold what the caller wants gone,
+    /// and a later read may succeed.
+    pub(super) async fn load_or_empty(&self, number: u64) -> Bucket {
+        if self.filters.is_empty(number) {
+            return Bucket::empty(self.pool.take(BUCKET_BYTES));
+        }
+        self.load(number).await.unwrap_or_else(|buffer| {
+            self.empty(number);
+            Bucket::empty(buffer)
+        })
+    }
+
+    /// Makes a bucket hold nothing, without a write: it may hold what must not be seen again. The
+    /// caller holds its lock. Where there are tombstones they see to that.
+    pub(super) fn empty(&self, number: u64) {
+        if self.tombstones.is_some() {
+            return;
+        }
+        self.filters.clear(number);
+        // Nor is it believed by who asked the filter before.
+        self.generation(number).fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Writes a bucket. If that fails the bucket is retired and holds nothing: what is on flash is
+    /// unknown.
+    pub(super) async fn store(
+        &self,
+        stripe: &mut Stripe,
+        number: u64,
+        bucket: Bucket,
+        change: Change,
+    ) -> bool {
+        self.store_moved(stripe, number, bucket, change, Vec::new()).await
+    }
+
+    /// The same; when the write has ended the log forgets what is at the places `moved`.
+    pub(super) async fn store_moved(
+        &self,
+        stripe: &mut Stripe,
+        number: u64,
+        bucket: Bucket,
+        change: Change,
+        moved: Vec<Place>,
+    ) -> bool {
+        let filter = filter::sum(bucket.entries().map(|entry| entry.tag));
+        // Until the write has ended a crash may bring up the old bucket.
+        self.filters.add(number, filter);
+        let objects = bucket.entries().count() as u64;
+        let generation = self.generation(number).load(Ordering::Relaxed).wrapping_add(1);
+        // Before the write begins: who reads beside it must see that.
+        self.generation(number).store(generation, Ordering::Release);
+        let Change { stamp, dead } = change;
+        // After that: who finds that a key is not dead any more must see it too.
+        if let Some(tombstones) = &self.tombstones {
+            tombstones.resolve(&dead);
+        }
+        let epoch = self.place.epoch;
+        let buffer = bucket.seal(BucketIdentity { number, epoch, generation, stamp });
+        let handle = self.handle_for_write(number);
+        let write = Io::Write { offset: self.offset_of(number), buffer, handle };
+        self.counters.soc_bucket_writes.add(1);
+        self.counters.soc_written_bytes.add(BUCKET_BYTES as u64);
+        let future = self.device.submit(write);
+        *stripe = Some(UnfinishedWrite { number, objects, filter, dead, moved, future });
+        self.finish(stripe).await
+    }
+
+    /// The handle for a write of a bucket, which is about to happen and counts towards its
+    /// temperature. The caller holds the bucket's lock.
+    fn handle_for_write(&self, number: u64) -> PlacementHandle {
+        match (&self.temperatures, self.place.hot_handle) {
+            (Some(temperatures), Some(hot_handle)) if temperatures.note_write(number) => {
+                self.counters.soc_hot_bucket_writes.add(1);
+                hot_handle
+            }
+            _ => self.place.handle,
+        }
+    }
+
+    /// Waits for the end of the write that the stripe knows of. Says whether it went well.
+    pub(super) async fn finish(&self, stripe: &mut Stripe) -> bool {
+        let Some(unfinished) = stripe else { return true };
+        let ended = (&mut unfinished.future).await;
+        let Some(unfinished) = stripe.take() else { return true };
+        let UnfinishedWrite { number, objects, filter, dead, moved, .. } = unfinished;
+        match &ended {
+            Ok(_) => {
+                self.filters.set(number, filter);
+                self.know(number, Knowledge::Known);
+            }
+            Err(failure) => {
+                self.counters.device_failed(&failure.error);
+                self.counters.soc_retired_buckets.add(1);
+                self.counters.lost_to_device_errors_objects.add(objects);
+                self.know(number, Knowledge::Retired);
+                // With tombstones, what may be in the bucket still needs them.
+                if self.tombstones.is_none() {
+                    self.filters.clear(number);
+                }
+            }
+        }
+        if let Some(tombstones) = &self.tombstones {
+            tombstones.resolved(&dead, ended.is_ok());
+        }
+        self.leave_log(number, &moved);
+        ended.is_ok()
+    }
+}

@@ -1,0 +1,6 @@
+//! A page of the log in front of the small-object engine. The door puts the checksum right by itself.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| larder::fuzzing::log_page(bytes));
