@@ -166,8 +166,10 @@ pub enum CrashSafety {
     /// A loss of power, or a boot, empties flash: a drive may forget what it has in its own memory.
     ///
     /// For this a log of tombstones is kept: a `set` or `delete` of a key that flash holds waits
-    /// for a write of 4 KiB, which all that come together share. It takes a 512th of the cache's
-    /// flash, 64 KiB to 64 MiB.
+    /// for a write of 4 KiB, which all that come together share. It takes a 256th of the cache's
+    /// flash, 64 KiB to 128 MiB. Where most large objects are shorter than a few KiB and are replaced
+    /// before they are evicted, it fills up; then regions are given up before their time
+    /// ([`Stats::loc_given_up_regions`](crate::Stats::loc_given_up_regions)).
     #[default]
     Process,
 }

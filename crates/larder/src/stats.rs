@@ -165,6 +165,8 @@ counters! {
     loc_sealed_regions,
     /// Regions reclaimed for new objects.
     loc_reclaimed_regions,
+    /// Of these, regions given up before their time because the tombstone log was full of their dead.
+    loc_given_up_regions,
     /// Bytes deallocated by the large-object engine (see
     /// [`Config::ru_aware_eviction`](crate::Config::ru_aware_eviction)).
     loc_deallocated_bytes,

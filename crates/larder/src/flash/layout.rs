@@ -18,9 +18,9 @@ use crate::tombstones::TombstonesPlace;
 
 const BLOCK: u64 = 4096;
 /// The tombstone log gets this part of the cache, at least and at most so much: room for sixteen
-/// bytes for each 8 KiB of objects, a fraction of which are replaced before they are evicted.
-const LOG_PART: u64 = 512;
-const LOG_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=64 << 20;
+/// bytes for each 4 KiB of objects, a fraction of which are replaced before they are evicted.
+const LOG_PART: u64 = 256;
+const LOG_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=128 << 20;
 const REGION_BYTES_AUTO: std::ops::RangeInclusive<u64> = 1 << 20..=32 << 20;
 /// With fewer regions, dropping one drops too much of the cache.
 const REGIONS_AUTO: u64 = 64;

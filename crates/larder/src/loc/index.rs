@@ -21,6 +21,9 @@
 
 use crate::key::KeyHash;
 
+/// Entries a bucket that tables are made for when it is known how many come: nine tenths full, as
+/// they are when they grow.
+const RESERVED_PER_BUCKET: u64 = 7;
 /// Records begin at multiples of this.
 pub(crate) const UNIT_BYTES: usize = 4;
 
@@ -98,12 +101,40 @@ impl Index {
     /// Points `hash` to a record of `length` bytes, at an offset that is a multiple of
     /// [`UNIT_BYTES`].
     pub(crate) fn set(&mut self, hash: KeyHash, region: u32, offset: u32, length: u32) {
-        let address = u64::from(region) * u64::from(self.region_bytes) + u64::from(offset);
-        debug_assert!(address.is_multiple_of(UNIT_BYTES as u64));
-        let units = u64::from(length).div_ceil(UNIT_BYTES as u64);
-        let place = (address / UNIT_BYTES as u64) | (span_code(units) << SPAN_AT);
+        let place = self.place(region, offset, length);
         let number = self.shard(hash);
         self.len += usize::from(self.shards[number].set(tag(hash), place));
+    }
+
+    /// As [`Index::set`], but an entry that is there stays if `is_newer` says so of its place (region
+    /// and offset).
+    pub(crate) fn set_unless(
+        &mut self,
+        hash: KeyHash,
+        (region, offset, length): (u32, u32, u32),
+        is_newer: impl FnOnce(u32, u32) -> bool,
+    ) {
+        let place = self.place(region, offset, length);
+        let number = self.shard(hash);
+        let tag = tag(hash);
+        let Some(at) = self.shards[number].find(tag) else {
+            self.shards[number].add(tag, place);
+            self.len += 1;
+            return;
+        };
+        let there = self.location(self.shards[number].places[at]);
+        if !is_newer(there.region, there.offset) {
+            self.shards[number].put(at, tag, place | u64::from(tag >> 16) << TAG_AT);
+        }
+    }
+
+    /// Makes room for so many entries, so that tables need not grow one by one.
+    pub(crate) fn reserve(&mut self, entries: u64) {
+        let shards = self.shards.len() as u64;
+        let buckets = entries.div_ceil(shards).div_ceil(RESERVED_PER_BUCKET);
+        for shard in &mut self.shards {
+            shard.grow_to(usize::try_from(buckets).unwrap_or(0));
+        }
     }
 
     pub(crate) fn remove(&mut self, hash: KeyHash) -> bool {
@@ -147,6 +178,13 @@ impl Index {
         tables + size_of_val(&*self.shards)
     }
 
+    fn place(&self, region: u32, offset: u32, length: u32) -> u64 {
+        let address = u64::from(region) * u64::from(self.region_bytes) + u64::from(offset);
+        debug_assert!(address.is_multiple_of(UNIT_BYTES as u64));
+        let units = u64::from(length).div_ceil(UNIT_BYTES as u64);
+        (address / UNIT_BYTES as u64) | (span_code(units) << SPAN_AT)
+    }
+
     fn shard(&self, hash: KeyHash) -> usize {
         usize::try_from(hash.spread_over(self.shards.len() as u64)).expect("below a table length")
     }
@@ -167,7 +205,11 @@ impl Index {
 
 impl Shard {
     fn find(&self, tag: u32) -> Option<usize> {
-        self.slots_of(tag).find(|&at| self.places[at] != 0 && self.tag_at(at) == tag)
+        // The lower bits first: mostly they say no, and they lie close together.
+        #[allow(clippy::cast_possible_truncation)]
+        let low = tag as u16;
+        self.slots_of(tag)
+            .find(|&at| self.tags[at] == low && self.places[at] != 0 && self.tag_at(at) == tag)
     }
 
     /// Says whether the entry is new.
@@ -177,10 +219,16 @@ impl Shard {
             self.places[at] = place;
             return false;
         }
-        while !self.insert(tag, place) {
-            self.grow();
-        }
+        self.add(tag, place & !(u64::MAX << TAG_AT));
         true
+    }
+
+    /// Adds an entry that is not there.
+    fn add(&mut self, tag: u32, place: u64) {
+        let place = place | u64::from(tag >> 16) << TAG_AT;
+        while !self.insert(tag, place) {
+            self.grow_to(self.places.len() / ENTRIES + 1);
+        }
     }
 
     /// Puts a new entry into one of its two buckets, if need be in the place of one that can go to
@@ -206,10 +254,14 @@ impl Shard {
         self.tags[at] = tag as u16;
     }
 
-    fn grow(&mut self) {
+    /// Grows by an eighth, or to this number of buckets if that is more.
+    fn grow_to(&mut self, least: usize) {
         let mut buckets = self.places.len() / ENTRIES;
+        if buckets >= least {
+            return;
+        }
         loop {
-            buckets += (buckets / 8).max(1);
+            buckets = (buckets + (buckets / 8).max(1)).max(least);
             let slots = buckets * ENTRIES;
             let mut larger = Self { places: vec![0; slots], tags: vec![0; slots] };
             let mut entries = (0..self.places.len()).filter(|&at| self.places[at] != 0);

@@ -262,6 +262,7 @@ impl Loc {
         let listed = self.read_footer(identity).await;
         let Ok(sequence) = self.bury_regions(&[region]).await else { return };
         let evicted = self.empty(&mut self.lock(), &Reclaimed { region, listed }, sequence);
+        self.counters.loc_given_up_regions.add(1);
         self.counters.loc_evicted_objects.add(evicted);
     }
 

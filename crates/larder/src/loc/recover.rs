@@ -8,11 +8,11 @@
 
 use larder_device::{Io, IoBuffer, IoFuture};
 
-use super::Loc;
 use super::footer::{self, FooterEntry, RegionIdentity};
 use super::index::UNIT_BYTES;
 use super::record::{self, RecordIdentity};
 use super::regions::RegionState;
+use super::{Loc, State};
 use crate::error::Error;
 use crate::key::KeyHash;
 use crate::tombstones::Inheritance;
@@ -22,6 +22,14 @@ const READS_AT_ONCE: u32 = 32;
 /// How much of a region to read at first when looking for its footer: one entry for so many bytes.
 const BYTES_PER_ENTRY: u32 = 4096;
 const BLOCK: usize = 4096;
+/// Records that are sorted and put into the index together.
+const INDEXED_AT_ONCE: usize = 1 << 19;
+
+/// A record that counts.
+struct FoundRecord {
+    entry: FooterEntry,
+    region: u32,
+}
 
 impl Loc {
     /// Takes over what a crash has left. Returns the number of objects.
@@ -30,21 +38,32 @@ impl Loc {
     /// If it cannot be written down what is not taken over.
     pub(crate) async fn recover(&self, inheritance: &Inheritance) -> Result<u64, Error> {
         let regions = self.place.regions;
+        let mut found = Vec::new();
         for first in (0..regions).step_by(READS_AT_ONCE as usize) {
             let batch = first..regions.min(first + READS_AT_ONCE);
             let reads: Vec<_> = batch.map(|region| (region, self.read_tail(region))).collect();
+            let mut entries = 0;
             for (region, tail) in reads {
                 if let Some((sequence, listed)) = self.footer_in(region, tail).await {
-                    self.restore(RegionIdentity { region, sequence }, &listed, inheritance);
+                    entries += listed.len() as u64;
+                    let identity = RegionIdentity { region, sequence };
+                    self.restore(identity, &listed, inheritance, &mut found);
                 }
+            }
+            if first == 0 {
+                // The others will not be much different.
+                let expected = entries * u64::from(regions) / u64::from(READS_AT_ONCE.min(regions));
+                self.lock().index.reserve(expected);
             }
         }
         for region in self.unsealed() {
             let sequence = inheritance.first_filling(region);
             if sequence > 0 {
-                self.recover_unsealed(RegionIdentity { region, sequence }, inheritance).await;
+                let identity = RegionIdentity { region, sequence };
+                self.recover_unsealed(identity, inheritance, &mut found).await;
             }
         }
+        self.index_all(&mut found);
         self.empty_unsealed().await?;
         Ok(self.len() as u64)
     }
@@ -85,7 +104,14 @@ impl Loc {
         footer::parse_any(tail.as_slice(), region, region_bytes)
     }
 
-    fn restore(&self, identity: RegionIdentity, listed: &[FooterEntry], inheritance: &Inheritance) {
+    /// Takes a region over if it may be believed, and adds its living records to `found`.
+    fn restore(
+        &self,
+        identity: RegionIdentity,
+        listed: &[FooterEntry],
+        inheritance: &Inheritance,
+        found: &mut Vec<FoundRecord>,
+    ) {
         let RegionIdentity { region, sequence } = identity;
         let first = inheritance.first_filling(region).max(self.place.oldest_sequence);
         if !(first..self.place.first_sequence).contains(&sequence) {
@@ -94,27 +120,38 @@ impl Loc {
         if let Some(tombstones) = &self.tombstones {
             tombstones.filling_sealed(region, sequence);
         }
-        let mut state = self.lock();
-        state.regions.restore(identity);
-        for FooterEntry { hash, offset, length } in listed {
-            if inheritance.is_record_dead(region, *offset, sequence) {
-                if let Some(tombstones) = &self.tombstones {
-                    tombstones.inherit_record(region);
-                }
-                continue;
+        self.lock().regions.restore(identity);
+        for &entry in listed {
+            if !inheritance.is_record_dead(region, entry.offset, sequence) {
+                found.push(FoundRecord { entry, region });
+            } else if let Some(tombstones) = &self.tombstones {
+                tombstones.inherit_record(region);
             }
-            let hash = KeyHash(*hash);
-            let there = state.index.get(hash).map(|found| state.regions.get(found.region).sequence);
+        }
+        if found.len() >= INDEXED_AT_ONCE {
+            self.index_all(found);
+        }
+    }
+
+    /// Puts records into the index, in the order of the index: one part of its memory after another.
+    fn index_all(&self, found: &mut Vec<FoundRecord>) {
+        found.sort_unstable_by_key(|found| found.entry.hash);
+        let State { index, regions, .. } = &mut *self.lock();
+        for FoundRecord { entry: FooterEntry { hash, offset, length }, region } in found.drain(..) {
+            let age = |region: u32, offset: u32| (regions.get(region).sequence, offset);
             // What was forgotten without a tombstone had expired: the newest is the one that counts.
-            // A footer lists records in the order of their writing.
-            if there.is_none_or(|there| there <= sequence) {
-                state.index.set(hash, region, *offset, *length);
-            }
+            let is_newer = |there: u32, at: u32| age(there, at) > age(region, offset);
+            index.set_unless(KeyHash(hash), (region, offset, length), is_newer);
         }
     }
 
     /// Seals a region that was being filled.
-    async fn recover_unsealed(&self, identity: RegionIdentity, inheritance: &Inheritance) {
+    async fn recover_unsealed(
+        &self,
+        identity: RegionIdentity,
+        inheritance: &Inheritance,
+        found: &mut Vec<FoundRecord>,
+    ) {
         let region_bytes = self.place.region_bytes as usize;
         let offset = self.offset_of(identity.region);
         // Most regions without a footer hold nothing: the first record tells.
@@ -143,7 +180,7 @@ impl Loc {
         let handle = self.place.handle;
         let write = Io::Write { offset: offset + from as u64, buffer: tail, handle };
         match self.device.submit(write).await {
-            Ok(_) => self.restore(identity, &listed, inheritance),
+            Ok(_) => self.restore(identity, &listed, inheritance, found),
             Err(failure) => self.counters.device_failed(&failure.error),
         }
     }
