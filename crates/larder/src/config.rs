@@ -7,6 +7,20 @@ use crate::error::Error;
 
 /// Configuration of a cache. `Config::default()` is a safe start; set at least
 /// [`Config::dram_bytes`].
+///
+/// ```
+/// use larder::{Config, CrashSafety};
+///
+/// let config = Config {
+///     dram_bytes: 1 << 30,
+///     soc_max_object_bytes: 1024,
+///     crash_safety: CrashSafety::Off,
+///     admission: "random:0.5".parse()?,
+///     ..Config::default()
+/// };
+/// assert_eq!(config.soc_percent, 4.0);
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Budget of the DRAM tier in bytes: keys, values and what the tier needs to keep them.
@@ -158,6 +172,12 @@ impl Config {
 
 /// What a crash leaves of flash. A clean shutdown always keeps everything, and nothing that was
 /// replaced, deleted or dropped ever comes back.
+///
+/// ```
+/// use larder::CrashSafety;
+///
+/// assert_eq!("process".parse(), Ok(CrashSafety::Process));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CrashSafety {
     /// A crash empties flash. Nothing is written to make it otherwise.
@@ -187,6 +207,12 @@ impl FromStr for CrashSafety {
 }
 
 /// Which item leaves DRAM first.
+///
+/// ```
+/// use larder::DramPolicy;
+///
+/// assert_eq!("s3-fifo".parse(), Ok(DramPolicy::S3Fifo));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DramPolicy {
     /// Three FIFO queues (Yang et al., SOSP'23): new items must prove themselves in a small queue.
@@ -209,6 +235,12 @@ impl FromStr for DramPolicy {
 }
 
 /// Which region the large-object engine reclaims first.
+///
+/// ```
+/// use larder::RegionEviction;
+///
+/// assert_eq!("lru".parse(), Ok(RegionEviction::Lru));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RegionEviction {
     /// The oldest. Writes the device in order, which keeps its write amplification lowest.

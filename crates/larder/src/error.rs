@@ -3,6 +3,13 @@
 use std::fmt;
 
 /// What went wrong, for callers that choose what to do next.
+///
+/// ```
+/// # use larder::{Larder, RealClock, SetOptions, block_on};
+/// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+/// assert_eq!(block_on(cache.get(b"")).unwrap_err().kind(), larder::ErrorKind::InvalidInput);
+/// # Ok::<(), larder::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -20,6 +27,14 @@ pub enum ErrorKind {
 }
 
 /// An error of the cache: a kind to match on, what was being done, and the cause.
+///
+/// ```
+/// # use larder::{Larder, RealClock, SetOptions, block_on};
+/// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+/// let error = block_on(cache.get(b"")).unwrap_err();
+/// assert_eq!(error.to_string(), "key of 0 bytes: must be 1 to 65535");
+/// # Ok::<(), larder::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -41,6 +56,13 @@ impl Error {
     }
 
     /// What went wrong, to match on.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// assert_eq!(block_on(cache.get(b"")).unwrap_err().kind(), larder::ErrorKind::InvalidInput);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

@@ -42,15 +42,21 @@ mod loc;
 mod soc;
 pub mod stats;
 mod tombstones;
+mod typed;
 mod value;
 
 pub use admission::AdmissionPolicy;
-pub use cache::{Blocking, Cas, Change, FetchError, Larder, SetOptions};
+pub use cache::{
+    Blocking, Cas, Change, FetchError, Flushed, Larder, Scan, Scanned, SetOptions, Tier,
+};
 pub use config::{Config, CrashSafety, DramPolicy, RegionEviction};
 pub use error::{Error, ErrorKind};
 pub use flash::{Layout, Recovery};
 pub use larder_device::{Clock, RealClock, VirtualClock, block_on};
 pub use stats::Stats;
+pub use typed::{Codec, Typed, TypedError};
+#[cfg(feature = "serde")]
+pub use typed::{Postcard, PostcardError};
 pub use value::Value;
 
 #[doc(hidden)]

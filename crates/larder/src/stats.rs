@@ -99,11 +99,13 @@ counters! {
     expired,
     /// Objects that DRAM evicted and that flash held already: dropped without a write.
     evicted_clean_objects,
-    /// Objects that DRAM evicted and the admission policy let through.
+    /// Objects that DRAM evicted, or [`Larder::flush`](crate::Larder::flush) sent, and the admission
+    /// policy let through.
     admitted_objects,
     /// Bytes of these objects.
     admitted_bytes,
-    /// Objects that DRAM evicted and the admission policy turned away.
+    /// Objects that DRAM evicted, or [`Larder::flush`](crate::Larder::flush) would have sent, and the
+    /// admission policy turned away: each time that it was asked.
     rejected_by_admission_objects,
     /// Objects that DRAM evicted and no flash engine can hold (too large, or its engine has no
     /// space configured).
@@ -205,11 +207,23 @@ impl Counters {
 
 impl Stats {
     /// `get` calls that found their key.
+    ///
+    /// ```
+    /// use larder::Stats;
+    ///
+    /// assert_eq!(Stats::default().hits(), 0);
+    /// ```
     pub fn hits(&self) -> u64 {
         self.dram_hits + self.soc_hits + self.loc_hits
     }
 
     /// Bytes that the cache wrote to its device.
+    ///
+    /// ```
+    /// use larder::Stats;
+    ///
+    /// assert_eq!(Stats::default().flash_written_bytes(), 0);
+    /// ```
     pub fn flash_written_bytes(&self) -> u64 {
         self.soc_written_bytes
             + self.soc_log_written_bytes
@@ -220,6 +234,12 @@ impl Stats {
 
     /// Application-level write amplification: bytes written to the device per byte of objects
     /// admitted to flash.
+    ///
+    /// ```
+    /// use larder::Stats;
+    ///
+    /// assert_eq!(Stats::default().alwa(), None);
+    /// ```
     #[allow(clippy::cast_precision_loss)]
     pub fn alwa(&self) -> Option<f64> {
         (self.admitted_bytes > 0)

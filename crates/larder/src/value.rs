@@ -12,6 +12,17 @@ use crate::key::KeyHash;
 /// A value that the cache returned. Cheap to clone and never copied: it pins the memory that it
 /// lies in, which the cache does not use for anything else until the value is dropped. Copy what
 /// you want to keep for long.
+///
+/// ```
+/// # use larder::{Larder, RealClock, SetOptions, block_on};
+/// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+/// block_on(cache.set(b"bread", b"rye", None))?;
+/// let bread = block_on(cache.get(b"bread"))?.unwrap();
+/// assert_eq!((bread.len(), &bread[..]), (3, &b"rye"[..]));
+/// block_on(cache.set(b"bread", b"oat", None))?;
+/// assert_eq!(*bread, *b"rye", "a value never changes");
+/// # Ok::<(), larder::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Value {
     segment: Arc<Segment>,
@@ -29,6 +40,14 @@ impl Value {
     }
 
     /// What the value was marked with when it was set.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set_with(b"bread", b"rye", SetOptions { ttl: None, flags: 7 }))?;
+    /// assert_eq!(block_on(cache.get(b"bread"))?.map(|value| value.flags()), Some(7));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub fn flags(&self) -> u32 {
         self.record().flags
     }
@@ -36,6 +55,17 @@ impl Value {
     /// Names this version of the key's value, for [`Larder::cas`](crate::Larder::cas). A value that
     /// left DRAM for flash and came back has another version, and so has every value after a
     /// restart. One that DRAM has no room for has version 0, which `cas` never stores over.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let version = || block_on(cache.get(b"bread")).map(|found| found.map(|it| it.version()));
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// let before = version()?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert_ne!(before, version()?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub fn version(&self) -> u32 {
         self.record().version
     }

@@ -13,6 +13,13 @@ use crate::key::KeyHash;
 use reject_first::RejectFirst;
 
 /// Which of the items that DRAM evicts are written to flash.
+///
+/// ```
+/// use larder::AdmissionPolicy;
+///
+/// assert_eq!("random:0.5".parse(), Ok(AdmissionPolicy::Random(0.5)));
+/// assert!("random:5".parse::<AdmissionPolicy>().is_err());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum AdmissionPolicy {
     /// All of them.

@@ -26,6 +26,13 @@ pub struct Blocking<'a>(&'a Larder);
 
 impl Larder {
     /// The same cache for threads that may block.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// assert!(cache.blocking().get(b"bread")?.is_none());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub fn blocking(&self) -> Blocking<'_> {
         Blocking(self)
     }
@@ -36,6 +43,14 @@ impl Blocking<'_> {
     ///
     /// # Errors
     /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// assert!(cache.get(b"bread")?.is_none());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub fn get(self, key: &[u8]) -> Result<Option<Value>, Error> {
         block_on(self.0.get(key))
     }
@@ -44,6 +59,14 @@ impl Blocking<'_> {
     ///
     /// # Errors
     /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// assert_eq!(cache.get_many(&["rye", "oat"])?, [None, None]);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub fn get_many<K: AsRef<[u8]>>(self, keys: &[K]) -> Result<Vec<Option<Value>>, Error> {
         block_on(self.0.get_many(keys))
     }
@@ -52,6 +75,15 @@ impl Blocking<'_> {
     ///
     /// # Errors
     /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// cache.set(b"bread", b"rye", None)?;
+    /// assert!(cache.get(b"bread")?.is_some());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub fn set(self, key: &[u8], value: &[u8], ttl: Option<Duration>) -> Result<(), Error> {
         block_on(self.0.set(key, value, ttl))
     }
@@ -60,6 +92,14 @@ impl Blocking<'_> {
     ///
     /// # Errors
     /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// assert!(cache.add(b"bread", b"rye", SetOptions::default())?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub fn add(self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool, Error> {
         block_on(self.0.add(key, value, options))
     }
@@ -68,6 +108,15 @@ impl Blocking<'_> {
     ///
     /// # Errors
     /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// let missing = cache.cas(b"bread", b"rye", 1, SetOptions::default())?;
+    /// assert_eq!(missing, larder::Cas::NotFound);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub fn cas(
         self,
         key: &[u8],
@@ -82,6 +131,14 @@ impl Blocking<'_> {
     ///
     /// # Errors
     /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// assert!(!cache.delete(b"bread")?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub fn delete(self, key: &[u8]) -> Result<bool, Error> {
         block_on(self.0.delete(key))
     }

@@ -12,6 +12,15 @@ use crate::key::{KeyHash, check_value};
 use crate::value::{ItemRef, Value};
 
 /// Why [`Larder::get_or_fetch`] has no value.
+///
+/// ```
+/// # use larder::{Larder, RealClock, FetchError, block_on};
+/// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+/// let ill = async || Err::<Vec<u8>, _>("the baker is ill");
+/// let failed = block_on(cache.get_or_fetch(b"bread", Default::default(), ill));
+/// assert!(matches!(failed, Err(FetchError::Fetch(_))));
+/// # Ok::<(), larder::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub enum FetchError {
     /// The cache refused key or value.
@@ -57,6 +66,16 @@ impl Larder {
     ///
     /// # Errors
     /// [`FetchError`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let bake = async || Ok::<_, std::io::Error>(b"rye".to_vec());
+    /// let bread = block_on(cache.get_or_fetch(b"bread", SetOptions::default(), bake)).unwrap();
+    /// assert_eq!(*bread, *b"rye");
+    /// assert!(block_on(cache.contains(b"bread"))?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn get_or_fetch<F, E>(
         &self,
         key: &[u8],

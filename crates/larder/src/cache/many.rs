@@ -13,31 +13,50 @@ impl Larder {
     ///
     /// # Errors
     /// As [`Larder::get`], for the first key that has one.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"rye", b"1", None))?;
+    /// let found = block_on(cache.get_many(&["rye", "oat"]))?;
+    /// assert_eq!(found[0].as_deref(), Some(&b"1"[..]));
+    /// assert!(found[1].is_none());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>, Error> {
-        let gets = keys.iter().map(|key| Get::Running(Box::pin(self.get(key.as_ref()))));
-        Together(gets.collect()).await.into_iter().collect()
+        together(keys.iter().map(|key| self.get(key.as_ref()))).await.into_iter().collect()
     }
 }
 
-type Answer = Result<Option<Value>, Error>;
+/// Waits for all of them; they run side by side, in one task.
+pub(super) async fn together<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output>
+where
+    F::Output: Unpin,
+{
+    let running = futures.into_iter().map(|future| Step::Running(Box::pin(future)));
+    Together(running.collect()).await
+}
 
-enum Get<F> {
+enum Step<F: Future> {
     Running(Pin<Box<F>>),
-    Done(Option<Answer>),
+    Done(Option<F::Output>),
 }
 
 /// Polls all until all are done.
-struct Together<F>(Vec<Get<F>>);
+struct Together<F: Future>(Vec<Step<F>>);
 
-impl<F: Future<Output = Answer>> Future for Together<F> {
-    type Output = Vec<Answer>;
+impl<F: Future> Future for Together<F>
+where
+    F::Output: Unpin,
+{
+    type Output = Vec<F::Output>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Vec<Answer>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut running = false;
-        for get in &mut self.0 {
-            if let Get::Running(future) = get {
+        for step in &mut self.0 {
+            if let Step::Running(future) = step {
                 match future.as_mut().poll(context) {
-                    Poll::Ready(answer) => *get = Get::Done(Some(answer)),
+                    Poll::Ready(output) => *step = Step::Done(Some(output)),
                     Poll::Pending => running = true,
                 }
             }
@@ -45,14 +64,10 @@ impl<F: Future<Output = Answer>> Future for Together<F> {
         if running {
             return Poll::Pending;
         }
-        Poll::Ready(
-            self.0
-                .iter_mut()
-                .filter_map(|get| match get {
-                    Get::Done(answer) => answer.take(),
-                    Get::Running(_) => None,
-                })
-                .collect(),
-        )
+        let outputs = self.0.iter_mut().filter_map(|step| match step {
+            Step::Done(output) => output.take(),
+            Step::Running(_) => None,
+        });
+        Poll::Ready(outputs.collect())
     }
 }

@@ -17,6 +17,9 @@
 mod blocking;
 mod fetch;
 mod flights;
+mod flush;
+mod inspect;
+mod iterate;
 mod many;
 mod read;
 mod update;
@@ -24,12 +27,12 @@ mod update;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_device::{Assignment, Clock, Device};
+use larder_device::{Clock, Device};
 
 use crate::config::Config;
 use crate::dram::{Departure, DramTier, Full, Lookup, Record};
 use crate::error::{Error, ErrorKind};
-use crate::flash::{Flash, Layout, Recovery};
+use crate::flash::Flash;
 use crate::key::{KeyHash, check_key, check_value};
 use crate::stats::{Counters, Stats};
 use crate::value::{ItemRef, Value};
@@ -38,10 +41,21 @@ pub use blocking::Blocking;
 pub use fetch::FetchError;
 use fetch::Fetched;
 use flights::Flights;
+pub use flush::Flushed;
+pub use iterate::{Scan, Scanned, Tier};
 use read::Found;
 pub use update::{Cas, Change};
 
 /// How a value is stored.
+///
+/// ```
+/// use std::time::Duration;
+/// use larder::SetOptions;
+///
+/// let options = SetOptions { ttl: Some(Duration::from_secs(60)), flags: 7 };
+/// assert_eq!(SetOptions::default(), SetOptions { ttl: None, flags: 0 });
+/// assert_ne!(options, SetOptions::default());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetOptions {
     /// How long it lives, rounded up to seconds; `None` is for ever.
@@ -61,6 +75,18 @@ const PUTS_BEFORE_BYPASS: usize = 8;
 ///
 /// Every future may be dropped at any point: the cache stays consistent, though what was under way
 /// may be lost.
+///
+/// ```
+/// use std::sync::Arc;
+/// use larder::{Larder, RealClock, block_on};
+///
+/// let cache = Larder::open(Default::default(), None, Arc::new(RealClock));
+/// let cache = Arc::new(block_on(cache)?);
+/// let beside = Arc::clone(&cache);
+/// std::thread::spawn(move || block_on(beside.set(b"bread", b"rye", None))).join().unwrap()?;
+/// assert!(block_on(cache.contains(b"bread"))?);
+/// # Ok::<(), larder::Error>(())
+/// ```
 pub struct Larder {
     dram: DramTier,
     flash: Option<Flash>,
@@ -80,6 +106,18 @@ impl Larder {
     /// [`ErrorKind::Config`] for settings that cannot work or do not fit the device,
     /// [`ErrorKind::Foreign`] if the device holds something else, [`ErrorKind::Device`] if its
     /// metadata cannot be read or written.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use larder::{Config, ErrorKind, Larder, RealClock, block_on};
+    ///
+    /// let open = |config| block_on(Larder::open(config, None, Arc::new(RealClock)));
+    /// let cache = open(Config { dram_bytes: 1 << 20, ..Config::default() })?;
+    /// assert!(cache.layout().is_none(), "without a device all is in DRAM");
+    /// let refused = open(Config { soc_percent: 101.0, ..Config::default() });
+    /// assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::Config));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn open(
         config: Config,
         device: Option<Arc<dyn Device>>,
@@ -113,6 +151,15 @@ impl Larder {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an impossible key. Device errors are misses, and counted.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// assert!(block_on(cache.get(b"bread"))?.is_none());
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert_eq!(block_on(cache.get(b"bread"))?.as_deref(), Some(&b"rye"[..]));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
         check_key(key)?;
         let hash = KeyHash::of(key);
@@ -131,6 +178,16 @@ impl Larder {
     /// [`ErrorKind::InvalidInput`] for a key or a value that no tier can hold; the key then has no
     /// value at all. [`ErrorKind::Device`] if flash holds an older value and takes no write that says
     /// that it is void: the new value is stored, but a crash may bring the older one back.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// use std::time::Duration;
+    /// block_on(cache.set(b"bread", b"rye", Some(Duration::from_secs(3600))))?;
+    /// block_on(cache.set(b"bread", b"oat", None))?; // in its place
+    /// assert_eq!(block_on(cache.get(b"bread"))?.as_deref(), Some(&b"oat"[..]));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn set(&self, key: &[u8], value: &[u8], ttl: Option<Duration>) -> Result<(), Error> {
         self.set_with(key, value, SetOptions { ttl, flags: 0 }).await
     }
@@ -139,6 +196,14 @@ impl Larder {
     ///
     /// # Errors
     /// As [`Larder::set`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set_with(b"bread", b"rye", SetOptions { ttl: None, flags: 7 }))?;
+    /// assert_eq!(block_on(cache.get(b"bread"))?.map(|value| value.flags()), Some(7));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn set_with(
         &self,
         key: &[u8],
@@ -179,6 +244,15 @@ impl Larder {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an impossible key; [`ErrorKind::Device`] as for
     /// [`Larder::set`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert!(block_on(cache.delete(b"bread"))?);
+    /// assert!(!block_on(cache.delete(b"bread"))?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         check_key(key)?;
         self.counters.deletes.add(1);
@@ -190,6 +264,14 @@ impl Larder {
     ///
     /// # Errors
     /// [`ErrorKind::Device`] if the metadata cannot be written; the next opening then starts empty.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert_eq!(block_on(cache.close())?.sets, 1);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn close(self) -> Result<Stats, Error> {
         self.dram.evict_all();
         self.settle_departures(usize::MAX).await;
@@ -204,6 +286,15 @@ impl Larder {
     ///
     /// # Errors
     /// As [`Larder::get`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert!(block_on(cache.contains(b"bread"))? && !block_on(cache.contains(b"cake"))?);
+    /// assert_eq!(cache.stats().gets, 0);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
         check_key(key)?;
         let hash = KeyHash::of(key);
@@ -213,68 +304,6 @@ impl Larder {
         }
         let Some(flash) = &self.flash else { return Ok(false) };
         Ok(flash.get(hash, key, self.now_s()).await.is_some())
-    }
-
-    /// After a crash: reads the small-object buckets that nobody has asked for yet, so that their
-    /// filters can answer misses. Answers are right without it, but a miss may read a bucket for
-    /// nothing. Run it beside the cache's other work, on a thread or task of its own. Returns the
-    /// number of buckets that it read: 0 after a clean shutdown.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use larder::{Config, Larder, RealClock, block_on};
-    ///
-    /// let config = Config { dram_bytes: 1 << 20, ..Config::default() };
-    /// let cache = Arc::new(block_on(Larder::open(config, None, Arc::new(RealClock)))?);
-    /// let beside = Arc::clone(&cache);
-    /// let rebuilding = std::thread::spawn(move || block_on(beside.rebuild()));
-    /// assert_eq!(rebuilding.join().unwrap(), 0);
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    pub async fn rebuild(&self) -> u64 {
-        match &self.flash {
-            Some(flash) => flash.rebuild().await,
-            None => 0,
-        }
-    }
-
-    /// Changes the budget of the DRAM tier, in bytes. What is above a smaller one leaves as new
-    /// items come.
-    pub fn set_dram_bytes(&self, bytes: u64) {
-        self.dram.set_budget(bytes);
-    }
-
-    /// Counters since the cache was opened.
-    pub fn stats(&self) -> Stats {
-        let (soc_log_held_objects, soc_log_index_bytes) =
-            self.flash.as_ref().map_or((0, 0), Flash::soc_log);
-        Stats {
-            soc_log_held_objects,
-            soc_log_index_bytes,
-            dram_items: self.dram.len() as u64,
-            dram_used_bytes: self.dram.used_bytes(),
-            loc_objects: self.flash.as_ref().map_or(0, Flash::large_objects),
-            loc_index_bytes: self.flash.as_ref().map_or(0, Flash::index_bytes),
-            tombstone_bytes: self.flash.as_ref().map_or(0, Flash::tombstone_bytes),
-            crash_safe: u64::from(self.flash.as_ref().is_some_and(Flash::is_crash_safe)),
-            soc_filter_bytes: self.flash.as_ref().map_or(0, Flash::filter_bytes),
-            ..self.counters.snapshot()
-        }
-    }
-
-    /// Which stream writes with which placement handle. Empty without flash.
-    pub fn placement(&self) -> &[Assignment] {
-        self.flash.as_ref().map_or(&[], Flash::assignments)
-    }
-
-    /// How the device is divided. `None` without flash.
-    pub fn layout(&self) -> Option<&Layout> {
-        self.flash.as_ref().map(Flash::layout)
-    }
-
-    /// What the opening found. `None` without flash.
-    pub fn recovery(&self) -> Option<&Recovery> {
-        self.flash.as_ref().map(Flash::recovery)
     }
 
     /// For when DRAM is full of what values in use pin, or of what others are sending to flash:

@@ -10,6 +10,12 @@ use crate::key::{KeyHash, check_key, check_value};
 use crate::value::{ItemRef, Value, is_expired};
 
 /// What [`Larder::update`] shall do with a key.
+///
+/// ```
+/// use larder::Change;
+///
+/// assert_ne!(Change::Keep, Change::StoreKeepingExpiry(b"rye"[..].into()));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change<'a> {
     /// Leave it as it is.
@@ -21,6 +27,14 @@ pub enum Change<'a> {
 }
 
 /// How [`Larder::cas`] ended.
+///
+/// ```
+/// # use larder::{Cas, Larder, RealClock, block_on};
+/// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+/// let missing = block_on(cache.cas(b"bread", b"rye", 1, Default::default()))?;
+/// assert_eq!(missing, Cas::NotFound);
+/// # Ok::<(), larder::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cas {
     /// The value was stored.
@@ -48,6 +62,20 @@ impl Larder {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an impossible key, or a value that DRAM cannot hold; the
     /// old value stays then. [`ErrorKind::Device`] as for [`Larder::set`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// use larder::Change;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// let before = block_on(cache.update(b"bread", |current| match current {
+    ///     Some(value) => Change::StoreKeepingExpiry(value.to_ascii_uppercase().into()),
+    ///     None => Change::Keep,
+    /// }))?;
+    /// assert_eq!(before.as_deref(), Some(&b"rye"[..]));
+    /// assert_eq!(block_on(cache.get(b"bread"))?.as_deref(), Some(&b"RYE"[..]));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn update<'a>(
         &self,
         key: &[u8],
@@ -81,6 +109,14 @@ impl Larder {
     ///
     /// # Errors
     /// As [`Larder::update`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// assert!(block_on(cache.add(b"bread", b"rye", SetOptions::default()))?);
+    /// assert!(!block_on(cache.add(b"bread", b"oat", SetOptions::default()))?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn add(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool, Error> {
         let before = self
             .update(key, |current| match current {
@@ -95,6 +131,15 @@ impl Larder {
     ///
     /// # Errors
     /// As [`Larder::update`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// assert!(!block_on(cache.replace(b"bread", b"rye", SetOptions::default()))?);
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert!(block_on(cache.replace(b"bread", b"oat", SetOptions::default()))?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn replace(
         &self,
         key: &[u8],
@@ -115,6 +160,18 @@ impl Larder {
     ///
     /// # Errors
     /// As [`Larder::update`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// use larder::Cas;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// let version = block_on(cache.get(b"bread"))?.map_or(0, |value| value.version());
+    /// let cas = |value| block_on(cache.cas(b"bread", value, version, SetOptions::default()));
+    /// assert_eq!(cas(b"oat")?, Cas::Stored);
+    /// assert_eq!(cas(b"spelt")?, Cas::OtherVersion);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn cas(
         &self,
         key: &[u8],
@@ -139,6 +196,16 @@ impl Larder {
     ///
     /// # Errors
     /// As [`Larder::update`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// use std::time::Duration;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert!(block_on(cache.touch(b"bread", Some(Duration::from_secs(60))))?);
+    /// assert!(!block_on(cache.touch(b"cake", None))?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn touch(&self, key: &[u8], ttl: Option<Duration>) -> Result<bool, Error> {
         let before = self
             .update(key, |current| match current {
@@ -157,6 +224,15 @@ impl Larder {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] if the value is no number; and as [`Larder::update`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"loaves", b"41", None))?;
+    /// assert_eq!(block_on(cache.incr(b"loaves", 1))?, Some(42));
+    /// assert_eq!(block_on(cache.incr(b"cakes", 1))?, None);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn incr(&self, key: &[u8], delta: u64) -> Result<Option<u64>, Error> {
         self.count(key, |number| number.wrapping_add(delta)).await
     }
@@ -165,6 +241,14 @@ impl Larder {
     ///
     /// # Errors
     /// As [`Larder::incr`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"loaves", b"3", None))?;
+    /// assert_eq!(block_on(cache.decr(b"loaves", 5))?, Some(0));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn decr(&self, key: &[u8], delta: u64) -> Result<Option<u64>, Error> {
         self.count(key, |number| number.saturating_sub(delta)).await
     }
@@ -173,6 +257,15 @@ impl Larder {
     ///
     /// # Errors
     /// As [`Larder::update`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert!(block_on(cache.append(b"bread", b" loaf"))?);
+    /// assert_eq!(block_on(cache.get(b"bread"))?.as_deref(), Some(&b"rye loaf"[..]));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn append(&self, key: &[u8], tail: &[u8]) -> Result<bool, Error> {
         self.extend(key, |current| [current, tail].concat()).await
     }
@@ -181,6 +274,15 @@ impl Larder {
     ///
     /// # Errors
     /// As [`Larder::update`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"loaf", None))?;
+    /// assert!(block_on(cache.prepend(b"bread", b"rye "))?);
+    /// assert_eq!(block_on(cache.get(b"bread"))?.as_deref(), Some(&b"rye loaf"[..]));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub async fn prepend(&self, key: &[u8], head: &[u8]) -> Result<bool, Error> {
         self.extend(key, |current| [head, current].concat()).await
     }

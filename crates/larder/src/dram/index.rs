@@ -189,6 +189,26 @@ impl Index {
         slots.find_map(|slot| look(Entry(slot.load(Ordering::Relaxed)), &Held(())))
     }
 
+    pub(crate) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Shows `look` every entry of a shard; a hash is in the shard that its upper bits name.
+    pub(crate) fn each_in(&self, shard: usize, mut look: impl FnMut(Entry, &Held)) {
+        let table = self.shards[shard].read();
+        let slots = table.buckets.iter().flat_map(|bucket| &bucket.0);
+        let entries = slots.map(|slot| slot.load(Ordering::Relaxed)).filter(|&entry| entry != 0);
+        entries.for_each(|entry| look(Entry(entry), &Held(())));
+    }
+
+    /// Marks the entry of `key` as one whose version flash holds.
+    pub(crate) fn set_clean(&self, hash: KeyHash, key: &[u8], records: &impl Records) {
+        let table = self.shard(hash).write();
+        if let Some((slot, entry)) = table.position(hash, key, records, &Held(())) {
+            slot.store(entry.0 | CLEAN_BIT, Ordering::Relaxed);
+        }
+    }
+
     /// Takes `key` out, if `look` finds in its entry what it wants.
     pub(crate) fn remove_if<T>(
         &self,

@@ -20,6 +20,7 @@
 //! | `queues`, `ghost` | who leaves first |
 //! | `evict` | how they leave |
 //! | `departures` | records on their way to flash |
+//! | `iterate` | what is here, for scans and `flush` |
 //!
 //! Locks are taken in this order: a lane or the evictor's, departures, index shard, queues, pool.
 //! No lock is held while flash is waited for.
@@ -28,6 +29,7 @@ mod departures;
 mod evict;
 mod ghost;
 mod index;
+mod iterate;
 mod lane;
 mod pool;
 mod queues;

@@ -4,6 +4,7 @@
 mod dead_keys;
 mod layout;
 mod metadata;
+mod persist;
 mod places;
 mod recovery;
 mod unit;
@@ -24,6 +25,7 @@ use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
 pub use layout::Layout;
 pub(crate) use metadata::{SUPERBLOCK_BYTES, Superblock};
+pub(crate) use persist::Sent;
 use places::Places;
 pub use recovery::Recovery;
 pub(crate) use recovery::fuzz_snapshot;
@@ -95,6 +97,14 @@ impl Flash {
         };
         flash.recover(start.heritage).await?;
         Ok(flash)
+    }
+
+    pub(crate) fn soc(&self) -> Option<&Soc> {
+        self.soc.as_ref()
+    }
+
+    pub(crate) fn loc(&self) -> Option<&Loc> {
+        self.loc.as_ref()
     }
 
     /// Objects that the large-object engine holds.

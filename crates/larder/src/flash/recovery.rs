@@ -335,7 +335,7 @@ impl Flash {
         Ok(())
     }
 
-    async fn flush(&self) -> Result<(), Error> {
+    pub(super) async fn flush(&self) -> Result<(), Error> {
         let flushed = self.device.submit(Io::Flush).await;
         flushed.map_err(|f| Error::device("cannot flush the device", f.error))?;
         Ok(())

@@ -171,6 +171,21 @@ impl Index {
         self.len
     }
 
+    /// A power of two.
+    pub(crate) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Hashes that find the entries of a shard: not those of the keys, of which the index has only
+    /// parts, but the same to it.
+    pub(crate) fn hashes_in(&self, shard: usize) -> Vec<KeyHash> {
+        let start = (shard as u128) << 64 >> self.shards.len().trailing_zeros();
+        let start = u64::try_from(start).expect("a shard starts below 2^64");
+        let table = &self.shards[shard];
+        let used = (0..table.places.len()).filter(|&at| table.places[at] != 0);
+        used.map(|at| KeyHash(start | u64::from(table.tag_at(at)))).collect()
+    }
+
     /// Memory that it takes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let entry = size_of::<u64>() + size_of::<u16>();

@@ -14,6 +14,8 @@
 
 pub(crate) mod footer;
 mod index;
+mod iterate;
+mod persist;
 mod reclaim;
 pub(crate) mod record;
 mod recover;

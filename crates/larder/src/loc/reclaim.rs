@@ -77,7 +77,12 @@ impl Loc {
     }
 
     /// Writes a piece of the active region. If that fails the region is retired.
-    async fn write(&self, turn: &mut Turn, identity: RegionIdentity, piece: Piece) -> bool {
+    pub(super) async fn write(
+        &self,
+        turn: &mut Turn,
+        identity: RegionIdentity,
+        piece: Piece,
+    ) -> bool {
         self.counters.loc_written_bytes.add(piece.buffer.len() as u64);
         *turn = Some(Unfinished::Piece(self.device.submit(Io::Write {
             offset: self.offset_of(identity.region) + piece.offset,

@@ -186,17 +186,22 @@ impl Loc {
     }
 }
 
-/// The records at the start of a region, as far as they are whole, and where they end.
+/// The records at the start of a region, as far as they are whole, and where they end. Behind one
+/// that was written before its block was full, the next begins in the next block.
 fn records_in(bytes: &[u8], sequence: u64) -> (Vec<FooterEntry>, usize) {
-    let (mut listed, mut at) = (Vec::new(), 0);
-    while let Ok(offset) = u32::try_from(at)
-        && let Some(rest) = bytes.get(at..)
-        && let Some(record) = record::parse_first(rest, RecordIdentity { sequence, offset })
+    let (mut listed, mut end) = (Vec::new(), 0);
+    while let Some(entry) = record_at(bytes, end, sequence)
+        .or_else(|| record_at(bytes, end.next_multiple_of(BLOCK), sequence))
     {
-        let length = record.body_at() + record.body.len();
-        let Ok(narrow) = u32::try_from(length) else { break };
-        listed.push(FooterEntry { hash: KeyHash::of(record.key()).0, offset, length: narrow });
-        at = (at + length).next_multiple_of(UNIT_BYTES);
+        end = (entry.offset as usize + entry.length as usize).next_multiple_of(UNIT_BYTES);
+        listed.push(entry);
     }
-    (listed, at.min(bytes.len()))
+    (listed, end.min(bytes.len()))
+}
+
+fn record_at(bytes: &[u8], at: usize, sequence: u64) -> Option<FooterEntry> {
+    let offset = u32::try_from(at).ok()?;
+    let record = record::parse_first(bytes.get(at..)?, RecordIdentity { sequence, offset })?;
+    let length = u32::try_from(record.body_at() + record.body.len()).ok()?;
+    Some(FooterEntry { hash: KeyHash::of(record.key()).0, offset, length })
 }

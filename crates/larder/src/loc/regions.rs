@@ -9,8 +9,9 @@
 //! ```
 //!
 //! 1. At most one region is Active. Until it is Sealed all of it is in memory, and is read there.
-//! 2. An Active region is written piece by piece as it fills. Once it is closed nothing is added;
-//!    the last piece carries the footer.
+//! 2. An Active region is written piece by piece as it fills, each place once. Pieces are whole
+//!    blocks: where one is written before it is full, the next record begins in the next block.
+//!    Once the region is closed nothing is added; the last piece carries the footer.
 //! 3. A Sealed region is on flash whole, with its footer.
 //! 4. A region gets a new sequence number each time it becomes Active; numbers are never used
 //!    twice, not even after a restart.
@@ -229,6 +230,22 @@ impl ActiveRegion {
     /// The next bytes to write, if there are enough for a piece.
     pub(crate) fn next_piece(&mut self, piece_bytes: usize, pool: &BufferPool) -> Option<Piece> {
         self.has_piece(piece_bytes).then(|| self.hand_out(self.handed_out + piece_bytes, pool))
+    }
+
+    /// What is not handed out yet, up to the end of its last block; the next record begins in the
+    /// next block. Closes the region if that leaves no room for the footer. `None` if all is handed
+    /// out.
+    pub(crate) fn rest(&mut self, block: usize, pool: &BufferPool) -> Option<Piece> {
+        if self.closed || self.used == self.handed_out {
+            return None;
+        }
+        let end = self.used.next_multiple_of(block);
+        if end + footer::footer_bytes(self.entries.len()) > self.buffer.len() {
+            return Some(self.close(pool));
+        }
+        self.buffer.as_mut_slice()[self.used..end].fill(0);
+        self.used = end;
+        Some(self.hand_out(end, pool))
     }
 
     /// Closes the region and gives the last bytes to write, the footer among them.

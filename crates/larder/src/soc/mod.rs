@@ -9,6 +9,7 @@
 mod afterlife;
 pub(crate) mod bucket;
 mod filter;
+mod iterate;
 pub(crate) mod log;
 mod temperature;
 mod write;

@@ -3,10 +3,13 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 mod crash;
+mod examples;
 mod faults;
 mod fetches;
+mod flush;
 mod history;
 mod history_threads;
+mod iterate;
 mod lessons;
 mod limits;
 mod placement;
@@ -15,4 +18,5 @@ mod restart;
 mod rig;
 mod soc_log;
 mod threads;
+mod typed;
 mod updates;

@@ -3,7 +3,7 @@
 use super::index::Place;
 use super::{Page, Soc};
 use crate::key::KeyHash;
-use crate::value::{Fetched, is_expired};
+use crate::value::{Fetched, ItemRef, is_expired};
 
 /// How often a look-up beside those who change the log begins anew.
 const LOOKS: usize = 3;
@@ -89,6 +89,44 @@ impl Soc {
         let Some(Page { buffer, .. }) = page else { return Tried::Other };
         let fetched = Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags };
         Tried::Is(Looked::Found(fetched))
+    }
+
+    /// Whether the log has objects of this bucket.
+    pub(in crate::soc) fn logs_for(&self, number: u64) -> bool {
+        self.log.as_ref().is_some_and(|log| !log.index.of_bucket(number).is_empty())
+    }
+
+    /// What `judge` makes of the objects that the log has of a bucket, and the keys of all that it
+    /// has, alive or not; no keys if one of them cannot be read. The caller holds the bucket's lock.
+    /// Counts no hit.
+    pub(in crate::soc) async fn peek_in_log<T>(
+        &self,
+        number: u64,
+        judge: &(dyn Fn(&ItemRef<'_>) -> Option<T> + Sync),
+    ) -> (Vec<T>, Option<Vec<Box<[u8]>>>) {
+        let (mut judged, mut keys) = (Vec::new(), Some(Vec::new()));
+        let Some(log) = &self.log else { return (judged, keys) };
+        for found in log.index.of_bucket(number) {
+            let page = self.read_page(log, found.place.page).await;
+            let Some(record) = page.as_ref().and_then(|page| page.record(found.place.number))
+            else {
+                keys = None;
+                continue;
+            };
+            if let Some(keys) = &mut keys {
+                keys.push(Box::from(record.key));
+            }
+            let hash = KeyHash::of(record.key);
+            let item = ItemRef::new(hash, record.key, record.value, record.expiry_s);
+            let item = ItemRef { flags: record.flags, clean: true, ..item };
+            // Looked at again afterwards: what was outdated meanwhile is dead here.
+            let alive = judge(&item).filter(|_| {
+                let now = log.index.of_bucket(number);
+                now.iter().any(|other| other.place == found.place && !other.dead)
+            });
+            judged.extend(alive);
+        }
+        (judged, keys)
     }
 
     /// Where in the log the object of `key` lies, and whether it is alive. The caller holds the

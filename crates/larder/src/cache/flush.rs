@@ -1,0 +1,128 @@
+//! Making what DRAM alone holds outlive a crash, while the cache goes on.
+
+use super::Larder;
+use super::many::together;
+use crate::error::Error;
+use crate::flash::{Flash, Sent};
+use crate::key::KeyHash;
+use crate::value::ItemRef;
+
+/// Items that are sent to flash side by side.
+const SENT_AT_ONCE: usize = 32;
+
+/// What [`Larder::flush`] did.
+///
+/// ```
+/// use larder::Flushed;
+///
+/// let nothing = Flushed::default();
+/// assert_eq!((nothing.objects, nothing.refused, nothing.lost), (0, 0, 0));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[must_use = "it says what is not on flash"]
+#[non_exhaustive]
+pub struct Flushed {
+    /// Objects that went to flash.
+    pub objects: u64,
+    /// Bytes of these objects, key and value together.
+    pub bytes: u64,
+    /// Objects that stay in DRAM only: admission turned them away, or no flash engine can hold
+    /// objects of their size.
+    pub refused: u64,
+    /// Objects that flash lost to device errors meanwhile, whoever sent them. DRAM still has those
+    /// that were sent from there, and the next call sends them again; a place on the device whose
+    /// write failed is not used any more, so small objects that belong there are lost each time.
+    pub lost: u64,
+}
+
+impl Larder {
+    /// Sends to flash what only DRAM holds, and waits until all of it is there. When this returns,
+    /// every value that was set before the call is found again after a crash
+    /// ([`CrashSafety::Process`](crate::CrashSafety::Process)), but for what the admission policy or
+    /// its size keeps from flash and what is lost to device errors ([`Flushed`] counts both), what
+    /// flash drops to make room, and what is changed later. After a loss of power flash starts empty
+    /// all the same.
+    ///
+    /// Items stay in DRAM; when they are evicted later, nothing is written again. The cache goes on
+    /// serving meanwhile. What this costs: a read and a write of 4 KiB for each small object that
+    /// only DRAM held, and on average half a block of 4 KiB of a large-object region, which stays
+    /// unused. Each call offers what was refused to the admission policy once more.
+    ///
+    /// Without flash there is nothing to do.
+    ///
+    /// What waits in the log of small objects ([`Config::soc_log_percent`](crate::Config)) does not
+    /// outlive a crash, flushed or not.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Device`](crate::ErrorKind::Device) if the device cannot flush. DRAM still has what
+    /// it had.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use larder::{Config, Larder, RealClock, block_on};
+    /// use larder_device::{ModelDevice, Payload};
+    /// use larder_ssd::managed::{Geometry, ManagedConfig};
+    ///
+    /// let geometry = Geometry::with_overprovisioning(8 << 20, 256 << 10, 60.0).unwrap();
+    /// let drive = ModelDevice::new(ManagedConfig::new(geometry), Payload::Memory).unwrap();
+    /// let drive: Arc<dyn larder_device::Device> = Arc::new(drive);
+    /// let open = || {
+    ///     let config = Config { dram_bytes: 1 << 20, ..Config::default() };
+    ///     block_on(Larder::open(config, Some(Arc::clone(&drive)), Arc::new(RealClock)))
+    /// };
+    /// let cache = open()?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert_eq!(block_on(cache.flush())?.objects, 1);
+    /// drop(cache); // no close: as if the process had died
+    /// assert_eq!(block_on(open()?.get(b"bread"))?.as_deref(), Some(&b"rye"[..]));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn flush(&self) -> Result<Flushed, Error> {
+        let mut flushed = Flushed::default();
+        let Some(flash) = &self.flash else { return Ok(flushed) };
+        let lost_before = self.counters.lost_to_device_errors_objects.get();
+        for shard in 0..self.dram.shards() {
+            // What departs is listed too, until flash has it.
+            let listed = self.dram.hashes_in(shard).into_iter();
+            let missing = |&(hash, clean): &(KeyHash, bool)| !(clean && flash.may_hold(hash));
+            let hashes: Vec<KeyHash> = listed.filter(missing).map(|(hash, _)| hash).collect();
+            for group in hashes.chunks(SENT_AT_ONCE) {
+                for sent in together(group.iter().map(|&hash| self.send(flash, hash))).await {
+                    flushed.objects += sent.objects;
+                    flushed.bytes += sent.bytes;
+                    flushed.refused += sent.refused;
+                }
+            }
+        }
+        flash.persist().await?;
+        flushed.lost = self.counters.lost_to_device_errors_objects.get() - lost_before;
+        Ok(flushed)
+    }
+
+    /// Sends what DRAM has of this hash to flash, if it is not there yet.
+    async fn send(&self, flash: &Flash, hash: KeyHash) -> Flushed {
+        let mut flushed = Flushed::default();
+        let _turn = self.turn(hash).await;
+        // As it is now: only who has the turn changes it.
+        for resident in self.dram.residents(hash) {
+            let value = &resident.value;
+            let item = ItemRef {
+                flags: value.flags(),
+                ..ItemRef::new(hash, value.key(), value, value.expiry_s())
+            };
+            if item.is_expired(self.now_s()) || resident.clean && flash.may_hold(hash) {
+                continue;
+            }
+            match flash.send(&item, self.now_s()).await {
+                Sent::Stored => {
+                    self.dram.note_clean(hash, value.key());
+                    flushed.objects += 1;
+                    flushed.bytes += item.object_bytes() as u64;
+                }
+                Sent::Refused => flushed.refused += 1,
+                Sent::Lost => {}
+            }
+        }
+        flushed
+    }
+}

@@ -1,0 +1,109 @@
+//! What the cache says of itself, and what can be set while it runs.
+
+use larder_device::Assignment;
+
+use super::Larder;
+use crate::flash::{Flash, Layout, Recovery};
+use crate::stats::Stats;
+
+impl Larder {
+    /// After a crash: reads the small-object buckets that nobody has asked for yet, so that their
+    /// filters can answer misses. Answers are right without it, but a miss may read a bucket for
+    /// nothing. Run it beside the cache's other work, on a thread or task of its own. Returns the
+    /// number of buckets that it read: 0 after a clean shutdown.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use larder::{Config, Larder, RealClock, block_on};
+    ///
+    /// let config = Config { dram_bytes: 1 << 20, ..Config::default() };
+    /// let cache = Arc::new(block_on(Larder::open(config, None, Arc::new(RealClock)))?);
+    /// let beside = Arc::clone(&cache);
+    /// let rebuilding = std::thread::spawn(move || block_on(beside.rebuild()));
+    /// assert_eq!(rebuilding.join().unwrap(), 0);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn rebuild(&self) -> u64 {
+        match &self.flash {
+            Some(flash) => flash.rebuild().await,
+            None => 0,
+        }
+    }
+
+    /// Changes the budget of the DRAM tier, in bytes. What is above a smaller one leaves as new
+    /// items come.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// cache.set_dram_bytes(8 << 20);
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert_eq!(cache.stats().dram_items, 1);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn set_dram_bytes(&self, bytes: u64) {
+        self.dram.set_budget(bytes);
+    }
+
+    /// Counters since the cache was opened.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.get(b"bread"))?;
+    /// assert_eq!((cache.stats().gets, cache.stats().hits()), (1, 0));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn stats(&self) -> Stats {
+        let (soc_log_held_objects, soc_log_index_bytes) =
+            self.flash.as_ref().map_or((0, 0), Flash::soc_log);
+        Stats {
+            soc_log_held_objects,
+            soc_log_index_bytes,
+            dram_items: self.dram.len() as u64,
+            dram_used_bytes: self.dram.used_bytes(),
+            loc_objects: self.flash.as_ref().map_or(0, Flash::large_objects),
+            loc_index_bytes: self.flash.as_ref().map_or(0, Flash::index_bytes),
+            tombstone_bytes: self.flash.as_ref().map_or(0, Flash::tombstone_bytes),
+            crash_safe: u64::from(self.flash.as_ref().is_some_and(Flash::is_crash_safe)),
+            soc_filter_bytes: self.flash.as_ref().map_or(0, Flash::filter_bytes),
+            ..self.counters.snapshot()
+        }
+    }
+
+    /// Which stream writes with which placement handle. Empty without flash.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// assert!(cache.placement().is_empty());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn placement(&self) -> &[Assignment] {
+        self.flash.as_ref().map_or(&[], Flash::assignments)
+    }
+
+    /// How the device is divided. `None` without flash.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// assert!(cache.layout().is_none());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn layout(&self) -> Option<&Layout> {
+        self.flash.as_ref().map(Flash::layout)
+    }
+
+    /// What the opening found. `None` without flash.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// assert!(cache.recovery().is_none());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn recovery(&self) -> Option<&Recovery> {
+        self.flash.as_ref().map(Flash::recovery)
+    }
+}

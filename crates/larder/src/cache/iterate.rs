@@ -1,0 +1,296 @@
+//! Walking over everything that the cache holds, while it is in use.
+//!
+//! Hashes are walked in order, slice by slice; a slice is a whole number of shards of the DRAM index
+//! and of the index of large objects, and all buckets that its hashes belong to. Of a slice first
+//! DRAM is walked, then flash: what leaves DRAM meanwhile is found there. What DRAM has is not
+//! looked at again on flash.
+//!
+//! An object of flash is current if DRAM does not hold its key: DRAM is asked after the object was
+//! read, and then the engine whether it still holds it at this place. (In the other order the key
+//! could be changed after the one look, and have left DRAM before the other.)
+
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
+
+use super::Larder;
+use super::many::together;
+use crate::key::KeyHash;
+use crate::value::{ItemRef, Value};
+
+/// A batch ends when it has so many items, or so many bytes of keys and values.
+const BATCH_ITEMS: usize = 256;
+const BATCH_BYTES: usize = 1 << 20;
+/// Records of large objects that are read side by side.
+const READS_AT_ONCE: usize = 8;
+
+/// Where an item was found.
+///
+/// ```
+/// use larder::Tier;
+///
+/// assert_ne!(Tier::Dram, Tier::SmallObjects);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Tier {
+    /// In DRAM; flash may hold it too.
+    Dram,
+    /// On flash, in the small-object engine.
+    SmallObjects,
+    /// On flash, in the large-object engine.
+    LargeObjects,
+}
+
+/// An item that [`Scan::next`] found. It pins the memory of its value, as every [`Value`] does.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use larder::{Config, Larder, RealClock, Tier, block_on};
+/// # let cache = block_on(Larder::open(Config::default(), None, Arc::new(RealClock)))?;
+/// block_on(cache.set(b"bread", b"rye", None))?;
+/// let batch = block_on(cache.scan().next()).unwrap();
+/// assert_eq!((batch[0].key(), &batch[0].value()[..]), (&b"bread"[..], &b"rye"[..]));
+/// assert_eq!((batch[0].expires_at(), batch[0].tier()), (None, Tier::Dram));
+/// # Ok::<(), larder::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Scanned {
+    value: Value,
+    tier: Tier,
+}
+
+impl Scanned {
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        self.value.key()
+    }
+
+    /// The value, with its flags. Its [`Value::version`] serves for [`Larder::cas`] only if it was
+    /// found in DRAM.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// When it expires, on the cache's [`Clock`](crate::Clock); `None` is never.
+    pub fn expires_at(&self) -> Option<Duration> {
+        let expiry_s = self.value.expiry_s();
+        (expiry_s != 0).then(|| Duration::from_secs(u64::from(expiry_s)))
+    }
+
+    /// Where it was found.
+    pub fn tier(&self) -> Tier {
+        self.tier
+    }
+}
+
+impl Larder {
+    /// Begins a walk over everything that the cache holds, in no order that means anything. The
+    /// cache may be used and changed meanwhile. It holds no lock between two calls, and within one
+    /// only while it copies out of memory; where a small-object bucket is rewritten again and
+    /// again, its writers wait for one read.
+    ///
+    /// What is in the cache during the whole walk and is not changed is returned exactly once. What
+    /// comes, goes or changes meanwhile is returned once or not at all, in a version that was the
+    /// newest at some time of the call that returns it. What expired before is not returned. Three
+    /// exceptions: of two keys with the same hash of 64 bits one may be missing; so may what comes
+    /// from flash to DRAM and is dropped by flash while its slice is being walked; and what cannot be
+    /// read from the device.
+    ///
+    /// The walk brings nothing to DRAM and counts as no use of what it returns. It takes the memory
+    /// of a batch (about 1 MiB, or eight large objects), and 8 bytes for each item of a slice; how many
+    /// slices there are depends on `dram_bytes`, up to 1024. It reads each bucket with something in
+    /// it, and each large object.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use larder::{Config, Larder, RealClock, block_on};
+    ///
+    /// let cache = block_on(Larder::open(Config::default(), None, Arc::new(RealClock)))?;
+    /// for name in ["rye", "oat", "spelt"] {
+    ///     block_on(cache.set(name.as_bytes(), b"flour", None))?;
+    /// }
+    /// let mut scan = cache.scan();
+    /// let mut keys = Vec::new();
+    /// while let Some(batch) = block_on(scan.next()) {
+    ///     keys.extend(batch.iter().map(|item| item.key().to_vec()));
+    /// }
+    /// keys.sort();
+    /// assert_eq!(keys, [&b"oat"[..], b"rye", b"spelt"]);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn scan(&self) -> Scan<'_> {
+        let dram = self.dram.shards();
+        let loc =
+            self.flash.as_ref().and_then(|flash| flash.loc()).map_or(dram, |loc| loc.shards());
+        Scan {
+            cache: self,
+            slices: 0..dram.min(loc),
+            count: dram.min(loc),
+            left: None,
+            found: Found::default(),
+        }
+    }
+}
+
+/// A walk over a cache: see [`Larder::scan`].
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use larder::{Config, Larder, RealClock, block_on};
+/// # let cache = block_on(Larder::open(Config::default(), None, Arc::new(RealClock)))?;
+/// let mut scan = cache.scan();
+/// assert!(block_on(scan.next()).is_none(), "there is nothing in the cache");
+/// # Ok::<(), larder::Error>(())
+/// ```
+pub struct Scan<'a> {
+    cache: &'a Larder,
+    /// Slices that are not begun.
+    slices: Range<usize>,
+    /// Of so many; a power of two.
+    count: usize,
+    /// The slice that is being walked.
+    left: Option<Left>,
+    found: Found,
+}
+
+impl fmt::Debug for Scan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scan").field("slices", &self.slices).finish_non_exhaustive()
+    }
+}
+
+/// What a batch has so far. It stays here if the caller gives up.
+#[derive(Default)]
+struct Found {
+    items: Vec<Scanned>,
+    bytes: usize,
+}
+
+impl Found {
+    fn push(&mut self, item: Scanned) {
+        self.bytes += item.key().len() + item.value().len();
+        self.items.push(item);
+    }
+
+    fn is_enough(&self) -> bool {
+        self.items.len() >= BATCH_ITEMS || self.bytes >= BATCH_BYTES
+    }
+}
+
+/// What is left of a slice.
+struct Left {
+    hashes: RangeInclusive<u64>,
+    dram: Vec<KeyHash>,
+    loc_shards: Range<usize>,
+    /// Of the large-object shard that is being walked.
+    names: Vec<KeyHash>,
+    buckets: Range<u64>,
+    /// Hashes that are not to be returned again.
+    seen: HashSet<u64>,
+}
+
+impl Scan<'_> {
+    /// The next items, at least one; `None` at the end. If the future is dropped, the next call goes on
+    /// where it was.
+    pub async fn next(&mut self) -> Option<Vec<Scanned>> {
+        while !self.found.is_enough() {
+            if self.left.is_none() {
+                let Some(slice) = self.slices.next() else { break };
+                self.left = Some(self.begin(slice));
+            }
+            let Some(left) = &mut self.left else { break };
+            if !left.step(self.cache, &mut self.found).await {
+                self.left = None;
+            }
+        }
+        let Found { items, .. } = std::mem::take(&mut self.found);
+        (!items.is_empty()).then_some(items)
+    }
+
+    fn begin(&self, slice: usize) -> Left {
+        let part = |whole: usize| slice * (whole / self.count)..(slice + 1) * (whole / self.count);
+        let start = |slice: usize| ((slice as u128) << 64) >> self.count.trailing_zeros();
+        let narrow = |hash: u128| u64::try_from(hash).expect("slices divide 2^64");
+        let hashes = narrow(start(slice))..=narrow(start(slice + 1) - 1);
+        let dram = &self.cache.dram;
+        let listed = part(dram.shards()).flat_map(|shard| dram.hashes_in(shard));
+        let mut resident: Vec<KeyHash> = listed.map(|(hash, _)| hash).collect();
+        resident.sort_unstable_by_key(|hash| hash.0);
+        resident.dedup();
+        let flash = self.cache.flash.as_ref();
+        Left {
+            dram: resident,
+            loc_shards: flash.and_then(|flash| flash.loc()).map_or(0..0, |loc| part(loc.shards())),
+            names: Vec::new(),
+            buckets: flash
+                .and_then(|flash| flash.soc())
+                .map_or(0..0, |soc| soc.buckets_of(&hashes)),
+            seen: HashSet::new(),
+            hashes,
+        }
+    }
+}
+
+impl Left {
+    /// Goes on a little. `false` if nothing is left.
+    async fn step(&mut self, cache: &Larder, found: &mut Found) -> bool {
+        if let Some(hash) = self.dram.pop() {
+            for resident in cache.dram.residents(hash) {
+                // Expired or not: what flash has of the key is older.
+                self.seen.insert(hash.0);
+                if let Some(item) = cache.alive(resident.value, Tier::Dram) {
+                    found.push(item);
+                }
+            }
+            return true;
+        }
+        let Some(flash) = &cache.flash else { return false };
+        if let (Some(loc), false) = (flash.loc(), self.names.is_empty()) {
+            let rest = self.names.len().saturating_sub(READS_AT_ONCE);
+            let judge = |item: &ItemRef<'_>| cache.newest(item, Tier::LargeObjects);
+            let read = together(self.names[rest..].iter().map(|&name| loc.peek(name, judge))).await;
+            self.names.truncate(rest);
+            self.keep(read.into_iter().flatten(), found);
+            return true;
+        }
+        if let (Some(loc), Some(shard)) = (flash.loc(), self.loc_shards.next()) {
+            self.names = loc.names_in(shard);
+            return true;
+        }
+        let Some(soc) = flash.soc().filter(|_| !self.buckets.is_empty()) else { return false };
+        let judge = |item: &ItemRef<'_>| {
+            let wanted = self.hashes.contains(&item.hash.0) && !self.seen.contains(&item.hash.0);
+            wanted.then(|| cache.newest(item, Tier::SmallObjects))?
+        };
+        let read = soc.peek(self.buckets.start, &judge).await;
+        self.buckets.start += 1;
+        self.keep(read, found);
+        true
+    }
+
+    fn keep(&mut self, read: impl IntoIterator<Item = Scanned>, found: &mut Found) {
+        for item in read {
+            if self.seen.insert(KeyHash::of(item.key()).0) {
+                found.push(item);
+            }
+        }
+    }
+}
+
+impl Larder {
+    /// The newest version of an object that was read from flash, if it is alive.
+    fn newest(&self, item: &ItemRef<'_>, tier: Tier) -> Option<Scanned> {
+        let mut residents = self.dram.residents(item.hash).into_iter();
+        match residents.find(|resident| resident.value.key() == item.key) {
+            Some(resident) => self.alive(resident.value, Tier::Dram),
+            None if item.is_expired(self.now_s()) => None,
+            None => Some(Scanned { value: Value::alone(item), tier }),
+        }
+    }
+
+    fn alive(&self, value: Value, tier: Tier) -> Option<Scanned> {
+        let expired = crate::value::is_expired(value.expiry_s(), self.now_s());
+        (!expired).then_some(Scanned { value, tier })
+    }
+}

@@ -1,0 +1,52 @@
+//! What is in DRAM, for those who want to see all of it: scans, and `flush`.
+
+use super::DramTier;
+use crate::key::KeyHash;
+use crate::value::Value;
+
+/// An item of the tier, pinned.
+#[derive(Debug)]
+pub(crate) struct Resident {
+    pub(crate) value: Value,
+    /// Whether flash held this very version, or none, when it came or was flushed.
+    pub(crate) clean: bool,
+}
+
+impl DramTier {
+    /// How many equal parts the space of hashes is divided into: a power of two.
+    pub(crate) fn shards(&self) -> usize {
+        self.index.shards()
+    }
+
+    /// The hashes of all items of a part, departing ones too, and whether they are clean.
+    pub(crate) fn hashes_in(&self, shard: usize) -> Vec<(KeyHash, bool)> {
+        let mut hashes = Vec::new();
+        self.index.each_in(shard, |entry, held| {
+            let hash = KeyHash::of(self.record(entry.location(), held).key);
+            hashes.push((hash, entry.is_clean()));
+        });
+        hashes
+    }
+
+    /// The items of a hash, alive or expired: one, but for keys whose hashes collide. Counts no use.
+    pub(crate) fn residents(&self, hash: KeyHash) -> Vec<Resident> {
+        let mut found = Vec::new();
+        self.index.peek(hash, |entry, held| {
+            let at = entry.location();
+            let key = self.record(at, held).key;
+            // An entry may be shown twice: the two buckets of a hash may be one.
+            let known = found.iter().any(|resident: &Resident| resident.value.key() == key);
+            if !known && KeyHash::of(key) == hash {
+                let value = Value::new(self.slots.pin(at, held), at.at);
+                found.push(Resident { value, clean: entry.is_clean() });
+            }
+            None::<()>
+        });
+        found
+    }
+
+    /// Flash holds the very version of `key` that is here. The caller holds the key's lock.
+    pub(crate) fn note_clean(&self, hash: KeyHash, key: &[u8]) {
+        self.index.set_clean(hash, key, self);
+    }
+}

@@ -1,0 +1,39 @@
+//! Sending items to flash that stay in DRAM, and making sure that all that was sent is there.
+
+use super::Flash;
+use crate::error::Error;
+use crate::value::ItemRef;
+
+/// How an attempt to send an item to flash ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// Flash holds this version of the key.
+    Stored,
+    /// Admission turned it away, or no engine can hold it. Flash holds what it held before.
+    Refused,
+    /// A device error: flash holds no version of the key.
+    Lost,
+}
+
+impl Flash {
+    /// Sends an item that stays in DRAM, and hides there what flash holds of the key. The caller holds
+    /// the key's lock.
+    pub(crate) async fn send(&self, item: &ItemRef<'_>, now_s: u32) -> Sent {
+        match self.admit(item, now_s) {
+            None => Sent::Refused,
+            Some(engine) if self.store(item, engine, now_s).await => Sent::Stored,
+            Some(_) => Sent::Lost,
+        }
+    }
+
+    /// Writes what the engines hold in memory, and has the device write what it holds in its own.
+    ///
+    /// # Errors
+    /// If the device cannot flush. What its other errors cost is counted.
+    pub(crate) async fn persist(&self) -> Result<(), Error> {
+        if let Some(loc) = &self.loc {
+            loc.write_out().await;
+        }
+        self.flush().await
+    }
+}

@@ -1,0 +1,65 @@
+//! What the engine holds, one after another.
+
+use super::footer::RegionIdentity;
+use super::index::Location;
+use super::{Loc, parse};
+use crate::key::KeyHash;
+use crate::value::{Fetched, ItemRef};
+
+/// How often to look again for an object that moved while it was read.
+const LOOKS: usize = 3;
+
+impl Loc {
+    /// How many equal parts the space of hashes is divided into: a power of two.
+    pub(crate) fn shards(&self) -> usize {
+        self.lock().index.shards()
+    }
+
+    /// Names of all objects of a part, for [`Loc::peek`].
+    pub(crate) fn names_in(&self, shard: usize) -> Vec<KeyHash> {
+        self.lock().index.hashes_in(shard)
+    }
+
+    /// The object of a name, expired or not, as `judge` saw it at a time at which the engine held it.
+    /// Counts no hit, and forgets nothing.
+    pub(crate) async fn peek<T>(
+        &self,
+        name: KeyHash,
+        judge: impl Fn(&ItemRef<'_>) -> Option<T>,
+    ) -> Option<T> {
+        for _ in 0..LOOKS {
+            let (location, identity) = self.place_of(name)?;
+            let fetched = match self.in_memory(location, identity) {
+                Some(fetched) => Some(fetched),
+                None => self.peek_flash(location, identity).await,
+            };
+            let judged = fetched.and_then(|fetched| judge(&fetched.item()));
+            // It moves when its region is reclaimed and it has hits.
+            let there = |(now, filling): (Location, RegionIdentity)| {
+                (now.region, now.offset, filling) == (location.region, location.offset, identity)
+            };
+            if self.place_of(name).is_some_and(there) {
+                return judged;
+            }
+        }
+        None
+    }
+
+    /// The record, if its filling is still in memory.
+    fn in_memory(&self, at: Location, identity: RegionIdentity) -> Option<Fetched> {
+        let state = self.lock();
+        let active = state.active.as_ref().filter(|active| active.identity == identity)?;
+        let bytes = active.records_from(at.offset, at.span);
+        let mut buffer = self.pool.take(bytes.len());
+        buffer.as_mut_slice().copy_from_slice(bytes);
+        parse(buffer, 0, at, identity)
+    }
+
+    async fn peek_flash(&self, at: Location, identity: RegionIdentity) -> Option<Fetched> {
+        self.counters.loc_record_reads.add(1);
+        let start = self.offset_of(at.region) + u64::from(at.offset);
+        let span = at.span.min(self.place.region_bytes - at.offset);
+        let (buffer, skip) = self.read_span(start, span as usize).await?;
+        parse(buffer, skip, at, identity)
+    }
+}

@@ -1,0 +1,122 @@
+//! The typed layer: values in, values out, and what no codec understands.
+
+use std::sync::Arc;
+
+use larder::{Codec, Config, Larder, SetOptions, Typed, TypedError, VirtualClock, block_on};
+
+/// Numbers below 1000, as decimal digits.
+#[derive(Clone, Copy)]
+struct Digits;
+
+#[derive(Debug, PartialEq)]
+struct NotDigits;
+
+impl std::fmt::Display for NotDigits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("not a number below 1000")
+    }
+}
+
+impl std::error::Error for NotDigits {}
+
+impl Codec<u32> for Digits {
+    type Error = NotDigits;
+
+    fn encode(&self, value: &u32, out: &mut Vec<u8>) -> Result<(), NotDigits> {
+        if *value >= 1000 {
+            return Err(NotDigits);
+        }
+        out.extend_from_slice(value.to_string().as_bytes());
+        Ok(())
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<u32, NotDigits> {
+        std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).ok_or(NotDigits)
+    }
+}
+
+fn cache() -> Arc<Larder> {
+    let config = Config { dram_bytes: 1 << 20, ..Config::default() };
+    Arc::new(block_on(Larder::open(config, None, Arc::new(VirtualClock::default()))).unwrap())
+}
+
+fn numbers(cache: &Arc<Larder>) -> Typed<str, u32, Digits, Arc<Larder>> {
+    Typed::new(Arc::clone(cache), Digits)
+}
+
+const PLAIN: SetOptions = SetOptions { ttl: None, flags: 0 };
+
+#[test]
+fn values_go_in_and_come_out() {
+    let cache = cache();
+    let numbers = numbers(&cache);
+    assert_eq!(block_on(numbers.get("a")).unwrap(), None);
+    block_on(numbers.set("a", &42, SetOptions { flags: 5, ..PLAIN })).unwrap();
+    assert_eq!(block_on(numbers.get("a")).unwrap(), Some(42));
+    let bytes = block_on(numbers.bytes().get(b"a")).unwrap().unwrap();
+    assert_eq!((&bytes[..], bytes.flags()), (&b"42"[..], 5));
+    assert!(block_on(numbers.contains("a")).unwrap());
+    assert!(block_on(numbers.delete("a")).unwrap());
+    assert!(!block_on(numbers.contains("a")).unwrap());
+}
+
+#[test]
+fn what_cannot_be_encoded_changes_nothing() {
+    let cache = cache();
+    let numbers = numbers(&cache);
+    block_on(numbers.set("a", &1, PLAIN)).unwrap();
+    let refused = block_on(numbers.set("a", &1000, PLAIN));
+    assert!(matches!(refused, Err(TypedError::Encode(NotDigits))));
+    assert_eq!(block_on(numbers.get("a")).unwrap(), Some(1));
+    let refused = block_on(numbers.set("", &1, PLAIN));
+    assert!(matches!(refused, Err(TypedError::Cache(_))));
+}
+
+#[test]
+fn what_cannot_be_decoded_is_an_error_and_is_fetched_anew() {
+    let cache = cache();
+    let numbers = numbers(&cache);
+    block_on(cache.set(b"a", b"rye", None)).unwrap();
+    let refused = block_on(numbers.get("a"));
+    assert!(matches!(refused, Err(TypedError::Decode(NotDigits))));
+    assert!(block_on(numbers.contains("a")).unwrap(), "who asked decides");
+    let fetch = async || Ok::<_, NotDigits>(7);
+    assert_eq!(block_on(numbers.get_or_fetch("a", PLAIN, fetch)).unwrap(), 7);
+    assert_eq!(block_on(numbers.get("a")).unwrap(), Some(7));
+}
+
+#[test]
+fn a_fetch_is_stored_or_its_error_told() {
+    let cache = cache();
+    let numbers = numbers(&cache);
+    let fails = async || Err::<u32, _>("the baker is ill");
+    let failed = block_on(numbers.get_or_fetch("a", PLAIN, fails)).unwrap_err();
+    assert!(failed.to_string().contains("the baker is ill"), "{failed}");
+    let too_much = async || Ok::<_, NotDigits>(1000);
+    let failed = block_on(numbers.get_or_fetch("a", PLAIN, too_much)).unwrap_err();
+    assert!(failed.to_string().contains("below 1000"), "{failed}");
+    assert_eq!(block_on(numbers.get("a")).unwrap(), None);
+    let once = async || Ok::<_, NotDigits>(3);
+    assert_eq!(block_on(numbers.get_or_fetch("a", PLAIN, once)).unwrap(), 3);
+    assert_eq!(block_on(numbers.get_or_fetch("a", PLAIN, fails)).unwrap(), 3);
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn postcard_takes_what_serde_takes_and_refuses_the_rest() {
+    use larder::Postcard;
+
+    type Loaf = (String, Vec<u32>, Option<bool>);
+    let cache = cache();
+    let loaves: Typed<str, Loaf, Postcard, _> = Typed::new(&*cache, Postcard);
+    let loaf = ("rye".to_owned(), vec![1, 1 << 30], Some(true));
+    block_on(loaves.set("a", &loaf, PLAIN)).unwrap();
+    assert_eq!(block_on(loaves.get("a")).unwrap(), Some(loaf));
+    let bytes = block_on(cache.get(b"a")).unwrap().unwrap().to_vec();
+    for end in 0..bytes.len() {
+        block_on(cache.set(b"a", &bytes[..end], None)).unwrap();
+        assert!(matches!(block_on(loaves.get("a")), Err(TypedError::Decode(_))), "{end}");
+    }
+    block_on(cache.set(b"a", &[&bytes[..], b"!"].concat(), None)).unwrap();
+    assert!(matches!(block_on(loaves.get("a")), Err(TypedError::Decode(_))));
+}
