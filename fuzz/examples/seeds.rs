@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::write::GzEncoder;
 use larder_fuzz::drive;
-use larder_fuzz::seal::SNAPSHOT_HEADER_BYTES;
+use larder_fuzz::seal::{SNAPSHOT_HEADER_BYTES, SUPERBLOCK_USED_BYTES};
 use liblzma::write::XzEncoder;
 
 fn main() -> Result<()> {
@@ -29,7 +29,7 @@ fn flash(seeds: &Path) -> Result<()> {
     let snapshot_end =
         drive::SNAPSHOT_AT + SNAPSHOT_HEADER_BYTES + drive::number(&image, drive::SNAPSHOT_AT + 16);
     let snapshot = &image[drive::SNAPSHOT_AT..snapshot_end];
-    save(seeds, "metadata", "superblock", &image[..96])?;
+    save(seeds, "metadata", "superblock", &image[..SUPERBLOCK_USED_BYTES])?;
     save(seeds, "metadata", "snapshot", snapshot)?;
     save(seeds, "restart", "whole", &snapshot[SNAPSHOT_HEADER_BYTES..])?;
 

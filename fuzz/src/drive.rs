@@ -14,7 +14,8 @@ pub const KEYS: u32 = 24;
 /// How many small ones there are.
 pub const SMALL: u32 = 16;
 
-const CAPACITY_BYTES: u64 = 96 << 10;
+/// The tombstone log alone takes 64 KiB.
+const CAPACITY_BYTES: u64 = 160 << 10;
 
 /// A device that keeps its bytes in memory.
 pub struct MemoryDrive {

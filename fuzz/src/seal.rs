@@ -1,20 +1,25 @@
 //! Puts magic, version, identity and checksum of arbitrary bytes right, at the places that
 //! `docs/formats.md` gives for them. Lengths and counts stay as they are: they are the fuzzer's.
 //!
+//! Versions are those of the code, so that a new one does not stop the fuzzer at the door.
+//!
 //! Bytes too short for a header, or with a length that leads out of them, come back unsealed.
+
+use larder::fuzzing::{FOOTER_VERSION, METADATA_VERSION, RECORD_VERSION};
 
 /// Bytes in front of what a snapshot says.
 pub const SNAPSHOT_HEADER_BYTES: usize = 32;
 const RECORD_HEADER_BYTES: usize = 32;
 const TRAILER_BYTES: usize = 32;
 const FOOTER_ENTRY_BYTES: usize = 16;
-const SUPERBLOCK_USED_BYTES: usize = 96;
+/// Bytes of a superblock that are not zeros.
+pub const SUPERBLOCK_USED_BYTES: usize = 128;
 
 /// A record with sequence number 0 at offset 0.
 pub fn record(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if bytes.len() >= RECORD_HEADER_BYTES {
-        put(&mut bytes, 0, b"LREC\x01\0");
+        mark(&mut bytes, 0, b"LREC", RECORD_VERSION);
         put(&mut bytes, 16, &[0; 12]);
         let checksum = crc32c::crc32c(&bytes[12..]);
         put(&mut bytes, 8, &checksum.to_le_bytes());
@@ -26,7 +31,8 @@ pub fn record(bytes: &[u8]) -> Vec<u8> {
 pub fn footer(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let Some(trailer) = bytes.len().checked_sub(TRAILER_BYTES) else { return bytes };
-    put(&mut bytes, trailer, b"LFTR\x01\0\0\0");
+    mark(&mut bytes, trailer, b"LFTR", FOOTER_VERSION);
+    put(&mut bytes, trailer + 6, &[0; 2]);
     put(&mut bytes, trailer + 16, &[0; 12]);
     let count = word(&bytes, trailer + 12) as usize;
     if let Some(start) = trailer.checked_sub(count.saturating_mul(FOOTER_ENTRY_BYTES)) {
@@ -41,7 +47,8 @@ pub fn footer(bytes: &[u8]) -> Vec<u8> {
 pub fn superblock(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if bytes.len() >= SUPERBLOCK_USED_BYTES {
-        put(&mut bytes, 0, b"LARDERSB\x01\0\0\0");
+        mark(&mut bytes, 0, b"LARDERSB", METADATA_VERSION);
+        put(&mut bytes, 10, &[0; 2]);
         let checksum = crc32c::crc32c(&bytes[16..SUPERBLOCK_USED_BYTES]);
         put(&mut bytes, 12, &checksum.to_le_bytes());
     }
@@ -52,7 +59,9 @@ pub fn superblock(bytes: &[u8]) -> Vec<u8> {
 pub fn snapshot(bytes: &[u8], epoch: u64) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if bytes.len() >= SNAPSHOT_HEADER_BYTES {
-        put(&mut bytes, 0, b"LSNP\x01\0\0\0");
+        mark(&mut bytes, 0, b"LSNP", METADATA_VERSION);
+        put(&mut bytes, 6, &[0; 2]);
+        put(&mut bytes, 12, &[0; 4]);
         put(&mut bytes, 24, &epoch.to_le_bytes());
         let length = u64::from(word(&bytes, 16)) | u64::from(word(&bytes, 20)) << 32;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
@@ -64,10 +73,43 @@ pub fn snapshot(bytes: &[u8], epoch: u64) -> Vec<u8> {
     bytes
 }
 
+fn mark(bytes: &mut [u8], at: usize, magic: &[u8], version: u16) {
+    put(bytes, at, magic);
+    put(bytes, at + magic.len(), &version.to_le_bytes());
+}
+
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive;
+
+    /// What a cache wrote is sealed as it is: marks, versions and checksums are at their places.
+    #[test]
+    fn what_a_cache_wrote_is_sealed_already() {
+        let image = drive::after_clean_shutdown();
+        let block = &image[..4096];
+        assert_eq!(superblock(block), block);
+        let snapshot_bytes = SNAPSHOT_HEADER_BYTES + drive::number(&image, drive::SNAPSHOT_AT + 16);
+        let there = &image[drive::SNAPSHOT_AT..drive::SNAPSHOT_AT + snapshot_bytes];
+        assert_eq!(snapshot(there, drive::EPOCH), there);
+        let regions = image[drive::number(&image, 56)..].chunks_exact(8192);
+        let written: Vec<_> = regions.filter(|region| region.starts_with(b"LREC")).collect();
+        assert!(written.len() > 1, "{} regions were written", written.len());
+        for region in written {
+            let first = &region[..32 + usize::from(region[6]) + word(region, 12) as usize];
+            let sealed = record(first);
+            assert_eq!((&sealed[..8], &sealed[12..16]), (&first[..8], &first[12..16]));
+            let sealed = footer(region);
+            let trailer = region.len() - TRAILER_BYTES;
+            assert_eq!(sealed[trailer..trailer + 8], region[trailer..trailer + 8]);
+        }
+    }
 }

@@ -5,6 +5,7 @@
 mod all;
 mod browser;
 mod fuzz;
+mod interleave;
 mod kills;
 mod peers;
 mod png;
@@ -20,9 +21,10 @@ const HELP: &str = "\
 usage: cargo xtask COMMAND
 
   tidy                 the house rules (also a test of this crate)
-  all                  formatting, clippy, tests, documentation, tidy, fuzzing, soak, kills, peers, the
-                       report in a browser
+  all                  formatting, clippy, tests, documentation, tidy, interleave, fuzzing, soak, kills,
+                       peers, the report in a browser
   fuzz [--seconds N]   every fuzz target for N seconds (default 30); needs nightly Rust and cargo-fuzz
+  interleave           what threads share, in thousands of orders of its steps (shuttle)
   soak --seeds N [--first-seed S] [--json FILE]
                        N seeds of the simulation of the cache; a failure says how to replay it
   soak --threads-ops N the cache on real threads, judged by its history
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
             Ok(seconds) => all::report(&[("fuzz", fuzz::run(seconds))]),
             Err(message) => refuse(&message),
         },
+        ["interleave"] => all::report(&[("interleave", interleave::run())]),
         ["soak", rest @ ..] => match soak::Soak::read(rest) {
             Ok(soak) => all::report(&[("soak", soak::run(&soak))]),
             Err(message) => refuse(&message),

@@ -8,6 +8,13 @@ use crate::loc::record::{self, RecordIdentity};
 use crate::soc::bucket::{BUCKET_BYTES, Bucket, Wanted};
 use crate::soc::log::page::{self as log, PAGE_BYTES, PageIdentity};
 
+/// Version of superblock and snapshot.
+pub const METADATA_VERSION: u16 = crate::flash::METADATA_VERSION;
+/// Version of a record of the large-object engine.
+pub const RECORD_VERSION: u16 = record::VERSION;
+/// Version of the footer of a region.
+pub const FOOTER_VERSION: u16 = footer::VERSION;
+
 /// Any bytes as a bucket of the small-object engine. Bytes that fail the checksum are given the
 /// right one and tried again, so that the fuzzer gets behind it.
 pub fn bucket(bytes: &[u8]) {

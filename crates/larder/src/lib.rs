@@ -41,6 +41,7 @@ mod le;
 mod loc;
 mod soc;
 pub mod stats;
+mod sync;
 mod tombstones;
 mod typed;
 mod value;

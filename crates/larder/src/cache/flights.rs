@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use async_lock::MutexGuard as AsyncMutexGuard;
 
 use crate::key::KeyHash;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 
 const SHARDS: usize = 64;
 
@@ -114,7 +115,10 @@ impl<K: Hash + Eq, T> Passenger<'_, K, T> {
 
     /// Nobody boards this flight any more.
     pub(super) fn close(&self) {
-        let mut flights = self.shard.lock();
+        self.take_away(&mut self.shard.lock());
+    }
+
+    fn take_away(&self, flights: &mut HashMap<K, Arc<Flight<T>>>) {
         if flights.get(&self.key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
             flights.remove(&self.key);
             self.shard.count.store(flights.len(), Ordering::SeqCst);
@@ -124,12 +128,15 @@ impl<K: Hash + Eq, T> Passenger<'_, K, T> {
 
 impl<K: Hash + Eq, T> Drop for Passenger<'_, K, T> {
     fn drop(&mut self) {
-        let alone = {
-            let _flights = self.shard.lock();
-            Arc::strong_count(&self.flight) <= 2 // the table's and ours
-        };
-        if alone {
-            self.close();
+        // Under one hold of the lock: who boarded in between would fly where nobody can overtake.
+        let mut flights = self.shard.lock();
+        if Arc::strong_count(&self.flight) <= 2 {
+            // The table's and ours.
+            self.take_away(&mut flights);
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(shuttle)]
+mod interleavings;

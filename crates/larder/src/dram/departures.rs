@@ -5,14 +5,15 @@
 //! write pointless. A departing segment is freed when the last of its records was dealt with.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::index::Location;
 use super::queues::Sealed;
 use super::record::record_at;
 use super::segment::Segment;
 use crate::key::KeyHash;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use crate::value::ItemRef;
 
 /// A record on its way to flash. It pins its segment.
@@ -98,7 +99,7 @@ impl Departures {
         (None, ended)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,9 +2,8 @@
 //! lists, no lock: a table of marks with the time when each was left, overwritten by whoever
 //! hashes to the same place.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use crate::key::KeyHash;
+use crate::sync::atomic::{AtomicU32, Ordering};
 
 /// A mark is a fingerprint above the time of leaving.
 const TIME_BITS: u32 = 12;

@@ -16,11 +16,12 @@
 //!
 //! Everything but visits changes under the write lock; readers count visits.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::PoisonError;
 
 use super::record::UNIT_BYTES;
 use crate::key::KeyHash;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 const ENTRIES: usize = 8;
 const OFFSET_BITS: u32 = 26;

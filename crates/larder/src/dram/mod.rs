@@ -37,10 +37,11 @@ mod record;
 mod segment;
 mod slots;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::config::DramPolicy;
 use crate::key::KeyHash;
+use crate::sync::{Mutex, MutexGuard};
 use crate::value::{ItemRef, Value, is_expired};
 pub(crate) use departures::Departure;
 use departures::Departures;
@@ -391,4 +392,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
+#[cfg(shuttle)]
+mod interleavings;
+#[cfg(test)]
+#[cfg(not(shuttle))]
 mod tests;

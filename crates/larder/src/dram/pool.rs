@@ -1,9 +1,10 @@
 //! The budget, and the segments that are made of it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::segment::{Segment, Writer};
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 
 /// Takes memory for segments up to a budget.
 #[derive(Debug)]

@@ -10,7 +10,8 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Memory for records. Whoever holds an [`Arc`] of it pins it: it is not reused.
 #[derive(Debug)]

@@ -9,11 +9,12 @@
 #![allow(unsafe_code)]
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use super::index::{Held, Location, SLOTS_MAX};
 use super::segment::Segment;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicPtr, Ordering};
 
 const CHUNK: usize = 1024;
 

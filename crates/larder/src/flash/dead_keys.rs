@@ -4,6 +4,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::le::u64_at;
+use crate::tombstones::CLOCK_MAX;
 
 pub(super) const DEAD_KEYS_SNAPSHOT_HEADER_BYTES: u64 = 16;
 pub(super) const DEAD_KEY_SNAPSHOT_BYTES: u64 = 8;
@@ -24,7 +25,8 @@ impl DeadKeysSnapshot {
 
     /// Splits the front of a snapshot off.
     pub(super) fn split_off(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (clock, count) = (u64_at(bytes, 0)?, u64_at(bytes, 8)?);
+        let clock = u64_at(bytes, 0).filter(|&clock| clock < CLOCK_MAX)?;
+        let count = u64_at(bytes, 8)?;
         let header = usize::try_from(DEAD_KEYS_SNAPSHOT_HEADER_BYTES).ok()?;
         let length = usize::try_from(count.checked_mul(DEAD_KEY_SNAPSHOT_BYTES)?).ok()?;
         let (listed, rest) = bytes.get(header..)?.split_at_checked(length)?;
@@ -45,6 +47,10 @@ mod tests {
         bytes.push(9);
         assert_eq!(DeadKeysSnapshot::split_off(&bytes), Some((kept, &[9][..])));
         assert_eq!(DeadKeysSnapshot::split_off(bytes.get(..31).unwrap()), None);
+        let late = DeadKeysSnapshot { clock: CLOCK_MAX, hashes: Vec::new() };
+        let mut bytes = Vec::new();
+        late.export(&mut bytes);
+        assert_eq!(DeadKeysSnapshot::split_off(&bytes), None, "no cache counts as far");
         let endless = [[0xff; 16], [0; 16]].concat();
         assert_eq!(DeadKeysSnapshot::split_off(&endless), None);
     }

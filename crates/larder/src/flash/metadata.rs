@@ -42,7 +42,7 @@ use crate::le::{u16_at, u32_at, u64_at};
 
 pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = *b"LARDERSB";
 pub(crate) const SNAPSHOT_MAGIC: [u8; 4] = *b"LSNP";
-const VERSION: u16 = 3;
+pub(crate) const VERSION: u16 = 3;
 
 /// Epochs end here: sequence numbers of regions are epochs shifted left by 32 bits.
 pub(crate) const EPOCH_MAX: u64 = u32::MAX as u64;

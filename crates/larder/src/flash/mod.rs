@@ -24,7 +24,7 @@ use crate::stats::Counters;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
 pub use layout::Layout;
-pub(crate) use metadata::{SUPERBLOCK_BYTES, Superblock};
+pub(crate) use metadata::{SUPERBLOCK_BYTES, Superblock, VERSION as METADATA_VERSION};
 pub(crate) use persist::Sent;
 use places::Places;
 pub use recovery::Recovery;

@@ -235,13 +235,16 @@ impl Flash {
             if is_whole.is_none() {
                 tombstones::erase(&*self.device, place).await?;
             }
-            if let Some((dead, behind)) = DeadKeysSnapshot::split_off(snapshot) {
-                tombstones.set_clock(dead.clock);
-                for hash in dead.hashes {
-                    let _later = tombstones.bury_key(hash);
-                }
-                rest = behind;
+            let Some((dead, behind)) = DeadKeysSnapshot::split_off(snapshot) else {
+                let message = "the snapshot has a right checksum and was not written by this program; \
+                               open the device with start_empty = true";
+                return Err(Error::new(ErrorKind::Foreign, message));
+            };
+            tombstones.set_clock(dead.clock);
+            for hash in dead.hashes {
+                let _later = tombstones.bury_key(hash);
             }
+            rest = behind;
         }
         let buckets = usize::try_from(self.layout.soc_buckets).unwrap_or(usize::MAX);
         let bucket_bytes = buckets.saturating_mul(BUCKET_SNAPSHOT_BYTES);

@@ -23,7 +23,7 @@ use super::index::UNIT_BYTES;
 use super::record::RECORD_HEADER_BYTES;
 
 pub(crate) const FOOTER_MAGIC: [u8; 4] = *b"LFTR";
-const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 1;
 const TRAILER_BYTES: usize = 32;
 const TRAILER_CHECKED_FROM: usize = 12;
 const ENTRY_BYTES: usize = 16;

@@ -26,7 +26,7 @@ use crate::le::{u16_at, u32_at, u64_at};
 use crate::value::ItemRef;
 
 pub(crate) const RECORD_MAGIC: [u8; 4] = *b"LREC";
-const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 2;
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
 const CHECKED_FROM: usize = 12;
 const FLAGS_BYTES: usize = 4;

@@ -39,6 +39,8 @@ use dead::DeadKeys;
 use fillings::Fillings;
 pub(crate) use replay::{Inheritance, erase, fuzz_log, replay};
 
+/// Clocks end here: buckets keep 48 bits of them, and half of those leave room to count on.
+pub(crate) const CLOCK_MAX: u64 = 1 << 47;
 /// Blocks that are kept free: what is logged again must be durable before its old block is
 /// overwritten.
 const SPARE_BLOCKS: u64 = 2;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 
-use super::TombstonesPlace;
 use super::block::{BLOCK_BYTES, LogBlock, Tombstone, forge};
+use super::{CLOCK_MAX, TombstonesPlace};
 use crate::error::Error;
 
 /// How much is read or written at a time.
@@ -89,6 +89,10 @@ pub(crate) async fn replay(
 fn join(found: BTreeMap<u64, LogBlock>) -> Option<Inheritance> {
     let mut inheritance = Inheritance { clock: 1 + CLOCK_LEAP, ..Inheritance::default() };
     if let Some((&number, latest)) = found.last_key_value() {
+        // No cache counts as far: a bucket could not be stamped with it.
+        if latest.clock >= CLOCK_MAX {
+            return None;
+        }
         let blocks = number.checked_sub(latest.oldest)?.checked_add(1)?;
         if found.range(latest.oldest..).count() as u64 != blocks {
             return None;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 mod crash;
+mod each_fault;
 mod examples;
 mod faults;
 mod fetches;

@@ -1,0 +1,126 @@
+//! The table of flights in thousands of orders of its steps, between a store that stands for DRAM
+//! and a number that stands for flash. Readers, changes and those who give up follow the rules of
+//! `cache/read.rs`.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use shuttle::future::block_on;
+use shuttle::thread;
+
+use super::Flights;
+use crate::key::KeyHash;
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Mutex, MutexGuard};
+
+/// Orders by chance, and as many by priorities that change a few times.
+const ORDERS: usize = 3000;
+const CHANGES: usize = 4;
+const HASH: KeyHash = KeyHash(7);
+
+/// One key.
+struct World {
+    flights: Flights<u64, u32>,
+    dram: Mutex<Option<u32>>,
+    flash: AtomicU32,
+    /// The newest version whose change has returned.
+    returned: AtomicU32,
+}
+
+impl World {
+    fn dram(&self) -> MutexGuard<'_, Option<u32>> {
+        self.dram.lock().expect("nobody panics with it")
+    }
+
+    /// Reads the key; what comes is not older than what had been put when it began.
+    async fn read(&self) {
+        let newest = self.returned.load(Ordering::SeqCst);
+        let found = self.read_together().await;
+        assert!(found >= newest, "version {found} after {newest}");
+    }
+
+    async fn read_together(&self) -> u32 {
+        let in_dram = *self.dram();
+        if let Some(version) = in_dram {
+            return version;
+        }
+        let passenger = self.flights.board(HASH, HASH.0);
+        let mut landed = passenger.landing().await;
+        if let Some(version) = *landed {
+            return version;
+        }
+        let in_dram = *self.dram();
+        let found = in_dram.unwrap_or_else(|| self.flash.load(Ordering::SeqCst));
+        let mut dram = self.dram();
+        if dram.is_none() && !passenger.is_overtaken() {
+            *dram = Some(found);
+        }
+        drop(dram);
+        passenger.close();
+        *landed = Some(found);
+        found
+    }
+
+    /// Boards and gives up: while waiting, or, if it is its turn, in the middle of the flight.
+    fn give_up(&self) {
+        let passenger = self.flights.board(HASH, HASH.0);
+        let mut landing = pin!(passenger.landing());
+        let landed = landing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        self.flash.load(Ordering::SeqCst);
+        drop(landed);
+    }
+
+    /// A new version, which goes on to flash and leaves DRAM.
+    fn change(&self, version: u32) {
+        let mut dram = self.dram();
+        self.flights.overtake(HASH, &HASH.0);
+        *dram = Some(version);
+        drop(dram);
+        self.returned.store(version, Ordering::SeqCst);
+        self.flash.store(version, Ordering::SeqCst);
+        // What DRAM holds is clean.
+        *self.dram() = None;
+    }
+
+    fn has_no_flights(&self) -> bool {
+        let mut shards = self.flights.shards.iter();
+        shards.all(|shard| shard.lock().is_empty() && shard.count.load(Ordering::SeqCst) == 0)
+    }
+}
+
+fn in_many_orders(runs: &'static [fn(&World)]) {
+    let run = move || {
+        let world = Arc::new(World {
+            flights: Flights::new(),
+            dram: Mutex::new(None),
+            flash: AtomicU32::new(0),
+            returned: AtomicU32::new(0),
+        });
+        let start = |&run: &fn(&World)| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || run(&world))
+        };
+        let running: Vec<_> = runs.iter().map(start).collect();
+        running.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
+        block_on(world.read());
+        assert!(world.has_no_flights(), "a flight is left over");
+    };
+    shuttle::check_random(run, ORDERS);
+    shuttle::check_pct(run, ORDERS, CHANGES);
+}
+
+const CHANGE: fn(&World) = |world| (1..4).for_each(|version| world.change(version));
+const READ: fn(&World) = |world| (0..3).for_each(|_| block_on(world.read()));
+const GIVE_UP: fn(&World) = |world| (0..3).for_each(|_| world.give_up());
+
+#[test]
+fn who_reads_gets_nothing_that_was_replaced_before() {
+    in_many_orders(&[CHANGE, READ, READ]);
+}
+
+#[test]
+fn who_gives_up_leaves_the_others_a_flight_that_can_be_overtaken() {
+    in_many_orders(&[CHANGE, READ, READ, GIVE_UP]);
+}

@@ -1,0 +1,248 @@
+//! The tier itself in thousands of orders of its steps: shuttle's scheduler chooses who goes on
+//! whenever a lock or an atomic number is used. Orders only: memory is sequentially consistent here.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use shuttle::thread;
+
+use super::lane::Lane;
+use super::{DramTier, Full, Lookup, lock};
+use crate::config::DramPolicy;
+use crate::key::KeyHash;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::value::{ItemRef, Value};
+
+/// Orders by chance, and as many by priorities that change a few times.
+const ORDERS: usize = 300;
+const CHANGES: usize = 4;
+/// A few segments beside the index, so that most that is set makes something else go.
+const BUDGET_BYTES: u64 = 9 << 10;
+const VALUE_BYTES: usize = 300;
+/// Keys that are judged; others only take room.
+const KEYS: u32 = 3;
+
+fn in_many_orders(run: fn()) {
+    shuttle::check_random(run, ORDERS);
+    shuttle::check_pct(run, ORDERS, CHANGES);
+}
+
+/// A tier, what left it, and what is known of each key.
+struct World {
+    tier: DramTier,
+    /// What flash holds. Held by the one who lets records depart.
+    flash: Mutex<HashMap<Vec<u8>, u32>>,
+    /// The newest version whose change has returned.
+    returned: [AtomicU32; KEYS as usize],
+}
+
+impl World {
+    fn new(policy: DramPolicy, above_flash: bool) -> Arc<Self> {
+        let mut tier = DramTier::new(BUDGET_BYTES, policy, above_flash, 0);
+        // So small a tier has one lane; the keys of this one share two.
+        tier.lanes = (0..2).map(|_| Mutex::new(Lane::with_versions_from(0))).collect();
+        let returned = std::array::from_fn(|_| AtomicU32::new(0));
+        Arc::new(Self { tier, flash: Mutex::new(HashMap::new()), returned })
+    }
+
+    /// Puts a version of a key; one thread changes a key.
+    fn set(&self, key: u32, version: u32) {
+        let (key, value) = (key.to_le_bytes(), value_of(key, version));
+        let item = ItemRef::new(KeyHash::of(&key), &key, &value, 0);
+        while self.tier.insert(&item, 0, &|_| true) == Err(Full) {
+            self.let_depart(usize::MAX);
+        }
+    }
+
+    /// Puts a version of a key that is on its way to flash from the start.
+    fn send(&self, key: u32, version: u32) {
+        let (key, value) = (key.to_le_bytes(), value_of(key, version));
+        let item = ItemRef::new(KeyHash::of(&key), &key, &value, 0);
+        self.tier.insert_to_depart(&item, &|_| true).expect("slots are left");
+    }
+
+    fn remove(&self, key: u32) {
+        let key = key.to_le_bytes();
+        self.tier.remove(KeyHash::of(&key), &key, 0);
+    }
+
+    fn note_returned(&self, key: u32, version: u32) {
+        self.returned[key as usize].store(version, Ordering::SeqCst);
+    }
+
+    fn get(&self, key: u32) -> Option<Value> {
+        let key = key.to_le_bytes();
+        match self.tier.get(KeyHash::of(&key), &key, || 0) {
+            Lookup::Hit(value) => Some(value),
+            Lookup::Expired => panic!("nothing expires"),
+            Lookup::Absent => None,
+        }
+    }
+
+    /// Writes so many departing records to flash.
+    fn let_depart(&self, records: usize) {
+        let mut flash = lock(&self.flash);
+        for _ in 0..records {
+            let Some(departure) = self.tier.next_departure() else { return };
+            if let Some(item) = self.tier.departing(&departure) {
+                flash.insert(item.key.to_vec(), version_of(item.value));
+            }
+            self.tier.departed(departure);
+        }
+    }
+
+    /// Looks a key up like a reader of the cache; what it finds is whole and not too old.
+    fn judge(&self, key: u32) -> Option<Value> {
+        let newest = self.returned[key as usize].load(Ordering::SeqCst);
+        let found = self.get(key);
+        match &found {
+            Some(value) => {
+                let version = version_of(value);
+                assert_eq!(value[..], value_of(key, version), "a whole value of its key");
+                assert!(version >= newest, "version {version} of key {key} after {newest}");
+            }
+            None if self.tier.above_flash => {
+                let flash = lock(&self.flash);
+                let version = flash.get(&key.to_le_bytes()[..]).copied().unwrap_or(0);
+                assert!(version >= newest, "flash has {version} of key {key} after {newest}");
+            }
+            None => {}
+        }
+        found
+    }
+
+    /// When all is over nothing is left, and no memory is lost.
+    fn empty(&self) {
+        self.tier.evict_all();
+        if self.tier.above_flash {
+            self.let_depart(usize::MAX);
+            assert_eq!(self.tier.len(), 0);
+            let other = self.tier.other_bytes();
+            let room = self.tier.pool.room_bytes(other);
+            assert_eq!(room, self.tier.pool.budget_bytes() - other, "a segment was lost");
+        }
+    }
+}
+
+fn value_of(key: u32, version: u32) -> Vec<u8> {
+    [version.to_le_bytes(), key.to_le_bytes()].concat().repeat(VALUE_BYTES / 8)
+}
+
+fn version_of(value: &[u8]) -> u32 {
+    u32::from_le_bytes(*value.first_chunk().expect("values are longer"))
+}
+
+/// Runs one who fills the tier, and those given, to their end.
+fn together(world: &Arc<World>, others: Vec<fn(&World)>) {
+    let filler = |world: &World| (0..60).for_each(|turn| world.set(100 + turn % 14, 1));
+    let running: Vec<_> = others
+        .into_iter()
+        .chain([filler as fn(&World)])
+        .map(|run| {
+            let world = Arc::clone(world);
+            thread::spawn(move || run(&world))
+        })
+        .collect();
+    running.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
+    (0..KEYS).for_each(|key| _ = world.judge(key));
+    world.empty();
+}
+
+fn change(world: &World) {
+    for version in 1..8 {
+        for key in 0..KEYS {
+            world.set(key, version);
+            world.note_returned(key, version);
+        }
+    }
+}
+
+fn look(world: &World) {
+    (0..12).for_each(|round| _ = world.judge(round % KEYS));
+}
+
+/// Above flash nothing is lost: what DRAM does not hold, flash does, and it is no older.
+#[test]
+fn a_record_on_its_way_to_flash_is_never_missed() {
+    in_many_orders(|| {
+        let world = World::new(DramPolicy::S3Fifo, true);
+        let depart = |world: &World| (0..6).for_each(|_| world.let_depart(3));
+        together(&world, vec![change, look, depart]);
+    });
+}
+
+/// Each version comes while the one before it may be anywhere on its way.
+#[test]
+fn a_departure_that_was_overtaken_takes_nothing_newer_with_it() {
+    in_many_orders(|| {
+        let world = World::new(DramPolicy::S3Fifo, true);
+        let change = |world: &World| {
+            for version in 1..9 {
+                match version % 3 {
+                    0 => world.set(0, version),
+                    _ => world.send(0, version),
+                }
+                world.note_returned(0, version);
+            }
+        };
+        let depart = |world: &World| (0..12).for_each(|_| world.let_depart(1));
+        let look = |world: &World| (0..8).for_each(|_| _ = world.judge(0));
+        together(&world, vec![change, look, depart]);
+    });
+}
+
+/// Two let records depart at once, and neither waits for the other.
+#[test]
+fn a_segment_is_freed_when_its_last_record_was_dealt_with() {
+    in_many_orders(|| {
+        let world = World::new(DramPolicy::Lru, true);
+        let depart = |world: &World| {
+            for _ in 0..12 {
+                match world.tier.next_departure() {
+                    Some(departure) => world.tier.departed(departure),
+                    None => thread::yield_now(),
+                }
+            }
+        };
+        let change = |world: &World| (1..6).for_each(|version| world.set(0, version));
+        together(&world, vec![change, depart, depart]);
+    });
+}
+
+/// Without flash a key may be gone at any time, but what was removed or replaced stays away.
+#[test]
+fn what_was_removed_or_replaced_stays_away() {
+    in_many_orders(|| {
+        let world = World::new(DramPolicy::Lru, false);
+        let change = |world: &World| {
+            for version in (1..10).step_by(2) {
+                for key in 0..KEYS {
+                    world.set(key, version);
+                    world.note_returned(key, version);
+                    world.remove(key);
+                    world.note_returned(key, version + 1);
+                }
+            }
+        };
+        together(&world, vec![change, look, look]);
+    });
+}
+
+/// A value that somebody holds stays what it was while its record is replaced, its segment evicted
+/// and the memory of others used again.
+#[test]
+fn memory_that_a_value_pins_is_not_used_again() {
+    in_many_orders(|| {
+        let world = World::new(DramPolicy::S3Fifo, false);
+        let hold = |world: &World| {
+            for key in 0..KEYS {
+                let Some(value) = world.judge(key) else { continue };
+                let before = value.to_vec();
+                (0..8).for_each(|turn| world.set(100 + turn, 1));
+                assert_eq!(value[..], before, "the value changed under its holder");
+            }
+        };
+        together(&world, vec![change, hold, hold]);
+    });
+}

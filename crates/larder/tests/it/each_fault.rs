@@ -1,0 +1,343 @@
+//! Every request of a run fails once, every byte on flash is damaged once, and a slow device is only
+//! slow. The short forms run always; the long ones are ignored (CONTRIBUTING.md has the commands).
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+
+use larder::{Config, CrashSafety, ErrorKind, Larder, VirtualClock, block_on};
+use larder_device::{
+    CheckedIo, Device, DeviceInfo, DeviceStats, Fault, FaultDevice, FaultPlan, FaultRule, Io,
+    IoFuture, PlacementInfo,
+};
+
+use crate::rig::{key_of, value_of, version_in};
+
+const KEYS: u32 = 60;
+const CAPACITY_BYTES: usize = 224 << 10;
+
+/// A device in memory whose bytes can be looked at and changed.
+struct Memory {
+    info: DeviceInfo,
+    bytes: Mutex<Vec<u8>>,
+}
+
+impl Memory {
+    fn holding(bytes: Vec<u8>) -> Arc<Self> {
+        let info = DeviceInfo {
+            name: "memory".to_owned(),
+            capacity_bytes: bytes.len() as u64,
+            block_bytes: 4096,
+            max_transfer_bytes: 1 << 20,
+            placement: PlacementInfo::none(),
+        };
+        Arc::new(Self { info, bytes: Mutex::new(bytes) })
+    }
+}
+
+impl Device for Memory {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        let mut io = io.into_inner();
+        let mut bytes = self.bytes.lock().unwrap();
+        let place = |offset: u64, length: usize| {
+            let start = usize::try_from(offset).unwrap();
+            start..start + length
+        };
+        match &mut io {
+            Io::Read { offset, buffer } => {
+                let place = place(*offset, buffer.len());
+                buffer.as_mut_slice().copy_from_slice(&bytes[place]);
+            }
+            Io::Write { offset, buffer, .. } => {
+                bytes[place(*offset, buffer.len())].copy_from_slice(buffer.as_slice());
+            }
+            Io::Deallocate { .. } | Io::Flush => {}
+        }
+        drop(bytes);
+        IoFuture::ready(Ok(io.into_buffer()))
+    }
+
+    fn stats(&self) -> DeviceStats {
+        DeviceStats::default()
+    }
+
+    fn boot(&self) -> Option<u64> {
+        Some(1)
+    }
+}
+
+fn config(crash_safety: CrashSafety) -> Config {
+    Config {
+        dram_bytes: 8 << 10,
+        soc_percent: 25.0,
+        region_bytes: Some(16 << 10),
+        crash_safety,
+        ..Config::default()
+    }
+}
+
+fn open(config: &Config, device: &Arc<impl Device + 'static>) -> Result<Larder, larder::Error> {
+    let clock = Arc::new(VirtualClock::starting_at(std::time::Duration::from_secs(1000)));
+    block_on(Larder::open(config.clone(), Some(Arc::clone(device) as _), clock))
+}
+
+/// What each key may answer with, beside nothing.
+#[derive(Default)]
+struct Oracle {
+    newest: HashMap<u32, Option<u32>>,
+    /// What a crash may bring back: what stood before changes that returned an error.
+    doubtful: HashMap<u32, Vec<u32>>,
+    /// What came back of it, or may have.
+    undone: HashMap<u32, Vec<u32>>,
+}
+
+impl Oracle {
+    /// A change has returned; `version` is `None` for a delete.
+    fn changed<T>(&mut self, key: u32, version: Option<u32>, outcome: Result<T, larder::Error>) {
+        let before = self.newest.insert(key, version).flatten();
+        let undone = self.undone.remove(&key).unwrap_or_default();
+        match outcome {
+            Ok(_) => _ = self.doubtful.remove(&key),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Device, "{error}");
+                self.doubtful.entry(key).or_default().extend(undone.into_iter().chain(before));
+            }
+        }
+    }
+
+    fn crashed(&mut self) {
+        for (key, versions) in self.doubtful.drain() {
+            self.undone.entry(key).or_default().extend(versions);
+        }
+    }
+
+    /// Asks for every key. Returns how many there are.
+    fn judge(&self, cache: &Larder, what: &str) -> u32 {
+        let mut hits = 0;
+        for key in 0..KEYS {
+            let Some(value) = block_on(cache.get(&key_of(key))).expect("a miss at worst") else {
+                continue;
+            };
+            let found = version_in(key, &value);
+            let newest = self.newest.get(&key).copied().flatten();
+            let undone = self.undone.get(&key).is_some_and(|old| old.contains(&found));
+            assert!(
+                newest == Some(found) || undone,
+                "{what}: key {key} is {found}, not {newest:?}"
+            );
+            hits += 1;
+        }
+        hits
+    }
+}
+
+/// Sets, deletes and gets, mostly of keys that flash holds.
+fn load(cache: &Larder, oracle: &mut Oracle, rng: &mut fastrand::Rng, version: &mut u32) {
+    for _ in 0..90 {
+        *version += 1;
+        let key = rng.u32(..KEYS);
+        match rng.u32(..10) {
+            0 => oracle.changed(key, None, block_on(cache.delete(&key_of(key)))),
+            1..7 => {
+                let bytes = if key.is_multiple_of(4) { 2000 } else { 100 + rng.usize(..200) };
+                let value = value_of(key, *version, bytes);
+                let set = block_on(cache.set(&key_of(key), &value, None));
+                oracle.changed(key, Some(*version), set);
+            }
+            _ => _ = block_on(cache.get(&key_of(key))).expect("a miss at worst"),
+        }
+    }
+}
+
+/// Opens, once more if that fails.
+fn reopen(config: &Config, device: &Arc<impl Device + 'static>, oracle: &mut Oracle) -> Larder {
+    open(config, device).unwrap_or_else(|_| {
+        oracle.crashed();
+        open(config, device).expect("the fault is over")
+    })
+}
+
+/// Opened, loaded, closed, opened, loaded, abandoned, opened, loaded, closed, opened. Returns the
+/// hits at the end.
+fn run(config: &Config, device: &Arc<impl Device + 'static>, seed: u64, what: &str) -> u32 {
+    let (mut rng, mut oracle, mut version) = (fastrand::Rng::with_seed(seed), Oracle::default(), 0);
+    for life in 0..3 {
+        let cache = reopen(config, device, &mut oracle);
+        oracle.judge(&cache, what);
+        load(&cache, &mut oracle, &mut rng, &mut version);
+        oracle.judge(&cache, what);
+        if life == 1 {
+            drop(cache);
+            oracle.crashed();
+        } else if block_on(cache.close()).is_err() {
+            oracle.crashed();
+        }
+    }
+    let cache = reopen(config, device, &mut oracle);
+    oracle.judge(&cache, what)
+}
+
+/// Fails every `step`th request of a run, one in each repetition. Returns how many there were.
+fn fail_each(seed: u64, crash_safety: CrashSafety, step: usize) -> u64 {
+    let config = config(crash_safety);
+    let drive = |plan: &FaultPlan| {
+        Arc::new(FaultDevice::new(Memory::holding(vec![0; CAPACITY_BYTES]), plan))
+    };
+    let device = drive(&FaultPlan::new(seed));
+    assert!(run(&config, &device, seed, "without faults") > KEYS / 4, "the run is worth failing");
+    let requests = device.submissions();
+    let torn = Fault::TornWrite { blocks: None, reported_done: false };
+    for number in (0..requests).step_by(step) {
+        for fault in [Fault::Error, torn] {
+            let what = format!("seed {seed}, {crash_safety:?}, {fault:?} at request {number}");
+            let device = drive(&FaultPlan::new(seed).with(FaultRule::new(fault).at_io(number)));
+            run(&config, &device, seed, &what);
+        }
+    }
+    requests
+}
+
+#[test]
+fn some_requests_of_a_run_fail_once() {
+    for crash_safety in [CrashSafety::Process, CrashSafety::Off] {
+        let requests = fail_each(1, crash_safety, 5);
+        assert!(requests > 200, "{requests}");
+    }
+}
+
+#[test]
+#[ignore = "minutes"]
+fn every_request_of_a_run_fails_once() {
+    for seed in 0..20 {
+        for crash_safety in [CrashSafety::Process, CrashSafety::Off] {
+            let requests = fail_each(seed, crash_safety, 1);
+            println!("seed {seed}, {crash_safety:?}: each of {requests} requests");
+        }
+    }
+}
+
+/// What a cache leaves on its device, closed or not, and what its keys are.
+fn left_behind(crash_safety: CrashSafety, closed: bool) -> (Vec<u8>, Oracle) {
+    let device = Memory::holding(vec![0; CAPACITY_BYTES]);
+    let cache = open(&config(crash_safety), &device).unwrap();
+    let (mut rng, mut oracle, mut version) = (fastrand::Rng::with_seed(9), Oracle::default(), 0);
+    (0..4).for_each(|_| load(&cache, &mut oracle, &mut rng, &mut version));
+    if closed {
+        block_on(cache.close()).unwrap();
+    } else {
+        drop(cache);
+    }
+    let bytes = device.bytes.lock().unwrap().clone();
+    (bytes, oracle)
+}
+
+/// Turns a bit in every byte that `chosen` names and is not 0, one in each repetition: what is not
+/// used on this device is 0.
+fn damage_each(crash_safety: CrashSafety, closed: bool, chosen: impl Fn(usize) -> bool) -> u32 {
+    let config = config(crash_safety);
+    let (image, oracle) = left_behind(crash_safety, closed);
+    let whole = open(&config, &Memory::holding(image.clone())).unwrap();
+    let hits = oracle.judge(&whole, "undamaged");
+    assert_eq!(hits > KEYS / 4, closed || crash_safety == CrashSafety::Process, "{hits}");
+    drop(whole);
+    let mut damaged = 0;
+    for at in (0..image.len()).filter(|&at| chosen(at)) {
+        // Within the superblock and the snapshot's header, zeros are fields too.
+        if image[at] == 0 && !(0..128).contains(&at) && !(4096..4200).contains(&at) {
+            continue;
+        }
+        let mut bytes = image.clone();
+        bytes[at] ^= 1 << (at % 8);
+        let what = format!("{crash_safety:?}, closed {closed}, byte {at} damaged");
+        let device = Memory::holding(bytes);
+        match open(&config, &device) {
+            Ok(cache) => {
+                oracle.judge(&cache, &what);
+                // It also works on.
+                let value = value_of(KEYS, 1, 100);
+                assert!(block_on(cache.set(&key_of(KEYS), &value, None)).is_ok(), "{what}");
+                assert!(block_on(cache.close()).is_ok(), "{what}");
+                oracle.judge(&open(&config, &device).expect(&what), &what);
+            }
+            // Magic and version: the data of another program is refused.
+            Err(error) => assert!(at < 10, "{what}: {error}"),
+        }
+        damaged += 1;
+    }
+    damaged
+}
+
+const LEFT: [(CrashSafety, bool); 3] =
+    [(CrashSafety::Process, true), (CrashSafety::Process, false), (CrashSafety::Off, true)];
+
+#[test]
+fn some_bytes_of_every_structure_are_damaged_once() {
+    for (crash_safety, closed) in LEFT {
+        let damaged =
+            damage_each(crash_safety, closed, |at| at < 128 || at % 4096 < 48 || at % 37 == 0);
+        assert!(damaged > 1000, "{damaged}");
+    }
+}
+
+#[test]
+#[ignore = "minutes"]
+fn every_byte_of_every_structure_is_damaged_once() {
+    for (crash_safety, closed) in LEFT {
+        let damaged = damage_each(crash_safety, closed, |_| true);
+        println!("{crash_safety:?}, closed {closed}: each of {damaged} bytes");
+    }
+}
+
+/// One request in a hundred takes a hundred times as long as the others: until a hundred more have
+/// come, or nobody goes on otherwise.
+#[test]
+fn a_device_that_is_slow_now_and_then_is_only_slow() {
+    type Client<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+    for crash_safety in [CrashSafety::Process, CrashSafety::Off] {
+        let slow = FaultRule::new(Fault::Delay { submissions: 100 }).with_probability(0.01);
+        let plan = FaultPlan::new(3).with(slow);
+        let memory = Memory::holding(vec![0; CAPACITY_BYTES]);
+        let device = Arc::new(FaultDevice::new(memory, &FaultPlan::new(3)));
+        let cache = open(&config(crash_safety), &device).unwrap();
+        device.set_plan(&plan);
+        // Each client has keys of its own, so that it knows what is newest.
+        let client = |client: u32| -> Client<'_> {
+            let cache = &cache;
+            Box::pin(async move {
+                let mut rng = fastrand::Rng::with_seed(u64::from(client));
+                let mut newest = HashMap::new();
+                for version in 1..1500 {
+                    let key = client + 8 * rng.u32(..KEYS / 8);
+                    if rng.bool() {
+                        let value =
+                            value_of(key, version, if key.is_multiple_of(4) { 2000 } else { 200 });
+                        cache.set(&key_of(key), &value, None).await.unwrap();
+                        newest.insert(key, version);
+                    } else if let Some(value) = cache.get(&key_of(key)).await.unwrap() {
+                        assert_eq!(Some(&version_in(key, &value)), newest.get(&key));
+                    }
+                }
+            })
+        };
+        let mut clients: Vec<_> = (0..8).map(client).collect();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut rounds = 0;
+        while !clients.is_empty() {
+            clients.retain_mut(|client| client.as_mut().poll(&mut context).is_pending());
+            rounds += 1;
+            if rounds % 100 == 0 {
+                device.release_delayed();
+            }
+            assert!(rounds < 1_000_000, "{} clients hang", clients.len());
+        }
+        let counts = device.counts();
+        assert!(counts.delays > 10, "{counts:?}");
+        let stats = cache.stats();
+        assert_eq!(stats.lost_to_device_errors_objects + stats.device_errors, 0);
+    }
+}
