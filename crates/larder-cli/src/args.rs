@@ -44,6 +44,8 @@ pub(crate) enum Command {
   larder replay                                       meta-kv on a full drive, on beside off
   larder replay --workload twitter-c12 --utilization 50
   larder replay trace.csv.zst --dram 8M --flash 256M --soc 90 --soc-max-object 2K
+  larder replay --admission budget:50G                at most 50 GiB of media bytes per day
+  larder replay --admission freq:2                    only what was asked for twice
   larder replay --json out.json --report out/         for machines, and to look at")]
 pub(crate) struct ReplayArgs {
     /// Trace to replay; plain or compressed with zstd, xz or gzip. Formats are recognised by
@@ -106,9 +108,11 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_enum, default_value = "initially")]
     pub(crate) isolation: IsolationArg,
 
-    /// Which items that DRAM evicts are written to flash: all, reject-first, or random:P with P
-    /// from 0 to 1
-    #[arg(long, value_name = "P", default_value = "all")]
+    /// Which items that DRAM evicts are written to flash: all; reject-first, those that come for the
+    /// second time; random:P, each with the probability P, 0 to 1; freq:N, those that were asked for
+    /// at least N times of late, 1 to 15; or budget:SIZE, as many as keep the bytes that the drive
+    /// writes to its media (a file: that it is sent) within SIZE per day of the workload's time
+    #[arg(long, value_name = "POLICY", default_value = "all")]
     pub(crate) admission: AdmissionPolicy,
 
     /// Which region of the LOC is reclaimed first: fifo or lru

@@ -18,7 +18,7 @@ pub(crate) fn render(outcome: &Outcome) -> String {
 
 type Cell = fn(&Run) -> String;
 
-const ROWS: [(&str, Cell); 16] = [
+const ROWS: [(&str, Cell); 18] = [
     ("requests", |run| count(run.requests)),
     ("hit ratio", |run| percent(run.hit_ratio)),
     ("  DRAM", |run| percent(run.dram_hit_ratio)),
@@ -32,6 +32,10 @@ const ROWS: [(&str, Cell); 16] = [
     ("  copied by the drive", |run| bytes(run.copied_bytes)),
     ("media bytes erased", |run| bytes(run.erased_bytes)),
     ("drive writes before", |run| format!("{:.1}", run.drive_writes_before)),
+    ("admitted to flash", |run| count(run.admitted_objects)),
+    ("  turned away", |run| {
+        share(run.rejected_objects, run.admitted_objects + run.rejected_objects)
+    }),
     ("refused objects", |run| count(run.refused_objects)),
     ("requests/s", |run| rate(run.requests_per_second)),
     ("complete", |run| if run.interrupted { "interrupted" } else { "yes" }.to_owned()),

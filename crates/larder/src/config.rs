@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use crate::admission::AdmissionPolicy;
+use crate::endurance::Endurance;
 use crate::error::Error;
 
 /// Configuration of a cache. `Config::default()` is a safe start; set at least
@@ -67,6 +68,13 @@ pub struct Config {
     pub crash_safety: CrashSafety,
     /// Which of the items that DRAM evicts are written to flash.
     pub admission: AdmissionPolicy,
+    /// Most memory that admission takes for what it remembers of keys, in bytes, at least 4096. The
+    /// policies that remember nothing take none. With less than 4 bytes per KiB of flash, keys are
+    /// forgotten earlier.
+    pub admission_memory_bytes: u64,
+    /// What the drive is rated for. Then [`Stats::drive_life`](crate::Stats::drive_life) forecasts how
+    /// long it lasts.
+    pub endurance: Option<Endurance>,
     /// Whether SOC and LOC ask the device for placement handles of their own.
     pub placement: bool,
     /// Whether the small-object engine writes the buckets that are rewritten often under a handle
@@ -99,6 +107,8 @@ impl Default for Config {
             ru_aware_eviction: false,
             crash_safety: CrashSafety::default(),
             admission: AdmissionPolicy::All,
+            admission_memory_bytes: 64 << 20,
+            endurance: None,
             placement: true,
             dynamic_placement: false,
             start_empty: false,
@@ -165,6 +175,15 @@ impl Config {
                 "reinsertion_hits = {}: must be at most {max}, what the index counts to",
                 self.reinsertion_hits
             )));
+        }
+        if self.admission_memory_bytes < 4096 {
+            return Err(Error::config(format!(
+                "admission_memory_bytes = {}: must be at least 4096",
+                self.admission_memory_bytes
+            )));
+        }
+        if let Some(endurance) = &self.endurance {
+            endurance.check()?;
         }
         self.admission.check()
     }

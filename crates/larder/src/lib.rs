@@ -34,6 +34,7 @@ pub mod admission;
 mod cache;
 pub mod config;
 mod dram;
+pub mod endurance;
 pub mod error;
 mod flash;
 mod key;
@@ -51,6 +52,7 @@ pub use cache::{
     Blocking, Cas, Change, FetchError, Flushed, Larder, Scan, Scanned, SetOptions, Tier,
 };
 pub use config::{Config, CrashSafety, DramPolicy, RegionEviction};
+pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
 pub use flash::{Layout, Recovery};
 pub use larder_device::{Clock, RealClock, VirtualClock, block_on};

@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::endurance::DriveLife;
+
 /// A number that only grows, shared between threads. Each thread adds to a stripe of its own, as
 /// far as there are enough: threads that count the same thing do not wait for each other's caches.
 #[derive(Debug, Default)]
@@ -27,6 +29,12 @@ impl Counter {
         // A thread that is ending may have no stripe any more.
         let stripe = STRIPE.try_with(|&stripe| stripe).unwrap_or(0);
         self.0[stripe].0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Adds one. Returns what this thread's stripe was before.
+    pub(crate) fn step(&self) -> u64 {
+        let stripe = STRIPE.try_with(|&stripe| stripe).unwrap_or(0);
+        self.0[stripe].0.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn get(&self) -> u64 {
@@ -59,6 +67,11 @@ macro_rules! counters {
             pub soc_filter_bytes: u64,
             /// Memory of what is known of dead objects on flash, in bytes.
             pub tombstone_bytes: u64,
+            /// Memory of what admission remembers of keys, in bytes.
+            pub admission_memory_bytes: u64,
+            /// How long the drive lasts at this rate; `None` without
+            /// [`Config::endurance`](crate::Config::endurance).
+            pub drive_life: Option<DriveLife>,
             /// 1 if a crash now would leave a cache that is found again, else 0.
             pub crash_safe: u64,
             /// Objects in the small-object log now.
@@ -107,6 +120,22 @@ counters! {
     /// Objects that DRAM evicted, or [`Larder::flush`](crate::Larder::flush) would have sent, and the
     /// admission policy turned away: each time that it was asked.
     rejected_by_admission_objects,
+    /// Bytes of these objects.
+    rejected_by_admission_bytes,
+    /// Of these objects, those that [`AdmissionPolicy::Random`](crate::AdmissionPolicy::Random)
+    /// turned away.
+    rejected_at_random_objects,
+    /// Those that came for the first time
+    /// ([`AdmissionPolicy::RejectFirst`](crate::AdmissionPolicy::RejectFirst)).
+    rejected_on_first_visit_objects,
+    /// Those that were not asked for often enough
+    /// ([`AdmissionPolicy::Frequency`](crate::AdmissionPolicy::Frequency)).
+    rejected_as_infrequent_objects,
+    /// Those that had bad luck, for more came than the budget pays for
+    /// ([`AdmissionPolicy::Budget`](crate::AdmissionPolicy::Budget)).
+    rejected_by_budget_objects,
+    /// Those that came when the budget and the burst were used up.
+    rejected_for_exhausted_budget_objects,
     /// Objects that DRAM evicted and no flash engine can hold (too large, or its engine has no
     /// space configured).
     rejected_too_large_objects,
@@ -230,6 +259,19 @@ impl Stats {
             + self.loc_written_bytes
             + self.tombstone_log_written_bytes
             + self.metadata_written_bytes
+    }
+
+    /// The objects that admission turned away, by reason. They add up to
+    /// [`rejected_by_admission_objects`](Self::rejected_by_admission_objects), but for what is counted
+    /// at this moment.
+    pub fn rejections(&self) -> [(&'static str, u64); 5] {
+        [
+            ("at random", self.rejected_at_random_objects),
+            ("on the first visit", self.rejected_on_first_visit_objects),
+            ("as infrequent", self.rejected_as_infrequent_objects),
+            ("by the budget", self.rejected_by_budget_objects),
+            ("for an exhausted budget", self.rejected_for_exhausted_budget_objects),
+        ]
     }
 
     /// Application-level write amplification: bytes written to the device per byte of objects

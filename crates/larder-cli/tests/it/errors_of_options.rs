@@ -41,7 +41,10 @@ fn drives_that_could_not_work() {
 fn names_that_nobody_knows() {
     refused("--workload nope", &["workload", "nope", "meta-kv, ", "uniform"]);
     refused("--workload nope --flash 8M --device file:drive --placement off", &["nope", "uniform"]);
-    refused("--admission nope", &["'nope'", "--admission", "all, reject-first or random:P"]);
+    refused("--admission nope", &["'nope'", "--admission", "all, reject-first, random:P"]);
+    refused("--admission freq:0", &["'freq:0'", "--admission", "asks = 0", "1 to 15"]);
+    refused("--admission budget:5K", &["'budget:5K'", "bytes_per_day = 5120", "at least 1048576"]);
+    refused("--admission budget:some", &["'budget:some'", "--admission", "budget:50G"]);
     refused("--admission random:2", &["'random:2'", "--admission", "from 0 to 1"]);
     refused("--dram-policy nope", &["'nope'", "--dram-policy", "s3-fifo or lru"]);
     refused("--loc-eviction nope", &["'nope'", "--loc-eviction", "fifo or lru"]);

@@ -66,6 +66,7 @@ fn each_key_of_a_replay_is_named() {
         "replay --requests 60000 --flash 8M --dram 256K",
         "replay trace.csv --flash 8M --dram 64K --format csv --ru 64K --admission random:0.5",
         "replay --requests 60000 --flash 8M --dram 256K --soc-log 5",
+        "replay trace.csv --flash 8M --dram 64K --admission freq:2",
         "replay trace.csv --flash 0",
         "replay trace.csv --flash 8M --dram 64K --device file:drive --requests 2000",
         "replay trace.csv --flash 8M --requests 1 --warmup 0",

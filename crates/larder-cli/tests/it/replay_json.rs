@@ -153,11 +153,35 @@ fn reproducible(arguments: &str) -> String {
     kept.join("\n")
 }
 
+const REASONS: [(&str, &str); 4] = [
+    ("random:0.5", "rejected_at_random_objects"),
+    ("reject-first", "rejected_on_first_visit_objects"),
+    ("freq:2", "rejected_as_infrequent_objects"),
+    ("budget:2G", "rejected_by_budget_objects"),
+];
+
+/// What a policy turns away is counted under its own name.
+#[test]
+fn rejections_add_up() {
+    for (policy, reason) in REASONS {
+        let options = "--requests 200000 --flash 8M --dram 256K";
+        let outcome = Place::new().json(&format!("replay {options} --admission {policy}"));
+        assert_eq!(outcome["parameters"]["admission"], policy);
+        for run in runs(&outcome) {
+            let rejected = integer(run, "rejected_objects");
+            assert!(rejected > 0 && integer(run, "admitted_objects") > 0, "{policy}: {run}");
+            let exhausted = integer(run, "rejected_for_exhausted_budget_objects");
+            assert_eq!(integer(run, reason) + exhausted, rejected, "{policy}");
+            assert!(exhausted == 0 || policy.starts_with("budget"), "{policy}");
+        }
+    }
+}
+
 #[test]
 fn the_seed_decides() {
-    let options = "--requests 50000 --flash 8M --dram 256K --admission random:0.5";
-    for workload in ["meta-kv", "document"] {
-        let arguments = format!("replay --workload {workload} {options}");
+    let options = "--requests 50000 --flash 8M --dram 256K --admission";
+    for (workload, policy) in [("meta-kv", "random:0.5"), ("document", "budget:2G")] {
+        let arguments = format!("replay --workload {workload} {options} {policy}");
         let first = reproducible(&format!("{arguments} --seed 1"));
         assert_eq!(first, reproducible(&format!("{arguments} --seed 1")));
         let second = reproducible(&format!("{arguments} --seed 2"));

@@ -57,6 +57,20 @@ pub struct Run {
     pub loc_bytes: u64,
     /// Host bytes written for metadata.
     pub metadata_bytes: u64,
+    /// Objects that went to flash, and those that the admission policy turned away.
+    pub admitted_objects: u64,
+    /// The sum of the five that follow.
+    pub rejected_objects: u64,
+    /// Turned away by `random`.
+    pub rejected_at_random_objects: u64,
+    /// Turned away by `reject-first`.
+    pub rejected_on_first_visit_objects: u64,
+    /// Turned away by `freq`.
+    pub rejected_as_infrequent_objects: u64,
+    /// Turned away by `budget`: more came than it pays for.
+    pub rejected_by_budget_objects: u64,
+    /// Turned away by `budget`: it was used up, and the burst too.
+    pub rejected_for_exhausted_budget_objects: u64,
     /// SETs and fills of objects that no tier can hold.
     pub refused_objects: u64,
     /// How often the drive's capacity was written before the measurement began. DLWA measured after

@@ -148,6 +148,7 @@ fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> C
         // A replay is over when it ends, and what a log of tombstones writes is not in the papers.
         crash_safety: CrashSafety::Off,
         seed: options.seed,
+        ..Config::default()
     }
 }
 

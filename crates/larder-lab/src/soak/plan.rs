@@ -199,5 +199,6 @@ fn config(rng: &mut fastrand::Rng) -> Config {
         start_empty: false,
         crash_safety: CrashSafety::Off,
         seed: rng.u64(..),
+        ..Config::default()
     }
 }

@@ -1,151 +1,175 @@
 //! Which of the items that DRAM evicts are worth a flash write.
 
+mod budget;
+mod frequency;
+mod policy;
+mod random;
 mod reject_first;
 
-use std::fmt;
-use std::str::FromStr;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use crate::error::Error;
+use crate::config::Config;
 use crate::key::KeyHash;
+use crate::stats::{Counter, Counters};
+use budget::{Budget, Refusal};
+use frequency::Frequency;
+pub use policy::AdmissionPolicy;
+use random::Dice;
 use reject_first::RejectFirst;
-
-/// Which of the items that DRAM evicts are written to flash.
-///
-/// ```
-/// use larder::AdmissionPolicy;
-///
-/// assert_eq!("random:0.5".parse(), Ok(AdmissionPolicy::Random(0.5)));
-/// assert!("random:5".parse::<AdmissionPolicy>().is_err());
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub enum AdmissionPolicy {
-    /// All of them.
-    #[default]
-    All,
-    /// Each with this probability (0 to 1).
-    Random(f64),
-    /// Those that come for the second time within a while: one-hit wonders never reach flash.
-    RejectFirst,
-}
-
-impl AdmissionPolicy {
-    pub(crate) fn check(self) -> Result<(), Error> {
-        match self {
-            Self::Random(p) if !(0.0..=1.0).contains(&p) => {
-                Err(Error::config(format!("admission probability {p}: must be 0 to 1")))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-impl FromStr for AdmissionPolicy {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Self, String> {
-        let unknown = || {
-            format!(
-                "\"{s}\" is not an admission policy: use all, reject-first or random:P with P from 0 to 1"
-            )
-        };
-        match s {
-            "all" => Ok(Self::All),
-            "reject-first" => Ok(Self::RejectFirst),
-            _ => {
-                let p: f64 =
-                    s.strip_prefix("random:").and_then(|p| p.parse().ok()).ok_or_else(unknown)?;
-                if (0.0..=1.0).contains(&p) { Ok(Self::Random(p)) } else { Err(unknown()) }
-            }
-        }
-    }
-}
-
-impl fmt::Display for AdmissionPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::All => f.write_str("all"),
-            Self::Random(p) => write!(f, "random:{p}"),
-            Self::RejectFirst => f.write_str("reject-first"),
-        }
-    }
-}
 
 /// A policy with its memory.
 #[derive(Debug)]
 pub(crate) enum Admission {
     All,
-    Random { threshold: u64, state: AtomicU64 },
+    Random { chance: f64, dice: Dice },
     RejectFirst(Mutex<RejectFirst>),
+    Frequency(Box<Frequency>),
+    Budget(Mutex<Budget>),
+}
+
+/// An item that wants to go to flash.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate {
+    pub(crate) hash: KeyHash,
+    pub(crate) object_bytes: u64,
+    pub(crate) now_s: u32,
 }
 
 impl Admission {
     /// `expected_items` is how many items flash can hold: a first visit is remembered about that
     /// long.
-    pub(crate) fn new(policy: AdmissionPolicy, expected_items: u64, seed: u64) -> Self {
-        match policy {
+    pub(crate) fn new(config: &Config, expected_items: u64) -> Self {
+        let (seed, memory_bytes) = (config.seed, config.admission_memory_bytes);
+        match config.admission {
             AdmissionPolicy::All => Self::All,
-            AdmissionPolicy::Random(p) => {
-                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-                // p is 0 to 1, and the conversion saturates
-                let threshold = (p * 2f64.powi(64)) as u64;
-                Self::Random { threshold, state: AtomicU64::new(seed) }
-            }
+            AdmissionPolicy::Random(chance) => Self::Random { chance, dice: Dice::new(seed) },
             AdmissionPolicy::RejectFirst => {
-                Self::RejectFirst(Mutex::new(RejectFirst::new(expected_items)))
+                Self::RejectFirst(Mutex::new(RejectFirst::new(expected_items, memory_bytes)))
+            }
+            AdmissionPolicy::Frequency { asks } => {
+                Self::Frequency(Box::new(Frequency::new(asks, expected_items, memory_bytes)))
+            }
+            AdmissionPolicy::Budget { bytes_per_day } => {
+                Self::Budget(Mutex::new(Budget::new(bytes_per_day, seed)))
             }
         }
     }
 
-    pub(crate) fn admits(&self, hash: KeyHash) -> bool {
+    /// Somebody asked for a key.
+    pub(crate) fn asked(&self, hash: KeyHash) {
+        if let Self::Frequency(sketch) = self {
+            sketch.asked(hash);
+        }
+    }
+
+    /// Decides whether the item is written, and counts it. `written` tells how many bytes have
+    /// reached the flash so far.
+    pub(crate) fn admits(
+        &self,
+        item: Candidate,
+        counters: &Counters,
+        written: impl FnOnce() -> u64,
+    ) -> bool {
+        let Err(reason) = self.judge(item, counters, written) else {
+            counters.admitted_objects.add(1);
+            counters.admitted_bytes.add(item.object_bytes);
+            return true;
+        };
+        counters.rejected_by_admission_objects.add(1);
+        counters.rejected_by_admission_bytes.add(item.object_bytes);
+        reason.add(1);
+        false
+    }
+
+    /// If not, why not: the counter of the reason.
+    fn judge<'a>(
+        &self,
+        item: Candidate,
+        counters: &'a Counters,
+        written: impl FnOnce() -> u64,
+    ) -> Result<(), &'a Counter> {
+        let unless = |admitted: bool, reason| if admitted { Ok(()) } else { Err(reason) };
         match self {
-            Self::All => true,
-            Self::Random { threshold, state } => {
-                let step = state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-                *threshold == u64::MAX || mix(step) < *threshold
+            Self::All => Ok(()),
+            Self::Random { chance, dice } => {
+                unless(dice.falls_below(*chance), &counters.rejected_at_random_objects)
             }
             Self::RejectFirst(visits) => {
-                visits.lock().unwrap_or_else(PoisonError::into_inner).seen_before(hash)
+                let mut visits = visits.lock().unwrap_or_else(PoisonError::into_inner);
+                unless(visits.seen_before(item.hash), &counters.rejected_on_first_visit_objects)
+            }
+            Self::Frequency(sketch) => {
+                unless(sketch.is_frequent(item.hash), &counters.rejected_as_infrequent_objects)
+            }
+            Self::Budget(budget) => {
+                let mut budget = budget.lock().unwrap_or_else(PoisonError::into_inner);
+                let asked = budget.ask(item.object_bytes, item.now_s, written);
+                asked.map_err(|refusal| match refusal {
+                    Refusal::Chance => &counters.rejected_by_budget_objects,
+                    Refusal::Exhausted => &counters.rejected_for_exhausted_budget_objects,
+                })
             }
         }
     }
-}
 
-/// SplitMix64's output function (Steele, Lea, Flood: OOPSLA'14): an evenly distributed number from
-/// a counter.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::All | Self::Random { .. } | Self::Budget(_) => 0,
+            Self::RejectFirst(visits) => {
+                visits.lock().unwrap_or_else(PoisonError::into_inner).memory_bytes()
+            }
+            Self::Frequency(sketch) => sketch.memory_bytes(),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn random_admits_its_share() {
-        let admission = Admission::new(AdmissionPolicy::Random(0.25), 0, 7);
-        let admitted = (0..10_000).filter(|&i| admission.admits(KeyHash(i))).count();
-        assert!((2_300..2_700).contains(&admitted), "{admitted}");
-        let always = Admission::new(AdmissionPolicy::Random(1.0), 0, 7);
-        assert!((0..1000).all(|i| always.admits(KeyHash(i))));
-        let never = Admission::new(AdmissionPolicy::Random(0.0), 0, 7);
-        assert!(!(0..1000).any(|i| never.admits(KeyHash(i))));
+    fn admitted(policy: AdmissionPolicy, counters: &Counters) -> usize {
+        let admission = Admission::new(&Config { admission: policy, ..Config::default() }, 0);
+        let item = |i| Candidate { hash: KeyHash(i), object_bytes: 100, now_s: 0 };
+        let mut written = 0;
+        let mut admits = |i| {
+            let admitted = admission.admits(item(i), counters, || written);
+            written += if admitted { 100 } else { 0 };
+            admitted
+        };
+        (0..10_000).filter(|&i| admits(i)).count()
     }
 
     #[test]
-    fn policies_are_read_and_written() {
-        for text in ["all", "reject-first", "random:0.5"] {
-            assert_eq!(text.parse::<AdmissionPolicy>().unwrap().to_string(), text);
-        }
-        for text in ["", "random", "random:2", "random:nan", "first"] {
-            assert!(
-                text.parse::<AdmissionPolicy>().unwrap_err().contains("reject-first"),
-                "{text}"
-            );
+    fn random_admits_its_share() {
+        let counters = Counters::default();
+        let share = admitted(AdmissionPolicy::Random(0.25), &counters);
+        assert!((2_300..2_700).contains(&share), "{share}");
+        assert_eq!(admitted(AdmissionPolicy::Random(1.0), &counters), 10_000);
+        assert_eq!(admitted(AdmissionPolicy::Random(0.0), &counters), 0);
+    }
+
+    /// Each policy turns something away here, under its own name and no other.
+    #[test]
+    fn each_rejection_is_counted_with_its_reason() {
+        for (policy, reason) in [
+            (AdmissionPolicy::All, 0),
+            (AdmissionPolicy::Random(0.5), 1),
+            (AdmissionPolicy::RejectFirst, 2),
+            (AdmissionPolicy::Frequency { asks: 2 }, 3),
+            (AdmissionPolicy::Budget { bytes_per_day: 1 << 20 }, 5),
+        ] {
+            let counters = Counters::default();
+            let admitted = admitted(policy, &counters) as u64;
+            let stats = counters.snapshot();
+            let reasons = stats.rejections().map(|(_, objects)| objects);
+            assert_eq!(reasons.iter().sum::<u64>(), 10_000 - admitted, "{policy}");
+            assert_eq!(stats.rejected_by_admission_objects, 10_000 - admitted, "{policy}");
+            assert_eq!(stats.rejected_by_admission_bytes, 100 * (10_000 - admitted), "{policy}");
+            let nonzero: Vec<_> = (1..).zip(reasons).filter(|(_, objects)| *objects > 0).collect();
+            match reason {
+                0 => assert!(nonzero.is_empty(), "{policy}"),
+                _ => assert!(nonzero.len() == 1 && nonzero[0].0 == reason, "{policy} {nonzero:?}"),
+            }
         }
     }
 }

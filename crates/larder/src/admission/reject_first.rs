@@ -18,10 +18,16 @@ pub(crate) struct RejectFirst {
 }
 
 impl RejectFirst {
-    pub(crate) fn new(expected_items: u64) -> Self {
-        let visits_max = expected_items.max(VISITS_MIN);
+    /// Remembers visits of `expected_items` items, or as many as fit into `memory_bytes`.
+    pub(crate) fn new(expected_items: u64, memory_bytes: u64) -> Self {
+        let remembered = memory_bytes / (2 * BITS_PER_VISIT / 8);
+        let visits_max = expected_items.min(remembered).max(VISITS_MIN);
         let words = usize::try_from(visits_max * BITS_PER_VISIT / 64).expect("fits memory");
         Self { young: vec![0; words], old: vec![0; words], visits: 0, visits_max }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.young.len() + self.old.len()) as u64 * 8
     }
 
     /// Whether `hash` was here before; remembers that it is here now.
@@ -53,15 +59,21 @@ mod tests {
 
     #[test]
     fn second_visits_pass_and_first_ones_rarely_do() {
-        let mut visits = RejectFirst::new(1024);
+        let mut visits = RejectFirst::new(1024, u64::MAX);
         let early = (0..500).filter(|&i| visits.seen_before(key(i))).count();
         assert!(early < 40, "{early} false passes");
         assert!((0..500).all(|i| visits.seen_before(key(i))));
     }
 
     #[test]
+    fn memory_is_bounded() {
+        assert_eq!(RejectFirst::new(1 << 20, u64::MAX).memory_bytes(), 4 << 20);
+        assert_eq!(RejectFirst::new(1 << 40, 1 << 20).memory_bytes(), 1 << 20);
+    }
+
+    #[test]
     fn visits_are_forgotten_after_two_generations() {
-        let mut visits = RejectFirst::new(1024);
+        let mut visits = RejectFirst::new(1024, u64::MAX);
         visits.seen_before(key(0));
         (1..4096).for_each(|i| _ = visits.seen_before(key(i)));
         let remembered = (0..100).filter(|&i| visits.seen_before(key(i))).count();

@@ -65,6 +65,8 @@ impl Larder {
             loc_objects: self.flash.as_ref().map_or(0, Flash::large_objects),
             loc_index_bytes: self.flash.as_ref().map_or(0, Flash::index_bytes),
             tombstone_bytes: self.flash.as_ref().map_or(0, Flash::tombstone_bytes),
+            admission_memory_bytes: self.flash.as_ref().map_or(0, Flash::admission_memory_bytes),
+            drive_life: self.flash.as_ref().and_then(|flash| flash.drive_life(self.clock.now())),
             crash_safe: u64::from(self.flash.as_ref().is_some_and(Flash::is_crash_safe)),
             soc_filter_bytes: self.flash.as_ref().map_or(0, Flash::filter_bytes),
             ..self.counters.snapshot()

@@ -168,6 +168,9 @@ impl Larder {
             self.counters.dram_hits.add(1);
             return Ok(Some(value));
         }
+        if let Some(flash) = &self.flash {
+            flash.asked(hash);
+        }
         self.get_below_dram(hash, key).await
     }
 

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use larder_device::{Assignment, Device};
 
-use crate::admission::Admission;
+use crate::admission::{Admission, Candidate};
 use crate::config::Config;
+use crate::endurance::{self, DriveLife, Wear};
 use crate::error::Error;
 use crate::key::KeyHash;
 use crate::loc::Loc;
@@ -30,7 +31,7 @@ use places::Places;
 pub use recovery::Recovery;
 pub(crate) use recovery::fuzz_snapshot;
 
-/// Objects of flash that the reject-first policy expects, for want of knowledge: bytes per object.
+/// Objects of flash that the policies with a memory of keys expect, for want of knowledge: bytes per object.
 const OBJECT_BYTES_GUESS: u64 = 1024;
 
 /// Both engines on one device.
@@ -44,6 +45,7 @@ pub(crate) struct Flash {
     soc_max_object_bytes: usize,
     loc_max_object_bytes: usize,
     admission: Admission,
+    wear: Option<Wear>,
     assignments: Vec<Assignment>,
     superblock: Superblock,
     recovery: Recovery,
@@ -84,7 +86,8 @@ impl Flash {
         let mut flash = Self {
             soc_max_object_bytes: config.soc_max_object_bytes as usize,
             loc_max_object_bytes: crate::loc::object_bytes_max(layout.region_bytes),
-            admission: Admission::new(config.admission, expected_items, config.seed),
+            admission: Admission::new(config, expected_items),
+            wear: config.endurance.map(|endurance| Wear::new(endurance, &*device, now)),
             assignments: places.assignments,
             device,
             layout,
@@ -292,13 +295,25 @@ impl Flash {
             counters.rejected_too_large_objects.add(1);
             return None;
         };
-        if !self.admission.admits(item.hash) {
-            counters.rejected_by_admission_objects.add(1);
-            return None;
-        }
-        counters.admitted_objects.add(1);
-        counters.admitted_bytes.add(item.object_bytes() as u64);
-        Some(engine)
+        let object_bytes = item.object_bytes() as u64;
+        let candidate = Candidate { hash: item.hash, object_bytes, now_s };
+        let written = || endurance::written_bytes(&*self.device);
+        self.admission.admits(candidate, counters, written).then_some(engine)
+    }
+
+    /// Somebody asked for this key.
+    pub(crate) fn asked(&self, hash: KeyHash) {
+        self.admission.asked(hash);
+    }
+
+    /// Memory of what admission remembers of keys.
+    pub(crate) fn admission_memory_bytes(&self) -> u64 {
+        self.admission.memory_bytes()
+    }
+
+    /// How long the drive lasts, if its rating is known.
+    pub(crate) fn drive_life(&self, now: Duration) -> Option<DriveLife> {
+        Some(self.wear.as_ref()?.forecast(&*self.device, now))
     }
 
     /// Writes `item` to its engine and takes older versions out of the other one. Where there are

@@ -35,6 +35,8 @@ fn settings() -> impl Strategy<Value = Config> {
         Just(AdmissionPolicy::All),
         Just(AdmissionPolicy::Random(0.5)),
         Just(AdmissionPolicy::RejectFirst),
+        Just(AdmissionPolicy::Frequency { asks: 2 }),
+        Just(AdmissionPolicy::Budget { bytes_per_day: 64 << 20 }),
     ];
     let dram = prop_oneof![Just(DramPolicy::S3Fifo), Just(DramPolicy::Lru)];
     let eviction = prop_oneof![Just(RegionEviction::Fifo), Just(RegionEviction::Lru)];

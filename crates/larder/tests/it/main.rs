@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
+mod admission;
 mod crash;
 mod each_fault;
 mod examples;

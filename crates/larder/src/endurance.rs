@@ -1,0 +1,191 @@
+//! How long a drive lasts: what it is rated for, what was written, and how fast.
+//!
+//! With the bytes W that were written to the flash in the last S seconds, and the bytes T that were
+//! ever written to it:
+//!
+//! - bytes a day = W · 86,400 / S
+//! - days left = (rated bytes - T) / bytes a day, and 0 if T is more than the rating.
+//!
+//! S is a day, or what has passed since the cache was opened if that is less.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use larder_device::Device;
+
+use crate::error::Error;
+
+const DAY_S: u64 = 86_400;
+/// Time between two samples that are kept: a day has 24.
+const SAMPLE_S: u64 = 3_600;
+/// Less than this is too short to tell anything.
+const WINDOW_S_MIN: u64 = 60;
+
+/// What a drive is rated for.
+///
+/// A data sheet says how much a host may write (TBW, terabytes written) under a workload of its own.
+/// The drive writes more to its flash than the host does; where the device reports it, that is what is
+/// held against the rating. That is cautious: the rating allows for some amplification, and does not
+/// say for how much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Endurance {
+    /// Bytes that may be written in the drive's life.
+    pub rated_bytes: u64,
+    /// Bytes that had been written before this cache was opened. A drive's health log tells ("Data
+    /// Units Written", in units of 512,000 bytes); 0 for a new one.
+    pub written_bytes: u64,
+}
+
+impl Endurance {
+    /// A new drive rated in terabytes written (TBW), of 10^12 bytes. What is beyond 64 bits is cut.
+    pub fn of_tbw(terabytes: u64) -> Self {
+        Self { rated_bytes: terabytes.saturating_mul(1_000_000_000_000), written_bytes: 0 }
+    }
+
+    /// A new drive of `capacity_bytes`, rated in drive writes per day (DWPD) over a warranty of so many
+    /// years of 365 days.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+    #[allow(clippy::cast_sign_loss)] // the conversion saturates
+    pub fn of_dwpd(drive_writes_per_day: f64, capacity_bytes: u64, years: f64) -> Self {
+        let rated = drive_writes_per_day * capacity_bytes as f64 * years * 365.0;
+        Self { rated_bytes: rated as u64, written_bytes: 0 }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.rated_bytes == 0 {
+            return Err(Error::config(
+                "endurance.rated_bytes = 0: must be at least 1; use None if it is not known",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The forecast of a drive to which `written_bytes` were written since the cache was opened,
+    /// `window_bytes` of them in the last `window_s` seconds.
+    pub fn forecast(&self, written_bytes: u64, window_bytes: u64, window_s: u64) -> DriveLife {
+        let written = self.written_bytes.saturating_add(written_bytes);
+        let left = self.rated_bytes.saturating_sub(written);
+        let by_time = |bytes: u64, factor: u64, divisor: u64| {
+            let exact = u128::from(bytes) * u128::from(factor) / u128::from(divisor);
+            u64::try_from(exact).unwrap_or(u64::MAX)
+        };
+        let known = window_s >= WINDOW_S_MIN;
+        DriveLife {
+            written_bytes: written,
+            left_bytes: left,
+            bytes_per_day: known.then(|| by_time(window_bytes, DAY_S, window_s)),
+            days_left: match (left, window_bytes) {
+                (0, _) => Some(0),
+                (_, 0) => None,
+                _ if !known => None,
+                // Not by way of the rounded bytes per day: those of a slow writer may be 0.
+                _ => Some(days(left, window_bytes, window_s)),
+            },
+        }
+    }
+}
+
+/// left / (window_bytes · DAY_S / window_s), rounded down.
+fn days(left: u64, window_bytes: u64, window_s: u64) -> u64 {
+    let days =
+        u128::from(left) * u128::from(window_s) / (u128::from(window_bytes) * u128::from(DAY_S));
+    u64::try_from(days).unwrap_or(u64::MAX)
+}
+
+/// How much of a drive's life is over, and how long the rest lasts. Media bytes where the device
+/// counts them, else bytes written to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DriveLife {
+    /// Bytes that were ever written: before the cache was opened, and since.
+    pub written_bytes: u64,
+    /// Bytes that the rating leaves.
+    pub left_bytes: u64,
+    /// Bytes written a day, at the rate of the last day. `None` in the first minute.
+    pub bytes_per_day: Option<u64>,
+    /// Whole days until the rating is used up at that rate. `None` if nothing was written, and in the
+    /// first minute.
+    pub days_left: Option<u64>,
+}
+
+/// Bytes that reached the flash since the device was opened: all that it wrote to its media, or what
+/// was written to it if it does not say.
+pub(crate) fn written_bytes(device: &dyn Device) -> u64 {
+    let stats = device.stats();
+    stats.media_written_bytes.unwrap_or(stats.host_written_bytes)
+}
+
+/// What a cache knows of its drive's wear.
+pub(crate) struct Wear {
+    endurance: Endurance,
+    /// Bytes written when the cache was opened: the device may have been open for longer.
+    first_bytes: u64,
+    /// Time in seconds and bytes written, from old to new: the youngest that is a day old, and younger
+    /// ones at some distance.
+    samples: Mutex<VecDeque<(u64, u64)>>,
+}
+
+impl Wear {
+    pub(crate) fn new(endurance: Endurance, device: &dyn Device, now: Duration) -> Self {
+        let first_bytes = written_bytes(device);
+        let samples = Mutex::new(VecDeque::from([(now.as_secs(), first_bytes)]));
+        Self { endurance, first_bytes, samples }
+    }
+
+    /// Also takes a sample: a window is only as sharp as there are calls.
+    pub(crate) fn forecast(&self, device: &dyn Device, now: Duration) -> DriveLife {
+        let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        let (now_s, written) = (now.as_secs(), written_bytes(device));
+        let age_s = |&(at_s, _): &(u64, u64)| now_s.saturating_sub(at_s);
+        while samples.get(1).is_some_and(|second| age_s(second) >= DAY_S) {
+            samples.pop_front();
+        }
+        let (window_s, window_bytes) = samples
+            .front()
+            .map_or((0, 0), |oldest| (age_s(oldest), written.saturating_sub(oldest.1)));
+        if samples.back().is_none_or(|newest| age_s(newest) >= SAMPLE_S) {
+            samples.push_back((now_s, written));
+        }
+        let since_opened = written.saturating_sub(self.first_bytes);
+        self.endurance.forecast(since_opened, window_bytes, window_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRIVE: Endurance = Endurance { rated_bytes: 1_000_000, written_bytes: 100_000 };
+
+    #[test]
+    fn the_rest_lasts_as_long_as_it_is_written_at_this_rate() {
+        let life = DRIVE.forecast(400_000, 500, DAY_S / 2);
+        assert_eq!((life.written_bytes, life.left_bytes), (500_000, 500_000));
+        assert_eq!((life.bytes_per_day, life.days_left), (Some(1000), Some(500)));
+        let faster = DRIVE.forecast(400_000, 5000, DAY_S / 2);
+        assert_eq!((faster.bytes_per_day, faster.days_left), (Some(10_000), Some(50)));
+    }
+
+    #[test]
+    fn nothing_written_is_no_forecast_and_nothing_left_is_none() {
+        let idle = DRIVE.forecast(0, 0, DAY_S);
+        assert_eq!((idle.bytes_per_day, idle.days_left), (Some(0), None));
+        let early = DRIVE.forecast(10, 10, WINDOW_S_MIN - 1);
+        assert_eq!((early.bytes_per_day, early.days_left), (None, None));
+        let worn = DRIVE.forecast(900_001, 10, DAY_S);
+        assert_eq!((worn.left_bytes, worn.days_left), (0, Some(0)));
+        let slow = Endurance { rated_bytes: u64::MAX, written_bytes: 0 };
+        assert_eq!(slow.forecast(0, 1, u64::MAX).days_left, Some(u64::MAX));
+        assert_eq!(slow.forecast(0, 1, 10 * DAY_S).bytes_per_day, Some(0));
+    }
+
+    #[test]
+    fn ratings_of_data_sheets() {
+        assert_eq!(Endurance::of_tbw(3500).rated_bytes, 3_500_000_000_000_000);
+        let rated = Endurance::of_dwpd(1.0, 1_920_000_000_000, 5.0).rated_bytes;
+        assert_eq!(rated, 3_504_000_000_000_000);
+        let error = Endurance::of_tbw(0).check().unwrap_err().to_string();
+        assert!(error.contains("endurance.rated_bytes = 0: must be at least 1"), "{error}");
+    }
+}
