@@ -39,12 +39,25 @@ pub struct Endurance {
 
 impl Endurance {
     /// A new drive rated in terabytes written (TBW), of 10^12 bytes. What is beyond 64 bits is cut.
+    ///
+    /// ```
+    /// use larder::Endurance;
+    ///
+    /// assert_eq!(Endurance::of_tbw(600).rated_bytes, 600_000_000_000_000);
+    /// ```
     pub fn of_tbw(terabytes: u64) -> Self {
         Self { rated_bytes: terabytes.saturating_mul(1_000_000_000_000), written_bytes: 0 }
     }
 
     /// A new drive of `capacity_bytes`, rated in drive writes per day (DWPD) over a warranty of so many
     /// years of 365 days.
+    ///
+    /// ```
+    /// use larder::Endurance;
+    ///
+    /// let drive = Endurance::of_dwpd(1.0, 1_000_000_000_000, 5.0);
+    /// assert_eq!(drive.rated_bytes, 1_825_000_000_000_000);
+    /// ```
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
     #[allow(clippy::cast_sign_loss)] // the conversion saturates
     pub fn of_dwpd(drive_writes_per_day: f64, capacity_bytes: u64, years: f64) -> Self {
@@ -63,6 +76,13 @@ impl Endurance {
 
     /// The forecast of a drive to which `written_bytes` were written since the cache was opened,
     /// `window_bytes` of them in the last `window_s` seconds.
+    ///
+    /// ```
+    /// use larder::Endurance;
+    ///
+    /// let life = Endurance::of_tbw(1).forecast(0, 1_000_000_000, 3600);
+    /// assert_eq!(life.bytes_per_day, Some(24_000_000_000));
+    /// ```
     pub fn forecast(&self, written_bytes: u64, window_bytes: u64, window_s: u64) -> DriveLife {
         let written = self.written_bytes.saturating_add(written_bytes);
         let left = self.rated_bytes.saturating_sub(written);

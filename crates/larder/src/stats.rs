@@ -264,6 +264,13 @@ impl Stats {
     /// The objects that admission turned away, by reason. They add up to
     /// [`rejected_by_admission_objects`](Self::rejected_by_admission_objects), but for what is counted
     /// at this moment.
+    ///
+    /// ```
+    /// use larder::Stats;
+    ///
+    /// let stats = Stats::default();
+    /// assert!(stats.rejections().iter().all(|(reason, objects)| !reason.is_empty() && *objects == 0));
+    /// ```
     pub fn rejections(&self) -> [(&'static str, u64); 5] {
         [
             ("at random", self.rejected_at_random_objects),
