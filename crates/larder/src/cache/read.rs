@@ -94,8 +94,7 @@ impl Larder {
                 // Flash first: as long as the key is in DRAM, an older version on flash stays out
                 // of sight.
                 if let Some(flash) = &self.flash {
-                    // If that fails, flash holds none: what is in DRAM outdated it.
-                    let _ = flash.remove(hash, key, self.now_s()).await;
+                    flash.forget(hash, key, self.now_s()).await;
                 }
                 self.reads.overtake(hash, &hash.0);
                 self.dram.remove_expired(hash, key, self.now_s());

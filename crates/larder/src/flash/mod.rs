@@ -207,25 +207,46 @@ impl Flash {
     /// If that cannot be written down. Then it comes back if there is a crash before something can.
     pub(crate) async fn outdate(&self, hash: KeyHash) -> Result<(), Error> {
         let Some(tombstones) = &self.tombstones else { return Ok(()) };
-        if let Some(loc) = &self.loc {
-            loc.bury(hash).await?;
-        }
+        let mut buried = match &self.loc {
+            Some(loc) => loc.bury(hash).await?,
+            None => false,
+        };
         if let Some(soc) = &self.soc {
             soc.outdate_in_log(hash).await;
-        }
-        let receipt = match &self.soc {
             // Also if it is dead already: its tombstone may still be on its way.
-            Some(soc) if soc.is_listed(hash) => tombstones.bury_key(hash.0),
-            _ => tombstones.nothing_to_bury(),
-        };
-        tombstones.commit(receipt).await?;
+            if soc.is_listed(hash) {
+                tombstones.commit(tombstones.bury_key(hash.0)).await?;
+                buried = true;
+            }
+        }
+        if buried {
+            self.work_off(tombstones, hash).await
+        } else {
+            tombstones.settle_debt().await?
+        }
+        Ok(())
+    }
+
+    /// Whoever adds a tombstone helps to do without others, where there are too many.
+    async fn work_off(&self, tombstones: &Tombstones, hash: KeyHash) {
         if let (Some(soc), Some(dead)) = (&self.soc, tombstones.key_to_work_off(hash.0)) {
             soc.work_off(dead).await;
         }
         if let (Some(loc), Some(region)) = (&self.loc, tombstones.region_to_give_up()) {
             loc.give_up_region(region).await;
         }
-        Ok(())
+    }
+
+    /// As [`Flash::remove`], for who does not ask whether there was a version: nobody reads flash to
+    /// find out.
+    pub(crate) async fn forget(&self, hash: KeyHash, key: &[u8], now_s: u32) {
+        // With tombstones there is nothing left to remove: who made the item saw to that. If it could
+        // not be written down then, it is owed, and he was told.
+        if self.tombstones.is_some() {
+            let _ = self.outdate(hash).await;
+        } else {
+            let _ = self.remove(hash, key, now_s).await;
+        }
     }
 
     /// Makes sure that no version of `key` is on flash. Says whether there was one; of a large object
@@ -268,8 +289,7 @@ impl Flash {
             None => false,
         };
         if !stored {
-            // With tombstones there is nothing left to remove: who made the item saw to that.
-            let _ = self.remove(item.hash, item.key, now_s).await;
+            self.forget(item.hash, item.key, now_s).await;
         }
     }
 

@@ -183,11 +183,13 @@ impl Loc {
 
     async fn bury_before(&self, regions: &[u32], sequence: u64) -> Result<(), Error> {
         let Some(tombstones) = &self.tombstones else { return Ok(()) };
-        let mut last = tombstones.nothing_to_bury();
+        let mut last = None;
         for &region in regions {
-            last = tombstones.bury_region(region, sequence);
+            last = Some(tombstones.bury_region(region, sequence));
         }
-        tombstones.commit(last).await?;
+        if let Some(last) = last {
+            tombstones.commit(last).await?;
+        }
         regions.iter().for_each(|&region| tombstones.filling_began(region, sequence));
         Ok(())
     }
@@ -285,7 +287,7 @@ impl Loc {
 
     /// Lists the records of a sealed region. `None` if its footer cannot be read or believed.
     pub(super) async fn read_footer(&self, identity: RegionIdentity) -> Option<Vec<FooterEntry>> {
-        let found = self.read_any_footer(identity.region).await;
+        let found = self.read_any_footer(identity.region, FOOTER_GUESS_BYTES).await;
         let listed = found.filter(|(sequence, _)| *sequence == identity.sequence);
         if listed.is_none() {
             self.counters.loc_bad_records.add(1);
@@ -293,11 +295,16 @@ impl Loc {
         Some(listed?.1)
     }
 
-    /// The footer of a region, with the number of the filling that it belongs to.
-    pub(super) async fn read_any_footer(&self, region: u32) -> Option<(u64, Vec<FooterEntry>)> {
+    /// The footer of a region, with the number of the filling that it belongs to. Its length is not
+    /// known, or `wanted` is what it announces.
+    pub(super) async fn read_any_footer(
+        &self,
+        region: u32,
+        wanted: usize,
+    ) -> Option<(u64, Vec<FooterEntry>)> {
         let region_bytes = self.place.region_bytes as usize;
         let end = self.offset_of(region) + u64::from(self.place.region_bytes);
-        let mut wanted = FOOTER_GUESS_BYTES.min(region_bytes);
+        let mut wanted = wanted.min(region_bytes);
         loop {
             let (buffer, skip) = self.read_span(end - wanted as u64, wanted).await?;
             let tail = &buffer.as_slice()[skip..skip + wanted];

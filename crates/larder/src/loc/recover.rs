@@ -98,8 +98,9 @@ impl Loc {
                 return None;
             }
         };
-        if footer::announced_bytes(tail.as_slice(), region_bytes)? > tail.len() {
-            return self.read_any_footer(region).await;
+        let announced = footer::announced_bytes(tail.as_slice(), region_bytes)?;
+        if announced > tail.len() {
+            return self.read_any_footer(region, announced).await;
         }
         footer::parse_any(tail.as_slice(), region, region_bytes)
     }

@@ -26,6 +26,22 @@ impl Tombstones {
         Ok(())
     }
 
+    /// What an operation that found nothing on flash has to wait for: a log that lacks something must
+    /// be mended first.
+    ///
+    /// # Errors
+    /// As [`Tombstones::commit`].
+    pub(crate) async fn settle_debt(&self) -> Result<(), Error> {
+        let owed = {
+            let state = self.lock();
+            (state.trust == Trust::Owed).then(|| state.receipt())
+        };
+        match owed {
+            Some(receipt) => self.commit(receipt).await,
+            None => Ok(()),
+        }
+    }
+
     fn is_durable(&self, receipt: Receipt) -> bool {
         let state = self.lock();
         match state.trust {

@@ -248,12 +248,6 @@ impl Tombstones {
         self.fillings.seal(region, sequence);
     }
 
-    /// What must be durable before an operation that found nothing on flash answers.
-    pub(crate) fn nothing_to_bury(&self) -> Receipt {
-        let state = self.lock();
-        if state.trust == Trust::Owed { state.receipt() } else { Receipt(0) }
-    }
-
     /// The dead of a bucket.
     pub(crate) fn dead_in(&self, bucket: Range<u128>) -> Vec<u64> {
         self.lock().dead.pending_in(bucket)
