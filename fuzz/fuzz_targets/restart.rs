@@ -7,7 +7,8 @@
 use std::sync::{Arc, LazyLock};
 
 use larder::{Larder, VirtualClock, block_on};
-use larder_fuzz::drive::{self, MemoryDrive, SMALL, SNAPSHOT_AT};
+use larder_device::MemoryDevice;
+use larder_fuzz::drive::{self, SMALL, SNAPSHOT_AT};
 use larder_fuzz::seal;
 use libfuzzer_sys::fuzz_target;
 
@@ -23,7 +24,7 @@ fuzz_target!(|content: &[u8]| {
     let snapshot = seal::snapshot(&snapshot, drive::EPOCH);
     image[SNAPSHOT_AT..SNAPSHOT_AT + snapshot.len()].copy_from_slice(&snapshot);
 
-    let device = Arc::new(MemoryDrive::new(image));
+    let device = Arc::new(MemoryDevice::holding(image));
     let clock = Arc::new(VirtualClock::default());
     let cache = block_on(Larder::open(drive::config(), Some(device), clock)).unwrap();
     for key in 0..drive::KEYS {

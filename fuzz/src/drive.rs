@@ -1,9 +1,9 @@
 //! A small device in memory, and what a cache leaves on it after a clean shutdown.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use larder::{Config, Larder, VirtualClock, block_on};
-use larder_device::{CheckedIo, Device, DeviceInfo, DeviceStats, Io, IoFuture, PlacementInfo};
+use larder_device::{Device, MemoryDevice};
 
 /// Where the snapshot begins.
 pub const SNAPSHOT_AT: usize = 4096;
@@ -16,60 +16,6 @@ pub const SMALL: u32 = 16;
 
 /// The tombstone log alone takes 64 KiB.
 const CAPACITY_BYTES: u64 = 160 << 10;
-
-/// A device that keeps its bytes in memory.
-pub struct MemoryDrive {
-    info: DeviceInfo,
-    bytes: Mutex<Vec<u8>>,
-}
-
-impl MemoryDrive {
-    /// A device that holds these bytes.
-    pub fn new(bytes: Vec<u8>) -> Self {
-        let info = DeviceInfo {
-            name: "memory".to_owned(),
-            capacity_bytes: bytes.len() as u64,
-            block_bytes: 4096,
-            max_transfer_bytes: 1 << 20,
-            placement: PlacementInfo::none(),
-        };
-        Self { info, bytes: Mutex::new(bytes) }
-    }
-
-    /// What the device holds.
-    pub fn bytes(&self) -> Vec<u8> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl Device for MemoryDrive {
-    fn info(&self) -> &DeviceInfo {
-        &self.info
-    }
-
-    fn start(&self, io: CheckedIo) -> IoFuture {
-        let mut io = io.into_inner();
-        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        // The range was checked.
-        let place = |offset: u64, length: usize| offset as usize..offset as usize + length;
-        match &mut io {
-            Io::Read { offset, buffer } => {
-                let place = place(*offset, buffer.len());
-                buffer.as_mut_slice().copy_from_slice(&bytes[place]);
-            }
-            Io::Write { offset, buffer, .. } => {
-                bytes[place(*offset, buffer.len())].copy_from_slice(buffer.as_slice());
-            }
-            Io::Deallocate { .. } | Io::Flush => {}
-        }
-        drop(bytes);
-        IoFuture::ready(Ok(io.into_buffer()))
-    }
-
-    fn stats(&self) -> DeviceStats {
-        DeviceStats::default()
-    }
-}
 
 /// The configuration of all caches here.
 pub fn config() -> Config {
@@ -89,7 +35,7 @@ pub fn versions(number: u32) -> impl Iterator<Item = Vec<u8>> {
 
 /// The bytes of a device after some sets, deletes and a clean shutdown. The same in each call.
 pub fn after_clean_shutdown() -> Vec<u8> {
-    let device = Arc::new(MemoryDrive::new(vec![0; CAPACITY_BYTES as usize]));
+    let device = Arc::new(MemoryDevice::holding(vec![0; CAPACITY_BYTES as usize]));
     let shared: Arc<dyn Device> = Arc::clone(&device) as _;
     let cache = block_on(Larder::open(config(), Some(shared), Arc::new(VirtualClock::default())))
         .expect("the configuration fits the device");

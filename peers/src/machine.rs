@@ -1,66 +1,16 @@
 //! What the numbers were measured on.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 /// Lines `name: text` about this machine, the disk under `dir` and the versions of the peers.
 pub(crate) fn describe(dir: &Path) -> Vec<String> {
-    vec![
-        format!("cpu: {}, {} cores", cpu_model(), cores()),
-        format!("memory: {}", memory()),
-        format!("kernel: {}", first_line("/proc/sys/kernel/osrelease")),
-        format!("disk: {}", disk(dir)),
-        format!("load average at the start: {}", first_line("/proc/loadavg")),
+    let mut lines = larder_lab::machine::describe(dir);
+    lines.extend([
         format!("compiler: {}", compiler()),
         format!("allocator: of the C library, for every system; versions: {}", versions()),
-    ]
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(0, std::num::NonZero::get)
-}
-
-fn cpu_model() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let line = text.lines().find(|line| line.starts_with("model name"));
-    let model = line.and_then(|line| line.split_once(':')).map(|(_, model)| model.trim());
-    model.unwrap_or("unknown").to_owned()
-}
-
-fn memory() -> String {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib: Option<u64> = kib.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-    kib.map_or_else(|| "unknown".to_owned(), |kib| format!("{} MiB", kib >> 10))
-}
-
-/// The mount that holds `dir`: the one with the longest path above it.
-fn disk(dir: &Path) -> String {
-    let dir = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
-    let above = mounts.lines().filter_map(|line| {
-        let mut fields = line.split(' ');
-        let (device, at, kind) = (fields.next()?, fields.next()?, fields.next()?);
-        dir.starts_with(at).then_some((at.len(), device, kind))
-    });
-    let Some((_, device, kind)) = above.max_by_key(|(length, ..)| *length) else {
-        return "unknown".to_owned();
-    };
-    let name = device.rsplit('/').next().unwrap_or_default();
-    let queue = Path::new("/sys/block").join(name).join("queue");
-    let rotational = fs::read_to_string(queue.join("rotational")).unwrap_or_default();
-    let spins = match rotational.trim() {
-        "1" => ", says that it rotates",
-        "0" => ", says that it does not rotate",
-        _ => "",
-    };
-    format!("{kind} on {name}{spins}")
-}
-
-fn first_line(path: &str) -> String {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    text.lines().next().unwrap_or("unknown").to_owned()
+    ]);
+    lines
 }
 
 fn compiler() -> String {

@@ -15,6 +15,7 @@ use crate::device::DeviceInfo;
 use crate::error::{Error, ErrorKind};
 use crate::park::{Driver, block_on, note};
 use crate::placement::PlacementHandle;
+use crate::spares::Spares;
 
 /// A request. It owns its buffer; the completion gives it back.
 #[derive(Debug)]
@@ -168,7 +169,20 @@ enum State {
 
 /// The caller's end of a pending request.
 #[derive(Debug)]
-struct Pending(Arc<Completion>);
+struct Pending(Option<Arc<Completion>>);
+
+thread_local! {
+    /// Completions of requests that have ended, so that a request need not allocate one.
+    static SPARE: Spares<Completion> = const { Spares::new() };
+}
+
+/// Lets go of an end of a request. The second to do so keeps its memory for another.
+fn let_go(mut completion: Arc<Completion>) {
+    if let Some(alone) = Arc::get_mut(&mut completion) {
+        *alone = Completion::default();
+        let _ = SPARE.try_with(|spare| spare.keep(completion));
+    }
+}
 
 /// The backend's end of a pending request. Dropped unused, it fails the request: nobody waits for
 /// ever.
@@ -253,9 +267,10 @@ impl IoFuture {
     }
 
     fn from_completion(completion: Completion) -> (Self, Completer) {
-        let completion = Arc::new(completion);
-        let state = State::Pending(Pending(Arc::clone(&completion)));
-        (Self { state, of: None }, Completer(Some(completion)))
+        let mut fresh = SPARE.try_with(Spares::take).unwrap_or_default();
+        *Arc::get_mut(&mut fresh).expect("a spare one is nobody's") = completion;
+        let state = State::Pending(Pending(Some(Arc::clone(&fresh))));
+        (Self { state, of: None }, Completer(Some(fresh)))
     }
 
     /// A request that has ended when all `parts`, which are under way, have ended; `join` makes its
@@ -277,7 +292,8 @@ impl IoFuture {
         match &self.state {
             State::Ready(_) => {}
             State::Pending(pending) => {
-                if let Some(before_wait) = &pending.0.before_wait {
+                let completion = pending.0.as_ref();
+                if let Some(before_wait) = completion.and_then(|it| it.before_wait.as_ref()) {
                     before_wait();
                 }
             }
@@ -350,7 +366,7 @@ impl fmt::Debug for Joined {
 
 impl Pending {
     fn poll(&self, context: &mut Context<'_>) -> Poll<IoResult> {
-        let completion = &self.0;
+        let completion = self.0.as_ref().expect("only its drop takes it");
         let lock = || completion.slot.lock().unwrap_or_else(PoisonError::into_inner);
         let mut slot = lock();
         if slot.result.is_none()
@@ -375,11 +391,13 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        let mut slot = self.0.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(completion) = self.0.take() else { return };
+        let mut slot = completion.slot.lock().unwrap_or_else(PoisonError::into_inner);
         let waker = slot.waker.take();
         slot.settle_care(false);
         drop(slot);
         drop(waker);
+        let_go(completion);
     }
 }
 
@@ -404,6 +422,7 @@ impl Completer {
         let waker = slot.waker.take();
         let (driver, care) = (slot.driver.take(), std::mem::take(&mut slot.care));
         drop(slot);
+        let_go(completion);
         if let Some(driver) = driver {
             count_care(&*driver, care, false);
         }

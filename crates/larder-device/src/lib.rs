@@ -13,6 +13,7 @@
 //! | [`clock`] | real and virtual time |
 //! | [`error`] | what can go wrong below the cache |
 //! | [`mod@file`] | a plain file as device: io_uring or a thread pool |
+//! | [`memory`] | bytes in memory as device, for tests |
 //! | [`model`] | the SSD model as device, payload in memory |
 //! | [`striped`] | several devices as one |
 //! | [`slice`] | a part of a device as a device: one tenant of a drive |
@@ -25,10 +26,12 @@ pub mod error;
 pub mod fault;
 pub mod file;
 pub mod io;
+pub mod memory;
 pub mod model;
 mod park;
 pub mod placement;
 pub mod slice;
+mod spares;
 pub mod striped;
 
 pub use buffer::{BufferPool, IoBuffer};
@@ -38,6 +41,7 @@ pub use error::{Error, ErrorKind};
 pub use fault::{Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
 pub use file::{DirectIo, FileDevice, FileOptions, IoEngine};
 pub use io::{CheckedIo, Completer, Io, IoFailure, IoFuture, IoResult};
+pub use memory::MemoryDevice;
 pub use model::{ModelDevice, Payload};
 pub use park::block_on;
 pub use placement::{Assignment, HandleAllocator, Isolation, PlacementHandle, PlacementInfo};

@@ -68,6 +68,14 @@ impl Parker {
         self.woken.load(Ordering::SeqCst)
     }
 
+    /// Forgets a wake-up. The thread looks afterwards at what it was woken for.
+    fn woken_no_more(&self) {
+        // Most futures end at their first poll; they need not pay for a fence.
+        if self.is_woken() {
+            self.woken.store(false, Ordering::SeqCst);
+        }
+    }
+
     /// Says that the thread sleeps in `driver` from now on (`None`: no longer), and returns where
     /// it slept before.
     pub(crate) fn drives(&self, driver: Option<Arc<dyn Driver>>) -> Option<Arc<dyn Driver>> {
@@ -163,7 +171,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
         let mut future = pin!(future);
         let mut context = Context::from_waker(&here.waker);
         loop {
-            here.parker.woken.store(false, Ordering::SeqCst);
+            here.parker.woken_no_more();
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 return output;
             }

@@ -10,6 +10,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use larder_lab::machine;
 use larder_lab::replay::{Monitor, PlacementRuns, ReplayOptions, Workload, replay};
 use larder_lab::trace::{self, TraceOptions};
 use larder_lab::workload::{self, GeneratorOptions, Op, RequestSource};
@@ -24,7 +25,9 @@ const SEED: u64 = 1;
 const ROUNDS: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("machine: {}", machine());
+    for line in machine::describe(Path::new(".")) {
+        println!("{line}");
+    }
     let folder = tempfile::tempdir()?;
     let (trace, name) = match data() {
         Some(path) => (path, format!("{TRACE}, {TRACE_REQUESTS} requests")),
@@ -142,11 +145,4 @@ fn report(name: &str, rates: &mut [f64], note: &str) {
         rates[0] / 1e6,
         rates[rates.len() - 1] / 1e6
     );
-}
-
-fn machine() -> String {
-    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    format!("{}, {cores} cores", model.map_or("unknown CPU", |(_, name)| name))
 }

@@ -10,10 +10,12 @@
 //! | [`report`] | what came out of it, as a page to look at |
 //! | [`soak`] | deterministic simulation of the cache, judged by an oracle |
 //! | [`kills`] | the cache under `kill -9`, on a file, judged by the journals of its victims |
+//! | [`machine`] | what numbers were measured on |
 
 pub mod error;
 pub mod experiment;
 pub mod kills;
+pub mod machine;
 pub mod plan;
 pub mod replay;
 pub mod report;

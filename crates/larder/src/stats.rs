@@ -47,6 +47,8 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: Counter,)*
+            /// `get` calls that DRAM answered at once: one count for a call and its hit.
+            pub(crate) hits_at_once: Counter,
             last_device_error: Mutex<Option<String>>,
         }
 
@@ -85,11 +87,15 @@ macro_rules! counters {
         impl Counters {
             pub(crate) fn snapshot(&self) -> Stats {
                 let last = self.last_device_error.lock().unwrap_or_else(PoisonError::into_inner);
-                Stats {
+                let mut stats = Stats {
                     $($name: self.$name.get(),)*
                     last_device_error: last.clone(),
                     ..Stats::default()
-                }
+                };
+                let at_once = self.hits_at_once.get();
+                stats.gets += at_once;
+                stats.dram_hits += at_once;
+                stats
             }
         }
     };

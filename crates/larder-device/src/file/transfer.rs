@@ -7,8 +7,8 @@
 //!    while pieces exist.
 //! 2. Every [`Piece`] holds the transfer alive. The pieces of a transfer cover disjoint ranges of
 //!    the buffer.
-//! 3. The request is completed, and the buffer given back, by the death of the transfer: after the
-//!    last piece.
+//! 3. The request is completed, and the buffer given back, by the end of the transfer: after the last
+//!    piece.
 //!
 //! So whoever hands a piece's memory to the kernel needs only keep the piece until the kernel is
 //! done with it. If that cannot be known any more, [`Piece::leak`] keeps the memory for ever.
@@ -16,6 +16,7 @@
 
 use std::cell::UnsafeCell;
 use std::io;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +27,7 @@ use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 use crate::io::{Completer, Io, IoFailure};
 use crate::park::Driver;
+use crate::spares::Spares;
 
 /// Interruptions and refusals for want of resources that one piece puts up with before it fails.
 const RETRIES_MAX: u32 = 10_000;
@@ -62,9 +64,11 @@ struct Transfer {
     memory: *mut u8,
     buffer: UnsafeCell<IoBuffer>,
     ending: Mutex<Ending>,
-    ledger: Arc<Ledger>,
+    /// `None` between two requests.
+    ledger: Option<Arc<Ledger>>,
 }
 
+#[derive(Default)]
 struct Ending {
     /// Taken by whoever completes the request.
     completer: Option<Completer>,
@@ -74,7 +78,7 @@ struct Ending {
 
 // SAFETY: what keeps the type from being `Send` and `Sync` by itself is the raw pointer and the
 // cell. The pointer is to memory that `buffer` owns and is used by pieces alone, each within its
-// own range (invariant 2). The cell is opened only through `&mut` (in `Pieces::new` and in `drop`),
+// own range (invariant 2). The cell is opened only through `&mut` (in `Pieces::new` and in `end`),
 // when no piece exists (invariant 1).
 unsafe impl Send for Transfer {}
 // SAFETY: as above.
@@ -82,7 +86,7 @@ unsafe impl Sync for Transfer {}
 
 /// The pieces of one request, cut off one by one.
 pub(super) struct Pieces {
-    transfer: Arc<Transfer>,
+    transfer: Share,
     next: u64,
     piece_bytes: u64,
     /// Whether the one piece of a request without bytes is still to come.
@@ -93,7 +97,7 @@ pub(super) struct Pieces {
 ///
 /// Dropping a piece that was not settled fails its request.
 pub(super) struct Piece {
-    transfer: Arc<Transfer>,
+    transfer: Share,
     /// Position of the piece within the request.
     start: u64,
     /// Length of the piece; of a deallocation, the length of the range.
@@ -102,6 +106,46 @@ pub(super) struct Piece {
     done: u64,
     retries: u32,
     settled: bool,
+}
+
+/// A share in a transfer. The last one to go ends the transfer and keeps its memory for another.
+struct Share(Option<Arc<Transfer>>);
+
+thread_local! {
+    /// Ended transfers, so that a request need not allocate one.
+    static SPARE: Spares<Transfer> = const { Spares::new() };
+}
+
+impl Share {
+    /// The only share in a new transfer, which begins as `begin` says.
+    fn first(begin: impl FnOnce(&mut Transfer)) -> Self {
+        let mut transfer = SPARE.try_with(Spares::take).unwrap_or_default();
+        begin(Arc::get_mut(&mut transfer).expect("a spare one is nobody's"));
+        Self(Some(transfer))
+    }
+
+    fn another(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl Deref for Share {
+    type Target = Transfer;
+
+    fn deref(&self) -> &Transfer {
+        self.0.as_ref().expect("a share is taken by its drop only")
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let Some(mut transfer) = self.0.take() else { return };
+        // If two let go at once, neither may see that it is the last: then `Transfer::drop` ends it.
+        if let Some(alone) = Arc::get_mut(&mut transfer) {
+            alone.end();
+            let _ = SPARE.try_with(|spare| spare.keep(transfer));
+        }
+    }
 }
 
 /// What to do with a piece after a call.
@@ -129,21 +173,16 @@ impl Pieces {
             Io::Flush => Verb::Flush,
         };
         let (_, offset, bytes) = io.extent();
-        let ending = Mutex::new(Ending { completer: Some(completer), error: None });
-        let mut transfer = Arc::new(Transfer {
-            verb,
-            offset,
-            bytes,
-            memory: std::ptr::null_mut(),
-            buffer: UnsafeCell::new(io.into_buffer()),
-            ending,
-            ledger: Arc::clone(ledger),
-        });
-        // Only now does the buffer lie where it stays: moving it later would invalidate the
-        // pointer.
-        if let Some(transfer) = Arc::get_mut(&mut transfer) {
+        let transfer = Share::first(|transfer| {
+            (transfer.verb, transfer.offset, transfer.bytes) = (verb, offset, bytes);
+            let ending = transfer.ending.get_mut().unwrap_or_else(PoisonError::into_inner);
+            *ending = Ending { completer: Some(completer), error: None };
+            transfer.ledger = Some(Arc::clone(ledger));
+            // Only now does the buffer lie where it stays: moving it later would invalidate the
+            // pointer.
+            *transfer.buffer.get_mut() = io.into_buffer();
             transfer.memory = transfer.buffer.get_mut().as_mut_slice().as_mut_ptr();
-        }
+        });
         let bare = matches!(verb, Verb::Deallocate | Verb::Flush);
         Self { transfer, next: 0, piece_bytes: u64::from(piece_bytes), bare }
     }
@@ -178,7 +217,7 @@ impl Iterator for Pieces {
         }
         let bytes = if self.bare { left } else { left.min(self.piece_bytes) };
         let piece = Piece {
-            transfer: Arc::clone(&self.transfer),
+            transfer: self.transfer.another(),
             start: self.next,
             bytes,
             done: 0,
@@ -230,7 +269,7 @@ impl Piece {
             Ok(count) => self.advance(count as u64),
             Err(e) if is_transient(&e) && self.may_retry() => Step::Again,
             Err(e) if self.verb() == Verb::Deallocate && e.kind() == io::ErrorKind::Unsupported => {
-                self.transfer.ledger.ignored_deallocations.fetch_add(1, Ordering::Relaxed);
+                self.transfer.count(|ledger| &ledger.ignored_deallocations, 1);
                 self.end(None)
             }
             Err(e) => self.end(Some(e)),
@@ -283,7 +322,7 @@ impl Piece {
         let completer = ending.completer.take();
         drop(ending);
         if let Some(completer) = completer {
-            self.transfer.ledger.failed_requests.fetch_add(1, Ordering::Relaxed);
+            self.transfer.count(|ledger| &ledger.failed_requests, 1);
             let buffer = IoBuffer::empty();
             complete(completer, Err(IoFailure { error: self.transfer.abandoned(), buffer }));
         }
@@ -319,7 +358,14 @@ impl Transfer {
             Verb::Deallocate => "deallocate",
             Verb::Flush => "flush",
         };
-        format!("{verb} of {} bytes at {} on {}", self.bytes, self.offset, self.ledger.name)
+        let name = self.ledger.as_ref().map_or("", |ledger| &ledger.name);
+        format!("{verb} of {} bytes at {} on {name}", self.bytes, self.offset)
+    }
+
+    fn count(&self, counter: impl FnOnce(&Ledger) -> &AtomicU64, n: u64) {
+        if let Some(ledger) = &self.ledger {
+            counter(ledger).fetch_add(n, Ordering::Relaxed);
+        }
     }
 
     fn abandoned(&self) -> Error {
@@ -332,30 +378,56 @@ fn complete(completer: Completer, result: Result<IoBuffer, IoFailure>) {
     let _ = catch_unwind(AssertUnwindSafe(|| completer.complete(result)));
 }
 
-impl Drop for Transfer {
-    fn drop(&mut self) {
+impl Transfer {
+    /// Completes the request, if nobody has. No piece is left.
+    fn end(&mut self) {
         let ending = self.ending.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Some(completer) = ending.completer.take() else { return };
-        let error = ending.error.take();
+        let Ending { completer, error } = std::mem::take(ending);
+        self.memory = std::ptr::null_mut();
         let buffer = std::mem::replace(self.buffer.get_mut(), IoBuffer::empty());
-        let ledger = &self.ledger;
-        if error.as_ref().is_some_and(|error| error.kind() == ErrorKind::Busy) {
-            ledger.shed_requests.fetch_add(1, Ordering::Relaxed);
-        }
-        let counter = match (&error, self.verb) {
-            (Some(_), _) => &ledger.failed_requests,
-            (None, Verb::Read) => &ledger.read_bytes,
-            (None, Verb::Write) => &ledger.written_bytes,
-            (None, Verb::Deallocate | Verb::Flush) => &ledger.deallocated_bytes,
-        };
-        counter.fetch_add(if error.is_some() { 1 } else { self.bytes }, Ordering::Relaxed);
-        complete(
-            completer,
-            match error {
+        if let Some(completer) = completer {
+            self.count_end(error.as_ref());
+            let result = match error {
                 None => Ok(buffer),
                 Some(error) => Err(IoFailure { error, buffer }),
-            },
-        );
+            };
+            complete(completer, result);
+        }
+        self.ledger = None;
+    }
+
+    fn count_end(&self, error: Option<&Error>) {
+        if error.is_some_and(|error| error.kind() == ErrorKind::Busy) {
+            self.count(|ledger| &ledger.shed_requests, 1);
+        }
+        match (error, self.verb) {
+            (Some(_), _) => self.count(|ledger| &ledger.failed_requests, 1),
+            (None, Verb::Read) => self.count(|ledger| &ledger.read_bytes, self.bytes),
+            (None, Verb::Write) => self.count(|ledger| &ledger.written_bytes, self.bytes),
+            (None, Verb::Deallocate | Verb::Flush) => {
+                self.count(|ledger| &ledger.deallocated_bytes, self.bytes);
+            }
+        }
+    }
+}
+
+impl Default for Transfer {
+    fn default() -> Self {
+        Self {
+            verb: Verb::Flush,
+            offset: 0,
+            bytes: 0,
+            memory: std::ptr::null_mut(),
+            buffer: UnsafeCell::new(IoBuffer::empty()),
+            ending: Mutex::default(),
+            ledger: None,
+        }
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

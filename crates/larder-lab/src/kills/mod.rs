@@ -25,13 +25,12 @@
 //! | `judge` | what the cache answers afterwards |
 //! | `oracle` | which answers are allowed |
 //! | `harness` | one round after the other |
-//! | `report`, `machine` | what it adds up to |
+//! | `report` | what it adds up to |
 
 mod choose;
 mod harness;
 mod journal;
 mod judge;
-mod machine;
 mod options;
 mod oracle;
 mod report;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::machine;
 use super::options::{Ending, Options};
 use super::oracle::Kind;
+use crate::machine;
 
 /// How much of something was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]

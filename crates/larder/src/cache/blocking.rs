@@ -6,6 +6,7 @@ use larder_device::block_on;
 
 use super::{Cas, Larder, SetOptions};
 use crate::error::Error;
+use crate::key::{KeyHash, check_key};
 use crate::value::Value;
 
 /// The calls of [`Larder`] for threads that may block. A hit in DRAM returns at once.
@@ -52,7 +53,12 @@ impl Blocking<'_> {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn get(self, key: &[u8]) -> Result<Option<Value>, Error> {
-        block_on(self.0.get(key))
+        check_key(key)?;
+        let hash = KeyHash::of(key);
+        match self.0.get_at_once(hash, key) {
+            Some(value) => Ok(Some(value)),
+            None => block_on(self.0.get_below_dram(hash, key)),
+        }
     }
 
     /// See [`Larder::get_many`].

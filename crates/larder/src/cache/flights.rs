@@ -24,9 +24,16 @@ pub(super) struct Flights<K, T> {
 
 #[derive(Debug)]
 struct Shard<K, T> {
-    flights: Mutex<HashMap<K, Arc<Flight<T>>>>,
+    table: Mutex<Table<K, T>>,
     /// How many there are, to ask without the lock.
     count: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Table<K, T> {
+    flights: HashMap<K, Arc<Flight<T>>>,
+    /// One that has landed and that nobody holds, for the next to board.
+    spare: Option<Arc<Flight<T>>>,
 }
 
 #[derive(Debug)]
@@ -38,7 +45,10 @@ struct Flight<T> {
 
 impl<K: Hash + Eq + Clone, T: Clone> Flights<K, T> {
     pub(super) fn new() -> Self {
-        let shard = |_| Shard { flights: Mutex::new(HashMap::new()), count: AtomicUsize::new(0) };
+        let shard = |_| Shard {
+            table: Mutex::new(Table { flights: HashMap::new(), spare: None }),
+            count: AtomicUsize::new(0),
+        };
         Self { shards: (0..SHARDS).map(shard).collect() }
     }
 
@@ -52,7 +62,7 @@ impl<K: Hash + Eq + Clone, T: Clone> Flights<K, T> {
         if shard.count.load(Ordering::SeqCst) == 0 {
             return;
         }
-        if let Some(flight) = shard.lock().get(key) {
+        if let Some(flight) = shard.lock().flights.get(key) {
             flight.overtaken.store(true, Ordering::SeqCst);
         }
     }
@@ -60,18 +70,17 @@ impl<K: Hash + Eq + Clone, T: Clone> Flights<K, T> {
     /// Joins the flight for `key`, or makes one.
     pub(super) fn board(&self, hash: KeyHash, key: K) -> Passenger<'_, K, T> {
         let shard = self.shard(hash);
-        let mut flights = shard.lock();
+        let Table { flights, spare } = &mut *shard.lock();
         let flight = match flights.get(&key) {
             Some(flight) if !flight.is_overtaken() => Arc::clone(flight),
             _ => {
-                let flight = Arc::new(Flight::new());
+                let flight = spare.take().unwrap_or_else(|| Arc::new(Flight::new()));
                 flights.insert(key.clone(), Arc::clone(&flight));
                 shard.count.store(flights.len(), Ordering::SeqCst);
                 flight
             }
         };
-        drop(flights);
-        Passenger { shard, key, flight }
+        Passenger { shard, key, flight: Some(flight) }
     }
 
     fn shard(&self, hash: KeyHash) -> &Shard<K, T> {
@@ -79,15 +88,30 @@ impl<K: Hash + Eq + Clone, T: Clone> Flights<K, T> {
     }
 }
 
-impl<K, T> Shard<K, T> {
-    fn lock(&self) -> MutexGuard<'_, HashMap<K, Arc<Flight<T>>>> {
-        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+impl<K: Hash + Eq, T> Shard<K, T> {
+    /// Takes this very flight out of the table.
+    fn take_away(&self, table: &mut Table<K, T>, key: &K, flight: &Arc<Flight<T>>) {
+        let flights = &mut table.flights;
+        if flights.get(key).is_some_and(|there| Arc::ptr_eq(there, flight)) {
+            flights.remove(key);
+            self.count.store(flights.len(), Ordering::SeqCst);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table<K, T>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T> Flight<T> {
     fn new() -> Self {
         Self { landed: async_lock::Mutex::new(None), overtaken: AtomicBool::new(false) }
+    }
+
+    /// As new, but for what was allocated.
+    fn take(&mut self) -> Option<T> {
+        self.overtaken = AtomicBool::new(false);
+        self.landed.get_mut().take()
     }
 
     fn is_overtaken(&self) -> bool {
@@ -99,41 +123,47 @@ impl<T> Flight<T> {
 pub(super) struct Passenger<'a, K: Hash + Eq, T> {
     shard: &'a Shard<K, T>,
     key: K,
-    flight: Arc<Flight<T>>,
+    /// Taken when the passenger leaves.
+    flight: Option<Arc<Flight<T>>>,
 }
 
 impl<K: Hash + Eq, T> Passenger<'_, K, T> {
     /// What has landed; `None` means that it is ours to fly, as long as the guard is held.
     pub(super) async fn landing(&self) -> AsyncMutexGuard<'_, Option<T>> {
-        self.flight.landed.lock().await
+        self.flight().landed.lock().await
     }
 
     /// Whether the key was changed since the flight began.
     pub(super) fn is_overtaken(&self) -> bool {
-        self.flight.is_overtaken()
+        self.flight().is_overtaken()
+    }
+
+    fn flight(&self) -> &Arc<Flight<T>> {
+        self.flight.as_ref().expect("it is taken when the passenger leaves")
     }
 
     /// Nobody boards this flight any more.
     pub(super) fn close(&self) {
-        self.take_away(&mut self.shard.lock());
-    }
-
-    fn take_away(&self, flights: &mut HashMap<K, Arc<Flight<T>>>) {
-        if flights.get(&self.key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
-            flights.remove(&self.key);
-            self.shard.count.store(flights.len(), Ordering::SeqCst);
-        }
+        self.shard.take_away(&mut self.shard.lock(), &self.key, self.flight());
     }
 }
 
 impl<K: Hash + Eq, T> Drop for Passenger<'_, K, T> {
     fn drop(&mut self) {
+        let Some(mut flight) = self.flight.take() else { return };
         // Under one hold of the lock: who boarded in between would fly where nobody can overtake.
-        let mut flights = self.shard.lock();
-        if Arc::strong_count(&self.flight) <= 2 {
+        let mut table = self.shard.lock();
+        if Arc::strong_count(&flight) <= 2 {
             // The table's and ours.
-            self.take_away(&mut flights);
+            self.shard.take_away(&mut table, &self.key, &flight);
         }
+        let mut landed = None;
+        if let Some(alone) = Arc::get_mut(&mut flight) {
+            landed = alone.take();
+            table.spare = Some(flight);
+        }
+        drop(table);
+        drop(landed); // a value, whose end may take its time
     }
 }
 

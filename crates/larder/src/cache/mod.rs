@@ -30,7 +30,7 @@ use std::time::Duration;
 use larder_device::{Clock, Device};
 
 use crate::config::Config;
-use crate::dram::{Departure, DramTier, Full, Lookup, Record};
+use crate::dram::{Departure, DramTier, Full, Record};
 use crate::error::{Error, ErrorKind};
 use crate::flash::Flash;
 use crate::key::{KeyHash, check_key, check_value};
@@ -163,15 +163,10 @@ impl Larder {
     pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
         check_key(key)?;
         let hash = KeyHash::of(key);
-        self.counters.gets.add(1);
-        if let Lookup::Hit(value) = self.dram.get(hash, key, || self.now_s()) {
-            self.counters.dram_hits.add(1);
-            return Ok(Some(value));
+        match self.get_at_once(hash, key) {
+            Some(value) => Ok(Some(value)),
+            None => self.get_below_dram(hash, key).await,
         }
-        if let Some(flash) = &self.flash {
-            flash.asked(hash);
-        }
-        self.get_below_dram(hash, key).await
     }
 
     /// Stores `value` under `key`, in place of an older value. It expires after `ttl` (rounded up

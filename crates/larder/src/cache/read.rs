@@ -32,12 +32,23 @@ enum Tier {
 }
 
 impl Larder {
-    /// Goes on with a look-up that DRAM did not answer.
+    /// Looks `key` up in DRAM; counts it if it is there.
+    pub(super) fn get_at_once(&self, hash: KeyHash, key: &[u8]) -> Option<Value> {
+        let Lookup::Hit(value) = self.dram.get(hash, key, || self.now_s()) else { return None };
+        self.counters.hits_at_once.add(1);
+        Some(value)
+    }
+
+    /// Goes on with a look-up that DRAM did not answer at once.
     pub(super) async fn get_below_dram(
         &self,
         hash: KeyHash,
         key: &[u8],
     ) -> Result<Option<Value>, Error> {
+        self.counters.gets.add(1);
+        if let Some(flash) = &self.flash {
+            flash.asked(hash);
+        }
         let found = match &self.flash {
             // Most misses end here, without a read.
             Some(flash) if flash.may_hold(hash) || self.dram.holds(hash) => {

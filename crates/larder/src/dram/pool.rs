@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+use super::memory::Blocks;
 use super::segment::{Segment, Writer};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
@@ -23,6 +24,7 @@ struct State {
     free: Vec<Arc<Segment>>,
     /// Of no use to the tier, but pinned by values that are still in use.
     pinned: Vec<Arc<Segment>>,
+    blocks: Blocks,
 }
 
 impl Pool {
@@ -115,12 +117,16 @@ impl State {
             self.allocated_bytes -= segment_bytes;
         }
         self.allocated_bytes += wanted;
-        Writer::allocate(wanted)
+        if wanted == segment_bytes {
+            Writer::allocate_in(&mut self.blocks, wanted)
+        } else {
+            Writer::allocate(wanted)
+        }
     }
 
     /// Keeps those that nobody pins any more for reuse, if they are of the usual size.
     fn look_at_pinned(&mut self, segment_bytes: usize) {
-        let State { allocated_bytes, free, pinned } = self;
+        let State { allocated_bytes, free, pinned, .. } = self;
         for segment in pinned.extract_if(.., |segment| Arc::strong_count(segment) == 1) {
             if segment.capacity() == segment_bytes {
                 free.push(segment);

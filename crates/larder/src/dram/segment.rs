@@ -8,16 +8,15 @@
 //!    with the segment, or from an [`Arc`] that nobody else holds.
 #![allow(unsafe_code)]
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::memory::{Blocks, Memory};
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Memory for records. Whoever holds an [`Arc`] of it pins it: it is not reused.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    memory: NonNull<u8>,
-    bytes: usize,
+    memory: Memory,
     published: AtomicUsize,
     /// Bytes of records that no newer ones have replaced.
     live: AtomicUsize,
@@ -25,19 +24,10 @@ pub(crate) struct Segment {
     outstanding: AtomicU32,
 }
 
-// SAFETY: the memory is owned by the segment. By the two invariants above no byte is ever written
-// by one thread while another may read or write it.
-unsafe impl Send for Segment {}
-// SAFETY: as above.
-unsafe impl Sync for Segment {}
-
 impl Segment {
-    fn allocate(bytes: usize) -> Self {
-        let memory = Box::into_raw(vec![0_u8; bytes].into_boxed_slice());
-        let memory = NonNull::new(memory.cast::<u8>()).expect("a box is never null");
+    fn new(memory: Memory) -> Self {
         Self {
             memory,
-            bytes,
             published: AtomicUsize::new(0),
             live: AtomicUsize::new(0),
             outstanding: AtomicU32::new(0),
@@ -46,7 +36,7 @@ impl Segment {
 
     /// Size of the memory.
     pub(crate) fn capacity(&self) -> usize {
-        self.bytes
+        self.memory.len()
     }
 
     /// What has been appended.
@@ -54,7 +44,7 @@ impl Segment {
         let len = self.published.load(Ordering::Acquire);
         // SAFETY: `len` never exceeds the allocation; these bytes are initialised (the memory was
         // zeroed when it was made) and are not written while the segment is shared (invariant 1).
-        unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), len) }
+        unsafe { std::slice::from_raw_parts(self.memory.start().as_ptr(), len) }
     }
 
     /// Bytes that newer records have replaced.
@@ -82,14 +72,6 @@ impl Segment {
     }
 }
 
-impl Drop for Segment {
-    fn drop(&mut self) {
-        let memory = std::ptr::slice_from_raw_parts_mut(self.memory.as_ptr(), self.bytes);
-        // SAFETY: made by `Box::into_raw` with this length in `allocate`, and freed only here.
-        drop(unsafe { Box::from_raw(memory) });
-    }
-}
-
 /// The one who may append to a segment.
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -97,9 +79,14 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// A new segment of `bytes`.
+    /// A new segment of `bytes`, in memory of its own.
     pub(crate) fn allocate(bytes: usize) -> Self {
-        Self { segment: Arc::new(Segment::allocate(bytes)) }
+        Self { segment: Arc::new(Segment::new(Memory::of_bytes(bytes))) }
+    }
+
+    /// A new segment of `bytes`, one of many.
+    pub(super) fn allocate_in(blocks: &mut Blocks, bytes: usize) -> Self {
+        Self { segment: Arc::new(Segment::new(blocks.take(bytes))) }
     }
 
     /// Begins a segment anew. Given back if somebody else still holds it.
@@ -122,13 +109,14 @@ impl Writer {
     /// if there is no room.
     pub(crate) fn append(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8])) -> Option<usize> {
         let at = self.segment.published.load(Ordering::Relaxed);
-        if bytes > self.segment.bytes - at {
+        if bytes > self.segment.capacity() - at {
             return None;
         }
         // SAFETY: the range lies in the allocation (checked above) and from `published` on, where
         // only this writer goes (invariant 2); `&mut self` keeps it from being lent out twice.
-        let room =
-            unsafe { std::slice::from_raw_parts_mut(self.segment.memory.as_ptr().add(at), bytes) };
+        let room = unsafe {
+            std::slice::from_raw_parts_mut(self.segment.memory.start().as_ptr().add(at), bytes)
+        };
         fill(room);
         self.segment.live.fetch_add(bytes, Ordering::Relaxed);
         self.segment.published.store(at + bytes, Ordering::Release);

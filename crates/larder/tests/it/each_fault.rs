@@ -3,72 +3,19 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use larder::{Config, CrashSafety, ErrorKind, Larder, VirtualClock, block_on};
-use larder_device::{
-    CheckedIo, Device, DeviceInfo, DeviceStats, Fault, FaultDevice, FaultPlan, FaultRule, Io,
-    IoFuture, PlacementInfo,
-};
+use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice};
 
 use crate::rig::{key_of, value_of, version_in};
 
 const KEYS: u32 = 60;
 const CAPACITY_BYTES: usize = 224 << 10;
 
-/// A device in memory whose bytes can be looked at and changed.
-struct Memory {
-    info: DeviceInfo,
-    bytes: Mutex<Vec<u8>>,
-}
-
-impl Memory {
-    fn holding(bytes: Vec<u8>) -> Arc<Self> {
-        let info = DeviceInfo {
-            name: "memory".to_owned(),
-            capacity_bytes: bytes.len() as u64,
-            block_bytes: 4096,
-            max_transfer_bytes: 1 << 20,
-            placement: PlacementInfo::none(),
-        };
-        Arc::new(Self { info, bytes: Mutex::new(bytes) })
-    }
-}
-
-impl Device for Memory {
-    fn info(&self) -> &DeviceInfo {
-        &self.info
-    }
-
-    fn start(&self, io: CheckedIo) -> IoFuture {
-        let mut io = io.into_inner();
-        let mut bytes = self.bytes.lock().unwrap();
-        let place = |offset: u64, length: usize| {
-            let start = usize::try_from(offset).unwrap();
-            start..start + length
-        };
-        match &mut io {
-            Io::Read { offset, buffer } => {
-                let place = place(*offset, buffer.len());
-                buffer.as_mut_slice().copy_from_slice(&bytes[place]);
-            }
-            Io::Write { offset, buffer, .. } => {
-                bytes[place(*offset, buffer.len())].copy_from_slice(buffer.as_slice());
-            }
-            Io::Deallocate { .. } | Io::Flush => {}
-        }
-        drop(bytes);
-        IoFuture::ready(Ok(io.into_buffer()))
-    }
-
-    fn stats(&self) -> DeviceStats {
-        DeviceStats::default()
-    }
-
-    fn boot(&self) -> Option<u64> {
-        Some(1)
-    }
+fn memory(bytes: Vec<u8>) -> Arc<MemoryDevice> {
+    Arc::new(MemoryDevice::holding(bytes))
 }
 
 fn config(crash_safety: CrashSafety) -> Config {
@@ -185,9 +132,8 @@ fn run(config: &Config, device: &Arc<impl Device + 'static>, seed: u64, what: &s
 /// Fails every `step`th request of a run, one in each repetition. Returns how many there were.
 fn fail_each(seed: u64, crash_safety: CrashSafety, step: usize) -> u64 {
     let config = config(crash_safety);
-    let drive = |plan: &FaultPlan| {
-        Arc::new(FaultDevice::new(Memory::holding(vec![0; CAPACITY_BYTES]), plan))
-    };
+    let drive =
+        |plan: &FaultPlan| Arc::new(FaultDevice::new(memory(vec![0; CAPACITY_BYTES]), plan));
     let device = drive(&FaultPlan::new(seed));
     assert!(run(&config, &device, seed, "without faults") > KEYS / 4, "the run is worth failing");
     let requests = device.submissions();
@@ -223,7 +169,7 @@ fn every_request_of_a_run_fails_once() {
 
 /// What a cache leaves on its device, closed or not, and what its keys are.
 fn left_behind(crash_safety: CrashSafety, closed: bool) -> (Vec<u8>, Oracle) {
-    let device = Memory::holding(vec![0; CAPACITY_BYTES]);
+    let device = memory(vec![0; CAPACITY_BYTES]);
     let cache = open(&config(crash_safety), &device).unwrap();
     let (mut rng, mut oracle, mut version) = (fastrand::Rng::with_seed(9), Oracle::default(), 0);
     (0..4).for_each(|_| load(&cache, &mut oracle, &mut rng, &mut version));
@@ -232,7 +178,7 @@ fn left_behind(crash_safety: CrashSafety, closed: bool) -> (Vec<u8>, Oracle) {
     } else {
         drop(cache);
     }
-    let bytes = device.bytes.lock().unwrap().clone();
+    let bytes = device.bytes();
     (bytes, oracle)
 }
 
@@ -241,7 +187,7 @@ fn left_behind(crash_safety: CrashSafety, closed: bool) -> (Vec<u8>, Oracle) {
 fn damage_each(crash_safety: CrashSafety, closed: bool, chosen: impl Fn(usize) -> bool) -> u32 {
     let config = config(crash_safety);
     let (image, oracle) = left_behind(crash_safety, closed);
-    let whole = open(&config, &Memory::holding(image.clone())).unwrap();
+    let whole = open(&config, &memory(image.clone())).unwrap();
     let hits = oracle.judge(&whole, "undamaged");
     assert_eq!(hits > KEYS / 4, closed || crash_safety == CrashSafety::Process, "{hits}");
     drop(whole);
@@ -254,7 +200,7 @@ fn damage_each(crash_safety: CrashSafety, closed: bool, chosen: impl Fn(usize) -
         let mut bytes = image.clone();
         bytes[at] ^= 1 << (at % 8);
         let what = format!("{crash_safety:?}, closed {closed}, byte {at} damaged");
-        let device = Memory::holding(bytes);
+        let device = memory(bytes);
         match open(&config, &device) {
             Ok(cache) => {
                 oracle.judge(&cache, &what);
@@ -301,8 +247,8 @@ fn a_device_that_is_slow_now_and_then_is_only_slow() {
     for crash_safety in [CrashSafety::Process, CrashSafety::Off] {
         let slow = FaultRule::new(Fault::Delay { submissions: 100 }).with_probability(0.01);
         let plan = FaultPlan::new(3).with(slow);
-        let memory = Memory::holding(vec![0; CAPACITY_BYTES]);
-        let device = Arc::new(FaultDevice::new(memory, &FaultPlan::new(3)));
+        let device =
+            Arc::new(FaultDevice::new(memory(vec![0; CAPACITY_BYTES]), &FaultPlan::new(3)));
         let cache = open(&config(crash_safety), &device).unwrap();
         device.set_plan(&plan);
         // Each client has keys of its own, so that it knows what is newest.

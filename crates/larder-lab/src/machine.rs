@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-/// Lines `name: text` about this machine and the disk under `dir`.
-pub(super) fn describe(dir: &Path) -> Vec<String> {
+/// Lines `name: text` about this machine and the disk under `dir`. What cannot be found out is
+/// "unknown".
+pub fn describe(dir: &Path) -> Vec<String> {
     vec![
         format!("cpu: {}, {} cores", cpu_model(), cores()),
         format!("memory: {}", memory()),

@@ -1,0 +1,89 @@
+//! A device in memory: for tests, and for trying things out. It has no handles and keeps nothing.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::io::{CheckedIo, Io, IoFuture};
+use crate::placement::PlacementInfo;
+
+/// Bytes in memory as a device with blocks of 4096 bytes. Every request ends at once. For a drive
+/// with placement and write amplification take [`ModelDevice`](crate::ModelDevice).
+///
+/// ```
+/// use larder_device::{Device, MemoryDevice};
+///
+/// let device = MemoryDevice::holding(vec![7; 1 << 20]);
+/// assert_eq!(device.info().capacity_bytes, 1 << 20);
+/// assert!(device.bytes().iter().all(|byte| *byte == 7));
+/// ```
+#[derive(Debug)]
+pub struct MemoryDevice {
+    info: DeviceInfo,
+    bytes: Mutex<Vec<u8>>,
+    written_bytes: AtomicU64,
+}
+
+impl MemoryDevice {
+    /// A device that holds these bytes; what does not fill a block of 4096 is cut off.
+    pub fn holding(mut bytes: Vec<u8>) -> Self {
+        let info = DeviceInfo {
+            name: "memory".to_owned(),
+            capacity_bytes: (bytes.len() / 4096 * 4096) as u64,
+            block_bytes: 4096,
+            max_transfer_bytes: 1 << 20,
+            placement: PlacementInfo::none(),
+        };
+        bytes.truncate(bytes.len() / 4096 * 4096);
+        Self { info, bytes: Mutex::new(bytes), written_bytes: AtomicU64::new(0) }
+    }
+
+    /// A copy of what the device holds.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Device for MemoryDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        let mut io = io.into_inner();
+        let mut bytes = self.lock();
+        let place = |offset: u64, length: usize| {
+            let start = usize::try_from(offset).expect("the range was checked");
+            start..start + length
+        };
+        match &mut io {
+            Io::Read { offset, buffer } => {
+                let place = place(*offset, buffer.len());
+                buffer.as_mut_slice().copy_from_slice(&bytes[place]);
+            }
+            Io::Write { offset, buffer, .. } => {
+                self.written_bytes.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+                bytes[place(*offset, buffer.len())].copy_from_slice(buffer.as_slice());
+            }
+            Io::Deallocate { .. } | Io::Flush => {}
+        }
+        drop(bytes);
+        IoFuture::ready(Ok(io.into_buffer()))
+    }
+
+    fn stats(&self) -> DeviceStats {
+        DeviceStats {
+            host_written_bytes: self.written_bytes.load(Ordering::Relaxed),
+            ..DeviceStats::default()
+        }
+    }
+
+    /// Its life: the same for all, for none of them loses power while its process lives.
+    fn boot(&self) -> Option<u64> {
+        Some(1)
+    }
+}

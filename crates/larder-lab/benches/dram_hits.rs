@@ -1,0 +1,113 @@
+//! What a hit in DRAM costs, and how far a second thread helps.
+//!
+//! `cargo bench -p larder-lab --bench dram_hits [-- THREADS]`. Rounds of one thread and of THREADS
+//! (default 2) take turns; medians and spread. The work is that of the `dram` workload of the
+//! comparison with other caches: 250,000 keys of 16 bytes, values of 100 to 1000 bytes, zipf 0.9,
+//! everything in memory. Keys are drawn before the clock starts.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Instant;
+
+use larder::{Config, Larder, RealClock, block_on};
+use larder_lab::machine;
+
+const KEYS: u32 = 250_000;
+const ZIPF: f64 = 0.9;
+const DRAM_BYTES: u64 = 256 << 20;
+const DRAWN: usize = 1 << 20;
+const OPS: usize = 4 << 20;
+const ROUNDS: usize = 7;
+const SEED: u64 = 1;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let threads = std::env::args().skip(1).find_map(|text| text.parse().ok()).unwrap_or(2);
+    for line in machine::describe(&std::env::current_dir()?) {
+        println!("{line}");
+    }
+    println!("{KEYS} keys, zipf {ZIPF}, {DRAM_BYTES} bytes of DRAM, seed {SEED}");
+    let config = Config { dram_bytes: DRAM_BYTES, ..Config::default() };
+    let cache = block_on(Larder::open(config, None, Arc::new(RealClock)))?;
+    let mut rng = fastrand::Rng::with_seed(SEED);
+    let lengths: Vec<usize> = (0..KEYS).map(|_| rng.usize(100..=1000)).collect();
+    for key in 0..KEYS {
+        cache.blocking().set(&key_bytes(key), &vec![7; lengths[key as usize]], None)?;
+    }
+    let drawn: Vec<Vec<u32>> = (0..threads).map(|_| draw(&mut rng)).collect();
+    let kinds = [("get", 0), ("4 get : 1 set", 20), ("set", 100)];
+    let mut results = [const { (Vec::new(), Vec::new()) }; 3];
+    for _ in 0..ROUNDS {
+        for ((_, set_percent), result) in kinds.iter().zip(&mut results) {
+            result.0.push(round(&cache, &drawn[..1], &lengths, *set_percent));
+            result.1.push(round(&cache, &drawn, &lengths, *set_percent));
+        }
+    }
+    for ((name, _), (mut one, mut many)) in kinds.iter().zip(results) {
+        let mut gains: Vec<f64> = one.iter().zip(&many).map(|(one, many)| many / one).collect();
+        println!(
+            "{name}: 1 thread {} M/s, {threads} threads {} M/s, {} times as many",
+            spread(&mut one),
+            spread(&mut many),
+            spread(&mut gains)
+        );
+    }
+    Ok(())
+}
+
+/// Millions of operations a second of as many threads as there are lists of keys.
+fn round(cache: &Larder, drawn: &[Vec<u32>], lengths: &[usize], set_percent: usize) -> f64 {
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for keys in drawn {
+            scope.spawn(|| work(cache, keys, lengths, set_percent));
+        }
+    });
+    #[allow(clippy::cast_precision_loss)] // far below 2^52
+    let ops = (OPS * drawn.len()) as f64;
+    ops / began.elapsed().as_secs_f64() / 1e6
+}
+
+fn work(cache: &Larder, keys: &[u32], lengths: &[usize], set_percent: usize) {
+    let cache = cache.blocking();
+    let room = [7; 1000];
+    for op in 0..OPS {
+        let key = keys[op % DRAWN];
+        if op * 37 % 100 < set_percent {
+            let value = &room[..lengths[key as usize]];
+            cache.set(&key_bytes(key), value, None).expect("it fits");
+        } else {
+            let value = cache.get(&key_bytes(key)).expect("the key is valid");
+            assert_eq!(value.map(|value| value.len()), Some(lengths[key as usize]));
+        }
+    }
+}
+
+fn key_bytes(key: u32) -> [u8; 16] {
+    let mut bytes = *b"key-............";
+    bytes[4..8].copy_from_slice(&key.to_le_bytes());
+    bytes
+}
+
+/// Keys by popularity, which has nothing to do with the order in which they were set.
+fn draw(rng: &mut fastrand::Rng) -> Vec<u32> {
+    let weights = (1..=KEYS).map(|rank| f64::from(rank).powf(-ZIPF));
+    let sums: Vec<f64> = weights
+        .scan(0.0, |sum, weight| {
+            *sum += weight;
+            Some(*sum)
+        })
+        .collect();
+    let all = sums.last().copied().unwrap_or_default();
+    let mut order: Vec<u32> = (0..KEYS).collect();
+    fastrand::Rng::with_seed(SEED).shuffle(&mut order);
+    (0..DRAWN)
+        .map(|_| order[sums.partition_point(|sum| *sum < rng.f64() * all).min(order.len() - 1)])
+        .collect()
+}
+
+/// Median, least and most.
+fn spread(values: &mut [f64]) -> String {
+    values.sort_by(f64::total_cmp);
+    let median = values[values.len() / 2];
+    format!("{median:.2} ({:.2} to {:.2})", values[0], values[values.len() - 1])
+}

@@ -1,0 +1,88 @@
+//! Address space from the kernel, with the wish for huge pages. Elsewhere than on Linux there is none,
+//! and segments have memory of their own.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+#[cfg(target_os = "linux")]
+use std::ptr;
+use std::ptr::NonNull;
+
+#[cfg(target_os = "linux")]
+use rustix::mm::{self, Advice, MapFlags, ProtFlags};
+
+#[cfg(target_os = "linux")]
+/// What a huge page is on the machines that have them.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+#[cfg(target_os = "linux")]
+/// No page is larger unless it is a huge one.
+const PAGE_BYTES_MAX: usize = 64 << 10;
+
+/// Zeroed memory from a multiple of [`HUGE_PAGE_BYTES`] on. What was never written takes none.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    #[cfg(target_os = "linux")]
+    mapped: NonNull<u8>,
+    #[cfg(target_os = "linux")]
+    mapped_bytes: usize,
+    first: NonNull<u8>,
+}
+
+// SAFETY: a mapping is never read or written here, only given out in parts and unmapped.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// `None` if the kernel gives none.
+    #[cfg(target_os = "linux")]
+    pub(super) fn new(bytes: usize) -> Option<Self> {
+        let mapped_bytes = bytes + HUGE_PAGE_BYTES;
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new mapping, at a place that the kernel chooses.
+        let mapped =
+            unsafe { mm::mmap_anonymous(ptr::null_mut(), mapped_bytes, protection, flags).ok()? };
+        let mapped = NonNull::new(mapped.cast::<u8>())?;
+        let skipped = mapped.as_ptr().align_offset(HUGE_PAGE_BYTES);
+        // SAFETY: less than a huge page, and by so much the mapping is longer.
+        let first = unsafe { mapped.add(skipped) };
+        // SAFETY: our own memory; the advice changes nothing that is in it.
+        let _ = unsafe { mm::madvise(first.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
+        Some(Self { mapped, mapped_bytes, first })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn new(_: usize) -> Option<Self> {
+        None
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn forget(&self, _: Range<usize>) {}
+
+    /// The first byte.
+    pub(super) fn first(&self) -> NonNull<u8> {
+        self.first
+    }
+
+    /// Tells the kernel that nobody will read these bytes again before writing them, as far as they
+    /// are whole pages.
+    #[cfg(target_os = "linux")]
+    pub(super) fn forget(&self, range: Range<usize>) {
+        let start = range.start.next_multiple_of(PAGE_BYTES_MAX);
+        let end = range.end / PAGE_BYTES_MAX * PAGE_BYTES_MAX;
+        if start < end {
+            // SAFETY: whole pages of the mapping, and the caller says that their content is of no use.
+            let _ = unsafe {
+                let first = self.first.add(start);
+                mm::madvise(first.as_ptr().cast(), end - start, Advice::LinuxDontNeed)
+            };
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` with this length; whoever was given a part keeps the mapping alive.
+        #[cfg(target_os = "linux")]
+        let _ = unsafe { mm::munmap(self.mapped.as_ptr().cast(), self.mapped_bytes) };
+    }
+}

@@ -1,0 +1,122 @@
+//! Where the bytes of segments come from: large blocks that the kernel may back with huge pages.
+//!
+//! Items lie all over the tier, so nearly every hit needs an address that the processor has not
+//! translated lately. With pages of 2 MiB there are 512 times fewer translations to remember, and the
+//! kernel is asked for them. Segments are cut from the front of a block and never given back to it: a
+//! segment that goes tells the kernel that its pages are of no use, and the block goes with the last
+//! of its segments. What was never used of a block takes no memory.
+#![allow(unsafe_code)]
+
+mod mapping;
+
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use mapping::Mapping;
+
+/// Address space that is taken at a time.
+const BLOCK_BYTES: usize = 32 << 20;
+/// Shorter segments are those of small tiers, which would pay more for the last huge page than they
+/// gain.
+const SEGMENT_BYTES_MIN: usize = 64 << 10;
+
+/// Zeroed bytes with one owner. They stay where they are.
+#[derive(Debug)]
+pub(super) struct Memory {
+    start: NonNull<u8>,
+    bytes: usize,
+    /// The block that they were cut from; `None` is memory of their own.
+    block: Option<Arc<Mapping>>,
+}
+
+// SAFETY: the memory has one owner, this; whoever lends it out is responsible for its bytes.
+unsafe impl Send for Memory {}
+// SAFETY: as above. Shared, it lends out nothing but its address.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Memory of its own.
+    pub(super) fn of_bytes(bytes: usize) -> Self {
+        let memory = Box::into_raw(vec![0_u8; bytes].into_boxed_slice());
+        let start = NonNull::new(memory.cast::<u8>()).expect("a box is never null");
+        Self { start, bytes, block: None }
+    }
+
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        match &self.block {
+            Some(block) => {
+                let at = self.start.as_ptr().addr() - block.first().as_ptr().addr();
+                block.forget(at..at + self.bytes);
+            }
+            None => {
+                let memory = ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.bytes);
+                // SAFETY: made by `Box::into_raw` with this length in `of_bytes`, freed only here.
+                drop(unsafe { Box::from_raw(memory) });
+            }
+        }
+    }
+}
+
+/// Gives out memory for segments of usual length.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    current: Option<Arc<Mapping>>,
+    used: usize,
+}
+
+impl Blocks {
+    pub(super) fn take(&mut self, bytes: usize) -> Memory {
+        if !(SEGMENT_BYTES_MIN..=BLOCK_BYTES / 4).contains(&bytes) {
+            return Memory::of_bytes(bytes);
+        }
+        if self.current.is_none() || self.used + bytes > BLOCK_BYTES {
+            self.current = Mapping::new(BLOCK_BYTES).map(Arc::new);
+            self.used = 0;
+        }
+        let Some(block) = &self.current else { return Memory::of_bytes(bytes) };
+        // SAFETY: `used + bytes` is at most the length of the block. Nobody else is given these bytes:
+        // `used` only grows.
+        let start = unsafe { block.first().add(self.used) };
+        self.used += bytes;
+        Memory { start, bytes, block: Some(Arc::clone(block)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_a_block_do_not_overlap_and_outlive_it() {
+        let mut blocks = Blocks::default();
+        let bytes = SEGMENT_BYTES_MIN + 64;
+        let taken: Vec<Memory> = (0..1000).map(|_| blocks.take(bytes)).collect();
+        let mut starts: Vec<usize> =
+            taken.iter().map(|memory| memory.start().as_ptr().addr()).collect();
+        starts.sort_unstable();
+        assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= bytes));
+        let Some(block) = taken[0].block.clone() else { return }; // not on this system
+        assert_eq!(Arc::strong_count(&block), 1 + BLOCK_BYTES / bytes);
+        drop((taken, blocks));
+        assert_eq!(Arc::strong_count(&block), 1);
+    }
+
+    #[test]
+    fn short_and_long_ones_have_memory_of_their_own() {
+        let mut blocks = Blocks::default();
+        for bytes in [0, 1, SEGMENT_BYTES_MIN - 1, BLOCK_BYTES] {
+            let memory = blocks.take(bytes);
+            assert!(memory.block.is_none() && memory.len() == bytes);
+        }
+    }
+}

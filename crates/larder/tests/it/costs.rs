@@ -1,0 +1,82 @@
+//! What an answer costs: reads of the device and allocations.
+
+use std::sync::Arc;
+
+use allocation_counter::measure;
+use larder::{Config, Larder, VirtualClock, block_on};
+use larder_device::{Device, FileDevice, FileOptions};
+
+const SMALL: std::ops::Range<u32> = 0..600;
+const LARGE: std::ops::Range<u32> = 600..900;
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key {number}").into_bytes()
+}
+
+fn value(number: u32) -> Vec<u8> {
+    let length = if SMALL.contains(&number) { 100 } else { 3000 };
+    vec![u8::try_from(number % 251).unwrap(); length]
+}
+
+/// A cache whose items are all on flash: it was closed and opened again.
+fn reopened(device: &Arc<dyn Device>) -> Larder {
+    let config = Config { dram_bytes: 64 << 20, soc_percent: 20.0, ..Config::default() };
+    let open = || {
+        let clock = Arc::new(VirtualClock::default());
+        block_on(Larder::open(config.clone(), Some(Arc::clone(device)), clock)).unwrap()
+    };
+    let cache = open();
+    for number in SMALL.chain(LARGE) {
+        block_on(cache.set(&key(number), &value(number), None)).unwrap();
+    }
+    block_on(cache.close()).unwrap();
+    open()
+}
+
+fn reads(cache: &Larder) -> u64 {
+    let stats = cache.stats();
+    stats.soc_bucket_reads + stats.loc_record_reads
+}
+
+#[test]
+fn a_hit_on_flash_reads_once_and_allocates_at_most_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flash");
+    std::fs::File::create(&path).unwrap().set_len(32 << 20).unwrap();
+    let file = FileDevice::open(&path, &FileOptions::default()).unwrap();
+    let device: Arc<dyn Device> = Arc::new(file);
+    let cache = reopened(&device);
+    for (name, numbers) in [("small", SMALL), ("large", LARGE)] {
+        let keys: Vec<_> = numbers.map(|number| (key(number), value(number))).collect();
+        // The first ones fill the pools of buffers, rings and tables.
+        let (warm, measured) = keys.split_at(keys.len() / 2);
+        let look_up = |keys: &[(Vec<u8>, Vec<u8>)]| {
+            let before = reads(&cache);
+            let mut allocations = 0;
+            for (key, value) in keys {
+                let mut found = None;
+                allocations += measure(|| found = block_on(cache.get(key)).unwrap()).count_total;
+                assert_eq!(found.as_deref(), Some(&value[..]));
+            }
+            (reads(&cache) - before, allocations)
+        };
+        look_up(warm);
+        let (reads, allocations) = look_up(measured);
+        let hits = measured.len() as u64;
+        println!("{name}: {hits} hits, {reads} reads, {allocations} allocations");
+        assert_eq!(reads, hits, "{name}");
+        assert!(allocations <= hits, "{name}: {allocations} allocations for {hits} hits");
+    }
+}
+
+#[test]
+fn a_hit_in_dram_allocates_nothing() {
+    let clock = Arc::new(VirtualClock::default());
+    let cache = block_on(Larder::open(Config::default(), None, clock)).unwrap();
+    block_on(cache.set(b"bread", b"rye", None)).unwrap();
+    let counted = measure(|| {
+        assert!(block_on(cache.get(b"bread")).unwrap().is_some());
+        assert!(cache.blocking().get(b"bread").unwrap().is_some());
+    });
+    assert_eq!(counted.count_total, 0);
+}
