@@ -127,6 +127,10 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_enum)]
     pub(crate) placement: Option<PlacementArg>,
 
+    /// Say which stream of the cache has which placement handle, and why
+    #[arg(long)]
+    pub(crate) show_handles: bool,
+
     /// What the flash tier is: model, a simulated drive in memory, or file:PATH
     #[arg(long, value_name = "model|file:PATH", default_value = "model", value_parser = device)]
     pub(crate) device: DeviceArg,

@@ -30,7 +30,10 @@ pub(crate) fn run(arguments: &ReplayArgs) -> Result<Ending, Error> {
     };
     let outcome =
         bars::watch(&monitor, placements, || larder_lab::replay::replay(&options, &monitor))?;
-    let rendered = table::render(&outcome) + &notes(&options, &outcome);
+    let mut rendered = table::render(&outcome) + &notes(&options, &outcome);
+    if arguments.show_handles {
+        rendered += &handles(&outcome);
+    }
     if json.is_stdout() {
         eprint!("{rendered}");
     } else {
@@ -108,6 +111,14 @@ pub(crate) fn stop_on_interrupt(monitor: &Arc<Monitor>) -> Result<(), Error> {
         monitor.stop();
     };
     ctrlc::set_handler(handler).map_err(|error| Error::run(format!("Ctrl-C handler: {error}")))
+}
+
+/// The placement plan of each run.
+fn handles(outcome: &Outcome) -> String {
+    let plan = |run: &larder_lab::replay::Run| {
+        format!("\nplacement {}\n{}", run.placement, run.placement_table)
+    };
+    outcome.runs.iter().map(plan).collect()
 }
 
 /// What a careful reader should know about the numbers above.

@@ -9,7 +9,7 @@
 //! | [`device`] | the [`Device`] trait, what a device says of itself, its counters |
 //! | [`io`] | requests, their checks (bounds, alignment), their completion |
 //! | [`buffer`] | aligned, pooled buffers |
-//! | [`placement`] | handles and how they are given out |
+//! | [`placement`] | handles, and what a device says of them |
 //! | [`clock`] | real and virtual time |
 //! | [`error`] | what can go wrong below the cache |
 //! | [`mod@file`] | a plain file as device: io_uring or a thread pool |
@@ -44,6 +44,6 @@ pub use io::{CheckedIo, Completer, Io, IoFailure, IoFuture, IoResult};
 pub use memory::MemoryDevice;
 pub use model::{ModelDevice, Payload};
 pub use park::block_on;
-pub use placement::{Assignment, HandleAllocator, Isolation, PlacementHandle, PlacementInfo};
+pub use placement::{Isolation, PlacementHandle, PlacementInfo};
 pub use slice::SliceDevice;
 pub use striped::StripedDevice;

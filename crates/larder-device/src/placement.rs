@@ -1,4 +1,5 @@
-//! Where a write belongs: placement handles, and how a device's few handles are given out.
+//! Where a write belongs: placement handles, and what a device says of them. Who gets which handle
+//! is the cache's decision (`larder::plan`).
 
 use std::fmt;
 
@@ -56,6 +57,11 @@ impl fmt::Display for Isolation {
 pub struct PlacementInfo {
     /// Number of handles, the default among them. 1 means that the device cannot place.
     pub handles: u16,
+    /// Reclaim groups that the handles belong to. Each has as many handles as every other, and they
+    /// are listed group by group. What is written with the handles of different groups shares
+    /// neither reclaim units nor garbage collection, and each group has room for its part of the
+    /// device only.
+    pub groups: u16,
     /// Bytes of one reclaim unit, if the device says so.
     pub reclaim_unit_bytes: Option<u64>,
     /// What garbage collection may mix, if the device says so.
@@ -67,71 +73,29 @@ pub struct PlacementInfo {
 impl PlacementInfo {
     /// A device that cannot place: one handle, the default.
     pub const fn none() -> Self {
-        Self { handles: 1, reclaim_unit_bytes: None, isolation: None, path: "none" }
+        Self { handles: 1, groups: 1, reclaim_unit_bytes: None, isolation: None, path: "none" }
     }
 
     /// Whether writes with different handles end up in different places.
     pub fn is_active(&self) -> bool {
         self.handles > 1
     }
-}
 
-/// One stream and the handle that it was given.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Assignment {
-    /// Whose bytes these are, for people: "SOC", "LOC", …
-    pub stream: String,
-    /// The handle to write them with.
-    pub handle: PlacementHandle,
-    /// Whether the default had to serve because no handle was left.
-    pub fell_back: bool,
-}
-
-/// Gives out the handles of one device. Never fails: when none is left the default serves, and the
-/// assignment says so.
-#[derive(Debug)]
-pub struct HandleAllocator {
-    free: Vec<u16>,
-    assignments: Vec<Assignment>,
-}
-
-impl HandleAllocator {
-    /// All handles of `placement` but the default are free.
-    pub fn new(placement: &PlacementInfo) -> Self {
-        Self { free: (1..placement.handles).rev().collect(), assignments: Vec::new() }
+    /// The number of reclaim groups; 1 if what the device says of them cannot be.
+    pub fn groups(&self) -> u16 {
+        let divides = self.groups > 0 && self.handles.is_multiple_of(self.groups);
+        if divides { self.groups } else { 1 }
     }
 
-    /// An allocator that has only the default to give: placement is switched off.
-    pub fn disabled() -> Self {
-        Self { free: Vec::new(), assignments: Vec::new() }
+    /// Handles of each group. The first one is the default of its group.
+    pub fn handles_per_group(&self) -> u16 {
+        self.handles / self.groups()
     }
 
-    /// A handle for `stream`: the lowest free one, or the default.
-    pub fn allocate(&mut self, stream: &str) -> PlacementHandle {
-        let free = self.free.pop();
-        let handle = free.map_or(PlacementHandle::DEFAULT, PlacementHandle);
-        self.assignments.push(Assignment {
-            stream: stream.to_owned(),
-            handle,
-            fell_back: free.is_none(),
-        });
-        handle
-    }
-
-    /// Takes back what `stream` was given; the handle can serve another stream.
-    pub fn release(&mut self, stream: &str) {
-        if let Some(at) = self.assignments.iter().position(|a| a.stream == stream) {
-            let gone = self.assignments.remove(at);
-            if !gone.fell_back {
-                self.free.push(gone.handle.0);
-                self.free.sort_unstable_by(|a, b| b.cmp(a));
-            }
-        }
-    }
-
-    /// Who has which handle, in the order of allocation.
-    pub fn assignments(&self) -> &[Assignment] {
-        &self.assignments
+    /// Handle `number` of reclaim group `group`. `None` if there is no such handle.
+    pub fn handle(&self, group: u16, number: u16) -> Option<PlacementHandle> {
+        let exists = group < self.groups() && number < self.handles_per_group();
+        exists.then(|| PlacementHandle(group * self.handles_per_group() + number))
     }
 }
 
@@ -140,30 +104,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn default_serves_when_handles_run_out() {
-        let info = PlacementInfo { handles: 3, ..PlacementInfo::none() };
-        let mut handles = HandleAllocator::new(&info);
-        assert_eq!(handles.allocate("SOC").index(), 1);
-        assert_eq!(handles.allocate("LOC").index(), 2);
-        assert_eq!(handles.allocate("other"), PlacementHandle::DEFAULT);
-        let fell_back: Vec<bool> = handles.assignments().iter().map(|a| a.fell_back).collect();
-        assert_eq!(fell_back, [false, false, true]);
+    fn handles_are_listed_group_by_group() {
+        let two = PlacementInfo { handles: 8, groups: 2, ..PlacementInfo::none() };
+        assert_eq!(two.handles_per_group(), 4);
+        assert_eq!(two.handle(1, 3), Some(PlacementHandle(7)));
+        assert_eq!(two.handle(1, 4), None);
+        assert_eq!(two.handle(2, 0), None);
+        assert_eq!(PlacementInfo::none().handle(0, 0), Some(PlacementHandle::DEFAULT));
     }
 
     #[test]
-    fn a_released_handle_serves_again() {
-        let info = PlacementInfo { handles: 3, ..PlacementInfo::none() };
-        let mut handles = HandleAllocator::new(&info);
-        handles.allocate("SOC");
-        handles.allocate("LOC");
-        handles.release("SOC");
-        assert_eq!(handles.allocate("next").index(), 1);
-    }
-
-    #[test]
-    fn a_device_without_placement_gives_only_the_default() {
-        let mut handles = HandleAllocator::new(&PlacementInfo::none());
-        assert_eq!(handles.allocate("SOC"), PlacementHandle::DEFAULT);
-        assert!(handles.assignments()[0].fell_back);
+    fn a_device_that_says_nonsense_has_one_group() {
+        for groups in [0, 9] {
+            let odd = PlacementInfo { handles: 8, groups, ..PlacementInfo::none() };
+            assert_eq!((odd.groups(), odd.handles_per_group()), (1, 8));
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! addresses and handles of its own.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
@@ -11,12 +12,23 @@ use crate::placement::{PlacementHandle, PlacementInfo};
 /// A range of another device's addresses, with some of its handles.
 ///
 /// The handles of the slice are numbers of its own: handle `i` is the `i`-th of those that it was
-/// given, and its default is the device's default. Counters are those of the whole device.
+/// given, and its default is the device's default. Counters are those of the whole device, unless
+/// [`SliceDevice::counting_its_own`] is asked for.
 pub struct SliceDevice<D> {
     device: D,
     start: u64,
     handles: Vec<PlacementHandle>,
     info: DeviceInfo,
+    own: Option<OwnCounters>,
+}
+
+/// What went through one slice, in bytes.
+#[derive(Debug)]
+struct OwnCounters {
+    read: AtomicU64,
+    /// By handle of the slice.
+    written: Vec<AtomicU64>,
+    deallocated: AtomicU64,
 }
 
 impl<D: Device> SliceDevice<D> {
@@ -52,11 +64,74 @@ impl<D: Device> SliceDevice<D> {
             capacity_bytes: range.end - range.start,
             placement: PlacementInfo {
                 handles: u16::try_from(handles.len()).unwrap_or(u16::MAX),
+                // Which groups its handles belong to is for who chose them.
+                groups: 1,
                 ..whole.placement.clone()
             },
             ..whole.clone()
         };
-        Ok(Self { start: range.start, device, handles, info })
+        Ok(Self { start: range.start, device, handles, info, own: None })
+    }
+
+    /// The same with `handle` of the device for what names no other.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if the device does not have the handle.
+    pub fn defaulting_to(mut self, handle: PlacementHandle) -> Result<Self, Error> {
+        if handle.index() >= self.device.info().placement.handles {
+            let context = format!("{}: handle {handle} is not among the device's", self.info.name);
+            return Err(Error::new(ErrorKind::Setup, context));
+        }
+        self.handles[0] = handle;
+        Ok(self)
+    }
+
+    /// The same with counters of its own, for a tenant whose neighbours' writes are none of its
+    /// business. Bytes read, written and deallocated are those that this slice asked for, whether or
+    /// not the device could; handles are the slice's. Of the media's bytes it gets the part that it
+    /// has of the host's: nobody can tell whose pages a drive moves. Bytes that were moved or erased
+    /// stay unknown; failed requests are the whole device's.
+    #[must_use]
+    pub fn counting_its_own(mut self) -> Self {
+        self.own = Some(OwnCounters {
+            read: AtomicU64::new(0),
+            written: self.handles.iter().map(|_| AtomicU64::new(0)).collect(),
+            deallocated: AtomicU64::new(0),
+        });
+        self
+    }
+}
+
+impl OwnCounters {
+    fn count(&self, io: &Io) {
+        let (_, _, bytes) = io.extent();
+        let counter = match io {
+            Io::Read { .. } => &self.read,
+            Io::Write { handle, .. } => &self.written[usize::from(handle.index())],
+            Io::Deallocate { .. } => &self.deallocated,
+            Io::Flush => return,
+        };
+        counter.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn stats(&self, whole: DeviceStats) -> DeviceStats {
+        let by_handle: Vec<u64> =
+            self.written.iter().map(|bytes| bytes.load(Ordering::Relaxed)).collect();
+        let written: u64 = by_handle.iter().sum();
+        let part_of = |media: u64| {
+            let part = u128::from(media) * u128::from(written);
+            u64::try_from(part / u128::from(whole.host_written_bytes.max(1))).unwrap_or(u64::MAX)
+        };
+        DeviceStats {
+            host_read_bytes: self.read.load(Ordering::Relaxed),
+            host_written_bytes: written,
+            host_written_bytes_by_handle: by_handle,
+            media_written_bytes: whole.media_written_bytes.map(part_of),
+            copied_bytes: None,
+            erased_bytes: None,
+            deallocated_bytes: self.deallocated.load(Ordering::Relaxed),
+            ..whole
+        }
     }
 }
 
@@ -66,7 +141,11 @@ impl<D: Device> Device for SliceDevice<D> {
     }
 
     fn start(&self, io: CheckedIo) -> IoFuture {
-        self.device.submit(match io.into_inner() {
+        let io = io.into_inner();
+        if let Some(own) = &self.own {
+            own.count(&io);
+        }
+        self.device.submit(match io {
             Io::Read { offset, buffer } => Io::Read { offset: self.start + offset, buffer },
             Io::Write { offset, buffer, handle } => Io::Write {
                 offset: self.start + offset,
@@ -81,7 +160,11 @@ impl<D: Device> Device for SliceDevice<D> {
     }
 
     fn stats(&self) -> DeviceStats {
-        self.device.stats()
+        let whole = self.device.stats();
+        match &self.own {
+            Some(own) => own.stats(whole),
+            None => whole,
+        }
     }
 
     fn boot(&self) -> Option<u64> {
@@ -124,6 +207,33 @@ mod tests {
         assert_eq!((by_handle[0], by_handle[4]), (4096, 4096));
         let read = Io::Read { offset: 8 << 20, buffer: IoBuffer::zeroed(4096) };
         assert_eq!(drive.submit(read).wait().unwrap().as_slice()[0], 2);
+    }
+
+    #[test]
+    fn a_slice_that_counts_its_own_sees_nothing_of_its_neighbours() {
+        let drive = drive();
+        let slice = |range| {
+            let handles = [PlacementHandle::new(3), PlacementHandle::new(4)];
+            SliceDevice::new(Arc::clone(&drive), range, &handles).unwrap().counting_its_own()
+        };
+        let (left, right) = (slice(0..8 << 20), slice(8 << 20..16 << 20));
+        assert!(write(&left, 0, 1, 1) && write(&left, 4096, 1, 2) && write(&right, 0, 1, 0));
+        left.submit(Io::Deallocate { offset: 0, bytes: 4096 }).wait().unwrap();
+        let (left, right) = (left.stats(), right.stats());
+        assert_eq!(left.host_written_bytes_by_handle, [0, 4096, 4096]);
+        assert_eq!((left.host_written_bytes, right.host_written_bytes), (8192, 4096));
+        assert_eq!((left.media_written_bytes, right.media_written_bytes), (Some(8192), Some(4096)));
+        assert_eq!((left.deallocated_bytes, right.deallocated_bytes), (4096, 0));
+    }
+
+    #[test]
+    fn the_default_of_a_slice_can_be_another_handle() {
+        let drive = drive();
+        let slice = || SliceDevice::new(Arc::clone(&drive), 0..8 << 20, &[]).unwrap();
+        let other = slice().defaulting_to(PlacementHandle::new(5)).unwrap();
+        assert!(write(&other, 0, 1, 0));
+        assert_eq!(drive.stats().host_written_bytes_by_handle[5], 4096);
+        assert!(slice().defaulting_to(PlacementHandle::new(8)).is_err());
     }
 
     #[test]

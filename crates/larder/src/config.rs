@@ -75,13 +75,14 @@ pub struct Config {
     /// What the drive is rated for. Then [`Stats::drive_life`](crate::Stats::drive_life) forecasts how
     /// long it lasts.
     pub endurance: Option<Endurance>,
-    /// Whether SOC and LOC ask the device for placement handles of their own.
+    /// Whether streams of different lifetimes (SOC, LOC, …) are written under placement handles of
+    /// their own, as far as the device has handles: see [`plan`](crate::plan).
     pub placement: bool,
     /// Whether the small-object engine writes the buckets that are rewritten often under a handle
     /// of their own (FDP paper, EuroSys'25, section 5.5): those whose recent intervals between
     /// rewrites are less than half of the average bucket's. Which they are is found at run time, at 8
-    /// bytes of memory a bucket. Where no handle is left for them they share the default one, and
-    /// [`Larder::placement`](crate::Larder::placement) says so.
+    /// bytes of memory a bucket. Where there are too few handles they share one, and
+    /// [`Larder::placement`](crate::Larder::placement) says with whom.
     pub dynamic_placement: bool,
     /// Start empty, whatever an earlier cache left on the device. Data of other programs is refused
     /// all the same.

@@ -55,6 +55,11 @@ impl Error {
         Self { kind: ErrorKind::Device, message: message.into(), source: Some(source) }
     }
 
+    /// The same of one of several.
+    pub(crate) fn of(self, whose: &str) -> Self {
+        Self { message: format!("{whose}: {}", self.message), ..self }
+    }
+
     /// What went wrong, to match on.
     ///
     /// ```

@@ -77,3 +77,8 @@ pub fn metadata(bytes: &[u8]) {
 pub fn tombstones(bytes: &[u8]) {
     crate::tombstones::fuzz_log(bytes);
 }
+
+/// Any bytes as a partition table.
+pub fn partition_table(bytes: &[u8]) {
+    crate::partition::fuzz_table(bytes);
+}

@@ -26,6 +26,9 @@
 //! # }
 //! ```
 //!
+//! One device can serve several [`Tenants`], one cache several devices ([`Shards`]). Which stream of
+//! writes has which placement handle is the [`plan`]'s decision.
+//!
 //! A cache promises little and keeps it: a value is returned whole and for its own key, or not at
 //! all; a replaced, deleted or expired value never comes back. What it holds may be evicted at any
 //! time.
@@ -40,9 +43,13 @@ mod flash;
 mod key;
 mod le;
 mod loc;
+mod partition;
+pub mod plan;
+pub mod shards;
 mod soc;
 pub mod stats;
 mod sync;
+pub mod tenants;
 mod tombstones;
 mod typed;
 mod value;
@@ -56,7 +63,10 @@ pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
 pub use flash::{Layout, Recovery};
 pub use larder_device::{Clock, RealClock, VirtualClock, block_on};
+pub use plan::PlacementPlan;
+pub use shards::Shards;
 pub use stats::Stats;
+pub use tenants::{Tenant, Tenants, TenantsConfig};
 pub use typed::{Codec, Typed, TypedError};
 #[cfg(feature = "serde")]
 pub use typed::{Postcard, PostcardError};

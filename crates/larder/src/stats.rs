@@ -76,12 +76,23 @@ macro_rules! counters {
             pub drive_life: Option<DriveLife>,
             /// 1 if a crash now would leave a cache that is found again, else 0.
             pub crash_safe: u64,
+            /// Streams that share a placement handle, or write with the default one, for want of
+            /// handles or because placement is off (see
+            /// [`Larder::placement`](crate::Larder::placement)).
+            pub compromised_streams: u64,
             /// Objects in the small-object log now.
             pub soc_log_held_objects: u64,
             /// Memory of its index now, in bytes.
             pub soc_log_index_bytes: u64,
             /// The latest device error, for people.
             pub last_device_error: Option<String>,
+        }
+
+        impl Stats {
+            /// Adds up the counters of several caches.
+            fn add_counters(&mut self, other: &Self) {
+                $(self.$name += other.$name;)*
+            }
         }
 
         impl Counters {
@@ -237,6 +248,32 @@ impl Counters {
         self.device_errors.add(1);
         let mut last = self.last_device_error.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some(error.to_string());
+    }
+}
+
+impl std::iter::Sum for Stats {
+    /// What several caches did and hold together. Drives have lives of their own: that of the sum is
+    /// unknown. It is safe from a crash if each is.
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        let mut sum = Self { crash_safe: 1, ..Self::default() };
+        let mut caches = 0;
+        for one in all {
+            caches += 1;
+            sum.add_counters(&one);
+            sum.dram_items += one.dram_items;
+            sum.dram_used_bytes += one.dram_used_bytes;
+            sum.loc_objects += one.loc_objects;
+            sum.loc_index_bytes += one.loc_index_bytes;
+            sum.soc_filter_bytes += one.soc_filter_bytes;
+            sum.tombstone_bytes += one.tombstone_bytes;
+            sum.admission_memory_bytes += one.admission_memory_bytes;
+            sum.crash_safe = sum.crash_safe.min(one.crash_safe);
+            sum.compromised_streams += one.compromised_streams;
+            sum.soc_log_held_objects += one.soc_log_held_objects;
+            sum.soc_log_index_bytes += one.soc_log_index_bytes;
+            sum.last_device_error = one.last_device_error.or(sum.last_device_error);
+        }
+        Self { crash_safe: sum.crash_safe.min(caches), ..sum }
     }
 }
 

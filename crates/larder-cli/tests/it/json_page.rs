@@ -25,6 +25,9 @@ fn check_replay(tables: &Tables, outcome: &Value) {
         if !run["soc_log"].is_null() {
             check(tables, "Log", &run["soc_log"]);
         }
+        for stream in run["streams"].as_array().unwrap() {
+            check(tables, "Stream", stream);
+        }
         for interval in run["intervals"].as_array().unwrap() {
             check(tables, "Interval", interval);
         }
@@ -49,6 +52,7 @@ fn all_headings_are_checked() {
         "Parameters",
         "Run",
         "Log",
+        "Stream",
         "Interval",
         "Statistics",
         "Percentiles",
@@ -106,7 +110,7 @@ fn parameters_are_the_options() {
         .lines()
         .filter_map(|line| line.trim_start().strip_prefix("--"))
         .map(|option| option.split([' ', ',']).next().unwrap().replace('-', "_"))
-        .filter(|name| !["json", "report", "seed", "help"].contains(&name.as_str()))
+        .filter(|name| !["json", "report", "seed", "help", "show_handles"].contains(&name.as_str()))
         .collect();
     let tables = tables(&page());
     let named = tables["Parameters"].keys().filter(|key| *key != "trace").cloned();

@@ -132,8 +132,15 @@ fn placement_changes_the_drive_and_nothing_else() {
     let outcome = Place::new().json(FULL_DRIVE);
     let [on, off] = runs(&outcome) else { panic!("two runs") };
     assert_eq!((&on["placement"], &off["placement"]), (&"on".into(), &"off".into()));
-    let of_the_drive =
-        ["placement", "dlwa", "media_bytes", "erased_bytes", "copied_bytes", "requests_per_second"];
+    let of_the_drive = [
+        "placement",
+        "streams",
+        "dlwa",
+        "media_bytes",
+        "erased_bytes",
+        "copied_bytes",
+        "requests_per_second",
+    ];
     for (key, value) in on.as_object().unwrap() {
         if key != "intervals" && !of_the_drive.contains(&key.as_str()) {
             assert_eq!(value, &off[key], "{key}");

@@ -20,6 +20,22 @@ fn the_table_goes_to_standard_output() {
 }
 
 #[test]
+fn who_has_which_handle_is_printed_when_asked_for() {
+    let place = Place::new();
+    let ran = place.succeed(&format!("{RUN} --show-handles"));
+    let (_, on) = ran.stdout.split_once("\nplacement on\n").unwrap();
+    let (on, off) = on.split_once("\nplacement off\n").unwrap();
+    assert_eq!(on.matches("a handle of its own").count(), 2, "{on}");
+    assert_eq!(off.matches("placement is off").count(), 2, "{off}");
+    let outcome = place.json(RUN);
+    let handles = |run: usize| -> Vec<u64> {
+        let streams = outcome["runs"][run]["streams"].as_array().unwrap();
+        streams.iter().map(|stream| stream["handle"].as_u64().unwrap()).collect()
+    };
+    assert_eq!((handles(0), handles(1)), (vec![1, 2, 0], vec![0, 0, 0]));
+}
+
+#[test]
 fn json_on_standard_output_is_alone_there() {
     let place = Place::new();
     let ran = place.succeed(&format!("{RUN} --json -"));

@@ -9,7 +9,7 @@ mod payload;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use larder_ssd::managed::{GcDestination, ManagedConfig, ManagedSsd, PAGE_BYTES};
+use larder_ssd::managed::{GcDestination, ManagedConfig, ManagedSsd, PAGE_BYTES, Placement};
 
 pub use payload::Payload;
 
@@ -160,7 +160,9 @@ impl State {
         handle: u16,
     ) -> Result<(), larder_ssd::Error> {
         let pages = buffer.len() as u64 / PAGE_BYTES;
-        self.ssd.write(offset / PAGE_BYTES, pages, handle)?;
+        let per_group = self.ssd.config().handles.max(1);
+        let placement = Placement { group: handle / per_group, handle: handle % per_group };
+        self.ssd.write_placed(placement, offset / PAGE_BYTES, pages)?;
         self.contents.write(offset, buffer.as_slice());
         Ok(())
     }
@@ -175,7 +177,10 @@ impl State {
     fn stats(&self) -> DeviceStats {
         let ssd = self.ssd.stats();
         let unit_bytes = self.ssd.config().geometry.unit_bytes();
-        let by_handle = ssd.host_pages_by_handle.iter().map(|pages| pages * PAGE_BYTES).collect();
+        // The drive counts by handle of all groups together, which says nothing of ours.
+        let known = self.ssd.config().groups == 1;
+        let by_handle = ssd.host_pages_by_handle.iter().filter(|_| known);
+        let by_handle = by_handle.map(|pages| pages * PAGE_BYTES).collect();
         DeviceStats {
             host_read_bytes: self.read_bytes,
             host_written_bytes: ssd.host_bytes(),
@@ -194,7 +199,8 @@ fn describe(config: &ManagedConfig) -> DeviceInfo {
     let geometry = &config.geometry;
     let placement = if config.fdp {
         PlacementInfo {
-            handles: config.handles,
+            handles: config.handles.saturating_mul(config.groups),
+            groups: config.groups,
             reclaim_unit_bytes: Some(geometry.unit_bytes()),
             isolation: match config.gc_destination {
                 GcDestination::Shared => Some(Isolation::InitiallyIsolated),

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use larder_device::{
-    Device, HandleAllocator, Io, IoBuffer, ModelDevice, PlacementHandle, SliceDevice,
-};
+use larder::Config;
+use larder::plan::{self, Class};
+use larder_device::{Device, Io, IoBuffer, ModelDevice, PlacementHandle, SliceDevice};
 use larder_ssd::managed::PAGE_BYTES;
 
 use super::judge::{Checks, highest, lowest};
@@ -15,8 +15,8 @@ use crate::Error;
 use crate::replay::shared::{self, SharedRun, Tenant};
 use crate::replay::{Monitor, ReplayOptions};
 
-/// SOC and LOC.
-const STREAMS: usize = 2;
+/// In the order in which a cache numbers their handles.
+const STREAMS: [Class; 2] = [Class::Soc, Class::Loc];
 /// Requests of the KV cache for each request of Twitter's, as the authors' slides have them: 387
 /// thousand a second against 25.
 const KV_PER_TWITTER: u64 = 15;
@@ -49,6 +49,15 @@ const SETTINGS: [Setting; 5] = [
     Setting { point: "half_short", handles: 5, ..writers(&["meta-kv-write-only"; 4]) },
 ];
 
+/// How handles are given out.
+#[derive(Clone, Copy)]
+enum Sharing {
+    /// By the plan for all tenants.
+    Solved,
+    /// In the order of the tenants; when none is left, the default serves.
+    FirstCome,
+}
+
 const fn writers(presets: &'static [&'static str]) -> Setting {
     Setting { point: "", presets, handles: 0, per_turn: &[1; 4], turns_percent: 100 }
 }
@@ -58,8 +67,9 @@ pub(super) static TENANTS: Experiment = Experiment {
     title: "DLWA when several caches share a drive, with enough handles and with too few",
     reproduces: "FDP paper (EuroSys'25), Figure 11: two tenants with WO KV Cache; the authors' \
                  slides: KV Cache beside Twitter's",
-    criterion: "with enough handles on <= 1.05 and off >= 2.5; without, the default serves and \
-                nothing fails: DLWA with half of the handles is above that with all",
+    criterion: "with enough handles on <= 1.05 and off >= 2.5; with half of them, nothing fails, \
+                DLWA is above 1.05 if who comes first is served first and the default serves the \
+                others, and no higher if the plan decides who shares",
     parameters: &[rig::REQUESTS_OF_WRITERS, rig::FLASH],
     metrics: &[
         (
@@ -68,7 +78,13 @@ pub(super) static TENANTS: Experiment = Experiment {
           handles), four (4 tenants, 9 handles), one_short (8 handles), half_short (5 handles)",
         ),
         ("dlwa.off.*", "DLWA without: identical, different, four"),
-        ("fallen_back.*", "streams that got the default handle because none was left"),
+        (
+            "dlwa.first_come.*",
+            "DLWA where handles are given out in the order of the tenants and the default serves \
+             when none is left: one_short, half_short",
+        ),
+        ("fallen_back.*", "streams that got the default handle that way"),
+        ("shared.*", "streams that share a handle by the plan"),
         SOC_SHARE,
         DRIVE_WRITES,
         LOC_WRAPS,
@@ -125,46 +141,52 @@ pub(super) static NOISY_HANDLE: Experiment = Experiment {
 fn measure_tenants(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
     let mut metrics = Metrics::new();
     for setting in &SETTINGS {
-        let run = |placement| together(setting, placement, settings, seed, monitor);
+        let run =
+            |sharing, placement| together(setting, sharing, placement, settings, seed, monitor);
         let point = setting.point;
-        if usize::from(setting.handles) > setting.presets.len() * STREAMS {
-            for (placement, run) in rig::with_and_without(run)? {
+        if usize::from(setting.handles) > setting.presets.len() * STREAMS.len() {
+            let solved = |placement| Ok(run(Sharing::Solved, placement)?.0);
+            for (placement, run) in rig::with_and_without(solved)? {
                 rig::note(&mut metrics, placement, point, &run);
-                note_fallen_back(&mut metrics, placement, point, &run);
             }
         } else {
-            let run = run(true)?;
-            rig::note(&mut metrics, "on", point, &run);
-            note_fallen_back(&mut metrics, "on", point, &run);
+            let both = rig::with_and_without(|solved| {
+                run(if solved { Sharing::Solved } else { Sharing::FirstCome }, true)
+            })?;
+            let arms = [("on", "shared"), ("first_come", "fallen_back")];
+            for ((arm, count), (_, (run, streams))) in arms.iter().zip(&both) {
+                rig::note(&mut metrics, arm, point, run);
+                metrics.insert(format!("{count}.{point}"), f64::from(*streams));
+            }
         }
     }
     Ok(metrics)
 }
 
-fn note_fallen_back(metrics: &mut Metrics, placement: &str, point: &str, run: &SharedRun) {
-    if placement == "on" {
-        let fallen = run.tenants.iter().map(|tenant| f64::from(tenant.fallen_back_streams));
-        metrics.insert(format!("fallen_back.{point}"), fallen.sum());
-    }
-}
-
-/// All tenants of a setting on equal parts of a drive.
+/// All tenants of a setting on equal parts of a drive. Also returns how many streams had to share a
+/// handle, or to fall back.
 fn together(
     setting: &Setting,
+    sharing: Sharing,
     placement: bool,
     settings: &Settings,
     seed: u64,
     monitor: &Monitor,
-) -> Result<SharedRun, Error> {
+) -> Result<(SharedRun, u32), Error> {
     let count = setting.presets.len() as u64;
     let whole = rig::options("meta-kv", settings, seed)?;
     let drive = shared::drive(&whole, placement, setting.handles)?;
-    let mut handles = HandleAllocator::new(&drive.info().placement);
     let part = whole.flash_bytes / count / PAGE_BYTES * PAGE_BYTES;
+    let (handles, compromised) = match sharing {
+        Sharing::Solved => solved(&drive, setting.presets.len(), part, whole.soc_percent)?,
+        Sharing::FirstCome => first_come(&drive, setting.presets.len()),
+    };
+    let mut handles = handles.into_iter();
     let mut tenants = Vec::new();
     for ((number, preset), &requests_per_turn) in (0..).zip(setting.presets).zip(setting.per_turn) {
         let start = part * number;
-        let device = slice(&drive, start..start + part, &mut handles)?;
+        let own = handles.next().unwrap_or_default();
+        let device = slice(&drive, start..start + part, &own)?;
         let options = rig::options(preset, settings, seed + number)?;
         // Each makes its part of the requests: the drive is written as often as with one tenant.
         let turns = options.requests.unwrap_or(0) / count * setting.turns_percent / 100;
@@ -177,20 +199,51 @@ fn together(
         };
         tenants.push(Tenant { requests_per_turn, ..Tenant::new(options, Arc::new(device)) });
     }
-    shared::play(&drive, &tenants, placement, &mut |_| Ok(()), monitor)
+    let run = shared::play(&drive, &tenants, placement, &mut |_| Ok(()), monitor)?;
+    Ok((run, compromised))
 }
 
-/// A part of the drive with the handles that are left, at most one a stream.
+/// A handle for each stream of each tenant.
+type Handles = Vec<Vec<PlacementHandle>>;
+
+/// Those of the plan for so many tenants with equal parts.
+fn solved(
+    drive: &ModelDevice,
+    tenants: usize,
+    part: u64,
+    soc_percent: f64,
+) -> Result<(Handles, u32), Error> {
+    let names: Vec<String> = (0..tenants).map(|number| number.to_string()).collect();
+    let config = Config { soc_percent, ..Config::default() };
+    let parts: Vec<_> = names.iter().map(|name| (name.as_str(), config.clone(), part)).collect();
+    let plan = plan::plan(&parts, drive.info()).map_err(|error| Error::run(error.to_string()))?;
+    let of = |name: &String| STREAMS.map(|class| plan.handle_of(name, class)).to_vec();
+    let shared = plan.streams().iter().filter(|stream| stream.why == plan::Why::TooFewHandles);
+    Ok((names.iter().map(of).collect(), u32::try_from(shared.count()).unwrap_or(u32::MAX)))
+}
+
+/// The next that is left for each, else the default.
+fn first_come(drive: &ModelDevice, tenants: usize) -> (Handles, u32) {
+    let mut left = (1..drive.info().placement.handles).map(PlacementHandle::new);
+    let mut fallen_back = 0;
+    let mut next = || {
+        left.next().unwrap_or_else(|| {
+            fallen_back += 1;
+            PlacementHandle::DEFAULT
+        })
+    };
+    let handles = (0..tenants).map(|_| STREAMS.map(|_| next()).to_vec()).collect();
+    (handles, fallen_back)
+}
+
+/// A part of the drive with these handles, one a stream.
 fn slice(
     drive: &Arc<ModelDevice>,
     range: std::ops::Range<u64>,
-    handles: &mut HandleAllocator,
+    handles: &[PlacementHandle],
 ) -> Result<SliceDevice<Arc<ModelDevice>>, Error> {
-    let own: Vec<_> = (0..STREAMS)
-        .map(|stream| handles.allocate(&format!("{range:?} {stream}")))
-        .filter(|handle| *handle != PlacementHandle::DEFAULT)
-        .collect();
-    SliceDevice::new(Arc::clone(drive), range, &own).map_err(|error| Error::run(error.to_string()))
+    let slice = SliceDevice::new(Arc::clone(drive), range, handles);
+    slice.map_err(|error| Error::run(error.to_string()))
 }
 
 fn judge_tenants(summary: &Summary) -> Judgement {
@@ -199,16 +252,24 @@ fn judge_tenants(summary: &Summary) -> Judgement {
     let off = lowest(enough.map(|point| summary.mean(&format!("dlwa.off.{point}"))));
     let four = summary.mean("dlwa.on.four");
     let (one, half) = (summary.mean("dlwa.on.one_short"), summary.mean("dlwa.on.half_short"));
+    let first_come = summary.mean("dlwa.first_come.half_short");
     let fallen = summary.mean("fallen_back.half_short");
+    let shared = summary.mean("shared.half_short");
     Checks::default()
         .exact(on <= 1.05, format!("on at most {on:.3} with enough handles"))
         .exact(off >= 2.5, format!("off at least {off:.2}"))
         .exact(
-            half > four && fallen >= 1.0,
-            format!("{half:.2} with {fallen} streams on the default handle, {four:.3} with none"),
+            first_come > 1.05 && fallen >= 1.0,
+            format!(
+                "{first_come:.2} with {fallen} streams on the default handle, {four:.3} with none"
+            ),
+        )
+        .exact(
+            half <= first_come && shared >= 1.0,
+            format!("{half:.3} where the plan has {shared} streams share as many handles"),
         )
         .shape(on < off, "placement lowers DLWA")
-        .note(format!("with one stream on the default handle, alone there, on is {one:.3}"))
+        .note(format!("with one handle too few, shared by plan, on is {one:.3}"))
         .judge()
 }
 
@@ -240,10 +301,10 @@ fn beside_neighbour(
     let drive = shared::drive(&options, placement, shared::HANDLES)?;
     let end = drive.info().capacity_bytes;
     let start = page_at(end, 1.0 - neighbour / 100.0);
-    let mut handles = HandleAllocator::new(&drive.info().placement);
-    let device = slice(&drive, 0..start, &mut handles)?;
+    let placed = |number| PlacementHandle::new(if placement { number } else { 0 });
+    let device = slice(&drive, 0..start, &[placed(1), placed(2)])?;
     let tenant = Tenant::new(options, Arc::new(device));
-    let handle = handles.allocate("neighbour");
+    let handle = placed(3);
     let mut neighbour = Neighbour::new(&drive, start..end, handle, rate, seed)?;
     shared::play(&drive, &[tenant], placement, &mut |host| neighbour.keep_up(host), monitor)
 }

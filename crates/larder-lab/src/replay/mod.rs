@@ -18,7 +18,7 @@ use crate::Error;
 use crate::workload::RequestSource;
 use client::Client;
 pub use options::{EngineOptions, PlacementRuns, ReplayOptions, Storage, Workload};
-pub use outcome::{Outcome, Run, SocLog};
+pub use outcome::{Outcome, Run, SocLog, StreamPlan};
 pub use progress::{Monitor, RunProgress};
 use stage::Stage;
 use timeline::{Sample, Timeline};
@@ -72,6 +72,8 @@ fn run(options: &ReplayOptions, placement: bool, monitor: &Monitor) -> Result<Ru
         requests_per_second: run.requests as f64 / seconds,
         interrupted,
         units: stage.picture(),
+        streams: StreamPlan::of(stage.cache.placement()),
+        placement_table: stage.cache.placement().to_string(),
         ..run
     })
 }

@@ -1,5 +1,6 @@
 //! What a replay found. Its JSON form is stable and documented in `docs/replay-json.md`.
 
+use larder::PlacementPlan;
 use serde::Serialize;
 
 /// Everything that one `larder replay` found.
@@ -73,6 +74,8 @@ pub struct Run {
     pub rejected_for_exhausted_budget_objects: u64,
     /// SETs and fills of objects that no tier can hold.
     pub refused_objects: u64,
+    /// Which stream wrote with which placement handle.
+    pub streams: Vec<StreamPlan>,
     /// How often the drive's capacity was written before the measurement began. DLWA measured after
     /// fewer than about 3 is not steady yet.
     pub drive_writes_before: f64,
@@ -85,6 +88,41 @@ pub struct Run {
     /// The drive at the end, for the report; not part of the JSON.
     #[serde(skip)]
     pub units: Vec<UnitPicture>,
+    /// The plan of the streams as a table; not part of the JSON.
+    #[serde(skip)]
+    pub placement_table: String,
+}
+
+/// A stream of writes and its placement handle.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StreamPlan {
+    /// "SOC", "LOC", …
+    pub class: String,
+    /// Expected lifetime in seconds, if the device is written over once a day; null if unknown.
+    pub lifetime_s: Option<u64>,
+    /// Expected part of the writes.
+    pub write_share: f64,
+    /// The handle; 0 is the default.
+    pub handle: u16,
+    /// The classes that write with the same handle.
+    pub shared_with: Vec<String>,
+    /// Why it is this handle, for people.
+    pub why: String,
+}
+
+impl StreamPlan {
+    /// All streams of a cache.
+    pub(super) fn of(plan: &PlacementPlan) -> Vec<Self> {
+        let streams = plan.streams().iter().map(|stream| Self {
+            class: stream.class.to_string(),
+            lifetime_s: stream.lifetime.map(|lifetime| lifetime.as_secs()),
+            write_share: stream.write_share,
+            handle: stream.handle.index(),
+            shared_with: stream.shared_with.iter().map(|(_, class)| class.to_string()).collect(),
+            why: stream.why.to_string(),
+        });
+        streams.collect()
+    }
 }
 
 /// What the small-object log did after warm-up, and what it holds at the end.

@@ -258,7 +258,8 @@ impl<'a> Player<'a> {
         let run = Run::sum_up(placement, &timeline, 50.0);
         let warm = run.intervals.iter().filter(|interval| interval.warmup);
         let loc_bytes = self.loc_bytes_before + warm.map(|i| i.loc_bytes).sum::<u64>();
-        let fallen_back = self.stage.cache.placement().iter().filter(|stream| stream.fell_back);
+        let streams = self.stage.cache.placement().streams().iter();
+        let fallen_back = streams.filter(|stream| stream.fell_back());
         Ok(TenantRun {
             loc_wraps_before: loc_bytes as f64 / loc_capacity(self.stage.cache.layout()) as f64,
             fallen_back_streams: u32::try_from(fallen_back.count()).unwrap_or(u32::MAX),

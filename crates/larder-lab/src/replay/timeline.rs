@@ -148,11 +148,13 @@ impl Run {
             rejected_by_budget_objects: last.cache.rejected_by_budget_objects,
             rejected_for_exhausted_budget_objects: last.cache.rejected_for_exhausted_budget_objects,
             refused_objects: last.client.refused,
+            streams: Vec::new(),
             drive_writes_before: 0.0,
             requests_per_second: 0.0,
             interrupted: false,
             intervals: timeline.intervals(warm.client.requests),
             units: Vec::new(),
+            placement_table: String::new(),
         }
     }
 }

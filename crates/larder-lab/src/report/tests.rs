@@ -42,6 +42,8 @@ pub(super) fn run(placement: &'static str) -> Run {
         interrupted: false,
         intervals: Vec::new(),
         units: Vec::new(),
+        streams: Vec::new(),
+        placement_table: String::new(),
     }
 }
 

@@ -135,15 +135,19 @@ fn tenants() {
         ("dlwa.on.different", 1.0),
         ("dlwa.on.four", 1.0),
         ("dlwa.on.one_short", 1.0),
-        ("dlwa.on.half_short", 2.0),
+        ("dlwa.on.half_short", 1.1),
+        ("dlwa.first_come.half_short", 2.0),
         ("dlwa.off.identical", 3.5),
         ("dlwa.off.different", 3.4),
         ("dlwa.off.four", 3.6),
         ("fallen_back.half_short", 4.0),
+        ("shared.half_short", 8.0),
     ];
     expect("tenants", &good, &[], Reproduced);
     expect("tenants", &good, &[("dlwa.on.four", 1.1)], InShape);
-    expect("tenants", &good, &[("dlwa.on.half_short", 1.0)], InShape);
+    expect("tenants", &good, &[("dlwa.on.half_short", 2.1)], InShape);
+    expect("tenants", &good, &[("dlwa.first_come.half_short", 1.0)], InShape);
+    expect("tenants", &good, &[("shared.half_short", 0.0)], InShape);
     expect("tenants", &good, &[("fallen_back.half_short", 0.0)], InShape);
     expect("tenants", &good, &[("dlwa.on.four", 3.7)], Diverges);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use larder_device::block_on;
 
-use super::{Cas, Larder, SetOptions};
+use super::{Cas, Flushed, Larder, Scanned, SetOptions};
 use crate::error::Error;
 use crate::key::{KeyHash, check_key};
 use crate::value::Value;
@@ -147,5 +147,38 @@ impl Blocking<'_> {
     /// ```
     pub fn delete(self, key: &[u8]) -> Result<bool, Error> {
         block_on(self.0.delete(key))
+    }
+
+    /// See [`Larder::flush`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// assert_eq!(cache.flush()?.objects, 0, "there is no flash");
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn flush(self) -> Result<Flushed, Error> {
+        block_on(self.0.flush())
+    }
+}
+
+impl<'a> Blocking<'a> {
+    /// See [`Larder::scan`]: one item after the other.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// cache.set(b"bread", b"rye", None)?;
+    /// assert!(cache.scan().all(|item| item.key() == b"bread"));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn scan(self) -> impl Iterator<Item = Scanned> + use<'a> {
+        let mut scan = self.0.scan();
+        std::iter::from_fn(move || block_on(scan.next())).flatten()
     }
 }

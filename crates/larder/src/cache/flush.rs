@@ -35,6 +35,15 @@ pub struct Flushed {
     pub lost: u64,
 }
 
+impl std::ops::AddAssign for Flushed {
+    fn add_assign(&mut self, other: Self) {
+        self.objects += other.objects;
+        self.bytes += other.bytes;
+        self.refused += other.refused;
+        self.lost += other.lost;
+    }
+}
+
 impl Larder {
     /// Sends to flash what only DRAM holds, and waits until all of it is there. When this returns,
     /// every value that was set before the call is found again after a crash

@@ -1,9 +1,8 @@
 //! What the cache says of itself, and what can be set while it runs.
 
-use larder_device::Assignment;
-
 use super::Larder;
 use crate::flash::{Flash, Layout, Recovery};
+use crate::plan::PlacementPlan;
 use crate::stats::Stats;
 
 impl Larder {
@@ -68,21 +67,23 @@ impl Larder {
             admission_memory_bytes: self.flash.as_ref().map_or(0, Flash::admission_memory_bytes),
             drive_life: self.flash.as_ref().and_then(|flash| flash.drive_life(self.clock.now())),
             crash_safe: u64::from(self.flash.as_ref().is_some_and(Flash::is_crash_safe)),
+            compromised_streams: self.placement().compromised_streams(),
             soc_filter_bytes: self.flash.as_ref().map_or(0, Flash::filter_bytes),
             ..self.counters.snapshot()
         }
     }
 
-    /// Which stream writes with which placement handle. Empty without flash.
+    /// Which stream writes with which placement handle, and why. Empty without flash. Prints as a
+    /// table.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
     /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-    /// assert!(cache.placement().is_empty());
+    /// assert!(cache.placement().streams().is_empty());
     /// # Ok::<(), larder::Error>(())
     /// ```
-    pub fn placement(&self) -> &[Assignment] {
-        self.flash.as_ref().map_or(&[], Flash::assignments)
+    pub fn placement(&self) -> &PlacementPlan {
+        self.flash.as_ref().map_or(PlacementPlan::NONE, Flash::placement)
     }
 
     /// How the device is divided. `None` without flash.

@@ -29,7 +29,7 @@ impl Larder {
 }
 
 /// Waits for all of them; they run side by side, in one task.
-pub(super) async fn together<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output>
+pub(crate) async fn together<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output>
 where
     F::Output: Unpin,
 {

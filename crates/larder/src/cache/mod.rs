@@ -20,7 +20,7 @@ mod flights;
 mod flush;
 mod inspect;
 mod iterate;
-mod many;
+pub(crate) mod many;
 mod read;
 mod update;
 
@@ -32,7 +32,7 @@ use larder_device::{Clock, Device};
 use crate::config::Config;
 use crate::dram::{Departure, DramTier, Full, Record};
 use crate::error::{Error, ErrorKind};
-use crate::flash::Flash;
+use crate::flash::{Flash, Placed};
 use crate::key::{KeyHash, check_key, check_value};
 use crate::stats::{Counters, Stats};
 use crate::value::{ItemRef, Value};
@@ -123,11 +123,22 @@ impl Larder {
         device: Option<Arc<dyn Device>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
+        Self::open_placed(config, device, clock, None).await
+    }
+
+    /// As [`Larder::open`], for one of several on a device that have a common placement plan.
+    pub(crate) async fn open_placed(
+        config: Config,
+        device: Option<Arc<dyn Device>>,
+        clock: Arc<dyn Clock>,
+        placed: Option<Placed>,
+    ) -> Result<Self, Error> {
         config.check()?;
         let counters = Arc::new(Counters::default());
         let flash = match device {
             Some(device) => {
-                Some(Flash::open(&config, device, Arc::clone(&counters), clock.now()).await?)
+                let shared = Arc::clone(&counters);
+                Some(Flash::open(&config, device, placed, shared, clock.now()).await?)
             }
             None => None,
         };

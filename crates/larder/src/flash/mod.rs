@@ -12,7 +12,7 @@ mod unit;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_device::{Assignment, Device};
+use larder_device::Device;
 
 use crate::admission::{Admission, Candidate};
 use crate::config::Config;
@@ -20,16 +20,19 @@ use crate::endurance::{self, DriveLife, Wear};
 use crate::error::Error;
 use crate::key::KeyHash;
 use crate::loc::Loc;
+use crate::plan::{self, PlacementPlan};
 use crate::soc::Soc;
 use crate::stats::Counters;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
 pub use layout::Layout;
-pub(crate) use metadata::{SUPERBLOCK_BYTES, Superblock, VERSION as METADATA_VERSION};
+pub(crate) use metadata::{
+    SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock, VERSION as METADATA_VERSION, is_blank_or_ours,
+};
 pub(crate) use persist::Sent;
 use places::Places;
 pub use recovery::Recovery;
-pub(crate) use recovery::fuzz_snapshot;
+pub(crate) use recovery::{FRONT_BYTES, fuzz_snapshot};
 
 /// Objects of flash that the policies with a memory of keys expect, for want of knowledge: bytes per object.
 const OBJECT_BYTES_GUESS: u64 = 1024;
@@ -46,11 +49,14 @@ pub(crate) struct Flash {
     loc_max_object_bytes: usize,
     admission: Admission,
     wear: Option<Wear>,
-    assignments: Vec<Assignment>,
+    placement: PlacementPlan,
     superblock: Superblock,
     recovery: Recovery,
     counters: Arc<Counters>,
 }
+
+/// What a cache is told of its placement: the plan, and which of its tenants it is.
+pub(crate) type Placed = (PlacementPlan, String);
 
 /// Which engine holds or should hold an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,10 +66,12 @@ pub(crate) enum Engine {
 }
 
 impl Flash {
-    /// Opens the cache on `device`: takes over what a clean shutdown left, or starts empty.
+    /// Opens the cache on `device`: takes over what a clean shutdown left, or starts empty. Without a
+    /// plan it makes one for itself.
     pub(crate) async fn open(
         config: &Config,
         device: Arc<dyn Device>,
+        placed: Option<Placed>,
         counters: Arc<Counters>,
         now: Duration,
     ) -> Result<Self, Error> {
@@ -74,7 +82,12 @@ impl Flash {
             let (device, counters) = (Arc::clone(&device), Arc::clone(&counters));
             Arc::new(Tombstones::new(device, place, superblock, counters))
         });
-        let places = Places::plan(config, device.info(), &layout, &superblock)?;
+        let (placement, tenant) = placed.unwrap_or_else(|| {
+            let streams = plan::streams_of(config, &layout, "");
+            (plan::solve(&streams, &device.info().placement), String::new())
+        });
+        let told = (&placement, tenant.as_str());
+        let places = Places::plan(config, device.info(), &layout, &superblock, told)?;
         let loc = places.loc.map(|place| {
             Loc::new(Arc::clone(&device), place, tombstones.clone(), Arc::clone(&counters))
         });
@@ -88,7 +101,7 @@ impl Flash {
             loc_max_object_bytes: crate::loc::object_bytes_max(layout.region_bytes),
             admission: Admission::new(config, expected_items),
             wear: config.endurance.map(|endurance| Wear::new(endurance, &*device, now)),
-            assignments: places.assignments,
+            placement,
             device,
             layout,
             soc,
@@ -157,8 +170,8 @@ impl Flash {
         &self.layout
     }
 
-    pub(crate) fn assignments(&self) -> &[Assignment] {
-        &self.assignments
+    pub(crate) fn placement(&self) -> &PlacementPlan {
+        &self.placement
     }
 
     pub(crate) fn recovery(&self) -> &Recovery {

@@ -1,6 +1,6 @@
 //! Which engine gets which part of the device, and which placement handle.
 
-use larder_device::{Assignment, DeviceInfo, HandleAllocator};
+use larder_device::DeviceInfo;
 
 use super::layout::Layout;
 use super::metadata::Superblock;
@@ -8,6 +8,7 @@ use super::unit;
 use crate::config::Config;
 use crate::error::Error;
 use crate::loc::LocPlace;
+use crate::plan::{Class, PlacementPlan};
 use crate::soc::{LogPlace, SocPlace};
 
 /// The parts of one cache.
@@ -15,28 +16,24 @@ pub(super) struct Places {
     pub(super) soc: Option<SocPlace>,
     pub(super) soc_log: Option<LogPlace>,
     pub(super) loc: Option<LocPlace>,
-    pub(super) assignments: Vec<Assignment>,
 }
 
 impl Places {
-    /// Gives out the handles: SOC, LOC, SOC log, and last the SOC's often rewritten buckets, so that
-    /// the other streams have the same handles with and without these.
+    /// Gives each engine its part of the device and the handle that `placement` has for `tenant`'s
+    /// class.
     pub(super) fn plan(
         config: &Config,
         info: &DeviceInfo,
         layout: &Layout,
         superblock: &Superblock,
+        (placement, tenant): (&PlacementPlan, &str),
     ) -> Result<Self, Error> {
-        let mut handles = if config.placement {
-            HandleAllocator::new(&info.placement)
-        } else {
-            HandleAllocator::disabled()
-        };
-        let mut soc = (layout.soc_buckets > 0).then(|| SocPlace {
+        let handle_of = |class| placement.handle_of(tenant, class);
+        let soc = (layout.soc_buckets > 0).then(|| SocPlace {
             offset: layout.soc_offset,
             buckets: layout.soc_buckets,
-            handle: handles.allocate("SOC"),
-            hot_handle: None,
+            handle: handle_of(Class::Soc),
+            hot_handle: config.dynamic_placement.then(|| handle_of(Class::SocHot)),
             epoch: superblock.epoch,
             oldest_epoch: superblock.oldest_epoch,
         });
@@ -48,7 +45,7 @@ impl Places {
             regions: layout.loc_regions,
             region_bytes: layout.region_bytes,
             piece_bytes: config.region_write_bytes.min(layout.region_bytes),
-            handle: handles.allocate("LOC"),
+            handle: handle_of(Class::Loc),
             eviction: config.region_eviction,
             regions_per_unit,
             reinsertion_hits: config.reinsertion_hits,
@@ -59,13 +56,10 @@ impl Places {
             offset: layout.soc_log_offset,
             segments: layout.soc_log_segments,
             segment_bytes: layout.soc_log_segment_bytes,
-            handle: handles.allocate("SOC log"),
+            handle: handle_of(Class::SocLog),
             threshold: config.soc_log_threshold,
             first_sequence,
         });
-        if let Some(place) = soc.as_mut().filter(|_| config.dynamic_placement) {
-            place.hot_handle = Some(handles.allocate("SOC, hot buckets"));
-        }
-        Ok(Self { soc, soc_log, loc, assignments: handles.assignments().to_vec() })
+        Ok(Self { soc, soc_log, loc })
     }
 }

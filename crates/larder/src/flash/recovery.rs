@@ -25,7 +25,7 @@ use crate::tombstones::{self, Inheritance};
 
 /// How far into a device to look before taking it for blank: file systems and volume managers leave
 /// their marks within the first 64 KiB or just behind, and often not in the first block.
-const FRONT_BYTES: u64 = 128 << 10;
+pub(crate) const FRONT_BYTES: u64 = 128 << 10;
 
 /// What an opening found on its device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,6 +109,9 @@ pub(super) async fn examine(
             return Err(foreign("data of another program".to_owned()));
         }
         FirstBlock::Blank => return empty(first_epoch, Recovery::Fresh),
+        FirstBlock::Foreign if crate::partition::is_table(block) => {
+            return Err(foreign("a partition table (open it as Tenants or Shards)".to_owned()));
+        }
         FirstBlock::Foreign => return Err(foreign("data of another program".to_owned())),
         FirstBlock::OtherVersion(version) => {
             return Err(foreign(format!("a cache in format version {version}")));

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use larder::plan::Class;
 use larder::{Config, ErrorKind, Larder, RealClock, Recovery, RegionEviction, Stats, block_on};
 use larder_device::{
     CheckedIo, Device, DeviceInfo, DeviceStats, Fault, FaultDevice, FaultPlan, FaultRule, Io,
@@ -320,13 +321,13 @@ fn without_a_third_handle_hot_buckets_fall_back_and_it_says_so() {
     let dynamic = Config { dynamic_placement: true, ..config() };
     let streams = |config: Config, fdp: bool| -> Vec<_> {
         let rig = Rig::open(config, &drive_of(8 << 20, fdp));
-        let all = rig.cache.placement().iter();
-        all.map(|a| (a.stream.clone(), a.handle.index(), a.fell_back)).collect()
+        let all = rig.cache.placement().streams().iter();
+        let placed = all.filter(|a| a.class != Class::Metadata);
+        placed.map(|a| (a.class, a.handle.index(), a.fell_back())).collect()
     };
-    let named = |stream: &str, handle, fell_back| (stream.to_owned(), handle, fell_back);
-    let (soc, loc) = (named("SOC", 1, false), named("LOC", 2, false));
-    assert_eq!(streams(config(), true), [soc.clone(), loc.clone()]);
-    assert_eq!(streams(dynamic.clone(), true), [soc, loc, named("SOC, hot buckets", 3, false)]);
+    let (soc, loc) = ((Class::Soc, 1, false), (Class::Loc, 2, false));
+    assert_eq!(streams(config(), true), [soc, loc]);
+    assert_eq!(streams(dynamic.clone(), true), [soc, loc, (Class::SocHot, 3, false)]);
     assert!(streams(dynamic, false).iter().all(|(_, handle, fell)| *handle == 0 && *fell));
 }
 

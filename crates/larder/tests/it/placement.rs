@@ -23,8 +23,10 @@ fn run(placement: bool) -> (Stats, Arc<ModelDevice>) {
 
 #[test]
 fn the_cache_behaves_the_same_with_and_without() {
-    let (on, _) = run(true);
+    let (mut on, _) = run(true);
     let (off, _) = run(false);
+    assert_eq!((on.compromised_streams, off.compromised_streams), (0, 2));
+    on.compromised_streams = 2;
     assert_eq!(on, off);
 }
 
@@ -45,5 +47,7 @@ fn without_placement_the_default_handle_serves_all() {
     assert_eq!(drive.stats().host_written_bytes, stats.flash_written_bytes());
     assert_eq!(drive.stats().host_written_bytes_by_handle[0], stats.flash_written_bytes());
     let rig = Rig::open(config(), &drive_of(8 << 20, false));
-    assert!(rig.cache.placement().iter().all(|assignment| assignment.fell_back));
+    let streams = rig.cache.placement().streams();
+    assert_eq!(streams.iter().filter(|stream| stream.fell_back()).count(), 2);
+    assert!(streams.iter().all(|stream| stream.handle.index() == 0));
 }

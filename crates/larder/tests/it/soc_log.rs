@@ -138,8 +138,9 @@ fn the_log_has_a_handle_of_its_own() {
     let drive = drive();
     let rig = Rig::open(half(), &drive);
     (0..3000).for_each(|key| rig.set(key, 1, 200));
-    let told: Vec<_> = rig.cache.placement().iter().map(|a| a.stream.as_str()).collect();
-    assert_eq!(told, ["SOC", "LOC", "SOC log"]);
+    let told: Vec<_> =
+        rig.cache.placement().streams().iter().map(|a| a.class.to_string()).collect();
+    assert_eq!(told, ["SOC", "LOC", "SOC log", "metadata"]);
     let stats = rig.cache.stats();
     let by_handle = drive.stats().host_written_bytes_by_handle;
     assert!(stats.soc_log_written_bytes > 100_000);

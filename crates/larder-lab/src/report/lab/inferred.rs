@@ -11,7 +11,8 @@ use super::specs::{Places, Spec};
 use crate::report::figure::{CLASSES, Figure};
 
 /// Series about the run, not about what it was made for.
-const ASIDE: [&str; 4] = ["drive_writes_before", "loc_wraps_before", "soc_share", "fallen_back"];
+const ASIDE: [&str; 5] =
+    ["drive_writes_before", "loc_wraps_before", "soc_share", "fallen_back", "shared"];
 /// More charts than this are not looked at.
 const CHARTS_MAX: usize = 4;
 

@@ -141,7 +141,11 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
             title: "DLWA of the shared drive",
             x: "tenants on the drive",
             y: DLWA,
-            series: ON_OFF,
+            series: &[
+                ("dlwa.on.*", "placement on"),
+                ("dlwa.first_come.*", "first come, first served"),
+                ("dlwa.off.*", "placement off"),
+            ],
             places: Places::Listed(&[
                 ("identical", "2 alike"),
                 ("different", "2 that differ"),

@@ -1,0 +1,203 @@
+//! Who shares a handle when there are too few.
+//!
+//! Each stream begins as a cluster of its own. While there are more clusters than handles, the two
+//! are merged whose merging costs least:
+//!
+//! - First of all, clusters are merged that write alike: random writes in place, or writes in order.
+//!   A unit that holds both is never dead as a whole, which is what costs write amplification. So
+//!   the small- and the large-object engine of a tenant come together last of all.
+//! - Among these, the least loss: w · (|log2 of one's lifetime - log2 of the other's| + 1 if they
+//!   belong to different tenants). w is the harmonic mean of their shares of the writes, as what is
+//!   disturbed is at most as much as the smaller one writes. To mix tenants costs as much as to mix
+//!   lifetimes of which one is twice the other.
+//! - Of equal losses, those that were declared first.
+//!
+//! With one handle less, exactly one more pair is merged.
+
+use std::time::Duration;
+
+use larder_device::{PlacementHandle, PlacementInfo};
+
+use super::{Assignment, Class, PlacementPlan, Stream, Why};
+
+/// What mixing two tenants costs, in doublings of a lifetime.
+const TENANTS_COST: f64 = 1.0;
+/// Lifetime of what has none that is known: somewhere in the middle.
+const UNKNOWN: Duration = Duration::from_secs(86_400);
+
+/// Gives each of `streams` a handle of the device.
+pub(crate) fn solve(streams: &[Stream], placement: &PlacementInfo) -> PlacementPlan {
+    let tenants = tenants_by_group(streams, placement.groups());
+    let group_of = |stream: &Stream| {
+        let found = tenants.iter().find(|(tenant, _)| *tenant == stream.tenant);
+        found.map_or(0, |(_, group)| *group)
+    };
+    let wants = |stream: &Stream| stream.places && stream.class != Class::Metadata;
+    let mut handles: Vec<PlacementHandle> = streams
+        .iter()
+        .map(|stream| placement.handle(group_of(stream), 0).unwrap_or_default())
+        .collect();
+    let own = placement.handles_per_group() - 1;
+    for group in 0..placement.groups() {
+        let members = (0..streams.len())
+            .filter(|&i| own > 0 && wants(&streams[i]) && group_of(&streams[i]) == group);
+        let clusters = merge_down_to(usize::from(own), members.map(|i| Cluster::of(i, streams)));
+        for (number, cluster) in (1..).zip(&clusters) {
+            for &member in &cluster.members {
+                handles[member] = placement.handle(group, number).unwrap_or_default();
+            }
+        }
+    }
+    let assignments = (0..streams.len()).map(|i| assignment(i, streams, &handles, own > 0));
+    PlacementPlan {
+        streams: assignments.collect(),
+        handles: placement.handles,
+        groups: placement.groups(),
+        path: placement.path,
+    }
+}
+
+/// Which group each tenant gets: the one that is written least so far, starting with those who
+/// write most. So tenants share a group only when there are more of them than groups.
+fn tenants_by_group(streams: &[Stream], groups: u16) -> Vec<(&str, u16)> {
+    let mut tenants: Vec<(&str, f64)> = Vec::new();
+    for stream in streams {
+        match tenants.iter_mut().find(|(tenant, _)| *tenant == stream.tenant) {
+            Some((_, share)) => *share += stream.write_share,
+            None => tenants.push((&stream.tenant, stream.write_share)),
+        }
+    }
+    tenants.sort_by(|a, b| b.1.total_cmp(&a.1)); // stable: ties stay in order
+    // Tenants count first: one that is expected to write nothing must not hide another.
+    let mut loads = vec![(0_u32, 0.0); usize::from(groups)];
+    let place = |(tenant, share)| {
+        let lightest = (0..groups).min_by(|&a, &b| {
+            let ((tenants_a, a), (tenants_b, b)) = (loads[usize::from(a)], loads[usize::from(b)]);
+            (tenants_a > 0).cmp(&(tenants_b > 0)).then(f64::total_cmp(&a, &b))
+        });
+        let group = lightest.unwrap_or(0);
+        let load = &mut loads[usize::from(group)];
+        *load = (load.0 + 1, load.1 + share);
+        (tenant, group)
+    };
+    tenants.into_iter().map(place).collect()
+}
+
+fn assignment(
+    number: usize,
+    streams: &[Stream],
+    handles: &[PlacementHandle],
+    placed: bool,
+) -> Assignment {
+    let stream = &streams[number];
+    let others = (0..streams.len()).filter(|&i| i != number && handles[i] == handles[number]);
+    let shared_with: Vec<_> =
+        others.map(|i| (streams[i].tenant.clone(), streams[i].class)).collect();
+    Assignment {
+        why: match () {
+            () if stream.class == Class::Metadata => Why::Metadata,
+            () if !stream.places => Why::Off,
+            () if !placed => Why::NoHandles,
+            () if shared_with.is_empty() => Why::Alone,
+            () => Why::TooFewHandles,
+        },
+        tenant: stream.tenant.clone(),
+        class: stream.class,
+        lifetime: stream.lifetime,
+        write_share: stream.write_share,
+        handle: handles[number],
+        shared_with,
+    }
+}
+
+/// Streams that share a handle.
+#[derive(Debug, Clone)]
+struct Cluster {
+    /// In the order of the streams.
+    members: Vec<usize>,
+    tenants: Vec<String>,
+    write_share: f64,
+    /// Base-2 logarithm of the lifetime in seconds, by share of the writes.
+    log_lifetime: f64,
+    in_place: bool,
+    in_order: bool,
+}
+
+/// What merging two clusters costs.
+#[derive(Debug, Clone, Copy)]
+struct Cost {
+    mixes_patterns: bool,
+    loss: f64,
+}
+
+impl Cluster {
+    fn of(number: usize, streams: &[Stream]) -> Self {
+        let stream = &streams[number];
+        let lifetime = stream.lifetime.unwrap_or(UNKNOWN).as_secs_f64();
+        Self {
+            members: vec![number],
+            tenants: vec![stream.tenant.clone()],
+            // Nothing at all would be mixed for nothing, whatever with.
+            write_share: stream.write_share.max(1e-9),
+            log_lifetime: lifetime.max(1e-9).log2(),
+            in_place: stream.class.is_in_place(),
+            in_order: !stream.class.is_in_place(),
+        }
+    }
+
+    fn cost_with(&self, other: &Self) -> Cost {
+        let (a, b) = (self.write_share, other.write_share);
+        let apart = (self.log_lifetime - other.log_lifetime).abs();
+        let tenants = if self.tenants == other.tenants { 0.0 } else { TENANTS_COST };
+        Cost {
+            mixes_patterns: (self.in_place || other.in_place) && (self.in_order || other.in_order),
+            loss: 2.0 * a * b / (a + b) * (apart + tenants),
+        }
+    }
+
+    fn take_in(&mut self, other: Self) {
+        let all = self.write_share + other.write_share;
+        self.log_lifetime =
+            (self.log_lifetime * self.write_share + other.log_lifetime * other.write_share) / all;
+        self.write_share = all;
+        self.in_place |= other.in_place;
+        self.in_order |= other.in_order;
+        self.members.extend(other.members);
+        self.members.sort_unstable();
+        self.tenants.extend(other.tenants);
+        self.tenants.sort_unstable();
+        self.tenants.dedup();
+    }
+}
+
+impl Cost {
+    fn is_less_than(self, other: Self) -> bool {
+        let patterns = self.mixes_patterns.cmp(&other.mixes_patterns);
+        patterns.then(self.loss.total_cmp(&other.loss)).is_lt()
+    }
+}
+
+/// Merges until there are at most `handles` clusters (at least one). They stay in the order of their
+/// first streams.
+fn merge_down_to(handles: usize, clusters: impl Iterator<Item = Cluster>) -> Vec<Cluster> {
+    let mut clusters: Vec<Cluster> = clusters.collect();
+    while clusters.len() > handles.max(1) {
+        let mut cheapest: Option<(Cost, usize, usize)> = None;
+        for first in 0..clusters.len() {
+            for second in first + 1..clusters.len() {
+                let cost = clusters[first].cost_with(&clusters[second]);
+                if cheapest.is_none_or(|(least, ..)| cost.is_less_than(least)) {
+                    cheapest = Some((cost, first, second));
+                }
+            }
+        }
+        let Some((_, first, second)) = cheapest else { break };
+        let gone = clusters.remove(second);
+        clusters[first].take_in(gone);
+    }
+    clusters
+}
+
+#[cfg(test)]
+#[path = "solve_tests.rs"]
+mod tests;

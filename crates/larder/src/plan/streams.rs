@@ -1,0 +1,108 @@
+//! What streams a cache has, and what can be known of them before anything was written.
+
+use std::time::Duration;
+
+use super::{Class, Stream};
+use crate::config::Config;
+use crate::flash::Layout;
+
+const DAY: Duration = Duration::from_secs(86_400);
+/// With both engines each gets half of the bytes that are written: small objects are many, but each
+/// costs a bucket.
+const SOC_SHARE: f64 = 0.5;
+/// Of what the small-object engine writes, the log in front of its buckets gets this part: it sees
+/// each object once, the buckets take several at a time.
+const LOG_PART: f64 = 0.5;
+/// Of what the buckets get, the hot ones get this part.
+const HOT_PART: f64 = 0.25;
+/// By what makes them hot, they live at most this part of the time of the others.
+const HOT_LIFETIME: f64 = 0.5;
+
+/// The streams of one cache on its device, in the order in which handles are numbered. The SOC and
+/// the LOC come first, so that they have the same handles whatever else there is.
+pub(crate) fn streams_of(config: &Config, layout: &Layout, tenant: &str) -> Vec<Stream> {
+    let soc_bytes = layout.soc_buckets * crate::soc::BUCKET_BYTES as u64;
+    let loc_bytes = u64::from(layout.loc_regions) * u64::from(layout.region_bytes);
+    let log_bytes = u64::from(layout.soc_log_segments) * u64::from(layout.soc_log_segment_bytes);
+    let small = match (soc_bytes, loc_bytes) {
+        (0, _) => 0.0,
+        (_, 0) => 1.0,
+        _ => SOC_SHARE,
+    };
+    let log = if log_bytes > 0 { small * LOG_PART } else { 0.0 };
+    let has_hot = config.dynamic_placement && soc_bytes > 0;
+    let hot = if has_hot { (small - log) * HOT_PART } else { 0.0 };
+    let soc_lifetime = lifetime(soc_bytes, small - log, layout.capacity_bytes);
+    let stream = |class, write_share, lifetime| Stream {
+        tenant: tenant.to_owned(),
+        class,
+        write_share,
+        lifetime,
+        places: config.placement,
+    };
+    let area = |class, bytes, share| {
+        (bytes > 0).then(|| stream(class, share, lifetime(bytes, share, layout.capacity_bytes)))
+    };
+    let soc = (soc_bytes > 0).then(|| stream(Class::Soc, small - log - hot, soc_lifetime));
+    let hot_lifetime = soc_lifetime.map(|lifetime| lifetime.mul_f64(HOT_LIFETIME));
+    let hot = has_hot.then(|| stream(Class::SocHot, hot, hot_lifetime));
+    let metadata = Some(stream(Class::Metadata, 0.0, None));
+    let loc = area(Class::Loc, loc_bytes, 1.0 - small);
+    let log = area(Class::SocLog, log_bytes, log);
+    [soc, loc, log, hot, metadata].into_iter().flatten().collect()
+}
+
+/// How long bytes live in an area of `bytes` that gets `share` of the writes to a device that is
+/// written over once a day.
+#[allow(clippy::cast_precision_loss)] // an estimate
+fn lifetime(bytes: u64, share: f64, capacity_bytes: u64) -> Option<Duration> {
+    let rounds_a_day = share * capacity_bytes as f64 / bytes as f64;
+    let days = rounds_a_day.recip();
+    Duration::try_from_secs_f64(DAY.as_secs_f64() * days).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_device::{DeviceInfo, PlacementInfo};
+
+    fn streams(config: &Config) -> Vec<Stream> {
+        let info = DeviceInfo {
+            name: "test".to_owned(),
+            capacity_bytes: 1 << 30,
+            block_bytes: 4096,
+            max_transfer_bytes: 1 << 18,
+            placement: PlacementInfo::none(),
+        };
+        streams_of(config, &Layout::plan(config, &info).unwrap(), "")
+    }
+
+    #[test]
+    fn small_areas_that_are_written_as_much_live_shorter() {
+        let all =
+            streams(&Config { dynamic_placement: true, soc_log_percent: 1.0, ..Config::default() });
+        let classes: Vec<Class> = all.iter().map(|stream| stream.class).collect();
+        use Class::{Loc, Metadata, Soc, SocHot, SocLog};
+        assert_eq!(classes, [Soc, Loc, SocLog, SocHot, Metadata]);
+        let hours = |class: Class| {
+            let stream = all.iter().find(|stream| stream.class == class).unwrap();
+            stream.lifetime.unwrap().as_secs_f64() / 3600.0
+        };
+        // 4 % of the device get a quarter of its writes: a sixth of a day.
+        assert!((hours(Soc) - 3.84).abs() < 0.05, "{}", hours(Soc));
+        assert!((hours(SocHot) - 1.92).abs() < 0.03, "{}", hours(SocHot));
+        // 1 % in whole segments of 128 KiB.
+        assert!((0.80..=0.96).contains(&hours(SocLog)), "{}", hours(SocLog));
+        assert!((hours(Loc) - 45.0).abs() < 2.0, "{}", hours(Loc));
+        let shares: f64 = all.iter().map(|stream| stream.write_share).sum();
+        assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+    }
+
+    #[test]
+    fn an_engine_that_is_off_has_no_stream() {
+        for (soc_percent, left) in [(100.0, Class::Soc), (0.0, Class::Loc)] {
+            let all = streams(&Config { soc_percent, ..Config::default() });
+            assert_eq!((all.len(), all[0].class, all[0].write_share), (2, left, 1.0));
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Several devices as independent shards.
+//!
+//! Each key belongs to one shard, by rendezvous hashing: of all shards the one whose number mixed
+//! with the key's hash gives the most. A shard is a whole cache on one device. When a device is gone
+//! its shard is a cache in DRAM; the keys of all others stay where they are.
+
+mod set;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder_device::{Clock, Device, PlacementHandle, SliceDevice};
+
+use crate::cache::many::together;
+use crate::cache::{Cas, FetchError, Flushed, Larder, SetOptions};
+use crate::config::Config;
+use crate::error::{Error, ErrorKind};
+use crate::key::KeyHash;
+use crate::partition::{self, Part};
+use crate::stats::Stats;
+use crate::value::Value;
+use set::{Candidate, SHARDS_MAX, Set};
+
+/// A cache over several devices, which fail one by one.
+///
+/// The everyday calls are those of [`Larder`], and mean the same; [`Shards::of`] leads to the cache
+/// that has a key, for all others.
+///
+/// ```
+/// use std::sync::Arc;
+/// use larder::{Cas, Config, RealClock, SetOptions, Shards, block_on};
+/// use larder_device::{Device, ModelDevice, Payload};
+/// use larder_ssd::managed::{Geometry, ManagedConfig};
+///
+/// let drive = || -> Arc<dyn Device> {
+///     let geometry = Geometry::with_overprovisioning(64 << 20, 256 << 10, 20.0).unwrap();
+///     Arc::new(ModelDevice::new(ManagedConfig::new(geometry), Payload::Memory).unwrap())
+/// };
+/// let devices = vec![Some(drive()), Some(drive()), None];
+/// let config = Config { dram_bytes: 8 << 20, ..Config::default() };
+/// # block_on(async {
+/// let cache = Shards::open(config, devices, Arc::new(RealClock)).await?;
+/// assert!(cache.shards().any(|shard| shard.down().is_some()), "one has no device");
+///
+/// let rye = SetOptions { flags: 7, ..SetOptions::default() };
+/// cache.set(b"bread", b"rye", None).await?;
+/// cache.set_with(b"bread", b"rye", rye).await?;
+/// let value = cache.get(b"bread").await?.expect("it was just set");
+/// assert_eq!(cache.cas(b"bread", b"oat", value.version(), rye).await?, Cas::Stored);
+/// assert!(cache.contains(b"bread").await? && cache.touch(b"bread", None).await?);
+/// assert_eq!(cache.get_many(&["bread", "cake"]).await?[1], None);
+/// let fetched = cache.get_or_fetch(b"cake", rye, async || Ok::<_, String>(b"plum".to_vec())).await;
+/// assert_eq!(fetched.unwrap().as_ref(), b"plum");
+/// assert_eq!(cache.of(b"hits").incr(b"hits", 1).await?, None);
+/// assert!(cache.delete(b"bread").await?);
+///
+/// assert_eq!(cache.stats().deletes, 1);
+/// let _ = cache.flush().await?;
+/// cache.close().await?;
+/// # Ok::<(), larder::Error>(())
+/// # })?;
+/// # Ok::<(), larder::Error>(())
+/// ```
+pub struct Shards {
+    shards: Vec<(Larder, Option<String>)>,
+}
+
+/// One shard: a cache, and whether it has lost its device.
+#[derive(Clone, Copy)]
+pub struct Shard<'a> {
+    number: usize,
+    cache: &'a Larder,
+    down: Option<&'a str>,
+}
+
+impl<'a> Shard<'a> {
+    /// Its number in the set, which stays.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Its cache, with its statistics and its placement plan.
+    pub fn cache(&self) -> &'a Larder {
+        self.cache
+    }
+
+    /// Why it was opened in DRAM alone. `None` if it has its device; one that fails later shows in
+    /// [`Stats::device_errors`] of its cache.
+    pub fn down(&self) -> Option<&'a str> {
+        self.down
+    }
+}
+
+impl Shards {
+    /// Opens a cache on each of `devices`, at most 64, in any order. `None` stands for one that is
+    /// missing: its shard is a cache in DRAM, as is that of a device that cannot be read or written.
+    /// When it is back it starts empty, for its keys may have changed meanwhile. A blank device takes
+    /// the place of one that is missing.
+    ///
+    /// Of [`Config::dram_bytes`] each shard gets an equal part. Everything else in `config` holds for
+    /// each of them, a budget and the endurance of a drive too. Devices of different sizes get as
+    /// many keys each.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for settings that cannot work or do not fit a device,
+    /// [`ErrorKind::Foreign`] if a device holds something else or belongs to another set,
+    /// [`ErrorKind::Device`] if no device can serve.
+    pub async fn open(
+        config: Config,
+        devices: Vec<Option<Arc<dyn Device>>>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        config.check()?;
+        let count = devices.len();
+        if count == 0 || count > SHARDS_MAX {
+            return Err(Error::config(format!("{count} shards: must be 1 to {SHARDS_MAX}")));
+        }
+        let dram_bytes = config.dram_bytes / count as u64;
+        let config = Config { dram_bytes, ..config };
+        let mut candidates = Vec::new();
+        for device in devices {
+            candidates.push(Candidate::examine(device).await?);
+        }
+        let mut set = Set::assemble(candidates, &*clock)?;
+        let mut caches = Vec::new();
+        for number in 0..count {
+            let opened = open_one(&config, &set, number, &clock).await;
+            let cache = match opened.map_err(|error| error.of(&format!("shard {number}"))) {
+                Ok(cache) => Some(cache),
+                Err(error) if error.kind() == ErrorKind::Device => {
+                    set.candidates[number].down.get_or_insert(error.to_string());
+                    None
+                }
+                Err(error) => return Err(error),
+            };
+            caches.push(cache);
+        }
+        // Before anything is served.
+        for failed in set.settle().await {
+            caches[failed] = None;
+        }
+        if set.candidates.iter().all(|candidate| candidate.down.is_some()) {
+            let why = set.candidates.iter().find_map(|candidate| candidate.down.clone());
+            let why = why.unwrap_or_default();
+            return Err(Error::new(ErrorKind::Device, format!("no shard can serve: {why}")));
+        }
+        let mut shards = Vec::new();
+        for (cache, candidate) in caches.into_iter().zip(set.candidates) {
+            let cache = match cache {
+                Some(cache) => cache,
+                None => Larder::open(config.clone(), None, Arc::clone(&clock)).await?,
+            };
+            shards.push((cache, candidate.down));
+        }
+        Ok(Self { shards })
+    }
+
+    /// All shards, in the order of their numbers.
+    pub fn shards(&self) -> impl Iterator<Item = Shard<'_>> {
+        let shards = self.shards.iter().enumerate();
+        shards.map(|(number, (cache, down))| Shard { number, cache, down: down.as_deref() })
+    }
+
+    /// The cache that has `key`.
+    pub fn of(&self, key: &[u8]) -> &Larder {
+        &self.shards[number_of(KeyHash::of(key).0, self.shards.len())].0
+    }
+
+    /// See [`Larder::get`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
+        self.of(key).get(key).await
+    }
+
+    /// See [`Larder::get_many`]: all shards at once.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>, Error> {
+        together(keys.iter().map(|key| self.get(key.as_ref()))).await.into_iter().collect()
+    }
+
+    /// See [`Larder::set`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn set(&self, key: &[u8], value: &[u8], ttl: Option<Duration>) -> Result<(), Error> {
+        self.of(key).set(key, value, ttl).await
+    }
+
+    /// See [`Larder::set_with`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn set_with(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: SetOptions,
+    ) -> Result<(), Error> {
+        self.of(key).set_with(key, value, options).await
+    }
+
+    /// See [`Larder::cas`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn cas(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        version: u32,
+        options: SetOptions,
+    ) -> Result<Cas, Error> {
+        self.of(key).cas(key, value, version, options).await
+    }
+
+    /// See [`Larder::delete`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        self.of(key).delete(key).await
+    }
+
+    /// See [`Larder::contains`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
+        self.of(key).contains(key).await
+    }
+
+    /// See [`Larder::touch`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn touch(&self, key: &[u8], ttl: Option<Duration>) -> Result<bool, Error> {
+        self.of(key).touch(key, ttl).await
+    }
+
+    /// See [`Larder::get_or_fetch`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn get_or_fetch<F, E>(
+        &self,
+        key: &[u8],
+        options: SetOptions,
+        fetch: impl FnOnce() -> F,
+    ) -> Result<Value, FetchError>
+    where
+        F: Future<Output = Result<Vec<u8>, E>>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.of(key).get_or_fetch(key, options, fetch).await
+    }
+
+    /// The counters of all shards together; [`Shards::shards`] leads to those of one. How long drives
+    /// last is among the latter only.
+    pub fn stats(&self) -> Stats {
+        self.shards.iter().map(|(cache, _)| cache.stats()).sum()
+    }
+
+    /// [`Larder::flush`] of every shard, all at once. What a shard without its device holds is not on
+    /// flash afterwards, and not counted.
+    ///
+    /// # Errors
+    /// The first one; the others have been flushed.
+    pub async fn flush(&self) -> Result<Flushed, Error> {
+        let mut all = Flushed::default();
+        for flushed in together(self.shards.iter().map(|(cache, _)| cache.flush())).await {
+            all += flushed?;
+        }
+        Ok(all)
+    }
+
+    /// [`Larder::close`] of every shard. Returns their counters together.
+    ///
+    /// # Errors
+    /// The first one, after all were closed.
+    pub async fn close(self) -> Result<Stats, Error> {
+        let mut ended = Vec::new();
+        for (number, (cache, _)) in self.shards.into_iter().enumerate() {
+            let closed = cache.close().await;
+            ended.push(closed.map_err(|error| error.of(&format!("shard {number}"))));
+        }
+        ended.into_iter().collect::<Result<Vec<_>, _>>().map(|all| all.into_iter().sum())
+    }
+}
+
+/// The cache of a shard that has its device.
+async fn open_one(
+    config: &Config,
+    set: &Set,
+    number: usize,
+    clock: &Arc<dyn Clock>,
+) -> Result<Larder, Error> {
+    let candidate = &set.candidates[number];
+    let (Some(device), None) = (&candidate.device, &candidate.down) else {
+        return Err(Error::new(ErrorKind::Device, "it is down"));
+    };
+    let Some(part) = set.part(number) else {
+        let info = device.info();
+        let bytes = info.capacity_bytes;
+        return Err(Error::config(format!("{} has {bytes} bytes: too few", info.name)));
+    };
+    if set.starts_empty(number) {
+        partition::erase_front(device, &part).await?;
+    }
+    let slice: Arc<dyn Device> = Arc::new(slice(device, &part)?);
+    Larder::open(config.clone(), Some(slice), Arc::clone(clock)).await
+}
+
+/// The part of a device that is its shard, with all handles.
+fn slice(device: &Arc<dyn Device>, part: &Part) -> Result<SliceDevice<Arc<dyn Device>>, Error> {
+    let handles = 1..device.info().placement.handles;
+    let handles: Vec<_> = handles.map(PlacementHandle::new).collect();
+    let slice = SliceDevice::new(Arc::clone(device), part.range(), &handles);
+    slice.map_err(|error| Error::device("shard", error))
+}
+
+/// Which of `count` shards a key belongs to.
+fn number_of(hash: u64, count: usize) -> usize {
+    (0..count).max_by_key(|&number| mix(hash, number as u64)).unwrap_or(0)
+}
+
+/// A number that looks drawn for each pair (the finalizer of SplitMix64).
+fn mix(hash: u64, number: u64) -> u64 {
+    let mut z = hash ^ (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_spread_evenly_and_stay_when_others_come() {
+        let hashes = || (0..40_000_u64).map(|key| KeyHash::of(&key.to_le_bytes()).0);
+        let mut of = vec![0_u32; 8];
+        for hash in hashes() {
+            of[number_of(hash, 8)] += 1;
+            // A ninth shard takes keys from the others, and nothing else moves.
+            let grown = number_of(hash, 9);
+            assert!(grown == 8 || grown == number_of(hash, 8));
+        }
+        assert!(of.iter().all(|&keys| (4_750..5_250).contains(&keys)), "{of:?}");
+    }
+}

@@ -1,0 +1,208 @@
+//! What a user can choose about tenants.
+
+use std::collections::HashSet;
+
+use crate::config::Config;
+use crate::endurance::Endurance;
+use crate::error::Error;
+use crate::partition::{NAME_BYTES_MAX, PARTS_MAX};
+
+/// Percentages are added up to this.
+const ALL: f64 = 100.0 + 1e-6;
+
+/// One tenant: a cache of its own on a part of the device.
+///
+/// ```
+/// use larder::{Config, Tenant};
+///
+/// let photos = Tenant {
+///     dram_percent: 10.0,
+///     config: Config { soc_percent: 1.0, ..Config::default() },
+///     ..Tenant::new("photos", 60.0)
+/// };
+/// assert_eq!((photos.flash_percent, photos.dram_percent), (60.0, 10.0));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tenant {
+    /// What it is called: 1 to 64 bytes, unlike every other. The device is divided by names.
+    pub name: String,
+    /// Its share of the device, in percent. It cannot be changed as long as the tenant is there.
+    pub flash_percent: f64,
+    /// Its share of [`TenantsConfig::dram_bytes`], in percent.
+    pub dram_percent: f64,
+    /// Everything else about its cache. `dram_bytes` is not used, and `endurance` must be `None`: a
+    /// drive wears as a whole ([`TenantsConfig::endurance`]).
+    pub config: Config,
+}
+
+impl Tenant {
+    /// A tenant with the same share of flash and DRAM, in percent.
+    ///
+    /// ```
+    /// use larder::Tenant;
+    ///
+    /// assert_eq!(Tenant::new("photos", 60.0).dram_percent, 60.0);
+    /// ```
+    pub fn new(name: impl Into<String>, percent: f64) -> Self {
+        Self {
+            name: name.into(),
+            flash_percent: percent,
+            dram_percent: percent,
+            config: Config::default(),
+        }
+    }
+}
+
+/// Configuration of several tenants on one device.
+///
+/// ```
+/// use larder::{Tenant, TenantsConfig};
+///
+/// let config = TenantsConfig {
+///     dram_bytes: 1 << 30,
+///     tenants: vec![Tenant::new("photos", 60.0), Tenant::new("pages", 40.0)],
+///     ..TenantsConfig::default()
+/// };
+/// assert!(!config.start_empty);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct TenantsConfig {
+    /// Budget of DRAM of all tenants together, in bytes.
+    pub dram_bytes: u64,
+    /// The tenants. Their shares add up to at most 100 percent; what is left stays free for others.
+    pub tenants: Vec<Tenant>,
+    /// Whether tenants that the device has and this list has not lose their place and their content.
+    /// Otherwise the opening is refused.
+    pub drop_others: bool,
+    /// Divide the device anew, whatever its tenants had. Data of other programs is refused all the same.
+    pub start_empty: bool,
+    /// What the drive is rated for. Then [`Stats::drive_life`](crate::Stats::drive_life) of the sum
+    /// forecasts how long it lasts.
+    pub endurance: Option<Endurance>,
+}
+
+impl Default for TenantsConfig {
+    fn default() -> Self {
+        Self {
+            dram_bytes: 64 << 20,
+            tenants: Vec::new(),
+            drop_others: false,
+            start_empty: false,
+            endurance: None,
+        }
+    }
+}
+
+impl TenantsConfig {
+    /// Refuses what cannot work on any device.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if self.tenants.is_empty() || self.tenants.len() > PARTS_MAX {
+            return Err(Error::config(format!(
+                "{} tenants: must be 1 to {PARTS_MAX}",
+                self.tenants.len()
+            )));
+        }
+        let mut names = HashSet::new();
+        for tenant in &self.tenants {
+            tenant.check()?;
+            if !names.insert(tenant.name.as_str()) {
+                return Err(Error::config(format!(
+                    "two tenants are called {:?}: give each a name of its own",
+                    tenant.name
+                )));
+            }
+        }
+        let sums = [
+            ("flash_percent", self.tenants.iter().map(|tenant| tenant.flash_percent).sum::<f64>()),
+            ("dram_percent", self.tenants.iter().map(|tenant| tenant.dram_percent).sum()),
+        ];
+        for (field, sum) in sums {
+            if sum > ALL {
+                return Err(Error::config(format!(
+                    "{field} of all tenants adds up to {sum}: must be at most 100"
+                )));
+            }
+        }
+        self.endurance.as_ref().map_or(Ok(()), Endurance::check)
+    }
+}
+
+impl Tenant {
+    fn check(&self) -> Result<(), Error> {
+        let name = &self.name;
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(Error::config(format!(
+                "tenant {name:?}: a name of {} bytes, must be 1 to {NAME_BYTES_MAX}",
+                name.len()
+            )));
+        }
+        let percents = [("flash_percent", self.flash_percent), ("dram_percent", self.dram_percent)];
+        for (field, percent) in percents {
+            if !(percent > 0.0 && percent <= 100.0) {
+                return Err(Error::config(format!(
+                    "tenant {name:?}: {field} = {percent}, must be more than 0 and at most 100"
+                )));
+            }
+        }
+        if self.config.endurance.is_some() {
+            return Err(Error::config(format!(
+                "tenant {name:?}: config.endurance is set, but a drive wears as a whole; set \
+                 TenantsConfig::endurance"
+            )));
+        }
+        self.config.check().map_err(|error| error.of(&format!("tenant {name:?}")))
+    }
+
+    /// Its share of the device in millionths.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked: 0 to 100
+    pub(super) fn share_ppm(&self) -> u32 {
+        (self.flash_percent * 10_000.0).round() as u32
+    }
+
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+    #[allow(clippy::cast_sign_loss)] // checked: 0 to 100
+    pub(super) fn dram_bytes(&self, all: u64) -> u64 {
+        (all as f64 * (self.dram_percent / 100.0)) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(tenants: Vec<Tenant>) -> String {
+        let config = TenantsConfig { tenants, ..TenantsConfig::default() };
+        config.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_by_name_and_value() {
+        assert!(refusal(Vec::new()).contains("0 tenants: must be 1 to 45"));
+        let both = |a: Tenant, b: Tenant| refusal(vec![a, b]);
+        let twice = both(Tenant::new("a", 1.0), Tenant::new("a", 1.0));
+        assert!(twice.contains("two tenants are called \"a\""), "{twice}");
+        let much = both(Tenant::new("a", 60.0), Tenant::new("b", 50.0));
+        assert!(much.contains("flash_percent of all tenants adds up to 110"), "{much}");
+        let dram = Tenant { dram_percent: 60.0, ..Tenant::new("a", 30.0) };
+        let much = both(dram, Tenant::new("b", 50.0));
+        assert!(much.contains("dram_percent of all tenants adds up to 110"), "{much}");
+        for percent in [0.0, -1.0, 101.0, f64::NAN] {
+            let refused = refusal(vec![Tenant::new("a", percent)]);
+            assert!(refused.contains("tenant \"a\": flash_percent ="), "{refused}");
+        }
+        assert!(refusal(vec![Tenant::new("", 1.0)]).contains("0 bytes, must be 1 to 64"));
+        let config = Config { soc_percent: 101.0, ..Config::default() };
+        let inner = refusal(vec![Tenant { config, ..Tenant::new("a", 1.0) }]);
+        assert!(inner.starts_with("tenant \"a\": soc_percent = 101"), "{inner}");
+        let config = Config { endurance: Some(Endurance::of_tbw(1)), ..Config::default() };
+        let worn = refusal(vec![Tenant { config, ..Tenant::new("a", 1.0) }]);
+        assert!(worn.contains("set TenantsConfig::endurance"), "{worn}");
+    }
+
+    #[test]
+    fn thirds_add_up() {
+        let thirds = ["a", "b", "c"].map(|name| Tenant::new(name, 100.0 / 3.0)).to_vec();
+        let config = TenantsConfig { tenants: thirds, ..TenantsConfig::default() };
+        assert!(config.check().is_ok());
+    }
+}

@@ -1,0 +1,197 @@
+//! Which part of the device each tenant gets.
+
+use larder_device::DeviceInfo;
+
+use super::config::{Tenant, TenantsConfig};
+use crate::error::{Error, ErrorKind};
+use crate::partition::{Kind, Part, Table, grain_bytes};
+
+/// What the device shall look like.
+#[derive(Debug)]
+pub(super) struct Division {
+    /// The parts, in the order of the tenants.
+    pub(super) parts: Vec<Part>,
+    /// Those that are new: nothing is known of what lies there.
+    pub(super) new: Vec<Part>,
+    /// The table, if it differs from the one that is there.
+    pub(super) table: Option<Table>,
+}
+
+impl Division {
+    /// Keeps the parts that tenants have, and finds room for new ones.
+    pub(super) fn plan(
+        config: &TenantsConfig,
+        info: &DeviceInfo,
+        found: Option<&Table>,
+    ) -> Result<Self, Error> {
+        if found.is_some_and(|table| table.kind != Kind::Tenants) {
+            let message = format!(
+                "{} is a shard of a set; open it as Shards, or erase its first 128 KiB",
+                info.name
+            );
+            return Err(Error::new(ErrorKind::Foreign, message));
+        }
+        let had = found.filter(|_| !config.start_empty).map_or(&[][..], |table| &table.parts);
+        let is_declared = |part: &Part| config.tenants.iter().any(|one| one.name == part.name);
+        if let Some(other) = had.iter().find(|part| !is_declared(part) && !config.drop_others) {
+            return Err(Error::config(format!(
+                "{} has a tenant {:?} with {} % of it that is not among the tenants: declare it, or \
+                 set drop_others to give its part away",
+                info.name,
+                other.name,
+                f64::from(other.share_ppm) / 10_000.0
+            )));
+        }
+        let mut taken: Vec<Part> = had.iter().filter(|part| is_declared(part)).cloned().collect();
+        let mut division = Self { parts: Vec::new(), new: Vec::new(), table: None };
+        for tenant in &config.tenants {
+            let part = match taken.iter().find(|part| part.name == tenant.name) {
+                Some(kept) => keep(tenant, kept, info)?,
+                None => {
+                    let part = make_room(tenant, info, &taken)?;
+                    taken.push(part.clone());
+                    division.new.push(part.clone());
+                    part
+                }
+            };
+            division.parts.push(part);
+        }
+        if !division.new.is_empty() || taken.len() != had.len() || found.is_none() {
+            let generation = found.map_or(0, |table| table.generation) + 1;
+            division.table = Some(Table { generation, kind: Kind::Tenants, parts: taken });
+        }
+        Ok(division)
+    }
+}
+
+/// The part of a tenant that has one.
+fn keep(tenant: &Tenant, part: &Part, info: &DeviceInfo) -> Result<Part, Error> {
+    if part.share_ppm != tenant.share_ppm() {
+        return Err(Error::config(format!(
+            "tenant {:?}: flash_percent = {}, but it has {} % of {} and cannot be resized; go back to \
+             that, or set start_empty to divide the device anew",
+            tenant.name,
+            tenant.flash_percent,
+            f64::from(part.share_ppm) / 10_000.0,
+            info.name
+        )));
+    }
+    Ok(part.clone())
+}
+
+/// The first gap that is large enough.
+fn make_room(tenant: &Tenant, info: &DeviceInfo, taken: &[Part]) -> Result<Part, Error> {
+    let grain = grain_bytes(info);
+    let end = info.capacity_bytes / grain * grain;
+    // The table has the first grain.
+    let divisible = end.saturating_sub(grain);
+    let share_ppm = tenant.share_ppm();
+    let wanted = u128::from(divisible) * u128::from(share_ppm) / 1_000_000;
+    let bytes = u64::try_from(wanted).unwrap_or(u64::MAX) / grain * grain;
+    let refuse = |complaint: String| {
+        let (name, percent) = (&tenant.name, tenant.flash_percent);
+        Err(Error::config(format!("tenant {name:?}: flash_percent = {percent} {complaint}")))
+    };
+    if bytes == 0 {
+        return refuse(format!("of {} is less than {grain} bytes; use more", info.name));
+    }
+    let mut ranges: Vec<_> = taken.iter().map(Part::range).collect();
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut start = grain;
+    for range in ranges {
+        if range.start >= start && range.start - start >= bytes {
+            break;
+        }
+        start = start.max(range.end.next_multiple_of(grain));
+    }
+    if start.saturating_add(bytes) > end {
+        return refuse(format!(
+            "is {bytes} bytes, and {} has no free part of that size; use less, drop other tenants, or \
+             set start_empty to divide the device anew",
+            info.name
+        ));
+    }
+    Ok(Part { name: tenant.name.clone(), share_ppm, start, bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_device::PlacementInfo;
+
+    fn info(capacity_bytes: u64, unit: Option<u64>) -> DeviceInfo {
+        DeviceInfo {
+            name: "test".to_owned(),
+            capacity_bytes,
+            block_bytes: 4096,
+            max_transfer_bytes: 1 << 18,
+            placement: PlacementInfo { reclaim_unit_bytes: unit, ..PlacementInfo::none() },
+        }
+    }
+
+    fn config(tenants: &[(&str, f64)]) -> TenantsConfig {
+        let tenants = tenants.iter().map(|&(name, percent)| Tenant::new(name, percent)).collect();
+        TenantsConfig { tenants, ..TenantsConfig::default() }
+    }
+
+    fn divide(config: &TenantsConfig, found: Option<&Table>) -> Result<Division, String> {
+        let info = info(101 << 20, None);
+        Division::plan(config, &info, found).map_err(|error| error.to_string())
+    }
+
+    fn mebibytes(division: &Division) -> Vec<(u64, u64)> {
+        division.parts.iter().map(|part| (part.start >> 20, part.bytes >> 20)).collect()
+    }
+
+    #[test]
+    fn parts_are_whole_reclaim_units_where_these_are_known() {
+        let config = config(&[("a", 50.0), ("b", 50.0)]);
+        let parts = |capacity, unit| {
+            let division = Division::plan(&config, &info(capacity, unit), None).unwrap();
+            division.parts.iter().map(|part| (part.start, part.bytes)).collect::<Vec<_>>()
+        };
+        let unit = 3 << 20;
+        assert_eq!(parts(1 << 30, Some(unit)), [(unit, 170 * unit), (171 * unit, 170 * unit)]);
+        let mib = 1 << 20;
+        assert_eq!(parts(65 << 20, None), [(mib, 32 * mib), (33 * mib, 32 * mib)]);
+        let too_large = parts(65 << 20, Some(8 << 20));
+        assert_eq!(too_large, parts(65 << 20, None), "units that would take a lot of the device");
+    }
+
+    #[test]
+    fn tenants_keep_their_parts_in_any_order_and_new_ones_get_what_is_free() {
+        let first = divide(&config(&[("a", 20.0), ("b", 50.0)]), None).unwrap();
+        assert_eq!(mebibytes(&first), [(1, 20), (21, 50)]);
+        let table = first.table.unwrap();
+        let again = divide(&config(&[("b", 50.0), ("a", 20.0)]), Some(&table)).unwrap();
+        assert_eq!(mebibytes(&again), [(21, 50), (1, 20)]);
+        assert!(again.table.is_none() && again.new.is_empty());
+        let grown = config(&[("c", 30.0), ("b", 50.0), ("a", 20.0)]);
+        let grown = divide(&grown, Some(&table)).unwrap();
+        assert_eq!(mebibytes(&grown), [(71, 30), (21, 50), (1, 20)]);
+        assert_eq!(grown.new.iter().map(|part| part.name.as_str()).collect::<Vec<_>>(), ["c"]);
+        assert_eq!(grown.table.unwrap().generation, 2);
+        let full = divide(&config(&[("a", 20.0), ("b", 50.0), ("c", 31.0)]), Some(&table));
+        assert!(full.unwrap_err().contains("no free part of that size"));
+    }
+
+    #[test]
+    fn what_would_cost_content_is_refused_with_the_way_out() {
+        let table = divide(&config(&[("a", 20.0), ("b", 50.0)]), None).unwrap().table.unwrap();
+        let fewer = config(&[("b", 50.0)]);
+        let refused = divide(&fewer, Some(&table)).unwrap_err();
+        assert!(refused.contains("has a tenant \"a\" with 20 % of it"), "{refused}");
+        let dropped = TenantsConfig { drop_others: true, ..fewer };
+        let dropped = divide(&dropped, Some(&table)).unwrap();
+        assert_eq!((mebibytes(&dropped), dropped.new.len()), (vec![(21, 50)], 0));
+        let in_the_gap = config(&[("b", 50.0), ("c", 20.0)]);
+        let in_the_gap = divide(&in_the_gap, dropped.table.as_ref()).unwrap();
+        assert_eq!(mebibytes(&in_the_gap), [(21, 50), (1, 20)]);
+        let resized = config(&[("a", 20.0), ("b", 40.0)]);
+        let refused = divide(&resized, Some(&table)).unwrap_err();
+        assert!(refused.contains("it has 50 % of test and cannot be resized"), "{refused}");
+        let anew = TenantsConfig { start_empty: true, ..resized };
+        let anew = divide(&anew, Some(&table)).unwrap();
+        assert_eq!((mebibytes(&anew), anew.new.len()), (vec![(1, 20), (21, 40)], 2));
+    }
+}

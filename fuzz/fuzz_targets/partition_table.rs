@@ -1,0 +1,6 @@
+//! The partition table: the bytes as they are, and with the right checksum.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| larder::fuzzing::partition_table(bytes));
