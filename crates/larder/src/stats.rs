@@ -63,6 +63,9 @@ macro_rules! counters {
             pub dram_used_bytes: u64,
             /// Objects that the large-object engine holds now.
             pub loc_objects: u64,
+            /// Regions of the large-object engine that a crash has left and that nobody has looked at
+            /// yet (see [`Larder::rebuild`](crate::Larder::rebuild)); their objects are misses.
+            pub loc_unindexed_regions: u64,
             /// Memory of the large-object engine's index now, in bytes.
             pub loc_index_bytes: u64,
             /// Memory of the small-object engine's filters and generations, in bytes.

@@ -1,5 +1,6 @@
 //! What the cache answers after the victim's end: opened by this process, asked for every key.
 
+use std::collections::HashSet;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +15,8 @@ use super::worker::judged;
 
 /// Threads that ask: enough to keep a drive busy.
 const ASKING: u32 = 8;
+/// One key in so many is asked for while large objects are still being found again.
+const ASKED_BESIDE: u32 = 16;
 /// A cache that takes longer than this to open and answer hangs.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -36,7 +39,7 @@ pub(super) struct Judged {
     /// Which way of recovery it was, by its name, and all that is said of it.
     pub(super) recovery: String,
     pub(super) recovery_detail: String,
-    /// Large objects that flash holds right after the opening, and after all looks.
+    /// Large objects that flash holds once all were found again, and after all looks.
     pub(super) large_objects: u64,
     pub(super) large_objects_left: u64,
     /// Until the killed process had let go of the file.
@@ -75,12 +78,14 @@ fn ask_all(options: &Options, closes: bool) -> Result<Judged, String> {
     let (cache, opened) = victim::open(options)?;
     let first = look(&cache, options.seed, 0);
     let first_answer = opened.free_at.elapsed();
+    let mut looks = look_beside_rebuild(&cache, options, first)?;
     let large_objects = cache.stats().loc_objects;
     let recovery_detail = cache.recovery().map_or_else(String::new, |it| format!("{it:?}"));
-    let recovery = cache.recovery().map_or_else(String::new, name_of);
-    let mut looks = vec![first];
+    let recovery = cache.recovery().as_ref().map_or_else(String::new, name_of);
+    let answered: HashSet<u32> = looks.iter().map(|look| look.key).collect();
     let ask = |thread: u32| {
-        let keys = (1..options.keys()).filter(move |key| key % ASKING == thread);
+        let mine = |key: &u32| key % ASKING == thread && !answered.contains(key);
+        let keys = (0..options.keys()).filter(mine);
         keys.map(|key| look(&cache, options.seed, key)).collect::<Vec<_>>()
     };
     thread::scope(|scope| {
@@ -108,6 +113,26 @@ fn ask_all(options: &Options, closes: bool) -> Result<Judged, String> {
         first_answer,
         all: begin.elapsed(),
     })
+}
+
+/// Brings back what a crash has left, and asks for some keys meanwhile. What is not found yet may be
+/// found afterwards, so only the other answers count, and that of `first`.
+fn look_beside_rebuild(
+    cache: &Larder,
+    options: &Options,
+    first: Look,
+) -> Result<Vec<Look>, String> {
+    let mut looks = vec![first];
+    thread::scope(|scope| {
+        let rebuilding = scope.spawn(|| block_on(cache.rebuild()));
+        let keys = (1..options.keys()).step_by(ASKED_BESIDE as usize);
+        for key in keys.take_while(|_| !rebuilding.is_finished()) {
+            looks.push(look(cache, options.seed, key));
+        }
+        rebuilding.join().map_err(|_| "the cache panicked when it was rebuilt")
+    })?;
+    looks.retain(|look| look.answer != Answer::Miss);
+    Ok(looks)
 }
 
 fn look(cache: &Larder, run: u64, key: u32) -> Look {

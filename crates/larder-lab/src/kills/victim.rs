@@ -32,6 +32,8 @@ const RELEASE_POLL: Duration = Duration::from_millis(1);
 /// The observer looks so often, at so many keys.
 const OBSERVED_EVERY: Duration = Duration::from_millis(50);
 const OBSERVED_KEYS: usize = 48;
+/// One round in so many calls `rebuild`; in the others whoever works on the cache does its work.
+const REBUILT_ONE_IN: u32 = 2;
 /// The observer's randomness is not that of any thread.
 const OBSERVER: u32 = 1 << 16;
 
@@ -68,6 +70,9 @@ fn live(orders: &Orders) -> Result<(), String> {
         for thread in 0..options.threads {
             let worker = Worker::new(&cache, &gate, options, (orders.round, thread))?;
             threads.push(scope.spawn(|| worker.work(&stop)));
+        }
+        if orders.round.is_multiple_of(REBUILT_ONE_IN) {
+            scope.spawn(|| block_on(cache.rebuild()));
         }
         let end = Instant::now() + Duration::from_millis(orders.work_ms);
         let observed = observe(&cache, &gate, orders, end);
@@ -158,8 +163,10 @@ fn observe(cache: &Larder, gate: &RwLock<()>, orders: &Orders, end: Instant) -> 
             }
         }
         let stats = cache.stats();
-        let large = note(Verb::Stats, 0, stats.loc_objects, 0, 0);
-        journal.write(&large).map_err(failed)?;
+        if stats.loc_unindexed_regions == 0 {
+            let large = note(Verb::Stats, 0, stats.loc_objects, 0, 0);
+            journal.write(&large).map_err(failed)?;
+        }
     }
     Ok(())
 }

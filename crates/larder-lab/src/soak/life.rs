@@ -12,6 +12,7 @@ use super::device::StagedDevice;
 use super::executor::{Executor, Running};
 use super::history::KeyHistory;
 use super::plan::{DRIVE_BYTES, Ending, Plan, Trouble, UNIT_BYTES};
+use super::request::Answer;
 use super::subject::{Lie, Subject};
 use super::world::{Issued, World};
 
@@ -21,6 +22,8 @@ const OVERPROVISIONING_PERCENT: f64 = 60.0;
 const OPENINGS_MAX: u32 = 3;
 /// What must be erased for a device to count as blank.
 const FRONT_BYTES: usize = 128 << 10;
+/// One step in so many begins to bring back what a crash has left, or gives that up.
+const REBUILDING_ONE_IN: u32 = 300;
 /// Idle steps after which calls that are under way count as hung.
 const PATIENCE: u32 = 3;
 
@@ -35,6 +38,17 @@ pub(super) fn fresh_device(plan: &Plan, rng: &mut fastrand::Rng) -> Arc<StagedDe
     Arc::new(StagedDevice::new(model, &faults, plan.delays, rng.u64(..)))
 }
 
+/// Who brings back what a crash has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rebuilding {
+    /// Somebody before all others.
+    First,
+    /// Somebody beside the others, now and then.
+    Beside,
+    /// Nobody but those who use the cache.
+    Nobody,
+}
+
 /// Bytes written so far.
 #[derive(Clone, Copy)]
 struct Written {
@@ -46,7 +60,9 @@ impl World {
     /// One cache, from the opening to the end.
     pub(super) fn live(&mut self, life: u32) {
         let ending = self.plan.ending(&mut self.rng);
-        let Some(cache) = self.open(life) else { return };
+        let rebuilding =
+            [Rebuilding::First, Rebuilding::Beside, Rebuilding::Nobody][self.rng.usize(..3)];
+        let Some(cache) = self.open(life, rebuilding) else { return };
         let metadata_bytes = cache.layout().map_or(0, |layout| layout.metadata_bytes);
         let faults = self.plan.faults(&mut self.rng, metadata_bytes);
         self.device.faults().set_plan(&faults);
@@ -67,6 +83,9 @@ impl World {
         let mut idle = 0;
         while steps < cut_at && (more > 0 || self.executor.running() > 0) {
             steps += 1;
+            if rebuilding == Rebuilding::Beside && more > 0 {
+                self.rebuild_beside(&subject);
+            }
             idle = if self.step(&subject, &mut more) { 0 } else { idle + 1 };
             if idle > PATIENCE {
                 let hung = self.executor.running();
@@ -79,7 +98,7 @@ impl World {
             }
         }
         let all_done = self.executor.running() == 0;
-        (0..self.plan.clients).for_each(|client| self.give_up(client, ending != Ending::Close));
+        (0..=self.plan.clients).for_each(|client| self.give_up(client, ending != Ending::Close));
         if all_done && undisturbed && self.device.held() == 0 && self.plan.on_flash {
             self.compare_written(&subject, written_before);
         }
@@ -98,7 +117,10 @@ impl World {
 
     fn finish(&mut self, cache: Larder, ending: Ending) {
         let stats = cache.stats();
-        let comparable = ending != Ending::Close && self.plan.trouble == Trouble::None;
+        self.totals.unindexed_ends += u64::from(stats.loc_unindexed_regions > 0);
+        let comparable = ending != Ending::Close
+            && self.plan.trouble == Trouble::None
+            && stats.loc_unindexed_regions == 0;
         self.large_before = (comparable && stats.crash_safe == 1).then_some(stats.loc_objects);
         match ending {
             Ending::Close => self.close(cache),
@@ -121,7 +143,7 @@ impl World {
     }
 
     /// Opens the cache, on what the last one left. `None` if it cannot be.
-    fn open(&mut self, life: u32) -> Option<Larder> {
+    fn open(&mut self, life: u32, rebuilding: Rebuilding) -> Option<Larder> {
         for attempt in 0..=OPENINGS_MAX {
             if attempt == OPENINGS_MAX {
                 self.device.faults().set_plan(&FaultPlan::new(0));
@@ -140,8 +162,9 @@ impl World {
                     self.totals.reopenings += u64::from(life > 0);
                     let kept = matches!(cache.recovery(), Some(Recovery::Clean { .. }));
                     self.totals.kept_openings += u64::from(kept);
-                    self.count_found_again(&cache);
                     self.note(format_args!("opened {:?}", cache.recovery()));
+                    let Some(cache) = self.rebuild_first(cache, rebuilding) else { continue };
+                    self.count_found_again(&cache);
                     return Some(cache);
                 }
                 Some(Err(error)) => {
@@ -160,11 +183,47 @@ impl World {
         None
     }
 
+    /// `None` if a crash comes first.
+    fn rebuild_first(&mut self, cache: Larder, rebuilding: Rebuilding) -> Option<Larder> {
+        if rebuilding != Rebuilding::First {
+            return Some(cache);
+        }
+        let cache = Rc::new(cache);
+        let crash_at = (self.rng.u32(..4) == 0).then(|| self.rng.u32(..60));
+        let beside = Rc::clone(&cache);
+        let rebuild = async move { beside.rebuild().await };
+        if self.drive(Box::pin(rebuild), crash_at).is_some() {
+            return Rc::try_unwrap(cache).ok();
+        }
+        drop(cache);
+        self.totals.crashed_rebuilds += 1;
+        self.crash(if self.plan.volatile { Ending::PowerLoss } else { Ending::Kill });
+        None
+    }
+
+    /// Now and then somebody begins to bring back what a crash has left, or gives that up.
+    fn rebuild_beside(&mut self, subject: &Rc<Subject>) {
+        if self.rng.u32(..REBUILDING_ONE_IN) > 0 {
+            return;
+        }
+        let number = self.plan.clients;
+        if !self.executor.drop_task(number) {
+            let subject = Rc::clone(subject);
+            let rebuild = async move {
+                subject.cache.rebuild().await;
+                Answer::Done
+            };
+            self.executor.spawn(number, Box::pin(rebuild));
+        }
+    }
+
     fn count_found_again(&mut self, cache: &Larder) {
         let before = self.large_before.take();
-        let Some(Recovery::Crashed { large_objects }) = cache.recovery() else { return };
+        let Some(Recovery::Crashed { large_objects, regions_left }) = cache.recovery() else {
+            return;
+        };
         self.totals.crash_openings += 1;
-        if let Some(before) = before {
+        if let (Some(before), 0) = (before, regions_left) {
             self.totals.large_before_crashes += before;
             self.totals.large_after_crashes += large_objects;
         }

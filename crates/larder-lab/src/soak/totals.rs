@@ -33,6 +33,8 @@ totals! {
     crashed_openings: "  while opening",
     /// Of these, in the middle of a shutdown.
     crashed_closes: "  while closing",
+    /// Of these, in the middle of a rebuild.
+    crashed_rebuilds: "  while rebuilding",
     /// Of these, with a loss of what the device had not made durable.
     power_losses: "  with power loss",
     /// Times that a cache was opened on a device that had one before.
@@ -41,6 +43,8 @@ totals! {
     kept_openings: "  with content",
     /// Of these, with what a crash has left.
     crash_openings: "  with what a crash has left",
+    /// Lives that ended before all regions of an earlier one had been looked at.
+    unindexed_ends: "ended before all was found again",
     /// Large objects on flash right before crashes on devices without faults.
     large_before_crashes: "large objects before crashes",
     /// Of these, found again.

@@ -92,8 +92,9 @@ impl World {
             now_ns: FIRST_SECOND * 1_000_000_000,
             device,
             log: Rc::new(RefCell::new(log)),
-            executor: Executor::new(plan.clients),
-            calls: (0..plan.clients).map(|_| None).collect(),
+            // The last one is for who brings back what a crash has left.
+            executor: Executor::new(plan.clients + 1),
+            calls: (0..=plan.clients).map(|_| None).collect(),
             planned: vec![0; keys],
             tokens: vec![None; keys],
             pins: VecDeque::new(),

@@ -6,10 +6,14 @@ use crate::plan::PlacementPlan;
 use crate::stats::Stats;
 
 impl Larder {
-    /// After a crash: reads the small-object buckets that nobody has asked for yet, so that their
-    /// filters can answer misses. Answers are right without it, but a miss may read a bucket for
-    /// nothing. Run it beside the cache's other work, on a thread or task of its own. Returns the
-    /// number of buckets that it read: 0 after a clean shutdown.
+    /// After a crash: looks at the regions of large objects that nobody has looked at yet, so that
+    /// their objects are found again; then at the small-object buckets, so that their filters can
+    /// answer misses. Answers are right without it, but objects of other regions are misses, and a
+    /// miss may read a bucket for nothing. Run it beside the cache's other work, on a thread or task
+    /// of its own: without it, whoever misses or changes something looks at a region. It may be
+    /// dropped at any time; the next call goes on. Returns the number of regions and buckets that it
+    /// looked at: 0 after a clean shutdown. [`Stats::loc_unindexed_regions`] and
+    /// [`Larder::recovery`] tell how far it is. Regions are left over only if the device fails.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -66,6 +70,10 @@ impl Larder {
             tombstone_bytes: self.flash.as_ref().map_or(0, Flash::tombstone_bytes),
             admission_memory_bytes: self.flash.as_ref().map_or(0, Flash::admission_memory_bytes),
             drive_life: self.flash.as_ref().and_then(|flash| flash.drive_life(self.clock.now())),
+            loc_unindexed_regions: self
+                .flash
+                .as_ref()
+                .map_or(0, |flash| u64::from(flash.unindexed_regions())),
             crash_safe: u64::from(self.flash.as_ref().is_some_and(Flash::is_crash_safe)),
             compromised_streams: self.placement().compromised_streams(),
             soc_filter_bytes: self.flash.as_ref().map_or(0, Flash::filter_bytes),
@@ -98,7 +106,7 @@ impl Larder {
         self.flash.as_ref().map(Flash::layout)
     }
 
-    /// What the opening found. `None` without flash.
+    /// What the opening found; after a crash, as far as it is found again by now. `None` without flash.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -106,7 +114,7 @@ impl Larder {
     /// assert!(cache.recovery().is_none());
     /// # Ok::<(), larder::Error>(())
     /// ```
-    pub fn recovery(&self) -> Option<&Recovery> {
+    pub fn recovery(&self) -> Option<Recovery> {
         self.flash.as_ref().map(Flash::recovery)
     }
 }

@@ -196,6 +196,9 @@ impl Scan<'_> {
     pub async fn next(&mut self) -> Option<Vec<Scanned>> {
         while !self.found.is_enough() {
             if self.left.is_none() {
+                if let Some(flash) = &self.cache.flash {
+                    flash.index_all().await;
+                }
                 let Some(slice) = self.slices.next() else { break };
                 self.left = Some(self.begin(slice));
             }

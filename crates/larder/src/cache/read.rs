@@ -54,7 +54,10 @@ impl Larder {
             Some(flash) if flash.may_hold(hash) || self.dram.holds(hash) => {
                 self.read_together(flash, hash, key).await
             }
-            Some(_) => None,
+            Some(flash) => {
+                flash.index_a_little().await;
+                None
+            }
             None => self.look(hash, key).await,
         };
         let Some(Found { value, tier }) = found else { return Ok(None) };

@@ -148,12 +148,33 @@ impl Flash {
         self.tombstones.as_ref().is_some_and(|tombstones| tombstones.is_trusted())
     }
 
-    /// Learns what a crash has left unknown. Returns the number of buckets.
+    /// Learns what a crash has left unknown. Returns the number of regions and buckets.
     pub(crate) async fn rebuild(&self) -> u64 {
+        let regions = self.index_all().await;
         match &self.soc {
-            Some(soc) => soc.learn_all().await,
+            Some(soc) => regions + soc.learn_all().await,
+            None => regions,
+        }
+    }
+
+    /// Brings all large objects to the index that a crash has left. Returns the number of regions.
+    pub(crate) async fn index_all(&self) -> u64 {
+        match &self.loc {
+            Some(loc) => loc.index_all().await,
             None => 0,
         }
+    }
+
+    /// Somebody who found nothing helps to find what a crash has left.
+    pub(crate) async fn index_a_little(&self) {
+        if let Some(loc) = &self.loc {
+            loc.index_a_little().await;
+        }
+    }
+
+    /// Regions of large objects of which nothing is known yet.
+    pub(crate) fn unindexed_regions(&self) -> u32 {
+        self.loc.as_ref().map_or(0, Loc::unindexed_regions)
     }
 
     /// Objects in the log of the small-object engine, and memory of its index.
@@ -174,8 +195,15 @@ impl Flash {
         &self.placement
     }
 
-    pub(crate) fn recovery(&self) -> &Recovery {
-        &self.recovery
+    /// As it stands now.
+    pub(crate) fn recovery(&self) -> Recovery {
+        match (&self.recovery, &self.loc) {
+            (Recovery::Crashed { .. }, Some(loc)) => Recovery::Crashed {
+                large_objects: loc.found_objects(),
+                regions_left: loc.unindexed_regions(),
+            },
+            (recovery, _) => recovery.clone(),
+        }
     }
 
     /// The engine for an object of this size (key and value). `None` if neither can hold it.
@@ -206,8 +234,14 @@ impl Flash {
         {
             return Some((item, Engine::Loc));
         }
-        let soc = self.soc.as_ref()?;
-        Some((soc.get(hash, key, now_s).await?, Engine::Soc))
+        let found = match &self.soc {
+            Some(soc) => soc.get(hash, key, now_s).await,
+            None => None,
+        };
+        if found.is_none() {
+            self.index_a_little().await;
+        }
+        Some((found?, Engine::Soc))
     }
 
     /// Whatever flash holds of this hash is older than what the caller is about to do: it must not
@@ -220,6 +254,9 @@ impl Flash {
     /// If that cannot be written down. Then it comes back if there is a crash before something can.
     pub(crate) async fn outdate(&self, hash: KeyHash) -> Result<(), Error> {
         let Some(tombstones) = &self.tombstones else { return Ok(()) };
+        // First: from here on no object of this hash comes to the index from an earlier life. If one
+        // is there already, it is buried next.
+        let mut receipt = self.loc.as_ref().and_then(|loc| loc.bury_unindexed(hash));
         let mut buried = match &self.loc {
             Some(loc) => loc.bury(hash).await?,
             None => false,
@@ -228,9 +265,12 @@ impl Flash {
             soc.outdate_in_log(hash).await;
             // Also if it is dead already: its tombstone may still be on its way.
             if soc.is_listed(hash) {
-                tombstones.commit(tombstones.bury_key(hash.0)).await?;
-                buried = true;
+                receipt = Some(tombstones.bury_key(hash.0));
             }
+        }
+        if let Some(receipt) = receipt {
+            tombstones.commit(receipt).await?;
+            buried = true;
         }
         if buried {
             self.work_off(tombstones, hash).await
@@ -248,6 +288,7 @@ impl Flash {
         if let (Some(loc), Some(region)) = (&self.loc, tombstones.region_to_give_up()) {
             loc.give_up_region(region).await;
         }
+        self.index_a_little().await;
     }
 
     /// As [`Flash::remove`], for who does not ask whether there was a version: nobody reads flash to

@@ -4,8 +4,9 @@
 //! first, then the superblock with the clean mark; the next opening takes the mark away before it
 //! serves anything.
 //!
-//! A crash leaves no snapshot. Where a tombstone log was kept, regions are found again by their
-//! footers and buckets by their checksums, and the log says what of it is dead. Without one, or if
+//! A crash leaves no snapshot. Where a tombstone log was kept, the opening reads this log and nothing
+//! else. Later regions are found again by their footers and buckets by their checksums, and the log
+//! says what of it is dead. Without one, or if
 //! the device has lost its power since, nothing is believed: the new epoch is the oldest valid one,
 //! filters and index start empty.
 
@@ -39,10 +40,14 @@ pub enum Recovery {
         large_objects: u64,
     },
     /// A cache that was not shut down. What had reached flash and was not replaced, deleted or
-    /// dropped since was found again.
+    /// dropped since is found again: large objects when the region that holds them has been looked
+    /// at, which [`Larder::rebuild`](crate::Larder::rebuild) does, and little by little everybody who
+    /// uses the cache; small ones when their bucket is read.
     Crashed {
-        /// Large objects found again. Small ones are found by their buckets.
+        /// Large objects found again so far.
         large_objects: u64,
+        /// Regions of large objects that have not been looked at yet.
+        regions_left: u32,
     },
     /// A cache that could not be taken over; it starts empty.
     Discarded {
@@ -133,7 +138,7 @@ pub(super) async fn examine(
         Ok(Heritage::Log(log)) => Ok(Start {
             superblock: Superblock { ring: found.ring, ..kept },
             heritage: Heritage::Log(log),
-            recovery: Recovery::Crashed { large_objects: 0 },
+            recovery: Recovery::Crashed { large_objects: 0, regions_left: 0 },
         }),
         Ok(heritage) => {
             Ok(Start { superblock: kept, heritage, recovery: Recovery::Clean { large_objects: 0 } })
@@ -204,20 +209,18 @@ impl Flash {
                 let recoverable = self.is_crash_safe();
                 self.write_superblock(Superblock { recoverable, ..self.superblock }).await
             }
-            Heritage::Log(log) => {
+            Heritage::Log(mut log) => {
                 // First, so that no epoch is ever used twice.
                 self.write_superblock(self.superblock).await?;
                 if let Some(soc) = &self.soc {
                     soc.forget_all();
                 }
                 if let Some(tombstones) = &self.tombstones {
-                    tombstones.inherit(&log);
+                    tombstones.inherit(&mut log);
                 }
-                let large_objects = match &self.loc {
-                    Some(loc) => loc.recover(&log).await?,
-                    None => 0,
-                };
-                self.recovery = Recovery::Crashed { large_objects };
+                if let Some(loc) = &mut self.loc {
+                    loc.inherit(log);
+                }
                 Ok(())
             }
         }
@@ -296,6 +299,13 @@ impl Flash {
 
     pub(super) async fn write_shutdown(&self) -> Result<(), Error> {
         let mut bytes = vec![0; SNAPSHOT_HEADER_BYTES];
+        if let Some(loc) = &self.loc {
+            loc.index_all().await;
+            if !loc.is_indexed() {
+                // The next opening takes over what a crash would have left.
+                return self.flush().await;
+            }
+        }
         // First: it may still change buckets.
         let log = match &self.soc {
             Some(soc) => soc.export_log().await,

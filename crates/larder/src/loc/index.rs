@@ -58,6 +58,18 @@ pub(crate) struct Index {
     shards: Box<[Shard]>,
     region_bytes: u32,
     len: usize,
+    /// Buckets that the table of a shard has at least once something is added to it.
+    buckets_expected: usize,
+}
+
+/// What an entry met in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Was {
+    Absent,
+    /// It made way. Region and offset.
+    Older(u32, u32),
+    /// It stayed.
+    Newer,
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +85,7 @@ impl Index {
             .clamp(1, SHARDS_MAX)
             .next_power_of_two();
         let shards = (0..shards).map(|_| Shard::default()).collect();
-        Self { shards, region_bytes, len: 0 }
+        Self { shards, region_bytes, len: 0, buckets_expected: 0 }
     }
 
     pub(crate) fn get(&self, hash: KeyHash) -> Option<Location> {
@@ -107,34 +119,47 @@ impl Index {
     }
 
     /// As [`Index::set`], but an entry that is there stays if `is_newer` says so of its place (region
-    /// and offset).
+    /// and offset). Says what was there.
     pub(crate) fn set_unless(
         &mut self,
         hash: KeyHash,
         (region, offset, length): (u32, u32, u32),
         is_newer: impl FnOnce(u32, u32) -> bool,
-    ) {
+    ) -> Was {
         let place = self.place(region, offset, length);
         let number = self.shard(hash);
         let tag = tag(hash);
-        let Some(at) = self.shards[number].find(tag) else {
-            self.shards[number].add(tag, place);
+        let shard = &mut self.shards[number];
+        let Some(at) = shard.find(tag) else {
+            shard.grow_to(self.buckets_expected);
+            shard.add(tag, place);
             self.len += 1;
-            return;
+            return Was::Absent;
         };
         let there = self.location(self.shards[number].places[at]);
-        if !is_newer(there.region, there.offset) {
-            self.shards[number].put(at, tag, place | u64::from(tag >> 16) << TAG_AT);
+        if is_newer(there.region, there.offset) {
+            return Was::Newer;
         }
+        self.shards[number].put(at, tag, place | u64::from(tag >> 16) << TAG_AT);
+        Was::Older(there.region, there.offset)
     }
 
-    /// Makes room for so many entries, so that tables need not grow one by one.
-    pub(crate) fn reserve(&mut self, entries: u64) {
+    /// Looks at the memory where the entries of these hashes belong. Who comes back soon finds it in
+    /// the processor's caches: these looks do not wait for each other, as insertions do.
+    pub(crate) fn warm(&self, hashes: impl Iterator<Item = KeyHash>) {
+        let seen = hashes.fold(0, |seen, hash| {
+            let shard = &self.shards[self.shard(hash)];
+            let Some([first, second]) = shard.buckets_of(tag(hash)) else { return seen };
+            seen ^ u64::from(shard.tags[first] ^ shard.tags[second]) ^ shard.places[first]
+        });
+        std::hint::black_box(seen);
+    }
+
+    /// So many entries will come by [`Index::set_unless`]: tables need not grow little by little.
+    pub(crate) fn expect(&mut self, entries: u64) {
         let shards = self.shards.len() as u64;
         let buckets = entries.div_ceil(shards).div_ceil(RESERVED_PER_BUCKET);
-        for shard in &mut self.shards {
-            shard.grow_to(usize::try_from(buckets).unwrap_or(0));
-        }
+        self.buckets_expected = usize::try_from(buckets).unwrap_or(0);
     }
 
     pub(crate) fn remove(&mut self, hash: KeyHash) -> bool {
@@ -220,11 +245,22 @@ impl Index {
 
 impl Shard {
     fn find(&self, tag: u32) -> Option<usize> {
-        // The lower bits first: mostly they say no, and they lie close together.
+        // The lower bits first: mostly they say no, they lie close together, and are compared at once.
         #[allow(clippy::cast_possible_truncation)]
         let low = tag as u16;
-        self.slots_of(tag)
-            .find(|&at| self.tags[at] == low && self.places[at] != 0 && self.tag_at(at) == tag)
+        for first in self.buckets_of(tag)? {
+            let tags: &[u16; ENTRIES] = self.tags.get(first..)?.first_chunk()?;
+            let same = (0..ENTRIES).fold(0_u32, |same, at| same | u32::from(tags[at] == low) << at);
+            let mut left = same;
+            while left != 0 {
+                let at = first + left.trailing_zeros() as usize;
+                if self.places[at] != 0 && self.tag_at(at) == tag {
+                    return Some(at);
+                }
+                left &= left - 1;
+            }
+        }
+        None
     }
 
     /// Says whether the entry is new.
@@ -249,18 +285,25 @@ impl Shard {
     /// Puts a new entry into one of its two buckets, if need be in the place of one that can go to
     /// its other bucket.
     fn insert(&mut self, tag: u32, place: u64) -> bool {
-        if let Some(at) = self.slots_of(tag).find(|&at| self.places[at] == 0) {
+        let Some([first, second]) = self.buckets_of(tag) else { return false };
+        if let Some(at) = self.empty_in(first).or_else(|| self.empty_in(second)) {
             self.put(at, tag, place);
             return true;
         }
-        let way = self.slots_of(tag).find_map(|at| {
-            let empty = self.slots_of(self.tag_at(at)).find(|&other| self.places[other] == 0)?;
-            Some((at, empty))
+        let way = (first..first + ENTRIES).chain(second..second + ENTRIES).find_map(|at| {
+            let [here, there] = self.buckets_of(self.tag_at(at))?;
+            Some((at, self.empty_in(here).or_else(|| self.empty_in(there))?))
         });
         let Some((at, empty)) = way else { return false };
         self.put(empty, self.tag_at(at), self.places[at]);
         self.put(at, tag, place);
         true
+    }
+
+    /// An empty slot of a bucket.
+    fn empty_in(&self, bucket: usize) -> Option<usize> {
+        let slots = &self.places[bucket..bucket + ENTRIES];
+        slots.iter().position(|&place| place == 0).map(|at| bucket + at)
     }
 
     #[allow(clippy::cast_possible_truncation)] // the lower bits are what is wanted
@@ -293,14 +336,12 @@ impl Shard {
         upper << 16 | u32::from(self.tags[at])
     }
 
-    /// The slots of the two buckets of a tag.
-    fn slots_of(&self, tag: u32) -> impl Iterator<Item = usize> + use<> {
+    /// The first slots of the two buckets of a tag. `None` as long as there are no buckets.
+    fn buckets_of(&self, tag: u32) -> Option<[usize; 2]> {
         let buckets = (self.places.len() / ENTRIES) as u64;
         let pick = |tag: u32| ((u64::from(tag) * buckets) >> TAG_BITS) as usize * ENTRIES;
         let mixed = tag.wrapping_mul(0x9e37_79b1) >> (32 - TAG_BITS);
-        let (first, second) = (pick(tag), pick(mixed));
-        let width = if buckets == 0 { 0 } else { ENTRIES };
-        (first..first + width).chain(second..second + width)
+        (buckets > 0).then(|| [pick(tag), pick(mixed)])
     }
 }
 

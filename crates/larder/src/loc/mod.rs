@@ -22,6 +22,7 @@ mod recover;
 mod regions;
 pub(crate) mod snapshot;
 
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_device::{BufferPool, Device, Io, IoBuffer, IoFuture, PlacementHandle};
@@ -30,12 +31,13 @@ use crate::config::RegionEviction;
 use crate::error::Error;
 use crate::key::KeyHash;
 use crate::stats::Counters;
-use crate::tombstones::Tombstones;
+use crate::tombstones::{Receipt, Tombstones};
 use crate::value::{Fetched, ItemRef};
 use footer::{FooterEntry, RegionIdentity};
 pub(crate) use index::{BYTES_MAX, HITS_MAX};
 use index::{Index, Location};
 use record::RecordIdentity;
+use recover::Rebuild;
 use regions::{ActiveRegion, RegionState, Regions};
 
 /// Where the engine lives, what it may touch and how it evicts.
@@ -85,6 +87,15 @@ pub(crate) struct Loc {
     /// Held by whoever writes to flash: pieces of the active region, its end, the change to the
     /// next. Never taken while `state` is locked.
     turn: async_lock::Mutex<Turn>,
+    /// What a crash has left, until all of it is in the index. Taken after `turn`, if with it, and
+    /// never while `state` is locked.
+    rebuild: async_lock::Mutex<Option<Rebuild>>,
+    /// Whether all of it is.
+    indexed: AtomicBool,
+    /// Regions that are Unknown.
+    unindexed: AtomicU32,
+    /// Objects found in others that were.
+    found: AtomicU64,
     /// Where it is written down what is dead, if that shall outlive a crash.
     tombstones: Option<Arc<Tombstones>>,
     counters: Arc<Counters>,
@@ -133,6 +144,10 @@ impl Loc {
             place,
             state: Mutex::new(state),
             turn: async_lock::Mutex::new(None),
+            rebuild: async_lock::Mutex::new(None),
+            indexed: AtomicBool::new(true),
+            unindexed: AtomicU32::new(0),
+            found: AtomicU64::new(0),
             tombstones,
             counters,
         }
@@ -214,6 +229,12 @@ impl Loc {
         Appended::Yes { piece_is_due: active.has_piece(piece_bytes) }
     }
 
+    /// As long as there are Unknown regions: declares dead what fillings of earlier openings hold of
+    /// this hash. Before [`Loc::bury`], which sees to what the index knows.
+    pub(crate) fn bury_unindexed(&self, hash: KeyHash) -> Option<Receipt> {
+        self.tombstones.as_ref()?.bury_hash(hash.0, self.place.first_sequence)
+    }
+
     /// Makes sure that no version of the key is stored, not even after a crash. Says whether one was.
     ///
     /// # Errors
@@ -270,7 +291,8 @@ impl Loc {
         let region = state.regions.get(location.region);
         let identity = RegionIdentity { region: location.region, sequence: region.sequence };
         let found = match region.state {
-            RegionState::Sealed => Some(Found::OnFlash),
+            // Unknown: its objects are just coming.
+            RegionState::Sealed | RegionState::Unknown => Some(Found::OnFlash),
             RegionState::Active => {
                 let active = state.active.as_ref()?;
                 let bytes = active.records_from(location.offset, location.span);

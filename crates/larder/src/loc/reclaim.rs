@@ -34,6 +34,7 @@ impl Loc {
             return true; // somebody else's turn made room
         }
         self.seal_active(&mut turn).await;
+        self.find_room().await;
         self.open_next(&mut turn, object_bytes, now_s).await
     }
 
@@ -181,7 +182,7 @@ impl Loc {
         Ok(sequence)
     }
 
-    async fn bury_before(&self, regions: &[u32], sequence: u64) -> Result<(), Error> {
+    pub(super) async fn bury_before(&self, regions: &[u32], sequence: u64) -> Result<(), Error> {
         let Some(tombstones) = &self.tombstones else { return Ok(()) };
         let mut last = None;
         for &region in regions {

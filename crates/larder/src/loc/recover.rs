@@ -1,29 +1,58 @@
 //! What a crash leaves of the large-object engine: regions with a footer, and one that was being
-//! filled.
+//! filled. They are looked at one by one while the engine serves already.
 //!
 //! A region counts if its footer is whole and the tombstone log does not say that a later filling
 //! has begun. Of a filling that has begun and has no footer yet, the records are read one after
 //! another as far as they are whole, and a footer is written for them: it is never filled on, so
 //! that no place is ever written twice in one filling.
+//!
+//! 1. Until it was looked at, a region is Unknown: nothing of it is in the index, and it is not
+//!    reclaimed. A get finds nothing, which a cache may do.
+//! 2. As long as there are such regions, a change of a key leaves a tombstone by hash, whether the
+//!    index knows the key or not: it kills what fillings of earlier openings hold of it. It counts
+//!    for who puts records into the index before the change asks the index: so either the change
+//!    finds the record there, or nobody puts it there.
+//! 3. At most one version of a key in all regions, known or not, is without a tombstone and not
+//!    expired. When it was replaced, either the index knew it (then its place has a tombstone), or its
+//!    region was Unknown (then its hash has one, and it lay in a filling of an earlier opening, while
+//!    what replaced it went to a later one). So it does not matter in which order regions come.
+//! 4. What is not put into the index, or loses its place there, gets a tombstone by place. When all
+//!    regions are known and these tombstones are durable, those by hash are needed no more.
+//!
+//! Whoever drives this may be dropped at any await; what was read and not yet indexed stays here.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use larder_device::{Io, IoBuffer, IoFuture};
 
 use super::footer::{self, FooterEntry, RegionIdentity};
-use super::index::UNIT_BYTES;
+use super::index::{UNIT_BYTES, Was};
 use super::record::{self, RecordIdentity};
 use super::regions::RegionState;
 use super::{Loc, State};
 use crate::error::Error;
 use crate::key::KeyHash;
-use crate::tombstones::Inheritance;
+use crate::tombstones::{Inheritance, Pressure, Tombstones};
 
 /// Regions whose footers are read at a time.
-const READS_AT_ONCE: u32 = 32;
+const READS_AT_ONCE: usize = 32;
 /// How much of a region to read at first when looking for its footer: one entry for so many bytes.
 const BYTES_PER_ENTRY: u32 = 4096;
 const BLOCK: usize = 4096;
 /// Records that are sorted and put into the index together.
 const INDEXED_AT_ONCE: usize = 1 << 19;
+/// Of these, how many before others on the same thread go on.
+const INDEXED_A_TURN: usize = 1 << 15;
+/// Of these, how many while others wait for the index.
+const LOCKED_AT_ONCE: usize = 1 << 12;
+/// Of these, how many the index is prepared for.
+const WARMED_AT_ONCE: usize = 32;
+/// Regions that hold nothing, and are written down as such together.
+const VOID_AT_ONCE: usize = 32;
+/// So many regions are looked at before one of them is reclaimed.
+const KNOWN_MIN: u32 = 8;
 
 /// A record that counts.
 struct FoundRecord {
@@ -31,73 +60,233 @@ struct FoundRecord {
     region: u32,
 }
 
+/// A filling that counts.
+struct FoundFilling {
+    identity: RegionIdentity,
+    /// Tombstones that the log has of its records.
+    dead: u32,
+}
+
+/// What is known of the regions that a crash has left, and not yet in the index.
+pub(super) struct Rebuild {
+    inheritance: Inheritance,
+    /// Number of a filling that never is: regions hold nothing before it.
+    void_before: u64,
+    /// Footers are being read of the regions before this one.
+    next: u32,
+    /// `None` for a read that failed, or whose waiter was dropped when it had ended.
+    reads: VecDeque<(u32, Option<IoFuture>)>,
+    fillings: Vec<FoundFilling>,
+    /// Of so many the records may be in the index already.
+    recognized: usize,
+    records: Vec<FoundRecord>,
+    void: Vec<u32>,
+    /// Regions looked at, and records found in them.
+    seen: (u32, u64),
+}
+
 impl Loc {
-    /// Takes over what a crash has left. Returns the number of objects.
-    ///
-    /// # Errors
-    /// If it cannot be written down what is not taken over.
-    pub(crate) async fn recover(&self, inheritance: &Inheritance) -> Result<u64, Error> {
-        let regions = self.place.regions;
-        let mut found = Vec::new();
-        for first in (0..regions).step_by(READS_AT_ONCE as usize) {
-            let batch = first..regions.min(first + READS_AT_ONCE);
-            let reads: Vec<_> = batch.map(|region| (region, self.read_tail(region))).collect();
-            let mut entries = 0;
-            for (region, tail) in reads {
-                if let Some((sequence, listed)) = self.footer_in(region, tail).await {
-                    entries += listed.len() as u64;
-                    let identity = RegionIdentity { region, sequence };
-                    self.restore(identity, &listed, inheritance, &mut found);
+    /// A crash has left all regions; nothing is known of them.
+    pub(crate) fn inherit(&mut self, inheritance: Inheritance) {
+        let void_before = {
+            let mut state = self.lock();
+            state.regions.forget_all();
+            state.regions.number_filling()
+        };
+        self.unindexed.store(self.place.regions, Ordering::Release);
+        self.indexed.store(false, Ordering::Release);
+        *self.rebuild.get_mut() = Some(Rebuild {
+            inheritance,
+            void_before,
+            next: 0,
+            reads: VecDeque::new(),
+            fillings: Vec::new(),
+            recognized: 0,
+            records: Vec::new(),
+            void: Vec::new(),
+            seen: (0, 0),
+        });
+    }
+
+    /// Whether the index knows all that regions hold.
+    pub(crate) fn is_indexed(&self) -> bool {
+        self.indexed.load(Ordering::Acquire)
+    }
+
+    /// Regions of which it knows nothing.
+    pub(crate) fn unindexed_regions(&self) -> u32 {
+        self.unindexed.load(Ordering::Acquire)
+    }
+
+    /// Objects that a crash had left and that were found so far.
+    pub(crate) fn found_objects(&self) -> u64 {
+        self.found.load(Ordering::Acquire)
+    }
+
+    /// Looks at all regions. Returns how many it were; some may be left if the device fails.
+    pub(crate) async fn index_all(&self) -> u64 {
+        let mut regions = 0;
+        while !self.is_indexed() {
+            let mut rebuild = self.rebuild.lock().await;
+            match self.look_at_one(&mut rebuild, READS_AT_ONCE).await {
+                Ok(looked_at) => regions += u64::from(looked_at),
+                Err(_) => break,
+            }
+        }
+        regions
+    }
+
+    /// Looks at one region if nobody else is looking. With much that is lost by hash, waits for its
+    /// turn; with too much, looks at all.
+    pub(crate) async fn index_a_little(&self) {
+        if self.is_indexed() {
+            return;
+        }
+        let mut rebuild = match self.tombstones.as_ref().map(|tombstones| tombstones.pressure()) {
+            Some(Pressure::High) => {
+                self.index_all().await;
+                return;
+            }
+            Some(Pressure::Some) => self.rebuild.lock().await,
+            Some(Pressure::None) | None => match self.rebuild.try_lock() {
+                Some(rebuild) => rebuild,
+                None => return,
+            },
+        };
+        // One step at a time: a region may hold many objects. What fails here fails again for who
+        // needs it.
+        if !rebuild.as_ref().is_some_and(Rebuild::is_behind) {
+            let _ = self.look_at_one(&mut rebuild, 1).await;
+        }
+        self.index_found(&mut rebuild, LOCKED_AT_ONCE);
+    }
+
+    /// Sees to it that there is a region to fill, if there is one at all.
+    pub(super) async fn find_room(&self) {
+        let together = self.place.regions_per_unit.unwrap_or(1);
+        while !self.is_indexed() {
+            let mut rebuild = self.rebuild.lock().await;
+            self.index_found(&mut rebuild, usize::MAX);
+            let known = self.place.regions - self.unindexed_regions();
+            let found = self.lock().regions.next(self.place.eviction, together).is_some();
+            if found && known >= KNOWN_MIN {
+                break;
+            }
+            let ended = match &mut *rebuild {
+                Some(rebuild) if !found && !rebuild.void.is_empty() => {
+                    self.write_void(rebuild).await
                 }
-            }
-            if first == 0 {
-                // The others will not be much different.
-                let expected = entries * u64::from(regions) / u64::from(READS_AT_ONCE.min(regions));
-                self.lock().index.reserve(expected);
-            }
-        }
-        for region in self.unsealed() {
-            let sequence = inheritance.first_filling(region);
-            if sequence > 0 {
-                let identity = RegionIdentity { region, sequence };
-                self.recover_unsealed(identity, inheritance, &mut found).await;
+                _ => self.look_at_one(&mut rebuild, KNOWN_MIN as usize).await.map(drop),
+            };
+            if ended.is_err() {
+                break;
             }
         }
-        self.index_all(&mut found);
-        self.empty_unsealed().await?;
-        Ok(self.len() as u64)
+    }
+
+    /// Goes on by one region, with the footers of so many being read. Says whether there was one.
+    async fn look_at_one(&self, slot: &mut Option<Rebuild>, ahead: usize) -> Result<bool, Error> {
+        let Some(rebuild) = slot else { return Ok(false) };
+        while rebuild.reads.len() < ahead && rebuild.next < self.place.regions {
+            rebuild.reads.push_back((rebuild.next, Some(self.read_tail(rebuild.next))));
+            rebuild.next += 1;
+        }
+        let looked_at = self.look_at_first(rebuild).await;
+        let is_last = rebuild.reads.is_empty() && rebuild.next == self.place.regions;
+        if is_last || rebuild.records.len() >= INDEXED_AT_ONCE {
+            while slot.as_ref().is_some_and(Rebuild::is_behind) {
+                self.index_found(slot, INDEXED_A_TURN);
+                give_way().await;
+            }
+        }
+        let Some(rebuild) = slot else { return Ok(looked_at) };
+        if is_last || rebuild.void.len() >= VOID_AT_ONCE {
+            self.write_void(rebuild).await?;
+        }
+        if is_last && let Some(tombstones) = &self.tombstones {
+            tombstones.commit(tombstones.all_so_far()).await?;
+            tombstones.all_found();
+            *slot = None;
+            self.indexed.store(true, Ordering::Release);
+        }
+        Ok(looked_at)
+    }
+
+    /// Looks at the region whose footer comes first.
+    async fn look_at_first(&self, rebuild: &mut Rebuild) -> bool {
+        let Some((region, read)) = rebuild.reads.front_mut() else { return false };
+        let region = *region;
+        let tail = match read {
+            Some(read) => read.await.ok(),
+            None => None,
+        };
+        *read = None;
+        // Once more if it failed: the device may have had too much to do.
+        let footer = match tail {
+            Some(tail) => self.footer_in(region, &tail).await,
+            None => self.read_any_footer(region, self.tail_bytes()).await,
+        };
+        let first = rebuild.inheritance.first_filling(region);
+        let counts = first.max(self.place.oldest_sequence)..self.place.first_sequence;
+        let filling = match footer.filter(|(sequence, _)| counts.contains(sequence)) {
+            Some(filling) => Some(filling),
+            None if counts.contains(&first) => {
+                let identity = RegionIdentity { region, sequence: first };
+                self.seal_unsealed(identity).await.map(|listed| (first, listed))
+            }
+            None => None,
+        };
+        rebuild.reads.pop_front();
+        match filling {
+            Some((sequence, listed)) => rebuild.add(RegionIdentity { region, sequence }, &listed),
+            None => rebuild.void.push(region),
+        }
+        rebuild.seen.0 += 1;
+        if rebuild.seen.0 == self.place.regions.min(32) {
+            // The others will not be much different.
+            let expected = rebuild.seen.1 * u64::from(self.place.regions);
+            self.lock().index.expect(expected / u64::from(rebuild.seen.0));
+        }
+        true
+    }
+
+    /// Makes sure that nothing comes back of regions that hold nothing that counts. Then they are
+    /// free.
+    async fn write_void(&self, rebuild: &mut Rebuild) -> Result<(), Error> {
+        let sequence = rebuild.void_before;
+        self.bury_before(&rebuild.void, sequence).await?;
+        let mut state = self.lock();
+        for &region in &rebuild.void {
+            state.regions.empty(region, sequence, RegionState::Free);
+        }
+        let void = u32::try_from(rebuild.void.len()).unwrap_or(0);
+        self.unindexed.fetch_sub(void, Ordering::AcqRel);
+        rebuild.void.clear();
+        Ok(())
     }
 
     /// Makes sure that nothing comes back of what is in regions that were not taken over.
     pub(crate) async fn empty_unsealed(&self) -> Result<(), Error> {
-        let regions = self.unsealed();
+        let regions = self.lock().regions.unsealed();
         let sequence = self.bury_regions(&regions).await?;
         let mut state = self.lock();
         regions.iter().for_each(|&region| state.regions.empty(region, sequence, RegionState::Free));
         Ok(())
     }
 
-    fn unsealed(&self) -> Vec<u32> {
-        self.lock().regions.unsealed()
+    fn tail_bytes(&self) -> usize {
+        let guess = footer::footer_bytes((self.place.region_bytes / BYTES_PER_ENTRY) as usize);
+        guess.next_multiple_of(BLOCK).min(self.place.region_bytes as usize)
     }
 
     fn read_tail(&self, region: u32) -> IoFuture {
-        let region_bytes = self.place.region_bytes;
-        let guess = footer::footer_bytes((region_bytes / BYTES_PER_ENTRY) as usize);
-        let bytes = guess.next_multiple_of(BLOCK).min(region_bytes as usize);
-        let end = self.offset_of(region) + u64::from(region_bytes);
+        let bytes = self.tail_bytes();
+        let end = self.offset_of(region) + u64::from(self.place.region_bytes);
         self.device.submit(Io::Read { offset: end - bytes as u64, buffer: self.pool.take(bytes) })
     }
 
-    async fn footer_in(&self, region: u32, tail: IoFuture) -> Option<(u64, Vec<FooterEntry>)> {
+    async fn footer_in(&self, region: u32, tail: &IoBuffer) -> Option<(u64, Vec<FooterEntry>)> {
         let region_bytes = self.place.region_bytes as usize;
-        let tail = match tail.await {
-            Ok(tail) => tail,
-            Err(failure) => {
-                self.counters.device_failed(&failure.error);
-                return None;
-            }
-        };
         let announced = footer::announced_bytes(tail.as_slice(), region_bytes)?;
         if announced > tail.len() {
             return self.read_any_footer(region, announced).await;
@@ -105,73 +294,93 @@ impl Loc {
         footer::parse_any(tail.as_slice(), region, region_bytes)
     }
 
-    /// Takes a region over if it may be believed, and adds its living records to `found`.
-    fn restore(
-        &self,
-        identity: RegionIdentity,
-        listed: &[FooterEntry],
-        inheritance: &Inheritance,
-        found: &mut Vec<FoundRecord>,
-    ) {
-        let RegionIdentity { region, sequence } = identity;
-        let first = inheritance.first_filling(region).max(self.place.oldest_sequence);
-        if !(first..self.place.first_sequence).contains(&sequence) {
-            return;
+    /// Puts at most so many records into the index, in the order of the index: one part of its memory
+    /// after another. When none is left, their regions are Sealed.
+    fn index_found(&self, slot: &mut Option<Rebuild>, most: usize) {
+        let (Some(rebuild), Some(tombstones)) = (slot, &self.tombstones) else { return };
+        if rebuild.recognized < rebuild.fillings.len() {
+            let mut state = self.lock();
+            for FoundFilling { identity, dead } in &rebuild.fillings[rebuild.recognized..] {
+                // First: what goes to the index must be readable.
+                state.regions.recognize(*identity);
+                tombstones.inherit_filling(identity.region, identity.sequence, *dead);
+            }
+            drop(state);
+            rebuild.recognized = rebuild.fillings.len();
+            rebuild.records.sort_unstable_by_key(|found| found.entry.hash);
         }
-        if let Some(tombstones) = &self.tombstones {
-            tombstones.filling_sealed(region, sequence);
+        let rest = rebuild.records.len().saturating_sub(most);
+        for records in rebuild.records[rest..].chunks(LOCKED_AT_ONCE) {
+            self.index_records(tombstones, records);
         }
-        self.lock().regions.restore(identity);
-        for &entry in listed {
-            if !inheritance.is_record_dead(region, entry.offset, sequence) {
-                found.push(FoundRecord { entry, region });
-            } else if let Some(tombstones) = &self.tombstones {
-                tombstones.inherit_record(region);
+        rebuild.records.truncate(rest);
+        if rest == 0 {
+            let mut state = self.lock();
+            for FoundFilling { identity, .. } in &rebuild.fillings {
+                state.regions.set_state(identity.region, RegionState::Sealed);
+            }
+            let regions = u32::try_from(rebuild.fillings.len()).unwrap_or(0);
+            self.unindexed.fetch_sub(regions, Ordering::AcqRel);
+            rebuild.fillings.clear();
+            rebuild.recognized = 0;
+        }
+    }
+
+    fn index_records(&self, tombstones: &Tombstones, records: &[FoundRecord]) {
+        let mut dead = Vec::new();
+        let mut found = 0;
+        {
+            let State { index, regions, .. } = &mut *self.lock();
+            let firsts = tombstones.firsts();
+            let any_lost = !firsts.is_empty();
+            let age = |region: u32, offset: u32| (regions.get(region).sequence, offset);
+            for (at, record) in records.iter().enumerate() {
+                if at % WARMED_AT_ONCE == 0 {
+                    let soon = records[at..].iter().take(WARMED_AT_ONCE);
+                    index.warm(soon.map(|found| KeyHash(found.entry.hash)));
+                }
+                let FoundRecord { entry: FooterEntry { hash, offset, length }, region } = *record;
+                if any_lost && regions.get(region).sequence < firsts.of(hash) {
+                    dead.push((region, offset));
+                    continue;
+                }
+                // What was forgotten without a tombstone had expired: the newest is the one that
+                // counts. If the other one is another key's, which the index cannot tell from this
+                // one, it is the price of that.
+                let is_newer = |there: u32, at: u32| age(there, at) > age(region, offset);
+                match index.set_unless(KeyHash(hash), (region, offset, length), is_newer) {
+                    Was::Absent => found += 1,
+                    Was::Older(there, at) => dead.push((there, at)),
+                    Was::Newer => dead.push((region, offset)),
+                }
             }
         }
-        if found.len() >= INDEXED_AT_ONCE {
-            self.index_all(found);
+        self.found.fetch_add(found, Ordering::AcqRel);
+        for (region, offset) in dead {
+            let sequence = self.lock().regions.get(region).sequence;
+            let _before_the_end = tombstones.bury_record(region, offset, sequence);
         }
     }
 
-    /// Puts records into the index, in the order of the index: one part of its memory after another.
-    fn index_all(&self, found: &mut Vec<FoundRecord>) {
-        found.sort_unstable_by_key(|found| found.entry.hash);
-        let State { index, regions, .. } = &mut *self.lock();
-        for FoundRecord { entry: FooterEntry { hash, offset, length }, region } in found.drain(..) {
-            let age = |region: u32, offset: u32| (regions.get(region).sequence, offset);
-            // What was forgotten without a tombstone had expired: the newest is the one that counts.
-            let is_newer = |there: u32, at: u32| age(there, at) > age(region, offset);
-            index.set_unless(KeyHash(hash), (region, offset, length), is_newer);
-        }
-    }
-
-    /// Seals a region that was being filled.
-    async fn recover_unsealed(
-        &self,
-        identity: RegionIdentity,
-        inheritance: &Inheritance,
-        found: &mut Vec<FoundRecord>,
-    ) {
+    /// Seals a region that was being filled. Returns its records, if there are any.
+    async fn seal_unsealed(&self, identity: RegionIdentity) -> Option<Vec<FooterEntry>> {
         let region_bytes = self.place.region_bytes as usize;
         let offset = self.offset_of(identity.region);
         // Most regions without a footer hold nothing: the first record tells.
         let first = Io::Read { offset, buffer: self.pool.take(BLOCK) };
-        let Ok(first) = self.device.submit(first).await else { return };
-        if !record::begins(
-            first.as_slice(),
-            RecordIdentity { sequence: identity.sequence, offset: 0 },
-        ) {
-            return;
+        let first = self.device.submit(first).await.ok()?;
+        let at_first = RecordIdentity { sequence: identity.sequence, offset: 0 };
+        if !record::begins(first.as_slice(), at_first) {
+            return None;
         }
         let whole = Io::Read { offset, buffer: self.pool.take(region_bytes) };
-        let Ok(mut whole) = self.device.submit(whole).await else { return };
+        let mut whole = self.device.submit(whole).await.ok()?;
         let (listed, used) = records_in(whole.as_slice(), identity.sequence);
         let footer_bytes = footer::footer_bytes(listed.len());
-        let Ok(used) = u32::try_from(used) else { return };
+        let used = u32::try_from(used).ok()?;
         // Whoever filled it left room for this.
         if listed.is_empty() || used as usize + footer_bytes > region_bytes {
-            return;
+            return None;
         }
         footer::encode(whole.as_mut_slice(), identity, &listed, used);
         let from = (region_bytes - footer_bytes) / BLOCK * BLOCK;
@@ -181,10 +390,47 @@ impl Loc {
         let handle = self.place.handle;
         let write = Io::Write { offset: offset + from as u64, buffer: tail, handle };
         match self.device.submit(write).await {
-            Ok(_) => self.restore(identity, &listed, inheritance, found),
-            Err(failure) => self.counters.device_failed(&failure.error),
+            Ok(_) => Some(listed),
+            Err(failure) => {
+                self.counters.device_failed(&failure.error);
+                None
+            }
         }
     }
+}
+
+impl Rebuild {
+    /// Whether something was read that is not in the index yet.
+    fn is_behind(&self) -> bool {
+        !self.fillings.is_empty()
+    }
+
+    /// Takes a filling over, but for its dead.
+    fn add(&mut self, identity: RegionIdentity, listed: &[FooterEntry]) {
+        let RegionIdentity { region, sequence } = identity;
+        let dead = self.inheritance.dead_in(region, sequence);
+        let alive =
+            |entry: &&FooterEntry| dead.is_empty() || dead.binary_search(&entry.offset).is_err();
+        let found = listed.iter().filter(alive).map(|&entry| FoundRecord { entry, region });
+        let before = self.records.len();
+        self.records.extend(found);
+        self.seen.1 += (self.records.len() - before) as u64;
+        let dead = u32::try_from(dead.len()).unwrap_or(u32::MAX);
+        self.fillings.push(FoundFilling { identity, dead });
+    }
+}
+
+/// Lets others go on that share the thread.
+async fn give_way() {
+    let mut gave_way = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut gave_way, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The records at the start of a region, as far as they are whole, and where they end. Behind one

@@ -1,6 +1,8 @@
 //! The regions and their lives.
 //!
 //! ```text
+//!  Unknown ──► Free or Sealed, when a rebuild has looked at it
+//!
 //!   Free ──► Active ──► Sealed ──► Active (with a new sequence number) ──► …
 //!    ▲         │           │
 //!    │         │           └── reclaimed together with another region ──► Free
@@ -15,7 +17,9 @@
 //! 3. A Sealed region is on flash whole, with its footer.
 //! 4. A region gets a new sequence number each time it becomes Active; numbers are never used
 //!    twice, not even after a restart.
-//! 5. An index entry that points into a region was written in the region's current filling.
+//! 5. After a crash a region is Unknown until its footer was read and its objects are in the index.
+//!    Until then it is not reclaimed.
+//! 6. An index entry that points into a region was written in the region's current filling.
 
 use larder_device::{BufferPool, IoBuffer};
 
@@ -31,6 +35,8 @@ pub(crate) enum RegionState {
     Active,
     Sealed,
     Retired,
+    /// A crash has left it.
+    Unknown,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +75,17 @@ impl Regions {
         debug_assert!(identity.sequence < self.next_sequence);
         self.all[identity.region as usize] =
             Region { state: RegionState::Sealed, sequence: identity.sequence, last_hit: 0 };
+    }
+
+    /// A crash has left all of them.
+    pub(crate) fn forget_all(&mut self) {
+        self.all.iter_mut().for_each(|region| region.state = RegionState::Unknown);
+    }
+
+    /// What an Unknown region holds; its objects are not in the index yet.
+    pub(crate) fn recognize(&mut self, identity: RegionIdentity) {
+        debug_assert!(identity.sequence < self.next_sequence);
+        self.all[identity.region as usize].sequence = identity.sequence;
     }
 
     /// A sequence number for the next filling.
@@ -113,7 +130,8 @@ impl Regions {
     /// are reclaimed as one. `None` if all regions are retired.
     ///
     /// Regions are reclaimed in groups of `together` with neighbouring numbers; a group is as old,
-    /// or as long without a hit, as the youngest of its regions.
+    /// or as long without a hit, as the youngest of its regions. With an Unknown one among them it
+    /// stays.
     pub(crate) fn next(&self, eviction: RegionEviction, together: u32) -> Option<Next> {
         let number = |found: usize| u32::try_from(found).expect("regions are counted in 32 bits");
         let free = self.all.iter().position(|region| region.state == RegionState::Free);
@@ -126,6 +144,8 @@ impl Regions {
         };
         let sealed = |region: &&Region| region.state == RegionState::Sealed;
         let groups = (0..).step_by(together as usize).zip(self.all.chunks(together as usize));
+        let unknown = |region: &Region| region.state == RegionState::Unknown;
+        let groups = groups.filter(|(_, group)| !group.iter().any(unknown));
         let aged = groups.filter_map(|(first, group)| {
             Some((group.iter().filter(sealed).map(age).max()?, first, group))
         });

@@ -3,7 +3,7 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  magic "LTMB"
-//!       4      2  version (1)
+//!       4      2  version (2)
 //!       6      2  reserved, 0
 //!       8      4  CRC-32C of bytes 12 to 48 + 16 n
 //!      12      4  ring: epoch in which the log began
@@ -11,15 +11,18 @@
 //!      24      8  number of the oldest block that still counts
 //!      32      8  clock: larger than the index of every key so far
 //!      40      2  number of keys
-//!      42      2  number of places; n is the sum of both
-//!      44      4  reserved, 0
-//!      48      *  keys, then places, 16 bytes each; zeros behind them
+//!      42      2  number of places
+//!      44      2  number of lost hashes; n is the sum of all three
+//!      46      2  reserved, 0
+//!      48      *  keys, places, lost hashes, 16 bytes each; zeros behind them
 //!
 //!  key      8  hash
 //!           8  index: buckets with a stamp of at most this lost the key
 //!  place    4  region
 //!           4  offset of a record that is dead; 2^32 - 1: all of the region's fillings before
 //!           8  sequence number of the record's filling, or of the first filling that counts
+//!  lost     8  hash
+//!           8  sequence number: fillings before it lost the large objects of this hash
 //! ```
 
 #![deny(clippy::indexing_slicing)]
@@ -28,7 +31,9 @@ use crate::le::{u16_at, u32_at, u64_at};
 
 pub(crate) const BLOCK_BYTES: usize = 4096;
 pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"LTMB";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
+/// Where the three numbers of entries are.
+const COUNTS_AT: [usize; 3] = [40, 42, 44];
 const HEADER_BYTES: usize = 48;
 const CHECKED_FROM: usize = 12;
 const ENTRY_BYTES: usize = 16;
@@ -47,6 +52,8 @@ pub(crate) enum Tombstone {
     Record { region: u32, offset: u32, sequence: u64 },
     /// Everything that a region held before the filling of this number.
     Region { region: u32, sequence: u64 },
+    /// All large objects of this hash in fillings before this number, wherever they are.
+    Lost { hash: u64, sequence: u64 },
 }
 
 /// A block's content.
@@ -56,7 +63,7 @@ pub(crate) struct LogBlock {
     pub(crate) number: u64,
     pub(crate) oldest: u64,
     pub(crate) clock: u64,
-    /// At most [`ENTRIES_MAX`]. Keys come first when they are read back.
+    /// At most [`ENTRIES_MAX`]. Read back: keys, then places, then lost hashes.
     pub(crate) entries: Vec<Tombstone>,
 }
 
@@ -64,18 +71,20 @@ impl LogBlock {
     /// Writes the block over `room`, which is [`BLOCK_BYTES`] long.
     pub(crate) fn encode(&self, room: &mut [u8]) {
         assert!(room.len() == BLOCK_BYTES && self.entries.len() <= ENTRIES_MAX);
-        let (keys, places): (Vec<_>, Vec<_>) =
-            self.entries.iter().partition(|entry| matches!(entry, Tombstone::Key { .. }));
+        let sections = [0, 1, 2].map(|section| {
+            self.entries.iter().filter(|entry| section_of(entry) == section).collect::<Vec<_>>()
+        });
         let narrow = |n: usize| u16::try_from(n).expect("a block has few entries");
         let mut checked = Vec::with_capacity(BLOCK_BYTES);
         checked.extend_from_slice(&self.ring.to_le_bytes());
         for word in [self.number, self.oldest, self.clock] {
             checked.extend_from_slice(&word.to_le_bytes());
         }
-        checked.extend_from_slice(&narrow(keys.len()).to_le_bytes());
-        checked.extend_from_slice(&narrow(places.len()).to_le_bytes());
-        checked.extend_from_slice(&[0; 4]);
-        keys.iter().chain(&places).for_each(|entry| encode_entry(entry, &mut checked));
+        for section in &sections {
+            checked.extend_from_slice(&narrow(section.len()).to_le_bytes());
+        }
+        checked.extend_from_slice(&[0; 2]);
+        sections.iter().flatten().for_each(|entry| encode_entry(entry, &mut checked));
         let checksum = crc32c::crc32c(&checked).to_le_bytes();
         let encoded =
             [&BLOCK_MAGIC[..], &VERSION.to_le_bytes(), &[0, 0], &checksum, &checked].concat();
@@ -87,21 +96,22 @@ impl LogBlock {
 
     /// Reads a block. `None` if it is none, or damaged.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
-        let keys = usize::from(u16_at(bytes, 40)?);
-        let places = usize::from(u16_at(bytes, 42)?);
-        let end = HEADER_BYTES + (keys + places) * ENTRY_BYTES;
+        let [keys, places, lost] = counts(bytes)?;
+        let end = HEADER_BYTES + (keys + places + lost) * ENTRY_BYTES;
         let checked = bytes.get(CHECKED_FROM..end)?;
         let valid = bytes.len() == BLOCK_BYTES
             && bytes.get(..4)? == BLOCK_MAGIC
             && u16_at(bytes, 4)? == VERSION
-            && (u16_at(bytes, 6)?, u32_at(bytes, 44)?) == (0, 0)
+            && (u16_at(bytes, 6)?, u16_at(bytes, 46)?) == (0, 0)
             && u32_at(bytes, 8)? == crc32c::crc32c(checked)
             && bytes.get(end..)?.iter().all(|&byte| byte == 0);
         if !valid {
             return None;
         }
         let listed = bytes.get(HEADER_BYTES..end)?.chunks_exact(ENTRY_BYTES).enumerate();
-        let entries: Option<_> = listed.map(|(at, entry)| parse_entry(entry, at < keys)).collect();
+        let section = |at: usize| usize::from(at >= keys) + usize::from(at >= keys + places);
+        let entries: Option<_> =
+            listed.map(|(at, entry)| parse_entry(entry, section(at))).collect();
         Some(Self {
             ring: u32_at(bytes, 12)?,
             number: u64_at(bytes, 16)?,
@@ -112,21 +122,40 @@ impl LogBlock {
     }
 }
 
+/// The numbers of entries that a block announces.
+fn counts(bytes: &[u8]) -> Option<[usize; 3]> {
+    let [keys, places, lost] = COUNTS_AT;
+    let count = |at: usize| u16_at(bytes, at).map(usize::from);
+    Some([count(keys)?, count(places)?, count(lost)?])
+}
+
+fn section_of(entry: &Tombstone) -> usize {
+    match entry {
+        Tombstone::Key { .. } => 0,
+        Tombstone::Record { .. } | Tombstone::Region { .. } => 1,
+        Tombstone::Lost { .. } => 2,
+    }
+}
+
 fn encode_entry(entry: &Tombstone, out: &mut Vec<u8>) {
     let place = |region: u32, offset: u32| u64::from(region) | u64::from(offset) << 32;
     let words = match *entry {
         Tombstone::Key { hash, index } => [hash, index],
         Tombstone::Record { region, offset, sequence } => [place(region, offset), sequence],
         Tombstone::Region { region, sequence } => [place(region, ALL_BEFORE), sequence],
+        Tombstone::Lost { hash, sequence } => [hash, sequence],
     };
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
 
-fn parse_entry(bytes: &[u8], is_key: bool) -> Option<Tombstone> {
-    if is_key {
-        return Some(Tombstone::Key { hash: u64_at(bytes, 0)?, index: u64_at(bytes, 8)? });
+fn parse_entry(bytes: &[u8], section: usize) -> Option<Tombstone> {
+    let (hash, number) = (u64_at(bytes, 0)?, u64_at(bytes, 8)?);
+    match section {
+        0 => return Some(Tombstone::Key { hash, index: number }),
+        2 => return Some(Tombstone::Lost { hash, sequence: number }),
+        _ => {}
     }
-    let (region, sequence) = (u32_at(bytes, 0)?, u64_at(bytes, 8)?);
+    let (region, sequence) = (u32_at(bytes, 0)?, number);
     Some(match u32_at(bytes, 4)? {
         ALL_BEFORE => Tombstone::Region { region, sequence },
         offset => Tombstone::Record { region, offset, sequence },
@@ -135,7 +164,7 @@ fn parse_entry(bytes: &[u8], is_key: bool) -> Option<Tombstone> {
 
 /// Gives arbitrary bytes the marks of a block, checksum included: for the fuzzer.
 pub(crate) fn forge(bytes: &mut [u8]) {
-    let entries: usize = [40, 42].iter().filter_map(|&at| u16_at(bytes, at)).map(usize::from).sum();
+    let entries: usize = counts(bytes).unwrap_or_default().iter().sum();
     let end = HEADER_BYTES + entries * ENTRY_BYTES;
     let Some(checksum) = bytes.get(CHECKED_FROM..end).map(crc32c::crc32c) else { return };
     let marks =
@@ -156,7 +185,9 @@ mod tests {
             region if region % 3 == 0 => Tombstone::Region { region, sequence: n << 33 },
             region => Tombstone::Record { region, offset: 4 * region, sequence: n << 32 },
         });
-        let entries = keys.chain(places).collect();
+        let lost = (0..entries / 3).map(|n| Tombstone::Lost { hash: n * 11, sequence: n << 32 });
+        let others = usize::try_from(entries - entries / 3).unwrap();
+        let entries = keys.chain(places).take(others).chain(lost).collect();
         LogBlock { ring: 3, number: 1 << 40, oldest: 17, clock: 99, entries }
     }
 
@@ -188,7 +219,7 @@ mod tests {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut block = BLOCK_MAGIC.to_vec();
-            block.extend_from_slice(&[1, 0, 0, 0]);
+            block.extend_from_slice(&[2, 0, 0, 0]);
             block.extend_from_slice(&bytes);
             block.resize(BLOCK_BYTES, 0);
             prop_assert_eq!(LogBlock::parse(&block), None);

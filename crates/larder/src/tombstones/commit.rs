@@ -96,6 +96,7 @@ impl Tombstones {
                 self.fillings.needs_record(region, sequence)
             }
             Tombstone::Region { region, sequence } => self.fillings.needs_region(region, sequence),
+            Tombstone::Lost { hash, sequence } => self.lost.needs(hash, sequence),
         }
     }
 

@@ -31,9 +31,9 @@ impl DeadKeys {
         self.pending.insert(hash, index);
     }
 
-    pub(super) fn inherit(&mut self, hash: u64, index: u64) {
-        let latest = self.inherited.entry(hash).or_insert(index);
-        *latest = index.max(*latest);
+    /// Indices by hash; of a new life, which knows of no others.
+    pub(super) fn inherit(&mut self, keys: BTreeMap<u64, u64>) {
+        self.inherited = keys;
     }
 
     /// Whether a tombstone is still needed.
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_stamp_tells_which_of_the_inherited_are_dead() {
         let mut dead = DeadKeys::default();
-        [(10, 7), (10, 3), (11, 6), (20, 9)].iter().for_each(|&(hash, at)| dead.inherit(hash, at));
+        dead.inherit(BTreeMap::from([(10, 7), (11, 6), (20, 9)]));
         dead.settle_inherited(10..20, 7);
         assert_eq!((dead.is_pending(10), dead.is_pending(11)), (true, false));
         assert!(!dead.is_pending(20) && dead.needs(20, 9));

@@ -47,6 +47,17 @@ impl Fillings {
         filling.sealed.store(true, Ordering::Release);
     }
 
+    /// A filling that a crash has left, with this many tombstones of its records. If `sealed`, its
+    /// footer was read.
+    pub(super) fn inherit(&self, region: u32, sequence: u64, dead: u32, sealed: bool) {
+        let Some(filling) = self.get(region) else { return };
+        filling.sequence.store(sequence, Ordering::Release);
+        filling.sealed.store(sealed, Ordering::Release);
+        let before = filling.dead_records.swap(dead, Ordering::AcqRel);
+        self.dead_records.fetch_add(u64::from(dead), Ordering::AcqRel);
+        self.dead_records.fetch_sub(u64::from(before), Ordering::AcqRel);
+    }
+
     pub(super) fn bury_record(&self, region: u32) {
         if let Some(filling) = self.get(region) {
             filling.dead_records.fetch_add(1, Ordering::AcqRel);

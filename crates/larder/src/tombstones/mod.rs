@@ -24,6 +24,7 @@ mod block;
 mod commit;
 mod dead;
 mod fillings;
+mod lost;
 mod replay;
 
 use std::collections::{HashMap, VecDeque};
@@ -37,6 +38,8 @@ use crate::stats::Counters;
 use block::{BLOCK_BYTES, ENTRIES_MAX, Tombstone};
 use dead::DeadKeys;
 use fillings::Fillings;
+pub(crate) use lost::Firsts;
+use lost::Lost;
 pub(crate) use replay::{Inheritance, erase, fuzz_log, replay};
 
 /// Clocks end here: buckets keep 48 bits of them, and half of those leave room to count on.
@@ -48,6 +51,9 @@ const SPARE_BLOCKS: u64 = 2;
 /// all of it the log is given up.
 const KEYS_PART: u64 = 4;
 const RECORDS_PART: u64 = 2;
+/// The same for hashes whose large objects are lost. From here on all are waited for that make them
+/// needless; from twice as many on, until none is left.
+const LOST_PART: u64 = 16;
 /// Buckets for each dead key that may wait to be worked off.
 const BUCKETS_PER_KEY: u64 = 8;
 /// At least so many dead keys may wait.
@@ -76,6 +82,14 @@ impl TombstonesPlace {
     }
 }
 
+/// Whether what needs tombstones of a kind must go on before more come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pressure {
+    None,
+    Some,
+    High,
+}
+
 /// A tombstone on its way: everything up to this position must be durable.
 #[derive(Debug, Clone, Copy)]
 #[must_use]
@@ -88,6 +102,7 @@ pub(crate) struct Tombstones {
     /// What the device's superblock says.
     superblock: Superblock,
     fillings: Fillings,
+    lost: Lost,
     state: Mutex<State>,
     /// Held by whoever writes.
     turn: async_lock::Mutex<Turn>,
@@ -161,6 +176,7 @@ impl Tombstones {
             keys_max: place.keys_max(superblock.layout.soc_buckets),
             superblock,
             fillings: Fillings::new(superblock.layout.loc_regions),
+            lost: Lost::default(),
             state: Mutex::new(state),
             turn: async_lock::Mutex::new(None),
             counters,
@@ -168,14 +184,18 @@ impl Tombstones {
     }
 
     /// Goes on behind what an earlier life left.
-    pub(crate) fn inherit(&self, inheritance: &Inheritance) {
+    pub(crate) fn inherit(&self, inheritance: &mut Inheritance) {
+        for (region, sequence, dead) in inheritance.fillings() {
+            self.fillings.inherit(region, sequence, dead, false);
+        }
+        if self.superblock.layout.loc_regions > 0 {
+            self.lost.begin(std::mem::take(&mut inheritance.lost));
+        }
         let mut state = self.lock();
         state.clock = inheritance.clock;
         state.number = inheritance.next_number;
         state.oldest = inheritance.oldest;
-        for (&hash, &index) in &inheritance.keys {
-            state.dead.inherit(hash, index);
-        }
+        state.dead.inherit(std::mem::take(&mut inheritance.keys));
     }
 
     /// The index of the next key's tombstone, to stamp a bucket with: taken before the bucket's dead
@@ -211,9 +231,43 @@ impl Tombstones {
         self.bury_place(Tombstone::Record { region, offset, sequence })
     }
 
-    /// A tombstone of an earlier life counts.
-    pub(crate) fn inherit_record(&self, region: u32) {
-        self.fillings.bury_record(region);
+    /// Declares dead what fillings before this one hold of a hash, as long as it is not known what
+    /// they hold. `None` as soon as that is known.
+    pub(crate) fn bury_hash(&self, hash: u64, before: u64) -> Option<Receipt> {
+        let is_new = self.lost.add(hash, before)?;
+        let mut state = self.lock();
+        if is_new {
+            state.enqueue(Tombstone::Lost { hash, sequence: before });
+            self.counters.tombstones.add(1);
+        }
+        // Also if it is dead already: its tombstone may still be on its way.
+        Some(state.receipt())
+    }
+
+    /// Which large objects are lost, for as long as this is held.
+    pub(crate) fn firsts(&self) -> Firsts<'_> {
+        self.lost.firsts()
+    }
+
+    /// What was lost by hash has tombstones by place, all of them durable.
+    pub(crate) fn all_found(&self) {
+        self.lost.end();
+    }
+
+    /// How much hurry there is to find what was lost by hash.
+    pub(crate) fn pressure(&self) -> Pressure {
+        let limit = self.place.entries() / LOST_PART;
+        match self.lost.len() {
+            few if few <= limit => Pressure::None,
+            some if some <= 2 * limit => Pressure::Some,
+            _ => Pressure::High,
+        }
+    }
+
+    /// The footer of a filling that a crash has left was read; the log has so many tombstones of
+    /// its records.
+    pub(crate) fn inherit_filling(&self, region: u32, sequence: u64, dead: u32) {
+        self.fillings.inherit(region, sequence, dead, true);
     }
 
     /// Declares dead what a region held before this filling. Once it is durable,
@@ -313,7 +367,7 @@ impl Tombstones {
     pub(crate) fn memory_bytes(&self) -> u64 {
         // A key and its index, in a tree that is two thirds full.
         let keys = self.lock().dead.len() as u64 * 24;
-        keys + self.fillings.memory_bytes()
+        keys + self.fillings.memory_bytes() + self.lost.len() * 24
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,6 +1,6 @@
 //! Reading the log of a life that ended in a crash, and making room for a new one.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 
@@ -23,10 +23,12 @@ pub(crate) struct Inheritance {
     pub(super) oldest: u64,
     /// Latest index by hash.
     pub(super) keys: BTreeMap<u64, u64>,
-    /// Region, offset, sequence number.
-    pub(super) records: HashSet<(u32, u32, u64)>,
+    /// Sequence number and offset, by region.
+    records: HashMap<u32, Vec<(u64, u32)>>,
     /// First filling that counts, by region.
-    pub(super) regions: HashMap<u32, u64>,
+    regions: HashMap<u32, u64>,
+    /// First filling that counts for the large objects of a hash.
+    pub(super) lost: HashMap<u64, u64>,
 }
 
 impl Inheritance {
@@ -35,25 +37,48 @@ impl Inheritance {
         self.regions.get(&region).copied().unwrap_or(0)
     }
 
-    pub(crate) fn is_record_dead(&self, region: u32, offset: u32, sequence: u64) -> bool {
-        self.records.contains(&(region, offset, sequence))
+    /// Offsets of the dead records of a filling, in order.
+    pub(crate) fn dead_in(&self, region: u32, sequence: u64) -> Vec<u32> {
+        let records = self.records.get(&region).map_or(&[][..], Vec::as_slice);
+        let mut dead: Vec<u32> =
+            records.iter().filter(|(of, _)| *of == sequence).map(|(_, offset)| *offset).collect();
+        dead.sort_unstable();
+        dead.dedup();
+        dead
+    }
+
+    /// The latest filling of each region that the log knows of, and how many tombstones of records
+    /// it has of it. A tombstone of a record says as well that its filling began, so that earlier
+    /// ones are over.
+    pub(super) fn fillings(&self) -> impl Iterator<Item = (u32, u64, u32)> {
+        let regions = self.regions.keys().filter(|region| !self.records.contains_key(region));
+        regions.chain(self.records.keys()).map(|&region| {
+            let records = self.records.get(&region).map_or(&[][..], Vec::as_slice);
+            let latest = records.iter().map(|(sequence, _)| *sequence).max().unwrap_or(0);
+            let latest = latest.max(self.first_filling(region));
+            let dead = records.iter().filter(|(sequence, _)| *sequence == latest).count();
+            (region, latest, u32::try_from(dead).unwrap_or(u32::MAX))
+        })
     }
 
     fn apply(&mut self, tombstone: Tombstone) {
         match tombstone {
-            Tombstone::Key { hash, index } => {
-                let latest = self.keys.entry(hash).or_insert(index);
-                *latest = index.max(*latest);
-            }
+            Tombstone::Key { hash, index } => raise(self.keys.entry(hash).or_default(), index),
             Tombstone::Record { region, offset, sequence } => {
-                self.records.insert((region, offset, sequence));
+                self.records.entry(region).or_default().push((sequence, offset));
             }
             Tombstone::Region { region, sequence } => {
-                let first = self.regions.entry(region).or_insert(sequence);
-                *first = sequence.max(*first);
+                raise(self.regions.entry(region).or_default(), sequence);
+            }
+            Tombstone::Lost { hash, sequence } => {
+                raise(self.lost.entry(hash).or_default(), sequence);
             }
         }
     }
+}
+
+fn raise(to: &mut u64, least: u64) {
+    *to = least.max(*to);
 }
 
 /// Reads the log that began in epoch `ring`. `None` if something of it is damaged or missing.
@@ -102,7 +127,17 @@ fn join(found: BTreeMap<u64, LogBlock>) -> Option<Inheritance> {
         inheritance.clock = latest.clock.saturating_add(CLOCK_LEAP);
     }
     // Those before the oldest count no less: they are needed until what was logged again is.
-    found.into_values().flat_map(|block| block.entries).for_each(|entry| inheritance.apply(entry));
+    let entries = found.into_values().flat_map(|block| block.entries);
+    let mut keys = Vec::new();
+    for entry in entries {
+        match entry {
+            Tombstone::Key { hash, index } => keys.push((hash, index)),
+            other => inheritance.apply(other),
+        }
+    }
+    // In order, of one hash the latest last: a tree is built of that many times faster than it grows.
+    keys.sort_unstable();
+    inheritance.keys = keys.into_iter().collect();
     Some(inheritance)
 }
 

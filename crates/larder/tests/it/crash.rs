@@ -22,7 +22,7 @@ fn fill(rig: &Rig, version: u32) {
 
 fn crashed(rig: &Rig) -> u64 {
     match rig.cache.recovery() {
-        Some(Recovery::Crashed { large_objects }) => *large_objects,
+        Some(Recovery::Crashed { large_objects, .. }) => large_objects,
         other => panic!("{other:?}"),
     }
 }
@@ -37,6 +37,8 @@ fn what_had_reached_flash_is_found_again() {
     let large = stats.loc_objects;
     drop(rig);
     let rig = Rig::open(config(), &drive);
+    assert_eq!(crashed(&rig), 0, "nobody has looked yet");
+    block_on(rig.cache.rebuild());
     // The last records of a region in memory have not reached flash.
     let found = crashed(&rig);
     assert!(found + 14 >= large && found >= 40, "{found} of {large}");
@@ -52,8 +54,9 @@ fn what_nobody_asked_for_is_learnt_beside() {
     fill(&rig, 1);
     drop(rig);
     let rig = Rig::open(config(), &drive);
-    let buckets = rig.cache.layout().unwrap().soc_buckets;
-    assert_eq!(block_on(rig.cache.rebuild()), buckets);
+    let layout = *rig.cache.layout().unwrap();
+    let all = layout.soc_buckets + u64::from(layout.loc_regions);
+    assert_eq!(block_on(rig.cache.rebuild()), all);
     assert_eq!(block_on(rig.cache.rebuild()), 0);
     (1000..2000).for_each(|key| assert_eq!(rig.get(key), None));
     let reads = rig.cache.stats().soc_bucket_reads;
@@ -93,11 +96,16 @@ fn the_dead_stay_dead_with(config: Config, alive_min: usize) {
         drop(rig);
         rig = Rig::open(config.clone(), &drive);
         crashed(&rig);
+        if round % 2 == 1 {
+            block_on(rig.cache.rebuild());
+        }
         for (key, version) in (0..).zip(&mut version) {
             let found = rig.get(key);
             assert!(found.is_none() || found == *version, "key {key}: {found:?} for {version:?}");
-            // What a crash has lost is lost for good.
-            *version = found;
+            // Where all was looked at, what a crash has lost is lost for good.
+            if round % 2 == 1 {
+                *version = found;
+            }
         }
     }
     let alive = version.iter().flatten().count();
@@ -109,6 +117,108 @@ fn the_dead_stay_dead_with(config: Config, alive_min: usize) {
         let found = rig.get(key);
         assert!(found == *version, "key {key}: {found:?} for {version:?} after a clean shutdown");
     }
+}
+
+/// Many regions, and lives that end before anybody has looked at all of them.
+#[test]
+fn what_changes_before_it_is_found_again_stays_changed() {
+    let config = Config { region_bytes: Some(16 << 10), soc_percent: 5.0, ..config() };
+    let drive = drive();
+    let mut rig = Rig::open(config.clone(), &drive);
+    let mut rng = fastrand::Rng::with_seed(9);
+    let mut version = vec![None; 500];
+    let (mut unindexed_lives, mut found_again) = (0, 0);
+    for round in 1..150_u32 {
+        let calls = if round % 10 == 1 { 1500 } else { rng.u32(..150) };
+        for _ in 0..calls {
+            let key = rng.u32(..500);
+            version[key as usize] = match rng.u8(..8) {
+                0 => {
+                    rig.delete(key);
+                    None
+                }
+                1..4 => {
+                    rig.set(key, round, if rng.u8(..8) == 0 { 100 } else { rng.usize(700..6000) });
+                    Some(round)
+                }
+                _ => {
+                    let found = rig.get(key);
+                    let known = version[key as usize];
+                    assert!(found.is_none() || found == known, "key {key}: {found:?}, {known:?}");
+                    known
+                }
+            };
+        }
+        unindexed_lives += u32::from(rig.cache.stats().loc_unindexed_regions > 0);
+        if rng.u8(..8) == 0 {
+            block_on(rig.cache.close()).unwrap();
+        } else {
+            drop(rig);
+        }
+        rig = Rig::open(config.clone(), &drive);
+        if round % 5 == 0 {
+            block_on(rig.cache.rebuild());
+            assert_eq!(rig.cache.stats().loc_unindexed_regions, 0);
+            for (key, version) in (0..).zip(&mut version) {
+                let found = rig.get(key);
+                assert!(found.is_none() || found == *version, "key {key}: {found:?}, {version:?}");
+                found_again += u32::from(found.is_some());
+                *version = found;
+            }
+        }
+    }
+    assert!(unindexed_lives > 60 && found_again > 5000, "{unindexed_lives} {found_again}");
+}
+
+#[test]
+fn an_opening_after_a_crash_reads_the_log_and_no_regions() {
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    fill(&rig, 1);
+    drop(rig);
+    let before = drive.stats().host_read_bytes;
+    let rig = Rig::open(config(), &drive);
+    let read = drive.stats().host_read_bytes - before;
+    let layout = *rig.cache.layout().unwrap();
+    assert!(read <= (128 << 10) + layout.tombstone_log_bytes, "{read} bytes");
+    assert_eq!(rig.cache.stats().loc_unindexed_regions, u64::from(layout.loc_regions));
+}
+
+/// Who never calls `rebuild` gets there too.
+#[test]
+fn whoever_misses_or_changes_something_looks_at_a_region() {
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    fill(&rig, 1);
+    let large = rig.cache.stats().loc_objects;
+    drop(rig);
+    let rig = Rig::open(config(), &drive);
+    let regions = rig.cache.layout().unwrap().loc_regions;
+    (0..regions).for_each(|key| match key % 3 {
+        0 => assert_eq!(rig.get(100_000 + key), None),
+        1 => assert!(!rig.delete(100_000 + key)),
+        _ => rig.set(100_000 + key, 1, 100),
+    });
+    assert_eq!(rig.cache.stats().loc_unindexed_regions, 0);
+    assert!(rig.cache.stats().loc_objects + 14 >= large);
+    assert!((400..460).filter(|&key| rig.get(key) == Some(1)).count() >= 40);
+}
+
+/// A clean shutdown keeps what nobody has looked at, too.
+#[test]
+fn a_shutdown_before_all_is_found_again_loses_nothing() {
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    fill(&rig, 1);
+    assert_eq!(block_on(rig.cache.flush()).unwrap().lost, 0);
+    let large = rig.cache.stats().loc_objects;
+    drop(rig);
+    let rig = Rig::open(config(), &drive);
+    assert!(rig.delete(410) || rig.get(410).is_none());
+    block_on(rig.cache.close()).unwrap();
+    let rig = Rig::open(config(), &drive);
+    assert_eq!(rig.cache.recovery(), Some(Recovery::Clean { large_objects: large - 1 }));
+    assert_eq!((rig.get(410), rig.get(411)), (None, Some(1)));
 }
 
 #[test]

@@ -35,7 +35,11 @@ fn what_was_flushed_is_found_again_after_a_crash() {
         assert_eq!((flushed.refused, flushed.lost), (0, 0));
         drop(rig);
         let rig = Rig::open(config(), &drive);
-        assert!(matches!(rig.cache.recovery(), Some(Recovery::Crashed { large_objects: 40 })));
+        block_on(rig.cache.rebuild());
+        assert!(matches!(
+            rig.cache.recovery(),
+            Some(Recovery::Crashed { large_objects: 40, regions_left: 0 })
+        ));
         (0..400).for_each(|key| assert_eq!(rig.get(key), Some(1), "key {key}, {dram_bytes}"));
     }
 }
@@ -80,6 +84,7 @@ fn a_flush_of_little_writes_little() {
     assert!(rig.cache.stats().loc_sealed_regions >= 5);
     drop(rig);
     let rig = Rig::open(config(), &drive);
+    block_on(rig.cache.rebuild());
     (0..150).for_each(|key| assert_eq!(rig.get(key), Some(1), "key {key}"));
 }
 
@@ -106,6 +111,7 @@ fn the_dead_stay_dead_among_the_flushed() {
         let _all = flush(&rig);
         drop(rig);
         rig = Rig::open(roomy(), &drive);
+        block_on(rig.cache.rebuild());
         for (key, version) in (0..).zip(&version) {
             assert_eq!(rig.get(key), *version, "key {key} in round {round}");
         }
@@ -143,6 +149,7 @@ fn a_device_that_takes_no_writes_is_told_of_and_costs_nothing() {
     assert_eq!((flushed.objects, flushed.lost), (50, 0), "in another region");
     drop(rig);
     let rig = Rig::open(config(), &device);
+    block_on(rig.cache.rebuild());
     (0..50).for_each(|key| assert_eq!(rig.get(key), Some(1)));
 }
 

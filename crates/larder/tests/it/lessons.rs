@@ -188,7 +188,7 @@ fn units_survive_a_clean_restart() {
     block_on(rig.cache.close()).unwrap();
     let rig = Rig::open(by_units(), &drive);
     let Some(Recovery::Clean { large_objects }) = rig.cache.recovery() else { panic!("not clean") };
-    assert!(*large_objects > 300, "{large_objects}");
+    assert!(large_objects > 300, "{large_objects}");
     assert!(load.run(&rig, 20_000) > 1000);
     assert!(rig.cache.stats().loc_deallocated_bytes > 0);
 }

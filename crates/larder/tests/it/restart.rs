@@ -36,7 +36,7 @@ fn a_clean_shutdown_keeps_everything() {
 fn a_clean_shutdown_keeps_everything_with(config: Config) {
     let drive = drive();
     let rig = Rig::open(config.clone(), &drive);
-    assert_eq!(rig.cache.recovery(), Some(&Recovery::Fresh));
+    assert_eq!(rig.cache.recovery(), Some(Recovery::Fresh));
     fill(&rig);
     block_on(rig.cache.close()).unwrap();
     for round in 0..3 {
@@ -44,7 +44,7 @@ fn a_clean_shutdown_keeps_everything_with(config: Config) {
         let Some(Recovery::Clean { large_objects }) = rig.cache.recovery() else {
             panic!("{:?}", rig.cache.recovery())
         };
-        assert_eq!(*large_objects, 40 - 5 - 5 + 10, "round {round}");
+        assert_eq!(large_objects, 40 - 5 - 5 + 10, "round {round}");
         (0..440).for_each(|key| assert_eq!(rig.get(key), expected(key), "key {key} round {round}"));
         block_on(rig.cache.close()).unwrap();
     }
@@ -137,7 +137,7 @@ fn a_lost_superblock_brings_nothing_back_with(config: Config) {
     let blank = Io::Write { offset: 0, buffer: IoBuffer::zeroed(4096), handle };
     device.submit(blank).wait().unwrap();
     let rig = Rig::open_at(config.clone(), &device, 2000);
-    assert_eq!(rig.cache.recovery(), Some(&Recovery::Fresh));
+    assert_eq!(rig.cache.recovery(), Some(Recovery::Fresh));
     device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::LostWrite).on_writes()));
     (0..440).for_each(|key| rig.set(key, 7, if key < 400 { 100 } else { 20_000 }));
     (0..440).for_each(|key| assert!(matches!(rig.get(key), None | Some(7)), "key {key}"));

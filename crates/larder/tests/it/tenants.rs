@@ -127,7 +127,7 @@ fn tenants_are_found_again_in_any_order_and_new_ones_start_empty() {
     let tenants = open_at(three.clone(), &drive, 2000).unwrap();
     let cache = |name| tenants.tenant(name).unwrap();
     assert!(found(cache("a"), 1, 0..1000) > 900 && found(cache("b"), 2, 0..1000) > 900);
-    assert_eq!((found(cache("c"), 3, 0..1000), cache("c").recovery()), (0, Some(&Recovery::Fresh)));
+    assert_eq!((found(cache("c"), 3, 0..1000), cache("c").recovery()), (0, Some(Recovery::Fresh)));
     fill(cache("c"), 3, 0..1000);
     let _ = block_on(tenants.flush()).unwrap();
     drop(tenants); // as if the process had died
