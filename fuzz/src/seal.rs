@@ -10,7 +10,7 @@ use larder::fuzzing::{FOOTER_VERSION, METADATA_VERSION, RECORD_VERSION};
 /// Bytes in front of what a snapshot says.
 pub const SNAPSHOT_HEADER_BYTES: usize = 32;
 const RECORD_HEADER_BYTES: usize = 32;
-const TRAILER_BYTES: usize = 32;
+const TRAILER_BYTES: usize = 36;
 const FOOTER_ENTRY_BYTES: usize = 16;
 /// Bytes of a superblock that are not zeros.
 pub const SUPERBLOCK_USED_BYTES: usize = 128;

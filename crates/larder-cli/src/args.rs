@@ -5,7 +5,7 @@ mod plan;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use larder::{AdmissionPolicy, DramPolicy, RegionEviction};
+use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion};
 use larder_lab::trace::TraceFormat;
 
 pub(crate) use plan::PlanArgs;
@@ -115,13 +115,19 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "POLICY", default_value = "all")]
     pub(crate) admission: AdmissionPolicy,
 
-    /// Which region of the LOC is reclaimed first: fifo or lru
+    /// Which region of the LOC is reclaimed first: fifo, lru, or with a reinsertion segmented-fifo
     #[arg(long, value_name = "POLICY", default_value = "fifo")]
     pub(crate) loc_eviction: RegionEviction,
 
-    /// Keep objects with at least N hits when their region is reclaimed, 0 to 7; 0 keeps none
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
-    pub(crate) reinsertion: u8,
+    /// Which objects are kept when their region is reclaimed: none; N or hits:N, those with at least N
+    /// hits, 0 to 7; reuse-time, those whose next hit is still to be expected; or percent:P of all
+    #[arg(long, value_name = "POLICY", default_value = "none", value_parser = reinsertion)]
+    pub(crate) reinsertion: Reinsertion,
+
+    /// Large objects with a time to live fill regions of their own, in classes of up to so many
+    /// seconds each, ascending, with commas; each class asks for a placement handle
+    #[arg(long, value_name = "SECONDS", value_delimiter = ',')]
+    pub(crate) ttl_classes: Vec<u32>,
 
     /// Runs to make [default: both on the model, off on a file, which cannot place]
     #[arg(long, value_enum)]
@@ -293,6 +299,24 @@ fn positive_size(text: &str) -> Result<u64, String> {
 
 fn percent(text: &str) -> Result<f64, String> {
     within(text, 100.0)
+}
+
+/// A policy, or a number of hits.
+fn reinsertion(text: &str) -> Result<Reinsertion, String> {
+    let policy = match text.parse() {
+        Ok(0) => Reinsertion::None,
+        Ok(hits) => Reinsertion::Hits(hits),
+        Err(_) => text.parse()?,
+    };
+    match policy {
+        Reinsertion::Hits(hits) if !(1..=7).contains(&hits) => {
+            Err(format!("{hits} hits: must be 0 to 7"))
+        }
+        Reinsertion::Percent(percent) if !(1..=100).contains(&percent) => {
+            Err(format!("{percent} percent: must be 1 to 100"))
+        }
+        policy => Ok(policy),
+    }
 }
 
 fn overprovisioning(text: &str) -> Result<f64, String> {

@@ -1,10 +1,13 @@
 //! What a user can choose.
 
+use std::fmt;
 use std::str::FromStr;
 
 use crate::admission::AdmissionPolicy;
 use crate::endurance::Endurance;
 use crate::error::Error;
+
+const TTL_CLASSES_MAX: usize = 8;
 
 /// Configuration of a cache. `Config::default()` is a safe start; set at least
 /// [`Config::dram_bytes`].
@@ -52,9 +55,19 @@ pub struct Config {
     pub region_write_bytes: u32,
     /// Which region the large-object engine reclaims first.
     pub region_eviction: RegionEviction,
-    /// When a region is reclaimed, objects with at least this many hits are kept by writing them
-    /// again. 0 keeps none; at most 7.
+    /// Which objects of a region that is reclaimed are kept by writing them again.
+    pub reinsertion: Reinsertion,
+    /// Short for [`Reinsertion::Hits`], where [`Config::reinsertion`] says nothing. 0 keeps none; at
+    /// most 7.
     pub reinsertion_hits: u8,
+    /// Upper bounds of classes of times to live, in seconds, ascending, at most 8 of them. Large
+    /// objects of a class fill regions of their own, under a placement handle of their own where the
+    /// device has one left: each takes the first class whose bound is at least what remains of its
+    /// time. Objects that live longer or without end share the others. A region all of whose objects
+    /// have expired is filled anew before any other is reclaimed. Each class takes the memory of one
+    /// region; and with [`CrashSafety::Process`] a `get` that finds a large object expired waits for its
+    /// tombstone. Empty, the default, is no classes; not together with [`Config::ru_aware_eviction`].
+    pub ttl_classes: Vec<u32>,
     /// Whether the large-object engine evicts by whole reclaim units of the device: when it needs a
     /// region it reclaims all regions of a unit and deallocates the unit's bytes (FDP paper,
     /// EuroSys'25, section 5.5). The device then finds whole units dead; the cache gives up to a
@@ -104,7 +117,9 @@ impl Default for Config {
             region_bytes: None,
             region_write_bytes: 256 << 10,
             region_eviction: RegionEviction::default(),
+            reinsertion: Reinsertion::default(),
             reinsertion_hits: 0,
+            ttl_classes: Vec::new(),
             ru_aware_eviction: false,
             crash_safety: CrashSafety::default(),
             admission: AdmissionPolicy::All,
@@ -170,13 +185,8 @@ impl Config {
                 "region_write_bytes = {piece}: must be a multiple of 4096"
             )));
         }
-        let max = crate::loc::HITS_MAX;
-        if self.reinsertion_hits > max {
-            return Err(Error::config(format!(
-                "reinsertion_hits = {}: must be at most {max}, what the index counts to",
-                self.reinsertion_hits
-            )));
-        }
+        self.check_reinsertion()?;
+        self.check_ttl_classes()?;
         if self.admission_memory_bytes < 4096 {
             return Err(Error::config(format!(
                 "admission_memory_bytes = {}: must be at least 4096",
@@ -187,6 +197,75 @@ impl Config {
             endurance.check()?;
         }
         self.admission.check()
+    }
+
+    fn check_reinsertion(&self) -> Result<(), Error> {
+        let max = crate::loc::HITS_MAX;
+        if self.reinsertion_hits > max {
+            return Err(Error::config(format!(
+                "reinsertion_hits = {}: must be at most {max}, what the index counts to",
+                self.reinsertion_hits
+            )));
+        }
+        if self.reinsertion_hits > 0 && self.reinsertion != Reinsertion::None {
+            return Err(Error::config(format!(
+                "reinsertion_hits = {} and reinsertion = {}: set one of them",
+                self.reinsertion_hits, self.reinsertion
+            )));
+        }
+        match self.reinsertion {
+            Reinsertion::Hits(hits) if hits == 0 || hits > max => Err(Error::config(format!(
+                "reinsertion = hits:{hits}: must be 1 to {max}, what the index counts to"
+            ))),
+            Reinsertion::Percent(percent) if percent == 0 || percent > 100 => {
+                Err(Error::config(format!("reinsertion = percent:{percent}: must be 1 to 100")))
+            }
+            _ if self.region_eviction == RegionEviction::SegmentedFifo
+                && self.effective_reinsertion() == Reinsertion::None =>
+            {
+                Err(Error::config(
+                    "region_eviction = segmented-fifo: the upper segments hold what reinsertion \
+                     keeps; set reinsertion too (hits:1 is a good start), or use fifo",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_ttl_classes(&self) -> Result<(), Error> {
+        let classes = &self.ttl_classes;
+        if classes.len() > TTL_CLASSES_MAX {
+            return Err(Error::config(format!(
+                "ttl_classes: {} classes, must be at most {TTL_CLASSES_MAX}",
+                classes.len()
+            )));
+        }
+        if classes.first() == Some(&0) || !classes.is_sorted_by(|a, b| a < b) {
+            return Err(Error::config(format!(
+                "ttl_classes = {classes:?}: must be seconds from 1 on, in ascending order"
+            )));
+        }
+        if self.ru_aware_eviction && !classes.is_empty() {
+            return Err(Error::config(
+                "ttl_classes and ru_aware_eviction: classes would share reclaim units, which are \
+                 reclaimed whole; use one of them",
+            ));
+        }
+        if self.ru_aware_eviction && self.region_eviction == RegionEviction::SegmentedFifo {
+            return Err(Error::config(
+                "region_eviction = segmented-fifo and ru_aware_eviction: segments would share \
+                 reclaim units, which are reclaimed whole; use one of them",
+            ));
+        }
+        Ok(())
+    }
+
+    /// What [`Config::reinsertion`] and [`Config::reinsertion_hits`] say together.
+    pub(crate) fn effective_reinsertion(&self) -> Reinsertion {
+        match self.reinsertion_hits {
+            0 => self.reinsertion,
+            hits => Reinsertion::Hits(hits),
+        }
     }
 }
 
@@ -260,6 +339,7 @@ impl FromStr for DramPolicy {
 /// use larder::RegionEviction;
 ///
 /// assert_eq!("lru".parse(), Ok(RegionEviction::Lru));
+/// assert_eq!(RegionEviction::SegmentedFifo.to_string(), "segmented-fifo");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RegionEviction {
@@ -268,6 +348,22 @@ pub enum RegionEviction {
     Fifo,
     /// The one whose objects were hit longest ago.
     Lru,
+    /// The oldest of the lowest of three segments (CacheLib's segmented FIFO). New objects fill
+    /// regions of the lowest; what [`Config::reinsertion`] keeps goes to regions of the second, or with
+    /// two hits or more of the third. The upper two have a third of the regions each at most; beyond
+    /// that their oldest region moves to the end of the segment below. Takes the memory of two more
+    /// regions, and needs a `reinsertion`.
+    SegmentedFifo,
+}
+
+impl fmt::Display for RegionEviction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fifo => "fifo",
+            Self::Lru => "lru",
+            Self::SegmentedFifo => "segmented-fifo",
+        })
+    }
 }
 
 impl FromStr for RegionEviction {
@@ -277,7 +373,66 @@ impl FromStr for RegionEviction {
         match s {
             "fifo" => Ok(Self::Fifo),
             "lru" => Ok(Self::Lru),
-            _ => Err(format!("\"{s}\" is not a region eviction policy: use fifo or lru")),
+            "segmented-fifo" => Ok(Self::SegmentedFifo),
+            _ => Err(format!(
+                "\"{s}\" is not a region eviction policy: use fifo, lru or segmented-fifo"
+            )),
         }
+    }
+}
+
+/// Which objects of a region that is reclaimed are kept by writing them again; at most half a region
+/// of them.
+///
+/// ```
+/// use larder::Reinsertion;
+///
+/// assert_eq!("hits:2".parse(), Ok(Reinsertion::Hits(2)));
+/// assert_eq!(Reinsertion::ReuseTime.to_string(), "reuse-time");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reinsertion {
+    /// None.
+    #[default]
+    None,
+    /// Those with at least this many hits since they were written there, 1 to 7.
+    Hits(u8),
+    /// Those whose next hit is still to be expected: since the last one no more time has passed than
+    /// on average between their hits. An object that was asked for often, and then no more, is not
+    /// kept. Times are counted in fillings of regions, in quarters of a round of the log.
+    ReuseTime,
+    /// This percentage of all, chosen by chance, 1 to 100.
+    Percent(u8),
+}
+
+impl fmt::Display for Reinsertion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Hits(hits) => write!(f, "hits:{hits}"),
+            Self::ReuseTime => f.write_str("reuse-time"),
+            Self::Percent(percent) => write!(f, "percent:{percent}"),
+        }
+    }
+}
+
+impl FromStr for Reinsertion {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let number = |text: &str| text.parse().ok();
+        let parsed = match s.split_once(':') {
+            None if s == "none" => Some(Self::None),
+            None if s == "reuse-time" => Some(Self::ReuseTime),
+            Some(("hits", hits)) => number(hits).map(Self::Hits),
+            Some(("percent", percent)) => number(percent).map(Self::Percent),
+            _ => None,
+        };
+        parsed.ok_or_else(|| {
+            format!(
+                "\"{s}\" is not a reinsertion policy: use none, hits:N (1 to 7), reuse-time or \
+                 percent:P (1 to 100)"
+            )
+        })
     }
 }

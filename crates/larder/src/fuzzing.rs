@@ -3,7 +3,7 @@
 use larder_device::IoBuffer;
 
 use crate::flash::Superblock;
-use crate::loc::footer::{self, RegionIdentity};
+use crate::loc::footer;
 use crate::loc::record::{self, RecordIdentity};
 use crate::soc::bucket::{BUCKET_BYTES, Bucket, Wanted};
 use crate::soc::log::page::{self as log, PAGE_BYTES, PageIdentity};
@@ -61,8 +61,8 @@ pub fn record(bytes: &[u8]) {
 /// Any bytes as the tail of a region.
 pub fn footer(bytes: &[u8]) {
     const REGION_BYTES: usize = 1 << 20;
-    let identity = RegionIdentity { region: 0, sequence: 0 };
-    for entry in footer::parse(bytes, identity, REGION_BYTES).unwrap_or_default() {
+    let footer = footer::parse(bytes, 0, REGION_BYTES);
+    for entry in footer.map(|footer| footer.entries).unwrap_or_default() {
         assert!(entry.offset as usize + entry.length as usize <= REGION_BYTES);
     }
 }

@@ -58,7 +58,7 @@ pub use admission::AdmissionPolicy;
 pub use cache::{
     Blocking, Cas, Change, FetchError, Flushed, Larder, Scan, Scanned, SetOptions, Tier,
 };
-pub use config::{Config, CrashSafety, DramPolicy, RegionEviction};
+pub use config::{Config, CrashSafety, DramPolicy, RegionEviction, Reinsertion};
 pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
 pub use flash::{Layout, Recovery};

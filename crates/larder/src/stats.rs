@@ -218,6 +218,10 @@ counters! {
     loc_reclaimed_regions,
     /// Of these, regions given up before their time because the tombstone log was full of their dead.
     loc_given_up_regions,
+    /// Regions given up because all of their objects had expired.
+    loc_expired_regions,
+    /// Objects that went with them.
+    loc_expired_objects,
     /// Bytes deallocated by the large-object engine (see
     /// [`Config::ru_aware_eviction`](crate::Config::ru_aware_eviction)).
     loc_deallocated_bytes,

@@ -47,7 +47,7 @@ fn names_that_nobody_knows() {
     refused("--admission budget:some", &["'budget:some'", "--admission", "budget:50G"]);
     refused("--admission random:2", &["'random:2'", "--admission", "from 0 to 1"]);
     refused("--dram-policy nope", &["'nope'", "--dram-policy", "s3-fifo or lru"]);
-    refused("--loc-eviction nope", &["'nope'", "--loc-eviction", "fifo or lru"]);
+    refused("--loc-eviction nope", &["'nope'", "--loc-eviction", "fifo, lru or segmented-fifo"]);
     refused("--format nope", &["'nope'", "--format", "csv, twitter", "keys-u32"]);
     refused("--device nope", &["'nope'", "--device", "use model or file:PATH"]);
     refused("--device file:", &["'file:'", "--device", "needs a path"]);
@@ -57,7 +57,11 @@ fn names_that_nobody_knows() {
 fn counts_that_are_none() {
     refused("--repeat 0", &["--repeat", "at least 1"]);
     refused("--seed x", &["'x'", "--seed"]);
-    refused("--reinsertion 300", &["300", "--reinsertion", "0..=7"]);
+    refused("--reinsertion 8", &["'8'", "--reinsertion", "8 hits: must be 0 to 7"]);
+    refused("--reinsertion percent:101", &["--reinsertion", "101 percent: must be 1 to 100"]);
+    refused("--reinsertion often", &["'often'", "--reinsertion", "hits:N (1 to 7), reuse-time"]);
+    refused("--loc-eviction segmented-fifo", &["segmented-fifo", "set reinsertion too"]);
+    refused("--ttl-classes 60,30", &["ttl_classes = [60, 30]", "ascending order"]);
     Place::new().refuse("replay --requests 0", 2, &["--requests", "at least 1"]);
     Place::new().refuse("replay --requests -3", 2, &["--requests", "-3"]);
 }

@@ -108,18 +108,20 @@ impl Default for Options {
 }
 
 /// Names of what [`Options::settings`] may set, and what each takes.
-pub const SETTINGS: [(&str, &str); 12] = [
+pub const SETTINGS: [(&str, &str); 14] = [
     ("admission", "all, reject-first, or the probability 0 to 1"),
     ("crash_safety", "off or process"),
     ("dram_policy", "s3-fifo or lru"),
     ("dynamic_placement", "true or false"),
     ("region_bytes", "bytes, a multiple of 4096"),
-    ("region_eviction", "fifo or lru"),
+    ("region_eviction", "fifo, lru or segmented-fifo"),
     ("region_write_bytes", "bytes, a multiple of 4096"),
+    ("reinsertion", "none, hits:1 to hits:7, reuse-time, or percent:1 to percent:100"),
     ("reinsertion_hits", "0 to 7"),
     ("soc_log_percent", "0 to 100"),
     ("soc_max_object_bytes", "bytes"),
     ("soc_percent", "0 to 100"),
+    ("ttl_classes", "seconds, ascending, with commas"),
     ("utilization_percent", "more than 0, at most 100"),
 ];
 
@@ -208,10 +210,16 @@ fn set(config: &mut Config, name: &str, value: &str) -> Result<(), String> {
         "region_bytes" => config.region_bytes = Some(parsed(name, value)?),
         "region_eviction" => config.region_eviction = parsed(name, value)?,
         "region_write_bytes" => config.region_write_bytes = parsed(name, value)?,
+        "reinsertion" => config.reinsertion = parsed(name, value)?,
         "reinsertion_hits" => config.reinsertion_hits = parsed(name, value)?,
         "soc_log_percent" => config.soc_log_percent = parsed(name, value)?,
         "soc_max_object_bytes" => config.soc_max_object_bytes = parsed(name, value)?,
         "soc_percent" => config.soc_percent = parsed(name, value)?,
+        "ttl_classes" => {
+            let bounds = value.split(',').filter(|bound| !bound.is_empty());
+            config.ttl_classes =
+                bounds.map(|bound| parsed(name, bound)).collect::<Result<_, _>>()?;
+        }
         "utilization_percent" => config.utilization_percent = parsed(name, value)?,
         _ => {
             let names: Vec<_> = SETTINGS.iter().map(|(name, _)| *name).collect();

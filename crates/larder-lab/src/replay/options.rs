@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use larder::{AdmissionPolicy, DramPolicy, RegionEviction};
+use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion};
 use larder_device::Isolation;
 use serde_json::{Map, Value, json};
 
@@ -79,8 +79,10 @@ pub struct ReplayOptions {
     pub admission: AdmissionPolicy,
     /// Which region is reclaimed first.
     pub region_eviction: RegionEviction,
-    /// Hits that save an object when its region is reclaimed; 0 saves none.
-    pub reinsertion_hits: u8,
+    /// Which objects are kept when their region is reclaimed.
+    pub reinsertion: Reinsertion,
+    /// Classes of times to live of large objects: upper bounds in seconds, ascending.
+    pub ttl_classes: Vec<u32>,
     /// Which runs to make.
     pub placement: PlacementRuns,
     /// What the flash tier is.
@@ -122,7 +124,8 @@ impl ReplayOptions {
             isolation: Isolation::InitiallyIsolated,
             admission: AdmissionPolicy::All,
             region_eviction: RegionEviction::default(),
-            reinsertion_hits: 0,
+            reinsertion: Reinsertion::default(),
+            ttl_classes: Vec::new(),
             placement: PlacementRuns::Both,
             storage: Storage::Model,
             warmup_percent: 50.0,
@@ -250,11 +253,9 @@ impl ReplayOptions {
                 Isolation::PersistentlyIsolated => "persistently",
             },
             "admission": self.admission.to_string(),
-            "loc_eviction": match self.region_eviction {
-                RegionEviction::Fifo => "fifo",
-                RegionEviction::Lru => "lru",
-            },
-            "reinsertion": self.reinsertion_hits,
+            "loc_eviction": self.region_eviction.to_string(),
+            "reinsertion": self.reinsertion.to_string(),
+            "ttl_classes": self.ttl_classes,
             "placement": match self.placement {
                 PlacementRuns::On => "on",
                 PlacementRuns::Off => "off",

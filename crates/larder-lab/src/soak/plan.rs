@@ -1,6 +1,6 @@
 //! What a seed decides before anything runs: the cache, its load, its device, its faults, its ends.
 
-use larder::{AdmissionPolicy, Config, CrashSafety, DramPolicy, RegionEviction};
+use larder::{AdmissionPolicy, Config, CrashSafety, DramPolicy, RegionEviction, Reinsertion};
 use larder_device::{Fault, FaultPlan, FaultRule};
 
 use super::device::Delays;
@@ -174,7 +174,30 @@ fn trouble(rng: &mut fastrand::Rng) -> Trouble {
 }
 
 fn config(rng: &mut fastrand::Rng) -> Config {
-    let region_bytes = [32 << 10, 64 << 10, 256 << 10][rng.usize(..3)];
+    let ru_aware_eviction = rng.u32(..4) == 0;
+    let reinsertion = [
+        Reinsertion::None,
+        Reinsertion::Hits(1),
+        Reinsertion::Hits(2),
+        Reinsertion::ReuseTime,
+        Reinsertion::Percent(50),
+    ][rng.usize(..5)];
+    let region_eviction = match rng.u32(..3) {
+        0 => RegionEviction::Fifo,
+        1 => RegionEviction::Lru,
+        _ if ru_aware_eviction || reinsertion == Reinsertion::None => RegionEviction::Fifo,
+        _ => RegionEviction::SegmentedFifo,
+    };
+    let ttl_classes = match rng.u32(..5) {
+        _ if ru_aware_eviction => Vec::new(),
+        0 => vec![4],
+        1 => vec![1, 3, 10],
+        _ => Vec::new(),
+    };
+    // With several regions in memory at a time, only small ones are enough of them.
+    let has_shelves = !ttl_classes.is_empty() || region_eviction == RegionEviction::SegmentedFifo;
+    let sizes = if has_shelves { 2 } else { 3 };
+    let region_bytes = [32 << 10, 64 << 10, 256 << 10][rng.usize(..sizes)];
     Config {
         dram_bytes: [0, 8 << 10, 20 << 10, 64 << 10, 512 << 10][rng.usize(..5)],
         dram_policy: [DramPolicy::S3Fifo, DramPolicy::Lru][rng.usize(..2)],
@@ -185,9 +208,10 @@ fn config(rng: &mut fastrand::Rng) -> Config {
         soc_max_object_bytes: [200, 640, 2000][rng.usize(..3)],
         region_bytes: Some(region_bytes),
         region_write_bytes: [4096, 16 << 10, 256 << 10][rng.usize(..3)],
-        region_eviction: [RegionEviction::Fifo, RegionEviction::Lru][rng.usize(..2)],
-        reinsertion_hits: rng.u8(..3),
-        ru_aware_eviction: rng.u32(..4) == 0,
+        region_eviction,
+        reinsertion,
+        ttl_classes,
+        ru_aware_eviction,
         admission: [
             AdmissionPolicy::All,
             AdmissionPolicy::All,

@@ -101,7 +101,7 @@ impl Layout {
         let wants_loc = config.soc_percent + config.soc_log_percent < 100.0;
         // Regions that are reclaimed together are all there, or none of them.
         let together = u64::from(unit::regions_per_unit(config, info, region_bytes)?.unwrap_or(1));
-        let regions_min = REGIONS_MIN * together;
+        let regions_min = (REGIONS_MIN * together).max(regions_open_min(config));
         let loc_regions = if wants_loc { loc_space / region_cost / together * together } else { 0 };
         if wants_loc && loc_regions < regions_min {
             return Err(Error::config(format!(
@@ -225,6 +225,15 @@ fn tombstone_log_bytes(config: &Config, usable: u64) -> u64 {
         CrashSafety::Process => {
             (usable / LOG_PART / BLOCK * BLOCK).clamp(*LOG_BYTES.start(), *LOG_BYTES.end())
         }
+    }
+}
+
+/// Regions that are open at a time, if they are several, one whose end is on its way, and one to
+/// reclaim.
+fn regions_open_min(config: &Config) -> u64 {
+    match loc::shelves::shelves(config.ttl_classes.len(), config.region_eviction) {
+        0 | 1 => REGIONS_MIN,
+        shelves => shelves as u64 + 2,
     }
 }
 

@@ -1,13 +1,13 @@
 //! Which engine gets which part of the device, and which placement handle.
 
-use larder_device::DeviceInfo;
+use larder_device::{DeviceInfo, PlacementHandle};
 
 use super::layout::Layout;
 use super::metadata::Superblock;
 use super::unit;
 use crate::config::Config;
 use crate::error::Error;
-use crate::loc::LocPlace;
+use crate::loc::{LocPlace, shelves::shelves};
 use crate::plan::{Class, PlacementPlan};
 use crate::soc::{LogPlace, SocPlace};
 
@@ -45,10 +45,11 @@ impl Places {
             regions: layout.loc_regions,
             region_bytes: layout.region_bytes,
             piece_bytes: config.region_write_bytes.min(layout.region_bytes),
-            handle: handle_of(Class::Loc),
+            handles: loc_handles(config, handle_of),
+            ttl_classes: config.ttl_classes.clone(),
             eviction: config.region_eviction,
             regions_per_unit,
-            reinsertion_hits: config.reinsertion_hits,
+            reinsertion: config.effective_reinsertion(),
             oldest_sequence: superblock.oldest_epoch << 32,
             first_sequence,
         });
@@ -62,4 +63,19 @@ impl Places {
         });
         Ok(Self { soc, soc_log, loc })
     }
+}
+
+/// A handle for each shelf of the LOC. What was kept once and what was kept for many hits both live
+/// longer than the rest, and share one.
+fn loc_handles(
+    config: &Config,
+    handle_of: impl Fn(Class) -> PlacementHandle,
+) -> Vec<PlacementHandle> {
+    let classes = (0..config.ttl_classes.len()).map(|class| u16::try_from(class).unwrap_or(0));
+    let mut handles = vec![handle_of(Class::Loc)];
+    handles.extend(classes.map(|class| handle_of(Class::LocTtl(class))));
+    handles.resize_with(shelves(config.ttl_classes.len(), config.region_eviction), || {
+        handle_of(Class::LocKept)
+    });
+    handles
 }

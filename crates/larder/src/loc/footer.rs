@@ -3,18 +3,20 @@
 //!
 //! ```text
 //!  from the end  bytes  field
-//!  32 + 16 n      16 n  entries, in the order of the records:
+//!  36 + 16 n      16 n  entries, in the order of the records:
 //!                         8  hash of the key
 //!                         4  offset of the record in the region
 //!                         4  length of the record
-//!            32      4  magic "LFTR"
-//!            28      2  version (1)
-//!            26      2  reserved, 0
-//!            24      4  CRC-32C of the entries and of the last 20 bytes
-//!            20      4  n, number of entries
-//!            16      8  sequence number of the region's filling
-//!             8      4  region number
-//!             4      4  bytes of records at the start of the region
+//!            36      4  magic "LFTR"
+//!            32      2  version (2)
+//!            30      2  reserved, 0
+//!            28      4  CRC-32C of the entries and of the last 24 bytes
+//!            24      4  n, number of entries
+//!            20      8  sequence number of the region's filling
+//!            12      4  region number
+//!             8      4  bytes of records at the start of the region
+//!             4      4  expiry of the record that expires last, second of the cache's clock; 0 is
+//!                       never
 //! ```
 
 #![deny(clippy::indexing_slicing)]
@@ -23,8 +25,8 @@ use super::index::UNIT_BYTES;
 use super::record::RECORD_HEADER_BYTES;
 
 pub(crate) const FOOTER_MAGIC: [u8; 4] = *b"LFTR";
-pub(crate) const VERSION: u16 = 1;
-const TRAILER_BYTES: usize = 32;
+pub(crate) const VERSION: u16 = 2;
+const TRAILER_BYTES: usize = 36;
 const TRAILER_CHECKED_FROM: usize = 12;
 const ENTRY_BYTES: usize = 16;
 
@@ -43,6 +45,24 @@ pub(crate) struct RegionIdentity {
     pub(crate) sequence: u64,
 }
 
+/// What a footer says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Footer {
+    pub(crate) sequence: u64,
+    /// 0 is never.
+    pub(crate) latest_expiry_s: u32,
+    pub(crate) entries: Vec<FooterEntry>,
+}
+
+/// The later of two expiries, of which 0 is never; `None` is no record yet.
+pub(crate) fn later_expiry(latest: Option<u32>, expiry_s: u32) -> Option<u32> {
+    match latest {
+        Some(0) => Some(0),
+        Some(latest) if expiry_s > 0 => Some(latest.max(expiry_s)),
+        _ => Some(expiry_s),
+    }
+}
+
 /// Bytes of a footer that lists `entries` records.
 pub(crate) fn footer_bytes(entries: usize) -> usize {
     TRAILER_BYTES + entries * ENTRY_BYTES
@@ -57,6 +77,7 @@ pub(crate) fn encode(
     identity: RegionIdentity,
     entries: &[FooterEntry],
     used_bytes: u32,
+    latest_expiry_s: u32,
 ) {
     let start = region_bytes.len().checked_sub(footer_bytes(entries.len()));
     let start = start.filter(|&start| start >= used_bytes as usize).expect("room was left");
@@ -72,6 +93,7 @@ pub(crate) fn encode(
     checked.extend_from_slice(&identity.sequence.to_le_bytes());
     checked.extend_from_slice(&identity.region.to_le_bytes());
     checked.extend_from_slice(&used_bytes.to_le_bytes());
+    checked.extend_from_slice(&latest_expiry_s.to_le_bytes());
     let checksum = crc32c::crc32c_append(crc32c::crc32c(&listed), &checked);
     let footer = [
         &listed[..],
@@ -103,22 +125,8 @@ pub(crate) fn announced_bytes(tail: &[u8], region_bytes: usize) -> Option<usize>
     plausible.then_some(announced)
 }
 
-/// Checks a footer, which ends with the last byte of `tail`, and lists its records.
-pub(crate) fn parse(
-    tail: &[u8],
-    identity: RegionIdentity,
-    region_bytes: usize,
-) -> Option<Vec<FooterEntry>> {
-    let (sequence, entries) = parse_any(tail, identity.region, region_bytes)?;
-    (sequence == identity.sequence).then_some(entries)
-}
-
-/// As [`parse`], whichever filling it is. Returns its sequence number too.
-pub(crate) fn parse_any(
-    tail: &[u8],
-    region_number: u32,
-    region_bytes: usize,
-) -> Option<(u64, Vec<FooterEntry>)> {
+/// Checks a footer, which ends with the last byte of `tail`, whichever filling of the region it is of.
+pub(crate) fn parse(tail: &[u8], region_number: u32, region_bytes: usize) -> Option<Footer> {
     let announced = announced_bytes(tail, region_bytes)?;
     let footer = tail.get(tail.len().checked_sub(announced)?..)?;
     let (listed, trailer) = footer.split_last_chunk::<TRAILER_BYTES>()?;
@@ -130,13 +138,14 @@ pub(crate) fn parse_any(
     let sequence = u64::from_le_bytes(*checked.get(4..)?.first_chunk()?);
     let region = u32::from_le_bytes(*checked.get(12..)?.first_chunk()?);
     let used = u32::from_le_bytes(*checked.get(16..)?.first_chunk()?);
+    let latest_expiry_s = u32::from_le_bytes(*checked.get(20..)?.first_chunk()?);
     if region != region_number {
         return None;
     }
     let records_end = u64::from(used).min((region_bytes - announced) as u64);
     let entries: Option<Vec<_>> =
         listed.chunks_exact(ENTRY_BYTES).map(|bytes| parse_entry(bytes, records_end)).collect();
-    Some((sequence, entries?))
+    Some(Footer { sequence, latest_expiry_s, entries: entries? })
 }
 
 fn parse_entry(bytes: &[u8], records_end: u64) -> Option<FooterEntry> {
@@ -162,8 +171,14 @@ mod tests {
 
     fn region(count: u32) -> Vec<u8> {
         let mut bytes = vec![0; 8192];
-        encode(&mut bytes, IDENTITY, &entries(count), count * 52);
+        encode(&mut bytes, IDENTITY, &entries(count), count * 52, 777);
         bytes
+    }
+
+    /// What [`region`] holds.
+    fn footer(count: u32) -> Option<Footer> {
+        let sequence = IDENTITY.sequence;
+        Some(Footer { sequence, latest_expiry_s: 777, entries: entries(count) })
     }
 
     #[test]
@@ -172,17 +187,22 @@ mod tests {
         assert_eq!(announced_bytes(&bytes, 8192), Some(footer_bytes(20)));
         for tail in [8192, 4096, footer_bytes(20)] {
             let tail = bytes.get(8192 - tail..).unwrap();
-            assert_eq!(parse(tail, IDENTITY, 8192), Some(entries(20)));
+            assert_eq!(parse(tail, 3, 8192), footer(20));
         }
-        assert_eq!(parse(bytes.get(8192 - 100..).unwrap(), IDENTITY, 8192), None);
-        assert_eq!(parse(&region(0), IDENTITY, 8192), Some(Vec::new()));
+        assert_eq!(parse(bytes.get(8192 - 100..).unwrap(), 3, 8192), None);
+        assert_eq!(parse(&region(0), 3, 8192), footer(0));
     }
 
     #[test]
-    fn another_filling_or_region_is_refused() {
-        let bytes = region(5);
-        assert!(parse(&bytes, RegionIdentity { region: 4, ..IDENTITY }, 8192).is_none());
-        assert!(parse(&bytes, RegionIdentity { sequence: 1, ..IDENTITY }, 8192).is_none());
+    fn another_region_is_refused() {
+        assert!(parse(&region(5), 4, 8192).is_none());
+    }
+
+    #[test]
+    fn what_never_expires_is_the_latest() {
+        let latest = |expiries: &[u32]| expiries.iter().copied().fold(None, later_expiry);
+        assert_eq!([latest(&[]), latest(&[5, 9, 7]), latest(&[5])], [None, Some(9), Some(5)]);
+        assert_eq!([latest(&[0, 5]), latest(&[5, 0, 9])], [Some(0), Some(0)]);
     }
 
     proptest! {
@@ -193,18 +213,18 @@ mod tests {
             if let Some(byte) = bytes.get_mut(at) {
                 *byte ^= 1 << (bit % 8);
             }
-            prop_assert!(parse(&bytes, IDENTITY, 8192).is_none());
+            prop_assert!(parse(&bytes, 3, 8192).is_none());
         }
 
         #[test]
-        fn arbitrary_bytes_never_panic(mut tail in prop::collection::vec(any::<u8>(), 32..300)) {
+        fn arbitrary_bytes_never_panic(mut tail in prop::collection::vec(any::<u8>(), 36..300)) {
             let at = tail.len() - TRAILER_BYTES;
             if let Some(head) = tail.get_mut(at..at + 8) {
-                head.copy_from_slice(b"LFTR\x01\0\0\0");
+                head.copy_from_slice(b"LFTR\x02\0\0\0");
             }
             let announced = announced_bytes(&tail, 4096);
             prop_assert!(announced.is_none_or(|bytes| bytes <= 4096));
-            prop_assert!(parse(&tail, IDENTITY, 4096).is_none());
+            prop_assert!(parse(&tail, 3, 4096).is_none());
         }
     }
 }

@@ -4,7 +4,7 @@
 //!  entry, 8 bytes            and 2 bytes beside it
 //!   bits 0..44  address in units of 4 bytes           lower 16 bits of the tag
 //!       44..53  span: how much to read (see below)
-//!       53..56  hits, saturating
+//!       53..56  what is remembered of hits (see `reinsertion.rs`)
 //!       56..64  upper 8 bits of the tag
 //! ```
 //!
@@ -38,12 +38,12 @@ const HITS_AT: u32 = SPAN_AT + SPAN_BITS;
 const TAG_AT: u32 = 56;
 const TAG_BITS: u32 = 24;
 
-/// Most hits that are remembered.
+/// The largest number that can be remembered of hits.
 pub(crate) const HITS_MAX: u8 = 7;
 /// Most bytes of regions that addresses reach.
 pub(crate) const BYTES_MAX: u64 = (UNIT_BYTES as u64) << ADDRESS_BITS;
 
-/// Where an object lies, and how often it was asked for since it was written there.
+/// Where an object lies, and what is remembered of its hits since it was written there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) region: u32,
@@ -93,16 +93,20 @@ impl Index {
         shard.find(tag(hash)).map(|at| self.location(shard.places[at]))
     }
 
-    /// As [`Index::get`], and counts a hit.
-    pub(crate) fn touch(&mut self, hash: KeyHash) -> Option<Location> {
+    /// As [`Index::get`], and remembers of its hits what `mark` makes of what was remembered, at most
+    /// [`HITS_MAX`].
+    pub(crate) fn touch(
+        &mut self,
+        hash: KeyHash,
+        mark: impl FnOnce(&Location) -> u8,
+    ) -> Option<Location> {
         let number = self.shard(hash);
-        let shard = &mut self.shards[number];
-        let at = shard.find(tag(hash))?;
-        if (shard.places[at] >> HITS_AT) & u64::from(HITS_MAX) < u64::from(HITS_MAX) {
-            shard.places[at] += 1 << HITS_AT;
-        }
-        let place = shard.places[at];
-        Some(self.location(place))
+        let at = self.shards[number].find(tag(hash))?;
+        let location = self.location(self.shards[number].places[at]);
+        let hits = mark(&location).min(HITS_MAX);
+        let place = &mut self.shards[number].places[at];
+        *place = *place & !(u64::from(HITS_MAX) << HITS_AT) | u64::from(hits) << HITS_AT;
+        Some(Location { hits, ..location })
     }
 
     /// Whether the newest object of `hash` lies at this place.
@@ -184,6 +188,21 @@ impl Index {
         let mut removed = 0;
         for place in self.shards.iter_mut().flat_map(|shard| &mut shard.places) {
             if *place != 0 && inside.contains(&address(*place)) {
+                *place = 0;
+                removed += 1;
+            }
+        }
+        self.len -= removed;
+        removed as u64
+    }
+
+    /// Removes everything in one part of the index that lies in regions of which `is_gone` says so.
+    /// Returns how many there were.
+    pub(crate) fn sweep(&mut self, shard: usize, is_gone: impl Fn(u32) -> bool) -> u64 {
+        let units = u64::from(self.region_bytes) / UNIT_BYTES as u64;
+        let mut removed = 0;
+        for place in self.shards[shard].places.iter_mut().filter(|place| **place != 0) {
+            if u32::try_from(address(*place) / units).is_ok_and(&is_gone) {
                 *place = 0;
                 removed += 1;
             }
@@ -402,11 +421,12 @@ mod tests {
     }
 
     #[test]
-    fn hits_saturate() {
+    fn hits_are_remembered_as_far_as_they_can() {
         let mut index = Index::new(4, REGION);
         index.set(hash(0), 3, 80, 5000);
         for hits in 1..20 {
-            let found = index.touch(hash(0)).unwrap();
+            let found = index.touch(hash(0), |at| at.hits + 1).unwrap();
+            assert_eq!(index.get(hash(0)), Some(found));
             assert_eq!((found.region, found.offset, found.hits), (3, 80, hits.min(HITS_MAX)));
         }
     }

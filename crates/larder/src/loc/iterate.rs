@@ -48,7 +48,7 @@ impl Loc {
     /// The record, if its filling is still in memory.
     fn in_memory(&self, at: Location, identity: RegionIdentity) -> Option<Fetched> {
         let state = self.lock();
-        let active = state.active.as_ref().filter(|active| active.identity == identity)?;
+        let active = state.active.get(at.region).filter(|active| active.identity == identity)?;
         let bytes = active.records_from(at.offset, at.span);
         let mut buffer = self.pool.take(bytes.len());
         buffer.as_mut_slice().copy_from_slice(bytes);

@@ -1,6 +1,7 @@
 //! The large-object engine (LOC): regions filled in order and dropped whole.
 //!
-//! Objects are appended to a region in memory, which is written piece by piece as it fills.
+//! Objects are appended to a region in memory, which is written piece by piece as it fills, several
+//! pieces at a time; the next region is filled while the last ones are on their way.
 //! When no region is free, one is reclaimed: its objects are forgotten (or, with enough hits,
 //! appended again) and the region is filled anew. To the drive this is large sequential writes that
 //! overwrite each other in order, which cost no write amplification as long as nothing else is
@@ -12,36 +13,45 @@
 //! That is exact from an empty device on. A write that failed, or a unit that an earlier cache left
 //! half full, shifts it; then two reclaims in a row empty a unit instead of one.
 
+mod active;
+mod expiry;
 pub(crate) mod footer;
 mod index;
 mod iterate;
 mod persist;
+mod pieces;
 mod reclaim;
 pub(crate) mod record;
 mod recover;
 mod regions;
+mod reinsertion;
+mod saved;
+pub(crate) mod shelves;
 pub(crate) mod snapshot;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use larder_device::{BufferPool, Device, Io, IoBuffer, IoFuture, PlacementHandle};
+use larder_device::{BufferPool, Device, Io, IoBuffer, PlacementHandle};
 
-use crate::config::RegionEviction;
+use crate::config::{RegionEviction, Reinsertion};
 use crate::error::Error;
 use crate::key::KeyHash;
 use crate::stats::Counters;
 use crate::tombstones::{Receipt, Tombstones};
 use crate::value::{Fetched, ItemRef};
+use active::{ActiveRegion, ActiveRegions};
+use expiry::Sweep;
 use footer::{FooterEntry, RegionIdentity};
 pub(crate) use index::{BYTES_MAX, HITS_MAX};
 use index::{Index, Location};
+use pieces::Turn;
 use record::RecordIdentity;
 use recover::Rebuild;
-use regions::{ActiveRegion, RegionState, Regions};
+use regions::{RegionState, Regions};
 
 /// Where the engine lives, what it may touch and how it evicts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LocPlace {
     /// Byte address of region 0.
     pub(crate) offset: u64,
@@ -49,12 +59,15 @@ pub(crate) struct LocPlace {
     pub(crate) region_bytes: u32,
     /// How much of a region is written at a time; whole blocks.
     pub(crate) piece_bytes: u32,
-    pub(crate) handle: PlacementHandle,
+    /// One for each shelf.
+    pub(crate) handles: Vec<PlacementHandle>,
     pub(crate) eviction: RegionEviction,
     /// How many regions share a reclaim unit, and are reclaimed and deallocated together; a
     /// divisor of `regions`. `None` reclaims one at a time and deallocates nothing.
     pub(crate) regions_per_unit: Option<u32>,
-    pub(crate) reinsertion_hits: u8,
+    pub(crate) reinsertion: Reinsertion,
+    /// Upper bounds of the classes of times to live, in seconds, ascending.
+    pub(crate) ttl_classes: Vec<u32>,
     /// Smaller than any sequence number that may be believed.
     pub(crate) oldest_sequence: u64,
     /// Larger than any sequence number that was ever used on the device.
@@ -66,25 +79,12 @@ pub(crate) fn object_bytes_max(region_bytes: u32) -> usize {
     (region_bytes as usize).saturating_sub(record::record_bytes_max(0) + footer::footer_bytes(1))
 }
 
-/// What is still under way on flash. It outlives the caller who began it: a caller that is dropped
-/// leaves it here, and whoever takes the turn next waits for its end first.
-type Turn = Option<Unfinished>;
-
-enum Unfinished {
-    /// The write of a piece of the active region.
-    Piece(IoFuture),
-    /// Giving the active region up after a failed write.
-    Retirement,
-    /// The deallocation of as many bytes. What is written there later must not die with them.
-    Deallocation(IoFuture, u64),
-}
-
 pub(crate) struct Loc {
     device: Arc<dyn Device>,
     pool: BufferPool,
     place: LocPlace,
     state: Mutex<State>,
-    /// Held by whoever writes to flash: pieces of the active region, its end, the change to the
+    /// Held by whoever writes to flash: pieces of active regions, their ends, the change to the
     /// next. Never taken while `state` is locked.
     turn: async_lock::Mutex<Turn>,
     /// What a crash has left, until all of it is in the index. Taken after `turn`, if with it, and
@@ -105,10 +105,11 @@ pub(crate) struct Loc {
 struct State {
     index: Index,
     regions: Regions,
-    active: Option<ActiveRegion>,
+    active: ActiveRegions,
     /// Regions that are being emptied for the filling of this number: a caller that gave up and comes
     /// again goes on with it.
     emptying: Option<(Vec<u32>, u64)>,
+    sweep: Sweep,
 }
 
 /// Where a look-up has to go.
@@ -122,8 +123,8 @@ enum Found {
 enum Appended {
     /// Whether enough has come together to be written.
     Yes { piece_is_due: bool },
-    /// The active region has no room.
-    Full,
+    /// The open region of this shelf has no room.
+    Full(usize),
     /// The index has an object in its place, which needs a tombstone first.
     Taken,
 }
@@ -137,13 +138,15 @@ impl Loc {
     ) -> Self {
         let regions = Regions::new(place.regions, place.first_sequence);
         let index = Index::new(place.regions, place.region_bytes);
-        let state = State { index, regions, active: None, emptying: None };
+        debug_assert_eq!(place.handles.len(), place.shelves());
+        let active = ActiveRegions::default();
+        let state = State { index, regions, active, emptying: None, sweep: Sweep::default() };
         Self {
             device,
             pool: BufferPool::new(),
             place,
             state: Mutex::new(state),
-            turn: async_lock::Mutex::new(None),
+            turn: async_lock::Mutex::new(Turn::default()),
             rebuild: async_lock::Mutex::new(None),
             indexed: AtomicBool::new(true),
             unindexed: AtomicU32::new(0),
@@ -155,7 +158,7 @@ impl Loc {
 
     /// Whether an object of this hash is stored. Costs no I/O.
     pub(crate) fn holds(&self, hash: KeyHash) -> bool {
-        self.lock().index.get(hash).is_some()
+        self.lock().get(hash).is_some()
     }
 
     /// Objects in the index.
@@ -181,8 +184,7 @@ impl Loc {
         }
         if fetched.item().is_expired(now_s) {
             self.counters.expired.add(1);
-            // Without a tombstone: after a crash it will have expired no less.
-            self.forget(hash, location, identity);
+            self.forget_expired(hash, location, identity).await;
             return None;
         }
         Some(fetched)
@@ -193,13 +195,13 @@ impl Loc {
     pub(crate) async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         debug_assert!(item.object_bytes() <= object_bytes_max(self.place.region_bytes));
         let stored = loop {
-            match self.append(item) {
+            match self.append(item, now_s) {
                 Appended::Yes { piece_is_due } => {
                     return !piece_is_due || self.write_pieces(item.hash).await;
                 }
-                Appended::Full if self.rotate(item.object_bytes(), now_s).await => {}
+                Appended::Full(shelf) if self.rotate(shelf, item.object_bytes(), now_s).await => {}
                 Appended::Taken if self.bury(item.hash).await.is_ok() => {}
-                Appended::Full | Appended::Taken => break false,
+                Appended::Full(_) | Appended::Taken => break false,
             }
         };
         self.counters.lost_to_device_errors_objects.add(1);
@@ -209,21 +211,23 @@ impl Loc {
         stored
     }
 
-    /// Appends `item` to the active region.
-    fn append(&self, item: &ItemRef<'_>) -> Appended {
+    /// Appends `item` to the open region of its shelf.
+    fn append(&self, item: &ItemRef<'_>, now_s: u32) -> Appended {
         let state = &mut *self.lock();
-        let Some(active) = state.active.as_mut() else { return Appended::Full };
         let piece_bytes = self.place.piece_bytes as usize;
-        let there = state.index.get(item.hash);
-        if there.is_some_and(|location| active.is_at(location, item)) {
+        let there = state.get(item.hash);
+        let already = there.and_then(|at| Some((at, state.active.get(at.region)?)));
+        if let Some((_, active)) = already.filter(|(at, active)| active.is_at(*at, item)) {
             // A caller gave up after appending it.
             return Appended::Yes { piece_is_due: active.has_piece(piece_bytes) };
         }
+        let shelf = self.place.shelf_of(item.expiry_s, now_s);
+        let Some(active) = state.active.open(shelf) else { return Appended::Full(shelf) };
         if there.is_some() && self.tombstones.is_some() {
             return Appended::Taken; // another key's, which the index cannot tell from this one
         }
         if !active.has_room_for(item.object_bytes()) {
-            return Appended::Full;
+            return Appended::Full(shelf);
         }
         append(active, &mut state.index, item);
         Appended::Yes { piece_is_due: active.has_piece(piece_bytes) }
@@ -258,14 +262,17 @@ impl Loc {
 
     fn place_of(&self, hash: KeyHash) -> Option<(Location, RegionIdentity)> {
         let state = self.lock();
-        let location = state.index.get(hash)?;
+        let location = state.get(hash)?;
         let sequence = state.regions.get(location.region).sequence;
         Some((location, RegionIdentity { region: location.region, sequence }))
     }
 
     /// Makes sure that no version of the key is stored. Says whether one was. Costs no I/O.
     pub(crate) fn remove(&self, hash: KeyHash) -> bool {
-        self.lock().index.remove(hash)
+        let state = &mut *self.lock();
+        let was_there = state.get(hash).is_some();
+        state.index.remove(hash);
+        was_there
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -286,21 +293,24 @@ impl Loc {
 
     fn find(&self, hash: KeyHash) -> Option<(Location, RegionIdentity, Found)> {
         let state = &mut *self.lock();
-        let location = state.index.touch(hash)?;
-        state.regions.touch(location.region);
-        let region = state.regions.get(location.region);
+        let State { index, regions, .. } = state;
+        let reinsertion = self.place.reinsertion;
+        let mark = |at: &Location| reinsertion.mark(at.hits, regions.quarter(at.region));
+        let location = index.touch(hash, mark)?;
+        regions.touch(location.region);
+        let region = regions.get(location.region);
         let identity = RegionIdentity { region: location.region, sequence: region.sequence };
         let found = match region.state {
             // Unknown: its objects are just coming.
             RegionState::Sealed | RegionState::Unknown => Some(Found::OnFlash),
             RegionState::Active => {
-                let active = state.active.as_ref()?;
+                let active = state.active.get(location.region)?;
                 let bytes = active.records_from(location.offset, location.span);
                 let mut buffer = self.pool.take(bytes.len());
                 buffer.as_mut_slice().copy_from_slice(bytes);
                 parse(buffer, 0, location, identity).map(Found::Here)
             }
-            RegionState::Free | RegionState::Retired => None,
+            RegionState::Free | RegionState::Retired | RegionState::Expired => None,
         };
         Some((location, identity, found?))
     }
@@ -349,7 +359,16 @@ impl Loc {
     }
 }
 
-/// Puts `item` into the active region, which has room, and points the index to it.
+impl State {
+    /// Where the object of `hash` lies, if there is one that has not gone with its region.
+    fn get(&self, hash: KeyHash) -> Option<Location> {
+        let location = self.index.get(hash)?;
+        let state = self.regions.get(location.region).state;
+        (state != RegionState::Expired).then_some(location)
+    }
+}
+
+/// Puts `item` into an open region, which has room, and points the index to it.
 fn append(active: &mut ActiveRegion, index: &mut Index, item: &ItemRef<'_>) {
     let FooterEntry { offset, length, .. } = active.append(item);
     index.set(item.hash, active.identity.region, offset, length);

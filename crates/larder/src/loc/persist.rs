@@ -1,27 +1,15 @@
-//! Writing what a region in memory holds before the region is full.
+//! Writing what regions in memory hold before they are full.
 
 use super::Loc;
-use super::footer::RegionIdentity;
-use super::regions::Piece;
-
-const BLOCK: usize = 4096;
+use super::active::ActiveRegion;
 
 impl Loc {
-    /// Writes all that the active region holds. It goes on to be filled: what was written is found
-    /// again after a crash, as far as records are whole. Says whether it went well; if not, the
-    /// region is retired.
-    pub(crate) async fn write_out(&self) -> bool {
+    /// Writes all that the active regions hold, and waits for it. They go on to be filled: what was
+    /// written is found again after a crash, as far as records are whole. A region of which something
+    /// cannot be written is retired.
+    pub(crate) async fn write_out(&self) {
         let mut turn = self.take_turn().await;
-        match self.rest_of_active() {
-            Some((identity, piece)) => self.write(&mut turn, identity, piece).await,
-            None => true,
-        }
-    }
-
-    fn rest_of_active(&self) -> Option<(RegionIdentity, Piece)> {
-        let mut state = self.lock();
-        let active = state.active.as_mut()?;
-        let piece = active.rest(BLOCK, &self.pool)?;
-        Some((active.identity, piece))
+        self.lock().active.iter_mut().for_each(ActiveRegion::want_rest);
+        self.drain(&mut turn).await;
     }
 }

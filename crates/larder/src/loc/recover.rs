@@ -27,7 +27,7 @@ use std::task::Poll;
 
 use larder_device::{Io, IoBuffer, IoFuture};
 
-use super::footer::{self, FooterEntry, RegionIdentity};
+use super::footer::{self, Footer, FooterEntry, RegionIdentity};
 use super::index::{UNIT_BYTES, Was};
 use super::record::{self, RecordIdentity};
 use super::regions::RegionState;
@@ -63,6 +63,7 @@ struct FoundRecord {
 /// A filling that counts.
 struct FoundFilling {
     identity: RegionIdentity,
+    latest_expiry_s: u32,
     /// Tombstones that the log has of its records.
     dead: u32,
 }
@@ -228,17 +229,16 @@ impl Loc {
         };
         let first = rebuild.inheritance.first_filling(region);
         let counts = first.max(self.place.oldest_sequence)..self.place.first_sequence;
-        let filling = match footer.filter(|(sequence, _)| counts.contains(sequence)) {
+        let filling = match footer.filter(|footer| counts.contains(&footer.sequence)) {
             Some(filling) => Some(filling),
             None if counts.contains(&first) => {
-                let identity = RegionIdentity { region, sequence: first };
-                self.seal_unsealed(identity).await.map(|listed| (first, listed))
+                self.seal_unsealed(RegionIdentity { region, sequence: first }).await
             }
             None => None,
         };
         rebuild.reads.pop_front();
         match filling {
-            Some((sequence, listed)) => rebuild.add(RegionIdentity { region, sequence }, &listed),
+            Some(filling) => rebuild.add(region, &filling),
             None => rebuild.void.push(region),
         }
         rebuild.seen.0 += 1;
@@ -285,13 +285,13 @@ impl Loc {
         self.device.submit(Io::Read { offset: end - bytes as u64, buffer: self.pool.take(bytes) })
     }
 
-    async fn footer_in(&self, region: u32, tail: &IoBuffer) -> Option<(u64, Vec<FooterEntry>)> {
+    async fn footer_in(&self, region: u32, tail: &IoBuffer) -> Option<Footer> {
         let region_bytes = self.place.region_bytes as usize;
         let announced = footer::announced_bytes(tail.as_slice(), region_bytes)?;
         if announced > tail.len() {
             return self.read_any_footer(region, announced).await;
         }
-        footer::parse_any(tail.as_slice(), region, region_bytes)
+        footer::parse(tail.as_slice(), region, region_bytes)
     }
 
     /// Puts at most so many records into the index, in the order of the index: one part of its memory
@@ -300,7 +300,7 @@ impl Loc {
         let (Some(rebuild), Some(tombstones)) = (slot, &self.tombstones) else { return };
         if rebuild.recognized < rebuild.fillings.len() {
             let mut state = self.lock();
-            for FoundFilling { identity, dead } in &rebuild.fillings[rebuild.recognized..] {
+            for FoundFilling { identity, dead, .. } in &rebuild.fillings[rebuild.recognized..] {
                 // First: what goes to the index must be readable.
                 state.regions.recognize(*identity);
                 tombstones.inherit_filling(identity.region, identity.sequence, *dead);
@@ -316,8 +316,8 @@ impl Loc {
         rebuild.records.truncate(rest);
         if rest == 0 {
             let mut state = self.lock();
-            for FoundFilling { identity, .. } in &rebuild.fillings {
-                state.regions.set_state(identity.region, RegionState::Sealed);
+            for FoundFilling { identity, latest_expiry_s, .. } in &rebuild.fillings {
+                state.regions.restore(*identity, *latest_expiry_s);
             }
             let regions = u32::try_from(rebuild.fillings.len()).unwrap_or(0);
             self.unindexed.fetch_sub(regions, Ordering::AcqRel);
@@ -363,7 +363,7 @@ impl Loc {
     }
 
     /// Seals a region that was being filled. Returns its records, if there are any.
-    async fn seal_unsealed(&self, identity: RegionIdentity) -> Option<Vec<FooterEntry>> {
+    async fn seal_unsealed(&self, identity: RegionIdentity) -> Option<Footer> {
         let region_bytes = self.place.region_bytes as usize;
         let offset = self.offset_of(identity.region);
         // Most regions without a footer hold nothing: the first record tells.
@@ -375,22 +375,23 @@ impl Loc {
         }
         let whole = Io::Read { offset, buffer: self.pool.take(region_bytes) };
         let mut whole = self.device.submit(whole).await.ok()?;
-        let (listed, used) = records_in(whole.as_slice(), identity.sequence);
-        let footer_bytes = footer::footer_bytes(listed.len());
+        let (footer, used) = records_in(whole.as_slice(), identity.sequence);
+        let footer_bytes = footer::footer_bytes(footer.entries.len());
         let used = u32::try_from(used).ok()?;
         // Whoever filled it left room for this.
-        if listed.is_empty() || used as usize + footer_bytes > region_bytes {
+        if footer.entries.is_empty() || used as usize + footer_bytes > region_bytes {
             return None;
         }
-        footer::encode(whole.as_mut_slice(), identity, &listed, used);
+        let latest = footer.latest_expiry_s;
+        footer::encode(whole.as_mut_slice(), identity, &footer.entries, used, latest);
         let from = (region_bytes - footer_bytes) / BLOCK * BLOCK;
         let mut tail = IoBuffer::zeroed(region_bytes - from);
         tail.as_mut_slice().copy_from_slice(&whole.as_slice()[from..]);
         self.counters.loc_written_bytes.add(tail.len() as u64);
-        let handle = self.place.handle;
+        let handle = self.place.handles[0];
         let write = Io::Write { offset: offset + from as u64, buffer: tail, handle };
         match self.device.submit(write).await {
-            Ok(_) => Some(listed),
+            Ok(_) => Some(footer),
             Err(failure) => {
                 self.counters.device_failed(&failure.error);
                 None
@@ -406,8 +407,10 @@ impl Rebuild {
     }
 
     /// Takes a filling over, but for its dead.
-    fn add(&mut self, identity: RegionIdentity, listed: &[FooterEntry]) {
-        let RegionIdentity { region, sequence } = identity;
+    fn add(&mut self, region: u32, footer: &Footer) {
+        let Footer { sequence, latest_expiry_s, entries: listed } = footer;
+        let identity = RegionIdentity { region, sequence: *sequence };
+        let sequence = *sequence;
         let dead = self.inheritance.dead_in(region, sequence);
         let alive =
             |entry: &&FooterEntry| dead.is_empty() || dead.binary_search(&entry.offset).is_err();
@@ -416,7 +419,7 @@ impl Rebuild {
         self.records.extend(found);
         self.seen.1 += (self.records.len() - before) as u64;
         let dead = u32::try_from(dead.len()).unwrap_or(u32::MAX);
-        self.fillings.push(FoundFilling { identity, dead });
+        self.fillings.push(FoundFilling { identity, latest_expiry_s: *latest_expiry_s, dead });
     }
 }
 
@@ -433,22 +436,27 @@ async fn give_way() {
     .await;
 }
 
-/// The records at the start of a region, as far as they are whole, and where they end. Behind one
-/// that was written before its block was full, the next begins in the next block.
-fn records_in(bytes: &[u8], sequence: u64) -> (Vec<FooterEntry>, usize) {
-    let (mut listed, mut end) = (Vec::new(), 0);
-    while let Some(entry) = record_at(bytes, end, sequence)
+/// The records at the start of a region, as far as they are whole, as its footer would list them, and
+/// where they end. Behind one that was written before its block was full, the next begins in the next
+/// block.
+fn records_in(bytes: &[u8], sequence: u64) -> (Footer, usize) {
+    let (mut entries, mut latest_expiry_s, mut end) = (Vec::new(), None, 0);
+    while let Some((entry, expiry_s)) = record_at(bytes, end, sequence)
         .or_else(|| record_at(bytes, end.next_multiple_of(BLOCK), sequence))
     {
         end = (entry.offset as usize + entry.length as usize).next_multiple_of(UNIT_BYTES);
-        listed.push(entry);
+        latest_expiry_s = footer::later_expiry(latest_expiry_s, expiry_s);
+        entries.push(entry);
     }
-    (listed, end.min(bytes.len()))
+    let latest_expiry_s = latest_expiry_s.unwrap_or(0);
+    (Footer { sequence, latest_expiry_s, entries }, end.min(bytes.len()))
 }
 
-fn record_at(bytes: &[u8], at: usize, sequence: u64) -> Option<FooterEntry> {
+/// The record that begins there, and when it expires.
+fn record_at(bytes: &[u8], at: usize, sequence: u64) -> Option<(FooterEntry, u32)> {
     let offset = u32::try_from(at).ok()?;
     let record = record::parse_first(bytes.get(at..)?, RecordIdentity { sequence, offset })?;
     let length = u32::try_from(record.body_at() + record.body.len()).ok()?;
-    Some(FooterEntry { hash: KeyHash::of(record.key()).0, offset, length })
+    let entry = FooterEntry { hash: KeyHash::of(record.key()).0, offset, length };
+    Some((entry, record.expiry_s))
 }

@@ -5,39 +5,46 @@
 //!
 //!   Free ──► Active ──► Sealed ──► Active (with a new sequence number) ──► …
 //!    ▲         │           │
-//!    │         │           └── reclaimed together with another region ──► Free
+//!    │         │           ├── reclaimed together with another region ──► Free
+//!    │         │           └── all of it has expired ──► Expired ──► Free
 //!    │         └── a write failed ──► Retired
 //!    └── at the start
 //! ```
 //!
-//! 1. At most one region is Active. Until it is Sealed all of it is in memory, and is read there.
-//! 2. An Active region is written piece by piece as it fills, each place once. Pieces are whole
-//!    blocks: where one is written before it is full, the next record begins in the next block.
-//!    Once the region is closed nothing is added; the last piece carries the footer.
-//! 3. A Sealed region is on flash whole, with its footer.
+//! 1. An Active region is open (objects are added) or closed (its last pieces are on their way). At
+//!    most one is open on each shelf. Until it is Sealed all of it is in memory, and is read there.
+//! 2. An Active region is written piece by piece as it fills, each place once, several pieces at a
+//!    time. Pieces are whole blocks: where one is written before it is full, the next record begins
+//!    in the next block. The last piece carries the footer; it sets out when all others are on flash.
+//! 3. A Sealed region is on flash whole, with its footer. A region of which a piece failed is never
+//!    Sealed.
 //! 4. A region gets a new sequence number each time it becomes Active; numbers are never used
 //!    twice, not even after a restart.
 //! 5. After a crash a region is Unknown until its footer was read and its objects are in the index.
 //!    Until then it is not reclaimed.
-//! 6. An index entry that points into a region was written in the region's current filling.
+//! 6. An index entry that points into a region was written in the region's current filling, or the
+//!    region is Expired: then it counts as absent. Nothing is appended to an Expired region, and it
+//!    is Free only after every part of the index was searched for entries that point into it. So
+//!    there are none left when its next filling begins.
 
-use larder_device::{BufferPool, IoBuffer};
-
-use super::footer::{self, FooterEntry, RegionIdentity};
-use super::index::{Location, UNIT_BYTES};
-use super::record::{self, RecordIdentity};
+use super::footer::RegionIdentity;
 use crate::config::RegionEviction;
-use crate::value::ItemRef;
+use crate::value::is_expired;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RegionState {
     Free,
     Active,
     Sealed,
+    /// All that was in it has expired; the index may still point to it.
+    Expired,
     Retired,
     /// A crash has left it.
     Unknown,
 }
+
+/// Segments of [`RegionEviction::SegmentedFifo`].
+pub(crate) const SEGMENTS: usize = 3;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Region {
@@ -45,6 +52,27 @@ pub(crate) struct Region {
     pub(crate) sequence: u64,
     /// Tick of the latest hit on an object of the region.
     pub(crate) last_hit: u64,
+    /// Number of the filling among those of this life, from 1 on; 0 is an earlier life's.
+    filled_at: u64,
+    /// In which segment it is reclaimed, and when it came there.
+    segment: usize,
+    entered: u64,
+    /// When the last of its objects expires, a second of the cache's clock; 0 is never.
+    latest_expiry_s: u32,
+}
+
+impl Region {
+    fn new(state: RegionState, sequence: u64) -> Self {
+        Self {
+            state,
+            sequence,
+            last_hit: 0,
+            filled_at: 0,
+            segment: 0,
+            entered: 0,
+            latest_expiry_s: 0,
+        }
+    }
 }
 
 /// All regions of one engine.
@@ -53,28 +81,83 @@ pub(crate) struct Regions {
     all: Vec<Region>,
     next_sequence: u64,
     ticks: u64,
+    fillings: u64,
 }
 
 impl Regions {
     /// `first_sequence` is larger than any that was ever used on the device.
     pub(crate) fn new(count: u32, first_sequence: u64) -> Self {
-        let free = Region { state: RegionState::Free, sequence: 0, last_hit: 0 };
-        Self { all: vec![free; count as usize], next_sequence: first_sequence, ticks: 0 }
+        let free = Region::new(RegionState::Free, 0);
+        let all = vec![free; count as usize];
+        Self { all, next_sequence: first_sequence, ticks: 0, fillings: 0 }
     }
 
     pub(crate) fn get(&self, region: u32) -> &Region {
         &self.all[region as usize]
     }
 
+    #[cfg(test)]
     pub(crate) fn set_state(&mut self, region: u32, state: RegionState) {
         self.all[region as usize].state = state;
     }
 
+    /// An Active region is on flash, whole. `latest_expiry_s` is 0 if something of it never expires.
+    pub(crate) fn seal(&mut self, region: u32, segment: usize, latest_expiry_s: u32) {
+        self.ticks += 1;
+        let sealed = &mut self.all[region as usize];
+        sealed.state = RegionState::Sealed;
+        (sealed.segment, sealed.entered) = (segment, self.ticks);
+        sealed.latest_expiry_s = latest_expiry_s;
+        self.balance_segments();
+    }
+
     /// Makes a region of an earlier life Sealed again.
-    pub(crate) fn restore(&mut self, identity: RegionIdentity) {
+    pub(crate) fn restore(&mut self, identity: RegionIdentity, latest_expiry_s: u32) {
         debug_assert!(identity.sequence < self.next_sequence);
-        self.all[identity.region as usize] =
-            Region { state: RegionState::Sealed, sequence: identity.sequence, last_hit: 0 };
+        let sealed = Region::new(RegionState::Sealed, identity.sequence);
+        self.all[identity.region as usize] = Region { latest_expiry_s, ..sealed };
+    }
+
+    /// Moves the oldest region of a segment with more than its share to the end of the one below.
+    fn balance_segments(&mut self) {
+        let sealed = |region: &&mut Region| region.state == RegionState::Sealed;
+        let share = self.all.iter_mut().filter(sealed).count() / SEGMENTS;
+        for segment in (1..SEGMENTS).rev() {
+            loop {
+                let regions = self.all.iter_mut().filter(sealed);
+                let mut inside: Vec<_> = regions.filter(|it| it.segment == segment).collect();
+                if inside.len() <= share {
+                    break;
+                }
+                self.ticks += 1;
+                let oldest = inside.iter_mut().min_by_key(|region| region.entered);
+                let Some(oldest) = oldest else { break };
+                (oldest.segment, oldest.entered) = (segment - 1, self.ticks);
+            }
+        }
+    }
+
+    /// How far the log has come round since `region` was filled, in quarters of a round: 0 to 3.
+    pub(crate) fn quarter(&self, region: u32) -> u8 {
+        let since = self.fillings - self.all[region as usize].filled_at;
+        let quarter = since.saturating_mul(4) / self.all.len().max(1) as u64;
+        u8::try_from(quarter).unwrap_or(3).min(3)
+    }
+
+    /// Sealed regions all of whose objects have expired.
+    pub(crate) fn expired(&self, now_s: u32) -> Vec<u32> {
+        let numbered = (0..).zip(&self.all);
+        let expired = numbered.filter(|(_, region)| {
+            region.state == RegionState::Sealed && is_expired(region.latest_expiry_s, now_s)
+        });
+        expired.map(|(number, _)| number).collect()
+    }
+
+    /// All regions in this state.
+    pub(crate) fn in_state(&self, state: RegionState) -> Vec<u32> {
+        let numbered = (0..).zip(&self.all);
+        let found = numbered.filter(|(_, region)| region.state == state);
+        found.map(|(number, _)| number).collect()
     }
 
     /// A crash has left all of them.
@@ -97,20 +180,20 @@ impl Regions {
     /// Makes `region` the active one, for this filling.
     pub(crate) fn activate(&mut self, region: u32, sequence: u64) {
         self.ticks += 1;
-        self.all[region as usize] =
-            Region { state: RegionState::Active, sequence, last_hit: self.ticks };
+        self.fillings += 1;
+        let (last_hit, filled_at) = (self.ticks, self.fillings);
+        let active = Region::new(RegionState::Active, sequence);
+        self.all[region as usize] = Region { last_hit, filled_at, ..active };
     }
 
     /// Empties `region`: nothing before this filling counts any more.
     pub(crate) fn empty(&mut self, region: u32, sequence: u64, state: RegionState) {
-        self.all[region as usize] = Region { state, sequence, last_hit: 0 };
+        self.all[region as usize] = Region::new(state, sequence);
     }
 
     /// What no filling has yet begun of.
     pub(crate) fn unsealed(&self) -> Vec<u32> {
-        let numbered = (0..).zip(&self.all);
-        let free = numbered.filter(|(_, region)| region.state == RegionState::Free);
-        free.map(|(number, _)| number).collect()
+        self.in_state(RegionState::Free)
     }
 
     /// Notes that an object of `region` was asked for.
@@ -127,7 +210,7 @@ impl Regions {
     }
 
     /// What to fill next: the first free region, or else the first of the `together` regions that
-    /// are reclaimed as one. `None` if all regions are retired.
+    /// are reclaimed as one. `None` if all regions are retired or Active.
     ///
     /// Regions are reclaimed in groups of `together` with neighbouring numbers; a group is as old,
     /// or as long without a hit, as the youngest of its regions. With an Unknown one among them it
@@ -139,13 +222,19 @@ impl Regions {
             return Some(Next { region: number(free), reclaimed: Vec::new() });
         }
         let age = |region: &Region| match eviction {
-            RegionEviction::Fifo => (region.sequence, 0),
-            RegionEviction::Lru => (region.last_hit, region.sequence),
+            RegionEviction::Fifo => (region.sequence, 0, 0),
+            RegionEviction::Lru => (region.last_hit, region.sequence, 0),
+            RegionEviction::SegmentedFifo => {
+                (region.segment as u64, region.entered, region.sequence)
+            }
         };
         let sealed = |region: &&Region| region.state == RegionState::Sealed;
         let groups = (0..).step_by(together as usize).zip(self.all.chunks(together as usize));
-        let unknown = |region: &Region| region.state == RegionState::Unknown;
-        let groups = groups.filter(|(_, group)| !group.iter().any(unknown));
+        // A unit is deallocated whole: nothing of it may be on its way, or unknown.
+        use RegionState::{Active, Unknown};
+        let groups = groups.filter(|(_, group)| {
+            group.iter().all(|region| !matches!(region.state, Active | Unknown))
+        });
         let aged = groups.filter_map(|(first, group)| {
             Some((group.iter().filter(sealed).map(age).max()?, first, group))
         });
@@ -167,129 +256,6 @@ pub(crate) struct Next {
     pub(crate) reclaimed: Vec<RegionIdentity>,
 }
 
-/// The region that is being filled, in memory.
-#[derive(Debug)]
-pub(crate) struct ActiveRegion {
-    pub(crate) identity: RegionIdentity,
-    buffer: IoBuffer,
-    entries: Vec<FooterEntry>,
-    /// Bytes of records.
-    used: usize,
-    /// Bytes handed out to be written; whole blocks.
-    handed_out: usize,
-    closed: bool,
-}
-
-/// Bytes of a region on their way to flash.
-#[derive(Debug)]
-pub(crate) struct Piece {
-    /// Where in the region they belong.
-    pub(crate) offset: u64,
-    pub(crate) buffer: IoBuffer,
-}
-
-impl ActiveRegion {
-    pub(crate) fn new(identity: RegionIdentity, buffer: IoBuffer) -> Self {
-        let entries = Vec::new();
-        Self { identity, buffer, entries, used: 0, handed_out: 0, closed: false }
-    }
-
-    pub(crate) fn entries(&self) -> &[FooterEntry] {
-        &self.entries
-    }
-
-    /// Whether nothing is added any more.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed
-    }
-
-    /// Bytes from `offset` on, as far as there are records, at most `span`.
-    pub(crate) fn records_from(&self, offset: u32, span: u32) -> &[u8] {
-        let records = &self.buffer.as_slice()[offset as usize..self.used];
-        &records[..records.len().min(span as usize)]
-    }
-
-    /// Whether this very item lies at `location`.
-    pub(crate) fn is_at(&self, location: Location, item: &ItemRef<'_>) -> bool {
-        location.region == self.identity.region && {
-            let identity =
-                RecordIdentity { sequence: self.identity.sequence, offset: location.offset };
-            let bytes = self.records_from(location.offset, location.span);
-            record::parse_first(bytes, identity).is_some_and(|record| record.is(item))
-        }
-    }
-
-    pub(crate) fn has_room_for(&self, object_bytes: usize) -> bool {
-        let footer = footer::footer_bytes(self.entries.len() + 1);
-        let needed = record::record_bytes_max(object_bytes) + footer;
-        !self.closed && self.used + needed <= self.buffer.len()
-    }
-
-    /// Writes `item` behind the records that are there; the caller has asked
-    /// [`ActiveRegion::has_room_for`] it.
-    pub(crate) fn append(&mut self, item: &ItemRef<'_>) -> FooterEntry {
-        let length = record::record_bytes(item);
-        let narrow = |n: usize| u32::try_from(n).expect("a region is shorter than 4 GiB");
-        let offset = narrow(self.used);
-        let identity = RecordIdentity { sequence: self.identity.sequence, offset };
-        let end = (self.used + length).next_multiple_of(UNIT_BYTES);
-        let (room, padding) = self.buffer.as_mut_slice()[self.used..end].split_at_mut(length);
-        record::encode(room, identity, item);
-        padding.fill(0);
-        self.used = end;
-        let entry = FooterEntry { hash: item.hash.0, offset, length: narrow(length) };
-        self.entries.push(entry);
-        entry
-    }
-
-    /// Whether [`ActiveRegion::next_piece`] has something to give.
-    pub(crate) fn has_piece(&self, piece_bytes: usize) -> bool {
-        !self.closed && self.used - self.handed_out >= piece_bytes
-    }
-
-    /// The next bytes to write, if there are enough for a piece.
-    pub(crate) fn next_piece(&mut self, piece_bytes: usize, pool: &BufferPool) -> Option<Piece> {
-        self.has_piece(piece_bytes).then(|| self.hand_out(self.handed_out + piece_bytes, pool))
-    }
-
-    /// What is not handed out yet, up to the end of its last block; the next record begins in the
-    /// next block. Closes the region if that leaves no room for the footer. `None` if all is handed
-    /// out.
-    pub(crate) fn rest(&mut self, block: usize, pool: &BufferPool) -> Option<Piece> {
-        if self.closed || self.used == self.handed_out {
-            return None;
-        }
-        let end = self.used.next_multiple_of(block);
-        if end + footer::footer_bytes(self.entries.len()) > self.buffer.len() {
-            return Some(self.close(pool));
-        }
-        self.buffer.as_mut_slice()[self.used..end].fill(0);
-        self.used = end;
-        Some(self.hand_out(end, pool))
-    }
-
-    /// Closes the region and gives the last bytes to write, the footer among them.
-    pub(crate) fn close(&mut self, pool: &BufferPool) -> Piece {
-        assert!(!self.closed, "a region is closed once");
-        self.closed = true;
-        let end = self.buffer.len() - footer::footer_bytes(self.entries.len());
-        let bytes = self.buffer.as_mut_slice();
-        // The buffer is a used one: what lies between records and footer must not carry old bytes
-        // to flash.
-        bytes[self.used..end].fill(0);
-        let used = u32::try_from(self.used).expect("a region is shorter than 4 GiB");
-        footer::encode(bytes, self.identity, &self.entries, used);
-        self.hand_out(self.buffer.len(), pool)
-    }
-
-    fn hand_out(&mut self, end: usize, pool: &BufferPool) -> Piece {
-        let from = std::mem::replace(&mut self.handed_out, end);
-        let mut buffer = pool.take(end - from);
-        buffer.as_mut_slice().copy_from_slice(&self.buffer.as_slice()[from..end]);
-        Piece { offset: from as u64, buffer }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -300,7 +266,7 @@ mod tests {
         for &region in order {
             let sequence = regions.number_filling();
             regions.activate(region, sequence);
-            regions.set_state(region, RegionState::Sealed);
+            regions.seal(region, 0, 0);
         }
         regions
     }
@@ -338,5 +304,58 @@ mod tests {
         assert_eq!(next, Some(Next { region: 4, reclaimed: Vec::new() }));
         (0..6).for_each(|region| regions.set_state(region, RegionState::Retired));
         assert_eq!(regions.next(RegionEviction::Fifo, 2), None);
+    }
+
+    #[test]
+    fn segments_are_emptied_from_below_and_filled_from_above() {
+        let mut regions = filled(&[0, 1, 2]);
+        // With six regions a segment has room for two: the third one moves down, behind the others.
+        for region in [3, 4, 5] {
+            let sequence = regions.number_filling();
+            regions.activate(region, sequence);
+            regions.seal(region, 2, 0);
+        }
+        let mut order = Vec::new();
+        while let Some(next) = regions.next(RegionEviction::SegmentedFifo, 1) {
+            order.push(next.region);
+            regions.empty(next.region, 1, RegionState::Retired);
+        }
+        let segments = |region: u32| regions.get(region).segment;
+        assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+        assert_eq!([0, 3].map(segments), [0, 0], "emptied");
+    }
+
+    #[test]
+    fn a_region_that_was_moved_down_is_younger_than_what_was_there() {
+        let mut regions = Regions::new(6, 100);
+        for (region, segment) in [(0, 1), (1, 1), (2, 1), (3, 0), (4, 0), (5, 0)] {
+            let sequence = regions.number_filling();
+            regions.activate(region, sequence);
+            regions.seal(region, segment, 0);
+        }
+        // 0 and 1 moved down when there was no room for them above, 2 stayed.
+        assert_eq!(reclaimed(&regions, RegionEviction::SegmentedFifo, 1), [0]);
+        assert_eq!(regions.get(2).segment, 1);
+        assert_eq!(reclaimed(&regions, RegionEviction::Fifo, 1), [0]);
+    }
+
+    #[test]
+    fn a_round_has_four_quarters() {
+        let mut regions = filled(&[0, 1, 2, 3, 4, 5]);
+        assert_eq!([5, 4, 3, 2, 1, 0].map(|region| regions.quarter(region)), [0, 0, 1, 2, 2, 3]);
+        regions.restore(RegionIdentity { region: 0, sequence: 3 }, 0);
+        assert_eq!(regions.quarter(0), 3, "6 fillings ago or more");
+    }
+
+    #[test]
+    fn only_what_never_lives_longer_expires() {
+        let mut regions = Regions::new(3, 1);
+        for (region, latest) in [(0, 0), (1, 50), (2, 60)] {
+            regions.activate(region, 1);
+            regions.seal(region, 0, latest);
+        }
+        assert_eq!(regions.expired(49), [0; 0]);
+        assert_eq!(regions.expired(50), [1]);
+        assert_eq!(regions.expired(u32::MAX), [1, 2]);
     }
 }

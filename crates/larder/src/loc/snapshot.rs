@@ -26,10 +26,11 @@ impl Loc {
     /// read is left out.
     pub(crate) async fn export(&self, out: &mut Vec<u8>) {
         let mut turn = self.take_turn().await;
-        self.seal_active(&mut turn).await;
+        self.seal_all(&mut turn).await;
         let sealed: Vec<RegionIdentity> = self.lock().regions.sealed().collect();
         for identity in sealed {
-            let Some(listed) = self.read_footer(identity).await else { continue };
+            let Some(footer) = self.read_footer(identity).await else { continue };
+            let listed = footer.entries;
             let count = u32::try_from(listed.len()).expect("read from 32 bits");
             out.extend_from_slice(&identity.region.to_le_bytes());
             out.extend_from_slice(&count.to_le_bytes());
@@ -53,9 +54,10 @@ impl Loc {
             rest = behind;
             // Listed by the same program for the same layout, under a checksum; and still the
             // footer has the last word.
-            let Some(listed) = self.read_footer(identity).await else { continue };
+            let Some(footer) = self.read_footer(identity).await else { continue };
+            let listed = footer.entries;
             let mut state = self.lock();
-            state.regions.restore(identity);
+            state.regions.restore(identity, footer.latest_expiry_s);
             let RegionIdentity { region, sequence } = identity;
             if let Some(tombstones) = &self.tombstones {
                 tombstones.filling_sealed(region, sequence);

@@ -85,6 +85,9 @@ pub enum Class {
     Loc,
     /// Regions of large objects whose time to live is in the class of this number.
     LocTtl(u16),
+    /// Regions of large objects that were kept when theirs was reclaimed (see
+    /// [`RegionEviction::SegmentedFifo`](crate::RegionEviction::SegmentedFifo)).
+    LocKept,
     /// Superblock, snapshot, tombstones: written rarely, under the default handle.
     Metadata,
 }
@@ -104,6 +107,7 @@ impl fmt::Display for Class {
             Self::SocLog => f.pad("SOC log"),
             Self::Loc => f.pad("LOC"),
             Self::LocTtl(number) => f.pad(&format!("LOC, TTL class {number}")),
+            Self::LocKept => f.pad("LOC, kept objects"),
             Self::Metadata => f.pad("metadata"),
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Class, Stream};
-use crate::config::Config;
+use crate::config::{Config, RegionEviction};
 use crate::flash::Layout;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -17,6 +17,12 @@ const LOG_PART: f64 = 0.5;
 const HOT_PART: f64 = 0.25;
 /// By what makes them hot, they live at most this part of the time of the others.
 const HOT_LIFETIME: f64 = 0.5;
+
+/// Of what the LOC writes, all TTL classes together get this part, and what is kept at reclaims this.
+const TTL_PART: f64 = 0.5;
+const KEPT_PART: f64 = 0.25;
+/// What was worth keeping lives this many times as long as the rest.
+const KEPT_LIFETIME: f64 = 3.0;
 
 /// The streams of one cache on its device, in the order in which handles are numbered. The SOC and
 /// the LOC come first, so that they have the same handles whatever else there is.
@@ -47,9 +53,33 @@ pub(crate) fn streams_of(config: &Config, layout: &Layout, tenant: &str) -> Vec<
     let hot_lifetime = soc_lifetime.map(|lifetime| lifetime.mul_f64(HOT_LIFETIME));
     let hot = has_hot.then(|| stream(Class::SocHot, hot, hot_lifetime));
     let metadata = Some(stream(Class::Metadata, 0.0, None));
-    let loc = area(Class::Loc, loc_bytes, 1.0 - small);
+    let [loc, ttl, kept] = loc_shares(config, 1.0 - small);
+    let all = lifetime(loc_bytes, 1.0 - small, layout.capacity_bytes).filter(|_| loc_bytes > 0);
+    let loc = (loc_bytes > 0).then(|| stream(Class::Loc, loc, all));
     let log = area(Class::SocLog, log_bytes, log);
-    [soc, loc, log, hot, metadata].into_iter().flatten().collect()
+    let mut streams: Vec<_> = [soc, loc, log, hot].into_iter().flatten().collect();
+    if loc_bytes > 0 {
+        for (class, bound) in (0..).zip(&config.ttl_classes) {
+            let bound = Duration::from_secs(u64::from(*bound));
+            let lifetime = all.map_or(bound, |all| all.min(bound));
+            streams.push(stream(Class::LocTtl(class), ttl, Some(lifetime)));
+        }
+        if kept > 0.0 {
+            let lifetime = all.map(|all| all.mul_f64(KEPT_LIFETIME));
+            streams.push(stream(Class::LocKept, kept, lifetime));
+        }
+    }
+    streams.extend(metadata);
+    streams
+}
+
+/// What of `share` goes to the LOC's first shelf, to each TTL class, and to what is kept.
+fn loc_shares(config: &Config, share: f64) -> [f64; 3] {
+    let classes = u32::try_from(config.ttl_classes.len()).unwrap_or(u32::MAX);
+    let ttl = if classes > 0 { share * TTL_PART } else { 0.0 };
+    let keeps = config.region_eviction == RegionEviction::SegmentedFifo;
+    let kept = if keeps { share * KEPT_PART } else { 0.0 };
+    [share - ttl - kept, ttl / f64::from(classes.max(1)), kept]
 }
 
 /// How long bytes live in an area of `bytes` that gets `share` of the writes to a device that is
@@ -94,6 +124,23 @@ mod tests {
         // 1 % in whole segments of 128 KiB.
         assert!((0.80..=0.96).contains(&hours(SocLog)), "{}", hours(SocLog));
         assert!((hours(Loc) - 45.0).abs() < 2.0, "{}", hours(Loc));
+        let shares: f64 = all.iter().map(|stream| stream.write_share).sum();
+        assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+    }
+
+    #[test]
+    fn shelves_of_the_loc_have_streams_behind_all_others() {
+        let config = Config {
+            ttl_classes: vec![60, 3600],
+            region_eviction: RegionEviction::SegmentedFifo,
+            ..Config::default()
+        };
+        let all = streams(&config);
+        let classes: Vec<Class> = all.iter().map(|stream| stream.class).collect();
+        use Class::{Loc, LocKept, LocTtl, Metadata, Soc};
+        assert_eq!(classes, [Soc, Loc, LocTtl(0), LocTtl(1), LocKept, Metadata]);
+        assert_eq!(all[2].lifetime, Some(Duration::from_secs(60)));
+        assert!(all[4].lifetime > all[1].lifetime && all[1].lifetime > all[3].lifetime);
         let shares: f64 = all.iter().map(|stream| stream.write_share).sum();
         assert!((shares - 1.0).abs() < 1e-9, "{shares}");
     }
