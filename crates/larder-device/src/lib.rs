@@ -15,6 +15,7 @@
 //! | [`mod@file`] | a plain file as device: io_uring or a thread pool |
 //! | [`memory`] | bytes in memory as device, for tests |
 //! | [`model`] | the SSD model as device, payload in memory |
+//! | [`nvme`] | NVMe drives of Linux and what they say of their placement |
 //! | [`striped`] | several devices as one |
 //! | [`slice`] | a part of a device as a device: one tenant of a drive |
 //! | [`fault`] | a device around any other that misbehaves to plan |
@@ -28,6 +29,7 @@ pub mod file;
 pub mod io;
 pub mod memory;
 pub mod model;
+pub mod nvme;
 mod park;
 pub mod placement;
 pub mod slice;

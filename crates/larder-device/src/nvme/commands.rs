@@ -1,0 +1,82 @@
+//! Who carries NVMe commands out.
+
+use std::fmt;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use larder_ssd::nvme::{Command, Completion, Controller, Status};
+
+/// A drive at the level of commands. Calls block until the command has ended.
+pub trait Commands: Send + Sync {
+    /// An admin command; `data` is sent or filled, as its opcode says. Returns dword 0 of the
+    /// completion.
+    ///
+    /// # Errors
+    /// If the command could not be sent, or ended with a status other than success.
+    fn admin(&self, command: &Command, data: &mut [u8]) -> Result<u32, CommandError>;
+
+    /// An I/O command, likewise.
+    ///
+    /// # Errors
+    /// The same.
+    fn io(&self, command: &Command, data: &mut [u8]) -> Result<u32, CommandError>;
+}
+
+/// Why a command did nothing.
+#[derive(Debug)]
+pub enum CommandError {
+    /// The kernel did not send it: no permission, no such device, a drive that is gone.
+    Os(io::Error),
+    /// The drive refused it, and this is why.
+    Status(Status),
+    /// The answer makes no sense.
+    Malformed(&'static str),
+}
+
+impl CommandError {
+    /// Whether the kernel refuses such commands to this user.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Os(error) if error.kind() == io::ErrorKind::PermissionDenied)
+    }
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Os(error) => error.fmt(f),
+            Self::Status(status) => status.fmt(f),
+            Self::Malformed(what) => write!(f, "the drive's {what} makes no sense"),
+        }
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+/// The model's controller as a drive.
+pub struct ModelDrive(Mutex<Controller>);
+
+impl ModelDrive {
+    /// This controller.
+    pub fn new(controller: Controller) -> Self {
+        Self(Mutex::new(controller))
+    }
+
+    fn ended(completion: Completion) -> Result<u32, CommandError> {
+        match completion.status {
+            Status::Success => Ok(completion.result),
+            status => Err(CommandError::Status(status)),
+        }
+    }
+}
+
+impl Commands for ModelDrive {
+    fn admin(&self, command: &Command, data: &mut [u8]) -> Result<u32, CommandError> {
+        let mut controller = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::ended(controller.admin(command, data))
+    }
+
+    fn io(&self, command: &Command, data: &mut [u8]) -> Result<u32, CommandError> {
+        let mut controller = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::ended(controller.io(command, data))
+    }
+}

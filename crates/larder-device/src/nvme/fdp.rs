@@ -1,0 +1,269 @@
+//! What a drive says of Flexible Data Placement (NVMe Base 2.1; logs 20h to 23h, features 1Dh and
+//! 1Eh, I/O management).
+
+use larder_ssd::nvme::command::{FEATURE_FDP, log};
+use larder_ssd::nvme::event::{Event, decode_events};
+use larder_ssd::nvme::fdp_log::{
+    Configuration, HandleType, STATISTICS_BYTES, Statistics, configurations_bytes,
+    decode_configurations,
+};
+use larder_ssd::nvme::io_management::{
+    HandleStatus, STATUS_DESCRIPTOR_BYTES, STATUS_HEADER_BYTES, decode_status, status_count,
+};
+use larder_ssd::nvme::namespace::{PAGE_BYTES, cns, decode_namespace, supports_fdp};
+use larder_ssd::nvme::{Command, Status};
+
+use super::commands::{CommandError, Commands};
+use crate::placement::Isolation;
+
+/// No drive has more to say of its configurations; more is not believed.
+const CONFIGURATIONS_BYTES_MAX: u32 = 1 << 20;
+const CONFIGURATIONS_HEADER_BYTES: u32 = 16;
+/// 63 events of 64 bytes behind a header as long.
+const EVENTS_BYTES: u32 = 4096;
+const ENDURANCE_LOG_BYTES: u32 = 512;
+
+/// How a namespace can place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FdpState {
+    /// The endurance group that the namespace is in.
+    pub endurance_group: u16,
+    /// Whether the drive knows FDP at all.
+    pub supported: bool,
+    /// Whether it is enabled in the group.
+    pub enabled: bool,
+    /// Which of the group's configurations is in use.
+    pub configuration_index: u8,
+    /// That configuration; `None` where FDP is not supported.
+    pub configuration: Option<Configuration>,
+    /// The placement handles of the namespace in every reclaim group, and what room their open units
+    /// have. Empty where FDP is not enabled.
+    pub handles: Vec<HandleStatus>,
+}
+
+impl FdpState {
+    /// Asks a drive about one of its namespaces. `drive` carries admin and I/O commands out.
+    ///
+    /// # Errors
+    /// If a command fails, or an answer makes no sense.
+    pub fn read(drive: &dyn Commands, nsid: u32) -> Result<Self, CommandError> {
+        let mut page = [0; PAGE_BYTES];
+        drive.admin(&Command::identify(0, cns::CONTROLLER), &mut page)?;
+        let supported = supports_fdp(&page).ok_or(CommandError::Malformed("controller data"))?;
+        drive.admin(&Command::identify(nsid, cns::NAMESPACE), &mut page)?;
+        let (_, _, endurance_group) =
+            decode_namespace(&page).ok_or(CommandError::Malformed("namespace data"))?;
+        let mut state = Self {
+            endurance_group,
+            supported: supported && endurance_group > 0,
+            enabled: false,
+            configuration_index: 0,
+            configuration: None,
+            handles: Vec::new(),
+        };
+        if !state.supported {
+            return Ok(state);
+        }
+        let [flags, index, ..] =
+            drive.admin(&Command::get_fdp(endurance_group), &mut [])?.to_le_bytes();
+        state.enabled = flags & 1 == 1;
+        state.configuration_index = index;
+        let configurations = read_configurations(drive, endurance_group)?;
+        state.configuration = configurations.into_iter().nth(usize::from(index));
+        if state.enabled {
+            state.handles = read_handles(drive, nsid)?;
+        }
+        Ok(state)
+    }
+
+    /// What garbage collection may mix: the weakest promise among the handles.
+    pub fn isolation(&self) -> Option<Isolation> {
+        let handles = &self.configuration.as_ref()?.handles;
+        let all = handles.iter().all(|handle| *handle == HandleType::PersistentlyIsolated);
+        Some(if all { Isolation::PersistentlyIsolated } else { Isolation::InitiallyIsolated })
+    }
+}
+
+/// All configurations of an endurance group.
+///
+/// # Errors
+/// As [`FdpState::read`].
+pub fn read_configurations(
+    drive: &dyn Commands,
+    endurance_group: u16,
+) -> Result<Vec<Configuration>, CommandError> {
+    let read = |bytes: u32| {
+        let mut log_page = vec![0; bytes as usize];
+        let command = Command::get_log(log::FDP_CONFIGURATIONS, endurance_group, 0, bytes);
+        drive.admin(&command, &mut log_page).map(|_| log_page)
+    };
+    let bytes = configurations_bytes(&read(CONFIGURATIONS_HEADER_BYTES)?)
+        .filter(|bytes| (CONFIGURATIONS_HEADER_BYTES..=CONFIGURATIONS_BYTES_MAX).contains(bytes))
+        .ok_or(CommandError::Malformed("length of its FDP configurations"))?;
+    decode_configurations(&read(bytes.next_multiple_of(4))?)
+        .ok_or(CommandError::Malformed("list of FDP configurations"))
+}
+
+/// The placement handles of a namespace.
+///
+/// # Errors
+/// As [`FdpState::read`].
+pub fn read_handles(drive: &dyn Commands, nsid: u32) -> Result<Vec<HandleStatus>, CommandError> {
+    let read = |bytes: usize| {
+        let mut reply = vec![0; bytes];
+        let bytes = u32::try_from(bytes).expect("65,535 descriptors of 32 bytes");
+        drive.io(&Command::handle_status(nsid, bytes), &mut reply).map(|_| reply)
+    };
+    let malformed = || CommandError::Malformed("list of placement handles");
+    let count = status_count(&read(STATUS_HEADER_BYTES)?).ok_or_else(malformed)?;
+    let bytes = STATUS_HEADER_BYTES + STATUS_DESCRIPTOR_BYTES * usize::from(count);
+    decode_status(&read(bytes)?).ok_or_else(malformed)
+}
+
+/// Counters of an endurance group, in bytes since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FdpCounters {
+    /// What hosts wrote (HBMW, or data units written).
+    pub host_bytes: u128,
+    /// What was written to media (MBMW, or media units written).
+    pub media_bytes: u128,
+    /// What of the media was erased (MBE), where the drive says so.
+    pub erased_bytes: Option<u128>,
+}
+
+impl FdpCounters {
+    /// From the FDP statistics; from the endurance group log where there are none.
+    ///
+    /// # Errors
+    /// As [`FdpState::read`].
+    pub fn read(drive: &dyn Commands, endurance_group: u16) -> Result<Self, CommandError> {
+        let mut page = [0; STATISTICS_BYTES];
+        let bytes = u32::try_from(STATISTICS_BYTES).expect("64");
+        let command = Command::get_log(log::FDP_STATISTICS, endurance_group, 0, bytes);
+        match drive.admin(&command, &mut page) {
+            Ok(_) => {
+                let statistics =
+                    Statistics::decode(&page).ok_or(CommandError::Malformed("FDP statistics"))?;
+                Ok(Self {
+                    host_bytes: statistics.host_bytes,
+                    media_bytes: statistics.media_bytes,
+                    erased_bytes: Some(statistics.erased_bytes),
+                })
+            }
+            Err(CommandError::Status(Status::FdpDisabled | Status::InvalidLogPage)) => {
+                EnduranceLog::read(drive, endurance_group).map(|log| log.counters())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What of the endurance group log (09h) is of use here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EnduranceLog {
+    /// Spare that is left, in percent.
+    pub available_spare_percent: u8,
+    /// Life that is used up, in percent; may exceed 100.
+    pub used_percent: u8,
+    /// Bytes that the maker expects can be written in a lifetime; 0 if not reported.
+    pub endurance_bytes: u128,
+    /// Bytes that hosts wrote.
+    pub host_bytes: u128,
+    /// Bytes that were written to media; 0 if not reported.
+    pub media_bytes: u128,
+}
+
+/// The log counts in units of a billion bytes.
+const UNIT_BYTES: u128 = 1_000_000_000;
+
+impl EnduranceLog {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// As [`FdpState::read`].
+    pub fn read(drive: &dyn Commands, endurance_group: u16) -> Result<Self, CommandError> {
+        let mut page = [0; ENDURANCE_LOG_BYTES as usize];
+        let command =
+            Command::get_log(log::ENDURANCE_GROUP, endurance_group, 0, ENDURANCE_LOG_BYTES);
+        drive.admin(&command, &mut page)?;
+        let number = |at: usize| {
+            let bytes = page[at..].first_chunk().expect("the page is 512 bytes");
+            u128::from_le_bytes(*bytes).saturating_mul(UNIT_BYTES)
+        };
+        Ok(Self {
+            available_spare_percent: page[3],
+            used_percent: page[5],
+            endurance_bytes: number(32),
+            host_bytes: number(64),
+            media_bytes: number(80),
+        })
+    }
+
+    fn counters(&self) -> FdpCounters {
+        FdpCounters {
+            host_bytes: self.host_bytes,
+            media_bytes: self.media_bytes,
+            erased_bytes: None,
+        }
+    }
+}
+
+/// The events that a drive remembers: the host's (`host`) or the controller's.
+///
+/// # Errors
+/// As [`FdpState::read`].
+pub fn read_events(
+    drive: &dyn Commands,
+    endurance_group: u16,
+    host: bool,
+) -> Result<Vec<Event>, CommandError> {
+    let mut page = vec![0; EVENTS_BYTES as usize];
+    drive.admin(&Command::get_events(endurance_group, host, EVENTS_BYTES), &mut page)?;
+    decode_events(&page).ok_or(CommandError::Malformed("list of FDP events"))
+}
+
+/// Feature identifier of FDP, for messages.
+pub const FEATURE: u8 = FEATURE_FDP;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nvme::ModelDrive;
+    use larder_ssd::managed::{Geometry, ManagedConfig};
+    use larder_ssd::nvme::namespace::NamespaceRequest;
+    use larder_ssd::nvme::{Controller, ControllerConfig};
+
+    fn drive(fdp: bool) -> (ModelDrive, u32) {
+        let geometry = Geometry::with_overprovisioning(64 << 20, 256 << 10, 17.0).unwrap();
+        let config = ManagedConfig { fdp, handles: 4, ..ManagedConfig::new(geometry) };
+        let mut drive = Controller::new(ControllerConfig::new(config)).unwrap();
+        let handles = if fdp { vec![0, 1, 2, 3] } else { Vec::new() };
+        let request = NamespaceRequest { blocks: 1000, format: 0, endurance_group: 1, handles };
+        let created = drive.admin(&Command::create_namespace(), &mut request.encode().unwrap());
+        assert!(created.status.is_success(), "{}", created.status);
+        (ModelDrive::new(drive), created.result)
+    }
+
+    #[test]
+    fn a_drive_with_fdp_says_all_of_it() {
+        let (drive, nsid) = drive(true);
+        let state = FdpState::read(&drive, nsid).unwrap();
+        assert!(state.supported && state.enabled);
+        assert_eq!(state.configuration.as_ref().map(|it| it.unit_bytes), Some(256 << 10));
+        let ids: Vec<_> = state.handles.iter().map(|handle| handle.placement_id).collect();
+        assert_eq!(ids, [0, 1, 2, 3]);
+        drive.io(&Command::write(nsid, 0, 2, Some(2)), &mut [7; 8192]).unwrap();
+        let after = read_handles(&drive, nsid).unwrap();
+        assert_eq!(state.handles[2].blocks_left - after[2].blocks_left, 2);
+        let counters = FdpCounters::read(&drive, state.endurance_group).unwrap();
+        assert_eq!((counters.host_bytes, counters.media_bytes), (8192, 8192));
+        assert!(read_events(&drive, state.endurance_group, true).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_drive_without_fdp_enabled_says_so() {
+        let (drive, nsid) = drive(false);
+        let state = FdpState::read(&drive, nsid).unwrap();
+        assert!(state.supported && !state.enabled && state.handles.is_empty());
+    }
+}
