@@ -5,7 +5,7 @@
 //! its pages back to the pool that it came from.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Alignment and granularity of a buffer's memory.
 pub const PAGE_BYTES: usize = 4096;
@@ -30,6 +30,8 @@ struct Shelf {
     /// One list a size; there are few sizes (a bucket, a region, a transfer).
     by_pages: Vec<(usize, Vec<Pages>)>,
     kept_pages: usize,
+    /// In buffers that are in use.
+    taken_pages: usize,
 }
 
 impl BufferPool {
@@ -41,14 +43,25 @@ impl BufferPool {
     /// A buffer of `len` bytes. Its content is unspecified (zero, or what an earlier user left).
     pub fn take(&self, len: usize) -> IoBuffer {
         let count = len.div_ceil(PAGE_BYTES);
-        let pages = self.shelf.lock().unwrap_or_else(PoisonError::into_inner).take(count);
+        let pages = self.lock().take(count);
         let pages = pages.unwrap_or_else(|| bytemuck::allocation::zeroed_slice_box(count));
         IoBuffer { pages, len, pool: Some(self.clone()) }
+    }
+
+    /// Memory of the buffers that are in use and of those that wait to be.
+    pub fn memory_bytes(&self) -> usize {
+        let shelf = self.lock();
+        (shelf.kept_pages + shelf.taken_pages) * PAGE_BYTES
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Shelf {
     fn take(&mut self, count: usize) -> Option<Pages> {
+        self.taken_pages += count;
         let list = self.by_pages.iter_mut().find(|(pages, _)| *pages == count)?;
         let pages = list.1.pop()?;
         self.kept_pages -= count;
@@ -57,6 +70,7 @@ impl Shelf {
 
     fn put(&mut self, pages: Pages) {
         let count = pages.len();
+        self.taken_pages -= count;
         if count == 0 || self.kept_pages + count > POOL_PAGES_MAX {
             return;
         }
@@ -118,7 +132,7 @@ impl Drop for IoBuffer {
     fn drop(&mut self) {
         if let Some(pool) = self.pool.take() {
             let pages = std::mem::take(&mut self.pages);
-            pool.shelf.lock().unwrap_or_else(PoisonError::into_inner).put(pages);
+            pool.lock().put(pages);
         }
     }
 }
@@ -150,7 +164,9 @@ mod tests {
     fn a_pool_keeps_a_bounded_amount() {
         let pool = BufferPool::new();
         let many: Vec<_> = (0..3).map(|_| pool.take(POOL_PAGES_MAX / 2 * PAGE_BYTES)).collect();
+        assert_eq!(pool.memory_bytes(), POOL_PAGES_MAX / 2 * 3 * PAGE_BYTES);
         drop(many);
+        assert_eq!(pool.memory_bytes(), POOL_PAGES_MAX * PAGE_BYTES);
         assert_eq!(pool.shelf.lock().unwrap().kept_pages, POOL_PAGES_MAX);
     }
 }

@@ -29,6 +29,12 @@ const TTL_CLASSES_MAX: usize = 8;
 pub struct Config {
     /// Budget of the DRAM tier in bytes: keys, values and what the tier needs to keep them.
     pub dram_bytes: u64,
+    /// Budget of all memory of the cache, in bytes: the DRAM tier, and beside it what flash needs, which
+    /// grows with what is on it (index, bloom filters, tombstones, admission, regions on their way).
+    /// The tier then gets what the others leave, at least an eighth, and
+    /// [`Config::dram_bytes`] is not used. `None`: `dram_bytes` is the tier's, the others come on
+    /// top.
+    pub memory_bytes: Option<u64>,
     /// Which item leaves DRAM first.
     pub dram_policy: DramPolicy,
     /// Share of the device that the cache uses, in percent (more than 0, at most 100).
@@ -108,6 +114,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             dram_bytes: 64 << 20,
+            memory_bytes: None,
             dram_policy: DramPolicy::default(),
             utilization_percent: 100.0,
             soc_percent: 4.0,

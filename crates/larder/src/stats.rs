@@ -70,6 +70,9 @@ macro_rules! counters {
             pub loc_index_bytes: u64,
             /// Memory of the small-object engine's filters and generations, in bytes.
             pub soc_filter_bytes: u64,
+            /// Memory of everything that flash needs now, in bytes: the index, the filters and what is
+            /// named below, and buffers.
+            pub flash_memory_bytes: u64,
             /// Memory of what is known of dead objects on flash, in bytes.
             pub tombstone_bytes: u64,
             /// Memory of what admission remembers of keys, in bytes.
@@ -272,6 +275,7 @@ impl std::iter::Sum for Stats {
             sum.loc_objects += one.loc_objects;
             sum.loc_index_bytes += one.loc_index_bytes;
             sum.soc_filter_bytes += one.soc_filter_bytes;
+            sum.flash_memory_bytes += one.flash_memory_bytes;
             sum.tombstone_bytes += one.tombstone_bytes;
             sum.admission_memory_bytes += one.admission_memory_bytes;
             sum.crash_safe = sum.crash_safe.min(one.crash_safe);

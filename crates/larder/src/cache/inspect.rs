@@ -33,21 +33,6 @@ impl Larder {
         }
     }
 
-    /// Changes the budget of the DRAM tier, in bytes. What is above a smaller one leaves as new
-    /// items come.
-    ///
-    /// ```
-    /// # use larder::{Larder, RealClock, SetOptions, block_on};
-    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-    /// cache.set_dram_bytes(8 << 20);
-    /// block_on(cache.set(b"bread", b"rye", None))?;
-    /// assert_eq!(cache.stats().dram_items, 1);
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    pub fn set_dram_bytes(&self, bytes: u64) {
-        self.dram.set_budget(bytes);
-    }
-
     /// Counters since the cache was opened.
     ///
     /// ```
@@ -67,6 +52,7 @@ impl Larder {
             dram_used_bytes: self.dram.used_bytes(),
             loc_objects: self.flash.as_ref().map_or(0, Flash::large_objects),
             loc_index_bytes: self.flash.as_ref().map_or(0, Flash::index_bytes),
+            flash_memory_bytes: self.flash.as_ref().map_or(0, Flash::memory_bytes),
             tombstone_bytes: self.flash.as_ref().map_or(0, Flash::tombstone_bytes),
             admission_memory_bytes: self.flash.as_ref().map_or(0, Flash::admission_memory_bytes),
             drive_life: self.flash.as_ref().and_then(|flash| flash.drive_life(self.clock.now())),

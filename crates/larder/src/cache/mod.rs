@@ -21,6 +21,7 @@ mod flush;
 mod inspect;
 mod iterate;
 pub(crate) mod many;
+mod memory;
 mod read;
 mod update;
 
@@ -43,6 +44,7 @@ use fetch::Fetched;
 use flights::Flights;
 pub use flush::Flushed;
 pub use iterate::{Scan, Scanned, Tier};
+use memory::MemoryBudget;
 use read::Found;
 pub use update::{Cas, Change};
 
@@ -94,6 +96,7 @@ pub struct Larder {
     /// Reads of flash, by the hash of the key.
     reads: Flights<u64, Option<Found>>,
     fetches: Flights<Box<[u8]>, Fetched>,
+    memory: MemoryBudget,
     clock: Arc<dyn Clock>,
     counters: Arc<Counters>,
 }
@@ -142,9 +145,13 @@ impl Larder {
             }
             None => None,
         };
+        let dram_bytes = match config.memory_bytes {
+            Some(all) => MemoryBudget::first_share(all, flash.as_ref())?,
+            None => config.dram_bytes,
+        };
         Ok(Self {
             dram: DramTier::new(
-                config.dram_bytes,
+                dram_bytes,
                 config.dram_policy,
                 flash.is_some(),
                 first_version(clock.now(), flash.as_ref()),
@@ -153,6 +160,7 @@ impl Larder {
             stripes: (0..STRIPES).map(|_| async_lock::Mutex::new(())).collect(),
             reads: Flights::new(),
             fetches: Flights::new(),
+            memory: MemoryBudget::new(config.memory_bytes),
             clock,
             counters,
         })
@@ -389,6 +397,7 @@ impl Larder {
             }
             unsettled.departed();
             drop(turn);
+            self.keep_memory_budget();
         }
     }
 

@@ -138,6 +138,19 @@ impl Flash {
         self.soc.as_ref().map_or(0, |soc| soc.memory_bytes())
     }
 
+    /// Memory of everything that flash needs.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let buffers = self.loc.as_ref().map_or(0, Loc::buffer_bytes)
+            + self.soc.as_ref().map_or(0, Soc::buffer_bytes);
+        let (_, soc_log_bytes) = self.soc_log();
+        self.index_bytes()
+            + self.filter_bytes()
+            + soc_log_bytes
+            + self.tombstone_bytes()
+            + self.admission_memory_bytes()
+            + buffers
+    }
+
     /// Memory of what is known of the dead.
     pub(crate) fn tombstone_bytes(&self) -> u64 {
         self.tombstones.as_ref().map_or(0, |tombstones| tombstones.memory_bytes())

@@ -166,6 +166,11 @@ impl Loc {
         self.lock().index.len()
     }
 
+    /// Memory of regions that are filled or on their way, and of what is read.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        self.pool.memory_bytes() as u64
+    }
+
     /// Memory of the index.
     pub(crate) fn index_bytes(&self) -> usize {
         self.lock().index.memory_bytes()

@@ -98,9 +98,9 @@ impl Shards {
     /// When it is back it starts empty, for its keys may have changed meanwhile. A blank device takes
     /// the place of one that is missing.
     ///
-    /// Of [`Config::dram_bytes`] each shard gets an equal part. Everything else in `config` holds for
-    /// each of them, a budget and the endurance of a drive too. Devices of different sizes get as
-    /// many keys each.
+    /// Of [`Config::dram_bytes`] or [`Config::memory_bytes`] each shard gets an equal part. Everything
+    /// else in `config` holds for each of them, a budget of writes and the endurance of a drive too.
+    /// Devices of different sizes get as many keys each.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for settings that cannot work or do not fit a device,
@@ -117,7 +117,8 @@ impl Shards {
             return Err(Error::config(format!("{count} shards: must be 1 to {SHARDS_MAX}")));
         }
         let dram_bytes = config.dram_bytes / count as u64;
-        let config = Config { dram_bytes, ..config };
+        let memory_bytes = config.memory_bytes.map(|bytes| bytes / count as u64);
+        let config = Config { dram_bytes, memory_bytes, ..config };
         let mut candidates = Vec::new();
         for device in devices {
             candidates.push(Candidate::examine(device).await?);

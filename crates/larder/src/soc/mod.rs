@@ -121,6 +121,11 @@ impl Soc {
     }
 
     /// Memory of the log's index.
+    /// Memory of buckets that are read or written.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        self.pool.memory_bytes() as u64
+    }
+
     pub(crate) fn log_index_bytes(&self) -> u64 {
         self.log.as_ref().map_or(0, Log::index_bytes)
     }

@@ -30,8 +30,8 @@ pub struct Tenant {
     pub flash_percent: f64,
     /// Its share of [`TenantsConfig::dram_bytes`], in percent.
     pub dram_percent: f64,
-    /// Everything else about its cache. `dram_bytes` is not used, and `endurance` must be `None`: a
-    /// drive wears as a whole ([`TenantsConfig::endurance`]).
+    /// Everything else about its cache. `dram_bytes` is not used, and `memory_bytes` and `endurance`
+    /// must be `None`: a drive wears as a whole ([`TenantsConfig::endurance`]).
     pub config: Config,
 }
 
@@ -144,6 +144,12 @@ impl Tenant {
                 )));
             }
         }
+        if let Some(bytes) = self.config.memory_bytes {
+            return Err(Error::config(format!(
+                "tenant {name:?}: config.memory_bytes = {bytes}, but a tenant's memory is its \
+                 dram_percent; leave it None"
+            )));
+        }
         if self.config.endurance.is_some() {
             return Err(Error::config(format!(
                 "tenant {name:?}: config.endurance is set, but a drive wears as a whole; set \
@@ -194,6 +200,9 @@ mod tests {
         let config = Config { soc_percent: 101.0, ..Config::default() };
         let inner = refusal(vec![Tenant { config, ..Tenant::new("a", 1.0) }]);
         assert!(inner.starts_with("tenant \"a\": soc_percent = 101"), "{inner}");
+        let config = Config { memory_bytes: Some(7), ..Config::default() };
+        let budget = refusal(vec![Tenant { config, ..Tenant::new("a", 1.0) }]);
+        assert!(budget.contains("config.memory_bytes = 7"), "{budget}");
         let config = Config { endurance: Some(Endurance::of_tbw(1)), ..Config::default() };
         let worn = refusal(vec![Tenant { config, ..Tenant::new("a", 1.0) }]);
         assert!(worn.contains("set TenantsConfig::endurance"), "{worn}");

