@@ -8,6 +8,8 @@ use crate::flash::Flash;
 
 /// The tier keeps this part of the budget, whatever flash needs.
 const TIER_PART_MIN: u64 = 8;
+/// The tier gets back what is more than this part of the budget.
+const SLACK_PART: u64 = 32;
 /// So many times something is sent to flash between two looks at what flash needs.
 const SENT_PER_LOOK: u64 = 64;
 
@@ -54,7 +56,12 @@ impl Larder {
 
     fn divide_memory(&self, all: u64) {
         let needed = self.flash.as_ref().map_or(0, Flash::memory_bytes);
-        self.dram.set_budget(all.saturating_sub(needed).max(all / TIER_PART_MIN));
+        let share = all.saturating_sub(needed).max(all / TIER_PART_MIN);
+        // Buffers come and go; the tier need not breathe with them.
+        let has = self.dram.budget_bytes();
+        if share < has || share - has > all / SLACK_PART {
+            self.dram.set_budget(share);
+        }
     }
 
     /// Changes [`Config::memory_bytes`](crate::Config::memory_bytes): from now on that many bytes are

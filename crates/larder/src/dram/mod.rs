@@ -85,6 +85,13 @@ pub(crate) struct DramTier {
     above_flash: bool,
 }
 
+/// Whole pages, but for small tiers.
+fn segment_bytes(budget: usize) -> usize {
+    let bytes = (budget / SEGMENTS).clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
+    let unit = if bytes < 64 << 10 { 64 } else { 4096 };
+    bytes / unit * unit
+}
+
 /// What the tier knows about a key.
 #[derive(Debug)]
 pub(crate) enum Lookup {
@@ -112,8 +119,7 @@ impl DramTier {
         first_version: u32,
     ) -> Self {
         let budget = usize::try_from(budget_bytes).unwrap_or(usize::MAX);
-        let segment_bytes =
-            (budget / SEGMENTS).clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end()) / 64 * 64;
+        let segment_bytes = segment_bytes(budget);
         let shards = (budget / SHARD_BYTES).clamp(1, SHARDS_MAX).next_power_of_two();
         let lanes = (budget / LANE_BYTES).clamp(1, LANES_MAX);
         let ghost = match policy {
@@ -264,6 +270,10 @@ impl DramTier {
         if segment.one_settled() {
             self.free(segment, location.slot);
         }
+    }
+
+    pub(crate) fn budget_bytes(&self) -> u64 {
+        self.pool.budget_bytes() as u64
     }
 
     /// Changes the budget. What is above a smaller one leaves as new items come.

@@ -24,6 +24,8 @@ struct State {
     free: Vec<Arc<Segment>>,
     /// Of no use to the tier, but pinned by values that are still in use.
     pinned: Vec<Arc<Segment>>,
+    /// Without memory: only their places in blocks are kept, for when the budget grows again.
+    hollow: Vec<Arc<Segment>>,
     blocks: Blocks,
 }
 
@@ -93,8 +95,9 @@ impl Pool {
         let mut state = self.lock();
         state.look_at_pinned(self.segment_bytes);
         while state.allocated_bytes + other_bytes > self.budget_bytes() {
-            let Some(segment) = state.free.pop() else { return true };
-            state.allocated_bytes -= segment.capacity();
+            if !state.give_up_one() {
+                return true;
+            }
         }
         false
     }
@@ -113,15 +116,23 @@ impl State {
         {
             return writer;
         }
-        while self.allocated_bytes + wanted > budget && self.free.pop().is_some() {
-            self.allocated_bytes -= segment_bytes;
-        }
+        while self.allocated_bytes + wanted > budget && self.give_up_one() {}
         self.allocated_bytes += wanted;
-        if wanted == segment_bytes {
-            Writer::allocate_in(&mut self.blocks, wanted)
-        } else {
-            Writer::allocate(wanted)
+        if wanted != segment_bytes {
+            return Writer::allocate(wanted);
         }
+        let hollow = self.hollow.pop().and_then(|segment| Writer::recycle(segment).ok());
+        hollow.unwrap_or_else(|| Writer::allocate_in(&mut self.blocks, wanted))
+    }
+
+    /// Gives the memory of a free segment back. `false` if there is none.
+    fn give_up_one(&mut self) -> bool {
+        let Some(mut segment) = self.free.pop() else { return false };
+        self.allocated_bytes -= segment.capacity();
+        if Arc::get_mut(&mut segment).is_some_and(Segment::hollow_out) {
+            self.hollow.push(segment);
+        }
+        true
     }
 
     /// Keeps those that nobody pins any more for reuse, if they are of the usual size.
@@ -157,6 +168,25 @@ mod tests {
         drop(pin);
         assert!(pool.open(1, 0).is_some());
         assert_eq!(pool.allocated_bytes(), 1200);
+    }
+
+    #[test]
+    fn a_budget_that_goes_up_and_down_takes_no_new_places() {
+        let segment = 128 << 10;
+        let pool = Pool::new(40 * segment, segment);
+        let mut places = std::collections::HashSet::new();
+        for round in 0..50 {
+            pool.set_budget(if round % 2 == 0 { 40 } else { 10 } * segment);
+            let writers: Vec<_> = std::iter::from_fn(|| pool.open(1, 0)).collect();
+            places.extend(writers.iter().map(|writer| writer.segment().address()));
+            writers.iter().for_each(|writer| pool.give_back(Arc::clone(writer.segment()), 0));
+            drop(writers);
+            pool.shrink(0);
+            assert!(pool.allocated_bytes() <= pool.budget_bytes());
+        }
+        if !pool.lock().hollow.is_empty() {
+            assert_eq!(places.len(), 39);
+        }
     }
 
     #[test]

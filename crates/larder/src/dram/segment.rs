@@ -39,6 +39,18 @@ impl Segment {
         self.memory.len()
     }
 
+    /// Gives the memory back but keeps its place, if it has one that can be kept. The content is lost.
+    pub(super) fn hollow_out(&mut self) -> bool {
+        *self.published.get_mut() = 0;
+        self.memory.hollow_out()
+    }
+
+    /// Where the memory lies.
+    #[cfg(test)]
+    pub(super) fn address(&self) -> usize {
+        self.memory.start().as_ptr().addr()
+    }
+
     /// What has been appended.
     pub(crate) fn published(&self) -> &[u8] {
         let len = self.published.load(Ordering::Acquire);

@@ -13,9 +13,6 @@ use rustix::mm::{self, Advice, MapFlags, ProtFlags};
 #[cfg(target_os = "linux")]
 /// What a huge page is on the machines that have them.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-#[cfg(target_os = "linux")]
-/// No page is larger unless it is a huge one.
-const PAGE_BYTES_MAX: usize = 64 << 10;
 
 /// Zeroed memory from a multiple of [`HUGE_PAGE_BYTES`] on. What was never written takes none.
 #[derive(Debug)]
@@ -67,8 +64,9 @@ impl Mapping {
     /// are whole pages.
     #[cfg(target_os = "linux")]
     pub(super) fn forget(&self, range: Range<usize>) {
-        let start = range.start.next_multiple_of(PAGE_BYTES_MAX);
-        let end = range.end / PAGE_BYTES_MAX * PAGE_BYTES_MAX;
+        let page = rustix::param::page_size();
+        let start = range.start.next_multiple_of(page);
+        let end = range.end / page * page;
         if start < end {
             // SAFETY: whole pages of the mapping, and the caller says that their content is of no use.
             let _ = unsafe {

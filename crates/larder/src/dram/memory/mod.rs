@@ -2,9 +2,10 @@
 //!
 //! Items lie all over the tier, so nearly every hit needs an address that the processor has not
 //! translated lately. With pages of 2 MiB there are 512 times fewer translations to remember, and the
-//! kernel is asked for them. Segments are cut from the front of a block and never given back to it: a
-//! segment that goes tells the kernel that its pages are of no use, and the block goes with the last
-//! of its segments. What was never used of a block takes no memory.
+//! kernel is asked for them. Segments are cut from the front of a block and never given back to it: one
+//! that is not needed tells the kernel that its pages are of no use, and keeps its place for later.
+//! The block goes with the last of its segments. What was never used of a block takes no memory.
+//! Segments that come in blocks should be whole pages, or their ends stay resident.
 #![allow(unsafe_code)]
 
 mod mapping;
@@ -46,6 +47,14 @@ impl Memory {
         self.start
     }
 
+    /// Tells the kernel that the content is of no use. `false`: only dropping it gives memory back.
+    pub(super) fn hollow_out(&mut self) -> bool {
+        let Some(block) = &self.block else { return false };
+        let at = self.start.as_ptr().addr() - block.first().as_ptr().addr();
+        block.forget(at..at + self.bytes);
+        true
+    }
+
     pub(super) fn len(&self) -> usize {
         self.bytes
     }
@@ -53,16 +62,11 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        match &self.block {
-            Some(block) => {
-                let at = self.start.as_ptr().addr() - block.first().as_ptr().addr();
-                block.forget(at..at + self.bytes);
-            }
-            None => {
-                let memory = ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.bytes);
-                // SAFETY: made by `Box::into_raw` with this length in `of_bytes`, freed only here.
-                drop(unsafe { Box::from_raw(memory) });
-            }
+        if !self.hollow_out() {
+            let memory = ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.bytes);
+            // SAFETY: it has no block, so it was made by `Box::into_raw` with this length in
+            // `of_bytes`, and is freed only here.
+            drop(unsafe { Box::from_raw(memory) });
         }
     }
 }
