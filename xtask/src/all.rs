@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::step::{self, Verdict};
-use crate::{fuzz, interleave, kills, peers, report_check, soak, tidy};
+use crate::{fuzz, guest, interleave, kills, peers, report_check, soak, tidy};
 
 /// How long each fuzz target runs.
 const FUZZ_SECONDS: u32 = 30;
@@ -11,7 +11,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and how it is run.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -28,6 +28,7 @@ const STEPS: [Step; 11] = [
     ("fuzz", || fuzz::run(FUZZ_SECONDS)),
     ("soak", || soak::run(&soak::Soak::USUAL)),
     ("kills", kills::usual),
+    ("guest", guest::usual),
     ("peers", peers::check),
     ("report", report_check::run),
 ];

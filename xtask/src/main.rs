@@ -5,6 +5,7 @@
 mod all;
 mod browser;
 mod fuzz;
+mod guest;
 mod interleave;
 mod kills;
 mod peers;
@@ -22,7 +23,7 @@ usage: cargo xtask COMMAND
 
   tidy                 the house rules (also a test of this crate)
   all                  formatting, clippy, tests, documentation, tidy, interleave, fuzzing, soak, kills,
-                       peers, the report in a browser
+                       guest, peers, the report in a browser
   fuzz [--seconds N]   every fuzz target for N seconds (default 30); needs nightly Rust and cargo-fuzz
   interleave           what threads share, in thousands of orders of its steps (shuttle)
   soak --seeds N [--first-seed S] [--json FILE]
@@ -31,6 +32,8 @@ usage: cargo xtask COMMAND
   kills --times N [OPTIONS]
                        N processes killed with the cache at full load on one file, every answer judged
                        afterwards; --help says more
+  guest [--only NAME]... [--list] [--keep] [--json FILE]
+                       Linux under an emulator with an NVMe FDP drive; our programs and nvme-cli in it
   peers [OPTIONS]      speed and hit ratio beside foyer, quick_cache and moka; --help says more
   help                 this text
 ";
@@ -48,6 +51,10 @@ fn main() -> ExitCode {
         ["interleave"] => all::report(&[("interleave", interleave::run())]),
         ["soak", rest @ ..] => match soak::Soak::read(rest) {
             Ok(soak) => all::report(&[("soak", soak::run(&soak))]),
+            Err(message) => refuse(&message),
+        },
+        ["guest", rest @ ..] => match guest::Options::read(rest) {
+            Ok(options) => all::report(&[("guest", guest::run(&options))]),
             Err(message) => refuse(&message),
         },
         ["kills", rest @ ..] => all::report(&[("kills", kills::run(rest))]),

@@ -121,7 +121,10 @@ impl State {
         if wanted != segment_bytes {
             return Writer::allocate(wanted);
         }
-        let hollow = self.hollow.pop().and_then(|segment| Writer::recycle(segment).ok());
+        let hollow = self.hollow.pop().and_then(|mut segment| {
+            Arc::get_mut(&mut segment)?.refill();
+            Writer::recycle(segment).ok()
+        });
         hollow.unwrap_or_else(|| Writer::allocate_in(&mut self.blocks, wanted))
     }
 

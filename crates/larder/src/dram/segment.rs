@@ -45,6 +45,11 @@ impl Segment {
         self.memory.hollow_out()
     }
 
+    /// Takes the memory back that [`Segment::hollow_out`] gave.
+    pub(super) fn refill(&mut self) {
+        self.memory.refill();
+    }
+
     /// Where the memory lies.
     #[cfg(test)]
     pub(super) fn address(&self) -> usize {

@@ -55,23 +55,41 @@ impl Mapping {
     #[cfg(not(target_os = "linux"))]
     pub(super) fn forget(&self, _: Range<usize>) {}
 
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn want(&self, _: Range<usize>) {}
+
     /// The first byte.
     pub(super) fn first(&self) -> NonNull<u8> {
         self.first
     }
 
-    /// Tells the kernel that nobody will read these bytes again before writing them, as far as they
-    /// are whole pages.
+    /// Tells the kernel that nobody will read these bytes again before [`Mapping::want`], as far as
+    /// they are whole pages. They get no huge page meanwhile: the kernel joins pages to huge ones in
+    /// the background, and would bring back what was given up.
     #[cfg(target_os = "linux")]
     pub(super) fn forget(&self, range: Range<usize>) {
+        self.advise(range.clone(), Advice::LinuxDontNeed);
+        self.advise(range, Advice::LinuxNoHugepage);
+    }
+
+    /// These bytes will be used again. They are zeros.
+    #[cfg(target_os = "linux")]
+    pub(super) fn want(&self, range: Range<usize>) {
+        self.advise(range, Advice::LinuxHugepage);
+    }
+
+    /// Of the parts of a mapping each has one owner, and only he may give advice on his.
+    #[cfg(target_os = "linux")]
+    fn advise(&self, range: Range<usize>, advice: Advice) {
         let page = rustix::param::page_size();
         let start = range.start.next_multiple_of(page);
         let end = range.end / page * page;
         if start < end {
-            // SAFETY: whole pages of the mapping, and the caller says that their content is of no use.
+            // SAFETY: whole pages of the mapping. The one advice that changes their content is given by
+            // `forget`, whose caller says that it is of no use.
             let _ = unsafe {
                 let first = self.first.add(start);
-                mm::madvise(first.as_ptr().cast(), end - start, Advice::LinuxDontNeed)
+                mm::madvise(first.as_ptr().cast(), end - start, advice)
             };
         }
     }

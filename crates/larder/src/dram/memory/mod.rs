@@ -10,6 +10,7 @@
 
 mod mapping;
 
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -49,10 +50,22 @@ impl Memory {
 
     /// Tells the kernel that the content is of no use. `false`: only dropping it gives memory back.
     pub(super) fn hollow_out(&mut self) -> bool {
-        let Some(block) = &self.block else { return false };
-        let at = self.start.as_ptr().addr() - block.first().as_ptr().addr();
-        block.forget(at..at + self.bytes);
+        let Some((block, range)) = self.place() else { return false };
+        block.forget(range);
         true
+    }
+
+    /// Takes it into use again after [`Memory::hollow_out`].
+    pub(super) fn refill(&mut self) {
+        if let Some((block, range)) = self.place() {
+            block.want(range);
+        }
+    }
+
+    fn place(&self) -> Option<(&Mapping, Range<usize>)> {
+        let block = self.block.as_ref()?;
+        let at = self.start.as_ptr().addr() - block.first().as_ptr().addr();
+        Some((block, at..at + self.bytes))
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,0 +1,84 @@
+//! What is in a guest: our programs, built so that they need no libraries, those of others with
+//! theirs, and the first process. The kernel unpacks it into memory.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::cpio::Archive;
+use super::scenario::{Binary, Scenario};
+use super::tools::{self, Tools};
+use crate::step::{self, Verdict};
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+const INIT: &str = include_str!("init.sh");
+
+/// Builds the programs of this workspace that scenarios name, in a build directory of their own.
+pub(super) fn build(scenarios: &[Scenario], dir: &Path) -> Result<(), String> {
+    let binaries: BTreeSet<&Binary> = scenarios.iter().flat_map(|s| &s.binaries).collect();
+    if binaries.is_empty() {
+        return Ok(());
+    }
+    let mut words = vec!["build", "--release", "--locked", "--target", TARGET];
+    let packages: BTreeSet<&str> = binaries.iter().map(|binary| binary.package.as_str()).collect();
+    words.extend(packages.into_iter().flat_map(|package| ["--package", package]));
+    for binary in binaries {
+        words.extend([if binary.example { "--example" } else { "--bin" }, binary.name.as_str()]);
+    }
+    let mut command = step::cargo(&words);
+    command.env("CARGO_TARGET_DIR", target(dir)).env("RUSTFLAGS", "-C target-feature=+crt-static");
+    command.env_remove("CARGO_ENCODED_RUSTFLAGS");
+    match step::run(&mut command) {
+        Verdict::Failed(text) | Verdict::Skipped(text) => Err(text),
+        Verdict::Passed(_) => Ok(()),
+    }
+}
+
+fn target(dir: &Path) -> PathBuf {
+    dir.join("build")
+}
+
+/// The archive from which a scenario's guest starts.
+pub(super) fn archive(scenario: &Scenario, tools: &Tools, dir: &Path) -> Result<Vec<u8>, String> {
+    let mut content = Content::default();
+    content.archive.file("init", INIT.as_bytes())?;
+    content.archive.file("scenario", scenario.script.as_bytes())?;
+    let nodes = scenario.drive.nodes().join("\n") + "\n";
+    content.archive.file("expected", nodes.as_bytes())?;
+    content.program("busybox", &tools.busybox)?;
+    content.program("nvme", &tools.nvme)?;
+    for name in &scenario.programs {
+        let path = tools::program_path(name);
+        content.program(name, &path.ok_or_else(|| format!("{name} is not installed"))?)?;
+    }
+    for binary in &scenario.binaries {
+        let built = target(dir).join(TARGET).join("release");
+        let built = if binary.example { built.join("examples") } else { built };
+        content.program(&binary.name, &built.join(&binary.name))?;
+    }
+    content.archive.finish()
+}
+
+#[derive(Default)]
+struct Content {
+    archive: Archive,
+    libraries: BTreeSet<PathBuf>,
+}
+
+impl Content {
+    fn program(&mut self, name: &str, path: &Path) -> Result<(), String> {
+        self.archive.file(&format!("bin/{name}"), &read(path)?)?;
+        for library in tools::libraries(path)? {
+            if self.libraries.insert(library.clone()) {
+                let content = read(&library)?;
+                let inside = library.display().to_string();
+                self.archive.file(inside.trim_start_matches('/'), &content)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|cause| format!("{}: {cause}", path.display()))
+}

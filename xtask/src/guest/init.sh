@@ -1,0 +1,62 @@
+#!/bin/busybox sh
+# The first process of the guest. It runs /scenario and writes what came of it to the second serial
+# port, in frames that give lengths, so that no output can be taken for a frame. Then it powers off.
+/bin/busybox mkdir -p /proc /sys /dev /tmp
+/bin/busybox mount -t proc proc /proc
+/bin/busybox mount -t sysfs sys /sys
+/bin/busybox mount -t devtmpfs dev /dev
+/bin/busybox mount -t tmpfs tmp /tmp
+/bin/busybox --install -s /bin
+export PATH=/bin HOME=/tmp
+stty -F /dev/ttyS1 raw -echo
+exec 3>/dev/ttyS1
+
+uptime_now() {
+    cut -d ' ' -f 1 /proc/uptime
+}
+
+# step NAME COMMAND...: runs a command, or a function of the scenario, and reports it.
+step() {
+    local name=$1 begin status
+    shift
+    echo "@begin $name" >&3
+    begin=$(uptime_now)
+    "$@" >/tmp/step.out 2>/tmp/step.err </dev/null
+    status=$?
+    echo "@end $name $status $(stat -c %s /tmp/step.out) $(stat -c %s /tmp/step.err) $begin $(uptime_now)" >&3
+    cat /tmp/step.out /tmp/step.err >&3
+    echo >&3
+}
+
+# mark NAME: tells the host that now is the moment; it may pull a drive.
+mark() {
+    echo "@mark $1" >&3
+}
+
+# await SECONDS COMMAND...: until the command succeeds.
+await() {
+    local left=$(($1 * 10))
+    shift
+    until "$@"; do
+        left=$((left - 1))
+        [ $left -gt 0 ] || return 1
+        usleep 100000
+    done
+}
+
+drives_are_there() {
+    for node in $(cat /expected); do
+        [ -e "$node" ] || return 1
+    done
+}
+
+gone() {
+    [ ! -e "$1" ]
+}
+
+step drives await 20 drives_are_there
+. /scenario
+echo "@done" >&3
+# Closing waits until the port has sent everything.
+exec 3>&-
+poweroff -f

@@ -1,0 +1,198 @@
+//! `cargo xtask guest`: Linux under an emulator, with an NVMe drive that knows Flexible Data
+//! Placement. Our programs and nvme-cli, which others wrote, run in it, and what they report is judged
+//! here. What a guest does is data: `scenarios/`.
+
+mod check;
+mod content;
+mod cpio;
+mod drive;
+mod frames;
+mod json;
+mod machine;
+mod nvme_cli;
+mod packages;
+mod scenario;
+mod tools;
+mod verdicts;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use self::packages::Apt;
+use self::scenario::{Kernel, Scenario};
+use self::tools::Tools;
+use self::verdicts::Outcome;
+use crate::step::Verdict;
+use crate::workspace;
+
+/// What is asked for.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    only: Vec<String>,
+    list: bool,
+    keep: bool,
+    json: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads the arguments of the command.
+    pub(crate) fn read(arguments: &[&str]) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut arguments = arguments.iter();
+        while let Some(name) = arguments.next() {
+            let mut value = || arguments.next().ok_or_else(|| format!("{name} needs a value"));
+            match *name {
+                "--only" => options.only.push((*value()?).to_owned()),
+                "--json" => options.json = Some(PathBuf::from(value()?)),
+                "--list" => options.list = true,
+                "--keep" => options.keep = true,
+                _ => return Err(format!("guest does not know {name}")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Every scenario.
+pub(crate) fn usual() -> Verdict {
+    run(&Options::default())
+}
+
+/// Runs the scenarios that are asked for.
+pub(crate) fn run(options: &Options) -> Verdict {
+    let scenarios = match chosen(options) {
+        Ok(scenarios) => scenarios,
+        Err(message) => return Verdict::Failed(message),
+    };
+    if options.list {
+        scenarios.iter().for_each(|s| println!("{:20} {}", s.name, s.about));
+        return Verdict::Passed(format!("{} scenarios", scenarios.len()));
+    }
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        return Verdict::Skipped(
+            "guests are made for Linux on x86-64, on such a machine".to_owned(),
+        );
+    }
+    let begin = Instant::now();
+    let dir = workspace::target().join("xtask").join("guest");
+    let host = match Host::prepared(&scenarios, &dir) {
+        Ok(host) => host,
+        Err(missing) => return Verdict::Skipped(missing),
+    };
+    let ran = content::build(&scenarios, &dir).and_then(|()| {
+        let outcomes: Vec<Outcome> =
+            scenarios.iter().map(|scenario| host.outcome(scenario, options.keep)).collect();
+        if let Some(file) = &options.json {
+            let text = format!("{:#}\n", host.json(&outcomes));
+            fs::write(file, text).map_err(|cause| format!("{}: {cause}", file.display()))?;
+        }
+        Ok(outcomes)
+    });
+    match ran {
+        Ok(outcomes) => verdicts::verdict(&outcomes, begin.elapsed()),
+        Err(message) => Verdict::Failed(message),
+    }
+}
+
+fn chosen(options: &Options) -> Result<Vec<Scenario>, String> {
+    let mut scenarios = scenario::all()?;
+    if let Some(name) = options.only.iter().find(|name| scenarios.iter().all(|s| s.name != **name))
+    {
+        return Err(format!("there is no scenario {name}; --list shows those that are"));
+    }
+    if !options.only.is_empty() {
+        scenarios.retain(|scenario| options.only.contains(&scenario.name));
+    }
+    Ok(scenarios)
+}
+
+/// What this machine has for its guests.
+struct Host {
+    tools: Tools,
+    kernels: BTreeMap<Kernel, PathBuf>,
+    dir: PathBuf,
+}
+
+impl Host {
+    /// Finds or fetches it. An error says what cannot be had.
+    fn prepared(scenarios: &[Scenario], dir: &Path) -> Result<Self, String> {
+        let dir =
+            std::path::absolute(dir).map_err(|cause| format!("{}: {cause}", dir.display()))?;
+        let tools = tools::find(&dir)?;
+        for program in scenarios.iter().flat_map(|scenario| &scenario.programs) {
+            tools::program_path(program).ok_or_else(|| format!("{program} is not installed"))?;
+        }
+        let mut apt = Apt::new(&dir.join("apt"), &packages::KERNEL_SUITES);
+        let mut kernels = BTreeMap::new();
+        let needed: BTreeSet<Kernel> = scenarios.iter().map(|scenario| scenario.kernel).collect();
+        for kernel in needed {
+            let image = apt.kernel(kernel, &dir.join("kernels"));
+            let image = image.map_err(|cause| format!("a kernel cannot be had: {cause}"))?;
+            kernels.insert(kernel, image);
+        }
+        Ok(Self { tools, kernels, dir })
+    }
+
+    /// Runs a scenario and prints what became of it.
+    fn outcome(&self, scenario: &Scenario, keep: bool) -> Outcome {
+        let kernel = self.kernels.get(&scenario.kernel);
+        let kernel = kernel.and_then(|path| path.file_name()).map(|name| name.to_string_lossy());
+        let kernel = kernel.unwrap_or_default().trim_start_matches("vmlinuz-").to_owned();
+        eprintln!("\n{} on Linux {kernel}: {}", scenario.name, scenario.about);
+        let begin = Instant::now();
+        let dir = self.dir.join("runs").join(&scenario.name);
+        let ran = self.ran(scenario, &dir);
+        let mut outcome = verdicts::judge(scenario, kernel, ran);
+        outcome.seconds = begin.elapsed().as_secs_f64();
+        outcome.print();
+        if keep {
+            eprintln!("  kept in {}", dir.display());
+        } else if outcome.passed()
+            && let Err(cause) = fs::remove_dir_all(&dir)
+        {
+            eprintln!("  {}: {cause}", dir.display());
+        }
+        outcome
+    }
+
+    fn ran(&self, scenario: &Scenario, dir: &Path) -> Result<verdicts::Evidence, String> {
+        let told = |cause: std::io::Error| format!("{}: {cause}", dir.display());
+        if dir.exists() {
+            fs::remove_dir_all(dir).map_err(told)?;
+        }
+        fs::create_dir_all(dir).map_err(told)?;
+        scenario.drive.make(dir)?;
+        let archive = dir.join("guest.cpio");
+        fs::write(&archive, content::archive(scenario, &self.tools, &self.dir)?).map_err(told)?;
+        let kernel = self.kernels.get(&scenario.kernel).ok_or("its kernel is missing")?;
+        let frames = machine::run(scenario, &self.tools, kernel, &archive, dir)?;
+        Ok(verdicts::Evidence { frames, untouched: scenario.drive.untouched(dir)? })
+    }
+
+    fn json(&self, outcomes: &[Outcome]) -> Value {
+        let scenarios: Vec<Value> = outcomes.iter().map(Outcome::json).collect();
+        json!({ "emulator": self.tools.version, "scenarios": scenarios })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read() {
+        let options = Options::read(&["--only", "a", "--keep", "--only", "b", "--json", "x"]);
+        let options = options.unwrap();
+        assert_eq!(options.only, ["a", "b"]);
+        assert!(options.keep && !options.list && options.json == Some("x".into()));
+        for wrong in [&["--only"][..], &["a"]] {
+            assert!(Options::read(wrong).is_err());
+        }
+        let missing = Options { only: vec!["no-such".to_owned()], ..Options::default() };
+        assert!(chosen(&missing).unwrap_err().contains("no scenario no-such"));
+    }
+}

@@ -1,0 +1,214 @@
+//! A scenario: a script for the guest, and above it, in lines of `#:`, what machine it needs and what
+//! must be true of its report. CONTRIBUTING.md says how to write one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::check::{self, Check};
+use super::drive::{Drive, Namespace};
+use crate::workspace;
+
+/// Begins the lines that are for the host.
+const MARK: &str = "#:";
+const MEMORY_USUAL: &str = "512M";
+const LIMIT_USUAL: Duration = Duration::from_secs(300);
+
+/// Which Linux boots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kernel {
+    /// With write streams in the block layer (6.16 and later).
+    New,
+    /// With NVMe passthrough, without write streams (6.1).
+    Old,
+}
+
+/// A program of this workspace.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Binary {
+    pub(super) package: String,
+    pub(super) name: String,
+    pub(super) example: bool,
+}
+
+/// What the host tells the machine when the guest says a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Intervention {
+    pub(super) mark: String,
+    /// A command of QEMU's monitor.
+    pub(super) command: String,
+}
+
+/// One guest: how it is made, what it does, what must come of it.
+#[derive(Debug, Clone)]
+pub(super) struct Scenario {
+    pub(super) name: String,
+    pub(super) about: String,
+    pub(super) kernel: Kernel,
+    pub(super) memory: String,
+    pub(super) limit: Duration,
+    pub(super) drive: Drive,
+    pub(super) binaries: Vec<Binary>,
+    /// Programs of the host that go along.
+    pub(super) programs: Vec<String>,
+    pub(super) interventions: Vec<Intervention>,
+    pub(super) checks: Vec<Check>,
+    pub(super) script: String,
+}
+
+/// Every scenario, in the order of their names.
+pub(super) fn all() -> Result<Vec<Scenario>, String> {
+    let dir = workspace::root().join("xtask/src/guest/scenarios");
+    let told = |cause: std::io::Error| format!("{}: {cause}", dir.display());
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(&dir).map_err(told)? {
+        paths.push(entry.map_err(told)?.path());
+    }
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "sh"));
+    paths.sort();
+    paths.iter().map(|path| read(path)).collect()
+}
+
+fn read(path: &Path) -> Result<Scenario, String> {
+    let text = fs::read_to_string(path).map_err(|cause| format!("{}: {cause}", path.display()))?;
+    let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    Scenario::read(&name.unwrap_or_default(), &text)
+}
+
+impl Scenario {
+    /// Reads the text of a scenario.
+    pub(super) fn read(name: &str, text: &str) -> Result<Self, String> {
+        let mut scenario = Self {
+            name: name.to_owned(),
+            about: text.lines().next().unwrap_or("").trim_start_matches('#').trim().to_owned(),
+            kernel: Kernel::New,
+            memory: MEMORY_USUAL.to_owned(),
+            limit: LIMIT_USUAL,
+            drive: Drive::default(),
+            binaries: Vec::new(),
+            programs: Vec::new(),
+            interventions: Vec::new(),
+            checks: Vec::new(),
+            script: text.to_owned(),
+        };
+        for (index, line) in text.lines().enumerate() {
+            if let Some(line) = line.trim_start().strip_prefix(MARK) {
+                let (key, value) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+                let told = |message: String| format!("{name}.sh, line {}: {message}", index + 1);
+                scenario.line(key, value.trim()).map_err(told)?;
+            }
+        }
+        if scenario.about.is_empty() || scenario.about.starts_with(':') {
+            return Err(format!("{name}.sh: the first line must say what it is about"));
+        }
+        if scenario.checks.is_empty() {
+            return Err(format!("{name}.sh: a scenario without a check proves nothing"));
+        }
+        scenario.drive.check().map_err(|message| format!("{name}.sh: {message}"))?;
+        Ok(scenario)
+    }
+
+    fn line(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "kernel" => {
+                self.kernel = match value {
+                    "new" => Kernel::New,
+                    "old" => Kernel::Old,
+                    _ => return Err(format!("kernel {value}: new or old is needed")),
+                }
+            }
+            "memory" => {
+                check::size(value)?;
+                value.clone_into(&mut self.memory);
+            }
+            "limit" => self.limit = Duration::from_secs(check::size(value)?),
+            "subsystem" => self.drive.subsystem(value)?,
+            "namespace" => self.drive.namespaces.push(Namespace::read(value)?),
+            "binary" => self.binaries.push(Binary::read(value, false)?),
+            "example" => self.binaries.push(Binary::read(value, true)?),
+            "program" => self.programs.push(value.to_owned()),
+            "at" => {
+                let (mark, command) = value
+                    .split_once(' ')
+                    .ok_or_else(|| format!("at {value}: a command is missing"))?;
+                let (mark, command) = (mark.to_owned(), command.trim().to_owned());
+                self.interventions.push(Intervention { mark, command });
+            }
+            "check" => self.checks.push(Check::read(value)?),
+            _ => return Err(format!("nothing is called {key}")),
+        }
+        Ok(())
+    }
+}
+
+impl Binary {
+    fn read(value: &str, example: bool) -> Result<Self, String> {
+        let (package, name) =
+            value.split_once(':').ok_or_else(|| format!("{value}: PACKAGE:NAME is needed"))?;
+        Ok(Self { package: package.to_owned(), name: name.to_owned(), example })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+# What it is about.
+#: kernel old
+#: memory 1G
+#: limit 30
+#: subsystem fdp=on fdp.runs=16M fdp.nruh=4
+#: namespace size=64M block=4096 ruhs=0;1 partition=8M+16M
+#: binary larder-cli:larder
+#: example larder-device:device_check
+#: program fio
+#: at pull device_del nvme0
+#: check exit(x) = 1
+step x false
+";
+
+    #[test]
+    fn a_scenario_is_read() {
+        let scenario = Scenario::read("x", TEXT).unwrap();
+        assert_eq!(scenario.about, "What it is about.");
+        assert_eq!((scenario.kernel, scenario.limit.as_secs()), (Kernel::Old, 30));
+        assert_eq!(scenario.drive.namespaces.len(), 1);
+        assert!(scenario.binaries[1].example && !scenario.binaries[0].example);
+        assert_eq!(scenario.interventions[0].command, "device_del nvme0");
+        assert_eq!(scenario.checks[0].text(), "exit(x) = 1");
+    }
+
+    #[test]
+    fn wrong_lines_are_named() {
+        for (from, to, word) in [
+            ("kernel old", "kernel 5", "line 2: kernel 5"),
+            ("limit 30", "limits 30", "nothing is called limits"),
+            ("larder-cli:larder", "larder", "PACKAGE:NAME"),
+            ("pull device_del nvme0", "pull", "a command is missing"),
+            ("check exit(x) = 1", "check exit(x", "missing"),
+            ("#: check exit(x) = 1\n", "", "proves nothing"),
+            ("# What it is about.\n", "", "the first line"),
+            ("size=64M", "size=16M", "partition"),
+        ] {
+            let error = Scenario::read("x", &TEXT.replace(from, to)).unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_example_for_contributors_is_a_scenario() {
+        let text = fs::read_to_string(workspace::root().join("CONTRIBUTING.md")).unwrap();
+        let guests = text.split("## Guests").nth(1).unwrap();
+        let example = guests.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+        let scenario = Scenario::read("example", example).unwrap();
+        assert_eq!((scenario.drive.namespaces.len(), scenario.interventions.len()), (2, 1));
+    }
+
+    #[test]
+    fn all_scenarios_of_this_tree_can_be_read() {
+        let all = all().unwrap();
+        let names: Vec<&str> = all.iter().map(|scenario| scenario.name.as_str()).collect();
+        assert!(names.contains(&"smoke") && names.contains(&"unplug"), "{names:?}");
+    }
+}
