@@ -22,6 +22,16 @@ impl World {
             keys.dedup();
             return Some(Request::GetMany(keys));
         }
+        match self.rng.u32(..400) {
+            0 => return Some(Request::Flush),
+            1 | 2 => {
+                let mut keys: Vec<u32> = (0..6).filter_map(|_| self.free_key()).collect();
+                keys.sort_unstable();
+                keys.dedup();
+                return Some(Request::Scan(keys));
+            }
+            _ => {}
+        }
         Some(match self.rng.u32(..40) {
             0..12 => Request::Get(key),
             12..20 => self.store(key, Verb::Set),

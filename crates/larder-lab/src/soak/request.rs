@@ -12,6 +12,10 @@ use super::value::Content;
 pub(super) enum Request {
     Get(u32),
     GetMany(Vec<u32>),
+    /// A walk over everything, of which these keys are looked at.
+    Scan(Vec<u32>),
+    /// What DRAM alone holds goes to flash.
+    Flush,
     Contains(u32),
     Delete(u32),
     Touch(u32, Option<Duration>),
@@ -72,7 +76,8 @@ impl Request {
     /// The keys that it is about.
     pub(super) fn keys(&self) -> Vec<u32> {
         match self {
-            Self::GetMany(keys) => keys.clone(),
+            Self::GetMany(keys) | Self::Scan(keys) => keys.clone(),
+            Self::Flush => Vec::new(),
             Self::Get(key)
             | Self::Contains(key)
             | Self::Delete(key)
@@ -95,9 +100,12 @@ impl Request {
     /// What may become of a key by this call, before anything is known of its answer.
     pub(super) fn intend(&self, operation: &mut Operation) {
         let (need, effect) = match self {
-            Self::Get(_) | Self::GetMany(_) | Self::Contains(_) | Self::GetOrFetch(..) => {
-                (Need::Nothing, None)
-            }
+            Self::Get(_)
+            | Self::GetMany(_)
+            | Self::Scan(_)
+            | Self::Flush
+            | Self::Contains(_)
+            | Self::GetOrFetch(..) => (Need::Nothing, None),
             Self::Delete(_) => (Need::Nothing, Some(Effect::Remove)),
             Self::Touch(..) => (Need::Value, Some(Effect::Touch)),
             Self::Append(_, piece) => (Need::Value, Some(Effect::Append(*piece))),

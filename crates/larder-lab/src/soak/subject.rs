@@ -95,6 +95,11 @@ impl Subject {
                 let found = keys.iter().zip(values).map(|(key, value)| found(*key, value));
                 Answer::Many(found.collect())
             }
+            Request::Scan(keys) => Answer::Many(self.scan(&keys).await),
+            Request::Flush => {
+                let _ = cache.flush().await?;
+                Answer::Done
+            }
             Request::Contains(key) => Answer::Said(cache.contains(&key_of(key)).await?),
             Request::Delete(key) => {
                 let was_there = cache.delete(&key_of(key)).await?;
@@ -130,6 +135,21 @@ impl Subject {
             found = Some(Found { content, version: 0, flags, pin: None });
         }
         Ok(found)
+    }
+
+    /// What a walk over everything finds of these keys. What it finds twice must be right once more.
+    async fn scan(&self, keys: &[u32]) -> Vec<Option<Found>> {
+        let names: Vec<_> = keys.iter().map(|key| key_of(*key)).collect();
+        let mut all: Vec<Option<Found>> = keys.iter().map(|_| None).collect();
+        let mut scan = self.cache.scan();
+        while let Some(some) = scan.next().await {
+            for scanned in some {
+                if let Some(at) = names.iter().position(|name| name[..] == *scanned.key()) {
+                    all[at] = found(keys[at], Some(scanned.value().clone()));
+                }
+            }
+        }
+        all
     }
 
     async fn count(&self, key: u32, delta: u64) -> Result<Option<u64>, larder::Error> {

@@ -313,7 +313,7 @@ impl World {
                     operation.expiry_ns = latest_expiry_ns;
                 }
                 learnt = match (request, answer) {
-                    (Request::GetMany(_), Answer::Many(_)) => {
+                    (Request::GetMany(_) | Request::Scan(_), Answer::Many(_)) => {
                         operation.certain = true;
                         learn_found(found, operation)
                     }
