@@ -1,5 +1,7 @@
 //! The command line: what can be asked, and how the words are read.
 
+#[cfg(target_os = "linux")]
+mod device;
 mod plan;
 
 use std::path::PathBuf;
@@ -8,6 +10,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion};
 use larder_lab::trace::TraceFormat;
 
+#[cfg(target_os = "linux")]
+pub(crate) use device::{
+    DeviceCommand, DeviceStatsArgs, EventsArgs, InfoArgs, ListArgs, NamedRange, OutputArgs,
+    PrepareArgs, TrimArgs,
+};
 pub(crate) use plan::PlanArgs;
 
 /// A flash cache that shelves data by lifetime, and the tools to see what that saves.
@@ -26,6 +33,9 @@ pub(crate) enum Command {
     Workload(WorkloadCommand),
     #[command(subcommand)]
     Lab(LabCommand),
+    #[cfg(target_os = "linux")]
+    #[command(subcommand)]
+    Device(DeviceCommand),
 }
 
 /// Replay a trace or a built-in workload through the cache, with and without placement.

@@ -5,6 +5,8 @@
 
 mod args;
 mod bars;
+#[cfg(target_os = "linux")]
+mod device;
 mod json;
 mod lab;
 mod plan;
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Workload(command) => workload::run(&command),
         Command::Lab(command) => lab::run(&command),
+        #[cfg(target_os = "linux")]
+        Command::Device(command) => device::run(&command),
     };
     match ended {
         Ok(Ending::Complete) => ExitCode::SUCCESS,

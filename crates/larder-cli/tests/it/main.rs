@@ -2,6 +2,8 @@
 //! how it ends.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
 
+#[cfg(target_os = "linux")]
+mod device_command;
 mod device_file;
 mod documented;
 mod errors_of_options;

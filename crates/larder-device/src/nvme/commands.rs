@@ -29,6 +29,8 @@ pub enum CommandError {
     Os(io::Error),
     /// The drive refused it, and this is why.
     Status(Status),
+    /// The drive does not say this.
+    Unreported(&'static str),
     /// The answer makes no sense.
     Malformed(&'static str),
 }
@@ -45,6 +47,7 @@ impl fmt::Display for CommandError {
         match self {
             Self::Os(error) => error.fmt(f),
             Self::Status(status) => status.fmt(f),
+            Self::Unreported(what) => write!(f, "the drive does not report {what}"),
             Self::Malformed(what) => write!(f, "the drive's {what} makes no sense"),
         }
     }

@@ -1,6 +1,7 @@
 //! What a drive says of Flexible Data Placement (NVMe Base 2.1; logs 20h to 23h, features 1Dh and
 //! 1Eh, I/O management).
 
+use larder_ssd::nvme::Command;
 use larder_ssd::nvme::command::{FEATURE_FDP, log};
 use larder_ssd::nvme::event::{Event, decode_events};
 use larder_ssd::nvme::fdp_log::{
@@ -11,7 +12,6 @@ use larder_ssd::nvme::io_management::{
     HandleStatus, STATUS_DESCRIPTOR_BYTES, STATUS_HEADER_BYTES, decode_status, status_count,
 };
 use larder_ssd::nvme::namespace::{PAGE_BYTES, cns, decode_namespace, supports_fdp};
-use larder_ssd::nvme::{Command, Status};
 
 use super::commands::{CommandError, Commands};
 use crate::placement::Isolation;
@@ -132,6 +132,11 @@ pub struct FdpCounters {
 }
 
 impl FdpCounters {
+    /// Media bytes per host byte since the group was made; `None` if no host has written.
+    pub fn dlwa(&self) -> Option<f64> {
+        super::watch::dlwa(self.host_bytes, self.media_bytes)
+    }
+
     /// From the FDP statistics; from the endurance group log where there are none.
     ///
     /// # Errors
@@ -150,9 +155,8 @@ impl FdpCounters {
                     erased_bytes: Some(statistics.erased_bytes),
                 })
             }
-            Err(CommandError::Status(Status::FdpDisabled | Status::InvalidLogPage)) => {
-                EnduranceLog::read(drive, endurance_group).map(|log| log.counters())
-            }
+            // Which status a drive without FDP gives is its own affair.
+            Err(CommandError::Status(_)) => EnduranceLog::read(drive, endurance_group)?.counters(),
             Err(error) => Err(error),
         }
     }
@@ -171,9 +175,13 @@ pub struct EnduranceLog {
     pub host_bytes: u128,
     /// Bytes that were written to media; 0 if not reported.
     pub media_bytes: u128,
+    /// Bytes of the group; 0 if not reported.
+    pub capacity_bytes: u128,
+    /// Bytes of it that no namespace has taken.
+    pub unallocated_bytes: u128,
 }
 
-/// The log counts in units of a billion bytes.
+/// The log counts what is written in units of a billion bytes, rounded up.
 const UNIT_BYTES: u128 = 1_000_000_000;
 
 impl EnduranceLog {
@@ -188,23 +196,29 @@ impl EnduranceLog {
         drive.admin(&command, &mut page)?;
         let number = |at: usize| {
             let bytes = page[at..].first_chunk().expect("the page is 512 bytes");
-            u128::from_le_bytes(*bytes).saturating_mul(UNIT_BYTES)
+            u128::from_le_bytes(*bytes)
         };
+        let billions = |at: usize| number(at).saturating_mul(UNIT_BYTES);
         Ok(Self {
             available_spare_percent: page[3],
             used_percent: page[5],
-            endurance_bytes: number(32),
-            host_bytes: number(64),
-            media_bytes: number(80),
+            endurance_bytes: billions(32),
+            host_bytes: billions(64),
+            media_bytes: billions(80),
+            capacity_bytes: number(160),
+            unallocated_bytes: number(176),
         })
     }
 
-    fn counters(&self) -> FdpCounters {
-        FdpCounters {
+    fn counters(&self) -> Result<FdpCounters, CommandError> {
+        if self.host_bytes > 0 && self.media_bytes == 0 {
+            return Err(CommandError::Unreported("what it writes to its media"));
+        }
+        Ok(FdpCounters {
             host_bytes: self.host_bytes,
             media_bytes: self.media_bytes,
             erased_bytes: None,
-        }
+        })
     }
 }
 
@@ -265,5 +279,29 @@ mod tests {
         let (drive, nsid) = drive(false);
         let state = FdpState::read(&drive, nsid).unwrap();
         assert!(state.supported && !state.enabled && state.handles.is_empty());
+        // A byte is a billion, rounded up: this log counts no finer.
+        drive.io(&Command::write(nsid, 0, 2, None), &mut [7; 8192]).unwrap();
+        let counters = FdpCounters::read(&drive, state.endurance_group).unwrap();
+        assert_eq!((counters.host_bytes, counters.media_bytes), (UNIT_BYTES, UNIT_BYTES));
+        assert_eq!((counters.erased_bytes, counters.dlwa()), (None, Some(1.0)));
+        let log = EnduranceLog::read(&drive, state.endurance_group).unwrap();
+        assert_eq!(log.capacity_bytes, 64 << 20);
+        assert_eq!(log.unallocated_bytes, (64 << 20) - 1000 * 4096);
+    }
+
+    #[test]
+    fn media_bytes_that_are_not_reported_are_not_zero() {
+        let log = EnduranceLog {
+            available_spare_percent: 100,
+            used_percent: 0,
+            endurance_bytes: 0,
+            host_bytes: 1,
+            media_bytes: 0,
+            capacity_bytes: 0,
+            unallocated_bytes: 0,
+        };
+        let error = log.counters().unwrap_err().to_string();
+        assert_eq!(error, "the drive does not report what it writes to its media");
+        assert!(EnduranceLog { host_bytes: 0, ..log }.counters().is_ok());
     }
 }

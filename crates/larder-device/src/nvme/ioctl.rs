@@ -4,6 +4,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 use larder_ssd::nvme::command::encode_uring;
@@ -19,6 +20,23 @@ const RESULT_AT: usize = 68;
 /// `_IOWR('N', …, struct nvme_passthru_cmd)`.
 const ADMIN: Opcode = ioctl::opcode::read_write::<[u8; COMMAND_BYTES]>(b'N', 0x41);
 const IO: Opcode = ioctl::opcode::read_write::<[u8; COMMAND_BYTES]>(b'N', 0x43);
+
+/// `BLKDISCARD`, `_IO(0x12, 119)` (`linux/fs.h`).
+const DISCARD: Opcode = ioctl::opcode::none(0x12, 119);
+
+/// Tells a block device that nobody needs these bytes any more. They may read as zeros afterwards, or
+/// as they were.
+///
+/// # Errors
+/// Those of the operating system; a device that cannot is [`io::ErrorKind::Unsupported`].
+pub fn discard(device: &File, range: Range<u64>) -> io::Result<()> {
+    let bytes = range.end.saturating_sub(range.start);
+    // SAFETY: `DISCARD` reads two numbers of 64 bits, first byte and length, which is what it gets,
+    // and writes nothing to this process's memory.
+    let request = unsafe { ioctl::Setter::<DISCARD, [u64; 2]>::new([range.start, bytes]) };
+    // SAFETY: the same. What becomes of the device's content is what the caller asks for.
+    unsafe { ioctl::ioctl(device, request) }.map_err(io::Error::from)
+}
 
 /// A device node that takes commands: of a controller (`/dev/nvme0`), which knows admin commands
 /// only, or of a namespace (`/dev/ng0n1`, `/dev/nvme0n1`).
@@ -110,6 +128,14 @@ mod tests {
     #[test]
     fn the_opcodes_are_those_of_the_kernel() {
         assert_eq!((ADMIN, IO), (0xC048_4E41, 0xC048_4E43));
+        assert_eq!(DISCARD, 0x1277);
+    }
+
+    #[test]
+    fn a_file_cannot_be_discarded() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(8192).unwrap();
+        assert!(discard(&file, 0..4096).is_err());
     }
 
     #[test]

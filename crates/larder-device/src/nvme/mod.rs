@@ -3,24 +3,40 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | `access` | what this user may do with a device node (Linux) |
 //! | [`commands`] | who carries commands out: a drive behind the kernel, or the model's controller |
 //! | [`fdp`] | what a drive says of its placement, and its counters |
 //! | `ioctl` | admin and I/O commands through the kernel's pass-through ioctls (Linux) |
+//! | [`prepare`] | FDP enabled and a namespace with handles made |
+//! | `rungs` | which ways of placement there are for this user (Linux) |
+//! | [`smart`] | health, wear, and how long a drive will last |
+//! | [`survey`] | all that a user may know of a namespace's placement |
+//! | [`watch`] | write amplification while it happens |
 //! | [`node`] | device nodes, partitions and namespaces, found in sysfs (Linux) |
 //!
 //! Commands are encoded, and answers decoded, by [`larder_ssd::nvme`]: the same code that the model's
 //! controller answers with.
 
+#[cfg(target_os = "linux")]
+pub mod access;
 pub mod commands;
 pub mod fdp;
 #[cfg(target_os = "linux")]
 mod ioctl;
 #[cfg(target_os = "linux")]
 pub mod node;
+pub mod prepare;
+#[cfg(target_os = "linux")]
+pub mod rungs;
+pub mod smart;
+pub mod survey;
+pub mod watch;
 
 pub use commands::{CommandError, Commands, ModelDrive};
 pub use fdp::{FdpCounters, FdpState};
 #[cfg(target_os = "linux")]
-pub use ioctl::DriveFile;
+pub use ioctl::{DriveFile, discard};
 #[cfg(target_os = "linux")]
 pub use node::{Node, NodeKind};
+pub use survey::{Asked, Silence, Survey};
+pub use watch::Watch;

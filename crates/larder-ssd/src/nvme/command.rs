@@ -43,6 +43,8 @@ pub mod admin {
     pub const GET_FEATURES: u8 = 0x0a;
     /// Namespace management: create and delete.
     pub const NAMESPACE_MANAGEMENT: u8 = 0x0d;
+    /// Namespace attachment: attach and detach.
+    pub const NAMESPACE_ATTACHMENT: u8 = 0x15;
     /// Directive receive.
     pub const DIRECTIVE_RECEIVE: u8 = 0x1a;
 }
@@ -58,6 +60,8 @@ const SAVE: u32 = 1 << 31;
 
 /// Log page identifiers.
 pub mod log {
+    /// SMART and health.
+    pub const SMART: u8 = 0x02;
     /// Commands supported and effects.
     pub const EFFECTS: u8 = 0x05;
     /// Endurance group information.
@@ -71,6 +75,9 @@ pub mod log {
     /// FDP events.
     pub const FDP_EVENTS: u8 = 0x23;
 }
+
+/// Namespace identifier that stands for all namespaces, or for none in particular.
+pub const EVERY_NAMESPACE: u32 = u32::MAX;
 
 /// A command, without its data pointer: the data is handed over beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -197,6 +204,11 @@ impl Command {
         Self { opcode: admin::GET_LOG_PAGE, nsid: 0, cdw }
     }
 
+    /// Asks for `bytes` of the SMART log of the whole drive.
+    pub fn get_smart(bytes: u32) -> Self {
+        Self { nsid: EVERY_NAMESPACE, ..Self::get_log(log::SMART, 0, 0, bytes) }
+    }
+
     /// Asks for FDP events: those of the host or those of the controller.
     pub fn get_events(group: u16, host: bool, bytes: u32) -> Self {
         let mut command = Self::get_log(log::FDP_EVENTS, group, 0, bytes);
@@ -248,6 +260,11 @@ impl Command {
         Self { opcode: admin::NAMESPACE_MANAGEMENT, nsid, cdw: [1, 0, 0, 0, 0, 0] }
     }
 
+    /// Attaches a namespace to the controllers that the data lists; see [`encode_controllers`].
+    pub fn attach_namespace(nsid: u32) -> Self {
+        Self { opcode: admin::NAMESPACE_ATTACHMENT, nsid, ..Self::default() }
+    }
+
     /// Asks which directives are supported and enabled.
     pub fn identify_directives(nsid: u32, bytes: u32) -> Self {
         let dwords = (bytes / 4).saturating_sub(1);
@@ -269,6 +286,18 @@ impl Command {
             *dword = value;
         }
     }
+}
+
+/// The data of an attachment: 4096 bytes with these controllers, of which 2047 fit.
+pub fn encode_controllers(controllers: &[u16]) -> Vec<u8> {
+    const LIST_BYTES: usize = 4096;
+    let numbers = controllers.get(..LIST_BYTES / 2 - 1).unwrap_or(controllers);
+    let count = u16::try_from(numbers.len()).unwrap_or(u16::MAX);
+    let mut list = vec![0; LIST_BYTES];
+    for (at, number) in std::iter::once(&count).chain(numbers).enumerate() {
+        put(&mut list, 2 * at, &number.to_le_bytes());
+    }
+    list
 }
 
 /// Bytes of one range of a deallocation.
@@ -330,6 +359,18 @@ mod tests {
         assert_eq!(printed, hex);
         assert_eq!(command.directive(), (DIRECTIVE_DATA_PLACEMENT, 3));
         assert_eq!((command.slba(), command.blocks()), (0x1234_5678, 32));
+    }
+
+    #[test]
+    fn controllers_are_counted_and_listed() {
+        let list = encode_controllers(&[3, 0x102]);
+        assert_eq!(list.len(), 4096);
+        assert_eq!(list.get(..8).unwrap(), [2, 0, 3, 0, 2, 1, 0, 0]);
+        assert_eq!(encode_controllers(&[1; 5000]).get(..2).unwrap(), 2047_u16.to_le_bytes());
+        let attach = Command::attach_namespace(5);
+        assert_eq!((attach.opcode, attach.nsid, attach.cdw), (0x15, 5, [0; 6]));
+        let smart = Command::get_smart(512);
+        assert_eq!((smart.nsid, smart.cdw10()), (u32::MAX, 0x007f_0002));
     }
 
     #[test]

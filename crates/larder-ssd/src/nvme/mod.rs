@@ -18,6 +18,7 @@
 //! | [`fdp_log`] | log pages 20h to 22h: configurations, handle usage, statistics |
 //! | [`event`] | log page 23h: FDP events |
 //! | [`io_management`] | reclaim unit handle status and update |
+//! | [`smart`] | log page 02h: health and wear of the drive |
 //! | [`namespace`] | namespace creation with a handle list; what Identify says |
 //! | [`controller`] | a drive that answers |
 
@@ -29,6 +30,7 @@ pub mod io_management;
 mod le;
 pub mod namespace;
 pub mod placement_id;
+pub mod smart;
 pub mod status;
 
 pub use command::Command;

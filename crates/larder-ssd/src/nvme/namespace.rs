@@ -10,12 +10,13 @@
 //!                 26  1  FLBAS: the one in use     64  10  NPWG, NPWA, NPDG, NPDA, NOWS: preferred
 //!                 33  1  DLFEAT: 1: zeros are           2 bytes each, in logical blocks, 0's based
 //!                        read where deallocated   128   4  LBA formats: log2 of the size in byte 2
-//!  Identify ctrl  96  4  CTRATT    256  2  OACS    340  2  ENDGIDMAX    520  2  ONCS
+//!  Identify ctrl  78  2  CNTLID     96  4  CTRATT    256  2  OACS    280 16  TNVMCAP
+//!                296 16  UNVMCAP   340  2  ENDGIDMAX    520  2  ONCS
 //! ```
 
 #![deny(clippy::indexing_slicing)]
 
-use super::le::{put, u8_at, u16_at, u64_at};
+use super::le::{put, u8_at, u16_at, u32_at, u64_at, u128_at};
 use super::status::Status;
 use crate::managed;
 
@@ -24,6 +25,8 @@ pub const PAGE_BYTES: usize = 4096;
 /// Most placement handles of one namespace.
 pub const PLACEMENT_HANDLES_MAX: usize = 128;
 
+const CNTLID_AT: usize = 78;
+const UNVMCAP_AT: usize = 296;
 const CTRATT_AT: usize = 96;
 /// CTRATT: endurance groups (bit 4) and Flexible Data Placement (bit 19).
 const CTRATT_FDP: u32 = 1 << 19 | 1 << 4;
@@ -55,6 +58,12 @@ pub mod cns {
     pub const NAMESPACE: u8 = 0x00;
     /// The controller.
     pub const CONTROLLER: u8 = 0x01;
+    /// Namespaces that are attached to the controller.
+    pub const ACTIVE_NAMESPACES: u8 = 0x02;
+    /// All namespaces of the drive.
+    pub const ALLOCATED_NAMESPACES: u8 = 0x10;
+    /// A namespace, attached or not.
+    pub const ALLOCATED_NAMESPACE: u8 = 0x11;
 }
 
 /// The LBA formats of the model, in the order in which Identify lists them. The firmware maps pages
@@ -190,7 +199,66 @@ pub fn encode_controller(namespaces: u32) -> Vec<u8> {
 
 /// Whether a controller supports Flexible Data Placement.
 pub fn supports_fdp(controller: &[u8]) -> Option<bool> {
-    super::le::u32_at(controller, CTRATT_AT).map(|attributes| attributes & 1 << 19 != 0)
+    u32_at(controller, CTRATT_AT).map(|attributes| attributes & 1 << 19 != 0)
+}
+
+/// What Identify says of a controller that matters for the making of namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ControllerFacts {
+    /// Its number, to attach namespaces to (CNTLID).
+    pub controller: u16,
+    /// Whether the drive has Flexible Data Placement.
+    pub fdp: bool,
+    /// Whether namespaces can be created and deleted.
+    pub manages_namespaces: bool,
+    /// Highest number of an endurance group; 0 where there are none.
+    pub endurance_groups_max: u16,
+    /// Bytes that no namespace has taken; 0 if not reported.
+    pub unallocated_bytes: u128,
+}
+
+impl ControllerFacts {
+    /// From the controller's structure. `None` if it is too short.
+    pub fn decode(data: &[u8]) -> Option<Self> {
+        Some(Self {
+            controller: u16_at(data, CNTLID_AT)?,
+            fdp: supports_fdp(data)?,
+            manages_namespaces: u16_at(data, OACS_AT)? & 1 << 3 != 0,
+            endurance_groups_max: u16_at(data, ENDGIDMAX_AT)?,
+            unallocated_bytes: u128_at(data, UNVMCAP_AT)?,
+        })
+    }
+}
+
+/// A list of namespaces: 1024 numbers, the rest zero.
+pub fn encode_namespace_list(namespaces: &[u32]) -> Vec<u8> {
+    let mut data = vec![0; PAGE_BYTES];
+    for (number, nsid) in namespaces.iter().take(PAGE_BYTES / 4).enumerate() {
+        put(&mut data, 4 * number, &nsid.to_le_bytes());
+    }
+    data
+}
+
+/// Reads a list of namespaces.
+pub fn decode_namespace_list(data: &[u8]) -> Vec<u32> {
+    let numbers = data.chunks_exact(4).filter_map(|bytes| u32_at(bytes, 0));
+    numbers.take_while(|nsid| *nsid > 0).collect()
+}
+
+/// The LBA formats that Identify lists: index, bytes of a block, bytes of metadata beside each.
+pub fn decode_formats(data: &[u8]) -> Option<Vec<(u8, u32, u16)>> {
+    let count = u8_at(data, NLBAF_AT)?.min(63);
+    let formats = (0..=count).map(|index| {
+        let at = LBA_FORMATS_AT + 4 * usize::from(index);
+        let data_size = u32::from(u8_at(data, at + 2)?);
+        Some((index, data_size, u16_at(data, at)?))
+    });
+    let formats: Vec<_> = formats.collect::<Option<_>>()?;
+    let sized = formats.into_iter().filter_map(|(index, data_size, metadata)| {
+        let bytes = 1_u32.checked_shl(data_size).filter(|bytes| *bytes >= 512)?;
+        Some((index, bytes, metadata))
+    });
+    Some(sized.collect())
 }
 
 /// What Identify says of a namespace: its size, the LBA formats and which of them it has, that
@@ -284,6 +352,40 @@ mod tests {
     }
 
     #[test]
+    fn a_controller_says_what_it_can_do() {
+        let mut data = encode_controller(256);
+        put(&mut data, 78, &[7, 1]);
+        put(&mut data, 296, &[0, 0, 0, 0, 9]);
+        let facts = ControllerFacts {
+            controller: 0x107,
+            fdp: true,
+            manages_namespaces: true,
+            endurance_groups_max: 1,
+            unallocated_bytes: 9 << 32,
+        };
+        assert_eq!(ControllerFacts::decode(&data), Some(facts));
+        assert_eq!(ControllerFacts::decode(data.get(..300).unwrap()), None);
+    }
+
+    #[test]
+    fn lists_of_namespaces_come_back() {
+        let list = encode_namespace_list(&[1, 7, 0x102]);
+        assert_eq!(list.get(..16).unwrap(), [1, 0, 0, 0, 7, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(decode_namespace_list(&list), [1, 7, 0x102]);
+        assert_eq!(decode_namespace_list(&encode_namespace_list(&[9; 2000])).len(), 1024);
+    }
+
+    #[test]
+    fn formats_say_their_sizes() {
+        let mut data = encode_namespace(1, LbaFormat::Bytes512, 1);
+        assert_eq!(decode_formats(&data), Some(vec![(0, 4096, 0), (1, 512, 0)]));
+        put(&mut data, 132, &[8, 0]);
+        assert_eq!(decode_formats(&data), Some(vec![(0, 4096, 0), (1, 512, 8)]));
+        put(&mut data, 130, &[99]);
+        assert_eq!(decode_formats(&data), Some(vec![(1, 512, 8)]), "no such size");
+    }
+
+    #[test]
     fn identify_lists_both_formats_and_says_which() {
         for (format, flbas, preferred) in [
             (LbaFormat::Bytes4096, 0, [0; 10]),
@@ -307,6 +409,9 @@ mod tests {
             let _ = NamespaceRequest::decode(&data);
             let _ = decode_namespace(&data);
             let _ = supports_fdp(&data);
+            let _ = decode_formats(&data);
+            let _ = decode_namespace_list(&data);
+            let _ = ControllerFacts::decode(&data);
         }
 
         #[test]

@@ -33,6 +33,8 @@ pub enum Status {
     InvalidLogPage,
     /// Type 1, 0Ah: the LBA format is not one of the drive, or not the one that must be here.
     InvalidFormat,
+    /// Type 1, 18h: the namespace is attached already.
+    NamespaceAttached,
     /// Any other, as it came.
     Other {
         /// Status code type.
@@ -42,7 +44,7 @@ pub enum Status {
     },
 }
 
-const KNOWN: [(Status, u8, u8); 14] = [
+const KNOWN: [(Status, u8, u8); 15] = [
     (Status::Success, 0, 0x00),
     (Status::InvalidOpcode, 0, 0x01),
     (Status::InvalidField, 0, 0x02),
@@ -57,6 +59,7 @@ const KNOWN: [(Status, u8, u8); 14] = [
     (Status::CapacityExceeded, 0, 0x81),
     (Status::InvalidLogPage, 1, 0x09),
     (Status::InvalidFormat, 1, 0x0a),
+    (Status::NamespaceAttached, 1, 0x18),
 ];
 
 impl Status {
@@ -102,6 +105,7 @@ impl fmt::Display for Status {
             Self::CapacityExceeded => "capacity exceeded",
             Self::InvalidLogPage => "invalid log page",
             Self::InvalidFormat => "invalid format",
+            Self::NamespaceAttached => "namespace is attached already",
             Self::Other { .. } => "status",
         };
         let bits = self.to_bits();

@@ -2,7 +2,7 @@
 
 #![deny(clippy::indexing_slicing)]
 
-use super::super::command::{Command, low};
+use super::super::command::{Command, EVERY_NAMESPACE, low};
 use super::super::fdp_log::HandleUsage;
 use super::super::le::put;
 use super::super::namespace::{self, LbaFormat, NamespaceRequest, cns};
@@ -17,7 +17,16 @@ impl Controller {
     pub(super) fn identify(&self, command: &Command, data: &mut [u8]) -> Answer {
         match low(command.cdw10()).to_le_bytes() {
             [cns::CONTROLLER, _] => answer(data, &namespace::encode_controller(NAMESPACES_MAX), 0),
-            [cns::NAMESPACE, _] => {
+            [cns::NAMESPACE, _] if command.nsid == EVERY_NAMESPACE => {
+                let formats = namespace::encode_namespace(0, LbaFormat::default(), ENDURANCE_GROUP);
+                answer(data, &formats, 0)
+            }
+            // A namespace is attached as soon as there is one.
+            [cns::ACTIVE_NAMESPACES | cns::ALLOCATED_NAMESPACES, _] => {
+                let behind = self.namespaces.behind(command.nsid);
+                answer(data, &namespace::encode_namespace_list(&behind), 0)
+            }
+            [cns::NAMESPACE | cns::ALLOCATED_NAMESPACE, _] => {
                 let namespace = self.namespaces.get(command.nsid)?;
                 let (blocks, format) = (namespace.blocks, namespace.format);
                 answer(data, &namespace::encode_namespace(blocks, format, ENDURANCE_GROUP), 0)
@@ -32,6 +41,16 @@ impl Controller {
             1 => self.delete_namespace(command.nsid),
             _ => Err(Status::InvalidField),
         }
+    }
+
+    /// The one controller has every namespace; to attach another time is an error of the host, which
+    /// it may ignore.
+    pub(super) fn attach_namespace(&self, command: &Command) -> Answer {
+        self.namespaces.get(command.nsid)?;
+        if command.cdw10() & 0xf > 1 {
+            return Err(Status::InvalidField);
+        }
+        Err(Status::NamespaceAttached)
     }
 
     /// Directive receive, identify: which directives are supported and enabled.

@@ -6,12 +6,14 @@ use super::super::command::{Command, admin, high, io, log, low};
 use super::super::event;
 use super::super::fdp_log::{self, Configuration, HandleType, Statistics};
 use super::super::le::put;
+use super::super::smart::SmartLog;
 use super::super::status::Status;
 use super::namespaces::NAMESPACES_MAX;
 use super::{Answer, Controller, ENDURANCE_GROUP, answer};
 use crate::managed::PAGE_BYTES;
 
 const ENDURANCE_LOG_BYTES: usize = 512;
+const FRESH_SPARE_PERCENT: u8 = 100;
 const EFFECTS_LOG_BYTES: usize = 4096;
 
 impl Controller {
@@ -23,6 +25,9 @@ impl Controller {
         let offset = u64::from(command.cdw12()) | u64::from(command.cdw13()) << 32;
         if page == log::EFFECTS {
             return answer(data, &effects_log(), offset);
+        }
+        if page == log::SMART {
+            return answer(data, &self.smart_log().encode(), offset);
         }
         if high(command.cdw11()) != ENDURANCE_GROUP {
             return Err(Status::InvalidField);
@@ -79,12 +84,18 @@ impl Controller {
         }
     }
 
-    /// Endurance group information: data units are 1000 blocks of 512 bytes.
+    /// The model neither ages nor counts hours here.
+    fn smart_log(&self) -> SmartLog {
+        let available_spare_percent = FRESH_SPARE_PERCENT;
+        SmartLog { available_spare_percent, host_bytes: self.host_bytes, ..SmartLog::default() }
+    }
+
+    /// Endurance group information: bytes are counted in billions, rounded up.
     fn endurance_log(&self) -> Vec<u8> {
-        const DATA_UNIT_BYTES: u128 = 512_000;
+        const DATA_UNIT_BYTES: u128 = 1_000_000_000;
         let statistics = self.statistics();
         let mut log = vec![0; ENDURANCE_LOG_BYTES];
-        put(&mut log, 3, &[100]);
+        put(&mut log, 3, &[FRESH_SPARE_PERCENT]);
         put(&mut log, 64, &statistics.host_bytes.div_ceil(DATA_UNIT_BYTES).to_le_bytes());
         put(&mut log, 80, &statistics.media_bytes.div_ceil(DATA_UNIT_BYTES).to_le_bytes());
         let capacity = u128::from(self.config.firmware.geometry.logical_bytes());
@@ -108,6 +119,7 @@ fn effects_log() -> Vec<u8> {
         (admin::SET_FEATURES, SUPPORTED),
         (admin::GET_FEATURES, SUPPORTED),
         (admin::NAMESPACE_MANAGEMENT, SUPPORTED | CHANGES_NAMESPACES),
+        (admin::NAMESPACE_ATTACHMENT, SUPPORTED | CHANGES_NAMESPACES),
         (admin::DIRECTIVE_RECEIVE, SUPPORTED),
     ];
     let io_commands = [

@@ -173,6 +173,7 @@ impl Controller {
             opcode::GET_FEATURES => self.get_features(command, data),
             opcode::SET_FEATURES => self.set_features(command, data),
             opcode::NAMESPACE_MANAGEMENT => self.manage_namespaces(command, data),
+            opcode::NAMESPACE_ATTACHMENT => self.attach_namespace(command),
             opcode::DIRECTIVE_RECEIVE => self.receive_directive(command, data),
             _ => Err(Status::InvalidOpcode),
         })

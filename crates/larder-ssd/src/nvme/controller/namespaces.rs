@@ -42,6 +42,11 @@ impl Namespaces {
         self.all.get(&nsid).ok_or(Status::InvalidNamespace)
     }
 
+    /// The numbers of those behind `nsid`, ascending.
+    pub(super) fn behind(&self, nsid: u32) -> Vec<u32> {
+        self.all.keys().copied().filter(|number| *number > nsid).collect()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }

@@ -1,12 +1,15 @@
 //! A host's view of the drive with its defaults: one reclaim group, blocks of 4096 bytes.
 
-use super::super::command::{encode_range, log};
+use super::super::command::{EVERY_NAMESPACE, encode_controllers, encode_range, log};
 use super::super::event::{EventType, decode_events};
 use super::super::fdp_log::{
     HandleType, HandleUsage, Statistics, decode_configurations, decode_usage,
 };
 use super::super::io_management::{decode_status, encode_update};
-use super::super::namespace::{NamespaceRequest, decode_namespace, supports_fdp};
+use super::super::namespace::{
+    NamespaceRequest, cns, decode_formats, decode_namespace, decode_namespace_list, supports_fdp,
+};
+use super::super::smart::SmartLog;
 use super::*;
 use crate::managed::Geometry;
 
@@ -132,6 +135,33 @@ fn events_come_to_those_who_asked() {
     assert_eq!(drive.ssd().stats().padded_pages, 63);
     let log = get_log(&mut drive, &Command::get_events(1, false, 1024), 1024);
     assert_eq!(decode_events(&log), Some(Vec::new()));
+}
+
+#[test]
+fn a_host_finds_the_namespaces_and_the_health() {
+    let (mut drive, nsid) = drive();
+    let other = create(&mut drive, 100, &[]).result;
+    let mut page = vec![0; 4096];
+    for structure in [cns::ACTIVE_NAMESPACES, cns::ALLOCATED_NAMESPACES] {
+        drive.admin(&Command::identify(0, structure), &mut page);
+        assert_eq!(decode_namespace_list(&page), [nsid, other]);
+        drive.admin(&Command::identify(nsid, structure), &mut page);
+        assert_eq!(decode_namespace_list(&page), [other], "those behind it");
+    }
+    drive.admin(&Command::identify(other, cns::ALLOCATED_NAMESPACE), &mut page);
+    assert_eq!(decode_namespace(&page), Some((100, 4096, 1)));
+    drive.admin(&Command::identify(EVERY_NAMESPACE, cns::NAMESPACE), &mut page);
+    assert_eq!(decode_formats(&page), Some(vec![(0, 4096, 0), (1, 512, 0)]));
+    let attach = Command::attach_namespace(other);
+    let attached = drive.admin(&attach, &mut encode_controllers(&[0])).status;
+    assert_eq!(attached, Status::NamespaceAttached);
+    let nobody = Command::attach_namespace(77);
+    assert_eq!(drive.admin(&nobody, &mut page).status, Status::InvalidNamespace);
+    (0..200).for_each(|slba| _ = write(&mut drive, nsid, slba, 1, None));
+    let log = get_log(&mut drive, &Command::get_smart(512), 512);
+    let smart = SmartLog::decode(&log).unwrap();
+    let units = (200_u128 * 4096).div_ceil(512_000);
+    assert_eq!((smart.host_bytes, smart.available_spare_percent), (units * 512_000, 100));
 }
 
 #[test]

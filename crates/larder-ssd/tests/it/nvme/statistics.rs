@@ -48,8 +48,8 @@ fn media_bytes_are_host_bytes_copies_and_padding() {
     let mut endurance = [0; 512];
     host.admin(&Command::get_log(log::ENDURANCE_GROUP, 1, 0, 512), &mut endurance);
     let at = |at: usize| u128::from_le_bytes(endurance[at..at + 16].try_into().unwrap());
-    assert_eq!(at(64), statistics.host_bytes.div_ceil(512_000));
-    assert_eq!(at(80), statistics.media_bytes.div_ceil(512_000));
+    assert_eq!(at(64), statistics.host_bytes.div_ceil(1_000_000_000));
+    assert_eq!(at(80), statistics.media_bytes.div_ceil(1_000_000_000));
     assert_eq!((at(160), at(176)), (640 * 4096, 40 * 4096), "capacity and what is unallocated");
 }
 

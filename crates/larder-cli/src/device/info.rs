@@ -1,0 +1,311 @@
+//! `larder device info`.
+
+use larder_device::nvme::access::Permissions;
+use larder_device::nvme::{Asked, Node, NodeKind, Survey};
+use larder_lab::Error;
+use larder_ssd::nvme::PlacementId;
+use larder_ssd::nvme::fdp_log::{Configuration, HandleType};
+use serde::Serialize;
+
+use super::machine::Machine;
+use super::{
+    Missing, Unavailable, Way, deliver, find, human, json_target, open, row, survey, ways,
+    yes_or_no,
+};
+use crate::Ending;
+use crate::args::InfoArgs;
+
+#[derive(Debug, Serialize)]
+struct Info {
+    path: String,
+    kind: &'static str,
+    namespace: String,
+    nsid: u32,
+    model: String,
+    bytes: u64,
+    offset: u64,
+    namespace_bytes: u64,
+    block_bytes: u32,
+    max_transfer_bytes: u32,
+    read_only: bool,
+    controllers: Vec<String>,
+    kernel: Option<String>,
+    fdp_supported: Option<bool>,
+    fdp_enabled: Option<bool>,
+    endurance_group: Option<u16>,
+    configurations: Option<usize>,
+    configuration_index: Option<u8>,
+    configuration: Option<ConfigurationFacts>,
+    handles: Vec<Handle>,
+    write_streams: u16,
+    write_stream_granularity: u64,
+    placement: Option<&'static str>,
+    ways: Vec<Way>,
+    permissions: Vec<Permission>,
+    commands: Vec<CommandFacts>,
+    unavailable: Vec<Unavailable>,
+}
+
+#[derive(Debug, Serialize)]
+struct ConfigurationFacts {
+    groups: u32,
+    unit_bytes: u64,
+    unit_time_limit_s: u32,
+    handles: usize,
+    isolation: &'static str,
+    namespaces_max: u32,
+    volatile_write_cache: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Handle {
+    placement_id: u16,
+    group: Option<u16>,
+    handle: u16,
+    isolation: Option<&'static str>,
+    bytes_left: u64,
+    time_left_s: Option<u32>,
+}
+
+#[derive(Debug, Serialize)]
+struct Permission {
+    path: String,
+    read: bool,
+    write: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct CommandFacts {
+    name: &'static str,
+    allowed: bool,
+    error: Option<String>,
+}
+
+pub(super) fn run(arguments: &InfoArgs, machine: &dyn Machine) -> Result<Ending, Error> {
+    let json = json_target(&arguments.on.output)?;
+    let node = find(&arguments.on.device, machine)?;
+    let drive = open(&node, machine);
+    let survey = survey(&node, &drive);
+    let info = Info::of(&node, &survey, machine);
+    deliver(machine, json, &info.render(), &info)?;
+    Ok(Ending::Complete)
+}
+
+impl Info {
+    fn of(node: &Node, survey: &Survey, machine: &dyn Machine) -> Self {
+        let mut missing = Missing::default();
+        let host = machine.host(node);
+        let (ways, placement) = ways(node, survey, machine);
+        let path = if node.kind == NodeKind::Generic { &node.generic_path } else { &None };
+        let supported = missing.or_note("FDP support", survey.supported());
+        let enabled = missing.or_note("FDP enabled", survey.enabled());
+        let with_fdp = supported != Some(false);
+        let mut ask = |what, asked: Asked<()>| {
+            if with_fdp {
+                missing.or_note(what, asked);
+            }
+        };
+        let silent = |asked: &Asked<_>| asked.as_ref().map(|_| ()).map_err(Clone::clone);
+        ask("FDP configuration", survey.configuration().map(|_| ()));
+        if enabled == Some(true) {
+            ask("placement handles", silent(&survey.handles));
+        }
+        let configuration = survey.configuration().ok();
+        Self {
+            path: path.as_ref().unwrap_or(&node.block_path).display().to_string(),
+            kind: match node.kind {
+                NodeKind::Block => "namespace",
+                NodeKind::Partition => "partition",
+                NodeKind::Generic => "character device",
+            },
+            namespace: node.namespace.clone(),
+            nsid: node.nsid,
+            model: node.model.clone(),
+            bytes: node.range.end - node.range.start,
+            offset: node.range.start,
+            namespace_bytes: node.namespace_bytes,
+            block_bytes: node.block_bytes,
+            max_transfer_bytes: node.max_transfer_bytes,
+            read_only: node.read_only,
+            controllers: node.controller_paths.iter().map(|it| it.display().to_string()).collect(),
+            kernel: host.kernel.map(|(major, minor)| format!("{major}.{minor}")),
+            fdp_supported: supported,
+            fdp_enabled: enabled,
+            endurance_group: survey.namespace.as_ref().ok().map(|(.., group)| *group),
+            configurations: survey.configurations.as_ref().ok().map(Vec::len),
+            configuration_index: survey.setting.as_ref().ok().map(|(_, index)| *index),
+            configuration: configuration.map(ConfigurationFacts::of),
+            handles: handles(node, survey),
+            write_streams: node.write_streams,
+            write_stream_granularity: node.write_stream_granularity,
+            placement,
+            ways,
+            permissions: permissions(node, host.block, host.generic),
+            commands: commands(survey),
+            unavailable: missing.0,
+        }
+    }
+
+    fn render(&self) -> String {
+        let mut text = row(&self.path, &self.model);
+        text += &row("kind", &format!("{}, number {}", self.kind, self.nsid));
+        let offset = match self.offset {
+            0 => String::new(),
+            at => format!(", from byte {at} of {} on", self.namespace),
+        };
+        text += &row("size", &format!("{} ({} bytes){offset}", human(self.bytes), self.bytes));
+        text += &row("block", &format!("{} bytes", self.block_bytes));
+        text += &row("largest transfer", &human(self.max_transfer_bytes.into()));
+        text += &row("controllers", &self.controllers.join(", "));
+        if self.read_only {
+            text += &row("read-only", "yes");
+        }
+        text += &self.render_fdp();
+        text += &self.render_ways();
+        text + &Missing(self.unavailable.clone()).render()
+    }
+
+    fn render_fdp(&self) -> String {
+        let mut text = String::new();
+        if let Some(supported) = self.fdp_supported {
+            let enabled = match self.fdp_enabled {
+                Some(true) => ", enabled",
+                Some(false) if supported => ", not enabled",
+                _ => "",
+            };
+            text += &row("FDP", &format!("{}{enabled}", yes_or_no(supported)));
+        }
+        if let Some(group) = self.endurance_group {
+            text += &row("endurance group", &group.to_string());
+        }
+        if let (Some(facts), Some(index)) = (&self.configuration, self.configuration_index) {
+            let of = self.configurations.unwrap_or(1);
+            text += &row("configuration", &format!("{index} (of {of})"));
+            text += &row("reclaim groups", &facts.groups.to_string());
+            let unit = format!("{} ({} bytes)", human(facts.unit_bytes), facts.unit_bytes);
+            text += &row("reclaim unit", &unit);
+            text += &row(
+                "reclaim unit handles",
+                &format!("{}, {} isolated", facts.handles, facts.isolation),
+            );
+        }
+        if !self.handles.is_empty() {
+            text += &format!(
+                "{:28}{:>5}{:>7}{:>8}  {:14}LEFT IN ITS OPEN UNIT\n",
+                "placement handles", "PID", "GROUP", "HANDLE", "ISOLATED"
+            );
+        }
+        for handle in &self.handles {
+            let group = handle.group.map_or_else(|| "-".to_owned(), |group| group.to_string());
+            let left = format!("{} ({} bytes)", human(handle.bytes_left), handle.bytes_left);
+            let time = handle.time_left_s.map_or_else(String::new, |s| format!(", {s} s"));
+            text += &format!(
+                "{:28}{:>5}{group:>7}{:>8}  {:14}{left}{time}\n",
+                "",
+                handle.placement_id,
+                handle.handle,
+                handle.isolation.unwrap_or("-")
+            );
+        }
+        text
+    }
+
+    fn render_ways(&self) -> String {
+        let streams = match (self.write_streams, self.write_stream_granularity) {
+            (0, _) => "none".to_owned(),
+            (count, granularity) => format!("{count}, of {} each", human(granularity)),
+        };
+        let mut text = row("write streams", &streams);
+        text += &row("placement", self.placement.unwrap_or("not usable"));
+        for way in &self.ways {
+            let verdict = way.why_not.as_deref().unwrap_or("available");
+            text += &row(&format!("  {}", way.name), verdict);
+        }
+        for permission in &self.permissions {
+            let may = match (permission.read, permission.write) {
+                (true, true) => "read and write",
+                (true, false) => "read only",
+                (false, true) => "write only",
+                (false, false) => "neither read nor write",
+            };
+            text += &row(&permission.path, may);
+        }
+        for command in &self.commands {
+            let allowed = command.error.as_deref().unwrap_or("allowed");
+            text += &row(&format!("  {}", command.name), allowed);
+        }
+        text
+    }
+}
+
+impl ConfigurationFacts {
+    fn of(configuration: &Configuration) -> Self {
+        let mut kinds: Vec<_> = configuration.handles.iter().map(|it| isolation(*it)).collect();
+        kinds.dedup();
+        Self {
+            groups: configuration.groups,
+            unit_bytes: configuration.unit_bytes,
+            unit_time_limit_s: configuration.unit_time_limit_s,
+            handles: configuration.handles.len(),
+            isolation: match kinds.as_slice() {
+                [one] => one,
+                _ => "mixed",
+            },
+            namespaces_max: configuration.namespaces_max,
+            volatile_write_cache: configuration.volatile_write_cache,
+        }
+    }
+}
+
+fn isolation(kind: HandleType) -> &'static str {
+    match kind {
+        HandleType::InitiallyIsolated => "initially",
+        HandleType::PersistentlyIsolated => "persistently",
+        HandleType::Other(_) => "otherwise",
+    }
+}
+
+fn handles(node: &Node, survey: &Survey) -> Vec<Handle> {
+    let configuration = survey.configuration().ok();
+    let handles = survey.handles.as_deref().unwrap_or_default().iter();
+    let block_bytes = u64::from(node.block_bytes);
+    let facts = handles.map(|status| Handle {
+        placement_id: status.placement_id,
+        group: configuration
+            .and_then(|it| PlacementId::decode(status.placement_id, it.rgif))
+            .map(|id| id.group),
+        handle: status.handle,
+        isolation: configuration
+            .and_then(|it| it.handles.get(usize::from(status.handle)))
+            .map(|kind| isolation(*kind)),
+        bytes_left: status.blocks_left.saturating_mul(block_bytes),
+        time_left_s: (status.time_left_s > 0).then_some(status.time_left_s),
+    });
+    facts.collect()
+}
+
+fn permissions(node: &Node, block: Permissions, generic: Permissions) -> Vec<Permission> {
+    let of = |path: &std::path::Path, may: Permissions| Permission {
+        path: path.display().to_string(),
+        read: may.read,
+        write: may.write,
+    };
+    let generic = node.generic_path.as_deref().map(|path| of(path, generic));
+    std::iter::once(of(&node.block_path, block)).chain(generic).collect()
+}
+
+/// Which commands this user may send, as far as asking has shown it.
+fn commands(survey: &Survey) -> Vec<CommandFacts> {
+    fn of<T>(name: &'static str, asked: &Asked<T>) -> CommandFacts {
+        // A drive that refuses has been asked: it is the kernel's leave that is told here.
+        let error = asked.as_ref().err().map(|silence| silence.why.clone());
+        let denied = asked.as_ref().is_err_and(|silence| silence.denied);
+        CommandFacts { name, allowed: !denied, error }
+    }
+    vec![
+        of("identify", &survey.controller),
+        of("get features", &survey.setting),
+        of("get log page", &survey.configurations),
+        of("handle status", &survey.handles),
+    ]
+}

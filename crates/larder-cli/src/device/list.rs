@@ -1,0 +1,106 @@
+//! `larder device list`.
+
+use larder_device::nvme::Node;
+use larder_lab::Error;
+use serde::Serialize;
+
+use super::machine::Machine;
+use super::{WAY_OUT, deliver, human, json_target, open, survey, ways};
+use crate::Ending;
+use crate::args::ListArgs;
+
+#[derive(Debug, Serialize)]
+struct List {
+    namespaces: Vec<Line>,
+}
+
+#[derive(Debug, Serialize)]
+struct Line {
+    path: String,
+    model: String,
+    bytes: u64,
+    block_bytes: u32,
+    fdp_supported: Option<bool>,
+    fdp_enabled: Option<bool>,
+    handles: Option<usize>,
+    placement: Option<&'static str>,
+    why_not: Option<String>,
+    denied: bool,
+}
+
+pub(super) fn run(arguments: &ListArgs, machine: &dyn Machine) -> Result<Ending, Error> {
+    let json = json_target(&arguments.output)?;
+    let namespaces = Node::all(machine.roots()).iter().map(|node| line(node, machine)).collect();
+    let list = List { namespaces };
+    deliver(machine, json, &render(&list), &list)?;
+    Ok(Ending::Complete)
+}
+
+fn line(node: &Node, machine: &dyn Machine) -> Line {
+    let drive = open(node, machine);
+    let survey = survey(node, &drive);
+    let (ways, placement) = ways(node, &survey, machine);
+    // Why not the next best: what stands against the last way but one.
+    let why_not = match placement {
+        Some("none") | None => ways.iter().rev().find_map(|way| {
+            (way.name != "none" || placement.is_none()).then(|| way.why_not.clone()).flatten()
+        }),
+        Some(_) => None,
+    };
+    // Of NVMe drives the kernel has write streams where FDP is enabled: that much needs no leave.
+    let streams = (node.write_streams > 0).then_some(node.write_streams);
+    let denied = [survey.supported().err(), survey.enabled().err()];
+    Line {
+        path: node.block_path.display().to_string(),
+        model: node.model.clone(),
+        bytes: node.namespace_bytes,
+        block_bytes: node.block_bytes,
+        fdp_supported: survey.supported().ok().or(streams.map(|_| true)),
+        fdp_enabled: survey.enabled().ok().or(streams.map(|_| true)),
+        handles: survey.handle_count().ok().or(streams.map(usize::from)),
+        placement,
+        why_not,
+        denied: denied.into_iter().flatten().any(|silence| silence.denied),
+    }
+}
+
+fn render(list: &List) -> String {
+    if list.namespaces.is_empty() {
+        return "no NVMe namespace is here; `larder replay` needs none: its drive is simulated\n"
+            .to_owned();
+    }
+    let width = |text: fn(&Line) -> &str, least: usize| {
+        list.namespaces.iter().map(|line| text(line).chars().count()).max().unwrap_or(0).max(least)
+    };
+    let (paths, models) = (width(|line| &line.path, 4) + 2, width(|line| &line.model, 5) + 2);
+    let mut text = format!(
+        "{:paths$}{:models$}{:>11}{:>7}  {:14}{:>7}  PLACEMENT\n",
+        "PATH", "MODEL", "SIZE", "BLOCK", "FDP", "HANDLES"
+    );
+    for line in &list.namespaces {
+        let fdp = match (line.fdp_supported, line.fdp_enabled) {
+            (Some(false), _) => "no",
+            (_, Some(true)) => "enabled",
+            (_, Some(false)) => "disabled",
+            (_, None) if line.denied => "no permission",
+            (_, None) => "unknown",
+        };
+        let handles = line.handles.map_or_else(|| "-".to_owned(), |count| count.to_string());
+        let placement = match (line.placement, &line.why_not) {
+            (Some(name), None) => name.to_owned(),
+            (name, Some(why)) => format!("{}: {why}", name.unwrap_or("not usable")),
+            (None, None) => "not usable".to_owned(),
+        };
+        text += &format!(
+            "{:paths$}{:models$}{:>11}{:>7}  {fdp:14}{handles:>7}  {placement}\n",
+            line.path,
+            line.model,
+            human(line.bytes),
+            line.block_bytes
+        );
+    }
+    if list.namespaces.iter().any(|line| line.denied) {
+        text += &format!("note: for what there is no permission, {WAY_OUT}\n");
+    }
+    text
+}

@@ -1,0 +1,67 @@
+//! `larder device trim`.
+
+use larder_lab::Error;
+use serde::Serialize;
+
+use super::machine::Machine;
+use super::{deliver, find, human, json_target};
+use crate::Ending;
+use crate::args::TrimArgs;
+
+/// One call to the kernel: enough to be quick, little enough to be interrupted between two.
+const PIECE_BYTES: u64 = 64 << 30;
+
+#[derive(Debug, Serialize)]
+struct Trimmed {
+    path: String,
+    bytes: u64,
+    done: bool,
+}
+
+pub(super) fn run(arguments: &TrimArgs, machine: &dyn Machine) -> Result<Ending, Error> {
+    let json = json_target(&arguments.on.output)?;
+    let node = find(&arguments.on.device, machine)?;
+    let path = node.block_path.display().to_string();
+    let bytes = node.range.end - node.range.start;
+    let consent = &arguments.consent;
+    if consent.yes && !consent.destroy_data {
+        return Err(Error::usage(format!(
+            "--yes: all data in {path} ({}) would be lost; add --destroy-data if that is meant",
+            human(bytes)
+        )));
+    }
+    if consent.yes {
+        let failed = |doing: &str, error: std::io::Error| {
+            use std::io::ErrorKind::{PermissionDenied, ResourceBusy};
+            let fix = match error.kind() {
+                ResourceBusy => "; unmount it and stop what uses it",
+                PermissionDenied => "; run as root, or as a user who may write to it",
+                _ => "",
+            };
+            Error::run(format!("{path}: {doing}: {error}{fix}"))
+        };
+        let device = machine.claim(&node.block_path).map_err(|it| failed("opening", it))?;
+        let mut start = 0;
+        while start < bytes {
+            let piece = PIECE_BYTES.min(bytes - start);
+            device.discard(start, piece).map_err(|it| failed("deallocating", it))?;
+            start += piece;
+        }
+    }
+    let trimmed = Trimmed { done: consent.yes, bytes, path };
+    deliver(machine, json, &render(&trimmed), &trimmed)?;
+    Ok(Ending::Complete)
+}
+
+fn render(trimmed: &Trimmed) -> String {
+    let Trimmed { path, bytes, done } = trimmed;
+    let size = human(*bytes);
+    if *done {
+        return format!("{path}: {size} deallocated\n");
+    }
+    format!(
+        "{path}: would deallocate all {size} ({bytes} bytes); all data in it would be lost\n\
+         \x20    blkdiscard {path}\n\
+         nothing was done. With --yes --destroy-data larder does it.\n"
+    )
+}

@@ -1,0 +1,259 @@
+//! Which ways of placement a namespace has for this user, best first, and why not the others.
+
+use super::access::Permissions;
+use super::node::{Node, NodeKind};
+use super::survey::Survey;
+
+/// Linux with write streams of the block layer.
+const WRITE_STREAMS: (u32, u32) = (6, 16);
+/// Linux with NVMe commands on `io_uring`, and with those of users other than root.
+const PASSTHROUGH: (u32, u32) = (5, 19);
+const PASSTHROUGH_FOR_ALL: (u32, u32) = (6, 2);
+
+const ROOT_ONLY: &str = "; Linux before 6.2 needs root";
+
+/// A way to tell the drive where a write belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rung {
+    /// Write streams of the block layer.
+    WriteStreams,
+    /// NVMe commands on the character device.
+    Passthrough,
+    /// None: every write goes to the default handle.
+    NoPlacement,
+}
+
+impl Rung {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WriteStreams => "write streams",
+            Self::Passthrough => "passthrough",
+            Self::NoPlacement => "none",
+        }
+    }
+}
+
+/// Who asks, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Host {
+    /// Release of the kernel, if it is known.
+    pub kernel: Option<(u32, u32)>,
+    /// What this user may do with the block device.
+    pub block: Permissions,
+    /// What this user may do with the character device.
+    pub generic: Permissions,
+}
+
+impl Host {
+    /// As it is now.
+    pub fn of(node: &Node) -> Self {
+        let nothing = Permissions { read: false, write: false };
+        Self {
+            kernel: super::access::kernel_release(),
+            block: Permissions::of(&node.block_path),
+            generic: node.generic_path.as_ref().map_or(nothing, Permissions::of),
+        }
+    }
+
+    fn is_older_than(&self, release: (u32, u32)) -> bool {
+        self.kernel.is_some_and(|kernel| kernel < release)
+    }
+}
+
+/// The rungs in the order in which they are tried; of each, why it cannot be taken.
+pub fn rungs(node: &Node, survey: &Survey, host: &Host) -> [(Rung, Result<(), String>); 3] {
+    [
+        (Rung::WriteStreams, write_streams(node, survey, host)),
+        (Rung::Passthrough, passthrough(node, survey, host)),
+        (Rung::NoPlacement, without(node, host)),
+    ]
+}
+
+/// The first rung that can be taken; `None` if the namespace cannot even be written to.
+pub fn taken(rungs: &[(Rung, Result<(), String>)]) -> Option<Rung> {
+    rungs.iter().find(|(_, verdict)| verdict.is_ok()).map(|(rung, _)| *rung)
+}
+
+/// What stands against any placement.
+fn drive_can(survey: &Survey) -> Result<(), String> {
+    match (survey.supported(), survey.enabled()) {
+        (Ok(false), _) => Err("the drive has no FDP".to_owned()),
+        (_, Ok(false)) => Err("FDP is not enabled; see `larder device prepare`".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn writable(node: &Node, block: Permissions) -> Result<(), String> {
+    let path = node.block_path.display();
+    match (node.read_only, block.read && block.write) {
+        (true, _) => Err(format!("{path} is read-only")),
+        (_, false) => Err(format!("no permission to write to {path}")),
+        _ => Ok(()),
+    }
+}
+
+fn without(node: &Node, host: &Host) -> Result<(), String> {
+    writable(node, host.block)
+}
+
+fn write_streams(node: &Node, survey: &Survey, host: &Host) -> Result<(), String> {
+    if node.write_streams == 0 {
+        if host.is_older_than(WRITE_STREAMS) {
+            return Err("Linux before 6.16 has none".to_owned());
+        }
+        drive_can(survey)?;
+        return Err(match survey.configuration() {
+            Ok(it) if it.groups > 1 => {
+                format!("{} reclaim groups: Linux has write streams for one only", it.groups)
+            }
+            _ => "the kernel offers none for this namespace".to_owned(),
+        });
+    }
+    if node.kind == NodeKind::Partition {
+        // Linux 6.18 shows them for partitions, and refuses such a write (EINVAL).
+        return Err("Linux has write streams for whole namespaces, not for partitions".to_owned());
+    }
+    if node.write_streams == 1 {
+        return Err("a single stream separates nothing".to_owned());
+    }
+    writable(node, host.block)
+}
+
+fn passthrough(node: &Node, survey: &Survey, host: &Host) -> Result<(), String> {
+    if host.is_older_than(PASSTHROUGH) {
+        return Err("Linux before 5.19 has none".to_owned());
+    }
+    let Some(path) = &node.generic_path else {
+        return Err("there is no character device (/dev/ng…)".to_owned());
+    };
+    let path = path.display();
+    if node.read_only {
+        return Err(format!("{} is read-only", node.block_path.display()));
+    }
+    if !(host.generic.read && host.generic.write) {
+        let newer = if host.is_older_than(PASSTHROUGH_FOR_ALL) { ROOT_ONLY } else { "" };
+        return Err(format!("no permission to write to {path}{newer}"));
+    }
+    if node.kind == NodeKind::Partition && !host.block.write {
+        return Err(format!("no permission to write to {}", node.block_path.display()));
+    }
+    drive_can(survey)?;
+    match survey.handle_count() {
+        Err(silence) => {
+            let newer = if silence.denied && host.is_older_than(PASSTHROUGH_FOR_ALL) {
+                ROOT_ONLY
+            } else {
+                ""
+            };
+            Err(format!("placement handles of {path}: {silence}{newer}"))
+        }
+        Ok(0 | 1) => Err("a single placement handle separates nothing".to_owned()),
+        Ok(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nvme::survey::Silence;
+    use larder_ssd::nvme::io_management::HandleStatus;
+    use larder_ssd::nvme::namespace::ControllerFacts;
+
+    const ALL: Permissions = Permissions { read: true, write: true };
+
+    fn node(write_streams: u16) -> Node {
+        Node {
+            kind: NodeKind::Block,
+            namespace: "nvme0n1".to_owned(),
+            nsid: 1,
+            block_bytes: 4096,
+            namespace_bytes: 1 << 30,
+            range: 0..1 << 30,
+            block_path: "/dev/nvme0n1".into(),
+            generic_path: Some("/dev/ng0n1".into()),
+            controller_paths: vec!["/dev/nvme0".into()],
+            write_streams,
+            write_stream_granularity: 0,
+            max_transfer_bytes: 1 << 19,
+            read_only: false,
+            model: String::new(),
+        }
+    }
+
+    fn survey(handles: u16) -> Survey {
+        let denied = || Silence { why: "no permission".to_owned(), denied: true };
+        let status = |placement_id| HandleStatus {
+            placement_id,
+            handle: placement_id,
+            time_left_s: 0,
+            blocks_left: 1,
+        };
+        let facts = ControllerFacts {
+            controller: 0,
+            fdp: true,
+            manages_namespaces: true,
+            endurance_groups_max: 1,
+            unallocated_bytes: 0,
+        };
+        Survey {
+            controller: Ok(facts),
+            namespace: Ok((1 << 18, 4096, 1)),
+            setting: Err(denied()),
+            configurations: Err(denied()),
+            handles: Ok((0..handles).map(status).collect()),
+        }
+    }
+
+    fn host(kernel: (u32, u32)) -> Host {
+        Host { kernel: Some(kernel), block: ALL, generic: ALL }
+    }
+
+    fn verdicts(node: &Node, survey: &Survey, host: &Host) -> (Option<Rung>, Vec<String>) {
+        let rungs = rungs(node, survey, host);
+        let reasons = rungs.iter().filter_map(|(_, verdict)| verdict.clone().err());
+        (taken(&rungs), reasons.collect())
+    }
+
+    #[test]
+    fn the_newest_interface_is_taken_first() {
+        assert_eq!(
+            verdicts(&node(8), &survey(8), &host((6, 18))),
+            (Some(Rung::WriteStreams), vec![])
+        );
+        let (rung, reasons) = verdicts(&node(0), &survey(8), &host((6, 1)));
+        assert_eq!(rung, Some(Rung::Passthrough));
+        assert_eq!(reasons, ["Linux before 6.16 has none"]);
+        let (rung, reasons) = verdicts(&node(0), &survey(8), &host((5, 15)));
+        assert_eq!(rung, Some(Rung::NoPlacement));
+        assert_eq!(reasons[1], "Linux before 5.19 has none");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let nothing = Permissions { read: true, write: false };
+        let reader = Host { generic: nothing, block: nothing, ..host((6, 1)) };
+        let (rung, reasons) = verdicts(&node(8), &survey(8), &reader);
+        assert_eq!(rung, None);
+        assert_eq!(reasons[0], "no permission to write to /dev/nvme0n1");
+        assert!(reasons[1].contains("/dev/ng0n1; Linux before 6.2 needs root"), "{reasons:?}");
+        let silence = Silence { why: "no permission".to_owned(), denied: true };
+        let denied = Survey { handles: Err(silence), ..survey(0) };
+        let (rung, reasons) = verdicts(&node(0), &denied, &host((6, 1)));
+        assert_eq!(rung, Some(Rung::NoPlacement));
+        assert!(reasons[1].ends_with("no permission; Linux before 6.2 needs root"), "{reasons:?}");
+        let (rung, reasons) = verdicts(&node(0), &survey(0), &host((6, 18)));
+        assert_eq!(rung, Some(Rung::NoPlacement));
+        assert!(reasons[0].contains("larder device prepare"), "{reasons:?}");
+        let (rung, reasons) = verdicts(&node(1), &survey(1), &host((6, 18)));
+        assert_eq!(rung, Some(Rung::NoPlacement));
+        assert!(reasons.iter().all(|reason| reason.contains("single")), "{reasons:?}");
+        let partition = Node { kind: NodeKind::Partition, ..node(8) };
+        let (rung, reasons) = verdicts(&partition, &survey(8), &host((6, 18)));
+        assert_eq!(rung, Some(Rung::Passthrough));
+        assert!(reasons[0].contains("not for partitions"), "{reasons:?}");
+        let read_only = Node { read_only: true, ..node(8) };
+        let (rung, reasons) = verdicts(&read_only, &survey(8), &host((6, 18)));
+        assert_eq!((rung, reasons[1].as_str()), (None, "/dev/nvme0n1 is read-only"));
+    }
+}
