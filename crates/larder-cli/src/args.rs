@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion};
+use larder_device::{PlacementMode, Target};
 use larder_lab::trace::TraceFormat;
 
 #[cfg(target_os = "linux")]
@@ -147,9 +148,15 @@ pub(crate) struct ReplayArgs {
     #[arg(long)]
     pub(crate) show_handles: bool,
 
-    /// What the flash tier is: model, a simulated drive in memory, or file:PATH
-    #[arg(long, value_name = "model|file:PATH", default_value = "model", value_parser = device)]
+    /// What the flash tier is: model, a simulated drive in memory; file:PATH; or a real device, whose
+    /// content is lost: block:PATH, nvme:PATH (past the block layer) or its path alone
+    #[arg(long, value_name = "model|file:PATH|TARGET", default_value = "model", value_parser = device)]
     pub(crate) device: DeviceArg,
+
+    /// What is wanted of the placement of a real device: required fails without, preferred says so
+    /// and goes on [default: preferred]
+    #[arg(long, value_name = "required|preferred|off")]
+    pub(crate) placement_mode: Option<PlacementMode>,
 
     /// Share of the requests after which device numbers are measured, in percent. Hit ratios count
     /// from the start
@@ -293,6 +300,7 @@ pub(crate) enum PlacementArg {
 pub(crate) enum DeviceArg {
     Model,
     File(PathBuf),
+    Device(Target),
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -343,7 +351,14 @@ fn device(text: &str) -> Result<DeviceArg, String> {
         Some("") => Err("file: needs a path, such as file:/mnt/cache".to_owned()),
         Some(path) => Ok(DeviceArg::File(path.into())),
         None if text == "model" => Ok(DeviceArg::Model),
-        None => Err("use model or file:PATH".to_owned()),
+        None => {
+            let target: Target = text.parse()?;
+            if target.kind.is_none() && !target.path.has_root() {
+                return Err("use model or file:PATH, or a device: block:PATH, nvme:PATH or /dev/…"
+                    .to_owned());
+            }
+            Ok(DeviceArg::Device(target))
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder_device::Isolation;
+use larder_device::{Isolation, PlacementMode};
 use larder_lab::replay::{Monitor, Outcome, PlacementRuns, ReplayOptions, Storage, Workload};
 use larder_lab::trace::TraceOptions;
 use larder_lab::{Error, report};
@@ -30,6 +30,7 @@ pub(crate) fn run(arguments: &ReplayArgs) -> Result<Ending, Error> {
     };
     let outcome =
         bars::watch(&monitor, placements, || larder_lab::replay::replay(&options, &monitor))?;
+    outcome.runs.iter().for_each(tell_device);
     let mut rendered = table::render(&outcome) + &notes(&options, &outcome);
     if arguments.show_handles {
         rendered += &handles(&outcome);
@@ -47,6 +48,16 @@ pub(crate) fn run(arguments: &ReplayArgs) -> Result<Ending, Error> {
     Ok(if interrupted { Ending::Interrupted } else { Ending::Complete })
 }
 
+/// How placement reached a real device, and what it was given.
+fn tell_device(run: &larder_lab::replay::Run) {
+    let Some(rung) = &run.rung else { return };
+    eprintln!("{rung}");
+    if let Some(notice) = &run.notice {
+        eprintln!("notice: {notice}");
+    }
+    eprintln!("host bytes by handle, after warm-up: {:?}", run.host_bytes_by_handle);
+}
+
 fn options(arguments: &ReplayArgs) -> Result<ReplayOptions, Error> {
     let workload = match &arguments.trace {
         Some(path) => Workload::Trace(path.clone(), trace_options(&arguments.format)?),
@@ -55,10 +66,21 @@ fn options(arguments: &ReplayArgs) -> Result<ReplayOptions, Error> {
     let storage = match &arguments.device {
         DeviceArg::Model => Storage::Model,
         DeviceArg::File(path) => Storage::File(path.clone()),
+        DeviceArg::Device(target) => {
+            Storage::Device(target.clone(), mode(arguments.placement_mode, arguments.placement))
+        }
     };
+    if arguments.placement_mode.is_some() && !matches!(storage, Storage::Device(..)) {
+        return Err(Error::usage(
+            "--placement-mode: is for a real device; name one, such as --device block:/dev/nvme0n1",
+        ));
+    }
     let placement = match (arguments.placement, &storage) {
         (Some(PlacementArg::On), _) => PlacementRuns::On,
-        (Some(PlacementArg::Off), _) | (None, Storage::File(_)) => PlacementRuns::Off,
+        (None, Storage::Device(_, mode)) if *mode != PlacementMode::Off => PlacementRuns::On,
+        (Some(PlacementArg::Off), _) | (None, Storage::File(_) | Storage::Device(..)) => {
+            PlacementRuns::Off
+        }
         (Some(PlacementArg::Both), _) | (None, Storage::Model) => PlacementRuns::Both,
     };
     let soc_max_object_bytes = soc_max_object(arguments.soc_max_object)?;
@@ -88,6 +110,14 @@ fn options(arguments: &ReplayArgs) -> Result<ReplayOptions, Error> {
         warmup_percent: arguments.warmup,
         seed: arguments.seed,
     })
+}
+
+/// What is wanted of a device's placement; nothing if no run places.
+fn mode(wanted: Option<PlacementMode>, runs: Option<PlacementArg>) -> PlacementMode {
+    match runs {
+        Some(PlacementArg::Off) => PlacementMode::Off,
+        _ => wanted.unwrap_or_default(),
+    }
 }
 
 pub(crate) fn soc_max_object(bytes: u64) -> Result<u32, Error> {

@@ -48,6 +48,12 @@ impl Error {
         Self { kind, context: context.into(), source: Some(source) }
     }
 
+    /// The same error under another kind, which its cause does not tell.
+    #[must_use]
+    pub(crate) fn of_kind(self, kind: ErrorKind) -> Self {
+        Self { kind, ..self }
+    }
+
     /// The same error, said of a part: `whole` is put in front of its message.
     #[must_use]
     pub fn within(mut self, whole: &str) -> Self {

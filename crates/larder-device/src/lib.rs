@@ -12,7 +12,8 @@
 //! | [`placement`] | handles, and what a device says of them |
 //! | [`clock`] | real and virtual time |
 //! | [`error`] | what can go wrong below the cache |
-//! | [`mod@file`] | a plain file as device: io_uring or a thread pool |
+//! | [`ladder`] | from what a user names to a device, and how placement reaches it |
+//! | [`mod@file`] | a plain file or a block device as device: io_uring or a thread pool |
 //! | [`memory`] | bytes in memory as device, for tests |
 //! | [`model`] | the SSD model as device, payload in memory |
 //! | [`nvme`] | NVMe drives of Linux and what they say of their placement |
@@ -27,6 +28,7 @@ pub mod error;
 pub mod fault;
 pub mod file;
 pub mod io;
+pub mod ladder;
 pub mod memory;
 pub mod model;
 pub mod nvme;
@@ -43,6 +45,7 @@ pub use error::{Error, ErrorKind};
 pub use fault::{Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
 pub use file::{DirectIo, FileDevice, FileOptions, IoEngine};
 pub use io::{CheckedIo, Completer, Io, IoFailure, IoFuture, IoResult};
+pub use ladder::{OpenOptions, Opened, PlacementMode, Rung, RungKind, Target, open};
 pub use memory::MemoryDevice;
 pub use model::{ModelDevice, Payload};
 pub use park::block_on;

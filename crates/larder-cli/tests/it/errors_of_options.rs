@@ -51,6 +51,10 @@ fn names_that_nobody_knows() {
     refused("--format nope", &["'nope'", "--format", "csv, twitter", "keys-u32"]);
     refused("--device nope", &["'nope'", "--device", "use model or file:PATH"]);
     refused("--device file:", &["'file:'", "--device", "needs a path"]);
+    refused("--device block:", &["'block:'", "names no path", "block:/dev/nvme0n1"]);
+    refused("--placement-mode required", &["--placement-mode", "real device", "--device block:"]);
+    let both = "--flash 8M --device nvme:/dev/absent --placement both";
+    refused(both, &["--placement both", "one run at a time"]);
 }
 
 #[test]

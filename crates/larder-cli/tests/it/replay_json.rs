@@ -135,6 +135,7 @@ fn placement_changes_the_drive_and_nothing_else() {
     let of_the_drive = [
         "placement",
         "streams",
+        "host_bytes_by_handle",
         "dlwa",
         "media_bytes",
         "erased_bytes",

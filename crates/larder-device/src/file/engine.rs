@@ -10,7 +10,7 @@ use super::transfer::Pieces;
 
 /// Carries pieces to the kernel. Dropping an engine waits until every piece that it was given has
 /// ended.
-pub(super) trait Engine: Send + Sync {
+pub(crate) trait Engine: Send + Sync {
     /// Takes all pieces of one request. Does not block on them.
     fn submit(&self, pieces: Pieces);
 
@@ -21,23 +21,42 @@ pub(super) trait Engine: Send + Sync {
 }
 
 /// An engine, which one it is, and why it is not the one that was preferred.
-pub(super) struct Chosen {
-    pub(super) engine: Box<dyn Engine>,
-    pub(super) kind: IoEngine,
-    pub(super) fallback: Option<String>,
+pub(crate) struct Chosen {
+    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) kind: IoEngine,
+    pub(crate) fallback: Option<String>,
+}
+
+/// What an engine must know of the file.
+#[derive(Debug, Clone, Copy, Default)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+pub(crate) struct Reach {
+    /// It is a block device.
+    pub(crate) block: bool,
+    /// Writes carry the write streams of their handles.
+    pub(crate) streams: bool,
 }
 
 /// Starts the engine that `options` ask for. The error says, for people, why there is none.
-pub(super) fn choose(file: &Arc<File>, options: &FileOptions) -> Result<Chosen, String> {
-    choose_with(file, options, ring)
+pub(crate) fn choose(
+    file: &Arc<File>,
+    how: Reach,
+    options: &FileOptions,
+) -> Result<Chosen, String> {
+    choose_with(file, how, options, ring)
 }
 
-type Ring = fn(&Arc<File>, &FileOptions) -> Result<Box<dyn Engine>, String>;
+type Ring = fn(&Arc<File>, Reach, &FileOptions) -> Result<Box<dyn Engine>, String>;
 
-fn choose_with(file: &Arc<File>, options: &FileOptions, ring: Ring) -> Result<Chosen, String> {
+fn choose_with(
+    file: &Arc<File>,
+    how: Reach,
+    options: &FileOptions,
+    ring: Ring,
+) -> Result<Chosen, String> {
     let mut fallback = None;
     if options.engine != IoEngine::Threads {
-        match ring(file, options) {
+        match ring(file, how, options) {
             Ok(engine) => return Ok(Chosen { engine, kind: IoEngine::IoUring, fallback: None }),
             Err(why) if options.engine == IoEngine::IoUring => return Err(why),
             Err(why) => fallback = Some(why),
@@ -49,20 +68,21 @@ fn choose_with(file: &Arc<File>, options: &FileOptions, ring: Ring) -> Result<Ch
 }
 
 #[cfg(target_os = "linux")]
-fn ring(file: &Arc<File>, options: &FileOptions) -> Result<Box<dyn Engine>, String> {
-    super::uring::Uring::new(file, options)
+fn ring(file: &Arc<File>, how: Reach, options: &FileOptions) -> Result<Box<dyn Engine>, String> {
+    let wire = super::uring::wire::FileWire::new(how.block, how.streams);
+    super::uring::Uring::new(wire, file, options)
         .map(|ring| Box::new(ring) as Box<dyn Engine>)
         .map_err(|e| format!("io_uring is refused: {e}"))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn ring(_: &Arc<File>, _: &FileOptions) -> Result<Box<dyn Engine>, String> {
+fn ring(_: &Arc<File>, _: Reach, _: &FileOptions) -> Result<Box<dyn Engine>, String> {
     Err("io_uring exists on Linux only".to_owned())
 }
 
 /// Waits for an engine's thread, unless that thread itself dropped the device (in a waker): it ends
 /// by itself.
-pub(super) fn join(thread: JoinHandle<()>) {
+pub(crate) fn join(thread: JoinHandle<()>) {
     if thread.thread().id() != std::thread::current().id() {
         let _ = thread.join();
     }
@@ -75,9 +95,11 @@ mod tests {
     #[test]
     fn a_refused_ring_is_replaced_and_reported_or_an_error() {
         let file = Arc::new(tempfile::tempfile().unwrap());
-        let refused: Ring = |_, _| Err("refused by a test".to_owned());
-        let choose =
-            |engine| choose_with(&file, &FileOptions { engine, ..FileOptions::default() }, refused);
+        let refused: Ring = |_, _, _| Err("refused by a test".to_owned());
+        let choose = |engine| {
+            let options = FileOptions { engine, ..FileOptions::default() };
+            choose_with(&file, Reach::default(), &options, refused)
+        };
         let auto = choose(IoEngine::Auto).unwrap();
         assert_eq!(auto.kind, IoEngine::Threads);
         assert_eq!(auto.fallback.as_deref(), Some("refused by a test"));

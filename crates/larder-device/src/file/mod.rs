@@ -1,24 +1,29 @@
-//! A plain file as device.
+//! A plain file, or a block device, as device.
 //!
 //! The file is locked, so that two caches never share one; its space is reserved, so that a full
 //! disk is found at start; and the page cache is bypassed where the filesystem grants it, for a
 //! cache below a cache only wastes memory. Requests travel through io_uring or, where that is
 //! refused, a pool of threads. What was granted is reported: [`FileDevice::engine`],
 //! [`FileDevice::direct`], [`FileDevice::preallocated`].
+//!
+//! Of a block device nothing is locked or reserved: it is opened for us alone, which a mounted one
+//! refuses, and always without the page cache. Where it has write streams, [`mod@crate::ladder`] has
+//! the handles for them.
 
-mod engine;
+pub(crate) mod engine;
+pub(crate) mod ledger;
 mod options;
-mod setup;
-mod sys;
+pub(crate) mod setup;
+pub(crate) mod sys;
 mod threads;
-mod transfer;
+pub(crate) mod transfer;
 #[cfg(target_os = "linux")]
-mod uring;
+pub(crate) mod uring;
 mod waiting;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 pub use options::{BLOCK_BYTES, DirectIo, FileOptions, IoEngine};
 
@@ -26,8 +31,9 @@ use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
 use crate::io::{CheckedIo, IoFuture};
 use crate::placement::PlacementInfo;
-use engine::{Chosen, Engine};
-use transfer::{Ledger, Pieces};
+use engine::{Chosen, Engine, Reach};
+use ledger::Ledger;
+use transfer::Pieces;
 
 /// A file as device. Dropping it waits for the requests under way and then releases the file.
 ///
@@ -78,24 +84,41 @@ impl FileDevice {
     /// Opens the file at `path`. A larger file than asked for is accepted, its end is not used.
     ///
     /// # Errors
-    /// [`ErrorKind::Setup`] if the file is missing, not a regular file, too small or in use, or if
+    /// [`ErrorKind::Setup`] if the file is missing, neither a regular file nor a block
+    /// device, too small or in use, or if
     /// an option is out of range or asks for what the system refuses; [`ErrorKind::NoSpace`] if
     /// its space cannot be reserved. A file made for this is removed again.
     pub fn open(path: impl AsRef<Path>, options: &FileOptions) -> Result<Self, Error> {
-        let path = path.as_ref();
+        Self::open_placing(path.as_ref(), options, PlacementInfo::none())
+    }
+
+    /// As [`FileDevice::open`], on a block device whose write streams are as `streams` says: the
+    /// default handle writes without a stream, handle `n` with stream `n + 1`. Where the engine cannot
+    /// carry streams, the device has none.
+    pub(crate) fn open_placing(
+        path: &Path,
+        options: &FileOptions,
+        streams: PlacementInfo,
+    ) -> Result<Self, Error> {
         let prepared = setup::prepare(path, options)?;
         let name = path.display().to_string();
-        let chosen = engine::choose(&Arc::new(prepared.file), options)
+        let reach = Reach { block: prepared.block, streams: streams.is_active() };
+        let shown_at = sys::shown_at(&prepared.file);
+        let chosen = engine::choose(&Arc::new(prepared.file), reach, options)
             .map_err(|why| Error::new(ErrorKind::Setup, format!("file device {name}: {why}")))?;
         let Chosen { engine, kind, fallback } = chosen;
+        let placement = match kind {
+            IoEngine::IoUring => streams,
+            _ => PlacementInfo::none(),
+        };
         let info = DeviceInfo {
             name: name.clone(),
             capacity_bytes: prepared.capacity_bytes,
             block_bytes: BLOCK_BYTES,
             max_transfer_bytes: options.max_transfer_bytes,
-            placement: PlacementInfo::none(),
+            placement,
         };
-        let ledger = Arc::new(Ledger { name, ..Ledger::default() });
+        let ledger = Arc::new(Ledger::new(name, info.placement.handles).shown_at(shown_at));
         let (direct, preallocated) = (prepared.direct, prepared.preallocated);
         Ok(Self { info, engine, kind, fallback, direct, preallocated, ledger })
     }
@@ -145,17 +168,7 @@ impl Device for FileDevice {
     }
 
     fn stats(&self) -> DeviceStats {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let written = get(&self.ledger.written_bytes);
-        DeviceStats {
-            host_read_bytes: get(&self.ledger.read_bytes),
-            host_written_bytes: written,
-            host_written_bytes_by_handle: vec![written],
-            deallocated_bytes: get(&self.ledger.deallocated_bytes),
-            failed_requests: get(&self.ledger.failed_requests),
-            shed_requests: get(&self.ledger.shed_requests),
-            ..DeviceStats::default()
-        }
+        self.ledger.stats()
     }
 
     /// The kernel's boot identifier: what it has taken survives every process.

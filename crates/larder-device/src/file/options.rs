@@ -98,7 +98,7 @@ impl Default for FileOptions {
 
 impl FileOptions {
     /// What is wrong with the options, if anything: the field, its value and what it may be.
-    pub(super) fn complaint(&self) -> Option<String> {
+    pub(crate) fn complaint(&self) -> Option<String> {
         let block = u64::from(BLOCK_BYTES);
         if let Some(bytes) = self.capacity_bytes
             && (bytes == 0 || !bytes.is_multiple_of(block) || i64::try_from(bytes).is_err())

@@ -1,7 +1,7 @@
 //! From a path to a file that can serve as a device: open, lock, size, reserve, direct.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 
 use super::options::{BLOCK_BYTES, DirectIo, FileOptions};
@@ -16,12 +16,18 @@ pub(super) struct Prepared {
     pub(super) capacity_bytes: u64,
     pub(super) direct: bool,
     pub(super) preallocated: bool,
+    /// It is a block device.
+    pub(super) block: bool,
 }
 
 /// Opens `path` as `options` say.
 pub(super) fn prepare(path: &Path, options: &FileOptions) -> Result<Prepared, Error> {
     if let Some(complaint) = options.complaint() {
         return Err(refuse(path, &complaint));
+    }
+    let found = std::fs::metadata(path);
+    if found.is_ok_and(|metadata| sys::is_block(&metadata)) {
+        return set_up_block(path, options);
     }
     let (file, fresh) = open(path, options.create)?;
     let prepared = set_up(path, file, options);
@@ -38,7 +44,48 @@ fn set_up(path: &Path, file: File, options: &FileOptions) -> Result<Prepared, Er
     let capacity_bytes = settle_size(path, &file, options)?;
     let preallocated = options.preallocate && reserve(path, &file, capacity_bytes)?;
     let direct = settle_direct(path, &file, options.direct)?;
-    Ok(Prepared { file, capacity_bytes, direct, preallocated })
+    Ok(Prepared { file, capacity_bytes, direct, preallocated, block: false })
+}
+
+/// A block device: nobody else may have it, its room is there, and the page cache is no option.
+fn set_up_block(path: &Path, options: &FileOptions) -> Result<Prepared, Error> {
+    let mut file = claim(path)?;
+    let present = file.seek(SeekFrom::End(0)).map_err(|e| os(path, "reading its size", e))?;
+    let whole = present - present % u64::from(BLOCK_BYTES);
+    let capacity_bytes = options.capacity_bytes.unwrap_or(whole);
+    if capacity_bytes > present {
+        let complaint = format!(
+            "the device has {present} bytes but {capacity_bytes} were asked for, and it cannot grow"
+        );
+        return Err(refuse(path, &complaint));
+    }
+    if capacity_bytes == 0 {
+        return Err(refuse(path, &format!("the device has {present} bytes, not even one block")));
+    }
+    let wanted = match options.direct {
+        DirectIo::Auto => DirectIo::Required,
+        wanted => wanted,
+    };
+    let direct = settle_direct(path, &file, wanted)?;
+    Ok(Prepared { file, capacity_bytes, direct, preallocated: true, block: true })
+}
+
+/// Opens a block device for us alone: it is not mounted, not part of another device, not another
+/// cache's, and will not become so while the file is open.
+pub(crate) fn claim(path: &Path) -> Result<File, Error> {
+    let file = sys::open_alone(path).map_err(|error| match error {
+        error if sys::is_busy(&error) => refuse(
+            path,
+            "in use: it is mounted, part of another device, or another cache has it; \
+             give the cache a device or partition of its own",
+        ),
+        error => os(path, "opening the device", error),
+    })?;
+    let metadata = file.metadata().map_err(|e| os(path, "looking at the device", e))?;
+    if !sys::is_block(&metadata) {
+        return Err(refuse(path, "not a block device any more"));
+    }
+    Ok(file)
 }
 
 /// The file, and whether it was made just now.
@@ -56,7 +103,7 @@ fn open(path: &Path, create: bool) -> Result<(File, bool), Error> {
     }?;
     let metadata = file.0.metadata().map_err(|e| os(path, "reading the file's size", e))?;
     if !metadata.is_file() {
-        return Err(refuse(path, "not a regular file"));
+        return Err(refuse(path, "neither a regular file nor a block device"));
     }
     Ok(file)
 }
@@ -161,7 +208,9 @@ fn refuse(path: &Path, complaint: &str) -> Error {
 fn os(path: &Path, doing: &str, source: io::Error) -> Error {
     let context = format!("file device {}: {doing}", path.display());
     match Error::from_os(context, source) {
-        error if error.kind() == ErrorKind::Io => Error::new(ErrorKind::Setup, error.to_string()),
+        error if matches!(error.kind(), ErrorKind::Io | ErrorKind::Gone) => {
+            Error::new(ErrorKind::Setup, error.to_string())
+        }
         error => error,
     }
 }

@@ -6,10 +6,11 @@
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 /// The first 64 bits of the identifier that the kernel draws at each boot. `None` where there is
 /// none.
-pub(super) fn boot() -> Option<u64> {
+pub(crate) fn boot() -> Option<u64> {
     let identifier = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let digits: String = identifier.chars().filter(char::is_ascii_hexdigit).take(16).collect();
     u64::from_str_radix(&digits, 16).ok()
@@ -17,15 +18,17 @@ pub(super) fn boot() -> Option<u64> {
 
 #[cfg(target_os = "linux")]
 mod platform {
-    use super::{File, io};
+    use super::{File, Path, io};
+    use std::path::PathBuf;
+
     use rustix::fs::{FallocateFlags, OFlags};
 
     /// The flags of the call that gives a range of the file back to the filesystem.
-    pub(in super::super) const PUNCH_HOLE: FallocateFlags =
+    pub(crate) const PUNCH_HOLE: FallocateFlags =
         FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
 
     /// Reserves the first `bytes` bytes, growing the file to that size.
-    pub(in super::super) fn preallocate(file: &File, bytes: u64) -> io::Result<()> {
+    pub(crate) fn preallocate(file: &File, bytes: u64) -> io::Result<()> {
         loop {
             match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
                 Err(rustix::io::Errno::INTR) => {}
@@ -34,23 +37,69 @@ mod platform {
         }
     }
 
-    pub(in super::super) fn punch_hole(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    pub(crate) fn punch_hole(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
         Ok(rustix::fs::fallocate(file, PUNCH_HOLE, offset, bytes)?)
     }
 
     /// Bytes that the filesystem could still take, and bytes that it has already given to `file`.
-    pub(in super::super) fn space(file: &File) -> Option<(u64, u64)> {
+    pub(crate) fn space(file: &File) -> Option<(u64, u64)> {
         let filesystem = rustix::fs::fstatvfs(file).ok()?;
         let blocks = u64::try_from(rustix::fs::fstat(file).ok()?.st_blocks).ok()?;
         Some((filesystem.f_bfree.checked_mul(filesystem.f_frsize)?, blocks.checked_mul(512)?))
     }
 
     /// `ECANCELED`.
-    pub(in super::super) fn is_cancelled(error: &io::Error) -> bool {
+    pub(crate) fn is_cancelled(error: &io::Error) -> bool {
         error.raw_os_error() == Some(rustix::io::Errno::CANCELED.raw_os_error())
     }
 
-    pub(in super::super) fn set_direct(file: &File, on: bool) -> io::Result<()> {
+    /// `ENODEV` and `ENXIO`: the device behind the node is gone; `ESHUTDOWN` and what
+    /// counts as `ENOTCONN` likewise.
+    pub(crate) fn is_gone(error: &io::Error) -> bool {
+        use rustix::io::Errno;
+        let gone = [Errno::NODEV, Errno::NXIO, Errno::SHUTDOWN];
+        error.kind() == io::ErrorKind::NotConnected
+            || gone.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    }
+
+    /// The kernel does not know an operation, or not for such a file.
+    pub(crate) fn is_unknown(error: &io::Error) -> bool {
+        use rustix::io::Errno;
+        let unknown = [Errno::OPNOTSUPP, Errno::INVAL, Errno::NOTTY, Errno::NOSYS];
+        unknown.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    }
+
+    /// Opens a block device, which nobody else may then open so, mount or make part of another.
+    pub(crate) fn open_alone(path: &Path) -> io::Result<File> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let alone = i32::try_from(OFlags::EXCL.bits()).unwrap_or(0);
+        File::options().read(true).write(true).custom_flags(alone).open(path)
+    }
+
+    /// Whether a node is a block device.
+    pub(crate) fn is_block(metadata: &std::fs::Metadata) -> bool {
+        std::os::unix::fs::FileTypeExt::is_block_device(&metadata.file_type())
+    }
+
+    /// Where sysfs shows a block device, as long as it is there.
+    pub(crate) fn shown_at(file: &File) -> Option<PathBuf> {
+        let metadata = file.metadata().ok().filter(is_block)?;
+        let number = std::os::unix::fs::MetadataExt::rdev(&metadata);
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        Some(format!("/sys/dev/block/{major}:{minor}").into()).filter(|it: &PathBuf| it.exists())
+    }
+
+    /// Whether a node is a character device.
+    pub(crate) fn is_character(metadata: &std::fs::Metadata) -> bool {
+        std::os::unix::fs::FileTypeExt::is_char_device(&metadata.file_type())
+    }
+
+    /// Whether the kernel refused because somebody else has it.
+    pub(crate) fn is_busy(error: &io::Error) -> bool {
+        error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error())
+    }
+
+    pub(crate) fn set_direct(file: &File, on: bool) -> io::Result<()> {
         let mut flags = rustix::fs::fcntl_getfl(file)?;
         flags.set(OFlags::DIRECT, on);
         Ok(rustix::fs::fcntl_setfl(file, flags)?)
@@ -59,47 +108,67 @@ mod platform {
 
 #[cfg(not(target_os = "linux"))]
 mod platform {
-    use super::{File, io};
+    use super::{File, Path, io};
 
-    pub(in super::super) fn preallocate(_: &File, _: u64) -> io::Result<()> {
+    pub(crate) fn preallocate(_: &File, _: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(in super::super) fn punch_hole(_: &File, _: u64, _: u64) -> io::Result<()> {
+    pub(crate) fn punch_hole(_: &File, _: u64, _: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(in super::super) fn space(_: &File) -> Option<(u64, u64)> {
+    pub(crate) fn space(_: &File) -> Option<(u64, u64)> {
         None
     }
 
-    pub(in super::super) fn is_cancelled(_: &io::Error) -> bool {
+    pub(crate) fn is_cancelled(_: &io::Error) -> bool {
         false
     }
 
-    pub(in super::super) fn set_direct(_: &File, on: bool) -> io::Result<()> {
+    pub(crate) fn is_gone(_: &io::Error) -> bool {
+        false
+    }
+
+    pub(crate) fn shown_at(_: &File) -> Option<std::path::PathBuf> {
+        None
+    }
+
+    pub(crate) fn open_alone(path: &Path) -> io::Result<File> {
+        File::options().read(true).write(true).open(path)
+    }
+
+    pub(crate) fn is_block(_: &std::fs::Metadata) -> bool {
+        false
+    }
+
+    pub(crate) fn is_busy(_: &io::Error) -> bool {
+        false
+    }
+
+    pub(crate) fn set_direct(_: &File, on: bool) -> io::Result<()> {
         if on { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
     }
 }
 
-pub(super) use platform::*;
+pub(crate) use platform::*;
 
 #[cfg(unix)]
-pub(super) fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
+pub(crate) fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
     std::os::unix::fs::FileExt::read_at(file, into, offset)
 }
 
 #[cfg(unix)]
-pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
     std::os::unix::fs::FileExt::write_at(file, bytes, offset)
 }
 
 #[cfg(windows)]
-pub(super) fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
+pub(crate) fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, into, offset)
 }
 
 #[cfg(windows)]
-pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_write(file, bytes, offset)
 }

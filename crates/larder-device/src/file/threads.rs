@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use crate::buffer::IoBuffer;
     use crate::error::ErrorKind;
-    use crate::file::transfer::Ledger;
+    use crate::file::ledger::Ledger;
     use crate::io::{Io, IoFuture};
 
     /// Three requests to a pool without threads, one after another with a pause in between.

@@ -21,6 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::ledger::Ledger;
 use super::options::BLOCK_BYTES;
 use super::sys;
 use crate::buffer::IoBuffer;
@@ -32,32 +33,24 @@ use crate::spares::Spares;
 /// Interruptions and refusals for want of resources that one piece puts up with before it fails.
 const RETRIES_MAX: u32 = 10_000;
 
+/// Most bytes that one piece of a deallocation covers: what every kernel and every drive can say in
+/// one command.
+const DEALLOCATED_AT_ONCE_MAX: u64 = 1 << 40;
+
 /// What is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verb {
+pub(crate) enum Verb {
     Read,
     Write,
     Deallocate,
     Flush,
 }
 
-/// What the transfers of one device share: its name for messages, its counters.
-#[derive(Debug, Default)]
-pub(super) struct Ledger {
-    pub(super) name: String,
-    pub(super) read_bytes: AtomicU64,
-    pub(super) written_bytes: AtomicU64,
-    pub(super) deallocated_bytes: AtomicU64,
-    pub(super) failed_requests: AtomicU64,
-    /// Those of them that found the device too busy.
-    pub(super) shed_requests: AtomicU64,
-    /// Deallocations that the filesystem does not know how to carry out.
-    pub(super) ignored_deallocations: AtomicU64,
-}
-
 /// One request.
 struct Transfer {
     verb: Verb,
+    /// Index of the placement handle.
+    handle: u16,
     offset: u64,
     bytes: u64,
     /// Start of the buffer's memory, derived from `buffer` once it had come to rest here.
@@ -85,7 +78,7 @@ unsafe impl Send for Transfer {}
 unsafe impl Sync for Transfer {}
 
 /// The pieces of one request, cut off one by one.
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     transfer: Share,
     next: u64,
     piece_bytes: u64,
@@ -96,7 +89,7 @@ pub(super) struct Pieces {
 /// A part of a request that reaches the kernel in one call, if the kernel does all of it at once.
 ///
 /// Dropping a piece that was not settled fails its request.
-pub(super) struct Piece {
+pub(crate) struct Piece {
     transfer: Share,
     /// Position of the piece within the request.
     start: u64,
@@ -150,7 +143,7 @@ impl Drop for Share {
 
 /// What to do with a piece after a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// Call again for what remains.
     Again,
     /// Nothing more: drop it.
@@ -160,7 +153,7 @@ pub(super) enum Step {
 impl Pieces {
     /// `io`, whose end goes to `completer`, in pieces of at most `piece_bytes` bytes (whole
     /// blocks).
-    pub(super) fn new(
+    pub(crate) fn new(
         io: Io,
         completer: Completer,
         piece_bytes: u32,
@@ -172,9 +165,14 @@ impl Pieces {
             Io::Deallocate { .. } => Verb::Deallocate,
             Io::Flush => Verb::Flush,
         };
+        let handle = match &io {
+            Io::Write { handle, .. } => handle.index(),
+            _ => 0,
+        };
         let (_, offset, bytes) = io.extent();
         let transfer = Share::first(|transfer| {
-            (transfer.verb, transfer.offset, transfer.bytes) = (verb, offset, bytes);
+            (transfer.verb, transfer.handle) = (verb, handle);
+            (transfer.offset, transfer.bytes) = (offset, bytes);
             let ending = transfer.ending.get_mut().unwrap_or_else(PoisonError::into_inner);
             *ending = Ending { completer: Some(completer), error: None };
             transfer.ledger = Some(Arc::clone(ledger));
@@ -183,23 +181,35 @@ impl Pieces {
             *transfer.buffer.get_mut() = io.into_buffer();
             transfer.memory = transfer.buffer.get_mut().as_mut_slice().as_mut_ptr();
         });
-        let bare = matches!(verb, Verb::Deallocate | Verb::Flush);
-        Self { transfer, next: 0, piece_bytes: u64::from(piece_bytes), bare }
+        let piece_bytes = match verb {
+            Verb::Deallocate => DEALLOCATED_AT_ONCE_MAX,
+            _ => u64::from(piece_bytes),
+        };
+        Self { transfer, next: 0, piece_bytes, bare: verb == Verb::Flush }
+    }
+
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    /// The same, but a piece of a deallocation covers at most so many bytes (whole blocks).
+    pub(crate) fn deallocating_at_most(mut self, bytes: u64) -> Self {
+        if self.transfer.verb == Verb::Deallocate && bytes > 0 {
+            self.piece_bytes = self.piece_bytes.min(bytes);
+        }
+        self
     }
 
     /// What the request is, for messages.
-    pub(super) fn context(&self) -> String {
+    pub(crate) fn context(&self) -> String {
         self.transfer.context()
     }
 
     /// Fails the request, whose pieces were not taken: it completes when this is dropped.
-    pub(super) fn refuse(&self, error: Error) {
+    pub(crate) fn refuse(&self, error: Error) {
         self.transfer.fail(error);
     }
 
     /// Names what fetches the request's completion, before any piece is taken.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-    pub(super) fn driven_by(&self, driver: Arc<dyn Driver>) {
+    pub(crate) fn driven_by(&self, driver: Arc<dyn Driver>) {
         let ending = self.transfer.ending.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(completer) = &ending.completer {
             completer.driven_by(driver);
@@ -215,7 +225,7 @@ impl Iterator for Pieces {
         if !self.bare && left == 0 {
             return None;
         }
-        let bytes = if self.bare { left } else { left.min(self.piece_bytes) };
+        let bytes = left.min(self.piece_bytes);
         let piece = Piece {
             transfer: self.transfer.another(),
             start: self.next,
@@ -231,23 +241,29 @@ impl Iterator for Pieces {
 }
 
 impl Piece {
-    pub(super) fn verb(&self) -> Verb {
+    pub(crate) fn verb(&self) -> Verb {
         self.transfer.verb
     }
 
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    /// Index of the placement handle of a write; 0 for everything else.
+    pub(crate) fn handle(&self) -> u16 {
+        self.transfer.handle
+    }
+
     /// Byte address on the device of what remains.
-    pub(super) fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         self.transfer.offset + self.start + self.done
     }
 
     /// Bytes that remain.
-    pub(super) fn remaining(&self) -> u64 {
+    pub(crate) fn remaining(&self) -> u64 {
         self.bytes - self.done
     }
 
     /// The memory of what remains; empty for requests that carry no bytes. Valid as long as the
     /// piece lives.
-    pub(super) fn memory(&mut self) -> &mut [u8] {
+    pub(crate) fn memory(&mut self) -> &mut [u8] {
         if !matches!(self.transfer.verb, Verb::Read | Verb::Write) {
             return &mut [];
         }
@@ -264,7 +280,7 @@ impl Piece {
     }
 
     /// Takes note of what a call reported: the number of bytes moved, or why not.
-    pub(super) fn settle(&mut self, result: io::Result<usize>) -> Step {
+    pub(crate) fn settle(&mut self, result: io::Result<usize>) -> Step {
         match result {
             Ok(count) => self.advance(count as u64),
             Err(e) if is_transient(&e) && self.may_retry() => Step::Again,
@@ -301,13 +317,15 @@ impl Piece {
         self.settled = true;
         if let Some(source) = error {
             let context = self.transfer.context();
-            self.transfer.fail(Error::from_os(context, source));
+            let gone = sys::is_gone(&source);
+            let error = Error::from_os(context, source);
+            self.transfer.fail(if gone { error.of_kind(ErrorKind::Gone) } else { error });
         }
         Step::End
     }
 
     /// Fails the piece's request because the device is too busy for it.
-    pub(super) fn refuse(&mut self, why: &str) {
+    pub(crate) fn refuse(&mut self, why: &str) {
         self.settled = true;
         let context = format!("{}: {why}", self.transfer.context());
         self.transfer.fail(Error::new(ErrorKind::Busy, context));
@@ -316,7 +334,7 @@ impl Piece {
     /// Gives the piece up while the kernel may still use its memory: the request fails at once,
     /// with an empty buffer, and its own buffer is never freed.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-    pub(super) fn leak(mut self) {
+    pub(crate) fn leak(mut self) {
         self.settled = true;
         let mut ending = self.transfer.ending.lock().unwrap_or_else(PoisonError::into_inner);
         let completer = ending.completer.take();
@@ -386,6 +404,7 @@ impl Transfer {
         self.memory = std::ptr::null_mut();
         let buffer = std::mem::replace(self.buffer.get_mut(), IoBuffer::empty());
         if let Some(completer) = completer {
+            let error = error.map(|error| self.judge(error));
             self.count_end(error.as_ref());
             let result = match error {
                 None => Ok(buffer),
@@ -396,14 +415,34 @@ impl Transfer {
         self.ledger = None;
     }
 
+    /// What fails request after request is not a bad block.
+    fn judge(&self, error: Error) -> Error {
+        let ledger = self.ledger.as_ref().filter(|_| error.kind() == ErrorKind::Io);
+        match ledger {
+            Some(ledger) if ledger.is_gone_after(true) => {
+                error.of_kind(ErrorKind::Gone).within("the device is gone")
+            }
+            _ => error,
+        }
+    }
+
     fn count_end(&self, error: Option<&Error>) {
         if error.is_some_and(|error| error.kind() == ErrorKind::Busy) {
             self.count(|ledger| &ledger.shed_requests, 1);
         }
+        if let (None, Some(ledger)) = (error, &self.ledger) {
+            ledger.is_gone_after(false);
+        }
         match (error, self.verb) {
             (Some(_), _) => self.count(|ledger| &ledger.failed_requests, 1),
             (None, Verb::Read) => self.count(|ledger| &ledger.read_bytes, self.bytes),
-            (None, Verb::Write) => self.count(|ledger| &ledger.written_bytes, self.bytes),
+            (None, Verb::Write) => {
+                if let Some(written) =
+                    self.ledger.as_ref().and_then(|it| it.written_by(self.handle))
+                {
+                    written.fetch_add(self.bytes, Ordering::Relaxed);
+                }
+            }
             (None, Verb::Deallocate | Verb::Flush) => {
                 self.count(|ledger| &ledger.deallocated_bytes, self.bytes);
             }
@@ -415,6 +454,7 @@ impl Default for Transfer {
     fn default() -> Self {
         Self {
             verb: Verb::Flush,
+            handle: 0,
             offset: 0,
             bytes: 0,
             memory: std::ptr::null_mut(),
@@ -439,7 +479,7 @@ mod tests {
     const BLOCK: usize = BLOCK_BYTES as usize;
 
     fn read(blocks: usize, piece_blocks: u32) -> (IoFuture, Pieces, Arc<Ledger>) {
-        let ledger = Arc::new(Ledger { name: "test".to_owned(), ..Default::default() });
+        let ledger = Arc::new(Ledger::new("test".to_owned(), 1));
         let (future, completer) = IoFuture::pending();
         let io = Io::Read { offset: 8192, buffer: IoBuffer::zeroed(blocks * BLOCK) };
         let pieces = Pieces::new(io, completer, piece_blocks * BLOCK_BYTES, &ledger);
@@ -493,6 +533,25 @@ mod tests {
         assert_eq!((failure.error.kind(), failure.buffer.len()), (ErrorKind::Io, 4 * BLOCK));
         assert!(failure.error.to_string().starts_with("read of 16384 bytes at 8192 on test"));
         assert_eq!(ledger.failed_requests.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn failures_in_a_row_mean_that_the_device_is_gone() {
+        let ledger = Arc::new(Ledger::new("test".to_owned(), 1));
+        let read = |result: fn() -> io::Result<usize>| {
+            let (future, completer) = IoFuture::pending();
+            let io = Io::Read { offset: 0, buffer: IoBuffer::zeroed(BLOCK) };
+            let pieces = Pieces::new(io, completer, BLOCK_BYTES, &ledger);
+            pieces.for_each(|mut piece| assert_eq!(piece.settle(result()), Step::End));
+            future.wait().map_err(|failure| failure.error.kind())
+        };
+        let fail = || Err(io::ErrorKind::Other.into());
+        for _ in 0..crate::file::ledger::FAILURES_IN_ROW_MAX {
+            assert_eq!(read(fail).unwrap_err(), ErrorKind::Io);
+        }
+        assert_eq!(read(fail).unwrap_err(), ErrorKind::Gone);
+        assert!(read(|| Ok(BLOCK)).is_ok(), "it was not");
+        assert_eq!(read(fail).unwrap_err(), ErrorKind::Io);
     }
 
     #[test]

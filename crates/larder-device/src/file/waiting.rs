@@ -8,21 +8,21 @@ use super::transfer::{Piece, Pieces};
 use crate::error::{Error, ErrorKind};
 
 /// A queue with a bound on its length and on the age of what is in it.
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     pieces: VecDeque<(Instant, Piece)>,
     max: usize,
     age_max: Duration,
 }
 
 impl Waiting {
-    pub(super) fn new(options: &FileOptions) -> Self {
+    pub(crate) fn new(options: &FileOptions) -> Self {
         let max = usize::try_from(options.waiting_max).unwrap_or(usize::MAX);
         Self { pieces: VecDeque::new(), max, age_max: options.waiting_age_max }
     }
 
     /// Whether a further request may wait. If not, it gets its pieces back as failed: dropping what
     /// is returned, outside of any lock, completes it.
-    pub(super) fn admit(&self, pieces: Pieces) -> Result<Pieces, Pieces> {
+    pub(crate) fn admit(&self, pieces: Pieces) -> Result<Pieces, Pieces> {
         if self.pieces.len() < self.max {
             return Ok(pieces);
         }
@@ -33,25 +33,26 @@ impl Waiting {
         Err(pieces)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.pieces.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    pub(super) fn push(&mut self, now: Instant, piece: Piece) {
+    pub(crate) fn push(&mut self, now: Instant, piece: Piece) {
         self.pieces.push_back((now, piece));
     }
 
-    pub(super) fn pop(&mut self) -> Option<Piece> {
+    pub(crate) fn pop(&mut self) -> Option<Piece> {
         self.pieces.pop_front().map(|(_, piece)| piece)
     }
 
     /// Takes out what has waited for too long, as failed: dropping it, outside of any lock,
     /// completes the requests. Allocates nothing if nothing is too old.
-    pub(super) fn take_aged(&mut self) -> Vec<Piece> {
+    pub(crate) fn take_aged(&mut self) -> Vec<Piece> {
         let Some((oldest, _)) = self.pieces.front() else { return Vec::new() };
         let now = Instant::now();
         if now.duration_since(*oldest) <= self.age_max {
@@ -68,7 +69,8 @@ impl Waiting {
     }
 
     /// Takes out everything.
-    pub(super) fn take_all(&mut self) -> Vec<Piece> {
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(crate) fn take_all(&mut self) -> Vec<Piece> {
         self.pieces.drain(..).map(|(_, piece)| piece).collect()
     }
 }

@@ -13,6 +13,7 @@
 //! | [`survey`] | all that a user may know of a namespace's placement |
 //! | [`watch`] | write amplification while it happens |
 //! | [`node`] | device nodes, partitions and namespaces, found in sysfs (Linux) |
+//! | [`passthrough`] | a namespace, or a partition of one, as device past the block layer (Linux) |
 //!
 //! Commands are encoded, and answers decoded, by [`larder_ssd::nvme`]: the same code that the model's
 //! controller answers with.
@@ -25,6 +26,8 @@ pub mod fdp;
 mod ioctl;
 #[cfg(target_os = "linux")]
 pub mod node;
+#[cfg(target_os = "linux")]
+pub mod passthrough;
 pub mod prepare;
 #[cfg(target_os = "linux")]
 pub mod rungs;
@@ -38,5 +41,7 @@ pub use fdp::{FdpCounters, FdpState};
 pub use ioctl::{DriveFile, discard};
 #[cfg(target_os = "linux")]
 pub use node::{Node, NodeKind};
+#[cfg(target_os = "linux")]
+pub use passthrough::PassthroughDevice;
 pub use survey::{Asked, Silence, Survey};
 pub use watch::Watch;

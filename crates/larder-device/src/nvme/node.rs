@@ -10,6 +10,10 @@ use crate::error::{Error, ErrorKind};
 
 /// Sectors of sysfs, whatever the device's blocks are.
 const SECTOR_BYTES: u64 = 512;
+/// What one of the segments of a transfer holds at least: its buffer is aligned to this.
+const SEGMENT_BYTES: u32 = 4096;
+/// What one deallocation may cover where the kernel does not say.
+const DEALLOCATION_BYTES: u64 = 1 << 30;
 
 /// What a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +53,8 @@ pub struct Node {
     pub write_stream_granularity: u64,
     /// Most bytes that one command may carry.
     pub max_transfer_bytes: u32,
+    /// Most bytes that one deallocation may cover.
+    pub max_deallocation_bytes: u64,
     /// Whether the kernel lets nobody write to it.
     pub read_only: bool,
     /// Model and serial number, for people.
@@ -173,6 +179,10 @@ impl Node {
         let generic_path = namespace.strip_prefix("nvme").map(|rest| format!("ng{rest}"));
         let generic_path = generic_path.map(|name| roots.dev.join(name)).filter(|it| it.exists());
         let kib: u32 = read(&queue.join("max_hw_sectors_kb")).unwrap_or(128);
+        let segments: u32 = read(&queue.join("max_segments")).unwrap_or(u32::MAX);
+        let max_transfer_bytes =
+            kib.saturating_mul(1024).min(segments.saturating_mul(SEGMENT_BYTES));
+        let discard: u64 = read(&queue.join("discard_max_hw_bytes")).unwrap_or(0);
         let controllers = controllers_of(whole);
         Ok(Self {
             kind,
@@ -184,7 +194,8 @@ impl Node {
             generic_path,
             write_streams: read(&queue.join("max_write_streams")).unwrap_or(0),
             write_stream_granularity: read(&queue.join("write_stream_granularity")).unwrap_or(0),
-            max_transfer_bytes: kib.saturating_mul(1024),
+            max_transfer_bytes,
+            max_deallocation_bytes: if discard > 0 { discard } else { DEALLOCATION_BYTES },
             read_only: read::<u8>(&class.join("ro")).is_ok_and(|ro| ro == 1),
             model: controllers.first().map(|path| model_of(path)).unwrap_or_default(),
             controller_paths: controllers.iter().map(|it| roots.dev.join(name_of(it))).collect(),

@@ -176,6 +176,7 @@ mod tests {
             write_streams,
             write_stream_granularity: 0,
             max_transfer_bytes: 1 << 19,
+            max_deallocation_bytes: 1 << 30,
             read_only: false,
             model: String::new(),
         }

@@ -3,6 +3,7 @@
 // The helpers are tests too, but the lint sees only functions marked as such.
 #![allow(clippy::unwrap_used)]
 
+mod allocations;
 mod fault;
 mod file;
 mod history;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion};
-use larder_device::Isolation;
+use larder_device::{Isolation, PlacementMode, Target};
 use serde_json::{Map, Value, json};
 
 use crate::Error;
@@ -44,6 +44,8 @@ pub enum Storage {
     Model,
     /// A plain file. It cannot place, and nobody knows what the drive below it writes.
     File(PathBuf),
+    /// A real device, whose content is lost, with what is wanted of its placement.
+    Device(Target, PlacementMode),
 }
 
 /// Parameters of a replay. Sizes in bytes, shares in percent.
@@ -162,12 +164,29 @@ impl ReplayOptions {
                 self.flash_bytes
             )));
         }
+        if let Storage::Device(_, mode) = &self.storage {
+            self.check_device(*mode)?;
+        }
         if matches!(self.storage, Storage::File(_)) && self.placement != PlacementRuns::Off {
             return Err(Error::usage(
                 "--device file: a file has no placement handles; use --placement off, or --device model",
             ));
         }
         Ok(())
+    }
+
+    fn check_device(&self, mode: PlacementMode) -> Result<(), Error> {
+        let complaint = match (self.placement, mode) {
+            _ if self.flash_bytes == 0 => "--flash 0: a device needs flash to be used for",
+            (PlacementRuns::Both, _) => {
+                "--placement both: a device serves one run at a time; make two replays"
+            }
+            (PlacementRuns::On, PlacementMode::Off) => {
+                "--placement on and --placement-mode off contradict each other"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::usage(complaint))
     }
 
     /// Bytes of a reclaim unit, as asked or as chosen.
@@ -264,6 +283,11 @@ impl ReplayOptions {
             "device": match &self.storage {
                 Storage::Model => "model".to_owned(),
                 Storage::File(path) => format!("file:{}", path.display()),
+                Storage::Device(target, _) => target.to_string(),
+            },
+            "placement_mode": match &self.storage {
+                Storage::Device(_, mode) => Some(mode.to_string()),
+                Storage::Model | Storage::File(_) => None,
             },
             "warmup": self.warmup_percent,
         });

@@ -50,6 +50,10 @@ pub struct Run {
     pub erased_bytes: Option<u64>,
     /// Bytes moved by garbage collection.
     pub copied_bytes: Option<u64>,
+    /// Host bytes by placement handle, the default first; empty without flash.
+    pub host_bytes_by_handle: Vec<u64>,
+    /// How placement reaches the device, for people; null for the model and for files.
+    pub rung: Option<String>,
     /// Host bytes written by the small-object engine, to its buckets and its log.
     pub soc_bytes: u64,
     /// What the log in front of the buckets did; null without one.
@@ -88,6 +92,9 @@ pub struct Run {
     /// The drive at the end, for the report; not part of the JSON.
     #[serde(skip)]
     pub units: Vec<UnitPicture>,
+    /// What the user must be told of the device; not part of the JSON.
+    #[serde(skip)]
+    pub notice: Option<String>,
     /// The plan of the streams as a table; not part of the JSON.
     #[serde(skip)]
     pub placement_table: String,

@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use larder::{Config, CrashSafety, Larder, Layout, VirtualClock, block_on};
-use larder_device::{Device, DeviceStats, FileDevice, Isolation, ModelDevice, Payload};
+use larder_device::{
+    Device, DeviceStats, FileDevice, FileOptions, Isolation, ModelDevice, OpenOptions, Opened,
+    Payload, PlacementMode, Target,
+};
 use larder_ssd::managed::{GcDestination, Geometry, ManagedConfig, UnitState};
 
 use super::options::{EngineOptions, ReplayOptions, Storage};
@@ -19,6 +22,9 @@ pub(super) struct Stage {
     pub(super) clock: Arc<VirtualClock>,
     device: Option<Arc<dyn Device>>,
     model: Option<Arc<ModelDevice>>,
+    /// How placement reaches a real device, and what the user must be told of it.
+    pub(super) rung: Option<String>,
+    pub(super) notice: Option<String>,
     /// Removed at the end.
     _file: Option<TemporaryFile>,
 }
@@ -27,6 +33,7 @@ impl Stage {
     pub(super) fn set_up(options: &ReplayOptions, placement: bool) -> Result<Self, Error> {
         let mut model = None;
         let mut file = None;
+        let (mut rung, mut notice) = (None, None);
         let device: Option<Arc<dyn Device>> = match &options.storage {
             _ if options.flash_bytes == 0 => None,
             Storage::Model => {
@@ -40,9 +47,14 @@ impl Stage {
                 let device = FileDevice::create(path, options.flash_bytes);
                 Some(Arc::new(device.map_err(|e| Error::run(e.to_string()))?))
             }
+            Storage::Device(target, mode) => {
+                let opened = open_device(target, *mode, options.flash_bytes, placement)?;
+                (rung, notice) = (Some(opened.rung.to_string()), opened.notice);
+                Some(opened.device)
+            }
         };
         let stage = Self::open(options, EngineOptions::default(), placement, device)?;
-        Ok(Self { model, _file: file, ..stage })
+        Ok(Self { model, rung, notice, _file: file, ..stage })
     }
 
     /// A cache on a device that somebody else made, and may share with others.
@@ -59,7 +71,7 @@ impl Stage {
             larder::ErrorKind::Config => Error::usage(error.to_string()),
             _ => Error::run(error.to_string()),
         })?;
-        Ok(Self { cache, clock, device, model: None, _file: None })
+        Ok(Self { cache, clock, device, model: None, rung: None, notice: None, _file: None })
     }
 
     pub(super) fn device_stats(&self) -> DeviceStats {
@@ -89,6 +101,19 @@ impl Stage {
                 .collect()
         })
     }
+}
+
+/// A real device. A run without placement asks for none.
+fn open_device(
+    target: &Target,
+    mode: PlacementMode,
+    flash_bytes: u64,
+    placement: bool,
+) -> Result<Opened, Error> {
+    let file = FileOptions { capacity_bytes: Some(flash_bytes), ..FileOptions::default() };
+    let placement = if placement { mode } else { PlacementMode::Off };
+    let opened = larder_device::open(&target.to_string(), &OpenOptions { placement, file });
+    opened.map_err(|error| Error::run(format!("--device {target}: {error}")))
 }
 
 fn class<'a>(picture: &'a mut UnitPicture, page: u64, layout: &Layout) -> &'a mut u32 {

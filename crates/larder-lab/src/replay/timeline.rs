@@ -133,6 +133,8 @@ impl Run {
             dlwa: media.and_then(|media| ratio(media, host)),
             alwa: ratio(written, last.cache.admitted_bytes - warm.cache.admitted_bytes),
             host_bytes: host,
+            host_bytes_by_handle: by_handle(&warm.device, &last.device),
+            rung: None,
             media_bytes: media,
             erased_bytes: difference(last.device.erased_bytes, warm.device.erased_bytes),
             copied_bytes: difference(last.device.copied_bytes, warm.device.copied_bytes),
@@ -154,9 +156,15 @@ impl Run {
             interrupted: false,
             intervals: timeline.intervals(warm.client.requests),
             units: Vec::new(),
+            notice: None,
             placement_table: String::new(),
         }
     }
+}
+
+fn by_handle(from: &DeviceStats, to: &DeviceStats) -> Vec<u64> {
+    let before = from.host_written_bytes_by_handle.iter().copied().chain(std::iter::repeat(0));
+    to.host_written_bytes_by_handle.iter().zip(before).map(|(to, from)| to - from).collect()
 }
 
 fn difference(to: Option<u64>, from: Option<u64>) -> Option<u64> {

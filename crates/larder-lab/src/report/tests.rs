@@ -43,6 +43,9 @@ pub(super) fn run(placement: &'static str) -> Run {
         intervals: Vec::new(),
         units: Vec::new(),
         streams: Vec::new(),
+        host_bytes_by_handle: Vec::new(),
+        rung: None,
+        notice: None,
         placement_table: String::new(),
     }
 }

@@ -26,13 +26,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::port::Port;
+use super::wire::Wire;
 use crate::file::engine::join;
 use crate::file::options::FileOptions;
 use crate::file::transfer::Pieces;
 use crate::park::{Driver, Parker};
 
-pub(super) struct Ring {
-    port: Port,
+pub(crate) struct Ring<W: Wire> {
+    port: Port<W>,
     baton: Mutex<Baton>,
     /// For the reaper.
     work: Condvar,
@@ -58,10 +59,14 @@ thread_local! {
     static LEADS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Ring {
-    pub(super) fn new(file: &Arc<File>, options: &FileOptions) -> io::Result<Arc<Self>> {
+impl<W: Wire> Ring<W> {
+    pub(crate) fn new(
+        wire: &Arc<W>,
+        file: &Arc<File>,
+        options: &FileOptions,
+    ) -> io::Result<Arc<Self>> {
         let ring = Arc::new(Self {
-            port: Port::new(file, options)?,
+            port: Port::new(wire, file, options)?,
             baton: Mutex::default(),
             work: Condvar::new(),
             noted: AtomicUsize::new(0),
@@ -76,24 +81,24 @@ impl Ring {
         Ok(ring)
     }
 
-    pub(super) fn submit(self: &Arc<Self>, pieces: Pieces) {
+    pub(crate) fn submit(self: &Arc<Self>, pieces: Pieces) {
         pieces.driven_by(Arc::clone(self) as Arc<dyn Driver>);
         self.port.submit(pieces);
     }
 
-    pub(super) fn registered_file(&self) -> bool {
+    pub(crate) fn registered_file(&self) -> bool {
         self.port.registered_file()
     }
 
     /// What happens when the kernel refuses to run the ring.
     #[cfg(test)]
-    pub(super) fn break_down(&self) {
+    pub(crate) fn break_down(&self) {
         self.port.give_up();
     }
 
     /// Waits until nothing is pending and lets go of the file. Nothing must be submitted any more.
     /// `false`: the ring was broken, and the kernel may still be working on the file.
-    pub(super) fn close(&self) -> bool {
+    pub(crate) fn close(&self) -> bool {
         self.closed.store(true, Ordering::SeqCst);
         self.call_reaper();
         if self.is_led_here() {
@@ -197,7 +202,7 @@ impl Ring {
     }
 }
 
-impl Driver for Ring {
+impl<W: Wire> Driver for Ring<W> {
     fn drive(self: Arc<Self>, parker: &Arc<Parker>) {
         if self.port.pending() == 0 {
             // What the thread waits for is not here.
@@ -270,16 +275,16 @@ fn count(counter: &AtomicUsize, more: bool) {
 }
 
 /// The lead. Dropping it passes it on, after a panic too.
-struct Leading<'a>(&'a Ring);
+struct Leading<'a, W: Wire>(&'a Ring<W>);
 
-impl<'a> Leading<'a> {
-    fn new(ring: &'a Ring) -> Self {
+impl<'a, W: Wire> Leading<'a, W> {
+    fn new(ring: &'a Ring<W>) -> Self {
         let _ = LEADS.try_with(|leads| leads.borrow_mut().push(ring.address()));
         Self(ring)
     }
 }
 
-impl Drop for Leading<'_> {
+impl<W: Wire> Drop for Leading<'_, W> {
     fn drop(&mut self) {
         let ring = self.0;
         let address = ring.address();

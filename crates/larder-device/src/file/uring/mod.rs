@@ -10,6 +10,7 @@ mod lead;
 mod port;
 #[cfg(test)]
 mod tests;
+pub(crate) mod wire;
 
 use std::cell::Cell;
 use std::fs::File;
@@ -21,10 +22,12 @@ use super::engine::Engine;
 use super::options::FileOptions;
 use super::transfer::Pieces;
 use lead::Ring;
+use wire::Wire;
 
 /// The rings, made when first used.
-pub(super) struct Uring {
-    rings: Box<[OnceLock<Arc<Ring>>]>,
+pub(crate) struct Uring<W: Wire> {
+    rings: Box<[OnceLock<Arc<Ring<W>>>]>,
+    wire: Arc<W>,
     file: Arc<File>,
     options: FileOptions,
 }
@@ -37,22 +40,23 @@ thread_local! {
     };
 }
 
-impl Uring {
+impl<W: Wire> Uring<W> {
     /// Sets up the first ring, to see whether the kernel grants it.
-    pub(super) fn new(file: &Arc<File>, options: &FileOptions) -> io::Result<Self> {
+    pub(crate) fn new(wire: W, file: &Arc<File>, options: &FileOptions) -> io::Result<Self> {
+        let wire = Arc::new(wire);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let first = Ring::new(file, options)?;
-        let rings: Box<[OnceLock<Arc<Ring>>]> = (0..cores).map(|_| OnceLock::new()).collect();
+        let first = Ring::new(&wire, file, options)?;
+        let rings: Box<[_]> = (0..cores).map(|_| OnceLock::new()).collect();
         let _ = rings[0].set(first);
-        Ok(Self { rings, file: Arc::clone(file), options: options.clone() })
+        Ok(Self { rings, wire, file: Arc::clone(file), options: options.clone() })
     }
 
-    fn ring(&self) -> Option<&Arc<Ring>> {
+    fn ring(&self) -> Option<&Arc<Ring<W>>> {
         // A thread that is on its way out has lost its number.
         let thread = THREAD.try_with(Cell::get).unwrap_or(0);
         let ours = &self.rings[thread % self.rings.len()];
         if ours.get().is_none()
-            && let Ok(ring) = Ring::new(&self.file, &self.options)
+            && let Ok(ring) = Ring::new(&self.wire, &self.file, &self.options)
             && let Err(late) = ours.set(ring)
         {
             late.close();
@@ -62,7 +66,7 @@ impl Uring {
     }
 }
 
-impl Engine for Uring {
+impl<W: Wire> Engine for Uring<W> {
     fn submit(&self, pieces: Pieces) {
         match self.ring() {
             Some(ring) => ring.submit(pieces),
@@ -76,7 +80,7 @@ impl Engine for Uring {
     }
 }
 
-impl Drop for Uring {
+impl<W: Wire> Drop for Uring<W> {
     fn drop(&mut self) {
         let rings = self.rings.iter().filter_map(OnceLock::get);
         let broken = rings.filter(|ring| !ring.close()).count();

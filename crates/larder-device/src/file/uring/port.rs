@@ -19,9 +19,9 @@ use std::time::Instant;
 
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 
+use super::wire::{Link, Range, Wire};
 use crate::file::options::FileOptions;
-use crate::file::sys;
-use crate::file::transfer::{Piece, Pieces, Step, Verb};
+use crate::file::transfer::{Piece, Pieces, Step};
 use crate::file::waiting::Waiting;
 
 /// `user_data` of what only wakes a thread; every other is the index of a slot.
@@ -33,8 +33,9 @@ const WAKES: u32 = 8;
 /// Pieces that are settled under one hold of the lock.
 const BATCH: usize = 16;
 
-pub(super) struct Port {
-    ring: IoUring,
+pub(crate) struct Port<W: Wire> {
+    ring: IoUring<W::Submission, W::Completion>,
+    wire: Arc<W>,
     slots: Mutex<Slots>,
     /// Pieces in slots and in the queue, for a look without the lock.
     pending: AtomicUsize,
@@ -44,6 +45,8 @@ pub(super) struct Port {
 struct Slots {
     pieces: Vec<Option<Piece>>,
     free: Vec<usize>,
+    /// What the commands in the slots point to besides the pieces' memory.
+    ranges: Box<[Range]>,
     waiting: Waiting,
     /// `None`: closed or broken; nothing more is taken.
     target: Option<Target>,
@@ -55,22 +58,24 @@ struct Target {
     registered: bool,
 }
 
-impl Port {
+impl<W: Wire> Port<W> {
     /// A ring that knows all our operations, for `file`.
-    pub(super) fn new(file: &Arc<File>, options: &FileOptions) -> io::Result<Self> {
+    pub(crate) fn new(wire: &Arc<W>, file: &Arc<File>, options: &FileOptions) -> io::Result<Self> {
         let depth = usize::from(options.queue_depth);
-        let ring = make_ring(u32::from(options.queue_depth) + WAKES)?;
+        let ring = make_ring::<W>(u32::from(options.queue_depth) + WAKES)?;
         let registered = ring.submitter().register_files(&[file.as_raw_fd()]).is_ok();
         let slots = Slots {
             pieces: (0..depth).map(|_| None).collect(),
             free: (0..depth).rev().collect(),
+            ranges: vec![Range::default(); depth].into(),
             waiting: Waiting::new(options),
             target: Some(Target { file: Arc::clone(file), registered }),
         };
-        Ok(Self { ring, slots: Mutex::new(slots), pending: AtomicUsize::new(0) })
+        let wire = Arc::clone(wire);
+        Ok(Self { ring, wire, slots: Mutex::new(slots), pending: AtomicUsize::new(0) })
     }
 
-    pub(super) fn registered_file(&self) -> bool {
+    pub(crate) fn registered_file(&self) -> bool {
         self.lock().target.as_ref().is_some_and(|target| target.registered)
     }
 
@@ -79,12 +84,12 @@ impl Port {
     }
 
     /// Pieces that have not ended.
-    pub(super) fn pending(&self) -> usize {
+    pub(crate) fn pending(&self) -> usize {
         self.pending.load(Ordering::SeqCst)
     }
 
     /// Hands the pieces of a request to the kernel as far as there are slots; the others wait.
-    pub(super) fn submit(&self, pieces: Pieces) {
+    pub(crate) fn submit(&self, pieces: Pieces) {
         let mut slots = self.lock();
         if slots.target.is_none() {
             drop(slots);
@@ -127,7 +132,7 @@ impl Port {
 
     /// Hands over what is new and sleeps until something has completed. `false`: the ring is
     /// broken.
-    pub(super) fn sleep(&self) -> bool {
+    pub(crate) fn sleep(&self) -> bool {
         self.enter(1, true)
     }
 
@@ -158,9 +163,9 @@ impl Port {
     }
 
     /// Wakes the thread that sleeps in [`Port::sleep`].
-    pub(super) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         let slots = self.lock();
-        let entry = opcode::Nop::new().build().user_data(WAKE);
+        let entry = W::Submission::from(opcode::Nop::new().build().user_data(WAKE));
         // SAFETY: the queue is ours under the lock of the slots (invariant 3); the operation has
         // no memory. If there is no room, others wait for the kernel's next look, and the thread
         // sees what they bring.
@@ -170,7 +175,7 @@ impl Port {
     }
 
     /// Settles what has completed.
-    pub(super) fn reap(&self) -> Reaped {
+    pub(crate) fn reap(&self) -> Reaped {
         let mut reaped = Reaped { any: false, woken: false };
         loop {
             // They are dropped, which completes requests, without the lock: that is foreign code.
@@ -184,7 +189,7 @@ impl Port {
             let mut pushed = false;
             while intact
                 && count < BATCH
-                && let Some(entry) = queue.next()
+                && let Some(entry) = queue.next().map(Into::<cqueue::Entry>::into)
             {
                 seen += 1;
                 reaped.woken |= entry.user_data() == WAKE;
@@ -229,11 +234,7 @@ impl Port {
             // After a break the kernel may still report what was given up.
             return if slots.target.is_some() { Settled::Broken } else { Settled::Nothing };
         };
-        let result = match usize::try_from(entry.result()) {
-            Ok(count) => Ok(count),
-            Err(_) => Err(io::Error::from_raw_os_error(-entry.result())),
-        };
-        match piece.settle(result) {
+        match piece.settle(self.wire.outcome(piece, entry.result())) {
             Step::Again if self.push(slots, slot) => Settled::Again,
             Step::Again => Settled::Broken,
             Step::End => {
@@ -254,13 +255,15 @@ impl Port {
     fn push(&self, slots: &mut Slots, slot: usize) -> bool {
         let Some(target) = &slots.target else { return false };
         let Some(piece) = slots.pieces[slot].as_mut() else { return false };
-        let entry = match target.registered {
-            true => describe(piece, types::Fd(0)).flags(squeue::Flags::FIXED_FILE),
-            false => describe(piece, types::Fd(target.file.as_raw_fd())),
+        let (file, flags) = match target.registered {
+            true => (0, squeue::Flags::FIXED_FILE),
+            false => (target.file.as_raw_fd(), squeue::Flags::empty()),
         };
-        let entry = entry.user_data(slot as u64);
+        let range = &mut slots.ranges[slot];
+        let link = Link { file: types::Fd(file), flags, slot: slot as u64, range };
+        let entry = self.wire.describe(piece, link);
         // SAFETY: the queue is ours under the lock of the slots (invariant 3). The entry's memory
-        // belongs to the piece, which stays in its slot until the completion is reaped, or is
+        // belongs to the piece or the slot, which keep it until the completion is reaped, or are
         // leaked (invariants 1 and 2). The engine holds the file open for as long as anyone may
         // enter the ring.
         unsafe { self.ring.submission_shared().push(&entry) }.is_ok()
@@ -268,10 +271,11 @@ impl Port {
 
     /// The ring cannot be relied on: all requests fail, and the memory that the kernel may know is
     /// kept for ever.
-    pub(super) fn give_up(&self) {
+    pub(crate) fn give_up(&self) {
         let mut slots = self.lock();
         slots.target = None;
         let known: Vec<Piece> = slots.pieces.iter_mut().filter_map(Option::take).collect();
+        Box::leak(std::mem::take(&mut slots.ranges));
         slots.free = (0..slots.pieces.len()).rev().collect();
         let waiting = slots.waiting.take_all();
         self.count(&slots);
@@ -282,7 +286,7 @@ impl Port {
 
     /// Takes nothing more and lets go of the file. Called when nothing is pending. `false`: the
     /// ring was broken, and the kernel may still be working on the file.
-    pub(super) fn close(&self) -> bool {
+    pub(crate) fn close(&self) -> bool {
         let Some(target) = self.lock().target.take() else { return false };
         if target.registered {
             // Otherwise the kernel would hold the file until it has taken the ring apart.
@@ -293,10 +297,10 @@ impl Port {
 }
 
 /// What there was to settle.
-pub(super) struct Reaped {
-    pub(super) any: bool,
+pub(crate) struct Reaped {
+    pub(crate) any: bool,
     /// A wake-up ([`Port::wake`]) was among it.
-    pub(super) woken: bool,
+    pub(crate) woken: bool,
 }
 
 /// What became of one completion.
@@ -310,44 +314,20 @@ enum Settled {
 
 impl Drop for Slots {
     fn drop(&mut self) {
+        if self.pieces.iter().any(Option::is_some) {
+            Box::leak(std::mem::take(&mut self.ranges));
+        }
         self.pieces.drain(..).flatten().for_each(Piece::leak);
     }
 }
 
-fn make_ring(entries: u32) -> io::Result<IoUring> {
-    let ring = IoUring::new(entries)?;
+fn make_ring<W: Wire>(entries: u32) -> io::Result<IoUring<W::Submission, W::Completion>> {
+    let ring = IoUring::<W::Submission, W::Completion>::builder().build(entries)?;
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;
-    let needed = [
-        opcode::Nop::CODE,
-        opcode::Read::CODE,
-        opcode::Write::CODE,
-        opcode::Fallocate::CODE,
-        opcode::Fsync::CODE,
-    ];
-    if needed.iter().all(|&code| probe.is_supported(code)) {
+    if W::NEEDED.iter().all(|&code| probe.is_supported(code)) {
         Ok(ring)
     } else {
         Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel's io_uring is too old"))
-    }
-}
-
-/// The ring's words for what remains of `piece`.
-fn describe(piece: &mut Piece, file: types::Fd) -> squeue::Entry {
-    let (offset, bytes) = (piece.offset(), piece.remaining());
-    // A piece with memory is at most as long as the largest transfer, which is a `u32`.
-    let len = u32::try_from(bytes).unwrap_or(u32::MAX);
-    match piece.verb() {
-        Verb::Read => {
-            opcode::Read::new(file, piece.memory().as_mut_ptr(), len).offset(offset).build()
-        }
-        Verb::Write => {
-            opcode::Write::new(file, piece.memory().as_ptr(), len).offset(offset).build()
-        }
-        Verb::Deallocate => opcode::Fallocate::new(file, bytes)
-            .offset(offset)
-            .mode(i32::try_from(sys::PUNCH_HOLE.bits()).unwrap_or(0))
-            .build(),
-        Verb::Flush => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
     }
 }

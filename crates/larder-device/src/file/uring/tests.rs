@@ -12,24 +12,26 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::lead::Ring;
+use super::wire::FileWire;
 use crate::buffer::IoBuffer;
 use crate::error::ErrorKind;
+use crate::file::ledger::Ledger;
 use crate::file::options::FileOptions;
-use crate::file::transfer::{Ledger, Pieces};
+use crate::file::transfer::Pieces;
 use crate::io::{Io, IoFuture};
 use crate::park::block_on;
 
 const BLOCK: usize = 4096;
 
 /// A ring over a pipe, and the pipe's other end. `None` where the kernel has no ring for us.
-fn over_pipe(options: &FileOptions) -> Option<(Arc<Ring>, std::io::PipeWriter)> {
+fn over_pipe(options: &FileOptions) -> Option<(Arc<Ring<FileWire>>, std::io::PipeWriter)> {
     let (reader, writer) = std::io::pipe().unwrap();
     let file = Arc::new(File::from(OwnedFd::from(reader)));
     over(&file, options).map(|ring| (ring, writer))
 }
 
-fn over(file: &Arc<File>, options: &FileOptions) -> Option<Arc<Ring>> {
-    let ring = Ring::new(file, options);
+fn over(file: &Arc<File>, options: &FileOptions) -> Option<Arc<Ring<FileWire>>> {
+    let ring = Ring::new(&Arc::default(), file, options);
     ring.inspect_err(|why| println!("io_uring is not tested: {why}")).ok()
 }
 
@@ -37,13 +39,13 @@ fn depth(queue_depth: u16) -> FileOptions {
     FileOptions { queue_depth, ..FileOptions::default() }
 }
 
-fn submit(ring: &Arc<Ring>, io: Io) -> IoFuture {
+fn submit(ring: &Arc<Ring<FileWire>>, io: Io) -> IoFuture {
     let (future, completer) = IoFuture::pending();
     ring.submit(Pieces::new(io, completer, 4096, &Arc::new(Ledger::default())));
     future
 }
 
-fn read(ring: &Arc<Ring>, blocks: usize) -> IoFuture {
+fn read(ring: &Arc<Ring<FileWire>>, blocks: usize) -> IoFuture {
     submit(ring, Io::Read { offset: 0, buffer: IoBuffer::zeroed(blocks * BLOCK) })
 }
 

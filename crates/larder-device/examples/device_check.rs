@@ -1,0 +1,426 @@
+//! Checks a device against a shadow of what it must hold:
+//!
+//! ```sh
+//! cargo run --release -p larder-device --example device_check -- TARGET [--ops N] [--seed N]
+//!     [--placement required|preferred|off] [--capacity BYTES] [--threads N] [--depth N]
+//!     [--cost] [--canary]
+//! ```
+//!
+//! **What the target holds is lost.** Random writes, reads and deallocations of 1 to 32 blocks, many
+//! under way at once, each write with a random handle. What a block must hold follows from its number
+//! and the version that the shadow says it has. Prints what was done and the differences; the exit
+//! status is 1 if there are any.
+//!
+//! `--cost` measures processor time and allocations of a 4 KiB request; `--canary` tries to leave the
+//! device. TARGET is as in [`larder_device::ladder`]; a file is made with `--capacity`.
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use allocation_counter::measure;
+use fastrand::Rng;
+use larder_device::{
+    BufferPool, Device, ErrorKind, FileOptions, Io, IoBuffer, IoFuture, OpenOptions,
+    PlacementHandle, open,
+};
+
+const BLOCK: usize = 4096;
+const RUN_BLOCKS_MAX: u64 = 32;
+const COST_REQUESTS: u64 = 20_000;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+struct Arguments {
+    target: String,
+    ops: u64,
+    seed: u64,
+    threads: u64,
+    depth: usize,
+    cost: bool,
+    canary: bool,
+    options: OpenOptions,
+}
+
+fn arguments() -> Result<Arguments, Failure> {
+    let mut parsed = Arguments {
+        target: String::new(),
+        ops: 200_000,
+        seed: 1,
+        threads: 2,
+        depth: 64,
+        cost: false,
+        canary: false,
+        options: OpenOptions::default(),
+    };
+    let mut given = std::env::args().skip(1);
+    while let Some(name) = given.next() {
+        let mut value = || given.next().ok_or_else(|| format!("{name} needs a value"));
+        match name.as_str() {
+            "--ops" => parsed.ops = value()?.parse()?,
+            "--seed" => parsed.seed = value()?.parse()?,
+            "--threads" => parsed.threads = value()?.parse::<u64>()?.max(1),
+            "--depth" => parsed.depth = value()?.parse()?,
+            "--placement" => parsed.options.placement = value()?.parse()?,
+            "--capacity" => {
+                let capacity_bytes = Some(value()?.parse()?);
+                let file = FileOptions { capacity_bytes, create: true, ..FileOptions::default() };
+                parsed.options.file = file;
+            }
+            "--cost" => parsed.cost = true,
+            "--canary" => parsed.canary = true,
+            _ if parsed.target.is_empty() && !name.starts_with('-') => parsed.target = name,
+            _ => return Err(format!("{name}: unknown; see the head of the example").into()),
+        }
+    }
+    if parsed.target.is_empty() {
+        return Err("name a target, such as block:/dev/nvme0n1; what it holds is lost".into());
+    }
+    Ok(parsed)
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("device_check: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<bool, Failure> {
+    let arguments = arguments()?;
+    let opened = open(&arguments.target, &arguments.options)?;
+    println!("{}", opened.rung);
+    opened.missed.iter().for_each(|missed| println!("not {missed}"));
+    if let Some(notice) = &opened.notice {
+        eprintln!("notice: {notice}");
+    }
+    let device = &*opened.device;
+    if arguments.canary {
+        canary(device)?;
+    }
+    if arguments.cost {
+        cost(device, arguments.seed)?;
+    }
+    if arguments.canary || arguments.cost {
+        return Ok(true);
+    }
+    check(device, &arguments)
+}
+
+fn check(device: &dyn Device, arguments: &Arguments) -> Result<bool, Failure> {
+    let begun = Instant::now();
+    let blocks = device.info().capacity_bytes / BLOCK as u64 / arguments.threads;
+    if blocks < RUN_BLOCKS_MAX * 4 {
+        return Err(format!("{blocks} blocks a thread are too few for a check").into());
+    }
+    let counts = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..arguments.threads)
+            .map(|number| {
+                let shadow = Shadow::new(device, arguments.seed + number, number * blocks, blocks);
+                let ops = arguments.ops / arguments.threads;
+                scope.spawn(move || shadow.run(ops, arguments.depth))
+            })
+            .collect();
+        let ended = workers.into_iter().map(|it| it.join().unwrap_or(Err("a panic".into())));
+        ended.collect::<Result<Vec<_>, Failure>>()
+    });
+    let counts = counts.inspect_err(|_| look_after_failure(device))?;
+    let sum = |of: fn(&Counts) -> u64| counts.iter().map(of).sum::<u64>();
+    let stats = device.stats();
+    println!(
+        "{} writes, {} reads, {} deallocations, {} flushes in {:.1} s, seed {}",
+        sum(|it| it.writes),
+        sum(|it| it.reads),
+        sum(|it| it.deallocations),
+        sum(|it| it.flushes),
+        begun.elapsed().as_secs_f64(),
+        arguments.seed
+    );
+    println!("bytes written by handle: {:?}", stats.host_written_bytes_by_handle);
+    println!("blocks compared: {}, differences: {}", sum(|it| it.compared), sum(|it| it.different));
+    Ok(sum(|it| it.different) == 0)
+}
+
+/// Says whether the device is gone.
+fn look_after_failure(device: &dyn Device) {
+    for reads in 1..=200 {
+        match device.submit(Io::Read { offset: 0, buffer: IoBuffer::zeroed(BLOCK) }).wait() {
+            Err(failure) if failure.error.kind() == ErrorKind::Gone => {
+                return eprintln!("gone, by {reads} further reads: {failure}");
+            }
+            _ => std::thread::sleep(std::time::Duration::from_millis(10)),
+        }
+    }
+    eprintln!("not gone: further reads succeed, or fail one by one");
+}
+
+#[derive(Default)]
+struct Counts {
+    writes: u64,
+    reads: u64,
+    deallocations: u64,
+    flushes: u64,
+    compared: u64,
+    different: u64,
+}
+
+/// What a part of the device must hold.
+struct Shadow<'a> {
+    device: &'a dyn Device,
+    seed: u64,
+    rng: Rng,
+    first: u64,
+    /// Version of each block; 0 if its content is unspecified.
+    versions: Vec<u32>,
+    /// Blocks of requests under way.
+    busy: Vec<bool>,
+    pool: BufferPool,
+    counts: Counts,
+}
+
+enum Kind {
+    Write,
+    Read,
+    Other,
+}
+
+struct UnderWay {
+    kind: Kind,
+    first: u64,
+    blocks: u64,
+    future: IoFuture,
+}
+
+impl<'a> Shadow<'a> {
+    fn new(device: &'a dyn Device, seed: u64, first: u64, blocks: u64) -> Self {
+        let blocks = usize::try_from(blocks).unwrap_or(usize::MAX);
+        Self {
+            device,
+            seed,
+            rng: Rng::with_seed(seed),
+            first,
+            versions: vec![0; blocks],
+            busy: vec![false; blocks],
+            pool: BufferPool::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    fn run(mut self, ops: u64, depth: usize) -> Result<Counts, Failure> {
+        let mut under_way = VecDeque::new();
+        for _ in 0..ops {
+            if under_way.len() >= depth
+                && let Some(oldest) = under_way.pop_front()
+            {
+                self.end(oldest)?;
+            }
+            let request = self.begin();
+            under_way.extend(request);
+        }
+        for request in under_way {
+            self.end(request)?;
+        }
+        let all = self.versions.len() as u64;
+        for first in (0..all).step_by(32) {
+            let request = self.read(first, RUN_BLOCKS_MAX.min(all - first));
+            self.end(request)?;
+        }
+        Ok(self.counts)
+    }
+
+    fn range(first: u64, blocks: u64) -> std::ops::Range<usize> {
+        let index = |block| usize::try_from(block).unwrap_or(usize::MAX);
+        index(first)..index(first + blocks)
+    }
+
+    /// A random request to blocks that are free. `None` after many that were not.
+    fn begin(&mut self) -> Option<UnderWay> {
+        let all = self.versions.len() as u64;
+        let (first, blocks) = (0..100).find_map(|_| {
+            let blocks = self.rng.u64(1..=RUN_BLOCKS_MAX);
+            let first = self.rng.u64(..=all - blocks);
+            let free = self.busy[Self::range(first, blocks)].iter().all(|busy| !busy);
+            free.then_some((first, blocks))
+        })?;
+        Some(match self.rng.u32(..1000) {
+            0..500 => self.write(first, blocks),
+            500..900 => self.read(first, blocks),
+            900..999 => self.deallocate(first, blocks),
+            _ => self.flush(),
+        })
+    }
+
+    fn start(&mut self, kind: Kind, first: u64, blocks: u64, io: Io) -> UnderWay {
+        self.busy[Self::range(first, blocks)].fill(true);
+        UnderWay { kind, first, blocks, future: self.device.submit(io) }
+    }
+
+    fn offset(&self, first: u64) -> u64 {
+        (self.first + first) * BLOCK as u64
+    }
+
+    fn buffer(&self, blocks: u64) -> IoBuffer {
+        self.pool.take(usize::try_from(blocks).unwrap_or(1) * BLOCK)
+    }
+
+    fn write(&mut self, first: u64, blocks: u64) -> UnderWay {
+        self.counts.writes += 1;
+        let mut buffer = self.buffer(blocks);
+        let pages = buffer.as_mut_slice().chunks_exact_mut(BLOCK);
+        for ((index, block), page) in Self::range(first, blocks).zip(first..).zip(pages) {
+            self.versions[index] += 1;
+            let words = words(self.seed, block, self.versions[index]);
+            for (word, bytes) in words.zip(page.chunks_exact_mut(8)) {
+                bytes.copy_from_slice(&word.to_le_bytes());
+            }
+        }
+        let handle = PlacementHandle::new(self.rng.u16(..self.device.info().placement.handles));
+        let io = Io::Write { offset: self.offset(first), buffer, handle };
+        self.start(Kind::Write, first, blocks, io)
+    }
+
+    fn read(&mut self, first: u64, blocks: u64) -> UnderWay {
+        self.counts.reads += 1;
+        let io = Io::Read { offset: self.offset(first), buffer: self.buffer(blocks) };
+        self.start(Kind::Read, first, blocks, io)
+    }
+
+    fn deallocate(&mut self, first: u64, blocks: u64) -> UnderWay {
+        self.counts.deallocations += 1;
+        let io = Io::Deallocate { offset: self.offset(first), bytes: blocks * BLOCK as u64 };
+        let request = self.start(Kind::Other, first, blocks, io);
+        // What it reads as is unspecified until it is written again, with a version that it never had.
+        self.versions[Self::range(first, blocks)].iter_mut().for_each(|it| *it |= DEAD);
+        request
+    }
+
+    fn flush(&mut self) -> UnderWay {
+        self.counts.flushes += 1;
+        self.start(Kind::Other, 0, 0, Io::Flush)
+    }
+
+    fn end(&mut self, request: UnderWay) -> Result<(), Failure> {
+        let buffer = request.future.wait()?;
+        let range = Self::range(request.first, request.blocks);
+        self.busy[range.clone()].fill(false);
+        match request.kind {
+            Kind::Read => {
+                let pages = buffer.as_slice().chunks_exact(BLOCK);
+                for ((index, block), page) in range.zip(request.first..).zip(pages) {
+                    self.compare(block, self.versions[index], page);
+                }
+            }
+            // A write makes a dead block live.
+            Kind::Write => self.versions[range].iter_mut().for_each(|it| *it &= !DEAD),
+            Kind::Other => {}
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, block: u64, version: u32, page: &[u8]) {
+        if version == 0 || version & DEAD != 0 {
+            return;
+        }
+        self.counts.compared += 1;
+        let words = words(self.seed, block, version);
+        let same = words.zip(page.chunks_exact(8)).all(|(word, bytes)| bytes == word.to_le_bytes());
+        if !same {
+            self.counts.different += 1;
+            eprintln!("block {} (version {version}) holds something else", self.first + block);
+        }
+    }
+}
+
+/// Marks the version of a block that was deallocated.
+const DEAD: u32 = 1 << 31;
+
+/// What a block holds.
+fn words(seed: u64, block: u64, version: u32) -> impl Iterator<Item = u64> {
+    let version = u64::from(version & !DEAD);
+    let mut rng = Rng::with_seed(seed ^ block.rotate_left(20) ^ version.rotate_left(44));
+    let (start, step) = (rng.u64(..), rng.u64(..) | 1);
+    (0..BLOCK as u64 / 8).map(move |i| start.wrapping_add(i.wrapping_mul(step)))
+}
+
+/// Requests that end behind the device must be refused; the last block must not.
+fn canary(device: &dyn Device) -> Result<(), Failure> {
+    let end = device.info().capacity_bytes;
+    let write = |offset: u64, blocks: usize| {
+        let buffer = IoBuffer::zeroed(blocks * BLOCK);
+        device.submit(Io::Write { offset, buffer, handle: PlacementHandle::DEFAULT }).wait()
+    };
+    let block = BLOCK as u64;
+    write(end - block, 1)?;
+    for (offset, blocks) in [(end - block, 2), (end, 1), (end + (1 << 30), 1), (u64::MAX - 4095, 1)]
+    {
+        match write(offset, blocks) {
+            Err(failure) if failure.error.kind() == ErrorKind::InvalidRequest => {
+                println!("refused: {failure}");
+            }
+            Err(failure) => return Err(format!("refused for another reason: {failure}").into()),
+            Ok(_) => return Err(format!("{blocks} blocks at {offset} were written").into()),
+        }
+    }
+    let dead = Io::Deallocate { offset: end - block, bytes: 2 * block };
+    match device.submit(dead).wait() {
+        Err(failure) if failure.error.kind() == ErrorKind::InvalidRequest => Ok(()),
+        _ => Err("a deallocation over the end was not refused".into()),
+    }
+}
+
+/// Processor time and allocations of 4 KiB requests, one under way and many.
+fn cost(device: &dyn Device, seed: u64) -> Result<(), Failure> {
+    let blocks = device.info().capacity_bytes / BLOCK as u64;
+    for depth in [1, 64] {
+        for write in [true, false] {
+            let mut rng = Rng::with_seed(seed);
+            let mut spare: Vec<_> = (0..depth).map(|_| IoBuffer::zeroed(BLOCK)).collect();
+            let mut under_way = VecDeque::with_capacity(depth);
+            let mut request = |requests: u64| -> Result<(), Failure> {
+                for _ in 0..requests {
+                    if spare.is_empty()
+                        && let Some(oldest) = under_way.pop_front()
+                    {
+                        let oldest: IoFuture = oldest;
+                        spare.push(oldest.wait()?);
+                    }
+                    let offset = rng.u64(..blocks) * BLOCK as u64;
+                    let Some(buffer) = spare.pop() else { return Err("no buffer".into()) };
+                    under_way.push_back(device.submit(match write {
+                        true => Io::Write { offset, buffer, handle: PlacementHandle::DEFAULT },
+                        false => Io::Read { offset, buffer },
+                    }));
+                }
+                Ok(())
+            };
+            request(COST_REQUESTS / 10)?;
+            let (cpu, begun) = (cpu_ns(), Instant::now());
+            let mut outcome = Ok(());
+            let allocations = measure(|| outcome = request(COST_REQUESTS)).count_total;
+            outcome?;
+            #[allow(clippy::cast_precision_loss)]
+            let each = |total: u64| total as f64 / COST_REQUESTS as f64;
+            println!(
+                "4 KiB {}, {depth} under way: {:.2} us of processor, {:.2} us of time, {:.4} allocations",
+                if write { "write" } else { "read" },
+                each(cpu_ns() - cpu) / 1e3,
+                begun.elapsed().as_secs_f64() * 1e6 / each(COST_REQUESTS * COST_REQUESTS),
+                each(allocations)
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Processor time of this process, kernel included.
+fn cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let [seconds, nanoseconds] =
+        [time.tv_sec, time.tv_nsec].map(|it| u64::try_from(it).unwrap_or(0));
+    seconds * 1_000_000_000 + nanoseconds
+}

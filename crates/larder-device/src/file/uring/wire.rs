@@ -1,0 +1,145 @@
+//! How a ring says what is to be done with a piece: as an operation on a file or a block device, or
+//! as a command to an NVMe namespace.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use io_uring::{cqueue, opcode, squeue, types};
+
+use crate::file::sys;
+use crate::file::transfer::{Piece, Verb};
+
+/// `_IO(0x12, 0)`: discard a range of a block device (Linux 6.12).
+const BLOCK_DISCARD: u32 = 0x1200;
+
+/// Memory of a slot for what a command points to besides the piece's own: one range of a
+/// deallocation.
+pub(crate) type Range = [u64; 2];
+
+/// What an entry of the submission queue says besides what the piece is.
+pub(crate) struct Link<'a> {
+    pub(crate) file: types::Fd,
+    pub(crate) flags: squeue::Flags,
+    /// Comes back with the completion.
+    pub(crate) slot: u64,
+    /// Stays where it is until the completion was reaped.
+    pub(crate) range: &'a mut Range,
+}
+
+/// The language of a ring.
+///
+/// What [`Wire::describe`] returns must name no memory but the piece's and the link's range: the
+/// ring keeps nothing else alive.
+pub(crate) trait Wire: Send + Sync + 'static {
+    type Submission: squeue::EntryMarker;
+    type Completion: cqueue::EntryMarker;
+    /// Operations that the kernel must know.
+    const NEEDED: &'static [u8];
+
+    /// What remains of `piece`.
+    fn describe(&self, piece: &mut Piece, link: Link<'_>) -> Self::Submission;
+
+    /// What the completion of such an operation means: how many bytes were moved, or why not.
+    fn outcome(&self, piece: &Piece, result: i32) -> io::Result<usize>;
+}
+
+/// Operations on a regular file or a block device.
+#[derive(Debug, Default)]
+pub(crate) struct FileWire {
+    block: bool,
+    /// Whether writes carry the write streams of their handles.
+    streams: bool,
+    /// The kernel does not know how to discard through a ring.
+    cannot_discard: AtomicBool,
+}
+
+impl FileWire {
+    pub(crate) fn new(block: bool, streams: bool) -> Self {
+        Self { block, streams, cannot_discard: AtomicBool::new(false) }
+    }
+
+    /// The write stream of a handle. Stream 1 is the drive's first placement handle, which also takes
+    /// what has no stream: it is not handed out, and handle 0 has no stream.
+    fn stream(&self, handle: u16) -> u8 {
+        match handle {
+            0 => 0,
+            _ if !self.streams => 0,
+            // The device has at most 254 handles, and the request was checked for that.
+            handle => u8::try_from(handle + 1).unwrap_or(0),
+        }
+    }
+
+    fn discards(&self) -> bool {
+        self.block && !self.cannot_discard.load(Ordering::Relaxed)
+    }
+
+    fn deallocate(&self, file: types::Fd, offset: u64, bytes: u64) -> squeue::Entry {
+        if self.discards() {
+            // The kernel reads the length as a number of its own.
+            let command = bytemuck::cast([bytes, 0]);
+            return opcode::UringCmd16::new(file, BLOCK_DISCARD)
+                .addr(Some(offset))
+                .cmd(command)
+                .build();
+        }
+        // On a block device this writes zeros by command, which drives take for a deallocation.
+        opcode::Fallocate::new(file, bytes)
+            .offset(offset)
+            .mode(i32::try_from(sys::PUNCH_HOLE.bits()).unwrap_or(0))
+            .build()
+    }
+}
+
+impl Wire for FileWire {
+    type Submission = squeue::Entry;
+    type Completion = cqueue::Entry;
+    const NEEDED: &'static [u8] = &[
+        opcode::Nop::CODE,
+        opcode::Read::CODE,
+        opcode::Write::CODE,
+        opcode::Fallocate::CODE,
+        opcode::Fsync::CODE,
+    ];
+
+    fn describe(&self, piece: &mut Piece, link: Link<'_>) -> squeue::Entry {
+        let (file, offset, bytes) = (link.file, piece.offset(), piece.remaining());
+        // A piece with memory is at most as long as the largest transfer, which is a `u32`.
+        let len = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let entry = match piece.verb() {
+            Verb::Read => {
+                opcode::Read::new(file, piece.memory().as_mut_ptr(), len).offset(offset).build()
+            }
+            Verb::Write => opcode::Write::new(file, piece.memory().as_ptr(), len)
+                .offset(offset)
+                .write_stream(self.stream(piece.handle()))
+                .build(),
+            Verb::Deallocate => self.deallocate(file, offset, bytes),
+            Verb::Flush => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
+        };
+        entry.flags(link.flags).user_data(link.slot)
+    }
+
+    fn outcome(&self, piece: &Piece, result: i32) -> io::Result<usize> {
+        let Ok(count) = usize::try_from(result) else {
+            let error = io::Error::from_raw_os_error(-result);
+            if piece.verb() == Verb::Deallocate && self.discards() && sys::is_unknown(&error) {
+                self.cannot_discard.store(true, Ordering::Relaxed);
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            return Err(error);
+        };
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_stream_is_not_handed_out() {
+        let wire = FileWire::new(true, true);
+        assert_eq!([0, 1, 2, 7].map(|handle| wire.stream(handle)), [0, 2, 3, 8]);
+        assert_eq!(FileWire::new(true, false).stream(3), 0);
+    }
+}

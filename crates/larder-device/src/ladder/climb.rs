@@ -1,0 +1,277 @@
+//! Which rung it is.
+#![cfg_attr(not(target_os = "linux"), allow(dead_code))]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Missed, OpenOptions, Opened, PlacementMode, Rung, RungKind, Target, TargetKind};
+use crate::device::Device;
+use crate::error::{Error, ErrorKind};
+use crate::file::{FileDevice, FileOptions};
+use crate::placement::PlacementInfo;
+
+#[cfg(target_os = "linux")]
+use crate::file::{IoEngine, sys};
+#[cfg(target_os = "linux")]
+use crate::nvme::{Node, NodeKind, PassthroughDevice, node::Roots};
+
+/// An open device, the node that it writes to, and the engine's excuse if it has one.
+pub(super) struct Door {
+    pub(super) device: Arc<dyn Device>,
+    pub(super) node: std::path::PathBuf,
+    pub(super) fallback: Option<String>,
+}
+
+/// What opens devices; tests have others, for they have no drive.
+pub(super) trait Doors {
+    fn block(
+        &self,
+        path: &Path,
+        options: &FileOptions,
+        streams: PlacementInfo,
+    ) -> Result<Door, Error>;
+
+    #[cfg(target_os = "linux")]
+    fn passthrough(&self, node: &Node, options: &FileOptions, placing: bool)
+    -> Result<Door, Error>;
+}
+
+struct RealDoors;
+
+impl Doors for RealDoors {
+    fn block(
+        &self,
+        path: &Path,
+        options: &FileOptions,
+        streams: PlacementInfo,
+    ) -> Result<Door, Error> {
+        let device = FileDevice::open_placing(path, options, streams)?;
+        let fallback = device.engine_fallback().map(str::to_owned);
+        Ok(Door { device: Arc::new(device), node: path.to_owned(), fallback })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn passthrough(
+        &self,
+        node: &Node,
+        options: &FileOptions,
+        placing: bool,
+    ) -> Result<Door, Error> {
+        let device = PassthroughDevice::open(node, options, placing)?;
+        let node = device.generic_path().to_owned();
+        Ok(Door { device: Arc::new(device), node, fallback: None })
+    }
+}
+
+pub(super) fn open(target: &Target, options: &OpenOptions) -> Result<Opened, Error> {
+    let climb = Climb {
+        target,
+        options,
+        doors: &RealDoors,
+        #[cfg(target_os = "linux")]
+        roots: Roots::default(),
+        missed: Vec::new(),
+    };
+    climb.open(what_is(&target.path))
+}
+
+/// What a path leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A regular file, or nothing yet.
+    File,
+    Block,
+    Character,
+}
+
+#[cfg(target_os = "linux")]
+fn what_is(path: &Path) -> Found {
+    match std::fs::metadata(path) {
+        Ok(metadata) if sys::is_block(&metadata) => Found::Block,
+        Ok(metadata) if sys::is_character(&metadata) => Found::Character,
+        _ => Found::File,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn what_is(_: &Path) -> Found {
+    Found::File
+}
+
+pub(super) struct Climb<'a> {
+    pub(super) target: &'a Target,
+    pub(super) options: &'a OpenOptions,
+    pub(super) doors: &'a dyn Doors,
+    #[cfg(target_os = "linux")]
+    pub(super) roots: Roots,
+    pub(super) missed: Vec<Missed>,
+}
+
+impl Climb<'_> {
+    pub(super) fn open(self, found: Found) -> Result<Opened, Error> {
+        match (self.target.kind, found) {
+            (Some(TargetKind::File), _) | (None, Found::File) => self.file(),
+            #[cfg(target_os = "linux")]
+            (kind, _) => self.device(kind, found),
+            #[cfg(not(target_os = "linux"))]
+            _ => Err(self.refuse("block devices and NVMe drives are opened on Linux only")),
+        }
+    }
+
+    fn file(mut self) -> Result<Opened, Error> {
+        if self.options.placement == PlacementMode::Required {
+            self.miss(RungKind::WriteStreams, "a file has no placement handles");
+            return Err(self.cannot_place());
+        }
+        let door =
+            self.doors.block(&self.target.path, &self.options.file, PlacementInfo::none())?;
+        if self.options.placement == PlacementMode::Preferred {
+            self.miss(RungKind::WriteStreams, "a file has no placement handles");
+        }
+        Ok(self.without(door))
+    }
+
+    fn miss(&mut self, kind: RungKind, why: impl Into<String>) {
+        self.missed.push(Missed { kind, why: why.into() });
+    }
+
+    fn reached(self, kind: RungKind, door: Door) -> Opened {
+        let placement = door.device.info().placement.clone();
+        let rung = Rung { kind, node: door.node, placement, why: String::new() };
+        Opened { device: door.device, rung, missed: self.missed, notice: None }
+    }
+
+    /// The device on no rung, with a notice unless that was asked for.
+    fn without(self, door: Door) -> Opened {
+        let off = self.options.placement == PlacementMode::Off;
+        let why = if off { "switched off".to_owned() } else { self.reasons() };
+        let notice = (!off).then(|| {
+            format!("{} has no placement, all writes share one handle: {why}", self.target)
+        });
+        let placement = PlacementInfo::none();
+        let rung = Rung { kind: RungKind::None, node: door.node, placement, why };
+        Opened { device: door.device, rung, missed: self.missed, notice }
+    }
+
+    fn reasons(&self) -> String {
+        let reasons: Vec<_> = self.missed.iter().map(ToString::to_string).collect();
+        reasons.join("; ")
+    }
+
+    fn refuse(&self, why: &str) -> Error {
+        Error::new(ErrorKind::Setup, format!("{}: {why}", self.target))
+    }
+
+    fn cannot_place(&self) -> Error {
+        self.refuse(&format!(
+            "placement is required and there is none ({}); name an NVMe namespace with Flexible Data \
+             Placement enabled and at least two placement handles, or let placement be preferred or off",
+            self.reasons()
+        ))
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Climb<'_> {
+    fn device(mut self, kind: Option<TargetKind>, found: Found) -> Result<Opened, Error> {
+        let block = kind == Some(TargetKind::Block);
+        if block && found != Found::Block {
+            return Err(
+                self.refuse("not a block device, such as /dev/nvme0n1 or a partition of one")
+            );
+        }
+        let node = Node::find(&self.target.path, &self.roots);
+        if kind == Some(TargetKind::Nvme) || found == Found::Character {
+            let node = node?;
+            return self.nvme_alone(&node);
+        }
+        let off = self.options.placement == PlacementMode::Off;
+        match (&node, off) {
+            (_, true) => {}
+            (Ok(node), _) => {
+                if let Some(door) = self.write_streams(node)? {
+                    return Ok(self.reached(RungKind::WriteStreams, door));
+                }
+                if block {
+                    self.miss(RungKind::Passthrough, "the target says block:");
+                } else if let Some(door) = self.passthrough(node) {
+                    return Ok(self.reached(RungKind::Passthrough, door));
+                }
+            }
+            (Err(error), _) => self.miss(RungKind::WriteStreams, error.to_string()),
+        }
+        if self.options.placement == PlacementMode::Required {
+            return Err(self.cannot_place());
+        }
+        let (path, options) = (&self.target.path, &self.options.file);
+        let door = self.doors.block(path, options, PlacementInfo::none())?;
+        Ok(self.without(door))
+    }
+
+    /// Opens the block device with its streams, if it has any. An error means that the device
+    /// cannot be opened, streams or not.
+    fn write_streams(&mut self, node: &Node) -> Result<Option<Door>, Error> {
+        let why = if node.kind == NodeKind::Partition {
+            // Measured with Linux 6.18, which shows the streams but refuses such a write (EINVAL).
+            "the kernel lets whole namespaces use them, not partitions".to_owned()
+        } else if node.write_streams == 0 {
+            "the kernel knows none of it (Linux 6.16 and FDP with one reclaim group needed)"
+                .to_owned()
+        } else if node.write_streams == 1 {
+            "it has one alone, which is the default handle's".to_owned()
+        } else if self.options.file.engine == IoEngine::Threads {
+            "the thread pool cannot name them; let io_uring serve".to_owned()
+        } else {
+            let unit = Some(node.write_stream_granularity).filter(|&bytes| bytes > 0);
+            // Stream 1 is the default handle's and is not handed out: so many handles with it.
+            let streams = PlacementInfo {
+                handles: node.write_streams.min(STREAMS_MAX),
+                reclaim_unit_bytes: unit,
+                path: "write streams",
+                ..PlacementInfo::none()
+            };
+            let door = self.doors.block(&self.target.path, &self.options.file, streams)?;
+            if door.device.info().placement.is_active() {
+                return Ok(Some(door));
+            }
+            door.fallback.unwrap_or_else(|| "io_uring does not serve".to_owned())
+        };
+        self.miss(RungKind::WriteStreams, why);
+        Ok(None)
+    }
+
+    /// Opens the namespace past the block layer, if it can place so.
+    fn passthrough(&mut self, node: &Node) -> Option<Door> {
+        let why = match self.doors.passthrough(node, &self.options.file, true) {
+            Ok(door) if door.device.info().placement.is_active() => return Some(door),
+            Ok(_) => NO_FDP.to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.miss(RungKind::Passthrough, why);
+        None
+    }
+
+    /// `nvme:` and character devices: nothing but passthrough will do, with placement or without.
+    fn nvme_alone(mut self, node: &Node) -> Result<Opened, Error> {
+        let placing = self.options.placement != PlacementMode::Off;
+        let door = self.doors.passthrough(node, &self.options.file, placing)?;
+        if door.device.info().placement.is_active() {
+            return Ok(self.reached(RungKind::Passthrough, door));
+        }
+        if placing {
+            self.miss(RungKind::Passthrough, NO_FDP);
+        }
+        if self.options.placement == PlacementMode::Required {
+            return Err(self.cannot_place());
+        }
+        Ok(self.without(door))
+    }
+}
+
+/// The ring names a stream with a byte.
+#[cfg(target_os = "linux")]
+const STREAMS_MAX: u16 = 254;
+
+#[cfg(target_os = "linux")]
+const NO_FDP: &str =
+    "Flexible Data Placement is not enabled, or the namespace has one handle alone";

@@ -1,0 +1,240 @@
+//! Which rung is taken, with a sysfs and devices that tests have made up.
+#![cfg(target_os = "linux")]
+
+use std::cell::RefCell;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use super::climb::{Climb, Door, Doors, Found};
+use super::*;
+use crate::memory::MemoryDevice;
+use crate::nvme::{Node, node::Roots};
+use crate::{CheckedIo, DeviceInfo, DeviceStats, IoEngine, IoFuture};
+
+/// Memory that says of its placement what it is told to.
+struct Told(MemoryDevice, DeviceInfo);
+
+impl Device for Told {
+    fn info(&self) -> &DeviceInfo {
+        &self.1
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        self.0.start(io)
+    }
+
+    fn stats(&self) -> DeviceStats {
+        self.0.stats()
+    }
+}
+
+fn told(placement: PlacementInfo) -> Arc<dyn Device> {
+    let memory = MemoryDevice::holding(vec![0; 1 << 20]);
+    let info = DeviceInfo { placement, ..memory.info().clone() };
+    Arc::new(Told(memory, info))
+}
+
+#[derive(Default)]
+struct FakeDoors {
+    /// The ring is refused: the block device opens, but without streams.
+    no_ring: bool,
+    /// Handles of the namespace by passthrough; `None`: it is refused.
+    passthrough: Option<u16>,
+    opened: RefCell<Vec<String>>,
+}
+
+impl Doors for FakeDoors {
+    fn block(&self, path: &Path, _: &FileOptions, streams: PlacementInfo) -> Result<Door, Error> {
+        self.opened.borrow_mut().push(format!("block {}", streams.handles));
+        let placement = if self.no_ring { PlacementInfo::none() } else { streams };
+        let fallback = self.no_ring.then(|| "io_uring is refused: by a test".to_owned());
+        Ok(Door { device: told(placement), node: path.to_owned(), fallback })
+    }
+
+    fn passthrough(&self, node: &Node, _: &FileOptions, placing: bool) -> Result<Door, Error> {
+        self.opened.borrow_mut().push(format!("passthrough {placing}"));
+        let Some(handles) = self.passthrough else {
+            return Err(Error::new(ErrorKind::Setup, "run as root"));
+        };
+        let handles = if placing { handles } else { 1 };
+        let placement = PlacementInfo { handles, ..PlacementInfo::none() };
+        let node = node.generic_path.clone().unwrap_or_default();
+        Ok(Door { device: told(placement), node, fallback: None })
+    }
+}
+
+/// A namespace with `streams` write streams. The folder goes at the end.
+fn namespace(streams: u16) -> (tempfile::TempDir, Roots) {
+    let folder = tempfile::tempdir().unwrap();
+    let roots = Roots { sys: folder.path().join("sys"), dev: folder.path().join("dev") };
+    let whole = roots.sys.join("devices/nvme0n1");
+    fs::create_dir_all(whole.join("queue")).unwrap();
+    fs::create_dir_all(roots.sys.join("class/block")).unwrap();
+    fs::create_dir_all(&roots.dev).unwrap();
+    fs::write(whole.join("nsid"), "1\n").unwrap();
+    fs::write(whole.join("size"), "2048\n").unwrap();
+    fs::write(whole.join("queue/logical_block_size"), "512\n").unwrap();
+    fs::write(whole.join("queue/write_stream_granularity"), "16777216\n").unwrap();
+    fs::write(whole.join("queue/max_write_streams"), format!("{streams}\n")).unwrap();
+    symlink(&whole, roots.sys.join("class/block/nvme0n1")).unwrap();
+    let partition = whole.join("nvme0n1p1");
+    fs::create_dir_all(&partition).unwrap();
+    fs::write(partition.join("partition"), "1\n").unwrap();
+    fs::write(partition.join("start"), "8\n").unwrap();
+    fs::write(partition.join("size"), "1000\n").unwrap();
+    symlink(&partition, roots.sys.join("class/block/nvme0n1p1")).unwrap();
+    fs::write(roots.dev.join("nvme0n1p1"), "").unwrap();
+    fs::write(roots.dev.join("nvme0n1"), "").unwrap();
+    fs::write(roots.dev.join("ng0n1"), "").unwrap();
+    fs::write(roots.dev.join("vda"), "").unwrap();
+    (folder, roots)
+}
+
+fn climb(
+    (kind, name): (Option<TargetKind>, &str),
+    found: Found,
+    placement: PlacementMode,
+    (streams, doors): (u16, &FakeDoors),
+) -> Result<Opened, Error> {
+    climb_with(IoEngine::Auto, (kind, name), found, placement, (streams, doors))
+}
+
+fn climb_with(
+    engine: IoEngine,
+    (kind, name): (Option<TargetKind>, &str),
+    found: Found,
+    placement: PlacementMode,
+    (streams, doors): (u16, &FakeDoors),
+) -> Result<Opened, Error> {
+    let (_folder, roots) = namespace(streams);
+    let target = Target { kind, path: roots.dev.join(name) };
+    let file = FileOptions { engine, ..FileOptions::default() };
+    let options = OpenOptions { placement, file };
+    Climb { target: &target, options: &options, doors, roots, missed: Vec::new() }.open(found)
+}
+
+use PlacementMode::{Off, Preferred, Required};
+use TargetKind::{Block, Nvme};
+
+#[test]
+fn a_block_device_takes_the_first_rung_that_holds() {
+    let doors = FakeDoors { passthrough: Some(5), ..FakeDoors::default() };
+    let opened = climb((None, "nvme0n1"), Found::Block, Required, (8, &doors)).unwrap();
+    assert_eq!((opened.rung.kind, opened.missed.len()), (RungKind::WriteStreams, 0));
+    let line = opened.rung.to_string();
+    assert!(line.starts_with("placement: write streams of "), "{line}");
+    let end = "nvme0n1, 7 handles beside the default, reclaim units of 16 MiB";
+    assert!(line.ends_with(end), "{line}");
+
+    let opened = climb((None, "nvme0n1"), Found::Block, Preferred, (0, &doors)).unwrap();
+    assert_eq!((opened.rung.kind, opened.notice), (RungKind::Passthrough, None));
+    assert!(opened.missed[0].to_string().contains("Linux 6.16"), "{:?}", opened.missed);
+    assert_eq!(opened.device.info().placement.handles, 5);
+
+    let doors = FakeDoors::default();
+    let opened = climb((None, "nvme0n1"), Found::Block, Preferred, (1, &doors)).unwrap();
+    assert_eq!(opened.rung.kind, RungKind::None);
+    let notice = opened.notice.unwrap();
+    assert!(notice.contains("one alone") && notice.contains("run as root"), "{notice}");
+    assert_eq!(*doors.opened.borrow(), ["passthrough true", "block 1"]);
+}
+
+#[test]
+fn what_is_required_and_not_there_is_an_error_with_a_way_out() {
+    for (kind, name, found) in [
+        (None, "nvme0n1", Found::Block),
+        (Some(Block), "nvme0n1", Found::Block),
+        (None, "vda", Found::Block),
+        (None, "missing", Found::File),
+        (Some(TargetKind::File), "nvme0n1", Found::Block),
+    ] {
+        let doors = FakeDoors::default();
+        let error = climb((kind, name), found, Required, (0, &doors)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Setup);
+        let text = error.to_string();
+        assert!(text.contains("placement is required") && text.contains("preferred or off"));
+        assert!(!doors.opened.borrow().iter().any(|it| it.starts_with("block")), "{text}");
+    }
+}
+
+#[test]
+fn a_target_that_says_how_is_opened_so() {
+    let doors = FakeDoors { passthrough: Some(5), ..FakeDoors::default() };
+    let opened = climb((Some(Nvme), "nvme0n1"), Found::Block, Required, (8, &doors)).unwrap();
+    assert_eq!(opened.rung.kind, RungKind::Passthrough);
+    let opened = climb((None, "ng0n1"), Found::Character, Required, (8, &doors)).unwrap();
+    assert_eq!(opened.rung.kind, RungKind::Passthrough);
+    let opened = climb((Some(Block), "nvme0n1"), Found::Block, Preferred, (0, &doors)).unwrap();
+    assert_eq!(opened.rung.kind, RungKind::None);
+    assert!(opened.notice.unwrap().contains("the target says block:"));
+    let error = climb((Some(Block), "ng0n1"), Found::Character, Off, (8, &doors)).unwrap_err();
+    assert!(error.to_string().contains("not a block device"), "{error}");
+    let denied = FakeDoors::default();
+    let error = climb((Some(Nvme), "nvme0n1"), Found::Block, Preferred, (8, &denied)).unwrap_err();
+    assert!(error.to_string().contains("run as root"), "another way was not asked for: {error}");
+}
+
+#[test]
+fn a_partition_has_no_streams_whatever_sysfs_says() {
+    let doors = FakeDoors { passthrough: Some(5), ..FakeDoors::default() };
+    let opened = climb((None, "nvme0n1p1"), Found::Block, Required, (8, &doors)).unwrap();
+    assert_eq!(opened.rung.kind, RungKind::Passthrough);
+    assert!(opened.missed[0].why.contains("not partitions"), "{:?}", opened.missed);
+    let error = climb((Some(Block), "nvme0n1p1"), Found::Block, Required, (8, &doors));
+    assert!(error.unwrap_err().to_string().contains("not partitions"));
+}
+
+#[test]
+fn off_is_off() {
+    let doors = FakeDoors { passthrough: Some(5), ..FakeDoors::default() };
+    let opened = climb((None, "nvme0n1"), Found::Block, Off, (8, &doors)).unwrap();
+    assert_eq!((opened.rung.kind, opened.notice), (RungKind::None, None));
+    let opened = climb((Some(Nvme), "nvme0n1"), Found::Block, Off, (8, &doors)).unwrap();
+    assert_eq!((opened.rung.kind, opened.notice), (RungKind::None, None));
+    assert!(opened.rung.to_string().ends_with("(switched off)"), "{}", opened.rung);
+    assert_eq!(*doors.opened.borrow(), ["block 1", "passthrough false"]);
+}
+
+#[test]
+fn streams_need_the_ring() {
+    let doors = FakeDoors { no_ring: true, ..FakeDoors::default() };
+    let opened = climb((None, "nvme0n1"), Found::Block, Preferred, (8, &doors)).unwrap();
+    assert_eq!(opened.rung.kind, RungKind::None);
+    assert!(opened.missed[0].why.contains("refused: by a test"), "{:?}", opened.missed);
+    let how = (None, "nvme0n1");
+    let doors = FakeDoors::default();
+    let engine = IoEngine::Threads;
+    let opened = climb_with(engine, how, Found::Block, Preferred, (8, &doors)).unwrap();
+    assert!(opened.missed[0].why.contains("thread pool"), "{:?}", opened.missed);
+}
+
+#[test]
+fn another_disk_is_used_without_placement() {
+    let doors = FakeDoors::default();
+    let opened = climb((None, "vda"), Found::Block, Preferred, (8, &doors)).unwrap();
+    assert!(opened.notice.unwrap().contains("not a namespace of an NVMe drive"));
+    assert_eq!(*doors.opened.borrow(), ["block 1"]);
+}
+
+#[test]
+fn targets_come_back() {
+    for text in ["file:/a", "block:/dev/nvme0n1p2", "nvme:/dev/ng0n1", "/dev/sda", "a:b"] {
+        assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
+    }
+    for text in ["", "block:", "nvme:", "file:"] {
+        assert!(text.parse::<Target>().unwrap_err().contains("names no path"));
+    }
+}
+
+#[test]
+fn a_file_opens_without_placement_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    let file =
+        FileOptions { capacity_bytes: Some(1 << 20), create: true, ..FileOptions::default() };
+    let options = OpenOptions { placement: Preferred, file };
+    let opened = open(&path.display().to_string(), &options).unwrap();
+    assert_eq!(opened.rung.kind, RungKind::None);
+    assert!(opened.notice.unwrap().contains("a file has no placement handles"));
+}

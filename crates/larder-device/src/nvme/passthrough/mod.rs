@@ -1,0 +1,230 @@
+//! An NVMe namespace, or a partition of one, as device, past the block layer: commands through
+//! io_uring to the character device of the namespace (Linux 5.19; by root alone before 6.2).
+//!
+//! The kernel checks nothing of such a command but who sends it: a partition's start is added here,
+//! and its end kept, here. For as long as the device is open, its block device is open for us alone, so
+//! that nobody mounts it or removes the partition meanwhile.
+
+mod wire;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use larder_ssd::nvme::namespace::{PAGE_BYTES, cns};
+use larder_ssd::nvme::{Command, PlacementId};
+
+use super::commands::{CommandError, Commands};
+use super::fdp::FdpState;
+use super::ioctl::DriveFile;
+use super::node::Node;
+use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::error::{Error, ErrorKind};
+use crate::file::engine::Engine;
+use crate::file::ledger::Ledger;
+use crate::file::setup::claim;
+use crate::file::sys;
+use crate::file::transfer::Pieces;
+use crate::file::uring::Uring;
+use crate::file::{BLOCK_BYTES, FileOptions, IoEngine};
+use crate::io::{CheckedIo, IoFuture};
+use crate::placement::PlacementInfo;
+use wire::NvmeWire;
+
+/// Logical blocks that one command can name.
+const BLOCKS_MAX: u64 = 1 << 16;
+
+/// How placement reaches such a device.
+pub(crate) const PATH: &str = "NVMe passthrough";
+
+/// A namespace, or a part of one, to which commands go directly. Dropping it waits for the requests
+/// under way.
+///
+/// A deallocated range reads as whatever the drive likes.
+pub struct PassthroughDevice {
+    info: DeviceInfo,
+    engine: Uring<NvmeWire>,
+    ledger: Arc<Ledger>,
+    deallocated_at_once_max: u64,
+    generic_path: PathBuf,
+    /// Keeps everybody else from the block device; closed last.
+    _claim: File,
+}
+
+impl PassthroughDevice {
+    /// Opens what `node` stands for. Of `options`, the capacity, the longest transfer and those of
+    /// the queue count. With `placing`, each handle is one of the namespace's placement handles in its
+    /// first reclaim group.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if the namespace cannot be used so, with the reason: no character device,
+    /// no permission, in use, blocks of another size or with metadata, an io_uring that is
+    /// refused or too old. A drive that cannot place is none: the device then has one handle.
+    pub fn open(node: &Node, options: &FileOptions, placing: bool) -> Result<Self, Error> {
+        let name = node.generic_path.clone().unwrap_or_else(|| node.block_path.clone());
+        let refuse = |why: String| refusal(&name, &why);
+        if let Some(complaint) = options.complaint() {
+            return Err(refuse(complaint));
+        }
+        if options.engine == IoEngine::Threads {
+            return Err(refuse("commands travel through io_uring, not through threads".to_owned()));
+        }
+        let Some(generic_path) = node.generic_path.clone() else {
+            return Err(refuse("the kernel has made no character device (ng…) of it".to_owned()));
+        };
+        if node.read_only {
+            return Err(refuse("it can only be read".to_owned()));
+        }
+        let claim = claim(&node.block_path)?;
+        let drive = DriveFile::open(&generic_path, true)
+            .map_err(|error| refuse(format!("opening it: {error}")))?;
+        check_format(&drive, node).map_err(&refuse)?;
+        let placement = if placing { placement(&drive, node).map_err(&refuse)? } else { None };
+        let (placement, placement_ids) = placement.unwrap_or((PlacementInfo::none(), vec![0]));
+        let capacity_bytes = capacity(node, options).map_err(&refuse)?;
+        let block_shift = node.block_bytes.trailing_zeros();
+        let first = node.range.start >> block_shift;
+        let wire = NvmeWire {
+            nsid: node.nsid,
+            block_shift,
+            first,
+            end: first + (capacity_bytes >> block_shift),
+            placement_ids: placement_ids.into(),
+        };
+        let file = File::options().read(true).write(true).open(&generic_path);
+        let file = file.map_err(|error| refuse(format!("opening it: {error}")))?;
+        let engine = Uring::new(wire, &Arc::new(file), options)
+            .map_err(|error| refuse(format!("io_uring with large entries is refused: {error}")))?;
+        let largest = u64::from(node.max_transfer_bytes.min(options.max_transfer_bytes));
+        let largest = largest.min(BLOCKS_MAX << block_shift);
+        let largest = (largest - largest % u64::from(BLOCK_BYTES)).max(u64::from(BLOCK_BYTES));
+        let info = DeviceInfo {
+            name: node.block_path.display().to_string(),
+            capacity_bytes,
+            block_bytes: BLOCK_BYTES,
+            max_transfer_bytes: u32::try_from(largest).unwrap_or(BLOCK_BYTES),
+            placement,
+        };
+        let ledger = Ledger::new(info.name.clone(), info.placement.handles);
+        let ledger = Arc::new(ledger.shown_at(sys::shown_at(&claim)));
+        let deallocated_at_once_max = node.max_deallocation_bytes;
+        let deallocated_at_once_max =
+            deallocated_at_once_max - deallocated_at_once_max % u64::from(BLOCK_BYTES);
+        Ok(Self { info, engine, ledger, deallocated_at_once_max, generic_path, _claim: claim })
+    }
+
+    /// The character device that takes the commands.
+    pub fn generic_path(&self) -> &Path {
+        &self.generic_path
+    }
+}
+
+impl Device for PassthroughDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        let (future, completer) = IoFuture::pending();
+        let piece_bytes = self.info.max_transfer_bytes;
+        let pieces = Pieces::new(io.into_inner(), completer, piece_bytes, &self.ledger);
+        self.engine.submit(pieces.deallocating_at_most(self.deallocated_at_once_max));
+        future
+    }
+
+    fn stats(&self) -> DeviceStats {
+        self.ledger.stats()
+    }
+
+    /// As for a file: a drive that loses power while the computer does not is not noticed.
+    fn boot(&self) -> Option<u64> {
+        sys::boot()
+    }
+}
+
+impl std::fmt::Debug for PassthroughDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PassthroughDevice")
+            .field("info", &self.info)
+            .field("generic_path", &self.generic_path)
+            .finish_non_exhaustive()
+    }
+}
+
+fn refusal(name: &Path, why: &str) -> Error {
+    Error::new(ErrorKind::Setup, format!("passthrough to {}: {why}", name.display()))
+}
+
+/// Bytes of the device: what was asked for, or all of the range.
+fn capacity(node: &Node, options: &FileOptions) -> Result<u64, String> {
+    let present = node.range.end - node.range.start;
+    let whole = present - present % u64::from(BLOCK_BYTES);
+    let wanted = options.capacity_bytes.unwrap_or(whole);
+    if wanted == 0 || wanted > whole {
+        return Err(format!("it has {present} bytes but {wanted} were asked for"));
+    }
+    Ok(wanted)
+}
+
+/// Compares what the drive says of its blocks with what sysfs says, on which all addresses rest.
+fn check_format(drive: &dyn Commands, node: &Node) -> Result<(), String> {
+    let mut page = [0; PAGE_BYTES];
+    let denied = |error: CommandError| match error {
+        error if error.is_denied() => {
+            format!("the kernel refuses NVMe commands to this user ({error}); run as root")
+        }
+        error => format!("identifying the namespace: {error}"),
+    };
+    drive.admin(&Command::identify(node.nsid, cns::NAMESPACE), &mut page).map_err(denied)?;
+    let blocks = u64::from_le_bytes(*page.first_chunk().expect("the page has 4096 bytes"));
+    let format = usize::from(page[26] & 0xf) | usize::from(page[26] >> 5 & 3) << 4;
+    let described = &page[128 + 4 * format..];
+    let metadata = u16::from_le_bytes([described[0], described[1]]);
+    let block_bytes = 1_u64.checked_shl(u32::from(described[2])).unwrap_or(0);
+    if metadata > 0 {
+        return Err(format!("its blocks carry {metadata} bytes of metadata; format it without"));
+    }
+    if block_bytes != u64::from(node.block_bytes) || !(512..=4096).contains(&block_bytes) {
+        return Err(format!(
+            "its blocks have {block_bytes} bytes, the kernel's {}; blocks of 512 to 4096 bytes can \
+             be used",
+            node.block_bytes
+        ));
+    }
+    let end = blocks.saturating_mul(block_bytes);
+    if node.range.end > end || !node.range.start.is_multiple_of(block_bytes) {
+        let std::ops::Range { start, end: wanted } = node.range.clone();
+        return Err(format!(
+            "bytes {start} to {wanted} are not inside the namespace of {end} bytes"
+        ));
+    }
+    Ok(())
+}
+
+/// What the namespace offers, and the identifiers of its handles; `None` if it cannot place.
+fn placement(
+    drive: &dyn Commands,
+    node: &Node,
+) -> Result<Option<(PlacementInfo, Vec<u16>)>, String> {
+    let state = FdpState::read(drive, node.nsid)
+        .map_err(|error| format!("asking for its placement handles: {error}"))?;
+    let rgif = state.configuration.as_ref().map_or(0, |configuration| configuration.rgif);
+    let mut ids: Vec<u16> = state.handles.iter().map(|handle| handle.placement_id).collect();
+    ids.retain(|&id| PlacementId::decode(id, rgif).is_some_and(|id| id.group == 0));
+    ids.sort_unstable();
+    ids.dedup();
+    if !state.enabled || ids.len() < 2 || ids[0] != 0 {
+        return Ok(None);
+    }
+    let info = PlacementInfo {
+        handles: u16::try_from(ids.len()).unwrap_or(u16::MAX),
+        groups: 1,
+        reclaim_unit_bytes: state.configuration.as_ref().map(|it| it.unit_bytes),
+        isolation: state.isolation(),
+        path: PATH,
+    };
+    Ok(Some((info, ids)))
+}
+
+#[cfg(test)]
+mod tests;

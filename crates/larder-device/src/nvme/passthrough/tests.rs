@@ -1,0 +1,73 @@
+//! What is decided before the first command: by the model's controller, for there is no drive here.
+
+use larder_ssd::managed::{Geometry, ManagedConfig};
+use larder_ssd::nvme::namespace::NamespaceRequest;
+use larder_ssd::nvme::{Controller, ControllerConfig};
+
+use super::*;
+use crate::nvme::{ModelDrive, NodeKind};
+use crate::placement::Isolation;
+
+fn drive(fdp: bool, handles: Vec<u16>) -> ModelDrive {
+    let geometry = Geometry::with_overprovisioning(64 << 20, 256 << 10, 17.0).unwrap();
+    let config = ManagedConfig { fdp, handles: 4, ..ManagedConfig::new(geometry) };
+    let mut drive = Controller::new(ControllerConfig::new(config)).unwrap();
+    let request = NamespaceRequest { blocks: 1000, format: 0, endurance_group: 1, handles };
+    let created = drive.admin(&Command::create_namespace(), &mut request.encode().unwrap());
+    assert!(created.status.is_success(), "{}", created.status);
+    ModelDrive::new(drive)
+}
+
+fn node() -> Node {
+    Node {
+        kind: NodeKind::Block,
+        namespace: "nvme0n1".to_owned(),
+        nsid: 1,
+        block_bytes: 4096,
+        namespace_bytes: 1000 * 4096,
+        range: 0..1000 * 4096,
+        block_path: "/dev/null".into(),
+        generic_path: None,
+        controller_paths: Vec::new(),
+        write_streams: 0,
+        write_stream_granularity: 0,
+        max_transfer_bytes: 1 << 17,
+        max_deallocation_bytes: 1 << 30,
+        read_only: false,
+        model: String::new(),
+    }
+}
+
+#[test]
+fn handles_are_those_of_the_namespace_in_the_order_of_their_identifiers() {
+    let (info, ids) = placement(&drive(true, vec![3, 1, 2]), &node()).unwrap().unwrap();
+    assert_eq!((info.handles, info.reclaim_unit_bytes, info.path), (3, Some(256 << 10), PATH));
+    assert_eq!((info.isolation, ids), (Some(Isolation::InitiallyIsolated), vec![0, 1, 2]));
+    assert_eq!(placement(&drive(true, vec![2]), &node()).unwrap(), None, "one handle is none");
+    assert_eq!(placement(&drive(false, Vec::new()), &node()).unwrap(), None);
+}
+
+#[test]
+fn what_drive_and_kernel_say_of_the_blocks_must_agree() {
+    let drive = drive(true, vec![0, 1]);
+    assert_eq!(check_format(&drive, &node()), Ok(()));
+    let half = Node { block_bytes: 512, ..node() };
+    assert!(check_format(&drive, &half).unwrap_err().contains("4096 bytes, the kernel's 512"));
+    let beyond = Node { range: 4096..1001 * 4096, ..node() };
+    assert!(check_format(&drive, &beyond).unwrap_err().contains("not inside the namespace"));
+}
+
+#[test]
+fn what_cannot_take_commands_is_refused_with_the_reason() {
+    let complaint = |node: &Node, options: &FileOptions| {
+        PassthroughDevice::open(node, options, true).unwrap_err().to_string()
+    };
+    let options = FileOptions::default();
+    assert!(complaint(&node(), &options).contains("no character device"));
+    let threads = FileOptions { engine: IoEngine::Threads, ..options.clone() };
+    assert!(complaint(&node(), &threads).contains("not through threads"));
+    let with = Node { generic_path: Some("/dev/null".into()), ..node() };
+    let only_read = Node { read_only: true, ..with.clone() };
+    assert!(complaint(&only_read, &options).contains("can only be read"));
+    assert!(complaint(&with, &options).contains("not a block device"));
+}

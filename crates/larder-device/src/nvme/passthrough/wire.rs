@@ -1,0 +1,186 @@
+//! Pieces as NVMe commands, and what their statuses mean.
+
+use std::io;
+
+use io_uring::{cqueue, opcode, squeue};
+use larder_ssd::nvme::command::{RANGE_BYTES, encode_range, encode_uring};
+use larder_ssd::nvme::{Command, Status};
+
+use crate::file::transfer::{Piece, Verb};
+use crate::file::uring::wire::{Link, Wire};
+
+/// `NVME_URING_CMD_IO`: `_IOWR('N', 0x80, struct nvme_uring_cmd)`, which has 72 bytes.
+const URING_IO: u32 = 0xc048_4e80;
+
+/// What of a namespace a device is, in logical blocks.
+#[derive(Debug, Clone)]
+pub(super) struct NvmeWire {
+    pub(super) nsid: u32,
+    /// Binary logarithm of the bytes of a logical block.
+    pub(super) block_shift: u32,
+    /// The first logical block that is ours, and the first behind it that is not.
+    pub(super) first: u64,
+    pub(super) end: u64,
+    /// The placement identifier of each handle; the default one, which is handle 0, needs none.
+    pub(super) placement_ids: Box<[u16]>,
+}
+
+impl NvmeWire {
+    /// The command for what remains of `piece`, and its range if it deallocates. `None`: it would
+    /// leave what is ours.
+    fn command(&self, verb: Verb, at: u64, bytes: u64, handle: u16) -> Option<(Command, Extent)> {
+        let extent = self.extent(at, bytes)?;
+        let Extent { first, blocks } = extent;
+        let command = match verb {
+            Verb::Read => Command::read(self.nsid, first, blocks),
+            Verb::Write => {
+                let id = match handle {
+                    0 => None,
+                    handle => Some(*self.placement_ids.get(usize::from(handle))?),
+                };
+                Command::write(self.nsid, first, blocks, id)
+            }
+            Verb::Deallocate => Command::deallocate(self.nsid, 1),
+            Verb::Flush => Command::flush(self.nsid),
+        };
+        Some((command, extent))
+    }
+
+    /// Logical blocks of the namespace. What lies outside of our part is none, whoever asks.
+    fn extent(&self, at: u64, bytes: u64) -> Option<Extent> {
+        let first = self.first.checked_add(at >> self.block_shift)?;
+        let blocks = u32::try_from(bytes >> self.block_shift).ok()?;
+        let whole = (at | bytes) & ((1 << self.block_shift) - 1) == 0;
+        let inside = first.checked_add(u64::from(blocks)).is_some_and(|end| end <= self.end);
+        (whole && inside).then_some(Extent { first, blocks })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Extent {
+    first: u64,
+    blocks: u32,
+}
+
+/// A command that a drive would answer with "invalid opcode" and that moves nothing; for pieces that
+/// must not be. `Io::check` lets none come here.
+const NOTHING: Command = Command { opcode: 0x7f, nsid: 0, cdw: [0; 6] };
+
+impl Wire for NvmeWire {
+    type Submission = squeue::Entry128;
+    type Completion = cqueue::Entry32;
+    const NEEDED: &'static [u8] = &[opcode::Nop::CODE, opcode::UringCmd80::CODE];
+
+    fn describe(&self, piece: &mut Piece, link: Link<'_>) -> squeue::Entry128 {
+        let (verb, at, bytes) = (piece.verb(), piece.offset(), piece.remaining());
+        let (command, extent) = self
+            .command(verb, at, bytes, piece.handle())
+            .unwrap_or((NOTHING, Extent { first: 0, blocks: 0 }));
+        let (address, length) = match verb {
+            _ if command == NOTHING => (0, 0),
+            Verb::Read | Verb::Write => {
+                let memory = piece.memory();
+                (memory.as_mut_ptr().expose_provenance(), memory.len())
+            }
+            Verb::Deallocate => {
+                let encoded = encode_range(extent.first, extent.blocks);
+                *link.range = bytemuck::cast(encoded);
+                (link.range.as_mut_ptr().expose_provenance(), RANGE_BYTES)
+            }
+            Verb::Flush => (0, 0),
+        };
+        // Both fit: an address has 64 bits at most, and a piece is at most the largest transfer.
+        let length = u32::try_from(length).unwrap_or(0);
+        let mut area = [0; 80];
+        let encoded = encode_uring(&command, address as u64, length);
+        area[..encoded.len()].copy_from_slice(&encoded);
+        opcode::UringCmd80::new(link.file, URING_IO)
+            .cmd(area)
+            .build()
+            .flags(link.flags)
+            .user_data(link.slot)
+    }
+
+    /// A command moves all of its bytes or ends with a status.
+    fn outcome(&self, piece: &Piece, result: i32) -> io::Result<usize> {
+        match u16::try_from(result) {
+            Ok(0) => Ok(usize::try_from(piece.remaining()).unwrap_or(usize::MAX)),
+            Ok(bits) => Err(meaning(Status::from_bits(bits))),
+            Err(_) => Err(io::Error::from_raw_os_error(result.wrapping_neg())),
+        }
+    }
+}
+
+/// A status as error: its kind for those who choose what to do next, its name for people.
+fn meaning(status: Status) -> io::Error {
+    let kind = match status {
+        Status::CapacityExceeded => io::ErrorKind::StorageFull,
+        Status::InvalidNamespace => io::ErrorKind::NotConnected,
+        Status::InvalidOpcode => io::ErrorKind::Unsupported,
+        _ => io::ErrorKind::Other,
+    };
+    io::Error::new(kind, format!("NVMe status {status}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::buffer::IoBuffer;
+    use crate::file::ledger::Ledger;
+    use crate::file::transfer::{Pieces, Step};
+    use crate::io::{Io, IoFuture};
+    use crate::{ErrorKind, PlacementHandle};
+
+    fn wire() -> NvmeWire {
+        let placement_ids = vec![0, 4, 9].into();
+        NvmeWire { nsid: 3, block_shift: 9, first: 1000, end: 1000 + 64, placement_ids }
+    }
+
+    #[test]
+    fn a_write_goes_to_its_part_of_the_namespace_with_its_identifier() {
+        let (command, _) = wire().command(Verb::Write, 4096, 8192, 2).unwrap();
+        assert_eq!(command, Command::write(3, 1008, 16, Some(9)));
+        let (command, _) = wire().command(Verb::Write, 0, 4096, 0).unwrap();
+        assert_eq!(command, Command::write(3, 1000, 8, None));
+        assert_eq!(wire().command(Verb::Write, 0, 4096, 3), None, "there is no such handle");
+    }
+
+    #[test]
+    fn nothing_leaves_the_part_of_the_namespace() {
+        let wire = wire();
+        assert_eq!(wire.extent(28 << 10, 4096), Some(Extent { first: 1056, blocks: 8 }));
+        assert_eq!(wire.extent(28 << 10, 8192), None);
+        assert_eq!(wire.extent(32 << 10, 4096), None);
+        assert_eq!(wire.extent(u64::MAX - 511, 512), None);
+        assert_eq!(wire.extent(100, 512), None);
+        assert_eq!(wire.extent(0, 100), None);
+    }
+
+    fn ended(io: Io, result: i32) -> crate::IoResult {
+        let (future, completer) = IoFuture::pending();
+        let ledger = Arc::new(Ledger::new("test".to_owned(), 1));
+        let mut pieces = Pieces::new(io, completer, 1 << 20, &ledger);
+        let mut piece = pieces.next().unwrap();
+        assert_eq!(piece.settle(wire().outcome(&piece, result)), Step::End);
+        drop((piece, pieces));
+        future.wait()
+    }
+
+    #[test]
+    fn statuses_are_named_and_errors_told_apart() {
+        let read = || Io::Read { offset: 0, buffer: IoBuffer::zeroed(4096) };
+        assert!(ended(read(), 0).is_ok());
+        let failure = ended(read(), 0x4281).unwrap_err();
+        assert_eq!(failure.error.kind(), ErrorKind::Io);
+        assert!(failure.to_string().contains("SCT 2h, SC 81h"), "{failure}");
+        let handle = PlacementHandle::DEFAULT;
+        let write = Io::Write { offset: 0, buffer: IoBuffer::zeroed(4096), handle };
+        assert_eq!(ended(write, 0x81).unwrap_err().error.kind(), ErrorKind::NoSpace);
+        for gone in [-6, -19, 0x0b] {
+            assert_eq!(ended(read(), gone).unwrap_err().error.kind(), ErrorKind::Gone, "{gone}");
+        }
+        assert!(ended(Io::Deallocate { offset: 0, bytes: 4096 }, 1).is_ok(), "it is a hint");
+    }
+}
