@@ -1,0 +1,17 @@
+# Random writes, reads and deallocations through each way to the drive, held against a shadow.
+#: memory 1G
+#: limit 300
+#: subsystem fdp=on fdp.runs=16M fdp.nruh=8
+#: namespace size=256M block=4096 ruhs=0;1;2;3;4;5;6;7
+#: example larder-device:device_check
+#: check says(streams, "differences: 0")
+#: check says(passthrough, "differences: 0")
+#: check says(plain, "differences: 0")
+#: check says(stream_cost, "placement: write streams")
+#: check says(passthrough_cost, "placement: NVMe passthrough")
+
+step streams device_check block:/dev/nvme0n1 --placement required --ops 20000 --seed 1
+step passthrough device_check nvme:/dev/ng0n1 --placement required --ops 20000 --seed 2
+step plain device_check block:/dev/nvme0n1 --placement off --ops 20000 --seed 3
+step stream_cost device_check block:/dev/nvme0n1 --cost --ops 100
+step passthrough_cost device_check nvme:/dev/ng0n1 --cost --ops 100

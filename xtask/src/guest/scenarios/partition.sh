@@ -1,0 +1,12 @@
+# A partition that ends before its namespace, by passthrough: nothing leaves it. Blocks of 512 bytes.
+#: memory 1G
+#: subsystem fdp=on fdp.runs=16M fdp.nruh=4
+#: namespace size=128M block=512 ruhs=0;1;2;3 partition=16M+64M
+#: example larder-device:device_check
+#: check says(check, "placement: NVMe passthrough of /dev/ng0n1")
+#: check says(check, "differences: 0")
+#: check says(canary, "refused:")
+#: check exit(canary) = 0
+
+step check device_check /dev/nvme0n1p1 --placement required --ops 20000
+step canary device_check nvme:/dev/nvme0n1p1 --canary --ops 100
