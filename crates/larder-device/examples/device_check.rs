@@ -3,7 +3,7 @@
 //! ```sh
 //! cargo run --release -p larder-device --example device_check -- TARGET [--ops N] [--seed N]
 //!     [--placement required|preferred|off] [--capacity BYTES] [--threads N] [--depth N]
-//!     [--cost] [--canary]
+//!     [--engine auto|io-uring|threads] [--cost] [--canary]
 //! ```
 //!
 //! **What the target holds is lost.** Random writes, reads and deallocations of 1 to 32 blocks, many
@@ -22,7 +22,7 @@ use std::time::Instant;
 use allocation_counter::measure;
 use fastrand::Rng;
 use larder_device::{
-    BufferPool, Device, ErrorKind, FileOptions, Io, IoBuffer, IoFuture, OpenOptions,
+    BufferPool, Device, ErrorKind, FileOptions, Io, IoBuffer, IoEngine, IoFuture, OpenOptions,
     PlacementHandle, open,
 };
 
@@ -62,11 +62,21 @@ fn arguments() -> Result<Arguments, Failure> {
             "--seed" => parsed.seed = value()?.parse()?,
             "--threads" => parsed.threads = value()?.parse::<u64>()?.max(1),
             "--depth" => parsed.depth = value()?.parse()?,
+            "--engine" => {
+                parsed.options.file.engine = match value()?.as_str() {
+                    "auto" => IoEngine::Auto,
+                    "io-uring" => IoEngine::IoUring,
+                    "threads" => IoEngine::Threads,
+                    other => {
+                        return Err(format!("--engine {other}: auto, io-uring, threads").into());
+                    }
+                }
+            }
             "--placement" => parsed.options.placement = value()?.parse()?,
             "--capacity" => {
                 let capacity_bytes = Some(value()?.parse()?);
-                let file = FileOptions { capacity_bytes, create: true, ..FileOptions::default() };
-                parsed.options.file = file;
+                let file = parsed.options.file;
+                parsed.options.file = FileOptions { capacity_bytes, create: true, ..file };
             }
             "--cost" => parsed.cost = true,
             "--canary" => parsed.canary = true,
@@ -409,7 +419,7 @@ fn cost(device: &dyn Device, seed: u64) -> Result<(), Failure> {
                 "4 KiB {}, {depth} under way: {:.2} us of processor, {:.2} us of time, {:.4} allocations",
                 if write { "write" } else { "read" },
                 each(cpu_ns() - cpu) / 1e3,
-                begun.elapsed().as_secs_f64() * 1e6 / each(COST_REQUESTS * COST_REQUESTS),
+                each(u64::try_from(begun.elapsed().as_nanos())?) / 1e3,
                 each(allocations)
             );
         }
