@@ -11,6 +11,6 @@
 #: check says(preferred, "notice:")
 #: check says(preferred, "differences: 0")
 
-step chosen device_check /dev/nvme0n1 --placement required --ops 10000
+step chosen device_check /dev/nvme0n1 --placement required --ops 4000
 step refused device_check block:/dev/nvme0n1 --placement required --ops 1000
-step preferred device_check block:/dev/nvme0n1 --placement preferred --ops 10000
+step preferred device_check block:/dev/nvme0n1 --placement preferred --ops 4000

@@ -8,5 +8,5 @@
 #: check says(canary, "refused:")
 #: check exit(canary) = 0
 
-step check device_check /dev/nvme0n1p1 --placement required --ops 20000
+step check device_check /dev/nvme0n1p1 --placement required --ops 6000
 step canary device_check nvme:/dev/nvme0n1p1 --canary --ops 100

@@ -12,7 +12,13 @@
 #: check exit(denied) = 1
 #: check says(denied, "ermission denied")
 
-step required device_check /dev/nvme0n1 --placement required --ops 1000
-step preferred device_check /dev/nvme0n1 --placement preferred --ops 10000
-step read_only device_check /dev/nvme0n2 --ops 1000
-step denied su -s /bin/sh nobody -c "device_check /dev/nvme0n1 --ops 1000"
+# The kernel looks at namespaces in parallel: which gets which name is chance.
+named() {
+    echo /dev/$(grep -lx "$1" /sys/block/nvme0n*/nsid | cut -d / -f 4)
+}
+mkdir -p /etc
+echo 'nobody:x:65534:65534::/tmp:/bin/sh' >/etc/passwd
+step required device_check $(named 1) --placement required --ops 1000
+step preferred device_check $(named 1) --placement preferred --ops 4000
+step read_only device_check $(named 2) --ops 1000
+step denied su -s /bin/sh nobody -c "device_check $(named 1) --ops 1000"
