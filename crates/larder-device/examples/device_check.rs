@@ -28,7 +28,7 @@ use larder_device::{
 
 const BLOCK: usize = 4096;
 const RUN_BLOCKS_MAX: u64 = 32;
-const COST_REQUESTS: u64 = 20_000;
+const COST_REQUESTS: u64 = 5_000;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
