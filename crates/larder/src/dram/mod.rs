@@ -298,12 +298,6 @@ impl DramTier {
         admit: Admit<'_>,
         done: impl FnOnce(&Arc<Segment>, usize) -> T,
     ) -> Result<Option<T>, Full> {
-        // The index will compare keys: an older version's is far away, and comes while the new one is
-        // written.
-        self.index.peek(item.hash, |entry, held| {
-            self.slots.prefetch(entry.location(), held);
-            Some(())
-        });
         let queue = first_queue(self.policy, self.ghost.recalls(item.hash, self.window()));
         let place = (queue, group_of(item.expiry_s, now_s));
         let bytes = record_bytes(item);

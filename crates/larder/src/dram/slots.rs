@@ -66,19 +66,6 @@ impl Slots {
         unsafe { &*pointer }
     }
 
-    /// Begins to fetch the record at this place into the processor's cache. A hint.
-    pub(crate) fn prefetch(&self, location: Location, held: &Held) {
-        let record = &self.get(location, held).published()[location.at..];
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch reads nothing that a program could see, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(record.as_ptr().cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = record;
-    }
-
     /// The same, pinned: it outlives the lock.
     pub(crate) fn pin(&self, location: Location, _held: &Held) -> Arc<Segment> {
         let pointer = self.pointer(location.slot).load(Ordering::Acquire);
