@@ -302,8 +302,7 @@ impl Flash {
         if let Some(loc) = &self.loc {
             loc.index_all().await;
             if !loc.is_indexed() {
-                // The next opening takes over what a crash would have left.
-                return self.flush().await;
+                return self.leave_unclosed().await;
             }
         }
         // First: it may still change buckets.
@@ -314,8 +313,7 @@ impl Flash {
         if self.tombstones.is_some() {
             match self.settle_dead_keys().await {
                 Some(dead) => dead.export(&mut bytes),
-                // The next opening takes over what a crash would have left: as much.
-                None => return self.flush().await,
+                None => return self.leave_unclosed().await,
             }
         }
         if let Some(soc) = &self.soc {
@@ -334,6 +332,15 @@ impl Flash {
         self.write(SUPERBLOCK_BYTES as u64, &bytes, "the snapshot").await?;
         self.flush().await?;
         self.write_superblock(Superblock { clean: true, ..self.superblock }).await
+    }
+
+    /// Leaves what a crash would leave, for the next opening to take over: what was set is there, and
+    /// what is dead is written down.
+    async fn leave_unclosed(&self) -> Result<(), Error> {
+        if let Some(tombstones) = &self.tombstones {
+            tombstones.commit(tombstones.all_so_far()).await?;
+        }
+        self.persist().await
     }
 
     async fn write_superblock(&self, superblock: Superblock) -> Result<(), Error> {

@@ -324,6 +324,22 @@ fn where_nothing_can_be_written_down_the_caller_is_told() {
     });
 }
 
+/// Not all that a crash has left is found again, so there is no clean shutdown; but one that succeeds
+/// owes nothing.
+#[test]
+fn a_shutdown_that_leaves_something_owed_says_so() {
+    let device = faulty(6);
+    let rig = Rig::open(config(), &device);
+    fill(&rig, 1);
+    drop(rig);
+    let rig = Rig::open(config(), &device);
+    device.set_plan(&FaultPlan::new(6).with(FaultRule::new(Fault::Error).on_writes()));
+    block_on(rig.cache.set(&key_of(0), b"new", None)).unwrap_err();
+    let closed = block_on(rig.cache.close()).unwrap_err();
+    assert_eq!(closed.kind(), ErrorKind::Device);
+    assert!(closed.to_string().contains("after a crash"), "{closed}");
+}
+
 /// The device refuses every write from some moment on, and the process dies; again and again.
 #[test]
 fn a_device_that_refuses_its_last_writes_brings_nothing_back() {
