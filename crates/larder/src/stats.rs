@@ -61,7 +61,8 @@ macro_rules! counters {
             pub dram_items: u64,
             /// Bytes of the DRAM budget in use now.
             pub dram_used_bytes: u64,
-            /// Objects that the large-object engine holds now.
+            /// Objects that the large-object engine holds now; of a value longer than a region, each
+            /// part is one.
             pub loc_objects: u64,
             /// Regions of the large-object engine that a crash has left and that nobody has looked at
             /// yet (see [`Larder::rebuild`](crate::Larder::rebuild)); their objects are misses.
@@ -236,6 +237,8 @@ counters! {
     loc_reinserted_bytes,
     /// Records and footers that failed their checks.
     loc_bad_records,
+    /// Values longer than a region that were forgotten because a part of them was missing or bad.
+    loc_incomplete_objects,
     /// Regions given up after a failed write.
     loc_retired_regions,
     /// Declarations that something on flash is dead (see

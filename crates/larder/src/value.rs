@@ -116,6 +116,18 @@ impl fmt::Debug for Value {
     }
 }
 
+/// What an item is to the large-object engine. Everywhere else there are only whole ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A key with its value.
+    #[default]
+    Whole,
+    /// A key whose value lies in parts; in its place it says which.
+    Head,
+    /// A part of the value of another key. No user's key finds it.
+    Part,
+}
+
 /// A key with its value, wherever they lie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ItemRef<'a> {
@@ -129,12 +141,13 @@ pub(crate) struct ItemRef<'a> {
     /// Whether flash holds this very version (or nothing) under the key: such an item can be
     /// dropped without a trace.
     pub(crate) clean: bool,
+    pub(crate) kind: Kind,
 }
 
 impl<'a> ItemRef<'a> {
     /// An item that only DRAM knows.
     pub(crate) fn new(hash: KeyHash, key: &'a [u8], value: &'a [u8], expiry_s: u32) -> Self {
-        Self { hash, key, value, expiry_s, flags: 0, clean: false }
+        Self { hash, key, value, expiry_s, flags: 0, clean: false, kind: Kind::Whole }
     }
 
     /// Key and value together, in bytes.
@@ -158,6 +171,7 @@ pub(crate) struct Fetched {
     pub(crate) value_bytes: usize,
     pub(crate) expiry_s: u32,
     pub(crate) flags: u32,
+    pub(crate) kind: Kind,
 }
 
 impl Fetched {
@@ -165,8 +179,8 @@ impl Fetched {
     pub(crate) fn item(&self) -> ItemRef<'_> {
         let (key, rest) = self.buffer.as_slice()[self.at..].split_at(self.key_bytes);
         let value = &rest[..self.value_bytes];
-        let flags = self.flags;
-        ItemRef { flags, clean: true, ..ItemRef::new(self.hash, key, value, self.expiry_s) }
+        let Self { flags, kind, .. } = *self;
+        ItemRef { flags, kind, clean: true, ..ItemRef::new(self.hash, key, value, self.expiry_s) }
     }
 }
 

@@ -236,7 +236,7 @@ impl Larder {
         }
         let SetOptions { ttl, flags } = options;
         let item = ItemRef { flags, ..ItemRef::new(hash, key, value, self.expiry_s(ttl)) };
-        if !self.can_hold(item.object_bytes()) {
+        if !self.can_hold(&item) {
             self.remove(hash, key).await?;
             return Err(self.too_large(item.object_bytes()));
         }
@@ -423,17 +423,17 @@ impl Larder {
         u32::try_from(seconds).unwrap_or(u32::MAX)
     }
 
-    fn can_hold(&self, object_bytes: usize) -> bool {
+    fn can_hold(&self, item: &ItemRef<'_>) -> bool {
         // Flash first: it answers without a lock.
-        self.flash.as_ref().is_some_and(|flash| flash.engine_for(object_bytes).is_some())
-            || self.dram.can_hold(object_bytes)
+        self.flash.as_ref().is_some_and(|flash| flash.engine_for(item).is_some())
+            || self.dram.can_hold(item.object_bytes())
     }
 
     fn too_large(&self, object_bytes: usize) -> Error {
         let message = match &self.flash {
             Some(flash) => format!(
-                "object of {object_bytes} bytes: flash holds at most {} (set region_bytes higher), \
-                 and dram_bytes is too small for it",
+                "object of {object_bytes} bytes: flash holds at most {} (use more of it, or set \
+                 region_bytes higher), and dram_bytes is too small for it",
                 flash.object_bytes_max()
             ),
             None => format!("object of {object_bytes} bytes: dram_bytes is too small for it"),

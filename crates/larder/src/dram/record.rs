@@ -35,7 +35,7 @@ pub(crate) struct Record<'a> {
 impl<'a> Record<'a> {
     pub(crate) fn item(&self, hash: KeyHash, clean: bool) -> ItemRef<'a> {
         let Record { key, value, expiry_s, flags, .. } = *self;
-        ItemRef { hash, key, value, expiry_s, flags, clean }
+        ItemRef { flags, clean, ..ItemRef::new(hash, key, value, expiry_s) }
     }
 
     /// Bytes that it takes in its segment.
@@ -131,7 +131,7 @@ mod tests {
             for (key, value, expiry_s, flags, version) in &items {
                 let hash = KeyHash::of(key);
                 let item =
-                    ItemRef { hash, key, value, expiry_s: *expiry_s, flags: *flags, clean: false };
+                    ItemRef { flags: *flags, ..ItemRef::new(hash, key, value, *expiry_s) };
                 let at = bytes.len();
                 bytes.resize(at + record_bytes(&item), 0xee);
                 encode(&mut bytes[at..], &item, *version);

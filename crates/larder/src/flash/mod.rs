@@ -19,7 +19,8 @@ use crate::config::Config;
 use crate::endurance::{self, DriveLife, Wear};
 use crate::error::Error;
 use crate::key::KeyHash;
-use crate::loc::Loc;
+use crate::loc::long::{has_room_for_head, long_object_bytes_max};
+use crate::loc::{Loc, object_bytes_max};
 use crate::plan::{self, PlacementPlan};
 use crate::soc::Soc;
 use crate::stats::Counters;
@@ -46,6 +47,7 @@ pub(crate) struct Flash {
     /// Where what is dead is written down, if that shall outlive a crash.
     tombstones: Option<Arc<Tombstones>>,
     soc_max_object_bytes: usize,
+    /// Of values in parts too.
     loc_max_object_bytes: usize,
     admission: Admission,
     wear: Option<Wear>,
@@ -98,7 +100,7 @@ impl Flash {
         let expected_items = layout.usable_bytes / OBJECT_BYTES_GUESS;
         let mut flash = Self {
             soc_max_object_bytes: config.soc_max_object_bytes as usize,
-            loc_max_object_bytes: crate::loc::object_bytes_max(layout.region_bytes),
+            loc_max_object_bytes: long_object_bytes_max(layout.loc_regions, layout.region_bytes),
             admission: Admission::new(config, expected_items),
             wear: config.endurance.map(|endurance| Wear::new(endurance, &*device, now)),
             placement,
@@ -219,18 +221,21 @@ impl Flash {
         }
     }
 
-    /// The engine for an object of this size (key and value). `None` if neither can hold it.
-    pub(crate) fn engine_for(&self, object_bytes: usize) -> Option<Engine> {
+    /// The engine for an object of this size. `None` if neither can hold it.
+    pub(crate) fn engine_for(&self, item: &ItemRef<'_>) -> Option<Engine> {
+        let object_bytes = item.object_bytes();
         if self.soc.is_some() && object_bytes <= self.soc_max_object_bytes {
-            Some(Engine::Soc)
-        } else if self.loc.is_some() && object_bytes <= self.loc_max_object_bytes {
-            Some(Engine::Loc)
-        } else {
-            None
+            return Some(Engine::Soc);
         }
+        let region_bytes = self.layout.region_bytes;
+        let fits = object_bytes <= object_bytes_max(region_bytes)
+            || object_bytes <= self.loc_max_object_bytes
+                && has_room_for_head(item.key.len(), region_bytes);
+        (self.loc.is_some() && fits).then_some(Engine::Loc)
     }
 
-    /// Longest object that flash can hold, key and value.
+    /// Longest object that flash can hold, key and value. A key that leaves a region no room for 24
+    /// bytes more makes it shorter.
     pub(crate) fn object_bytes_max(&self) -> usize {
         self.layout.object_bytes_max(self.soc_max_object_bytes)
     }
@@ -378,7 +383,7 @@ impl Flash {
             counters.expired.add(1);
             return None;
         }
-        let Some(engine) = self.engine_for(item.object_bytes()) else {
+        let Some(engine) = self.engine_for(item) else {
             counters.rejected_too_large_objects.add(1);
             return None;
         };

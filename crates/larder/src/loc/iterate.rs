@@ -4,7 +4,7 @@ use super::footer::RegionIdentity;
 use super::index::Location;
 use super::{Loc, parse};
 use crate::key::KeyHash;
-use crate::value::{Fetched, ItemRef};
+use crate::value::{Fetched, ItemRef, Kind};
 
 /// How often to look again for an object that moved while it was read.
 const LOOKS: usize = 3;
@@ -29,9 +29,14 @@ impl Loc {
     ) -> Option<T> {
         for _ in 0..LOOKS {
             let (location, identity) = self.place_of(name)?;
-            let fetched = match self.in_memory(location, identity) {
-                Some(fetched) => Some(fetched),
-                None => self.peek_flash(location, identity).await,
+            let fetched = match self.peek_record(location, identity).await {
+                Some(fetched) => match fetched.kind {
+                    Kind::Whole => Some(fetched),
+                    Kind::Head => self.peek_whole(&fetched).await,
+                    // It comes with its head. Only reading it shows that it is one.
+                    Kind::Part => None,
+                },
+                None => None,
             };
             let judged = fetched.and_then(|fetched| judge(&fetched.item()));
             // It moves when its region is reclaimed and it has hits.
@@ -43,6 +48,18 @@ impl Loc {
             }
         }
         None
+    }
+
+    /// The record that lies there, whatever it is.
+    pub(super) async fn peek_record(
+        &self,
+        at: Location,
+        identity: RegionIdentity,
+    ) -> Option<Fetched> {
+        match self.in_memory(at, identity) {
+            Some(fetched) => Some(fetched),
+            None => self.peek_flash(at, identity).await,
+        }
     }
 
     /// The record, if its filling is still in memory.

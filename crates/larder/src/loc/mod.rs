@@ -18,6 +18,7 @@ mod expiry;
 pub(crate) mod footer;
 mod index;
 mod iterate;
+pub(crate) mod long;
 mod persist;
 mod pieces;
 mod reclaim;
@@ -39,7 +40,7 @@ use crate::error::Error;
 use crate::key::KeyHash;
 use crate::stats::Counters;
 use crate::tombstones::{Receipt, Tombstones};
-use crate::value::{Fetched, ItemRef};
+use crate::value::{Fetched, ItemRef, Kind};
 use active::{ActiveRegion, ActiveRegions};
 use expiry::Sweep;
 use footer::{FooterEntry, RegionIdentity};
@@ -98,6 +99,8 @@ pub(crate) struct Loc {
     found: AtomicU64,
     /// Where it is written down what is dead, if that shall outlive a crash.
     tombstones: Option<Arc<Tombstones>>,
+    /// Of a value in parts. Begins anew with each epoch, above all that were used.
+    next_stamp: AtomicU64,
     counters: Arc<Counters>,
 }
 
@@ -140,6 +143,7 @@ impl Loc {
         let index = Index::new(place.regions, place.region_bytes);
         debug_assert_eq!(place.handles.len(), place.shelves());
         let active = ActiveRegions::default();
+        let next_stamp = AtomicU64::new(place.first_sequence);
         let state = State { index, regions, active, emptying: None, sweep: Sweep::default() };
         Self {
             device,
@@ -152,6 +156,7 @@ impl Loc {
             unindexed: AtomicU32::new(0),
             found: AtomicU64::new(0),
             tombstones,
+            next_stamp,
             counters,
         }
     }
@@ -177,14 +182,12 @@ impl Loc {
     }
 
     /// Looks `key` up: no read if the index does not know it or the object is still in memory, one
-    /// otherwise.
+    /// otherwise, and one for each part of a long value.
     pub(crate) async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
         let (location, identity, found) = self.find(hash)?;
-        let fetched = match found {
-            Found::Here(fetched) => fetched,
-            Found::OnFlash => self.read(hash, location, identity).await?,
-        };
-        if fetched.item().key != key {
+        let fetched = self.fetch(hash, location, identity, found).await?;
+        // A user's key may be the same as a part's.
+        if fetched.item().key != key || fetched.kind == Kind::Part {
             return None;
         }
         if fetched.item().is_expired(now_s) {
@@ -192,13 +195,37 @@ impl Loc {
             self.forget_expired(hash, location, identity).await;
             return None;
         }
-        Some(fetched)
+        match fetched.kind {
+            Kind::Head => self.complete(fetched, location, identity).await,
+            Kind::Whole | Kind::Part => Some(fetched),
+        }
+    }
+
+    async fn fetch(
+        &self,
+        hash: KeyHash,
+        at: Location,
+        identity: RegionIdentity,
+        found: Found,
+    ) -> Option<Fetched> {
+        match found {
+            Found::Here(fetched) => Some(fetched),
+            Found::OnFlash => self.read(hash, at, identity).await,
+        }
     }
 
     /// Stores `item` in place of an older version. Says whether it is stored; if not, no version of
     /// the key is.
     pub(crate) async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
-        debug_assert!(item.object_bytes() <= object_bytes_max(self.place.region_bytes));
+        if item.object_bytes() > object_bytes_max(self.place.region_bytes) {
+            self.set_long(item, now_s).await
+        } else {
+            self.set_record(item, now_s).await
+        }
+    }
+
+    /// As [`Loc::set`], for what fits a region.
+    async fn set_record(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         let stored = loop {
             match self.append(item, now_s) {
                 Appended::Yes { piece_is_due } => {
@@ -385,8 +412,8 @@ fn parse(buffer: IoBuffer, skip: usize, at: Location, identity: RegionIdentity) 
     let identity = RecordIdentity { sequence: identity.sequence, offset: at.offset };
     let record = record::parse_first(buffer.as_slice().get(skip..)?, identity)?;
     let hash = KeyHash::of(record.key());
-    let record::Record { key_bytes, expiry_s, flags, .. } = record;
+    let record::Record { key_bytes, expiry_s, flags, kind, .. } = record;
     let value_bytes = record.body.len() - key_bytes;
     let at = skip + record.body_at();
-    Some(Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags })
+    Some(Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind })
 }

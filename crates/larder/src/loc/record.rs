@@ -4,10 +4,11 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  magic "LREC"
-//!       4      2  version (2)
+//!       4      2  version (3)
 //!       6      2  key length
 //!       8      4  CRC-32C of bytes 12 to the end
-//!      12      4  value length (31 bits); the top bit says that there are flags
+//!      12      4  value length (29 bits); bit 29: the head of a long value; bit 30: a part of one;
+//!                 bit 31: there are flags
 //!      16      8  sequence number of the region's filling
 //!      24      4  offset of this record in its region
 //!      28      4  expiry, second of the cache's clock; 0 is never
@@ -23,15 +24,18 @@
 use super::index::UNIT_BYTES;
 use crate::key::KEY_BYTES_MAX;
 use crate::le::{u16_at, u32_at, u64_at};
-use crate::value::ItemRef;
+use crate::value::{ItemRef, Kind};
 
 pub(crate) const RECORD_MAGIC: [u8; 4] = *b"LREC";
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
 const CHECKED_FROM: usize = 12;
 const FLAGS_BYTES: usize = 4;
 /// In the value's length.
 const HAS_FLAGS: u32 = 1 << 31;
+const IS_PART: u32 = 1 << 30;
+const IS_HEAD: u32 = 1 << 29;
+const LENGTH: u32 = IS_HEAD - 1;
 
 /// Where and when a record was written: its checksum covers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +52,7 @@ pub(crate) struct Record<'a> {
     pub(crate) key_bytes: usize,
     pub(crate) expiry_s: u32,
     pub(crate) flags: u32,
+    pub(crate) kind: Kind,
     has_flags: bool,
 }
 
@@ -64,7 +69,7 @@ impl<'a> Record<'a> {
     /// Whether this is the record of `item`.
     pub(crate) fn is(&self, item: &ItemRef<'_>) -> bool {
         self.body.split_at_checked(self.key_bytes) == Some((item.key, item.value))
-            && (self.expiry_s, self.flags) == (item.expiry_s, item.flags)
+            && (self.expiry_s, self.flags, self.kind) == (item.expiry_s, item.flags, item.kind)
     }
 }
 
@@ -90,7 +95,8 @@ pub(crate) fn encode(room: &mut [u8], identity: RecordIdentity, item: &ItemRef<'
     assert_eq!(room.len(), record_bytes(item));
     assert!(item.key.len() <= KEY_BYTES_MAX);
     let value_bytes = u32::try_from(item.value.len()).expect("lengths are checked at the door");
-    let value_bytes = value_bytes | if item.flags == 0 { 0 } else { HAS_FLAGS };
+    let has_flags = if item.flags == 0 { 0 } else { HAS_FLAGS };
+    let value_bytes = value_bytes | has_flags | bit_of(item.kind);
     let (front, rest) = room.split_at_mut(CHECKED_FROM);
     let (middle, body) = rest.split_at_mut(RECORD_HEADER_BYTES - CHECKED_FROM);
     put(middle, 0, &value_bytes.to_le_bytes());
@@ -111,6 +117,20 @@ pub(crate) fn encode(room: &mut [u8], identity: RecordIdentity, item: &ItemRef<'
     put(front, 8, &checksum.to_le_bytes());
 }
 
+fn bit_of(kind: Kind) -> u32 {
+    match kind {
+        Kind::Whole => 0,
+        Kind::Head => IS_HEAD,
+        Kind::Part => IS_PART,
+    }
+}
+
+/// What a value's length says beside it. `None` if it contradicts itself.
+fn kind_in(value_bytes: u32) -> Option<Kind> {
+    let kinds = [Kind::Whole, Kind::Head, Kind::Part];
+    kinds.into_iter().find(|&kind| bit_of(kind) == value_bytes & (IS_HEAD | IS_PART))
+}
+
 fn put(room: &mut [u8], at: usize, bytes: &[u8]) {
     let (_, room) = room.split_at_mut(at);
     let (room, _) = room.split_at_mut(bytes.len());
@@ -122,7 +142,7 @@ pub(crate) fn parse_first(bytes: &[u8], identity: RecordIdentity) -> Option<Reco
     let key_bytes = usize::from(u16_at(bytes, 6)?);
     let value_bytes = u32_at(bytes, CHECKED_FROM)?;
     let flags_bytes = if value_bytes & HAS_FLAGS == 0 { 0 } else { FLAGS_BYTES };
-    let value_bytes = usize::try_from(value_bytes & !HAS_FLAGS).ok()?;
+    let value_bytes = usize::try_from(value_bytes & LENGTH).ok()?;
     let length = (RECORD_HEADER_BYTES + flags_bytes + key_bytes).checked_add(value_bytes)?;
     parse(bytes.get(..length)?, identity)
 }
@@ -148,13 +168,14 @@ pub(crate) fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>
     let key_bytes = usize::from(u16::from_le_bytes(*key_bytes));
     let value_bytes = u32::from_le_bytes(*value_bytes);
     let has_flags = value_bytes & HAS_FLAGS != 0;
+    let kind = kind_in(value_bytes)?;
     let (flags, body) = if has_flags {
         let (flags, body) = body.split_first_chunk::<FLAGS_BYTES>()?;
         (u32::from_le_bytes(*flags), body)
     } else {
         (0, body)
     };
-    let value_bytes = usize::try_from(value_bytes & !HAS_FLAGS).ok()?;
+    let value_bytes = usize::try_from(value_bytes & LENGTH).ok()?;
     let valid = *magic == RECORD_MAGIC
         && u16::from_le_bytes(*version) == VERSION
         && u64::from_le_bytes(*sequence) == identity.sequence
@@ -162,7 +183,7 @@ pub(crate) fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>
         && key_bytes > 0
         && key_bytes.checked_add(value_bytes) == Some(body.len())
         && u32::from_le_bytes(*checksum) == crc32c::crc32c(bytes.get(CHECKED_FROM..)?);
-    valid.then_some(Record { body, key_bytes, expiry_s, flags, has_flags })
+    valid.then_some(Record { body, key_bytes, expiry_s, flags, kind, has_flags })
 }
 
 #[cfg(test)]
@@ -188,6 +209,18 @@ mod tests {
             (record.key(), record.body, record.expiry_s, record.flags),
             (&b"key"[..], &b"keyvalue"[..], 9, 6)
         );
+    }
+
+    #[test]
+    fn a_record_says_whether_it_is_whole() {
+        for kind in [Kind::Whole, Kind::Head, Kind::Part] {
+            let item = ItemRef { kind, ..ItemRef::new(KeyHash::of(b"key"), b"key", b"value", 0) };
+            let mut bytes = vec![0; record_bytes(&item)];
+            encode(&mut bytes, IDENTITY, &item);
+            let record = parse_first(&bytes, IDENTITY).unwrap();
+            assert_eq!((record.kind, record.is(&item)), (kind, true));
+        }
+        assert_eq!(kind_in(IS_HEAD | IS_PART | 5), None);
     }
 
     #[test]

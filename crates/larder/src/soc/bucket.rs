@@ -29,7 +29,7 @@ use larder_device::IoBuffer;
 
 use crate::key::KeyHash;
 use crate::le::{u16_at, u32_at};
-use crate::value::{Fetched, is_expired};
+use crate::value::{Fetched, Kind, is_expired};
 
 /// Bytes of a bucket.
 pub(crate) const BUCKET_BYTES: usize = 4096;
@@ -186,7 +186,8 @@ impl Bucket {
         let (key_bytes, value_bytes) = (entry.key.len(), entry.value.len());
         let (expiry_s, flags) = (entry.expiry_s, entry.flags);
         let at = HEADER_BYTES + at + entry.header_bytes();
-        Fetched { buffer: self.buffer, hash, at, key_bytes, value_bytes, expiry_s, flags }
+        let kind = Kind::Whole;
+        Fetched { buffer: self.buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind }
     }
 
     /// Takes `key` out. Says whether it was there.

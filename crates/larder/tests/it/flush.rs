@@ -127,8 +127,11 @@ fn what_is_refused_is_counted_and_stays_in_dram() {
     let flushed = flush(&rig);
     assert_eq!((flushed.objects, flushed.refused), (0, 50));
     (0..50).for_each(|key| assert_eq!(rig.get(key), Some(1)));
-    let rig = Rig::open(Config { soc_percent: 0.0, ..roomy() }, &drive_of(8 << 20, true));
-    rig.set(0, 1, 400_000); // longer than a region
+    let region_bytes = Some(64 << 10);
+    let config = Config { soc_percent: 0.0, region_bytes, ..roomy() };
+    let rig = Rig::open(config, &drive_of(8 << 20, true));
+    // Longer than a region, which has no room for the head with this key.
+    block_on(rig.cache.set(&[7; 65_535], &[1; 40_000], None)).unwrap();
     rig.set(1, 1, 100);
     let flushed = flush(&rig);
     assert_eq!((flushed.objects, flushed.refused), (1, 1));

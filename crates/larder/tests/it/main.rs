@@ -15,6 +15,7 @@ mod history_threads;
 mod iterate;
 mod lessons;
 mod limits;
+mod long;
 mod memory;
 mod pieces;
 mod placement;

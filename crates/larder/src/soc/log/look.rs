@@ -3,7 +3,7 @@
 use super::index::Place;
 use super::{Page, Soc};
 use crate::key::KeyHash;
-use crate::value::{Fetched, ItemRef, is_expired};
+use crate::value::{Fetched, ItemRef, Kind, is_expired};
 
 /// How often a look-up beside those who change the log begins anew.
 const LOOKS: usize = 3;
@@ -87,7 +87,8 @@ impl Soc {
         let (at, key_bytes, value_bytes) = (record.at, record.key.len(), record.value.len());
         let (expiry_s, flags) = (record.expiry_s, record.flags);
         let Some(Page { buffer, .. }) = page else { return Tried::Other };
-        let fetched = Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags };
+        let kind = Kind::Whole;
+        let fetched = Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind };
         Tried::Is(Looked::Found(fetched))
     }
 

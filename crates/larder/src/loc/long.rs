@@ -1,0 +1,262 @@
+//! Values longer than a region: in parts, and a head that says which.
+//!
+//! Each part is a record of its own, and so is the head, which is appended last:
+//!
+//! ```text
+//!          key                                            value
+//!   part   hash of the key (8), number (4), stamp (8)     bytes of the value
+//!   head   the key                                        length (8), parts (4), 0 (4), stamp (8)
+//! ```
+//!
+//! A stamp is never used twice, so that parts of two versions are never put together. What a head asks
+//! for and does not find makes the whole value a miss. A part is found through its head only: when the
+//! head is dead, its parts are dead without a tombstone, and lie there until their regions are
+//! reclaimed. So nothing is to be done about them when a set fails half way, nor when its caller
+//! gives up and comes again with another stamp.
+//!
+//! Part and head are reclaimed, kept and found after a crash like everybody else, each for itself. A
+//! hit on the value is one on each part.
+
+use std::sync::atomic::Ordering;
+
+use super::footer::RegionIdentity;
+use super::index::Location;
+use super::{Loc, object_bytes_max};
+use crate::cache::many::together;
+use crate::key::{KeyHash, VALUE_BYTES_MAX};
+use crate::le::{u32_at, u64_at};
+use crate::value::{Fetched, ItemRef, Kind};
+
+/// So many parts fill a region. What does not fit its end stays unused: with an eighth, that is a
+/// sixteenth of a region on average. Smaller parts would cost more memory of the index and reads.
+const PARTS_IN_REGION: u32 = 8;
+/// The longest object takes this part of the engine: its first parts must not be the next to be
+/// reclaimed when its last ones come, and others have to live too.
+const SHARE: u64 = 4;
+const PART_KEY_BYTES: usize = 20;
+const HEAD_BYTES: usize = 24;
+/// Parts that are read side by side.
+const READS_AT_ONCE: u32 = 16;
+/// How often to look again for a part that moved while it was read.
+const LOOKS: usize = 3;
+
+/// Longest object (key and value) that so many regions of this size hold, in parts or whole.
+pub(crate) fn long_object_bytes_max(regions: u32, region_bytes: u32) -> usize {
+    let share = u64::from(regions) * u64::from(region_bytes) / SHARE;
+    usize::try_from(share).unwrap_or(usize::MAX).max(object_bytes_max(region_bytes))
+}
+
+/// Whether the head of a long value fits a region.
+pub(crate) fn has_room_for_head(key_bytes: usize, region_bytes: u32) -> bool {
+    key_bytes + HEAD_BYTES <= object_bytes_max(region_bytes)
+}
+
+/// Longest value of a part.
+fn part_bytes(region_bytes: u32) -> usize {
+    let object_bytes = object_bytes_max(region_bytes / PARTS_IN_REGION);
+    object_bytes.saturating_sub(PART_KEY_BYTES).max(1)
+}
+
+/// What the value of a head says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Head {
+    value_bytes: usize,
+    parts: u32,
+    stamp: u64,
+}
+
+impl Head {
+    fn encode(self) -> [u8; HEAD_BYTES] {
+        let mut bytes = [0; HEAD_BYTES];
+        bytes[..8].copy_from_slice(&(self.value_bytes as u64).to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.parts.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.stamp.to_le_bytes());
+        bytes
+    }
+
+    /// `None` if there is no such value.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let value_bytes = usize::try_from(u64_at(bytes, 0)?).ok()?;
+        let (parts, stamp) = (u32_at(bytes, 8)?, u64_at(bytes, 16)?);
+        let is_possible = bytes.len() == HEAD_BYTES
+            && value_bytes <= VALUE_BYTES_MAX
+            && usize::try_from(parts).is_ok_and(|parts| parts <= value_bytes);
+        is_possible.then_some(Self { value_bytes, parts, stamp })
+    }
+
+    /// The key of a part.
+    fn part_key(&self, hash: KeyHash, part: u32) -> [u8; PART_KEY_BYTES] {
+        let mut key = [0; PART_KEY_BYTES];
+        key[..8].copy_from_slice(&hash.0.to_le_bytes());
+        key[8..12].copy_from_slice(&part.to_le_bytes());
+        key[12..].copy_from_slice(&self.stamp.to_le_bytes());
+        key
+    }
+}
+
+/// Who asks for parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// A hit.
+    Counts,
+    /// Nobody's use: nothing is counted and nothing forgotten.
+    Walk,
+}
+
+/// Why there is no value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lack {
+    /// There never will be.
+    Gone,
+    /// There may be another time: the device failed, or a part moves again and again.
+    Unreadable,
+}
+
+impl Loc {
+    /// Stores an item in parts. Says whether it is stored; if not, no version of the key is.
+    pub(super) async fn set_long(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
+        let chunks = item.value.chunks(part_bytes(self.place.region_bytes));
+        let head = Head {
+            value_bytes: item.value.len(),
+            parts: u32::try_from(chunks.len()).expect("values are shorter than 4 GiB"),
+            stamp: self.next_stamp.fetch_add(1, Ordering::Relaxed),
+        };
+        for (number, chunk) in (0..).zip(chunks) {
+            let key = head.part_key(item.hash, number);
+            let part = ItemRef::new(KeyHash::of(&key), &key, chunk, item.expiry_s);
+            if !self.set_record(&ItemRef { kind: Kind::Part, ..part }, now_s).await {
+                if self.tombstones.is_none() {
+                    self.remove(item.hash);
+                }
+                return false;
+            }
+        }
+        let value = head.encode();
+        self.set_record(&ItemRef { kind: Kind::Head, value: &value, ..*item }, now_s).await
+    }
+
+    /// The whole item of a head that was found there. One that lacks a part for good is forgotten.
+    pub(super) async fn complete(
+        &self,
+        head: Fetched,
+        at: Location,
+        identity: RegionIdentity,
+    ) -> Option<Fetched> {
+        // Before the look: what is not in the index yet may come to it.
+        let all_known = self.is_indexed();
+        let hash = head.hash;
+        match self.assemble(&head, Asked::Counts).await {
+            Ok(whole) => Some(whole),
+            Err(Lack::Gone) if all_known && self.is_filling(identity) => {
+                if let Some(tombstones) = &self.tombstones {
+                    let receipt = tombstones.bury_record(at.region, at.offset, identity.sequence);
+                    tombstones.commit(receipt).await.ok()?;
+                }
+                if self.forget(hash, at, identity) {
+                    self.counters.loc_incomplete_objects.add(1);
+                }
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// The whole item of a head, expired or not, if all of it is there. Counts no hit, and forgets
+    /// nothing.
+    pub(super) async fn peek_whole(&self, head: &Fetched) -> Option<Fetched> {
+        self.assemble(head, Asked::Walk).await.ok()
+    }
+
+    async fn assemble(&self, fetched: &Fetched, asked: Asked) -> Result<Fetched, Lack> {
+        let item = fetched.item();
+        let head = Head::parse(item.value).ok_or(Lack::Gone)?;
+        let key_bytes = item.key.len();
+        let mut buffer = self.pool.take(key_bytes + head.value_bytes);
+        let (key, mut rest) = buffer.as_mut_slice().split_at_mut(key_bytes);
+        key.copy_from_slice(item.key);
+        let mut next = 0;
+        while next < head.parts {
+            let end = head.parts.min(next + READS_AT_ONCE);
+            let keys: Vec<_> = (next..end).map(|part| head.part_key(item.hash, part)).collect();
+            for part in together(keys.iter().map(|key| self.part(key, asked))).await {
+                let part = part?;
+                let bytes = part.item().value;
+                let (room, left) = rest.split_at_mut_checked(bytes.len()).ok_or(Lack::Gone)?;
+                room.copy_from_slice(bytes);
+                rest = left;
+            }
+            next = end;
+        }
+        if !rest.is_empty() {
+            return Err(Lack::Gone);
+        }
+        let Fetched { hash, expiry_s, flags, .. } = *fetched;
+        let (value_bytes, kind) = (head.value_bytes, Kind::Whole);
+        Ok(Fetched { buffer, hash, at: 0, key_bytes, value_bytes, expiry_s, flags, kind })
+    }
+
+    async fn part(&self, key: &[u8], asked: Asked) -> Result<Fetched, Lack> {
+        let hash = KeyHash::of(key);
+        for _ in 0..LOOKS {
+            let before = self.place_of(hash).ok_or(Lack::Gone)?;
+            let fetched = match asked {
+                Asked::Counts => self.find_record(hash).await,
+                Asked::Walk => self.peek_record(before.0, before.1).await,
+            };
+            if let Some(fetched) = fetched {
+                let item = fetched.item();
+                let is_it = item.kind == Kind::Part && item.key == key;
+                // Another key's record has taken its entry in the index.
+                return if is_it { Ok(fetched) } else { Err(Lack::Gone) };
+            }
+            let there = |(now, filling): (Location, RegionIdentity)| {
+                (now.region, now.offset, filling) == (before.0.region, before.0.offset, before.1)
+            };
+            // It moves when its region is reclaimed and it has hits.
+            if self.place_of(hash).is_some_and(there) {
+                return Err(Lack::Unreadable);
+            }
+        }
+        Err(Lack::Unreadable)
+    }
+
+    async fn find_record(&self, hash: KeyHash) -> Option<Fetched> {
+        let (location, identity, found) = self.find(hash)?;
+        self.fetch(hash, location, identity, found).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn as_many_parts_as_promised_fill_a_region() {
+        for region_bytes in [4096, 16 << 10, 64 << 10, 1 << 20, 32 << 20] {
+            let part = PART_KEY_BYTES + part_bytes(region_bytes);
+            let taken = super::super::active::bytes_in_region(part);
+            let whole = super::super::footer::footer_bytes(0) + PARTS_IN_REGION as usize * taken;
+            assert!(whole <= region_bytes as usize, "{whole} of {region_bytes}");
+            assert!(whole + PARTS_IN_REGION as usize * 64 > region_bytes as usize, "{whole}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_head_says_what_it_was_told(value_bytes in 0..=VALUE_BYTES_MAX, stamp: u64) {
+            let parts = u32::try_from(value_bytes.div_ceil(100)).unwrap();
+            let head = Head { value_bytes, parts, stamp };
+            prop_assert_eq!(Head::parse(&head.encode()), Some(head));
+            prop_assert_eq!(Head::parse(&head.encode()[1..]), None);
+        }
+
+        #[test]
+        fn no_head_asks_for_the_impossible(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            if let Some(head) = Head::parse(&bytes) {
+                prop_assert!(head.value_bytes <= VALUE_BYTES_MAX);
+                prop_assert!(head.parts as usize <= head.value_bytes);
+            }
+        }
+    }
+}
