@@ -17,6 +17,7 @@ use larder::{Config, Larder, RealClock, Recovery, block_on};
 use larder_device::{
     CheckedIo, Device, DeviceInfo, DeviceStats, Io, IoFuture, ModelDevice, Payload, PlacementInfo,
 };
+use larder_lab::machine;
 use larder_ssd::managed::{Geometry, ManagedConfig};
 
 const FLASH_BYTES: u64 = 1 << 30;
@@ -33,6 +34,9 @@ const LARGE_OBJECTS: u64 = 2_000_000;
 const BLOCK: usize = 4096;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    for line in machine::describe(&std::env::current_dir()?) {
+        println!("{line}");
+    }
     println!(
         "flash {FLASH_BYTES} bytes, regions of {REGION_BYTES}, {OBJECTS} objects of 8 + {VALUE_BYTES} bytes"
     );
@@ -98,11 +102,7 @@ fn measure(
     let (mut firsts, mut rates) = (Vec::with_capacity(ROUNDS), Vec::with_capacity(ROUNDS));
     let mut entries = 0;
     for _ in 0..ROUNDS {
-        drop(left);
-        let began = Instant::now();
-        left = open(config, device)?;
-        let _answer = block_on(left.get(&OBJECTS.to_le_bytes()))?;
-        firsts.push(began.elapsed().as_secs_f64() * 1e3);
+        left = crash(config, device, left, &mut firsts)?;
         let began = Instant::now();
         // Large objects come first, and alone where there are no buckets.
         block_on(left.rebuild());
@@ -131,15 +131,26 @@ fn measure_first(
     let mut left = cache;
     let mut firsts = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
-        drop(left);
-        let began = Instant::now();
-        left = open(config, device)?;
-        let _answer = block_on(left.get(&OBJECTS.to_le_bytes()))?;
-        firsts.push(began.elapsed().as_secs_f64() * 1e3);
+        left = crash(config, device, left, &mut firsts)?;
     }
     let left = left.stats().loc_unindexed_regions;
     println!("{name}: first answer after {} ms; {left} regions left to look at", spread(firsts));
     Ok(())
+}
+
+/// Drops the cache as a crash does, opens the next one, and notes the milliseconds to its first answer.
+fn crash(
+    config: &Config,
+    device: &Arc<dyn Device>,
+    left: Larder,
+    firsts: &mut Vec<f64>,
+) -> Result<Larder, larder::Error> {
+    drop(left);
+    let began = Instant::now();
+    let cache = open(config, device)?;
+    let _answer = block_on(cache.get(&OBJECTS.to_le_bytes()))?;
+    firsts.push(began.elapsed().as_secs_f64() * 1e3);
+    Ok(cache)
 }
 
 /// Median, least and most.

@@ -315,7 +315,8 @@ impl Larder {
     pub async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
         check_key(key)?;
         let hash = KeyHash::of(key);
-        let _turn = self.turn(hash).await;
+        // DRAM first, and no lock: what flash shows later than that was the newest version at some
+        // moment since, for what hides an older one comes to DRAM before it hides it.
         if let Some(alive) = self.dram.contains(hash, key, self.now_s()) {
             return Ok(alive);
         }

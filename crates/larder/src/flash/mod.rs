@@ -240,7 +240,7 @@ impl Flash {
         self.layout.object_bytes_max(self.soc_max_object_bytes)
     }
 
-    /// Looks `key` up. The caller holds the key's lock.
+    /// Looks `key` up.
     pub(crate) async fn get(
         &self,
         hash: KeyHash,
