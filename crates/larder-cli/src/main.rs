@@ -7,6 +7,7 @@ mod args;
 mod bars;
 #[cfg(target_os = "linux")]
 mod device;
+mod drive;
 mod json;
 mod lab;
 mod plan;

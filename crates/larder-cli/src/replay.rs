@@ -8,6 +8,7 @@ use larder_lab::trace::TraceOptions;
 use larder_lab::{Error, report};
 
 use crate::args::{DeviceArg, FormatArgs, IsolationArg, PlacementArg, ReplayArgs};
+use crate::drive::{Drive, DriveFacts, Told, is_placing};
 use crate::json::{JsonTarget, print};
 use crate::{Ending, bars, table};
 
@@ -28,10 +29,13 @@ pub(crate) fn run(arguments: &ReplayArgs) -> Result<Ending, Error> {
         PlacementRuns::Off => &[false],
         PlacementRuns::Both => &[true, false],
     };
+    let drive = Drive::of(&options.storage);
     let outcome =
         bars::watch(&monitor, placements, || larder_lab::replay::replay(&options, &monitor))?;
+    let drive = drive.map(|drive| drive.facts());
     outcome.runs.iter().for_each(tell_device);
     let mut rendered = table::render(&outcome) + &notes(&options, &outcome);
+    rendered.extend(drive.as_ref().map(DriveFacts::render));
     if arguments.show_handles {
         rendered += &handles(&outcome);
     }
@@ -40,7 +44,7 @@ pub(crate) fn run(arguments: &ReplayArgs) -> Result<Ending, Error> {
     } else {
         print(&rendered)?;
     }
-    json.write(&outcome)?;
+    json.write(&Told::of(&outcome, drive.as_ref()))?;
     if let Some(dir) = &arguments.report {
         eprintln!("report: {}", report::write(dir, &outcome)?.display());
     }
@@ -55,6 +59,7 @@ fn tell_device(run: &larder_lab::replay::Run) {
     if let Some(notice) = &run.notice {
         eprintln!("notice: {notice}");
     }
+    eprintln!("placement_active {}", u8::from(is_placing(run)));
     eprintln!("host bytes by handle, after warm-up: {:?}", run.host_bytes_by_handle);
 }
 

@@ -28,7 +28,8 @@ use larder_device::{
 
 const BLOCK: usize = 4096;
 const RUN_BLOCKS_MAX: u64 = 32;
-const COST_REQUESTS: u64 = 5_000;
+const COST_REQUESTS: u64 = 2_000;
+const COST_ROUNDS: u64 = 5;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -383,48 +384,76 @@ fn canary(device: &dyn Device) -> Result<(), Failure> {
     }
 }
 
-/// Processor time and allocations of 4 KiB requests, one under way and many.
+/// Processor time and allocations of 4 KiB requests, one under way and many: medians of rounds that
+/// take turns. The first round warms up.
 fn cost(device: &dyn Device, seed: u64) -> Result<(), Failure> {
-    let blocks = device.info().capacity_bytes / BLOCK as u64;
-    for depth in [1, 64] {
-        for write in [true, false] {
-            let mut rng = Rng::with_seed(seed);
-            let mut spare: Vec<_> = (0..depth).map(|_| IoBuffer::zeroed(BLOCK)).collect();
-            let mut under_way = VecDeque::with_capacity(depth);
-            let mut request = |requests: u64| -> Result<(), Failure> {
-                for _ in 0..requests {
-                    if spare.is_empty()
-                        && let Some(oldest) = under_way.pop_front()
-                    {
-                        let oldest: IoFuture = oldest;
-                        spare.push(oldest.wait()?);
-                    }
-                    let offset = rng.u64(..blocks) * BLOCK as u64;
-                    let Some(buffer) = spare.pop() else { return Err("no buffer".into()) };
-                    under_way.push_back(device.submit(match write {
-                        true => Io::Write { offset, buffer, handle: PlacementHandle::DEFAULT },
-                        false => Io::Read { offset, buffer },
-                    }));
-                }
-                Ok(())
-            };
-            request(COST_REQUESTS / 10)?;
-            let (cpu, begun) = (cpu_ns(), Instant::now());
-            let mut outcome = Ok(());
-            let allocations = measure(|| outcome = request(COST_REQUESTS)).count_total;
-            outcome?;
-            #[allow(clippy::cast_precision_loss)]
-            let each = |total: u64| total as f64 / COST_REQUESTS as f64;
-            println!(
-                "4 KiB {}, {depth} under way: {:.2} us of processor, {:.2} us of time, {:.4} allocations",
-                if write { "write" } else { "read" },
-                each(cpu_ns() - cpu) / 1e3,
-                each(u64::try_from(begun.elapsed().as_nanos())?) / 1e3,
-                each(allocations)
-            );
+    let kinds = [(1, true), (1, false), (64, true), (64, false)];
+    let mut rounds: Vec<[Round; 4]> = Vec::new();
+    for number in 0..=COST_ROUNDS {
+        let mut round = [Round::default(); 4];
+        for ((depth, write), round) in kinds.into_iter().zip(&mut round) {
+            *round = requests(device, depth, write, seed + number)?;
         }
+        rounds.push(round);
     }
+    rounds.remove(0);
+    for (at, (depth, write)) in kinds.into_iter().enumerate() {
+        let median = |of: fn(&Round) -> u64| {
+            let mut all: Vec<u64> = rounds.iter().map(|round| of(&round[at])).collect();
+            all.sort_unstable();
+            let last = all.len() - 1;
+            #[allow(clippy::cast_precision_loss)]
+            [all[last / 2], all[0], all[last]].map(|ns| ns as f64 / COST_REQUESTS as f64 / 1e3)
+        };
+        let [cpu, least, most] = median(|round| round.cpu_ns);
+        println!(
+            "4 KiB {}, {depth} under way: {cpu:.1} us of processor ({least:.1} to {most:.1}), \
+             {:.1} us of time",
+            if write { "write" } else { "read" },
+            median(|round| round.ns)[0],
+        );
+    }
+    let allocations: u64 = rounds.iter().flatten().map(|round| round.allocations).sum();
+    let all = COST_REQUESTS * COST_ROUNDS * kinds.len() as u64;
+    println!("allocations in {all} requests: {allocations}");
     Ok(())
+}
+
+/// What the requests of a round cost together.
+#[derive(Clone, Copy, Default)]
+struct Round {
+    cpu_ns: u64,
+    ns: u64,
+    allocations: u64,
+}
+
+fn requests(device: &dyn Device, depth: usize, write: bool, seed: u64) -> Result<Round, Failure> {
+    let blocks = device.info().capacity_bytes / BLOCK as u64;
+    let mut rng = Rng::with_seed(seed);
+    let mut spare: Vec<_> = (0..depth).map(|_| IoBuffer::zeroed(BLOCK)).collect();
+    let mut under_way: VecDeque<IoFuture> = VecDeque::with_capacity(depth);
+    let mut all = || -> Result<(), Failure> {
+        for _ in 0..COST_REQUESTS {
+            if spare.is_empty()
+                && let Some(oldest) = under_way.pop_front()
+            {
+                spare.push(oldest.wait()?);
+            }
+            let offset = rng.u64(..blocks) * BLOCK as u64;
+            let Some(buffer) = spare.pop() else { return Err("no buffer".into()) };
+            under_way.push_back(device.submit(match write {
+                true => Io::Write { offset, buffer, handle: PlacementHandle::DEFAULT },
+                false => Io::Read { offset, buffer },
+            }));
+        }
+        under_way.drain(..).try_for_each(|future| future.wait().map(drop).map_err(Into::into))
+    };
+    let (cpu, begun) = (cpu_ns(), Instant::now());
+    let mut outcome = Ok(());
+    let allocations = measure(|| outcome = all()).count_total;
+    outcome?;
+    let ns = u64::try_from(begun.elapsed().as_nanos())?;
+    Ok(Round { cpu_ns: cpu_ns() - cpu, ns, allocations })
 }
 
 /// Processor time of this process, kernel included.

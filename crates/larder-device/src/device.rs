@@ -1,6 +1,9 @@
 //! The device trait: what a storage device says of itself and what it does.
 
+use std::sync::Arc;
+
 use crate::io::{CheckedIo, Io, IoFuture};
+use crate::nvme::DriveReport;
 use crate::placement::PlacementInfo;
 
 /// What a device says of itself; it does not change while the device is open.
@@ -43,6 +46,9 @@ pub struct DeviceStats {
     ///
     /// [`ErrorKind::Busy`]: crate::ErrorKind::Busy
     pub shed_requests: u64,
+    /// What the drives below say of themselves, as of some moments ago: theirs are the counters of
+    /// an endurance group, in which the neighbours' writes are. Empty where nobody asks them.
+    pub drives: Vec<Arc<DriveReport>>,
 }
 
 impl DeviceStats {
@@ -52,6 +58,15 @@ impl DeviceStats {
     pub fn dlwa(&self) -> Option<f64> {
         let media = self.media_written_bytes?;
         (self.host_written_bytes > 0).then(|| media as f64 / self.host_written_bytes as f64)
+    }
+
+    /// Bytes that reached the flash, as far as is known: media bytes where the device counts them
+    /// itself; otherwise what the host wrote, and what the drives' own counters show beyond that.
+    pub fn flash_written_bytes(&self) -> u64 {
+        self.media_written_bytes.unwrap_or_else(|| {
+            let beyond = self.drives.iter().filter_map(|drive| drive.beyond_own_bytes());
+            beyond.fold(self.host_written_bytes, u64::saturating_add)
+        })
     }
 }
 
@@ -84,7 +99,7 @@ pub trait Device: Send + Sync {
     }
 }
 
-impl<D: Device + ?Sized> Device for std::sync::Arc<D> {
+impl<D: Device + ?Sized> Device for Arc<D> {
     fn info(&self) -> &DeviceInfo {
         (**self).info()
     }

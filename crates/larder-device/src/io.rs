@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -15,7 +16,7 @@ use crate::device::DeviceInfo;
 use crate::error::{Error, ErrorKind};
 use crate::park::{Driver, block_on, note};
 use crate::placement::PlacementHandle;
-use crate::spares::Spares;
+use crate::spares::{Heap, Spares, sole};
 
 /// A request. It owns its buffer; the completion gives it back.
 #[derive(Debug)]
@@ -171,15 +172,17 @@ enum State {
 #[derive(Debug)]
 struct Pending(Option<Arc<Completion>>);
 
+static HEAP: Heap<Completion> = Heap::new();
+
 thread_local! {
     /// Completions of requests that have ended, so that a request need not allocate one.
-    static SPARE: Spares<Completion> = const { Spares::new() };
+    static SPARE: Spares<Completion> = const { Spares::new(&HEAP) };
 }
 
 /// Lets go of an end of a request. The second to do so keeps its memory for another.
 fn let_go(mut completion: Arc<Completion>) {
-    if let Some(alone) = Arc::get_mut(&mut completion) {
-        *alone = Completion::default();
+    if completion.let_go.swap(true, Ordering::AcqRel) {
+        *sole(&mut completion) = Completion::default();
         let _ = SPARE.try_with(|spare| spare.keep(completion));
     }
 }
@@ -194,6 +197,8 @@ struct Completion {
     slot: Mutex<Slot>,
     /// Called before a thread blocks on the request. See [`IoFuture::pending_until_waited`].
     before_wait: Option<Box<dyn Fn() + Send + Sync>>,
+    /// Whether one of the two ends has been let go of.
+    let_go: AtomicBool,
 }
 
 impl fmt::Debug for Completion {

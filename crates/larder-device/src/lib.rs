@@ -18,7 +18,7 @@
 //! | [`model`] | the SSD model as device, payload in memory |
 //! | [`nvme`] | NVMe drives of Linux and what they say of their placement |
 //! | [`striped`] | several devices as one |
-//! | [`slice`] | a part of a device as a device: one tenant of a drive |
+//! | [`mod@slice`] | a part of a device as a device: one tenant of a drive |
 //! | [`fault`] | a device around any other that misbehaves to plan |
 
 pub mod buffer;
@@ -45,7 +45,7 @@ pub use error::{Error, ErrorKind};
 pub use fault::{Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
 pub use file::{DirectIo, FileDevice, FileOptions, IoEngine};
 pub use io::{CheckedIo, Completer, Io, IoFailure, IoFuture, IoResult};
-pub use ladder::{OpenOptions, Opened, PlacementMode, Rung, RungKind, Target, open};
+pub use ladder::{OpenOptions, Opened, PlacementMode, Rung, RungKind, Target, open, open_asking};
 pub use memory::MemoryDevice;
 pub use model::{ModelDevice, Payload};
 pub use park::block_on;

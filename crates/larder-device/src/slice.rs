@@ -2,6 +2,7 @@
 //! addresses and handles of its own.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::device::{Device, DeviceInfo, DeviceStats};
@@ -122,11 +123,13 @@ impl OwnCounters {
             let part = u128::from(media) * u128::from(written);
             u64::try_from(part / u128::from(whole.host_written_bytes.max(1))).unwrap_or(u64::MAX)
         };
+        let counts = whole.media_written_bytes.is_some()
+            || whole.drives.iter().any(|drive| drive.beyond_own_bytes().is_some());
         DeviceStats {
             host_read_bytes: self.read.load(Ordering::Relaxed),
             host_written_bytes: written,
             host_written_bytes_by_handle: by_handle,
-            media_written_bytes: whole.media_written_bytes.map(part_of),
+            media_written_bytes: counts.then(|| part_of(whole.flash_written_bytes())),
             copied_bytes: None,
             erased_bytes: None,
             deallocated_bytes: self.deallocated.load(Ordering::Relaxed),
@@ -160,7 +163,13 @@ impl<D: Device> Device for SliceDevice<D> {
     }
 
     fn stats(&self) -> DeviceStats {
-        let whole = self.device.stats();
+        let mut whole = self.device.stats();
+        let here = |offset: u64| {
+            offset.checked_sub(self.start).filter(|&offset| offset < self.info.capacity_bytes)
+        };
+        whole.drives.iter_mut().filter(|drive| !drive.moves.is_empty()).for_each(|drive| {
+            *drive = Arc::new(drive.moved_to(here));
+        });
         match &self.own {
             Some(own) => own.stats(whole),
             None => whole,
@@ -174,8 +183,6 @@ impl<D: Device> Device for SliceDevice<D> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use larder_ssd::managed::{Geometry, ManagedConfig};
 
     use super::*;

@@ -1,30 +1,139 @@
 //! Memory of requests that have ended, kept for those to come: a request then allocates nothing.
+//!
+//! A request often ends on another thread than the one that made it. So what one thread has too much
+//! of goes to a heap that all share, and who has nothing left takes from there, some at a time.
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// So many are kept by a thread; more were in flight at once only for a moment.
-const KEPT_MAX: usize = 128;
+/// So many are kept by a thread.
+const KEPT_MAX: usize = 64;
+/// So many go to the heap, or come from there, at a time.
+const BATCH: usize = 32;
+/// So many lie on the heap; more were in flight at once only for a moment.
+const HEAP_MAX: usize = 1024;
+/// Looks at a value whose other holder is letting go of it, before that thread gets the processor.
+const LOOKS: u32 = 64;
 
 /// What one thread keeps.
-pub(crate) struct Spares<T>(RefCell<Vec<Arc<T>>>);
+pub(crate) struct Spares<T: 'static> {
+    own: RefCell<Vec<Arc<T>>>,
+    heap: &'static Heap<T>,
+}
+
+/// What all threads share.
+pub(crate) struct Heap<T>(Mutex<Vec<Arc<T>>>);
+
+impl<T> Heap<T> {
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<T>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl<T: Default> Spares<T> {
-    pub(crate) const fn new() -> Self {
-        Self(RefCell::new(Vec::new()))
+    pub(crate) const fn new(heap: &'static Heap<T>) -> Self {
+        Self { own: RefCell::new(Vec::new()), heap }
     }
 
     /// One that nobody else holds.
     pub(crate) fn take(&self) -> Arc<T> {
-        self.0.borrow_mut().pop().unwrap_or_default()
+        let mut own = self.own.borrow_mut();
+        if own.is_empty() {
+            let mut heap = self.heap.lock();
+            let rest = heap.len().saturating_sub(BATCH);
+            own.extend(heap.drain(rest..));
+        }
+        own.pop().unwrap_or_default()
     }
 
     /// Keeps `spare`, which nobody else holds.
     pub(crate) fn keep(&self, spare: Arc<T>) {
         debug_assert_eq!(Arc::strong_count(&spare), 1);
-        let mut kept = self.0.borrow_mut();
-        if kept.len() < KEPT_MAX {
-            kept.push(spare);
+        let mut own = self.own.borrow_mut();
+        if own.len() == KEPT_MAX {
+            let surplus = own.drain(KEPT_MAX - BATCH..);
+            let mut heap = self.heap.lock();
+            if heap.len() < HEAP_MAX {
+                heap.reserve(BATCH);
+                heap.extend(surplus);
+            }
         }
+        own.push(spare);
+    }
+}
+
+/// The value of `shared` for the last of its holders, when all others are about to drop theirs and do
+/// nothing else with it. Waits for that.
+pub(crate) fn sole<T>(shared: &mut Arc<T>) -> &mut T {
+    let mut looks = 0;
+    while Arc::get_mut(shared).is_none() {
+        looks += 1;
+        if looks % LOOKS == 0 {
+            std::thread::yield_now();
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+    Arc::get_mut(shared).expect("nobody can take a share from the only one")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use allocation_counter::measure;
+    use std::sync::mpsc::sync_channel;
+
+    static HEAP: Heap<u64> = Heap::new();
+
+    thread_local! {
+        static SPARES: Spares<u64> = const { Spares::new(&HEAP) };
+    }
+
+    /// One thread begins all requests, one at a time, and another ends them.
+    #[test]
+    fn what_ends_elsewhere_comes_back() {
+        let (begun, to_end) = sync_channel::<Arc<u64>>(1);
+        let (end, ended) = sync_channel(1);
+        let other = std::thread::spawn(move || {
+            while let Ok(spare) = to_end.recv() {
+                SPARES.with(|spares| spares.keep(spare));
+                end.send(()).unwrap();
+            }
+        });
+        let begin = |requests: usize| {
+            for _ in 0..requests {
+                begun.send(SPARES.with(Spares::take)).unwrap();
+                ended.recv().unwrap();
+            }
+        };
+        // The other one has filled its own, and the channels are warm.
+        begin(2 * KEPT_MAX);
+        let counted = measure(|| begin(10_000));
+        assert_eq!(counted.count_total, 0);
+        drop(begun);
+        other.join().unwrap();
+        assert!(HEAP.lock().len() <= KEPT_MAX, "no more than were kept elsewhere");
+    }
+
+    #[test]
+    fn too_many_are_freed() {
+        static HEAP: Heap<u64> = Heap::new();
+        let spares = Spares::new(&HEAP);
+        (0..3 * HEAP_MAX).for_each(|_| spares.keep(Arc::default()));
+        assert_eq!(HEAP.lock().len(), HEAP_MAX);
+        assert!(spares.own.borrow().len() <= KEPT_MAX);
+    }
+
+    #[test]
+    fn the_last_holder_waits_for_the_others() {
+        let mut shared = Arc::new(7);
+        let other = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || drop(other));
+        assert_eq!(*sole(&mut shared), 7);
+        thread.join().unwrap();
     }
 }

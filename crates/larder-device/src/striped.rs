@@ -11,6 +11,7 @@ use crate::buffer::{BufferPool, IoBuffer};
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
 use crate::io::{CheckedIo, Io, IoFailure, IoFuture, IoResult};
+use crate::nvme::DriveReport;
 use crate::placement::{PlacementHandle, PlacementInfo};
 
 /// The stripe unit for those who know no better, in bytes.
@@ -214,6 +215,7 @@ impl<D: Device> Device for StripedDevice<D> {
             deallocated_bytes: sum(|stats| stats.deallocated_bytes),
             failed_requests: sum(|stats| stats.failed_requests),
             shed_requests: sum(|stats| stats.shed_requests),
+            drives: (0..).zip(&all).flat_map(|(i, stats)| self.layout.drives(i, stats)).collect(),
         }
     }
 
@@ -256,6 +258,21 @@ impl Layout {
     fn offset(self, address: u64) -> u64 {
         let stripe = address / self.stripe_bytes;
         stripe / self.devices * self.stripe_bytes + address % self.stripe_bytes
+    }
+
+    /// The address in the whole of the byte at `offset` of a device.
+    fn address(self, device: u64, offset: u64) -> Option<u64> {
+        let stripe = (offset / self.stripe_bytes).checked_mul(self.devices)?.checked_add(device)?;
+        stripe.checked_mul(self.stripe_bytes)?.checked_add(offset % self.stripe_bytes)
+    }
+
+    /// What the drives of a device say, with addresses in the whole.
+    fn drives(self, device: u64, stats: &DeviceStats) -> Vec<Arc<DriveReport>> {
+        let of_whole = |drive: &Arc<DriveReport>| match drive.moves.is_empty() {
+            true => Arc::clone(drive),
+            false => Arc::new(drive.moved_to(|offset| self.address(device, offset))),
+        };
+        stats.drives.iter().map(of_whole).collect()
     }
 
     /// The part of `range` in the stripe `stripe`.
@@ -311,6 +328,11 @@ mod tests {
         assert_eq!(layout.parts(&(5..15)), [part(0, 5, 5), part(1, 0, 5)]);
         // Stripes 0 to 4, the outer ones in part: 0 and 3 on the first device.
         assert_eq!(layout.parts(&(5..42)), [part(0, 5, 15), part(1, 0, 12), part(2, 0, 10)]);
+        for address in [0, 9, 10, 29, 30, 47] {
+            let (device, _) = layout.within_one_stripe(&(address..address + 1)).unwrap();
+            let back = layout.address(device as u64, layout.offset(address));
+            assert_eq!(back, Some(address));
+        }
         let mut seen = Vec::new();
         layout.each_stripe(&(5..42), &part(0, 5, 15), |inside, whole| seen.push((inside, whole)));
         assert_eq!(seen, [(0..5, 0..5), (5..15, 25..35)]);

@@ -130,10 +130,10 @@ pub struct DriveLife {
 }
 
 /// Bytes that reached the flash since the device was opened: all that it wrote to its media, or what
-/// was written to it if it does not say.
+/// was written to it if it does not say. What a drive's own counters say is up to a minute old; what
+/// was written since counts once.
 pub(crate) fn written_bytes(device: &dyn Device) -> u64 {
-    let stats = device.stats();
-    stats.media_written_bytes.unwrap_or(stats.host_written_bytes)
+    device.stats().flash_written_bytes()
 }
 
 /// What a cache knows of its drive's wear.

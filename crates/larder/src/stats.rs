@@ -2,9 +2,12 @@
 //! with a reason.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use larder_device::nvme::DriveReport;
 
 use crate::endurance::DriveLife;
+use crate::flash::Layout;
 
 /// A number that only grows, shared between threads. Each thread adds to a stripe of its own, as
 /// far as there are enough: threads that count the same thing do not wait for each other's caches.
@@ -50,6 +53,8 @@ macro_rules! counters {
             /// `get` calls that DRAM answered at once: one count for a call and its hit.
             pub(crate) hits_at_once: Counter,
             last_device_error: Mutex<Option<String>>,
+            /// By drive, how many of the moves of its data have an owner.
+            owned_moves: Mutex<Vec<(String, u64)>>,
         }
 
         /// Counters since the cache was opened. Byte counts of objects are key and value together.
@@ -91,6 +96,15 @@ macro_rules! counters {
             pub soc_log_held_objects: u64,
             /// Memory of its index now, in bytes.
             pub soc_log_index_bytes: u64,
+            /// 1 if some stream of the cache writes with a placement handle of its own, else 0.
+            pub placement_active: u64,
+            /// How placement reaches the device, for people: "write streams", "NVMe passthrough",
+            /// "model"; "none" where it does not, and empty without flash.
+            pub placement_path: &'static str,
+            /// What the drives below say of themselves, as of a minute ago at most or as the device was
+            /// told: their own counters of bytes, wear and events, and why some are missing. Empty if
+            /// they are not asked, or no NVMe drives.
+            pub drives: Vec<Arc<DriveReport>>,
             /// The latest device error, for people.
             pub last_device_error: Option<String>,
         }
@@ -254,6 +268,25 @@ counters! {
     metadata_written_bytes,
     /// Device requests that failed.
     device_errors,
+    /// Events in which a drive said that it moved data of the small-object engine. Drives report what
+    /// they were asked to, and one event may stand for several. All of these are counted when
+    /// somebody asks for the counters.
+    drive_moves_of_soc,
+    /// Bytes of this data, as far as the events say.
+    drive_moved_soc_bytes,
+    /// The same, of the large-object engine.
+    drive_moves_of_loc,
+    /// Bytes of this data.
+    drive_moved_loc_bytes,
+    /// The same, of metadata: superblock, snapshot, tombstone log.
+    drive_moves_of_metadata,
+    /// Bytes of this data.
+    drive_moved_metadata_bytes,
+    /// The same, of others on the drive, of a place that the event does not tell, or so many at a time
+    /// that their places are not known any more. Caches that share a drive each count them.
+    drive_moves_of_others,
+    /// Bytes of this data, as far as they are known.
+    drive_moved_other_bytes,
 }
 
 impl Counters {
@@ -262,13 +295,52 @@ impl Counters {
         let mut last = self.last_device_error.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some(error.to_string());
     }
+
+    /// Finds out whose data the drives have moved since the last call.
+    pub(crate) fn own_moves(&self, drives: &[Arc<DriveReport>], layout: &Layout) {
+        let mut owned = self.owned_moves.lock().unwrap_or_else(PoisonError::into_inner);
+        for drive in drives {
+            let known = owned.iter().position(|(path, _)| *path == drive.path);
+            let at = known.unwrap_or_else(|| {
+                owned.push((drive.path.clone(), 0));
+                owned.len() - 1
+            });
+            let new = drive.moves_seen.saturating_sub(owned[at].1);
+            // A report of before: somebody else has a newer one, and has counted it.
+            owned[at].1 = owned[at].1.max(drive.moves_seen);
+            let listed = drive.moves.len().min(usize::try_from(new).unwrap_or(usize::MAX));
+            self.drive_moves_of_others.add(new - listed as u64);
+            for one in &drive.moves[drive.moves.len() - listed..] {
+                let (moves, bytes) = self.owner(one.offset, layout);
+                moves.add(1);
+                bytes.add(one.bytes);
+            }
+        }
+    }
+
+    /// The counters of who has this place on the device: events, and bytes.
+    fn owner(&self, offset: Option<u64>, layout: &Layout) -> (&Counter, &Counter) {
+        match offset {
+            Some(at) if at < layout.loc_offset => {
+                (&self.drive_moves_of_metadata, &self.drive_moved_metadata_bytes)
+            }
+            Some(at) if at < layout.soc_log_offset => {
+                (&self.drive_moves_of_loc, &self.drive_moved_loc_bytes)
+            }
+            Some(at) if at < layout.usable_bytes => {
+                (&self.drive_moves_of_soc, &self.drive_moved_soc_bytes)
+            }
+            _ => (&self.drive_moves_of_others, &self.drive_moved_other_bytes),
+        }
+    }
 }
 
 impl std::iter::Sum for Stats {
     /// What several caches did and hold together. Drives have lives of their own: that of the sum is
-    /// unknown. It is safe from a crash if each is.
+    /// unknown. It is safe from a crash if each is, and placement is active if it is for each. Drives
+    /// that they share are listed once.
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        let mut sum = Self { crash_safe: 1, ..Self::default() };
+        let mut sum = Self { crash_safe: 1, placement_active: 1, ..Self::default() };
         let mut caches = 0;
         for one in all {
             caches += 1;
@@ -286,8 +358,18 @@ impl std::iter::Sum for Stats {
             sum.soc_log_held_objects += one.soc_log_held_objects;
             sum.soc_log_index_bytes += one.soc_log_index_bytes;
             sum.last_device_error = one.last_device_error.or(sum.last_device_error);
+            sum.placement_active = sum.placement_active.min(one.placement_active);
+            if sum.placement_path.is_empty() || one.placement_active == 0 {
+                sum.placement_path = one.placement_path;
+            }
+            for drive in one.drives {
+                if sum.drives.iter().all(|known| known.path != drive.path) {
+                    sum.drives.push(drive);
+                }
+            }
         }
-        Self { crash_safe: sum.crash_safe.min(caches), ..sum }
+        let (crash_safe, active) = (sum.crash_safe.min(caches), sum.placement_active.min(caches));
+        Self { crash_safe, placement_active: active, ..sum }
     }
 }
 

@@ -66,13 +66,42 @@ pub(super) fn all() -> Result<Vec<Scenario>, String> {
     }
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "sh"));
     paths.sort();
-    paths.iter().map(|path| read(path)).collect()
+    let read = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, String>>()?;
+    Ok(read.into_iter().flatten().collect())
 }
 
-fn read(path: &Path) -> Result<Scenario, String> {
+fn read(path: &Path) -> Result<Vec<Scenario>, String> {
     let text = fs::read_to_string(path).map_err(|cause| format!("{}: {cause}", path.display()))?;
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    Scenario::read(&name.unwrap_or_default(), &text)
+    let variants = variants(&name.unwrap_or_default(), &text)?;
+    variants.iter().map(|(name, text)| Scenario::read(name, text)).collect()
+}
+
+/// The scenarios of one file: itself or, where it has lines for variants, one for each of them, in
+/// which the words of that line stand for their names between two `@`.
+fn variants(name: &str, text: &str) -> Result<Vec<(String, String)>, String> {
+    let words = |line: &str| {
+        let line = line.trim_start().strip_prefix(MARK)?.trim().strip_prefix("variant ")?;
+        Some(line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    };
+    let all: Vec<Vec<String>> = text.lines().filter_map(words).collect();
+    if all.is_empty() {
+        return Ok(vec![(name.to_owned(), text.to_owned())]);
+    }
+    let common = text.lines().filter(|line| words(line).is_none());
+    let common: String = common.flat_map(|line| [line, "\n"]).collect();
+    let one = |words: &Vec<String>| {
+        let (variant, values) =
+            words.split_first().ok_or_else(|| format!("{name}.sh: a variant without a name"))?;
+        let text = values.iter().try_fold(common.clone(), |text, word| {
+            let (from, to) = word
+                .split_once('=')
+                .ok_or_else(|| format!("{name}.sh: variant {variant}: {word} has no ="))?;
+            Ok::<String, String>(text.replace(&format!("@{from}@"), to))
+        })?;
+        Ok((format!("{name}_{variant}"), text))
+    };
+    all.iter().map(one).collect()
 }
 
 impl Scenario {
@@ -177,6 +206,18 @@ step x false
         assert!(scenario.binaries[1].example && !scenario.binaries[0].example);
         assert_eq!(scenario.interventions[0].command, "device_del nvme0");
         assert_eq!(scenario.checks[0].text(), "exit(x) = 1");
+    }
+
+    #[test]
+    fn a_file_may_be_several_scenarios() {
+        let text =
+            "# On @PATH@.\n#: variant a PATH=/x\n#: variant b PATH=/y\n#: limit 7\nls @PATH@\n";
+        let expected = |path| format!("# On {path}.\n#: limit 7\nls {path}\n");
+        let found = variants("ls", text).unwrap();
+        let both = [("ls_a".to_owned(), expected("/x")), ("ls_b".to_owned(), expected("/y"))];
+        assert_eq!(found, both);
+        assert_eq!(variants("x", TEXT).unwrap(), [("x".to_owned(), TEXT.to_owned())]);
+        assert!(variants("x", "#: variant a PATH\n").unwrap_err().contains("PATH has no ="));
     }
 
     #[test]

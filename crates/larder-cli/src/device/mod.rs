@@ -11,7 +11,8 @@ mod trim;
 use std::path::Path;
 
 use indicatif::HumanBytes;
-use larder_device::nvme::rungs::{Rung, rungs, taken};
+use larder_device::RungKind;
+use larder_device::nvme::rungs::{rungs, taken};
 use larder_device::nvme::{Asked, Commands, Node, Silence, Survey};
 use larder_lab::Error;
 use serde::Serialize;
@@ -120,7 +121,7 @@ struct Way {
 /// All ways, and the name of the one that Larder would take.
 fn ways(node: &Node, survey: &Survey, machine: &dyn Machine) -> (Vec<Way>, Option<&'static str>) {
     let rungs = rungs(node, survey, &machine.host(node));
-    let chosen = taken(&rungs).map(Rung::name);
+    let chosen = taken(&rungs).map(RungKind::name);
     let ways = rungs.map(|(rung, verdict)| Way {
         name: rung.name(),
         available: verdict.is_ok(),

@@ -51,6 +51,7 @@ fn all_headings_are_checked() {
         "Result",
         "Parameters",
         "Run",
+        "Drive",
         "Log",
         "Stream",
         "Interval",

@@ -132,8 +132,10 @@ fn placement_changes_the_drive_and_nothing_else() {
     let outcome = Place::new().json(FULL_DRIVE);
     let [on, off] = runs(&outcome) else { panic!("two runs") };
     assert_eq!((&on["placement"], &off["placement"]), (&"on".into(), &"off".into()));
+    assert_eq!((&on["placement_active"], &off["placement_active"]), (&true.into(), &false.into()));
     let of_the_drive = [
         "placement",
+        "placement_active",
         "streams",
         "host_bytes_by_handle",
         "dlwa",

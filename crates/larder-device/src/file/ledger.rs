@@ -56,7 +56,12 @@ impl Ledger {
         }
         let before = self.failures_in_row.load(Ordering::Relaxed);
         self.failures_in_row.store(before.saturating_add(1), Ordering::Relaxed);
-        before >= FAILURES_IN_ROW_MAX || self.shown_at.as_ref().is_some_and(|path| !path.exists())
+        before >= FAILURES_IN_ROW_MAX || !self.is_shown()
+    }
+
+    /// Whether sysfs shows the device. `true` of what it does not know.
+    pub(super) fn is_shown(&self) -> bool {
+        self.shown_at.as_ref().is_none_or(|path| path.exists())
     }
 
     /// The counters, as a device reports them.

@@ -18,7 +18,7 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ledger::Ledger;
@@ -28,7 +28,7 @@ use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 use crate::io::{Completer, Io, IoFailure};
 use crate::park::Driver;
-use crate::spares::Spares;
+use crate::spares::{Heap, Spares, sole};
 
 /// Interruptions and refusals for want of resources that one piece puts up with before it fails.
 const RETRIES_MAX: u32 = 10_000;
@@ -59,6 +59,9 @@ struct Transfer {
     ending: Mutex<Ending>,
     /// `None` between two requests.
     ledger: Option<Arc<Ledger>>,
+    /// How many shares there are. The `Arc` counts, too, but of two that go at once it lets neither
+    /// see that it is the last.
+    shares: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -104,20 +107,25 @@ pub(crate) struct Piece {
 /// A share in a transfer. The last one to go ends the transfer and keeps its memory for another.
 struct Share(Option<Arc<Transfer>>);
 
+static HEAP: Heap<Transfer> = Heap::new();
+
 thread_local! {
     /// Ended transfers, so that a request need not allocate one.
-    static SPARE: Spares<Transfer> = const { Spares::new() };
+    static SPARE: Spares<Transfer> = const { Spares::new(&HEAP) };
 }
 
 impl Share {
     /// The only share in a new transfer, which begins as `begin` says.
     fn first(begin: impl FnOnce(&mut Transfer)) -> Self {
         let mut transfer = SPARE.try_with(Spares::take).unwrap_or_default();
-        begin(Arc::get_mut(&mut transfer).expect("a spare one is nobody's"));
+        let fresh = Arc::get_mut(&mut transfer).expect("a spare one is nobody's");
+        begin(fresh);
+        *fresh.shares.get_mut() = 1;
         Self(Some(transfer))
     }
 
     fn another(&self) -> Self {
+        self.shares.fetch_add(1, Ordering::Relaxed);
         Self(self.0.clone())
     }
 }
@@ -133,9 +141,8 @@ impl Deref for Share {
 impl Drop for Share {
     fn drop(&mut self) {
         let Some(mut transfer) = self.0.take() else { return };
-        // If two let go at once, neither may see that it is the last: then `Transfer::drop` ends it.
-        if let Some(alone) = Arc::get_mut(&mut transfer) {
-            alone.end();
+        if transfer.shares.fetch_sub(1, Ordering::AcqRel) == 1 {
+            sole(&mut transfer).end();
             let _ = SPARE.try_with(|spare| spare.keep(transfer));
         }
     }
@@ -415,15 +422,15 @@ impl Transfer {
         self.ledger = None;
     }
 
-    /// What fails request after request is not a bad block.
+    /// What fails request after request is not a bad block. And a block device that is gone has no
+    /// bytes any more: Linux then says that there is no space.
     fn judge(&self, error: Error) -> Error {
-        let ledger = self.ledger.as_ref().filter(|_| error.kind() == ErrorKind::Io);
-        match ledger {
-            Some(ledger) if ledger.is_gone_after(true) => {
-                error.of_kind(ErrorKind::Gone).within("the device is gone")
-            }
-            _ => error,
-        }
+        let gone = self.ledger.as_ref().is_some_and(|ledger| match error.kind() {
+            ErrorKind::Io => ledger.is_gone_after(true),
+            ErrorKind::NoSpace => !ledger.is_shown(),
+            _ => false,
+        });
+        if gone { error.of_kind(ErrorKind::Gone).within("the device is gone") } else { error }
     }
 
     fn count_end(&self, error: Option<&Error>) {
@@ -461,6 +468,7 @@ impl Default for Transfer {
             buffer: UnsafeCell::new(IoBuffer::empty()),
             ending: Mutex::default(),
             ledger: None,
+            shares: AtomicUsize::new(0),
         }
     }
 }
@@ -552,6 +560,24 @@ mod tests {
         assert_eq!(read(fail).unwrap_err(), ErrorKind::Gone);
         assert!(read(|| Ok(BLOCK)).is_ok(), "it was not");
         assert_eq!(read(fail).unwrap_err(), ErrorKind::Io);
+    }
+
+    #[test]
+    fn a_device_that_is_gone_is_not_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |shown: &std::path::Path| {
+            let ledger = Ledger::new("test".to_owned(), 1).shown_at(Some(shown.to_owned()));
+            let (future, completer) = IoFuture::pending();
+            let io = Io::Read { offset: 0, buffer: IoBuffer::zeroed(BLOCK) };
+            for mut piece in Pieces::new(io, completer, BLOCK_BYTES, &Arc::new(ledger)) {
+                assert_eq!(piece.settle(Err(io::ErrorKind::StorageFull.into())), Step::End);
+            }
+            future.wait().unwrap_err().error
+        };
+        assert_eq!(write(folder.path()).kind(), ErrorKind::NoSpace);
+        let gone = write(&folder.path().join("gone"));
+        assert_eq!(gone.kind(), ErrorKind::Gone);
+        assert!(gone.to_string().starts_with("the device is gone: "), "{gone}");
     }
 
     #[test]

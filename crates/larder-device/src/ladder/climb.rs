@@ -3,7 +3,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use super::watched::watched;
 use super::{Missed, OpenOptions, Opened, PlacementMode, Rung, RungKind, Target, TargetKind};
 use crate::device::Device;
 use crate::error::{Error, ErrorKind};
@@ -13,7 +16,7 @@ use crate::placement::PlacementInfo;
 #[cfg(target_os = "linux")]
 use crate::file::{IoEngine, sys};
 #[cfg(target_os = "linux")]
-use crate::nvme::{Node, NodeKind, PassthroughDevice, node::Roots};
+use crate::nvme::{Node, PassthroughDevice, node::Roots, rungs::streams_of};
 
 /// An open device, the node that it writes to, and the engine's excuse if it has one.
 pub(super) struct Door {
@@ -63,7 +66,12 @@ impl Doors for RealDoors {
     }
 }
 
-pub(super) fn open(target: &Target, options: &OpenOptions) -> Result<Opened, Error> {
+pub(super) fn open(
+    target: &Target,
+    options: &OpenOptions,
+    interval: Option<Duration>,
+) -> Result<Opened, Error> {
+    let found = what_is(&target.path);
     let climb = Climb {
         target,
         options,
@@ -72,7 +80,14 @@ pub(super) fn open(target: &Target, options: &OpenOptions) -> Result<Opened, Err
         roots: Roots::default(),
         missed: Vec::new(),
     };
-    climb.open(what_is(&target.path))
+    let opened = climb.open(found)?;
+    #[cfg(target_os = "linux")]
+    if let (Some(interval), Found::Block | Found::Character) = (interval, found) {
+        return watched(opened, &target.path, &Roots::default(), interval);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = interval;
+    Ok(opened)
 }
 
 /// What a path leads to.
@@ -211,30 +226,26 @@ impl Climb<'_> {
     /// Opens the block device with its streams, if it has any. An error means that the device
     /// cannot be opened, streams or not.
     fn write_streams(&mut self, node: &Node) -> Result<Option<Door>, Error> {
-        let why = if node.kind == NodeKind::Partition {
-            // Measured with Linux 6.18, which shows the streams but refuses such a write (EINVAL).
-            "the kernel lets whole namespaces use them, not partitions".to_owned()
-        } else if node.write_streams == 0 {
-            "the kernel knows none of it (Linux 6.16 and FDP with one reclaim group needed)"
-                .to_owned()
-        } else if node.write_streams == 1 {
-            "it has one alone, which is the default handle's".to_owned()
-        } else if self.options.file.engine == IoEngine::Threads {
-            "the thread pool cannot name them; let io_uring serve".to_owned()
-        } else {
-            let unit = Some(node.write_stream_granularity).filter(|&bytes| bytes > 0);
-            // Stream 1 is the default handle's and is not handed out: so many handles with it.
-            let streams = PlacementInfo {
-                handles: node.write_streams.min(STREAMS_MAX),
-                reclaim_unit_bytes: unit,
-                path: "write streams",
-                ..PlacementInfo::none()
-            };
-            let door = self.doors.block(&self.target.path, &self.options.file, streams)?;
-            if door.device.info().placement.is_active() {
-                return Ok(Some(door));
+        let why = match streams_of(node) {
+            Err(why) => why,
+            Ok(_) if self.options.file.engine == IoEngine::Threads => {
+                "the thread pool cannot name them; let io_uring serve".to_owned()
             }
-            door.fallback.unwrap_or_else(|| "io_uring does not serve".to_owned())
+            Ok(streams) => {
+                let unit = Some(node.write_stream_granularity).filter(|&bytes| bytes > 0);
+                // Stream 1 is the default handle's and is not handed out: so many handles with it.
+                let streams = PlacementInfo {
+                    handles: streams.min(STREAMS_MAX),
+                    reclaim_unit_bytes: unit,
+                    path: "write streams",
+                    ..PlacementInfo::none()
+                };
+                let door = self.doors.block(&self.target.path, &self.options.file, streams)?;
+                if door.device.info().placement.is_active() {
+                    return Ok(Some(door));
+                }
+                door.fallback.unwrap_or_else(|| "io_uring does not serve".to_owned())
+            }
         };
         self.miss(RungKind::WriteStreams, why);
         Ok(None)

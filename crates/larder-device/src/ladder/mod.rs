@@ -12,15 +12,19 @@
 //! | `PATH` | the file, block or character device that is there | all that it can have |
 
 mod climb;
+#[cfg(target_os = "linux")]
+mod watched;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 use crate::file::FileOptions;
+use crate::nvme::live;
 use crate::placement::PlacementInfo;
 
 /// What a user wants of placement.
@@ -67,6 +71,17 @@ pub enum RungKind {
     Passthrough,
     /// Not at all.
     None,
+}
+
+impl RungKind {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WriteStreams => "write streams",
+            Self::Passthrough => "passthrough",
+            Self::None => "none",
+        }
+    }
 }
 
 impl fmt::Display for RungKind {
@@ -220,14 +235,33 @@ impl fmt::Display for Target {
     }
 }
 
-/// Opens `target` on the highest rung that holds.
+#[cfg(target_os = "linux")]
+pub use watched::drive_counters;
+
+/// Opens `target` on the highest rung that holds. If it is on an NVMe drive, a thread asks that for
+/// its counters every [`live::DEFAULT_INTERVAL`] ([`DeviceStats::drives`]).
 ///
 /// # Errors
 /// [`ErrorKind::Setup`] if the target cannot be opened, or cannot place although that is required:
 /// with what was tried, why it did not hold, and the way out.
+///
+/// [`DeviceStats::drives`]: crate::DeviceStats::drives
 pub fn open(target: &str, options: &OpenOptions) -> Result<Opened, Error> {
+    open_asking(target, options, Some(live::DEFAULT_INTERVAL))
+}
+
+/// The same, asking every `interval` (a millisecond at least), or, without one, never: there is no
+/// thread then, and no counters. A drive that may not be asked is none either; its report says why.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_asking(
+    target: &str,
+    options: &OpenOptions,
+    interval: Option<Duration>,
+) -> Result<Opened, Error> {
     let target = target.parse().map_err(|why: String| Error::new(ErrorKind::Setup, why))?;
-    climb::open(&target, options)
+    climb::open(&target, options, interval.map(|it| it.max(Duration::from_millis(1))))
 }
 
 #[cfg(test)]

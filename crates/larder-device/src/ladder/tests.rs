@@ -136,7 +136,7 @@ fn a_block_device_takes_the_first_rung_that_holds() {
     let opened = climb((None, "nvme0n1"), Found::Block, Preferred, (1, &doors)).unwrap();
     assert_eq!(opened.rung.kind, RungKind::None);
     let notice = opened.notice.unwrap();
-    assert!(notice.contains("one alone") && notice.contains("run as root"), "{notice}");
+    assert!(notice.contains("single stream") && notice.contains("run as root"), "{notice}");
     assert_eq!(*doors.opened.borrow(), ["passthrough true", "block 1"]);
 }
 
@@ -180,9 +180,9 @@ fn a_partition_has_no_streams_whatever_sysfs_says() {
     let doors = FakeDoors { passthrough: Some(5), ..FakeDoors::default() };
     let opened = climb((None, "nvme0n1p1"), Found::Block, Required, (8, &doors)).unwrap();
     assert_eq!(opened.rung.kind, RungKind::Passthrough);
-    assert!(opened.missed[0].why.contains("not partitions"), "{:?}", opened.missed);
+    assert!(opened.missed[0].why.contains("not for partitions"), "{:?}", opened.missed);
     let error = climb((Some(Block), "nvme0n1p1"), Found::Block, Required, (8, &doors));
-    assert!(error.unwrap_err().to_string().contains("not partitions"));
+    assert!(error.unwrap_err().to_string().contains("not for partitions"));
 }
 
 #[test]

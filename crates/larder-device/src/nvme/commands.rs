@@ -83,3 +83,39 @@ impl Commands for ModelDrive {
         Self::ended(controller.io(command, data))
     }
 }
+
+#[cfg(test)]
+impl ModelDrive {
+    /// A drive of 64 MiB and a namespace of 1000 blocks on it, and that one's number. FDP is off if
+    /// the namespace has no handles.
+    pub(crate) fn with_handles(handles: &[u16]) -> (Self, u32) {
+        let geometry =
+            larder_ssd::managed::Geometry::with_overprovisioning(64 << 20, 256 << 10, 17.0);
+        Self::of(geometry.unwrap(), 4, handles)
+    }
+
+    /// A drive of 1000 blocks with hardly any spare room: writing it over at random copies.
+    pub(crate) fn cramped(fdp: bool) -> (Self, u32) {
+        let geometry =
+            larder_ssd::managed::Geometry { logical_pages: 1000, pages_per_unit: 32, units: 40 };
+        Self::of(geometry, 1, if fdp { &[0] } else { &[] })
+    }
+
+    fn of(
+        geometry: larder_ssd::managed::Geometry,
+        drive_handles: u16,
+        handles: &[u16],
+    ) -> (Self, u32) {
+        use larder_ssd::managed::ManagedConfig;
+        use larder_ssd::nvme::ControllerConfig;
+        use larder_ssd::nvme::namespace::NamespaceRequest;
+        let fdp = !handles.is_empty();
+        let config = ManagedConfig { fdp, handles: drive_handles, ..ManagedConfig::new(geometry) };
+        let mut drive = Controller::new(ControllerConfig::new(config)).unwrap();
+        let handles = handles.to_vec();
+        let request = NamespaceRequest { blocks: 1000, format: 0, endurance_group: 1, handles };
+        let created = drive.admin(&Command::create_namespace(), &mut request.encode().unwrap());
+        assert!(created.status.is_success(), "{}", created.status);
+        (Self::new(drive), created.result)
+    }
+}

@@ -2,19 +2,16 @@
 //! 1Eh, I/O management).
 
 use larder_ssd::nvme::Command;
-use larder_ssd::nvme::command::{FEATURE_FDP, log};
+use larder_ssd::nvme::command::log;
 use larder_ssd::nvme::event::{Event, decode_events};
 use larder_ssd::nvme::fdp_log::{
-    Configuration, HandleType, STATISTICS_BYTES, Statistics, configurations_bytes,
-    decode_configurations,
+    Configuration, STATISTICS_BYTES, Statistics, configurations_bytes, decode_configurations,
 };
 use larder_ssd::nvme::io_management::{
     HandleStatus, STATUS_DESCRIPTOR_BYTES, STATUS_HEADER_BYTES, decode_status, status_count,
 };
-use larder_ssd::nvme::namespace::{PAGE_BYTES, cns, decode_namespace, supports_fdp};
 
 use super::commands::{CommandError, Commands};
-use crate::placement::Isolation;
 
 /// No drive has more to say of its configurations; more is not believed.
 const CONFIGURATIONS_BYTES_MAX: u32 = 1 << 20;
@@ -23,71 +20,10 @@ const CONFIGURATIONS_HEADER_BYTES: u32 = 16;
 const EVENTS_BYTES: u32 = 4096;
 const ENDURANCE_LOG_BYTES: u32 = 512;
 
-/// How a namespace can place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FdpState {
-    /// The endurance group that the namespace is in.
-    pub endurance_group: u16,
-    /// Whether the drive knows FDP at all.
-    pub supported: bool,
-    /// Whether it is enabled in the group.
-    pub enabled: bool,
-    /// Which of the group's configurations is in use.
-    pub configuration_index: u8,
-    /// That configuration; `None` where FDP is not supported.
-    pub configuration: Option<Configuration>,
-    /// The placement handles of the namespace in every reclaim group, and what room their open units
-    /// have. Empty where FDP is not enabled.
-    pub handles: Vec<HandleStatus>,
-}
-
-impl FdpState {
-    /// Asks a drive about one of its namespaces. `drive` carries admin and I/O commands out.
-    ///
-    /// # Errors
-    /// If a command fails, or an answer makes no sense.
-    pub fn read(drive: &dyn Commands, nsid: u32) -> Result<Self, CommandError> {
-        let mut page = [0; PAGE_BYTES];
-        drive.admin(&Command::identify(0, cns::CONTROLLER), &mut page)?;
-        let supported = supports_fdp(&page).ok_or(CommandError::Malformed("controller data"))?;
-        drive.admin(&Command::identify(nsid, cns::NAMESPACE), &mut page)?;
-        let (_, _, endurance_group) =
-            decode_namespace(&page).ok_or(CommandError::Malformed("namespace data"))?;
-        let mut state = Self {
-            endurance_group,
-            supported: supported && endurance_group > 0,
-            enabled: false,
-            configuration_index: 0,
-            configuration: None,
-            handles: Vec::new(),
-        };
-        if !state.supported {
-            return Ok(state);
-        }
-        let [flags, index, ..] =
-            drive.admin(&Command::get_fdp(endurance_group), &mut [])?.to_le_bytes();
-        state.enabled = flags & 1 == 1;
-        state.configuration_index = index;
-        let configurations = read_configurations(drive, endurance_group)?;
-        state.configuration = configurations.into_iter().nth(usize::from(index));
-        if state.enabled {
-            state.handles = read_handles(drive, nsid)?;
-        }
-        Ok(state)
-    }
-
-    /// What garbage collection may mix: the weakest promise among the handles.
-    pub fn isolation(&self) -> Option<Isolation> {
-        let handles = &self.configuration.as_ref()?.handles;
-        let all = handles.iter().all(|handle| *handle == HandleType::PersistentlyIsolated);
-        Some(if all { Isolation::PersistentlyIsolated } else { Isolation::InitiallyIsolated })
-    }
-}
-
 /// All configurations of an endurance group.
 ///
 /// # Errors
-/// As [`FdpState::read`].
+/// If a command fails, or an answer makes no sense.
 pub fn read_configurations(
     drive: &dyn Commands,
     endurance_group: u16,
@@ -107,7 +43,7 @@ pub fn read_configurations(
 /// The placement handles of a namespace.
 ///
 /// # Errors
-/// As [`FdpState::read`].
+/// If a command fails, or an answer makes no sense.
 pub fn read_handles(drive: &dyn Commands, nsid: u32) -> Result<Vec<HandleStatus>, CommandError> {
     let read = |bytes: usize| {
         let mut reply = vec![0; bytes];
@@ -140,7 +76,7 @@ impl FdpCounters {
     /// From the FDP statistics; from the endurance group log where there are none.
     ///
     /// # Errors
-    /// As [`FdpState::read`].
+    /// If a command fails, or an answer makes no sense.
     pub fn read(drive: &dyn Commands, endurance_group: u16) -> Result<Self, CommandError> {
         let mut page = [0; STATISTICS_BYTES];
         let bytes = u32::try_from(STATISTICS_BYTES).expect("64");
@@ -188,7 +124,7 @@ impl EnduranceLog {
     /// Reads it.
     ///
     /// # Errors
-    /// As [`FdpState::read`].
+    /// If a command fails, or an answer makes no sense.
     pub fn read(drive: &dyn Commands, endurance_group: u16) -> Result<Self, CommandError> {
         let mut page = [0; ENDURANCE_LOG_BYTES as usize];
         let command =
@@ -225,7 +161,7 @@ impl EnduranceLog {
 /// The events that a drive remembers: the host's (`host`) or the controller's.
 ///
 /// # Errors
-/// As [`FdpState::read`].
+/// If a command fails, or an answer makes no sense.
 pub fn read_events(
     drive: &dyn Commands,
     endurance_group: u16,
@@ -236,55 +172,34 @@ pub fn read_events(
     decode_events(&page).ok_or(CommandError::Malformed("list of FDP events"))
 }
 
-/// Feature identifier of FDP, for messages.
-pub const FEATURE: u8 = FEATURE_FDP;
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::nvme::ModelDrive;
-    use larder_ssd::managed::{Geometry, ManagedConfig};
-    use larder_ssd::nvme::namespace::NamespaceRequest;
-    use larder_ssd::nvme::{Controller, ControllerConfig};
 
-    fn drive(fdp: bool) -> (ModelDrive, u32) {
-        let geometry = Geometry::with_overprovisioning(64 << 20, 256 << 10, 17.0).unwrap();
-        let config = ManagedConfig { fdp, handles: 4, ..ManagedConfig::new(geometry) };
-        let mut drive = Controller::new(ControllerConfig::new(config)).unwrap();
-        let handles = if fdp { vec![0, 1, 2, 3] } else { Vec::new() };
-        let request = NamespaceRequest { blocks: 1000, format: 0, endurance_group: 1, handles };
-        let created = drive.admin(&Command::create_namespace(), &mut request.encode().unwrap());
-        assert!(created.status.is_success(), "{}", created.status);
-        (ModelDrive::new(drive), created.result)
-    }
+    const GROUP: u16 = 1;
 
     #[test]
     fn a_drive_with_fdp_says_all_of_it() {
-        let (drive, nsid) = drive(true);
-        let state = FdpState::read(&drive, nsid).unwrap();
-        assert!(state.supported && state.enabled);
-        assert_eq!(state.configuration.as_ref().map(|it| it.unit_bytes), Some(256 << 10));
-        let ids: Vec<_> = state.handles.iter().map(|handle| handle.placement_id).collect();
-        assert_eq!(ids, [0, 1, 2, 3]);
+        let (drive, nsid) = ModelDrive::with_handles(&[0, 1, 2, 3]);
+        let before = read_handles(&drive, nsid).unwrap();
         drive.io(&Command::write(nsid, 0, 2, Some(2)), &mut [7; 8192]).unwrap();
         let after = read_handles(&drive, nsid).unwrap();
-        assert_eq!(state.handles[2].blocks_left - after[2].blocks_left, 2);
-        let counters = FdpCounters::read(&drive, state.endurance_group).unwrap();
+        assert_eq!(before[2].blocks_left - after[2].blocks_left, 2);
+        let counters = FdpCounters::read(&drive, GROUP).unwrap();
         assert_eq!((counters.host_bytes, counters.media_bytes), (8192, 8192));
-        assert!(read_events(&drive, state.endurance_group, true).unwrap().is_empty());
+        assert!(read_events(&drive, GROUP, true).unwrap().is_empty());
     }
 
     #[test]
-    fn a_drive_without_fdp_enabled_says_so() {
-        let (drive, nsid) = drive(false);
-        let state = FdpState::read(&drive, nsid).unwrap();
-        assert!(state.supported && !state.enabled && state.handles.is_empty());
+    fn a_drive_without_fdp_enabled_counts_in_billions() {
+        let (drive, nsid) = ModelDrive::with_handles(&[]);
         // A byte is a billion, rounded up: this log counts no finer.
         drive.io(&Command::write(nsid, 0, 2, None), &mut [7; 8192]).unwrap();
-        let counters = FdpCounters::read(&drive, state.endurance_group).unwrap();
+        let counters = FdpCounters::read(&drive, GROUP).unwrap();
         assert_eq!((counters.host_bytes, counters.media_bytes), (UNIT_BYTES, UNIT_BYTES));
         assert_eq!((counters.erased_bytes, counters.dlwa()), (None, Some(1.0)));
-        let log = EnduranceLog::read(&drive, state.endurance_group).unwrap();
+        let log = EnduranceLog::read(&drive, GROUP).unwrap();
         assert_eq!(log.capacity_bytes, 64 << 20);
         assert_eq!(log.unallocated_bytes, (64 << 20) - 1000 * 4096);
     }

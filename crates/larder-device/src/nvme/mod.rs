@@ -7,7 +7,9 @@
 //! | [`commands`] | who carries commands out: a drive behind the kernel, or the model's controller |
 //! | [`fdp`] | what a drive says of its placement, and its counters |
 //! | `ioctl` | admin and I/O commands through the kernel's pass-through ioctls (Linux) |
+//! | [`live`] | the counters of a drive while a cache runs on it |
 //! | [`prepare`] | FDP enabled and a namespace with handles made |
+//! | [`report`] | what they are |
 //! | `rungs` | which ways of placement there are for this user (Linux) |
 //! | [`smart`] | health, wear, and how long a drive will last |
 //! | [`survey`] | all that a user may know of a namespace's placement |
@@ -24,11 +26,13 @@ pub mod commands;
 pub mod fdp;
 #[cfg(target_os = "linux")]
 mod ioctl;
+pub mod live;
 #[cfg(target_os = "linux")]
 pub mod node;
 #[cfg(target_os = "linux")]
 pub mod passthrough;
 pub mod prepare;
+pub mod report;
 #[cfg(target_os = "linux")]
 pub mod rungs;
 pub mod smart;
@@ -36,12 +40,14 @@ pub mod survey;
 pub mod watch;
 
 pub use commands::{CommandError, Commands, ModelDrive};
-pub use fdp::{FdpCounters, FdpState};
+pub use fdp::FdpCounters;
 #[cfg(target_os = "linux")]
 pub use ioctl::{DriveFile, discard};
+pub use live::LiveCounters;
 #[cfg(target_os = "linux")]
 pub use node::{Node, NodeKind};
 #[cfg(target_os = "linux")]
 pub use passthrough::PassthroughDevice;
+pub use report::{DriveReport, Move, Unsaid, Written};
 pub use survey::{Asked, Silence, Survey};
 pub use watch::Watch;

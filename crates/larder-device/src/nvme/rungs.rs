@@ -3,6 +3,7 @@
 use super::access::Permissions;
 use super::node::{Node, NodeKind};
 use super::survey::Survey;
+use crate::ladder::RungKind;
 
 /// Linux with write streams of the block layer.
 const WRITE_STREAMS: (u32, u32) = (6, 16);
@@ -11,28 +12,6 @@ const PASSTHROUGH: (u32, u32) = (5, 19);
 const PASSTHROUGH_FOR_ALL: (u32, u32) = (6, 2);
 
 const ROOT_ONLY: &str = "; Linux before 6.2 needs root";
-
-/// A way to tell the drive where a write belongs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rung {
-    /// Write streams of the block layer.
-    WriteStreams,
-    /// NVMe commands on the character device.
-    Passthrough,
-    /// None: every write goes to the default handle.
-    NoPlacement,
-}
-
-impl Rung {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::WriteStreams => "write streams",
-            Self::Passthrough => "passthrough",
-            Self::NoPlacement => "none",
-        }
-    }
-}
 
 /// Who asks, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,16 +41,16 @@ impl Host {
 }
 
 /// The rungs in the order in which they are tried; of each, why it cannot be taken.
-pub fn rungs(node: &Node, survey: &Survey, host: &Host) -> [(Rung, Result<(), String>); 3] {
+pub fn rungs(node: &Node, survey: &Survey, host: &Host) -> [(RungKind, Result<(), String>); 3] {
     [
-        (Rung::WriteStreams, write_streams(node, survey, host)),
-        (Rung::Passthrough, passthrough(node, survey, host)),
-        (Rung::NoPlacement, without(node, host)),
+        (RungKind::WriteStreams, write_streams(node, survey, host)),
+        (RungKind::Passthrough, passthrough(node, survey, host)),
+        (RungKind::None, without(node, host)),
     ]
 }
 
 /// The first rung that can be taken; `None` if the namespace cannot even be written to.
-pub fn taken(rungs: &[(Rung, Result<(), String>)]) -> Option<Rung> {
+pub fn taken(rungs: &[(RungKind, Result<(), String>)]) -> Option<RungKind> {
     rungs.iter().find(|(_, verdict)| verdict.is_ok()).map(|(rung, _)| *rung)
 }
 
@@ -97,6 +76,23 @@ fn without(node: &Node, host: &Host) -> Result<(), String> {
     writable(node, host.block)
 }
 
+/// The write streams of a node, as the kernel alone shows them; or why they are of no use.
+///
+/// # Errors
+/// The reason.
+pub(crate) fn streams_of(node: &Node) -> Result<u16, String> {
+    if node.kind == NodeKind::Partition {
+        // Linux 6.18 shows them for partitions, and refuses such a write (EINVAL).
+        return Err("Linux has write streams for whole namespaces, not for partitions".to_owned());
+    }
+    match node.write_streams {
+        0 => Err("the kernel knows none of it (Linux 6.16 and FDP with one reclaim group needed)"
+            .to_owned()),
+        1 => Err("a single stream separates nothing".to_owned()),
+        streams => Ok(streams),
+    }
+}
+
 fn write_streams(node: &Node, survey: &Survey, host: &Host) -> Result<(), String> {
     if node.write_streams == 0 {
         if host.is_older_than(WRITE_STREAMS) {
@@ -110,13 +106,7 @@ fn write_streams(node: &Node, survey: &Survey, host: &Host) -> Result<(), String
             _ => "the kernel offers none for this namespace".to_owned(),
         });
     }
-    if node.kind == NodeKind::Partition {
-        // Linux 6.18 shows them for partitions, and refuses such a write (EINVAL).
-        return Err("Linux has write streams for whole namespaces, not for partitions".to_owned());
-    }
-    if node.write_streams == 1 {
-        return Err("a single stream separates nothing".to_owned());
-    }
+    streams_of(node)?;
     writable(node, host.block)
 }
 
@@ -210,7 +200,7 @@ mod tests {
         Host { kernel: Some(kernel), block: ALL, generic: ALL }
     }
 
-    fn verdicts(node: &Node, survey: &Survey, host: &Host) -> (Option<Rung>, Vec<String>) {
+    fn verdicts(node: &Node, survey: &Survey, host: &Host) -> (Option<RungKind>, Vec<String>) {
         let rungs = rungs(node, survey, host);
         let reasons = rungs.iter().filter_map(|(_, verdict)| verdict.clone().err());
         (taken(&rungs), reasons.collect())
@@ -220,13 +210,13 @@ mod tests {
     fn the_newest_interface_is_taken_first() {
         assert_eq!(
             verdicts(&node(8), &survey(8), &host((6, 18))),
-            (Some(Rung::WriteStreams), vec![])
+            (Some(RungKind::WriteStreams), vec![])
         );
         let (rung, reasons) = verdicts(&node(0), &survey(8), &host((6, 1)));
-        assert_eq!(rung, Some(Rung::Passthrough));
+        assert_eq!(rung, Some(RungKind::Passthrough));
         assert_eq!(reasons, ["Linux before 6.16 has none"]);
         let (rung, reasons) = verdicts(&node(0), &survey(8), &host((5, 15)));
-        assert_eq!(rung, Some(Rung::NoPlacement));
+        assert_eq!(rung, Some(RungKind::None));
         assert_eq!(reasons[1], "Linux before 5.19 has none");
     }
 
@@ -241,17 +231,17 @@ mod tests {
         let silence = Silence { why: "no permission".to_owned(), denied: true };
         let denied = Survey { handles: Err(silence), ..survey(0) };
         let (rung, reasons) = verdicts(&node(0), &denied, &host((6, 1)));
-        assert_eq!(rung, Some(Rung::NoPlacement));
+        assert_eq!(rung, Some(RungKind::None));
         assert!(reasons[1].ends_with("no permission; Linux before 6.2 needs root"), "{reasons:?}");
         let (rung, reasons) = verdicts(&node(0), &survey(0), &host((6, 18)));
-        assert_eq!(rung, Some(Rung::NoPlacement));
+        assert_eq!(rung, Some(RungKind::None));
         assert!(reasons[0].contains("larder device prepare"), "{reasons:?}");
         let (rung, reasons) = verdicts(&node(1), &survey(1), &host((6, 18)));
-        assert_eq!(rung, Some(Rung::NoPlacement));
+        assert_eq!(rung, Some(RungKind::None));
         assert!(reasons.iter().all(|reason| reason.contains("single")), "{reasons:?}");
         let partition = Node { kind: NodeKind::Partition, ..node(8) };
         let (rung, reasons) = verdicts(&partition, &survey(8), &host((6, 18)));
-        assert_eq!(rung, Some(Rung::Passthrough));
+        assert_eq!(rung, Some(RungKind::Passthrough));
         assert!(reasons[0].contains("not for partitions"), "{reasons:?}");
         let read_only = Node { read_only: true, ..node(8) };
         let (rung, reasons) = verdicts(&read_only, &survey(8), &host((6, 18)));

@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 
 use larder_ssd::nvme::Command;
-use larder_ssd::nvme::fdp_log::Configuration;
+use larder_ssd::nvme::fdp_log::{Configuration, HandleType};
 use larder_ssd::nvme::io_management::HandleStatus;
 use larder_ssd::nvme::namespace::{ControllerFacts, PAGE_BYTES, cns, decode_namespace};
 
 use super::commands::{CommandError, Commands};
 use super::fdp::{read_configurations, read_handles};
+use crate::placement::Isolation;
 
 /// An answer, or why there is none.
 pub type Asked<T> = Result<T, Silence>;
@@ -101,8 +102,11 @@ impl Survey {
     }
 
     /// Whether FDP is enabled where the namespace is: as the feature says, or, for those who may not
-    /// ask for it, because the namespace has handles.
+    /// ask for it, because the namespace has handles. It never is where there is no endurance group.
     pub fn enabled(&self) -> Asked<bool> {
+        if let Ok((.., 0)) = self.namespace {
+            return Ok(false);
+        }
         match (&self.supported(), &self.setting, &self.handles) {
             (Ok(false), ..) => Ok(false),
             (_, Ok((enabled, _)), _) => Ok(*enabled),
@@ -119,6 +123,14 @@ impl Survey {
             let why = format!("configuration {index} is in use, the drive lists {}", all.len());
             Silence { why, denied: false }
         })
+    }
+
+    /// What garbage collection may mix in the configuration that is in use: the weakest promise among
+    /// its handles.
+    pub fn isolation(&self) -> Option<Isolation> {
+        let handles = &self.configuration().ok()?.handles;
+        let all = handles.iter().all(|handle| *handle == HandleType::PersistentlyIsolated);
+        Some(if all { Isolation::PersistentlyIsolated } else { Isolation::InitiallyIsolated })
     }
 
     /// How many placement handles the namespace has. Each has a descriptor in every reclaim group,
@@ -140,7 +152,11 @@ pub fn read_controller(drive: &dyn Commands) -> Result<ControllerFacts, CommandE
     ControllerFacts::decode(&page).ok_or(CommandError::Malformed("controller data"))
 }
 
-fn read_namespace(drive: &dyn Commands, nsid: u32) -> Result<(u64, u32, u16), CommandError> {
+/// Logical blocks of a namespace, bytes of one, its endurance group.
+///
+/// # Errors
+/// The same.
+pub fn read_namespace(drive: &dyn Commands, nsid: u32) -> Result<(u64, u32, u16), CommandError> {
     let mut page = [0; PAGE_BYTES];
     drive.admin(&Command::identify(nsid, cns::NAMESPACE), &mut page)?;
     decode_namespace(&page).ok_or(CommandError::Malformed("namespace data"))
@@ -150,20 +166,7 @@ fn read_namespace(drive: &dyn Commands, nsid: u32) -> Result<(u64, u32, u16), Co
 mod tests {
     use super::*;
     use crate::nvme::ModelDrive;
-    use larder_ssd::managed::{Geometry, ManagedConfig};
-    use larder_ssd::nvme::namespace::NamespaceRequest;
-    use larder_ssd::nvme::{Controller, ControllerConfig};
     use std::io;
-
-    fn drive(fdp: bool) -> (ModelDrive, u32) {
-        let geometry = Geometry::with_overprovisioning(64 << 20, 256 << 10, 17.0).unwrap();
-        let config = ManagedConfig { fdp, handles: 4, ..ManagedConfig::new(geometry) };
-        let mut drive = Controller::new(ControllerConfig::new(config)).unwrap();
-        let handles = if fdp { vec![0, 1, 2] } else { Vec::new() };
-        let request = NamespaceRequest { blocks: 1000, format: 0, endurance_group: 1, handles };
-        let created = drive.admin(&Command::create_namespace(), &mut request.encode().unwrap());
-        (ModelDrive::new(drive), created.result)
-    }
 
     /// What Linux lets through without root.
     struct Unprivileged(ModelDrive);
@@ -184,17 +187,21 @@ mod tests {
 
     #[test]
     fn root_knows_all() {
-        let (drive, nsid) = drive(true);
+        let (drive, nsid) = ModelDrive::with_handles(&[0, 1, 2]);
         let survey = Survey::read(&drive, nsid);
         assert_eq!((survey.supported(), survey.enabled()), (Ok(true), Ok(true)));
         assert_eq!((survey.setting.clone(), survey.handle_count()), (Ok((true, 0)), Ok(3)));
         assert_eq!(survey.configuration().unwrap().handles.len(), 4);
         assert_eq!(survey.namespace, Ok((1000, 4096, 1)));
+        assert_eq!(survey.configuration().unwrap().unit_bytes, 256 << 10);
+        assert_eq!(survey.isolation(), Some(Isolation::InitiallyIsolated));
+        let ids = survey.handles.unwrap().into_iter().map(|handle| handle.placement_id);
+        assert_eq!(ids.collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[test]
     fn others_know_what_they_may_ask() {
-        let (drive, nsid) = drive(true);
+        let (drive, nsid) = ModelDrive::with_handles(&[0, 1, 2]);
         let survey = Survey::read(&Unprivileged(drive), nsid);
         assert_eq!((survey.supported(), survey.enabled()), (Ok(true), Ok(true)));
         assert_eq!(survey.handle_count(), Ok(3));
@@ -204,7 +211,7 @@ mod tests {
 
     #[test]
     fn handles_of_several_groups_count_once() {
-        let (drive, nsid) = drive(true);
+        let (drive, nsid) = ModelDrive::with_handles(&[0, 1, 2]);
         let mut survey = Survey::read(&Unprivileged(drive), nsid);
         let again = survey.handles.clone().unwrap().into_iter();
         let second_group =
@@ -215,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_drive_with_fdp_off() {
-        let (drive, nsid) = drive(false);
+        let (drive, nsid) = ModelDrive::with_handles(&[]);
         let survey = Survey::read(&drive, nsid);
         assert_eq!((survey.supported(), survey.enabled()), (Ok(true), Ok(false)));
         assert!(survey.handles.unwrap_err().why.contains("FDP disabled"));

@@ -117,9 +117,14 @@ impl Watch {
             return Ok(None);
         }
         let counters = FdpCounters::read(drive, self.endurance_group)?;
+        Ok(Some(self.add(now, counters)))
+    }
+
+    /// Takes counters that somebody else has read, whenever that is.
+    pub fn add(&mut self, now: Duration, counters: FdpCounters) -> Sample {
         let sample = Sample { at: now, counters };
         self.record(sample);
-        Ok(Some(sample))
+        sample
     }
 
     /// When the drive is to be asked next; `None` before the first time.
@@ -194,22 +199,9 @@ mod tests {
     use super::*;
     use crate::clock::{Clock, VirtualClock};
     use crate::nvme::ModelDrive;
-    use larder_ssd::managed::{Geometry, ManagedConfig};
-    use larder_ssd::nvme::namespace::NamespaceRequest;
-    use larder_ssd::nvme::{Command, Controller, ControllerConfig};
+    use larder_ssd::nvme::Command;
 
     const SECOND: Duration = Duration::from_secs(1);
-
-    /// A drive of 1000 blocks with hardly any spare room: writing it over at random copies.
-    fn drive() -> (ModelDrive, u32) {
-        let geometry = Geometry { logical_pages: 1000, pages_per_unit: 32, units: 40 };
-        let config = ManagedConfig { handles: 1, ..ManagedConfig::new(geometry) };
-        let mut drive = Controller::new(ControllerConfig::new(config)).unwrap();
-        let request =
-            NamespaceRequest { blocks: 1000, format: 0, endurance_group: 1, handles: vec![0] };
-        let created = drive.admin(&Command::create_namespace(), &mut request.encode().unwrap());
-        (ModelDrive::new(drive), created.result)
-    }
 
     fn write(drive: &ModelDrive, nsid: u32, blocks: impl Iterator<Item = u64>) {
         for block in blocks {
@@ -219,7 +211,7 @@ mod tests {
 
     #[test]
     fn dlwa_is_seen_as_it_rises() {
-        let (drive, nsid) = drive();
+        let (drive, nsid) = ModelDrive::cramped(true);
         let clock = VirtualClock::starting_at(SECOND * 1000);
         let mut watch = Watch::new(1, SECOND * 10, SECOND * 60);
         write(&drive, nsid, 0..1000);
@@ -249,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_history_is_bounded_and_the_start_is_kept() {
-        let (drive, nsid) = drive();
+        let (drive, nsid) = ModelDrive::cramped(true);
         let mut watch = Watch::new(1, SECOND, SECOND * 10);
         for second in 0..100 {
             write(&drive, nsid, 0..1);
@@ -275,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_drive_that_does_not_answer_is_asked_again() {
-        let (drive, _) = drive();
+        let (drive, _) = ModelDrive::cramped(true);
         let mut watch = Watch::new(9, SECOND, SECOND);
         assert!(watch.poll(SECOND, &drive).is_err(), "there is no such group");
         assert_eq!(watch.next_at(), None);

@@ -1,5 +1,11 @@
 //! A request allocates nothing once the first ones have filled the pools.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
 use allocation_counter::measure;
 use larder_device::{Device, FileDevice, FileOptions, Io, IoBuffer, IoEngine, PlacementHandle};
 
@@ -46,4 +52,73 @@ fn requests_allocate_nothing() {
     assert_eq!(counted.count_total, 0, "of {} requests", 50 * (MANY + 1));
     // The counter counts.
     assert!(measure(|| drop(IoBuffer::zeroed(BLOCK))).count_total > 0);
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// As `work`, but for an executor that only sleeps and is woken: another thread, the ring's own, ends
+/// the requests.
+fn work_for_sleeper(
+    device: &dyn Device,
+    rounds: usize,
+    spare: &mut Vec<IoBuffer>,
+    under_way: &mut Vec<larder_device::IoFuture>,
+    waker: &Waker,
+) {
+    let mut context = Context::from_waker(waker);
+    for _ in 0..rounds {
+        for (slot, buffer) in (0..).zip(spare.drain(..)) {
+            let offset = slot * BLOCK as u64;
+            let handle = PlacementHandle::DEFAULT;
+            under_way.push(device.submit(Io::Write { offset, buffer, handle }));
+        }
+        while !under_way.is_empty() {
+            let mut at = 0;
+            let before = under_way.len();
+            while let Some(future) = under_way.get_mut(at) {
+                match Pin::new(future).poll(&mut context) {
+                    Poll::Ready(result) => {
+                        spare.push(result.unwrap());
+                        under_way.swap_remove(at);
+                    }
+                    Poll::Pending => at += 1,
+                }
+            }
+            if under_way.len() == before {
+                std::thread::park();
+            }
+        }
+    }
+}
+
+/// Whichever thread ends them, and however many are under way: what allocates is the first of them.
+#[test]
+fn requests_that_another_thread_ends_allocate_nothing() {
+    const DEPTH: usize = 64;
+    const ROUNDS: usize = 100;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("device");
+    for engine in [IoEngine::Auto, IoEngine::Threads] {
+        let capacity_bytes = Some(1 << 20);
+        let options =
+            FileOptions { capacity_bytes, create: true, engine, ..FileOptions::default() };
+        let device = FileDevice::open(&path, &options).unwrap();
+        let mut spare: Vec<_> = (0..DEPTH).map(|_| IoBuffer::zeroed(BLOCK)).collect();
+        let mut under_way = Vec::with_capacity(DEPTH);
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut work = |rounds| {
+            work_for_sleeper(&device, rounds, &mut spare, &mut under_way, &waker);
+        };
+        work(ROUNDS);
+        let counted = measure(|| work(ROUNDS)).count_total;
+        // How full the pools of the threads are is chance. Where they do not share, it is one
+        // allocation for a request, or two.
+        assert!(counted < (DEPTH * ROUNDS / 20) as u64, "{counted}, {:?}", device.engine());
+    }
 }

@@ -1,7 +1,7 @@
 //! Admits as much as a budget of written bytes per day allows.
 //!
-//! What is held to the budget is what reaches the flash: media bytes where the device counts them,
-//! else the bytes that were written to it. So write amplification of the cache and of the drive is paid
+//! What is held to the budget is what reaches the flash: media bytes where the device or its drive
+//! counts them, else the bytes that were written to it. So write amplification of the cache and of the drive is paid
 //! out of the budget, without being known beforehand.
 //!
 //! **Control law.** With R the budget per second and B = R · 30 min the burst:

@@ -1,5 +1,10 @@
 //! What the cache says of itself, and what can be set while it runs.
 
+use std::sync::Arc;
+
+use larder_device::PlacementHandle;
+use larder_device::nvme::DriveReport;
+
 use super::Larder;
 use crate::flash::{Flash, Layout, Recovery};
 use crate::plan::PlacementPlan;
@@ -45,7 +50,16 @@ impl Larder {
     pub fn stats(&self) -> Stats {
         let (soc_log_held_objects, soc_log_index_bytes) =
             self.flash.as_ref().map_or((0, 0), Flash::soc_log);
+        let drives = self.drives();
+        let placement_active = self.places();
         Stats {
+            placement_active: u64::from(placement_active),
+            placement_path: match &self.flash {
+                Some(flash) if placement_active => flash.device().info().placement.path,
+                Some(_) => "none",
+                None => "",
+            },
+            drives,
             soc_log_held_objects,
             soc_log_index_bytes,
             dram_items: self.dram.len() as u64,
@@ -65,6 +79,20 @@ impl Larder {
             soc_filter_bytes: self.flash.as_ref().map_or(0, Flash::filter_bytes),
             ..self.counters.snapshot()
         }
+    }
+
+    /// What the drives say of themselves. Takes down whose data they have moved.
+    fn drives(&self) -> Vec<Arc<DriveReport>> {
+        let Some(flash) = &self.flash else { return Vec::new() };
+        let drives = flash.device().stats().drives;
+        self.counters.own_moves(&drives, flash.layout());
+        drives
+    }
+
+    /// Whether some stream has a handle of its own.
+    fn places(&self) -> bool {
+        let streams = self.placement().streams();
+        streams.iter().any(|stream| stream.handle != PlacementHandle::DEFAULT)
     }
 
     /// Which stream writes with which placement handle, and why. Empty without flash. Prints as a

@@ -403,6 +403,11 @@ impl Flash {
         self.admission.memory_bytes()
     }
 
+    /// The device below.
+    pub(crate) fn device(&self) -> &dyn Device {
+        &*self.device
+    }
+
     /// How long the drive lasts, if its rating is known.
     pub(crate) fn drive_life(&self, now: Duration) -> Option<DriveLife> {
         Some(self.wear.as_ref()?.forecast(&*self.device, now))

@@ -2,7 +2,7 @@
 //!
 //! A tenant is a whole cache on a part of the device. Nothing is shared but the drive: one tenant's
 //! writes evict nothing of another's, and the same key is another item in each. The placement
-//! handles of the device are given out to all of them by one [plan](crate::plan).
+//! handles of the device are given out to all of them by one [`plan`].
 
 mod config;
 mod division;

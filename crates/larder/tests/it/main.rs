@@ -5,6 +5,7 @@
 mod admission;
 mod costs;
 mod crash;
+mod drives;
 mod each_fault;
 mod examples;
 mod faults;

@@ -26,7 +26,10 @@ fn the_cache_behaves_the_same_with_and_without() {
     let (mut on, _) = run(true);
     let (off, _) = run(false);
     assert_eq!((on.compromised_streams, off.compromised_streams), (0, 2));
+    assert_eq!((on.placement_active, on.placement_path), (1, "model"));
+    assert_eq!((off.placement_active, off.placement_path), (0, "none"));
     on.compromised_streams = 2;
+    (on.placement_active, on.placement_path) = (0, "none");
     assert_eq!(on, off);
 }
 

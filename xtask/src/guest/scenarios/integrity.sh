@@ -7,13 +7,7 @@
 #: check says(streams, "differences: 0")
 #: check says(passthrough, "differences: 0")
 #: check says(plain, "differences: 0")
-#: check says(stream_cost, "placement: write streams")
-#: check says(passthrough_cost, "placement: NVMe passthrough")
 
 step streams device_check block:/dev/nvme0n1 --placement required --ops 6000 --seed 1
 step passthrough device_check nvme:/dev/ng0n1 --placement required --ops 6000 --seed 2
 step plain device_check block:/dev/nvme0n1 --placement off --ops 6000 --seed 3
-step stream_cost device_check block:/dev/nvme0n1 --cost --ops 100
-step plain_cost device_check block:/dev/nvme0n1 --cost --placement off --engine io-uring --ops 100
-step pread_cost device_check block:/dev/nvme0n1 --cost --placement off --engine threads --ops 100
-step passthrough_cost device_check nvme:/dev/ng0n1 --cost --ops 100

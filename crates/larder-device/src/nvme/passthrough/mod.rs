@@ -7,6 +7,7 @@
 
 mod wire;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,9 +16,9 @@ use larder_ssd::nvme::namespace::{PAGE_BYTES, cns};
 use larder_ssd::nvme::{Command, PlacementId};
 
 use super::commands::{CommandError, Commands};
-use super::fdp::FdpState;
 use super::ioctl::DriveFile;
 use super::node::Node;
+use super::survey::{Silence, Survey};
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
 use crate::file::engine::Engine;
@@ -206,21 +207,34 @@ fn placement(
     drive: &dyn Commands,
     node: &Node,
 ) -> Result<Option<(PlacementInfo, Vec<u16>)>, String> {
-    let state = FdpState::read(drive, node.nsid)
-        .map_err(|error| format!("asking for its placement handles: {error}"))?;
-    let rgif = state.configuration.as_ref().map_or(0, |configuration| configuration.rgif);
-    let mut ids: Vec<u16> = state.handles.iter().map(|handle| handle.placement_id).collect();
-    ids.retain(|&id| PlacementId::decode(id, rgif).is_some_and(|id| id.group == 0));
-    ids.sort_unstable();
+    let survey = Survey::read(drive, node.nsid);
+    let asking = |silence: Silence| format!("asking for its placement handles: {silence}");
+    if !survey.enabled().map_err(asking)? {
+        return Ok(None);
+    }
+    let mut handles = survey.handles.clone().map_err(asking)?;
+    handles.sort_unstable_by_key(|handle| handle.placement_id);
+    match survey.configuration() {
+        Ok(in_use) => handles.retain(|handle| {
+            PlacementId::decode(handle.placement_id, in_use.rgif).is_some_and(|id| id.group == 0)
+        }),
+        // Who may not ask how many bits the group has takes the first identifier of each reclaim
+        // unit handle: the group is in the upper ones.
+        Err(_) => {
+            let mut known = BTreeSet::new();
+            handles.retain(|handle| known.insert(handle.handle));
+        }
+    }
+    let mut ids: Vec<u16> = handles.iter().map(|handle| handle.placement_id).collect();
     ids.dedup();
-    if !state.enabled || ids.len() < 2 || ids[0] != 0 {
+    if ids.len() < 2 || ids[0] != 0 {
         return Ok(None);
     }
     let info = PlacementInfo {
         handles: u16::try_from(ids.len()).unwrap_or(u16::MAX),
         groups: 1,
-        reclaim_unit_bytes: state.configuration.as_ref().map(|it| it.unit_bytes),
-        isolation: state.isolation(),
+        reclaim_unit_bytes: survey.configuration().ok().map(|it| it.unit_bytes),
+        isolation: survey.isolation(),
         path: PATH,
     };
     Ok(Some((info, ids)))

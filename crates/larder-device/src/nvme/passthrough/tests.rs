@@ -1,21 +1,11 @@
 //! What is decided before the first command: by the model's controller, for there is no drive here.
 
-use larder_ssd::managed::{Geometry, ManagedConfig};
-use larder_ssd::nvme::namespace::NamespaceRequest;
-use larder_ssd::nvme::{Controller, ControllerConfig};
-
 use super::*;
 use crate::nvme::{ModelDrive, NodeKind};
 use crate::placement::Isolation;
 
-fn drive(fdp: bool, handles: Vec<u16>) -> ModelDrive {
-    let geometry = Geometry::with_overprovisioning(64 << 20, 256 << 10, 17.0).unwrap();
-    let config = ManagedConfig { fdp, handles: 4, ..ManagedConfig::new(geometry) };
-    let mut drive = Controller::new(ControllerConfig::new(config)).unwrap();
-    let request = NamespaceRequest { blocks: 1000, format: 0, endurance_group: 1, handles };
-    let created = drive.admin(&Command::create_namespace(), &mut request.encode().unwrap());
-    assert!(created.status.is_success(), "{}", created.status);
-    ModelDrive::new(drive)
+fn drive(handles: &[u16]) -> ModelDrive {
+    ModelDrive::with_handles(handles).0
 }
 
 fn node() -> Node {
@@ -40,16 +30,40 @@ fn node() -> Node {
 
 #[test]
 fn handles_are_those_of_the_namespace_in_the_order_of_their_identifiers() {
-    let (info, ids) = placement(&drive(true, vec![3, 1, 2]), &node()).unwrap().unwrap();
+    let (info, ids) = placement(&drive(&[3, 1, 2]), &node()).unwrap().unwrap();
     assert_eq!((info.handles, info.reclaim_unit_bytes, info.path), (3, Some(256 << 10), PATH));
     assert_eq!((info.isolation, ids), (Some(Isolation::InitiallyIsolated), vec![0, 1, 2]));
-    assert_eq!(placement(&drive(true, vec![2]), &node()).unwrap(), None, "one handle is none");
-    assert_eq!(placement(&drive(false, Vec::new()), &node()).unwrap(), None);
+    assert_eq!(placement(&drive(&[2]), &node()).unwrap(), None, "one handle is none");
+    assert_eq!(placement(&drive(&[]), &node()).unwrap(), None);
+}
+
+/// What Linux lets through without root: no log, no feature.
+struct Unprivileged(ModelDrive);
+
+impl Commands for Unprivileged {
+    fn admin(&self, command: &Command, data: &mut [u8]) -> Result<u32, CommandError> {
+        match command.opcode {
+            0x06 => self.0.admin(command, data),
+            _ => Err(CommandError::Os(std::io::ErrorKind::PermissionDenied.into())),
+        }
+    }
+
+    fn io(&self, command: &Command, data: &mut [u8]) -> Result<u32, CommandError> {
+        self.0.io(command, data)
+    }
+}
+
+#[test]
+fn who_may_not_ask_for_the_configuration_places_all_the_same() {
+    let denied = Unprivileged(drive(&[0, 1, 2]));
+    let (info, ids) = placement(&denied, &node()).unwrap().unwrap();
+    assert_eq!((info.handles, ids), (3, vec![0, 1, 2]));
+    assert_eq!((info.reclaim_unit_bytes, info.isolation), (None, None));
 }
 
 #[test]
 fn what_drive_and_kernel_say_of_the_blocks_must_agree() {
-    let drive = drive(true, vec![0, 1]);
+    let drive = drive(&[0, 1]);
     assert_eq!(check_format(&drive, &node()), Ok(()));
     let half = Node { block_bytes: 512, ..node() };
     assert!(check_format(&drive, &half).unwrap_err().contains("4096 bytes, the kernel's 512"));

@@ -1,7 +1,7 @@
 //! On the model's controller, which holds hosts to the order of the steps.
 
 use super::*;
-use crate::nvme::{FdpState, ModelDrive};
+use crate::nvme::{ModelDrive, Survey};
 use larder_ssd::managed::{Geometry, ManagedConfig};
 use larder_ssd::nvme::{Controller, ControllerConfig};
 
@@ -36,9 +36,9 @@ fn an_empty_drive_gets_fdp_and_a_namespace_with_all_handles() {
     let mut seen = Vec::new();
     let nsid = planned.run(&drive, false, &mut |step| seen.push(step.clone())).unwrap().unwrap();
     assert_eq!(seen, planned.steps);
-    let state = FdpState::read(&drive, nsid).unwrap();
-    assert!(state.enabled);
-    let handles: Vec<_> = state.handles.iter().map(|it| it.handle).collect();
+    let survey = Survey::read(&drive, nsid);
+    assert_eq!(survey.enabled(), Ok(true));
+    let handles: Vec<_> = survey.handles.as_ref().unwrap().iter().map(|it| it.handle).collect();
     assert_eq!(handles, [0, 1, 2, 3]);
     let mut page = [0; PAGE_BYTES];
     drive.admin(&Command::identify(nsid, cns::NAMESPACE), &mut page).unwrap();
@@ -62,7 +62,7 @@ fn namespaces_go_only_if_they_may() {
     drive.io(&Command::read(1, 3, 1), &mut read).unwrap();
     assert_eq!(read, content, "nothing was done");
     let nsid = planned.run(&drive, true, &mut |_| {}).unwrap().unwrap();
-    assert!(FdpState::read(&drive, nsid).unwrap().enabled);
+    assert_eq!(Survey::read(&drive, nsid).enabled(), Ok(true));
     drive.io(&Command::read(nsid, 3, 1), &mut read).unwrap();
     assert_eq!(read, [0; 4096]);
 }
@@ -76,7 +76,7 @@ fn too_few_handles_are_replaced_and_room_is_used() {
     let beside = Preparation::plan(&drive, &size).unwrap();
     assert!(beside.deleted().is_empty(), "there is room beside it");
     let nsid = beside.run(&drive, false, &mut |_| {}).unwrap().unwrap();
-    assert_eq!((nsid, FdpState::read(&drive, nsid).unwrap().handles.len()), (2, 3));
+    assert_eq!((nsid, Survey::read(&drive, nsid).handle_count()), (2, Ok(3)));
     assert!(Preparation::plan(&drive, &size).unwrap().steps.is_empty());
 }
 

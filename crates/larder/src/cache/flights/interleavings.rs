@@ -86,7 +86,8 @@ impl World {
 
     fn has_no_flights(&self) -> bool {
         let mut shards = self.flights.shards.iter();
-        shards.all(|shard| shard.lock().flights.is_empty() && shard.count.load(Ordering::SeqCst) == 0)
+        shards
+            .all(|shard| shard.lock().flights.is_empty() && shard.count.load(Ordering::SeqCst) == 0)
     }
 }
 

@@ -1,0 +1,202 @@
+//! A cache on a device, what it says of the drive below, and what becomes of it if that goes away:
+//!
+//! ```sh
+//! cargo run --release -p larder-cli --example cache_on -- TARGET [--placement MODE]
+//!     [--capacity BYTES] [--ask MILLISECONDS] [--seconds N] [--until-gone]
+//! ```
+//!
+//! **What the target holds is lost.** Keys are set and asked for, a few of them so often that they stay
+//! in DRAM; each value that comes back is compared. Then the counters, one a line. With
+//! `--until-gone` this goes on until the device is gone, and then for as much again without it: the
+//! counters behind `gone` are those of this time. `--ask 0` asks the drive for nothing. TARGET is as in
+//! [`larder_device::ladder`].
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use larder::{Config, Larder, RealClock, Stats, block_on};
+use larder_device::nvme::DriveReport;
+use larder_device::{FileOptions, OpenOptions, open_asking};
+
+const OFTEN_ASKED: u32 = 200;
+const KEYS: u32 = 60_000;
+const VALUE_BYTES: usize = 1500;
+/// Requests without the device.
+const AFTERLIFE: u32 = 20_000;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+struct Arguments {
+    target: String,
+    options: OpenOptions,
+    ask: Option<Duration>,
+    time: Duration,
+    until_gone: bool,
+}
+
+fn arguments() -> Result<Arguments, Failure> {
+    let mut parsed = Arguments {
+        target: String::new(),
+        options: OpenOptions::default(),
+        ask: Some(Duration::from_secs(60)),
+        time: Duration::from_secs(2),
+        until_gone: false,
+    };
+    let mut given = std::env::args().skip(1);
+    while let Some(name) = given.next() {
+        let mut value = || given.next().ok_or_else(|| format!("{name} needs a value"));
+        match name.as_str() {
+            "--placement" => parsed.options.placement = value()?.parse()?,
+            "--capacity" => {
+                let capacity_bytes = Some(value()?.parse()?);
+                parsed.options.file = FileOptions { capacity_bytes, ..FileOptions::default() };
+            }
+            "--ask" => {
+                let ask = Duration::from_millis(value()?.parse()?);
+                parsed.ask = (!ask.is_zero()).then_some(ask);
+            }
+            "--seconds" => parsed.time = Duration::from_secs(value()?.parse()?),
+            "--until-gone" => parsed.until_gone = true,
+            _ if parsed.target.is_empty() && !name.starts_with('-') => parsed.target = name,
+            _ => return Err(format!("{name}: unknown; see the head of the example").into()),
+        }
+    }
+    if parsed.target.is_empty() {
+        return Err("name a target, such as block:/dev/nvme0n1; what it holds is lost".into());
+    }
+    Ok(parsed)
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cache_on: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Failure> {
+    let arguments = arguments()?;
+    let opened = open_asking(&arguments.target, &arguments.options, arguments.ask)?;
+    println!("{}", opened.rung);
+    let config =
+        Config { dram_bytes: 8 << 20, soc_percent: 30.0, start_empty: true, ..Config::default() };
+    let device = opened.device;
+    let cache = Larder::open(config, Some(Arc::clone(&device)), Arc::new(RealClock));
+    let cache = block_on(cache)?;
+    let mut load = Load { cache: &cache, rng: fastrand::Rng::with_seed(1), wrong: 0, refused: 0 };
+    let begun = Instant::now();
+    while begun.elapsed() < arguments.time || arguments.until_gone {
+        load.request(1000);
+        if cache.stats().device_errors > 0 {
+            break;
+        }
+    }
+    if arguments.until_gone {
+        // What was under way when it went has ended by then.
+        load.request(1000);
+        let before = cache.stats();
+        load.request(AFTERLIFE);
+        show_afterlife(&before, &cache.stats());
+    }
+    println!("wrong {}\nrefused {}", load.wrong, load.refused);
+    show(&cache.stats());
+    match block_on(cache.close()) {
+        Ok(stats) => println!("closed\nclosed_written_bytes {}", stats.flash_written_bytes()),
+        Err(error) => eprintln!("closing: {error}"),
+    }
+    if let Some(ask) = arguments.ask {
+        // Long enough for the drive to be asked once more, about all that was written.
+        std::thread::sleep(ask * 3);
+        device.stats().drives.iter().for_each(|drive| show_drive("closed_", drive));
+    }
+    Ok(())
+}
+
+struct Load<'a> {
+    cache: &'a Larder,
+    rng: fastrand::Rng,
+    wrong: u64,
+    /// Requests that ended with an error.
+    refused: u64,
+}
+
+impl Load<'_> {
+    fn request(&mut self, requests: u32) {
+        for _ in 0..requests {
+            let often = self.rng.bool();
+            let key = self.rng.u32(..if often { OFTEN_ASKED } else { KEYS });
+            let name = key.to_le_bytes();
+            let found = match block_on(self.cache.get(&name)) {
+                Ok(found) => found,
+                Err(_) => {
+                    self.refused += 1;
+                    continue;
+                }
+            };
+            let value = Self::value(key);
+            match found {
+                Some(found) => self.wrong += u64::from(*found != *value),
+                None => self.refused += u64::from(self.set(&name, &value).is_err()),
+            }
+        }
+    }
+
+    fn set(&self, name: &[u8], value: &[u8]) -> Result<(), larder::Error> {
+        block_on(self.cache.set(name, value, None))
+    }
+
+    fn value(key: u32) -> Vec<u8> {
+        key.to_le_bytes().iter().copied().cycle().take(VALUE_BYTES).collect()
+    }
+}
+
+fn show_afterlife(before: &Stats, after: &Stats) {
+    println!("gone_gets {}", after.gets - before.gets);
+    println!("gone_dram_hits {}", after.dram_hits - before.dram_hits);
+    println!(
+        "gone_flash_hits {}",
+        after.hits() - after.dram_hits + before.dram_hits - before.hits()
+    );
+    println!("gone_device_errors {}", after.device_errors - before.device_errors);
+    println!(
+        "gone_lost {}",
+        after.lost_to_device_errors_objects - before.lost_to_device_errors_objects
+    );
+}
+
+fn show(stats: &Stats) {
+    println!("gets {}\nhits {}\ndevice_errors {}", stats.gets, stats.hits(), stats.device_errors);
+    println!("flash_hits {}", stats.hits() - stats.dram_hits);
+    println!("flash_written_bytes {}", stats.flash_written_bytes());
+    println!("placement_active {}", stats.placement_active);
+    println!("placement_path {}", stats.placement_path);
+    println!("drives {}", stats.drives.len());
+    stats.drives.iter().for_each(|drive| show_drive("", drive));
+    if let Some(error) = &stats.last_device_error {
+        eprintln!("device error: {error}");
+    }
+}
+
+fn show_drive(when: &str, drive: &DriveReport) {
+    println!("{when}drive {}\n{when}looks {}", drive.path, drive.looks);
+    if let Some(counters) = drive.counters {
+        println!("{when}host_bytes_ever {}", counters.host_bytes);
+        println!("{when}media_bytes_ever {}", counters.media_bytes);
+    }
+    for (name, written) in [("since_open", drive.since_open), ("recent", drive.recent)] {
+        let Some(written) = written else { continue };
+        println!("{when}{name}_host_bytes {}", written.host_bytes);
+        println!("{when}{name}_media_bytes {}", written.media_bytes);
+        println!("{when}{name}_dlwa {:?}", written.dlwa());
+    }
+    println!("{when}used_percent {:?}", drive.used_percent);
+    drive.events.iter().for_each(|(code, events)| println!("{when}events {code:02x}h {events}"));
+    for unsaid in &drive.unavailable {
+        println!("{when}unavailable {}: {}", unsaid.what, unsaid.why);
+    }
+}

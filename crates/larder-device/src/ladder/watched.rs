@@ -1,0 +1,85 @@
+//! A device whose drive is asked for its counters while it is in use.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Opened, Target};
+use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::error::{Error, ErrorKind};
+use crate::io::{CheckedIo, IoFuture};
+use crate::nvme::live::Watched;
+use crate::nvme::node::Roots;
+use crate::nvme::{Commands, DriveFile, LiveCounters, Node};
+
+/// The device, and beside it the thread that asks.
+struct WatchedDevice {
+    /// Ends before the device does, which it looks at.
+    counters: LiveCounters,
+    device: Arc<dyn Device>,
+}
+
+impl Device for WatchedDevice {
+    fn info(&self) -> &DeviceInfo {
+        self.device.info()
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        self.device.start(io)
+    }
+
+    fn stats(&self) -> DeviceStats {
+        DeviceStats { drives: vec![self.counters.report()], ..self.device.stats() }
+    }
+
+    fn boot(&self) -> Option<u64> {
+        self.device.boot()
+    }
+}
+
+/// The same device; its drive is asked every `interval` if it is an NVMe drive.
+pub(super) fn watched(
+    opened: Opened,
+    path: &Path,
+    roots: &Roots,
+    interval: Duration,
+) -> Result<Opened, Error> {
+    let Ok(node) = Node::find(path, roots) else { return Ok(opened) };
+    let device = Arc::clone(&opened.device);
+    let own = move || device.stats().host_written_bytes;
+    let counters = counters(&node, roots, Some(interval), own)?;
+    let device = WatchedDevice { counters, device: opened.device };
+    Ok(Opened { device: Arc::new(device), ..opened })
+}
+
+fn counters(
+    node: &Node,
+    roots: &Roots,
+    interval: Option<Duration>,
+    own_bytes: impl Fn() -> u64 + Send + 'static,
+) -> Result<LiveCounters, Error> {
+    let watched = Watched {
+        path: node.block_path.display().to_string(),
+        nsid: node.nsid,
+        block_bytes: node.block_bytes,
+        range: node.range.clone(),
+    };
+    // Of a partition, what is asked is the namespace.
+    let whole = roots.dev.join(&node.namespace);
+    let drive = DriveFile::open(node.generic_path.as_deref().unwrap_or(&whole), false);
+    let drive = drive.map(|drive| Box::new(drive) as Box<dyn Commands>);
+    LiveCounters::start(drive, watched, interval, own_bytes).map_err(|error| {
+        Error::from_os(format!("{}: a thread for its counters", node.block_path.display()), error)
+    })
+}
+
+/// The counters of the drive behind `target`, which need not be open. They are asked for now, and
+/// whenever [`LiveCounters::refresh`] says so.
+///
+/// # Errors
+/// [`ErrorKind::Setup`] if there is no NVMe drive behind it.
+pub fn drive_counters(target: &str) -> Result<LiveCounters, Error> {
+    let target: Target = target.parse().map_err(|why: String| Error::new(ErrorKind::Setup, why))?;
+    let roots = Roots::default();
+    counters(&Node::find(&target.path, &roots)?, &roots, None, || 0)
+}

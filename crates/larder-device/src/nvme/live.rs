@@ -1,0 +1,293 @@
+//! The counters of a drive while a cache runs on it, asked for by a thread of their own: nobody who
+//! reads or writes waits for an answer.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use larder_ssd::nvme::event::{EVENTS_MAX, Event};
+
+use super::commands::Commands;
+use super::fdp::{FdpCounters, read_events};
+use super::report::{DriveReport, MOVES_MAX, Move, Unsaid, Written};
+use super::smart::read_smart;
+use super::survey::{Asked, Silence, read_namespace};
+use super::watch::Watch;
+use crate::clock::{Clock, RealClock};
+
+/// The interval for those who name none.
+pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
+/// What "recent" is.
+const RECENT: Duration = Duration::from_secs(300);
+
+/// The part of a namespace whose drive is asked.
+#[derive(Debug, Clone)]
+pub struct Watched {
+    /// The block device, for people.
+    pub path: String,
+    /// The namespace's number on the drive.
+    pub nsid: u32,
+    /// Bytes of a logical block.
+    pub block_bytes: u32,
+    /// The bytes of the namespace that are the device's.
+    pub range: Range<u64>,
+}
+
+/// Tells how many bytes the device has written itself.
+type OwnBytes = Box<dyn Fn() -> u64 + Send>;
+
+/// A drive that is asked at an interval. Dropping it ends the thread, after the answer that it is
+/// waiting for.
+pub struct LiveCounters {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    /// Who asks. Locked as long as the drive takes to answer.
+    asker: Mutex<Asker>,
+    /// The last answer.
+    report: Mutex<Arc<DriveReport>>,
+    ended: Mutex<bool>,
+    end: Condvar,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl LiveCounters {
+    /// Asks `drive` at once and then every `interval`; without one, only when [`Self::refresh`] says
+    /// so. `own_bytes` tells what the device has written itself. If the drive may not be asked at all,
+    /// the report says so, and nobody asks again.
+    ///
+    /// # Errors
+    /// Those of the operating system if it has no thread to give.
+    pub fn start(
+        drive: io::Result<Box<dyn Commands>>,
+        watched: Watched,
+        interval: Option<Duration>,
+        own_bytes: impl Fn() -> u64 + Send + 'static,
+    ) -> io::Result<Self> {
+        let mut asker = Asker::new(drive, watched, interval, Box::new(own_bytes));
+        let report = asker.ask(RealClock.now());
+        let silent = report.looks == 0;
+        let shared = Arc::new(Shared {
+            asker: Mutex::new(asker),
+            report: Mutex::new(Arc::new(report)),
+            ended: Mutex::new(false),
+            end: Condvar::new(),
+        });
+        let thread = match interval {
+            Some(interval) if !silent => {
+                let shared = Arc::clone(&shared);
+                let builder = thread::Builder::new().name("larder-drive".to_owned());
+                Some(builder.spawn(move || shared.run(interval))?)
+            }
+            _ => None,
+        };
+        Ok(Self { shared, thread })
+    }
+
+    /// What the drive said when it was last asked.
+    pub fn report(&self) -> Arc<DriveReport> {
+        Arc::clone(&lock(&self.shared.report))
+    }
+
+    /// Asks now, and waits for the answer.
+    pub fn refresh(&self) -> Arc<DriveReport> {
+        self.shared.ask();
+        self.report()
+    }
+
+    /// Whether a thread asks at an interval.
+    pub fn is_asking(&self) -> bool {
+        self.thread.is_some()
+    }
+}
+
+impl Drop for LiveCounters {
+    fn drop(&mut self) {
+        *lock(&self.shared.ended) = true;
+        self.shared.end.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A panic of its own has been printed; it takes nothing else down.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for LiveCounters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveCounters").field("report", &self.report()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn ask(&self) {
+        let mut asker = lock(&self.asker);
+        let report = Arc::new(asker.ask(RealClock.now()));
+        *lock(&self.report) = report;
+    }
+
+    fn run(&self, interval: Duration) {
+        let mut ended = lock(&self.ended);
+        loop {
+            let waited = self.end.wait_timeout_while(ended, interval, |ended| !*ended);
+            ended = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if *ended {
+                return;
+            }
+            drop(ended);
+            self.ask();
+            ended = lock(&self.ended);
+        }
+    }
+}
+
+/// Who asks a drive, and what it has heard so far.
+struct Asker {
+    drive: Asked<Box<dyn Commands>>,
+    group: Asked<u16>,
+    watch: Watch,
+    watched: Watched,
+    own_bytes: OwnBytes,
+    host: Log,
+    controller: Log,
+    report: DriveReport,
+    events: BTreeMap<u8, u64>,
+    moves: VecDeque<Move>,
+}
+
+impl Asker {
+    fn new(
+        drive: io::Result<Box<dyn Commands>>,
+        watched: Watched,
+        interval: Option<Duration>,
+        own_bytes: OwnBytes,
+    ) -> Self {
+        let drive: Asked<_> = drive.map_err(|error| Silence {
+            why: format!("{}: {error}", watched.path),
+            denied: error.kind() == io::ErrorKind::PermissionDenied,
+        });
+        let group = drive.as_ref().map_err(Clone::clone).and_then(|drive| {
+            match read_namespace(drive.as_ref(), watched.nsid)? {
+                (.., 0) => Err(Silence {
+                    why: "the namespace is in no endurance group".to_owned(),
+                    denied: false,
+                }),
+                (.., group) => Ok(group),
+            }
+        });
+        let group_number = group.clone().unwrap_or(0);
+        Self {
+            watch: Watch::new(group_number, interval.unwrap_or(DEFAULT_INTERVAL), RECENT),
+            report: DriveReport { path: watched.path.clone(), ..DriveReport::default() },
+            drive,
+            group,
+            watched,
+            own_bytes,
+            host: Log::default(),
+            controller: Log::default(),
+            events: BTreeMap::new(),
+            moves: VecDeque::new(),
+        }
+    }
+
+    fn ask(&mut self, now: Duration) -> DriveReport {
+        let mut unsaid = Vec::new();
+        let before = (self.own_bytes)();
+        let drive = self.drive.as_ref().map(AsRef::as_ref).map_err(Clone::clone);
+        let in_group = || Ok((drive.clone()?, self.group.clone()?));
+        let counters: Asked<FdpCounters> =
+            in_group().and_then(|(drive, group)| Ok(FdpCounters::read(drive, group)?));
+        let smart = drive.clone().and_then(|drive| read_smart(drive).map_err(Silence::from));
+        let events = |host: bool| -> Asked<Vec<Event>> {
+            in_group().and_then(|(drive, group)| Ok(read_events(drive, group, host)?))
+        };
+        let events = events(true).and_then(|host| Ok((host, events(false)?)));
+        let answered = counters.is_ok() || smart.is_ok() || events.is_ok();
+        let mut note = |what, silence: Silence| unsaid.push(Unsaid { what, why: silence.why });
+        match counters {
+            Ok(counters) => self.count(now, counters, before),
+            Err(silence) => note("host and media bytes", silence),
+        }
+        match smart {
+            Ok(smart) => self.report.used_percent = Some(smart.used_percent),
+            Err(silence) => note("percentage used", silence),
+        }
+        match events {
+            Ok((host, controller)) => self.hear(host, controller),
+            Err(silence) => note("FDP events", silence),
+        }
+        self.report.looks += u64::from(answered);
+        self.report.unavailable = unsaid;
+        self.report.clone()
+    }
+
+    /// `own_bytes` were written before the drive was asked: what is under way meanwhile may count on
+    /// one side only, and then it counts twice rather than never.
+    fn count(&mut self, now: Duration, counters: FdpCounters, own_bytes: u64) {
+        self.watch.add(now, counters);
+        let written = |interval| Written::of(&interval);
+        self.report.counters = Some(counters);
+        self.report.since_open = self.watch.since_start().map(written);
+        self.report.recent = self.watch.over(RECENT).map(written);
+        self.report.own_written_bytes = own_bytes;
+    }
+
+    fn hear(&mut self, host: Vec<Event>, controller: Vec<Event>) {
+        let (host, host_gap) = self.host.new_ones(host);
+        let (controller, controller_gap) = self.controller.new_ones(controller);
+        self.report.event_gaps += u64::from(host_gap) + u64::from(controller_gap);
+        for event in host.iter().chain(&controller) {
+            *self.events.entry(event.kind.to_byte()).or_default() += 1;
+            let Some((blocks, lba)) = event.moved else { continue };
+            if self.moves.len() == MOVES_MAX {
+                self.moves.pop_front();
+            }
+            self.moves.push_back(Move {
+                bytes: u64::from(blocks) * u64::from(self.watched.block_bytes),
+                offset: lba.and_then(|lba| self.offset(lba, event.nsid)),
+            });
+            self.report.moves_seen += 1;
+        }
+        self.report.events = self.events.iter().map(|(code, count)| (*code, *count)).collect();
+        self.report.moves = self.moves.iter().copied().collect();
+    }
+
+    /// Where on the device a logical block is.
+    fn offset(&self, lba: u64, nsid: Option<u32>) -> Option<u64> {
+        let here = nsid.is_none_or(|nsid| nsid == self.watched.nsid);
+        let byte = lba.checked_mul(u64::from(self.watched.block_bytes)).filter(|_| here)?;
+        self.watched.range.contains(&byte).then(|| byte - self.watched.range.start)
+    }
+}
+
+/// A log of events as it was when it was last read; `None` before that.
+#[derive(Debug, Default)]
+struct Log(Option<Vec<Event>>);
+
+impl Log {
+    /// Those of `listed` that were not there before, and whether some went by unseen. A drive lists
+    /// what it remembers: the end of what was there before, and what came since. Of the first log
+    /// nothing is new.
+    fn new_ones(&mut self, mut listed: Vec<Event>) -> (Vec<Event>, bool) {
+        if listed.first().zip(listed.last()).is_some_and(|(a, z)| a.timestamp_ms > z.timestamp_ms) {
+            listed.reverse();
+        }
+        let Some(before) = self.0.replace(listed.clone()) else { return (Vec::new(), false) };
+        let most = before.len().min(listed.len());
+        let shared = (0..=most).rev().find(|&n| before[before.len() - n..] == listed[..n]);
+        let shared = shared.unwrap_or(0);
+        let gap = shared == 0 && !before.is_empty() && listed.len() >= EVENTS_MAX;
+        (listed.split_off(shared), gap)
+    }
+}
+
+#[cfg(test)]
+mod tests;
