@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use crate::buffer::IoBuffer;
 use crate::device::DeviceInfo;
 use crate::error::{Error, ErrorKind};
-use crate::park::{Driver, block_on, note};
+use crate::park::{Driver, block_on, is_inside_block_on, note};
 use crate::placement::PlacementHandle;
 use crate::spares::{Heap, Spares, sole};
 
@@ -375,9 +375,10 @@ impl Pending {
         let lock = || completion.slot.lock().unwrap_or_else(PoisonError::into_inner);
         let mut slot = lock();
         if slot.result.is_none()
+            && is_inside_block_on()
             && let Some(driver) = slot.driver.clone()
         {
-            // It may have ended without anyone's having looked.
+            // It may have ended without anyone's having looked. Others leave that to who leads.
             drop(slot);
             driver.reap();
             slot = lock();

@@ -160,6 +160,11 @@ pub(crate) fn note(driver: &Arc<dyn Driver>) -> bool {
     .unwrap_or(false)
 }
 
+/// Whether this thread is inside [`block_on`], and fetches completions when it has nothing else to do.
+pub(crate) fn is_inside_block_on() -> bool {
+    HERE.try_with(|here| here.depth.get() > 0).unwrap_or(false)
+}
+
 /// Runs `future` to its end on this thread, without a runtime.
 ///
 /// While there is nothing to poll, the thread itself fetches the completions of the requests that

@@ -25,12 +25,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use super::port::Port;
+use super::port::{Port, Telling};
 use super::wire::Wire;
 use crate::file::engine::join;
 use crate::file::options::FileOptions;
 use crate::file::transfer::Pieces;
-use crate::park::{Driver, Parker};
+use crate::park::{Driver, Parker, is_inside_block_on};
 
 pub(crate) struct Ring<W: Wire> {
     port: Port<W>,
@@ -83,7 +83,8 @@ impl<W: Wire> Ring<W> {
 
     pub(crate) fn submit(self: &Arc<Self>, pieces: Pieces) {
         pieces.driven_by(Arc::clone(self) as Arc<dyn Driver>);
-        self.port.submit(pieces);
+        let telling = if is_inside_block_on() { Telling::Caller } else { Telling::Leader };
+        self.port.submit(pieces, telling);
     }
 
     pub(crate) fn registered_file(&self) -> bool {
@@ -289,6 +290,7 @@ impl<W: Wire> Drop for Leading<'_, W> {
         let ring = self.0;
         let address = ring.address();
         let _ = LEADS.try_with(|leads| leads.borrow_mut().retain(|led| *led != address));
+        ring.port.stop_leading();
         let mut baton = ring.lock();
         baton.by_reaper = false;
         if let Some(next) = baton.followers.pop() {

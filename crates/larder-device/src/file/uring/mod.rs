@@ -1,7 +1,9 @@
 //! The I/O engine over io_uring: a ring for each core that submits.
 //!
-//! A thread submits through "its" ring and, if it waits, fetches the completions itself: a lone
-//! read needs no other thread. Threads share a ring when there are more of them than cores.
+//! A thread that waits submits through "its" ring and fetches the completions itself: a lone read needs
+//! no other thread. Threads share a ring when there are more of them than cores. Who does not wait, a
+//! task of another executor, leaves its request to the thread that fetches completions anyway, which
+//! brings the kernel many at a time.
 //!
 //! The kernel finishes a request on the thread that submitted it: one that sleeps elsewhere
 //! meanwhile, in `epoll_wait` say, is interrupted for that (`EINTR`, which executors know).
@@ -21,8 +23,13 @@ use std::sync::{Arc, OnceLock};
 use super::engine::Engine;
 use super::options::FileOptions;
 use super::transfer::Pieces;
+use crate::park::is_inside_block_on;
 use lead::Ring;
 use wire::Wire;
+
+/// Threads that leave completions to a reaper share a ring between so many cores: more of their requests
+/// go to the kernel at a time, and one reaper keeps up with them.
+const CORES_PER_REAPER: usize = 4;
 
 /// The rings, made when first used.
 pub(crate) struct Uring<W: Wire> {
@@ -54,7 +61,12 @@ impl<W: Wire> Uring<W> {
     fn ring(&self) -> Option<&Arc<Ring<W>>> {
         // A thread that is on its way out has lost its number.
         let thread = THREAD.try_with(Cell::get).unwrap_or(0);
-        let ours = &self.rings[thread % self.rings.len()];
+        let rings = if is_inside_block_on() {
+            self.rings.len()
+        } else {
+            self.rings.len().div_ceil(CORES_PER_REAPER)
+        };
+        let ours = &self.rings[thread % rings];
         if ours.get().is_none()
             && let Ok(ring) = Ring::new(&self.wire, &self.file, &self.options)
             && let Err(late) = ours.set(ring)

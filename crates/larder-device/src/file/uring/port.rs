@@ -8,24 +8,32 @@
 //! 3. The two queues that are shared with the kernel are touched only under the lock of the slots.
 //!    `io_uring_enter` is called without it: the kernel orders its callers itself.
 //! 4. A slot's index is the `user_data` of one operation at most.
+//! 5. What lies in the submission queue, the kernel is told of soon: by whoever put it there or, if it
+//!    was handed over, by the thread that leads. That one looks into the queue, under the lock, before
+//!    it says that it sleeps or leads no more; who hands over sees, under the lock, which of these it
+//!    has said, and then wakes it or tells the kernel itself.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
+use rustix::event::{EventfdFlags, eventfd};
 
 use super::wire::{Link, Range, Wire};
 use crate::file::options::FileOptions;
 use crate::file::transfer::{Piece, Pieces, Step};
 use crate::file::waiting::Waiting;
 
-/// `user_data` of what only wakes a thread; every other is the index of a slot.
+/// `user_data` of what only wakes a thread.
 const WAKE: u64 = u64::MAX;
+
+/// `user_data` of the read on the eventfd; every other is the index of a slot.
+const HANDED_OVER: u64 = u64::MAX - 1;
 
 /// Room in the submission queue for operations that only wake a thread.
 const WAKES: u32 = 8;
@@ -50,6 +58,41 @@ struct Slots {
     waiting: Waiting,
     /// `None`: closed or broken; nothing more is taken.
     target: Option<Target>,
+    leader: Leader,
+    /// Something in the submission queue was handed over and is not with the kernel yet.
+    handed_over: bool,
+    bell: Option<Bell>,
+}
+
+/// What the thread does that fetches the completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leader {
+    /// There is none.
+    Absent,
+    /// It will tell the kernel what is new before it sleeps or stops.
+    Awake,
+    /// It sleeps in the ring, or is about to.
+    Asleep,
+}
+
+/// Wakes the leader when something was handed over. Unlike [`WAKE`] this takes no call of the ring, in
+/// which the kernel would begin with what is there, one request at a time.
+struct Bell {
+    eventfd: OwnedFd,
+    /// Where a read puts the count; absent after a leak.
+    count: Option<Box<[u8; 8]>>,
+    /// The kernel has the read.
+    armed: bool,
+}
+
+/// Who tells the kernel of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Telling {
+    /// The caller does, at once: it will wait for the request.
+    Caller,
+    /// The thread that leads does, with what others have handed over meanwhile; if there is none, the
+    /// caller. For those who do not wait in the ring: fewer and larger calls.
+    Leader,
 }
 
 /// The file, as the ring knows it.
@@ -70,6 +113,9 @@ impl<W: Wire> Port<W> {
             ranges: vec![Range::default(); depth].into(),
             waiting: Waiting::new(options),
             target: Some(Target { file: Arc::clone(file), registered }),
+            leader: Leader::Absent,
+            handed_over: false,
+            bell: None,
         };
         let wire = Arc::clone(wire);
         Ok(Self { ring, wire, slots: Mutex::new(slots), pending: AtomicUsize::new(0) })
@@ -89,7 +135,7 @@ impl<W: Wire> Port<W> {
     }
 
     /// Hands the pieces of a request to the kernel as far as there are slots; the others wait.
-    pub(crate) fn submit(&self, pieces: Pieces) {
+    pub(crate) fn submit(&self, pieces: Pieces, telling: Telling) {
         let mut slots = self.lock();
         if slots.target.is_none() {
             drop(slots);
@@ -118,9 +164,10 @@ impl<W: Wire> Port<W> {
             }
         }
         self.count(&slots);
+        let told = intact && placed && telling == Telling::Leader && slots.hand_over();
         drop(slots);
         drop(aged);
-        if placed {
+        if placed && !told {
             self.enter(0, intact);
         }
     }
@@ -130,10 +177,47 @@ impl<W: Wire> Port<W> {
         self.pending.store(pending, Ordering::SeqCst);
     }
 
-    /// Hands over what is new and sleeps until something has completed. `false`: the ring is
-    /// broken.
+    /// Tells the kernel what is new and sleeps until something has completed. `false`: the ring is
+    /// broken. The thread leads from then on.
     pub(crate) fn sleep(&self) -> bool {
-        self.enter(1, true)
+        let mut slots = self.lock();
+        self.arm(&mut slots);
+        slots.leader = Leader::Asleep;
+        slots.handed_over = false;
+        drop(slots);
+        let intact = self.enter(1, true);
+        self.lock().leader = Leader::Awake;
+        intact
+    }
+
+    /// The thread that led does so no more.
+    pub(crate) fn stop_leading(&self) {
+        let mut slots = self.lock();
+        slots.leader = Leader::Absent;
+        let handed_over = std::mem::take(&mut slots.handed_over);
+        drop(slots);
+        if handed_over {
+            self.enter(0, true);
+        }
+    }
+
+    /// Takes the read on the eventfd back, when nothing else is pending.
+    fn disarm(&self) {
+        while self.lock().bell.as_ref().is_some_and(Bell::ring) && self.enter(1, true) {
+            self.reap();
+        }
+    }
+
+    /// Sees to it that the bell wakes the thread that is about to sleep.
+    fn arm(&self, slots: &mut Slots) {
+        let Some(bell) = slots.bell.as_mut().filter(|bell| !bell.armed) else { return };
+        let Some(count) = &mut bell.count else { return };
+        let fd = types::Fd(bell.eventfd.as_raw_fd());
+        let read = opcode::Read::new(fd, count.as_mut_ptr(), 8).build().user_data(HANDED_OVER);
+        // SAFETY: the queue is ours under the lock of the slots (invariant 3). The eight bytes are on
+        // the heap and stay there until the read was reaped, or are leaked. The descriptor is open as
+        // long: whoever may enter the ring holds the port.
+        bell.armed = unsafe { self.ring.submission_shared().push(&read.into()) }.is_ok();
     }
 
     fn enter(&self, completions: usize, intact: bool) -> bool {
@@ -192,7 +276,7 @@ impl<W: Wire> Port<W> {
                 && let Some(entry) = queue.next().map(Into::<cqueue::Entry>::into)
             {
                 seen += 1;
-                reaped.woken |= entry.user_data() == WAKE;
+                reaped.woken |= [WAKE, HANDED_OVER].contains(&entry.user_data());
                 match self.settle(&mut slots, &entry) {
                     Settled::Nothing => {}
                     Settled::Again => pushed = true,
@@ -227,6 +311,12 @@ impl<W: Wire> Port<W> {
 
     fn settle(&self, slots: &mut Slots, entry: &cqueue::Entry) -> Settled {
         if entry.user_data() == WAKE {
+            return Settled::Nothing;
+        }
+        if entry.user_data() == HANDED_OVER {
+            if let Some(bell) = &mut slots.bell {
+                bell.armed = false;
+            }
             return Settled::Nothing;
         }
         let Ok(slot) = usize::try_from(entry.user_data()) else { return Settled::Broken };
@@ -288,11 +378,60 @@ impl<W: Wire> Port<W> {
     /// ring was broken, and the kernel may still be working on the file.
     pub(crate) fn close(&self) -> bool {
         let Some(target) = self.lock().target.take() else { return false };
+        self.disarm();
         if target.registered {
             // Otherwise the kernel would hold the file until it has taken the ring apart.
             let _ = self.ring.submitter().unregister_files();
         }
         true
+    }
+}
+
+impl Slots {
+    /// Leaves what is new in the submission queue to the thread that leads. `false`: there is none.
+    fn hand_over(&mut self) -> bool {
+        let leader = self.leader;
+        if leader == Leader::Absent {
+            return false;
+        }
+        if self.bell.is_none() {
+            // This once the caller tells the kernel; from the next sleep on the bell is armed.
+            self.bell = Bell::new();
+            return false;
+        }
+        if leader == Leader::Asleep {
+            if !self.bell.as_ref().is_some_and(Bell::ring) {
+                return false;
+            }
+            // Once is enough: it takes all that is there.
+            self.leader = Leader::Awake;
+        }
+        self.handed_over = true;
+        true
+    }
+}
+
+impl Bell {
+    fn new() -> Option<Self> {
+        let eventfd = eventfd(0, EventfdFlags::CLOEXEC).ok()?;
+        Some(Self { eventfd, count: Some(Box::new([0; 8])), armed: false })
+    }
+
+    /// Ends the read. `false`: there is none.
+    fn ring(&self) -> bool {
+        // A write fails only if the counter is full, and then the read ends all the same.
+        self.armed && {
+            let _ = rustix::io::write(&self.eventfd, bytemuck::bytes_of(&1_u64));
+            true
+        }
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        if self.armed {
+            std::mem::forget(self.count.take());
+        }
     }
 }
 

@@ -129,6 +129,53 @@ fn a_foreign_executor_is_woken_by_the_reaper() {
     assert!(ring.close());
 }
 
+/// A thread that will not wait leaves its requests to the one that leads, which sleeps.
+#[test]
+fn what_is_handed_over_to_a_sleeper_reaches_the_kernel() {
+    let Some((ring, mut writer)) = over_pipe(&depth(8)) else { return };
+    for round in 0..200u8 {
+        let (waker, woken) = foreign_waker();
+        let mut futures: Vec<_> = (0..4).map(|_| read(&ring, 1)).collect();
+        futures.iter_mut().for_each(|future| assert!(poll(future, &waker).is_pending()));
+        // The reaper sleeps in the ring by now, or is about to; these find it there.
+        futures.extend((0..3).map(|_| read(&ring, 1)));
+        futures[4..].iter_mut().for_each(|future| assert!(poll(future, &waker).is_pending()));
+        for _ in 0..futures.len() {
+            writer.write_all(&[round; BLOCK]).unwrap();
+            woken.recv_timeout(Duration::from_secs(20)).expect("it never reached the kernel");
+        }
+        for future in &mut futures {
+            let Poll::Ready(result) = poll(future, &waker) else { panic!("not all have ended") };
+            assert_eq!(result.unwrap().as_slice(), [round; BLOCK]);
+        }
+    }
+    assert!(ring.close());
+}
+
+/// The thread that leads gets what it waits for and leaves, again and again, while others hand over.
+#[test]
+fn what_is_handed_over_to_one_who_leaves_reaches_the_kernel() {
+    let file = Arc::new(tempfile::tempfile().unwrap());
+    file.set_len(1 << 20).unwrap();
+    let Some(ring) = over(&file, &depth(8)) else { return };
+    std::thread::scope(|scope| {
+        let waiter = || (0..2000).for_each(|_| drop(block_on(async { read(&ring, 1).await })));
+        scope.spawn(waiter);
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..2000 {
+                    let (waker, woken) = foreign_waker();
+                    let mut future = read(&ring, 1);
+                    while poll(&mut future, &waker).is_pending() {
+                        woken.recv_timeout(Duration::from_secs(20)).expect("it was forgotten");
+                    }
+                }
+            });
+        }
+    });
+    assert!(ring.close());
+}
+
 #[test]
 fn what_a_thread_leaves_behind_is_seen_to() {
     let Some((ring, mut writer)) = over_pipe(&depth(2)) else { return };
