@@ -101,7 +101,7 @@ fn work_for_sleeper(
 #[test]
 fn requests_that_another_thread_ends_allocate_nothing() {
     const DEPTH: usize = 64;
-    const ROUNDS: usize = 100;
+    const ROUNDS: usize = 500;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("device");
     for engine in [IoEngine::Auto, IoEngine::Threads] {
@@ -115,10 +115,10 @@ fn requests_that_another_thread_ends_allocate_nothing() {
         let mut work = |rounds| {
             work_for_sleeper(&device, rounds, &mut spare, &mut under_way, &waker);
         };
-        work(ROUNDS);
+        work(ROUNDS / 5);
         let counted = measure(|| work(ROUNDS)).count_total;
-        // How full the pools of the threads are is chance. Where they do not share, it is one
-        // allocation for a request, or two.
-        assert!(counted < (DEPTH * ROUNDS / 20) as u64, "{counted}, {:?}", device.engine());
+        // How full the pools of the threads are is chance: each fills its own once, with 64 of two
+        // kinds. Where they do not share, it is one allocation for a request, or two.
+        assert!(counted < (DEPTH * ROUNDS / 10) as u64, "{counted}, {:?}", device.engine());
     }
 }
