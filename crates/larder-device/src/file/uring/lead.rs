@@ -30,7 +30,7 @@ use super::wire::Wire;
 use crate::file::engine::join;
 use crate::file::options::FileOptions;
 use crate::file::transfer::Pieces;
-use crate::park::{Driver, Parker, is_inside_block_on};
+use crate::park::{Driver, Parker};
 
 pub(crate) struct Ring<W: Wire> {
     port: Port<W>,
@@ -81,9 +81,8 @@ impl<W: Wire> Ring<W> {
         Ok(ring)
     }
 
-    pub(crate) fn submit(self: &Arc<Self>, pieces: Pieces) {
+    pub(crate) fn submit(self: &Arc<Self>, pieces: Pieces, telling: Telling) {
         pieces.driven_by(Arc::clone(self) as Arc<dyn Driver>);
-        let telling = if is_inside_block_on() { Telling::Caller } else { Telling::Leader };
         self.port.submit(pieces, telling);
     }
 

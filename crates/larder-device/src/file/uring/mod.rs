@@ -23,8 +23,8 @@ use std::sync::{Arc, OnceLock};
 use super::engine::Engine;
 use super::options::FileOptions;
 use super::transfer::Pieces;
-use crate::park::is_inside_block_on;
 use lead::Ring;
+use port::Telling;
 use wire::Wire;
 
 /// Threads that leave completions to a reaper share a ring between so many cores: more of their requests
@@ -58,13 +58,12 @@ impl<W: Wire> Uring<W> {
         Ok(Self { rings, wire, file: Arc::clone(file), options: options.clone() })
     }
 
-    fn ring(&self) -> Option<&Arc<Ring<W>>> {
+    fn ring(&self, telling: Telling) -> Option<&Arc<Ring<W>>> {
         // A thread that is on its way out has lost its number.
         let thread = THREAD.try_with(Cell::get).unwrap_or(0);
-        let rings = if is_inside_block_on() {
-            self.rings.len()
-        } else {
-            self.rings.len().div_ceil(CORES_PER_REAPER)
+        let rings = match telling {
+            Telling::Caller => self.rings.len(),
+            Telling::Leader => self.rings.len().div_ceil(CORES_PER_REAPER),
         };
         let ours = &self.rings[thread % rings];
         if ours.get().is_none()
@@ -80,8 +79,9 @@ impl<W: Wire> Uring<W> {
 
 impl<W: Wire> Engine for Uring<W> {
     fn submit(&self, pieces: Pieces) {
-        match self.ring() {
-            Some(ring) => ring.submit(pieces),
+        let telling = Telling::here();
+        match self.ring(telling) {
+            Some(ring) => ring.submit(pieces, telling),
             // Unsettled, they fail their request.
             None => pieces.for_each(drop),
         }

@@ -28,6 +28,7 @@ use super::wire::{Link, Range, Wire};
 use crate::file::options::FileOptions;
 use crate::file::transfer::{Piece, Pieces, Step};
 use crate::file::waiting::Waiting;
+use crate::park::is_inside_block_on;
 
 /// `user_data` of what only wakes a thread.
 const WAKE: u64 = u64::MAX;
@@ -93,6 +94,13 @@ pub(crate) enum Telling {
     /// The thread that leads does, with what others have handed over meanwhile; if there is none, the
     /// caller. For those who do not wait in the ring: fewer and larger calls.
     Leader,
+}
+
+impl Telling {
+    /// How this thread does it.
+    pub(crate) fn here() -> Self {
+        if is_inside_block_on() { Self::Caller } else { Self::Leader }
+    }
 }
 
 /// The file, as the ring knows it.

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::lead::Ring;
+use super::port::Telling;
 use super::wire::FileWire;
 use crate::buffer::IoBuffer;
 use crate::error::ErrorKind;
@@ -41,7 +42,8 @@ fn depth(queue_depth: u16) -> FileOptions {
 
 fn submit(ring: &Arc<Ring<FileWire>>, io: Io) -> IoFuture {
     let (future, completer) = IoFuture::pending();
-    ring.submit(Pieces::new(io, completer, 4096, &Arc::new(Ledger::default())));
+    let pieces = Pieces::new(io, completer, 4096, &Arc::new(Ledger::default()));
+    ring.submit(pieces, Telling::here());
     future
 }
 
