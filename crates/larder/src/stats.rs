@@ -1,43 +1,32 @@
 //! What the cache counts. Nothing is dropped in silence: each rejected or lost item has a counter
 //! with a reason.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use larder_device::nvme::DriveReport;
 
 use crate::endurance::DriveLife;
 use crate::flash::Layout;
+use crate::sync::{STRIPES, stripe};
 
 /// A number that only grows, shared between threads. Each thread adds to a stripe of its own, as
 /// far as there are enough: threads that count the same thing do not wait for each other's caches.
 #[derive(Debug, Default)]
 pub(crate) struct Counter([Stripe; STRIPES]);
 
-const STRIPES: usize = 8;
-
 #[repr(align(64))]
 #[derive(Debug, Default)]
 struct Stripe(AtomicU64);
 
-thread_local! {
-    static STRIPE: usize = {
-        static THREADS: AtomicUsize = AtomicUsize::new(0);
-        THREADS.fetch_add(1, Ordering::Relaxed) % STRIPES
-    };
-}
-
 impl Counter {
     pub(crate) fn add(&self, n: u64) {
-        // A thread that is ending may have no stripe any more.
-        let stripe = STRIPE.try_with(|&stripe| stripe).unwrap_or(0);
-        self.0[stripe].0.fetch_add(n, Ordering::Relaxed);
+        self.0[stripe()].0.fetch_add(n, Ordering::Relaxed);
     }
 
     /// Adds one. Returns what this thread's stripe was before.
     pub(crate) fn step(&self) -> u64 {
-        let stripe = STRIPE.try_with(|&stripe| stripe).unwrap_or(0);
-        self.0[stripe].0.fetch_add(1, Ordering::Relaxed)
+        self.0[stripe()].0.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn get(&self) -> u64 {

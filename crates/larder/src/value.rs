@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 
 use larder_device::IoBuffer;
 
-use crate::dram::{Record, Segment, Writer, encode, record_at, record_bytes};
+use crate::dram::{Pin, Record, Writer, encode, record_at, record_bytes};
 use crate::key::KeyHash;
 
 /// A value that the cache returned. Cheap to clone and never copied: it pins the memory that it
@@ -25,13 +24,13 @@ use crate::key::KeyHash;
 /// ```
 #[derive(Clone)]
 pub struct Value {
-    segment: Arc<Segment>,
+    segment: Pin,
     at: usize,
 }
 
 impl Value {
     /// The value of the record that begins at `at`.
-    pub(crate) fn new(segment: Arc<Segment>, at: usize) -> Self {
+    pub(crate) fn new(segment: Pin, at: usize) -> Self {
         Self { segment, at }
     }
 
@@ -84,7 +83,7 @@ impl Value {
         let bytes = record_bytes(item);
         let mut writer = Writer::allocate(bytes);
         let at = writer.append(bytes, |room| encode(room, item, 0));
-        Self::new(Arc::clone(writer.segment()), at.expect("the segment was made for it"))
+        Self::new(writer.segment().pin(), at.expect("the segment was made for it"))
     }
 }
 

@@ -34,7 +34,7 @@ enum Tier {
 impl Larder {
     /// Looks `key` up in DRAM; counts it if it is there.
     pub(super) fn get_at_once(&self, hash: KeyHash, key: &[u8]) -> Option<Value> {
-        let Lookup::Hit(value) = self.dram.get(hash, key, || self.now_s()) else { return None };
+        let value = self.dram.get_at_once(hash, key, || self.now_s())?;
         self.counters.hits_at_once.add(1);
         Some(value)
     }

@@ -5,12 +5,12 @@
 //! write pointless. A departing segment is freed when the last of its records was dealt with.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use super::index::Location;
+use super::pins::Share;
 use super::queues::Sealed;
 use super::record::record_at;
-use super::segment::Segment;
 use crate::key::KeyHash;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
@@ -19,7 +19,7 @@ use crate::value::ItemRef;
 /// A record on its way to flash. It pins its segment.
 #[derive(Debug)]
 pub(crate) struct Departure {
-    pub(super) segment: Arc<Segment>,
+    pub(super) segment: Share,
     pub(super) location: Location,
     pub(crate) hash: KeyHash,
 }
@@ -46,7 +46,7 @@ struct State {
 
 #[derive(Debug)]
 struct Departing {
-    segment: Arc<Segment>,
+    segment: Share,
     slot: u32,
     next: usize,
 }
@@ -76,7 +76,7 @@ impl Departures {
     pub(crate) fn next(
         &self,
         is_current: impl Fn(KeyHash, Location) -> bool,
-    ) -> (Option<Departure>, Vec<(Arc<Segment>, u32)>) {
+    ) -> (Option<Departure>, Vec<(Share, u32)>) {
         let mut ended = Vec::new();
         if !self.wait() {
             return (None, ended);
@@ -114,7 +114,7 @@ impl Departing {
             let hash = KeyHash::of(record.key);
             if is_current(hash, location) {
                 self.segment.one_more();
-                return Some(Departure { segment: Arc::clone(&self.segment), location, hash });
+                return Some(Departure { segment: self.segment.clone(), location, hash });
             }
         }
         None

@@ -1,13 +1,11 @@
 //! How room is made: what has hits is copied onward, what is dead leaves no trace, the rest departs
 //! for flash or is gone.
 
-use std::sync::Arc;
-
 use super::index::Location;
 use super::lane::{Lane, group_of};
+use super::pins::Share;
 use super::queues::{Queue, Sealed, Turn, visits_to_go_on_with};
 use super::record::{self, record_bytes};
-use super::segment::Segment;
 use super::{DramTier, lock};
 use crate::key::KeyHash;
 use crate::value::{ItemRef, is_expired};
@@ -119,7 +117,7 @@ impl DramTier {
     ) -> bool {
         loop {
             if let Some((segment, to)) = evictor.append(place, item, version) {
-                let segment = Arc::clone(segment);
+                let segment = segment.clone();
                 if !self.index.relocate(item.hash, from, to, visits) {
                     segment.note_dead(record_bytes(item)); // it was replaced meanwhile
                 }
@@ -144,9 +142,9 @@ impl DramTier {
     }
 
     /// Gives back a segment that no index entry names any more.
-    pub(super) fn free(&self, segment: Arc<Segment>, slot: u32) {
+    pub(super) fn free(&self, segment: Share, slot: u32) {
         drop(segment);
-        if let Some(segment) = self.slots.empty(slot) {
+        if let Some(segment) = self.slots.empty(slot, self.index.readers()) {
             self.pool.give_back(segment, self.other_bytes());
         }
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use shuttle::thread;
 
 use super::lane::Lane;
+use super::readers::{Held, Published, Readers};
 use super::{DramTier, Full, Lookup, lock};
 use crate::config::DramPolicy;
 use crate::key::KeyHash;
@@ -39,7 +40,11 @@ struct World {
 
 impl World {
     fn new(policy: DramPolicy, above_flash: bool) -> Arc<Self> {
-        let mut tier = DramTier::new(BUDGET_BYTES, policy, above_flash, 0);
+        Self::of_bytes(BUDGET_BYTES, policy, above_flash)
+    }
+
+    fn of_bytes(budget: u64, policy: DramPolicy, above_flash: bool) -> Arc<Self> {
+        let mut tier = DramTier::new(budget, policy, above_flash, 0);
         // So small a tier has one lane; the keys of this one share two.
         tier.lanes = (0..2).map(|_| Mutex::new(Lane::with_versions_from(0))).collect();
         let returned = std::array::from_fn(|_| AtomicU32::new(0));
@@ -73,11 +78,12 @@ impl World {
 
     fn get(&self, key: u32) -> Option<Value> {
         let key = key.to_le_bytes();
-        match self.tier.get(KeyHash::of(&key), &key, || 0) {
+        let hash = KeyHash::of(&key);
+        self.tier.get_at_once(hash, &key, || 0).or_else(|| match self.tier.get(hash, &key, || 0) {
             Lookup::Hit(value) => Some(value),
             Lookup::Expired => panic!("nothing expires"),
             Lookup::Absent => None,
-        }
+        })
     }
 
     /// Writes so many departing records to flash.
@@ -245,4 +251,137 @@ fn memory_that_a_value_pins_is_not_used_again() {
         };
         together(&world, vec![change, hold, hold]);
     });
+}
+
+/// Clones of a value end on other threads than it, before the tier gives its segment up and after.
+#[test]
+fn a_segment_is_used_again_when_the_last_clone_of_its_values_is_gone() {
+    in_many_orders(|| {
+        let world = World::new(DramPolicy::S3Fifo, true);
+        let hold = |world: &World| {
+            let clones: Vec<_> = (0..KEYS)
+                .filter_map(|key| world.judge(key))
+                .map(|value| {
+                    let (before, clone) = (value.to_vec(), value.clone());
+                    thread::spawn(move || {
+                        thread::yield_now();
+                        assert_eq!(clone.clone()[..], before, "the value changed under its holder");
+                    })
+                })
+                .collect();
+            (0..4).for_each(|turn| world.set(100 + turn, 1));
+            clones.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
+        };
+        let depart = |world: &World| (0..6).for_each(|_| world.let_depart(3));
+        together(&world, vec![change, hold, depart]);
+    });
+}
+
+/// The tier goes while threads have nothing but values of it; who ends the last of a segment frees it.
+#[test]
+fn values_outlive_the_tier() {
+    in_many_orders(|| {
+        let world = World::new(DramPolicy::Lru, false);
+        (0..3).for_each(|key| world.set(key, 1));
+        let ending: Vec<_> = (0..3)
+            .filter_map(|key| Some((key, world.get(key)?)))
+            .map(|(key, value)| {
+                let other = value.clone();
+                let end = move |value: Value| assert_eq!(value[..], value_of(key, 1));
+                [thread::spawn(move || end(value)), thread::spawn(move || end(other))]
+            })
+            .collect();
+        drop(world);
+        ending.into_iter().flatten().for_each(|thread| thread.join().expect("no thread panics"));
+    });
+}
+
+/// The table is replaced several times, and entries go to their other buckets.
+#[test]
+fn what_was_set_is_found_while_the_index_grows() {
+    const ITEMS: u32 = 60;
+    in_many_orders(|| {
+        let world = World::of_bytes(64 << 10, DramPolicy::Lru, false);
+        let grow = |world: &World| {
+            for key in 1..=ITEMS {
+                world.set(key, 1);
+                world.note_returned(0, key);
+            }
+        };
+        let find = |world: &World| {
+            for round in 0..ITEMS {
+                let set = world.returned[0].load(Ordering::SeqCst);
+                let key = set.saturating_sub(round * 7 % set.max(1));
+                let found = world.get(key).map(|value| value.to_vec());
+                assert_eq!(found, (key > 0).then(|| value_of(key, 1)), "key {key} of {set}");
+            }
+        };
+        let running = [grow, find, find].map(|run: fn(&World)| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || run(&world))
+        });
+        running.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
+    });
+}
+
+/// Something that says when it is freed.
+struct Noted {
+    number: usize,
+    freed: Arc<[AtomicU32]>,
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.freed[self.number].store(1, Ordering::SeqCst);
+    }
+}
+
+/// So many threads replace what as many as `lookers` look at, each his own `versions` times, and
+/// wait for the same readers.
+fn replace_and_look(replacers: usize, versions: usize, lookers: usize, looks: usize) {
+    let readers = Arc::new(Readers::default());
+    let all: Vec<_> = (0..replacers)
+        .map(|_| {
+            let freed: Arc<[AtomicU32]> = (0..=versions).map(|_| AtomicU32::new(0)).collect();
+            let first = Published::new(Box::new([Noted { number: 0, freed: Arc::clone(&freed) }]));
+            Arc::new((first, freed))
+        })
+        .collect();
+    let replacing = all.iter().cloned().map(|one| {
+        let readers = Arc::clone(&readers);
+        thread::spawn(move || {
+            let mut held = Held::by_lock();
+            for number in 1..=versions {
+                let freed = Arc::clone(&one.1);
+                one.0.replace(Box::new([Noted { number, freed }]), &readers, &mut held);
+            }
+        })
+    });
+    let looking = (0..lookers).map(|_| {
+        let (readers, all) = (Arc::clone(&readers), all.clone());
+        thread::spawn(move || {
+            for one in all.iter().cycle().take(looks) {
+                let inside = readers.enter();
+                let number = one.0.get(inside.held())[0].number;
+                assert_eq!(one.1[number].load(Ordering::SeqCst), 0, "freed under a reader");
+            }
+        })
+    });
+    let running: Vec<_> = replacing.chain(looking).collect();
+    running.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
+    for one in all {
+        let freed = one.1[..versions].iter().all(|freed| freed.load(Ordering::SeqCst) == 1);
+        assert!(freed, "something was left behind");
+    }
+}
+
+#[test]
+fn nothing_is_freed_that_a_reader_looks_at() {
+    in_many_orders(|| replace_and_look(2, 3, 3, 4));
+}
+
+/// A reader reads the phase, and is counted when it has changed.
+#[test]
+fn a_reader_that_is_counted_late_is_waited_for() {
+    shuttle::check_pct(|| replace_and_look(1, 2, 1, 1), 10 * ORDERS, CHANGES);
 }

@@ -37,7 +37,7 @@ impl DramTier {
             // An entry may be shown twice: the two buckets of a hash may be one.
             let known = found.iter().any(|resident: &Resident| resident.value.key() == key);
             if !known && KeyHash::of(key) == hash {
-                let value = Value::new(self.slots.pin(at, held), at.at);
+                let value = Value::new(self.slots.get(at, held).pin(), at.at);
                 found.push(Resident { value, clean: entry.is_clean() });
             }
             None::<()>

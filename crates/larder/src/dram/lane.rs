@@ -1,12 +1,11 @@
 //! Open segments: where new items are appended, grouped by lifetime, so that what expires together
 //! lies together.
 
-use std::sync::Arc;
-
 use super::index::Location;
+use super::pins::Share;
 use super::queues::{Queue, Sealed};
 use super::record::{self, record_bytes};
-use super::segment::{Segment, Writer};
+use super::segment::Writer;
 use crate::value::ItemRef;
 
 /// Upper bounds of the lifetimes that share a segment, in seconds; the last group lives longer.
@@ -56,7 +55,7 @@ impl Lane {
         (queue, group): (Queue, usize),
         item: &ItemRef<'_>,
         version: u32,
-    ) -> Option<(&Arc<Segment>, Location)> {
+    ) -> Option<(&Share, Location)> {
         let open = self.open[at(queue)][group].as_mut()?;
         let encode = |room: &mut [u8]| record::encode(room, item, version);
         let at = open.writer.append(record_bytes(item), encode)?;
@@ -87,7 +86,7 @@ impl Lane {
 impl Open {
     fn seal(self, queue: Queue) -> Sealed {
         let Self { writer, slot, last_expiry_s } = self;
-        Sealed { segment: Arc::clone(writer.segment()), slot, queue, last_expiry_s }
+        Sealed { segment: writer.segment().clone(), slot, queue, last_expiry_s }
     }
 }
 

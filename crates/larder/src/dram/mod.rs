@@ -2,7 +2,7 @@
 //! when the budget is spent.
 //!
 //! ```text
-//!   get ──► index shard (read lock) ──► slot ──► record in its segment ──► Value pins the segment
+//!   get ──► index shard (no lock) ──► slot ──► record in its segment ──► Value pins the segment
 //!   set ──► lane: append to an open segment ──► index entry points to it; the old record is dead
 //!                     │ full
 //!                     ▼
@@ -14,8 +14,10 @@
 //! | `memory` | bytes from the kernel |
 //! | `segment` | memory that is appended to, pinned and reused |
 //! | `record` | one item in a segment |
+//! | `pins` | who keeps a segment |
 //! | `slots` | numbers for segments |
-//! | `index` | from a key's hash to slot and offset |
+//! | `readers` | who looks without a lock |
+//! | `index`, `table` | from a key's hash to slot and offset |
 //! | `pool` | the budget |
 //! | `lane` | open segments, by lifetime |
 //! | `queues`, `ghost` | who leaves first |
@@ -23,8 +25,9 @@
 //! | `departures` | records on their way to flash |
 //! | `iterate` | what is here, for scans and `flush` |
 //!
-//! Locks are taken in this order: a lane or the evictor's, departures, index shard, queues, pool.
-//! No lock is held while flash is waited for.
+//! Locks are taken in this order: a lane or the evictor's, departures, index shard, queues, pool,
+//! the turn to wait for readers. No lock is held while flash is waited for, nor by a reader that is
+//! waited for.
 
 mod departures;
 mod evict;
@@ -33,13 +36,16 @@ mod index;
 mod iterate;
 mod lane;
 mod memory;
+mod pins;
 mod pool;
 mod queues;
+mod readers;
 mod record;
 mod segment;
 mod slots;
+mod table;
 
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use crate::config::DramPolicy;
 use crate::key::KeyHash;
@@ -48,12 +54,15 @@ use crate::value::{ItemRef, Value, is_expired};
 pub(crate) use departures::Departure;
 use departures::Departures;
 use ghost::Ghost;
-use index::{Entry, Held, Index, Location, Records, SEGMENT_BYTES_MAX};
+use index::{Entry, Index, Location, Records, SEGMENT_BYTES_MAX};
 use lane::{Lane, group_of};
+pub(crate) use pins::Pin;
+use pins::Share;
 use pool::Pool;
 use queues::{Queue, Queues, Sealed, first_queue};
+use readers::Held;
 pub(crate) use record::{Record, encode, record_at, record_bytes};
-pub(crate) use segment::{Segment, Writer};
+pub(crate) use segment::Writer;
 use slots::Slots;
 
 /// The tier is divided into about so many segments.
@@ -144,18 +153,41 @@ impl DramTier {
 
     /// Looks `key` up and counts the use. `now_s` is asked only where something expires.
     pub(crate) fn get(&self, hash: KeyHash, key: &[u8], now_s: impl Fn() -> u32) -> Lookup {
-        let found = self.index.find(hash, |entry, held| {
-            let at = entry.location();
-            let record = self.record(at, held);
-            if record.key != key {
-                return None;
-            }
-            if record.expiry_s != 0 && is_expired(record.expiry_s, now_s()) {
-                return Some(Lookup::Expired);
-            }
-            Some(Lookup::Hit(Value::new(self.slots.pin(at, held), at.at)))
-        });
+        let found = self.index.find(hash, |at, held| self.look_at(at, held, key, &now_s));
         found.unwrap_or(Lookup::Absent)
+    }
+
+    /// The same without a lock, for hits. Who gets none has to ask [`DramTier::get`]: the key's entry
+    /// may have moved. So must who needs an answer that is later than what he did before: a change
+    /// that has begun, but has not returned, may not be seen yet.
+    pub(crate) fn get_at_once(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: impl Fn() -> u32,
+    ) -> Option<Value> {
+        let found = self.index.find_at_once(hash, |at, held| self.look_at(at, held, key, &now_s));
+        found.and_then(|found| if let Lookup::Hit(value) = found { Some(value) } else { None })
+    }
+
+    /// What an entry means for `key`: nothing, if it is another's.
+    fn look_at(
+        &self,
+        entry: Entry,
+        held: &Held,
+        key: &[u8],
+        now_s: &impl Fn() -> u32,
+    ) -> Option<Lookup> {
+        let at = entry.location();
+        let kept = self.slots.get(at, held);
+        let record = record_at(kept.segment().published(), at.at);
+        if record.key != key {
+            return None;
+        }
+        if record.expiry_s != 0 && is_expired(record.expiry_s, now_s()) {
+            return Some(Lookup::Expired);
+        }
+        Some(Lookup::Hit(Value::new(kept.pin(), at.at)))
     }
 
     /// Whether the tier could hold an item of `object_bytes` beside a few others.
@@ -183,7 +215,7 @@ impl DramTier {
         now_s: u32,
         admit: Admit<'_>,
     ) -> Result<Option<Value>, Full> {
-        self.put(item, now_s, admit, |segment, at| Value::new(Arc::clone(segment), at))
+        self.put(item, now_s, admit, |segment, at| Value::new(segment.pin(), at))
     }
 
     /// Whether there may be an item of this hash.
@@ -209,7 +241,7 @@ impl DramTier {
         let mut writer = self.pool.open_anyway(bytes, self.other_bytes());
         let version = self.lane(item.hash).next_version();
         writer.append(bytes, |room| encode(room, item, version)).ok_or(Full)?;
-        let segment = Arc::clone(writer.segment());
+        let segment = writer.segment().clone();
         let slot = self.number(&segment)?;
         let location = Location { slot, at: 0 };
         self.point(item, location, admit);
@@ -296,12 +328,12 @@ impl DramTier {
         item: &ItemRef<'_>,
         now_s: u32,
         admit: Admit<'_>,
-        done: impl FnOnce(&Arc<Segment>, usize) -> T,
+        done: impl FnOnce(&Share, usize) -> T,
     ) -> Result<Option<T>, Full> {
         let queue = first_queue(self.policy, self.ghost.recalls(item.hash, self.window()));
         let place = (queue, group_of(item.expiry_s, now_s));
         let bytes = record_bytes(item);
-        let index_bytes = self.index.memory_bytes();
+        let other_bytes = self.other_bytes();
         let mut opened = false;
         loop {
             let mut lane = self.lane(item.hash);
@@ -316,7 +348,7 @@ impl DramTier {
                 if opened && self.above_flash {
                     self.keep_headroom(now_s);
                 }
-                if self.index.memory_bytes() > index_bytes {
+                if self.other_bytes() > other_bytes {
                     self.keep_budget(now_s);
                 }
                 return Ok(put);
@@ -346,7 +378,8 @@ impl DramTier {
     }
 
     fn note_dead(&self, at: Location, held: &Held) {
-        self.slots.get(at, held).note_dead(self.record(at, held).bytes());
+        let segment = self.slots.get(at, held).segment();
+        segment.note_dead(record_at(segment.published(), at.at).bytes());
     }
 
     fn reopen(&self, lane: &mut Lane, place: (Queue, usize), writer: Writer) -> Result<(), Full> {
@@ -358,9 +391,9 @@ impl DramTier {
     }
 
     /// Gives a segment of the pool a slot, or back to the pool if there is none left.
-    fn number(&self, segment: &Arc<Segment>) -> Result<u32, Full> {
-        self.slots.fill(Arc::clone(segment)).ok_or_else(|| {
-            self.pool.give_back(Arc::clone(segment), self.other_bytes());
+    fn number(&self, segment: &Share) -> Result<u32, Full> {
+        self.slots.fill(segment.clone()).ok_or_else(|| {
+            self.pool.give_back(segment.clone(), self.other_bytes());
             Full
         })
     }
@@ -370,7 +403,7 @@ impl DramTier {
     }
 
     fn record<'a>(&'a self, at: Location, held: &'a Held) -> Record<'a> {
-        record_at(self.slots.get(at, held).published(), at.at)
+        record_at(self.slots.get(at, held).segment().published(), at.at)
     }
 
     fn lane(&self, hash: KeyHash) -> MutexGuard<'_, Lane> {
@@ -380,7 +413,7 @@ impl DramTier {
 
     /// Memory besides segments.
     fn other_bytes(&self) -> usize {
-        self.index.memory_bytes() + self.ghost.memory_bytes()
+        self.index.memory_bytes() + self.ghost.memory_bytes() + self.slots.memory_bytes()
     }
 
     /// For how many departures the ghost's memory lasts: as many as the tier holds items.

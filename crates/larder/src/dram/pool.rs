@@ -1,8 +1,9 @@
 //! The budget, and the segments that are made of it.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use super::memory::Blocks;
+use super::pins::Share;
 use super::segment::{Segment, Writer};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
@@ -21,11 +22,11 @@ struct State {
     /// Of segments, wherever they are.
     allocated_bytes: usize,
     /// To be used again.
-    free: Vec<Arc<Segment>>,
+    free: Vec<Share>,
     /// Of no use to the tier, but pinned by values that are still in use.
-    pinned: Vec<Arc<Segment>>,
+    pinned: Vec<Share>,
     /// Without memory: only their places in blocks are kept, for when the budget grows again.
-    hollow: Vec<Arc<Segment>>,
+    hollow: Vec<Share>,
     blocks: Blocks,
 }
 
@@ -82,7 +83,7 @@ impl Pool {
     }
 
     /// Takes a segment back that the tier has no use for. What is over the budget is freed.
-    pub(crate) fn give_back(&self, segment: Arc<Segment>, other_bytes: usize) {
+    pub(crate) fn give_back(&self, segment: Share, other_bytes: usize) {
         let mut state = self.lock();
         state.pinned.push(segment);
         drop(state);
@@ -122,7 +123,7 @@ impl State {
             return Writer::allocate(wanted);
         }
         let hollow = self.hollow.pop().and_then(|mut segment| {
-            Arc::get_mut(&mut segment)?.refill();
+            segment.get_mut()?.refill();
             Writer::recycle(segment).ok()
         });
         hollow.unwrap_or_else(|| Writer::allocate_in(&mut self.blocks, wanted))
@@ -132,7 +133,7 @@ impl State {
     fn give_up_one(&mut self) -> bool {
         let Some(mut segment) = self.free.pop() else { return false };
         self.allocated_bytes -= segment.capacity();
-        if Arc::get_mut(&mut segment).is_some_and(Segment::hollow_out) {
+        if segment.get_mut().is_some_and(Segment::hollow_out) {
             self.hollow.push(segment);
         }
         true
@@ -141,7 +142,7 @@ impl State {
     /// Keeps those that nobody pins any more for reuse, if they are of the usual size.
     fn look_at_pinned(&mut self, segment_bytes: usize) {
         let State { allocated_bytes, free, pinned, .. } = self;
-        for segment in pinned.extract_if(.., |segment| Arc::strong_count(segment) == 1) {
+        for segment in pinned.extract_if(.., |segment| segment.is_alone()) {
             if segment.capacity() == segment_bytes {
                 free.push(segment);
             } else {
@@ -161,9 +162,9 @@ mod tests {
         let writers: Vec<_> = (0..3).map(|_| pool.open(1, 0).unwrap()).collect();
         assert!(pool.open(1, 0).is_none(), "the last is the evictor's");
         drop(pool.open_anyway(1, 0));
-        let pin = Arc::clone(writers[0].segment());
+        let pin = writers[0].segment().clone();
         for writer in writers {
-            pool.give_back(Arc::clone(writer.segment()), 0);
+            pool.give_back(writer.segment().clone(), 0);
         }
         assert_eq!(pool.allocated_bytes(), 1200);
         let again: Vec<_> = std::iter::from_fn(|| pool.open(1, 0)).collect();
@@ -182,7 +183,7 @@ mod tests {
             pool.set_budget(if round % 2 == 0 { 40 } else { 10 } * segment);
             let writers: Vec<_> = std::iter::from_fn(|| pool.open(1, 0)).collect();
             places.extend(writers.iter().map(|writer| writer.segment().address()));
-            writers.iter().for_each(|writer| pool.give_back(Arc::clone(writer.segment()), 0));
+            writers.iter().for_each(|writer| pool.give_back(writer.segment().clone(), 0));
             drop(writers);
             pool.shrink(0);
             assert!(pool.allocated_bytes() <= pool.budget_bytes());
@@ -197,13 +198,13 @@ mod tests {
         let pool = Pool::new(1300, 300);
         let small = pool.open(1, 0).unwrap();
         assert!(pool.open(800, 0).is_none());
-        pool.give_back(Arc::clone(small.segment()), 0);
+        pool.give_back(small.segment().clone(), 0);
         drop(small);
         let long = pool.open(800, 0).unwrap();
         assert_eq!((long.segment().capacity(), pool.allocated_bytes()), (800, 1100));
         assert_eq!(pool.open_anyway(500, 0).segment().capacity(), 500);
         assert_eq!(pool.allocated_bytes(), 1300, "the free one made room");
-        pool.give_back(Arc::clone(long.segment()), 0);
+        pool.give_back(long.segment().clone(), 0);
         drop(long);
         assert!(pool.open(1, 400).is_none(), "other things count too");
     }

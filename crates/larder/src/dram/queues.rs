@@ -10,9 +10,8 @@
 //! written is copied to the end once.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use super::segment::Segment;
+use super::pins::Share;
 use crate::config::DramPolicy;
 
 /// A segment of which this share is dead, in eighths, is compacted: what lives in it is copied, and
@@ -41,7 +40,7 @@ pub(crate) enum Turn {
 /// A segment to which nothing is added any more.
 #[derive(Debug)]
 pub(crate) struct Sealed {
-    pub(crate) segment: Arc<Segment>,
+    pub(crate) segment: Share,
     pub(crate) slot: u32,
     pub(crate) queue: Queue,
     /// When the last of its items expires; the largest number if one never does.

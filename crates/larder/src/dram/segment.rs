@@ -5,33 +5,43 @@
 //! 1. Bytes below `published` are never written while the segment is shared. Only they are lent
 //!    out.
 //! 2. Bytes from `published` on are touched by the segment's one [`Writer`] only. A writer is made
-//!    with the segment, or from an [`Arc`] that nobody else holds.
+//!    with the segment, or from a [`Share`] of a segment that nobody else has one or a pin of.
 #![allow(unsafe_code)]
 
-use std::sync::Arc;
-
 use super::memory::{Blocks, Memory};
+use super::pins::{Pins, Share};
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Memory for records. Whoever holds an [`Arc`] of it pins it: it is not reused.
+/// Memory for records. It is not reused while somebody has a [`Share`] or a [`Pin`](super::Pin) of it.
+///
+/// What every hit reads comes first, and is in a cache line that hardly ever changes.
 #[derive(Debug)]
 pub(crate) struct Segment {
     memory: Memory,
     published: AtomicUsize,
-    /// Bytes of records that no newer ones have replaced.
-    live: AtomicUsize,
+    pub(super) pins: Pins,
+    tally: Tally,
+}
+
+/// What changes with the records.
+#[repr(align(64))]
+#[derive(Debug, Default)]
+struct Tally {
+    /// Bytes of records that newer ones have replaced.
+    dead: AtomicUsize,
     /// Records that wait to be dealt with before the segment is freed.
     outstanding: AtomicU32,
 }
 
 impl Segment {
     fn new(memory: Memory) -> Self {
-        Self {
-            memory,
-            published: AtomicUsize::new(0),
-            live: AtomicUsize::new(0),
-            outstanding: AtomicU32::new(0),
-        }
+        let pins = Pins::of_segment(memory.len());
+        Self { memory, published: AtomicUsize::new(0), pins, tally: Tally::default() }
+    }
+
+    /// What it takes beside the memory for records.
+    pub(crate) fn overhead_bytes(&self) -> usize {
+        size_of::<Self>() + self.pins.memory_bytes()
     }
 
     /// Size of the memory.
@@ -66,59 +76,59 @@ impl Segment {
 
     /// Bytes that newer records have replaced.
     pub(crate) fn dead_bytes(&self) -> usize {
-        self.published().len().saturating_sub(self.live.load(Ordering::Relaxed))
+        self.tally.dead.load(Ordering::Relaxed)
     }
 
     /// A record of this length has been replaced or removed.
     pub(crate) fn note_dead(&self, bytes: usize) {
-        self.live.fetch_sub(bytes, Ordering::Relaxed);
+        self.tally.dead.fetch_add(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn set_outstanding(&self, records: u32) {
-        self.outstanding.store(records, Ordering::Release);
+        self.tally.outstanding.store(records, Ordering::Release);
     }
 
     /// One record more to wait for.
     pub(crate) fn one_more(&self) {
-        self.outstanding.fetch_add(1, Ordering::AcqRel);
+        self.tally.outstanding.fetch_add(1, Ordering::AcqRel);
     }
 
     /// One record less to wait for. Says whether it was the last.
     pub(crate) fn one_settled(&self) -> bool {
-        self.outstanding.fetch_sub(1, Ordering::AcqRel) == 1
+        self.tally.outstanding.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
 
 /// The one who may append to a segment.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    segment: Arc<Segment>,
+    segment: Share,
 }
 
 impl Writer {
     /// A new segment of `bytes`, in memory of its own.
     pub(crate) fn allocate(bytes: usize) -> Self {
-        Self { segment: Arc::new(Segment::new(Memory::of_bytes(bytes))) }
+        Self { segment: Share::new(Segment::new(Memory::of_bytes(bytes))) }
     }
 
     /// A new segment of `bytes`, one of many.
     pub(super) fn allocate_in(blocks: &mut Blocks, bytes: usize) -> Self {
-        Self { segment: Arc::new(Segment::new(blocks.take(bytes))) }
+        Self { segment: Share::new(Segment::new(blocks.take(bytes))) }
     }
 
     /// Begins a segment anew. Given back if somebody else still holds it.
-    pub(crate) fn recycle(mut segment: Arc<Segment>) -> Result<Self, Arc<Segment>> {
-        match Arc::get_mut(&mut segment) {
+    pub(crate) fn recycle(mut segment: Share) -> Result<Self, Share> {
+        match segment.get_mut() {
             Some(alone) => {
                 *alone.published.get_mut() = 0;
-                *alone.live.get_mut() = 0;
+                *alone.tally.dead.get_mut() = 0;
                 Ok(Self { segment })
             }
             None => Err(segment),
         }
     }
 
-    pub(crate) fn segment(&self) -> &Arc<Segment> {
+    pub(crate) fn segment(&self) -> &Share {
         &self.segment
     }
 
@@ -135,7 +145,6 @@ impl Writer {
             std::slice::from_raw_parts_mut(self.segment.memory.start().as_ptr().add(at), bytes)
         };
         fill(room);
-        self.segment.live.fetch_add(bytes, Ordering::Relaxed);
         self.segment.published.store(at + bytes, Ordering::Release);
         Some(at)
     }
@@ -158,7 +167,7 @@ mod tests {
     fn a_pinned_segment_is_not_reused() {
         let mut writer = Writer::allocate(8);
         writer.append(8, |room| room.fill(7));
-        let pin = Arc::clone(writer.segment());
+        let pin = writer.segment().pin();
         let Writer { segment } = writer;
         let segment = Writer::recycle(segment).unwrap_err();
         assert_eq!(pin.published(), [7; 8]);
@@ -171,7 +180,7 @@ mod tests {
     #[test]
     fn readers_see_whole_records_while_a_writer_appends() {
         let mut writer = Writer::allocate(64 << 10);
-        let shared = Arc::clone(writer.segment());
+        let shared = writer.segment().clone();
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {

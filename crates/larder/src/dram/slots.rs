@@ -3,18 +3,22 @@
 //! Readers go from number to segment without a lock of their own; this is what makes it sound:
 //!
 //! 1. A slot is filled before any index entry names it.
-//! 2. A slot is emptied only when no index entry names it any more. Entries change under their
-//!    shard's write lock, and who follows one holds that lock ([`Held`]): so whoever found the
-//!    number in an entry finds the segment in the slot.
+//! 2. A slot is emptied only when no index entry names it any more, and after those readers have
+//!    left who may have found it before. Entries change under their shard's write lock, and who
+//!    follows one holds that lock, or is such a reader ([`Held`]): so whoever found the number in an
+//!    entry finds the segment in the slot.
 #![allow(unsafe_code)]
 
-use std::ptr;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+use std::sync::{OnceLock, PoisonError};
 
-use super::index::{Held, Location, SLOTS_MAX};
+use super::index::{Location, SLOTS_MAX};
+use super::pins::{Pin, Share};
+use super::readers::{Held, Readers};
 use super::segment::Segment;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicPtr, Ordering};
+use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 
 const CHUNK: usize = 1024;
 
@@ -22,72 +26,93 @@ type Chunk = Box<[AtomicPtr<Segment>]>;
 
 #[derive(Debug)]
 pub(crate) struct Slots {
+    /// Where the segment of a filled slot is; its share is in `table`.
     chunks: Box<[OnceLock<Chunk>]>,
-    unused: Mutex<Unused>,
+    table: Mutex<Table>,
+    /// What the segments take beside their memory for records.
+    bytes: AtomicUsize,
 }
 
-#[derive(Debug)]
-struct Unused {
+#[derive(Debug, Default)]
+struct Table {
+    /// Of slot 1 and on. 0 is no slot.
+    shares: Vec<Option<Share>>,
     given_back: Vec<u32>,
-    /// Never given out so far, from here on. 0 is no slot.
-    next: u32,
+}
+
+/// A segment whose share is in a slot. The share is taken only by [`Slots::empty`], which by invariant 2
+/// does not happen as long as the caller is held.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kept<'a> {
+    segment: NonNull<Segment>,
+    _slots: PhantomData<&'a Slots>,
+}
+
+impl<'a> Kept<'a> {
+    #[inline]
+    pub(crate) fn segment(self) -> &'a Segment {
+        // SAFETY: there is a share.
+        unsafe { self.segment.as_ref() }
+    }
+
+    /// Pins it: the pin outlives what is held.
+    #[inline]
+    pub(crate) fn pin(self) -> Pin {
+        // SAFETY: there is a share.
+        unsafe { Pin::new(self.segment) }
+    }
 }
 
 impl Slots {
     pub(crate) fn new() -> Self {
         let chunks = (0..SLOTS_MAX / CHUNK).map(|_| OnceLock::new()).collect();
-        Self { chunks, unused: Mutex::new(Unused { given_back: Vec::new(), next: 1 }) }
+        Self { chunks, table: Mutex::default(), bytes: AtomicUsize::new(0) }
+    }
+
+    /// Memory that the segments take beside their memory for records.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Gives `segment` a number. `None` if all are in use.
-    pub(crate) fn fill(&self, segment: Arc<Segment>) -> Option<u32> {
-        let slot = {
-            let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
-            match unused.given_back.pop() {
-                Some(slot) => slot,
-                None if (unused.next as usize) < SLOTS_MAX => {
-                    unused.next += 1;
-                    unused.next - 1
-                }
-                None => return None,
+    pub(crate) fn fill(&self, segment: Share) -> Option<u32> {
+        let mut table = self.table();
+        let slot = match table.given_back.pop() {
+            Some(slot) => slot,
+            None if table.shares.len() + 1 < SLOTS_MAX => {
+                table.shares.push(None);
+                u32::try_from(table.shares.len()).expect("below the number of slots")
             }
+            None => return None,
         };
-        let pointer = Arc::into_raw(segment).cast_mut();
-        self.pointer(slot).store(pointer, Ordering::Release);
+        self.bytes.fetch_add(segment.overhead_bytes(), Ordering::Relaxed);
+        self.pointer(slot).store(segment.as_ptr(), Ordering::Release);
+        table.shares[slot as usize - 1] = Some(segment);
         Some(slot)
     }
 
-    /// The segment that an index entry names, as long as the entry's shard is locked.
-    pub(crate) fn get<'a>(&'a self, location: Location, _held: &'a Held) -> &'a Segment {
-        let pointer = self.pointer(location.slot).load(Ordering::Acquire);
-        assert!(!pointer.is_null(), "a slot named by the index is filled");
-        // SAFETY: the pointer came from `Arc::into_raw`, and that count is given up only by
-        // `empty`, which by invariant 2 does not happen while `held` lives.
-        unsafe { &*pointer }
-    }
-
-    /// The same, pinned: it outlives the lock.
-    pub(crate) fn pin(&self, location: Location, _held: &Held) -> Arc<Segment> {
-        let pointer = self.pointer(location.slot).load(Ordering::Acquire);
-        assert!(!pointer.is_null(), "a slot named by the index is filled");
-        // SAFETY: as in `get`, the slot's own count keeps the segment alive here; the new count
-        // belongs to the `Arc` that is returned.
-        unsafe {
-            Arc::increment_strong_count(pointer);
-            Arc::from_raw(pointer)
-        }
+    /// The segment that an index entry names, as long as the entry's shard is held. What an entry names
+    /// was stored before the entry was.
+    #[inline]
+    pub(crate) fn get<'a>(&'a self, location: Location, _held: &'a Held) -> Kept<'a> {
+        let segment = self.pointer(location.slot).load(Ordering::Acquire);
+        let segment = NonNull::new(segment).expect("a slot named by the index is filled");
+        Kept { segment, _slots: PhantomData }
     }
 
     /// Takes the segment out of a slot that no index entry names any more.
-    pub(crate) fn empty(&self, slot: u32) -> Option<Arc<Segment>> {
-        let pointer = self.pointer(slot).swap(ptr::null_mut(), Ordering::AcqRel);
-        if pointer.is_null() {
-            return None;
-        }
-        self.unused.lock().unwrap_or_else(PoisonError::into_inner).given_back.push(slot);
-        // SAFETY: from `Arc::into_raw` in `fill`; the swap makes sure that its count is taken back
-        // once.
-        Some(unsafe { Arc::from_raw(pointer) })
+    pub(crate) fn empty(&self, slot: u32, readers: &Readers) -> Option<Share> {
+        readers.wait();
+        let mut table = self.table();
+        let segment = table.shares[slot as usize - 1].take()?;
+        self.pointer(slot).store(ptr::null_mut(), Ordering::Release);
+        table.given_back.push(slot);
+        self.bytes.fetch_sub(segment.overhead_bytes(), Ordering::Relaxed);
+        Some(segment)
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pointer(&self, slot: u32) -> &AtomicPtr<Segment> {
@@ -95,12 +120,5 @@ impl Slots {
         let chunk = self.chunks[chunk]
             .get_or_init(|| (0..CHUNK).map(|_| AtomicPtr::new(ptr::null_mut())).collect());
         &chunk[at]
-    }
-}
-
-impl Drop for Slots {
-    fn drop(&mut self) {
-        let next = self.unused.get_mut().unwrap_or_else(PoisonError::into_inner).next;
-        (1..next).for_each(|slot| drop(self.empty(slot)));
     }
 }

@@ -1,0 +1,242 @@
+//! Who keeps a segment: the tier's parts by [`Share`]s, values by [`Pin`]s.
+//!
+//! Shares are few and change seldom. Pins come and go with every hit, so they are counted in
+//! stripes: two threads that hit the same segment should not wait for each other's caches. A pin
+//! remembers its stripe, is given back to it, and its clones are counted there too: so a stripe that
+//! is at zero stays there once nobody finds the segment any more.
+//!
+//! The segment is freed by whoever goes last. When the last share is dropped each stripe is marked:
+//! [`GIVEN_UP`]. A stripe is done when it is marked and at zero, which is seen exactly once, either
+//! by the one who marks it or by the one whose pin was its last. `undone` counts the stripes that are not,
+//! and one for the marking itself, which thereby is over before the segment goes.
+#![allow(unsafe_code)]
+
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::segment::Segment;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{STRIPES, stripe};
+
+/// One stripe for so many bytes of a segment, at most [`STRIPES`]: more memory than gain for short
+/// ones. Where orders are tried out segments are short.
+const STRIPE_BYTES: usize = if cfg!(shuttle) { 256 } else { 32 << 10 };
+/// No more shares. The bits below count pins: 2^63 of them would take centuries.
+const GIVEN_UP: u64 = 1 << 63;
+
+/// The counts of a segment.
+#[derive(Debug)]
+pub(crate) struct Pins {
+    /// A power of two of them.
+    stripes: Box<[Stripe]>,
+    undone: AtomicUsize,
+}
+
+#[repr(align(64))]
+#[derive(Debug, Default)]
+struct Stripe(AtomicU64);
+
+/// A share in a segment, of which there are several.
+#[derive(Debug, Clone)]
+pub(crate) struct Share(Arc<Owner>);
+
+/// From `Box::into_raw`, and valid until all stripes are done.
+#[derive(Debug)]
+struct Owner(NonNull<Segment>);
+
+/// Keeps a segment from being used for anything else, also when the tier has given it up.
+#[derive(Debug)]
+pub(crate) struct Pin {
+    segment: NonNull<Segment>,
+    /// It is counted there.
+    stripe: usize,
+}
+
+// SAFETY: it leads to a segment, which is `Send` and `Sync` (asserted below), and may be the one that frees it.
+unsafe impl Send for Owner {}
+// SAFETY: as above.
+unsafe impl Sync for Owner {}
+// SAFETY: as above.
+unsafe impl Send for Pin {}
+// SAFETY: as above.
+unsafe impl Sync for Pin {}
+
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Segment>();
+};
+
+impl Pins {
+    pub(super) fn of_segment(bytes: usize) -> Self {
+        let stripes = (bytes / STRIPE_BYTES).clamp(1, STRIPES);
+        let stripes: Box<[_]> = (0..1 << stripes.ilog2()).map(|_| Stripe::default()).collect();
+        let undone = AtomicUsize::new(stripes.len() + 1);
+        Self { stripes, undone }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.stripes)
+    }
+
+    /// `Acquire`: what was read through pins that are gone was read before.
+    fn are_any(&self) -> bool {
+        self.stripes.iter().any(|stripe| stripe.0.load(Ordering::Acquire) != 0)
+    }
+}
+
+/// Notes that so many more are done. Says whether they were the last. If not, the segment and all that
+/// is in it may be gone.
+fn are_all_done(undone: &AtomicUsize, done: usize) -> bool {
+    undone.fetch_sub(done, Ordering::AcqRel) == done
+}
+
+impl Share {
+    pub(crate) fn new(segment: Segment) -> Self {
+        let segment = Box::into_raw(Box::new(segment));
+        Self(Arc::new(Owner(NonNull::new(segment).expect("a box is never null"))))
+    }
+
+    /// Whether nobody else keeps the segment. If so, only the caller can change that, if nobody finds
+    /// it in a slot.
+    pub(crate) fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.0) == 1 && !self.pins.are_any()
+    }
+
+    /// The segment, if nobody else keeps it.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut Segment> {
+        let owner = Arc::get_mut(&mut self.0)?;
+        // SAFETY: the segment is valid as long as its owner is.
+        if unsafe { owner.0.as_ref() }.pins.are_any() {
+            return None;
+        }
+        // SAFETY: there is no other share, and no pin from which one could be cloned. Who finds a
+        // segment in a slot does so while the slots have a share of it, and until these have been
+        // waited for.
+        Some(unsafe { owner.0.as_mut() })
+    }
+
+    /// Where the segment is, as long as there is a share.
+    pub(super) fn as_ptr(&self) -> *mut Segment {
+        self.0.0.as_ptr()
+    }
+
+    pub(crate) fn pin(&self) -> Pin {
+        // SAFETY: this share keeps it meanwhile.
+        unsafe { Pin::new(self.0.0) }
+    }
+}
+
+impl Deref for Share {
+    type Target = Segment;
+
+    fn deref(&self) -> &Segment {
+        // SAFETY: a segment is freed after its owner is dropped.
+        unsafe { self.0.0.as_ref() }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // SAFETY: `undone` counts us until the end of this.
+        let pins = unsafe { &self.0.as_ref().pins };
+        let mark = |stripe: &&Stripe| stripe.0.fetch_or(GIVEN_UP, Ordering::AcqRel) == 0;
+        let done = 1 + pins.stripes.iter().filter(mark).count();
+        if are_all_done(&pins.undone, done) {
+            // SAFETY: from `Box::into_raw`; there are no shares, and all stripes are done.
+            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        }
+    }
+}
+
+impl Pin {
+    /// # Safety
+    ///
+    /// `segment` is that of a [`Share`] that outlives this call.
+    pub(super) unsafe fn new(segment: NonNull<Segment>) -> Self {
+        // SAFETY: valid by the share.
+        let stripes = unsafe { &segment.as_ref().pins.stripes };
+        let stripe = stripe() & (stripes.len() - 1);
+        stripes[stripe].0.fetch_add(1, Ordering::Relaxed);
+        Self { segment, stripe }
+    }
+}
+
+impl Deref for Pin {
+    type Target = Segment;
+
+    fn deref(&self) -> &Segment {
+        // SAFETY: the stripe is not done before this pin is dropped.
+        unsafe { self.segment.as_ref() }
+    }
+}
+
+impl Clone for Pin {
+    fn clone(&self) -> Self {
+        self.pins.stripes[self.stripe].0.fetch_add(1, Ordering::Relaxed);
+        Self { ..*self }
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        let before = self.pins.stripes[self.stripe].0.fetch_sub(1, Ordering::AcqRel);
+        // If the segment was not given up, it may be from here on at any time.
+        if before == GIVEN_UP | 1 && are_all_done(&self.pins.undone, 1) {
+            // SAFETY: as in the drop of the owner.
+            drop(unsafe { Box::from_raw(self.segment.as_ptr()) });
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::super::segment::Writer;
+    use super::*;
+
+    #[test]
+    fn a_segment_is_alone_when_all_who_pin_it_have_gone() {
+        for bytes in [1, STRIPE_BYTES, 3 * STRIPE_BYTES, 99 * STRIPE_BYTES] {
+            let mut segment = Writer::allocate(bytes).segment().clone();
+            let pin = segment.pin();
+            let other = std::thread::scope(|scope| scope.spawn(|| pin.clone()).join().unwrap());
+            assert_eq!(other.capacity(), bytes);
+            drop(pin);
+            assert!(!segment.is_alone() && segment.get_mut().is_none());
+            drop(other);
+            assert!(segment.is_alone() && segment.get_mut().is_some());
+            let share = segment.clone();
+            assert!(!segment.is_alone() && segment.get_mut().is_none());
+            drop(share);
+            assert!(segment.get_mut().is_some());
+        }
+    }
+
+    /// Whether it is freed, and once, the sanitizer sees.
+    #[test]
+    fn values_outlive_the_shares() {
+        for _ in 0..500 {
+            let mut writer = Writer::allocate(4 * STRIPE_BYTES);
+            writer.append(3, |room| room.copy_from_slice(b"rye")).unwrap();
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    let pin = writer.segment().pin();
+                    scope.spawn(move || {
+                        let clones: Vec<_> = (0..3).map(|_| pin.clone()).collect();
+                        drop(pin);
+                        clones.into_iter().for_each(|pin| assert_eq!(pin.published(), b"rye"));
+                    });
+                }
+                drop(writer);
+            });
+        }
+    }
+
+    #[test]
+    fn short_segments_pay_for_one_stripe() {
+        let stripes = |bytes| Writer::allocate(bytes).segment().pins.stripes.len();
+        let counts = [1, STRIPE_BYTES, 2 * STRIPE_BYTES, 7 * STRIPE_BYTES, 1000 * STRIPE_BYTES];
+        assert_eq!(counts.map(stripes), [1, 1, 2, 4, STRIPES]);
+    }
+}

@@ -1,0 +1,283 @@
+//! A shard of the index: buckets of eight entries, a cache line each.
+//!
+//! A hash has two buckets to be in and goes to the emptier one. If both are full an entry of theirs
+//! may still go to its other bucket (cuckoo hashing), which lets the table fill to nine tenths. An
+//! entry is a tag and a place; whether the key is the right one, the record at that place says.
+//!
+//! ```text
+//!   bits 0..26   offset in the segment, in units of 4 bytes
+//!       26..46   number of the segment's slot, from 1 on: an entry is never 0
+//!       46       clean: flash holds this very version
+//!       47..49   visits: hits that the eviction policy remembers, saturating
+//!       49..64   tag: the lower bits of the hash
+//! ```
+//!
+//! One at a time changes entries, but for visits, which readers count. Entries are stored with
+//! `Release` and loaded with `SeqCst`, for readers without a lock (`readers` says why).
+
+use super::readers::Held;
+use super::record::UNIT_BYTES;
+use crate::key::KeyHash;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+const ENTRIES: usize = 8;
+const OFFSET_BITS: u32 = 26;
+const SLOT_BITS: u32 = 20;
+const SLOT_AT: u32 = OFFSET_BITS;
+const CLEAN_BIT: u64 = 1 << 46;
+const VISITS_AT: u32 = 47;
+const VISITS_MAX: u64 = 3;
+const TAG_AT: u32 = 49;
+
+/// Slots that an entry can name.
+pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
+/// Longest segment that an entry can point into.
+pub(crate) const SEGMENT_BYTES_MAX: usize = UNIT_BYTES << OFFSET_BITS;
+
+/// Where a record lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Location {
+    pub(crate) slot: u32,
+    pub(crate) at: usize,
+}
+
+/// An entry that is not empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry(u64);
+
+impl Entry {
+    #[allow(clippy::cast_possible_truncation)] // masked to 20 and 26 bits
+    pub(crate) fn location(self) -> Location {
+        let slot = (self.0 >> SLOT_AT) as u32 & ((1 << SLOT_BITS) - 1);
+        let units = self.0 as usize & ((1 << OFFSET_BITS) - 1);
+        Location { slot, at: units * UNIT_BYTES }
+    }
+
+    pub(crate) fn visits(self) -> u64 {
+        (self.0 >> VISITS_AT) & VISITS_MAX
+    }
+
+    pub(crate) fn is_clean(self) -> bool {
+        self.0 & CLEAN_BIT != 0
+    }
+
+    pub(super) fn new(hash: KeyHash, location: Location, clean: bool, visits: u64) -> Self {
+        debug_assert!(location.slot > 0 && location.at.is_multiple_of(UNIT_BYTES));
+        let units = (location.at / UNIT_BYTES) as u64;
+        let clean = if clean { CLEAN_BIT } else { 0 };
+        let visits = visits.min(VISITS_MAX) << VISITS_AT;
+        Self(tag_of(hash) | visits | clean | u64::from(location.slot) << SLOT_AT | units)
+    }
+
+    pub(super) fn cleaned(self) -> Self {
+        Self(self.0 | CLEAN_BIT)
+    }
+
+    fn visited(self) -> Self {
+        Self(self.0 + (1 << VISITS_AT))
+    }
+}
+
+/// Where an entry is, or may be. Only the one who holds the shard's write lock changes it, but for
+/// visits.
+#[derive(Debug, Default)]
+pub(super) struct Place(AtomicU64);
+
+#[repr(align(64))]
+#[derive(Debug, Default)]
+pub(super) struct Bucket([Place; ENTRIES]);
+
+/// The buckets of a shard. Of a table that is being replaced by a larger one, a reader without a lock may
+/// see the beginning, where he finds little.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Table<'a>(pub(super) &'a [Bucket]);
+
+/// What an entry points to, for the table to ask: all it has are tags.
+pub(crate) trait Records {
+    fn is_key(&self, at: Location, key: &[u8], held: &Held) -> bool;
+    fn hash_at(&self, at: Location, held: &Held) -> KeyHash;
+}
+
+impl Place {
+    fn entry(&self) -> Option<Entry> {
+        let entry = self.0.load(Ordering::SeqCst);
+        (entry != 0).then_some(Entry(entry))
+    }
+
+    pub(super) fn put(&self, entry: Entry) {
+        self.0.store(entry.0, Ordering::Release);
+    }
+
+    pub(super) fn clear(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+
+    /// Counts a visit of the entry that was seen here. Losing against somebody else loses a visit,
+    /// which is only a hint. Relaxed: who sees the successor of an entry also sees what was stored
+    /// before the entry was.
+    fn visit(&self, seen: Entry) {
+        if seen.visits() < VISITS_MAX {
+            let (old, new) = (seen.0, seen.visited().0);
+            let _ = self.0.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Bucket {
+    fn empty_places(&self) -> impl Iterator<Item = &Place> {
+        self.0.iter().filter(|place| place.entry().is_none())
+    }
+}
+
+/// Entries of two buckets that have the tag that was looked for: an iterator.
+pub(super) struct Candidates<'a> {
+    buckets: [&'a Bucket; 2],
+    entries: [[u64; ENTRIES]; 2],
+    /// A bit for each of the entries.
+    tagged: u32,
+}
+
+impl<'a> Iterator for Candidates<'a> {
+    type Item = (&'a Place, Entry);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.tagged == 0 {
+            return None;
+        }
+        let at = self.tagged.trailing_zeros() as usize;
+        self.tagged &= self.tagged - 1;
+        let (bucket, at) = (at / ENTRIES % 2, at % ENTRIES);
+        Some((&self.buckets[bucket].0[at], Entry(self.entries[bucket][at])))
+    }
+}
+
+/// Buckets without entries.
+pub(super) fn empty_buckets(count: usize) -> Box<[Bucket]> {
+    (0..count).map(|_| Bucket::default()).collect()
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn memory_bytes(self) -> usize {
+        size_of_val(self.0)
+    }
+
+    pub(super) fn entries(self) -> impl Iterator<Item = Entry> {
+        self.0.iter().flat_map(|bucket| &bucket.0).filter_map(Place::entry)
+    }
+
+    /// The two buckets of a hash. Shards use its upper bits, so these use mixtures.
+    fn buckets_of(self, hash: KeyHash) -> [&'a Bucket; 2] {
+        let count = self.0.len() as u64;
+        let pick = |mixed: u64| {
+            let bucket = KeyHash(mixed).spread_over(count);
+            &self.0[usize::try_from(bucket).expect("below the number of buckets")]
+        };
+        [pick(hash.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)), pick(hash.0.rotate_left(32))]
+    }
+
+    /// Entries whose tag is that of the hash, and where they are. Each is loaded once: to those
+    /// without a lock the next look may show another one. Both buckets are far away, and are fetched at
+    /// the same time.
+    #[inline]
+    pub(super) fn candidates(self, hash: KeyHash) -> Candidates<'a> {
+        let (buckets, tag) = (self.buckets_of(hash), tag_of(hash));
+        let mut found = Candidates { buckets, entries: [[0; ENTRIES]; 2], tagged: 0 };
+        let mut bit = 1_u32;
+        for (bucket, entries) in buckets.iter().zip(&mut found.entries) {
+            for (place, entry) in bucket.0.iter().zip(entries) {
+                *entry = place.0.load(Ordering::SeqCst);
+                let is_tagged = (*entry ^ tag) >> TAG_AT == 0 && *entry != 0;
+                found.tagged |= if is_tagged { bit } else { 0 };
+                bit <<= 1;
+            }
+        }
+        found
+    }
+
+    /// Shows `look` the candidates until it has found what it wants; that entry counts a visit.
+    #[inline]
+    pub(super) fn find<T>(
+        self,
+        hash: KeyHash,
+        held: &Held,
+        mut look: impl FnMut(Entry, &Held) -> Option<T>,
+    ) -> Option<T> {
+        self.candidates(hash).find_map(|(place, entry)| {
+            let found = look(entry, held)?;
+            place.visit(entry);
+            Some(found)
+        })
+    }
+
+    pub(super) fn position(
+        self,
+        hash: KeyHash,
+        key: &[u8],
+        records: &impl Records,
+        held: &Held,
+    ) -> Option<(&'a Place, Entry)> {
+        self.candidates(hash).find(|(_, entry)| records.is_key(entry.location(), key, held))
+    }
+
+    pub(super) fn position_at(
+        self,
+        hash: KeyHash,
+        location: Location,
+    ) -> Option<(&'a Place, Entry)> {
+        self.candidates(hash).find(|(_, entry)| entry.location() == location)
+    }
+
+    /// Puts an entry into the emptier bucket of its hash. `false` if both are full.
+    pub(super) fn insert(self, hash: KeyHash, entry: Entry) -> bool {
+        let [first, second] = self.buckets_of(hash);
+        let emptier = first.empty_places().count() >= second.empty_places().count();
+        let bucket = if emptier { first } else { second };
+        let empty = bucket.empty_places().next();
+        empty.inspect(|place| place.put(entry)).is_some()
+    }
+
+    /// Puts an entry into a full bucket by sending one that is there to its other bucket. `false` if
+    /// all of those are full too.
+    pub(super) fn displace(
+        self,
+        hash: KeyHash,
+        entry: Entry,
+        records: &impl Records,
+        held: &Held,
+    ) -> bool {
+        let full: [&Bucket; 2] = self.buckets_of(hash);
+        full.iter().flat_map(|bucket| &bucket.0).any(|place| {
+            let Some(resident) = place.entry() else { return false };
+            let home = records.hash_at(resident.location(), held);
+            let mut others = self.buckets_of(home).into_iter().flat_map(Bucket::empty_places);
+            let empty = others.next();
+            if let Some(empty) = empty {
+                empty.put(resident);
+                place.put(entry);
+            }
+            empty.is_some()
+        })
+    }
+
+    /// A quarter more buckets with the same entries.
+    pub(super) fn grown(self, records: &impl Records, held: &Held) -> Box<[Bucket]> {
+        let mut count = self.0.len();
+        loop {
+            count += (count / 4).max(1);
+            let buckets = empty_buckets(count);
+            let larger = Table(&buckets);
+            let all_fit = self.entries().all(|entry| {
+                let hash = records.hash_at(entry.location(), held);
+                larger.insert(hash, entry) || larger.displace(hash, entry, records, held)
+            });
+            if all_fit {
+                return buckets;
+            }
+        }
+    }
+}
+
+fn tag_of(hash: KeyHash) -> u64 {
+    hash.0 << TAG_AT
+}
