@@ -3,9 +3,14 @@
 //! Direct I/O wants memory aligned to the device's block. A buffer is a run of
 //! [`PAGE_BYTES`]-aligned pages, so it fits every block size up to 4096. Dropping a buffer hands
 //! its pages back to the pool that it came from.
+//!
+//! What a pool has kept once, it hands out again and again: such pages get a [`FixedIndex`], so that
+//! io_uring can be told of them once and for all.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::fixed_index::{FixedIndex, Tag};
 
 /// Alignment and granularity of a buffer's memory.
 pub const PAGE_BYTES: usize = 4096;
@@ -13,11 +18,26 @@ pub const PAGE_BYTES: usize = 4096;
 /// Pages kept for reuse per pool; more are freed.
 const POOL_PAGES_MAX: usize = 4096;
 
+/// Longest buffer that gets an index: what a cache writes of a region at a time. Longer ones are few,
+/// and a single one may be all that the kernel lets a process register (`RLIMIT_MEMLOCK`).
+const INDEXED_PAGES_MAX: usize = 64;
+
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(4096))]
 struct Page([u8; PAGE_BYTES]);
 
-type Pages = Box<[Page]>;
+/// Memory of a buffer.
+#[derive(Default)]
+struct Pages {
+    memory: Box<[Page]>,
+    index: Option<FixedIndex>,
+}
+
+impl Pages {
+    fn zeroed(count: usize) -> Self {
+        Self { memory: bytemuck::allocation::zeroed_slice_box(count), index: None }
+    }
+}
 
 /// Reuses the memory of buffers: a hot path takes and drops them without asking the allocator.
 #[derive(Clone, Default)]
@@ -44,7 +64,7 @@ impl BufferPool {
     pub fn take(&self, len: usize) -> IoBuffer {
         let count = len.div_ceil(PAGE_BYTES);
         let pages = self.lock().take(count);
-        let pages = pages.unwrap_or_else(|| bytemuck::allocation::zeroed_slice_box(count));
+        let pages = pages.unwrap_or_else(|| Pages::zeroed(count));
         IoBuffer { pages, len, pool: Some(self.clone()) }
     }
 
@@ -68,13 +88,17 @@ impl Shelf {
         Some(pages)
     }
 
-    fn put(&mut self, pages: Pages) {
-        let count = pages.len();
+    fn put(&mut self, mut pages: Pages) {
+        let count = pages.memory.len();
         self.taken_pages -= count;
         if count == 0 || self.kept_pages + count > POOL_PAGES_MAX {
             return;
         }
         self.kept_pages += count;
+        // Not before: of a pool that keeps too little for its users, most are used only once.
+        if pages.index.is_none() && count <= INDEXED_PAGES_MAX {
+            pages.index = FixedIndex::take();
+        }
         match self.by_pages.iter_mut().find(|(size, _)| *size == count) {
             Some((_, list)) => list.push(pages),
             None => self.by_pages.push((count, vec![pages])),
@@ -98,13 +122,12 @@ pub struct IoBuffer {
 impl IoBuffer {
     /// A zeroed buffer of `len` bytes that belongs to no pool.
     pub fn zeroed(len: usize) -> Self {
-        let pages = bytemuck::allocation::zeroed_slice_box(len.div_ceil(PAGE_BYTES));
-        Self { pages, len, pool: None }
+        Self { pages: Pages::zeroed(len.div_ceil(PAGE_BYTES)), len, pool: None }
     }
 
     /// A buffer without bytes, for requests that carry none. Allocates nothing.
     pub fn empty() -> Self {
-        Self { pages: Box::default(), len: 0, pool: None }
+        Self { pages: Pages::default(), len: 0, pool: None }
     }
 
     /// Number of bytes.
@@ -119,12 +142,19 @@ impl IoBuffer {
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.pages)[..self.len]
+        &bytemuck::cast_slice(&self.pages.memory)[..self.len]
     }
 
     /// The bytes, to fill.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.pages)[..self.len]
+        &mut bytemuck::cast_slice_mut(&mut self.pages.memory)[..self.len]
+    }
+
+    /// What names this memory among all buffers as long as it lives, and its bytes, counted in whole
+    /// pages. `None`: it is too young or too large to be registered with a ring.
+    pub(crate) fn registrable(&self) -> Option<(Tag, usize)> {
+        let index = self.pages.index.as_ref()?;
+        Some((index.tag(), self.pages.memory.len() * PAGE_BYTES))
     }
 }
 
@@ -158,6 +188,23 @@ mod tests {
         drop(first);
         let second = pool.take(8192);
         assert_eq!(second.as_slice().as_ptr(), address, "two pages serve 5000 and 8192 bytes");
+    }
+
+    #[test]
+    fn what_a_pool_keeps_is_named_until_it_is_freed() {
+        let pool = BufferPool::new();
+        let (small, large) = (pool.take(5000), pool.take((INDEXED_PAGES_MAX + 1) * PAGE_BYTES));
+        assert!(small.registrable().is_none(), "it may never come back");
+        drop((small, large));
+        assert!(pool.take((INDEXED_PAGES_MAX + 1) * PAGE_BYTES).registrable().is_none());
+        let again = pool.take(8192);
+        let (tag, bytes) = again.registrable().unwrap();
+        assert_eq!((bytes, tag.is_held()), (8192, true));
+        drop(again);
+        assert_eq!(pool.take(8192).registrable(), Some((tag, 8192)), "for life");
+        drop(pool);
+        assert!(!tag.is_held());
+        assert!(IoBuffer::zeroed(4096).registrable().is_none());
     }
 
     #[test]

@@ -46,6 +46,9 @@ pub struct DeviceStats {
     ///
     /// [`ErrorKind::Busy`]: crate::ErrorKind::Busy
     pub shed_requests: u64,
+    /// Pieces of requests that went to the kernel with a buffer that it knew beforehand (io_uring with
+    /// registered buffers). A request is one piece if it is no longer than `max_transfer_bytes`.
+    pub fixed_buffer_pieces: u64,
     /// What the drives below say of themselves, as of some moments ago: theirs are the counters of
     /// an endurance group, in which the neighbours' writes are. Empty where nobody asks them.
     pub drives: Vec<Arc<DriveReport>>,

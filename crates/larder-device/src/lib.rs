@@ -27,6 +27,7 @@ pub mod device;
 pub mod error;
 pub mod fault;
 pub mod file;
+mod fixed_index;
 pub mod io;
 pub mod ladder;
 pub mod memory;

@@ -215,6 +215,7 @@ impl<D: Device> Device for StripedDevice<D> {
             deallocated_bytes: sum(|stats| stats.deallocated_bytes),
             failed_requests: sum(|stats| stats.failed_requests),
             shed_requests: sum(|stats| stats.shed_requests),
+            fixed_buffer_pieces: sum(|stats| stats.fixed_buffer_pieces),
             drives: (0..).zip(&all).flat_map(|(i, stats)| self.layout.drives(i, stats)).collect(),
         }
     }

@@ -18,6 +18,16 @@ pub(crate) trait Engine: Send + Sync {
     fn registered_file(&self) -> bool {
         false
     }
+
+    /// Whether the kernel is told of buffers that are used again and again, and has refused none.
+    fn registered_buffers(&self) -> bool {
+        false
+    }
+
+    /// Pieces that went to the kernel with a registered buffer.
+    fn fixed_pieces(&self) -> u64 {
+        0
+    }
 }
 
 /// An engine, which one it is, and why it is not the one that was preferred.

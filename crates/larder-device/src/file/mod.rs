@@ -139,6 +139,16 @@ impl FileDevice {
         self.engine.registered_file()
     }
 
+    /// Whether the kernel is told of buffers once and for all, which saves it looking up their pages
+    /// with every request: those of a [`BufferPool`](crate::BufferPool) of up to 256 KiB, from their
+    /// second use on. `false` where that is switched off
+    /// ([`FileOptions::registered_buffers`]), no ring serves, the kernel is too old, or it has refused a
+    /// buffer (`RLIMIT_MEMLOCK`): the other requests then name their memory each time.
+    /// [`DeviceStats::fixed_buffer_pieces`] counts those that did not.
+    pub fn registered_buffers(&self) -> bool {
+        self.engine.registered_buffers()
+    }
+
     /// Whether transfers bypass the page cache.
     pub fn direct(&self) -> bool {
         self.direct
@@ -168,7 +178,7 @@ impl Device for FileDevice {
     }
 
     fn stats(&self) -> DeviceStats {
-        self.ledger.stats()
+        DeviceStats { fixed_buffer_pieces: self.engine.fixed_pieces(), ..self.ledger.stats() }
     }
 
     /// The kernel's boot identifier: what it has taken survives every process.

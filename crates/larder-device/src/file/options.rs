@@ -64,6 +64,12 @@ pub struct FileOptions {
     /// Pieces that each ring keeps under way at once, 1 to 4096; further ones wait their turn.
     /// There is a ring for each core that submits.
     pub queue_depth: u16,
+    /// Tell the kernel once and for all of buffers that are used again and again (io_uring's registered
+    /// buffers), instead of with every request. It holds their memory from then on, which counts
+    /// against `RLIMIT_MEMLOCK` without `CAP_IPC_LOCK`, of which at most a quarter is used; what goes
+    /// beyond, and what the kernel refuses, goes on without.
+    /// Nothing changes but processor time.
+    pub registered_buffers: bool,
     /// Threads of the pool (where it serves), 1 to 256.
     pub threads: u16,
     /// Pieces that may wait for their turn, at least 1, in each ring or in the pool. While that
@@ -89,6 +95,7 @@ impl Default for FileOptions {
             direct: DirectIo::Auto,
             max_transfer_bytes: 1 << 20,
             queue_depth: 256,
+            registered_buffers: true,
             threads: 8,
             waiting_max: 1 << 16,
             waiting_age_max: Duration::from_secs(30),

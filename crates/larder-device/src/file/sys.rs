@@ -69,6 +69,13 @@ mod platform {
         unknown.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
     }
 
+    /// The kernel does not know what a request says beside its operation, or cannot use it.
+    pub(crate) fn is_misunderstood(error: &io::Error) -> bool {
+        use rustix::io::Errno;
+        let refused = [Errno::OPNOTSUPP, Errno::INVAL, Errno::FAULT];
+        refused.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    }
+
     /// Opens a block device, which nobody else may then open so, mount or make part of another.
     pub(crate) fn open_alone(path: &Path) -> io::Result<File> {
         use std::os::unix::fs::OpenOptionsExt;

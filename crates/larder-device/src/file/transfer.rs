@@ -26,6 +26,7 @@ use super::options::BLOCK_BYTES;
 use super::sys;
 use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
+use crate::fixed_index::{Registrable, Tag};
 use crate::io::{Completer, Io, IoFailure};
 use crate::park::Driver;
 use crate::spares::{Heap, Spares, sole};
@@ -55,6 +56,8 @@ struct Transfer {
     bytes: u64,
     /// Start of the buffer's memory, derived from `buffer` once it had come to rest here.
     memory: *mut u8,
+    /// What a ring may know the buffer by, and its bytes.
+    registrable: Option<(Tag, usize)>,
     buffer: UnsafeCell<IoBuffer>,
     ending: Mutex<Ending>,
     /// `None` between two requests.
@@ -102,6 +105,9 @@ pub(crate) struct Piece {
     done: u64,
     retries: u32,
     settled: bool,
+    /// The kernel was last told of its memory by an entry in a table.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(crate) by_entry: bool,
 }
 
 /// A share in a transfer. The last one to go ends the transfer and keeps its memory for another.
@@ -186,6 +192,7 @@ impl Pieces {
             // Only now does the buffer lie where it stays: moving it later would invalidate the
             // pointer.
             *transfer.buffer.get_mut() = io.into_buffer();
+            transfer.registrable = transfer.buffer.get_mut().registrable();
             transfer.memory = transfer.buffer.get_mut().as_mut_slice().as_mut_ptr();
         });
         let piece_bytes = match verb {
@@ -240,6 +247,7 @@ impl Iterator for Pieces {
             done: 0,
             retries: 0,
             settled: false,
+            by_entry: false,
         };
         self.bare = false;
         self.next += bytes;
@@ -284,6 +292,13 @@ impl Piece {
         // is the piece's alone (invariants 1 and 2); `&mut self` makes the borrow exclusive
         // among the piece's own.
         unsafe { std::slice::from_raw_parts_mut(self.transfer.memory.add(at), len) }
+    }
+
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    /// The whole buffer that [`Piece::memory`] is a part of, if it may be registered.
+    pub(crate) fn registrable(&self) -> Option<Registrable> {
+        let (tag, bytes) = self.transfer.registrable?;
+        Some(Registrable { tag, start: self.transfer.memory, bytes })
     }
 
     /// Takes note of what a call reported: the number of bytes moved, or why not.
@@ -465,6 +480,7 @@ impl Default for Transfer {
             offset: 0,
             bytes: 0,
             memory: std::ptr::null_mut(),
+            registrable: None,
             buffer: UnsafeCell::new(IoBuffer::empty()),
             ending: Mutex::default(),
             ledger: None,

@@ -191,6 +191,7 @@ impl State {
             deallocated_bytes: self.deallocated_bytes,
             failed_requests: self.failed_requests,
             shed_requests: 0,
+            fixed_buffer_pieces: 0,
             drives: Vec::new(),
         }
     }

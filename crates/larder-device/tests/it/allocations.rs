@@ -7,7 +7,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 use allocation_counter::measure;
-use larder_device::{Device, FileDevice, FileOptions, Io, IoBuffer, IoEngine, PlacementHandle};
+use larder_device::{
+    BufferPool, Device, FileDevice, FileOptions, Io, IoBuffer, IoEngine, PlacementHandle,
+};
 
 const BLOCK: usize = 4096;
 const MANY: usize = 32;
@@ -34,6 +36,12 @@ fn work(
     }
 }
 
+/// Buffers that a pool has had before, so that a ring may know them.
+fn pooled(pool: &BufferPool) -> Vec<IoBuffer> {
+    drop((0..MANY).map(|_| pool.take(BLOCK)).collect::<Vec<_>>());
+    (0..MANY).map(|_| pool.take(BLOCK)).collect()
+}
+
 #[test]
 fn requests_allocate_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -50,6 +58,14 @@ fn requests_allocate_nothing() {
     work(&device, 4, &mut spare, &mut under_way);
     let counted = measure(|| work(&device, 50, &mut spare, &mut under_way));
     assert_eq!(counted.count_total, 0, "of {} requests", 50 * (MANY + 1));
+    let before = device.stats().fixed_buffer_pieces;
+    spare = pooled(&BufferPool::new());
+    work(&device, 4, &mut spare, &mut under_way);
+    let counted = measure(|| work(&device, 50, &mut spare, &mut under_way));
+    assert_eq!(counted.count_total, 0, "of {} requests with pooled buffers", 50 * (MANY + 1));
+    let fixed = device.stats().fixed_buffer_pieces - before;
+    println!("{fixed} of them with registered buffers");
+    assert!(!device.registered_buffers() || fixed == 54 * MANY as u64);
     // The counter counts.
     assert!(measure(|| drop(IoBuffer::zeroed(BLOCK))).count_total > 0);
 }

@@ -6,6 +6,8 @@
 mod allocations;
 mod fault;
 mod file;
+#[cfg(target_os = "linux")]
+mod fixed;
 mod history;
 mod striped;
 mod support;

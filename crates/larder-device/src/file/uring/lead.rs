@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use super::fixed::Granted;
 use super::port::{Port, Telling};
 use super::wire::Wire;
 use crate::file::engine::join;
@@ -90,10 +91,21 @@ impl<W: Wire> Ring<W> {
         self.port.registered_file()
     }
 
+    /// What the kernel granted of registered buffers, and the pieces that used it.
+    pub(crate) fn fixed_buffers(&self) -> Granted {
+        self.port.fixed_buffers()
+    }
+
     /// What happens when the kernel refuses to run the ring.
     #[cfg(test)]
     pub(crate) fn break_down(&self) {
         self.port.give_up();
+    }
+
+    /// What happens when the kernel has lost the buffers that it was told of.
+    #[cfg(test)]
+    pub(crate) fn lose_buffers(&self) {
+        self.port.lose_buffers();
     }
 
     /// Waits until nothing is pending and lets go of the file. Nothing must be submitted any more.

@@ -8,6 +8,7 @@
 //! The kernel finishes a request on the thread that submitted it: one that sleeps elsewhere
 //! meanwhile, in `epoll_wait` say, is interrupted for that (`EINTR`, which executors know).
 
+mod fixed;
 mod lead;
 mod port;
 #[cfg(test)]
@@ -89,6 +90,15 @@ impl<W: Wire> Engine for Uring<W> {
 
     fn registered_file(&self) -> bool {
         self.rings.iter().filter_map(OnceLock::get).all(|ring| ring.registered_file())
+    }
+
+    fn registered_buffers(&self) -> bool {
+        self.rings.iter().filter_map(OnceLock::get).all(|ring| ring.fixed_buffers().all)
+    }
+
+    fn fixed_pieces(&self) -> u64 {
+        let rings = self.rings.iter().filter_map(OnceLock::get);
+        rings.map(|ring| ring.fixed_buffers().pieces).sum()
     }
 }
 

@@ -24,6 +24,7 @@ use std::time::Instant;
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::fixed::{FixedBuffers, Granted};
 use super::wire::{Link, Range, Wire};
 use crate::file::options::FileOptions;
 use crate::file::transfer::{Piece, Pieces, Step};
@@ -56,6 +57,7 @@ struct Slots {
     free: Vec<usize>,
     /// What the commands in the slots point to besides the pieces' memory.
     ranges: Box<[Range]>,
+    fixed: FixedBuffers,
     waiting: Waiting,
     /// `None`: closed or broken; nothing more is taken.
     target: Option<Target>,
@@ -119,6 +121,7 @@ impl<W: Wire> Port<W> {
             pieces: (0..depth).map(|_| None).collect(),
             free: (0..depth).rev().collect(),
             ranges: vec![Range::default(); depth].into(),
+            fixed: FixedBuffers::new(&ring.submitter(), options.registered_buffers),
             waiting: Waiting::new(options),
             target: Some(Target { file: Arc::clone(file), registered }),
             leader: Leader::Absent,
@@ -131,6 +134,16 @@ impl<W: Wire> Port<W> {
 
     pub(crate) fn registered_file(&self) -> bool {
         self.lock().target.as_ref().is_some_and(|target| target.registered)
+    }
+
+    /// What the kernel granted of registered buffers, and the pieces that used it.
+    pub(crate) fn fixed_buffers(&self) -> Granted {
+        self.lock().fixed.granted()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn lose_buffers(&self) {
+        self.ring.submitter().unregister_buffers().unwrap();
     }
 
     fn lock(&self) -> MutexGuard<'_, Slots> {
@@ -332,7 +345,11 @@ impl<W: Wire> Port<W> {
             // After a break the kernel may still report what was given up.
             return if slots.target.is_some() { Settled::Broken } else { Settled::Nothing };
         };
-        match piece.settle(self.wire.outcome(piece, entry.result())) {
+        let step = match slots.fixed.is_refused(piece, entry.result()) {
+            true => Step::Again,
+            false => piece.settle(self.wire.outcome(piece, entry.result())),
+        };
+        match step {
             Step::Again if self.push(slots, slot) => Settled::Again,
             Step::Again => Settled::Broken,
             Step::End => {
@@ -358,7 +375,8 @@ impl<W: Wire> Port<W> {
             false => (target.file.as_raw_fd(), squeue::Flags::empty()),
         };
         let range = &mut slots.ranges[slot];
-        let link = Link { file: types::Fd(file), flags, slot: slot as u64, range };
+        let entry = slots.fixed.entry(&self.ring.submitter(), piece);
+        let link = Link { file: types::Fd(file), flags, slot: slot as u64, entry, range };
         let entry = self.wire.describe(piece, link);
         // SAFETY: the queue is ours under the lock of the slots (invariant 3). The entry's memory
         // belongs to the piece or the slot, which keep it until the completion is reaped, or are
@@ -387,6 +405,7 @@ impl<W: Wire> Port<W> {
     pub(crate) fn close(&self) -> bool {
         let Some(target) = self.lock().target.take() else { return false };
         self.disarm();
+        self.lock().fixed.close(&self.ring.submitter());
         if target.registered {
             // Otherwise the kernel would hold the file until it has taken the ring apart.
             let _ = self.ring.submitter().unregister_files();

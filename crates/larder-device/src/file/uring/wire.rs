@@ -22,6 +22,8 @@ pub(crate) struct Link<'a> {
     pub(crate) flags: squeue::Flags,
     /// Comes back with the completion.
     pub(crate) slot: u64,
+    /// Entry of the ring's table in which the kernel has the piece's buffer, if it has it.
+    pub(crate) entry: Option<u16>,
     /// Stays where it is until the completion was reaped.
     pub(crate) range: &'a mut Range,
 }
@@ -105,16 +107,22 @@ impl Wire for FileWire {
         let (file, offset, bytes) = (link.file, piece.offset(), piece.remaining());
         // A piece with memory is at most as long as the largest transfer, which is a `u32`.
         let len = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let entry = match piece.verb() {
-            Verb::Read => {
-                opcode::Read::new(file, piece.memory().as_mut_ptr(), len).offset(offset).build()
+        let memory = piece.memory().as_mut_ptr();
+        let entry = match (piece.verb(), link.entry) {
+            (Verb::Read, None) => opcode::Read::new(file, memory, len).offset(offset).build(),
+            (Verb::Read, Some(entry)) => {
+                opcode::ReadFixed::new(file, memory, len, entry).offset(offset).build()
             }
-            Verb::Write => opcode::Write::new(file, piece.memory().as_ptr(), len)
+            (Verb::Write, None) => opcode::Write::new(file, memory, len)
                 .offset(offset)
                 .write_stream(self.stream(piece.handle()))
                 .build(),
-            Verb::Deallocate => self.deallocate(file, offset, bytes),
-            Verb::Flush => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
+            (Verb::Write, Some(entry)) => opcode::WriteFixed::new(file, memory, len, entry)
+                .offset(offset)
+                .write_stream(self.stream(piece.handle()))
+                .build(),
+            (Verb::Deallocate, _) => self.deallocate(file, offset, bytes),
+            (Verb::Flush, _) => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
         };
         entry.flags(link.flags).user_data(link.slot)
     }

@@ -118,6 +118,12 @@ impl PassthroughDevice {
     pub fn generic_path(&self) -> &Path {
         &self.generic_path
     }
+
+    /// Whether the kernel is told of buffers once and for all, as in
+    /// [`FileDevice::registered_buffers`](crate::FileDevice::registered_buffers).
+    pub fn registered_buffers(&self) -> bool {
+        self.engine.registered_buffers()
+    }
 }
 
 impl Device for PassthroughDevice {
@@ -134,7 +140,7 @@ impl Device for PassthroughDevice {
     }
 
     fn stats(&self) -> DeviceStats {
-        self.ledger.stats()
+        DeviceStats { fixed_buffer_pieces: self.engine.fixed_pieces(), ..self.ledger.stats() }
     }
 
     /// As for a file: a drive that loses power while the computer does not is not noticed.

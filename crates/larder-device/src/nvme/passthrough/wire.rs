@@ -96,6 +96,7 @@ impl Wire for NvmeWire {
         area[..encoded.len()].copy_from_slice(&encoded);
         opcode::UringCmd80::new(link.file, URING_IO)
             .cmd(area)
+            .buf_index(link.entry)
             .build()
             .flags(link.flags)
             .user_data(link.slot)

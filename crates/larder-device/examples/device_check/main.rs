@@ -3,7 +3,8 @@
 //! ```sh
 //! cargo run --release -p larder-device --example device_check -- TARGET [--ops N] [--seed N]
 //!     [--placement required|preferred|off] [--capacity BYTES] [--threads N] [--depth N]
-//!     [--engine auto|io-uring|threads] [--cost] [--canary]
+//!     [--engine auto|io-uring|threads] [--no-registered-buffers] [--canary]
+//!     [--cost [--rounds N] [--bytes N]]
 //! ```
 //!
 //! **What the target holds is lost.** Random writes, reads and deallocations of 1 to 32 blocks, many
@@ -11,15 +12,17 @@
 //! and the version that the shadow says it has. Prints what was done and the differences; the exit
 //! status is 1 if there are any.
 //!
-//! `--cost` measures processor time and allocations of a 4 KiB request; `--canary` tries to leave the
-//! device. TARGET is as in [`larder_device::ladder`]; a file is made with `--capacity`.
+//! `--cost` measures processor time and allocations of a request of 4 KiB, or as many bytes as are given,
+//! with and without registered buffers in turn; `--canary` tries to leave the device. TARGET is as in
+//! [`larder_device::ladder`]; a file is made with `--capacity`.
+
+mod cost;
 
 use std::collections::VecDeque;
 use std::error::Error;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use allocation_counter::measure;
 use fastrand::Rng;
 use larder_device::{
     BufferPool, Device, ErrorKind, FileOptions, Io, IoBuffer, IoEngine, IoFuture, OpenOptions,
@@ -28,8 +31,6 @@ use larder_device::{
 
 const BLOCK: usize = 4096;
 const RUN_BLOCKS_MAX: u64 = 32;
-const COST_REQUESTS: u64 = 2_000;
-const COST_ROUNDS: u64 = 5;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -40,6 +41,8 @@ struct Arguments {
     threads: u64,
     depth: usize,
     cost: bool,
+    rounds: u64,
+    bytes: usize,
     canary: bool,
     options: OpenOptions,
 }
@@ -52,6 +55,8 @@ fn arguments() -> Result<Arguments, Failure> {
         threads: 2,
         depth: 64,
         cost: false,
+        rounds: 5,
+        bytes: BLOCK,
         canary: false,
         options: OpenOptions::default(),
     };
@@ -80,6 +85,9 @@ fn arguments() -> Result<Arguments, Failure> {
                 parsed.options.file = FileOptions { capacity_bytes, create: true, ..file };
             }
             "--cost" => parsed.cost = true,
+            "--rounds" => parsed.rounds = value()?.parse::<u64>()?.max(1),
+            "--bytes" => parsed.bytes = value()?.parse::<usize>()?.next_multiple_of(BLOCK),
+            "--no-registered-buffers" => parsed.options.file.registered_buffers = false,
             "--canary" => parsed.canary = true,
             _ if parsed.target.is_empty() && !name.starts_with('-') => parsed.target = name,
             _ => return Err(format!("{name}: unknown; see the head of the example").into()),
@@ -115,7 +123,7 @@ fn run() -> Result<bool, Failure> {
         canary(device)?;
     }
     if arguments.cost {
-        cost(device, arguments.seed)?;
+        cost::measure(device, &arguments)?;
     }
     if arguments.canary || arguments.cost {
         return Ok(true);
@@ -153,6 +161,7 @@ fn check(device: &dyn Device, arguments: &Arguments) -> Result<bool, Failure> {
         arguments.seed
     );
     println!("bytes written by handle: {:?}", stats.host_written_bytes_by_handle);
+    println!("pieces with a registered buffer: {}", stats.fixed_buffer_pieces);
     println!("blocks compared: {}, differences: {}", sum(|it| it.compared), sum(|it| it.different));
     Ok(sum(|it| it.different) == 0)
 }
@@ -382,84 +391,4 @@ fn canary(device: &dyn Device) -> Result<(), Failure> {
         Err(failure) if failure.error.kind() == ErrorKind::InvalidRequest => Ok(()),
         _ => Err("a deallocation over the end was not refused".into()),
     }
-}
-
-/// Processor time and allocations of 4 KiB requests, one under way and many: medians of rounds that
-/// take turns. The first round warms up.
-fn cost(device: &dyn Device, seed: u64) -> Result<(), Failure> {
-    let kinds = [(1, true), (1, false), (64, true), (64, false)];
-    let mut rounds: Vec<[Round; 4]> = Vec::new();
-    for number in 0..=COST_ROUNDS {
-        let mut round = [Round::default(); 4];
-        for ((depth, write), round) in kinds.into_iter().zip(&mut round) {
-            *round = requests(device, depth, write, seed + number)?;
-        }
-        rounds.push(round);
-    }
-    rounds.remove(0);
-    for (at, (depth, write)) in kinds.into_iter().enumerate() {
-        let median = |of: fn(&Round) -> u64| {
-            let mut all: Vec<u64> = rounds.iter().map(|round| of(&round[at])).collect();
-            all.sort_unstable();
-            let last = all.len() - 1;
-            #[allow(clippy::cast_precision_loss)]
-            [all[last / 2], all[0], all[last]].map(|ns| ns as f64 / COST_REQUESTS as f64 / 1e3)
-        };
-        let [cpu, least, most] = median(|round| round.cpu_ns);
-        println!(
-            "4 KiB {}, {depth} under way: {cpu:.1} us of processor ({least:.1} to {most:.1}), \
-             {:.1} us of time",
-            if write { "write" } else { "read" },
-            median(|round| round.ns)[0],
-        );
-    }
-    let allocations: u64 = rounds.iter().flatten().map(|round| round.allocations).sum();
-    let all = COST_REQUESTS * COST_ROUNDS * kinds.len() as u64;
-    println!("allocations in {all} requests: {allocations}");
-    Ok(())
-}
-
-/// What the requests of a round cost together.
-#[derive(Clone, Copy, Default)]
-struct Round {
-    cpu_ns: u64,
-    ns: u64,
-    allocations: u64,
-}
-
-fn requests(device: &dyn Device, depth: usize, write: bool, seed: u64) -> Result<Round, Failure> {
-    let blocks = device.info().capacity_bytes / BLOCK as u64;
-    let mut rng = Rng::with_seed(seed);
-    let mut spare: Vec<_> = (0..depth).map(|_| IoBuffer::zeroed(BLOCK)).collect();
-    let mut under_way: VecDeque<IoFuture> = VecDeque::with_capacity(depth);
-    let mut all = || -> Result<(), Failure> {
-        for _ in 0..COST_REQUESTS {
-            if spare.is_empty()
-                && let Some(oldest) = under_way.pop_front()
-            {
-                spare.push(oldest.wait()?);
-            }
-            let offset = rng.u64(..blocks) * BLOCK as u64;
-            let Some(buffer) = spare.pop() else { return Err("no buffer".into()) };
-            under_way.push_back(device.submit(match write {
-                true => Io::Write { offset, buffer, handle: PlacementHandle::DEFAULT },
-                false => Io::Read { offset, buffer },
-            }));
-        }
-        under_way.drain(..).try_for_each(|future| future.wait().map(drop).map_err(Into::into))
-    };
-    let (cpu, begun) = (cpu_ns(), Instant::now());
-    let mut outcome = Ok(());
-    let allocations = measure(|| outcome = all()).count_total;
-    outcome?;
-    let ns = u64::try_from(begun.elapsed().as_nanos())?;
-    Ok(Round { cpu_ns: cpu_ns() - cpu, ns, allocations })
-}
-
-/// Processor time of this process, kernel included.
-fn cpu_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    let [seconds, nanoseconds] =
-        [time.tv_sec, time.tv_nsec].map(|it| u64::try_from(it).unwrap_or(0));
-    seconds * 1_000_000_000 + nanoseconds
 }
