@@ -108,6 +108,17 @@ impl<W: Wire> Ring<W> {
         self.port.lose_buffers();
     }
 
+    /// Whether a thread leads and sleeps in the ring, or is about to.
+    #[cfg(test)]
+    pub(super) fn leader_sleeps(&self) -> bool {
+        self.port.leader().0
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_bell(&self) -> bool {
+        self.port.leader().1
+    }
+
     /// Waits until nothing is pending and lets go of the file. Nothing must be submitted any more.
     /// `false`: the ring was broken, and the kernel may still be working on the file.
     pub(crate) fn close(&self) -> bool {

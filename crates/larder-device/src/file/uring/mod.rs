@@ -3,11 +3,13 @@
 //! A thread that waits submits through "its" ring and fetches the completions itself: a lone read needs
 //! no other thread. Threads share a ring when there are more of them than cores. Who does not wait, a
 //! task of another executor, leaves its request to the thread that fetches completions anyway, which
-//! brings the kernel many at a time.
+//! brings the kernel many at a time. With few under way it lets that thread sleep until something has
+//! completed, and tells the kernel itself.
 //!
 //! The kernel finishes a request on the thread that submitted it: one that sleeps elsewhere
 //! meanwhile, in `epoll_wait` say, is interrupted for that (`EINTR`, which executors know).
 
+mod bell;
 mod fixed;
 mod lead;
 mod port;

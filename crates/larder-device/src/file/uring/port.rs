@@ -16,14 +16,14 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
-use rustix::event::{EventfdFlags, eventfd};
 
+use super::bell::Bell;
 use super::fixed::{FixedBuffers, Granted};
 use super::wire::{Link, Range, Wire};
 use crate::file::options::FileOptions;
@@ -39,6 +39,9 @@ const HANDED_OVER: u64 = u64::MAX - 1;
 
 /// Room in the submission queue for operations that only wake a thread.
 const WAKES: u32 = 8;
+
+/// Whoever adds to so few pieces under way does not wake the leader for that, but tells the kernel.
+const FEW: usize = 4;
 
 /// Pieces that are settled under one hold of the lock.
 const BATCH: usize = 16;
@@ -62,6 +65,9 @@ struct Slots {
     /// `None`: closed or broken; nothing more is taken.
     target: Option<Target>,
     leader: Leader,
+    /// How many pieces have lately been under way at a time. One is forgotten at each sleep of the
+    /// leader: it does not take a lull among many for few.
+    crowd: usize,
     /// Something in the submission queue was handed over and is not with the kernel yet.
     handed_over: bool,
     bell: Option<Bell>,
@@ -76,16 +82,6 @@ enum Leader {
     Awake,
     /// It sleeps in the ring, or is about to.
     Asleep,
-}
-
-/// Wakes the leader when something was handed over. Unlike [`WAKE`] this takes no call of the ring, in
-/// which the kernel would begin with what is there, one request at a time.
-struct Bell {
-    eventfd: OwnedFd,
-    /// Where a read puts the count; absent after a leak.
-    count: Option<Box<[u8; 8]>>,
-    /// The kernel has the read.
-    armed: bool,
 }
 
 /// Who tells the kernel of a request.
@@ -125,6 +121,7 @@ impl<W: Wire> Port<W> {
             waiting: Waiting::new(options),
             target: Some(Target { file: Arc::clone(file), registered }),
             leader: Leader::Absent,
+            crowd: 0,
             handed_over: false,
             bell: None,
         };
@@ -185,6 +182,7 @@ impl<W: Wire> Port<W> {
             }
         }
         self.count(&slots);
+        slots.crowd = slots.crowd.max(slots.under_way());
         let told = intact && placed && telling == Telling::Leader && slots.hand_over();
         drop(slots);
         drop(aged);
@@ -194,7 +192,7 @@ impl<W: Wire> Port<W> {
     }
 
     fn count(&self, slots: &Slots) {
-        let pending = slots.pieces.len() - slots.free.len() + slots.waiting.len();
+        let pending = slots.under_way() + slots.waiting.len();
         self.pending.store(pending, Ordering::SeqCst);
     }
 
@@ -204,6 +202,7 @@ impl<W: Wire> Port<W> {
         let mut slots = self.lock();
         self.arm(&mut slots);
         slots.leader = Leader::Asleep;
+        slots.crowd = slots.crowd.saturating_sub(1);
         slots.handed_over = false;
         drop(slots);
         let intact = self.enter(1, true);
@@ -220,6 +219,13 @@ impl<W: Wire> Port<W> {
         if handed_over {
             self.enter(0, true);
         }
+    }
+
+    /// Whether the leader sleeps, and whether there is a bell.
+    #[cfg(test)]
+    pub(super) fn leader(&self) -> (bool, bool) {
+        let slots = self.lock();
+        (slots.leader == Leader::Asleep, slots.bell.is_some())
     }
 
     /// Takes the read on the eventfd back, when nothing else is pending.
@@ -415,10 +421,14 @@ impl<W: Wire> Port<W> {
 }
 
 impl Slots {
-    /// Leaves what is new in the submission queue to the thread that leads. `false`: there is none.
+    fn under_way(&self) -> usize {
+        self.pieces.len() - self.free.len()
+    }
+
+    /// Leaves what is new in the queue to the thread that leads. `false`: none, or better not woken.
     fn hand_over(&mut self) -> bool {
         let leader = self.leader;
-        if leader == Leader::Absent {
+        if leader == Leader::Absent || (leader == Leader::Asleep && self.crowd <= FEW) {
             return false;
         }
         if self.bell.is_none() {
@@ -435,30 +445,6 @@ impl Slots {
         }
         self.handed_over = true;
         true
-    }
-}
-
-impl Bell {
-    fn new() -> Option<Self> {
-        let eventfd = eventfd(0, EventfdFlags::CLOEXEC).ok()?;
-        Some(Self { eventfd, count: Some(Box::new([0; 8])), armed: false })
-    }
-
-    /// Ends the read. `false`: there is none.
-    fn ring(&self) -> bool {
-        // A write fails only if the counter is full, and then the read ends all the same.
-        self.armed && {
-            let _ = rustix::io::write(&self.eventfd, bytemuck::bytes_of(&1_u64));
-            true
-        }
-    }
-}
-
-impl Drop for Bell {
-    fn drop(&mut self) {
-        if self.armed {
-            std::mem::forget(self.count.take());
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -40,15 +40,26 @@ fn depth(queue_depth: u16) -> FileOptions {
     FileOptions { queue_depth, ..FileOptions::default() }
 }
 
-fn submit(ring: &Arc<Ring<FileWire>>, io: Io) -> IoFuture {
+fn submit(ring: &Arc<Ring<FileWire>>, io: Io, telling: Telling) -> IoFuture {
     let (future, completer) = IoFuture::pending();
     let pieces = Pieces::new(io, completer, 4096, &Arc::new(Ledger::default()));
-    ring.submit(pieces, Telling::here());
+    ring.submit(pieces, telling);
     future
 }
 
 fn read(ring: &Arc<Ring<FileWire>>, blocks: usize) -> IoFuture {
-    submit(ring, Io::Read { offset: 0, buffer: IoBuffer::zeroed(blocks * BLOCK) })
+    read_told_by(ring, blocks, Telling::here())
+}
+
+fn read_told_by(ring: &Arc<Ring<FileWire>>, blocks: usize, telling: Telling) -> IoFuture {
+    submit(ring, Io::Read { offset: 0, buffer: IoBuffer::zeroed(blocks * BLOCK) }, telling)
+}
+
+/// Returns when a thread sleeps in the ring, or is about to.
+fn wait_for_a_sleeper(ring: &Ring<FileWire>) {
+    while !ring.leader_sleeps() {
+        std::thread::yield_now();
+    }
 }
 
 struct Tells(mpsc::Sender<()>);
@@ -90,7 +101,10 @@ fn a_ring_that_breaks_fails_its_requests_and_keeps_their_memory() {
 fn a_closed_ring_takes_nothing() {
     let Some((ring, _writer)) = over_pipe(&depth(2)) else { return };
     assert!(ring.close());
-    assert_eq!(submit(&ring, Io::Flush).wait().unwrap_err().error.kind(), ErrorKind::Gone);
+    assert_eq!(
+        submit(&ring, Io::Flush, Telling::here()).wait().unwrap_err().error.kind(),
+        ErrorKind::Gone
+    );
 }
 
 #[test]
@@ -178,6 +192,75 @@ fn what_is_handed_over_to_one_who_leaves_reaches_the_kernel() {
     assert!(ring.close());
 }
 
+/// Hands over, from inside the thread that leads, when that has what it waits for.
+struct HandsOver {
+    ring: Arc<Ring<FileWire>>,
+    handed: Mutex<Option<IoFuture>>,
+    waiter: Waker,
+}
+
+impl Wake for HandsOver {
+    fn wake(self: Arc<Self>) {
+        *self.handed.lock().unwrap() = Some(read_told_by(&self.ring, 1, Telling::Leader));
+        self.waiter.wake_by_ref();
+    }
+}
+
+/// The thread that leads has looked into the ring for the last time, and nobody follows it.
+#[test]
+fn what_is_handed_over_to_one_on_its_way_out_reaches_the_kernel() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let file = Arc::new(File::from(OwnedFd::from(reader)));
+    let Some(ring) = over(&file, &depth(8)) else { return };
+    // The first time there is no bell yet, and no hand-over.
+    for round in 0..20u8 {
+        let waiter = std::thread::spawn({
+            let ring = Arc::clone(&ring);
+            move || {
+                let (mut waited, mut hands_over) = (read(&ring, 1), None);
+                let result = block_on(std::future::poll_fn(|context| {
+                    let ring = Arc::clone(&ring);
+                    let (handed, waiter) = (Mutex::default(), context.waker().clone());
+                    let fresh = || Arc::new(HandsOver { ring, handed, waiter });
+                    let waker = Waker::from(Arc::clone(hands_over.get_or_insert_with(fresh)));
+                    poll(&mut waited, &waker)
+                }));
+                assert_eq!(result.unwrap().as_slice(), [round; BLOCK]);
+                let handed = hands_over.unwrap().handed.lock().unwrap().take();
+                handed.expect("its waker was not called")
+            }
+        });
+        wait_for_a_sleeper(&ring);
+        // A single write: half of it is for the request that is handed over.
+        writer.write_all(&[round; 2 * BLOCK]).unwrap();
+        let handed = waiter.join().unwrap();
+        // Nobody has polled that request, and nobody leads: the kernel knows of it, or never will.
+        assert_eq!(rustix::io::ioctl_fionread(&file).unwrap(), 0, "it was forgotten");
+        assert_eq!(handed.wait().unwrap().as_slice(), [round; BLOCK]);
+    }
+    assert!(ring.close());
+}
+
+#[test]
+fn few_requests_do_not_wake_the_leader() {
+    for _ in 0..20 {
+        let Some((ring, mut writer)) = over_pipe(&depth(8)) else { return };
+        let (waker, woken) = foreign_waker();
+        let mut first = read(&ring, 1);
+        assert!(poll(&mut first, &waker).is_pending());
+        wait_for_a_sleeper(&ring);
+        let mut second = read(&ring, 1);
+        assert!(!ring.has_bell(), "it was to be called for one request more");
+        assert!(poll(&mut second, &waker).is_pending());
+        writer.write_all(&[1; 2 * BLOCK]).unwrap();
+        for _ in 0..2 {
+            woken.recv_timeout(Duration::from_secs(20)).expect("it never reached the kernel");
+        }
+        assert!(poll(&mut first, &waker).is_ready() && poll(&mut second, &waker).is_ready());
+        assert!(ring.close());
+    }
+}
+
 #[test]
 fn what_a_thread_leaves_behind_is_seen_to() {
     let Some((ring, mut writer)) = over_pipe(&depth(2)) else { return };
@@ -235,7 +318,7 @@ fn many_threads_share_a_ring() {
                 let mut held = Vec::new();
                 for _ in 0..400 {
                     let mut future = match rng.u8(..8) {
-                        0 => submit(ring, Io::Flush),
+                        0 => submit(ring, Io::Flush, Telling::here()),
                         _ => read(ring, rng.usize(1..6)),
                     };
                     match rng.u8(..6) {

@@ -1,0 +1,39 @@
+//! How the thread that sleeps in a ring is called: by an eventfd that the ring reads.
+
+use std::os::fd::OwnedFd;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// Wakes the leader when something was handed over. Unlike an operation that does nothing this takes no
+/// call of the ring, in which the kernel would begin with what is there, one request at a time.
+pub(super) struct Bell {
+    pub(super) eventfd: OwnedFd,
+    /// Where a read puts the count; absent after a leak.
+    pub(super) count: Option<Box<[u8; 8]>>,
+    /// The kernel has the read.
+    pub(super) armed: bool,
+}
+
+impl Bell {
+    pub(super) fn new() -> Option<Self> {
+        let eventfd = eventfd(0, EventfdFlags::CLOEXEC).ok()?;
+        Some(Self { eventfd, count: Some(Box::new([0; 8])), armed: false })
+    }
+
+    /// Ends the read. `false`: there is none.
+    pub(super) fn ring(&self) -> bool {
+        // A write fails only if the counter is full, and then the read ends all the same.
+        self.armed && {
+            let _ = rustix::io::write(&self.eventfd, bytemuck::bytes_of(&1_u64));
+            true
+        }
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        if self.armed {
+            std::mem::forget(self.count.take());
+        }
+    }
+}
