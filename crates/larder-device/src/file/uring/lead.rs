@@ -26,7 +26,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::fixed::Granted;
-use super::port::{Port, Telling};
+use super::port::Port;
+use super::telling::Telling;
 use super::wire::Wire;
 use crate::file::engine::join;
 use crate::file::options::FileOptions;
@@ -112,6 +113,11 @@ impl<W: Wire> Ring<W> {
     #[cfg(test)]
     pub(super) fn leader_sleeps(&self) -> bool {
         self.port.leader().0
+    }
+
+    #[cfg(test)]
+    pub(super) fn refuse(&self, calls: u32) {
+        self.port.refuse(calls);
     }
 
     #[cfg(test)]

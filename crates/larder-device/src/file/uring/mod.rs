@@ -13,6 +13,7 @@ mod bell;
 mod fixed;
 mod lead;
 mod port;
+mod telling;
 #[cfg(test)]
 mod tests;
 pub(crate) mod wire;
@@ -27,7 +28,7 @@ use super::engine::Engine;
 use super::options::FileOptions;
 use super::transfer::Pieces;
 use lead::Ring;
-use port::Telling;
+use telling::Telling;
 use wire::Wire;
 
 /// Threads that leave completions to a reaper share a ring between so many cores: more of their requests

@@ -19,17 +19,17 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 
 use super::bell::Bell;
 use super::fixed::{FixedBuffers, Granted};
+use super::telling::{Leader, Telling};
 use super::wire::{Link, Range, Wire};
 use crate::file::options::FileOptions;
 use crate::file::transfer::{Piece, Pieces, Step};
 use crate::file::waiting::Waiting;
-use crate::park::is_inside_block_on;
 
 /// `user_data` of what only wakes a thread.
 const WAKE: u64 = u64::MAX;
@@ -42,6 +42,9 @@ const WAKES: u32 = 8;
 
 /// Whoever adds to so few pieces under way does not wake the leader for that, but tells the kernel.
 const FEW: usize = 4;
+
+/// How long a thread that cannot leave waits for a kernel that is out of memory.
+const UNTIL_MEMORY: Duration = Duration::from_micros(50);
 
 /// Pieces that are settled under one hold of the lock.
 const BATCH: usize = 16;
@@ -71,34 +74,9 @@ struct Slots {
     /// Something in the submission queue was handed over and is not with the kernel yet.
     handed_over: bool,
     bell: Option<Bell>,
-}
-
-/// What the thread does that fetches the completions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Leader {
-    /// There is none.
-    Absent,
-    /// It will tell the kernel what is new before it sleeps or stops.
-    Awake,
-    /// It sleeps in the ring, or is about to.
-    Asleep,
-}
-
-/// Who tells the kernel of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Telling {
-    /// The caller does, at once: it will wait for the request.
-    Caller,
-    /// The thread that leads does, with what others have handed over meanwhile; if there is none, the
-    /// caller. For those who do not wait in the ring: fewer and larger calls.
-    Leader,
-}
-
-impl Telling {
-    /// How this thread does it.
-    pub(crate) fn here() -> Self {
-        if is_inside_block_on() { Self::Caller } else { Self::Leader }
-    }
+    /// So many calls that wait for nothing find the kernel out of memory.
+    #[cfg(test)]
+    refusals: u32,
 }
 
 /// The file, as the ring knows it.
@@ -124,6 +102,8 @@ impl<W: Wire> Port<W> {
             crowd: 0,
             handed_over: false,
             bell: None,
+            #[cfg(test)]
+            refusals: 0,
         };
         let wire = Arc::clone(wire);
         Ok(Self { ring, wire, slots: Mutex::new(slots), pending: AtomicUsize::new(0) })
@@ -187,7 +167,11 @@ impl<W: Wire> Port<W> {
         drop(slots);
         drop(aged);
         if placed && !told {
-            self.enter(0, intact);
+            // Who waits in the ring will tell what the kernel has no memory for now. For others nobody
+            // may: the thread that leads sleeps as long as nothing completes.
+            while self.enter_once(0, intact) == Entered::Later && telling == Telling::Leader {
+                std::thread::sleep(UNTIL_MEMORY);
+            }
         }
     }
 
@@ -221,6 +205,11 @@ impl<W: Wire> Port<W> {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn refuse(&self, calls: u32) {
+        self.lock().refusals = calls;
+    }
+
     /// Whether the leader sleeps, and whether there is a bell.
     #[cfg(test)]
     pub(super) fn leader(&self) -> (bool, bool) {
@@ -247,28 +236,27 @@ impl<W: Wire> Port<W> {
         bell.armed = unsafe { self.ring.submission_shared().push(&read.into()) }.is_ok();
     }
 
+    /// `false`: the ring is broken.
     fn enter(&self, completions: usize, intact: bool) -> bool {
+        self.enter_once(completions, intact) != Entered::Broken
+    }
+
+    fn enter_once(&self, completions: usize, intact: bool) -> Entered {
+        #[cfg(test)]
+        if completions == 0 && self.lock().take_refusal() {
+            return Entered::Later;
+        }
         let outcome = match intact {
             true => self.ring.submit_and_wait(completions).map(drop),
             false => Err(io::Error::other("the ring takes nothing")),
         };
-        match outcome {
-            Ok(()) => true,
-            // Interrupted, or out of resources until completions are reaped: both pass. What the
-            // kernel did not take stays in the queue for the next call.
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::Interrupted
-                        | io::ErrorKind::WouldBlock
-                        | io::ErrorKind::ResourceBusy
-                ) =>
-            {
-                true
-            }
+        match outcome.map_err(|e| e.kind()) {
+            Ok(()) | Err(io::ErrorKind::Interrupted) => Entered::Told,
+            // Out of resources until completions are reaped, or for a moment.
+            Err(io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy) => Entered::Later,
             Err(_) => {
                 self.give_up();
-                false
+                Entered::Broken
             }
         }
     }
@@ -421,6 +409,13 @@ impl<W: Wire> Port<W> {
 }
 
 impl Slots {
+    #[cfg(test)]
+    fn take_refusal(&mut self) -> bool {
+        let refused = self.refusals > 0;
+        self.refusals -= u32::from(refused);
+        refused
+    }
+
     fn under_way(&self) -> usize {
         self.pieces.len() - self.free.len()
     }
@@ -446,6 +441,15 @@ impl Slots {
         self.handed_over = true;
         true
     }
+}
+
+/// What the kernel said to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entered {
+    Told,
+    /// What it did not take stays in the queue for the next call.
+    Later,
+    Broken,
 }
 
 /// What there was to settle.

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::lead::Ring;
-use super::port::Telling;
+use super::telling::Telling;
 use super::wire::FileWire;
 use crate::buffer::IoBuffer;
 use crate::error::ErrorKind;
@@ -238,6 +238,27 @@ fn what_is_handed_over_to_one_on_its_way_out_reaches_the_kernel() {
         assert_eq!(rustix::io::ioctl_fionread(&file).unwrap(), 0, "it was forgotten");
         assert_eq!(handed.wait().unwrap().as_slice(), [round; BLOCK]);
     }
+    assert!(ring.close());
+}
+
+/// The thread that leads sleeps, and nothing will wake it before.
+#[test]
+fn what_the_kernel_has_no_memory_for_is_told_again() {
+    let Some((ring, mut writer)) = over_pipe(&depth(8)) else { return };
+    let (waker, woken) = foreign_waker();
+    let mut first = read(&ring, 1);
+    assert!(poll(&mut first, &waker).is_pending());
+    wait_for_a_sleeper(&ring);
+    ring.refuse(3);
+    // A pipe cannot be flushed, which the kernel says at once.
+    let mut second = submit(&ring, Io::Flush, Telling::Leader);
+    if poll(&mut second, &waker).is_pending() {
+        woken.recv_timeout(Duration::from_secs(20)).expect("it never reached the kernel");
+        assert!(poll(&mut second, &waker).is_ready());
+    }
+    writer.write_all(&[1; BLOCK]).unwrap();
+    woken.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert!(poll(&mut first, &waker).is_ready());
     assert!(ring.close());
 }
 

@@ -13,7 +13,7 @@ use crate::file::ledger::Ledger;
 use crate::file::options::FileOptions;
 use crate::file::transfer::Pieces;
 use crate::file::uring::lead::Ring;
-use crate::file::uring::port::Telling;
+use crate::file::uring::telling::Telling;
 use crate::file::uring::wire::FileWire;
 use crate::io::{Io, IoFuture};
 
