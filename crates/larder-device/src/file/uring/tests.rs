@@ -62,6 +62,14 @@ fn wait_for_a_sleeper(ring: &Ring<FileWire>) {
     }
 }
 
+/// A read of a block that is not there yet; the thread that leads sleeps until it is.
+fn read_that_is_slept_for(ring: &Arc<Ring<FileWire>>, waker: &Waker) -> IoFuture {
+    let mut future = read(ring, 1);
+    assert!(poll(&mut future, waker).is_pending());
+    wait_for_a_sleeper(ring);
+    future
+}
+
 struct Tells(mpsc::Sender<()>);
 
 impl Wake for Tells {
@@ -246,9 +254,7 @@ fn what_is_handed_over_to_one_on_its_way_out_reaches_the_kernel() {
 fn what_the_kernel_has_no_memory_for_is_told_again() {
     let Some((ring, mut writer)) = over_pipe(&depth(8)) else { return };
     let (waker, woken) = foreign_waker();
-    let mut first = read(&ring, 1);
-    assert!(poll(&mut first, &waker).is_pending());
-    wait_for_a_sleeper(&ring);
+    let mut first = read_that_is_slept_for(&ring, &waker);
     ring.refuse(3);
     // A pipe cannot be flushed, which the kernel says at once.
     let mut second = submit(&ring, Io::Flush, Telling::Leader);
@@ -267,9 +273,7 @@ fn few_requests_do_not_wake_the_leader() {
     for _ in 0..20 {
         let Some((ring, mut writer)) = over_pipe(&depth(8)) else { return };
         let (waker, woken) = foreign_waker();
-        let mut first = read(&ring, 1);
-        assert!(poll(&mut first, &waker).is_pending());
-        wait_for_a_sleeper(&ring);
+        let mut first = read_that_is_slept_for(&ring, &waker);
         let mut second = read(&ring, 1);
         assert!(!ring.has_bell(), "it was to be called for one request more");
         assert!(poll(&mut second, &waker).is_pending());
