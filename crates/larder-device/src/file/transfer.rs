@@ -294,8 +294,8 @@ impl Piece {
         unsafe { std::slice::from_raw_parts_mut(self.transfer.memory.add(at), len) }
     }
 
-    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     /// The whole buffer that [`Piece::memory`] is a part of, if it may be registered.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(crate) fn registrable(&self) -> Option<Registrable> {
         let (tag, bytes) = self.transfer.registrable?;
         Some(Registrable { tag, start: self.transfer.memory, bytes })

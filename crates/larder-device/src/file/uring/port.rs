@@ -164,12 +164,13 @@ impl<W: Wire> Port<W> {
         self.count(&slots);
         slots.crowd = slots.crowd.max(slots.under_way());
         let told = intact && placed && telling == Telling::Leader && slots.hand_over();
+        // Who waits in the ring will tell what the kernel has no memory for now, and so will a thread
+        // that leads before it sleeps. One that sleeps does so as long as nothing completes.
+        let alone = telling == Telling::Leader && slots.leader == Leader::Asleep;
         drop(slots);
         drop(aged);
         if placed && !told {
-            // Who waits in the ring will tell what the kernel has no memory for now. For others nobody
-            // may: the thread that leads sleeps as long as nothing completes.
-            while self.enter_once(0, intact) == Entered::Later && telling == Telling::Leader {
+            while self.enter_once(0, intact) == Entered::Later && alone {
                 std::thread::sleep(UNTIL_MEMORY);
             }
         }

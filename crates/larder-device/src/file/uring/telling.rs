@@ -7,8 +7,9 @@ use crate::park::is_inside_block_on;
 pub(crate) enum Telling {
     /// The caller does, at once: it will wait for the request.
     Caller,
-    /// The thread that leads does, with what others have handed over meanwhile; if there is none, the
-    /// caller. For those who do not wait in the ring: fewer and larger calls.
+    /// The thread that leads does, with what others have handed over meanwhile; if there is none, or
+    /// it sleeps and few requests are under way, the caller. For those who do not wait in the ring:
+    /// fewer and larger calls.
     Leader,
 }
 
