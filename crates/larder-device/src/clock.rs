@@ -20,7 +20,7 @@ impl Clock for RealClock {
     }
 }
 
-/// A clock that stands still until it is set. Never goes back.
+/// A clock that stands still until it is set.
 #[derive(Debug, Default)]
 pub struct VirtualClock {
     nanoseconds: AtomicU64,
@@ -38,6 +38,21 @@ impl VirtualClock {
     pub fn advance_to(&self, now: Duration) {
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         self.nanoseconds.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// Sets the clock, also to an earlier time: as an administrator does, or a time server.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use larder_device::{Clock, VirtualClock};
+    ///
+    /// let clock = VirtualClock::starting_at(Duration::from_secs(90));
+    /// clock.set(Duration::from_secs(30));
+    /// assert_eq!(clock.now(), Duration::from_secs(30));
+    /// ```
+    pub fn set(&self, now: Duration) {
+        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds.store(now, Ordering::Relaxed);
     }
 }
 

@@ -95,6 +95,13 @@ impl<D: Device + 'static> Core<D> {
                 state.counts.errors += 1;
                 Err(self.failed(io))
             }
+            Some(Fault::FailedButDone) => {
+                state.counts.failed_but_done += 1;
+                let error = self.failure_of(&io);
+                let done = self.carry_out(state, io);
+                let buffer = done.unwrap_or_else(|failure| failure.buffer);
+                Err(IoFailure { error, buffer })
+            }
             Some(Fault::TornWrite { blocks, reported_done }) => {
                 self.tear(state, io, blocks, reported_done)
             }
@@ -110,10 +117,14 @@ impl<D: Device + 'static> Core<D> {
     }
 
     fn failed(&self, io: Io) -> IoFailure {
+        IoFailure { error: self.failure_of(&io), buffer: io.into_buffer() }
+    }
+
+    fn failure_of(&self, io: &Io) -> Error {
         let (verb, offset, bytes) = io.extent();
         let name = &self.inner.info().name;
         let context = format!("{verb} of {bytes} bytes at {offset} on {name}: failed (injected)");
-        IoFailure { error: Error::new(ErrorKind::Io, context), buffer: io.into_buffer() }
+        Error::new(ErrorKind::Io, context)
     }
 
     /// Carries `io` out as the device below does, and notes what a crash could undo.

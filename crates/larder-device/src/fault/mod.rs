@@ -19,6 +19,8 @@ use plan::Injector;
 pub struct FaultCounts {
     /// Requests failed.
     pub errors: u64,
+    /// Requests reported as failed that were carried out.
+    pub failed_but_done: u64,
     /// Writes torn.
     pub torn_writes: u64,
     /// Writes lost.

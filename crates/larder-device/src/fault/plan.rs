@@ -10,6 +10,9 @@ use crate::io::Io;
 pub enum Fault {
     /// The request fails and nothing of it happens.
     Error,
+    /// The request is carried out and reported as failed: the drive went on after the host's
+    /// timeout, or lost the completion.
+    FailedButDone,
     /// Only the first blocks of a write reach the device. Writes only.
     TornWrite {
         /// How many do; fewer than the write has, or it is not torn. `None`: a seeded choice of at
