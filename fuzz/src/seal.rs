@@ -13,7 +13,9 @@ const RECORD_HEADER_BYTES: usize = 32;
 const TRAILER_BYTES: usize = 36;
 const FOOTER_ENTRY_BYTES: usize = 16;
 /// Bytes of a superblock that are not zeros.
-pub const SUPERBLOCK_USED_BYTES: usize = 128;
+pub const SUPERBLOCK_USED_BYTES: usize = 136;
+/// The identity of the cache that the fuzzer plays.
+const IDENTITY: [u8; 6] = [0; 6];
 
 /// A record with sequence number 0 at offset 0.
 pub fn record(bytes: &[u8]) -> Vec<u8> {
@@ -21,7 +23,7 @@ pub fn record(bytes: &[u8]) -> Vec<u8> {
     if bytes.len() >= RECORD_HEADER_BYTES {
         mark(&mut bytes, 0, b"LREC", RECORD_VERSION);
         put(&mut bytes, 16, &[0; 12]);
-        let checksum = crc32c::crc32c(&bytes[12..]);
+        let checksum = checksum(&bytes[12..]);
         put(&mut bytes, 8, &checksum.to_le_bytes());
     }
     bytes
@@ -36,7 +38,7 @@ pub fn footer(bytes: &[u8]) -> Vec<u8> {
     put(&mut bytes, trailer + 16, &[0; 12]);
     let count = word(&bytes, trailer + 12) as usize;
     if let Some(start) = trailer.checked_sub(count.saturating_mul(FOOTER_ENTRY_BYTES)) {
-        let listed = crc32c::crc32c(&bytes[start..trailer]);
+        let listed = checksum(&bytes[start..trailer]);
         let checksum = crc32c::crc32c_append(listed, &bytes[trailer + 12..]);
         put(&mut bytes, trailer + 8, &checksum.to_le_bytes());
     }
@@ -66,11 +68,16 @@ pub fn snapshot(bytes: &[u8], epoch: u64) -> Vec<u8> {
         let length = u64::from(word(&bytes, 16)) | u64::from(word(&bytes, 20)) << 32;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if let Some(checked) = bytes.get(16..SNAPSHOT_HEADER_BYTES.saturating_add(length)) {
-            let checksum = crc32c::crc32c(checked);
+            let checksum = checksum(checked);
             put(&mut bytes, 8, &checksum.to_le_bytes());
         }
     }
     bytes
+}
+
+/// Of the identity and what follows it.
+fn checksum(bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&IDENTITY), bytes)
 }
 
 fn mark(bytes: &mut [u8], at: usize, magic: &[u8], version: u16) {

@@ -3,6 +3,7 @@
 use larder_device::IoBuffer;
 
 use crate::flash::Superblock;
+use crate::identity::CacheId;
 use crate::loc::footer;
 use crate::loc::record::{self, RecordIdentity};
 use crate::soc::bucket::{BUCKET_BYTES, Bucket, Wanted};
@@ -18,7 +19,13 @@ pub const FOOTER_VERSION: u16 = footer::VERSION;
 /// Any bytes as a bucket of the small-object engine. Bytes that fail the checksum are given the
 /// right one and tried again, so that the fuzzer gets behind it.
 pub fn bucket(bytes: &[u8]) {
-    let identity = Wanted { number: 0, oldest_epoch: 0, generation: Some(0) };
+    let identity = Wanted {
+        cache: CacheId::ZERO,
+        number: 0,
+        oldest_epoch: 0,
+        latest_epoch: 0,
+        generation: Some(0),
+    };
     let mut buffer = IoBuffer::zeroed(BUCKET_BYTES);
     let length = bytes.len().min(BUCKET_BYTES);
     buffer.as_mut_slice()[..length].copy_from_slice(&bytes[..length]);
@@ -38,7 +45,7 @@ fn walk(bucket: &Bucket) {
 
 /// Any bytes as a page of the small-object log. As with buckets, the checksum is put right.
 pub fn log_page(bytes: &[u8]) {
-    let identity = PageIdentity { sequence: 0, segment: 0, page: 0 };
+    let identity = PageIdentity { cache: CacheId::ZERO, sequence: 0, segment: 0, page: 0 };
     let mut page = vec![0; PAGE_BYTES];
     let length = bytes.len().min(PAGE_BYTES);
     page[..length].copy_from_slice(&bytes[..length]);
@@ -52,7 +59,7 @@ pub fn log_page(bytes: &[u8]) {
 
 /// Any bytes as a record of the large-object engine.
 pub fn record(bytes: &[u8]) {
-    let identity = RecordIdentity { sequence: 0, offset: 0 };
+    let identity = RecordIdentity { cache: CacheId::ZERO, sequence: 0, offset: 0 };
     if let Some(record) = record::parse(bytes, identity) {
         assert!(record.key().len() <= record.body.len());
     }
@@ -61,7 +68,7 @@ pub fn record(bytes: &[u8]) {
 /// Any bytes as the tail of a region.
 pub fn footer(bytes: &[u8]) {
     const REGION_BYTES: usize = 1 << 20;
-    let footer = footer::parse(bytes, 0, REGION_BYTES);
+    let footer = footer::parse(bytes, CacheId::ZERO, 0, REGION_BYTES);
     for entry in footer.map(|footer| footer.entries).unwrap_or_default() {
         assert!(entry.offset as usize + entry.length as usize <= REGION_BYTES);
     }

@@ -253,6 +253,8 @@ counters! {
     tombstone_log_written_bytes,
     /// Logs given up after an error: a crash would empty flash.
     tombstone_logs_given_up,
+    /// Times that a tombstone log was believed again that had been given up.
+    tombstone_logs_regained,
     /// Bytes of metadata written.
     metadata_written_bytes,
     /// Device requests that failed.

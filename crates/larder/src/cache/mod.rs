@@ -36,6 +36,7 @@ use crate::error::{Error, ErrorKind};
 use crate::flash::{Flash, Placed};
 use crate::key::{KeyHash, check_key, check_value};
 use crate::stats::{Counters, Stats};
+use crate::time::CacheClock;
 use crate::value::{ItemRef, Value};
 
 pub use blocking::Blocking;
@@ -97,7 +98,7 @@ pub struct Larder {
     reads: Flights<u64, Option<Found>>,
     fetches: Flights<Box<[u8]>, Fetched>,
     memory: MemoryBudget,
-    clock: Arc<dyn Clock>,
+    clock: Arc<CacheClock>,
     counters: Arc<Counters>,
 }
 
@@ -137,11 +138,12 @@ impl Larder {
         placed: Option<Placed>,
     ) -> Result<Self, Error> {
         config.check()?;
+        let clock = Arc::new(CacheClock::new(clock));
         let counters = Arc::new(Counters::default());
         let flash = match device {
             Some(device) => {
                 let shared = Arc::clone(&counters);
-                Some(Flash::open(&config, device, placed, shared, clock.now()).await?)
+                Some(Flash::open(&config, device, placed, shared, Arc::clone(&clock)).await?)
             }
             None => None,
         };
@@ -413,7 +415,7 @@ impl Larder {
     }
 
     fn now_s(&self) -> u32 {
-        u32::try_from(self.clock.now().as_secs()).unwrap_or(u32::MAX)
+        self.clock.now_s()
     }
 
     fn expiry_s(&self, ttl: Option<Duration>) -> u32 {

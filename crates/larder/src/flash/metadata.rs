@@ -3,9 +3,9 @@
 //! ```text
 //!  superblock, at 0            offset  bytes  field
 //!                                   0      8  magic "LARDERSB"
-//!                                   8      2  version (3)
+//!                                   8      2  version (4)
 //!                                  10      2  reserved, 0
-//!                                  12      4  CRC-32C of bytes 16 to 128
+//!                                  12      4  CRC-32C of bytes 16 to 136
 //!                                  16      8  epoch: grows by 1 with each opening
 //!                                  24      8  oldest epoch whose buckets are valid
 //!                                  32     48  layout: capacity, usable, metadata, LOC offset,
@@ -19,11 +19,14 @@
 //!                                 112      8  boot of the device in which this was written
 //!                                 120      4  layout: segments of the small-object log (24
 //!                                             bits), base-2 logarithm of their bytes (8 bits)
-//!                                 124      4  reserved, 0
+//!                                 124      4  latest second that the cache's clock has told
+//!                                 128      6  identity of the cache, random
+//!                                 134      2  reserved, 0
 //!  snapshot, at 4096                0      4  magic "LSNP"
-//!                                   4      2  version (3)
+//!                                   4      2  version (4)
 //!                                   6      2  reserved, 0
-//!                                   8      4  CRC-32C of bytes 16 to 32 + length
+//!                                   8      4  CRC-32C of the cache's identity (6 bytes) and of
+//!                                             bytes 16 to 32 + length
 //!                                  12      4  reserved, 0
 //!                                  16      8  length of what follows the header
 //!                                  24      8  epoch that wrote it
@@ -38,16 +41,17 @@
 #![deny(clippy::indexing_slicing)]
 
 use super::layout::Layout;
+use crate::identity::CacheId;
 use crate::le::{u16_at, u32_at, u64_at};
 
 pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = *b"LARDERSB";
 pub(crate) const SNAPSHOT_MAGIC: [u8; 4] = *b"LSNP";
-pub(crate) const VERSION: u16 = 3;
+pub(crate) const VERSION: u16 = 4;
 
 /// Epochs end here: sequence numbers of regions are epochs shifted left by 32 bits.
 pub(crate) const EPOCH_MAX: u64 = u32::MAX as u64;
 pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
-const SUPERBLOCK_USED_BYTES: usize = 128;
+const SUPERBLOCK_USED_BYTES: usize = 136;
 const CHECKED_FROM: usize = 16;
 pub(crate) const SNAPSHOT_HEADER_BYTES: usize = 32;
 
@@ -63,6 +67,9 @@ pub(crate) struct Superblock {
     pub(crate) ring: u32,
     /// See [`larder_device::Device::boot`].
     pub(crate) boot: Option<u64>,
+    /// Time went on until this second at least: see [`crate::time`].
+    pub(crate) second: u32,
+    pub(crate) cache: CacheId,
     pub(crate) layout: Layout,
 }
 
@@ -107,6 +114,8 @@ impl Superblock {
         checked.extend_from_slice(&u32::from(self.boot.is_some()).to_le_bytes());
         checked.extend_from_slice(&self.boot.unwrap_or(0).to_le_bytes());
         checked.extend_from_slice(&layout.soc_log_word().to_le_bytes());
+        checked.extend_from_slice(&self.second.to_le_bytes());
+        checked.extend_from_slice(&self.cache.bytes());
         checked.resize(SUPERBLOCK_USED_BYTES - CHECKED_FROM, 0);
         let encoded = [
             &SUPERBLOCK_MAGIC[..],
@@ -153,6 +162,8 @@ impl Superblock {
             oldest_epoch: u64_at(block, 24)?,
             ring: u32_at(block, 104)?,
             boot: if u32_at(block, 108)? == 1 { Some(u64_at(block, 112)?) } else { None },
+            second: u32_at(block, 124)?,
+            cache: CacheId::from_number(u64_at(block, 128)?),
             layout: Layout {
                 capacity_bytes: u64_at(block, 32)?,
                 usable_bytes: u64_at(block, 40)?,
@@ -176,7 +187,7 @@ pub(crate) fn is_blank_or_ours(behind: &[u8]) -> bool {
 }
 
 /// Completes a snapshot: `bytes` begins with room for the header.
-pub(crate) fn encode_snapshot(bytes: &mut [u8], epoch: u64) {
+pub(crate) fn encode_snapshot(bytes: &mut [u8], cache: CacheId, epoch: u64) {
     let length = bytes.len().saturating_sub(SNAPSHOT_HEADER_BYTES) as u64;
     let mut put = |at: usize, value: &[u8]| {
         if let Some(room) = bytes.get_mut(at..at + value.len()) {
@@ -188,7 +199,7 @@ pub(crate) fn encode_snapshot(bytes: &mut [u8], epoch: u64) {
     put(6, &[0; 10]);
     put(16, &length.to_le_bytes());
     put(24, &epoch.to_le_bytes());
-    let checksum = crc32c::crc32c(bytes.get(CHECKED_FROM..).unwrap_or(&[]));
+    let checksum = cache.checksum(bytes.get(CHECKED_FROM..).unwrap_or(&[]));
     if let Some(room) = bytes.get_mut(8..12) {
         room.copy_from_slice(&checksum.to_le_bytes());
     }
@@ -205,12 +216,12 @@ pub(crate) fn announced_snapshot_bytes(header: &[u8], room: u64) -> Option<usize
 }
 
 /// Checks a snapshot and returns what follows its header.
-pub(crate) fn parse_snapshot(bytes: &[u8], epoch: u64) -> Option<&[u8]> {
+pub(crate) fn parse_snapshot(bytes: &[u8], cache: CacheId, epoch: u64) -> Option<&[u8]> {
     let total = announced_snapshot_bytes(bytes, bytes.len() as u64)?;
     let whole = bytes.get(..total)?;
     let valid = u16_at(whole, 6)? == 0
         && u32_at(whole, 12)? == 0
-        && u32_at(whole, 8)? == crc32c::crc32c(whole.get(CHECKED_FROM..)?)
+        && u32_at(whole, 8)? == cache.checksum(whole.get(CHECKED_FROM..)?)
         && u64_at(whole, 24)? == epoch;
     if valid { whole.get(SNAPSHOT_HEADER_BYTES..) } else { None }
 }
@@ -235,8 +246,17 @@ mod tests {
             soc_log_segments: 5,
             soc_log_segment_bytes: 8192,
         };
-        let (recoverable, ring, boot) = (true, 6, Some(5));
-        Superblock { clean: true, recoverable, epoch: 9, oldest_epoch: 7, ring, boot, layout }
+        Superblock {
+            clean: true,
+            recoverable: true,
+            epoch: 9,
+            oldest_epoch: 7,
+            ring: 6,
+            boot: Some(5),
+            second: 1000,
+            cache: CacheId::from_number(77),
+            layout,
+        }
     }
 
     fn encoded() -> Vec<u8> {
@@ -256,15 +276,16 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_belongs_to_its_epoch() {
+    fn a_snapshot_belongs_to_its_cache_and_epoch() {
         let mut bytes = vec![0; SNAPSHOT_HEADER_BYTES];
         bytes.extend_from_slice(b"content");
-        encode_snapshot(&mut bytes, 4);
+        encode_snapshot(&mut bytes, CacheId::ZERO, 4);
         bytes.resize(4096, 0xee);
         assert_eq!(announced_snapshot_bytes(&bytes, 39), Some(39));
         assert_eq!(announced_snapshot_bytes(&bytes, 38), None);
-        assert_eq!(parse_snapshot(&bytes, 4), Some(&b"content"[..]));
-        assert_eq!(parse_snapshot(&bytes, 5), None);
+        assert_eq!(parse_snapshot(&bytes, CacheId::ZERO, 4), Some(&b"content"[..]));
+        assert_eq!(parse_snapshot(&bytes, CacheId::ZERO, 5), None);
+        assert_eq!(parse_snapshot(&bytes, CacheId::from_number(1), 4), None);
     }
 
     proptest! {
@@ -284,7 +305,7 @@ mod tests {
             let _ = Superblock::parse(&block);
             let mut snapshot = SNAPSHOT_MAGIC.to_vec();
             snapshot.extend_from_slice(&bytes);
-            prop_assert!(parse_snapshot(&snapshot, 0).is_none());
+            prop_assert!(parse_snapshot(&snapshot, CacheId::ZERO, 0).is_none());
         }
     }
 }

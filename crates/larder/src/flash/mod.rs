@@ -24,6 +24,7 @@ use crate::loc::{Loc, object_bytes_max};
 use crate::plan::{self, PlacementPlan};
 use crate::soc::Soc;
 use crate::stats::Counters;
+use crate::time::CacheClock;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
 pub use layout::Layout;
@@ -41,6 +42,7 @@ const OBJECT_BYTES_GUESS: u64 = 1024;
 /// Both engines on one device.
 pub(crate) struct Flash {
     device: Arc<dyn Device>,
+    clock: Arc<CacheClock>,
     layout: Layout,
     soc: Option<Soc>,
     loc: Option<Loc>,
@@ -75,14 +77,15 @@ impl Flash {
         device: Arc<dyn Device>,
         placed: Option<Placed>,
         counters: Arc<Counters>,
-        now: Duration,
+        clock: Arc<CacheClock>,
     ) -> Result<Self, Error> {
         let layout = Layout::plan(config, device.info())?;
-        let start = recovery::examine(&*device, &layout, config.start_empty, now).await?;
+        let start = recovery::examine(&*device, &layout, config.start_empty, clock.now()).await?;
         let superblock = start.superblock;
+        clock.begin_at(superblock.second);
         let tombstones = layout.tombstones().map(|place| {
             let (device, counters) = (Arc::clone(&device), Arc::clone(&counters));
-            Arc::new(Tombstones::new(device, place, superblock, counters))
+            Arc::new(Tombstones::new(device, place, superblock, (counters, Arc::clone(&clock))))
         });
         let (placement, tenant) = placed.unwrap_or_else(|| {
             let streams = plan::streams_of(config, &layout, "");
@@ -102,9 +105,10 @@ impl Flash {
             soc_max_object_bytes: config.soc_max_object_bytes as usize,
             loc_max_object_bytes: long_object_bytes_max(layout.loc_regions, layout.region_bytes),
             admission: Admission::new(config, expected_items),
-            wear: config.endurance.map(|endurance| Wear::new(endurance, &*device, now)),
+            wear: config.endurance.map(|endurance| Wear::new(endurance, &*device, clock.now())),
             placement,
             device,
+            clock,
             layout,
             soc,
             loc,

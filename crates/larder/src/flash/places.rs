@@ -34,6 +34,7 @@ impl Places {
             buckets: layout.soc_buckets,
             handle: handle_of(Class::Soc),
             hot_handle: config.dynamic_placement.then(|| handle_of(Class::SocHot)),
+            cache: superblock.cache,
             epoch: superblock.epoch,
             oldest_epoch: superblock.oldest_epoch,
         });
@@ -50,6 +51,7 @@ impl Places {
             eviction: config.region_eviction,
             regions_per_unit,
             reinsertion: config.effective_reinsertion(),
+            cache: superblock.cache,
             oldest_sequence: superblock.oldest_epoch << 32,
             first_sequence,
         });
@@ -59,6 +61,7 @@ impl Places {
             segment_bytes: layout.soc_log_segment_bytes,
             handle: handle_of(Class::SocLog),
             threshold: config.soc_log_threshold,
+            cache: superblock.cache,
             first_sequence,
         });
         Ok(Self { soc, soc_log, loc })

@@ -21,6 +21,7 @@ use super::metadata::{
     self, EPOCH_MAX, FirstBlock, SNAPSHOT_HEADER_BYTES, SUPERBLOCK_BYTES, Superblock,
 };
 use crate::error::{Error, ErrorKind};
+use crate::identity::CacheId;
 use crate::soc::BUCKET_SNAPSHOT_BYTES;
 use crate::tombstones::{self, Inheritance};
 
@@ -102,6 +103,8 @@ pub(super) async fn examine(
         oldest_epoch: epoch,
         ring: u32::try_from(epoch).expect("epochs end at 2^32"),
         boot: device.boot(),
+        second: u32::try_from(now.as_secs()).unwrap_or(u32::MAX),
+        cache: CacheId::draw(),
         layout: *layout,
     };
     let empty = |epoch, recovery| {
@@ -133,17 +136,28 @@ pub(super) async fn examine(
     if found.layout != *layout {
         return discard(next, "the configuration divides the device differently than before");
     }
-    let kept = Superblock { oldest_epoch: found.oldest_epoch, ..start(next) };
+    let next = start(next);
+    let kept = Superblock {
+        oldest_epoch: found.oldest_epoch,
+        // An earlier life has seen it, whatever the clock says now.
+        second: found.second.max(next.second),
+        cache: found.cache,
+        ..next
+    };
     match inherit(device, &found).await? {
         Ok(Heritage::Log(log)) => Ok(Start {
-            superblock: Superblock { ring: found.ring, ..kept },
+            superblock: Superblock {
+                ring: found.ring,
+                second: log.second().max(kept.second),
+                ..kept
+            },
             heritage: Heritage::Log(log),
             recovery: Recovery::Crashed { large_objects: 0, regions_left: 0 },
         }),
         Ok(heritage) => {
             Ok(Start { superblock: kept, heritage, recovery: Recovery::Clean { large_objects: 0 } })
         }
-        Err(reason) => discard(next, reason),
+        Err(reason) => discard(next.epoch, reason),
     }
 }
 
@@ -170,7 +184,7 @@ async fn inherit(
     if found.boot.is_none() || found.boot != device.boot() {
         return Ok(Err("the device may have lost its power while the cache was in use"));
     }
-    let log = tombstones::replay(device, place, found.ring).await?;
+    let log = tombstones::replay(device, place, (found.cache, found.ring)).await?;
     Ok(log.map(Heritage::Log).ok_or("the tombstone log is damaged"))
 }
 
@@ -184,7 +198,7 @@ async fn read_snapshot(device: &dyn Device, found: &Superblock) -> Result<Option
     };
     let whole = length.next_multiple_of(SUPERBLOCK_BYTES);
     let whole = read(device, at, whole, "the snapshot").await?;
-    Ok(metadata::parse_snapshot(whole.as_slice(), found.epoch).map(<[u8]>::to_vec))
+    Ok(metadata::parse_snapshot(whole.as_slice(), found.cache, found.epoch).map(<[u8]>::to_vec))
 }
 
 async fn read(
@@ -242,7 +256,8 @@ impl Flash {
         let mut rest = snapshot;
         if let (Some(tombstones), Some(place)) = (&self.tombstones, self.layout.tombstones()) {
             // A new log begins between the blocks of the old one, which must not look damaged.
-            let is_whole = tombstones::replay(&*self.device, place, self.superblock.ring).await?;
+            let Superblock { cache, ring, .. } = self.superblock;
+            let is_whole = tombstones::replay(&*self.device, place, (cache, ring)).await?;
             if is_whole.is_none() {
                 tombstones::erase(&*self.device, place).await?;
             }
@@ -323,7 +338,8 @@ impl Flash {
         if let Some(loc) = &self.loc {
             loc.export(&mut bytes).await;
         }
-        metadata::encode_snapshot(&mut bytes, self.superblock.epoch);
+        let Superblock { cache, epoch, .. } = self.superblock;
+        metadata::encode_snapshot(&mut bytes, cache, epoch);
         bytes.resize(bytes.len().next_multiple_of(SUPERBLOCK_BYTES), 0);
         assert!(
             (SUPERBLOCK_BYTES + bytes.len()) as u64 <= self.layout.metadata_bytes,
@@ -331,7 +347,8 @@ impl Flash {
         );
         self.write(SUPERBLOCK_BYTES as u64, &bytes, "the snapshot").await?;
         self.flush().await?;
-        self.write_superblock(Superblock { clean: true, ..self.superblock }).await
+        let second = self.clock.now_s();
+        self.write_superblock(Superblock { clean: true, second, ..self.superblock }).await
     }
 
     /// Leaves what a crash would leave, for the next opening to take over: what was set is there, and
@@ -370,5 +387,5 @@ impl Flash {
 /// Entry for the fuzzer: any bytes as a snapshot.
 pub(crate) fn fuzz_snapshot(bytes: &[u8]) {
     let _ = metadata::announced_snapshot_bytes(bytes, 1 << 20);
-    let _ = metadata::parse_snapshot(bytes, 1);
+    let _ = metadata::parse_snapshot(bytes, CacheId::ZERO, 1);
 }

@@ -6,6 +6,7 @@ use larder_device::{BufferPool, IoBuffer};
 use super::footer::{self, FooterEntry, RegionIdentity};
 use super::index::{Location, UNIT_BYTES};
 use super::record::{self, RecordIdentity};
+use crate::identity::CacheId;
 use crate::value::ItemRef;
 
 const BLOCK: usize = 4096;
@@ -83,6 +84,8 @@ pub(crate) fn bytes_in_region(object_bytes: usize) -> usize {
 /// A region that is being filled, or was closed, in memory.
 #[derive(Debug)]
 pub(crate) struct ActiveRegion {
+    /// Who fills it.
+    cache: CacheId,
     pub(crate) identity: RegionIdentity,
     /// Which objects it takes.
     pub(crate) shelf: usize,
@@ -111,8 +114,14 @@ pub(crate) struct Piece {
 }
 
 impl ActiveRegion {
-    pub(crate) fn new(identity: RegionIdentity, shelf: usize, buffer: IoBuffer) -> Self {
+    pub(crate) fn new(
+        cache: CacheId,
+        identity: RegionIdentity,
+        shelf: usize,
+        buffer: IoBuffer,
+    ) -> Self {
         Self {
+            cache,
             identity,
             shelf,
             buffer,
@@ -157,11 +166,14 @@ impl ActiveRegion {
     /// Whether this very item lies at `location`.
     pub(crate) fn is_at(&self, location: Location, item: &ItemRef<'_>) -> bool {
         location.region == self.identity.region && {
-            let identity =
-                RecordIdentity { sequence: self.identity.sequence, offset: location.offset };
+            let identity = self.record_at(location.offset);
             let bytes = self.records_from(location.offset, location.span);
             record::parse_first(bytes, identity).is_some_and(|record| record.is(item))
         }
+    }
+
+    fn record_at(&self, offset: u32) -> RecordIdentity {
+        RecordIdentity { cache: self.cache, sequence: self.identity.sequence, offset }
     }
 
     pub(crate) fn has_room_for(&self, object_bytes: usize) -> bool {
@@ -180,7 +192,7 @@ impl ActiveRegion {
         let length = record::record_bytes(item);
         let narrow = |n: usize| u32::try_from(n).expect("a region is shorter than 4 GiB");
         let offset = narrow(self.used);
-        let identity = RecordIdentity { sequence: self.identity.sequence, offset };
+        let identity = self.record_at(offset);
         let end = (self.used + length).next_multiple_of(UNIT_BYTES);
         let (room, padding) = self.buffer.as_mut_slice()[self.used..end].split_at_mut(length);
         record::encode(room, identity, item);
@@ -244,6 +256,7 @@ impl ActiveRegion {
         let used = u32::try_from(self.used).expect("a region is shorter than 4 GiB");
         footer::encode(
             bytes,
+            self.cache,
             self.identity,
             &self.entries,
             used,

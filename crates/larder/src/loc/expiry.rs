@@ -28,18 +28,23 @@ pub(super) struct Sweep {
 }
 
 impl Loc {
-    /// Forgets an object that has expired. With one shelf this needs no tombstone: after a crash it
-    /// will have expired no less, and what comes after it is newer. Not so with several, see
-    /// `shelves.rs`.
+    /// Forgets an object that has expired in this second. With one shelf this needs no tombstone, once
+    /// flash knows the time: after a crash it will have expired no less, and what comes after it is
+    /// newer. Not so with several, see `shelves.rs`.
     pub(super) async fn forget_expired(
         &self,
         hash: KeyHash,
         at: Location,
-        identity: RegionIdentity,
+        (identity, expiry_s): (RegionIdentity, u32),
     ) {
-        if let Some(tombstones) = self.tombstones.as_ref().filter(|_| self.place.shelves() > 1) {
-            let receipt = tombstones.bury_record(at.region, at.offset, identity.sequence);
-            if tombstones.commit(receipt).await.is_err() {
+        if let Some(tombstones) = &self.tombstones {
+            let is_over = if self.place.shelves() > 1 {
+                let receipt = tombstones.bury_record(at.region, at.offset, identity.sequence);
+                tombstones.commit(receipt).await.is_ok()
+            } else {
+                tombstones.is_over(expiry_s).await
+            };
+            if !is_over {
                 return; // it stays, and whoever takes its place buries it
             }
         }

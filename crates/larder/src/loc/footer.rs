@@ -8,9 +8,10 @@
 //!                         4  offset of the record in the region
 //!                         4  length of the record
 //!            36      4  magic "LFTR"
-//!            32      2  version (2)
+//!            32      2  version (3)
 //!            30      2  reserved, 0
-//!            28      4  CRC-32C of the entries and of the last 24 bytes
+//!            28      4  CRC-32C of the cache's identity (6 bytes), of the entries and of the last
+//!                       24 bytes
 //!            24      4  n, number of entries
 //!            20      8  sequence number of the region's filling
 //!            12      4  region number
@@ -23,9 +24,10 @@
 
 use super::index::UNIT_BYTES;
 use super::record::RECORD_HEADER_BYTES;
+use crate::identity::CacheId;
 
 pub(crate) const FOOTER_MAGIC: [u8; 4] = *b"LFTR";
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
 const TRAILER_BYTES: usize = 36;
 const TRAILER_CHECKED_FROM: usize = 12;
 const ENTRY_BYTES: usize = 16;
@@ -74,6 +76,7 @@ pub(crate) fn footer_bytes(entries: usize) -> usize {
 /// If records and footer overlap: the caller left room for it.
 pub(crate) fn encode(
     region_bytes: &mut [u8],
+    cache: CacheId,
     identity: RegionIdentity,
     entries: &[FooterEntry],
     used_bytes: u32,
@@ -94,7 +97,7 @@ pub(crate) fn encode(
     checked.extend_from_slice(&identity.region.to_le_bytes());
     checked.extend_from_slice(&used_bytes.to_le_bytes());
     checked.extend_from_slice(&latest_expiry_s.to_le_bytes());
-    let checksum = crc32c::crc32c_append(crc32c::crc32c(&listed), &checked);
+    let checksum = crc32c::crc32c_append(cache.checksum(&listed), &checked);
     let footer = [
         &listed[..],
         &FOOTER_MAGIC,
@@ -126,13 +129,18 @@ pub(crate) fn announced_bytes(tail: &[u8], region_bytes: usize) -> Option<usize>
 }
 
 /// Checks a footer, which ends with the last byte of `tail`, whichever filling of the region it is of.
-pub(crate) fn parse(tail: &[u8], region_number: u32, region_bytes: usize) -> Option<Footer> {
+pub(crate) fn parse(
+    tail: &[u8],
+    cache: CacheId,
+    region_number: u32,
+    region_bytes: usize,
+) -> Option<Footer> {
     let announced = announced_bytes(tail, region_bytes)?;
     let footer = tail.get(tail.len().checked_sub(announced)?..)?;
     let (listed, trailer) = footer.split_last_chunk::<TRAILER_BYTES>()?;
     let checksum = u32::from_le_bytes(*trailer.get(8..)?.first_chunk()?);
     let (_, checked) = trailer.split_first_chunk::<TRAILER_CHECKED_FROM>()?;
-    if crc32c::crc32c_append(crc32c::crc32c(listed), checked) != checksum {
+    if crc32c::crc32c_append(cache.checksum(listed), checked) != checksum {
         return None;
     }
     let sequence = u64::from_le_bytes(*checked.get(4..)?.first_chunk()?);
@@ -171,7 +179,7 @@ mod tests {
 
     fn region(count: u32) -> Vec<u8> {
         let mut bytes = vec![0; 8192];
-        encode(&mut bytes, IDENTITY, &entries(count), count * 52, 777);
+        encode(&mut bytes, CacheId::ZERO, IDENTITY, &entries(count), count * 52, 777);
         bytes
     }
 
@@ -187,15 +195,16 @@ mod tests {
         assert_eq!(announced_bytes(&bytes, 8192), Some(footer_bytes(20)));
         for tail in [8192, 4096, footer_bytes(20)] {
             let tail = bytes.get(8192 - tail..).unwrap();
-            assert_eq!(parse(tail, 3, 8192), footer(20));
+            assert_eq!(parse(tail, CacheId::ZERO, 3, 8192), footer(20));
         }
-        assert_eq!(parse(bytes.get(8192 - 100..).unwrap(), 3, 8192), None);
-        assert_eq!(parse(&region(0), 3, 8192), footer(0));
+        assert_eq!(parse(bytes.get(8192 - 100..).unwrap(), CacheId::ZERO, 3, 8192), None);
+        assert_eq!(parse(&region(0), CacheId::ZERO, 3, 8192), footer(0));
     }
 
     #[test]
-    fn another_region_is_refused() {
-        assert!(parse(&region(5), 4, 8192).is_none());
+    fn another_region_or_cache_is_refused() {
+        assert!(parse(&region(5), CacheId::ZERO, 4, 8192).is_none());
+        assert!(parse(&region(5), CacheId::from_number(1), 3, 8192).is_none());
     }
 
     #[test]
@@ -213,18 +222,18 @@ mod tests {
             if let Some(byte) = bytes.get_mut(at) {
                 *byte ^= 1 << (bit % 8);
             }
-            prop_assert!(parse(&bytes, 3, 8192).is_none());
+            prop_assert!(parse(&bytes, CacheId::ZERO, 3, 8192).is_none());
         }
 
         #[test]
         fn arbitrary_bytes_never_panic(mut tail in prop::collection::vec(any::<u8>(), 36..300)) {
             let at = tail.len() - TRAILER_BYTES;
             if let Some(head) = tail.get_mut(at..at + 8) {
-                head.copy_from_slice(b"LFTR\x02\0\0\0");
+                head.copy_from_slice(b"LFTR\x03\0\0\0");
             }
             let announced = announced_bytes(&tail, 4096);
             prop_assert!(announced.is_none_or(|bytes| bytes <= 4096));
-            prop_assert!(parse(&tail, 3, 4096).is_none());
+            prop_assert!(parse(&tail, CacheId::ZERO, 3, 4096).is_none());
         }
     }
 }

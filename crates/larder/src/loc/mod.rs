@@ -37,6 +37,7 @@ use larder_device::{BufferPool, Device, Io, IoBuffer, PlacementHandle};
 
 use crate::config::{RegionEviction, Reinsertion};
 use crate::error::Error;
+use crate::identity::CacheId;
 use crate::key::KeyHash;
 use crate::stats::Counters;
 use crate::tombstones::{Receipt, Tombstones};
@@ -69,6 +70,8 @@ pub(crate) struct LocPlace {
     pub(crate) reinsertion: Reinsertion,
     /// Upper bounds of the classes of times to live, in seconds, ascending.
     pub(crate) ttl_classes: Vec<u32>,
+    /// Whose records to write and to believe.
+    pub(crate) cache: CacheId,
     /// Smaller than any sequence number that may be believed.
     pub(crate) oldest_sequence: u64,
     /// Larger than any sequence number that was ever used on the device.
@@ -192,7 +195,8 @@ impl Loc {
         }
         if fetched.item().is_expired(now_s) {
             self.counters.expired.add(1);
-            self.forget_expired(hash, location, identity).await;
+            let expiry_s = fetched.expiry_s;
+            self.forget_expired(hash, location, (identity, expiry_s)).await;
             return None;
         }
         match fetched.kind {
@@ -340,7 +344,7 @@ impl Loc {
                 let bytes = active.records_from(location.offset, location.span);
                 let mut buffer = self.pool.take(bytes.len());
                 buffer.as_mut_slice().copy_from_slice(bytes);
-                parse(buffer, 0, location, identity).map(Found::Here)
+                parse(buffer, 0, self.place.cache, (location, identity)).map(Found::Here)
             }
             RegionState::Free | RegionState::Retired | RegionState::Expired => None,
         };
@@ -354,7 +358,7 @@ impl Loc {
         let start = self.offset_of(at.region) + u64::from(at.offset);
         let span = at.span.min(self.place.region_bytes - at.offset);
         let (buffer, skip) = self.read_span(start, span as usize).await?;
-        let fetched = parse(buffer, skip, at, identity);
+        let fetched = parse(buffer, skip, self.place.cache, (at, identity));
         if fetched.is_none() && self.is_filling(identity) {
             // It may be readable another time.
             if let Some(tombstones) = &self.tombstones {
@@ -408,8 +412,13 @@ fn append(active: &mut ActiveRegion, index: &mut Index, item: &ItemRef<'_>) {
 
 /// The record that begins `skip` bytes into the buffer. The index cannot tell all keys apart: whose
 /// it is, the record says.
-fn parse(buffer: IoBuffer, skip: usize, at: Location, identity: RegionIdentity) -> Option<Fetched> {
-    let identity = RecordIdentity { sequence: identity.sequence, offset: at.offset };
+fn parse(
+    buffer: IoBuffer,
+    skip: usize,
+    cache: CacheId,
+    (at, filling): (Location, RegionIdentity),
+) -> Option<Fetched> {
+    let identity = RecordIdentity { cache, sequence: filling.sequence, offset: at.offset };
     let record = record::parse_first(buffer.as_slice().get(skip..)?, identity)?;
     let hash = KeyHash::of(record.key());
     let record::Record { key_bytes, expiry_s, flags, kind, .. } = record;

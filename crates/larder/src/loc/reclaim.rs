@@ -142,7 +142,7 @@ impl Loc {
         let forgotten: u64 =
             reclaimed.iter().map(|reclaimed| self.empty(state, reclaimed, next.sequence)).sum();
         state.regions.activate(next.region, next.sequence);
-        state.active.add(ActiveRegion::new(next, shelf, buffer));
+        state.active.add(ActiveRegion::new(self.place.cache, next, shelf, buffer));
         let mut kept = 0;
         for Saved { fetched, shelf: own, .. } in current {
             let item = fetched.item();

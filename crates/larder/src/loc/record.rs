@@ -4,9 +4,9 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  magic "LREC"
-//!       4      2  version (3)
+//!       4      2  version (4)
 //!       6      2  key length
-//!       8      4  CRC-32C of bytes 12 to the end
+//!       8      4  CRC-32C of the cache's identity (6 bytes) and of bytes 12 to the end
 //!      12      4  value length (29 bits); bit 29: the head of a long value; bit 30: a part of one;
 //!                 bit 31: there are flags
 //!      16      8  sequence number of the region's filling
@@ -22,12 +22,13 @@
 #![deny(clippy::indexing_slicing)]
 
 use super::index::UNIT_BYTES;
+use crate::identity::CacheId;
 use crate::key::KEY_BYTES_MAX;
 use crate::le::{u16_at, u32_at, u64_at};
 use crate::value::{ItemRef, Kind};
 
 pub(crate) const RECORD_MAGIC: [u8; 4] = *b"LREC";
-pub(crate) const VERSION: u16 = 3;
+pub(crate) const VERSION: u16 = 4;
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
 const CHECKED_FROM: usize = 12;
 const FLAGS_BYTES: usize = 4;
@@ -37,9 +38,10 @@ const IS_PART: u32 = 1 << 30;
 const IS_HEAD: u32 = 1 << 29;
 const LENGTH: u32 = IS_HEAD - 1;
 
-/// Where and when a record was written: its checksum covers it.
+/// By whom, where and when a record was written: its checksum covers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordIdentity {
+    pub(crate) cache: CacheId,
     pub(crate) sequence: u64,
     pub(crate) offset: u32,
 }
@@ -109,7 +111,7 @@ pub(crate) fn encode(room: &mut [u8], identity: RecordIdentity, item: &ItemRef<'
     }
     put(body, key_at, item.key);
     put(body, key_at + item.key.len(), item.value);
-    let checksum = crc32c::crc32c_append(crc32c::crc32c(middle), body);
+    let checksum = crc32c::crc32c_append(identity.cache.checksum(middle), body);
     let key_bytes = u16::try_from(item.key.len()).expect("asserted above");
     put(front, 0, &RECORD_MAGIC);
     put(front, 4, &VERSION.to_le_bytes());
@@ -182,7 +184,7 @@ pub(crate) fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>
         && u32::from_le_bytes(*offset) == identity.offset
         && key_bytes > 0
         && key_bytes.checked_add(value_bytes) == Some(body.len())
-        && u32::from_le_bytes(*checksum) == crc32c::crc32c(bytes.get(CHECKED_FROM..)?);
+        && u32::from_le_bytes(*checksum) == identity.cache.checksum(bytes.get(CHECKED_FROM..)?);
     valid.then_some(Record { body, key_bytes, expiry_s, flags, kind, has_flags })
 }
 
@@ -192,7 +194,8 @@ mod tests {
     use crate::key::KeyHash;
     use proptest::prelude::*;
 
-    const IDENTITY: RecordIdentity = RecordIdentity { sequence: 77, offset: 4000 };
+    const IDENTITY: RecordIdentity =
+        RecordIdentity { cache: CacheId::ZERO, sequence: 77, offset: 4000 };
 
     fn encoded(key: &[u8], value: &[u8]) -> Vec<u8> {
         let item = ItemRef { flags: 6, ..ItemRef::new(KeyHash::of(key), key, value, 9) };
@@ -228,6 +231,8 @@ mod tests {
         let bytes = encoded(b"key", b"value");
         assert!(parse(&bytes, RecordIdentity { sequence: 78, ..IDENTITY }).is_none());
         assert!(parse(&bytes, RecordIdentity { offset: 0, ..IDENTITY }).is_none());
+        let another = CacheId::from_number(1);
+        assert!(parse(&bytes, RecordIdentity { cache: another, ..IDENTITY }).is_none());
         assert!(parse(bytes.get(..20).unwrap(), IDENTITY).is_none());
         let followed = [&bytes[..], &bytes[..]].concat();
         assert_eq!(parse_first(&followed, IDENTITY), parse(&bytes, IDENTITY));

@@ -33,6 +33,7 @@ use super::record::{self, RecordIdentity};
 use super::regions::RegionState;
 use super::{Loc, State};
 use crate::error::Error;
+use crate::identity::CacheId;
 use crate::key::KeyHash;
 use crate::tombstones::{Inheritance, Pressure, Tombstones};
 
@@ -291,7 +292,7 @@ impl Loc {
         if announced > tail.len() {
             return self.read_any_footer(region, announced).await;
         }
-        footer::parse(tail.as_slice(), region, region_bytes)
+        footer::parse(tail.as_slice(), self.place.cache, region, region_bytes)
     }
 
     /// Puts at most so many records into the index, in the order of the index: one part of its memory
@@ -369,13 +370,14 @@ impl Loc {
         // Most regions without a footer hold nothing: the first record tells.
         let first = Io::Read { offset, buffer: self.pool.take(BLOCK) };
         let first = self.device.submit(first).await.ok()?;
-        let at_first = RecordIdentity { sequence: identity.sequence, offset: 0 };
+        let cache = self.place.cache;
+        let at_first = RecordIdentity { cache, sequence: identity.sequence, offset: 0 };
         if !record::begins(first.as_slice(), at_first) {
             return None;
         }
         let whole = Io::Read { offset, buffer: self.pool.take(region_bytes) };
         let mut whole = self.device.submit(whole).await.ok()?;
-        let (footer, used) = records_in(whole.as_slice(), identity.sequence);
+        let (footer, used) = records_in(whole.as_slice(), cache, identity.sequence);
         let footer_bytes = footer::footer_bytes(footer.entries.len());
         let used = u32::try_from(used).ok()?;
         // Whoever filled it left room for this.
@@ -383,7 +385,7 @@ impl Loc {
             return None;
         }
         let latest = footer.latest_expiry_s;
-        footer::encode(whole.as_mut_slice(), identity, &footer.entries, used, latest);
+        footer::encode(whole.as_mut_slice(), cache, identity, &footer.entries, used, latest);
         let from = (region_bytes - footer_bytes) / BLOCK * BLOCK;
         let mut tail = IoBuffer::zeroed(region_bytes - from);
         tail.as_mut_slice().copy_from_slice(&whole.as_slice()[from..]);
@@ -439,10 +441,10 @@ async fn give_way() {
 /// The records at the start of a region, as far as they are whole, as its footer would list them, and
 /// where they end. Behind one that was written before its block was full, the next begins in the next
 /// block.
-fn records_in(bytes: &[u8], sequence: u64) -> (Footer, usize) {
+fn records_in(bytes: &[u8], cache: CacheId, sequence: u64) -> (Footer, usize) {
     let (mut entries, mut latest_expiry_s, mut end) = (Vec::new(), None, 0);
-    while let Some((entry, expiry_s)) = record_at(bytes, end, sequence)
-        .or_else(|| record_at(bytes, end.next_multiple_of(BLOCK), sequence))
+    while let Some((entry, expiry_s)) = record_at(bytes, end, (cache, sequence))
+        .or_else(|| record_at(bytes, end.next_multiple_of(BLOCK), (cache, sequence)))
     {
         end = (entry.offset as usize + entry.length as usize).next_multiple_of(UNIT_BYTES);
         latest_expiry_s = footer::later_expiry(latest_expiry_s, expiry_s);
@@ -453,9 +455,13 @@ fn records_in(bytes: &[u8], sequence: u64) -> (Footer, usize) {
 }
 
 /// The record that begins there, and when it expires.
-fn record_at(bytes: &[u8], at: usize, sequence: u64) -> Option<(FooterEntry, u32)> {
+fn record_at(
+    bytes: &[u8],
+    at: usize,
+    (cache, sequence): (CacheId, u64),
+) -> Option<(FooterEntry, u32)> {
     let offset = u32::try_from(at).ok()?;
-    let record = record::parse_first(bytes.get(at..)?, RecordIdentity { sequence, offset })?;
+    let record = record::parse_first(bytes.get(at..)?, RecordIdentity { cache, sequence, offset })?;
     let length = u32::try_from(record.body_at() + record.body.len()).ok()?;
     let entry = FooterEntry { hash: KeyHash::of(record.key()).0, offset, length };
     Some((entry, record.expiry_s))

@@ -48,7 +48,7 @@ impl Loc {
             match footer::announced_bytes(tail, region_bytes) {
                 // At most once: the same trailer announces the same length.
                 Some(bytes) if bytes > wanted => wanted = bytes,
-                _ => return footer::parse(tail, region, region_bytes),
+                _ => return footer::parse(tail, self.place.cache, region, region_bytes),
             }
         }
     }

@@ -3,12 +3,12 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  magic "LBKT"
-//!       4      2  version (3)
+//!       4      2  version (4)
 //!       6      2  number of entries
-//!       8      4  CRC-32C of bytes 12 to 32 + used
+//!       8      4  CRC-32C of the bucket's number (8 bytes) and of bytes 12 to 32 + used
 //!      12      2  used: bytes of entries
 //!      14      2  generation: grows by 1 with each write of the bucket, wraps around
-//!      16      6  bucket number
+//!      16      6  identity of the cache
 //!      22      6  stamp: index of the first tombstone that the bucket does not know of
 //!      28      4  epoch in which the bucket was written
 //!      32      *  entries, oldest first, without gaps
@@ -27,6 +27,7 @@
 
 use larder_device::IoBuffer;
 
+use crate::identity::CacheId;
 use crate::key::KeyHash;
 use crate::le::{u16_at, u32_at};
 use crate::value::{Fetched, Kind, is_expired};
@@ -34,16 +35,16 @@ use crate::value::{Fetched, Kind, is_expired};
 /// Bytes of a bucket.
 pub(crate) const BUCKET_BYTES: usize = 4096;
 pub(crate) const BUCKET_MAGIC: [u8; 4] = *b"LBKT";
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 
 const COUNT_AT: usize = 6;
 const CHECKSUM_AT: usize = 8;
 const USED_AT: usize = 12;
 const GENERATION_AT: usize = 14;
-const NUMBER_AT: usize = 16;
+const CACHE_AT: usize = 16;
 const STAMP_AT: usize = 22;
 const EPOCH_AT: usize = 28;
-/// Numbers and stamps are stored in so many bytes.
+/// Stamps are stored in so many bytes.
 const NARROW_BYTES: usize = 6;
 const HEADER_BYTES: usize = 32;
 const ENTRY_HEADER_BYTES: usize = 10;
@@ -64,14 +65,15 @@ pub(crate) enum BadBucket {
     Foreign,
     /// Damaged, or the bytes of another place.
     Corrupt,
-    /// Whole, but from an epoch whose buckets are void, or not what was written last: the device
-    /// lost a write.
+    /// Whole, but of another cache, from an epoch whose buckets are void, or not what was written
+    /// last: the device lost a write.
     Stale,
 }
 
 /// Which writing of which bucket the bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BucketIdentity {
+    pub(crate) cache: CacheId,
     pub(crate) number: u64,
     pub(crate) epoch: u64,
     pub(crate) generation: u16,
@@ -81,8 +83,12 @@ pub(crate) struct BucketIdentity {
 /// Which writings of which bucket are acceptable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wanted {
+    pub(crate) cache: CacheId,
     pub(crate) number: u64,
+    /// First and last epoch to believe. What claims to come from a later one was not written by this
+    /// cache.
     pub(crate) oldest_epoch: u64,
+    pub(crate) latest_epoch: u64,
     /// `None` where nobody knows.
     pub(crate) generation: Option<u16>,
 }
@@ -242,12 +248,12 @@ impl Bucket {
         header[4..6].copy_from_slice(&VERSION.to_le_bytes());
         header[COUNT_AT..COUNT_AT + 2].copy_from_slice(&self.count.to_le_bytes());
         header[USED_AT..USED_AT + 2].copy_from_slice(&used.to_le_bytes());
-        header[GENERATION_AT..NUMBER_AT].copy_from_slice(&identity.generation.to_le_bytes());
-        header[NUMBER_AT..STAMP_AT].copy_from_slice(&narrow(identity.number));
+        header[GENERATION_AT..CACHE_AT].copy_from_slice(&identity.generation.to_le_bytes());
+        header[CACHE_AT..STAMP_AT].copy_from_slice(&identity.cache.bytes());
         header[STAMP_AT..EPOCH_AT].copy_from_slice(&narrow(identity.stamp));
         let epoch = u32::try_from(identity.epoch).expect("epochs end at 2^32");
         header[EPOCH_AT..HEADER_BYTES].copy_from_slice(&epoch.to_le_bytes());
-        let checksum = checksum(bytes, self.used);
+        let checksum = checksum(identity.number, bytes, self.used);
         bytes[CHECKSUM_AT..USED_AT].copy_from_slice(&checksum.to_le_bytes());
         self.buffer
     }
@@ -334,12 +340,13 @@ fn check(bytes: &[u8], wanted: Wanted) -> Result<(usize, u16), BadBucket> {
     let used = u16_at(bytes, USED_AT).map(usize::from).ok_or(BadBucket::Corrupt)?;
     let count = u16_at(bytes, COUNT_AT).ok_or(BadBucket::Corrupt)?;
     if used > BUCKET_BYTES - HEADER_BYTES
-        || u32_at(bytes, CHECKSUM_AT) != Some(checksum(bytes, used))
-        || narrow_at(bytes, NUMBER_AT) != Some(wanted.number)
+        || u32_at(bytes, CHECKSUM_AT) != Some(checksum(wanted.number, bytes, used))
     {
         return Err(BadBucket::Corrupt);
     }
-    if u32_at(bytes, EPOCH_AT).is_none_or(|epoch| u64::from(epoch) < wanted.oldest_epoch)
+    let epochs = wanted.oldest_epoch..=wanted.latest_epoch;
+    if narrow_at(bytes, CACHE_AT) != Some(wanted.cache.number())
+        || u32_at(bytes, EPOCH_AT).is_none_or(|epoch| !epochs.contains(&u64::from(epoch)))
         || wanted.generation.is_some_and(|wanted| u16_at(bytes, GENERATION_AT) != Some(wanted))
     {
         return Err(BadBucket::Stale);
@@ -355,8 +362,10 @@ fn check(bytes: &[u8], wanted: Wanted) -> Result<(usize, u16), BadBucket> {
     Ok((used, count))
 }
 
-fn checksum(bytes: &[u8], used: usize) -> u32 {
-    crc32c::crc32c(bytes.get(USED_AT..HEADER_BYTES + used).unwrap_or(&[]))
+/// The number first: a bucket that was written to another's place is damaged.
+fn checksum(number: u64, bytes: &[u8], used: usize) -> u32 {
+    let place = crc32c::crc32c(&number.to_le_bytes());
+    crc32c::crc32c_append(place, bytes.get(USED_AT..HEADER_BYTES + used).unwrap_or(&[]))
 }
 
 fn narrow(number: u64) -> [u8; NARROW_BYTES] {
@@ -380,7 +389,7 @@ pub(crate) fn forge(mut buffer: IoBuffer) -> IoBuffer {
     bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
     bytes[GENERATION_AT..HEADER_BYTES].fill(0);
     let used = u16_at(bytes, USED_AT).map_or(0, usize::from);
-    let checksum = checksum(bytes, used);
+    let checksum = checksum(0, bytes, used);
     bytes[CHECKSUM_AT..USED_AT].copy_from_slice(&checksum.to_le_bytes());
     buffer
 }
@@ -391,10 +400,19 @@ mod tests {
     use proptest::prelude::*;
 
     const IDENTITY: BucketIdentity =
-        BucketIdentity { number: 5, epoch: 3, generation: 9, stamp: 1 << 40 };
-    const WANTED: Wanted = Wanted { number: 5, oldest_epoch: 3, generation: Some(9) };
-    const FIRST: BucketIdentity = BucketIdentity { number: 0, epoch: 0, generation: 0, stamp: 0 };
-    const ZERO: Wanted = Wanted { number: 0, oldest_epoch: 0, generation: Some(0) };
+        BucketIdentity { cache: CACHE, number: 5, epoch: 3, generation: 9, stamp: 1 << 40 };
+    const CACHE: CacheId = CacheId::ZERO;
+    const WANTED: Wanted =
+        Wanted { cache: CACHE, number: 5, oldest_epoch: 3, latest_epoch: 3, generation: Some(9) };
+    const FIRST: BucketIdentity =
+        BucketIdentity { cache: CacheId::ZERO, number: 0, epoch: 0, generation: 0, stamp: 0 };
+    const ZERO: Wanted = Wanted {
+        cache: CacheId::ZERO,
+        number: 0,
+        oldest_epoch: 0,
+        latest_epoch: 0,
+        generation: Some(0),
+    };
 
     fn entry<'a>(key: &'a [u8], value: &'a [u8], expiry_s: u32) -> Entry<'a> {
         Entry { tag: KeyHash::of(key).tag(), key, value, expiry_s, flags: expiry_s / 2 }
@@ -434,8 +452,12 @@ mod tests {
         assert_eq!(refusal_of(Wanted { oldest_epoch: 1, generation: None, ..WANTED }), None);
         let number = Wanted { number: 6, ..WANTED };
         assert_eq!(refusal_of(number), Some(BadBucket::Corrupt));
-        let epoch = Wanted { oldest_epoch: 4, ..WANTED };
+        let epoch = Wanted { oldest_epoch: 4, latest_epoch: 9, ..WANTED };
         assert_eq!(refusal_of(epoch), Some(BadBucket::Stale));
+        let future = Wanted { oldest_epoch: 1, latest_epoch: 2, ..WANTED };
+        assert_eq!(refusal_of(future), Some(BadBucket::Stale));
+        let another = Wanted { cache: CacheId::from_number(1), ..WANTED };
+        assert_eq!(refusal_of(another), Some(BadBucket::Stale));
         let generation = Wanted { generation: Some(10), ..WANTED };
         assert_eq!(refusal_of(generation), Some(BadBucket::Stale));
         assert_eq!(refusal(IoBuffer::zeroed(BUCKET_BYTES), ZERO), Some(BadBucket::Foreign));

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use async_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use larder_device::{BufferPool, Device, Io, PlacementHandle};
 
+use crate::identity::CacheId;
 use crate::key::KeyHash;
 use crate::stats::Counters;
 use crate::tombstones::Tombstones;
@@ -48,7 +49,9 @@ pub(crate) struct SocPlace {
     pub(crate) handle: PlacementHandle,
     /// For buckets that are rewritten often; `None` makes no difference between buckets.
     pub(crate) hot_handle: Option<PlacementHandle>,
-    /// Epoch to write.
+    /// Whose buckets to write and to believe.
+    pub(crate) cache: CacheId,
+    /// Epoch to write, and the latest to believe.
     pub(crate) epoch: u64,
     /// Oldest epoch to believe.
     pub(crate) oldest_epoch: u64,
@@ -120,12 +123,12 @@ impl Soc {
         self.place.buckets * (BUCKET_SNAPSHOT_BYTES + size_of::<AtomicU8>() + hot) as u64
     }
 
-    /// Memory of the log's index.
     /// Memory of buckets that are read or written.
     pub(crate) fn buffer_bytes(&self) -> u64 {
         self.pool.memory_bytes() as u64
     }
 
+    /// Memory of the log's index.
     pub(crate) fn log_index_bytes(&self) -> u64 {
         self.log.as_ref().map_or(0, Log::index_bytes)
     }
@@ -196,7 +199,7 @@ impl Soc {
         };
         if is_expired(entry.expiry_s, now_s) {
             self.counters.expired.add(1);
-            self.forget_expired(number, &bucket, now_s);
+            self.forget_expired(number, &bucket, now_s).await;
             return None;
         }
         Some(bucket.into_fetched(hash, at))
@@ -234,14 +237,21 @@ impl Soc {
         self.counters.expired.add(1);
         let _reading = self.lock_for_reading(number).await;
         if self.generation(number).load(Ordering::Acquire) == before {
-            self.forget_expired(number, &bucket, now_s);
+            self.forget_expired(number, &bucket, now_s).await;
         }
         Some(None)
     }
 
-    /// Takes what has expired out of the filter: the next look-up shall not read for nothing. The
-    /// caller holds the lock and the bucket as it is.
-    fn forget_expired(&self, number: u64, bucket: &Bucket, now_s: u32) {
+    /// Takes what has expired out of the filter, once that is so for every later life too: the next
+    /// look-up shall not read for nothing. The caller holds the lock and the bucket as it is.
+    async fn forget_expired(&self, number: u64, bucket: &Bucket, now_s: u32) {
+        let expired = bucket.entries().filter(|entry| is_expired(entry.expiry_s, now_s));
+        let last_s = expired.map(|entry| entry.expiry_s).max().unwrap_or(0);
+        if let Some(tombstones) = &self.tombstones
+            && !tombstones.is_over(last_s).await
+        {
+            return;
+        }
         let alive = bucket.entries().filter(|entry| !is_expired(entry.expiry_s, now_s));
         self.filters.rebuild(number, alive.map(|entry| entry.tag));
     }
@@ -390,7 +400,8 @@ impl Soc {
     }
 
     fn wanted(&self, number: u64, generation: Option<u16>) -> Wanted {
-        Wanted { number, oldest_epoch: self.place.oldest_epoch, generation }
+        let SocPlace { cache, oldest_epoch, epoch, .. } = self.place;
+        Wanted { cache, number, oldest_epoch, latest_epoch: epoch, generation }
     }
 
     fn generation(&self, number: u64) -> &AtomicU16 {

@@ -104,8 +104,8 @@ impl Soc {
         if let Some(tombstones) = &self.tombstones {
             tombstones.resolve(&dead);
         }
-        let epoch = self.place.epoch;
-        let buffer = bucket.seal(BucketIdentity { number, epoch, generation, stamp });
+        let (cache, epoch) = (self.place.cache, self.place.epoch);
+        let buffer = bucket.seal(BucketIdentity { cache, number, epoch, generation, stamp });
         let handle = self.handle_for_write(number);
         let write = Io::Write { offset: self.offset_of(number), buffer, handle };
         self.counters.soc_bucket_writes.add(1);

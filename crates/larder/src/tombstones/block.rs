@@ -3,17 +3,17 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  magic "LTMB"
-//!       4      2  version (2)
+//!       4      2  version (3)
 //!       6      2  reserved, 0
-//!       8      4  CRC-32C of bytes 12 to 48 + 16 n
+//!       8      4  CRC-32C of the cache's identity (6 bytes) and of bytes 12 to 48 + 16 n
 //!      12      4  ring: epoch in which the log began
 //!      16      8  number of the block; it lies in slot number mod slots
 //!      24      8  number of the oldest block that still counts
-//!      32      8  clock: larger than the index of every key so far
-//!      40      2  number of keys
-//!      42      2  number of places
-//!      44      2  number of lost hashes; n is the sum of all three
-//!      46      2  reserved, 0
+//!      32      6  clock: larger than the index of every key so far
+//!      38      4  second of the cache's clock in which the block was written
+//!      42      2  number of keys
+//!      44      2  number of places
+//!      46      2  number of lost hashes; n is the sum of all three
 //!      48      *  keys, places, lost hashes, 16 bytes each; zeros behind them
 //!
 //!  key      8  hash
@@ -27,13 +27,16 @@
 
 #![deny(clippy::indexing_slicing)]
 
+use crate::identity::CacheId;
 use crate::le::{u16_at, u32_at, u64_at};
 
 pub(crate) const BLOCK_BYTES: usize = 4096;
 pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"LTMB";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 /// Where the three numbers of entries are.
-const COUNTS_AT: [usize; 3] = [40, 42, 44];
+const COUNTS_AT: [usize; 3] = [42, 44, 46];
+/// The clock takes so many bytes: it ends at [`super::CLOCK_MAX`].
+const CLOCK_BYTES: usize = 6;
 const HEADER_BYTES: usize = 48;
 const CHECKED_FROM: usize = 12;
 const ENTRY_BYTES: usize = 16;
@@ -57,12 +60,14 @@ pub(crate) enum Tombstone {
 }
 
 /// A block's content.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogBlock {
+    pub(crate) cache: CacheId,
     pub(crate) ring: u32,
     pub(crate) number: u64,
     pub(crate) oldest: u64,
     pub(crate) clock: u64,
+    pub(crate) second: u32,
     /// At most [`ENTRIES_MAX`]. Read back: keys, then places, then lost hashes.
     pub(crate) entries: Vec<Tombstone>,
 }
@@ -77,15 +82,16 @@ impl LogBlock {
         let narrow = |n: usize| u16::try_from(n).expect("a block has few entries");
         let mut checked = Vec::with_capacity(BLOCK_BYTES);
         checked.extend_from_slice(&self.ring.to_le_bytes());
-        for word in [self.number, self.oldest, self.clock] {
+        for word in [self.number, self.oldest] {
             checked.extend_from_slice(&word.to_le_bytes());
         }
+        checked.extend(self.clock.to_le_bytes().iter().take(CLOCK_BYTES));
+        checked.extend_from_slice(&self.second.to_le_bytes());
         for section in &sections {
             checked.extend_from_slice(&narrow(section.len()).to_le_bytes());
         }
-        checked.extend_from_slice(&[0; 2]);
         sections.iter().flatten().for_each(|entry| encode_entry(entry, &mut checked));
-        let checksum = crc32c::crc32c(&checked).to_le_bytes();
+        let checksum = self.cache.checksum(&checked).to_le_bytes();
         let encoded =
             [&BLOCK_MAGIC[..], &VERSION.to_le_bytes(), &[0, 0], &checksum, &checked].concat();
         room.fill(0);
@@ -94,16 +100,16 @@ impl LogBlock {
         }
     }
 
-    /// Reads a block. `None` if it is none, or damaged.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+    /// Reads a block of this cache. `None` if it is none, or damaged.
+    pub(crate) fn parse(bytes: &[u8], cache: CacheId) -> Option<Self> {
         let [keys, places, lost] = counts(bytes)?;
         let end = HEADER_BYTES + (keys + places + lost) * ENTRY_BYTES;
         let checked = bytes.get(CHECKED_FROM..end)?;
         let valid = bytes.len() == BLOCK_BYTES
             && bytes.get(..4)? == BLOCK_MAGIC
             && u16_at(bytes, 4)? == VERSION
-            && (u16_at(bytes, 6)?, u16_at(bytes, 46)?) == (0, 0)
-            && u32_at(bytes, 8)? == crc32c::crc32c(checked)
+            && u16_at(bytes, 6)? == 0
+            && u32_at(bytes, 8)? == cache.checksum(checked)
             && bytes.get(end..)?.iter().all(|&byte| byte == 0);
         if !valid {
             return None;
@@ -113,10 +119,12 @@ impl LogBlock {
         let entries: Option<_> =
             listed.map(|(at, entry)| parse_entry(entry, section(at))).collect();
         Some(Self {
+            cache,
             ring: u32_at(bytes, 12)?,
             number: u64_at(bytes, 16)?,
             oldest: u64_at(bytes, 24)?,
-            clock: u64_at(bytes, 32)?,
+            clock: u64::from(u32_at(bytes, 32)?) | u64::from(u16_at(bytes, 36)?) << 32,
+            second: u32_at(bytes, 38)?,
             entries: entries?,
         })
     }
@@ -166,7 +174,8 @@ fn parse_entry(bytes: &[u8], section: usize) -> Option<Tombstone> {
 pub(crate) fn forge(bytes: &mut [u8]) {
     let entries: usize = counts(bytes).unwrap_or_default().iter().sum();
     let end = HEADER_BYTES + entries * ENTRY_BYTES;
-    let Some(checksum) = bytes.get(CHECKED_FROM..end).map(crc32c::crc32c) else { return };
+    let Some(checked) = bytes.get(CHECKED_FROM..end) else { return };
+    let checksum = CacheId::ZERO.checksum(checked);
     let marks =
         [&BLOCK_MAGIC[..], &VERSION.to_le_bytes(), &[0, 0], &checksum.to_le_bytes()].concat();
     if let Some(front) = bytes.get_mut(..marks.len()) {
@@ -188,7 +197,8 @@ mod tests {
         let lost = (0..entries / 3).map(|n| Tombstone::Lost { hash: n * 11, sequence: n << 32 });
         let others = usize::try_from(entries - entries / 3).unwrap();
         let entries = keys.chain(places).take(others).chain(lost).collect();
-        LogBlock { ring: 3, number: 1 << 40, oldest: 17, clock: 99, entries }
+        let cache = CacheId::ZERO;
+        LogBlock { cache, ring: 3, number: 1 << 40, oldest: 17, clock: 1 << 46, second: 7, entries }
     }
 
     fn encoded(entries: u64) -> Vec<u8> {
@@ -200,10 +210,11 @@ mod tests {
     #[test]
     fn what_was_encoded_is_parsed() {
         for entries in [0, 1, 2, 100, ENTRIES_MAX as u64] {
-            assert_eq!(LogBlock::parse(&encoded(entries)), Some(block(entries)));
+            assert_eq!(LogBlock::parse(&encoded(entries), CacheId::ZERO), Some(block(entries)));
         }
-        assert_eq!(LogBlock::parse(&[0; BLOCK_BYTES]), None);
-        assert_eq!(LogBlock::parse(encoded(5).get(..4000).unwrap()), None);
+        assert_eq!(LogBlock::parse(&[0; BLOCK_BYTES], CacheId::ZERO), None);
+        assert_eq!(LogBlock::parse(encoded(5).get(..4000).unwrap(), CacheId::ZERO), None);
+        assert_eq!(LogBlock::parse(&encoded(5), CacheId::from_number(1)), None);
     }
 
     proptest! {
@@ -213,16 +224,16 @@ mod tests {
             if let Some(byte) = bytes.get_mut(bit / 8) {
                 *byte ^= 1 << (bit % 8);
             }
-            prop_assert_eq!(LogBlock::parse(&bytes), None);
+            prop_assert_eq!(LogBlock::parse(&bytes, CacheId::ZERO), None);
         }
 
         #[test]
         fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut block = BLOCK_MAGIC.to_vec();
-            block.extend_from_slice(&[2, 0, 0, 0]);
+            block.extend_from_slice(&[3, 0, 0, 0]);
             block.extend_from_slice(&bytes);
             block.resize(BLOCK_BYTES, 0);
-            prop_assert_eq!(LogBlock::parse(&block), None);
+            prop_assert_eq!(LogBlock::parse(&block, CacheId::ZERO), None);
         }
     }
 }

@@ -3,9 +3,9 @@
 use larder_device::{Io, IoBuffer, IoFuture, PlacementHandle};
 
 use super::block::{BLOCK_BYTES, ENTRIES_MAX, LogBlock, Tombstone};
-use super::{Full, Receipt, Tombstones, Trust, Turn, Unfinished};
+use super::{BlockWrite, Full, Receipt, State, Tombstones, Trust, Turn, Unfinished};
 use crate::error::Error;
-use crate::flash::{SUPERBLOCK_BYTES, Superblock};
+use crate::flash::Superblock;
 
 impl Tombstones {
     /// Waits until a tombstone is durable.
@@ -16,13 +16,12 @@ impl Tombstones {
         while !self.is_durable(receipt) {
             let mut turn = self.turn.lock().await;
             self.finish(&mut turn).await?;
-            if self.is_durable(receipt) {
-                break;
+            if !self.is_durable(receipt) && self.make_room(&mut turn).await? {
+                self.write_block(&mut turn);
+                self.finish(&mut turn).await?;
             }
-            self.make_room(&mut turn).await?;
-            self.write_block(&mut turn);
-            self.finish(&mut turn).await?;
         }
+        self.regain().await;
         Ok(())
     }
 
@@ -32,14 +31,38 @@ impl Tombstones {
     /// # Errors
     /// As [`Tombstones::commit`].
     pub(crate) async fn settle_debt(&self) -> Result<(), Error> {
-        let owed = {
+        let (trust, receipt) = {
             let state = self.lock();
-            (state.trust == Trust::Owed).then(|| state.receipt())
+            (state.trust, state.receipt())
         };
-        match owed {
-            Some(receipt) => self.commit(receipt).await,
-            None => Ok(()),
+        match trust {
+            Trust::Log => Ok(()),
+            Trust::Owed | Trust::Nothing => self.commit(receipt).await,
         }
+    }
+
+    /// Whether what expires in this second will have expired for every later life too: then it can be
+    /// forgotten without a tombstone. If flash does not know the time yet, it is told, unless somebody
+    /// else writes just now.
+    pub(crate) async fn is_over(&self, expiry_s: u32) -> bool {
+        if self.time_is_durable(expiry_s) || !self.is_trusted() {
+            return self.time_is_durable(expiry_s);
+        }
+        let Some(mut turn) = self.turn.try_lock() else { return false };
+        // Best effort: whoever needs the log itself hears of errors.
+        if matches!(self.finish(&mut turn).await, Ok(true))
+            && !self.time_is_durable(expiry_s)
+            && matches!(self.make_room(&mut turn).await, Ok(true))
+        {
+            self.write_block(&mut turn);
+            let _ = self.finish(&mut turn).await;
+        }
+        self.time_is_durable(expiry_s)
+    }
+
+    fn time_is_durable(&self, expiry_s: u32) -> bool {
+        let state = self.lock();
+        state.trust == Trust::Nothing && !state.retry.is_possible() || expiry_s <= state.second
     }
 
     fn is_durable(&self, receipt: Receipt) -> bool {
@@ -50,40 +73,43 @@ impl Tombstones {
         }
     }
 
-    /// Opens the next block if the open one is full and written. Frees the oldest ones where the ring
-    /// needs them.
-    async fn make_room(&self, turn: &mut Turn) -> Result<(), Error> {
+    /// Opens the next block if the open one is full, and frees the oldest ones where the ring needs
+    /// them: what is still needed of them goes to the open block, as long as there is room. At least
+    /// one is freed for each that is opened. Says whether there is room; if not, the log was given up.
+    pub(super) async fn make_room(&self, turn: &mut Turn) -> Result<bool, Error> {
         let mut oldest = {
             let mut state = self.lock();
-            if state.durable >= state.first + ENTRIES_MAX as u64 {
-                state.entries.drain(..ENTRIES_MAX);
-                state.first += ENTRIES_MAX as u64;
-                state.number += 1;
-            }
-            state.block_to_free(self.place.blocks)
+            state.open_next();
+            // Once for each block that is opened: what is in it already needs no more room.
+            if state.open.is_empty() { state.block_to_free(self.place.blocks) } else { None }
         };
         while let Some(number) = oldest {
             let Some(block) = self.read_block(number).await else {
-                return self.give_up(turn).await;
+                return self.give_up(turn).await.map(|()| false);
             };
-            match self.log_again(number, block) {
+            match self.copy_needed(number, block) {
                 Ok(next) => oldest = next,
-                Err(Full) => return self.give_up(turn).await,
+                Err(Full) => return self.give_up(turn).await.map(|()| false),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Logs what is still needed of the oldest block once more. Returns the next one that must give
-    /// way.
-    fn log_again(&self, number: u64, block: LogBlock) -> Result<Option<u64>, Full> {
+    /// Copies what is still needed of the oldest block to the open one. Returns the next one that
+    /// must give way, if that has room for more.
+    fn copy_needed(&self, number: u64, block: LogBlock) -> Result<Option<u64>, Full> {
         let needed: Vec<_> =
             block.entries.into_iter().filter(|entry| self.is_needed(entry)).collect();
-        self.counters.tombstones_logged_again.add(needed.len() as u64);
         let mut state = self.lock();
-        needed.into_iter().for_each(|entry| state.enqueue(entry));
+        if state.open.len() + needed.len() > ENTRIES_MAX {
+            return Ok(None); // it gives way to the next block
+        }
+        self.counters.tombstones_logged_again.add(needed.len() as u64);
+        state.open.extend(needed);
         state.oldest = number + 1;
-        if state.entries.len() as u64 > self.place.entries() {
+        state.crowded = if state.open.len() == ENTRIES_MAX { state.crowded + 1 } else { 0 };
+        // Once round, and there was room for nothing new.
+        if state.crowded > self.place.blocks {
             return Err(Full);
         }
         Ok(state.block_to_free(self.place.blocks))
@@ -104,7 +130,7 @@ impl Tombstones {
         let buffer = IoBuffer::zeroed(BLOCK_BYTES);
         let read = Io::Read { offset: self.place.slot_offset(number), buffer };
         let block = match self.device.submit(read).await {
-            Ok(buffer) => LogBlock::parse(buffer.as_slice()),
+            Ok(buffer) => LogBlock::parse(buffer.as_slice(), self.superblock.cache),
             Err(failure) => {
                 self.counters.device_failed(&failure.error);
                 None
@@ -113,80 +139,68 @@ impl Tombstones {
         block.filter(|block| (block.ring, block.number) == (self.superblock.ring, number))
     }
 
-    /// Begins to write the open block.
-    fn write_block(&self, turn: &mut Turn) {
-        let state = self.lock();
-        let entries: Vec<_> = state.entries.iter().take(ENTRIES_MAX).copied().collect();
-        let up_to = state.first + entries.len() as u64;
+    /// Begins to write the open block, with as much as it has room for of what waits.
+    pub(super) fn write_block(&self, turn: &mut Turn) {
+        let second = self.clock.now_s();
+        let mut state = self.lock();
+        state.fill_open();
+        assert!(
+            state.number < state.oldest + self.place.blocks,
+            "block {} would be written over block {}, which counts",
+            state.number,
+            state.oldest
+        );
+        let (up_to, entries) = (state.taken, state.open.clone());
         let (number, oldest, clock) = (state.number, state.oldest, state.clock);
         drop(state);
+        let count = entries.len();
         let mut buffer = IoBuffer::zeroed(BLOCK_BYTES);
-        LogBlock { ring: self.superblock.ring, number, oldest, clock, entries }
+        let Superblock { cache, ring, .. } = self.superblock;
+        LogBlock { cache, ring, number, oldest, clock, second, entries }
             .encode(buffer.as_mut_slice());
-        let write = self.submit_write(self.place.slot_offset(number), buffer);
-        *turn = Some(Unfinished::Block(write, up_to));
+        let future = self.submit_write(self.place.slot_offset(number), buffer);
+        *turn = Some(Unfinished::Block(BlockWrite { future, up_to, entries: count, second }));
     }
 
-    /// Waits for the end of what is under way.
-    async fn finish(&self, turn: &mut Turn) -> Result<(), Error> {
+    /// Waits for the end of what is under way. Says whether it went well; if not, the log was given up.
+    pub(super) async fn finish(&self, turn: &mut Turn) -> Result<bool, Error> {
         match turn {
-            None => Ok(()),
-            Some(Unfinished::Block(write, up_to)) => {
-                let (ended, up_to) = (write.await, *up_to);
-                *turn = None;
+            None => Ok(true),
+            Some(Unfinished::Block(write)) => {
+                let ended = (&mut write.future).await;
+                let Some(Unfinished::Block(write)) = turn.take() else { return Ok(true) };
                 match ended {
                     Ok(_) => {
-                        let mut state = self.lock();
-                        let durable = up_to.max(state.durable);
-                        state.durable = durable;
-                        state.on_their_way.retain(|_, position| *position > durable);
-                        if state.trust == Trust::Owed && state.durable >= state.receipt().0 {
-                            state.trust = Trust::Log;
-                        }
-                        Ok(())
+                        self.lock().block_written(&write);
+                        Ok(true)
                     }
                     Err(failure) => {
                         self.counters.device_failed(&failure.error);
-                        self.give_up(turn).await
+                        self.give_up(turn).await.map(|()| false)
                     }
                 }
             }
-            Some(Unfinished::Superblock(_)) => self.finish_giving_up(turn).await,
+            Some(Unfinished::Superblock(..)) => self.finish_superblock(turn).await.map(|()| true),
         }
     }
 
-    /// Tells the superblock that nothing is to be believed after a crash.
-    async fn give_up(&self, turn: &mut Turn) -> Result<(), Error> {
-        // Until that is done, somebody who forgets something may not be the only one to know.
-        self.lock().trust = Trust::Owed;
-        let mut buffer = IoBuffer::zeroed(SUPERBLOCK_BYTES);
-        Superblock { clean: false, recoverable: false, ..self.superblock }
-            .encode(buffer.as_mut_slice());
-        *turn = Some(Unfinished::Superblock(self.submit_write(0, buffer)));
-        self.finish_giving_up(turn).await
-    }
-
-    async fn finish_giving_up(&self, turn: &mut Turn) -> Result<(), Error> {
-        let Some(Unfinished::Superblock(write)) = turn else { return Ok(()) };
-        let ended = write.await;
-        *turn = None;
-        match ended {
-            Ok(_) => {
-                self.lock().trust = Trust::Nothing;
-                self.counters.tombstone_logs_given_up.add(1);
-                Ok(())
-            }
-            Err(failure) => {
-                self.counters.device_failed(&failure.error);
-                let message = "cannot write down that an older value on flash is void, and after a \
-                               crash it would come back";
-                Err(Error::device(message, failure.error))
-            }
-        }
-    }
-
-    fn submit_write(&self, offset: u64, buffer: IoBuffer) -> IoFuture {
+    pub(super) fn submit_write(&self, offset: u64, buffer: IoBuffer) -> IoFuture {
         self.counters.tombstone_log_written_bytes.add(buffer.len() as u64);
         self.device.submit(Io::Write { offset, buffer, handle: PlacementHandle::DEFAULT })
+    }
+}
+
+impl State {
+    /// The open block is on flash, as it was when it was sent.
+    fn block_written(&mut self, written: &BlockWrite) {
+        assert!(
+            written.up_to <= self.taken && written.entries <= self.open.len(),
+            "one block at a time is written, and nothing leaves it meanwhile"
+        );
+        self.open_durable = written.entries.max(self.open_durable);
+        self.second = written.second.max(self.second);
+        let durable = written.up_to.max(self.durable);
+        self.durable = durable;
+        self.on_their_way.retain(|_, position| *position > durable);
     }
 }

@@ -16,11 +16,15 @@ pub(super) struct DeadKeys {
     inherited: BTreeMap<u64, u64>,
     /// A bucket without them is being written; until it is, a crash may still bring up the old one.
     resolving: BTreeMap<u64, u64>,
+    /// The write of a bucket without them failed: it may be the old one for ever, or the new one, of
+    /// which their tombstones say nothing, for it bears a later stamp. So they are needed, but whoever
+    /// changes the key needs another one.
+    uncertain: BTreeMap<u64, u64>,
 }
 
 impl DeadKeys {
     pub(super) fn len(&self) -> usize {
-        self.pending.len() + self.inherited.len() + self.resolving.len()
+        self.kinds().iter().map(|keys| keys.len()).sum()
     }
 
     pub(super) fn is_pending(&self, hash: u64) -> bool {
@@ -38,14 +42,21 @@ impl DeadKeys {
 
     /// Whether a tombstone is still needed.
     pub(super) fn needs(&self, hash: u64, index: u64) -> bool {
-        [&self.pending, &self.inherited, &self.resolving]
-            .iter()
-            .any(|keys| keys.get(&hash) == Some(&index))
+        self.kinds().iter().any(|keys| keys.get(&hash) == Some(&index))
     }
 
-    /// The dead of a bucket.
-    pub(super) fn pending_in(&self, bucket: Range<u128>) -> Vec<u64> {
-        in_range(&self.pending, &bucket)
+    fn kinds(&self) -> [&BTreeMap<u64, u64>; 4] {
+        [&self.pending, &self.inherited, &self.resolving, &self.uncertain]
+    }
+
+    /// The dead of a bucket that is about to be written, in order: those that a write which failed may
+    /// have left in it as well.
+    pub(super) fn dead_in(&self, bucket: Range<u128>) -> Vec<u64> {
+        let mut dead = in_range(&self.pending, &bucket);
+        dead.extend(in_range(&self.uncertain, &bucket));
+        dead.sort_unstable();
+        dead.dedup();
+        dead
     }
 
     /// One of the pending dead at or behind `hash`, going around.
@@ -56,8 +67,8 @@ impl DeadKeys {
 
     /// All of them, in order.
     pub(super) fn all(&self) -> Vec<u64> {
-        let kinds = [&self.pending, &self.inherited, &self.resolving];
-        let mut hashes: Vec<u64> = kinds.iter().flat_map(|keys| keys.keys().copied()).collect();
+        let mut hashes: Vec<u64> =
+            self.kinds().iter().flat_map(|keys| keys.keys().copied()).collect();
         hashes.sort_unstable();
         hashes.dedup();
         hashes
@@ -74,7 +85,9 @@ impl DeadKeys {
     /// These are gone from a bucket that is about to be written.
     pub(super) fn resolve(&mut self, hashes: &[u64]) {
         for hash in hashes {
-            if let Some(index) = self.pending.remove(hash) {
+            let (pending, uncertain) = (self.pending.remove(hash), self.uncertain.remove(hash));
+            // The later one says all that the earlier one does.
+            if let Some(index) = pending.max(uncertain) {
                 self.resolving.insert(*hash, index);
             }
         }
@@ -83,11 +96,10 @@ impl DeadKeys {
     /// The write of a bucket that resolves these has ended.
     pub(super) fn resolved(&mut self, hashes: &[u64], written: bool) {
         for hash in hashes {
-            if written {
-                self.resolving.remove(hash);
-            } else if let Some(&index) = self.resolving.get(hash) {
-                // The bucket may be the old one or the new one for ever: both tombstones count.
-                self.pending.entry(*hash).or_insert(index);
+            if let Some(index) = self.resolving.remove(hash)
+                && !written
+            {
+                self.uncertain.insert(*hash, index);
             }
         }
     }
@@ -130,9 +142,23 @@ mod tests {
         dead.die(5, 200);
         dead.resolved(&[5], true);
         assert!(dead.is_pending(5) && dead.needs(5, 200) && !dead.needs(5, 100));
+    }
+
+    #[test]
+    fn a_write_that_failed_leaves_the_old_bucket_or_the_new_one() {
+        let mut dead = DeadKeys::default();
+        dead.die(5, 100);
         dead.resolve(&[5]);
         dead.resolved(&[5], false);
-        assert!(dead.is_pending(5) && dead.needs(5, 200), "the write failed");
+        assert!(dead.needs(5, 100), "of the old one");
+        assert!(!dead.is_pending(5), "of the new one a change needs another tombstone");
+        dead.die(5, 200);
+        assert!(dead.is_pending(5) && dead.needs(5, 100) && dead.needs(5, 200));
+        assert_eq!(dead.dead_in(0..10), [5]);
+        dead.resolve(&[5]);
+        assert!(dead.needs(5, 200) && dead.dead_in(0..10).is_empty());
+        dead.resolved(&[5], true);
+        assert_eq!((dead.len(), dead.needs(5, 200)), (0, false), "overwritten for good");
     }
 
     #[test]
@@ -143,7 +169,7 @@ mod tests {
         assert_eq!((dead.is_pending(10), dead.is_pending(11)), (true, false));
         assert!(!dead.is_pending(20) && dead.needs(20, 9));
         dead.settle_inherited(20..1 << 64, 1);
-        assert_eq!(dead.pending_in(0..1 << 64), [10, 20]);
+        assert_eq!(dead.dead_in(0..1 << 64), [10, 20]);
         assert_eq!((dead.pending_from(11), dead.pending_from(21)), (Some(20), Some(10)));
     }
 }

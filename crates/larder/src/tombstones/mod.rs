@@ -11,10 +11,18 @@
 //!    record, a region, a key of a bucket) before flash cannot bring it back any more: before its
 //!    tombstone is durable, or its bytes are overwritten.
 //! 3. The log is a ring. The oldest block gives way when the ring is full; what is still needed of
-//!    it is logged again first. A tombstone is needed until the region that holds the record is
-//!    filled anew, or the bucket that holds the key is written without it.
+//!    it is copied to the block that is opened next, before anything new goes there. One block's
+//!    needs always fit one block, and the copies are durable before the ring comes round to the
+//!    place of their origin: blocks are opened in order, each when the one before is durable. A
+//!    tombstone is needed until the region that holds the record is filled anew, or the bucket that
+//!    holds the key is written without it. A ring that is full of what is needed is given up.
 //! 4. A log that cannot be written is worse than none. If the superblock can be told to believe
-//!    nothing after a crash, the cache goes on without; if not, the operation fails.
+//!    nothing after a crash, the cache goes on without; if not, the operation fails. What would have
+//!    been logged is kept as long as there is room for it: after a while all of it is written, and the
+//!    log is believed again (`trust`).
+//! 5. Each block says in which second it was written. Time goes on from there after a crash. So what
+//!    had expired by then needs no tombstone to be forgotten; what expired later is kept in mind
+//!    until flash knows the time (`Tombstones::is_over`).
 //!
 //! "Durable" means that the device has said that the write is done: it survives the end of the
 //! process. What it loses together with its power is a matter of [`Device::boot`]: then nothing is
@@ -26,6 +34,7 @@ mod dead;
 mod fillings;
 mod lost;
 mod replay;
+mod trust;
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -35,17 +44,18 @@ use larder_device::{Device, IoFuture};
 
 use crate::flash::Superblock;
 use crate::stats::Counters;
+use crate::time::CacheClock;
 use block::{BLOCK_BYTES, ENTRIES_MAX, Tombstone};
 use dead::DeadKeys;
 use fillings::Fillings;
 pub(crate) use lost::Firsts;
 use lost::Lost;
 pub(crate) use replay::{Inheritance, erase, fuzz_log, replay};
+use trust::Retry;
 
 /// Clocks end here: buckets keep 48 bits of them, and half of those leave room to count on.
 pub(crate) const CLOCK_MAX: u64 = 1 << 47;
-/// Blocks that are kept free: what is logged again must be durable before its old block is
-/// overwritten.
+/// Blocks that are kept free: what is copied must be durable before its origin is overwritten.
 const SPARE_BLOCKS: u64 = 2;
 /// Parts of the log's room: above these tombstones of keys and of records are worked off, and above
 /// all of it the log is given up.
@@ -106,6 +116,7 @@ pub(crate) struct Tombstones {
     state: Mutex<State>,
     /// Held by whoever writes.
     turn: async_lock::Mutex<Turn>,
+    clock: Arc<CacheClock>,
     counters: Arc<Counters>,
 }
 
@@ -113,19 +124,28 @@ struct State {
     dead: DeadKeys,
     /// Index of the next key's tombstone.
     clock: u64,
-    /// The open block's entries, and behind them those that wait for the next ones.
-    entries: VecDeque<Tombstone>,
-    /// Position of the first of `entries`.
-    first: u64,
+    /// New tombstones that no block has taken yet.
+    waiting: VecDeque<Tombstone>,
+    /// Positions of new tombstones: below `taken` they are in a block, below `durable` on flash.
+    taken: u64,
+    durable: u64,
     /// Places whose tombstones are on their way, with their positions: a caller that gave up and
     /// comes again goes on waiting for the same one.
     on_their_way: HashMap<Tombstone, u64>,
-    /// Positions below this are on flash.
-    durable: u64,
-    /// The open block.
+    /// The open block, and what is in it: copies of what gave way, then new tombstones.
     number: u64,
+    open: Vec<Tombstone>,
+    /// So many of `open` are on flash.
+    open_durable: usize,
+    /// The first block that counts. Its place is not written while it does.
     oldest: u64,
+    /// Blocks in a row that copies have filled.
+    crowded: u64,
+    /// The latest second that flash knows of.
+    second: u32,
     trust: Trust,
+    said: Said,
+    retry: Retry,
 }
 
 /// What a crash now would leave.
@@ -139,16 +159,34 @@ enum Trust {
     Nothing,
 }
 
+/// What the superblock on flash says of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Believe,
+    Nothing,
+    /// A write of it failed: it may have happened.
+    Unknown,
+}
+
 /// More is needed than the log has room for.
 struct Full;
+
+/// The open block on its way.
+struct BlockWrite {
+    future: IoFuture,
+    /// New tombstones below this position are in it or in earlier blocks.
+    up_to: u64,
+    entries: usize,
+    second: u32,
+}
 
 /// A write that is still under way. It outlives the caller who began it.
 type Turn = Option<Unfinished>;
 
 enum Unfinished {
-    /// The open block, up to this position.
-    Block(IoFuture, u64),
-    Superblock(IoFuture),
+    Block(BlockWrite),
+    /// The superblock, and whether it says to believe the log.
+    Superblock(IoFuture, bool),
 }
 
 impl Tombstones {
@@ -157,18 +195,24 @@ impl Tombstones {
         device: Arc<dyn Device>,
         place: TombstonesPlace,
         superblock: Superblock,
-        counters: Arc<Counters>,
+        (counters, clock): (Arc<Counters>, Arc<CacheClock>),
     ) -> Self {
         let state = State {
             dead: DeadKeys::default(),
             clock: 1,
-            entries: VecDeque::new(),
-            first: 0,
-            on_their_way: HashMap::new(),
+            waiting: VecDeque::new(),
+            taken: 0,
             durable: 0,
+            on_their_way: HashMap::new(),
             number: 0,
+            open: Vec::new(),
+            open_durable: 0,
             oldest: 0,
+            crowded: 0,
+            second: superblock.second,
             trust: Trust::Log,
+            said: Said::Believe,
+            retry: Retry::new(place.entries()),
         };
         Self {
             device,
@@ -179,6 +223,7 @@ impl Tombstones {
             lost: Lost::default(),
             state: Mutex::new(state),
             turn: async_lock::Mutex::new(None),
+            clock,
             counters,
         }
     }
@@ -304,7 +349,7 @@ impl Tombstones {
 
     /// The dead of a bucket.
     pub(crate) fn dead_in(&self, bucket: Range<u128>) -> Vec<u64> {
-        self.lock().dead.pending_in(bucket)
+        self.lock().dead.dead_in(bucket)
     }
 
     /// A bucket is about to be written without these; [`Tombstones::resolved`] says how it ended.
@@ -377,18 +422,43 @@ impl Tombstones {
 
 impl State {
     fn enqueue(&mut self, tombstone: Tombstone) {
-        if self.trust != Trust::Nothing {
-            self.entries.push_back(tombstone);
+        if self.trust != Trust::Nothing || self.retry.keeps(self.waiting.len()) {
+            self.waiting.push_back(tombstone);
+        } else {
+            self.waiting = VecDeque::new();
+            self.retry.forget();
         }
     }
 
     /// For all that was enqueued so far.
     fn receipt(&self) -> Receipt {
-        Receipt(self.first + self.entries.len() as u64)
+        Receipt(self.taken + self.waiting.len() as u64)
     }
 
     /// The oldest block, if its slot will be needed soon.
     fn block_to_free(&self, blocks: u64) -> Option<u64> {
         (self.number + SPARE_BLOCKS >= self.oldest + blocks).then_some(self.oldest)
     }
+
+    /// Opens the next block if the open one is full and on flash.
+    fn open_next(&mut self) {
+        if self.open_durable < ENTRIES_MAX {
+            return;
+        }
+        // Rule 3: here what was copied to the open block is durable.
+        assert_eq!(self.open_durable, self.open.len(), "a block is opened behind a durable one");
+        self.open.clear();
+        self.open_durable = 0;
+        self.number += 1;
+    }
+
+    /// Puts new tombstones into the open block, as many as there is room for.
+    fn fill_open(&mut self) {
+        let fit = self.waiting.len().min(ENTRIES_MAX - self.open.len());
+        self.open.extend(self.waiting.drain(..fit));
+        self.taken += fit as u64;
+    }
 }
+
+#[cfg(test)]
+mod tests;

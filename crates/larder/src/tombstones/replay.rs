@@ -7,6 +7,7 @@ use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 use super::block::{BLOCK_BYTES, LogBlock, Tombstone, forge};
 use super::{CLOCK_MAX, TombstonesPlace};
 use crate::error::Error;
+use crate::identity::CacheId;
 
 /// How much is read or written at a time.
 const STEP_BYTES: u64 = 1 << 20;
@@ -19,6 +20,8 @@ const CLOCK_LEAP: u64 = 1 << 24;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Inheritance {
     pub(super) clock: u64,
+    /// The latest that a block was written in.
+    second: u32,
     pub(super) next_number: u64,
     pub(super) oldest: u64,
     /// Latest index by hash.
@@ -32,6 +35,11 @@ pub(crate) struct Inheritance {
 }
 
 impl Inheritance {
+    /// The cache's clock has told this second.
+    pub(crate) fn second(&self) -> u32 {
+        self.second
+    }
+
     /// The first filling of a region that counts; 0 if any may.
     pub(crate) fn first_filling(&self, region: u32) -> u64 {
         self.regions.get(&region).copied().unwrap_or(0)
@@ -81,11 +89,11 @@ fn raise(to: &mut u64, least: u64) {
     *to = least.max(*to);
 }
 
-/// Reads the log that began in epoch `ring`. `None` if something of it is damaged or missing.
+/// Reads the log that a cache began in epoch `ring`. `None` if something of it is damaged or missing.
 pub(crate) async fn replay(
     device: &dyn Device,
     place: TombstonesPlace,
-    ring: u32,
+    (cache, ring): (CacheId, u32),
 ) -> Result<Option<Inheritance>, Error> {
     let mut found = BTreeMap::new();
     let mut whole = true;
@@ -95,7 +103,7 @@ pub(crate) async fn replay(
         let buffer = buffer.map_err(|f| Error::device("cannot read the log", f.error))?;
         let first_slot = (offset - place.offset) / BLOCK_BYTES as u64;
         for (slot, bytes) in (first_slot..).zip(buffer.as_slice().chunks_exact(BLOCK_BYTES)) {
-            match LogBlock::parse(bytes) {
+            match LogBlock::parse(bytes, cache) {
                 Some(block) if block.ring == ring => {
                     whole &= block.number % place.blocks == slot;
                     found.insert(block.number, block);
@@ -125,6 +133,7 @@ fn join(found: BTreeMap<u64, LogBlock>) -> Option<Inheritance> {
         inheritance.oldest = latest.oldest;
         inheritance.next_number = number.checked_add(1)?;
         inheritance.clock = latest.clock.saturating_add(CLOCK_LEAP);
+        inheritance.second = found.values().map(|block| block.second).max().unwrap_or(0);
     }
     // Those before the oldest count no less: they are needed until what was logged again is.
     let entries = found.into_values().flat_map(|block| block.entries);
@@ -170,7 +179,8 @@ pub(crate) fn fuzz_log(bytes: &[u8]) {
     let mut padded = bytes.to_vec();
     padded.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
     for _ in 0..2 {
-        let blocks = padded.chunks_exact(BLOCK_BYTES).filter_map(LogBlock::parse);
+        let parse = |bytes| LogBlock::parse(bytes, CacheId::ZERO);
+        let blocks = padded.chunks_exact(BLOCK_BYTES).filter_map(parse);
         if let Some(inheritance) = join(blocks.map(|block| (block.number, block)).collect()) {
             assert!(inheritance.oldest <= inheritance.next_number);
         }

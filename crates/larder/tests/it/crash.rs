@@ -119,6 +119,36 @@ fn the_dead_stay_dead_with(config: Config, alive_min: usize) {
     }
 }
 
+/// A write that is reported as failed and happens all the same: after a timeout of the drive, say.
+#[test]
+fn what_a_failed_write_left_is_not_believed() {
+    for bytes in [100, 5_000] {
+        let device = faulty(5);
+        let rig = Rig::open(config(), &device);
+        (0..50).for_each(|key| rig.set(key, 1, bytes));
+        (1000..1300).for_each(|key| rig.set(key, 1, 100));
+        // Whatever leaves DRAM now "fails", but for the log of what is dead.
+        let layout = *rig.cache.layout().unwrap();
+        let failing = FaultRule::new(Fault::FailedButDone).on_writes();
+        let failing = failing.within(layout.loc_offset..layout.capacity_bytes);
+        device.set_plan(&FaultPlan::new(5).volatile_writes(0).with(failing));
+        (0..50).for_each(|key| rig.set(key, 2, bytes));
+        (2000..2300).for_each(|key| rig.set(key, 1, 100));
+        assert!(device.counts().failed_but_done > 5);
+        device.set_plan(&FaultPlan::new(5).volatile_writes(0));
+        (0..50).for_each(|key| rig.set(key, 3, bytes));
+        (0..50).for_each(|key| {
+            rig.delete(key);
+        });
+        drop(rig);
+        let rig = Rig::open(config(), &device);
+        crashed(&rig);
+        block_on(rig.cache.rebuild());
+        let back = (0..50).filter(|&key| rig.get(key).is_some()).count();
+        assert_eq!(back, 0, "of 50 deleted keys of {bytes} bytes");
+    }
+}
+
 /// Many regions, and lives that end before anybody has looked at all of them.
 #[test]
 fn what_changes_before_it_is_found_again_stays_changed() {

@@ -28,5 +28,6 @@ mod shelves;
 mod soc_log;
 mod tenants;
 mod threads;
+mod time;
 mod typed;
 mod updates;

@@ -40,6 +40,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use larder_device::{Io, IoBuffer, IoFuture, PlacementHandle};
 
 use super::{Knowledge, Soc};
+use crate::identity::CacheId;
 use crate::key::KeyHash;
 use crate::value::ItemRef;
 use index::Index;
@@ -67,6 +68,8 @@ pub(crate) struct LogPlace {
     pub(crate) handle: PlacementHandle,
     /// Objects of one bucket that are worth a write of the bucket.
     pub(crate) threshold: u8,
+    /// Whose pages to write and to believe.
+    pub(crate) cache: CacheId,
     /// Larger than any sequence number that was ever used on the device.
     pub(crate) first_sequence: u64,
 }

@@ -3,9 +3,9 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  magic "LLOG"
-//!       4      2  version (1)
+//!       4      2  version (2)
 //!       6      2  reserved, 0
-//!       8      4  CRC-32C of bytes 12 to 32 + used
+//!       8      4  CRC-32C of the cache's identity (6 bytes) and of bytes 12 to 32 + used
 //!      12      2  used: bytes of records
 //!      14      2  number of records
 //!      16      8  sequence number of the segment's filling
@@ -25,6 +25,7 @@
 
 #![deny(clippy::indexing_slicing)]
 
+use crate::identity::CacheId;
 use crate::le::{u16_at, u32_at, u64_at};
 use crate::value::ItemRef;
 
@@ -33,7 +34,7 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 /// Most records of a page: a record's number takes eight bits in the index.
 pub(super) const RECORDS_MAX: u16 = 256;
 pub(crate) const PAGE_MAGIC: [u8; 4] = *b"LLOG";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 const RESERVED_AT: usize = 6;
 const CHECKSUM_AT: usize = 8;
 const USED_AT: usize = 12;
@@ -52,6 +53,7 @@ pub(super) const OBJECT_BYTES_MAX: usize =
 /// Which page of which filling of which segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageIdentity {
+    pub(crate) cache: CacheId,
     pub(crate) sequence: u64,
     pub(crate) segment: u32,
     pub(crate) page: u32,
@@ -124,7 +126,7 @@ pub(super) fn seal(page: &mut [u8], identity: PageIdentity) {
     put(page, SEQUENCE_AT, &identity.sequence.to_le_bytes());
     put(page, SEQUENCE_AT + 8, &identity.segment.to_le_bytes());
     put(page, SEQUENCE_AT + 12, &identity.page.to_le_bytes());
-    let checksum = checksum(page);
+    let checksum = checksum(identity.cache, page);
     put(page, CHECKSUM_AT, &checksum.to_le_bytes());
 }
 
@@ -132,6 +134,7 @@ pub(super) fn seal(page: &mut [u8], identity: PageIdentity) {
 pub(crate) fn is_valid(page: &[u8], identity: PageIdentity) -> bool {
     let found = || {
         Some(PageIdentity {
+            cache: identity.cache, // the checksum says so
             sequence: u64_at(page, SEQUENCE_AT)?,
             segment: u32_at(page, SEQUENCE_AT + 8)?,
             page: u32_at(page, SEQUENCE_AT + 12)?,
@@ -142,7 +145,7 @@ pub(crate) fn is_valid(page: &[u8], identity: PageIdentity) -> bool {
         && u16_at(page, 4) == Some(VERSION)
         && u16_at(page, RESERVED_AT) == Some(0)
         && u16_at(page, USED_AT).is_some_and(|used| usize::from(used) <= PAGE_BYTES - HEADER_BYTES)
-        && u32_at(page, CHECKSUM_AT) == Some(checksum(page))
+        && u32_at(page, CHECKSUM_AT) == Some(checksum(identity.cache, page))
         && found() == Some(identity);
     // The checksum vouches for what this program wrote; the rest is for what somebody else wrote
     // with a checksum.
@@ -191,9 +194,9 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-fn checksum(page: &[u8]) -> u32 {
+fn checksum(cache: CacheId, page: &[u8]) -> u32 {
     let used = u16_at(page, USED_AT).map_or(0, usize::from);
-    crc32c::crc32c(page.get(USED_AT..HEADER_BYTES + used).unwrap_or(&[]))
+    cache.checksum(page.get(USED_AT..HEADER_BYTES + used).unwrap_or(&[]))
 }
 
 fn narrow(n: usize) -> Option<u16> {
@@ -209,7 +212,7 @@ fn put(page: &mut [u8], at: usize, bytes: &[u8]) {
 /// Gives arbitrary bytes the marks of page 0 of segment 0, filling 0, checksum included: for the
 /// fuzzer.
 pub(crate) fn forge(page: &mut [u8]) {
-    seal(page, PageIdentity { sequence: 0, segment: 0, page: 0 });
+    seal(page, PageIdentity { cache: CacheId::ZERO, sequence: 0, segment: 0, page: 0 });
 }
 
 #[cfg(test)]
@@ -218,8 +221,10 @@ mod tests {
     use crate::key::KeyHash;
     use proptest::prelude::*;
 
-    const IDENTITY: PageIdentity = PageIdentity { sequence: 7, segment: 3, page: 2 };
-    const ZERO: PageIdentity = PageIdentity { sequence: 0, segment: 0, page: 0 };
+    const IDENTITY: PageIdentity =
+        PageIdentity { cache: CacheId::ZERO, sequence: 7, segment: 3, page: 2 };
+    const ZERO: PageIdentity =
+        PageIdentity { cache: CacheId::ZERO, sequence: 0, segment: 0, page: 0 };
 
     fn item<'a>(key: &'a [u8], value: &'a [u8], expiry_s: u32) -> ItemRef<'a> {
         ItemRef { flags: expiry_s / 2, ..ItemRef::new(KeyHash::of(key), key, value, expiry_s) }
@@ -253,6 +258,7 @@ mod tests {
             PageIdentity { sequence: 8, ..IDENTITY },
             PageIdentity { segment: 2, ..IDENTITY },
             PageIdentity { page: 1, ..IDENTITY },
+            PageIdentity { cache: CacheId::from_number(1), ..IDENTITY },
         ] {
             assert!(!is_valid(&page, wrong));
         }

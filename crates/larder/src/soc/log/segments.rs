@@ -21,6 +21,7 @@ use larder_device::IoBuffer;
 use super::LogPlace;
 use super::index::Place;
 use super::page::{self, PAGE_BYTES, PageIdentity};
+use crate::identity::CacheId;
 use crate::value::ItemRef;
 
 /// At most this part of a segment is filled with objects that are logged once more.
@@ -50,6 +51,8 @@ struct Victim {
 /// The segment that is being filled, in memory.
 #[derive(Debug)]
 struct Active {
+    /// Who fills it.
+    cache: CacheId,
     segment: u32,
     sequence: u64,
     buffer: IoBuffer,
@@ -64,6 +67,7 @@ struct Active {
 #[derive(Debug)]
 pub(super) struct Segments {
     all: Vec<Segment>,
+    cache: CacheId,
     pages: u32,
     next_sequence: u64,
     /// The segment that was activated last.
@@ -110,6 +114,7 @@ impl Segments {
         let free = Segment { state: SegmentState::Free, sequence: 0 };
         Self {
             all: vec![free; place.segments as usize],
+            cache: place.cache,
             pages: place.pages_per_segment(),
             next_sequence: place.first_sequence,
             newest: place.segments - 1,
@@ -207,8 +212,16 @@ impl Segments {
         page::clear(buffer.as_mut_slice());
         let readmitted_room = buffer.len() / READMITTED_PART;
         let (closed, failed) = (false, false);
-        self.active =
-            Some(Active { segment, sequence, buffer, page: 0, closed, failed, readmitted_room });
+        self.active = Some(Active {
+            cache: self.cache,
+            segment,
+            sequence,
+            buffer,
+            page: 0,
+            closed,
+            failed,
+            readmitted_room,
+        });
         let sealed = |&segment: &u32| self.all[segment as usize].state == SegmentState::Sealed;
         self.victim =
             self.after(segment).filter(sealed).map(|segment| Victim { segment, next_page: 0 });
@@ -242,7 +255,7 @@ impl Segments {
     pub(super) fn identity(&self, page: u32) -> PageIdentity {
         let segment = page / self.pages;
         let sequence = self.all.get(segment as usize).map_or(0, |segment| segment.sequence);
-        PageIdentity { sequence, segment, page: page % self.pages }
+        PageIdentity { cache: self.cache, sequence, segment, page: page % self.pages }
     }
 
     pub(super) fn whereabouts(&self, page: u32) -> Whereabouts<'_> {
@@ -306,8 +319,8 @@ impl Active {
     }
 
     fn seal_page(&mut self) {
-        let (segment, page, sequence) = (self.segment, self.page, self.sequence);
-        page::seal(self.current_mut(), PageIdentity { sequence, segment, page });
+        let Self { cache, segment, page, sequence, .. } = *self;
+        page::seal(self.current_mut(), PageIdentity { cache, sequence, segment, page });
     }
 }
 
@@ -324,6 +337,7 @@ mod tests {
             segment_bytes: 2 * 4096,
             handle: PlacementHandle::DEFAULT,
             threshold: 2,
+            cache: CacheId::ZERO,
             first_sequence: 100,
         }
     }
@@ -366,7 +380,8 @@ mod tests {
         assert_eq!(segments.victim_page(), None);
         fill(&mut segments);
         assert_eq!(activate(&mut segments), Activation::Done);
-        assert_eq!(segments.identity(1), PageIdentity { sequence: 103, segment: 0, page: 1 });
+        let identity = PageIdentity { cache: CacheId::ZERO, sequence: 103, segment: 0, page: 1 };
+        assert_eq!(segments.identity(1), identity);
     }
 
     #[test]

@@ -30,6 +30,7 @@ fn device() -> Arc<Faulty> {
 /// 200 buckets and a log of four segments of two pages.
 fn soc(device: &Arc<Faulty>, threshold: u8, epoch: u64) -> Soc {
     let log = LogPlace {
+        cache: crate::identity::CacheId::ZERO,
         offset: 1 << 20,
         segments: SEGMENTS,
         segment_bytes: 8192,
@@ -38,6 +39,7 @@ fn soc(device: &Arc<Faulty>, threshold: u8, epoch: u64) -> Soc {
         first_sequence: epoch << 32,
     };
     let place = SocPlace {
+        cache: crate::identity::CacheId::ZERO,
         offset: 2 << 20,
         buckets: 200,
         handle: PlacementHandle::DEFAULT,

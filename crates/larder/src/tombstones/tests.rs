@@ -1,0 +1,191 @@
+//! The log as a ring: what is needed is on flash at any moment, however often it goes round.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder_device::{Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice, VirtualClock};
+
+use super::block::{BLOCK_BYTES, ENTRIES_MAX};
+use super::*;
+use crate::error::Error;
+use crate::flash::Layout;
+use crate::identity::CacheId;
+
+const BLOCKS: u64 = 16;
+
+struct Rig {
+    device: Arc<FaultDevice<Arc<MemoryDevice>>>,
+    flash: Arc<MemoryDevice>,
+    clock: Arc<VirtualClock>,
+    log: Tombstones,
+    counters: Arc<Counters>,
+}
+
+fn place() -> TombstonesPlace {
+    TombstonesPlace { offset: BLOCK_BYTES as u64, blocks: BLOCKS }
+}
+
+fn superblock() -> Superblock {
+    let layout = Layout { soc_buckets: 1 << 20, ..Layout::default() };
+    Superblock {
+        clean: false,
+        recoverable: true,
+        epoch: 1,
+        oldest_epoch: 1,
+        ring: 1,
+        boot: None,
+        second: 0,
+        cache: CacheId::ZERO,
+        layout,
+    }
+}
+
+fn rig() -> Rig {
+    let flash = Arc::new(MemoryDevice::holding(vec![0; 1 << 20]));
+    let device =
+        Arc::new(FaultDevice::new(Arc::clone(&flash), &FaultPlan::new(1).volatile_writes(0)));
+    let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
+    let counters = Arc::new(Counters::default());
+    let shared = (Arc::clone(&counters), Arc::new(CacheClock::new(Arc::clone(&clock) as _)));
+    let log = Tombstones::new(Arc::clone(&device) as _, place(), superblock(), shared);
+    Rig { device, flash, clock, log, counters }
+}
+
+impl Rig {
+    fn commit(&self, receipt: Receipt) -> Result<(), Error> {
+        crate::block_on(self.log.commit(receipt))
+    }
+
+    /// What a crash now would leave.
+    fn left(&self) -> Inheritance {
+        let replayed = crate::block_on(replay(&*self.flash, place(), (CacheId::ZERO, 1)));
+        replayed.unwrap().expect("the log is whole")
+    }
+
+    /// Has the ring go round with tombstones that nobody needs.
+    fn go_round(&self) {
+        for filler in 0..BLOCKS {
+            let hashes: Vec<u64> =
+                (0..ENTRIES_MAX as u64).map(|n| 1 << 40 | filler << 16 | n).collect();
+            for &hash in &hashes {
+                let _ = self.log.bury_key(hash);
+            }
+            self.commit(self.log.all_so_far()).unwrap();
+            self.log.resolve(&hashes);
+            self.log.resolved(&hashes, true);
+        }
+    }
+}
+
+#[test]
+fn what_is_needed_is_on_flash_whatever_write_is_the_last() {
+    let old: Vec<u64> = (0..300).collect();
+    for writes in 0..30 {
+        let rig = rig();
+        for &hash in &old {
+            let _ = rig.log.bury_key(hash);
+        }
+        rig.commit(rig.log.all_so_far()).unwrap();
+        rig.go_round();
+        let gone = FaultRule::new(Fault::Gone).on_writes().at_match(writes);
+        rig.device.set_plan(&FaultPlan::new(1).volatile_writes(0).with(gone));
+        // Far more at once than two blocks hold.
+        let new: Vec<_> = (0..3000).map(|n| (1 << 50 | n, rig.log.bury_key(1 << 50 | n))).collect();
+        let told: Vec<u64> = new
+            .iter()
+            .filter(|(_, receipt)| rig.commit(*receipt).is_ok() && rig.log.is_trusted())
+            .map(|(hash, _)| *hash)
+            .collect();
+        let left = rig.left();
+        let lost = |hashes: &[u64]| hashes.iter().filter(|h| !left.keys.contains_key(h)).count();
+        assert_eq!(lost(&old), 0, "of 300 old ones, after {writes} writes");
+        assert_eq!(lost(&told), 0, "of {} that were told, after {writes} writes", told.len());
+    }
+}
+
+#[test]
+fn a_ring_full_of_what_is_needed_is_given_up_and_comes_back() {
+    let rig = rig();
+    let all: Vec<u64> = (0..ENTRIES_MAX as u64 * (BLOCKS + 2)).collect();
+    for hash in &all {
+        let receipt = rig.log.bury_key(*hash);
+        rig.commit(receipt).unwrap();
+    }
+    assert!(!rig.log.is_trusted(), "nothing of it can be done without");
+    // Most are worked off; the log holds the rest.
+    rig.log.resolve(&all[100..]);
+    rig.log.resolved(&all[100..], true);
+    rig.clock.advance_to(Duration::from_secs(5000));
+    rig.commit(rig.log.all_so_far()).unwrap();
+    assert!(rig.log.is_trusted());
+    let left = rig.left();
+    assert!(all[..100].iter().all(|hash| left.keys.contains_key(hash)));
+}
+
+#[test]
+fn an_outage_is_not_for_ever() {
+    let rig = rig();
+    rig.commit(rig.log.bury_key(1)).unwrap();
+    let log_fails = FaultRule::new(Fault::Error).on_writes().within(4096..1 << 20);
+    rig.device.set_plan(&FaultPlan::new(1).with(log_fails));
+    rig.commit(rig.log.bury_key(2)).unwrap();
+    assert!(!rig.log.is_trusted(), "the superblock says so");
+    rig.commit(rig.log.bury_key(3)).unwrap();
+    rig.device.set_plan(&FaultPlan::new(1));
+    rig.commit(rig.log.bury_key(4)).unwrap();
+    assert!(!rig.log.is_trusted(), "not again at once");
+    rig.clock.advance_to(Duration::from_secs(1100));
+    rig.commit(rig.log.bury_key(5)).unwrap();
+    assert!(rig.log.is_trusted());
+    let left = rig.left();
+    assert!((1..=5).all(|hash| left.keys.contains_key(&hash)), "{left:?}");
+    let regained = rig.counters.snapshot().tombstone_logs_regained;
+    assert_eq!(regained, 1);
+}
+
+#[test]
+fn more_than_the_log_has_room_for_is_not_kept() {
+    let rig = rig();
+    rig.device.set_plan(
+        &FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes().within(4096..1 << 20)),
+    );
+    rig.commit(rig.log.bury_key(1)).unwrap();
+    for hash in 2..10_000 {
+        let _ = rig.log.bury_key(hash);
+    }
+    rig.device.set_plan(&FaultPlan::new(1));
+    rig.clock.advance_to(Duration::from_secs(9000));
+    rig.commit(rig.log.all_so_far()).unwrap();
+    assert!(!rig.log.is_trusted(), "it would lack some");
+}
+
+#[test]
+fn time_that_flash_knows_needs_no_tombstone() {
+    let rig = rig();
+    assert!(crate::block_on(rig.log.is_over(0)), "there is nothing");
+    rig.device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes()));
+    assert!(!crate::block_on(rig.log.is_over(900)), "flash cannot be told");
+    rig.device.set_plan(&FaultPlan::new(1));
+    let _ = crate::block_on(rig.log.commit(rig.log.bury_key(1)));
+    assert!(rig.log.is_trusted());
+    assert!(crate::block_on(rig.log.is_over(1000)) && !crate::block_on(rig.log.is_over(1001)));
+    assert_eq!(rig.left().second(), 1000);
+}
+
+/// A block that was given up in the middle of its write is written by whoever comes next.
+#[test]
+fn a_caller_that_is_dropped_leaves_its_write_to_the_next() {
+    let rig = rig();
+    let delay = FaultRule::new(Fault::Delay { submissions: 1 }).on_writes().at_most(1);
+    rig.device.set_plan(&FaultPlan::new(1).with(delay));
+    let first = rig.log.bury_key(1);
+    {
+        let mut commit = Box::pin(rig.log.commit(first));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(commit.as_mut().poll(&mut context).is_pending());
+    }
+    rig.device.release_delayed();
+    rig.commit(rig.log.bury_key(2)).unwrap();
+    let left = rig.left();
+    assert!(left.keys.contains_key(&1) && left.keys.contains_key(&2));
+}
