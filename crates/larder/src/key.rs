@@ -1,6 +1,6 @@
 //! Keys: their lengths, and the one hash that everything derives from.
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::error::{Error, ErrorKind};
 
@@ -24,6 +24,12 @@ impl KeyHash {
     pub(crate) fn spread_over(self, count: u64) -> u64 {
         let product = u128::from(self.0) * u128::from(count);
         u64::try_from(product >> 64).expect("the upper half of a 64 x 64 bit product")
+    }
+
+    /// With a second hash of the same key, which tells keys of one hash apart where the keys
+    /// themselves would take too much memory.
+    pub(crate) fn with_mark(self, key: &[u8]) -> (u64, u64) {
+        (self.0, xxh3_64_with_seed(key, 1))
     }
 
     /// A short mark for stored entries, from the lower bits: independent of
@@ -54,6 +60,21 @@ pub(crate) fn check_value(value: &[u8]) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_of_one_hash_are_told_apart() {
+        let [one, other] = [1, 2].map(twin);
+        assert_eq!(KeyHash::of(&one), KeyHash::of(&other));
+        assert_ne!(KeyHash::of(&one).with_mark(&one), KeyHash::of(&other).with_mark(&other));
+    }
+
+    /// Keys of 32 bytes whose first eight are those of XXH3's secret: what follows is multiplied by 0.
+    fn twin(which: u8) -> Vec<u8> {
+        let mut key = vec![0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe];
+        key.extend_from_slice(&[which; 8]);
+        key.extend_from_slice(b"sixteen others..");
+        key
+    }
 
     #[test]
     fn spreading_covers_the_range() {

@@ -131,6 +131,13 @@ counters! {
     soc_hits,
     /// `get` calls answered by the large-object engine.
     loc_hits,
+    /// Fetches begun for whoever missed a key (see
+    /// [`Larder::get_or_fetch`](crate::Larder::get_or_fetch)).
+    fetches,
+    /// Of these, fetches that failed.
+    failed_fetches,
+    /// Times that somebody waited for a fetch that another one had begun.
+    fetch_waits,
     /// `set` calls.
     sets,
     /// `delete` calls.
@@ -164,7 +171,7 @@ counters! {
     /// Those that came when the budget and the burst were used up.
     rejected_for_exhausted_budget_objects,
     /// Objects that DRAM evicted and no flash engine can hold (too large, or its engine has no
-    /// space configured).
+    /// space configured), and fetched ones that neither DRAM nor flash can hold.
     rejected_too_large_objects,
     /// Objects that went to flash past DRAM, which was full of others on their way there.
     dram_bypassed_objects,

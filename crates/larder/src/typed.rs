@@ -15,6 +15,7 @@ use std::ops::Deref;
 
 use crate::cache::{FetchError, Larder, SetOptions};
 use crate::error::Error;
+use crate::value::Value;
 
 /// How values become bytes and bytes become values.
 ///
@@ -205,8 +206,8 @@ where
     }
 
     /// Looks `key` up and fetches what is missing, once for all who miss it: see
-    /// [`Larder::get_or_fetch`]. Bytes that are no such value are as good as missing: they are deleted
-    /// and the value is fetched. Each of those who wait decodes for himself.
+    /// [`Larder::get_or_fetch`]. Bytes that are no such value are as good as missing: what is fetched
+    /// takes their place. Each of those who wait decodes for itself.
     ///
     /// # Errors
     /// [`TypedError::Fetch`] if the fetch failed, or what it brought could not be encoded or stored;
@@ -221,19 +222,19 @@ where
         F: Future<Output = Result<V, E>>,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        match self.get(key).await {
-            Ok(Some(value)) => return Ok(value),
-            Ok(None) => {}
-            Err(TypedError::Decode(_)) => _ = self.delete(key).await?,
-            Err(other) => return Err(other),
-        }
         let fetched = async || {
             let value = fetch().await.map_err(Into::into)?;
             self.encode(&value).map_err(Box::<dyn std::error::Error + Send + Sync>::from)
         };
-        let bytes = self.cache.get_or_fetch(key.as_ref(), options, fetched).await;
+        // Decoded where it is looked at, so that one fetch is for all who cannot decode it.
+        let mut there = None;
+        let decodes = |bytes: &Value| {
+            there = self.codec.decode(bytes).ok();
+            there.is_some()
+        };
+        let bytes = self.cache.get_or_replace(key.as_ref(), options, decodes, fetched).await;
         let bytes = bytes.map_err(TypedError::Fetch)?;
-        self.codec.decode(&bytes).map_err(TypedError::Decode)
+        there.map_or_else(|| self.codec.decode(&bytes).map_err(TypedError::Decode), Ok)
     }
 
     fn encode(&self, value: &V) -> Result<Vec<u8>, C::Error> {

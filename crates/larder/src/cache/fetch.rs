@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use super::flights::Passenger;
-use super::{Larder, SETTLED_PER_BROUGHT, SetOptions};
-use crate::dram::Record;
+use super::{Larder, PUTS_BEFORE_BYPASS, SETTLED_PER_BROUGHT, SetOptions, reentry};
+use crate::dram::{Admit, Full, Record};
 use crate::error::Error;
 use crate::key::{KeyHash, check_value};
 use crate::value::{ItemRef, Value};
@@ -53,19 +53,63 @@ impl From<Error> for FetchError {
     }
 }
 
-/// What a fetch brings.
-pub(super) type Fetched = Result<Value, FetchError>;
+/// What a fetch brings: a value, and how it is to be stored if the source knows better than whoever
+/// asked. Bytes alone are stored as [`Larder::get_or_fetch`] was told.
+///
+/// ```
+/// # use larder::{Fetched, Larder, RealClock, SetOptions, block_on};
+/// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+/// use std::time::Duration;
+/// let bake = async || {
+///     let fresh_for = SetOptions { ttl: Some(Duration::from_secs(3600)), flags: 7 };
+///     Ok::<_, std::io::Error>(Fetched::with(b"rye".to_vec(), fresh_for))
+/// };
+/// let bread = block_on(cache.get_or_fetch(b"bread", SetOptions::default(), bake)).unwrap();
+/// assert_eq!(bread.flags(), 7);
+/// # Ok::<(), larder::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetched {
+    value: Vec<u8>,
+    options: Option<SetOptions>,
+}
+
+impl Fetched {
+    /// A value that lives as long as `options` say, and has their flags.
+    ///
+    /// ```
+    /// use larder::{Fetched, SetOptions};
+    ///
+    /// let forever = Fetched::with(b"honey".to_vec(), SetOptions::default());
+    /// assert_ne!(forever, b"honey".to_vec().into(), "bytes alone leave it to whoever asked");
+    /// ```
+    pub fn with(value: Vec<u8>, options: SetOptions) -> Self {
+        Self { value, options: Some(options) }
+    }
+}
+
+impl From<Vec<u8>> for Fetched {
+    fn from(value: Vec<u8>) -> Self {
+        Self { value, options: None }
+    }
+}
+
+/// How a fetch ended, for all who wait for it.
+pub(super) type Outcome = Result<Value, FetchError>;
 
 impl Larder {
-    /// Looks `key` up; if it is missing, fetches its value, stores it with `options`, and returns
-    /// it. While a key is being fetched, others who miss it wait for the same fetch and get its
-    /// value or its error. If the one who fetches is dropped, one of them fetches instead.
+    /// Looks `key` up; if it is missing, fetches its value, stores it as [`Larder::set_with`] does, with
+    /// `options` or what the fetch says instead, and returns it. While a key is being fetched, others
+    /// who miss it wait for the same fetch and get its value or its error. If the one who fetches is
+    /// dropped, one of them fetches instead.
     ///
     /// A [`Larder::set`] or [`Larder::delete`] of the key in the meantime wins: the fetched value
-    /// is returned, but not stored.
+    /// is returned, but not stored. A value that no tier can hold, or that DRAM has no room for because
+    /// values in use pin it, is returned and counted, not stored.
     ///
     /// # Errors
-    /// [`FetchError`].
+    /// [`FetchError`]. A fetch that asks for the key that it fetches would wait for itself: that is
+    /// [`FetchError::Cache`] where it can be known, on the same thread.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -76,31 +120,57 @@ impl Larder {
     /// assert!(block_on(cache.contains(b"bread"))?);
     /// # Ok::<(), larder::Error>(())
     /// ```
-    pub async fn get_or_fetch<F, E>(
+    pub async fn get_or_fetch<F, V, E>(
         &self,
         key: &[u8],
         options: SetOptions,
         fetch: impl FnOnce() -> F,
     ) -> Result<Value, FetchError>
     where
-        F: Future<Output = Result<Vec<u8>, E>>,
+        F: Future<Output = Result<V, E>>,
+        V: Into<Fetched>,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if let Some(value) = self.get(key).await? {
+        self.get_or_replace(key, options, |_| true, fetch).await
+    }
+
+    /// As [`Larder::get_or_fetch`]; a value that is not `good` is as good as missing.
+    pub(crate) async fn get_or_replace<F, V, E>(
+        &self,
+        key: &[u8],
+        options: SetOptions,
+        mut good: impl FnMut(&Value) -> bool,
+        fetch: impl FnOnce() -> F,
+    ) -> Result<Value, FetchError>
+    where
+        F: Future<Output = Result<V, E>>,
+        V: Into<Fetched>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if let Some(value) = self.get(key).await?.filter(&mut good) {
             return Ok(value);
         }
-        let passenger = self.fetches.board(KeyHash::of(key), Box::from(key));
+        let hash = KeyHash::of(key);
+        let passenger = self.fetches.board(hash, Box::from(key));
+        reentry::check_fetch(passenger.id())?;
         let mut landed = passenger.landing().await;
         if let Some(outcome) = &*landed {
+            self.counters.fetch_waits.add(1);
             return outcome.clone();
         }
-        // An earlier flight may have landed between the look and the boarding.
-        if let Some(value) = self.get(key).await? {
-            return Ok(value);
+        // An earlier flight may have landed between the look and the boarding. The miss was counted.
+        if let Some(found) = self.find(hash, key).await
+            && good(&found.value)
+        {
+            return Ok(found.value);
         }
-        let outcome = match fetch().await {
-            Ok(value) => self.land(key, &value, options, &passenger).await,
-            Err(error) => Err(FetchError::Fetch(error.into().into())),
+        self.counters.fetches.add(1);
+        let outcome = match reentry::Fetching::new(passenger.id(), fetch()).await {
+            Ok(fetched) => self.land(key, &fetched.into(), options, &passenger).await,
+            Err(error) => {
+                self.counters.failed_fetches.add(1);
+                Err(FetchError::Fetch(error.into().into()))
+            }
         };
         passenger.close();
         *landed = Some(outcome.clone());
@@ -111,31 +181,52 @@ impl Larder {
     async fn land(
         &self,
         key: &[u8],
-        value: &[u8],
+        fetched: &Fetched,
         options: SetOptions,
-        passenger: &Passenger<'_, Box<[u8]>, Fetched>,
-    ) -> Fetched {
+        passenger: &Passenger<'_, Box<[u8]>, Outcome>,
+    ) -> Outcome {
+        let Fetched { value, options: own } = fetched;
+        let SetOptions { ttl, flags } = own.unwrap_or(options);
         check_value(value)?;
         let hash = KeyHash::of(key);
-        let item = ItemRef {
-            flags: options.flags,
-            ..ItemRef::new(hash, key, value, self.expiry_s(options.ttl))
-        };
-        if !self.dram.can_hold(item.object_bytes()) {
-            return Ok(Value::alone(&item));
-        }
-        let kept = {
-            let _turn = self.turn(hash).await;
-            let is_current =
-                |_: Option<&Record<'_>>| !passenger.is_overtaken() && self.supersede(hash, key);
-            // Without room it is not stored, nor where flash cannot be told: the next one fetches
-            // again.
-            match self.outdate(hash).await {
-                Ok(()) => self.dram.insert_if(&item, self.now_s(), &is_current).ok().flatten(),
-                Err(_) => None,
+        let item = ItemRef { flags, ..ItemRef::new(hash, key, value, self.expiry_s(ttl)) };
+        let is_current =
+            |_: Option<&Record<'_>>| !passenger.is_overtaken() && self.supersede(hash, key);
+        let settled_bytes = item.object_bytes() * SETTLED_PER_BROUGHT;
+        let mut kept = None;
+        let mut fulls = 0;
+        if !self.can_hold(&item) {
+            self.counters.rejected_too_large_objects.add(1);
+        } else {
+            while self.keep_fetched(&item, &is_current, &mut kept).await.is_err() {
+                if fulls == PUTS_BEFORE_BYPASS {
+                    // What could not be told to flash is counted as the device's error.
+                    let _ = self.bypass(&item, &is_current).await;
+                    break;
+                }
+                fulls += 1;
+                self.settle_departures(settled_bytes).await;
             }
-        };
-        self.settle_departures(item.object_bytes() * SETTLED_PER_BROUGHT).await;
+        }
+        self.settle_departures(settled_bytes).await;
         Ok(kept.unwrap_or_else(|| Value::alone(&item)))
+    }
+
+    /// Puts `item` into DRAM, or on its way to flash, if `is_current` agrees. Where flash cannot be told
+    /// that what it has is void it is stored all the same, as by a set: nothing alive is there.
+    async fn keep_fetched(
+        &self,
+        item: &ItemRef<'_>,
+        is_current: Admit<'_>,
+        kept: &mut Option<Value>,
+    ) -> Result<(), Full> {
+        let _turn = self.turn(item.hash).await;
+        let _counted = self.outdate(item.hash).await;
+        if self.dram.can_hold(item.object_bytes()) {
+            *kept = self.dram.insert_if(item, self.now_s(), is_current)?;
+            Ok(())
+        } else {
+            self.dram.insert_to_depart(item, is_current)
+        }
     }
 }

@@ -133,6 +133,11 @@ impl<K: Hash + Eq, T> Passenger<'_, K, T> {
         self.flight().landed.lock().await
     }
 
+    /// Names the flight as long as somebody holds it.
+    pub(super) fn id(&self) -> usize {
+        Arc::as_ptr(self.flight()).addr()
+    }
+
     /// Whether the key was changed since the flight began.
     pub(super) fn is_overtaken(&self) -> bool {
         self.flight().is_overtaken()
@@ -158,9 +163,13 @@ impl<K: Hash + Eq, T> Drop for Passenger<'_, K, T> {
             self.shard.take_away(&mut table, &self.key, &flight);
         }
         let mut landed = None;
-        if let Some(alone) = Arc::get_mut(&mut flight) {
-            landed = alone.take();
-            table.spare = Some(flight);
+        match Arc::get_mut(&mut flight) {
+            Some(alone) => {
+                landed = alone.take();
+                table.spare = Some(flight);
+            }
+            // Under the lock: of two who leave at once the second one must find itself the last.
+            None => drop(flight),
         }
         drop(table);
         drop(landed); // a value, whose end may take its time

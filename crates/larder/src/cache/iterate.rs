@@ -93,7 +93,7 @@ impl Larder {
     /// What is in the cache during the whole walk and is not changed is returned exactly once. What
     /// comes, goes or changes meanwhile is returned once or not at all, in a version that was the
     /// newest at some time of the call that returns it. What expired before is not returned. Three
-    /// exceptions: of two keys with the same hash of 64 bits one may be missing; so may what comes
+    /// exceptions: of two large objects whose keys have the same hash of 64 bits one may be missing; so may what comes
     /// from flash to DRAM and is dropped by flash while its slice is being walked; and what cannot be
     /// read from the device.
     ///
@@ -186,8 +186,8 @@ struct Left {
     /// Of the large-object shard that is being walked.
     names: Vec<KeyHash>,
     buckets: Range<u64>,
-    /// Hashes that are not to be returned again.
-    seen: HashSet<u64>,
+    /// Keys that are not to be returned again.
+    seen: HashSet<(u64, u64)>,
 }
 
 impl Scan<'_> {
@@ -241,7 +241,7 @@ impl Left {
         if let Some(hash) = self.dram.pop() {
             for resident in cache.dram.residents(hash) {
                 // Expired or not: what flash has of the key is older.
-                self.seen.insert(hash.0);
+                self.seen.insert(hash.with_mark(resident.value.key()));
                 if let Some(item) = cache.alive(resident.value, Tier::Dram) {
                     found.push(item);
                 }
@@ -263,7 +263,8 @@ impl Left {
         }
         let Some(soc) = flash.soc().filter(|_| !self.buckets.is_empty()) else { return false };
         let judge = |item: &ItemRef<'_>| {
-            let wanted = self.hashes.contains(&item.hash.0) && !self.seen.contains(&item.hash.0);
+            let wanted = self.hashes.contains(&item.hash.0)
+                && !self.seen.contains(&item.hash.with_mark(item.key));
             wanted.then(|| cache.newest(item, Tier::SmallObjects))?
         };
         let read = soc.peek(self.buckets.start, &judge).await;
@@ -274,7 +275,7 @@ impl Left {
 
     fn keep(&mut self, read: impl IntoIterator<Item = Scanned>, found: &mut Found) {
         for item in read {
-            if self.seen.insert(KeyHash::of(item.key()).0) {
+            if self.seen.insert(KeyHash::of(item.key()).with_mark(item.key())) {
                 found.push(item);
             }
         }

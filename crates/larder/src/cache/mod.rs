@@ -23,6 +23,7 @@ mod iterate;
 pub(crate) mod many;
 mod memory;
 mod read;
+mod reentry;
 mod update;
 
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use std::time::Duration;
 use larder_device::{Clock, Device};
 
 use crate::config::Config;
-use crate::dram::{Departure, DramTier, Full, Record};
+use crate::dram::{Admit, Departure, DramTier, Full, Record};
 use crate::error::{Error, ErrorKind};
 use crate::flash::{Flash, Placed};
 use crate::key::{KeyHash, check_key, check_value};
@@ -40,8 +41,8 @@ use crate::time::CacheClock;
 use crate::value::{ItemRef, Value};
 
 pub use blocking::Blocking;
-pub use fetch::FetchError;
-use fetch::Fetched;
+use fetch::Outcome;
+pub use fetch::{FetchError, Fetched};
 use flights::Flights;
 pub use flush::Flushed;
 pub use iterate::{Scan, Scanned, Tier};
@@ -96,7 +97,7 @@ pub struct Larder {
     stripes: Vec<async_lock::Mutex<()>>,
     /// Reads of flash, by the hash of the key.
     reads: Flights<u64, Option<Found>>,
-    fetches: Flights<Box<[u8]>, Fetched>,
+    fetches: Flights<Box<[u8]>, Outcome>,
     memory: MemoryBudget,
     clock: Arc<CacheClock>,
     counters: Arc<Counters>,
@@ -230,6 +231,7 @@ impl Larder {
         options: SetOptions,
     ) -> Result<(), Error> {
         check_key(key)?;
+        self.check_reentry()?;
         let hash = KeyHash::of(key);
         self.counters.sets.add(1);
         if let Err(refusal) = check_value(value) {
@@ -247,7 +249,12 @@ impl Larder {
         let mut outdated = Ok(());
         while self.put(&item, &mut outdated).await.is_err() {
             if fulls == PUTS_BEFORE_BYPASS {
-                outdated = self.bypass(&item).await;
+                let supersede = |_: Option<&Record<'_>>| self.supersede(hash, key);
+                let (stored, told) = self.bypass(&item, &supersede).await;
+                outdated = told;
+                if !stored {
+                    self.remove(hash, key).await?;
+                }
                 break;
             }
             fulls += 1;
@@ -274,6 +281,7 @@ impl Larder {
     /// ```
     pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         check_key(key)?;
+        self.check_reentry()?;
         self.counters.deletes.add(1);
         self.remove(KeyHash::of(key), key).await
     }
@@ -327,19 +335,17 @@ impl Larder {
     }
 
     /// For when DRAM is full of what values in use pin, or of what others are sending to flash:
-    /// sends `item` to flash without a place in the budget. Who brought it sends it.
-    async fn bypass(&self, item: &ItemRef<'_>) -> Result<(), Error> {
-        let turn = self.turn(item.hash).await;
+    /// sends `item` to flash without a place in the budget, if `admit` agrees. Whoever brought it sends
+    /// it. Says whether it is on its way, and whether flash was told that what it has is void.
+    async fn bypass(&self, item: &ItemRef<'_>, admit: Admit<'_>) -> (bool, Result<(), Error>) {
+        let _turn = self.turn(item.hash).await;
         let outdated = self.outdate(item.hash).await;
-        self.counters.dram_bypassed_objects.add(1);
-        let supersede = |_: Option<&Record<'_>>| self.supersede(item.hash, item.key);
-        if self.flash.is_some() && self.dram.insert_to_depart(item, &supersede).is_ok() {
-            return outdated;
+        if self.flash.is_some() && self.dram.insert_to_depart(item, admit).is_ok() {
+            self.counters.dram_bypassed_objects.add(1);
+            return (true, outdated);
         }
-        drop(turn);
-        self.remove(item.hash, item.key).await?;
         self.counters.rejected_dram_pinned_objects.add(1);
-        Ok(())
+        (false, outdated)
     }
 
     /// Puts `item` into DRAM, or on its way to flash. Also says whether flash has been told.
@@ -407,6 +413,17 @@ impl Larder {
     /// The lock of a key. Without flash there is nothing to keep in step.
     async fn turn(&self, hash: KeyHash) -> Option<async_lock::MutexGuard<'_, ()>> {
         if self.flash.is_some() { Some(self.stripe(hash).lock().await) } else { None }
+    }
+
+    /// Refuses what would wait for a lock that the caller's own thread holds. Without flash there are
+    /// none.
+    fn check_reentry(&self) -> Result<(), Error> {
+        if self.flash.is_some() { reentry::check_update(self.id()) } else { Ok(()) }
+    }
+
+    /// Names the cache as long as it stays where it is, as it does during a call.
+    fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     fn stripe(&self, hash: KeyHash) -> &async_lock::Mutex<()> {

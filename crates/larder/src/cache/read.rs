@@ -45,10 +45,22 @@ impl Larder {
         hash: KeyHash,
         key: &[u8],
     ) -> Result<Option<Value>, Error> {
+        self.check_reentry()?;
         self.counters.gets.add(1);
         if let Some(flash) = &self.flash {
             flash.asked(hash);
         }
+        let Some(Found { value, tier }) = self.find(hash, key).await else { return Ok(None) };
+        match tier {
+            Tier::Dram => self.counters.dram_hits.add(1),
+            Tier::Flash(Engine::Soc) => self.counters.soc_hits.add(1),
+            Tier::Flash(Engine::Loc) => self.counters.loc_hits.add(1),
+        }
+        Ok(Some(value))
+    }
+
+    /// Looks `key` up, and counts nobody's get. A hit on flash brings the item to DRAM.
+    pub(super) async fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Found> {
         let found = match &self.flash {
             // Most misses end here, without a read.
             Some(flash) if flash.may_hold(hash) || self.dram.holds(hash) => {
@@ -60,16 +72,10 @@ impl Larder {
             }
             None => self.look(hash, key).await,
         };
-        let Some(Found { value, tier }) = found else { return Ok(None) };
-        match tier {
-            Tier::Dram => self.counters.dram_hits.add(1),
-            Tier::Flash(Engine::Soc) => self.counters.soc_hits.add(1),
-            Tier::Flash(Engine::Loc) => self.counters.loc_hits.add(1),
-        }
-        if let Tier::Flash(_) = tier {
+        if let Some(Found { value, tier: Tier::Flash(_) }) = &found {
             self.settle_departures((key.len() + value.len()) * SETTLED_PER_BROUGHT).await;
         }
-        Ok(Some(value))
+        found
     }
 
     /// Reads flash, or waits for somebody who does.

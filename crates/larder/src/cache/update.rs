@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::{Larder, PUTS_BEFORE_BYPASS, SETTLED_PER_BROUGHT, SetOptions};
+use super::{Larder, PUTS_BEFORE_BYPASS, SETTLED_PER_BROUGHT, SetOptions, reentry};
 use crate::dram::{Full, Record};
 use crate::error::{Error, ErrorKind};
 use crate::key::{KeyHash, check_key, check_value};
@@ -57,11 +57,11 @@ enum Attempt {
 
 impl Larder {
     /// Reads the value of `key` and changes it in one step: nobody sees or makes a change between.
-    /// `change` may be called more than once. Returns the value as it was before.
+    /// `change` may be called more than once, and must not call the cache: it holds the lock of its key. Returns the value as it was before.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an impossible key, or a value that DRAM cannot hold; the
-    /// old value stays then. [`ErrorKind::Device`] as for [`Larder::set`].
+    /// old value stays then; and for whatever `change` asks of a cache with flash. [`ErrorKind::Device`] as for [`Larder::set`].
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -82,6 +82,7 @@ impl Larder {
         mut change: impl FnMut(Option<&Value>) -> Change<'a>,
     ) -> Result<Option<Value>, Error> {
         check_key(key)?;
+        self.check_reentry()?;
         let hash = KeyHash::of(key);
         let mut fulls = 0;
         loop {
@@ -329,7 +330,8 @@ impl Larder {
     ) -> Result<Attempt, Error> {
         let _turn = self.turn(hash).await;
         let before = self.look(hash, key).await.map(|found| found.value);
-        let (value, expiry_s, flags) = match change(before.as_ref()) {
+        let changed = reentry::updating(self.id(), || change(before.as_ref()));
+        let (value, expiry_s, flags) = match changed {
             Change::Keep => return Ok(Attempt::Done(before)),
             Change::Store(value, options) => (value, self.expiry_s(options.ttl), options.flags),
             Change::StoreKeepingExpiry(value) => {

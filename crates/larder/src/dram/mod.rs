@@ -114,7 +114,7 @@ pub(crate) enum Lookup {
 
 /// Decides whether an item may be put in the place of the record that is there, if one is: under
 /// the lock of both.
-pub(crate) type Admit<'a> = &'a dyn Fn(Option<&Record<'_>>) -> bool;
+pub(crate) type Admit<'a> = &'a (dyn Fn(Option<&Record<'_>>) -> bool + Sync);
 
 /// The budget is spent on records that are on their way to flash, or that values pin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

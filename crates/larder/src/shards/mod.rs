@@ -13,7 +13,7 @@ use std::time::Duration;
 use larder_device::{Clock, Device, PlacementHandle, SliceDevice};
 
 use crate::cache::many::together;
-use crate::cache::{Cas, FetchError, Flushed, Larder, SetOptions};
+use crate::cache::{Cas, FetchError, Fetched, Flushed, Larder, SetOptions};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::key::KeyHash;
@@ -247,14 +247,15 @@ impl Shards {
     ///
     /// # Errors
     /// The same.
-    pub async fn get_or_fetch<F, E>(
+    pub async fn get_or_fetch<F, V, E>(
         &self,
         key: &[u8],
         options: SetOptions,
         fetch: impl FnOnce() -> F,
     ) -> Result<Value, FetchError>
     where
-        F: Future<Output = Result<Vec<u8>, E>>,
+        F: Future<Output = Result<V, E>>,
+        V: Into<Fetched>,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         self.of(key).get_or_fetch(key, options, fetch).await

@@ -162,3 +162,28 @@ fn what_stays_is_returned_once_while_the_rest_changes() {
         });
     }
 }
+
+/// Two keys that XXH3 cannot tell apart: the first eight bytes are those of its secret, so that the
+/// next eight are multiplied by 0.
+#[test]
+fn both_keys_of_one_hash_are_found() {
+    let drive = drive();
+    let rig = Rig::open(config(), &drive);
+    let twin = |which: u8| {
+        let secret = [0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe];
+        [&secret[..], &[which; 8], b"sixteen others.."].concat()
+    };
+    for which in [1, 2] {
+        block_on(rig.cache.set(&twin(which), b"v", None)).unwrap();
+    }
+    for filled in [0..0, 1000..1300] {
+        filled.for_each(|key| rig.set(key, 1, 200));
+        let mut scan = rig.cache.scan();
+        let mut found = Vec::new();
+        while let Some(items) = block_on(scan.next()) {
+            found.extend(items.iter().map(|item| item.key().to_vec()));
+        }
+        let times = |which| found.iter().filter(|key| **key == twin(which)).count();
+        assert_eq!([times(1), times(2)], [1, 1]);
+    }
+}

@@ -120,3 +120,30 @@ fn postcard_takes_what_serde_takes_and_refuses_the_rest() {
     block_on(cache.set(b"a", &[&bytes[..], b"!"].concat(), None)).unwrap();
     assert!(matches!(block_on(loaves.get("a")), Err(TypedError::Decode(_))));
 }
+
+/// Bytes that are no such value, on flash: all who cannot decode them share one fetch.
+#[test]
+fn what_cannot_be_decoded_is_fetched_once() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    let drive = crate::rig::drive();
+    let rig = crate::rig::Rig::open(crate::rig::config(), &drive);
+    block_on(rig.cache.set(b"bread", b"\xff\xfe", None)).unwrap();
+    (1000..1300).for_each(|key| rig.set(key, 1, 200));
+    let fetches = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                let typed: Typed<str, u32, Digits, _> = Typed::new(&rig.cache, Digits);
+                let fetch = async || {
+                    fetches.fetch_add(1, Ordering::SeqCst);
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    Ok::<_, std::io::Error>(7)
+                };
+                let value = block_on(typed.get_or_fetch("bread", Default::default(), fetch));
+                assert_eq!(value.unwrap(), 7);
+            });
+        }
+    });
+    assert_eq!(fetches.load(Ordering::SeqCst), 1);
+}

@@ -105,6 +105,7 @@ fn in_many_orders(runs: &'static [fn(&World)]) {
         };
         let running: Vec<_> = runs.iter().map(start).collect();
         running.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
+        assert!(world.has_no_flights(), "nobody holds a flight, and one is left over");
         block_on(world.read());
         assert!(world.has_no_flights(), "a flight is left over");
     };
@@ -124,4 +125,9 @@ fn who_reads_gets_nothing_that_was_replaced_before() {
 #[test]
 fn who_gives_up_leaves_the_others_a_flight_that_can_be_overtaken() {
     in_many_orders(&[CHANGE, READ, READ, GIVE_UP]);
+}
+
+#[test]
+fn of_those_who_give_up_at_once_nobody_leaves_a_flight() {
+    in_many_orders(&[GIVE_UP, GIVE_UP, GIVE_UP]);
 }

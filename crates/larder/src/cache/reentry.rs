@@ -1,0 +1,94 @@
+//! Calls of the cache from inside itself, where they would wait for what their own thread holds.
+//!
+//! A fetch that asks for the key that it fetches waits for itself. The closure of an update runs
+//! while its key is locked, and keys share locks: a call from inside it may wait for that lock. Both
+//! are seen as long as they stay on the thread: what is under way on it is noted while it runs. A
+//! closure that has another thread do the call and waits for that, or a fetch that waits for another
+//! task, cannot be seen; docs/semantics.md says so.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::thread::LocalKey;
+
+use crate::error::{Error, ErrorKind};
+
+type Inside = RefCell<Vec<usize>>;
+
+thread_local! {
+    /// Flights whose fetches are being polled on this thread, the innermost last.
+    static FETCHING: Inside = const { RefCell::new(Vec::new()) };
+    /// Caches that run closures of updates on this thread, the innermost last.
+    static UPDATING: Inside = const { RefCell::new(Vec::new()) };
+}
+
+/// As long as it lives, this thread is inside something; also if that panics.
+struct Entered(&'static LocalKey<Inside>);
+
+impl Entered {
+    fn new(what: &'static LocalKey<Inside>, id: usize) -> Self {
+        what.with_borrow_mut(|inside| inside.push(id));
+        Self(what)
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.0.with_borrow_mut(Vec::pop);
+    }
+}
+
+fn is_inside(what: &'static LocalKey<Inside>, id: usize) -> bool {
+    what.with_borrow(|inside| inside.contains(&id))
+}
+
+/// A fetch that says so while it is polled.
+pub(super) struct Fetching<F> {
+    flight: usize,
+    fetch: Pin<Box<F>>,
+}
+
+impl<F> Fetching<F> {
+    pub(super) fn new(flight: usize, fetch: F) -> Self {
+        Self { flight, fetch: Box::pin(fetch) }
+    }
+}
+
+impl<F: Future> Future for Fetching<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let _inside = Entered::new(&FETCHING, self.flight);
+        self.fetch.as_mut().poll(context)
+    }
+}
+
+/// Refuses to wait for a fetch from inside itself.
+///
+/// # Errors
+/// [`ErrorKind::InvalidInput`].
+pub(super) fn check_fetch(flight: usize) -> Result<(), Error> {
+    let message = "a fetch asks for the key that it fetches: it would wait for itself";
+    refuse_if(is_inside(&FETCHING, flight), message)
+}
+
+/// Runs the closure of an update of the cache at this address.
+pub(super) fn updating<T>(cache: usize, closure: impl FnOnce() -> T) -> T {
+    let _inside = Entered::new(&UPDATING, cache);
+    closure()
+}
+
+/// Refuses a call of the cache at this address from inside the closure of an update.
+///
+/// # Errors
+/// [`ErrorKind::InvalidInput`].
+pub(super) fn check_update(cache: usize) -> Result<(), Error> {
+    let message = "called from inside the closure of an update, which holds the lock of its key, and \
+                   that may be the lock of this key too: call it before or after the update";
+    refuse_if(is_inside(&UPDATING, cache), message)
+}
+
+fn refuse_if(refused: bool, message: &str) -> Result<(), Error> {
+    if refused { Err(Error::new(ErrorKind::InvalidInput, message)) } else { Ok(()) }
+}
