@@ -34,6 +34,7 @@
 //! time.
 
 pub mod admission;
+mod breaker;
 mod cache;
 pub mod config;
 mod dram;

@@ -177,6 +177,9 @@ counters! {
     dram_bypassed_objects,
     /// Objects that were not stored because values in use pin all of DRAM.
     rejected_dram_pinned_objects,
+    /// Objects that were to go to flash while its writes failed, and were not written: they would have
+    /// failed too.
+    rejected_in_outage_objects,
     /// Objects that were to go to flash and were lost to a device error.
     lost_to_device_errors_objects,
     /// Buckets read by the small-object engine.
@@ -194,8 +197,10 @@ counters! {
     soc_filter_false_positives,
     /// Buckets that failed their checks.
     soc_bad_buckets,
-    /// Buckets given up after a failed write.
+    /// Buckets given up after a failed write; after a while they are tried again.
     soc_retired_buckets,
+    /// Of these, buckets that came back.
+    soc_revived_buckets,
     /// Objects written to the small-object log (see
     /// [`Config::soc_log_percent`](crate::Config::soc_log_percent)); each once, however often it was
     /// readmitted.
@@ -220,7 +225,7 @@ counters! {
     soc_log_reclaimed_segments,
     /// Pages of the log that failed their checks.
     soc_log_bad_pages,
-    /// Segments of the log given up after a failed write.
+    /// Segments of the log given up after a failed write; after a while they are tried again.
     soc_log_retired_segments,
     /// Records read by the large-object engine.
     loc_record_reads,
@@ -249,8 +254,10 @@ counters! {
     loc_bad_records,
     /// Values longer than a region that were forgotten because a part of them was missing or bad.
     loc_incomplete_objects,
-    /// Regions given up after a failed write.
+    /// Regions given up after a failed write; after a while they are filled again.
     loc_retired_regions,
+    /// Of these, regions that came back.
+    loc_revived_regions,
     /// Declarations that something on flash is dead (see
     /// [`CrashSafety::Process`](crate::CrashSafety::Process)).
     tombstones,

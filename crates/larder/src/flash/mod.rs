@@ -15,6 +15,7 @@ use std::time::Duration;
 use larder_device::Device;
 
 use crate::admission::{Admission, Candidate};
+use crate::breaker::CircuitBreaker;
 use crate::config::Config;
 use crate::endurance::{self, DriveLife, Wear};
 use crate::error::Error;
@@ -51,6 +52,7 @@ pub(crate) struct Flash {
     soc_max_object_bytes: usize,
     /// Of values in parts too.
     loc_max_object_bytes: usize,
+    breaker: Arc<CircuitBreaker>,
     admission: Admission,
     wear: Option<Wear>,
     placement: PlacementPlan,
@@ -93,17 +95,20 @@ impl Flash {
         });
         let told = (&placement, tenant.as_str());
         let places = Places::plan(config, device.info(), &layout, &superblock, told)?;
+        let breaker = Arc::new(CircuitBreaker::new(Arc::clone(&clock)));
         let loc = places.loc.map(|place| {
-            Loc::new(Arc::clone(&device), place, tombstones.clone(), Arc::clone(&counters))
+            let shared = (Arc::clone(&counters), Arc::clone(&breaker));
+            Loc::new(Arc::clone(&device), place, tombstones.clone(), shared)
         });
         let soc = places.soc.map(|place| {
-            let (device, counters) = (Arc::clone(&device), Arc::clone(&counters));
-            Soc::new(device, place, places.soc_log, tombstones.clone(), counters)
+            let shared = (Arc::clone(&counters), Arc::clone(&breaker));
+            Soc::new(Arc::clone(&device), place, places.soc_log, tombstones.clone(), shared)
         });
         let expected_items = layout.usable_bytes / OBJECT_BYTES_GUESS;
         let mut flash = Self {
             soc_max_object_bytes: config.soc_max_object_bytes as usize,
             loc_max_object_bytes: long_object_bytes_max(layout.loc_regions, layout.region_bytes),
+            breaker,
             admission: Admission::new(config, expected_items),
             wear: config.endurance.map(|endurance| Wear::new(endurance, &*device, clock.now())),
             placement,
@@ -420,6 +425,10 @@ impl Flash {
     /// Writes `item` to its engine and takes older versions out of the other one. Where there are
     /// tombstones, there are none: who made the item saw to that.
     async fn store(&self, item: &ItemRef<'_>, engine: Engine, now_s: u32) -> bool {
+        if !self.breaker.allows() {
+            self.counters.rejected_in_outage_objects.add(1);
+            return false;
+        }
         match (engine, &self.soc, &self.loc) {
             (Engine::Soc, Some(soc), loc) => {
                 if let (Some(loc), None) = (loc, &self.tombstones) {

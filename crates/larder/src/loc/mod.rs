@@ -35,6 +35,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_device::{BufferPool, Device, Io, IoBuffer, PlacementHandle};
 
+use crate::breaker::CircuitBreaker;
 use crate::config::{RegionEviction, Reinsertion};
 use crate::error::Error;
 use crate::identity::CacheId;
@@ -104,6 +105,7 @@ pub(crate) struct Loc {
     tombstones: Option<Arc<Tombstones>>,
     /// Of a value in parts. Begins anew with each epoch, above all that were used.
     next_stamp: AtomicU64,
+    breaker: Arc<CircuitBreaker>,
     counters: Arc<Counters>,
 }
 
@@ -140,7 +142,7 @@ impl Loc {
         device: Arc<dyn Device>,
         place: LocPlace,
         tombstones: Option<Arc<Tombstones>>,
-        counters: Arc<Counters>,
+        (counters, breaker): (Arc<Counters>, Arc<CircuitBreaker>),
     ) -> Self {
         let regions = Regions::new(place.regions, place.first_sequence);
         let index = Index::new(place.regions, place.region_bytes);
@@ -160,6 +162,7 @@ impl Loc {
             found: AtomicU64::new(0),
             tombstones,
             next_stamp,
+            breaker,
             counters,
         }
     }

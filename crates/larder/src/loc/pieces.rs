@@ -13,7 +13,6 @@ use larder_device::{Io, IoFuture, IoResult};
 
 use super::Loc;
 use super::footer::{FooterEntry, RegionIdentity};
-use super::regions::RegionState;
 use crate::error::Error;
 use crate::key::KeyHash;
 
@@ -133,6 +132,7 @@ impl Loc {
     /// Says whether the piece is on flash. A closed region all of whose pieces are is Sealed.
     fn piece_ended(&self, identity: RegionIdentity, ended: &IoResult) -> bool {
         let RegionIdentity { region, sequence } = identity;
+        self.breaker.ended(ended.is_ok());
         let state = &mut *self.lock();
         let active = state.active.get_mut(region).filter(|active| active.identity == identity);
         match (ended, active) {
@@ -160,8 +160,8 @@ impl Loc {
         }
     }
 
-    /// Gives an active region up and forgets what was in it: after a failed write, what is on flash
-    /// is unknown.
+    /// Gives an active region up for a while and forgets what was in it: after a failed write, what is
+    /// on flash is unknown.
     async fn retire(&self, identity: RegionIdentity) {
         let region = identity.region;
         let sequence = match self.bury_regions(&[region]).await {
@@ -174,7 +174,7 @@ impl Loc {
         }
         let state = &mut *self.lock();
         let Some(active) = state.active.remove(region) else { return };
-        state.regions.empty(region, sequence, RegionState::Retired);
+        state.regions.retire(region, sequence, self.breaker.now_s());
         let current =
             |e: &&FooterEntry| state.index.remove_if_at(KeyHash(e.hash), region, e.offset);
         let lost = active.entries().iter().filter(current).count();

@@ -54,6 +54,8 @@ impl Loc {
     async fn choose_next(&self, turn: &mut Turn, now_s: u32) -> Option<Next> {
         let together = self.place.regions_per_unit.unwrap_or(1);
         self.give_up_expired(now_s).await;
+        let revived = self.lock().regions.revive(self.breaker.now_s());
+        self.counters.loc_revived_regions.add(revived);
         let next = self.lock().regions.next(self.place.eviction, together);
         if next.is_some() {
             return next;

@@ -7,7 +7,7 @@
 //!    ▲         │           │
 //!    │         │           ├── reclaimed together with another region ──► Free
 //!    │         │           └── all of it has expired ──► Expired ──► Free
-//!    │         └── a write failed ──► Retired
+//!    │         └── a write failed ──► Retired ── after a back-off ──► Free
 //!    └── at the start
 //! ```
 //!
@@ -28,6 +28,7 @@
 //!    there are none left when its next filling begins.
 
 use super::footer::RegionIdentity;
+use crate::breaker::Backoff;
 use crate::config::RegionEviction;
 use crate::value::is_expired;
 
@@ -59,6 +60,8 @@ pub(crate) struct Region {
     entered: u64,
     /// When the last of its objects expires, a second of the cache's clock; 0 is never.
     latest_expiry_s: u32,
+    /// Since a write failed; ends with the next filling that is on flash whole.
+    backoff: Backoff,
 }
 
 impl Region {
@@ -71,6 +74,7 @@ impl Region {
             segment: 0,
             entered: 0,
             latest_expiry_s: 0,
+            backoff: Backoff::default(),
         }
     }
 }
@@ -108,6 +112,7 @@ impl Regions {
         sealed.state = RegionState::Sealed;
         (sealed.segment, sealed.entered) = (segment, self.ticks);
         sealed.latest_expiry_s = latest_expiry_s;
+        sealed.backoff = Backoff::default();
         self.balance_segments();
     }
 
@@ -183,12 +188,33 @@ impl Regions {
         self.fillings += 1;
         let (last_hit, filled_at) = (self.ticks, self.fillings);
         let active = Region::new(RegionState::Active, sequence);
-        self.all[region as usize] = Region { last_hit, filled_at, ..active };
+        let backoff = self.get(region).backoff;
+        self.all[region as usize] = Region { last_hit, filled_at, backoff, ..active };
     }
 
     /// Empties `region`: nothing before this filling counts any more.
     pub(crate) fn empty(&mut self, region: u32, sequence: u64, state: RegionState) {
         self.all[region as usize] = Region::new(state, sequence);
+    }
+
+    /// A write of `region` failed: it is emptied, and not filled again before its back-off is over.
+    pub(crate) fn retire(&mut self, region: u32, sequence: u64, now_s: u32) {
+        let mut backoff = self.get(region).backoff;
+        backoff.failed(now_s);
+        let retired = Region::new(RegionState::Retired, sequence);
+        self.all[region as usize] = Region { backoff, ..retired };
+    }
+
+    /// Retired regions whose back-off is over are Free. Returns how many there were.
+    pub(crate) fn revive(&mut self, now_s: u32) -> u64 {
+        let mut revived = 0;
+        for region in &mut self.all {
+            if region.state == RegionState::Retired && region.backoff.is_due(now_s) {
+                region.state = RegionState::Free;
+                revived += 1;
+            }
+        }
+        revived
     }
 
     /// What no filling has yet begun of.

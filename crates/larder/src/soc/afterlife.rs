@@ -111,7 +111,7 @@ impl Soc {
     pub(crate) async fn work_off(&self, hash: u64) {
         let number = self.bucket_of(KeyHash(hash));
         let mut stripe = self.lock_for_writing(number).await;
-        if self.knows(number) == Knowledge::Retired {
+        if !self.is_usable(number) {
             return;
         }
         let mut bucket = self.load_or_empty(number).await;

@@ -14,12 +14,14 @@ pub(crate) mod log;
 mod temperature;
 mod write;
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use larder_device::{BufferPool, Device, Io, PlacementHandle};
 
+use crate::breaker::{Backoff, CircuitBreaker};
 use crate::identity::CacheId;
 use crate::key::KeyHash;
 use crate::stats::Counters;
@@ -71,7 +73,8 @@ enum Knowledge {
     Known,
     /// A crash has left it, and nobody has read it since. Its filter says yes to everything.
     Unknown,
-    /// Its write failed: what it holds is unknown, and it is not used again.
+    /// Its write failed: what it holds is unknown. It is not read, and written again only after a
+    /// back-off, from an empty one.
     Retired,
 }
 
@@ -91,6 +94,9 @@ pub(crate) struct Soc {
     temperatures: Option<Temperatures>,
     log: Option<Log>,
     stripes: Vec<RwLock<Stripe>>,
+    /// Buckets whose write failed, by number.
+    retired: Mutex<HashMap<u64, Backoff>>,
+    breaker: Arc<CircuitBreaker>,
     counters: Arc<Counters>,
 }
 
@@ -100,7 +106,7 @@ impl Soc {
         place: SocPlace,
         log: Option<LogPlace>,
         tombstones: Option<Arc<Tombstones>>,
-        counters: Arc<Counters>,
+        (counters, breaker): (Arc<Counters>, Arc<CircuitBreaker>),
     ) -> Self {
         Self {
             log: log.map(|log| Log::new(log, place.buckets)),
@@ -112,7 +118,9 @@ impl Soc {
             tombstones,
             temperatures: place.hot_handle.map(|_| Temperatures::new(place.buckets)),
             stripes: (0..STRIPES.min(place.buckets)).map(|_| RwLock::new(None)).collect(),
+            retired: Mutex::default(),
             place,
+            breaker,
             counters,
         }
     }
@@ -267,7 +275,7 @@ impl Soc {
         let mut stripe = self.lock_for_writing(number).await;
         let in_log = self.find_in_log(number, item.hash, item.key, now_s).await;
         self.forget_in_log(number, in_log);
-        if self.knows(number) == Knowledge::Retired {
+        if !self.is_usable(number) {
             self.counters.lost_to_device_errors_objects.add(1);
             return false;
         }
@@ -392,6 +400,19 @@ impl Soc {
             unknown if unknown == Knowledge::Unknown as u8 => Knowledge::Unknown,
             _ => Knowledge::Retired,
         }
+    }
+
+    fn retired(&self) -> MutexGuard<'_, HashMap<u64, Backoff>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a write of the bucket is worth a try.
+    fn is_usable(&self, number: u64) -> bool {
+        let is_due = || {
+            let retired = self.retired();
+            retired.get(&number).is_none_or(|backoff| backoff.is_due(self.breaker.now_s()))
+        };
+        self.breaker.allows() && (self.knows(number) != Knowledge::Retired || is_due())
     }
 
     fn know(&self, number: u64, knowledge: Knowledge) {

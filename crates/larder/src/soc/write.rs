@@ -51,7 +51,8 @@ impl Soc {
     /// One that cannot be read now is empty from now on: it may hold what the caller wants gone,
     /// and a later read may succeed.
     pub(super) async fn load_or_empty(&self, number: u64) -> Bucket {
-        if self.filters.is_empty(number) {
+        // What a retired one holds is unknown: it is overwritten whole.
+        if self.filters.is_empty(number) || self.knows(number) == Knowledge::Retired {
             return Bucket::empty(self.pool.take(BUCKET_BYTES));
         }
         self.load(number).await.unwrap_or_else(|buffer| {
@@ -71,8 +72,8 @@ impl Soc {
         self.generation(number).fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Writes a bucket. If that fails the bucket is retired and holds nothing: what is on flash is
-    /// unknown.
+    /// Writes a bucket. If that fails the bucket is retired for a while and holds nothing: what is on
+    /// flash is unknown.
     pub(super) async fn store(
         &self,
         stripe: &mut Stripe,
@@ -133,14 +134,22 @@ impl Soc {
         let ended = (&mut unfinished.future).await;
         let Some(unfinished) = stripe.take() else { return true };
         let UnfinishedWrite { number, objects, filter, dead, moved, .. } = unfinished;
+        self.breaker.ended(ended.is_ok());
         match &ended {
             Ok(_) => {
                 self.filters.set(number, filter);
+                if self.knows(number) == Knowledge::Retired {
+                    self.retired().remove(&number);
+                    self.counters.soc_revived_buckets.add(1);
+                }
                 self.know(number, Knowledge::Known);
             }
             Err(failure) => {
                 self.counters.device_failed(&failure.error);
-                self.counters.soc_retired_buckets.add(1);
+                if self.knows(number) != Knowledge::Retired {
+                    self.counters.soc_retired_buckets.add(1);
+                }
+                self.retired().entry(number).or_default().failed(self.breaker.now_s());
                 self.counters.lost_to_device_errors_objects.add(objects);
                 self.know(number, Knowledge::Retired);
                 // With tombstones, what may be in the bucket still needs them.

@@ -19,12 +19,9 @@
 use larder_device::IoBuffer;
 
 use super::{Said, State, Tombstones, Trust, Turn, Unfinished};
+use crate::breaker::Backoff;
 use crate::error::Error;
 use crate::flash::{SUPERBLOCK_BYTES, Superblock};
-
-/// How long to wait before the log is tried again, at first and at most.
-const RETRY_S_MIN: u32 = 1;
-const RETRY_S_MAX: u32 = 64;
 
 /// When a log that was given up is tried again.
 #[derive(Debug)]
@@ -33,13 +30,12 @@ pub(super) struct Retry {
     kept_max: u64,
     /// More than that came: the log would lack some for ever.
     overflown: bool,
-    at_s: u32,
-    after_s: u32,
+    backoff: Backoff,
 }
 
 impl Retry {
     pub(super) fn new(kept_max: u64) -> Self {
-        Self { kept_max, overflown: false, at_s: 0, after_s: RETRY_S_MIN }
+        Self { kept_max, overflown: false, backoff: Backoff::default() }
     }
 
     /// Whether one more is kept beside so many.
@@ -56,12 +52,11 @@ impl Retry {
     }
 
     fn is_due(&self, now_s: u32) -> bool {
-        self.is_possible() && now_s >= self.at_s
+        self.is_possible() && self.backoff.is_due(now_s)
     }
 
     fn defer(&mut self, now_s: u32) {
-        self.at_s = now_s.saturating_add(self.after_s);
-        self.after_s = (self.after_s * 2).min(RETRY_S_MAX);
+        self.backoff.failed(now_s);
     }
 
     fn succeeded(&mut self) {

@@ -160,3 +160,54 @@ fn abandoned_writes_still_count() {
     let found = (1000..2000).filter(|&key| rig.get(key) == Some(1)).count();
     assert!(found > 300, "{found}");
 }
+
+/// Seconds of an outage cost few places, and those come back.
+#[test]
+fn an_outage_is_not_for_ever() {
+    for config in [config(), logged()] {
+        let device = faulty(&FaultPlan::new(1));
+        let rig = Rig::open(config, &device);
+        let mut now = 1000;
+        let mut load = |rig: &Rig, seconds: u64, first: u32| {
+            for second in 0..seconds {
+                now += 1;
+                rig.clock.advance_to(std::time::Duration::from_secs(now));
+                for n in 0..40 {
+                    let key = first + u32::try_from(second).unwrap() * 40 + n;
+                    rig.set(key, 1, if n % 8 == 0 { 20_000 } else { 200 });
+                }
+            }
+        };
+        load(&rig, 60, 0);
+        device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes()));
+        load(&rig, 30, 10_000);
+        let during = rig.cache.stats();
+        let layout = *rig.cache.layout().unwrap();
+        assert!(during.soc_retired_buckets > 0 && during.rejected_in_outage_objects > 500);
+        assert!(during.soc_retired_buckets * 4 < layout.soc_buckets, "{during:?}");
+        assert!(during.loc_retired_regions * 2 < u64::from(layout.loc_regions), "{during:?}");
+        device.set_plan(&FaultPlan::new(1));
+        load(&rig, 200, 20_000);
+        let after = rig.cache.stats();
+        assert_eq!(after.crash_safe, 1, "the log of the dead is back too");
+        assert_eq!(after.loc_revived_regions, after.loc_retired_regions);
+        assert!(after.soc_revived_buckets * 10 >= after.soc_retired_buckets * 9, "{after:?}");
+        let lost = after.lost_to_device_errors_objects;
+        load(&rig, 20, 30_000);
+        assert_eq!(rig.cache.stats().lost_to_device_errors_objects, lost);
+    }
+}
+
+/// One bad place is given up alone: what lies elsewhere goes on to be written.
+#[test]
+fn one_bad_bucket_is_no_outage() {
+    let device = faulty(&FaultPlan::new(1));
+    let rig = Rig::open(config(), &device);
+    let layout = *rig.cache.layout().unwrap();
+    let bad = layout.soc_offset..layout.soc_offset + 4096;
+    device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes().within(bad)));
+    (0..20_000).for_each(|key| rig.set(key, 1, 200));
+    let stats = rig.cache.stats();
+    assert_eq!((stats.soc_retired_buckets, stats.rejected_in_outage_objects), (1, 0));
+    assert!(stats.lost_to_device_errors_objects < 20_000 / layout.soc_buckets * 3);
+}

@@ -39,7 +39,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use larder_device::{Io, IoBuffer, IoFuture, PlacementHandle};
 
-use super::{Knowledge, Soc};
+use super::Soc;
 use crate::identity::CacheId;
 use crate::key::KeyHash;
 use crate::value::ItemRef;
@@ -194,7 +194,7 @@ impl Soc {
         let number = self.bucket_of(item.hash);
         loop {
             let stripe = self.lock_for_writing(number).await;
-            if self.knows(number) == Knowledge::Retired {
+            if !self.is_usable(number) {
                 // It would be lost when it moves there.
                 self.counters.lost_to_device_errors_objects.add(1);
                 return Some(false);
@@ -227,7 +227,11 @@ impl Soc {
         loop {
             self.reclaim_victim(log, now_s).await;
             let buffer = || self.pool.take(log.place.segment_bytes as usize);
-            let activation = log.lock().activate(buffer);
+            let activation = {
+                let mut segments = log.lock();
+                segments.revive(self.breaker.now_s());
+                segments.activate(buffer)
+            };
             match activation {
                 Activation::Done => return true,
                 Activation::Reclaim => {}
@@ -262,7 +266,7 @@ impl Soc {
         for page in failed {
             self.reclaim_page(log, page, now_s).await;
         }
-        if log.lock().retire_failed() {
+        if log.lock().retire_failed(self.breaker.now_s()) {
             self.counters.soc_log_retired_segments.add(1);
         }
     }
@@ -275,6 +279,7 @@ impl Soc {
         if let Err(failure) = &ended {
             self.counters.device_failed(&failure.error);
         }
+        self.breaker.ended(ended.is_ok());
         log.lock().written(ended.is_ok());
     }
 

@@ -5,8 +5,8 @@ use super::page::{self, Record};
 use super::segments::Cause;
 use super::{Log, Page, Soc};
 use crate::key::KeyHash;
+use crate::soc::Stripe;
 use crate::soc::bucket::{Bucket, ENTRIES_BYTES_MAX, Entry};
-use crate::soc::{Knowledge, Stripe};
 use crate::value::{ItemRef, is_expired};
 
 /// Pages that are read at the same time for one bucket.
@@ -75,7 +75,7 @@ impl Soc {
         let all = log.index.of_bucket(number);
         let (leaving, others): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|found| found.place.page == page.0);
-        if self.knows(number) == Knowledge::Retired {
+        if !self.is_usable(number) {
             let lost = leaving.iter().filter(|found| log.index.remove(number, found.place)).count();
             self.counters.lost_to_device_errors_objects.add(lost as u64);
             return;

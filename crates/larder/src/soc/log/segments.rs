@@ -4,7 +4,7 @@
 //!            activate              close, written             every record moved,
 //!   Free ───────────────► Active ───────────────► Sealed ───► dropped or readmitted ──► Free
 //!                            │ write failed
-//!                            └──────────────────► Retired
+//!                            └──────────────────► Retired ── after a back-off ──► Free
 //! ```
 //!
 //! Segments are a ring: they are filled in the order of their numbers and reclaimed in the same
@@ -21,6 +21,7 @@ use larder_device::IoBuffer;
 use super::LogPlace;
 use super::index::Place;
 use super::page::{self, PAGE_BYTES, PageIdentity};
+use crate::breaker::Backoff;
 use crate::identity::CacheId;
 use crate::value::ItemRef;
 
@@ -39,6 +40,8 @@ pub(super) enum SegmentState {
 struct Segment {
     state: SegmentState,
     sequence: u64,
+    /// Since its write failed.
+    backoff: Backoff,
 }
 
 /// The segment that is being reclaimed.
@@ -111,7 +114,7 @@ pub(super) enum Whereabouts<'a> {
 
 impl Segments {
     pub(super) fn new(place: &LogPlace) -> Self {
-        let free = Segment { state: SegmentState::Free, sequence: 0 };
+        let free = Segment { state: SegmentState::Free, sequence: 0, backoff: Backoff::default() };
         Self {
             all: vec![free; place.segments as usize],
             cache: place.cache,
@@ -189,12 +192,22 @@ impl Segments {
     }
 
     /// Gives up the place of the segment whose write failed. Nothing points into it any more.
-    pub(super) fn retire_failed(&mut self) -> bool {
+    pub(super) fn retire_failed(&mut self, now_s: u32) -> bool {
         let failed = self.active.take_if(|active| active.failed);
         failed.is_some_and(|active| {
-            self.all[active.segment as usize].state = SegmentState::Retired;
+            let failed = &mut self.all[active.segment as usize];
+            failed.state = SegmentState::Retired;
+            failed.backoff.failed(now_s);
             true
         })
+    }
+
+    /// Segments whose back-off is over are tried again.
+    pub(super) fn revive(&mut self, now_s: u32) {
+        let is_due = |segment: &&mut Segment| {
+            segment.state == SegmentState::Retired && segment.backoff.is_due(now_s)
+        };
+        self.all.iter_mut().filter(is_due).for_each(|it| it.state = SegmentState::Free);
     }
 
     /// Begins to fill the next segment of the ring, in `buffer`, if it is free.
@@ -206,7 +219,8 @@ impl Segments {
         }
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        self.all[segment as usize] = Segment { state: SegmentState::Active, sequence };
+        let filled = &mut self.all[segment as usize];
+        *filled = Segment { state: SegmentState::Active, sequence, ..*filled };
         self.newest = segment;
         let mut buffer = buffer();
         page::clear(buffer.as_mut_slice());
@@ -289,7 +303,8 @@ impl Segments {
         if known {
             self.newest = newest;
             for &(number, sequence) in sealed {
-                self.all[number as usize] = Segment { state: SegmentState::Sealed, sequence };
+                let restored = &mut self.all[number as usize];
+                *restored = Segment { state: SegmentState::Sealed, sequence, ..*restored };
             }
         }
         known
@@ -407,7 +422,7 @@ mod tests {
             segments.written(false);
             assert_eq!(segments.failed_pages(), failed * 2..failed * 2 + 2);
             assert!(matches!(segments.whereabouts(failed * 2), Whereabouts::Memory(_)));
-            assert!(segments.retire_failed() && !segments.retire_failed());
+            assert!(segments.retire_failed(0) && !segments.retire_failed(0));
             assert!(matches!(segments.whereabouts(failed * 2), Whereabouts::Nowhere));
         }
         assert_eq!(activate(&mut segments), Activation::NoSegment);

@@ -48,7 +48,9 @@ fn soc(device: &Arc<Faulty>, threshold: u8, epoch: u64) -> Soc {
         oldest_epoch: 1,
     };
     let device: Arc<dyn Device> = Arc::clone(device) as _;
-    Soc::new(device, place, Some(log), None, Arc::new(Counters::default()))
+    let clock = Arc::new(crate::time::CacheClock::new(Arc::new(larder_device::RealClock)));
+    let breaker = Arc::new(crate::breaker::CircuitBreaker::new(clock));
+    Soc::new(device, place, Some(log), None, (Arc::new(Counters::default()), breaker))
 }
 
 fn set(soc: &Soc, key: u32, version: u32) {

@@ -1,0 +1,128 @@
+//! A circuit breaker for writes to flash: an outage costs what it hits, and is not for ever.
+//!
+//! Where one write fails, the place is bad, and is used no more for a while (`Backoff`). Where several
+//! in a row fail, the device is: then nothing is written until a back-off is over, so that no further
+//! place is given up for what is not its fault. After it all may try; the first write that goes well
+//! ends the outage, the first that fails doubles the back-off.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::time::CacheClock;
+
+/// How long to wait at first and at most, in seconds.
+const BACKOFF_S_MIN: u32 = 1;
+const BACKOFF_S_MAX: u32 = 64;
+/// So many writes in a row fail in an outage.
+const FAILURES_MAX: u32 = 4;
+
+/// When something that failed is worth another try: each time after twice as long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Backoff {
+    due_s: u32,
+    /// How long the last wait was; 0 if nothing has failed.
+    waited_s: u32,
+}
+
+impl Backoff {
+    pub(crate) fn is_due(&self, now_s: u32) -> bool {
+        now_s >= self.due_s
+    }
+
+    pub(crate) fn failed(&mut self, now_s: u32) {
+        self.waited_s = (self.waited_s * 2).clamp(BACKOFF_S_MIN, BACKOFF_S_MAX);
+        self.due_s = now_s.saturating_add(self.waited_s);
+    }
+}
+
+/// Closed, it lets writes through; open, none; half-open, when the back-off is over, all again.
+pub(crate) struct CircuitBreaker {
+    clock: Arc<CacheClock>,
+    /// In a row.
+    failures: AtomicU32,
+    backoff: Mutex<Backoff>,
+}
+
+impl CircuitBreaker {
+    pub(crate) fn new(clock: Arc<CacheClock>) -> Self {
+        Self { clock, failures: AtomicU32::new(0), backoff: Mutex::default() }
+    }
+
+    pub(crate) fn now_s(&self) -> u32 {
+        self.clock.now_s()
+    }
+
+    /// Whether a write is worth a try.
+    pub(crate) fn allows(&self) -> bool {
+        self.failures.load(Ordering::Acquire) < FAILURES_MAX || self.lock().is_due(self.now_s())
+    }
+
+    /// How a write ended.
+    pub(crate) fn ended(&self, well: bool) {
+        if !well {
+            self.failed();
+        } else if self.failures.load(Ordering::Relaxed) > 0 {
+            let mut backoff = self.lock();
+            *backoff = Backoff::default();
+            self.failures.store(0, Ordering::Release);
+        }
+    }
+
+    fn failed(&self) {
+        let now_s = self.now_s();
+        let mut backoff = self.lock();
+        let failures = self.failures.load(Ordering::Relaxed).saturating_add(1);
+        // Those that were under way when it opened are no news.
+        if failures >= FAILURES_MAX && backoff.is_due(now_s) {
+            backoff.failed(now_s);
+        }
+        self.failures.store(failures, Ordering::Release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Backoff> {
+        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use larder_device::VirtualClock;
+
+    use super::*;
+
+    #[test]
+    fn each_failure_doubles_the_wait_up_to_a_minute() {
+        let mut backoff = Backoff::default();
+        assert!(backoff.is_due(0));
+        let mut now_s = 1000;
+        for wait_s in [1, 2, 4, 8, 16, 32, 64, 64] {
+            backoff.failed(now_s);
+            assert!(!backoff.is_due(now_s + wait_s - 1) && backoff.is_due(now_s + wait_s));
+            now_s += wait_s;
+        }
+    }
+
+    #[test]
+    fn several_failures_in_a_row_open_it_and_time_half_opens_it() {
+        let wall = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
+        let breaker = CircuitBreaker::new(Arc::new(CacheClock::new(Arc::clone(&wall) as _)));
+        for ended_well in [false, false, false, true, false, false, false] {
+            breaker.ended(ended_well);
+            assert!(breaker.allows(), "never four in a row");
+        }
+        (0..20).for_each(|_| breaker.ended(false));
+        assert!(!breaker.allows());
+        wall.advance_to(Duration::from_secs(1001));
+        assert!(breaker.allows(), "20 at once wait for one second, not for 2^20");
+        breaker.ended(false);
+        wall.advance_to(Duration::from_secs(1002));
+        assert!(!breaker.allows(), "the second wait is longer");
+        wall.advance_to(Duration::from_secs(1003));
+        assert!(breaker.allows());
+        breaker.ended(true);
+        breaker.ended(false);
+        assert!(breaker.allows(), "it is over");
+    }
+}
