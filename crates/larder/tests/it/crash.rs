@@ -131,7 +131,7 @@ fn what_a_failed_write_left_is_not_believed() {
             now += 100;
             rig.clock.advance_to(std::time::Duration::from_secs(now));
             rig.set(key, version, bytes);
-            block_on(rig.cache.flush()).unwrap();
+            let _failed_too = block_on(rig.cache.flush()).unwrap();
         };
         (0..50).for_each(|key| set_and_flush(key, 1));
         // All writes "fail" but those of the log of what is dead.
