@@ -12,6 +12,7 @@
 //! | [`placement`] | handles, and what a device says of them |
 //! | [`clock`] | real and virtual time |
 //! | [`error`] | what can go wrong below the cache |
+//! | [`label`] | what Larder's formats begin with on a device |
 //! | [`ladder`] | from what a user names to a device, and how placement reaches it |
 //! | [`mod@file`] | a plain file or a block device as device: io_uring or a thread pool |
 //! | [`memory`] | bytes in memory as device, for tests |
@@ -29,6 +30,7 @@ pub mod fault;
 pub mod file;
 mod fixed_index;
 pub mod io;
+pub mod label;
 pub mod ladder;
 pub mod memory;
 pub mod model;
