@@ -10,6 +10,7 @@
 //! | [`io`] | requests, their checks (bounds, alignment), their completion |
 //! | [`buffer`] | aligned, pooled buffers |
 //! | [`placement`] | handles, and what a device says of them |
+//! | [`claim`] | who has which bytes of which device |
 //! | [`clock`] | real and virtual time |
 //! | [`error`] | what can go wrong below the cache |
 //! | [`label`] | what Larder's formats begin with on a device |
@@ -23,6 +24,7 @@
 //! | [`fault`] | a device around any other that misbehaves to plan |
 
 pub mod buffer;
+pub mod claim;
 pub mod clock;
 pub mod device;
 pub mod error;
@@ -42,6 +44,7 @@ mod spares;
 pub mod striped;
 
 pub use buffer::{BufferPool, IoBuffer};
+pub use claim::{Claim, Extent};
 pub use clock::{Clock, RealClock, VirtualClock};
 pub use device::{Device, DeviceInfo, DeviceStats};
 pub use error::{Error, ErrorKind};

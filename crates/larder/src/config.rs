@@ -9,6 +9,11 @@ use crate::error::Error;
 
 const TTL_CLASSES_MAX: usize = 8;
 
+/// More than any machine has; more than this is a slip of the pen, and would end in the allocator.
+const MEMORY_BYTES_MAX: u64 = 64 << 40;
+/// Of a region and of what is written of it at a time.
+const REGION_BYTES_MAX: u32 = 1 << 30;
+
 /// Configuration of a cache. `Config::default()` is a safe start; set at least
 /// [`Config::dram_bytes`].
 ///
@@ -27,7 +32,8 @@ const TTL_CLASSES_MAX: usize = 8;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Budget of the DRAM tier in bytes: keys, values and what the tier needs to keep them.
+    /// Budget of the DRAM tier in bytes: keys, values and what the tier needs to keep them. At most 64
+    /// TiB, as are all budgets of memory here.
     pub dram_bytes: u64,
     /// Budget of all memory of the cache, in bytes: the DRAM tier, and beside it what flash needs, which
     /// grows with what is on it (index, bloom filters, tombstones, admission, regions on their way).
@@ -54,10 +60,11 @@ pub struct Config {
     /// Objects of at most this size (key and value, in bytes) are small: they go to the SOC. At
     /// most 4050.
     pub soc_max_object_bytes: u32,
-    /// Size of a region of the large-object engine in bytes, a multiple of 4096; the longest object
-    /// is a little shorter. `None` picks 1 to 32 MiB by the size of the flash.
+    /// Size of a region of the large-object engine in bytes, a multiple of 4096 of at most 1 GiB; the
+    /// longest object is a little shorter. `None` picks 1 to 32 MiB by the size of the flash.
     pub region_bytes: Option<u32>,
-    /// How much of a region is written at a time, in bytes, a multiple of 4096. Default 256 KiB.
+    /// How much of a region is written at a time, in bytes, a multiple of 4096 of at most 1 GiB; never
+    /// more than a region. Default 256 KiB.
     pub region_write_bytes: u32,
     /// Which region the large-object engine reclaims first.
     pub region_eviction: RegionEviction,
@@ -179,31 +186,33 @@ impl Config {
                 self.soc_max_object_bytes
             )));
         }
-        if let Some(bytes) = self.region_bytes
-            && (bytes == 0 || !bytes.is_multiple_of(4096) || bytes > 1 << 30)
-        {
-            return Err(Error::config(format!(
-                "region_bytes = {bytes}: must be a multiple of 4096 of at most 1 GiB"
-            )));
-        }
-        let piece = self.region_write_bytes;
-        if piece == 0 || !piece.is_multiple_of(4096) {
-            return Err(Error::config(format!(
-                "region_write_bytes = {piece}: must be a multiple of 4096"
-            )));
-        }
+        self.check_sizes()?;
         self.check_reinsertion()?;
         self.check_ttl_classes()?;
-        if self.admission_memory_bytes < 4096 {
-            return Err(Error::config(format!(
-                "admission_memory_bytes = {}: must be at least 4096",
-                self.admission_memory_bytes
-            )));
-        }
         if let Some(endurance) = &self.endurance {
             endurance.check()?;
         }
         self.admission.check()
+    }
+
+    fn check_sizes(&self) -> Result<(), Error> {
+        let written = [
+            ("region_bytes", self.region_bytes),
+            ("region_write_bytes", Some(self.region_write_bytes)),
+        ];
+        for (name, bytes) in written {
+            let Some(bytes) = bytes else { continue };
+            if bytes == 0 || !bytes.is_multiple_of(4096) || bytes > REGION_BYTES_MAX {
+                return Err(Error::config(format!(
+                    "{name} = {bytes}: must be a multiple of 4096, from 4096 to {REGION_BYTES_MAX}"
+                )));
+            }
+        }
+        check_memory("dram_bytes", self.dram_bytes, 0)?;
+        if let Some(bytes) = self.memory_bytes {
+            check_memory("memory_bytes", bytes, 1)?;
+        }
+        check_memory("admission_memory_bytes", self.admission_memory_bytes, 4096)
     }
 
     fn check_reinsertion(&self) -> Result<(), Error> {
@@ -274,6 +283,14 @@ impl Config {
             hits => Reinsertion::Hits(hits),
         }
     }
+}
+
+/// Refuses a budget of memory that cannot be meant.
+pub(crate) fn check_memory(name: &str, bytes: u64, least: u64) -> Result<(), Error> {
+    if (least..=MEMORY_BYTES_MAX).contains(&bytes) {
+        return Ok(());
+    }
+    Err(Error::config(format!("{name} = {bytes}: must be {least} to {MEMORY_BYTES_MAX}")))
 }
 
 /// What a crash leaves of flash. A clean shutdown always keeps everything, and nothing that was

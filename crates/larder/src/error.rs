@@ -22,6 +22,8 @@ pub enum ErrorKind {
     /// The device refused what the cache cannot do without: its metadata at open and close, or to
     /// write down that a value is void.
     Device,
+    /// Another cache of this process has the device, or a part of it.
+    InUse,
     /// The device holds something else than a cache of this program and version.
     Foreign,
 }
@@ -53,6 +55,12 @@ impl Error {
 
     pub(crate) fn device(message: impl Into<String>, source: larder_device::Error) -> Self {
         Self { kind: ErrorKind::Device, message: message.into(), source: Some(source) }
+    }
+
+    /// Another cache has the device.
+    pub(crate) fn in_use(source: larder_device::Error) -> Self {
+        let (kind, message) = (ErrorKind::InUse, "cannot claim the device".to_owned());
+        Self { kind, message, source: Some(source) }
     }
 
     /// The same of one of several.

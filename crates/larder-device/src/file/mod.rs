@@ -86,9 +86,10 @@ impl FileDevice {
     ///
     /// # Errors
     /// [`ErrorKind::Setup`] if the file is missing, neither a regular file nor a block
-    /// device, too small, too small and another program's, or in use, or if
-    /// an option is out of range or asks for what the system refuses; [`ErrorKind::NoSpace`] if
-    /// its space cannot be reserved. A file made for this is removed again.
+    /// device, too small, or too small and another program's, or if
+    /// an option is out of range or asks for what the system refuses;
+    /// [`ErrorKind::InUse`] if another cache has it; [`ErrorKind::NoSpace`] if its space cannot be
+    /// reserved. A file made for this is removed again.
     pub fn open(path: impl AsRef<Path>, options: &FileOptions) -> Result<Self, Error> {
         Self::open_placing(path.as_ref(), options, PlacementInfo::none())
     }

@@ -154,7 +154,7 @@ fn patiently<T>(
 fn in_use(path: &Path, who: &str, waited: Duration, way_out: &str) -> Error {
     let seconds = waited.as_secs_f64();
     let complaint = format!("in use: {who}, still after {seconds} s (lock_wait); {way_out}");
-    refuse(path, &complaint)
+    refuse(path, &complaint).of_kind(ErrorKind::InUse)
 }
 
 /// The capacity that the options ask for or the file suggests; the file is at least that large

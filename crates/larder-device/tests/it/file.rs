@@ -107,7 +107,7 @@ fn a_file_serves_one_cache_at_a_time() {
     let impatient = FileOptions { lock_wait, ..FileOptions::default() };
     let begin = Instant::now();
     let again = FileDevice::open(&path, &impatient).unwrap_err();
-    assert_eq!(again.kind(), ErrorKind::Setup);
+    assert_eq!(again.kind(), ErrorKind::InUse);
     let said = "in use: another cache has it, still after 0.1 s (lock_wait)";
     assert!(again.to_string().contains(said), "{again}");
     assert!(begin.elapsed() >= lock_wait);

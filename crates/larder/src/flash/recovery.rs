@@ -12,21 +12,20 @@
 
 use std::time::Duration;
 
+pub(crate) use larder_device::label::FRONT_BYTES;
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 
 use super::Flash;
 use super::dead_keys::DeadKeysSnapshot;
 use super::layout::Layout;
 use super::metadata::{
-    self, EPOCH_MAX, FirstBlock, SNAPSHOT_HEADER_BYTES, SUPERBLOCK_BYTES, Superblock,
+    self, EPOCH_MAX, FirstBlock, SNAPSHOT_HEADER_BYTES, SUPERBLOCK_BYTES, Superblock, VERSION,
 };
 use crate::error::{Error, ErrorKind};
 use crate::soc::BUCKET_SNAPSHOT_BYTES;
 use crate::tombstones::{self, Inheritance};
 
-/// How far into a device to look before taking it for blank: file systems and volume managers leave
-/// their marks within the first 64 KiB or just behind, and often not in the first block.
-pub(crate) const FRONT_BYTES: u64 = 128 << 10;
+const STARTS_EMPTY: &str = "the configuration says to start empty";
 
 /// What an opening found on its device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,8 +117,15 @@ pub(super) async fn examine(
             return Err(foreign("a partition table (open it as Tenants or Shards)".to_owned()));
         }
         FirstBlock::Foreign => return Err(foreign("data of another program".to_owned())),
+        FirstBlock::OtherVersion(version) if start_empty => {
+            let what = format!("{STARTS_EMPTY}; it was in format version {version}");
+            return discard(first_epoch, &what);
+        }
         FirstBlock::OtherVersion(version) => {
-            return Err(foreign(format!("a cache in format version {version}")));
+            return Err(foreign(format!(
+                "a cache in format version {version}, and this program knows {VERSION} (set \
+                 start_empty to begin a new one in its place)"
+            )));
         }
         FirstBlock::Corrupt => {
             return discard(first_epoch, "the superblock failed its checksum");
@@ -128,7 +134,7 @@ pub(super) async fn examine(
     };
     let next = found.epoch + 1;
     if start_empty {
-        return discard(next, "the configuration says to start empty");
+        return discard(next, STARTS_EMPTY);
     }
     if found.layout != *layout {
         return discard(next, "the configuration divides the device differently than before");

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_device::{Clock, Device, PlacementHandle, SliceDevice};
+use larder_device::{Claim, Clock, Device, PlacementHandle, SliceDevice};
 
 use crate::cache::many::together;
 use crate::cache::{Cas, FetchError, Flushed, Larder, SetOptions};
@@ -63,6 +63,8 @@ use set::{Candidate, SHARDS_MAX, Set};
 /// # Ok::<(), larder::Error>(())
 /// ```
 pub struct Shards {
+    /// Given back before the devices are.
+    _claims: Vec<Claim>,
     shards: Vec<(Larder, Option<String>)>,
 }
 
@@ -104,6 +106,7 @@ impl Shards {
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for settings that cannot work or do not fit a device,
+    /// [`ErrorKind::InUse`] if a device is given twice or another cache has it or a part of it,
     /// [`ErrorKind::Foreign`] if a device holds something else or belongs to another set,
     /// [`ErrorKind::Device`] if no device can serve.
     pub async fn open(
@@ -119,9 +122,11 @@ impl Shards {
         let dram_bytes = config.dram_bytes / count as u64;
         let memory_bytes = config.memory_bytes.map(|bytes| bytes / count as u64);
         let config = Config { dram_bytes, memory_bytes, ..config };
+        let claims = devices.iter().flatten().map(Claim::take).collect::<Result<_, _>>();
+        let claims = claims.map_err(Error::in_use)?;
         let mut candidates = Vec::new();
         for device in devices {
-            candidates.push(Candidate::examine(device).await?);
+            candidates.push(Candidate::examine(device, config.start_empty).await?);
         }
         let mut set = Set::assemble(candidates, &*clock)?;
         let mut caches = Vec::new();
@@ -154,7 +159,7 @@ impl Shards {
             };
             shards.push((cache, candidate.down));
         }
-        Ok(Self { shards })
+        Ok(Self { _claims: claims, shards })
     }
 
     /// All shards, in the order of their numbers.
@@ -313,7 +318,7 @@ async fn open_one(
         partition::erase_front(device, &part).await?;
     }
     let slice: Arc<dyn Device> = Arc::new(slice(device, &part)?);
-    Larder::open(config.clone(), Some(slice), Arc::clone(clock)).await
+    Larder::open_placed(config.clone(), Some(slice), Arc::clone(clock), None).await
 }
 
 /// The part of a device that is its shard, with all handles.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::config::Config;
+use crate::config::{Config, check_memory};
 use crate::endurance::Endurance;
 use crate::error::Error;
 use crate::partition::{NAME_BYTES_MAX, PARTS_MAX};
@@ -102,6 +102,7 @@ impl TenantsConfig {
                 self.tenants.len()
             )));
         }
+        check_memory("dram_bytes", self.dram_bytes, 0)?;
         let mut names = HashSet::new();
         for tenant in &self.tenants {
             tenant.check()?;

@@ -9,7 +9,7 @@ mod division;
 
 use std::sync::Arc;
 
-use larder_device::{Clock, Device, PlacementHandle, SliceDevice};
+use larder_device::{Claim, Clock, Device, PlacementHandle, SliceDevice};
 
 use crate::cache::{Flushed, Larder};
 use crate::config::Config;
@@ -44,6 +44,8 @@ use division::Division;
 /// # Ok::<(), larder::Error>(())
 /// ```
 pub struct Tenants {
+    /// Given back before the device is.
+    _claim: Option<Claim>,
     tenants: Vec<(String, Larder)>,
     placement: PlacementPlan,
     device: Option<Arc<dyn Device>>,
@@ -57,7 +59,8 @@ impl Tenants {
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for settings that cannot work, do not fit the device, or would cost
-    /// tenants that the device has their content; [`ErrorKind::Foreign`] if the device holds
+    /// tenants that the device has their content; [`ErrorKind::InUse`] if another cache has the device
+    /// or a part of it; [`ErrorKind::Foreign`] if the device holds
     /// something else, a cache without tenants for example; [`ErrorKind::Device`] if metadata cannot
     /// be read or written.
     ///
@@ -76,10 +79,11 @@ impl Tenants {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         config.check()?;
+        let claim = device.as_ref().map(Claim::take).transpose().map_err(Error::in_use)?;
         let mut placement = PlacementPlan::default();
         let mut slices = Vec::new();
         if let Some(device) = &device {
-            let found = partition::read(device).await?;
+            let found = partition::read(device, config.start_empty).await?;
             let division = Division::plan(&config, device.info(), found.as_ref())?;
             placement = plan_placement(&config, device, &division.parts)?;
             slices = config
@@ -107,7 +111,7 @@ impl Tenants {
         }
         let wear = config.endurance.zip(device.as_ref());
         let wear = wear.map(|(endurance, device)| Wear::new(endurance, device, clock.now()));
-        Ok(Self { tenants, placement, device, wear, clock })
+        Ok(Self { _claim: claim, tenants, placement, device, wear, clock })
     }
 
     /// The cache of a tenant.

@@ -18,6 +18,7 @@ mod lessons;
 mod limits;
 mod long;
 mod memory;
+mod openings;
 mod pieces;
 mod placement;
 mod reads;
