@@ -138,7 +138,7 @@ mod tests {
     fn what_is_around_a_device_does_not_hide_it() {
         let (one, other) = (device(), device());
         let claim = Claim::take(&one).unwrap();
-        let fault = || FaultDevice::new(Arc::clone(&one), &FaultPlan::default());
+        let fault = || FaultDevice::new(Arc::clone(&one), &FaultPlan::new(1));
         assert!(Claim::take(&fault()).is_err() && Claim::take(&Arc::new(fault())).is_err());
         let striped = StripedDevice::new(vec![Arc::clone(&one), Arc::clone(&other)], 4096).unwrap();
         let striped: Shared = Arc::new(striped);

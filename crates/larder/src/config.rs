@@ -6,6 +6,7 @@ use std::str::FromStr;
 use crate::admission::AdmissionPolicy;
 use crate::endurance::Endurance;
 use crate::error::Error;
+use crate::flash::OnChange;
 
 const TTL_CLASSES_MAX: usize = 8;
 
@@ -113,6 +114,15 @@ pub struct Config {
     /// Start empty, whatever an earlier cache left on the device. Data of other programs is refused
     /// all the same.
     pub start_empty: bool,
+    /// What to do if a setting has changed by which the device is divided, so that what an earlier cache
+    /// left cannot be found again: [`Config::utilization_percent`], [`Config::soc_percent`],
+    /// [`Config::soc_log_percent`], [`Config::region_bytes`], whether there is a tombstone log
+    /// ([`Config::crash_safety`]), sometimes [`Config::ru_aware_eviction`]. All others can change with
+    /// every opening.
+    ///
+    /// A device that has grown is no such change: the cache goes on with what it had
+    /// ([`Larder::unused_bytes`](crate::Larder::unused_bytes)), unless this is `Discard`.
+    pub on_change: OnChange,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -142,6 +152,7 @@ impl Default for Config {
             placement: true,
             dynamic_placement: false,
             start_empty: false,
+            on_change: OnChange::default(),
             seed: 0,
         }
     }
@@ -315,6 +326,15 @@ pub enum CrashSafety {
     /// ([`Stats::loc_given_up_regions`](crate::Stats::loc_given_up_regions)).
     #[default]
     Process,
+}
+
+impl fmt::Display for CrashSafety {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::Process => "process",
+        })
+    }
 }
 
 impl FromStr for CrashSafety {

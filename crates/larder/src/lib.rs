@@ -61,7 +61,7 @@ pub use cache::{
 pub use config::{Config, CrashSafety, DramPolicy, RegionEviction, Reinsertion};
 pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
-pub use flash::{Layout, Recovery};
+pub use flash::{Layout, OnChange, Recovery};
 pub use larder_device::{Clock, RealClock, VirtualClock, block_on};
 pub use plan::PlacementPlan;
 pub use shards::Shards;

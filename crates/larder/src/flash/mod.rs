@@ -1,6 +1,7 @@
 //! The flash side of the cache: which engine an object belongs to, admission, and what survives a
 //! restart.
 
+mod changes;
 mod dead_keys;
 mod layout;
 mod metadata;
@@ -26,6 +27,7 @@ use crate::soc::Soc;
 use crate::stats::Counters;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
+pub use changes::OnChange;
 pub use layout::Layout;
 pub(crate) use metadata::{
     SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock, VERSION as METADATA_VERSION, is_blank_or_ours,
@@ -77,9 +79,9 @@ impl Flash {
         counters: Arc<Counters>,
         now: Duration,
     ) -> Result<Self, Error> {
-        let layout = Layout::plan(config, device.info())?;
-        let start = recovery::examine(&*device, &layout, config.start_empty, now).await?;
+        let start = recovery::examine(&*device, config, now).await?;
         let superblock = start.superblock;
+        let layout = superblock.layout;
         let tombstones = layout.tombstones().map(|place| {
             let (device, counters) = (Arc::clone(&device), Arc::clone(&counters));
             Arc::new(Tombstones::new(device, place, superblock, counters))

@@ -92,7 +92,8 @@ impl Tenants {
                 .zip(&division.parts)
                 .map(|(tenant, part)| slice(device, part, &placement, &tenant.name))
                 .collect::<Result<_, _>>()?;
-            for part in &division.new {
+            // First what is given up: its old table must not lead to it once others lie in it.
+            for part in division.given_up.iter().chain(&division.new) {
                 partition::erase_front(device, part).await?;
             }
             if let Some(table) = &division.table {
@@ -164,6 +165,25 @@ impl Tenants {
     /// ```
     pub fn placement(&self) -> &PlacementPlan {
         &self.placement
+    }
+
+    /// Bytes of the device that no tenant has, and some in front that the table takes: for tenants to
+    /// come, and what the device has grown by. 0 without flash.
+    ///
+    /// ```
+    /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
+    /// # let tenants = vec![Tenant::new("photos", 60.0)];
+    /// # let config = TenantsConfig { tenants, ..TenantsConfig::default() };
+    /// # let tenants = block_on(Tenants::open(config, None, std::sync::Arc::new(RealClock)))?;
+    /// assert_eq!(tenants.unused_bytes(), 0);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn unused_bytes(&self) -> u64 {
+        let all = self.device.as_ref().map_or(0, |device| device.info().capacity_bytes);
+        let part = |cache: &Larder| {
+            cache.layout().map_or(0, |layout| layout.usable_bytes + cache.unused_bytes())
+        };
+        all - self.iter().map(|(_, cache)| part(cache)).sum::<u64>()
     }
 
     /// The counters of all tenants together; [`Tenants::tenant`] leads to those of one.
