@@ -313,6 +313,7 @@ pub(crate) fn check_memory(name: &str, bytes: u64, least: u64) -> Result<(), Err
 /// assert_eq!("process".parse(), Ok(CrashSafety::Process));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum CrashSafety {
     /// A crash empties flash. Nothing is written to make it otherwise.
     Off,
@@ -357,12 +358,22 @@ impl FromStr for CrashSafety {
 /// assert_eq!("s3-fifo".parse(), Ok(DramPolicy::S3Fifo));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum DramPolicy {
     /// Three FIFO queues (Yang et al., SOSP'23): new items must prove themselves in a small queue.
     #[default]
     S3Fifo,
     /// The least recently used one.
     Lru,
+}
+
+impl fmt::Display for DramPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::S3Fifo => "s3-fifo",
+            Self::Lru => "lru",
+        })
+    }
 }
 
 impl FromStr for DramPolicy {
@@ -386,6 +397,7 @@ impl FromStr for DramPolicy {
 /// assert_eq!(RegionEviction::SegmentedFifo.to_string(), "segmented-fifo");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum RegionEviction {
     /// The oldest. Writes the device in order, which keeps its write amplification lowest.
     #[default]
@@ -435,6 +447,7 @@ impl FromStr for RegionEviction {
 /// assert_eq!(Reinsertion::ReuseTime.to_string(), "reuse-time");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Reinsertion {
     /// None.
     #[default]

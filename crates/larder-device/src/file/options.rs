@@ -9,6 +9,7 @@ pub const BLOCK_BYTES: u32 = 4096;
 
 /// Who carries requests to the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum IoEngine {
     /// io_uring where the kernel grants it, else a thread pool.
     /// [`FileDevice::engine`](super::FileDevice::engine) tells which.
@@ -32,6 +33,7 @@ impl fmt::Display for IoEngine {
 
 /// Whether transfers bypass the kernel's page cache (`O_DIRECT`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum DirectIo {
     /// Where the filesystem grants it. [`FileDevice::direct`](super::FileDevice::direct) tells
     /// whether it did.

@@ -130,7 +130,7 @@ impl Larder {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         config.check()?;
-        let claim = device.as_ref().map(Claim::take).transpose().map_err(Error::in_use)?;
+        let claim = device.as_ref().map(Claim::take).transpose()?;
         let cache = Self::open_placed(config, device, clock, None).await?;
         Ok(Self { _claim: claim, ..cache })
     }

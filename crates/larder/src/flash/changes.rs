@@ -28,6 +28,7 @@ const STEPS: i32 = 50;
 /// assert_eq!(OnChange::default().to_string(), "refuse");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OnChange {
     /// It fails, and names the settings with their old and new values. Nothing is changed. A cache of
     /// which nothing would be left anyway, after a loss of power for example, is no reason to fail.

@@ -37,6 +37,7 @@ const LOG_SEGMENTS_MAX: u64 = (1 << LOG_WORD_BITS) - 1;
 
 /// Where on the device each part of the cache lies. All offsets and sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Layout {
     /// Capacity of the device.
     pub capacity_bytes: u64,

@@ -79,7 +79,7 @@ impl Tenants {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         config.check()?;
-        let claim = device.as_ref().map(Claim::take).transpose().map_err(Error::in_use)?;
+        let claim = device.as_ref().map(Claim::take).transpose()?;
         let mut placement = PlacementPlan::default();
         let mut slices = Vec::new();
         if let Some(device) = &device {
@@ -203,6 +203,24 @@ impl Tenants {
         let drive_life = self.wear.as_ref().zip(self.device.as_ref());
         let drive_life = drive_life.map(|(wear, device)| wear.forecast(device, self.clock.now()));
         Stats { drive_life, ..self.iter().map(|(_, cache)| cache.stats()).sum() }
+    }
+
+    /// [`Larder::rebuild`] of every tenant, one after the other.
+    ///
+    /// ```
+    /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
+    /// # let tenants = vec![Tenant::new("photos", 100.0)];
+    /// # let config = TenantsConfig { tenants, ..TenantsConfig::default() };
+    /// # let tenants = block_on(Tenants::open(config, None, std::sync::Arc::new(RealClock)))?;
+    /// assert_eq!(block_on(tenants.rebuild()), 0, "there is no flash");
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn rebuild(&self) -> u64 {
+        let mut looked_at = 0;
+        for (_, cache) in self.iter() {
+            looked_at += cache.rebuild().await;
+        }
+        looked_at
     }
 
     /// [`Larder::flush`] of every tenant, one after the other.

@@ -19,6 +19,7 @@ mod limits;
 mod long;
 mod memory;
 mod openings;
+mod parity;
 mod pieces;
 mod placement;
 mod reads;
