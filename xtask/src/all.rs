@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::step::{self, Verdict};
-use crate::{fuzz, guest, interleave, kills, peers, report_check, soak, tidy};
+use crate::{fuzz, guest, interleave, kills, packages, peers, report_check, soak, tidy, toolchain};
 
 /// How long each fuzz target runs.
 const FUZZ_SECONDS: u32 = 30;
@@ -11,7 +11,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and how it is run.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 16] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -24,6 +24,10 @@ const STEPS: [Step; 12] = [
         step::run(step::cargo(&arguments).env("RUSTDOCFLAGS", "-D warnings"))
     }),
     ("tidy", tidy::verdict),
+    ("msrv", toolchain::msrv),
+    ("targets", toolchain::targets),
+    ("package", packages::package),
+    ("deny", packages::deny),
     ("interleave", interleave::run),
     ("fuzz", || fuzz::run(FUZZ_SECONDS)),
     ("soak", || soak::run(&soak::Soak::USUAL)),

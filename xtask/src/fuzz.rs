@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::step::{self, Verdict};
-use crate::workspace;
+use crate::{toolchain, workspace};
 
 /// How long a target runs unless told otherwise.
 const SECONDS_DEFAULT: u32 = 30;
@@ -70,14 +70,9 @@ fn corpora(dir: &Path, target: &str) -> Result<Vec<PathBuf>, String> {
     Ok([corpus, seeds].into_iter().filter(|dir| dir.is_dir()).collect())
 }
 
-/// Cargo of the nightly toolchain. What the cargo that started us told its children does not apply
-/// to it.
+/// Cargo of the nightly toolchain.
 fn nightly(dir: &Path) -> Command {
-    let mut command = Command::new("rustup");
-    command.args(["run", "nightly", "cargo"]);
-    for inherited in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
-        command.env_remove(inherited);
-    }
+    let mut command = toolchain::rustup(&["run", "nightly", "cargo"]);
     command.current_dir(dir);
     command
 }

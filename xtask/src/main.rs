@@ -8,12 +8,14 @@ mod fuzz;
 mod guest;
 mod interleave;
 mod kills;
+mod packages;
 mod peers;
 mod png;
 mod report_check;
 mod soak;
 mod step;
 mod tidy;
+mod toolchain;
 mod workspace;
 
 use std::process::ExitCode;
@@ -22,8 +24,12 @@ const HELP: &str = "\
 usage: cargo xtask COMMAND
 
   tidy                 the house rules (also a test of this crate)
-  all                  formatting, clippy, tests, documentation, tidy, interleave, fuzzing, soak, kills,
-                       guest, peers, the report in a browser
+  all                  formatting, clippy, tests, documentation, tidy, msrv, targets, package, deny,
+                       interleave, fuzzing, soak, kills, guest, peers, the report in a browser
+  msrv                 everything builds with the oldest Rust that Cargo.toml promises
+  targets              the libraries build without a warning for other processors and systems
+  package              every crate is packed, and built from what was packed
+  deny                 licences, known faults and origins of dependencies (cargo-deny, deny.toml)
   fuzz [--seconds N]   every fuzz target for N seconds (default 30); needs nightly Rust and cargo-fuzz
   interleave           what threads share, in thousands of orders of its steps (shuttle)
   soak --seeds N [--first-seed S] [--json FILE]
@@ -48,6 +54,10 @@ fn main() -> ExitCode {
             Ok(seconds) => all::report(&[("fuzz", fuzz::run(seconds))]),
             Err(message) => refuse(&message),
         },
+        ["msrv"] => all::report(&[("msrv", toolchain::msrv())]),
+        ["targets"] => all::report(&[("targets", toolchain::targets())]),
+        ["package"] => all::report(&[("package", packages::package())]),
+        ["deny"] => all::report(&[("deny", packages::deny())]),
         ["interleave"] => all::report(&[("interleave", interleave::run())]),
         ["soak", rest @ ..] => match soak::Soak::read(rest) {
             Ok(soak) => all::report(&[("soak", soak::run(&soak))]),

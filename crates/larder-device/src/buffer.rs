@@ -15,7 +15,8 @@ use crate::fixed_index::{FixedIndex, Tag};
 /// Alignment and granularity of a buffer's memory.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Pages kept for reuse per pool; more are freed.
+/// Pages kept for reuse per pool: so many in buffers that can be registered, and so many in longer ones,
+/// which must not take the former's place. More are freed.
 const POOL_PAGES_MAX: usize = 4096;
 
 /// Longest buffer that gets an index: what a cache writes of a region at a time. Longer ones are few,
@@ -49,7 +50,8 @@ pub struct BufferPool {
 struct Shelf {
     /// One list a size; there are few sizes (a bucket, a region, a transfer).
     by_pages: Vec<(usize, Vec<Pages>)>,
-    kept_pages: usize,
+    /// In buffers of up to [`INDEXED_PAGES_MAX`], and in longer ones.
+    kept_pages: [usize; 2],
     /// In buffers that are in use.
     taken_pages: usize,
 }
@@ -71,7 +73,7 @@ impl BufferPool {
     /// Memory of the buffers that are in use and of those that wait to be.
     pub fn memory_bytes(&self) -> usize {
         let shelf = self.lock();
-        (shelf.kept_pages + shelf.taken_pages) * PAGE_BYTES
+        (shelf.kept_pages.iter().sum::<usize>() + shelf.taken_pages) * PAGE_BYTES
     }
 
     fn lock(&self) -> MutexGuard<'_, Shelf> {
@@ -84,26 +86,50 @@ impl Shelf {
         self.taken_pages += count;
         let list = self.by_pages.iter_mut().find(|(pages, _)| *pages == count)?;
         let pages = list.1.pop()?;
-        self.kept_pages -= count;
+        self.kept_pages[class_of(count)] -= count;
         Some(pages)
     }
 
     fn put(&mut self, mut pages: Pages) {
         let count = pages.memory.len();
         self.taken_pages -= count;
-        if count == 0 || self.kept_pages + count > POOL_PAGES_MAX {
+        if count == 0 || !self.make_room(count) {
             return;
         }
-        self.kept_pages += count;
+        self.kept_pages[class_of(count)] += count;
         // Not before: of a pool that keeps too little for its users, most are used only once.
         if pages.index.is_none() && count <= INDEXED_PAGES_MAX {
-            pages.index = FixedIndex::take();
+            pages.index = FixedIndex::take(count);
         }
         match self.by_pages.iter_mut().find(|(size, _)| *size == count) {
             Some((_, list)) => list.push(pages),
             None => self.by_pages.push((count, vec![pages])),
         }
     }
+}
+
+impl Shelf {
+    /// Makes room for a buffer of `count` pages at the expense of longer ones that can be registered
+    /// too: these are fewer, and a read of one page gains the most.
+    fn make_room(&mut self, count: usize) -> bool {
+        let class = class_of(count);
+        while self.kept_pages[class] + count > POOL_PAGES_MAX {
+            let longer = self.by_pages.iter_mut().filter(|(pages, list)| {
+                class == INDEXED && *pages > count && class_of(*pages) == class && !list.is_empty()
+            });
+            let Some((pages, list)) = longer.max_by_key(|(pages, _)| *pages) else { return false };
+            list.pop();
+            self.kept_pages[class] -= *pages;
+        }
+        true
+    }
+}
+
+const INDEXED: usize = 0;
+
+/// Which pages of a pool a buffer of `count` pages counts among.
+fn class_of(count: usize) -> usize {
+    usize::from(count > INDEXED_PAGES_MAX)
 }
 
 impl fmt::Debug for BufferPool {
@@ -214,6 +240,33 @@ mod tests {
         assert_eq!(pool.memory_bytes(), POOL_PAGES_MAX / 2 * 3 * PAGE_BYTES);
         drop(many);
         assert_eq!(pool.memory_bytes(), POOL_PAGES_MAX * PAGE_BYTES);
-        assert_eq!(pool.shelf.lock().unwrap().kept_pages, POOL_PAGES_MAX);
+        assert_eq!(pool.shelf.lock().unwrap().kept_pages, [0, POOL_PAGES_MAX]);
+    }
+
+    #[test]
+    fn long_buffers_do_not_keep_short_ones_from_being_registered() {
+        for long in [POOL_PAGES_MAX, INDEXED_PAGES_MAX] {
+            let pool = BufferPool::new();
+            let pages = long * PAGE_BYTES;
+            drop((0..POOL_PAGES_MAX / long).map(|_| pool.take(pages)).collect::<Vec<_>>());
+            drop((0..100).map(|_| pool.take(PAGE_BYTES)).collect::<Vec<_>>());
+            let short: Vec<_> = (0..100).map(|_| pool.take(PAGE_BYTES)).collect();
+            assert!(short.iter().all(|buffer| buffer.registrable().is_some()), "beside {long}");
+            assert!(pool.memory_bytes() <= 2 * POOL_PAGES_MAX * PAGE_BYTES);
+            drop(short);
+            let kept = pool.shelf.lock().unwrap().kept_pages;
+            assert!(kept.iter().all(|pages| *pages <= POOL_PAGES_MAX), "{kept:?}");
+        }
+    }
+
+    /// What is as short has no right to another's place.
+    #[test]
+    fn a_full_pool_keeps_the_short_buffers_that_it_has() {
+        let pool = BufferPool::new();
+        let many: Vec<_> = (0..=POOL_PAGES_MAX).map(|_| pool.take(PAGE_BYTES)).collect();
+        drop(many);
+        assert_eq!(pool.shelf.lock().unwrap().kept_pages, [POOL_PAGES_MAX, 0]);
+        drop(pool.take(2 * PAGE_BYTES));
+        assert_eq!(pool.shelf.lock().unwrap().kept_pages, [POOL_PAGES_MAX, 0]);
     }
 }

@@ -1,7 +1,9 @@
 //! The device trait: what a storage device says of itself and what it does.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use crate::claim::Extent;
 use crate::io::{CheckedIo, Io, IoFuture};
 use crate::nvme::DriveReport;
 use crate::placement::PlacementInfo;
@@ -92,6 +94,13 @@ pub trait Device: Send + Sync {
         None
     }
 
+    /// Where the bytes of `range`, which is not empty, are in the end. A device over others passes on
+    /// what they say of their parts of it: so [`Claim`](crate::Claim) knows two that have bytes in
+    /// common.
+    fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
+        vec![Extent::of(self, range)]
+    }
+
     /// Checks `io` and starts it. The future may be dropped: the I/O goes on and its memory stays
     /// alive until it ends.
     fn submit(&self, io: Io) -> IoFuture {
@@ -117,5 +126,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
 
     fn boot(&self) -> Option<u64> {
         (**self).boot()
+    }
+
+    fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
+        (**self).stored_at(range)
     }
 }

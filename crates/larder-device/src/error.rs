@@ -18,6 +18,8 @@ pub enum ErrorKind {
     Busy,
     /// The device is gone; nothing more will succeed.
     Gone,
+    /// Another cache has the device, or a part of it.
+    InUse,
     /// The device could not be opened or does not fit its configuration.
     Setup,
 }

@@ -13,6 +13,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// takes 8 bytes for each in every ring, and so do we.
 pub(crate) const ENTRIES: usize = 4096;
 
+/// Buffers of more pages than this leave half of the indices to shorter ones, which are many.
+const SHORT_PAGES_MAX: usize = 16;
+
 /// The tags of the buffers that have the indices; 0: nobody has it.
 static HOLDERS: [AtomicU64; ENTRIES] = [const { AtomicU64::new(0) }; ENTRIES];
 
@@ -51,9 +54,10 @@ pub(crate) struct Registrable {
 }
 
 impl FixedIndex {
-    /// An index that nobody else has. `None`: there is none left, which costs no lock to find out.
-    pub(crate) fn take() -> Option<Self> {
-        if FREE.load(Ordering::Relaxed) == 0 {
+    /// An index that nobody else has, for a buffer of `pages`. `None`: there is none left for such a
+    /// one, which costs no lock to find out.
+    pub(crate) fn take(pages: usize) -> Option<Self> {
+        if FREE.load(Ordering::Relaxed) <= left_to_others(pages) {
             return None;
         }
         let mut indices = lock();
@@ -66,6 +70,11 @@ impl FixedIndex {
     pub(crate) fn tag(&self) -> Tag {
         self.0
     }
+}
+
+/// How many indices a buffer of `pages` must leave to shorter ones.
+fn left_to_others(pages: usize) -> u64 {
+    if pages > SHORT_PAGES_MAX { ENTRIES as u64 / 2 } else { 0 }
 }
 
 impl Drop for FixedIndex {
@@ -130,7 +139,7 @@ mod tests {
 
     #[test]
     fn an_index_has_one_holder_and_a_tag_never_comes_back() {
-        let many: Vec<_> = (0..100).map_while(|_| FixedIndex::take()).collect();
+        let many: Vec<_> = (0..100).map_while(|_| FixedIndex::take(1)).collect();
         let tags: Vec<Tag> = many.iter().map(FixedIndex::tag).collect();
         let mut indices: Vec<usize> = tags.iter().map(|tag| tag.index()).collect();
         indices.sort_unstable();
@@ -141,8 +150,14 @@ mod tests {
         drop(many);
         assert!(given_back() >= before + tags.len() as u64);
         assert!(tags.iter().all(|tag| !tag.is_held()));
-        let anew: Vec<_> = (0..100).map_while(|_| FixedIndex::take()).collect();
+        let anew: Vec<_> = (0..100).map_while(|_| FixedIndex::take(1)).collect();
         assert!(anew.iter().all(|index| !tags.contains(&index.tag())));
+    }
+
+    #[test]
+    fn long_buffers_leave_indices_to_short_ones() {
+        assert_eq!((left_to_others(1), left_to_others(SHORT_PAGES_MAX)), (0, 0));
+        assert_eq!(left_to_others(SHORT_PAGES_MAX + 1), ENTRIES as u64 / 2);
     }
 
     #[test]

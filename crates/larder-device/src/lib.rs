@@ -10,8 +10,10 @@
 //! | [`io`] | requests, their checks (bounds, alignment), their completion |
 //! | [`buffer`] | aligned, pooled buffers |
 //! | [`placement`] | handles, and what a device says of them |
+//! | [`claim`] | who has which bytes of which device |
 //! | [`clock`] | real and virtual time |
 //! | [`error`] | what can go wrong below the cache |
+//! | [`label`] | what Larder's formats begin with on a device |
 //! | [`ladder`] | from what a user names to a device, and how placement reaches it |
 //! | [`mod@file`] | a plain file or a block device as device: io_uring or a thread pool |
 //! | [`memory`] | bytes in memory as device, for tests |
@@ -22,6 +24,7 @@
 //! | [`fault`] | a device around any other that misbehaves to plan |
 
 pub mod buffer;
+pub mod claim;
 pub mod clock;
 pub mod device;
 pub mod error;
@@ -29,6 +32,7 @@ pub mod fault;
 pub mod file;
 mod fixed_index;
 pub mod io;
+pub mod label;
 pub mod ladder;
 pub mod memory;
 pub mod model;
@@ -40,6 +44,7 @@ mod spares;
 pub mod striped;
 
 pub use buffer::{BufferPool, IoBuffer};
+pub use claim::{Claim, Extent};
 pub use clock::{Clock, RealClock, VirtualClock};
 pub use device::{Device, DeviceInfo, DeviceStats};
 pub use error::{Error, ErrorKind};

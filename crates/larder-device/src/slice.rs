@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::claim::Extent;
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
 use crate::io::{CheckedIo, Io, IoFuture};
@@ -178,6 +179,10 @@ impl<D: Device> Device for SliceDevice<D> {
 
     fn boot(&self) -> Option<u64> {
         self.device.boot()
+    }
+
+    fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
+        self.device.stored_at(self.start + range.start..self.start + range.end)
     }
 }
 

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::buffer::{BufferPool, IoBuffer};
+use crate::claim::Extent;
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
 use crate::io::{CheckedIo, Io, IoFailure, IoFuture, IoResult};
@@ -218,6 +219,13 @@ impl<D: Device> Device for StripedDevice<D> {
             fixed_buffer_pieces: sum(|stats| stats.fixed_buffer_pieces),
             drives: (0..).zip(&all).flat_map(|(i, stats)| self.layout.drives(i, stats)).collect(),
         }
+    }
+
+    fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
+        let parts = self.layout.parts(&range).into_iter();
+        let of =
+            |Part { device, offset, bytes }| self.devices[device].stored_at(offset..offset + bytes);
+        parts.flat_map(of).collect()
     }
 
     /// Changes with that of any device.

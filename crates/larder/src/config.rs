@@ -6,8 +6,14 @@ use std::str::FromStr;
 use crate::admission::AdmissionPolicy;
 use crate::endurance::Endurance;
 use crate::error::Error;
+use crate::flash::OnChange;
 
 const TTL_CLASSES_MAX: usize = 8;
+
+/// More than any machine has; more than this is a slip of the pen, and would end in the allocator.
+const MEMORY_BYTES_MAX: u64 = 64 << 40;
+/// Of a region and of what is written of it at a time.
+const REGION_BYTES_MAX: u32 = 1 << 30;
 
 /// Configuration of a cache. `Config::default()` is a safe start; set at least
 /// [`Config::dram_bytes`].
@@ -27,7 +33,8 @@ const TTL_CLASSES_MAX: usize = 8;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Budget of the DRAM tier in bytes: keys, values and what the tier needs to keep them.
+    /// Budget of the DRAM tier in bytes: keys, values and what the tier needs to keep them. At most 64
+    /// TiB, as are all budgets of memory here.
     pub dram_bytes: u64,
     /// Budget of all memory of the cache, in bytes: the DRAM tier, and beside it what flash needs, which
     /// grows with what is on it (index, bloom filters, tombstones, admission, regions on their way).
@@ -54,10 +61,11 @@ pub struct Config {
     /// Objects of at most this size (key and value, in bytes) are small: they go to the SOC. At
     /// most 4050.
     pub soc_max_object_bytes: u32,
-    /// Size of a region of the large-object engine in bytes, a multiple of 4096; the longest object
-    /// is a little shorter. `None` picks 1 to 32 MiB by the size of the flash.
+    /// Size of a region of the large-object engine in bytes, a multiple of 4096 of at most 1 GiB; the
+    /// longest object is a little shorter. `None` picks 1 to 32 MiB by the size of the flash.
     pub region_bytes: Option<u32>,
-    /// How much of a region is written at a time, in bytes, a multiple of 4096. Default 256 KiB.
+    /// How much of a region is written at a time, in bytes, a multiple of 4096 of at most 1 GiB; never
+    /// more than a region. Default 256 KiB.
     pub region_write_bytes: u32,
     /// Which region the large-object engine reclaims first.
     pub region_eviction: RegionEviction,
@@ -106,6 +114,15 @@ pub struct Config {
     /// Start empty, whatever an earlier cache left on the device. Data of other programs is refused
     /// all the same.
     pub start_empty: bool,
+    /// What to do if a setting has changed by which the device is divided, so that what an earlier cache
+    /// left cannot be found again: [`Config::utilization_percent`], [`Config::soc_percent`],
+    /// [`Config::soc_log_percent`], [`Config::region_bytes`], whether there is a tombstone log
+    /// ([`Config::crash_safety`]), sometimes [`Config::ru_aware_eviction`]. All others can change with
+    /// every opening.
+    ///
+    /// A device that has grown is no such change: the cache goes on with what it had
+    /// ([`Larder::unused_bytes`](crate::Larder::unused_bytes)), unless this is `Discard`.
+    pub on_change: OnChange,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -135,6 +152,7 @@ impl Default for Config {
             placement: true,
             dynamic_placement: false,
             start_empty: false,
+            on_change: OnChange::default(),
             seed: 0,
         }
     }
@@ -179,31 +197,33 @@ impl Config {
                 self.soc_max_object_bytes
             )));
         }
-        if let Some(bytes) = self.region_bytes
-            && (bytes == 0 || !bytes.is_multiple_of(4096) || bytes > 1 << 30)
-        {
-            return Err(Error::config(format!(
-                "region_bytes = {bytes}: must be a multiple of 4096 of at most 1 GiB"
-            )));
-        }
-        let piece = self.region_write_bytes;
-        if piece == 0 || !piece.is_multiple_of(4096) {
-            return Err(Error::config(format!(
-                "region_write_bytes = {piece}: must be a multiple of 4096"
-            )));
-        }
+        self.check_sizes()?;
         self.check_reinsertion()?;
         self.check_ttl_classes()?;
-        if self.admission_memory_bytes < 4096 {
-            return Err(Error::config(format!(
-                "admission_memory_bytes = {}: must be at least 4096",
-                self.admission_memory_bytes
-            )));
-        }
         if let Some(endurance) = &self.endurance {
             endurance.check()?;
         }
         self.admission.check()
+    }
+
+    fn check_sizes(&self) -> Result<(), Error> {
+        let written = [
+            ("region_bytes", self.region_bytes),
+            ("region_write_bytes", Some(self.region_write_bytes)),
+        ];
+        for (name, bytes) in written {
+            let Some(bytes) = bytes else { continue };
+            if bytes == 0 || !bytes.is_multiple_of(4096) || bytes > REGION_BYTES_MAX {
+                return Err(Error::config(format!(
+                    "{name} = {bytes}: must be a multiple of 4096, from 4096 to {REGION_BYTES_MAX}"
+                )));
+            }
+        }
+        check_memory("dram_bytes", self.dram_bytes, 0)?;
+        if let Some(bytes) = self.memory_bytes {
+            check_memory("memory_bytes", bytes, 1)?;
+        }
+        check_memory("admission_memory_bytes", self.admission_memory_bytes, 4096)
     }
 
     fn check_reinsertion(&self) -> Result<(), Error> {
@@ -276,6 +296,14 @@ impl Config {
     }
 }
 
+/// Refuses a budget of memory that cannot be meant.
+pub(crate) fn check_memory(name: &str, bytes: u64, least: u64) -> Result<(), Error> {
+    if (least..=MEMORY_BYTES_MAX).contains(&bytes) {
+        return Ok(());
+    }
+    Err(Error::config(format!("{name} = {bytes}: must be {least} to {MEMORY_BYTES_MAX}")))
+}
+
 /// What a crash leaves of flash. A clean shutdown always keeps everything, and nothing that was
 /// replaced, deleted or dropped ever comes back.
 ///
@@ -285,6 +313,7 @@ impl Config {
 /// assert_eq!("process".parse(), Ok(CrashSafety::Process));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum CrashSafety {
     /// A crash empties flash. Nothing is written to make it otherwise.
     Off,
@@ -298,6 +327,15 @@ pub enum CrashSafety {
     /// ([`Stats::loc_given_up_regions`](crate::Stats::loc_given_up_regions)).
     #[default]
     Process,
+}
+
+impl fmt::Display for CrashSafety {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::Process => "process",
+        })
+    }
 }
 
 impl FromStr for CrashSafety {
@@ -320,12 +358,22 @@ impl FromStr for CrashSafety {
 /// assert_eq!("s3-fifo".parse(), Ok(DramPolicy::S3Fifo));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum DramPolicy {
     /// Three FIFO queues (Yang et al., SOSP'23): new items must prove themselves in a small queue.
     #[default]
     S3Fifo,
     /// The least recently used one.
     Lru,
+}
+
+impl fmt::Display for DramPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::S3Fifo => "s3-fifo",
+            Self::Lru => "lru",
+        })
+    }
 }
 
 impl FromStr for DramPolicy {
@@ -349,6 +397,7 @@ impl FromStr for DramPolicy {
 /// assert_eq!(RegionEviction::SegmentedFifo.to_string(), "segmented-fifo");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum RegionEviction {
     /// The oldest. Writes the device in order, which keeps its write amplification lowest.
     #[default]
@@ -398,6 +447,7 @@ impl FromStr for RegionEviction {
 /// assert_eq!(Reinsertion::ReuseTime.to_string(), "reuse-time");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Reinsertion {
     /// None.
     #[default]

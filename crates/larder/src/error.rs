@@ -22,6 +22,8 @@ pub enum ErrorKind {
     /// The device refused what the cache cannot do without: its metadata at open and close, or to
     /// write down that a value is void.
     Device,
+    /// Another cache has the device, or a part of it.
+    InUse,
     /// The device holds something else than a cache of this program and version.
     Foreign,
 }
@@ -57,7 +59,8 @@ impl Error {
 
     /// The same of one of several.
     pub(crate) fn of(self, whose: &str) -> Self {
-        Self { message: format!("{whose}: {}", self.message), ..self }
+        let joint = if self.message.is_empty() { "" } else { ": " };
+        Self { message: format!("{whose}{joint}{}", self.message), ..self }
     }
 
     /// What went wrong, to match on.
@@ -73,12 +76,35 @@ impl Error {
     }
 }
 
+/// So that `?` serves where a device is opened for a cache.
+///
+/// ```
+/// use larder::{Error, ErrorKind, FileDevice, FileOptions};
+///
+/// fn open() -> Result<FileDevice, Error> {
+///     Ok(FileDevice::open("/no/such/file", &FileOptions::default())?)
+/// }
+/// let error = open().unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Device);
+/// assert!(error.to_string().starts_with("file device /no/such/file: opening the file"));
+/// ```
+impl From<larder_device::Error> for Error {
+    fn from(source: larder_device::Error) -> Self {
+        let kind = match source.kind() {
+            larder_device::ErrorKind::InUse => ErrorKind::InUse,
+            larder_device::ErrorKind::InvalidRequest => ErrorKind::InvalidInput,
+            _ => ErrorKind::Device,
+        };
+        Self { kind, message: String::new(), source: Some(source) }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
         match &self.source {
-            Some(source) => write!(f, ": {source}"),
-            None => Ok(()),
+            Some(source) if self.message.is_empty() => source.fmt(f),
+            Some(source) => write!(f, "{}: {source}", self.message),
+            None => f.write_str(&self.message),
         }
     }
 }

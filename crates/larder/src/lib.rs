@@ -64,8 +64,12 @@ pub use cache::{
 pub use config::{Config, CrashSafety, DramPolicy, RegionEviction, Reinsertion};
 pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
-pub use flash::{Layout, Recovery};
-pub use larder_device::{Clock, RealClock, VirtualClock, block_on};
+pub use flash::{Layout, OnChange, Recovery};
+/// The devices, with everything that can be said about them.
+pub use larder_device as device;
+pub use larder_device::{
+    Clock, Device, DirectIo, FileDevice, FileOptions, IoEngine, RealClock, VirtualClock, block_on,
+};
 pub use plan::PlacementPlan;
 pub use shards::Shards;
 pub use stats::Stats;

@@ -4,10 +4,12 @@ mod inject;
 mod plan;
 mod volatile;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 pub use plan::{Fault, FaultPlan, FaultRule};
 
+use crate::claim::Extent;
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::Error;
 use crate::io::{CheckedIo, IoFuture};
@@ -169,6 +171,10 @@ impl<D: Device + 'static> Device for FaultDevice<D> {
     fn boot(&self) -> Option<u64> {
         let counts = self.core.lock().counts;
         Some(self.core.inner.boot()?.wrapping_add(counts.crashes + counts.gone))
+    }
+
+    fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
+        self.core.inner.stored_at(range)
     }
 }
 

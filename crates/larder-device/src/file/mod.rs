@@ -67,8 +67,8 @@ pub struct FileDevice {
 
 impl FileDevice {
     /// Makes a file of `capacity_bytes` (a positive multiple of [`BLOCK_BYTES`]) at `path`, or
-    /// opens the one that is there, whose content is kept; a smaller one grows. All other
-    /// options have their defaults.
+    /// opens the one that is there, whose content is kept; a smaller one grows, unless another
+    /// program wrote it. All other options have their defaults.
     ///
     /// # Errors
     /// As [`FileDevice::open`].
@@ -81,13 +81,15 @@ impl FileDevice {
         Self::open(path, &options)
     }
 
-    /// Opens the file at `path`. A larger file than asked for is accepted, its end is not used.
+    /// Opens the file at `path`. A larger file than asked for is accepted, its end is not used. One
+    /// that is in use is waited for ([`FileOptions::lock_wait`]), on this thread.
     ///
     /// # Errors
     /// [`ErrorKind::Setup`] if the file is missing, neither a regular file nor a block
-    /// device, too small or in use, or if
-    /// an option is out of range or asks for what the system refuses; [`ErrorKind::NoSpace`] if
-    /// its space cannot be reserved. A file made for this is removed again.
+    /// device, too small, or too small and another program's, or if
+    /// an option is out of range or asks for what the system refuses;
+    /// [`ErrorKind::InUse`] if another cache has it; [`ErrorKind::NoSpace`] if its space cannot be
+    /// reserved. A file made for this is removed again.
     pub fn open(path: impl AsRef<Path>, options: &FileOptions) -> Result<Self, Error> {
         Self::open_placing(path.as_ref(), options, PlacementInfo::none())
     }

@@ -9,6 +9,7 @@ pub const BLOCK_BYTES: u32 = 4096;
 
 /// Who carries requests to the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum IoEngine {
     /// io_uring where the kernel grants it, else a thread pool.
     /// [`FileDevice::engine`](super::FileDevice::engine) tells which.
@@ -32,6 +33,7 @@ impl fmt::Display for IoEngine {
 
 /// Whether transfers bypass the kernel's page cache (`O_DIRECT`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum DirectIo {
     /// Where the filesystem grants it. [`FileDevice::direct`](super::FileDevice::direct) tells
     /// whether it did.
@@ -50,8 +52,14 @@ pub struct FileOptions {
     /// down to whole blocks.
     pub capacity_bytes: Option<u64>,
     /// Make the file if there is none, and let a smaller one grow to `capacity_bytes`. Its content
-    /// is kept in either case.
+    /// is kept in either case. A smaller file that holds another program's data is refused as it is:
+    /// what is neither all zeros nor begins with a mark of ours ([`label`](crate::label)) in its first
+    /// 128 KiB.
     pub create: bool,
+    /// How long to wait for a file or a block device that another cache has. The kernel may let go of
+    /// the requests of a process that died, and with them of its locks, seconds after its end. Default
+    /// 5 s; zero does not wait.
+    pub lock_wait: Duration,
     /// Reserve all space now, so that a full disk is found at start and not during a write.
     pub preallocate: bool,
     /// Who carries requests to the kernel.
@@ -90,6 +98,7 @@ impl Default for FileOptions {
         Self {
             capacity_bytes: None,
             create: false,
+            lock_wait: Duration::from_secs(5),
             preallocate: true,
             engine: IoEngine::Auto,
             direct: DirectIo::Auto,

@@ -1,13 +1,18 @@
 //! From a path to a file that can serve as a device: open, lock, size, reserve, direct.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::options::{BLOCK_BYTES, DirectIo, FileOptions};
 use super::sys;
 use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
+use crate::label;
+
+/// How long to let pass before looking whether a file is free now.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(20);
 
 /// A file that is locked, large enough and, if asked for, reserved.
 #[derive(Debug)]
@@ -40,7 +45,7 @@ pub(super) fn prepare(path: &Path, options: &FileOptions) -> Result<Prepared, Er
 }
 
 fn set_up(path: &Path, file: File, options: &FileOptions) -> Result<Prepared, Error> {
-    lock(path, &file)?;
+    lock(path, &file, options.lock_wait)?;
     let capacity_bytes = settle_size(path, &file, options)?;
     let preallocated = options.preallocate && reserve(path, &file, capacity_bytes)?;
     let direct = settle_direct(path, &file, options.direct)?;
@@ -49,7 +54,7 @@ fn set_up(path: &Path, file: File, options: &FileOptions) -> Result<Prepared, Er
 
 /// A block device: nobody else may have it, its room is there, and the page cache is no option.
 fn set_up_block(path: &Path, options: &FileOptions) -> Result<Prepared, Error> {
-    let mut file = claim(path)?;
+    let mut file = claim(path, options.lock_wait)?;
     let present = file.seek(SeekFrom::End(0)).map_err(|e| os(path, "reading its size", e))?;
     let whole = present - present % u64::from(BLOCK_BYTES);
     let capacity_bytes = options.capacity_bytes.unwrap_or(whole);
@@ -71,16 +76,21 @@ fn set_up_block(path: &Path, options: &FileOptions) -> Result<Prepared, Error> {
 }
 
 /// Opens a block device for us alone: it is not mounted, not part of another device, not another
-/// cache's, and will not become so while the file is open.
-pub(crate) fn claim(path: &Path) -> Result<File, Error> {
-    let file = sys::open_alone(path).map_err(|error| match error {
-        error if sys::is_busy(&error) => refuse(
+/// cache's, and will not become so while the file is open. The kernel counts a partition and its disk
+/// as one here. Waits for it at most `wait`.
+pub(crate) fn claim(path: &Path, wait: Duration) -> Result<File, Error> {
+    let opened = patiently(wait, || match sys::open_alone(path) {
+        Err(error) if sys::is_busy(&error) => Ok(None),
+        opened => opened.map(Some),
+    });
+    let Some(file) = opened.map_err(|error| os(path, "opening the device", error))? else {
+        return Err(in_use(
             path,
-            "in use: it is mounted, part of another device, or another cache has it; \
-             give the cache a device or partition of its own",
-        ),
-        error => os(path, "opening the device", error),
-    })?;
+            "it is mounted, part of another device, or another cache has it or its disk",
+            wait,
+            "give the cache a device or partition of its own",
+        ));
+    };
     let metadata = file.metadata().map_err(|e| os(path, "looking at the device", e))?;
     if !sys::is_block(&metadata) {
         return Err(refuse(path, "not a block device any more"));
@@ -108,18 +118,43 @@ fn open(path: &Path, create: bool) -> Result<(File, bool), Error> {
     Ok(file)
 }
 
-/// The lock belongs to the open file: it goes when the last descriptor is closed, after a crash
-/// too.
-fn lock(path: &Path, file: &File) -> Result<(), Error> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => {
-            Err(refuse(path, "in use by another cache; give each cache a file of its own"))
+/// The lock belongs to the open file: it goes when the last descriptor is closed, and, after a
+/// crash, when the kernel has ended the requests that were under way.
+fn lock(path: &Path, file: &File, wait: Duration) -> Result<(), Error> {
+    let locked = patiently(wait, || match file.try_lock() {
+        Ok(()) => Ok(Some(())),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    });
+    match locked {
+        Ok(Some(())) => Ok(()),
+        Ok(None) => {
+            Err(in_use(path, "another cache has it", wait, "give each cache a file of its own"))
         }
-        Err(TryLockError::Error(e)) => {
-            Err(refuse(path, &format!("the file cannot be locked: {e}")))
-        }
+        Err(e) => Err(refuse(path, &format!("the file cannot be locked: {e}"))),
     }
+}
+
+/// Tries until `attempt` has something or fails, or `wait` is over.
+fn patiently<T>(
+    wait: Duration,
+    mut attempt: impl FnMut() -> io::Result<Option<T>>,
+) -> io::Result<Option<T>> {
+    let begin = Instant::now();
+    loop {
+        let found = attempt()?;
+        let waited = begin.elapsed();
+        if found.is_some() || waited >= wait {
+            return Ok(found);
+        }
+        std::thread::sleep(BETWEEN_ATTEMPTS.min(wait - waited));
+    }
+}
+
+fn in_use(path: &Path, who: &str, waited: Duration, way_out: &str) -> Error {
+    let seconds = waited.as_secs_f64();
+    let complaint = format!("in use: {who}, still after {seconds} s (lock_wait); {way_out}");
+    refuse(path, &complaint).of_kind(ErrorKind::InUse)
 }
 
 /// The capacity that the options ask for or the file suggests; the file is at least that large
@@ -147,11 +182,28 @@ fn settle_size(path: &Path, file: &File, options: &FileOptions) -> Result<u64, E
             ),
         ));
     }
+    check_content(path, file, present, wanted)?;
     if options.preallocate {
         check_space(path, file, wanted)?;
     }
     file.set_len(wanted).map_err(|e| os(path, &format!("growing it to {wanted} bytes"), e))?;
     Ok(wanted)
+}
+
+/// Refuses to grow what another program has written: its owner would not know its length again.
+fn check_content(path: &Path, mut file: &File, present: u64, wanted: u64) -> Result<(), Error> {
+    let mut front = Vec::new();
+    let read = file.take(label::FRONT_BYTES).read_to_end(&mut front);
+    read.map_err(|e| os(path, "reading its beginning", e))?;
+    file.rewind().map_err(|e| os(path, "going back to its beginning", e))?;
+    if label::is_blank_or_ours(&front) {
+        return Ok(());
+    }
+    let complaint = format!(
+        "the file holds {present} bytes of another program and would have to grow to {wanted}; name \
+         another file, or remove this one if nobody needs it"
+    );
+    Err(refuse(path, &complaint))
 }
 
 /// Reserves the file's space. `false`: the filesystem does not know how.

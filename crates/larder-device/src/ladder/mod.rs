@@ -29,6 +29,7 @@ use crate::placement::PlacementInfo;
 
 /// What a user wants of placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum PlacementMode {
     /// Opening fails where no rung holds.
     Required,
@@ -64,6 +65,7 @@ impl fmt::Display for PlacementMode {
 
 /// How placement reaches a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RungKind {
     /// Write streams of the block layer.
     WriteStreams,
@@ -96,6 +98,7 @@ impl fmt::Display for RungKind {
 
 /// Where on the ladder a device stands. Its `Display` is one line for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rung {
     /// How placement reaches it.
     pub kind: RungKind,
@@ -140,6 +143,7 @@ impl fmt::Display for Size {
 
 /// A rung that was tried and did not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Missed {
     /// Which.
     pub kind: RungKind,
@@ -164,6 +168,7 @@ pub struct OpenOptions {
 }
 
 /// An open device and how placement reaches it.
+#[non_exhaustive]
 pub struct Opened {
     /// The device.
     pub device: Arc<dyn Device>,
@@ -195,6 +200,7 @@ pub struct Target {
 
 /// What a target's prefix asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TargetKind {
     /// `file:`
     File,

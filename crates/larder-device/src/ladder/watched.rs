@@ -1,10 +1,12 @@
 //! A device whose drive is asked for its counters while it is in use.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Opened, Target};
+use crate::claim::Extent;
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
 use crate::io::{CheckedIo, IoFuture};
@@ -34,6 +36,10 @@ impl Device for WatchedDevice {
 
     fn boot(&self) -> Option<u64> {
         self.device.boot()
+    }
+
+    fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
+        self.device.stored_at(range)
     }
 }
 

@@ -2,17 +2,19 @@
 //! it.
 
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
+use std::time::{Duration, Instant};
 
 use larder_device::{
     Device, DirectIo, ErrorKind, FileDevice, FileOptions, Io, IoBuffer, IoEngine, PlacementHandle,
 };
 
 use crate::support::{
-    BLOCK, TinyFilesystem, engines, file, flush, options, pattern, read, start_read, start_write,
-    write,
+    BLOCK, LoopDisk, TinyFilesystem, engines, file, flush, options, pattern, read, start_read,
+    start_write, write,
 };
 
 const MIB: usize = 1 << 20;
@@ -101,11 +103,67 @@ fn refused_requests_never_reach_the_file() {
 fn a_file_serves_one_cache_at_a_time() {
     let (device, directory) = file(&options(MIB as u64, IoEngine::Auto));
     let path = directory.path().join("cache");
-    let again = FileDevice::open(&path, &FileOptions::default()).unwrap_err();
-    assert_eq!(again.kind(), ErrorKind::Setup);
-    assert!(again.to_string().contains("in use by another cache"), "{again}");
+    let lock_wait = Duration::from_millis(100);
+    let impatient = FileOptions { lock_wait, ..FileOptions::default() };
+    let begin = Instant::now();
+    let again = FileDevice::open(&path, &impatient).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::InUse);
+    let said = "in use: another cache has it, still after 0.1 s (lock_wait)";
+    assert!(again.to_string().contains(said), "{again}");
+    assert!(begin.elapsed() >= lock_wait);
     drop(device);
-    FileDevice::open(&path, &FileOptions::default()).unwrap();
+    FileDevice::open(&path, &impatient).unwrap();
+}
+
+/// As after a crash: the kernel lets go of a dead process's lock when its requests have ended.
+#[test]
+fn a_file_that_is_let_go_of_late_is_waited_for() {
+    let (device, directory) = file(&options(MIB as u64, IoEngine::Auto));
+    let (sender, opening) = mpsc::channel();
+    let releaser = std::thread::spawn(move || {
+        opening.recv().unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        drop(device);
+    });
+    sender.send(()).unwrap();
+    FileDevice::open(directory.path().join("cache"), &FileOptions::default()).unwrap();
+    releaser.join().unwrap();
+}
+
+/// One that keeps its disk from others, and the other way round.
+#[test]
+fn a_partition_and_its_disk_do_not_both_open() {
+    let Some(disk) = LoopDisk::attach(32 << 20) else { return };
+    let open = |path: &Path| {
+        FileDevice::open(path, &FileOptions { lock_wait: Duration::ZERO, ..FileOptions::default() })
+    };
+    for (first, second) in [(disk.path(), disk.partition()), (disk.partition(), disk.path())] {
+        let device = open(first).unwrap();
+        let refused = open(second).unwrap_err().to_string();
+        assert!(refused.contains("another cache has it or its disk"), "{refused}");
+        drop(device);
+        open(second).unwrap();
+    }
+}
+
+#[test]
+fn another_programs_file_keeps_its_length() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("letter");
+    let text = b"Dear Sir or Madam, ".repeat(40_000);
+    for length in [5, 4096, text.len()] {
+        std::fs::write(&path, &text[..length]).unwrap();
+        let refused = FileDevice::create(&path, MIB as u64).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Setup);
+        let said = format!("holds {length} bytes of another program and would have to grow");
+        assert!(refused.to_string().contains(&said), "{refused}");
+        assert_eq!(std::fs::read(&path).unwrap(), &text[..length]);
+    }
+    // What is there may be used: only growing shows in a file that is then refused.
+    FileDevice::create(&path, 4096).unwrap();
+    std::fs::write(&path, b"LARDERSB and so on").unwrap();
+    FileDevice::create(&path, MIB as u64).unwrap();
+    assert!(std::fs::read(&path).unwrap().starts_with(b"LARDERSB and so on"));
 }
 
 #[test]

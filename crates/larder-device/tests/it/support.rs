@@ -123,3 +123,51 @@ impl Drop for TinyFilesystem {
         let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
     }
 }
+
+/// A block device over a file, with one partition. `None` where making one is not allowed.
+pub(crate) struct LoopDisk {
+    path: PathBuf,
+    partition: PathBuf,
+    _file: tempfile::NamedTempFile,
+}
+
+impl LoopDisk {
+    pub(crate) fn attach(bytes: u64) -> Option<Self> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(bytes).unwrap();
+        let output = |command: &mut Command| {
+            let output = command.output().ok().filter(|output| output.status.success())?;
+            String::from_utf8(output.stdout).ok()
+        };
+        let attached = output(Command::new("losetup").args(["-f", "--show"]).arg(file.path()));
+        let Some(attached) = attached else {
+            println!("a disk and its partition are not tested: no loop device can be made here");
+            return None;
+        };
+        let path = PathBuf::from(attached.trim());
+        let partition = PathBuf::from(format!("{}p1", path.display()));
+        let disk = Self { path, partition, _file: file };
+        // From sector 2048 on, 8 MiB.
+        let added = output(Command::new("addpart").arg(&disk.path).args(["1", "2048", "16384"]));
+        if added.is_none() || !disk.partition.exists() {
+            println!("a disk and its partition are not tested: no partition can be made here");
+            return None;
+        }
+        Some(disk)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn partition(&self) -> &Path {
+        &self.partition
+    }
+}
+
+impl Drop for LoopDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("delpart").arg(&self.path).arg("1").output();
+        let _ = Command::new("losetup").arg("-d").arg(&self.path).output();
+    }
+}

@@ -163,6 +163,10 @@ impl<D: Device> Device for Mislabelling<D> {
         self.device.submit(io)
     }
 
+    fn stored_at(&self, range: std::ops::Range<u64>) -> Vec<larder_device::Extent> {
+        self.device.stored_at(range)
+    }
+
     fn stats(&self) -> DeviceStats {
         self.device.stats()
     }

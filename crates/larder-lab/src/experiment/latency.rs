@@ -169,6 +169,10 @@ impl<D: Device> Device for Timed<D> {
         self.device.submit(io.into_inner())
     }
 
+    fn stored_at(&self, range: std::ops::Range<u64>) -> Vec<larder_device::Extent> {
+        self.device.stored_at(range)
+    }
+
     fn stats(&self) -> DeviceStats {
         self.device.stats()
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use larder::{AdmissionPolicy, Config};
 use larder_device::{FileDevice, FileOptions};
@@ -195,6 +196,8 @@ impl Options {
         let options = FileOptions {
             capacity_bytes: Some(self.size_bytes),
             create: true,
+            // Who waits measures how long.
+            lock_wait: Duration::ZERO,
             ..FileOptions::default()
         };
         FileDevice::open(self.file(), &options)

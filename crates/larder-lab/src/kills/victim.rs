@@ -123,7 +123,7 @@ fn device(options: &Options) -> Result<(FileDevice, Duration, Instant), String> 
         let free_at = Instant::now();
         match options.device() {
             Ok(device) => return Ok((device, free_at - begin, free_at)),
-            Err(error) if error.kind() == ErrorKind::Setup && begin.elapsed() < RELEASE => {
+            Err(error) if error.kind() == ErrorKind::InUse && begin.elapsed() < RELEASE => {
                 thread::sleep(RELEASE_POLL);
             }
             Err(error) => return Err(format!("cannot open the file: {error}")),

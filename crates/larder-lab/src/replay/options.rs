@@ -256,10 +256,7 @@ impl ReplayOptions {
             "requests": requests,
             "repeat": self.repeat,
             "dram": self.dram_bytes,
-            "dram_policy": match self.dram_policy {
-                DramPolicy::S3Fifo => "s3-fifo",
-                DramPolicy::Lru => "lru",
-            },
+            "dram_policy": self.dram_policy.to_string(),
             "flash": self.flash_bytes,
             "utilization": self.utilization_percent,
             "soc": self.soc_percent,

@@ -2,10 +2,11 @@
 //! virtual time, drawn by seed, and overtakes others or is overtaken.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use larder_device::{
-    CheckedIo, Completer, Device, DeviceInfo, DeviceStats, Error, ErrorKind, FaultDevice,
+    CheckedIo, Completer, Device, DeviceInfo, DeviceStats, Error, ErrorKind, Extent, FaultDevice,
     FaultPlan, Io, IoBuffer, IoFailure, IoFuture, IoResult, ModelDevice,
 };
 
@@ -179,5 +180,9 @@ impl Device for StagedDevice {
 
     fn boot(&self) -> Option<u64> {
         self.inner.boot()
+    }
+
+    fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
+        self.inner.stored_at(range)
     }
 }

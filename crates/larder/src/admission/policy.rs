@@ -23,6 +23,7 @@ const WAY_OUT: &str = "use all, reject-first, random:P with P from 0 to 1, freq:
 /// As text: `all`, `random:0.5`, `reject-first`, `freq:2`, `budget:50G` (K, M, G, T are powers of
 /// 1024).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
 pub enum AdmissionPolicy {
     /// All of them.
     #[default]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use larder_device::block_on;
 
-use super::{Cas, Flushed, Larder, Scanned, SetOptions};
+use super::{Cas, Change, FetchError, Flushed, Larder, Scanned, SetOptions};
 use crate::error::Error;
 use crate::key::{KeyHash, check_key};
 use crate::value::Value;
@@ -167,6 +167,209 @@ impl Blocking<'_> {
 }
 
 impl<'a> Blocking<'a> {
+    /// See [`Larder::set_with`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// cache.set_with(b"bread", b"rye", SetOptions { flags: 7, ..SetOptions::default() })?;
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn set_with(self, key: &[u8], value: &[u8], options: SetOptions) -> Result<(), Error> {
+        block_on(self.0.set_with(key, value, options))
+    }
+
+    /// See [`Larder::replace`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// assert!(!cache.replace(b"bread", b"rye", SetOptions::default())?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn replace(self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool, Error> {
+        block_on(self.0.replace(key, value, options))
+    }
+
+    /// See [`Larder::touch`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// assert!(!cache.touch(b"bread", None)?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn touch(self, key: &[u8], ttl: Option<Duration>) -> Result<bool, Error> {
+        block_on(self.0.touch(key, ttl))
+    }
+
+    /// See [`Larder::incr`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// cache.set(b"loaves", b"5", None)?;
+    /// assert_eq!(cache.incr(b"loaves", 2)?, Some(7));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn incr(self, key: &[u8], delta: u64) -> Result<Option<u64>, Error> {
+        block_on(self.0.incr(key, delta))
+    }
+
+    /// See [`Larder::decr`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// cache.set(b"loaves", b"5", None)?;
+    /// assert_eq!(cache.decr(b"loaves", 2)?, Some(3));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn decr(self, key: &[u8], delta: u64) -> Result<Option<u64>, Error> {
+        block_on(self.0.decr(key, delta))
+    }
+
+    /// See [`Larder::append`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// assert!(!cache.append(b"bread", b" and butter")?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn append(self, key: &[u8], tail: &[u8]) -> Result<bool, Error> {
+        block_on(self.0.append(key, tail))
+    }
+
+    /// See [`Larder::prepend`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// assert!(!cache.prepend(b"bread", b"rye ")?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn prepend(self, key: &[u8], head: &[u8]) -> Result<bool, Error> {
+        block_on(self.0.prepend(key, head))
+    }
+
+    /// See [`Larder::contains`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// assert!(!cache.contains(b"bread")?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn contains(self, key: &[u8]) -> Result<bool, Error> {
+        block_on(self.0.contains(key))
+    }
+
+    /// See [`Larder::rebuild`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// assert_eq!(cache.rebuild(), 0);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn rebuild(self) -> u64 {
+        block_on(self.0.rebuild())
+    }
+
+    /// See [`Larder::update`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// use larder::Change;
+    /// assert!(cache.update(b"bread", |_| Change::Keep)?.is_none());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn update<'c>(
+        self,
+        key: &[u8],
+        change: impl FnMut(Option<&Value>) -> Change<'c>,
+    ) -> Result<Option<Value>, Error> {
+        block_on(self.0.update(key, change))
+    }
+
+    /// See [`Larder::get_or_fetch`]. `fetch` may block this thread, and those that wait for the same key.
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// let bake = || Ok::<_, std::io::Error>(b"rye".to_vec());
+    /// let bread = cache.get_or_fetch(b"bread", SetOptions::default(), bake).unwrap();
+    /// assert_eq!(*bread, *b"rye");
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn get_or_fetch<E>(
+        self,
+        key: &[u8],
+        options: SetOptions,
+        fetch: impl FnOnce() -> Result<Vec<u8>, E>,
+    ) -> Result<Value, FetchError>
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        block_on(self.0.get_or_fetch(key, options, || std::future::ready(fetch())))
+    }
+
+    /// The cache itself, for what does not wait: its statistics, its layout, its budgets.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// assert_eq!(cache.larder().stats().gets, 0);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn larder(self) -> &'a Larder {
+        self.0
+    }
+
     /// See [`Larder::scan`]: one item after the other.
     ///
     /// ```

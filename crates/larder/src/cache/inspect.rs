@@ -38,6 +38,25 @@ impl Larder {
         }
     }
 
+    /// Bytes of the device that the cache does not use: what [`Config::utilization_percent`] leaves, and
+    /// by what the device has grown since the cache was made. With [`OnChange::Discard`] the next opening
+    /// uses these too, at the price of the content. 0 without flash.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// assert_eq!(cache.unused_bytes(), 0);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    ///
+    /// [`Config::utilization_percent`]: crate::Config::utilization_percent
+    /// [`OnChange::Discard`]: crate::OnChange::Discard
+    pub fn unused_bytes(&self) -> u64 {
+        self.flash
+            .as_ref()
+            .map_or(0, |flash| flash.device().info().capacity_bytes - flash.layout().usable_bytes)
+    }
+
     /// Counters since the cache was opened.
     ///
     /// ```

@@ -33,6 +33,7 @@ const READS_AT_ONCE: usize = 8;
 /// assert_ne!(Tier::Dram, Tier::SmallObjects);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Tier {
     /// In DRAM; flash may hold it too.
     Dram,

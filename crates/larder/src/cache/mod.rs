@@ -29,7 +29,7 @@ mod update;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_device::{Clock, Device};
+use larder_device::{Claim, Clock, Device};
 
 use crate::config::Config;
 use crate::dram::{Admit, Departure, DramTier, Full, Record};
@@ -92,6 +92,8 @@ const PUTS_BEFORE_BYPASS: usize = 8;
 /// # Ok::<(), larder::Error>(())
 /// ```
 pub struct Larder {
+    /// Given back before the device is. `None` where the device is another's, who has claimed it.
+    _claim: Option<Claim>,
     dram: DramTier,
     flash: Option<Flash>,
     stripes: Vec<async_lock::Mutex<()>>,
@@ -109,6 +111,7 @@ impl Larder {
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for settings that cannot work or do not fit the device,
+    /// [`ErrorKind::InUse`] if another cache has the device or a part of it,
     /// [`ErrorKind::Foreign`] if the device holds something else, [`ErrorKind::Device`] if its
     /// metadata cannot be read or written.
     ///
@@ -128,10 +131,14 @@ impl Larder {
         device: Option<Arc<dyn Device>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        Self::open_placed(config, device, clock, None).await
+        config.check()?;
+        let claim = device.as_ref().map(Claim::take).transpose()?;
+        let cache = Self::open_placed(config, device, clock, None).await?;
+        Ok(Self { _claim: claim, ..cache })
     }
 
-    /// As [`Larder::open`], for one of several on a device that have a common placement plan.
+    /// As [`Larder::open`], for one of several, whose devices are claimed already. They may have a
+    /// common placement plan.
     pub(crate) async fn open_placed(
         config: Config,
         device: Option<Arc<dyn Device>>,
@@ -153,6 +160,7 @@ impl Larder {
             None => config.dram_bytes,
         };
         Ok(Self {
+            _claim: None,
             dram: DramTier::new(
                 dram_bytes,
                 config.dram_policy,

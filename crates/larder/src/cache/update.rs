@@ -36,6 +36,7 @@ pub enum Change<'a> {
 /// # Ok::<(), larder::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Cas {
     /// The value was stored.
     Stored,

@@ -37,6 +37,7 @@ const LOG_SEGMENTS_MAX: u64 = (1 << LOG_WORD_BITS) - 1;
 
 /// Where on the device each part of the cache lies. All offsets and sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Layout {
     /// Capacity of the device.
     pub capacity_bytes: u64,
@@ -75,17 +76,14 @@ struct LogLayout {
 impl Layout {
     /// Divides the device as the configuration asks.
     pub(crate) fn plan(config: &Config, info: &DeviceInfo) -> Result<Self, Error> {
-        let usable = share(info.capacity_bytes, config.utilization_percent) / BLOCK * BLOCK;
-        // Each bucket pays for its share of the snapshot.
-        let bucket_cost = (BUCKET_BYTES + BUCKET_SNAPSHOT_BYTES) as u64;
-        let soc_space = share(usable, config.soc_percent);
+        let usable = usable_bytes(config.utilization_percent, info.capacity_bytes);
         let tombstone_log_bytes = tombstone_log_bytes(config, usable);
-        let fixed = SUPERBLOCK_BYTES as u64 + BLOCK + tombstone_log_bytes;
-        let soc_buckets = soc_space.min(usable.saturating_sub(fixed)) / bucket_cost;
+        let fixed = fixed_bytes(tombstone_log_bytes);
+        let soc_buckets = soc_buckets(config.soc_percent, usable, tombstone_log_bytes);
         let soc_offset = usable - soc_buckets * BUCKET_BYTES as u64;
         let buckets_snapshot = soc_buckets * BUCKET_SNAPSHOT_BYTES as u64;
         let dead_keys_snapshot = dead_keys_snapshot_bytes(tombstone_log_bytes, soc_buckets);
-        let log = Self::plan_log(config, usable, soc_buckets)?;
+        let log = Self::plan_log(config.soc_log_percent, usable, soc_buckets)?;
         let log_bytes = u64::from(log.segments) * u64::from(log.segment_bytes);
         let soc_log_offset = soc_offset.saturating_sub(log_bytes);
         let loc_space = soc_log_offset
@@ -135,11 +133,11 @@ impl Layout {
     }
 
     /// Divides the share of the log: each segment pays for its part of the snapshot.
-    fn plan_log(config: &Config, usable: u64, soc_buckets: u64) -> Result<LogLayout, Error> {
-        if config.soc_log_percent == 0.0 {
+    fn plan_log(percent: f64, usable: u64, soc_buckets: u64) -> Result<LogLayout, Error> {
+        if percent == 0.0 {
             return Ok(LogLayout { segments: 0, segment_bytes: 0, snapshot_bytes: 0 });
         }
-        let space = share(usable, config.soc_log_percent);
+        let space = share(usable, percent);
         let wanted = 1 << (space / LOG_SEGMENTS).max(1).ilog2();
         let segment_bytes = wanted.clamp(*LOG_SEGMENT_BYTES.start(), *LOG_SEGMENT_BYTES.end());
         let segment_bytes = u32::try_from(segment_bytes).expect("the range is far below 4 GiB");
@@ -150,17 +148,15 @@ impl Layout {
         let fits = buckets + space + space_of_metadata <= usable;
         if segments < LOG_SEGMENTS_MIN || !fits {
             return Err(Error::config(format!(
-                "soc_log_percent = {} of {usable} bytes leaves room for {segments} segments of \
-                 {segment_bytes} bytes beside the buckets and the metadata: fewer than \
-                 {LOG_SEGMENTS_MIN}; use more flash, another share, or soc_log_percent = 0",
-                config.soc_log_percent
+                "soc_log_percent = {percent} of {usable} bytes leaves room for {segments} segments \
+                 of {segment_bytes} bytes beside the buckets and the metadata: fewer than \
+                 {LOG_SEGMENTS_MIN}; use more flash, another share, or soc_log_percent = 0"
             )));
         }
         if segments > LOG_SEGMENTS_MAX || segments * u64::from(segment_bytes) > log::BYTES_MAX {
             return Err(Error::config(format!(
-                "soc_log_percent = {} of {usable} bytes: the log can use {} bytes; use a smaller \
-                 share",
-                config.soc_log_percent,
+                "soc_log_percent = {percent} of {usable} bytes: the log can use {} bytes; use a \
+                 smaller share",
                 log::BYTES_MAX.min(LOG_SEGMENTS_MAX * u64::from(segment_bytes))
             )));
         }
@@ -221,6 +217,30 @@ impl Layout {
         };
         soc.max(loc)
     }
+}
+
+/// What the cache uses of a device.
+pub(super) fn usable_bytes(utilization_percent: f64, capacity_bytes: u64) -> u64 {
+    share(capacity_bytes, utilization_percent) / BLOCK * BLOCK
+}
+
+/// What the cache needs however it divides the rest.
+fn fixed_bytes(tombstone_log_bytes: u64) -> u64 {
+    SUPERBLOCK_BYTES as u64 + BLOCK + tombstone_log_bytes
+}
+
+/// Buckets that the share of the small-object engine has room for.
+pub(super) fn soc_buckets(percent: f64, usable: u64, tombstone_log_bytes: u64) -> u64 {
+    // Each bucket pays for its share of the snapshot.
+    let bucket_cost = (BUCKET_BYTES + BUCKET_SNAPSHOT_BYTES) as u64;
+    let left = usable.saturating_sub(fixed_bytes(tombstone_log_bytes));
+    share(usable, percent).min(left) / bucket_cost
+}
+
+/// Number and size of the segments that the share of the log has room for, if it has.
+pub(super) fn soc_log_segments(percent: f64, usable: u64, soc_buckets: u64) -> Option<(u32, u32)> {
+    let log = Layout::plan_log(percent, usable, soc_buckets).ok()?;
+    Some((log.segments, log.segment_bytes))
 }
 
 fn tombstone_log_bytes(config: &Config, usable: u64) -> u64 {

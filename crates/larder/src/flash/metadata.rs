@@ -40,11 +40,13 @@
 
 #![deny(clippy::indexing_slicing)]
 
+use larder_device::label;
+
 use super::layout::Layout;
 use crate::identity::CacheId;
 use crate::le::{u16_at, u32_at, u64_at};
 
-pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = *b"LARDERSB";
+pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = label::SUPERBLOCK_MARK;
 pub(crate) const SNAPSHOT_MAGIC: [u8; 4] = *b"LSNP";
 pub(crate) const VERSION: u16 = 4;
 
@@ -137,7 +139,11 @@ impl Superblock {
             return FirstBlock::Blank;
         }
         if block.get(..8) != Some(&SUPERBLOCK_MAGIC[..]) {
-            return FirstBlock::Foreign;
+            // A flipped bit does not make it another program's.
+            return match label::begins_nearly_with(block, SUPERBLOCK_MAGIC) {
+                true => FirstBlock::Corrupt,
+                false => FirstBlock::Foreign,
+            };
         }
         match u16_at(block, 8) {
             Some(VERSION) => {
@@ -273,6 +279,11 @@ mod tests {
         let mut newer = encoded();
         newer.get_mut(8..10).unwrap().copy_from_slice(&9_u16.to_le_bytes());
         assert_eq!(Superblock::parse(&newer), FirstBlock::OtherVersion(9));
+        for bit in 0..64 {
+            let mut damaged = encoded();
+            *damaged.get_mut(bit / 8).unwrap() ^= 1 << (bit % 8);
+            assert_eq!(Superblock::parse(&damaged), FirstBlock::Corrupt, "bit {bit} of the magic");
+        }
     }
 
     #[test]

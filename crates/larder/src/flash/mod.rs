@@ -1,6 +1,7 @@
 //! The flash side of the cache: which engine an object belongs to, admission, and what survives a
 //! restart.
 
+mod changes;
 mod dead_keys;
 mod layout;
 mod metadata;
@@ -28,6 +29,7 @@ use crate::stats::Counters;
 use crate::time::CacheClock;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
+pub use changes::OnChange;
 pub use layout::Layout;
 pub(crate) use metadata::{
     SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock, VERSION as METADATA_VERSION, is_blank_or_ours,
@@ -81,9 +83,9 @@ impl Flash {
         counters: Arc<Counters>,
         clock: Arc<CacheClock>,
     ) -> Result<Self, Error> {
-        let layout = Layout::plan(config, device.info())?;
-        let start = recovery::examine(&*device, &layout, config.start_empty, clock.now()).await?;
+        let start = recovery::examine(&*device, config, clock.now()).await?;
         let superblock = start.superblock;
+        let layout = superblock.layout;
         clock.begin_at(superblock.second);
         let tombstones = layout.tombstones().map(|place| {
             let (device, counters) = (Arc::clone(&device), Arc::clone(&counters));

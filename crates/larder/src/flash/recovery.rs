@@ -12,22 +12,23 @@
 
 use std::time::Duration;
 
+pub(crate) use larder_device::label::FRONT_BYTES;
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 
-use super::Flash;
+use super::changes::OnChange;
 use super::dead_keys::DeadKeysSnapshot;
 use super::layout::Layout;
 use super::metadata::{
-    self, EPOCH_MAX, FirstBlock, SNAPSHOT_HEADER_BYTES, SUPERBLOCK_BYTES, Superblock,
+    self, EPOCH_MAX, FirstBlock, SNAPSHOT_HEADER_BYTES, SUPERBLOCK_BYTES, Superblock, VERSION,
 };
+use super::{Flash, changes};
+use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::identity::CacheId;
 use crate::soc::BUCKET_SNAPSHOT_BYTES;
 use crate::tombstones::{self, Inheritance};
 
-/// How far into a device to look before taking it for blank: file systems and volume managers leave
-/// their marks within the first 64 KiB or just behind, and often not in the first block.
-pub(crate) const FRONT_BYTES: u64 = 128 << 10;
+const STARTS_EMPTY: &str = "the configuration says to start empty";
 
 /// What an opening found on its device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,24 +80,19 @@ pub(super) struct Start {
 /// Where the first block says nothing of earlier epochs, the epoch is the second of the clock:
 /// later than any that an earlier cache can have used, unless it was opened more than once a
 /// second.
+///
+/// # Errors
+/// [`ErrorKind::Config`] if the configuration cannot work, or would discard what there is unasked.
 pub(super) async fn examine(
     device: &dyn Device,
-    layout: &Layout,
-    start_empty: bool,
+    config: &Config,
     now: Duration,
 ) -> Result<Start, Error> {
+    let planned = Layout::plan(config, device.info())?;
     let front = usize::try_from(device.info().capacity_bytes.min(FRONT_BYTES)).unwrap_or(0);
     let front = read(device, 0, front, "the superblock").await?;
-    let (block, rest) = front.as_slice().split_at(SUPERBLOCK_BYTES);
-    let foreign = |what: String| {
-        let message = format!(
-            "{} holds {what}; to use it for this cache, erase its first {FRONT_BYTES} bytes",
-            device.info().name
-        );
-        Error::new(ErrorKind::Foreign, message)
-    };
     let first_epoch = now.as_secs().clamp(1, EPOCH_MAX - 1);
-    let start = |epoch| Superblock {
+    let start = |epoch, layout: &Layout| Superblock {
         clean: false,
         recoverable: layout.tombstones().is_some(),
         epoch,
@@ -108,35 +104,29 @@ pub(super) async fn examine(
         layout: *layout,
     };
     let empty = |epoch, recovery| {
-        Ok(Start { superblock: start(epoch), heritage: Heritage::None, recovery })
+        Ok(Start { superblock: start(epoch, &planned), heritage: Heritage::None, recovery })
     };
     let discard =
         |epoch, reason: &str| empty(epoch, Recovery::Discarded { reason: reason.to_owned() });
-    let found = match Superblock::parse(block) {
-        FirstBlock::Blank if !metadata::is_blank_or_ours(rest) => {
-            return Err(foreign("data of another program".to_owned()));
-        }
-        FirstBlock::Blank => return empty(first_epoch, Recovery::Fresh),
-        FirstBlock::Foreign if crate::partition::is_table(block) => {
-            return Err(foreign("a partition table (open it as Tenants or Shards)".to_owned()));
-        }
-        FirstBlock::Foreign => return Err(foreign("data of another program".to_owned())),
-        FirstBlock::OtherVersion(version) => {
-            return Err(foreign(format!("a cache in format version {version}")));
-        }
-        FirstBlock::Corrupt => {
-            return discard(first_epoch, "the superblock failed its checksum");
-        }
-        FirstBlock::Valid(found) => found,
+    let found = match look_at(front.as_slice(), &device.info().name, config.start_empty)? {
+        Ok(found) => found,
+        Err(recovery) => return empty(first_epoch, recovery),
     };
     let next = found.epoch + 1;
-    if start_empty {
-        return discard(next, "the configuration says to start empty");
+    if config.start_empty {
+        return discard(next, STARTS_EMPTY);
     }
-    if found.layout != *layout {
-        return discard(next, "the configuration divides the device differently than before");
-    }
-    let next = start(next);
+    let layout = match changes::reconcile(config, device.info(), &planned, &found.layout) {
+        Ok(layout) => layout,
+        Err(changes) => {
+            if config.on_change == OnChange::Refuse && is_there(device, &found).await? {
+                return Err(refused_change(&changes, &device.info().name));
+            }
+            let reason = "the configuration divides the device differently than before";
+            return discard(next, &format!("{reason}: {changes}"));
+        }
+    };
+    let next = start(next, &layout);
     let kept = Superblock {
         oldest_epoch: found.oldest_epoch,
         // An earlier life has seen it, whatever the clock says now.
@@ -159,6 +149,54 @@ pub(super) async fn examine(
         }
         Err(reason) => discard(next.epoch, reason),
     }
+}
+
+/// The superblock in the front of a device, or, if a cache can start empty there, what it then finds.
+fn look_at(
+    front: &[u8],
+    name: &str,
+    start_empty: bool,
+) -> Result<Result<Superblock, Recovery>, Error> {
+    let (block, rest) = front.split_at(SUPERBLOCK_BYTES);
+    let foreign = |what: &str| {
+        let message = format!(
+            "{name} holds {what}; to use it for this cache, erase its first {FRONT_BYTES} bytes"
+        );
+        Error::new(ErrorKind::Foreign, message)
+    };
+    let discarded = |reason: String| Ok(Err(Recovery::Discarded { reason }));
+    match Superblock::parse(block) {
+        FirstBlock::Blank if !metadata::is_blank_or_ours(rest) => {
+            Err(foreign("data of another program"))
+        }
+        FirstBlock::Blank => Ok(Err(Recovery::Fresh)),
+        FirstBlock::Foreign if crate::partition::is_table(block) => {
+            Err(foreign("a partition table (open it as Tenants or Shards)"))
+        }
+        FirstBlock::Foreign => Err(foreign("data of another program")),
+        FirstBlock::OtherVersion(version) if start_empty => {
+            discarded(format!("{STARTS_EMPTY}; it was in format version {version}"))
+        }
+        FirstBlock::OtherVersion(version) => Err(foreign(&format!(
+            "a cache in format version {version}, and this program knows {VERSION} (set start_empty to \
+             begin a new one in its place)"
+        ))),
+        FirstBlock::Corrupt => discarded("the superblock failed its checksum".to_owned()),
+        FirstBlock::Valid(found) => Ok(Ok(found)),
+    }
+}
+
+/// Whether there is something that starting empty would cost.
+async fn is_there(device: &dyn Device, found: &Superblock) -> Result<bool, Error> {
+    let cut_off = found.layout.usable_bytes > device.info().capacity_bytes;
+    Ok(cut_off || inherit(device, found).await?.is_ok())
+}
+
+fn refused_change(changes: &str, name: &str) -> Error {
+    Error::config(format!(
+        "{changes}: that would empty the cache on {name}; go back to what it was made with, or set \
+         on_change = Discard to begin with an empty one"
+    ))
 }
 
 /// What a cache with this superblock left, or why nothing of it can be believed.

@@ -38,22 +38,28 @@ pub(crate) fn grain_bytes(info: &DeviceInfo) -> u64 {
     unit.or(Some(GRAIN_BYTES).filter(fits)).unwrap_or(8192)
 }
 
-/// The table of a device; `None` if the device is blank.
+/// The table of a device; `None` if the device is blank, or, with `start_empty`, if its table cannot be
+/// used.
 ///
 /// # Errors
 /// [`ErrorKind::Foreign`] if it holds something else, [`ErrorKind::Device`] if it cannot be read.
-pub(crate) async fn read(device: &dyn Device) -> Result<Option<Table>, Error> {
+pub(crate) async fn read(device: &dyn Device, start_empty: bool) -> Result<Option<Table>, Error> {
     let info = device.info();
     let bytes = usize::try_from(info.capacity_bytes.min(FRONT_BYTES)).unwrap_or(0);
     let read = device.submit(Io::Read { offset: 0, buffer: IoBuffer::zeroed(bytes) }).await;
     let front = read.map_err(|f| Error::device("cannot read the partition table", f.error))?;
     let front = front.as_slice();
-    let foreign = |what: &str| {
+    let refused = |what: &str, way_out: &str| {
         let message = format!(
-            "{} holds {what}; to divide it anew, erase its first {FRONT_BYTES} bytes",
+            "{} holds {what}; to divide it anew, {way_out}erase its first {FRONT_BYTES} bytes",
             info.name
         );
         Err(Error::new(ErrorKind::Foreign, message))
+    };
+    let foreign = |what: &str| refused(what, "");
+    let unusable = |what: &str| match start_empty {
+        true => Ok(None),
+        false => refused(what, "set start_empty, or "),
     };
     let copies = COPIES.map(|offset| {
         let at = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -70,7 +76,7 @@ pub(crate) async fn read(device: &dyn Device) -> Result<Option<Table>, Error> {
                 newest = Some(table);
             }
             Found::OtherVersion(version) => {
-                return foreign(&format!("a partition table in format version {version}"));
+                return unusable(&format!("a partition table in format version {version}"));
             }
             _ => {}
         }
@@ -79,12 +85,12 @@ pub(crate) async fn read(device: &dyn Device) -> Result<Option<Table>, Error> {
         let end = table.parts.iter().map(|part| part.range().end).max().unwrap_or(0);
         if end > info.capacity_bytes {
             let bytes = info.capacity_bytes;
-            return foreign(&format!("parts up to byte {end}, more than its {bytes} bytes"));
+            return unusable(&format!("parts up to byte {end}, more than its {bytes} bytes"));
         }
         return Ok(Some(table));
     }
     if found_one {
-        return foreign("a partition table that fails its checksum in both copies");
+        return unusable("a partition table that fails its checksum in both copies");
     }
     if front.starts_with(&SUPERBLOCK_MAGIC) {
         return foreign("a cache that has it for itself");

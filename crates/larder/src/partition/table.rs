@@ -4,9 +4,11 @@
 
 use std::ops::Range;
 
+use larder_device::label;
+
 use crate::le::{u16_at, u32_at, u64_at};
 
-pub(crate) const TABLE_MAGIC: [u8; 8] = *b"LARDERPT";
+pub(crate) const TABLE_MAGIC: [u8; 8] = label::PARTITION_TABLE_MARK;
 pub(crate) const VERSION: u16 = 1;
 pub(crate) const TABLE_BYTES: usize = 4096;
 /// Where the copies are.
@@ -115,7 +117,10 @@ impl Table {
     /// Reads the copy that was found at `offset` of a device.
     pub(crate) fn parse(block: &[u8], offset: u64) -> Found {
         if block.get(..8) != Some(&TABLE_MAGIC[..]) {
-            return Found::Other;
+            return match label::begins_nearly_with(block, TABLE_MAGIC) {
+                true => Found::Corrupt,
+                false => Found::Other,
+            };
         }
         match u16_at(block, 8) {
             Some(VERSION) => Self::parse_fields(block, offset).map_or(Found::Corrupt, Found::Valid),

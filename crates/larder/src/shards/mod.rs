@@ -10,10 +10,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_device::{Clock, Device, PlacementHandle, SliceDevice};
+use larder_device::{Claim, Clock, Device, PlacementHandle, SliceDevice};
 
 use crate::cache::many::together;
-use crate::cache::{Cas, FetchError, Fetched, Flushed, Larder, SetOptions};
+use crate::cache::{Cas, Change, FetchError, Fetched, Flushed, Larder, Scan, SetOptions};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::key::KeyHash;
@@ -24,8 +24,8 @@ use set::{Candidate, SHARDS_MAX, Set};
 
 /// A cache over several devices, which fail one by one.
 ///
-/// The everyday calls are those of [`Larder`], and mean the same; [`Shards::of`] leads to the cache
-/// that has a key, for all others.
+/// The calls are those of [`Larder`], and mean the same. [`Shards::shards`] leads to what each shard says
+/// of itself: layout, placement, recovery.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -63,6 +63,8 @@ use set::{Candidate, SHARDS_MAX, Set};
 /// # Ok::<(), larder::Error>(())
 /// ```
 pub struct Shards {
+    /// Given back before the devices are.
+    _claims: Vec<Claim>,
     shards: Vec<(Larder, Option<String>)>,
 }
 
@@ -104,6 +106,7 @@ impl Shards {
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for settings that cannot work or do not fit a device,
+    /// [`ErrorKind::InUse`] if a device is given twice or another cache has it or a part of it,
     /// [`ErrorKind::Foreign`] if a device holds something else or belongs to another set,
     /// [`ErrorKind::Device`] if no device can serve.
     pub async fn open(
@@ -119,9 +122,10 @@ impl Shards {
         let dram_bytes = config.dram_bytes / count as u64;
         let memory_bytes = config.memory_bytes.map(|bytes| bytes / count as u64);
         let config = Config { dram_bytes, memory_bytes, ..config };
+        let claims = devices.iter().flatten().map(Claim::take).collect::<Result<_, _>>()?;
         let mut candidates = Vec::new();
         for device in devices {
-            candidates.push(Candidate::examine(device).await?);
+            candidates.push(Candidate::examine(device, config.start_empty).await?);
         }
         let mut set = Set::assemble(candidates, &*clock)?;
         let mut caches = Vec::new();
@@ -154,7 +158,7 @@ impl Shards {
             };
             shards.push((cache, candidate.down));
         }
-        Ok(Self { shards })
+        Ok(Self { _claims: claims, shards })
     }
 
     /// All shards, in the order of their numbers.
@@ -261,6 +265,98 @@ impl Shards {
         self.of(key).get_or_fetch(key, options, fetch).await
     }
 
+    /// See [`Larder::add`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn add(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool, Error> {
+        self.of(key).add(key, value, options).await
+    }
+
+    /// See [`Larder::replace`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn replace(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: SetOptions,
+    ) -> Result<bool, Error> {
+        self.of(key).replace(key, value, options).await
+    }
+
+    /// See [`Larder::incr`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn incr(&self, key: &[u8], delta: u64) -> Result<Option<u64>, Error> {
+        self.of(key).incr(key, delta).await
+    }
+
+    /// See [`Larder::decr`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn decr(&self, key: &[u8], delta: u64) -> Result<Option<u64>, Error> {
+        self.of(key).decr(key, delta).await
+    }
+
+    /// See [`Larder::append`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn append(&self, key: &[u8], tail: &[u8]) -> Result<bool, Error> {
+        self.of(key).append(key, tail).await
+    }
+
+    /// See [`Larder::prepend`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn prepend(&self, key: &[u8], head: &[u8]) -> Result<bool, Error> {
+        self.of(key).prepend(key, head).await
+    }
+
+    /// See [`Larder::update`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn update<'a>(
+        &self,
+        key: &[u8],
+        change: impl FnMut(Option<&Value>) -> Change<'a>,
+    ) -> Result<Option<Value>, Error> {
+        self.of(key).update(key, change).await
+    }
+
+    /// [`Larder::rebuild`] of every shard, all at once.
+    pub async fn rebuild(&self) -> u64 {
+        together(self.shards.iter().map(|(cache, _)| cache.rebuild())).await.into_iter().sum()
+    }
+
+    /// [`Larder::scan`] of every shard, one behind the other.
+    pub fn scan(&self) -> impl Iterator<Item = Scan<'_>> {
+        self.shards.iter().map(|(cache, _)| cache.scan())
+    }
+
+    /// [`Larder::unused_bytes`] of all shards together.
+    pub fn unused_bytes(&self) -> u64 {
+        self.shards.iter().map(|(cache, _)| cache.unused_bytes()).sum()
+    }
+
+    /// [`Larder::set_dram_bytes`]: each shard gets an equal part.
+    pub fn set_dram_bytes(&self, bytes: u64) {
+        let part = bytes / self.shards.len() as u64;
+        self.shards.iter().for_each(|(cache, _)| cache.set_dram_bytes(part));
+    }
+
+    /// [`Larder::set_memory_bytes`]: each shard gets an equal part.
+    pub fn set_memory_bytes(&self, bytes: u64) {
+        let part = bytes / self.shards.len() as u64;
+        self.shards.iter().for_each(|(cache, _)| cache.set_memory_bytes(part));
+    }
+
     /// The counters of all shards together; [`Shards::shards`] leads to those of one. How long drives
     /// last is among the latter only.
     pub fn stats(&self) -> Stats {
@@ -314,7 +410,7 @@ async fn open_one(
         partition::erase_front(device, &part).await?;
     }
     let slice: Arc<dyn Device> = Arc::new(slice(device, &part)?);
-    Larder::open(config.clone(), Some(slice), Arc::clone(clock)).await
+    Larder::open_placed(config.clone(), Some(slice), Arc::clone(clock), None).await
 }
 
 /// The part of a device that is its shard, with all handles.

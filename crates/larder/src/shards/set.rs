@@ -26,13 +26,17 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// Reads what the device says of itself. A device that cannot be read is down.
-    pub(super) async fn examine(device: Option<Arc<dyn Device>>) -> Result<Self, Error> {
+    /// Reads what the device says of itself. A device that cannot be read is down; with `start_empty`,
+    /// one whose table cannot be used is blank.
+    pub(super) async fn examine(
+        device: Option<Arc<dyn Device>>,
+        start_empty: bool,
+    ) -> Result<Self, Error> {
         let Some(device) = device else {
             let down = Some("no device was given for it".to_owned());
             return Ok(Self { device: None, table: None, down });
         };
-        match partition::read(&device).await {
+        match partition::read(&device, start_empty).await {
             Ok(table) => Ok(Self { device: Some(device), table, down: None }),
             Err(error) if error.kind() == ErrorKind::Device => {
                 Ok(Self { device: Some(device), table: None, down: Some(error.to_string()) })

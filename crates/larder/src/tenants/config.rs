@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use crate::config::Config;
+use crate::config::{Config, check_memory};
 use crate::endurance::Endurance;
 use crate::error::Error;
+use crate::flash::OnChange;
 use crate::partition::{NAME_BYTES_MAX, PARTS_MAX};
 
 /// Percentages are added up to this.
@@ -26,7 +27,8 @@ const ALL: f64 = 100.0 + 1e-6;
 pub struct Tenant {
     /// What it is called: 1 to 64 bytes, unlike every other. The device is divided by names.
     pub name: String,
-    /// Its share of the device, in percent. It cannot be changed as long as the tenant is there.
+    /// Its share of the device, in percent. Another one than the tenant has empties it, and is refused
+    /// unless [`TenantsConfig::on_change`] accepts that.
     pub flash_percent: f64,
     /// Its share of [`TenantsConfig::dram_bytes`], in percent.
     pub dram_percent: f64,
@@ -74,6 +76,10 @@ pub struct TenantsConfig {
     /// Whether tenants that the device has and this list has not lose their place and their content.
     /// Otherwise the opening is refused.
     pub drop_others: bool,
+    /// What to do if a tenant has another share of the device than it had. With [`OnChange::Discard`] it
+    /// gets a part of that size and starts empty; all others keep their parts and their content. What a
+    /// change of its own settings costs a tenant, its [`Config::on_change`] says.
+    pub on_change: OnChange,
     /// Divide the device anew, whatever its tenants had. Data of other programs is refused all the same.
     pub start_empty: bool,
     /// What the drive is rated for. Then [`Stats::drive_life`](crate::Stats::drive_life) of the sum
@@ -87,6 +93,7 @@ impl Default for TenantsConfig {
             dram_bytes: 64 << 20,
             tenants: Vec::new(),
             drop_others: false,
+            on_change: OnChange::default(),
             start_empty: false,
             endurance: None,
         }
@@ -102,6 +109,7 @@ impl TenantsConfig {
                 self.tenants.len()
             )));
         }
+        check_memory("dram_bytes", self.dram_bytes, 0)?;
         let mut names = HashSet::new();
         for tenant in &self.tenants {
             tenant.check()?;

@@ -4,6 +4,7 @@ use larder_device::DeviceInfo;
 
 use super::config::{Tenant, TenantsConfig};
 use crate::error::{Error, ErrorKind};
+use crate::flash::OnChange;
 use crate::partition::{Kind, Part, Table, grain_bytes};
 
 /// What the device shall look like.
@@ -13,6 +14,8 @@ pub(super) struct Division {
     pub(super) parts: Vec<Part>,
     /// Those that are new: nothing is known of what lies there.
     pub(super) new: Vec<Part>,
+    /// Those that are given up, in which new ones may lie.
+    pub(super) given_up: Vec<Part>,
     /// The table, if it differs from the one that is there.
     pub(super) table: Option<Table>,
 }
@@ -32,8 +35,9 @@ impl Division {
             return Err(Error::new(ErrorKind::Foreign, message));
         }
         let had = found.filter(|_| !config.start_empty).map_or(&[][..], |table| &table.parts);
-        let is_declared = |part: &Part| config.tenants.iter().any(|one| one.name == part.name);
-        if let Some(other) = had.iter().find(|part| !is_declared(part) && !config.drop_others) {
+        let tenant_of = |part: &Part| config.tenants.iter().find(|one| one.name == part.name);
+        let other = had.iter().find(|part| tenant_of(part).is_none() && !config.drop_others);
+        if let Some(other) = other {
             return Err(Error::config(format!(
                 "{} has a tenant {:?} with {} % of it that is not among the tenants: declare it, or \
                  set drop_others to give its part away",
@@ -42,11 +46,19 @@ impl Division {
                 f64::from(other.share_ppm) / 10_000.0
             )));
         }
-        let mut taken: Vec<Part> = had.iter().filter(|part| is_declared(part)).cloned().collect();
-        let mut division = Self { parts: Vec::new(), new: Vec::new(), table: None };
+        let is_resized =
+            |part: &Part| tenant_of(part).filter(|tenant| tenant.share_ppm() != part.share_ppm);
+        for part in had.iter().filter(|_| config.on_change == OnChange::Refuse) {
+            is_resized(part).map_or(Ok(()), |tenant| Err(refused_change(tenant, part, info)))?;
+        }
+        let (mut taken, given_up): (Vec<Part>, Vec<Part>) = had
+            .iter()
+            .cloned()
+            .partition(|part| tenant_of(part).is_some() && is_resized(part).is_none());
+        let mut division = Self { parts: Vec::new(), new: Vec::new(), given_up, table: None };
         for tenant in &config.tenants {
             let part = match taken.iter().find(|part| part.name == tenant.name) {
-                Some(kept) => keep(tenant, kept, info)?,
+                Some(kept) => kept.clone(),
                 None => {
                     let part = make_room(tenant, info, &taken)?;
                     taken.push(part.clone());
@@ -64,19 +76,15 @@ impl Division {
     }
 }
 
-/// The part of a tenant that has one.
-fn keep(tenant: &Tenant, part: &Part, info: &DeviceInfo) -> Result<Part, Error> {
-    if part.share_ppm != tenant.share_ppm() {
-        return Err(Error::config(format!(
-            "tenant {:?}: flash_percent = {}, but it has {} % of {} and cannot be resized; go back to \
-             that, or set start_empty to divide the device anew",
-            tenant.name,
-            tenant.flash_percent,
-            f64::from(part.share_ppm) / 10_000.0,
-            info.name
-        )));
-    }
-    Ok(part.clone())
+fn refused_change(tenant: &Tenant, part: &Part, info: &DeviceInfo) -> Error {
+    Error::config(format!(
+        "tenant {:?}: flash_percent = {}, but it has {} % of {}, and another part would be empty; go back \
+         to that, or set on_change = Discard, which costs no other tenant anything",
+        tenant.name,
+        tenant.flash_percent,
+        f64::from(part.share_ppm) / 10_000.0,
+        info.name
+    ))
 }
 
 /// The first gap that is large enough.
@@ -176,6 +184,30 @@ mod tests {
     }
 
     #[test]
+    fn who_gets_another_share_moves_and_the_others_stay() {
+        let three = config(&[("a", 20.0), ("b", 50.0), ("c", 10.0)]);
+        let table = divide(&three, None).unwrap().table.unwrap();
+        let resized = |tenants| {
+            let config = TenantsConfig { on_change: OnChange::Discard, ..config(tenants) };
+            divide(&config, Some(&table))
+        };
+        let names = |parts: &[Part]| parts.iter().map(|part| part.name.clone()).collect::<Vec<_>>();
+        let smaller = resized(&[("a", 20.0), ("b", 30.0), ("c", 10.0)]).unwrap();
+        assert_eq!(mebibytes(&smaller), [(1, 20), (21, 30), (71, 10)]);
+        assert_eq!(
+            (names(&smaller.new), names(&smaller.given_up)),
+            (vec!["b".into()], vec!["b".into()])
+        );
+        let table = smaller.table.unwrap();
+        assert_eq!((table.generation, table.parts.len()), (2, 3));
+        let swapped = resized(&[("a", 30.0), ("b", 40.0), ("c", 10.0)]).unwrap();
+        assert_eq!(mebibytes(&swapped), [(1, 30), (31, 40), (71, 10)]);
+        // What stays may be in the way.
+        let in_the_way = resized(&[("a", 80.0), ("b", 10.0), ("c", 10.0)]).unwrap_err();
+        assert!(in_the_way.contains("no free part of that size"), "{in_the_way}");
+    }
+
+    #[test]
     fn what_would_cost_content_is_refused_with_the_way_out() {
         let table = divide(&config(&[("a", 20.0), ("b", 50.0)]), None).unwrap().table.unwrap();
         let fewer = config(&[("b", 50.0)]);
@@ -189,7 +221,7 @@ mod tests {
         assert_eq!(mebibytes(&in_the_gap), [(21, 50), (1, 20)]);
         let resized = config(&[("a", 20.0), ("b", 40.0)]);
         let refused = divide(&resized, Some(&table)).unwrap_err();
-        assert!(refused.contains("it has 50 % of test and cannot be resized"), "{refused}");
+        assert!(refused.contains("flash_percent = 40, but it has 50 % of test"), "{refused}");
         let anew = TenantsConfig { start_empty: true, ..resized };
         let anew = divide(&anew, Some(&table)).unwrap();
         assert_eq!((mebibytes(&anew), anew.new.len()), (vec![(1, 20), (21, 40)], 2));

@@ -9,7 +9,7 @@ mod division;
 
 use std::sync::Arc;
 
-use larder_device::{Clock, Device, PlacementHandle, SliceDevice};
+use larder_device::{Claim, Clock, Device, PlacementHandle, SliceDevice};
 
 use crate::cache::{Flushed, Larder};
 use crate::config::Config;
@@ -44,6 +44,8 @@ use division::Division;
 /// # Ok::<(), larder::Error>(())
 /// ```
 pub struct Tenants {
+    /// Given back before the device is.
+    _claim: Option<Claim>,
     tenants: Vec<(String, Larder)>,
     placement: PlacementPlan,
     device: Option<Arc<dyn Device>>,
@@ -57,7 +59,8 @@ impl Tenants {
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for settings that cannot work, do not fit the device, or would cost
-    /// tenants that the device has their content; [`ErrorKind::Foreign`] if the device holds
+    /// tenants that the device has their content; [`ErrorKind::InUse`] if another cache has the device
+    /// or a part of it; [`ErrorKind::Foreign`] if the device holds
     /// something else, a cache without tenants for example; [`ErrorKind::Device`] if metadata cannot
     /// be read or written.
     ///
@@ -76,10 +79,11 @@ impl Tenants {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         config.check()?;
+        let claim = device.as_ref().map(Claim::take).transpose()?;
         let mut placement = PlacementPlan::default();
         let mut slices = Vec::new();
         if let Some(device) = &device {
-            let found = partition::read(device).await?;
+            let found = partition::read(device, config.start_empty).await?;
             let division = Division::plan(&config, device.info(), found.as_ref())?;
             placement = plan_placement(&config, device, &division.parts)?;
             slices = config
@@ -88,7 +92,8 @@ impl Tenants {
                 .zip(&division.parts)
                 .map(|(tenant, part)| slice(device, part, &placement, &tenant.name))
                 .collect::<Result<_, _>>()?;
-            for part in &division.new {
+            // First what is given up: its old table must not lead to it once others lie in it.
+            for part in division.given_up.iter().chain(&division.new) {
                 partition::erase_front(device, part).await?;
             }
             if let Some(table) = &division.table {
@@ -107,7 +112,7 @@ impl Tenants {
         }
         let wear = config.endurance.zip(device.as_ref());
         let wear = wear.map(|(endurance, device)| Wear::new(endurance, device, clock.now()));
-        Ok(Self { tenants, placement, device, wear, clock })
+        Ok(Self { _claim: claim, tenants, placement, device, wear, clock })
     }
 
     /// The cache of a tenant.
@@ -162,6 +167,25 @@ impl Tenants {
         &self.placement
     }
 
+    /// Bytes of the device that no tenant has, and some in front that the table takes: for tenants to
+    /// come, and what the device has grown by. 0 without flash.
+    ///
+    /// ```
+    /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
+    /// # let tenants = vec![Tenant::new("photos", 60.0)];
+    /// # let config = TenantsConfig { tenants, ..TenantsConfig::default() };
+    /// # let tenants = block_on(Tenants::open(config, None, std::sync::Arc::new(RealClock)))?;
+    /// assert_eq!(tenants.unused_bytes(), 0);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn unused_bytes(&self) -> u64 {
+        let all = self.device.as_ref().map_or(0, |device| device.info().capacity_bytes);
+        let part = |cache: &Larder| {
+            cache.layout().map_or(0, |layout| layout.usable_bytes + cache.unused_bytes())
+        };
+        all - self.iter().map(|(_, cache)| part(cache)).sum::<u64>()
+    }
+
     /// The counters of all tenants together; [`Tenants::tenant`] leads to those of one.
     ///
     /// ```
@@ -179,6 +203,24 @@ impl Tenants {
         let drive_life = self.wear.as_ref().zip(self.device.as_ref());
         let drive_life = drive_life.map(|(wear, device)| wear.forecast(device, self.clock.now()));
         Stats { drive_life, ..self.iter().map(|(_, cache)| cache.stats()).sum() }
+    }
+
+    /// [`Larder::rebuild`] of every tenant, one after the other.
+    ///
+    /// ```
+    /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
+    /// # let tenants = vec![Tenant::new("photos", 100.0)];
+    /// # let config = TenantsConfig { tenants, ..TenantsConfig::default() };
+    /// # let tenants = block_on(Tenants::open(config, None, std::sync::Arc::new(RealClock)))?;
+    /// assert_eq!(block_on(tenants.rebuild()), 0, "there is no flash");
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn rebuild(&self) -> u64 {
+        let mut looked_at = 0;
+        for (_, cache) in self.iter() {
+            looked_at += cache.rebuild().await;
+        }
+        looked_at
     }
 
     /// [`Larder::flush`] of every tenant, one after the other.

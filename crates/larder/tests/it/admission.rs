@@ -106,6 +106,7 @@ fn the_life_of_a_drive_is_forecast_from_its_media_bytes() {
     });
     let after = lives.last().unwrap();
     assert_eq!((after.bytes_per_day, after.days_left), (Some(0), None));
+    drop(rig);
     let without = Rig::open(Config { start_empty: true, ..config() }, &drive);
     assert_eq!(without.cache.stats().drive_life, None);
 }

@@ -180,7 +180,7 @@ fn a_flush_beside_changes_loses_none_of_them() {
         });
         let rig = match crash_safety {
             CrashSafety::Off => rig,
-            CrashSafety::Process => {
+            _ => {
                 let _all = flush(&rig);
                 drop(rig);
                 Rig::open(config(), &drive)

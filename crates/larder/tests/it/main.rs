@@ -18,6 +18,8 @@ mod lessons;
 mod limits;
 mod long;
 mod memory;
+mod openings;
+mod parity;
 mod pieces;
 mod placement;
 mod reads;

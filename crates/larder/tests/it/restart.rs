@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use larder::{Config, CrashSafety, ErrorKind, Larder, RealClock, Recovery, block_on};
+use larder::{Config, CrashSafety, ErrorKind, Larder, OnChange, RealClock, Recovery, block_on};
 use larder_device::{
-    Device, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, PlacementHandle,
+    Device, Fault, FaultDevice, FaultPlan, FaultRule, FileDevice, FileOptions, Io, IoBuffer,
+    PlacementHandle,
 };
 
 use crate::rig::{Rig, config, drive, drive_of, logged};
@@ -95,19 +96,75 @@ fn a_crash_after_a_clean_restart_empties_the_cache_too_with(config: Config) {
 }
 
 #[test]
-fn another_configuration_starts_empty_and_says_so() {
-    [config(), logged()].into_iter().for_each(another_configuration_starts_empty_and_says_so_with);
+fn another_configuration_costs_nothing_unasked() {
+    [config(), logged()].into_iter().for_each(another_configuration_costs_nothing_unasked_with);
 }
 
-fn another_configuration_starts_empty_and_says_so_with(config: Config) {
+fn another_configuration_costs_nothing_unasked_with(config: Config) {
     let drive = drive();
     let rig = Rig::open(config.clone(), &drive);
     fill(&rig);
     block_on(rig.cache.close()).unwrap();
-    let rig = Rig::open(Config { soc_percent: 30.0, ..config.clone() }, &drive);
+    let other = Config { soc_percent: 30.0, ..config.clone() };
+    let written = drive.stats().host_written_bytes;
+    let error = Rig::try_open(other.clone(), &drive).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    let said = "soc_percent = 30 (it was made with 25): that would empty the cache on model";
+    assert!(error.to_string().contains(said), "{error}");
+    assert_eq!(drive.stats().host_written_bytes, written);
+    let rig = Rig::open(config, &drive);
+    (0..440).for_each(|key| assert_eq!(rig.get(key), expected(key), "key {key}"));
+    // After a crash as after a clean shutdown.
+    drop(rig);
+    assert!(Rig::try_open(other.clone(), &drive).is_err());
+    let rig = Rig::open(Config { on_change: OnChange::Discard, ..other }, &drive);
     let Some(Recovery::Discarded { reason }) = rig.cache.recovery() else { panic!() };
-    assert!(reason.contains("configuration"));
+    assert!(reason.contains("differently than before: soc_percent = 30 (it was made"), "{reason}");
     (0..440).for_each(|key| assert_eq!(rig.get(key), None));
+}
+
+/// Who would find nothing anyway is not asked.
+#[test]
+fn a_cache_of_which_nothing_is_left_does_not_hold_to_its_settings() {
+    let drive = drive();
+    let config = Config { crash_safety: CrashSafety::Off, ..config() };
+    let rig = Rig::open(config.clone(), &drive);
+    fill(&rig);
+    drop(rig);
+    let rig = Rig::open(Config { soc_percent: 30.0, ..config }, &drive);
+    assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));
+    (0..440).for_each(|key| assert_eq!(rig.get(key), None));
+}
+
+#[test]
+fn a_device_that_has_grown_keeps_its_cache() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |mebibytes: u64| {
+        let path = directory.path().join("cache");
+        Arc::new(FileDevice::create(path, mebibytes << 20).unwrap())
+    };
+    let rig = Rig::open(config(), &file(8));
+    fill(&rig);
+    assert_eq!(rig.cache.unused_bytes(), 0);
+    let layout = *rig.cache.layout().unwrap();
+    block_on(rig.cache.close()).unwrap();
+    // Twice: what was taken over is written down as it was.
+    for mebibytes in [11, 16] {
+        let rig = Rig::open(config(), &file(mebibytes));
+        assert!(matches!(rig.cache.recovery(), Some(Recovery::Clean { .. })));
+        (0..440).for_each(|key| assert_eq!(rig.get(key), expected(key), "key {key}"));
+        assert_eq!(rig.cache.layout(), Some(&layout));
+        assert_eq!(rig.cache.unused_bytes(), (mebibytes - 8) << 20);
+        block_on(rig.cache.close()).unwrap();
+    }
+    let cut = FileOptions { capacity_bytes: Some(7 << 20), ..FileOptions::default() };
+    let cut = FileDevice::open(directory.path().join("cache"), &cut).unwrap();
+    let error = Rig::try_open(config(), &Arc::new(cut)).err().unwrap().to_string();
+    let said = "the bytes of the device = 7340032 (it was made with 8388608)";
+    assert!(error.contains(said), "{error}");
+    let all = Rig::open(Config { on_change: OnChange::Discard, ..config() }, &file(16));
+    assert!(matches!(all.cache.recovery(), Some(Recovery::Discarded { .. })));
+    assert_eq!(all.cache.unused_bytes(), 0);
 }
 
 #[test]

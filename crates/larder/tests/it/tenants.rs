@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use larder::plan::{Class, Why};
 use larder::{
-    AdmissionPolicy, Config, Endurance, Error, ErrorKind, Larder, Recovery, Tenant, Tenants,
-    TenantsConfig, VirtualClock, block_on,
+    AdmissionPolicy, Config, Endurance, Error, ErrorKind, Larder, OnChange, Recovery, Tenant,
+    Tenants, TenantsConfig, VirtualClock, block_on,
 };
 use larder_device::{Device, Io, IoBuffer, ModelDevice, Payload, PlacementHandle, SliceDevice};
 use larder_ssd::managed::{Geometry, ManagedConfig};
@@ -113,6 +113,33 @@ fn one_plan_gives_the_handles_to_all_tenants() {
         assert_eq!(told, [name; 3], "each is told of itself");
     }
     assert_eq!(by_handle[0], default);
+}
+
+#[test]
+fn another_share_costs_one_tenant_its_content_and_no_other() {
+    let drive = drive_of(16 << 20, true);
+    let tenants = open_at(config(&[("a", 30.0), ("b", 40.0), ("c", 20.0)]), &drive, 1000).unwrap();
+    for (number, (_, cache)) in (1..).zip(tenants.iter()) {
+        fill(cache, number, 0..200);
+    }
+    block_on(tenants.close()).unwrap();
+    let changed = config(&[("a", 30.0), ("b", 20.0), ("c", 20.0), ("d", 20.0)]);
+    let (kind, said) = refusal(changed.clone(), &drive);
+    assert_eq!(kind, ErrorKind::Config);
+    assert!(said.contains("tenant \"b\": flash_percent = 20, but it has 40 % of"), "{said}");
+    let changed = TenantsConfig { on_change: OnChange::Discard, ..changed };
+    for round in 0..2 {
+        let tenants = open_at(changed.clone(), &drive, 2000 + round).unwrap();
+        let of = |name| tenants.tenant(name).unwrap();
+        assert_eq!((found(of("a"), 1, 0..200), found(of("c"), 3, 0..200)), (200, 200));
+        let emptied = if round == 0 { Recovery::Fresh } else { of("b").recovery().unwrap() };
+        assert_eq!(of("b").recovery(), Some(emptied));
+        assert_eq!(found(of("d"), 5, 0..200), if round == 0 { 0 } else { 200 });
+        fill(of("d"), 5, 0..200);
+        // The table and what is left over by rounding, and 10 % that nobody has.
+        assert!((1..=4).contains(&(tenants.unused_bytes() / MIB)), "{}", tenants.unused_bytes());
+        block_on(tenants.close()).unwrap();
+    }
 }
 
 #[test]

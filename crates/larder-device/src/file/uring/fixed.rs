@@ -36,6 +36,8 @@ pub(super) struct FixedBuffers {
     allowance: Allowance,
     /// The kernel has refused one: it gets no more.
     full: bool,
+    /// The allowance was not enough for one.
+    short: bool,
     /// How many buffers had gone when we last looked for those among ours.
     swept: u64,
     /// Pieces that named an entry.
@@ -45,7 +47,7 @@ pub(super) struct FixedBuffers {
 /// What there is to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Granted {
-    /// There is a table, and the kernel has refused none of our buffers.
+    /// There is a table, and neither the kernel nor the allowance has refused one of our buffers.
     pub(crate) all: bool,
     /// Pieces that went to the kernel with a registered buffer.
     pub(crate) pieces: u64,
@@ -83,19 +85,20 @@ impl FixedBuffers {
 
     fn register(&mut self, submitter: &Submitter<'_>, buffer: &Registrable) -> bool {
         self.sweep(submitter);
-        let granted = self.put(submitter, buffer.tag.index(), Some(buffer));
-        self.full = !granted;
-        granted
+        self.put(submitter, buffer.tag.index(), Some(buffer))
     }
 
     /// Puts `buffer` into an entry, or clears the entry. `false`: it is as it was.
     fn put(&mut self, submitter: &Submitter<'_>, at: usize, buffer: Option<&Registrable>) -> bool {
         let Ok(bytes) = u32::try_from(buffer.map_or(0, |it| it.bytes)) else { return false };
         if !self.allowance.take(bytes) {
+            // A shorter one may still have room.
+            self.short = true;
             return false;
         }
         if update(submitter, at, buffer).is_err() {
             self.allowance.give_back(bytes);
+            self.full |= buffer.is_some();
             return false;
         }
         self.allowance.give_back(std::mem::replace(&mut self.bytes[at], bytes));
@@ -133,7 +136,7 @@ impl FixedBuffers {
     }
 
     pub(super) fn granted(&self) -> Granted {
-        Granted { all: !self.known.is_empty() && !self.full, pieces: self.named }
+        Granted { all: !self.known.is_empty() && !self.full && !self.short, pieces: self.named }
     }
 
     /// Takes the table back. Called when nothing is pending.
@@ -153,6 +156,10 @@ static HELD: AtomicUsize = AtomicUsize::new(0);
 /// Of what the kernel lets a user hold, the part that we take for buffers: rings need the rest, and so
 /// may other processes of the user.
 const PART_OF_LIMIT: usize = 4;
+
+/// Longer buffers leave half of that to the others: a block is read far more often than a part of a
+/// region is written, and its pages are a larger part of what a request costs.
+const SHORT_BYTES_MAX: usize = 64 << 10;
 
 /// What a ring may hold, and holds. Dropping it gives that back.
 #[derive(Debug, Default)]
@@ -174,6 +181,7 @@ impl Allowance {
 
     fn take(&mut self, bytes: u32) -> bool {
         let (Some(most), bytes) = (self.most, bytes as usize) else { return true };
+        let most = if bytes > SHORT_BYTES_MAX { most / 2 } else { most };
         // Two may look at once; the kernel has the last word.
         if bytes > 0 && HELD.load(Ordering::Relaxed).saturating_add(bytes) > most {
             return false;

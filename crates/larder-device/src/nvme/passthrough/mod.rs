@@ -76,7 +76,7 @@ impl PassthroughDevice {
         if node.read_only {
             return Err(refuse("it can only be read".to_owned()));
         }
-        let claim = claim(&node.block_path)?;
+        let claim = claim(&node.block_path, options.lock_wait)?;
         let drive = DriveFile::open(&generic_path, true)
             .map_err(|error| refuse(format!("opening it: {error}")))?;
         check_format(&drive, node).map_err(&refuse)?;

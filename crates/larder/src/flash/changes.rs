@@ -1,0 +1,272 @@
+//! Which settings a cache was made with, as far as its layout tells, and which of them have changed.
+//!
+//! The superblock says how the device is divided, not what was asked for. The settings follow from it:
+//! of all percentages that give as many buckets, the roundest is what somebody wrote.
+
+use std::fmt;
+use std::str::FromStr;
+
+use larder_device::DeviceInfo;
+
+use super::layout::{Layout, soc_buckets, soc_log_segments, usable_bytes};
+use crate::config::{Config, CrashSafety};
+use crate::soc::{BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES};
+
+/// Percentages that are looked for are multiples of these parts of one, and people prefer the first.
+const GRAINS: [f64; 9] = [1.0, 2.0, 10.0, 20.0, 100.0, 200.0, 1000.0, 10_000.0, 100_000.0];
+
+/// How many multiples of each are tried: metadata takes a part of a share that is only
+/// roughly known.
+const STEPS: i32 = 50;
+
+/// What an opening does with a cache that was made with other settings.
+///
+/// ```
+/// use larder::OnChange;
+///
+/// assert_eq!("discard".parse(), Ok(OnChange::Discard));
+/// assert_eq!(OnChange::default().to_string(), "refuse");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OnChange {
+    /// It fails, and names the settings with their old and new values. Nothing is changed. A cache of
+    /// which nothing would be left anyway, after a loss of power for example, is no reason to fail.
+    #[default]
+    Refuse,
+    /// It starts empty.
+    Discard,
+}
+
+impl fmt::Display for OnChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Refuse => "refuse",
+            Self::Discard => "discard",
+        })
+    }
+}
+
+impl FromStr for OnChange {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "refuse" => Ok(Self::Refuse),
+            "discard" => Ok(Self::Discard),
+            _ => Err(format!("\"{s}\" is not what to do on a change: use refuse or discard")),
+        }
+    }
+}
+
+/// With which layout the cache on a device goes on, where `planned` is what the configuration asks for.
+///
+/// A device of another size is not a changed setting: as long as the cache is all there, it goes on with
+/// what it has, unless the configuration accepts that it starts empty on all of the device.
+///
+/// # Errors
+/// What has changed, in words.
+pub(super) fn reconcile(
+    config: &Config,
+    info: &DeviceInfo,
+    planned: &Layout,
+    found: &Layout,
+) -> Result<Layout, String> {
+    if planned == found {
+        return Ok(*found);
+    }
+    let as_before = DeviceInfo { capacity_bytes: found.capacity_bytes, ..info.clone() };
+    let fits = found.usable_bytes <= info.capacity_bytes && config.on_change == OnChange::Refuse;
+    if fits && Layout::plan(config, &as_before).is_ok_and(|layout| layout == *found) {
+        return Ok(*found);
+    }
+    let mut changes = Vec::new();
+    if !fits && info.capacity_bytes != found.capacity_bytes {
+        changes.push(change("the bytes of the device", info.capacity_bytes, found.capacity_bytes));
+    }
+    changes.extend(settings(config, &as_before, found));
+    Err(changes.join(", "))
+}
+
+/// The settings of `config` that are not those with which a device like `info` is divided as `found`.
+fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
+    let mut changes = Vec::new();
+    let mut before = Config {
+        utilization_percent: utilization_percent(config.utilization_percent, found),
+        soc_percent: soc_percent(config.soc_percent, found),
+        soc_log_percent: soc_log_percent(config.soc_log_percent, found),
+        crash_safety: match found.tombstone_log_bytes {
+            0 => CrashSafety::Off,
+            _ => CrashSafety::Process,
+        },
+        ..config.clone()
+    };
+    let percents = [
+        ("utilization_percent", config.utilization_percent, before.utilization_percent),
+        ("soc_percent", config.soc_percent, before.soc_percent),
+        ("soc_log_percent", config.soc_log_percent, before.soc_log_percent),
+    ];
+    // They are the configuration's own wherever that explains the layout.
+    let changed = percents.iter().filter(|(_, now, before)| now.to_bits() != before.to_bits());
+    changes.extend(changed.map(|(name, now, before)| change(name, now, before)));
+    if before.crash_safety != config.crash_safety {
+        changes.push(change("crash_safety", config.crash_safety, before.crash_safety));
+    }
+    let is_explained =
+        |before: &Config| Layout::plan(before, info).is_ok_and(|layout| layout == *found);
+    if is_explained(&before) {
+        return changes;
+    }
+    before.region_bytes = Some(found.region_bytes);
+    if is_explained(&before) {
+        let now = config.region_bytes.map_or("None".to_owned(), |bytes| bytes.to_string());
+        changes.push(change("region_bytes", now, found.region_bytes));
+        return changes;
+    }
+    before.ru_aware_eviction = !config.ru_aware_eviction;
+    if is_explained(&before) || is_explained(&Config { region_bytes: None, ..before.clone() }) {
+        let (now, before) = (config.ru_aware_eviction, before.ru_aware_eviction);
+        changes.push(change("ru_aware_eviction", now, before));
+    } else if changes.is_empty() {
+        changes.push("the size of the device's reclaim units, or region_bytes".to_owned());
+    }
+    changes
+}
+
+fn change(name: &str, now: impl fmt::Display, before: impl fmt::Display) -> String {
+    format!("{name} = {now} (it was made with {before})")
+}
+
+fn utilization_percent(now: f64, found: &Layout) -> f64 {
+    let explains = |percent: f64| usable_bytes(percent, found.capacity_bytes) == found.usable_bytes;
+    shortest(now, part(found.usable_bytes, found.capacity_bytes), explains)
+}
+
+fn soc_percent(now: f64, found: &Layout) -> f64 {
+    let explains = |percent: f64| {
+        let buckets = soc_buckets(percent, found.usable_bytes, found.tombstone_log_bytes);
+        // Without buckets nothing was asked for.
+        buckets == found.soc_buckets && (buckets > 0 || percent == 0.0)
+    };
+    let bytes = found.soc_buckets.saturating_mul((BUCKET_BYTES + BUCKET_SNAPSHOT_BYTES) as u64);
+    shortest(now, part(bytes, found.usable_bytes), explains)
+}
+
+fn soc_log_percent(now: f64, found: &Layout) -> f64 {
+    let has = (found.soc_log_segments, found.soc_log_segment_bytes);
+    let explains = |percent: f64| {
+        soc_log_segments(percent, found.usable_bytes, found.soc_buckets) == Some(has)
+    };
+    let bytes = u64::from(has.0) * u64::from(has.1);
+    shortest(now, part(bytes, found.usable_bytes), explains)
+}
+
+/// In percent.
+#[allow(clippy::cast_precision_loss)]
+fn part(of: u64, all: u64) -> f64 {
+    of as f64 * 100.0 / all.max(1) as f64
+}
+
+/// Of the percentages from `least` on that explain what was found, the roundest; but `now` if that
+/// does.
+fn shortest(now: f64, least: f64, explains: impl Fn(f64) -> bool) -> f64 {
+    let rounded = GRAINS.into_iter().flat_map(|grain| {
+        (0..STEPS).map(move |step| (((least * grain).ceil() + f64::from(step)) / grain).min(100.0))
+    });
+    let mut candidates = std::iter::once(now).chain(rounded);
+    candidates.find(|&percent| explains(percent)).unwrap_or(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_device::PlacementInfo;
+
+    use super::*;
+
+    fn info(capacity_bytes: u64) -> DeviceInfo {
+        DeviceInfo {
+            name: "test".to_owned(),
+            capacity_bytes,
+            block_bytes: 4096,
+            max_transfer_bytes: 1 << 18,
+            placement: PlacementInfo { reclaim_unit_bytes: Some(1 << 20), ..PlacementInfo::none() },
+        }
+    }
+
+    /// What is said if a cache made with `before` is opened with `now`.
+    fn said(before: &Config, now: &Config) -> String {
+        let info = info(256 << 20);
+        let found = Layout::plan(before, &info).unwrap();
+        let planned = Layout::plan(now, &info).unwrap();
+        reconcile(now, &info, &planned, &found).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn each_setting_is_named_with_both_values() {
+        let base = Config::default;
+        let said = |now: Config| said(&base(), &now);
+        assert_eq!(said(base()), "");
+        assert_eq!(
+            said(Config { soc_percent: 10.0, ..base() }),
+            "soc_percent = 10 (it was made with 4)"
+        );
+        assert_eq!(
+            said(Config { utilization_percent: 62.5, ..base() }),
+            "utilization_percent = 62.5 (it was made with 100)"
+        );
+        assert_eq!(
+            said(Config { soc_log_percent: 5.0, ..base() }),
+            "soc_log_percent = 5 (it was made with 0)"
+        );
+        assert_eq!(
+            said(Config { crash_safety: CrashSafety::Off, ..base() }),
+            "crash_safety = off (it was made with process)"
+        );
+        assert_eq!(
+            said(Config { region_bytes: Some(4 << 20), ..base() }),
+            "region_bytes = 4194304 (it was made with 2097152)"
+        );
+        let several = Config { soc_percent: 12.25, soc_log_percent: 3.5, ..base() };
+        assert_eq!(
+            said(several),
+            "soc_percent = 12.25 (it was made with 4), soc_log_percent = 3.5 (it was made with 0)"
+        );
+    }
+
+    #[test]
+    fn what_was_asked_for_is_found_again() {
+        let base = Config::default;
+        for percent in [0.0, 0.5, 1.0, 7.25, 33.3, 50.0, 97.5, 100.0] {
+            let before = Config { soc_percent: percent, ..base() };
+            let now = Config { soc_percent: 20.0, ..base() };
+            let expected = format!("soc_percent = 20 (it was made with {percent})");
+            assert_eq!(said(&before, &now), expected);
+        }
+        for percent in [0.5, 3.5, 12.5] {
+            let before = Config { soc_log_percent: percent, ..base() };
+            let expected = format!("soc_log_percent = 0 (it was made with {percent})");
+            assert_eq!(said(&before, &base()), expected);
+        }
+        let before = Config { region_bytes: Some(512 << 10), ..base() };
+        let expected = "region_bytes = None (it was made with 524288)";
+        assert_eq!(said(&before, &base()), expected);
+        let before = Config { region_bytes: Some(3 << 19), ..base() };
+        let now = Config { ru_aware_eviction: true, ..base() };
+        assert!(!said(&before, &now).is_empty());
+    }
+
+    #[test]
+    fn a_cache_goes_on_where_it_is_on_a_device_of_another_size() {
+        let config = Config { utilization_percent: 50.0, ..Config::default() };
+        let found = Layout::plan(&config, &info(256 << 20)).unwrap();
+        let with = |capacity_bytes| {
+            let info = info(capacity_bytes);
+            let planned = Layout::plan(&config, &info).unwrap();
+            reconcile(&config, &info, &planned, &found)
+        };
+        assert_eq!(with(512 << 20), Ok(found));
+        assert_eq!(with(128 << 20), Ok(found), "all of it is there");
+        let gone = "the bytes of the device = 104857600 (it was made with 268435456)";
+        assert_eq!(with(100 << 20), Err(gone.to_owned()));
+    }
+}

@@ -1,0 +1,192 @@
+//! What an opening refuses, what it says then, and what it leaves as it was.
+
+use std::sync::Arc;
+
+use larder::{
+    AdmissionPolicy, Config, Error, ErrorKind, Larder, RealClock, Recovery, Shards, Tenant,
+    Tenants, TenantsConfig, block_on,
+};
+use larder_device::{Device, FileDevice, Io, IoBuffer, PlacementHandle, SliceDevice};
+
+use crate::rig::{Rig, config, drive};
+
+type Shared = Arc<dyn Device>;
+
+fn open(device: &Shared) -> Result<Larder, Error> {
+    block_on(Larder::open(config(), Some(Arc::clone(device)), Arc::new(RealClock)))
+}
+
+fn slice(device: &Shared, range: std::ops::Range<u64>) -> Shared {
+    Arc::new(SliceDevice::new(Arc::clone(device), range, &[]).unwrap())
+}
+
+fn refusal<T>(opened: Result<T, Error>) -> String {
+    let error = opened.err().expect("it is refused");
+    assert_eq!(error.kind(), ErrorKind::InUse, "{error}");
+    error.to_string()
+}
+
+/// Changes the byte at `offset` of a device.
+fn change(device: &impl Device, offset: u64, change: impl FnOnce(&mut u8)) {
+    let block = offset / 4096 * 4096;
+    let read = Io::Read { offset: block, buffer: IoBuffer::zeroed(4096) };
+    let mut buffer = device.submit(read).wait().unwrap();
+    change(&mut buffer.as_mut_slice()[usize::try_from(offset - block).unwrap()]);
+    let handle = PlacementHandle::DEFAULT;
+    device.submit(Io::Write { offset: block, buffer, handle }).wait().unwrap();
+}
+
+#[test]
+fn two_caches_never_share_bytes_of_a_device() {
+    let drive: Shared = drive();
+    let first = open(&drive).unwrap();
+    let said = refusal(open(&drive));
+    assert!(said.contains("has bytes 0 to 8388608 of the device below; close that one"), "{said}");
+    refusal(open(&slice(&drive, 4 << 20..8 << 20)));
+    block_on(first.set(b"bread", b"rye", None)).unwrap();
+    block_on(first.close()).unwrap();
+    let left = open(&slice(&drive, 0..4 << 20));
+    let right = open(&slice(&drive, 4 << 20..8 << 20)).expect("the other half");
+    drop(left);
+    refusal(open(&drive));
+    drop(right);
+    let _again = open(&drive);
+}
+
+#[test]
+fn tenants_and_shards_have_their_devices_for_themselves() {
+    let (drive, other): (Shared, Shared) = (drive(), drive());
+    let tenants = || {
+        let tenants = vec![Tenant { config: config(), ..Tenant::new("a", 50.0) }];
+        let config = TenantsConfig { dram_bytes: 40 << 10, tenants, ..TenantsConfig::default() };
+        block_on(Tenants::open(config, Some(Arc::clone(&drive)), Arc::new(RealClock)))
+    };
+    let shards = |devices: [&Shared; 2]| {
+        let devices = devices.map(|device| Some(Arc::clone(device))).to_vec();
+        block_on(Shards::open(config(), devices, Arc::new(RealClock)))
+    };
+    let has_it = tenants().unwrap();
+    refusal(tenants());
+    refusal(open(&drive));
+    refusal(open(&slice(&drive, 6 << 20..8 << 20)));
+    refusal(shards([&other, &drive]));
+    drop(has_it);
+    drop(tenants().unwrap());
+    change(&drive, 0, |byte| *byte ^= 255);
+    change(&drive, 4096, |byte| *byte ^= 255);
+    let error = open(&drive).err().expect("it is no cache's");
+    assert_eq!(error.kind(), ErrorKind::Foreign, "who was refused has claimed nothing");
+    refusal(shards([&other, &other]));
+}
+
+#[test]
+fn a_damaged_superblock_does_not_keep_an_empty_start_away() {
+    for bit in 0..80_u64 {
+        let drive = drive();
+        drop(Rig::open(config(), &drive));
+        change(&*drive, bit / 8, |byte| *byte ^= 1 << (bit % 8));
+        let rig = Rig::try_open(Config { start_empty: true, ..config() }, &drive);
+        let rig = rig.unwrap_or_else(|error| panic!("bit {bit}: {error}"));
+        assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })), "bit {bit}");
+    }
+}
+
+#[test]
+fn another_format_is_refused_and_gives_way_when_asked_to() {
+    for version in [0_u8, 1, 2, 200] {
+        let drive = drive();
+        let rig = Rig::open(config(), &drive);
+        rig.set(1, 1, 100);
+        block_on(rig.cache.close()).unwrap();
+        change(&*drive, 8, |byte| *byte = version);
+        let before = drive.stats().host_written_bytes;
+        let error = Rig::try_open(config(), &drive).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Foreign);
+        let said = format!("a cache in format version {version}, and this program knows");
+        assert!(error.to_string().contains(&said), "{error}");
+        assert!(error.to_string().contains("set start_empty to begin"), "{error}");
+        assert_eq!(drive.stats().host_written_bytes, before, "it is as it was");
+        let rig = Rig::open_at(Config { start_empty: true, ..config() }, &drive, 2000);
+        let Some(Recovery::Discarded { reason }) = rig.cache.recovery() else { panic!() };
+        assert!(reason.contains(&format!("format version {version}")), "{reason}");
+        assert_eq!(rig.get(1), None);
+        rig.set(2, 1, 100);
+        block_on(rig.cache.close()).unwrap();
+        assert_eq!(Rig::open_at(config(), &drive, 2001).get(2), Some(1));
+    }
+}
+
+#[test]
+fn another_partition_table_gives_way_when_asked_to() {
+    let drive: Shared = drive();
+    let open = |start_empty| {
+        let tenants = vec![Tenant { config: config(), ..Tenant::new("a", 50.0) }];
+        let config =
+            TenantsConfig { dram_bytes: 40 << 10, tenants, start_empty, ..Default::default() };
+        block_on(Tenants::open(config, Some(Arc::clone(&drive)), Arc::new(RealClock)))
+    };
+    drop(open(false).unwrap());
+    // Another version, and a checksum that fails, in both copies.
+    for (at, value) in [(8, 77), (100, 77)] {
+        change(&drive, at, |byte| *byte = value);
+        change(&drive, 4096 + at, |byte| *byte = value);
+        let error = open(false).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Foreign);
+        assert!(error.to_string().contains("set start_empty, or erase"), "{error}");
+        drop(open(true).unwrap());
+        drop(open(false).unwrap());
+    }
+    let devices = || vec![Some(Arc::clone(&drive))];
+    let shards = |start_empty| {
+        let config = Config { start_empty, ..config() };
+        block_on(Shards::open(config, devices(), Arc::new(RealClock)))
+    };
+    [8, 4096 + 8].into_iter().for_each(|at| change(&drive, at, |byte| *byte = 77));
+    assert_eq!(shards(false).err().unwrap().kind(), ErrorKind::Foreign);
+    drop(shards(true).unwrap());
+    drop(shards(false).unwrap());
+}
+
+#[test]
+fn another_programs_file_is_left_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("letter");
+    let text = b"Dear Sir or Madam, ".repeat(1000);
+    std::fs::write(&path, &text).unwrap();
+    assert!(FileDevice::create(&path, 8 << 20).is_err());
+    assert_eq!(std::fs::read(&path).unwrap(), text);
+}
+
+#[test]
+fn sizes_that_cannot_be_meant_are_refused_by_name_and_value() {
+    let refused = |config: Config| {
+        let error = block_on(Larder::open(config, None, Arc::new(RealClock))).err();
+        error.expect("it is refused").to_string()
+    };
+    let base = Config::default;
+    for bytes in [0, 1, 5000, 3 << 30, u32::MAX] {
+        let said = refused(Config { region_write_bytes: bytes, ..base() });
+        assert!(said.starts_with(&format!("region_write_bytes = {bytes}: must be")), "{said}");
+        let said = refused(Config { region_bytes: Some(bytes), ..base() });
+        assert!(said.starts_with(&format!("region_bytes = {bytes}: must be")), "{said}");
+    }
+    let much = u64::MAX;
+    let said = refused(Config { dram_bytes: much, ..base() });
+    assert!(
+        said.starts_with(&format!("dram_bytes = {much}: must be 0 to 70368744177664")),
+        "{said}"
+    );
+    for bytes in [0, much] {
+        let said = refused(Config { memory_bytes: Some(bytes), ..base() });
+        assert!(said.starts_with(&format!("memory_bytes = {bytes}: must be 1 to")), "{said}");
+    }
+    for bytes in [0, 4095, much] {
+        let admission = AdmissionPolicy::RejectFirst;
+        let said = refused(Config { admission, admission_memory_bytes: bytes, ..base() });
+        assert!(said.starts_with(&format!("admission_memory_bytes = {bytes}: must be")), "{said}");
+    }
+    let tenants = vec![Tenant::new("a", 50.0)];
+    let config = TenantsConfig { dram_bytes: much, tenants, ..TenantsConfig::default() };
+    let error = block_on(Tenants::open(config, None, Arc::new(RealClock))).err().unwrap();
+    assert!(error.to_string().starts_with("dram_bytes = "), "{error}");
+}

@@ -1,0 +1,102 @@
+//! Toolchains and targets beside those that build us, which `rustup` fetches where it can.
+
+use std::fs;
+use std::process::Command;
+
+use crate::step::{self, Verdict};
+use crate::workspace;
+
+/// The crates that others embed: they are to build wherever Rust does. The others have C code in them,
+/// which needs a compiler for each target.
+const LIBRARIES: [&str; 3] = ["larder-ssd", "larder-device", "larder"];
+
+/// Where they are checked beside the machine that we are on.
+const TARGETS: [&str; 4] = [
+    "aarch64-unknown-linux-gnu",
+    "aarch64-apple-darwin",
+    "x86_64-apple-darwin",
+    "x86_64-pc-windows-msvc",
+];
+
+/// `cargo xtask msrv`: everything builds with the oldest toolchain that we promise.
+pub(crate) fn msrv() -> Verdict {
+    let manifest = workspace::root().join("Cargo.toml");
+    let manifest = match fs::read_to_string(&manifest) {
+        Ok(manifest) => manifest,
+        Err(cause) => {
+            return Verdict::Failed(format!("cannot read {}: {cause}", manifest.display()));
+        }
+    };
+    let Some(version) = promised(&manifest) else {
+        return Verdict::Failed("Cargo.toml says no rust-version".to_owned());
+    };
+    let install = ["toolchain", "install", version, "--profile", "minimal", "--no-self-update"];
+    if !step::succeeds(rustup(&["run", version, "cargo"]).arg("--version"))
+        && !step::succeeds(&mut rustup(&install))
+    {
+        return Verdict::Skipped(format!("Rust {version} is not installed and cannot be fetched"));
+    }
+    let mut check = rustup(&["run", version, "cargo", "check", "--workspace", "--locked"]);
+    check.env("CARGO_TARGET_DIR", workspace::target().join("xtask/msrv"));
+    match step::run(&mut check) {
+        Verdict::Passed(_) => Verdict::Passed(format!("with Rust {version}")),
+        other => other,
+    }
+}
+
+/// `cargo xtask targets`: the libraries build without a warning on systems that we are not on.
+pub(crate) fn targets() -> Verdict {
+    let mut checked = Vec::new();
+    let mut skipped = Vec::new();
+    for target in TARGETS {
+        if !step::succeeds(&mut rustup(&["target", "add", target])) {
+            skipped.push(target);
+            continue;
+        }
+        let mut check = step::cargo(&["check", "--locked", "--target", target]);
+        check.args(LIBRARIES.iter().flat_map(|library| ["--package", library]));
+        check.env("RUSTFLAGS", "-D warnings");
+        check.env("CARGO_TARGET_DIR", workspace::target().join("xtask/targets"));
+        match step::run(&mut check) {
+            Verdict::Passed(_) => checked.push(target),
+            other => return other,
+        }
+    }
+    let without = match skipped.is_empty() {
+        true => String::new(),
+        false => format!("; could not be fetched: {}", skipped.join(", ")),
+    };
+    match checked.is_empty() {
+        true => Verdict::Skipped(format!("rustup has no standard library{without}")),
+        false => Verdict::Passed(format!("{}{without}", checked.join(", "))),
+    }
+}
+
+/// The oldest toolchain that a manifest promises.
+fn promised(manifest: &str) -> Option<&str> {
+    let line = manifest.lines().find_map(|line| line.strip_prefix("rust-version = \""))?;
+    line.strip_suffix('"')
+}
+
+/// `rustup`, to which does not apply what the cargo that started us told its children.
+pub(crate) fn rustup(arguments: &[&str]) -> Command {
+    let mut command = Command::new("rustup");
+    command.args(arguments).current_dir(workspace::root());
+    for inherited in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
+        command.env_remove(inherited);
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_promise_is_read() {
+        assert_eq!(promised("[package]\nrust-version = \"1.90\"\n"), Some("1.90"));
+        assert_eq!(promised("[package]\nedition = \"2024\"\n"), None);
+        let ours = fs::read_to_string(workspace::root().join("Cargo.toml")).unwrap();
+        assert!(promised(&ours).is_some());
+    }
+}
