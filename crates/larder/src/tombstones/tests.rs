@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_device::{Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice, VirtualClock};
+use larder_device::{
+    Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, MemoryDevice, PlacementHandle,
+    VirtualClock,
+};
 
 use super::block::{BLOCK_BYTES, ENTRIES_MAX};
 use super::*;
@@ -188,4 +191,34 @@ fn a_caller_that_is_dropped_leaves_its_write_to_the_next() {
     rig.commit(rig.log.bury_key(2)).unwrap();
     let left = rig.left();
     assert!(left.keys.contains_key(&1) && left.keys.contains_key(&2));
+}
+
+/// Tombstones that a crash kept from flash have indices, and buckets bear these as stamps: a later life
+/// must not give them out again.
+#[test]
+fn a_new_life_counts_from_above_all_stamps() {
+    let rig = rig();
+    rig.commit(rig.log.bury_key(1)).unwrap();
+    for hash in 2..2000 {
+        let _never_durable = rig.log.bury_key(hash);
+    }
+    assert!(rig.left().clock > rig.log.clock());
+}
+
+#[test]
+fn a_log_that_lacks_a_block_is_not_believed() {
+    let rig = rig();
+    let hashes = 0..ENTRIES_MAX as u64 * 5;
+    for hash in hashes {
+        let _ = rig.log.bury_key(hash);
+    }
+    rig.commit(rig.log.all_so_far()).unwrap();
+    let (handle, replayed) = (PlacementHandle::DEFAULT, || {
+        crate::block_on(replay(&*rig.flash, place(), (CacheId::ZERO, 1))).unwrap()
+    });
+    assert!(replayed().is_some());
+    let offset = place().slot_offset(2);
+    let write = Io::Write { offset, buffer: IoBuffer::zeroed(BLOCK_BYTES), handle };
+    rig.flash.submit(write).wait().unwrap();
+    assert!(replayed().is_none(), "a blank slot among those that count");
 }

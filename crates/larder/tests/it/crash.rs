@@ -422,3 +422,29 @@ fn a_device_that_refuses_its_last_writes_brings_nothing_back() {
     }
     assert!(found_again > 1000, "{found_again}");
 }
+
+/// Of a region whose footer could not be read, nothing counts any more: not even after the next crash,
+/// when it can be read again. What was in it could be changed without a tombstone meanwhile.
+#[test]
+fn what_was_void_once_stays_void() {
+    let device = faulty(7);
+    let rig = Rig::open(config(), &device);
+    (0..60).for_each(|key| rig.set(key, 1, 20_000));
+    let layout = *rig.cache.layout().unwrap();
+    drop(rig);
+    let unreadable = FaultRule::new(Fault::Error).on_reads();
+    // Whatever the opening itself reads lies before that, and all footers behind it.
+    let unreadable = unreadable.within(layout.loc_offset.max(128 << 10)..layout.soc_offset);
+    device.set_plan(&FaultPlan::new(7).volatile_writes(0).with(unreadable));
+    let rig = Rig::open(config(), &device);
+    block_on(rig.cache.rebuild());
+    assert_eq!(rig.cache.stats().loc_unindexed_regions, 0);
+    (0..60).for_each(|key| assert!(!rig.delete(key), "nothing of it is known"));
+    drop(rig);
+    device.set_plan(&FaultPlan::new(7).volatile_writes(0));
+    let rig = Rig::open(config(), &device);
+    crashed(&rig);
+    block_on(rig.cache.rebuild());
+    let back = (0..60).filter(|&key| rig.get(key).is_some()).count();
+    assert_eq!(back, 0, "of 60 deleted keys");
+}

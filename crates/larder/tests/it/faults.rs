@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder::{Config, Larder, RealClock, block_on};
+use larder::{Config, CrashSafety, Larder, RealClock, block_on};
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, ModelDevice, Payload};
 use larder_ssd::managed::{Geometry, ManagedConfig};
 
@@ -210,4 +210,26 @@ fn one_bad_bucket_is_no_outage() {
     let stats = rig.cache.stats();
     assert_eq!((stats.soc_retired_buckets, stats.rejected_in_outage_objects), (1, 0));
     assert!(stats.lost_to_device_errors_objects < 20_000 / layout.soc_buckets * 3);
+}
+
+/// A device that says that a bucket is written and keeps the old one: its generation gives it away.
+#[test]
+fn a_bucket_that_was_not_written_brings_nothing_back() {
+    for crash_safety in [CrashSafety::Process, CrashSafety::Off] {
+        let device = faulty(&FaultPlan::new(1));
+        let rig = Rig::open(Config { crash_safety, ..config() }, &device);
+        let layout = *rig.cache.layout().unwrap();
+        (0..100).for_each(|key| rig.set(key, 1, 100));
+        let _ = block_on(rig.cache.flush()).unwrap();
+        let lost = FaultRule::new(Fault::LostWrite).on_writes();
+        let buckets = layout.soc_offset..layout.capacity_bytes;
+        device.set_plan(&FaultPlan::new(1).with(lost.within(buckets)));
+        (0..100).for_each(|key| rig.set(key, 2, 100));
+        let _ = block_on(rig.cache.flush()).unwrap();
+        // Out of DRAM.
+        (1000..1300).for_each(|key| rig.set(key, 1, 200));
+        let old = (0..100).filter(|&key| rig.get(key) == Some(1)).count();
+        assert_eq!(old, 0, "of 100 replaced values");
+        assert!(rig.cache.stats().soc_bad_buckets > 50);
+    }
 }

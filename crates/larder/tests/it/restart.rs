@@ -291,3 +291,23 @@ fn metadata_that_cannot_be_read_is_an_error_and_costs_nothing_with(config: Confi
     let rig = Rig::open(config.clone(), &device);
     (0..440).for_each(|key| assert_eq!(rig.get(key), expected(key), "key {key}"));
 }
+
+/// What a shutdown says is on flash is there, also if the power goes right after it.
+#[test]
+fn a_clean_shutdown_outlives_a_loss_of_power() {
+    for seed in 0..4 {
+        let device = FaultDevice::new(drive(), &FaultPlan::new(seed));
+        let device = Arc::new(device);
+        let rig = Rig::open(config(), &device);
+        (0..300).for_each(|key| rig.set(key, 1, 100));
+        (300..340).for_each(|key| rig.set(key, 1, 20_000));
+        let there: Vec<u32> = (0..340).filter(|&key| rig.get(key).is_some()).collect();
+        block_on(rig.cache.close()).unwrap();
+        device.crash().unwrap();
+        device.restart().unwrap();
+        let rig = Rig::open(config(), &device);
+        assert!(matches!(rig.cache.recovery(), Some(Recovery::Clean { .. })));
+        let found = there.iter().filter(|&&key| rig.get(key) == Some(1)).count();
+        assert!(found * 100 >= there.len() * 95, "{found} of {}", there.len());
+    }
+}
