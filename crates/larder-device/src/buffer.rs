@@ -4,7 +4,7 @@
 //! [`PAGE_BYTES`]-aligned pages, so it fits every block size up to 4096. Dropping a buffer hands
 //! its pages back to the pool that it came from.
 //!
-//! What a pool has kept once, it hands out again and again: such pages get a [`FixedIndex`], so that
+//! What a pool has kept once, it hands out again and again: such pages get a `FixedIndex`, so that
 //! io_uring can be told of them once and for all.
 
 use std::fmt;
@@ -50,7 +50,7 @@ pub struct BufferPool {
 struct Shelf {
     /// One list a size; there are few sizes (a bucket, a region, a transfer).
     by_pages: Vec<(usize, Vec<Pages>)>,
-    /// In buffers of up to [`INDEXED_PAGES_MAX`], and in longer ones.
+    /// In buffers of up to `INDEXED_PAGES_MAX`, and in longer ones.
     kept_pages: [usize; 2],
     /// In buffers that are in use.
     taken_pages: usize,

@@ -2,8 +2,10 @@
 //! it.
 
 use std::future::Future;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::pin::Pin;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -128,6 +130,49 @@ fn a_file_that_is_let_go_of_late_is_waited_for() {
     sender.send(()).unwrap();
     FileDevice::open(directory.path().join("cache"), &FileOptions::default()).unwrap();
     releaser.join().unwrap();
+}
+
+const VICTIM_FILE: &str = "LARDER_DEVICE_VICTIM_FILE";
+
+/// Not a test by itself: what the next one kills.
+#[test]
+#[ignore = "what another test kills; started by it"]
+fn victim() {
+    let Some(path) = std::env::var_os(VICTIM_FILE) else { return };
+    let device = FileDevice::open(path, &options(64 << 20, IoEngine::Auto)).unwrap();
+    println!("\nopen");
+    let mut futures = std::collections::VecDeque::new();
+    for round in 0.. {
+        futures.push_back(start_write(&device, round % 60 * 256, pattern(round, 256)));
+        if futures.len() > 64 {
+            futures.pop_front().unwrap().wait().unwrap();
+        }
+    }
+}
+
+/// The kernel ends the requests of a process that was killed before it lets go of its lock.
+#[test]
+fn the_file_of_a_process_that_was_killed_under_load_opens_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cache");
+    let mut late = 0;
+    for _ in 0..5 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "file::victim", "--nocapture"])
+            .env(VICTIM_FILE, &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap() == "open"));
+        std::thread::sleep(Duration::from_millis(30));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let impatient = FileOptions { lock_wait: Duration::ZERO, ..FileOptions::default() };
+        late += u32::from(FileDevice::open(&path, &impatient).is_err());
+        FileDevice::open(&path, &FileOptions::default()).unwrap();
+    }
+    println!("{late} of 5 openings would have been refused without waiting");
 }
 
 /// One that keeps its disk from others, and the other way round.

@@ -130,11 +130,11 @@ fn an_allowance_is_kept_and_given_back() {
 #[test]
 fn a_long_buffer_leaves_room_for_short_ones() {
     let Some((ring, mut fixed)) = table() else { return };
-    // Half of it is less than a long buffer needs, whatever other tests hold.
-    let room = HELD.load(Ordering::Relaxed) + (64 << 10);
+    // Enough for a long buffer; half of it is not, whatever other tests hold.
+    let room = HELD.load(Ordering::Relaxed) + (256 << 10);
     fixed.allowance = Allowance { most: Some(room), held: 0 };
     let pool = BufferPool::new();
-    let (_long_future, mut long) = pieces(known_to(&pool, 32));
+    let (_long_future, mut long) = pieces(known_to(&pool, 33));
     assert_eq!(fixed.entry(&ring.submitter(), &mut long[0]), None);
     assert!(!fixed.granted().all, "and that is said");
     let (_short_future, mut short) = pieces(known_to(&pool, 1));
