@@ -41,6 +41,14 @@ impl JsonTarget {
             _ => temporary_beside(&target).map(|temporary| Self::File { path: target, temporary }),
         };
         prepared.map_err(|error| {
+            let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists());
+            if let Some(dir) = dir {
+                return Error::run(format!(
+                    "--json {}: there is no directory {}; create it, or name another",
+                    path.display(),
+                    dir.display()
+                ));
+            }
             Error::run(format!("--json {}: cannot write: {error}", path.display()))
         })
     }

@@ -56,7 +56,8 @@ pub struct Config {
     pub soc_log_percent: f64,
     /// How many objects of one bucket the log must hold for the bucket to be rewritten with them
     /// when their segment is reclaimed, at least 1. Of fewer, those are kept in the log that were
-    /// asked for, and the others are dropped. Default 2.
+    /// asked for; the others move if their bucket has room for them, and are dropped if something
+    /// would have to leave it. Default 2.
     pub soc_log_threshold: u8,
     /// Objects of at most this size (key and value, in bytes) are small: they go to the SOC. At
     /// most 4050.

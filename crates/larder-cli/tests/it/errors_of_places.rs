@@ -30,7 +30,7 @@ fn json_below_a_regular_file() {
     for command in [LONG_RUN, "workload stats uniform --requests 1000000000"] {
         let parts = ["--json file/result.json: cannot write", "Not a directory"];
         place.refuse(&format!("{command} --json file/result.json"), 1, &parts);
-        let parts = ["--json absent/result.json: cannot write", "No such file"];
+        let parts = ["--json absent/result.json: there is no directory absent", "create it"];
         place.refuse(&format!("{command} --json absent/result.json"), 1, &parts);
     }
 }

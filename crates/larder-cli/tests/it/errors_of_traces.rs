@@ -49,6 +49,9 @@ fn wrong_columns() {
     refused(format!("{header}0,1,100,get,0,9\n"), &["line 2", "6 columns", "expected 3"]);
     refused("0,1,100\n0,2,100\n0,3,100,9\n", &["line 3", "4 columns", "expected 3"]);
     refused("name,colour\na,red\n", &["name,colour", "expected"]);
+    // A table with a separator that we do not read is no list of keys.
+    refused("hello;world\n", &["hello;world", "expected the start of a trace"]);
+    refused("time|key|size\n0|1|100\n", &["time|key|size", "expected the start of a trace"]);
 }
 
 #[test]

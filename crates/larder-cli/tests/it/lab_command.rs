@@ -81,7 +81,7 @@ fn values_that_make_no_sense() {
 fn outputs_that_cannot_be_written() {
     let place = Place::new();
     place.write("file", "text");
-    let parts = ["--json absent/all.json: cannot write", "No such file"];
+    let parts = ["--json absent/all.json: there is no directory absent", "create it"];
     place.refuse(&format!("{LONG} --json absent/all.json"), 1, &parts);
     let parts = ["report: cannot create directory file", "name a directory"];
     place.refuse(&format!("{LONG} --report file"), 1, &parts);

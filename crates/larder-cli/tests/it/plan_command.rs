@@ -72,7 +72,7 @@ fn options_that_make_no_sense() {
     for (options, parts) in [
         ("--dram 0", &["--dram 0", "must be above 0"][..]),
         ("--dram x", &["'x'", "--dram", "such as 1.88T"]),
-        ("--dram 1M", &["--dram 1000000", "no object fits", "more DRAM"]),
+        ("--dram 1M", &["--dram 1000000", "no object fits", "use at least 229492188"]),
         ("--flash 1M", &["--flash 1000000", "at least 8 MiB"]),
         ("--flash 0", &["--flash 0", "at least 8 MiB"]),
         ("--op -1", &["--op -1", "must be 4 to 100"]),
@@ -114,7 +114,7 @@ fn two_ratings_are_one_too_many() {
 fn outputs_that_cannot_be_written() {
     let place = Place::new();
     place.write("file", "text");
-    let parts = ["--json absent/plan.json: cannot write", "No such file"];
+    let parts = ["--json absent/plan.json: there is no directory absent", "create it"];
     place.refuse("plan --json absent/plan.json", 1, &parts);
     let parts = ["report: cannot create directory file", "name a directory"];
     place.refuse("plan --report file --json plan.json", 1, &parts);

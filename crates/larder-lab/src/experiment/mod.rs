@@ -20,6 +20,7 @@ mod gc_events;
 mod judge;
 mod latency;
 mod placement;
+mod real_drive;
 mod result;
 mod rig;
 mod ru_aware;
@@ -82,6 +83,7 @@ pub fn all() -> &'static [&'static Experiment] {
         &ru_aware::RU_AWARE_EVICTION,
         &dynamic::DYNAMIC_PLACEMENT,
         &bare::FULL_SCALE,
+        &real_drive::REAL_DRIVE,
     ];
     ALL
 }

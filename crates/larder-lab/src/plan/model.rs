@@ -87,9 +87,10 @@ pub(super) fn scaled(asked: &PlanOptions) -> Result<(f64, ReplayOptions), Error>
     let dram = (asked.dram_bytes as f64 * scale).round() as u64;
     if dram < DRAM_MIN {
         return Err(Error::usage(format!(
-            "--dram {}: is {dram} bytes at the scale of the model, and no object fits; use more \
-             DRAM, or a larger --simulate",
-            asked.dram_bytes
+            "--dram {}: is {dram} bytes at the scale of the model, and no object fits; use at \
+             least {}, or a larger --simulate",
+            asked.dram_bytes,
+            (DRAM_MIN as f64 / scale).ceil() as u64
         )));
     }
     let options = asked.replay(flash, dram, PILOT_REQUESTS.0);

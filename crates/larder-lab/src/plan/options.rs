@@ -11,6 +11,8 @@ const FLASH_MIN: u64 = 8 << 20;
 const PAGE_BYTES: u64 = 4096;
 /// The largest object that fits into a bucket of the small-object engine, with its headers.
 const SMALL_OBJECT_MAX: u32 = 4050;
+/// Requests per second above which no cache serves.
+const RATE_MAX: f64 = 1e9;
 /// Utilisations that are always simulated, percent.
 const SWEEP: [f64; 6] = [50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
 
@@ -129,6 +131,7 @@ impl PlanOptions {
             }
         }
         self.check_amounts()?;
+        self.check_proportions()?;
         model::scaled(self).map(|_| ())
     }
 
@@ -148,6 +151,16 @@ impl PlanOptions {
                 return Err(refused(name, value, "above 0 and finite"));
             }
         }
+        let sensible = [
+            ("--rate", self.rate, 1e-3, RATE_MAX),
+            ("--years", self.years, 0.1, 100.0),
+            ("--warranty-years", self.warranty_years, 0.1, 100.0),
+        ];
+        for (name, value, least, most) in sensible {
+            if !(least..=most).contains(&value) {
+                return Err(refused(name, value, &format!("{least} to {most}")));
+            }
+        }
         if !(self.dlwa_limit.is_finite() && self.dlwa_limit > 1.0) {
             let what = "above 1, which is a drive that copies nothing";
             return Err(refused("--dlwa-limit", self.dlwa_limit, what));
@@ -164,6 +177,27 @@ impl PlanOptions {
             }
         }
         Ok(())
+    }
+
+    /// Refuses amounts that are fine by themselves and make no sense together.
+    #[allow(clippy::cast_precision_loss)] // sizes of drives
+    fn check_proportions(&self) -> Result<(), Error> {
+        if self.dram_bytes > self.flash_bytes {
+            return Err(Error::usage(format!(
+                "--dram {}: is more than --flash {}, and hardly anything would be written; use \
+                 less DRAM, or a larger drive",
+                self.dram_bytes, self.flash_bytes
+            )));
+        }
+        let flash_tb = self.flash_bytes as f64 / 1e12;
+        match self.rating {
+            Rating::Tbw(tbw) if tbw < flash_tb => Err(refused(
+                "--tbw",
+                tbw,
+                &format!("at least {flash_tb}, which is --flash written once; makers rate in TB"),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// The utilisations to simulate, in ascending order: the usual ones and the one asked for.
@@ -275,6 +309,10 @@ mod tests {
             complaint(|o| o.price_flash = -0.1),
             complaint(|o| o.dlwa_limit = 1.0),
             complaint(|o| o.rate = 0.0),
+            complaint(|o| o.rate = 1e12),
+            complaint(|o| o.years = 0.01),
+            complaint(|o| o.rating = Rating::Tbw(0.000_001)),
+            complaint(|o| o.dram_bytes = o.flash_bytes + 1),
             complaint(|o| o.simulated_bytes = 1),
             complaint(|o| o.requests = Some(0)),
             complaint(|o| o.soc_max_object_bytes = 5000),
@@ -286,6 +324,10 @@ mod tests {
             "--price-flash -0.1:",
             "--dlwa-limit 1:",
             "--rate 0:",
+            "--rate 1000000000000:",
+            "--years 0.01:",
+            "--tbw 0.000001:",
+            "--dram 1880000000001:",
             "--simulate 1:",
             "--requests 0:",
             "--soc-max-object 5000:",

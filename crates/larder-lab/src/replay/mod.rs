@@ -5,6 +5,7 @@
 //! single-threaded on a drive of its own, so a run is a function of its parameters and seed.
 
 mod client;
+pub mod from_fresh;
 mod options;
 pub mod outcome;
 mod progress;

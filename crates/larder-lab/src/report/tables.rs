@@ -185,6 +185,7 @@ fn option(name: &str, value: &Value) -> Option<String> {
         Value::String(path) if name == "trace" => Some(quoted(path)), // the one positional word
         Value::Null | Value::Bool(false) | Value::Object(_) => None,
         Value::Bool(true) => Some(option),
+        Value::Array(values) if values.is_empty() => None,
         Value::Array(values) => {
             let joined = values.iter().map(plain).collect::<Vec<_>>().join(",");
             Some(format!("{option} {}", quoted(&joined)))

@@ -57,7 +57,8 @@ fn text_format(head: &[u8], whole: bool) -> Option<TraceFormat> {
     let lines = head.get(..lines_end)?.split(|&b| b == b'\n');
     let mut keys = 0;
     for line in lines.map(<[u8]>::trim_ascii_end).filter(|line| !line.is_empty()) {
-        let no_key = line.iter().any(|b| matches!(b, b',' | b' ' | b'\t'));
+        // What separates columns elsewhere: a table in a format that we do not read.
+        let no_key = line.iter().any(|b| matches!(b, b',' | b' ' | b'\t' | b';' | b'|'));
         if no_key || line.len() > KEY_TEXT_BYTES_MAX {
             return None;
         }

@@ -46,12 +46,19 @@ pub struct Preset {
 const KV_SOURCE: &str = "popularity fitted to Meta's trace kvcache (meta_kvcache_traces_1); \
      value sizes from CacheLib's kvcache_reg (Apache-2.0); TTLs and key sizes from its 2024 sample";
 
-const PRESETS: [Preset; 7] = [
+const PRESETS: [Preset; 8] = [
     Preset {
         name: "meta-kv",
         description: "small values, GET:SET 4:1, TTLs of minutes to hours",
         requests: 20_000_000,
         source: KV_SOURCE,
+    },
+    Preset {
+        name: "meta-kv-2022",
+        description: "meta-kv with four times as many large objects, as in June 2022",
+        requests: 10_000_000,
+        source: "meta-kv, with the share of large objects fitted to the bytes of a put (983) that \
+                 the published runs of Meta's trace kvcache/202206 report",
     },
     Preset {
         name: "meta-kv-write-only",
@@ -178,6 +185,7 @@ pub fn preset(name: &str, options: GeneratorOptions) -> Result<Box<dyn RequestSo
     let lognormal = |law| sized_objects(SizeLaw::Lognormal(law));
     Ok(match name {
         "meta-kv" => skewed(META_KV, meta_kv_objects(), Mix::Sets(META_KV_SETS)),
+        "meta-kv-2022" => skewed(META_KV, meta_kv_2022_objects(), Mix::Sets(META_KV_SETS)),
         "meta-kv-write-only" => skewed(META_KV, meta_kv_objects(), Mix::SetsOnly(META_KV_SETS)),
         "twitter-c12" => Box::new(TwitterC12::new(twitter_c12_objects(), requests, seed)),
         "cdn" => {
@@ -208,6 +216,11 @@ fn meta_kv_objects() -> ObjectLaw {
         sized: Sized::Value,
         ttl: TtlLaw::new(&META_KV_TTL),
     }
+}
+
+/// The same keys, and larger values.
+fn meta_kv_2022_objects() -> ObjectLaw {
+    ObjectLaw { size: SizeLaw::quantiles(&quantiles::META_KV_2022_VALUE), ..meta_kv_objects() }
 }
 
 fn twitter_c12_objects() -> ObjectLaw {

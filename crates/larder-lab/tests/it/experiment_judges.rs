@@ -261,3 +261,20 @@ fn what_must_rise() {
     expect("noisy-handle", &noisy, &[], Reproduced);
     expect("noisy-handle", &noisy, &[("dlwa.on.noisy", 1.6)], Diverges);
 }
+
+#[test]
+fn real_drive() {
+    let good = [
+        ("last.on.4", 1.0),
+        ("last.on.20", 1.25),
+        ("last.on.40", 1.7),
+        ("last.off.4", 3.3),
+        ("last.off.20", 2.9),
+        ("last.off.40", 3.0),
+    ];
+    expect("real-drive", &good, &[], Reproduced);
+    expect("real-drive", &good, &[("last.off.4", 3.1)], InShape);
+    expect("real-drive", &good, &[("last.on.20", 1.32)], InShape);
+    expect("real-drive", &good, &[("last.on.40", 3.2)], Diverges);
+    expect("real-drive", &good, &[("last.on.20", f64::NAN)], Diverges);
+}

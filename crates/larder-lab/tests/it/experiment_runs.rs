@@ -16,6 +16,7 @@ fn short(name: &str) -> &'static [&'static str] {
         "isolation-type" => &["requests=40000", "flash_mib=8", "soc=4", "op=17"],
         "mislabelled" => &["requests=40000", "flash_mib=8", "swapped=0,50"],
         "full-scale" => &["scale=0.0002", "drive_writes=6"],
+        "real-drive" => &["requests=200000", "flash_mib=16", "length=20"],
         "latency" => &["requests=40000", "flash_mib=64"],
         "carbon" => &[],
         "tenants" => &["requests=40000", "flash_mib=16"],

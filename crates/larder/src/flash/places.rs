@@ -68,8 +68,8 @@ impl Places {
     }
 }
 
-/// A handle for each shelf of the LOC. What was kept once and what was kept for many hits both live
-/// longer than the rest, and share one.
+/// A handle for each shelf of the LOC. What was kept once lives longer than the rest, and what was
+/// kept for several hits longer still: in one unit, the one would keep the other from dying whole.
 fn loc_handles(
     config: &Config,
     handle_of: impl Fn(Class) -> PlacementHandle,
@@ -77,8 +77,8 @@ fn loc_handles(
     let classes = (0..config.ttl_classes.len()).map(|class| u16::try_from(class).unwrap_or(0));
     let mut handles = vec![handle_of(Class::Loc)];
     handles.extend(classes.map(|class| handle_of(Class::LocTtl(class))));
-    handles.resize_with(shelves(config.ttl_classes.len(), config.region_eviction), || {
-        handle_of(Class::LocKept)
-    });
+    let shelves = shelves(config.ttl_classes.len(), config.region_eviction);
+    let kept = (1..).map(|segment| handle_of(Class::LocKept(segment)));
+    handles.extend(kept.take(shelves - handles.len()));
     handles
 }

@@ -102,7 +102,7 @@ impl Loc {
             let identity = RegionIdentity { region: next.region, sequence };
             self.replace(identity, opened, &reclaimed, &saved);
             if !reclaimed.is_empty() {
-                self.deallocate_unit_of(turn, next.region).await;
+                self.deallocate_reclaimed(turn, next.region).await;
             }
             if opened == shelf {
                 // Other regions may have taken in what was saved.
@@ -187,13 +187,22 @@ impl Loc {
         self.counters.loc_evicted_objects.add(evicted);
     }
 
-    /// Tells the device that the reclaim unit of `region` is dead, where units are reclaimed whole.
+    /// Tells the device what is dead with `region`, which gave way: its reclaim unit, where units are
+    /// reclaimed whole; itself, where shelves have handles of their own. There regions of one shelf
+    /// wait in line among those of others and fill at their own pace: until the last piece of the new
+    /// filling is written, the device would keep and copy what is left of the old one. With one
+    /// shelf the next pieces overwrite it in the order in which it was written.
+    ///
     /// Nothing of it is in use: its regions are free or retired, and of the one that was just opened
     /// nothing is written before the turn's holder has seen the end of this.
-    async fn deallocate_unit_of(&self, turn: &mut Turn, region: u32) {
-        let Some(together) = self.place.regions_per_unit else { return };
-        let offset = self.offset_of(region - region % together);
-        let bytes = u64::from(together) * u64::from(self.place.region_bytes);
+    async fn deallocate_reclaimed(&self, turn: &mut Turn, region: u32) {
+        let (first, regions) = match self.place.regions_per_unit {
+            Some(together) => (region - region % together, together),
+            None if self.place.separates_shelves() => (region, 1),
+            None => return,
+        };
+        let bytes = u64::from(regions) * u64::from(self.place.region_bytes);
+        let offset = self.offset_of(first);
         let deallocation = self.device.submit(Io::Deallocate { offset, bytes });
         turn.deallocation = Some((deallocation, bytes));
         self.finish_deallocation(turn).await;

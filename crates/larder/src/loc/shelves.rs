@@ -41,6 +41,11 @@ impl LocPlace {
         }
     }
 
+    /// Whether the device is to keep shelves apart.
+    pub(super) fn separates_shelves(&self) -> bool {
+        self.handles.iter().any(|handle| Some(handle) != self.handles.first())
+    }
+
     /// The segment that regions of a shelf come to.
     pub(super) fn segment_of(&self, shelf: usize) -> usize {
         shelf.saturating_sub(self.ttl_classes.len())

@@ -85,9 +85,9 @@ pub enum Class {
     Loc,
     /// Regions of large objects whose time to live is in the class of this number.
     LocTtl(u16),
-    /// Regions of large objects that were kept when theirs was reclaimed (see
-    /// [`RegionEviction::SegmentedFifo`](crate::RegionEviction::SegmentedFifo)).
-    LocKept,
+    /// Regions of large objects that were kept when theirs was reclaimed, in the segment of this
+    /// number, 1 or 2 (see [`RegionEviction::SegmentedFifo`](crate::RegionEviction::SegmentedFifo)).
+    LocKept(u16),
     /// Superblock, snapshot, tombstones: written rarely, under the default handle.
     Metadata,
 }
@@ -107,7 +107,7 @@ impl fmt::Display for Class {
             Self::SocLog => f.pad("SOC log"),
             Self::Loc => f.pad("LOC"),
             Self::LocTtl(number) => f.pad(&format!("LOC, TTL class {number}")),
-            Self::LocKept => f.pad("LOC, kept objects"),
+            Self::LocKept(segment) => f.pad(&format!("LOC, kept, segment {segment}")),
             Self::Metadata => f.pad("metadata"),
         }
     }

@@ -21,8 +21,8 @@ const HOT_LIFETIME: f64 = 0.5;
 /// Of what the LOC writes, all TTL classes together get this part, and what is kept at reclaims this.
 const TTL_PART: f64 = 0.5;
 const KEPT_PART: f64 = 0.25;
-/// What was worth keeping lives this many times as long as the rest.
-const KEPT_LIFETIME: f64 = 3.0;
+/// What was worth keeping lives so many times as long as the rest, by segment.
+const KEPT_LIFETIMES: [f64; 2] = [3.0, 5.0];
 
 /// The streams of one cache on its device, in the order in which handles are numbered. The SOC and
 /// the LOC come first, so that they have the same handles whatever else there is.
@@ -65,8 +65,11 @@ pub(crate) fn streams_of(config: &Config, layout: &Layout, tenant: &str) -> Vec<
             streams.push(stream(Class::LocTtl(class), ttl, Some(lifetime)));
         }
         if kept > 0.0 {
-            let lifetime = all.map(|all| all.mul_f64(KEPT_LIFETIME));
-            streams.push(stream(Class::LocKept, kept, lifetime));
+            for (segment, times) in (1..).zip(KEPT_LIFETIMES) {
+                let share = kept / 2.0;
+                let lifetime = all.map(|all| all.mul_f64(times));
+                streams.push(stream(Class::LocKept(segment), share, lifetime));
+            }
         }
     }
     streams.extend(metadata);
@@ -138,7 +141,8 @@ mod tests {
         let all = streams(&config);
         let classes: Vec<Class> = all.iter().map(|stream| stream.class).collect();
         use Class::{Loc, LocKept, LocTtl, Metadata, Soc};
-        assert_eq!(classes, [Soc, Loc, LocTtl(0), LocTtl(1), LocKept, Metadata]);
+        let kept = [LocKept(1), LocKept(2)];
+        assert_eq!(classes, [&[Soc, Loc, LocTtl(0), LocTtl(1)], &kept[..], &[Metadata]].concat());
         assert_eq!(all[2].lifetime, Some(Duration::from_secs(60)));
         assert!(all[4].lifetime > all[1].lifetime && all[1].lifetime > all[3].lifetime);
         let shares: f64 = all.iter().map(|stream| stream.write_share).sum();

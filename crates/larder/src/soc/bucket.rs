@@ -239,6 +239,12 @@ impl Bucket {
         dropped
     }
 
+    /// Bytes of entries that can be put in before anything is dropped that has not expired.
+    pub(crate) fn room(&self, now_s: u32) -> usize {
+        let alive = self.entries().filter(|entry| !is_expired(entry.expiry_s, now_s));
+        ENTRIES_BYTES_MAX - alive.map(|entry| entry.stored_bytes()).sum::<usize>()
+    }
+
     /// Writes header and checksum; the bytes can go to flash.
     pub(crate) fn seal(mut self, identity: BucketIdentity) -> IoBuffer {
         let used = u16::try_from(self.used).expect("a bucket is shorter than 64 KiB");

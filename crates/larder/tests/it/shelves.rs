@@ -272,3 +272,29 @@ fn many_shelves_in_few_regions_go_on() {
     assert_eq!(stats.lost_to_device_errors_objects, 0);
     assert!(stats.loc_reinserted_objects > 100, "{stats:?}");
 }
+
+/// What a drive with placement still holds of a region that gave way must not wait until the next
+/// filling of it, at the pace of another shelf, has overwritten it.
+#[test]
+fn where_shelves_are_kept_apart_a_reclaimed_region_is_deallocated() {
+    for eviction in [RegionEviction::SegmentedFifo, RegionEviction::Fifo] {
+        let reinsertion = Reinsertion::Hits(1);
+        let config = Config { region_eviction: eviction, reinsertion, ..config() };
+        let drive = drive();
+        let rig = Rig::open(config, &drive);
+        let mut rng = fastrand::Rng::with_seed(5);
+        for version in 0..30_000 {
+            let key = if rng.bool() { rng.u32(..200) } else { rng.u32(..6000) };
+            if rig.get(key).is_none() {
+                rig.set(key, version, 2000);
+            }
+        }
+        let stats = rig.cache.stats();
+        assert!(stats.loc_reclaimed_regions > 20 && stats.loc_reinserted_objects > 0, "{stats:?}");
+        let regions =
+            if eviction == RegionEviction::Fifo { 0 } else { stats.loc_reclaimed_regions };
+        let bytes = u64::from(rig.cache.layout().unwrap().region_bytes);
+        assert_eq!(stats.loc_deallocated_bytes, regions * bytes, "{eviction}");
+        drive.with_ssd(|ssd| ssd.audit()).unwrap();
+    }
+}

@@ -39,13 +39,14 @@ fn several_objects_share_a_bucket_write() {
     let (without_alwa, with_alwa) = (without.alwa().unwrap(), with.alwa().unwrap());
     assert!(with_alwa < without_alwa / 2.5, "{with_alwa} {without_alwa}");
     assert!(hits_with > hits_without - 0.02, "{hits_with} {hits_without}");
-    assert!(with.soc_log_moved_objects > 4 * with.soc_bucket_writes, "{with:?}");
+    assert!(2 * with.soc_log_moved_objects > 7 * with.soc_bucket_writes, "{with:?}");
     assert_eq!(without.soc_log_objects, 0);
 }
 
 #[test]
 fn every_logged_object_is_accounted_for() {
-    let (stats, _) = play(Config { soc_log_threshold: 3, ..logged() });
+    // Too few buckets for all: some find no room.
+    let (stats, _) = play(Config { soc_percent: 18.0, soc_log_threshold: 3, ..logged() });
     assert!(stats.soc_log_dropped_objects > 100, "{stats:?}");
     assert!(stats.soc_log_readmitted_objects > 100, "{stats:?}");
     // Nothing expires, is deleted or replaced here.

@@ -56,6 +56,26 @@ const OVER_TIME: Spec<'static> = Spec {
     base: 1.0,
 };
 
+/// DLWA from fresh, SOC 4 %; those of the other sizes beside it.
+const REAL_4: Spec<'static> = Spec {
+    title: "DLWA from fresh, SOC 4 %",
+    x: "drive writes since fresh",
+    y: DLWA,
+    series: &[("dlwa.on.4.*", "placement on"), ("dlwa.off.4.*", "placement off")],
+    places: Places::Numbers,
+    base: 1.0,
+};
+const REAL_20: Spec<'static> = Spec {
+    title: "DLWA from fresh, SOC 20 %",
+    series: &[("dlwa.on.20.*", "placement on"), ("dlwa.off.20.*", "placement off")],
+    ..REAL_4
+};
+const REAL_40: Spec<'static> = Spec {
+    title: "DLWA from fresh, SOC 40 %",
+    series: &[("dlwa.on.40.*", "placement on"), ("dlwa.off.40.*", "placement off")],
+    ..REAL_4
+};
+
 const PERCENTILES: Places = Places::Listed(&[("50", "p50"), ("99", "p99"), ("99.9", "p99.9")]);
 
 const RU_AWARE: Places = Places::Listed(&[
@@ -82,6 +102,7 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
     ("twitter", &[BY_UTILISATION]),
     ("write-only", &[BY_UTILISATION]),
     ("full-scale", &[BY_UTILISATION]),
+    ("real-drive", &[REAL_4, REAL_20, REAL_40]),
     (
         "soc-size",
         &[

@@ -4,12 +4,13 @@
 //! ```text
 //!   set ──► segment in memory ──full──► log on flash, a ring ──reclaimed──► buckets, several at a time
 //!                  ▲                                             │
-//!                  └────────── hit, or newer than its bucket ◄───┴──► dropped: alone, and never hit
+//!                  └────────── hit, or newer than its bucket ◄───┴──► dropped: alone, never hit,
+//!                                                                     and no room in the bucket
 //! ```
 //!
 //! An object of the segment that is reclaimed goes to its bucket together with all others of the log
 //! that belong there, if they are at least `threshold`: one write of the bucket for all of them.
-//! Fewer are not worth it.
+//! Fewer are not worth what they would push out of it: they move only as far as it has room for them.
 //!
 //! 1. Log and bucket of an object change under the lock of the bucket. Nobody holds it while he waits
 //!    for the log's turn.

@@ -1,4 +1,5 @@
-//! From the log to the buckets: what is worth a write moves, what is wanted stays, the rest goes.
+//! From the log to the buckets: what is worth a write moves, what is wanted stays, what finds room
+//! moves too, the rest goes.
 
 use super::index::{Found, Place};
 use super::page::{self, Record};
@@ -21,6 +22,14 @@ struct Move {
     places: Vec<Place>,
     objects: u64,
     expired: u64,
+}
+
+/// Objects of one bucket that leave a page.
+struct Sorted {
+    /// They move to the bucket.
+    moving: Vec<Found>,
+    /// They are too few for that by themselves, and nobody asked for them.
+    few: Vec<Found>,
 }
 
 impl Soc {
@@ -80,21 +89,58 @@ impl Soc {
             self.counters.lost_to_device_errors_objects.add(lost as u64);
             return;
         }
-        let leaving = self.sort_out(log, number, leaving, (&others, page.1), now_s);
-        if !leaving.is_empty() {
-            self.move_together(log, &mut stripe, number, (&leaving, page.1), &others, now_s).await;
+        let Sorted { mut moving, few } =
+            self.sort_out(log, number, leaving, (&others, page.1), now_s);
+        if moving.is_empty() && few.is_empty() {
+            return;
+        }
+        let bucket = self.load_or_empty(number).await;
+        if moving.is_empty() {
+            moving = self.fit_or_drop(log, &bucket, few, page.1, now_s);
+        } else {
+            moving.extend(few); // the write is made for others
+        }
+        if !moving.is_empty() {
+            let moving = (&moving[..], page.1);
+            self.move_together(log, &mut stripe, (number, bucket), moving, &others, now_s).await;
         }
     }
 
-    /// Drops or readmits what is not worth a write of its bucket. Returns what is to move there.
+    /// Of objects that are too few for a write of their bucket, those stay that it has room for:
+    /// without the log they would be in it, and nothing would have left for them. The others would
+    /// push out as many as they are, and are dropped.
+    fn fit_or_drop(
+        &self,
+        log: &Log,
+        bucket: &Bucket,
+        mut few: Vec<Found>,
+        page: &Page,
+        now_s: u32,
+    ) -> Vec<Found> {
+        let mut room = bucket.room(now_s);
+        few.retain(|found| {
+            let Some(record) = page.record(found.place.number) else { return false };
+            let needed = entry_of(&record).stored_bytes();
+            if needed <= room {
+                room -= needed;
+                return true;
+            }
+            self.counters.soc_log_dropped_objects.add(1);
+            log.index.remove(self.bucket_of(KeyHash::of(record.key)), found.place);
+            false
+        });
+        few
+    }
+
+    /// Drops what is dead and readmits what was asked for, where there is no write to do for it.
     fn sort_out(
         &self,
         log: &Log,
         number: u64,
-        mut leaving: Vec<Found>,
+        leaving: Vec<Found>,
         (others, page): (&[Found], &Page),
         now_s: u32,
-    ) -> Vec<Found> {
+    ) -> Sorted {
         let is_dead = |found: &Found| {
             let record = page.record(found.place.number);
             found.dead || record.is_none_or(|record| is_expired(record.expiry_s, now_s))
@@ -102,30 +148,27 @@ impl Soc {
         let alive = leaving.iter().filter(|found| !is_dead(found)).count();
         let alive = alive + others.iter().filter(|found| !found.dead).count();
         let is_worth_a_write = alive >= usize::from(log.place.threshold);
-        leaving.retain(|found| {
+        let mut sorted = Sorted { moving: Vec::new(), few: Vec::new() };
+        for found in leaving {
             let Some(record) = page.record(found.place.number) else {
                 self.give_up(number, found.place);
-                return false;
+                continue;
             };
             let hash = KeyHash::of(record.key);
             let hides_older = self.bucket_may_hold(hash);
-            let dead = is_dead(found);
+            let dead = is_dead(&found);
             if dead && !hides_older {
                 self.counters.expired.add(u64::from(!found.dead));
                 log.index.remove(number, found.place);
-                return false;
+            } else if is_worth_a_write {
+                sorted.moving.push(found);
+            } else if !found.hit && !hides_older {
+                sorted.few.push(found);
+            } else if !self.readmit(log, number, (found.place, dead), &record) {
+                sorted.moving.push(found);
             }
-            if is_worth_a_write {
-                return true;
-            }
-            if !found.hit && !hides_older {
-                self.counters.soc_log_dropped_objects.add(1);
-                log.index.remove(number, found.place);
-                return false;
-            }
-            !self.readmit(log, number, (found.place, dead), &record)
-        });
-        leaving
+        }
+        sorted
     }
 
     /// Logs the object at `place` once more. Of a dead one only the key matters. Says whether there
@@ -157,12 +200,11 @@ impl Soc {
         &self,
         log: &Log,
         stripe: &mut Stripe,
-        number: u64,
+        (number, mut bucket): (u64, Bucket),
         (leaving, page): (&[Found], &Page),
         others: &[Found],
         now_s: u32,
     ) {
-        let mut bucket = self.load_or_empty(number).await;
         let change = self.bury_dead(number, &mut bucket);
         let mut gathered = Move { bucket, bytes: 0, places: Vec::new(), objects: 0, expired: 0 };
         for found in leaving {

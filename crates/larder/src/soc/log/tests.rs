@@ -161,6 +161,35 @@ fn what_cannot_be_read_hides_the_bucket_until_it_is_gone() {
     }
 }
 
+/// The buckets have room for all: an object that waits for others of its bucket in vain goes there
+/// alone.
+#[test]
+fn nothing_is_lost_where_everything_fits() {
+    for threshold in [1, 2, 4] {
+        let device = device();
+        let soc = soc(&device, threshold, 1);
+        (0..1200).for_each(|key| set(&soc, key, key));
+        let missing = (0..1200).filter(|&key| get(&soc, key) != Some(key)).count();
+        let evicted = soc.counters.soc_evicted_objects.get();
+        assert_eq!((missing, evicted), (0, 0), "threshold {threshold}");
+        assert_eq!(soc.counters.soc_log_dropped_objects.get(), 0, "threshold {threshold}");
+    }
+}
+
+/// A bucket that is full keeps what it has: a newcomer that waits alone is dropped.
+#[test]
+fn who_waits_alone_pushes_nobody_out() {
+    let device = device();
+    let soc = soc(&device, 200, 1);
+    (0..6000).for_each(|key| set(&soc, key, key));
+    let dropped = soc.counters.soc_log_dropped_objects.get();
+    // A filter that is wrong takes a newcomer for the next version of what its bucket has.
+    let evicted = soc.counters.soc_evicted_objects.get();
+    assert!(dropped > 2000 && evicted < 150, "{dropped} {evicted}");
+    let found = (0..500).filter(|&key| get(&soc, key) == Some(key)).count();
+    assert!(found > 400, "{found} of the first ones, which found room");
+}
+
 #[test]
 fn a_snapshot_brings_the_log_back() {
     let device = device();

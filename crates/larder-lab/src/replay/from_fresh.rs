@@ -1,0 +1,190 @@
+//! A run on a fresh drive that is as long as the drive's writes say, not the requests.
+//!
+//! What is published of drives in the field is plotted over drive writes. The workload is played over
+//! and over, as traces are, until the drive was written over so many times.
+
+use std::time::Duration;
+
+use super::client::{Client, ClientCounts};
+use super::stage::Stage;
+use super::{BREATH, Monitor, ReplayOptions, check_device, sample};
+use crate::Error;
+
+/// Requests between two looks at how much was written.
+const LOOK: u64 = 64;
+
+/// What happened between two numbers of drive writes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Leg {
+    /// Bytes that the host wrote, and those that the drive wrote to its media.
+    pub host_bytes: u64,
+    /// See `host_bytes`.
+    pub media_bytes: u64,
+    /// Bytes of them that the small-object engine wrote.
+    pub soc_bytes: u64,
+    /// GETs, and those that were hits.
+    pub gets: u64,
+    /// See `gets`.
+    pub hits: u64,
+}
+
+impl Leg {
+    /// Both legs as one.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            host_bytes: self.host_bytes + other.host_bytes,
+            media_bytes: self.media_bytes + other.media_bytes,
+            soc_bytes: self.soc_bytes + other.soc_bytes,
+            gets: self.gets + other.gets,
+            hits: self.hits + other.hits,
+        }
+    }
+
+    /// Media bytes per host byte; NaN if the host wrote nothing.
+    pub fn dlwa(&self) -> f64 {
+        ratio(self.media_bytes, self.host_bytes)
+    }
+
+    /// Share of the host's bytes that the small-object engine wrote.
+    pub fn soc_share(&self) -> f64 {
+        ratio(self.soc_bytes, self.host_bytes)
+    }
+
+    /// Share of the GETs that were hits.
+    pub fn hit_ratio(&self) -> f64 {
+        ratio(self.hits, self.gets)
+    }
+}
+
+/// Plays the workload of `options` on a fresh drive until it was written over `ends` times, in
+/// ascending order. Returns a leg for each of them.
+///
+/// # Errors
+/// As a replay; [`Error::Run`] if it was interrupted, or if a whole pass over the workload writes
+/// nothing.
+pub fn from_fresh(
+    options: &ReplayOptions,
+    placement: bool,
+    ends: &[f64],
+    monitor: &Monitor,
+) -> Result<Vec<Leg>, Error> {
+    options.check()?;
+    let stage = Stage::set_up(options, placement)?;
+    let mut client = Client::new(&stage.cache);
+    let mut totals = Vec::with_capacity(ends.len());
+    while totals.len() < ends.len() {
+        let before = stage.device_stats().host_written_bytes;
+        play_pass(options, &stage, &mut client, (ends, &mut totals), monitor)?;
+        if stage.device_stats().host_written_bytes == before {
+            return Err(Error::run("the workload writes nothing to flash; use more requests"));
+        }
+    }
+    let mut last = Leg::default();
+    let between = totals.into_iter().map(|total| {
+        let leg = total.since(last);
+        last = total;
+        leg
+    });
+    Ok(between.collect())
+}
+
+/// One pass over the workload, or less if that is enough.
+fn play_pass(
+    options: &ReplayOptions,
+    stage: &Stage,
+    client: &mut Client<'_>,
+    (ends, totals): (&[f64], &mut Vec<Leg>),
+    monitor: &Monitor,
+) -> Result<(), Error> {
+    let mut source = options.open_workload()?;
+    while let Some(request) = source.next_request()? {
+        stage.clock.advance_to(Duration::from_secs(u64::from(request.time_s)));
+        client.make(&request)?;
+        let requests = client.counts.requests;
+        if requests.is_multiple_of(LOOK) {
+            let written = ratio(stage.device_stats().host_written_bytes, options.flash_bytes);
+            while ends.get(totals.len()).is_some_and(|&end| written >= end) {
+                totals.push(Leg::up_to(stage, client));
+            }
+            if totals.len() == ends.len() {
+                break;
+            }
+        }
+        if requests.is_multiple_of(BREATH) {
+            check_device(stage)?;
+            if monitor.is_stopped() {
+                return Err(Error::run("interrupted"));
+            }
+        }
+    }
+    check_device(stage)
+}
+
+impl Leg {
+    /// Everything since the beginning.
+    fn up_to(stage: &Stage, client: &Client<'_>) -> Self {
+        let now = sample(stage, client);
+        let ClientCounts { gets, hits, .. } = now.client;
+        Self {
+            host_bytes: now.device.host_written_bytes,
+            media_bytes: now.device.media_written_bytes.unwrap_or(0),
+            soc_bytes: now.cache.soc_written_bytes + now.cache.soc_log_written_bytes,
+            gets,
+            hits,
+        }
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            host_bytes: self.host_bytes - earlier.host_bytes,
+            media_bytes: self.media_bytes - earlier.media_bytes,
+            soc_bytes: self.soc_bytes - earlier.soc_bytes,
+            gets: self.gets - earlier.gets,
+            hits: self.hits - earlier.hits,
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> ReplayOptions {
+        ReplayOptions {
+            requests: Some(400_000),
+            flash_bytes: 8 << 20,
+            dram_bytes: 64 << 10,
+            soc_percent: 60.0,
+            ..ReplayOptions::of_preset("meta-kv", 1)
+        }
+    }
+
+    #[test]
+    fn a_run_is_as_long_as_its_drive_writes() {
+        let legs = from_fresh(&options(), false, &[0.5, 2.0, 6.0], &Monitor::default()).unwrap();
+        let written: Vec<f64> = legs.iter().map(|leg| ratio(leg.host_bytes, 8 << 20)).collect();
+        for (written, wanted) in written.iter().zip([0.5, 1.5, 4.0]) {
+            assert!((written - wanted).abs() < 0.15, "{written} {wanted}");
+        }
+        assert_eq!(
+            legs[0].dlwa().to_bits(),
+            1.0_f64.to_bits(),
+            "nothing to collect on a fresh drive"
+        );
+        assert!(legs[2].dlwa() > 1.0 && legs[2].hit_ratio() > 0.5);
+        assert!((0.0..=1.0).contains(&legs[2].soc_share()));
+    }
+
+    #[test]
+    fn who_writes_nothing_does_not_run_for_ever() {
+        let options = ReplayOptions { requests: Some(10), dram_bytes: 4 << 20, ..options() };
+        let error = from_fresh(&options, true, &[1.0], &Monitor::default()).unwrap_err();
+        assert!(error.to_string().contains("more requests"), "{error}");
+    }
+}
