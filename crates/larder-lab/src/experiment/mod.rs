@@ -10,24 +10,31 @@
 //! | `judge` | criteria in words and as checks |
 //! | `admission` | what may be judged: all that is needed was measured, on a settled drive |
 //! | `rig` | the drive of the experiments with the real cache, how runs on it are made |
+//! | `closed_loop`, `timed_rig` | clients that wait for a timed drive; the real cache on one |
 //! | the others | one experiment, or a family of them |
 
 mod admission;
 mod bare;
 mod carbon;
+mod closed_loop;
 mod dram;
+mod dram_throughput;
 mod dynamic;
+mod energy;
 mod ftl_uniform;
 mod gc_events;
 mod judge;
 mod latency;
+mod performance;
 mod placement;
 mod result;
 mod rig;
 mod ru_aware;
 mod settings;
 mod soc_size;
+mod tenant_latency;
 mod tenants;
+mod timed_rig;
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -79,9 +86,13 @@ pub fn all() -> &'static [&'static Experiment] {
         &tenants::TENANTS,
         &soc_size::MODEL_VALIDATION,
         &carbon::CARBON,
+        &energy::ENERGY,
         &soc_size::ISOLATION_TYPE,
         &gc_events::MISLABELLED,
         &latency::LATENCY,
+        &dram_throughput::DRAM_THROUGHPUT,
+        &performance::PERFORMANCE,
+        &tenant_latency::TENANT_LATENCY,
         &tenants::NOISY_HANDLE,
         &ru_aware::RU_AWARE_EVICTION,
         &dynamic::DYNAMIC_PLACEMENT,
