@@ -194,6 +194,7 @@ pub(crate) enum LabCommand {
 #[command(after_help = "EXAMPLES:
   larder lab run utilization
   larder lab run ftl-uniform --set op=20 --set pages_per_unit=256
+  larder lab run tenants --first-seed 11 --seeds 5    seeds 11 to 15
   larder lab run all --json all.json --report page/
   larder lab report all.json --report page/           the page of an earlier run")]
 pub(crate) struct LabRunArgs {
@@ -208,6 +209,10 @@ pub(crate) struct LabRunArgs {
     /// Seeds to run: minimum, mean and maximum over them are reported
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) seeds: u32,
+
+    /// The first of the seeds; those that follow are the next numbers
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) first_seed: u64,
 
     /// Write the results as JSON to FILE, or to standard output for "-"
     #[arg(long, value_name = "FILE")]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use larder_lab::experiment::{self, Experiment, ExperimentResult, Settings};
+use larder_lab::experiment::{self, Experiment, ExperimentResult, Seeds, Settings};
 use larder_lab::replay::Monitor;
 use larder_lab::report::lab::LabResult;
 use larder_lab::{Error, report};
@@ -63,9 +63,10 @@ fn run_experiments(arguments: &LabRunArgs) -> Result<(), Error> {
     let json = JsonTarget::prepare(arguments.json.as_deref())?;
     let monitor = Arc::new(Monitor::default());
     stop_on_interrupt(&monitor)?;
+    let seeds = Seeds { first: arguments.first_seed, count: arguments.seeds };
     let mut results = Vec::new();
     for (experiment, settings) in chosen.into_iter().zip(&settings) {
-        let result = run_one(experiment, settings, arguments.seeds, &monitor)?;
+        let result = run_one(experiment, settings, seeds, &monitor)?;
         let text = render(&result);
         if json.is_stdout() {
             eprint!("{text}");
@@ -104,7 +105,7 @@ fn write_report(dir: &Path, results: &[LabResult]) -> Result<(), Error> {
 fn run_one(
     experiment: &'static Experiment,
     settings: &Settings,
-    seeds: u32,
+    seeds: Seeds,
     monitor: &Monitor,
 ) -> Result<ExperimentResult, Error> {
     let finished = AtomicU32::new(0);
@@ -113,8 +114,8 @@ fn run_one(
     // seed is done.
     let share = || {
         let whole = f64::from(finished.load(Ordering::Relaxed));
-        let share = (monitor.seeds() - before).max(whole) / f64::from(seeds);
-        (share, format!("{whole} of {seeds} seeds"))
+        let share = (monitor.seeds() - before).max(whole) / f64::from(seeds.count);
+        (share, format!("{whole} of {} seeds", seeds.count))
     };
     bars::watch_share(experiment.name, &share, || {
         let on_seed = |count: u32| finished.store(count, Ordering::Relaxed);

@@ -58,6 +58,7 @@ pub(super) static CARBON: Experiment = Experiment {
         PaperValue { metric: "co2e_kg.off.42", value: 1143.6, source: SOURCE },
         PaperValue { metric: "ratio.headline", value: HEADLINE, source: "abstract" },
     ],
+    needs: &["error_kg", "ratio.ssd", "ratio.headline", "ratio.equal_dram"],
     measure,
     judge,
 };

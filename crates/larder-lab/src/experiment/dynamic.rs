@@ -10,7 +10,7 @@
 //! chance: where `hot_share` is hardly more than that, there is nothing to tell apart.
 
 use super::judge::{Checks, highest, lowest};
-use super::rig::{self, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
+use super::rig::{self, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
 use super::{Experiment, Judgement, Metrics, Parameter, Settings, Summary};
 use crate::Error;
 use crate::replay::shared::SharedRun;
@@ -51,8 +51,17 @@ pub(super) static DYNAMIC_PLACEMENT: Experiment = Experiment {
         SOC_SHARE,
         DRIVE_WRITES,
         LOC_WRAPS,
+        DRIFT,
     ],
     paper: &[],
+    needs: &[
+        "gain.4",
+        "gain.32",
+        "hit.static.4",
+        "hit.dynamic.4",
+        "hit.static.32",
+        "hit.dynamic.32",
+    ],
     measure,
     judge,
 };

@@ -5,8 +5,11 @@
 //! the rest agrees, and the reason says what does agree.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use serde::Serialize;
+
+use super::PaperValue;
 
 /// How our result relates to the published one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -20,6 +23,10 @@ pub enum Verdict {
     /// Neither.
     #[serde(rename = "diverges")]
     Diverges,
+    /// Something that the criterion needs was not measured, or the drive was not in a steady state:
+    /// the numbers say nothing about the publication.
+    #[serde(rename = "not judged")]
+    NotJudged,
 }
 
 impl fmt::Display for Verdict {
@@ -28,6 +35,7 @@ impl fmt::Display for Verdict {
             Self::Reproduced => "reproduced",
             Self::InShape => "reproduced in shape",
             Self::Diverges => "diverges",
+            Self::NotJudged => "not judged",
         })
     }
 }
@@ -40,6 +48,27 @@ pub struct Judgement {
     /// What decided it, in words with numbers.
     pub reason: String,
 }
+
+impl Judgement {
+    /// None, for `reasons`.
+    pub(super) fn refused(reasons: &[String]) -> Self {
+        Self { verdict: Verdict::NotJudged, reason: reasons.join("; ") }
+    }
+
+    /// With something more to say.
+    pub(super) fn with_note(mut self, note: &str) -> Self {
+        self.reason += &format!(". Note: {note}");
+        self
+    }
+}
+
+/// How far from a published value ours may lie to be the same: 15 %. The publication itself gives the
+/// write amplification of a full drive as 3.5, 3.28 and 3.22, in its figure, its table and the
+/// documentation of what was measured.
+pub(super) const SAME: f64 = 0.15;
+/// DLWA with placement of a cache whose small-object engine is well below the over-provisioning. The
+/// paper's is 1.03.
+pub(super) const NEXT_TO_NONE: RangeInclusive<f64> = 1.0..=1.05;
 
 /// Checks that make a judgement: all of `exact` for "reproduced", all of `shape` for "in shape".
 #[derive(Debug, Default)]
@@ -56,6 +85,23 @@ impl Checks {
         let list = if holds { &mut self.passed } else { &mut self.failed_exact };
         list.push(what.into());
         self
+    }
+
+    /// Ours is within `tolerance` of what is published of `metric`, on either side.
+    pub(super) fn near(
+        self,
+        what: &str,
+        ours: f64,
+        paper: &[PaperValue],
+        metric: &str,
+        tolerance: f64,
+    ) -> Self {
+        let published = published(paper, metric);
+        let off = ours / published - 1.0;
+        self.exact(
+            off.abs() <= tolerance,
+            format!("{what}: {ours:.3}, published {published} ({:+.0} %)", off * 100.0),
+        )
     }
 
     /// A condition of direction or order, without which not even the shape is right.
@@ -99,6 +145,11 @@ impl Checks {
     }
 }
 
+/// What is published of `metric`; NaN if nothing is, which no number is near.
+pub(super) fn published(paper: &[PaperValue], metric: &str) -> f64 {
+    paper.iter().find(|value| value.metric == metric).map_or(f64::NAN, |value| value.value)
+}
+
 /// The highest of `values`; NaN if one of them is, or if there is none, so that what was not
 /// measured meets no criterion.
 pub(super) fn highest(values: impl IntoIterator<Item = f64>) -> f64 {
@@ -125,6 +176,21 @@ mod tests {
         for values in [vec![], vec![f64::NAN, 1.0], vec![1.0, f64::NAN]] {
             assert!(highest(values.clone()).is_nan() && lowest(values).is_nan());
         }
+    }
+
+    #[test]
+    fn near_has_two_sides() {
+        let paper = [PaperValue { metric: "a", value: 2.0, source: "here" }];
+        let judge =
+            |ours, metric| Checks::default().near("a", ours, &paper, metric, 0.15).judge().verdict;
+        for (ours, verdict) in [(1.69, Verdict::InShape), (1.71, Verdict::Reproduced)] {
+            assert_eq!(judge(ours, "a"), verdict, "{ours}");
+        }
+        for (ours, verdict) in [(2.29, Verdict::Reproduced), (2.31, Verdict::InShape)] {
+            assert_eq!(judge(ours, "a"), verdict, "{ours}");
+        }
+        assert_eq!(judge(f64::NAN, "a"), Verdict::InShape);
+        assert_eq!(judge(2.0, "b"), Verdict::InShape, "nothing is published of b");
     }
 
     #[test]

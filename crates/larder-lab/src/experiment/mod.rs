@@ -8,17 +8,24 @@
 //! | `settings` | parameters: defaults, and what the user sets |
 //! | `result` | what came out, in its stable JSON form |
 //! | `judge` | criteria in words and as checks |
+//! | `admission` | what may be judged: all that is needed was measured, on a settled drive |
 //! | `rig` | the drive of the experiments with the real cache, how runs on it are made |
+//! | `closed_loop`, `timed_rig` | clients that wait for a timed drive; the real cache on one |
 //! | the others | one experiment, or a family of them |
 
+mod admission;
 mod bare;
 mod carbon;
+mod closed_loop;
 mod dram;
+mod dram_throughput;
 mod dynamic;
+mod energy;
 mod ftl_uniform;
 mod gc_events;
 mod judge;
 mod latency;
+mod performance;
 mod placement;
 mod real_drive;
 mod result;
@@ -26,7 +33,9 @@ mod rig;
 mod ru_aware;
 mod settings;
 mod soc_size;
+mod tenant_latency;
 mod tenants;
+mod timed_rig;
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -56,9 +65,11 @@ pub struct Experiment {
     pub metrics: &'static [(&'static str, &'static str)],
     /// What the paper says, by metric.
     pub paper: &'static [PaperValue],
+    /// The metrics without which there is no judging.
+    pub needs: &'static [&'static str],
     /// Measures everything once.
     pub measure: fn(&Settings, u64, &Monitor) -> Result<Metrics, Error>,
-    /// Judges what was measured over all seeds.
+    /// Judges what was measured over all seeds; see [`judge()`].
     pub judge: fn(&Summary) -> Judgement,
 }
 
@@ -76,9 +87,13 @@ pub fn all() -> &'static [&'static Experiment] {
         &tenants::TENANTS,
         &soc_size::MODEL_VALIDATION,
         &carbon::CARBON,
+        &energy::ENERGY,
         &soc_size::ISOLATION_TYPE,
         &gc_events::MISLABELLED,
         &latency::LATENCY,
+        &dram_throughput::DRAM_THROUGHPUT,
+        &performance::PERFORMANCE,
+        &tenant_latency::TENANT_LATENCY,
         &tenants::NOISY_HANDLE,
         &ru_aware::RU_AWARE_EVICTION,
         &dynamic::DYNAMIC_PLACEMENT,
@@ -99,7 +114,33 @@ pub fn find(name: &str) -> Result<&'static Experiment, Error> {
     })
 }
 
-/// Makes `experiment` with `seeds` seeds, on as many threads as there are cores.
+/// The seeds of a run: so many, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seeds {
+    /// The first.
+    pub first: u64,
+    /// How many; at least 1.
+    pub count: u32,
+}
+
+impl Seeds {
+    fn list(self) -> Result<Vec<u64>, Error> {
+        if self.count == 0 {
+            return Err(Error::usage("--seeds 0: must be at least 1"));
+        }
+        let last = self.first.checked_add(u64::from(self.count) - 1).ok_or_else(|| {
+            Error::usage(format!(
+                "--first-seed {}: {} seeds from it on are beyond {}",
+                self.first,
+                self.count,
+                u64::MAX
+            ))
+        })?;
+        Ok((self.first..=last).collect())
+    }
+}
+
+/// Makes `experiment` with `seeds`, on as many threads as there are cores.
 ///
 /// # Errors
 /// [`Error::Usage`] for settings that it does not have or that make no sense; [`Error::Run`] if a
@@ -107,18 +148,30 @@ pub fn find(name: &str) -> Result<&'static Experiment, Error> {
 pub fn run(
     experiment: &'static Experiment,
     settings: &Settings,
-    seeds: u32,
+    seeds: Seeds,
     monitor: &Monitor,
     on_seed: &(dyn Fn(u32) + Sync),
 ) -> Result<ExperimentResult, Error> {
-    if seeds == 0 {
-        return Err(Error::usage("--seeds 0: must be at least 1"));
-    }
-    let list: Vec<u64> = (1..=u64::from(seeds)).collect();
+    let list = seeds.list()?;
     let measured = measure_all(experiment, settings, &list, monitor, on_seed)?;
     let summary = Summary::of(&measured);
-    let judgement = (experiment.judge)(&summary);
+    let judgement = judge(experiment, settings, &summary);
     Ok(ExperimentResult::new(experiment, settings, list, summary, judgement))
+}
+
+/// Judges `summary` by the criterion of `experiment`. Refuses where something that the criterion
+/// needs was not measured or a drive had not settled, and says so if `settings` are not the defaults.
+pub fn judge(experiment: &Experiment, settings: &Settings, summary: &Summary) -> Judgement {
+    let refusals = admission::refusals(experiment, summary);
+    let judgement = if refusals.is_empty() {
+        (experiment.judge)(summary)
+    } else {
+        Judgement::refused(&refusals)
+    };
+    match admission::remark(settings) {
+        Some(remark) => judgement.with_note(&remark),
+        None => judgement,
+    }
 }
 
 /// One measurement a seed; a worker a core takes the next seed when it is free.

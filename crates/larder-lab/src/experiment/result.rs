@@ -102,6 +102,9 @@ pub struct ExperimentResult {
     pub reproduces: &'static str,
     /// Parameters as they were used.
     pub parameters: BTreeMap<&'static str, String>,
+    /// The default of each parameter that is not at its default. The criterion is made for the
+    /// defaults.
+    pub changed: BTreeMap<&'static str, &'static str>,
     /// Seeds.
     pub seeds: Vec<u64>,
     /// What was measured.
@@ -129,6 +132,7 @@ impl ExperimentResult {
             title: experiment.title,
             reproduces: experiment.reproduces,
             parameters: settings.values().clone(),
+            changed: settings.changed(),
             seeds,
             metrics,
             paper: experiment.paper.iter().map(|value| (value.metric, *value)).collect(),

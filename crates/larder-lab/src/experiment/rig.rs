@@ -12,7 +12,7 @@
 //! 25 million requests of the KV cache to get there; 20 million without ageing find DLWA 3.5
 //! without placement at 100 %, 4 million after ageing 3.3, and both 1.004 with it.
 
-use super::judge::lowest;
+use super::judge::{highest, lowest};
 use super::{Metrics, Parameter, Settings};
 use crate::Error;
 use crate::replay::shared::{self, SharedRun, Tenant};
@@ -45,6 +45,10 @@ pub(super) const DRIVE_WRITES: (&str, &str) =
     ("drive_writes_before.*", "times that the drive was written over before the measurement");
 pub(super) const LOC_WRAPS: (&str, &str) =
     ("loc_wraps_before.*", "rounds of the large-object engine before the measurement");
+pub(super) const DRIFT: (&str, &str) = (
+    "drift.*",
+    "share by which DLWA differs between the halves of the measurement, in the run with most of it",
+);
 
 /// A preset on the drive of the experiments.
 pub(super) fn options(
@@ -132,11 +136,16 @@ pub(super) fn note_cache(metrics: &mut Metrics, setting: &str, point: &str, run:
     }
 }
 
-/// Notes under the point how steady the drive was.
+/// Notes under the point how steady the drive was; of several runs there, that of the worst.
 pub(super) fn note_steadiness(metrics: &mut Metrics, point: &str, run: &SharedRun) {
-    metrics.insert(format!("drive_writes_before.{point}"), run.drive.drive_writes_before);
-    let wraps = run.tenants.iter().map(|tenant| tenant.loc_wraps_before);
-    metrics.insert(format!("loc_wraps_before.{point}"), lowest(wraps));
+    let wraps = lowest(run.tenants.iter().map(|tenant| tenant.loc_wraps_before));
+    let mut note = |name: &str, value: f64, worse: fn([f64; 2]) -> f64| {
+        let noted = metrics.entry(format!("{name}.{point}")).or_insert(value);
+        *noted = worse([*noted, value]);
+    };
+    note("drive_writes_before", run.drive.drive_writes_before, lowest);
+    note("loc_wraps_before", wraps, lowest);
+    note("drift", run.drive.drift, highest);
     metrics.insert(format!("soc_share.{point}"), soc_share(run));
 }
 

@@ -12,7 +12,7 @@
 use larder_ssd::managed::PAGE_BYTES;
 
 use super::judge::{Checks, highest, lowest};
-use super::rig::{self, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
+use super::rig::{self, DRIFT, DRIVE_WRITES, LOC_WRAPS, SOC_SHARE};
 use super::{Experiment, Judgement, Metrics, Parameter, Settings, Summary};
 use crate::Error;
 use crate::replay::shared::SharedRun;
@@ -67,8 +67,19 @@ pub(super) static RU_AWARE_EVICTION: Experiment = Experiment {
         SOC_SHARE,
         DRIVE_WRITES,
         LOC_WRAPS,
+        DRIFT,
     ],
     paper: &[],
+    needs: &[
+        "gain.kv",
+        "gain.document",
+        "hit.region.document",
+        "hit.unit.document",
+        "deallocated_bytes.region.kv",
+        "deallocated_bytes.unit.kv",
+        "deallocated_bytes.region.document",
+        "deallocated_bytes.unit.document",
+    ],
     measure,
     judge,
 };

@@ -20,6 +20,7 @@ pub struct Parameter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     experiment: &'static str,
+    defaults: BTreeMap<&'static str, &'static str>,
     values: BTreeMap<&'static str, String>,
 }
 
@@ -34,8 +35,9 @@ impl Settings {
         parameters: &'static [Parameter],
         assignments: &[String],
     ) -> Result<Self, Error> {
-        let defaults = parameters.iter().map(|p| (p.name, p.default.to_owned()));
-        let mut values: BTreeMap<_, _> = defaults.collect();
+        let defaults: BTreeMap<_, _> = parameters.iter().map(|p| (p.name, p.default)).collect();
+        let mut values: BTreeMap<_, _> =
+            defaults.iter().map(|(name, default)| (*name, (*default).to_owned())).collect();
         for assignment in assignments {
             let (name, value) = assignment.split_once('=').ok_or_else(|| {
                 Error::usage(format!("--set {assignment}: must be of the form name=value"))
@@ -50,7 +52,7 @@ impl Settings {
             };
             values.insert(parameter.name, value.to_owned());
         }
-        Ok(Self { experiment, values })
+        Ok(Self { experiment, defaults, values })
     }
 
     /// The value of `name` as it was written.
@@ -98,6 +100,17 @@ impl Settings {
         &self.values
     }
 
+    /// The parameters that are not at their defaults, each with its default. `4.0` is `4`.
+    pub fn changed(&self) -> BTreeMap<&'static str, &'static str> {
+        let items = |text: &str| -> Vec<String> {
+            let number =
+                |item: &str| item.parse::<f64>().map_or(item.to_owned(), |n| n.to_string());
+            text.split(',').map(|item| number(item.trim())).collect()
+        };
+        let defaults = self.defaults.iter().map(|(name, default)| (*name, *default));
+        defaults.filter(|(name, default)| items(self.text(name)) != items(default)).collect()
+    }
+
     /// An error about the value of `name`.
     pub fn refuse(&self, name: &str, value: &str, complaint: &str) -> Error {
         Error::usage(format!("{}: --set {name}={value}: {complaint}", self.experiment))
@@ -123,6 +136,14 @@ mod tests {
         let set = settings(&["op=7"]).unwrap();
         assert_eq!(set.get::<f64>("op").unwrap(), 7.0);
         assert_eq!(set.list::<f64>("soc").unwrap(), [4.0, 8.0]);
+    }
+
+    #[test]
+    fn what_differs_from_its_default_is_known() {
+        assert!(settings(&[]).unwrap().changed().is_empty());
+        assert!(settings(&["op=17.0", "soc=4, 8.0"]).unwrap().changed().is_empty());
+        let changed = settings(&["op=7", "soc=4"]).unwrap().changed();
+        assert_eq!(changed.into_iter().collect::<Vec<_>>(), [("op", "17"), ("soc", "4,8")]);
     }
 
     #[test]

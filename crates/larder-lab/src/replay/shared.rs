@@ -83,6 +83,9 @@ pub struct TenantRun {
 pub struct DriveWork {
     /// Media pages per host page.
     pub dlwa: f64,
+    /// By what share DLWA of the second half of the measurement differs from that of the first,
+    /// upwards or downwards: 0 on a drive in a steady state.
+    pub drift: f64,
     /// Pages that the host wrote.
     pub host_pages: u64,
     /// The same by placement handle.
@@ -146,9 +149,13 @@ pub fn play(
     let turns = players.iter().map(Player::turns).min().unwrap_or(0);
     let warm_turn = turns / 2;
     let mut warm = drive_stats(drive);
+    let mut halfway = warm.clone();
     for turn in 0..turns {
         if turn == warm_turn {
             warm = drive_stats(drive);
+        }
+        if turn == warm_turn + (turns - warm_turn) / 2 {
+            halfway = drive_stats(drive);
         }
         for player in &mut players {
             player.take_turn()?;
@@ -158,7 +165,8 @@ pub fn play(
             stop_if_asked(monitor)?;
         }
     }
-    let work = DriveWork::between(&warm, &drive_stats(drive), drive.info().capacity_bytes);
+    let stats = [warm, halfway, drive_stats(drive)];
+    let work = DriveWork::between(&stats, drive.info().capacity_bytes);
     let ended = players.into_iter().map(|player| player.end(placement, &work));
     Ok(SharedRun { tenants: ended.collect::<Result<_, _>>()?, drive: work })
 }
@@ -173,12 +181,13 @@ fn drive_stats(drive: &ModelDevice) -> managed::Stats {
 
 impl DriveWork {
     #[allow(clippy::cast_precision_loss)]
-    fn between(from: &managed::Stats, to: &managed::Stats, capacity_bytes: u64) -> Self {
+    fn between([from, halfway, to]: &[managed::Stats; 3], capacity_bytes: u64) -> Self {
         let by_handle = to.host_pages_by_handle.iter().zip(&from.host_pages_by_handle);
         Self {
             host_pages_by_handle: by_handle.map(|(to, from)| to - from).collect(),
             deallocated_pages: to.deallocated_pages - from.deallocated_pages,
             dlwa: to.dlwa_since(from).unwrap_or(f64::NAN),
+            drift: drift(from, halfway, to),
             host_pages: to.host_pages - from.host_pages,
             erased_units: to.erased_units - from.erased_units,
             copied_pages: to.copied_pages - from.copied_pages,
@@ -187,6 +196,13 @@ impl DriveWork {
             drive_writes_before: from.host_bytes() as f64 / capacity_bytes as f64,
         }
     }
+}
+
+/// By what share DLWA changes from one stretch to the next; NaN if one of them has none.
+pub(crate) fn drift(from: &managed::Stats, halfway: &managed::Stats, to: &managed::Stats) -> f64 {
+    let halves = (halfway.dlwa_since(from), to.dlwa_since(halfway));
+    let (Some(first), Some(second)) = halves else { return f64::NAN };
+    (second / first - 1.0).abs()
 }
 
 /// A tenant at work.

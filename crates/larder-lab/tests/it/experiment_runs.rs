@@ -1,6 +1,6 @@
 //! Every experiment, end to end, on a drive that is too small to mean much.
 
-use larder_lab::experiment::{self, Settings};
+use larder_lab::experiment::{self, Seeds, Settings};
 use larder_lab::replay::Monitor;
 
 use crate::experiment_docs::declares;
@@ -17,33 +17,78 @@ fn short(name: &str) -> &'static [&'static str] {
         "mislabelled" => &["requests=40000", "flash_mib=8", "swapped=0,50"],
         "full-scale" => &["scale=0.0002", "drive_writes=6"],
         "real-drive" => &["requests=200000", "flash_mib=16", "length=20"],
-        "latency" => &["requests=40000", "flash_mib=64"],
+        "latency" => &["requests=20000", "flash_mib=52", "load=50"],
+        "performance" | "tenant-latency" | "dram-throughput" => &["requests=20000", "flash_mib=52"],
         "carbon" => &[],
         "tenants" => &["requests=40000", "flash_mib=16"],
         _ => &["requests=40000", "flash_mib=8"],
     }
 }
 
+/// Takes more runs than fit into a quick test.
+const LONG: &str = "performance";
+
 #[test]
 fn experiments_measure_what_they_declare_and_judge_it() {
-    for experiment in experiment::all() {
-        let assignments: Vec<_> = short(experiment.name).iter().map(|s| (*s).to_owned()).collect();
-        let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();
-        let result = experiment::run(experiment, &settings, 1, &Monitor::default(), &|_| {});
-        let result = result.unwrap_or_else(|error| panic!("{}: {error}", experiment.name));
-        assert!(!result.reason.is_empty());
-        for (metric, spread) in result.metrics.iter() {
-            assert!(declares(experiment, metric), "{}: {metric} undeclared", experiment.name);
-            assert!(spread.mean.is_finite(), "{}: {metric} {spread:?}", experiment.name);
-        }
-        for (declared, _) in experiment.metrics {
-            let prefix = declared.trim_end_matches('*');
-            let found = result.metrics.iter().any(|(metric, _)| metric.starts_with(prefix));
-            assert!(found, "{}: {declared} was not measured", experiment.name);
-        }
-        let page = serde_json::to_string(&result).unwrap();
-        assert!(page.contains("\"verdict\""));
+    for experiment in experiment::all().iter().filter(|experiment| experiment.name != LONG) {
+        check(experiment);
     }
+}
+
+/// `cargo test -p larder-lab --test it -- --ignored the_longest`
+#[test]
+#[ignore = "takes half a minute"]
+fn the_longest_measures_what_it_declares_too() {
+    check(experiment::find(LONG).unwrap());
+}
+
+fn check(experiment: &'static experiment::Experiment) {
+    let assignments: Vec<_> = short(experiment.name).iter().map(|s| (*s).to_owned()).collect();
+    let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();
+    let seeds = Seeds { first: 5, count: 1 };
+    let result = experiment::run(experiment, &settings, seeds, &Monitor::default(), &|_| {});
+    let result = result.unwrap_or_else(|error| panic!("{}: {error}", experiment.name));
+    assert!(!result.reason.is_empty());
+    assert_eq!((result.seeds.as_slice(), result.changed.len()), (&[5][..], assignments.len()));
+    for (metric, spread) in result.metrics.iter() {
+        assert!(declares(experiment, metric), "{}: {metric} undeclared", experiment.name);
+        assert!(spread.mean.is_finite(), "{}: {metric} {spread:?}", experiment.name);
+    }
+    for (declared, _) in experiment.metrics {
+        let prefix = declared.trim_end_matches('*');
+        let found = result.metrics.iter().any(|(metric, _)| metric.starts_with(prefix));
+        assert!(found, "{}: {declared} was not measured", experiment.name);
+    }
+    let page = serde_json::to_string(&result).unwrap();
+    assert!(page.contains("\"verdict\""));
+}
+
+#[test]
+fn seeds_begin_where_they_are_asked_to() {
+    let experiment = experiment::find("carbon").unwrap();
+    let settings = Settings::new(experiment.name, experiment.parameters, &[]).unwrap();
+    let run = |first, count| {
+        let seeds = Seeds { first, count };
+        experiment::run(experiment, &settings, seeds, &Monitor::default(), &|_| {})
+    };
+    assert_eq!(run(11, 3).unwrap().seeds, [11, 12, 13]);
+    assert_eq!(run(u64::MAX, 1).unwrap().seeds, [u64::MAX]);
+    assert!(run(u64::MAX, 2).unwrap_err().to_string().contains("--first-seed"));
+    assert!(run(1, 0).unwrap_err().to_string().contains("--seeds 0"));
+}
+
+/// A run that is much too short is not judged, whatever its numbers are.
+#[test]
+fn a_drive_that_has_not_settled_is_not_judged() {
+    let experiment = experiment::find("write-only").unwrap();
+    let short = ["requests=2000".to_owned(), "flash_mib=8".to_owned()];
+    let settings = Settings::new(experiment.name, experiment.parameters, &short).unwrap();
+    let seeds = Seeds { first: 1, count: 1 };
+    let result =
+        experiment::run(experiment, &settings, seeds, &Monitor::default(), &|_| {}).unwrap();
+    assert_eq!(result.verdict, experiment::Verdict::NotJudged, "{}", result.reason);
+    assert!(result.reason.contains("the drive had not settled"), "{}", result.reason);
+    assert!(result.reason.contains("requests = 2000 (2000000 by default)"), "{}", result.reason);
 }
 
 #[test]

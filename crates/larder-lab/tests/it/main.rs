@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
 
 mod experiment_docs;
+mod experiment_goods;
 mod experiment_judges;
 mod experiment_runs;
 mod experiment_settings;

@@ -13,7 +13,12 @@ pub(super) struct Die {
     last_work_ns: u64,
     /// When the read booked last is done.
     reads_until: Nanoseconds,
+    /// What is left of erases that have begun.
+    erase_left_ns: u64,
 }
+
+/// An erase is done in slices between the programs of this part of a block.
+const ERASED_WITHIN: u64 = 8;
 
 impl Die {
     pub(super) fn idle_at(&self) -> Nanoseconds {
@@ -26,12 +31,34 @@ impl Die {
         self.last_work_ns = duration;
     }
 
+    /// Programs a stripe that is there at `ready`, and goes on with an erase if one has begun: programs
+    /// do not wait for the whole of it. Returns when the program is done.
+    pub(super) fn program(&mut self, ready: Nanoseconds, nand: &NandTiming) -> Nanoseconds {
+        self.work(ready, nand.program_ns);
+        let end = self.work_until;
+        let slice = (nand.erase_ns * ERASED_WITHIN).div_ceil(u64::from(nand.block_stripes));
+        let slice = slice.min(nand.erase_ns).min(self.erase_left_ns);
+        if slice > 0 {
+            self.erase_left_ns -= slice;
+            self.work(end, slice);
+        }
+        end
+    }
+
+    /// Begins to erase so many blocks.
+    pub(super) fn erase(&mut self, blocks: u64, nand: &NandTiming) {
+        self.erase_left_ns += blocks * nand.erase_ns;
+    }
+
     /// Reads a flash page for the host, asked for at `now`; returns when it is sensed.
     pub(super) fn read(&mut self, now: Nanoseconds, nand: &NandTiming) -> Nanoseconds {
         let begin = now.max(self.reads_until);
         let backlog = self.work_until.saturating_sub(begin);
+        // What is under way stays suspended from one read to the next.
+        let suspended = now < self.reads_until;
         let wait = match (backlog, nand.suspend_ns) {
             (0, _) => 0,
+            _ if suspended => 0,
             (_, Some(suspend)) => suspend.min(backlog),
             // Of what is under way, the part that is left: the backlog less the works that wait.
             (_, None) => (backlog - 1) % self.last_work_ns.max(1) + 1,
@@ -59,6 +86,7 @@ mod tests {
         program_ns: 1000,
         erase_ns: 5000,
         suspend_ns: None,
+        block_stripes: 1,
     };
 
     #[test]
@@ -84,6 +112,27 @@ mod tests {
         die.work(0, 5000);
         assert_eq!(die.read(400, &nand), 470);
         assert_eq!(die.idle_at(), 5070);
+    }
+
+    #[test]
+    fn reads_in_a_row_suspend_once() {
+        let nand = NandTiming { suspend_ns: Some(20), ..NAND };
+        let mut die = Die::default();
+        die.work(0, 5000);
+        assert_eq!(die.read(400, &nand), 470);
+        assert_eq!(die.read(410, &nand), 520);
+        assert_eq!(die.idle_at(), 5120);
+        assert_eq!(die.read(600, &nand), 670, "the program had gone on");
+    }
+
+    #[test]
+    fn programs_wait_for_slices_of_an_erase() {
+        let nand = NandTiming { block_stripes: 80, ..NAND };
+        let mut die = Die::default();
+        die.erase(1, &nand);
+        let ends: Vec<_> = (0..12).map(|_| die.program(0, &nand)).collect();
+        assert_eq!((ends[0], ends[1], ends[9]), (1000, 2500, 14_500), "a tenth of it with each");
+        assert_eq!(ends[11] - ends[10], 1000, "it is done");
     }
 
     #[test]

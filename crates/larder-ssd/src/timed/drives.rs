@@ -4,7 +4,8 @@ use super::timing::{DriveTiming, NandTiming};
 
 /// 176-layer TLC: tR 50 us and 168 MB/s per die with four planes (ISSCC 2021, SK hynix), which
 /// makes 1.17 ms for a one-shot stripe of 192 KiB. Erase and suspend times are assumed (sources
-/// give 2 to 5 ms for an erase).
+/// give 2 to 5 ms for an erase). A block is what a reclaim unit of 6 GB, as the FDP paper's, has on
+/// each of 64 dies.
 const TLC_176: NandTiming = NandTiming {
     page_bytes: 16 << 10,
     planes: 4,
@@ -13,6 +14,7 @@ const TLC_176: NandTiming = NandTiming {
     program_ns: 1_170_000,
     erase_ns: 5_000_000,
     suspend_ns: Some(50_000),
+    block_stripes: 488,
 };
 
 /// An enterprise drive: 16 channels of 4 dies at 1.6 GB/s (ONFI 1600 MT/s), PCIe 4.0 x4. Command

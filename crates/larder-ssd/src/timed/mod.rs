@@ -11,11 +11,16 @@
 //! - Pages of one reclaim unit are programmed stripe by stripe, round the dies. A stripe is what
 //!   one die programs at once: all planes, all bits of a cell (one-shot programming).
 //! - Garbage collection reads, programs and erases on the same dies, in the order in which the
-//!   firmware asks for it, behind and before the host's programs.
+//!   firmware asks for it, spread over the host's writes until the next unit is wanted: a write is
+//!   slowed down a little, none waits for a whole unit. It senses all planes of a die at once.
+//! - An erase is done in slices between programs.
+//! - A unit that has fewer stripes on a die than a block has is a slice of one. Its share of an erase
+//!   is due with it.
 //! - Reads go before programs and erases that wait. One that is under way is waited for, or
-//!   suspended if the drive can.
+//!   suspended if the drive can. They too sense all planes at once.
 
 mod buffer;
+mod collection;
 mod die;
 mod drives;
 mod timing;
@@ -26,6 +31,7 @@ pub use timing::{DriveTiming, NandTiming};
 use crate::error::Error;
 use crate::managed::{ManagedConfig, ManagedSsd, MediaOp, PAGE_BYTES};
 use buffer::WriteBuffer;
+use collection::{Backlog, Slices};
 use die::Die;
 
 /// Nanoseconds since the drive was made.
@@ -45,7 +51,10 @@ pub struct TimedSsd {
     /// Pages of each unit's open stripe, by unit.
     open_stripes: Vec<u32>,
     journal: Vec<MediaOp>,
-    /// The flash page that garbage collection read last: its other pages come with it.
+    /// What garbage collection has still to do.
+    backlog: Backlog,
+    slices: Slices,
+    /// What garbage collection sensed last, numbered in rows of planes: other pages come with it.
     last_read: Option<u32>,
 }
 
@@ -69,6 +78,8 @@ impl TimedSsd {
             buffer: WriteBuffer::new(timing.write_buffer_bytes / PAGE_BYTES),
             open_stripes: vec![0; units],
             journal: Vec::new(),
+            backlog: Backlog::default(),
+            slices: Slices::new(timing.dies(), timing.nand.block_stripes),
             last_read: None,
             ssd,
             timing,
@@ -99,10 +110,10 @@ impl TimedSsd {
         for lpn in lpn..lpn + pages {
             // A page that is not mapped is answered from the map alone.
             let Some(ppn) = self.ssd.physical_page(lpn) else { continue };
-            let flash_page = self.flash_page(ppn);
-            if last != Some(flash_page) {
+            let row = ppn / self.timing.row_pages();
+            if last != Some(row) {
                 ready = ready.max(self.read_flash(begin, ppn));
-                last = Some(flash_page);
+                last = Some(row);
             }
         }
         let bytes = pages * PAGE_BYTES;
@@ -150,26 +161,40 @@ impl TimedSsd {
         Ok(now + self.timing.command_ns)
     }
 
-    /// When everything that was asked for is done, garbage collection included.
+    /// When everything that was asked for is done. What garbage collection has put off until further
+    /// writes is not in it.
     pub fn idle_at(&self) -> Nanoseconds {
         self.dies.iter().map(Die::idle_at).max().unwrap_or(0)
     }
 
-    /// Books what the firmware did to the media.
+    /// Books what the firmware did to the media for a page of the host.
     fn book_journal(&mut self, now: Nanoseconds) {
         let mut journal = std::mem::take(&mut self.journal);
         self.ssd.take_media_ops(&mut journal);
+        let of_host = |op: &MediaOp| matches!(op, MediaOp::Program { from_host: true, .. });
+        let until_next = self.ssd.config().geometry.pages_per_unit;
+        self.backlog.add(journal.iter().copied().filter(|op| !of_host(op)), until_next);
+        journal.retain(of_host);
+        if !self.backlog.is_empty() {
+            journal.extend(self.backlog.due());
+        }
         for op in journal.drain(..) {
             match op {
                 MediaOp::Program { ppn, from_host } => self.book_program(now, ppn, from_host),
                 MediaOp::Read { ppn } => self.book_collection_read(now, ppn),
-                MediaOp::Erase { .. } => {
-                    let erase_ns = self.timing.nand.erase_ns;
-                    self.dies.iter_mut().for_each(|die| die.work(now, erase_ns));
-                }
+                MediaOp::Erase { .. } => self.book_erase(),
             }
         }
         self.journal = journal;
+    }
+
+    fn book_erase(&mut self) {
+        let stripes = f64::from(self.ssd.config().geometry.pages_per_unit)
+            / f64::from(self.timing.stripe_pages())
+            / f64::from(self.timing.dies());
+        for (die, blocks) in self.slices.erase(stripes) {
+            self.dies[die].erase(blocks, &self.timing.nand);
+        }
     }
 
     /// A page joins its unit's open stripe; the last page of a stripe sets it off.
@@ -194,24 +219,23 @@ impl TimedSsd {
         let transfer = self.timing.channel_ns(u64::from(pages) * PAGE_BYTES);
         let channel = &mut self.channels[die % self.timing.channels as usize];
         *channel = (*channel).max(now) + transfer;
-        self.dies[die].work(*channel, self.timing.nand.program_ns);
-        self.dies[die].idle_at()
+        self.dies[die].program(*channel, &self.timing.nand)
     }
 
     fn book_collection_read(&mut self, now: Nanoseconds, ppn: u32) {
-        let flash_page = self.flash_page(ppn);
-        if self.last_read == Some(flash_page) {
+        let row = ppn / self.timing.row_pages();
+        if self.last_read == Some(row) {
             return;
         }
-        self.last_read = Some(flash_page);
+        self.last_read = Some(row);
         let die = self.die_of(ppn);
         self.dies[die].work(now, self.timing.nand.read_ns);
-        let transfer = self.timing.channel_ns(self.timing.nand.page_bytes);
+        let transfer = self.timing.channel_ns(u64::from(self.timing.row_pages()) * PAGE_BYTES);
         let channel = &mut self.channels[die % self.timing.channels as usize];
         *channel = (*channel).max(now) + transfer;
     }
 
-    /// Reads one flash page for the host; returns when it is through the channel.
+    /// Reads from one row of planes for the host; returns when it is through the channel.
     fn read_flash(&mut self, now: Nanoseconds, ppn: u32) -> Nanoseconds {
         let die = self.die_of(ppn);
         let sensed = self.dies[die].read(now, &self.timing.nand);
@@ -224,10 +248,6 @@ impl TimedSsd {
     /// Stripes are numbered through the drive.
     fn stripe(&self, ppn: u32) -> u32 {
         ppn / self.timing.stripe_pages()
-    }
-
-    fn flash_page(&self, ppn: u32) -> u32 {
-        ppn / self.timing.pages_per_flash_page()
     }
 
     /// Stripes go round the dies.

@@ -59,24 +59,50 @@ fn a_write_is_acknowledged_from_the_buffer() {
 }
 
 #[test]
-fn collection_slows_writes_down() {
+fn collection_slows_writes_down_and_stops_none_for_a_unit() {
+    // Pieces large enough that the dies are the limit, and not the commands.
+    const PIECE: u64 = 4;
     let overwrite = |random: bool| {
         let mut ssd = drive(small());
-        let pages = ssd.ssd().config().geometry.logical_pages;
+        let pieces = ssd.ssd().config().geometry.logical_pages / PIECE;
         let mut rng = fastrand::Rng::with_seed(1);
         let (mut now, mut worst) = (0, 0);
-        for i in 0..4 * pages {
-            let lpn = if random && i >= pages { rng.u64(..pages) } else { i % pages };
-            let end = ssd.write(now, lpn, 1, 0).unwrap();
+        for i in 0..4 * pieces {
+            let piece = if random && i >= pieces { rng.u64(..pieces) } else { i % pieces };
+            let end = ssd.write(now, piece * PIECE, PIECE, 0).unwrap();
             worst = worst.max(end - now);
             now = end;
         }
-        (now, worst, ssd.ssd().stats().copied_pages)
+        (now, worst, ssd.ssd().stats().clone())
     };
-    let (sequential, _, none) = overwrite(false);
-    let (random, _, copied) = overwrite(true);
-    assert_eq!(none, 0);
-    assert!(copied > 0 && random > sequential * 5 / 4, "{random} against {sequential}");
+    let (sequential, _, stats) = overwrite(false);
+    assert_eq!(stats.copied_pages, 0);
+    let (random, worst, stats) = overwrite(true);
+    assert!(stats.copied_pages > 0 && random > sequential * 5 / 4, "{random} / {sequential}");
+    // To collect a unit is to program 8 stripes on each die.
+    let unit_ns = 8 * small().nand.program_ns;
+    assert!(worst < unit_ns, "a write took {worst} ns, a unit takes {unit_ns} ns");
+}
+
+/// What a scaled-down unit takes to erase is its share of a block.
+#[test]
+fn slices_of_blocks_erase_as_blocks_do() {
+    let overwrite = |block_stripes: u32| {
+        let mut timing = small();
+        timing.nand.block_stripes = block_stripes;
+        let mut ssd = drive(timing);
+        let pages = ssd.ssd().config().geometry.logical_pages;
+        let mut now = 0;
+        for i in 0..4 * pages / 64 {
+            now = ssd.write(now, i * 64 % pages, 64, 0).unwrap();
+        }
+        (ssd.idle_at(), ssd.ssd().stats().erased_units)
+    };
+    // A unit has 8 stripes on a die: whole blocks, or sixtieths of them.
+    let ((whole, erased), (slices, _)) = (overwrite(8), overwrite(480));
+    let more = erased * small().nand.erase_ns;
+    let found = whole - slices;
+    assert!(found.abs_diff(more) < more / 10, "{found} ns for {erased} erases");
 }
 
 #[test]

@@ -20,6 +20,9 @@ pub struct NandTiming {
     pub erase_ns: u64,
     /// What it takes to suspend a program or an erase for a read; `None` if the die cannot.
     pub suspend_ns: Option<u64>,
+    /// Stripes in a block. Units of a drive that is scaled down may have fewer on a die: they are
+    /// slices of blocks, and a block is erased when so many stripes of it were.
+    pub block_stripes: u32,
 }
 
 /// A drive around such dies.
@@ -63,6 +66,11 @@ impl DriveTiming {
         f64::from(self.dies()) * stripe as f64 * 1e9 / self.nand.program_ns as f64
     }
 
+    /// Mapped pages that a die senses at once when all its planes read.
+    pub(super) fn row_pages(&self) -> u32 {
+        self.pages_per_flash_page() * self.nand.planes
+    }
+
     pub(super) fn pages_per_flash_page(&self) -> u32 {
         u32::try_from(self.nand.page_bytes / PAGE_BYTES).unwrap_or(u32::MAX).max(1)
     }
@@ -79,6 +87,9 @@ impl DriveTiming {
         let fail = |message: String| Err(Error::new(ErrorKind::Config, message));
         if self.dies() == 0 || self.channel_bytes_per_s == 0 || self.link_bytes_per_s == 0 {
             return fail(format!("{}: channels, dies and rates must be at least 1", self.name));
+        }
+        if self.nand.block_stripes == 0 {
+            return fail(format!("{}: a block must have at least 1 stripe", self.name));
         }
         if !self.nand.page_bytes.is_multiple_of(PAGE_BYTES) || self.nand.page_bytes == 0 {
             return fail(format!(

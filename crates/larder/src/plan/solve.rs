@@ -7,9 +7,11 @@
 //!   A unit that holds both is never dead as a whole, which is what costs write amplification. So
 //!   the small- and the large-object engine of a tenant come together last of all.
 //! - Among these, the least loss: w · (|log2 of one's lifetime - log2 of the other's| + 1 if they
-//!   belong to different tenants). w is the harmonic mean of their shares of the writes, as what is
-//!   disturbed is at most as much as the smaller one writes. To mix tenants costs as much as to mix
-//!   lifetimes of which one is twice the other.
+//!   write in order and belong to different tenants). w is the harmonic mean of their shares of the
+//!   writes, as what is disturbed is at most as much as the smaller one writes. Writes in order die
+//!   in order: to mix those of tenants, who do not go round at the same pace, leaves one's bytes
+//!   alive among the other's dead ones, as to mix lifetimes of which one is twice the other. Random
+//!   writes in place die at random whosever they are.
 //! - Of equal losses, those that were declared first.
 //!
 //! With one handle less, exactly one more pair is merged.
@@ -20,7 +22,7 @@ use larder_device::{PlacementHandle, PlacementInfo};
 
 use super::{Assignment, Class, PlacementPlan, Stream, Why};
 
-/// What mixing two tenants costs, in doublings of a lifetime.
+/// What mixing two tenants who write in order costs, in doublings of a lifetime.
 const TENANTS_COST: f64 = 1.0;
 /// Lifetime of what has none that is known: somewhere in the middle.
 const UNKNOWN: Duration = Duration::from_secs(86_400);
@@ -148,7 +150,8 @@ impl Cluster {
     fn cost_with(&self, other: &Self) -> Cost {
         let (a, b) = (self.write_share, other.write_share);
         let apart = (self.log_lifetime - other.log_lifetime).abs();
-        let tenants = if self.tenants == other.tenants { 0.0 } else { TENANTS_COST };
+        let in_order = self.in_order || other.in_order;
+        let tenants = if in_order && self.tenants != other.tenants { TENANTS_COST } else { 0.0 };
         Cost {
             mixes_patterns: (self.in_place || other.in_place) && (self.in_order || other.in_order),
             loss: 2.0 * a * b / (a + b) * (apart + tenants),

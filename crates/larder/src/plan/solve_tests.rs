@@ -42,6 +42,21 @@ fn with_too_few_handles_what_writes_alike_shares_first() {
     assert_eq!(shared(1), sets(&[&[0, 1, 2, 3]]));
 }
 
+/// Bytes written at random die at random, whosever they are; those written in order die together
+/// only as long as nobody else's lie between them.
+#[test]
+fn tenants_share_what_they_write_at_random_before_what_they_write_in_order() {
+    let four: Vec<Stream> = ["a", "b", "c", "d"]
+        .into_iter()
+        .flat_map(|tenant| {
+            [stream(tenant, Class::Soc, 0.125, 2), stream(tenant, Class::Loc, 0.125, 48)]
+        })
+        .collect();
+    let found = sharing(&solve(&four, &info(5)));
+    let wanted: [&[usize]; 4] = [&[0, 2, 4, 6], &[1, 3], &[5], &[7]];
+    assert_eq!(found, wanted.map(<[usize]>::to_vec).into());
+}
+
 #[test]
 fn lifetimes_and_shares_decide_among_what_writes_alike() {
     let ttl = |number, share, hours| stream("", Class::LocTtl(number), share, hours);

@@ -15,7 +15,7 @@ use crate::report::{format, tables};
 const ROWS_OF_SERIES_MAX: usize = 12;
 
 /// Verdicts with a mark that does not need colour, and what they mean.
-const VERDICTS: [(&str, &str, &str); 3] = [
+const VERDICTS: [(&str, &str, &str); 4] = [
     ("reproduced", "✓", "the criterion holds"),
     (
         "reproduced in shape",
@@ -23,6 +23,7 @@ const VERDICTS: [(&str, &str, &str); 3] = [
         "direction and order are right, the numbers are not within the criterion",
     ),
     ("diverges", "✗", "neither, or a claim of the publication does not hold"),
+    ("not judged", "?", "not measured, or on a drive that had not settled"),
 ];
 
 /// The whole page.
@@ -80,7 +81,11 @@ fn verdicts(out: &mut Markup, results: &[LabResult]) {
                     out.leaf("td", &[], &result.reproduces);
                     out.tag("td", &[], |out| {
                         out.leaf("b", &[("class", &"verdict")], &marked(&result.verdict));
-                        out.text(&format!(" {}", result.reason));
+                        changed_mark(out, result);
+                        out.tag("details", &[], |out| {
+                            out.leaf("summary", &[], "why");
+                            out.text(&result.reason);
+                        });
                     });
                 });
             }
@@ -101,6 +106,7 @@ fn experiment_section(out: &mut Markup, result: &LabResult) {
             out.leaf("b", &[("class", &"verdict")], &marked(&result.verdict));
             out.text(&format!(": {}.", result.reason.trim_end_matches('.')));
         });
+        changed_note(out, result);
         out.tag("dl", &[("class", &"facts")], |out| {
             let seeds: Vec<String> = result.seeds.iter().map(u64::to_string).collect();
             let facts = [
@@ -120,7 +126,34 @@ fn experiment_section(out: &mut Markup, result: &LabResult) {
                 figures.iter().for_each(|figure| figure.draw(out));
             });
         }
-        metrics(out, result);
+        out.tag("details", &[("class", &"raw")], |out| {
+            let count = result.metrics.len();
+            out.leaf("summary", &[], &format!("what was measured: {count} metrics"));
+            metrics(out, result);
+        });
+    });
+}
+
+/// Beside the verdict, if parameters are not the ones by default.
+fn changed_mark(out: &mut Markup, result: &LabResult) {
+    if !result.changed.is_empty() {
+        out.text(" ");
+        out.leaf("span", &[("class", &"changed")], "other parameters");
+    }
+}
+
+fn changed_note(out: &mut Markup, result: &LabResult) {
+    if result.changed.is_empty() {
+        return;
+    }
+    let each = result.changed.iter().map(|(name, default)| {
+        let value = result.parameters.get(name).map_or("not known", String::as_str);
+        format!("{name} = {value}, by default {default}")
+    });
+    let list = each.collect::<Vec<_>>().join("; ");
+    out.tag("p", &[("class", &"changed-note")], |out| {
+        out.leaf("b", &[], "Not with the parameters by default, for which the criterion is made");
+        out.text(&format!(": {list}."));
     });
 }
 
@@ -246,6 +279,10 @@ fn reproduce(out: &mut Markup, results: &[LabResult]) {
     let mut lines = String::new();
     for result in results {
         lines += &format!("larder lab run {} --seeds {}", result.experiment, result.seeds.len());
+        match result.seeds.first() {
+            None | Some(1) => {}
+            Some(first) => lines += &format!(" --first-seed {first}"),
+        }
         for (name, value) in &result.parameters {
             let assignment = format!("{name}={value}");
             lines += &format!(" --set {}", tables::quoted(&assignment));

@@ -19,6 +19,9 @@ pub struct LabResult {
     pub reproduces: String,
     /// Parameters as they were used.
     pub parameters: BTreeMap<String, String>,
+    /// The defaults of those that are not at their defaults; none in results of earlier versions.
+    #[serde(default)]
+    pub changed: BTreeMap<String, String>,
     /// Seeds.
     pub seeds: Vec<u64>,
     /// What was measured.

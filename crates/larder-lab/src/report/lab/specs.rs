@@ -30,6 +30,7 @@ const DLWA: &str = "DLWA (media bytes per host byte)";
 const UTILISATION: &str = "share of the drive that the cache uses (%)";
 const SOC: &str = "share of the small-object engine (%)";
 const ON_OFF: &[(&str, &str)] = &[("dlwa.on.*", "placement on"), ("dlwa.off.*", "placement off")];
+const LOAD: &str = "load (% of what the drive takes without placement)";
 const SHARE: &str = "share (1 = all)";
 
 /// DLWA with and without placement, by utilisation.
@@ -75,8 +76,6 @@ const REAL_40: Spec<'static> = Spec {
     series: &[("dlwa.on.40.*", "placement on"), ("dlwa.off.40.*", "placement off")],
     ..REAL_4
 };
-
-const PERCENTILES: Places = Places::Listed(&[("50", "p50"), ("99", "p99"), ("99.9", "p99.9")]);
 
 const RU_AWARE: Places = Places::Listed(&[
     ("kv", "meta-kv"),
@@ -137,7 +136,10 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
                 x: "ratio",
                 y: "off / on (times)",
                 series: &[("*", "ours")],
-                places: Places::Listed(&[("erase_ratio", "erases"), ("dlwa_ratio", "DLWA")]),
+                places: Places::Listed(&[
+                    ("relocation_ratio", "units copied from"),
+                    ("dlwa_ratio", "DLWA"),
+                ]),
                 base: 0.0,
             },
         ],
@@ -295,32 +297,33 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
         "latency",
         &[
             Spec {
-                title: "Latency of reads",
-                x: "percentile",
+                title: "p99 of reads by load",
+                x: LOAD,
                 y: "latency (us)",
-                series: &[("read_us.on.*", "placement on"), ("read_us.off.*", "placement off")],
-                places: PERCENTILES,
+                series: &[
+                    ("read_p99_us.on.*", "placement on"),
+                    ("read_p99_us.off.*", "placement off"),
+                ],
+                places: Places::Numbers,
                 base: 0.0,
             },
             Spec {
-                title: "Latency of writes",
-                x: "percentile",
+                title: "p99 of writes by load",
+                x: LOAD,
                 y: "latency (us)",
-                series: &[("write_us.on.*", "placement on"), ("write_us.off.*", "placement off")],
-                places: PERCENTILES,
+                series: &[
+                    ("write_p99_us.on.*", "placement on"),
+                    ("write_p99_us.off.*", "placement off"),
+                ],
+                places: Places::Numbers,
                 base: 0.0,
             },
             Spec {
                 title: "How many times slower without placement",
-                x: "percentile",
+                x: LOAD,
                 y: "off / on (times)",
-                series: &[("*", "ours")],
-                places: Places::Listed(&[
-                    ("read_p99_ratio", "p99 read"),
-                    ("read_p99.9_ratio", "p99.9 read"),
-                    ("write_p99_ratio", "p99 write"),
-                    ("write_p99.9_ratio", "p99.9 write"),
-                ]),
+                series: &[("read_p99_ratio.*", "p99 read"), ("write_p99_ratio.*", "p99 write")],
+                places: Places::Numbers,
                 base: 0.0,
             },
         ],

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{LabResult, read_results, render};
-use crate::experiment::{self, Settings};
+use crate::experiment::{self, Seeds, Settings};
 use crate::replay::Monitor;
 use crate::report::tests::{assert_no_impossible_numbers, assert_well_formed};
 
@@ -113,6 +113,31 @@ fn verdicts_are_counted() {
 }
 
 #[test]
+fn raw_metrics_are_folded() {
+    let page = render(&[result("utilization", &BY_UTILISATION)]);
+    let (before, folded) = page.split_once("<details class=\"raw\">").expect("a fold");
+    assert!(!before.contains("class=\"metrics\""));
+    assert!(folded.contains("what was measured: 4 metrics"));
+    assert!(folded.split("</details>").next().unwrap().contains(">dlwa.on.50</th>"));
+}
+
+#[test]
+fn other_parameters_than_the_defaults_are_marked() {
+    let mut changed = result("utilization", &BY_UTILISATION);
+    let plain = render(std::slice::from_ref(&changed));
+    assert!(!plain.contains("class=\"changed") && !plain.contains("--first-seed"));
+    changed.changed.insert("requests".to_owned(), "4000000".to_owned());
+    changed.seeds = vec![7, 8];
+    changed.verdict = "not judged".to_owned();
+    let page = render(&[changed]);
+    check(&page);
+    assert!(page.contains("<span class=\"changed\">other parameters</span>"));
+    assert!(page.contains("requests = 1000, by default 4000000."));
+    assert!(page.contains("larder lab run utilization --seeds 2 --first-seed 7 --set"));
+    assert!(page.contains("? not judged"));
+}
+
+#[test]
 fn hostile_results_are_text() {
     let hostile = "</td><script>alert('1')</script>\"&";
     let mut bad = result("utilization", &BY_UTILISATION);
@@ -130,7 +155,8 @@ fn hostile_results_are_text() {
 fn a_run_and_its_json_make_the_same_page() {
     let experiment = experiment::find("carbon").unwrap();
     let settings = Settings::new(experiment.name, experiment.parameters, &[]).unwrap();
-    let ran = experiment::run(experiment, &settings, 1, &Monitor::default(), &|_| {}).unwrap();
+    let seeds = Seeds { first: 1, count: 1 };
+    let ran = experiment::run(experiment, &settings, seeds, &Monitor::default(), &|_| {}).unwrap();
     let of_run = LabResult::try_from(&ran).unwrap();
     let json = serde_json::to_string(&ran).unwrap();
     let page = render(&[of_run]);

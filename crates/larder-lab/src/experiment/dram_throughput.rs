@@ -1,0 +1,135 @@
+//! GETs a second by how much DRAM the cache has, on the timed drive.
+//!
+//! What a request takes beside the drive is chosen such that GETs come as fast as the paper's with all
+//! of the DRAM; how much slower they are with less is then what the waiting for flash makes.
+
+use super::judge::Checks;
+use super::rig::{self, SOC_SHARE};
+use super::timed_rig;
+use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::Error;
+use crate::replay::{Monitor, ReplayOptions};
+
+/// Percentages of the usual DRAM, as 42, 20 and 4 GB are of 42 GB: the one that is calibrated first.
+const POINTS: [u64; 3] = [100, 50, 10];
+/// How far a ratio of throughputs may be off the paper's.
+const SAME_RATIO: f64 = 0.1;
+
+pub(super) static DRAM_THROUGHPUT: Experiment = Experiment {
+    name: "dram-throughput",
+    title: "GETs a second with less DRAM, on the timed drive",
+    reproduces: "FDP paper (EuroSys'25), Table 2: KGET/s with 42, 20 and 4 GB of DRAM",
+    criterion: "GETs a second by those with all of the DRAM within 10 % of Table 2's with half and a tenth; \
+                with and without placement within 10 % of each other, as there",
+    parameters: &[
+        Parameter { name: "requests", default: "5000000", help: "requests of a run" },
+        timed_rig::FLASH,
+        Parameter {
+            name: "request_us",
+            default: "15",
+            help: "what a request takes beside the drive, 0.1 to 1000; calibrated",
+        },
+        Parameter {
+            name: "clients",
+            default: "3",
+            help: "requests under way at a time, 1 to 1024: the paper has 10 on a drive of 16 dies or more",
+        },
+        timed_rig::WRITERS,
+    ],
+    metrics: &[
+        (
+            "kget_per_s.on.*",
+            "thousands of GETs a second with placement, by DRAM in percent of the usual",
+        ),
+        ("kget_per_s.off.*", "the same without"),
+        ("kget_ratio.on.*", "kget_per_s.on by that with all of the DRAM"),
+        ("kget_ratio.off.*", "kget_per_s.off by that with all of the DRAM"),
+        ("kget_per_client.on.*", "kget_per_s.on by the number of clients"),
+        ("placement_gain.*", "kget_per_s with placement by that without"),
+        SOC_SHARE,
+        rig::DRIVE_WRITES,
+        rig::LOC_WRAPS,
+        rig::DRIFT,
+    ],
+    paper: &[
+        PaperValue { metric: "kget_ratio.on.50", value: 0.924, source: "Table 2: 412.2 / 445.9" },
+        PaperValue { metric: "kget_ratio.on.10", value: 0.680, source: "Table 2: 303.1 / 445.9" },
+        PaperValue { metric: "kget_ratio.off.50", value: 0.919, source: "Table 2: 399.1 / 434.4" },
+        PaperValue { metric: "kget_ratio.off.10", value: 0.688, source: "Table 2: 298.8 / 434.4" },
+        PaperValue {
+            metric: "kget_per_client.on.100",
+            value: 44.59,
+            source: "Table 2: 445.9 K, 10 threads",
+        },
+        PaperValue { metric: "placement_gain.100", value: 1.026, source: "Table 2: 445.9 / 434.4" },
+        PaperValue { metric: "placement_gain.50", value: 1.033, source: "Table 2: 412.2 / 399.1" },
+        PaperValue { metric: "placement_gain.10", value: 1.014, source: "Table 2: 303.1 / 298.8" },
+    ],
+    needs: &[
+        "kget_ratio.on.50",
+        "kget_ratio.on.10",
+        "kget_ratio.off.50",
+        "kget_ratio.off.10",
+        "placement_gain.100",
+        "placement_gain.50",
+        "placement_gain.10",
+    ],
+    measure,
+    judge,
+};
+
+#[allow(clippy::cast_precision_loss)]
+fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
+    let request_us = settings.within("request_us", 0.1..=1000.0)?;
+    let clients = settings.within("clients", 1.0..=1024.0)?;
+    let load = timed_rig::load(settings, clients * 1e6 / request_us)?;
+    let mut metrics = Metrics::new();
+    for percent in POINTS {
+        let usual = rig::options("meta-kv", settings, seed)?;
+        let options = ReplayOptions {
+            dram_bytes: usual.dram_bytes * percent / 100,
+            unit_bytes: Some(timed_rig::UNIT_BYTES),
+            ..usual
+        };
+        let runs = rig::with_and_without(|placement| {
+            timed_rig::alone(&options, placement, load, monitor)
+        })?;
+        for (placement, run) in &runs {
+            rig::note_steadiness(&mut metrics, &percent.to_string(), &run.run);
+            let tenants = run.run.tenants.iter().map(|tenant| &tenant.run);
+            let gets: f64 = tenants.map(|run| run.gets as f64 / run.requests as f64).sum();
+            let kget = run.requests_per_s(0) * gets / 1000.0;
+            metrics.insert(format!("kget_per_s.{placement}.{percent}"), kget);
+            let all = metrics[&format!("kget_per_s.{placement}.100")];
+            metrics.insert(format!("kget_ratio.{placement}.{percent}"), kget / all);
+        }
+        let on = metrics[&format!("kget_per_s.on.{percent}")];
+        let off = metrics[&format!("kget_per_s.off.{percent}")];
+        metrics.insert(format!("placement_gain.{percent}"), on / off);
+        metrics.insert(format!("kget_per_client.on.{percent}"), on / clients);
+    }
+    Ok(metrics)
+}
+
+fn judge(summary: &Summary) -> Judgement {
+    let mean = |metric: &str| summary.mean(metric);
+    let paper = DRAM_THROUGHPUT.paper;
+    let mut checks = Checks::default().shape(
+        mean("kget_ratio.on.10") < mean("kget_ratio.on.50") && mean("kget_ratio.on.50") < 1.0,
+        "less DRAM makes fewer GETs a second",
+    );
+    for metric in ["kget_ratio.on.50", "kget_ratio.on.10", "kget_ratio.off.50", "kget_ratio.off.10"]
+    {
+        checks = checks.near(metric, mean(metric), paper, metric, SAME_RATIO);
+    }
+    for percent in POINTS {
+        let metric = format!("placement_gain.{percent}");
+        checks = checks.near(&metric, mean(&metric), paper, &metric, SAME_RATIO);
+    }
+    let each = mean("kget_per_client.on.100");
+    checks
+        .note(format!(
+            "a client makes {each:.1} thousand GETs a second with all DRAM, the paper's 44.6"
+        ))
+        .judge()
+}

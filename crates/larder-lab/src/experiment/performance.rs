@@ -1,0 +1,148 @@
+//! Throughput, tail latency and hit ratio of the real cache on the timed drive, by what it uses of it.
+
+use super::judge::{Checks, highest};
+use super::rig::{self, SOC_SHARE};
+use super::timed_rig;
+use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
+use crate::Error;
+use crate::replay::{Monitor, ReplayOptions};
+
+/// What is measured: the point, percent of the drive in use, and of it for small objects.
+const POINTS: [(&str, f64, f64); 4] =
+    [("used50", 50.0, 4.0), ("used90", 90.0, 4.0), ("used100", 100.0, 4.0), ("soc64", 100.0, 64.0)];
+/// How far throughput and hit ratio may be apart and be unchanged: the authors' slides have throughput
+/// up to 8 % lower without placement.
+const UNCHANGED: f64 = 0.08;
+/// How many times as high or as low as the paper's a ratio of latencies may be.
+const FACTOR: f64 = 2.0;
+
+pub(super) static PERFORMANCE: Experiment = Experiment {
+    name: "performance",
+    title: "throughput, p99 and hit ratio by utilisation and SOC size, on the timed drive",
+    reproduces: "FDP paper (EuroSys'25), Figures 6, 9 and 13: throughput and hit ratio do not change with \
+                 placement; p99 of WO KV Cache at 100 %",
+    criterion: "at each point throughput with and without placement within 8 % and the hit ratio the \
+                same; p99 off / on of WO KV Cache half to twice the paper's",
+    parameters: &[
+        Parameter {
+            name: "requests",
+            default: "5000000",
+            help: "requests of a run; WO KV Cache makes half",
+        },
+        timed_rig::FLASH,
+        Parameter {
+            name: "load",
+            default: "75",
+            help: "percent of what the drive takes without placement at 100 % utilisation, 1 to 1000",
+        },
+        timed_rig::CLIENTS,
+        timed_rig::WRITERS,
+    ],
+    metrics: &[
+        (
+            "kilo_requests_per_s.on.*",
+            "thousands of requests a second with placement: used50, used90 and \
+           used100 (percent of the drive, SOC 4 %), soc64 (SOC 64 %), wo (WO KV Cache, 100 %)",
+        ),
+        ("kilo_requests_per_s.off.*", "the same without"),
+        ("hit.on.*", "hit ratio of GETs over the whole run, with placement"),
+        ("hit.off.*", "the same without"),
+        ("read_p50_us.*", "latency of reads in us, with (on) and without placement, by point"),
+        ("read_p99_us.*", "99 % of them are at most so long"),
+        ("read_p999_us.*", "99.9 % of them"),
+        ("write_p50_us.*", "latency of writes in us, with (on) and without placement, by point"),
+        ("write_p99_us.*", "99 % of them are at most so long"),
+        ("write_p999_us.*", "99.9 % of them"),
+        ("throughput_ratio.*", "requests a second, on / off"),
+        ("read_p99_ratio.*", "p99 of reads, off / on"),
+        ("write_p99_ratio.*", "p99 of writes, off / on"),
+        SOC_SHARE,
+        rig::DRIVE_WRITES,
+        rig::LOC_WRAPS,
+        rig::DRIFT,
+    ],
+    paper: &[
+        PaperValue { metric: "throughput_ratio.used50", value: 1.0, source: "Figure 6: unchanged" },
+        PaperValue {
+            metric: "throughput_ratio.used100",
+            value: 1.0,
+            source: "Figure 6: unchanged",
+        },
+        PaperValue { metric: "throughput_ratio.soc64", value: 1.0, source: "Figure 9: unchanged" },
+        PaperValue { metric: "read_p99_ratio.wo", value: 2.2, source: "Figure 13" },
+        PaperValue { metric: "write_p99_ratio.wo", value: 9.5, source: "Figure 13" },
+    ],
+    needs: &[
+        "throughput_ratio.used50",
+        "throughput_ratio.used90",
+        "throughput_ratio.used100",
+        "throughput_ratio.soc64",
+        "hit.on.used50",
+        "hit.on.used90",
+        "hit.on.used100",
+        "hit.on.soc64",
+        "hit.off.used50",
+        "hit.off.used90",
+        "hit.off.used100",
+        "hit.off.soc64",
+        "read_p99_ratio.wo",
+        "write_p99_ratio.wo",
+    ],
+    measure,
+    judge,
+};
+
+fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
+    let percent = settings.within("load", 1.0..=1000.0)?;
+    let usual = rig::options("meta-kv", settings, seed)?;
+    let usual = ReplayOptions { unit_bytes: Some(timed_rig::UNIT_BYTES), ..usual };
+    let write_only = ReplayOptions {
+        requests: usual.requests.map(|requests| (requests / 2).max(1)),
+        unit_bytes: usual.unit_bytes,
+        ..rig::options("meta-kv-write-only", settings, seed)?
+    };
+    let mut metrics = Metrics::new();
+    let load = |options: &ReplayOptions| {
+        let capacity = timed_rig::capacity(options, settings, monitor)?;
+        timed_rig::load(settings, capacity * percent / 100.0)
+    };
+    let of_usual = load(&usual)?;
+    for (point, utilization_percent, soc_percent) in POINTS {
+        let options = ReplayOptions { utilization_percent, soc_percent, ..usual.clone() };
+        timed_rig::note_both(&mut metrics, point, &options, of_usual, monitor)?;
+    }
+    timed_rig::note_both(&mut metrics, "wo", &write_only, load(&write_only)?, monitor)?;
+    Ok(metrics)
+}
+
+fn judge(summary: &Summary) -> Judgement {
+    let at = |metric: &str, point: &str| summary.mean(&format!("{metric}.{point}"));
+    let apart = POINTS.map(|(point, ..)| (at("hit.on", point) - at("hit.off", point)).abs());
+    let apart = highest(apart);
+    let mut checks = Checks::default()
+        .shape(apart <= 1e-9, format!("hit ratios are the same: {apart:.4} apart"));
+    for (point, ..) in POINTS {
+        let ratio = at("throughput_ratio", point);
+        checks = checks.exact(
+            (1.0 - UNCHANGED..=1.0 + UNCHANGED).contains(&ratio),
+            format!("throughput at {point}: {ratio:.3} times that without placement"),
+        );
+    }
+    for kind in ["read", "write"] {
+        let metric = format!("{kind}_p99_ratio.wo");
+        let (ratio, wanted) =
+            (summary.mean(&metric), super::judge::published(PERFORMANCE.paper, &metric));
+        checks = checks
+            .exact(
+                (wanted / FACTOR..=wanted * FACTOR).contains(&ratio),
+                format!(
+                    "p99 of {kind}s of WO KV Cache: {ratio:.2} times better, published {wanted}"
+                ),
+            )
+            .shape(
+                ratio >= 1.0,
+                format!("p99 of {kind}s of WO KV Cache is no worse with placement"),
+            );
+    }
+    checks.judge()
+}

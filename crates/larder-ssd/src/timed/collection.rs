@@ -1,0 +1,98 @@
+//! Garbage collection at the pace of the host.
+//!
+//! The firmware collects a whole unit at a time, in no time. A drive spreads that over the host's
+//! writes: what must be moved to win room for a unit is moved while the host fills one, so that writes
+//! are slowed down a little each and none waits for all of it.
+
+use std::collections::VecDeque;
+
+use crate::managed::MediaOp;
+
+/// What collection has still to do to the media.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    ops: VecDeque<MediaOp>,
+    /// What goes with each page of the host.
+    per_page: usize,
+}
+
+impl Backlog {
+    /// More to do, all of it within the next `host_pages` pages of the host.
+    pub(super) fn add(&mut self, ops: impl IntoIterator<Item = MediaOp>, host_pages: u32) {
+        let before = self.ops.len();
+        self.ops.extend(ops);
+        if self.ops.len() > before {
+            self.per_page = self.ops.len().div_ceil(host_pages.max(1) as usize);
+        }
+    }
+
+    /// What goes with the next page of the host.
+    pub(super) fn due(&mut self) -> impl Iterator<Item = MediaOp> + '_ {
+        let due = self.per_page.min(self.ops.len());
+        self.ops.drain(..due)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+}
+
+/// Erases of the slices of blocks that units are, by die.
+#[derive(Debug)]
+pub(super) struct Slices {
+    /// Stripes erased since the last block was.
+    stripes: Vec<f64>,
+    block_stripes: f64,
+}
+
+impl Slices {
+    /// Blocks of the dies come to their end one after the other.
+    pub(super) fn new(dies: u32, block_stripes: u32) -> Self {
+        let block_stripes = f64::from(block_stripes);
+        let begun = |die: u32| block_stripes * f64::from(die) / f64::from(dies);
+        Self { stripes: (0..dies).map(begun).collect(), block_stripes }
+    }
+
+    /// Erases so many stripes on each die. Returns the dies that erase blocks for it, with how many.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // blocks of a unit
+    pub(super) fn erase(&mut self, stripes: f64) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let block_stripes = self.block_stripes;
+        self.stripes.iter_mut().enumerate().filter_map(move |(die, erased)| {
+            *erased += stripes;
+            let blocks = (*erased / block_stripes).floor();
+            *erased -= blocks * block_stripes;
+            (blocks > 0.0).then_some((die, blocks as u64))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_done_is_spread_over_the_pages_of_the_host() {
+        let mut backlog = Backlog::default();
+        assert_eq!(backlog.due().count(), 0);
+        backlog.add((0..100).map(|ppn| MediaOp::Read { ppn }), 40);
+        let done: Vec<usize> = (0..40).map(|_| backlog.due().count()).collect();
+        assert_eq!((done[0], done[33], done.iter().sum::<usize>()), (3, 1, 100));
+        assert!(backlog.is_empty());
+    }
+
+    #[test]
+    fn a_block_is_erased_when_all_of_its_slices_were() {
+        let mut slices = Slices::new(2, 8);
+        let erased: Vec<Vec<_>> = (0..9).map(|_| slices.erase(2.0).collect()).collect();
+        let [_, second, _, fourth, ..] = &erased[..] else { panic!("nine") };
+        assert_eq!((second.as_slice(), fourth.as_slice()), (&[(1, 1)][..], &[(0, 1)][..]));
+        assert_eq!(erased.iter().flatten().count(), 4, "two blocks a die in 18 stripes");
+    }
+
+    #[test]
+    fn a_unit_of_whole_blocks_erases_each_time() {
+        let mut slices = Slices::new(2, 4);
+        assert!((0..5).all(|_| slices.erase(4.0).count() == 2));
+        assert_eq!(slices.erase(12.0).collect::<Vec<_>>(), [(0, 3), (1, 3)]);
+    }
+}
