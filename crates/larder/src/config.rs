@@ -94,6 +94,11 @@ pub struct Config {
     pub ru_aware_eviction: bool,
     /// What a crash leaves of flash.
     pub crash_safety: CrashSafety,
+    /// Bytes of the tombstone log, a multiple of 4096, from 16 KiB to 1 GiB; `None`: a 256th of the
+    /// cache, but 64 KiB at least and 128 MiB at most. It bounds how much may be dead on flash: a 16th of
+    /// it in bytes is that in objects, and beyond half of that regions are given up before their time.
+    /// Without crash safety there is none.
+    pub tombstone_log_bytes: Option<u32>,
     /// Which of the items that DRAM evicts are written to flash.
     pub admission: AdmissionPolicy,
     /// Most memory that admission takes for what it remembers of keys, in bytes, at least 4096. The
@@ -147,6 +152,7 @@ impl Default for Config {
             ttl_classes: Vec::new(),
             ru_aware_eviction: false,
             crash_safety: CrashSafety::default(),
+            tombstone_log_bytes: None,
             admission: AdmissionPolicy::All,
             admission_memory_bytes: 64 << 20,
             endurance: None,
@@ -219,6 +225,13 @@ impl Config {
                     "{name} = {bytes}: must be a multiple of 4096, from 4096 to {REGION_BYTES_MAX}"
                 )));
             }
+        }
+        if let Some(bytes) = self.tombstone_log_bytes
+            && (!bytes.is_multiple_of(4096) || !(16 << 10..=1 << 30).contains(&bytes))
+        {
+            return Err(Error::config(format!(
+                "tombstone_log_bytes = {bytes}: must be a multiple of 4096, from 16384 to 1073741824"
+            )));
         }
         check_memory("dram_bytes", self.dram_bytes, 0)?;
         if let Some(bytes) = self.memory_bytes {

@@ -105,6 +105,7 @@ impl<D: Device + 'static> Core<D> {
             Some(Fault::TornWrite { blocks, reported_done }) => {
                 self.tear(state, io, blocks, reported_done)
             }
+            Some(Fault::TornSectors) => self.tear_sectors(state, io),
             Some(Fault::LostWrite) => {
                 state.counts.lost_writes += 1;
                 Ok(io.into_buffer())
@@ -164,6 +165,23 @@ impl<D: Device + 'static> Core<D> {
             return Ok(buffer);
         }
         state.counts.errors += 1;
+        Err(self.failed(Io::Write { offset, buffer, handle }))
+    }
+
+    fn tear_sectors(&self, state: &mut State, io: Io) -> IoResult {
+        const SECTOR_BYTES: usize = 512;
+        let Io::Write { offset, buffer, handle } = io else { return self.carry_out(state, io) };
+        let kept = state.injector.rng.usize(..buffer.len() / SECTOR_BYTES) * SECTOR_BYTES;
+        let there = Io::Read { offset, buffer: IoBuffer::zeroed(buffer.len()) };
+        let mut torn = match self.inner.submit(there).wait() {
+            Ok(torn) => torn,
+            Err(failure) => return Err(IoFailure { error: failure.error, buffer }),
+        };
+        torn.as_mut_slice()[..kept].copy_from_slice(&buffer.as_slice()[..kept]);
+        state.counts.torn_writes += 1;
+        state.counts.errors += 1;
+        // What the write under it says is what the caller is told in any case.
+        let _failed = self.carry_out(state, Io::Write { offset, buffer: torn, handle });
         Err(self.failed(Io::Write { offset, buffer, handle }))
     }
 

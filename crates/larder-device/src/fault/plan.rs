@@ -21,6 +21,9 @@ pub enum Fault {
         /// Whether the write is reported as done all the same.
         reported_done: bool,
     },
+    /// Only the first sectors of 512 bytes of a write reach the device, the rest keeps what was there,
+    /// and the write is reported as failed: a drive whose own unit is smaller than a block. Writes only.
+    TornSectors,
     /// The write is reported as done and never happens. Writes only.
     LostWrite,
     /// One seeded bit of the transfer is flipped, on its way to the caller or to the device. Reads
@@ -146,7 +149,7 @@ impl FaultRule {
         let kind = kind_of(io);
         let (_, offset, bytes) = io.extent();
         let can_happen = match self.fault {
-            Fault::TornWrite { .. } | Fault::LostWrite => kind == WRITE,
+            Fault::TornWrite { .. } | Fault::TornSectors | Fault::LostWrite => kind == WRITE,
             Fault::BitFlip => kind & (READ | WRITE) != 0,
             _ => true,
         };

@@ -60,6 +60,11 @@ impl World {
     /// One cache, from the opening to the end.
     pub(super) fn live(&mut self, life: u32) {
         let ending = self.plan.ending(&mut self.rng);
+        if life > 0 && self.plan.changing && self.rng.bool() {
+            self.plan.change(&mut self.rng);
+            self.totals.changed_settings += 1;
+            self.large_before = None;
+        }
         let rebuilding =
             [Rebuilding::First, Rebuilding::Beside, Rebuilding::Nobody][self.rng.usize(..3)];
         let Some(cache) = self.open(life, rebuilding) else { return };
@@ -315,7 +320,12 @@ impl World {
         self.totals.hits += stats.hits();
         self.totals.flash_hits += stats.soc_hits + stats.loc_hits;
         self.totals.device_errors += stats.device_errors;
+        self.totals.rings_round += u64::from(stats.tombstones_logged_again > 0);
+        self.totals.logs_given_up += stats.tombstone_logs_given_up;
+        self.totals.logs_regained += stats.tombstone_logs_regained;
+        self.totals.revived_places += stats.soc_revived_buckets + stats.loc_revived_regions;
         let counts = self.device.faults().counts();
+        self.totals.failed_but_done = counts.failed_but_done;
         self.totals.faults = self.device.refused()
             + (counts.errors + counts.torn_writes + counts.lost_writes + counts.bit_flips);
         if self.lie != Lie::None {

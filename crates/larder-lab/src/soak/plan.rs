@@ -1,6 +1,8 @@
 //! What a seed decides before anything runs: the cache, its load, its device, its faults, its ends.
 
-use larder::{AdmissionPolicy, Config, CrashSafety, DramPolicy, RegionEviction, Reinsertion};
+use larder::{
+    AdmissionPolicy, Config, CrashSafety, DramPolicy, OnChange, RegionEviction, Reinsertion,
+};
 use larder_device::{Fault, FaultPlan, FaultRule};
 
 use super::device::Delays;
@@ -20,6 +22,10 @@ pub(super) enum Trouble {
     WriteErrors,
     BitFlips,
     TornWrites,
+    /// The same between sectors of 512 bytes.
+    TornSectors,
+    /// Writes that are reported as failed and happen.
+    FailedWrites,
     /// Torn writes that the device reports as done.
     HiddenTornWrites,
     LostWrites,
@@ -37,6 +43,8 @@ impl Trouble {
             | Self::Errors
             | Self::WriteErrors
             | Self::TornWrites
+            | Self::TornSectors
+            | Self::FailedWrites
             | Self::Absences
             | Self::NoSpace => true,
             Self::None
@@ -87,6 +95,10 @@ pub(super) struct Plan {
     pub(super) pins: usize,
     pub(super) fdp: bool,
     pub(super) volatile: bool,
+    /// Whether the wall clock is set now and then, forward or back.
+    pub(super) clock_steps: bool,
+    /// Whether lives differ in their settings, at the price of the content.
+    pub(super) changing: bool,
 }
 
 impl Plan {
@@ -116,7 +128,15 @@ impl Plan {
             pins: [0, 0, 3, 12][rng.usize(..4)],
             fdp: rng.bool(),
             volatile,
+            clock_steps: rng.u32(..4) == 0,
+            changing: rng.u32(..6) == 0,
         }
+    }
+
+    /// Other settings for the next life, which accepts that it starts empty.
+    pub(super) fn change(&mut self, rng: &mut fastrand::Rng) {
+        let crash_safety = self.config.crash_safety;
+        self.config = Config { crash_safety, on_change: OnChange::Discard, ..config(rng) };
     }
 
     /// The ending of a life, by chance.
@@ -149,6 +169,8 @@ impl Plan {
             Trouble::TornWrites => {
                 plan.with(often(Fault::TornWrite { blocks: None, reported_done: false }))
             }
+            Trouble::TornSectors => plan.with(often(Fault::TornSectors)),
+            Trouble::FailedWrites => plan.with(often(Fault::FailedButDone).on_writes()),
             Trouble::HiddenTornWrites => {
                 plan.with(lie(Fault::TornWrite { blocks: None, reported_done: true }))
             }
@@ -158,13 +180,15 @@ impl Plan {
 }
 
 fn trouble(rng: &mut fastrand::Rng) -> Trouble {
-    const ALL: [Trouble; 10] = [
+    const ALL: [Trouble; 12] = [
         Trouble::OneError,
         Trouble::Errors,
         Trouble::ReadErrors,
         Trouble::WriteErrors,
         Trouble::BitFlips,
         Trouble::TornWrites,
+        Trouble::TornSectors,
+        Trouble::FailedWrites,
         Trouble::HiddenTornWrites,
         Trouble::LostWrites,
         Trouble::Absences,
@@ -222,6 +246,8 @@ fn config(rng: &mut fastrand::Rng) -> Config {
         dynamic_placement: rng.bool(),
         start_empty: false,
         crash_safety: CrashSafety::Off,
+        // Small enough to go round.
+        tombstone_log_bytes: [None, Some(16 << 10), Some(24 << 10)][rng.usize(..3)],
         seed: rng.u64(..),
         ..Config::default()
     }

@@ -65,6 +65,24 @@ totals! {
     flash_hits: "  from flash",
     /// Faults injected into requests.
     faults: "faults injected",
+    /// Writes that were reported as failed and happened.
+    failed_but_done: "  that happened all the same",
+    /// Times that the wall clock was set back.
+    steps_back: "clock set back",
+    /// Times that it was set forward.
+    steps_forward: "clock set forward",
+    /// Lives with other settings than the one before.
+    changed_settings: "lives with other settings",
+    /// Seeds with more clients than a block of the tombstone log holds.
+    crowds: "seeds with more clients than a log block holds",
+    /// Lives in which a tombstone log came round to what was still needed.
+    rings_round: "lives whose tombstone log went round",
+    /// Tombstone logs that were given up.
+    logs_given_up: "tombstone logs given up",
+    /// Of these, logs that were believed again.
+    logs_regained: "  and regained",
+    /// Buckets and regions that came back after a failed write.
+    revived_places: "places revived",
     /// Device errors that the cache counted.
     device_errors: "device errors counted",
     /// Times that the scheduler had a choice.

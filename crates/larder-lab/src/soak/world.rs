@@ -1,6 +1,6 @@
 //! The scheduler: who goes on, which request of the device ends, who gives up, all by seed.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hasher;
 use std::rc::Rc;
@@ -22,6 +22,10 @@ use super::{SeedReport, Totals};
 
 /// Second at which a simulation begins.
 const FIRST_SECOND: u64 = 1_000_000;
+/// One step in so many sets the wall clock, where somebody does.
+const CLOCK_STEPS_ONE_IN: u32 = 400;
+/// Tombstones that a block of their log holds.
+const LOG_BLOCK_ENTRIES: usize = 253;
 /// Events of a key that are shown with a wrong answer.
 const EVENTS_SHOWN: usize = 40;
 
@@ -33,6 +37,11 @@ pub(super) struct World {
     pub(super) lie: Lie,
     pub(super) clock: Arc<VirtualClock>,
     pub(super) now_ns: u64,
+    /// By how much the wall clock was set forward and back in all.
+    forward_ns: u64,
+    back_ns: u64,
+    /// The least that the cache's clock may say now: for who notes when something began.
+    judged_ns: Rc<Cell<u64>>,
     pub(super) device: Arc<StagedDevice>,
     pub(super) log: Rc<RefCell<Log>>,
     pub(super) executor: Executor<Answer>,
@@ -90,6 +99,9 @@ impl World {
             lie,
             clock: Arc::new(VirtualClock::starting_at(now)),
             now_ns: FIRST_SECOND * 1_000_000_000,
+            forward_ns: 0,
+            back_ns: 0,
+            judged_ns: Rc::new(Cell::new(FIRST_SECOND * 1_000_000_000)),
             device,
             log: Rc::new(RefCell::new(log)),
             // The last one is for who brings back what a crash has left.
@@ -101,7 +113,11 @@ impl World {
             pieces: 0,
             issued: Issued::default(),
             large_before: None,
-            totals: Totals { seeds: 1, ..Totals::default() },
+            totals: Totals {
+                seeds: 1,
+                crowds: u64::from(plan.clients > LOG_BLOCK_ENTRIES),
+                ..Totals::default()
+            },
             wrong: None,
             digest: Xxh3::new(),
             plan,
@@ -158,11 +174,30 @@ impl World {
             step_ns += self.rng.u64(..10_000_000_000);
         }
         self.set_now(self.now_ns + step_ns);
+        if self.plan.clock_steps && self.rng.u32(..CLOCK_STEPS_ONE_IN) == 0 {
+            self.set_clock();
+        }
+    }
+
+    /// Somebody sets the wall clock. The cache may not go back with it, but it may begin anew from it
+    /// where it has forgotten how far it was.
+    fn set_clock(&mut self) {
+        let step_ns = self.rng.u64(1..=20) * 1_000_000_000;
+        // Not before the epoch, and not to where epochs of openings would be used again.
+        if self.rng.bool() && self.back_ns + step_ns < FIRST_SECOND * 500_000_000 {
+            self.back_ns += step_ns;
+            self.totals.steps_back += 1;
+        } else {
+            self.forward_ns += step_ns;
+            self.totals.steps_forward += 1;
+        }
+        self.set_now(self.now_ns);
     }
 
     fn set_now(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
-        self.clock.advance_to(Duration::from_nanos(self.now_ns));
+        self.clock.set(Duration::from_nanos(self.now_ns + self.forward_ns - self.back_ns));
+        self.judged_ns.set(self.now_ns - self.back_ns);
         self.device.advance_to(self.now_ns);
     }
 
@@ -230,21 +265,20 @@ impl World {
 
     /// What a miss fetches, and the note that it began to.
     fn fetch(&self, request: &Request) -> impl FnOnce() -> Fetching + use<> {
-        let (log, device, clock) =
-            (Rc::clone(&self.log), Arc::clone(&self.device), Arc::clone(&self.clock));
+        let (log, device, judged_ns) =
+            (Rc::clone(&self.log), Arc::clone(&self.device), Rc::clone(&self.judged_ns));
         let write = match request {
             Request::GetOrFetch(key, write, _) => Some((*key, write.clone())),
             _ => None,
         };
         move || {
             if let Some((key, write)) = write {
-                let now_ns = nanoseconds(larder::Clock::now(&*clock));
                 let what = format!("store what was fetched: {}", write.piece);
                 let mut log = log.borrow_mut();
                 let fill = log.keys[key as usize].begin(Operation {
                     effect: Some(Effect::Store(write.content)),
                     fill: true,
-                    ..Operation::begun(what, now_ns)
+                    ..Operation::begun(what, judged_ns.get())
                 });
                 log.fills.insert(write.piece, fill);
             }
@@ -270,6 +304,8 @@ impl World {
     }
 
     fn begin(&mut self, client: usize) {
+        let ttl = self.calls[client].as_ref().and_then(|call| call.request.ttl());
+        let latest_expiry_ns = self.expiry_ns(ttl);
         let Some(call) = &mut self.calls[client] else { return };
         self.totals.operations += 1;
         match &call.request {
@@ -280,12 +316,12 @@ impl World {
             Request::Delete(_) => self.issued.deletes += 1,
             _ => {}
         }
-        let expiry_ns = expiry_ns(self.now_ns, call.request.ttl());
+        let expiry_ns = latest_expiry_ns;
         let what = format!("client {client} at {} ns: {:?}", self.now_ns, call.request);
         let mut operations = Vec::new();
         for key in call.request.keys() {
             self.planned[key as usize] -= 1;
-            let mut operation = Operation::begun(what.clone(), self.now_ns);
+            let mut operation = Operation::begun(what.clone(), self.judged_ns.get());
             operation.expiry_ns = expiry_ns;
             call.request.intend(&mut operation);
             operations.push((key, self.log.borrow_mut().keys[key as usize].begin(operation)));
@@ -294,7 +330,7 @@ impl World {
     }
 
     fn end(&mut self, request: &Request, answer: &Answer, operations: &[(u32, usize)]) {
-        let latest_expiry_ns = expiry_ns(self.now_ns, request.ttl());
+        let latest_expiry_ns = self.expiry_ns(request.ttl());
         let many = match answer {
             Answer::Many(found) => Some(found),
             _ => None,
@@ -421,7 +457,7 @@ impl World {
         };
         *(if by_crash { &mut self.totals.cut_off } else { &mut self.totals.given_up }) += 1;
         self.note(format_args!("{client} gives up {:?}", call.request));
-        let latest_expiry_ns = expiry_ns(self.now_ns, call.request.ttl());
+        let latest_expiry_ns = self.expiry_ns(call.request.ttl());
         let doubtful = self.plan.trouble.fails_writes();
         for (key, number) in operations {
             let log = Rc::clone(&self.log);
@@ -435,6 +471,16 @@ impl World {
         }
     }
 
+    /// When a value that is stored now expires at the latest: the cache rounds up to seconds. Its clock may
+    /// be ahead by all that the wall clock was ever set forward, and in another part of a second since it
+    /// was set back.
+    fn expiry_ns(&self, ttl: Option<Duration>) -> u64 {
+        let Some(ttl) = ttl else { return NEVER };
+        let rounded = if self.back_ns > 0 { 1_000_000_000 } else { 0 };
+        let end_ns = self.now_ns + self.forward_ns + nanoseconds(ttl);
+        end_ns.div_ceil(1_000_000_000) * 1_000_000_000 + rounded
+    }
+
     pub(super) fn note(&mut self, what: std::fmt::Arguments<'_>) {
         self.digest.write(what.to_string().as_bytes());
         self.digest.write(&self.now_ns.to_le_bytes());
@@ -446,10 +492,4 @@ type Fetching = std::pin::Pin<Box<dyn Future<Output = ()>>>;
 
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// When a value that is stored now expires: the cache rounds up to seconds.
-fn expiry_ns(now_ns: u64, ttl: Option<Duration>) -> u64 {
-    let Some(ttl) = ttl else { return NEVER };
-    (now_ns + nanoseconds(ttl)).div_ceil(1_000_000_000) * 1_000_000_000
 }

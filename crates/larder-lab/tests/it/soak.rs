@@ -26,6 +26,11 @@ fn every_answer_is_right_whatever_happens() {
     assert!(kept_openings.min(closes) > seeds / 4, "{totals:?}");
     assert!(given_up.min(cut_off).min(faults).min(device_errors) > seeds, "{totals:?}");
     assert!(totals.operations > seeds * 1000, "{totals:?}");
+    // A simulation that never saw a misfortune says nothing about it.
+    for (what, times) in totals.rows() {
+        let never = ["undecided histories", "wrong answers"].contains(&what);
+        assert!(never || times > 0, "{what}: never");
+    }
     assert!(totals.flash_hits > seeds * 10, "{totals:?}");
 }
 

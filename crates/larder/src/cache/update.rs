@@ -58,11 +58,13 @@ enum Attempt {
 
 impl Larder {
     /// Reads the value of `key` and changes it in one step: nobody sees or makes a change between.
-    /// `change` may be called more than once, and must not call the cache: it holds the lock of its key. Returns the value as it was before.
+    /// `change` may be called more than once, and must not call the cache: the key is locked. Returns
+    /// the value as it was before.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an impossible key, or a value that DRAM cannot hold; the
-    /// old value stays then; and for whatever `change` asks of a cache with flash. [`ErrorKind::Device`] as for [`Larder::set`].
+    /// old value stays then; and for whatever `change` asks of a cache with flash.
+    /// [`ErrorKind::Device`] as for [`Larder::set`].
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};

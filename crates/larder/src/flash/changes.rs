@@ -117,6 +117,16 @@ fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
     if is_explained(&before) {
         return changes;
     }
+    if before.crash_safety == CrashSafety::Process {
+        let wanted = config.tombstone_log_bytes;
+        before.tombstone_log_bytes = u32::try_from(found.tombstone_log_bytes).ok();
+        if is_explained(&before) {
+            let now = wanted.map_or("None".to_owned(), |bytes| bytes.to_string());
+            changes.push(change("tombstone_log_bytes", now, found.tombstone_log_bytes));
+            return changes;
+        }
+        before.tombstone_log_bytes = wanted;
+    }
     before.region_bytes = Some(found.region_bytes);
     if is_explained(&before) {
         let now = config.region_bytes.map_or("None".to_owned(), |bytes| bytes.to_string());
@@ -225,6 +235,10 @@ mod tests {
         assert_eq!(
             said(Config { region_bytes: Some(4 << 20), ..base() }),
             "region_bytes = 4194304 (it was made with 2097152)"
+        );
+        assert_eq!(
+            said(Config { tombstone_log_bytes: Some(64 << 10), ..base() }),
+            "tombstone_log_bytes = 65536 (it was made with 1048576)"
         );
         let several = Config { soc_percent: 12.25, soc_log_percent: 3.5, ..base() };
         assert_eq!(
