@@ -19,7 +19,7 @@ use larder::{Cas, Config, ErrorKind, Larder, SetOptions, block_on};
 use crate::rig::{Rig, config, drive, logged};
 
 const THREADS: u64 = 4;
-const KEYS_PER_THREAD: u64 = 16;
+const KEYS: u64 = 64;
 /// Operations in the normal run.
 const OPERATIONS: u64 = 1_000_000;
 /// Operations of the long run, unless told otherwise.
@@ -141,18 +141,24 @@ fn change(
     known.done.store(owned.version, SeqCst);
 }
 
-fn work(cache: &Larder, all: &[Known], thread: u64, operations: u64, counts: &Counts) {
+fn work(
+    cache: &Larder,
+    all: &[Known],
+    (thread, threads): (u64, u64),
+    operations: u64,
+    counts: &Counts,
+) {
     let mut rng = fastrand::Rng::with_seed(thread);
-    let mut owned = vec![Owned::default(); at(KEYS_PER_THREAD)];
+    let mut owned = vec![Owned::default(); at(KEYS / threads)];
     let mut hits = 0;
     for _ in 0..operations {
         if rng.u32(..4) == 0 {
-            let mine = rng.u64(..KEYS_PER_THREAD);
-            let key = mine * THREADS + thread;
+            let mine = rng.u64(..KEYS / threads);
+            let key = mine * threads + thread;
             let (known, owned) = (&all[at(key)], &mut owned[at(mine)]);
             change(cache, known, key, owned, &mut rng, counts);
         } else {
-            let key = rng.u64(..KEYS_PER_THREAD * THREADS);
+            let key = rng.u64(..KEYS / threads * threads);
             hits += u64::from(look(cache, &all[at(key)], key).is_some());
         }
     }
@@ -160,16 +166,16 @@ fn work(cache: &Larder, all: &[Known], thread: u64, operations: u64, counts: &Co
     counts.hits.fetch_add(hits, SeqCst);
 }
 
-fn run(operations: u64, config: Config) {
+fn run(threads: u64, operations: u64, config: Config) {
     // So little DRAM that keys go to flash and come back all the time.
     let drive = drive();
     let rig = Rig::open(Config { dram_bytes: 24 << 10, reinsertion_hits: 1, ..config }, &drive);
-    let all: Vec<Known> = (0..THREADS * KEYS_PER_THREAD).map(|_| Known::default()).collect();
+    let all: Vec<Known> = (0..KEYS).map(|_| Known::default()).collect();
     let counts = Counts::default();
     std::thread::scope(|scope| {
-        for thread in 0..THREADS {
+        for thread in 0..threads {
             let (cache, all, counts) = (&rig.cache, &all, &counts);
-            scope.spawn(move || work(cache, all, thread, operations / THREADS, counts));
+            scope.spawn(move || work(cache, all, (thread, threads), operations / threads, counts));
         }
     });
     let stats = rig.cache.stats();
@@ -186,13 +192,22 @@ fn run(operations: u64, config: Config) {
 
 #[test]
 fn every_key_has_one_order() {
-    run(OPERATIONS, config());
+    run(THREADS, OPERATIONS, config());
 }
 
 /// With few buckets and a log that goes round all the time.
 #[test]
 fn every_key_has_one_order_with_a_log() {
-    run(OPERATIONS, Config { soc_percent: 0.5, soc_log_threshold: 2, ..logged() });
+    run(THREADS, OPERATIONS, Config { soc_percent: 0.5, soc_log_threshold: 2, ..logged() });
+}
+
+/// Far more threads than cores, so that each is stopped in the middle of everything.
+#[test]
+fn every_key_has_one_order_with_more_threads_than_cores() {
+    for threads in [16, 64] {
+        run(threads, OPERATIONS / 4, config());
+        run(threads, OPERATIONS / 4, logged());
+    }
 }
 
 /// `cargo xtask soak --threads-ops N`.
@@ -202,5 +217,5 @@ fn as_long_as_one_likes() {
     let told = std::env::var(OPERATIONS_VARIABLE).ok();
     let told = told.map(|number| number.parse().expect("a number of operations"));
     let half = told.unwrap_or(OPERATIONS_LONG) / 2;
-    [config(), logged()].into_iter().for_each(|config| run(half, config));
+    [config(), logged()].into_iter().for_each(|config| run(THREADS, half, config));
 }
