@@ -45,6 +45,7 @@ mod identity;
 mod key;
 mod le;
 mod loc;
+mod metrics;
 mod partition;
 pub mod plan;
 pub mod shards;
@@ -70,6 +71,7 @@ pub use larder_device as device;
 pub use larder_device::{
     Clock, Device, DirectIo, FileDevice, FileOptions, IoEngine, RealClock, VirtualClock, block_on,
 };
+pub use metrics::{Metric, MetricKind};
 pub use plan::PlacementPlan;
 pub use shards::Shards;
 pub use stats::Stats;
