@@ -46,6 +46,7 @@ mod key;
 mod le;
 mod loc;
 mod metrics;
+mod open_metrics;
 mod partition;
 pub mod plan;
 pub mod shards;
@@ -72,6 +73,7 @@ pub use larder_device::{
     Clock, Device, DirectIo, FileDevice, FileOptions, IoEngine, RealClock, VirtualClock, block_on,
 };
 pub use metrics::{Metric, MetricKind};
+pub use open_metrics::OpenMetrics;
 pub use plan::PlacementPlan;
 pub use shards::Shards;
 pub use stats::Stats;
