@@ -324,6 +324,7 @@ numbers! {
 impl Counters {
     pub(crate) fn device_failed(&self, error: &larder_device::Error) {
         self.device_errors.add(1);
+        crate::events::device_error(error);
         let mut last = self.last_device_error.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some(error.to_string());
     }

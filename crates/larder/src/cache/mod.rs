@@ -34,6 +34,7 @@ use larder_device::{Claim, Clock, Device};
 use crate::config::Config;
 use crate::dram::{Admit, Departure, DramTier, Full, Record};
 use crate::error::{Error, ErrorKind};
+use crate::events;
 use crate::flash::{Flash, Placed};
 use crate::key::{KeyHash, check_key, check_value};
 use crate::stats::{Counters, Stats};
@@ -127,6 +128,15 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub async fn open(
+        config: Config,
+        device: Option<Arc<dyn Device>>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let opened = Self::open_claimed(config, device, clock).await;
+        opened.inspect_err(events::opening_refused)
+    }
+
+    async fn open_claimed(
         config: Config,
         device: Option<Arc<dyn Device>>,
         clock: Arc<dyn Clock>,
