@@ -48,6 +48,7 @@ mod events;
 mod flash;
 mod identity;
 mod key;
+mod latency;
 mod le;
 mod loc;
 mod metrics;
@@ -77,6 +78,7 @@ pub use larder_device as device;
 pub use larder_device::{
     Clock, Device, DirectIo, FileDevice, FileOptions, IoEngine, RealClock, VirtualClock, block_on,
 };
+pub use latency::{Histogram, Latency};
 pub use metrics::{Metric, MetricKind};
 pub use open_metrics::OpenMetrics;
 pub use plan::PlacementPlan;

@@ -15,13 +15,15 @@
 //! [OpenMetrics 1.0]: https://prometheus.io/docs/specs/om/open_metrics_spec/
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::error::{Error, ErrorKind};
+use crate::latency::Latency;
 use crate::metrics::{Metric, MetricKind};
 use crate::stats::Stats;
 
 /// Names of labels that the format or this module gives a meaning of its own.
-const RESERVED: [&str; 3] = ["le", "quantile", "path"];
+const RESERVED: [&str; 5] = ["le", "quantile", "path", "operation", "tier"];
 
 /// The numbers of one cache or several as OpenMetrics text, by [`Display`](fmt::Display). All names begin
 /// with `larder_`.
@@ -59,7 +61,8 @@ impl<'a> OpenMetrics<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for a name that is no label's (letters, digits and `_`, not first a
-    /// digit or `__`; not `le`, `quantile` or `path`) or comes twice, and for labels that another cache
+    /// digit or `__`; not `le`, `quantile`,
+    /// `path`, `operation` or `tier`) or comes twice, and for labels that another cache
     /// has already.
     ///
     /// ```
@@ -127,6 +130,32 @@ impl<'a> OpenMetrics<'a> {
         Ok(())
     }
 
+    /// How long calls took, of caches that measure it.
+    fn write_latencies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = "latency_seconds";
+        if self.caches.iter().any(|(_, stats)| !stats.latencies.is_empty()) {
+            write_family(f, name, "histogram", Some("seconds"), "How long calls took.")?;
+        }
+        for (labels, stats) in &self.caches {
+            for Latency { operation, tier, histogram } in &stats.latencies {
+                let operation = format!("operation=\"{operation}\"");
+                let tier = tier.map_or_else(String::new, |tier| format!("tier=\"{tier}\""));
+                let bucket = format!("{name}_bucket");
+                for (bound_ns, calls) in histogram.octaves() {
+                    let le = Duration::from_nanos(bound_ns).as_secs_f64();
+                    let le = format!("le=\"{le}\"");
+                    write_sample(f, &bucket, &[labels, &operation, &tier, &le], calls)?;
+                }
+                let own = [labels.as_str(), &operation, &tier];
+                let all = [labels.as_str(), &operation, &tier, "le=\"+Inf\""];
+                write_sample(f, &bucket, &all, histogram.count())?;
+                write_sample(f, &format!("{name}_count"), &own, histogram.count())?;
+                write_sample(f, &format!("{name}_sum"), &own, histogram.sum().as_secs_f64())?;
+            }
+        }
+        Ok(())
+    }
+
     /// The forecast of the drive's life, of caches that have one.
     fn write_drive_life(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lives: Vec<_> = self
@@ -159,6 +188,7 @@ impl fmt::Display for OpenMetrics<'_> {
         self.write_numbers(f)?;
         self.write_placement(f)?;
         self.write_drive_life(f)?;
+        self.write_latencies(f)?;
         f.write_str("# EOF\n")
     }
 }
@@ -194,7 +224,7 @@ fn write_sample(
     f: &mut fmt::Formatter<'_>,
     name: &str,
     labels: &[&str],
-    value: u64,
+    value: impl fmt::Display,
 ) -> fmt::Result {
     let labels: Vec<_> = labels.iter().copied().filter(|some| !some.is_empty()).collect();
     match labels.as_slice() {

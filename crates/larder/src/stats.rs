@@ -8,6 +8,7 @@ use larder_device::nvme::DriveReport;
 
 use crate::endurance::DriveLife;
 use crate::flash::Layout;
+use crate::latency::Latency;
 use crate::metrics::{MetricKind, Named};
 use crate::sync::{STRIPES, stripe};
 
@@ -69,6 +70,10 @@ macro_rules! numbers {
             /// told: their own counters of bytes, wear and events, and why some are missing. Empty if
             /// they are not asked, or no NVMe drives.
             pub drives: Vec<Arc<DriveReport>>,
+            /// How long calls took that came to an end, `get` by the tier that answered, `set` (not the
+            /// changes that read first), `delete`, and fetches; empty without
+            /// [`Config::latency_histograms`](crate::Config::latency_histograms).
+            pub latencies: Vec<Latency>,
             /// The latest device error, for people.
             pub last_device_error: Option<String>,
         }
@@ -394,6 +399,15 @@ impl std::iter::Sum for Stats {
             sum.placement_active = sum.placement_active.min(one.placement_active);
             if sum.placement_path.is_empty() || one.placement_active == 0 {
                 sum.placement_path = one.placement_path;
+            }
+            for latency in one.latencies {
+                let same = |it: &&mut Latency| {
+                    (it.operation, it.tier) == (latency.operation, latency.tier)
+                };
+                match sum.latencies.iter_mut().find(same) {
+                    Some(known) => known.histogram.add(&latency.histogram),
+                    None => sum.latencies.push(latency),
+                }
             }
             for drive in one.drives {
                 if sum.drives.iter().all(|known| known.path != drive.path) {

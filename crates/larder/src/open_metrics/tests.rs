@@ -176,7 +176,7 @@ fn several_caches_share_families_and_labels_are_escaped() {
 #[test]
 fn labels_that_no_reader_takes_are_refused() {
     let stats = Stats::default();
-    for name in ["", "1st", "__name", "a-b", "é", "le", "quantile", "path"] {
+    for name in ["", "1st", "__name", "a-b", "é", "le", "quantile", "path", "operation", "tier"] {
         let refused = OpenMetrics::new().cache(&[(name, "x")], &stats).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{name}");
         assert!(refused.to_string().contains(name), "{refused}");
