@@ -11,7 +11,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and how it is run.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 17] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -19,6 +19,13 @@ const STEPS: [Step; 16] = [
         step::run(&mut step::cargo(&arguments))
     }),
     ("tests", || step::run(&mut step::cargo(&["test", "--workspace", "--locked"]))),
+    // What is off by default has tests too.
+    ("features", || {
+        let wanted =
+            ["--features", "serde,tracing", "--test", "it", "--locked", "--", "events", "typed"];
+        let arguments: Vec<_> = ["test", "-p", "larder"].into_iter().chain(wanted).collect();
+        step::run(&mut step::cargo(&arguments))
+    }),
     ("documentation", || {
         let arguments = ["doc", "--workspace", "--no-deps", "--locked"];
         step::run(step::cargo(&arguments).env("RUSTDOCFLAGS", "-D warnings"))

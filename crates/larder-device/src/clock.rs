@@ -1,13 +1,20 @@
 //! Time, injected: the wall clock in production, a number that a simulation sets in tests and
 //! replays.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Tells the time. Engines ask it, never the operating system.
 pub trait Clock: Send + Sync {
     /// Time since the Unix epoch (or since the start of a simulation).
     fn now(&self) -> Duration;
+
+    /// Time since some moment, which nobody sets: to measure how long something takes. As
+    /// [`Clock::now`], unless the clock knows better.
+    fn monotonic(&self) -> Duration {
+        self.now()
+    }
 }
 
 /// The operating system's wall clock.
@@ -17,6 +24,11 @@ pub struct RealClock;
 impl Clock for RealClock {
     fn now(&self) -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
+    fn monotonic(&self) -> Duration {
+        static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+        FIRST.elapsed()
     }
 }
 

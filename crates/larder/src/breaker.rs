@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::events;
 use crate::time::CacheClock;
 
 /// How long to wait at first and at most, in seconds.
@@ -64,7 +65,11 @@ impl CircuitBreaker {
         } else if self.failures.load(Ordering::Relaxed) > 0 {
             let mut backoff = self.lock();
             *backoff = Backoff::default();
-            self.failures.store(0, Ordering::Release);
+            let failures = self.failures.swap(0, Ordering::AcqRel);
+            drop(backoff);
+            if failures >= FAILURES_MAX {
+                events::writes_resumed();
+            }
         }
     }
 
@@ -73,10 +78,16 @@ impl CircuitBreaker {
         let mut backoff = self.lock();
         let failures = self.failures.load(Ordering::Relaxed).saturating_add(1);
         // Those that were under way when it opened are no news.
-        if failures >= FAILURES_MAX && backoff.is_due(now_s) {
+        let opens = failures >= FAILURES_MAX && backoff.is_due(now_s);
+        if opens {
             backoff.failed(now_s);
         }
         self.failures.store(failures, Ordering::Release);
+        let waited_s = backoff.waited_s;
+        drop(backoff);
+        if opens {
+            events::writes_suspended(waited_s);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Backoff> {

@@ -129,6 +129,11 @@ pub struct Config {
     /// A device that has grown is no such change: the cache goes on with what it had
     /// ([`Larder::unused_bytes`](crate::Larder::unused_bytes)), unless this is `Discard`.
     pub on_change: OnChange,
+    /// Whether the cache measures how long its calls take ([`Stats::latencies`]): two looks at the
+    /// clock a call. Off, a hit in DRAM costs no more than without.
+    ///
+    /// [`Stats::latencies`]: crate::Stats::latencies
+    pub latency_histograms: bool,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -160,6 +165,7 @@ impl Default for Config {
             dynamic_placement: false,
             start_empty: false,
             on_change: OnChange::default(),
+            latency_histograms: false,
             seed: 0,
         }
     }

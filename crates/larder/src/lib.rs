@@ -29,6 +29,10 @@
 //! One device can serve several [`Tenants`], one cache several devices ([`Shards`]). Which stream of
 //! writes has which placement handle is the [`plan`]'s decision.
 //!
+//! With the feature `tracing` it tells what an operator should see in the log, with the target
+//! `larder`: how openings end, device errors, what goes out of use and comes back, whether writes are
+//! suspended and whether a crash would empty flash. A subscriber must not call the cache.
+//!
 //! A cache promises little and keeps it: a value is returned whole and for its own key, or not at
 //! all; a replaced, deleted or expired value never comes back. What it holds may be evicted at any
 //! time.
@@ -40,11 +44,15 @@ pub mod config;
 mod dram;
 pub mod endurance;
 pub mod error;
+mod events;
 mod flash;
 mod identity;
 mod key;
+mod latency;
 mod le;
 mod loc;
+mod metrics;
+mod open_metrics;
 mod partition;
 pub mod plan;
 pub mod shards;
@@ -70,6 +78,9 @@ pub use larder_device as device;
 pub use larder_device::{
     Clock, Device, DirectIo, FileDevice, FileOptions, IoEngine, RealClock, VirtualClock, block_on,
 };
+pub use latency::{Histogram, Latency};
+pub use metrics::{Metric, MetricKind};
+pub use open_metrics::OpenMetrics;
 pub use plan::PlacementPlan;
 pub use shards::Shards;
 pub use stats::Stats;

@@ -2,12 +2,14 @@
 //! with a reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use larder_device::nvme::DriveReport;
 
 use crate::endurance::DriveLife;
 use crate::flash::Layout;
+use crate::latency::Latency;
+use crate::metrics::{MetricKind, Named};
 use crate::sync::{STRIPES, stripe};
 
 /// A number that only grows, shared between threads. Each thread adds to a stripe of its own, as
@@ -34,8 +36,14 @@ impl Counter {
     }
 }
 
-macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+/// The numbers of the cache: counters, which only grow, and gauges. The first sentence of each is its
+/// help in [`Stats::metrics`], so it must be understood alone; the last word of a name is its unit,
+/// where it is one.
+macro_rules! numbers {
+    (
+        counters { $($(#[doc = $doc:literal])* $name:ident,)* }
+        gauges { $($(#[doc = $gauge_doc:literal])* $gauge:ident,)* }
+    ) => {
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: Counter,)*
@@ -50,43 +58,11 @@ macro_rules! counters {
         #[derive(Debug, Clone, PartialEq, Eq, Default)]
         #[non_exhaustive]
         pub struct Stats {
-            $($(#[$doc])* pub $name: u64,)*
-            /// Items in DRAM now.
-            pub dram_items: u64,
-            /// Bytes of the DRAM budget in use now.
-            pub dram_used_bytes: u64,
-            /// Objects that the large-object engine holds now; of a value longer than a region, each
-            /// part is one.
-            pub loc_objects: u64,
-            /// Regions of the large-object engine that a crash has left and that nobody has looked at
-            /// yet (see [`Larder::rebuild`](crate::Larder::rebuild)); their objects are misses.
-            pub loc_unindexed_regions: u64,
-            /// Memory of the large-object engine's index now, in bytes.
-            pub loc_index_bytes: u64,
-            /// Memory of the small-object engine's filters and generations, in bytes.
-            pub soc_filter_bytes: u64,
-            /// Memory of everything that flash needs now, in bytes: the index, the filters and what is
-            /// named below, and buffers.
-            pub flash_memory_bytes: u64,
-            /// Memory of what is known of dead objects on flash, in bytes.
-            pub tombstone_bytes: u64,
-            /// Memory of what admission remembers of keys, in bytes.
-            pub admission_memory_bytes: u64,
+            $($(#[doc = $doc])* pub $name: u64,)*
+            $($(#[doc = $gauge_doc])* pub $gauge: u64,)*
             /// How long the drive lasts at this rate; `None` without
             /// [`Config::endurance`](crate::Config::endurance).
             pub drive_life: Option<DriveLife>,
-            /// 1 if a crash now would leave a cache that is found again, else 0.
-            pub crash_safe: u64,
-            /// Streams that share a placement handle, or write with the default one, for want of
-            /// handles or because placement is off (see
-            /// [`Larder::placement`](crate::Larder::placement)).
-            pub compromised_streams: u64,
-            /// Objects in the small-object log now.
-            pub soc_log_held_objects: u64,
-            /// Memory of its index now, in bytes.
-            pub soc_log_index_bytes: u64,
-            /// 1 if some stream of the cache writes with a placement handle of its own, else 0.
-            pub placement_active: u64,
             /// How placement reaches the device, for people: "write streams", "NVMe passthrough",
             /// "model"; "none" where it does not, and empty without flash.
             pub placement_path: &'static str,
@@ -94,6 +70,10 @@ macro_rules! counters {
             /// told: their own counters of bytes, wear and events, and why some are missing. Empty if
             /// they are not asked, or no NVMe drives.
             pub drives: Vec<Arc<DriveReport>>,
+            /// How long calls took that came to an end, `get` by the tier that answered, `set` (not the
+            /// changes that read first), `delete`, and fetches; empty without
+            /// [`Config::latency_histograms`](crate::Config::latency_histograms).
+            pub latencies: Vec<Latency>,
             /// The latest device error, for people.
             pub last_device_error: Option<String>,
         }
@@ -102,6 +82,16 @@ macro_rules! counters {
             /// Adds up the counters of several caches.
             fn add_counters(&mut self, other: &Self) {
                 $(self.$name += other.$name;)*
+            }
+
+            /// The numbers among the fields, counters first.
+            pub(crate) fn numbers(&self) -> impl Iterator<Item = (&'static Named, u64)> {
+                static NAMED: LazyLock<Vec<Named>> = LazyLock::new(|| vec![
+                    $(Named::new(stringify!($name), MetricKind::Counter, concat!($($doc),*)),)*
+                    $(Named::new(stringify!($gauge), MetricKind::Gauge, concat!($($gauge_doc),*)),)*
+                ]);
+                let values = [$(self.$name,)* $(self.$gauge,)*];
+                NAMED.iter().zip(values)
             }
         }
 
@@ -122,181 +112,224 @@ macro_rules! counters {
     };
 }
 
-counters! {
-    /// `get` calls.
-    gets,
-    /// `get` calls answered from DRAM.
-    dram_hits,
-    /// `get` calls answered by the small-object engine.
-    soc_hits,
-    /// `get` calls answered by the large-object engine.
-    loc_hits,
-    /// Fetches begun for whoever missed a key (see
-    /// [`Larder::get_or_fetch`](crate::Larder::get_or_fetch)).
-    fetches,
-    /// Of these, fetches that failed.
-    failed_fetches,
-    /// Times that somebody waited for a fetch that another one had begun.
-    fetch_waits,
-    /// `set` calls.
-    sets,
-    /// `delete` calls.
-    deletes,
-    /// Objects found expired, in DRAM or on flash.
-    expired,
-    /// Objects that DRAM evicted and that flash held already: dropped without a write.
-    evicted_clean_objects,
-    /// Objects that DRAM evicted, or [`Larder::flush`](crate::Larder::flush) sent, and the admission
-    /// policy let through.
-    admitted_objects,
-    /// Bytes of these objects.
-    admitted_bytes,
-    /// Objects that DRAM evicted, or [`Larder::flush`](crate::Larder::flush) would have sent, and the
-    /// admission policy turned away: each time that it was asked.
-    rejected_by_admission_objects,
-    /// Bytes of these objects.
-    rejected_by_admission_bytes,
-    /// Of these objects, those that [`AdmissionPolicy::Random`](crate::AdmissionPolicy::Random)
-    /// turned away.
-    rejected_at_random_objects,
-    /// Those that came for the first time
-    /// ([`AdmissionPolicy::RejectFirst`](crate::AdmissionPolicy::RejectFirst)).
-    rejected_on_first_visit_objects,
-    /// Those that were not asked for often enough
-    /// ([`AdmissionPolicy::Frequency`](crate::AdmissionPolicy::Frequency)).
-    rejected_as_infrequent_objects,
-    /// Those that had bad luck, for more came than the budget pays for
-    /// ([`AdmissionPolicy::Budget`](crate::AdmissionPolicy::Budget)).
-    rejected_by_budget_objects,
-    /// Those that came when the budget and the burst were used up.
-    rejected_for_exhausted_budget_objects,
-    /// Objects that DRAM evicted and no flash engine can hold (too large, or its engine has no
-    /// space configured), and fetched ones that neither DRAM nor flash can hold.
-    rejected_too_large_objects,
-    /// Objects that went to flash past DRAM, which was full of others on their way there.
-    dram_bypassed_objects,
-    /// Objects that were not stored because values in use pin all of DRAM.
-    rejected_dram_pinned_objects,
-    /// Objects that were to go to flash while its writes failed, and were not written: they would have
-    /// failed too.
-    rejected_in_outage_objects,
-    /// Objects that were to go to flash and were lost to a device error.
-    lost_to_device_errors_objects,
-    /// Buckets read by the small-object engine.
-    soc_bucket_reads,
-    /// Buckets written by the small-object engine.
-    soc_bucket_writes,
-    /// Of these, buckets written under the handle of the often rewritten ones (see
-    /// [`Config::dynamic_placement`](crate::Config::dynamic_placement)).
-    soc_hot_bucket_writes,
-    /// Bytes written by the small-object engine.
-    soc_written_bytes,
-    /// Objects that buckets dropped to make room.
-    soc_evicted_objects,
-    /// Reads that the bloom filters could not prevent and that found nothing.
-    soc_filter_false_positives,
-    /// Buckets that failed their checks.
-    soc_bad_buckets,
-    /// Buckets given up after a failed write; after a while they are tried again.
-    soc_retired_buckets,
-    /// Of these, buckets that came back.
-    soc_revived_buckets,
-    /// Objects written to the small-object log (see
-    /// [`Config::soc_log_percent`](crate::Config::soc_log_percent)); each once, however often it was
-    /// readmitted.
-    soc_log_objects,
-    /// Bytes written by the log.
-    soc_log_written_bytes,
-    /// Objects that moved from the log to their buckets.
-    soc_log_moved_objects,
-    /// Objects that the log dropped: too few of their bucket were there to be worth a write, and
-    /// nobody had asked for them.
-    soc_log_dropped_objects,
-    /// Objects that the log wrote once more, because they were asked for or because an older
-    /// version may be in their bucket.
-    soc_log_readmitted_objects,
-    /// Pages of the log read from flash.
-    soc_log_reads,
-    /// Objects found in the log; most of them answered a `get` and are among `soc_hits`.
-    soc_log_hits,
-    /// Looks into the log that its index suggested and that found another key.
-    soc_log_false_positives,
-    /// Segments of the log reclaimed.
-    soc_log_reclaimed_segments,
-    /// Pages of the log that failed their checks.
-    soc_log_bad_pages,
-    /// Segments of the log given up after a failed write; after a while they are tried again.
-    soc_log_retired_segments,
-    /// Records read by the large-object engine.
-    loc_record_reads,
-    /// Bytes written by the large-object engine: records, footers and what was left of regions.
-    loc_written_bytes,
-    /// Regions written.
-    loc_sealed_regions,
-    /// Regions reclaimed for new objects.
-    loc_reclaimed_regions,
-    /// Of these, regions given up before their time because the tombstone log was full of their dead.
-    loc_given_up_regions,
-    /// Regions given up because all of their objects had expired.
-    loc_expired_regions,
-    /// Objects that went with them.
-    loc_expired_objects,
-    /// Bytes deallocated by the large-object engine (see
-    /// [`Config::ru_aware_eviction`](crate::Config::ru_aware_eviction)).
-    loc_deallocated_bytes,
-    /// Objects dropped with reclaimed regions.
-    loc_evicted_objects,
-    /// Objects saved from reclaimed regions because of their hits.
-    loc_reinserted_objects,
-    /// Bytes of these objects.
-    loc_reinserted_bytes,
-    /// Records and footers that failed their checks.
-    loc_bad_records,
-    /// Values longer than a region that were forgotten because a part of them was missing or bad.
-    loc_incomplete_objects,
-    /// Regions given up after a failed write; after a while they are filled again.
-    loc_retired_regions,
-    /// Of these, regions that came back.
-    loc_revived_regions,
-    /// Declarations that something on flash is dead (see
-    /// [`CrashSafety::Process`](crate::CrashSafety::Process)).
-    tombstones,
-    /// Of these, those that were written once more because the log went around.
-    tombstones_logged_again,
-    /// Bytes written by their log.
-    tombstone_log_written_bytes,
-    /// Logs given up after an error: a crash would empty flash.
-    tombstone_logs_given_up,
-    /// Times that a tombstone log was believed again that had been given up.
-    tombstone_logs_regained,
-    /// Bytes of metadata written.
-    metadata_written_bytes,
-    /// Device requests that failed.
-    device_errors,
-    /// Events in which a drive said that it moved data of the small-object engine. Drives report what
-    /// they were asked to, and one event may stand for several. All of these are counted when
-    /// somebody asks for the counters.
-    drive_moves_of_soc,
-    /// Bytes of this data, as far as the events say.
-    drive_moved_soc_bytes,
-    /// The same, of the large-object engine.
-    drive_moves_of_loc,
-    /// Bytes of this data.
-    drive_moved_loc_bytes,
-    /// The same, of metadata: superblock, snapshot, tombstone log.
-    drive_moves_of_metadata,
-    /// Bytes of this data.
-    drive_moved_metadata_bytes,
-    /// The same, of others on the drive, of a place that the event does not tell, or so many at a time
-    /// that their places are not known any more. Caches that share a drive each count them.
-    drive_moves_of_others,
-    /// Bytes of this data, as far as they are known.
-    drive_moved_other_bytes,
+numbers! {
+    counters {
+        /// `get` calls.
+        gets,
+        /// `get` calls answered from DRAM.
+        dram_hits,
+        /// `get` calls answered by the small-object engine.
+        soc_hits,
+        /// `get` calls answered by the large-object engine.
+        loc_hits,
+        /// Fetches begun for whoever missed a key (see
+        /// [`Larder::get_or_fetch`](crate::Larder::get_or_fetch)).
+        fetches,
+        /// Fetches that failed.
+        failed_fetches,
+        /// Times that somebody waited for a fetch that another one had begun.
+        fetch_waits,
+        /// `set` calls.
+        sets,
+        /// `delete` calls.
+        deletes,
+        /// Objects found expired, in DRAM or on flash.
+        expired,
+        /// Objects that DRAM evicted and that flash held already: dropped without a write.
+        evicted_clean_objects,
+        /// Objects that DRAM evicted, or [`Larder::flush`](crate::Larder::flush) sent, and the
+        /// admission policy let through.
+        admitted_objects,
+        /// Bytes of the objects that admission let through.
+        admitted_bytes,
+        /// Objects that DRAM evicted, or [`Larder::flush`](crate::Larder::flush) would have sent,
+        /// and the admission policy turned away: each time that it was asked.
+        rejected_by_admission_objects,
+        /// Bytes of the objects that admission turned away.
+        rejected_by_admission_bytes,
+        /// Objects that admission turned away at random
+        /// ([`AdmissionPolicy::Random`](crate::AdmissionPolicy::Random)).
+        rejected_at_random_objects,
+        /// Objects that admission turned away because they came for the first time
+        /// ([`AdmissionPolicy::RejectFirst`](crate::AdmissionPolicy::RejectFirst)).
+        rejected_on_first_visit_objects,
+        /// Objects that admission turned away because they were not asked for often enough
+        /// ([`AdmissionPolicy::Frequency`](crate::AdmissionPolicy::Frequency)).
+        rejected_as_infrequent_objects,
+        /// Objects that admission turned away at random, for more came than the budget pays for
+        /// ([`AdmissionPolicy::Budget`](crate::AdmissionPolicy::Budget)).
+        rejected_by_budget_objects,
+        /// Objects that admission turned away because the budget and the burst were used up.
+        rejected_for_exhausted_budget_objects,
+        /// Objects that DRAM evicted and no flash engine can hold (too large, or its engine has no
+        /// space configured), and fetched ones that neither DRAM nor flash can hold.
+        rejected_too_large_objects,
+        /// Objects that went to flash past DRAM, which was full of others on their way there.
+        dram_bypassed_objects,
+        /// Objects that were not stored because values in use pin all of DRAM.
+        rejected_dram_pinned_objects,
+        /// Objects that were to go to flash while its writes failed, and were not written: they
+        /// would have failed too.
+        rejected_in_outage_objects,
+        /// Objects that were to go to flash and were lost to a device error.
+        lost_to_device_errors_objects,
+        /// Buckets read by the small-object engine.
+        soc_bucket_reads,
+        /// Buckets written by the small-object engine.
+        soc_bucket_writes,
+        /// Buckets written under the handle of the often rewritten ones (see
+        /// [`Config::dynamic_placement`](crate::Config::dynamic_placement)).
+        soc_hot_bucket_writes,
+        /// Bytes written by the small-object engine.
+        soc_written_bytes,
+        /// Objects that small-object buckets dropped to make room.
+        soc_evicted_objects,
+        /// Reads that the bloom filters could not prevent and that found nothing.
+        soc_filter_false_positives,
+        /// Buckets that failed their checks.
+        soc_bad_buckets,
+        /// Small-object buckets given up after a failed write; after a while they are tried again.
+        soc_retired_buckets,
+        /// Given up small-object buckets that were written again and came back.
+        soc_revived_buckets,
+        /// Objects written to the small-object log (see
+        /// [`Config::soc_log_percent`](crate::Config::soc_log_percent)); each once, however often
+        /// it was readmitted.
+        soc_log_objects,
+        /// Bytes written by the small-object log.
+        soc_log_written_bytes,
+        /// Objects that moved from the small-object log to their buckets.
+        soc_log_moved_objects,
+        /// Objects that the small-object log dropped: too few of their bucket were there to be
+        /// worth a write, and nobody had asked for them.
+        soc_log_dropped_objects,
+        /// Objects that the small-object log wrote once more, because they were asked for or
+        /// because an older version may be in their bucket.
+        soc_log_readmitted_objects,
+        /// Pages of the small-object log read from flash.
+        soc_log_reads,
+        /// Objects found in the small-object log; most of them answered a `get` and are among
+        /// `soc_hits`.
+        soc_log_hits,
+        /// Looks into the small-object log that its index suggested and that found another key.
+        soc_log_false_positives,
+        /// Segments of the small-object log reclaimed.
+        soc_log_reclaimed_segments,
+        /// Pages of the small-object log that failed their checks.
+        soc_log_bad_pages,
+        /// Segments of the small-object log given up after a failed write; after a while they are
+        /// tried again.
+        soc_log_retired_segments,
+        /// Records read by the large-object engine.
+        loc_record_reads,
+        /// Bytes written by the large-object engine: records, footers and what was left of regions.
+        loc_written_bytes,
+        /// Regions written.
+        loc_sealed_regions,
+        /// Regions reclaimed for new objects.
+        loc_reclaimed_regions,
+        /// Regions given up before their time because the tombstone log was full of their dead.
+        loc_given_up_regions,
+        /// Regions given up because all of their objects had expired.
+        loc_expired_regions,
+        /// Objects that went with regions of which all had expired.
+        loc_expired_objects,
+        /// Bytes deallocated by the large-object engine (see
+        /// [`Config::ru_aware_eviction`](crate::Config::ru_aware_eviction)).
+        loc_deallocated_bytes,
+        /// Objects dropped with reclaimed regions.
+        loc_evicted_objects,
+        /// Objects saved from reclaimed regions because of their hits.
+        loc_reinserted_objects,
+        /// Bytes of the objects saved from reclaimed regions.
+        loc_reinserted_bytes,
+        /// Records and footers that failed their checks.
+        loc_bad_records,
+        /// Values longer than a region that were forgotten because a part of them was missing or
+        /// bad.
+        loc_incomplete_objects,
+        /// Regions given up after a failed write; after a while they are filled again.
+        loc_retired_regions,
+        /// Given up regions that are filled again.
+        loc_revived_regions,
+        /// Declarations that something on flash is dead (see
+        /// [`CrashSafety::Process`](crate::CrashSafety::Process)).
+        tombstones,
+        /// Tombstones that were written once more because the log went around.
+        tombstones_logged_again,
+        /// Bytes written by the tombstone log.
+        tombstone_log_written_bytes,
+        /// Tombstone logs given up after an error: a crash would empty flash.
+        tombstone_logs_given_up,
+        /// Times that a tombstone log was believed again that had been given up.
+        tombstone_logs_regained,
+        /// Bytes of metadata written.
+        metadata_written_bytes,
+        /// Device requests that failed.
+        device_errors,
+        /// Events in which a drive said that it moved data of the small-object engine. Drives
+        /// report what they were asked to, and one event may stand for several. All of these are
+        /// counted when somebody asks for the counters.
+        drive_moves_of_soc,
+        /// Bytes of small-object data that drives moved, as far as the events say.
+        drive_moved_soc_bytes,
+        /// Events in which a drive said that it moved data of the large-object engine.
+        drive_moves_of_loc,
+        /// Bytes of large-object data that drives moved.
+        drive_moved_loc_bytes,
+        /// Events in which a drive said that it moved metadata: superblock, snapshot, tombstone
+        /// log.
+        drive_moves_of_metadata,
+        /// Bytes of metadata that drives moved.
+        drive_moved_metadata_bytes,
+        /// Events in which a drive said that it moved data of others on the drive, of a place that
+        /// the event does not tell, or so many at a time that their places are not known any more.
+        /// Caches that share a drive each count them.
+        drive_moves_of_others,
+        /// Bytes of data of others that drives moved, as far as they are known.
+        drive_moved_other_bytes,
+    }
+    gauges {
+        /// Items in DRAM now.
+        dram_items,
+        /// Bytes of the DRAM budget in use now.
+        dram_used_bytes,
+        /// Objects that the large-object engine holds now; of a value longer than a region, each
+        /// part is one.
+        loc_objects,
+        /// Regions of the large-object engine that a crash has left and that nobody has looked at
+        /// yet (see [`Larder::rebuild`](crate::Larder::rebuild)); their objects are misses.
+        loc_unindexed_regions,
+        /// Memory of the large-object engine's index now, in bytes.
+        loc_index_bytes,
+        /// Memory of the small-object engine's filters and generations, in bytes.
+        soc_filter_bytes,
+        /// Memory of everything that flash needs now, in bytes: the index, the filters and what is
+        /// named below, and buffers.
+        flash_memory_bytes,
+        /// Memory of what is known of dead objects on flash, in bytes.
+        tombstone_bytes,
+        /// Memory of what admission remembers of keys, in bytes.
+        admission_memory_bytes,
+        /// 1 if a crash now would leave a cache that is found again, else 0.
+        crash_safe,
+        /// Streams that share a placement handle, or write with the default one, for want of
+        /// handles or because placement is off (see
+        /// [`Larder::placement`](crate::Larder::placement)).
+        compromised_streams,
+        /// Objects in the small-object log now.
+        soc_log_held_objects,
+        /// Memory of the small-object log's index now, in bytes.
+        soc_log_index_bytes,
+        /// 1 if some stream of the cache writes with a placement handle of its own, else 0.
+        placement_active,
+    }
 }
 
 impl Counters {
     pub(crate) fn device_failed(&self, error: &larder_device::Error) {
         self.device_errors.add(1);
+        crate::events::device_error(error);
         let mut last = self.last_device_error.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some(error.to_string());
     }
@@ -366,6 +399,15 @@ impl std::iter::Sum for Stats {
             sum.placement_active = sum.placement_active.min(one.placement_active);
             if sum.placement_path.is_empty() || one.placement_active == 0 {
                 sum.placement_path = one.placement_path;
+            }
+            for latency in one.latencies {
+                let same = |it: &&mut Latency| {
+                    (it.operation, it.tier) == (latency.operation, latency.tier)
+                };
+                match sum.latencies.iter_mut().find(same) {
+                    Some(known) => known.histogram.add(&latency.histogram),
+                    None => sum.latencies.push(latency),
+                }
             }
             for drive in one.drives {
                 if sum.drives.iter().all(|known| known.path != drive.path) {

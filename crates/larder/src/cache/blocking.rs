@@ -55,9 +55,10 @@ impl Blocking<'_> {
     pub fn get(self, key: &[u8]) -> Result<Option<Value>, Error> {
         check_key(key)?;
         let hash = KeyHash::of(key);
-        match self.0.get_at_once(hash, key) {
+        let begun = self.0.stopwatch.begin();
+        match self.0.get_at_once(hash, key, begun) {
             Some(value) => Ok(Some(value)),
-            None => block_on(self.0.get_below_dram(hash, key)),
+            None => block_on(self.0.get_below_dram(hash, key, begun)),
         }
     }
 

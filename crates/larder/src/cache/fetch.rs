@@ -9,6 +9,7 @@ use super::{Larder, PUTS_BEFORE_BYPASS, SETTLED_PER_BROUGHT, SetOptions, reentry
 use crate::dram::{Admit, Full, Record};
 use crate::error::Error;
 use crate::key::{KeyHash, check_value};
+use crate::latency::Timed;
 use crate::value::{ItemRef, Value};
 
 /// Why [`Larder::get_or_fetch`] has no value.
@@ -165,7 +166,10 @@ impl Larder {
             return Ok(found.value);
         }
         self.counters.fetches.add(1);
-        let outcome = match reentry::Fetching::new(passenger.id(), fetch()).await {
+        let begun = self.stopwatch.begin();
+        let fetched = reentry::Fetching::new(passenger.id(), fetch()).await;
+        self.stopwatch.end(begun, Timed::Fetch);
+        let outcome = match fetched {
             Ok(fetched) => self.land(key, &fetched.into(), options, &passenger).await,
             Err(error) => {
                 self.counters.failed_fetches.add(1);

@@ -79,6 +79,7 @@ impl Larder {
                 None => "",
             },
             drives,
+            latencies: self.stopwatch.latencies(),
             soc_log_held_objects,
             soc_log_index_bytes,
             dram_items: self.dram.len() as u64,

@@ -34,8 +34,10 @@ use larder_device::{Claim, Clock, Device};
 use crate::config::Config;
 use crate::dram::{Admit, Departure, DramTier, Full, Record};
 use crate::error::{Error, ErrorKind};
+use crate::events;
 use crate::flash::{Flash, Placed};
 use crate::key::{KeyHash, check_key, check_value};
+use crate::latency::{Stopwatch, Timed};
 use crate::stats::{Counters, Stats};
 use crate::time::CacheClock;
 use crate::value::{ItemRef, Value};
@@ -102,6 +104,7 @@ pub struct Larder {
     fetches: Flights<Box<[u8]>, Outcome>,
     memory: MemoryBudget,
     clock: Arc<CacheClock>,
+    stopwatch: Stopwatch,
     counters: Arc<Counters>,
 }
 
@@ -131,6 +134,15 @@ impl Larder {
         device: Option<Arc<dyn Device>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
+        let opened = Self::open_claimed(config, device, clock).await;
+        opened.inspect_err(events::opening_refused)
+    }
+
+    async fn open_claimed(
+        config: Config,
+        device: Option<Arc<dyn Device>>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
         config.check()?;
         let claim = device.as_ref().map(Claim::take).transpose()?;
         let cache = Self::open_placed(config, device, clock, None).await?;
@@ -146,6 +158,7 @@ impl Larder {
         placed: Option<Placed>,
     ) -> Result<Self, Error> {
         config.check()?;
+        let stopwatch = Stopwatch::new(config.latency_histograms, Arc::clone(&clock));
         let clock = Arc::new(CacheClock::new(clock));
         let counters = Arc::new(Counters::default());
         let flash = match device {
@@ -173,6 +186,7 @@ impl Larder {
             fetches: Flights::new(),
             memory: MemoryBudget::new(config.memory_bytes),
             clock,
+            stopwatch,
             counters,
         })
     }
@@ -193,9 +207,10 @@ impl Larder {
     pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
         check_key(key)?;
         let hash = KeyHash::of(key);
-        match self.get_at_once(hash, key) {
+        let begun = self.stopwatch.begin();
+        match self.get_at_once(hash, key, begun) {
             Some(value) => Ok(Some(value)),
-            None => self.get_below_dram(hash, key).await,
+            None => self.get_below_dram(hash, key, begun).await,
         }
     }
 
@@ -240,6 +255,14 @@ impl Larder {
     ) -> Result<(), Error> {
         check_key(key)?;
         self.check_reentry()?;
+        let begun = self.stopwatch.begin();
+        let stored = self.store(key, value, options).await;
+        self.stopwatch.end(begun, Timed::Set);
+        stored
+    }
+
+    /// [`Larder::set_with`], of a key that can be.
+    async fn store(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<(), Error> {
         let hash = KeyHash::of(key);
         self.counters.sets.add(1);
         if let Err(refusal) = check_value(value) {
@@ -291,7 +314,10 @@ impl Larder {
         check_key(key)?;
         self.check_reentry()?;
         self.counters.deletes.add(1);
-        self.remove(KeyHash::of(key), key).await
+        let begun = self.stopwatch.begin();
+        let removed = self.remove(KeyHash::of(key), key).await;
+        self.stopwatch.end(begun, Timed::Delete);
+        removed
     }
 
     /// Shuts down cleanly: what DRAM holds goes to flash as if evicted, and the next
@@ -310,11 +336,11 @@ impl Larder {
     pub async fn close(self) -> Result<Stats, Error> {
         self.dram.evict_all();
         self.settle_departures(usize::MAX).await;
-        let counters = Arc::clone(&self.counters);
+        let (counters, latencies) = (Arc::clone(&self.counters), self.stopwatch.latencies());
         if let Some(flash) = self.flash {
             flash.close().await?;
         }
-        Ok(counters.snapshot())
+        Ok(Stats { latencies, ..counters.snapshot() })
     }
 
     /// Whether `key` has a value. Brings nothing to DRAM, and counts no use.

@@ -16,6 +16,7 @@ use crate::dram::{Lookup, Record};
 use crate::error::Error;
 use crate::flash::{Engine, Flash};
 use crate::key::KeyHash;
+use crate::latency::{Begun, Timed};
 use crate::value::Value;
 
 /// A value and where it was found.
@@ -33,9 +34,10 @@ enum Tier {
 
 impl Larder {
     /// Looks `key` up in DRAM; counts it if it is there.
-    pub(super) fn get_at_once(&self, hash: KeyHash, key: &[u8]) -> Option<Value> {
+    pub(super) fn get_at_once(&self, hash: KeyHash, key: &[u8], begun: Begun) -> Option<Value> {
         let value = self.dram.get_at_once(hash, key, || self.now_s())?;
         self.counters.hits_at_once.add(1);
+        self.stopwatch.end(begun, Timed::GetDram);
         Some(value)
     }
 
@@ -44,13 +46,19 @@ impl Larder {
         &self,
         hash: KeyHash,
         key: &[u8],
+        begun: Begun,
     ) -> Result<Option<Value>, Error> {
         self.check_reentry()?;
         self.counters.gets.add(1);
         if let Some(flash) = &self.flash {
             flash.asked(hash);
         }
-        let Some(Found { value, tier }) = self.find(hash, key).await else { return Ok(None) };
+        let Some(Found { value, tier }) = self.find(hash, key).await else {
+            self.stopwatch.end(begun, Timed::GetMiss);
+            return Ok(None);
+        };
+        let from_dram = tier == Tier::Dram;
+        self.stopwatch.end(begun, if from_dram { Timed::GetDram } else { Timed::GetFlash });
         match tier {
             Tier::Dram => self.counters.dram_hits.add(1),
             Tier::Flash(Engine::Soc) => self.counters.soc_hits.add(1),

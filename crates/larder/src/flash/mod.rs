@@ -20,6 +20,7 @@ use crate::breaker::CircuitBreaker;
 use crate::config::Config;
 use crate::endurance::{self, DriveLife, Wear};
 use crate::error::Error;
+use crate::events;
 use crate::key::KeyHash;
 use crate::loc::long::{has_room_for_head, long_object_bytes_max};
 use crate::loc::{Loc, object_bytes_max};
@@ -125,6 +126,7 @@ impl Flash {
             counters,
         };
         flash.recover(start.heritage).await?;
+        events::opened(&flash.device.info().name, &flash.recovery());
         Ok(flash)
     }
 

@@ -14,6 +14,7 @@ use larder_device::{Io, IoFuture, IoResult};
 use super::Loc;
 use super::footer::{FooterEntry, RegionIdentity};
 use crate::error::Error;
+use crate::events;
 use crate::key::KeyHash;
 
 /// So many pieces are on their way at once, of all regions together.
@@ -133,6 +134,9 @@ impl Loc {
     fn piece_ended(&self, identity: RegionIdentity, ended: &IoResult) -> bool {
         let RegionIdentity { region, sequence } = identity;
         self.breaker.ended(ended.is_ok());
+        if let Err(failure) = ended {
+            self.counters.device_failed(&failure.error);
+        }
         let state = &mut *self.lock();
         let active = state.active.get_mut(region).filter(|active| active.identity == identity);
         match (ended, active) {
@@ -150,13 +154,10 @@ impl Loc {
             }
             // Of a region that was given up meanwhile.
             (Ok(_), None) => true,
-            (Err(failure), active) => {
-                self.counters.device_failed(&failure.error);
-                active.is_none_or(|active| {
-                    active.fail();
-                    false
-                })
-            }
+            (Err(_), active) => active.is_none_or(|active| {
+                active.fail();
+                false
+            }),
         }
     }
 
@@ -172,14 +173,17 @@ impl Loc {
         if let Some(tombstones) = &self.tombstones {
             tombstones.filling_began(region, sequence);
         }
-        let state = &mut *self.lock();
-        let Some(active) = state.active.remove(region) else { return };
-        state.regions.retire(region, sequence, self.breaker.now_s());
-        let current =
-            |e: &&FooterEntry| state.index.remove_if_at(KeyHash(e.hash), region, e.offset);
-        let lost = active.entries().iter().filter(current).count();
-        self.counters.lost_to_device_errors_objects.add(lost as u64);
+        let lost = {
+            let state = &mut *self.lock();
+            let Some(active) = state.active.remove(region) else { return };
+            state.regions.retire(region, sequence, self.breaker.now_s());
+            let current =
+                |e: &&FooterEntry| state.index.remove_if_at(KeyHash(e.hash), region, e.offset);
+            active.entries().iter().filter(current).count() as u64
+        };
+        self.counters.lost_to_device_errors_objects.add(lost);
         self.counters.loc_retired_regions.add(1);
+        events::retired(events::Place::Region, region.into(), lost);
     }
 
     /// Numbers a filling, and makes sure that nothing of earlier ones of these regions comes back

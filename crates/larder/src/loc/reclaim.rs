@@ -8,6 +8,7 @@ use super::pieces::Turn;
 use super::regions::{Next, RegionState};
 use super::saved::Saved;
 use super::{Loc, State, append};
+use crate::events;
 use crate::key::KeyHash;
 
 /// A region that gives way, with its records if its footer could be read.
@@ -56,6 +57,7 @@ impl Loc {
         self.give_up_expired(now_s).await;
         let revived = self.lock().regions.revive(self.breaker.now_s());
         self.counters.loc_revived_regions.add(revived);
+        events::revived(events::Place::Region, revived);
         let next = self.lock().regions.next(self.place.eviction, together);
         if next.is_some() {
             return next;

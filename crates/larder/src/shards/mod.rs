@@ -16,6 +16,7 @@ use crate::cache::many::together;
 use crate::cache::{Cas, Change, FetchError, Fetched, Flushed, Larder, Scan, SetOptions};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
+use crate::events;
 use crate::key::KeyHash;
 use crate::partition::{self, Part};
 use crate::stats::Stats;
@@ -114,6 +115,14 @@ impl Shards {
         devices: Vec<Option<Arc<dyn Device>>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
+        Self::open_all(config, devices, clock).await.inspect_err(events::opening_refused)
+    }
+
+    async fn open_all(
+        config: Config,
+        devices: Vec<Option<Arc<dyn Device>>>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
         config.check()?;
         let count = devices.len();
         if count == 0 || count > SHARDS_MAX {
@@ -151,7 +160,10 @@ impl Shards {
             return Err(Error::new(ErrorKind::Device, format!("no shard can serve: {why}")));
         }
         let mut shards = Vec::new();
-        for (cache, candidate) in caches.into_iter().zip(set.candidates) {
+        for (number, (cache, candidate)) in caches.into_iter().zip(set.candidates).enumerate() {
+            if let Some(reason) = &candidate.down {
+                events::shard_down(number, reason);
+            }
             let cache = match cache {
                 Some(cache) => cache,
                 None => Larder::open(config.clone(), None, Arc::clone(&clock)).await?,

@@ -8,6 +8,7 @@ use super::afterlife::Change;
 use super::bucket::{BUCKET_BYTES, Bucket, BucketIdentity};
 use super::log::Place;
 use super::{Knowledge, Soc, Stripe, filter};
+use crate::events;
 
 /// The write of a bucket that is still under way.
 pub(super) struct UnfinishedWrite {
@@ -141,6 +142,7 @@ impl Soc {
                 if self.knows(number) == Knowledge::Retired {
                     self.retired().remove(&number);
                     self.counters.soc_revived_buckets.add(1);
+                    events::revived(events::Place::Bucket, 1);
                 }
                 self.know(number, Knowledge::Known);
             }
@@ -148,6 +150,7 @@ impl Soc {
                 self.counters.device_failed(&failure.error);
                 if self.knows(number) != Knowledge::Retired {
                     self.counters.soc_retired_buckets.add(1);
+                    events::retired(events::Place::Bucket, number, objects);
                 }
                 self.retired().entry(number).or_default().failed(self.breaker.now_s());
                 self.counters.lost_to_device_errors_objects.add(objects);

@@ -15,6 +15,7 @@ use crate::cache::{Flushed, Larder};
 use crate::config::Config;
 use crate::endurance::Wear;
 use crate::error::{Error, ErrorKind};
+use crate::events;
 use crate::partition::{self, Part};
 use crate::plan::{self, Class, PlacementPlan};
 use crate::stats::Stats;
@@ -74,6 +75,14 @@ impl Tenants {
     /// assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::Config));
     /// ```
     pub async fn open(
+        config: TenantsConfig,
+        device: Option<Arc<dyn Device>>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        Self::open_all(config, device, clock).await.inspect_err(events::opening_refused)
+    }
+
+    async fn open_all(
         config: TenantsConfig,
         device: Option<Arc<dyn Device>>,
         clock: Arc<dyn Clock>,

@@ -21,6 +21,7 @@ use larder_device::IoBuffer;
 use super::{Said, State, Tombstones, Trust, Turn, Unfinished};
 use crate::breaker::Backoff;
 use crate::error::Error;
+use crate::events;
 use crate::flash::{SUPERBLOCK_BYTES, Superblock};
 
 /// When a log that was given up is tried again.
@@ -146,12 +147,18 @@ impl Tombstones {
                 let mut state = self.lock();
                 (state.trust, state.said) = if believe {
                     state.retry.succeeded();
-                    self.counters.tombstone_logs_regained.add(1);
                     (Trust::Log, Said::Believe)
                 } else {
-                    self.counters.tombstone_logs_given_up.add(1);
                     (Trust::Nothing, Said::Nothing)
                 };
+                drop(state);
+                if believe {
+                    self.counters.tombstone_logs_regained.add(1);
+                    events::tombstone_log_regained();
+                } else {
+                    self.counters.tombstone_logs_given_up.add(1);
+                    events::tombstone_log_given_up();
+                }
                 Ok(())
             }
             Err(failure) => {

@@ -7,6 +7,8 @@ mod costs;
 mod crash;
 mod drives;
 mod each_fault;
+#[cfg(feature = "tracing")]
+mod events;
 mod examples;
 mod faults;
 mod fetches;

@@ -41,6 +41,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use larder_device::{Io, IoBuffer, IoFuture, PlacementHandle};
 
 use super::Soc;
+use crate::events;
 use crate::identity::CacheId;
 use crate::key::KeyHash;
 use crate::value::ItemRef;
@@ -267,8 +268,11 @@ impl Soc {
         for page in failed {
             self.reclaim_page(log, page, now_s).await;
         }
-        if log.lock().retire_failed(self.breaker.now_s()) {
+        let retired = log.lock().retire_failed(self.breaker.now_s());
+        if let Some(segment) = retired {
             self.counters.soc_log_retired_segments.add(1);
+            // What was in it has been saved or counted page by page.
+            events::retired(events::Place::Segment, segment.into(), 0);
         }
     }
 

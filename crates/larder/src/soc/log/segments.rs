@@ -192,14 +192,12 @@ impl Segments {
     }
 
     /// Gives up the place of the segment whose write failed. Nothing points into it any more.
-    pub(super) fn retire_failed(&mut self, now_s: u32) -> bool {
-        let failed = self.active.take_if(|active| active.failed);
-        failed.is_some_and(|active| {
-            let failed = &mut self.all[active.segment as usize];
-            failed.state = SegmentState::Retired;
-            failed.backoff.failed(now_s);
-            true
-        })
+    pub(super) fn retire_failed(&mut self, now_s: u32) -> Option<u32> {
+        let segment = self.active.take_if(|active| active.failed)?.segment;
+        let failed = &mut self.all[segment as usize];
+        failed.state = SegmentState::Retired;
+        failed.backoff.failed(now_s);
+        Some(segment)
     }
 
     /// Segments whose back-off is over are tried again.
@@ -422,7 +420,8 @@ mod tests {
             segments.written(false);
             assert_eq!(segments.failed_pages(), failed * 2..failed * 2 + 2);
             assert!(matches!(segments.whereabouts(failed * 2), Whereabouts::Memory(_)));
-            assert!(segments.retire_failed(0) && !segments.retire_failed(0));
+            let retired = [segments.retire_failed(0), segments.retire_failed(0)];
+            assert_eq!(retired, [Some(failed), None]);
             assert!(matches!(segments.whereabouts(failed * 2), Whereabouts::Nowhere));
         }
         assert_eq!(activate(&mut segments), Activation::NoSegment);

@@ -1,0 +1,101 @@
+//! What an operator should see in the log, as `tracing` events with the target `larder`: a function
+//! for each, so that a place where something happens has one line for it. Without the feature
+//! `tracing` all of them are empty.
+//!
+//! | message | level | fields | when |
+//! |---|---|---|---|
+//! | `opened` | info | `device`, `recovery` | a cache on a device was opened and serves |
+//! | `discarded` | warn | `device`, `reason` | the same, and what an earlier cache left was given up |
+//! | `opening refused` | error | `error` | an opening failed |
+//! | `shard down` | error | `shard`, `reason` | a shard was opened in DRAM, without its device |
+//! | `device error` | warn | `error` | a request failed; the cache goes on |
+//! | `retired` | warn | `what`, `number`, `lost_objects` | a bucket, segment or region is out of use for a while |
+//! | `revived` | info | `what`, `count` | such a one is used again |
+//! | `writes suspended` | warn | `seconds` | the circuit breaker opens: no write for so long |
+//! | `writes resumed` | info | | a write went well: it closes |
+//! | `tombstone log given up` | error | | a crash from now on empties flash |
+//! | `tombstone log regained` | info | | and does not any more |
+//!
+//! A subscriber runs on the thread where it happens, which may hold locks of the cache: it must not
+//! call the cache.
+
+#![cfg_attr(not(feature = "tracing"), allow(unused_variables))]
+
+use crate::error::Error;
+use crate::flash::Recovery;
+
+/// An event, if somebody wants to know.
+macro_rules! event {
+    ($level:ident, $($what:tt)*) => {
+        #[cfg(feature = "tracing")]
+        tracing::$level!(target: "larder", $($what)*);
+    };
+}
+
+/// What goes out of use after a failed write.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    Bucket,
+    Segment,
+    Region,
+}
+
+impl Place {
+    #[cfg(feature = "tracing")]
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bucket => "bucket",
+            Self::Segment => "segment",
+            Self::Region => "region",
+        }
+    }
+}
+
+pub(crate) fn opened(device: &str, recovery: &Recovery) {
+    match recovery {
+        Recovery::Discarded { reason } => {
+            event!(warn, device, reason = reason.as_str(), "discarded");
+        }
+        recovery => {
+            event!(info, device, ?recovery, "opened");
+        }
+    }
+}
+
+pub(crate) fn opening_refused(error: &Error) {
+    event!(error, %error, "opening refused");
+}
+
+pub(crate) fn shard_down(shard: usize, reason: &str) {
+    event!(error, shard, reason, "shard down");
+}
+
+pub(crate) fn device_error(error: &larder_device::Error) {
+    event!(warn, %error, "device error");
+}
+
+pub(crate) fn retired(what: Place, number: u64, lost_objects: u64) {
+    event!(warn, what = what.name(), number, lost_objects, "retired");
+}
+
+pub(crate) fn revived(what: Place, count: u64) {
+    if count > 0 {
+        event!(info, what = what.name(), count, "revived");
+    }
+}
+
+pub(crate) fn writes_suspended(seconds: u32) {
+    event!(warn, seconds, "writes suspended");
+}
+
+pub(crate) fn writes_resumed() {
+    event!(info, "writes resumed");
+}
+
+pub(crate) fn tombstone_log_given_up() {
+    event!(error, "tombstone log given up");
+}
+
+pub(crate) fn tombstone_log_regained() {
+    event!(info, "tombstone log regained");
+}

@@ -1,0 +1,159 @@
+//! The numbers of [`Stats`] with what a monitoring system wants to know of them: name, kind, unit,
+//! help. They come from the declarations in `stats`, so that none can be forgotten here.
+
+use std::fmt;
+
+use crate::stats::Stats;
+
+/// What the last word of a name is if it is a unit.
+const UNITS: [&str; 9] =
+    ["bytes", "objects", "items", "regions", "buckets", "segments", "pages", "records", "streams"];
+
+/// How a number moves.
+///
+/// ```
+/// assert_eq!(larder::MetricKind::Counter.to_string(), "counter");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MetricKind {
+    /// It only grows while the cache is open, and begins at 0 with every opening.
+    Counter,
+    /// It is as it is now.
+    Gauge,
+}
+
+impl fmt::Display for MetricKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+        })
+    }
+}
+
+/// One number of [`Stats`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metric {
+    /// The name of its field in [`Stats`].
+    pub name: &'static str,
+    /// Whether it only grows.
+    pub kind: MetricKind,
+    /// What it counts, also the last word of the name: "bytes", "objects", "regions", …; `None` where
+    /// the name says it (`gets`).
+    pub unit: Option<&'static str>,
+    /// One sentence for people, without markup.
+    pub help: &'static str,
+    /// The number.
+    pub value: u64,
+}
+
+impl Stats {
+    /// All numbers, each with its name, kind, unit and help: counters first, in the order of the
+    /// fields. What is no number is not among them ([`Stats::drives`], [`Stats::drive_life`],
+    /// [`Stats::placement_path`], [`Stats::last_device_error`]).
+    ///
+    /// ```
+    /// use larder::{MetricKind, Stats};
+    ///
+    /// let stats = Stats::default();
+    /// let written = stats.metrics().find(|metric| metric.name == "loc_written_bytes").unwrap();
+    /// assert_eq!((written.kind, written.unit), (MetricKind::Counter, Some("bytes")));
+    /// for metric in stats.metrics() {
+    ///     println!("{} = {} ({})", metric.name, metric.value, metric.help);
+    /// }
+    /// ```
+    pub fn metrics(&self) -> impl Iterator<Item = Metric> {
+        self.numbers().map(|(named, value)| {
+            let Named { name, kind, unit, help } = named;
+            Metric { name, kind: *kind, unit: *unit, help, value }
+        })
+    }
+}
+
+/// A number without its value.
+#[derive(Debug)]
+pub(crate) struct Named {
+    name: &'static str,
+    kind: MetricKind,
+    unit: Option<&'static str>,
+    help: String,
+}
+
+impl Named {
+    pub(crate) fn new(name: &'static str, kind: MetricKind, doc: &str) -> Self {
+        let last = name.rsplit('_').next().unwrap_or(name);
+        let unit = UNITS.into_iter().find(|unit| *unit == last && last != name);
+        Self { name, kind, unit, help: first_sentence(&plain(doc)) }
+    }
+}
+
+/// Up to the first full stop that ends a sentence, in one line.
+fn first_sentence(text: &str) -> String {
+    let words: Vec<_> = text.split_whitespace().collect();
+    let last = words.iter().position(|word| word.ends_with('.')).unwrap_or(words.len() - 1);
+    words[..=last].join(" ")
+}
+
+/// Without the marks of Markdown, and without what stands in parentheses: that is links.
+fn plain(doc: &str) -> String {
+    let mut depth = 0;
+    let mut text = String::new();
+    for letter in doc.chars() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            '`' | '[' | ']' => {}
+            _ if depth == 0 => text.push(letter),
+            _ => {}
+        }
+    }
+    // "fetches (see …)." leaves a space before the stop.
+    text.replace(" .", ".").replace(" ;", ";").replace(" ,", ",")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn help_is_a_sentence_that_is_understood_alone() {
+        let mut names = HashSet::new();
+        for Metric { name, help, unit, .. } in Stats::default().metrics() {
+            assert!(names.insert(name), "{name} comes twice");
+            assert!(help.ends_with('.') && help.contains(' '), "{name}: {help}");
+            assert!(!help.contains(['`', '[', '(', '\n']), "{name}: {help}");
+            for leaning in ["Of these", "Those", "The same", "Bytes of this data", "with them"] {
+                assert!(!help.contains(leaning), "{name}: {help}");
+            }
+            assert!(unit.is_none_or(|unit| name.ends_with(&format!("_{unit}"))), "{name}");
+        }
+        assert!(names.len() > 80, "{}", names.len());
+    }
+
+    #[test]
+    fn each_number_is_that_of_its_field() {
+        let stats =
+            Stats { gets: 1, drive_moved_other_bytes: 2, dram_items: 3, ..Stats::default() };
+        let shown: Vec<_> = stats.metrics().filter(|metric| metric.value > 0).collect();
+        let shown: Vec<_> = shown.iter().map(|it| (it.name, it.kind, it.unit, it.value)).collect();
+        let (counter, gauge) = (MetricKind::Counter, MetricKind::Gauge);
+        assert_eq!(
+            shown,
+            [
+                ("gets", counter, None, 1),
+                ("drive_moved_other_bytes", counter, Some("bytes"), 2),
+                ("dram_items", gauge, Some("items"), 3),
+            ]
+        );
+    }
+
+    #[test]
+    fn markup_and_all_but_the_first_sentence_go() {
+        let doc = " Fetches begun for `a` key (see\n [`Larder::get`](crate::Larder::get)). More.";
+        assert_eq!(first_sentence(&plain(doc)), "Fetches begun for a key.");
+    }
+}

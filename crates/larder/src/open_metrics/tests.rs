@@ -1,0 +1,203 @@
+//! The text, read by a reader that accepts what the specification says and nothing else.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::*;
+
+type Labels = Vec<(String, String)>;
+
+/// A family of the text: its type, and the samples as (suffix, labels) and value.
+#[derive(Debug, Default)]
+struct Family {
+    kind: String,
+    unit: String,
+    help: String,
+    samples: Vec<(String, Labels, f64)>,
+}
+
+/// Reads `text` by the ABNF of OpenMetrics 1.0, and its rules of order: the metadata of a family
+/// before its samples, each once; families not interleaved; no sample twice; `# EOF` last.
+fn parse(text: &str) -> BTreeMap<String, Family> {
+    let body = text.strip_suffix("# EOF\n").expect("it ends with # EOF");
+    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+    let mut current = String::new();
+    let mut seen = HashSet::new();
+    for line in body.split_terminator('\n') {
+        if let Some(rest) = line.strip_prefix("# ") {
+            let (word, rest) = rest.split_once(' ').expect(line);
+            let (name, said) = rest.split_once(' ').expect(line);
+            assert!(is_metric_name(name), "{line}");
+            if word == "TYPE" {
+                let known = ["counter", "gauge", "info", "histogram"];
+                assert!(known.contains(&said), "{line}");
+                current = name.to_owned();
+                let family = Family { kind: said.to_owned(), ..Family::default() };
+                assert!(families.insert(current.clone(), family).is_none(), "again: {line}");
+                continue;
+            }
+            assert_eq!(name, current, "{line}: metadata of another family");
+            let family = families.get_mut(&current).unwrap();
+            assert!(family.samples.is_empty(), "{line}: behind samples");
+            match word {
+                "UNIT" => {
+                    assert!(
+                        family.unit.is_empty() && name.ends_with(&format!("_{said}")),
+                        "{line}"
+                    );
+                    family.unit = said.to_owned();
+                }
+                "HELP" => {
+                    assert!(family.help.is_empty(), "{line}");
+                    family.help = unescaped(said);
+                }
+                _ => panic!("{line}"),
+            }
+            continue;
+        }
+        let end = line.find(['{', ' ']).expect(line);
+        let (name, rest) = line.split_at(end);
+        let (labels, value) = read_labels(rest);
+        let value: f64 = value.strip_prefix(' ').expect(line).parse().expect(line);
+        let suffix = name.strip_prefix(current.as_str()).expect(line);
+        let family = families.get_mut(&current).unwrap();
+        let allowed: &[&str] = match family.kind.as_str() {
+            "counter" => &["_total"],
+            "gauge" => &[""],
+            "info" => &["_info"],
+            _ => &["_bucket", "_count", "_sum"],
+        };
+        assert!(allowed.contains(&suffix), "{line}");
+        assert!(family.kind == "gauge" || value >= 0.0, "{line}");
+        assert!(seen.insert((name.to_owned(), labels.clone())), "twice: {line}");
+        family.samples.push((suffix.to_owned(), labels, value));
+    }
+    families
+}
+
+/// The labels at the begin of `text`, if any, and what is behind them.
+fn read_labels(text: &str) -> (Labels, &str) {
+    let Some(mut rest) = text.strip_prefix('{') else { return (Vec::new(), text) };
+    let mut labels = Labels::new();
+    loop {
+        let (name, behind) = rest.split_once("=\"").expect(text);
+        assert!(is_label(name) && labels.iter().all(|(known, _)| known != name), "{text}");
+        let mut escape = false;
+        let end = behind.find(|letter| match (escape, letter) {
+            (true, _) => {
+                assert!(matches!(letter, '\\' | '"' | 'n'), "{text}");
+                escape = false;
+                false
+            }
+            (false, '\\') => {
+                escape = true;
+                false
+            }
+            (false, letter) => letter == '"',
+        });
+        let (value, behind) = behind.split_at(end.expect(text));
+        labels.push((name.to_owned(), unescaped(value)));
+        rest = &behind[1..];
+        match rest.split_at(1) {
+            (",", more) => rest = more,
+            ("}", behind) => return (labels, behind),
+            _ => panic!("{text}"),
+        }
+    }
+}
+
+fn unescaped(text: &str) -> String {
+    let mut plain = String::new();
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        plain.push(match letter {
+            '\\' => match letters.next() {
+                Some('n') => '\n',
+                Some(same @ ('\\' | '"')) => same,
+                other => panic!("\\{other:?} in {text}"),
+            },
+            '"' => panic!("a bare quote in {text}"),
+            _ => letter,
+        });
+    }
+    plain
+}
+
+fn is_label(name: &str) -> bool {
+    let mut letters = name.chars();
+    letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+}
+
+fn is_metric_name(name: &str) -> bool {
+    is_label(name) && name.starts_with("larder_")
+}
+
+#[test]
+fn a_strict_reader_finds_every_number() {
+    let stats = Stats { gets: 7, loc_written_bytes: u64::MAX, dram_items: 3, ..Stats::default() };
+    let families = parse(&stats.open_metrics().to_string());
+    for metric in stats.metrics() {
+        let family = &families[&format!("larder_{}", metric.name)];
+        assert_eq!(family.kind, metric.kind.to_string());
+        assert_eq!(
+            (family.unit.as_str(), family.help.as_str()),
+            (metric.unit.unwrap_or(""), metric.help)
+        );
+        #[allow(clippy::cast_precision_loss)]
+        let value = metric.value as f64;
+        assert!(
+            matches!(family.samples.as_slice(), [(_, labels, told)] if labels.is_empty() && *told == value)
+        );
+    }
+    let text = stats.open_metrics().to_string();
+    assert!(text.contains("\nlarder_loc_written_bytes_total 18446744073709551615\n"));
+    assert!(text.contains("\n# UNIT larder_loc_written_bytes bytes\n"));
+}
+
+#[test]
+fn several_caches_share_families_and_labels_are_escaped() {
+    let (web, mail) =
+        (Stats { gets: 1, ..Stats::default() }, Stats { gets: 2, ..Stats::default() });
+    let hostile = "a\\b\"c\nd}é,x=\"";
+    let text = OpenMetrics::new()
+        .cache(&[("tenant", "web"), ("shard", "0")], &web)
+        .and_then(|text| text.cache(&[("tenant", hostile)], &mail))
+        .unwrap()
+        .to_string();
+    let families = parse(&text);
+    let samples = &families["larder_gets"].samples;
+    let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(samples[0].1, [label("shard", "0"), label("tenant", "web")]);
+    assert_eq!(samples[1], ("_total".to_owned(), vec![label("tenant", hostile)], 2.0));
+    let info = &families["larder_placement"];
+    assert_eq!((info.kind.as_str(), info.samples.len()), ("info", 2));
+}
+
+#[test]
+fn labels_that_no_reader_takes_are_refused() {
+    let stats = Stats::default();
+    for name in ["", "1st", "__name", "a-b", "é", "le", "quantile", "path", "operation", "tier"] {
+        let refused = OpenMetrics::new().cache(&[(name, "x")], &stats).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{name}");
+        assert!(refused.to_string().contains(name), "{refused}");
+    }
+    assert!(OpenMetrics::new().cache(&[("a", "x"), ("a", "y")], &stats).is_err());
+    let one = OpenMetrics::new().cache(&[("a", "x"), ("b", "y")], &stats).unwrap();
+    assert!(one.cache(&[("b", "y"), ("a", "x")], &stats).is_err(), "an order tells nothing apart");
+    let one = OpenMetrics::new().cache(&[], &stats).unwrap();
+    assert!(one.cache(&[], &stats).is_err(), "they could not be told apart");
+}
+
+#[test]
+fn the_forecast_of_the_drive_is_there_where_there_is_one() {
+    let life = crate::Endurance::of_tbw(1).forecast(0, 1_000_000_000, 3600);
+    let (with, without) = (Stats { drive_life: Some(life), ..Stats::default() }, Stats::default());
+    let text = OpenMetrics::new().cache(&[("shard", "0")], &with).unwrap();
+    let text = text.cache(&[("shard", "1")], &without).unwrap();
+    let families = parse(&text.to_string());
+    assert_eq!(families["larder_drive_life_left_days"].samples.len(), 1);
+    assert_eq!(families["larder_drive_life_left_days"].samples[0].2, 41.0);
+    assert!(
+        !parse(&without.open_metrics().to_string()).contains_key("larder_drive_life_left_days")
+    );
+}
