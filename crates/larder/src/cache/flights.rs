@@ -179,3 +179,36 @@ impl<K: Hash + Eq, T> Drop for Passenger<'_, K, T> {
 #[cfg(test)]
 #[cfg(shuttle)]
 mod interleavings;
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+
+    /// Who leaves is a count of references, which no scheduler of interleavings sees: real threads.
+    #[test]
+    fn of_two_who_give_up_at_once_nobody_leaves_a_flight() {
+        const KEYS: u64 = 20_000;
+        let flights: Flights<u64, u32> = Flights::new();
+        let turn = std::sync::atomic::AtomicU64::new(0);
+        let give_up = || {
+            for key in 0..KEYS {
+                let passenger = flights.board(KeyHash(key), key);
+                // Both have boarded; now both leave.
+                turn.fetch_add(1, Ordering::SeqCst);
+                let mut spins = 0;
+                while turn.load(Ordering::SeqCst) < 2 * (key + 1) {
+                    spins += 1;
+                    if spins % 1000 == 0 {
+                        std::thread::yield_now(); // the other one may wait for this core
+                    }
+                    std::hint::spin_loop();
+                }
+                drop(passenger);
+            }
+        };
+        std::thread::scope(|scope| (0..2).for_each(|_| _ = scope.spawn(give_up)));
+        let left: usize = flights.shards.iter().map(|shard| shard.lock().flights.len()).sum();
+        assert_eq!(left, 0, "flights of {KEYS}");
+    }
+}
