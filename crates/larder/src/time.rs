@@ -71,12 +71,6 @@ impl CacheClock {
     }
 }
 
-impl Clock for CacheClock {
-    fn now(&self) -> Duration {
-        Self::now(self)
-    }
-}
-
 fn seconds(time: Duration) -> u32 {
     u32::try_from(time.as_secs()).unwrap_or(u32::MAX)
 }

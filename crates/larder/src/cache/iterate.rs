@@ -94,8 +94,8 @@ impl Larder {
     /// What is in the cache during the whole walk and is not changed is returned exactly once. What
     /// comes, goes or changes meanwhile is returned once or not at all, in a version that was the
     /// newest at some time of the call that returns it. What expired before is not returned. Three
-    /// exceptions: of two large objects whose keys have the same hash of 64 bits one may be missing; so may what comes
-    /// from flash to DRAM and is dropped by flash while its slice is being walked; and what cannot be
+    /// exceptions: of two large objects whose keys have the same hash of 64 bits one may be missing; so
+    /// may what comes from flash to DRAM and is dropped by flash while its slice is being walked; and what cannot be
     /// read from the device.
     ///
     /// The walk brings nothing to DRAM and counts as no use of what it returns. It takes the memory
