@@ -198,6 +198,26 @@ fn an_outage_is_not_for_ever() {
     }
 }
 
+/// What cannot move from the log to its bucket is lost, and so is the older version that it hid there.
+#[test]
+fn what_an_outage_takes_from_the_log_uncovers_nothing() {
+    for seed in 0..20 {
+        let config = Config { crash_safety: CrashSafety::Off, ..logged() };
+        let device = faulty(&FaultPlan::new(seed));
+        let rig = Rig::open(config, &device);
+        let mut load = Load::new(seed);
+        for outage in 1..6 {
+            device.set_plan(&FaultPlan::new(seed));
+            load.run(&rig);
+            rig.clock.advance_to(std::time::Duration::from_secs(1000 + 100 * outage));
+            let writes = FaultRule::new(Fault::Error).on_writes();
+            device.set_plan(&FaultPlan::new(seed).with(writes));
+            load.run(&rig);
+        }
+        assert!(rig.cache.stats().rejected_in_outage_objects > 0);
+    }
+}
+
 /// One bad place is given up alone: what lies elsewhere goes on to be written.
 #[test]
 fn one_bad_bucket_is_no_outage() {

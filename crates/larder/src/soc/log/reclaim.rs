@@ -85,8 +85,7 @@ impl Soc {
         let (leaving, others): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|found| found.place.page == page.0);
         if !self.is_usable(number) {
-            let lost = leaving.iter().filter(|found| log.index.remove(number, found.place)).count();
-            self.counters.lost_to_device_errors_objects.add(lost as u64);
+            leaving.iter().for_each(|found| self.lose(log, number, *found, page.1));
             return;
         }
         let Sorted { mut moving, few } =
@@ -103,6 +102,18 @@ impl Soc {
         if !moving.is_empty() {
             let moving = (&moving[..], page.1);
             self.move_together(log, &mut stripe, (number, bucket), moving, &others, now_s).await;
+        }
+    }
+
+    /// An object cannot move to its bucket. What it hides there, if anything, goes too.
+    fn lose(&self, log: &Log, number: u64, found: Found, page: &Page) {
+        let hides_older = page
+            .record(found.place.number)
+            .is_none_or(|record| self.bucket_may_hold(KeyHash::of(record.key)));
+        if hides_older {
+            self.give_up(number, found.place);
+        } else if log.index.remove(number, found.place) {
+            self.counters.lost_to_device_errors_objects.add(1);
         }
     }
 
