@@ -16,6 +16,8 @@ pub enum ErrorKind {
     /// The device is too busy: the request would have had to wait behind too many others, or has
     /// waited for too long. It was not carried out, or only in part; later ones may succeed.
     Busy,
+    /// The request did not end in the time that it was given. It may still happen, at any time later.
+    TimedOut,
     /// The device is gone; nothing more will succeed.
     Gone,
     /// Another cache has the device, or a part of it.

@@ -21,6 +21,7 @@
 //! | [`nvme`] | NVMe drives of Linux and what they say of their placement |
 //! | [`striped`] | several devices as one |
 //! | [`mod@slice`] | a part of a device as a device: one tenant of a drive |
+//! | [`timeout`] | a device around any other whose requests end in time, well or not |
 //! | [`fault`] | a device around any other that misbehaves to plan |
 
 pub mod buffer;
@@ -42,10 +43,11 @@ pub mod placement;
 pub mod slice;
 mod spares;
 pub mod striped;
+pub mod timeout;
 
 pub use buffer::{BufferPool, IoBuffer};
 pub use claim::{Claim, Extent};
-pub use clock::{Clock, RealClock, VirtualClock};
+pub use clock::{Clock, RealClock, Sleep, VirtualClock};
 pub use device::{Device, DeviceInfo, DeviceStats};
 pub use error::{Error, ErrorKind};
 pub use fault::{Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
@@ -58,3 +60,4 @@ pub use park::block_on;
 pub use placement::{Isolation, PlacementHandle, PlacementInfo};
 pub use slice::SliceDevice;
 pub use striped::StripedDevice;
+pub use timeout::TimeoutDevice;

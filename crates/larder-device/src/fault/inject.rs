@@ -76,6 +76,7 @@ impl<D: Device + 'static> Core<D> {
         let fault = state.injector.decide(number, &io);
         let future = match fault {
             Some(Fault::Delay { submissions }) => self.delay(state, number, submissions, io),
+            Some(Fault::Stall) => Self::stall(state, number, io),
             fault => IoFuture::ready(self.misbehave(state, fault, io, due)),
         };
         self.let_pass(state, waiting, due);
@@ -113,7 +114,7 @@ impl<D: Device + 'static> Core<D> {
             Some(Fault::BitFlip) => self.flip(state, io),
             Some(Fault::Crash) => self.die(state, Down::Crashed, io, due),
             Some(Fault::Gone) => self.die(state, Down::Gone, io, due),
-            Some(Fault::Delay { .. }) | None => self.carry_out(state, io),
+            Some(Fault::Delay { .. } | Fault::Stall) | None => self.carry_out(state, io),
         }
     }
 
@@ -259,12 +260,25 @@ impl<D: Device + 'static> Core<D> {
         future
     }
 
+    /// Nothing that its owner does brings it on.
+    fn stall(state: &mut State, number: u64, io: Io) -> IoFuture {
+        state.counts.stalls += 1;
+        let (future, completer) = IoFuture::pending();
+        state.delayed.push(Delayed { number, submissions_left: u32::MAX, io, completer });
+        future
+    }
+
     /// One submission has passed for the first `waiting` delayed requests; those whose delay is
     /// over are carried out.
     fn let_pass(&self, state: &mut State, waiting: usize, due: &mut Due) {
         // A crash has emptied the list meanwhile.
         let waiting = waiting.min(state.delayed.len());
-        state.delayed[..waiting].iter_mut().for_each(|delayed| delayed.submissions_left -= 1);
+        state.delayed[..waiting].iter_mut().for_each(|delayed| {
+            // Those that stall wait for ever.
+            if delayed.submissions_left != u32::MAX {
+                delayed.submissions_left -= 1;
+            }
+        });
         self.carry_out_delayed(state, |delayed| delayed.submissions_left == 0, due);
     }
 

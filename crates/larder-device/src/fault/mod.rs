@@ -31,6 +31,8 @@ pub struct FaultCounts {
     pub bit_flips: u64,
     /// Requests delayed.
     pub delays: u64,
+    /// Requests that stalled.
+    pub stalls: u64,
     /// Crashes.
     pub crashes: u64,
     /// Times that the device was pulled out: 0 or 1.

@@ -34,6 +34,10 @@ pub enum Fault {
         /// Further submissions to let pass, at least 1.
         submissions: u32,
     },
+    /// The request is carried out, and its future completes, when
+    /// [`FaultDevice::release_delayed`](super::FaultDevice::release_delayed) is called: a device that
+    /// answers nothing.
+    Stall,
     /// Power is lost while the request is under way. See [`FaultDevice`](super::FaultDevice) for
     /// what survives.
     Crash,

@@ -1,0 +1,152 @@
+//! A device around any other whose requests end in time, well or not.
+//!
+//! A device that answers nothing would keep everybody waiting who uses it. Here a request that has not
+//! ended in time fails with [`ErrorKind::TimedOut`], as the kernel's own I/O timeouts have it. It cannot
+//! be taken back: it may still happen, at any time. So two rules hold until it has ended below:
+//!
+//! 1. What overlaps a write (or a deallocation) that was given up is refused with [`ErrorKind::Busy`]:
+//!    the late write must not land on a later one.
+//! 2. After a request was given up nothing new is sent until the device ends some request: a caller that
+//!    needs many requests waits once, not many times.
+//!
+//! Whoever may not be followed by another on the same bytes holds on to them with a [`Claim`], which
+//! lasts until the last request that was given up has ended.
+
+mod given_up;
+mod watch;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::claim::{Claim, Extent};
+use crate::clock::Clock;
+use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::error::{Error, ErrorKind};
+use crate::io::{CheckedIo, Io, IoFuture};
+pub(crate) use watch::Deadline;
+use watch::{Refusal, Watch};
+
+/// Each further so many bytes of a transfer are worth another timeout.
+const BYTES_A_TIMEOUT: u64 = 16 << 20;
+/// A flush or a deallocation may take so many timeouts: it may stand for much that was written before.
+const TIMEOUTS_OF_A_FLUSH: u32 = 12;
+
+/// A device around another one that gives requests up after a while.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use larder_device::{
+///     Device, ErrorKind, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, MemoryDevice,
+///     RealClock, TimeoutDevice, block_on,
+/// };
+///
+/// let stalled = FaultPlan::new(1).with(FaultRule::new(Fault::Stall).on_reads());
+/// let device = FaultDevice::new(MemoryDevice::holding(vec![0; 1 << 20]), &stalled);
+/// let timeout = Duration::from_millis(20);
+/// let device = TimeoutDevice::new(Arc::new(device), timeout, Arc::new(RealClock), None);
+/// let read = || Io::Read { offset: 0, buffer: IoBuffer::zeroed(4096) };
+/// let kind = || block_on(device.submit(read())).unwrap_err().error.kind();
+/// assert_eq!((kind(), kind()), (ErrorKind::TimedOut, ErrorKind::Busy));
+/// ```
+pub struct TimeoutDevice {
+    device: Arc<dyn Device>,
+    held: Arc<Held>,
+}
+
+/// What a device and its requests have in common. Who waits for a time to come has the watch alone: the
+/// claim ends with the last request.
+struct Held {
+    watch: Arc<Watch>,
+    _claim: Option<Arc<Claim>>,
+}
+
+impl TimeoutDevice {
+    /// `device`, each of whose requests has `timeout` to end, by the monotonic time of `clock`: as long
+    /// again for every further 16 MiB, and twelve times as long for a flush or a deallocation. `claim`
+    /// is kept until all that was given up has ended, even if this device is dropped before.
+    pub fn new(
+        device: Arc<dyn Device>,
+        timeout: Duration,
+        clock: Arc<dyn Clock>,
+        claim: Option<Arc<Claim>>,
+    ) -> Self {
+        let watch = Arc::new(Watch::new(timeout, clock));
+        Self { device, held: Arc::new(Held { watch, _claim: claim }) }
+    }
+
+    /// Requests that were given up, and those that were refused meanwhile, since the device was made.
+    pub fn timed_out(&self) -> (u64, u64) {
+        self.held.watch.counts()
+    }
+
+    fn refuse(&self, io: CheckedIo, refusal: &Refusal) -> IoFuture {
+        let (verb, offset, bytes) = io.get().extent();
+        let name = &self.device.info().name;
+        let context = format!("{verb} of {bytes} bytes at {offset} on {name}: {refusal}");
+        io.fail(Error::new(ErrorKind::Busy, context))
+    }
+
+    fn allowance(&self, io: &Io) -> Duration {
+        let timeout = self.held.watch.timeout();
+        let times = match io {
+            Io::Read { buffer, .. } | Io::Write { buffer, .. } => {
+                1 + u32::try_from(buffer.len() as u64 / BYTES_A_TIMEOUT).unwrap_or(u32::MAX - 1)
+            }
+            Io::Deallocate { .. } | Io::Flush => TIMEOUTS_OF_A_FLUSH,
+        };
+        timeout.saturating_mul(times)
+    }
+}
+
+impl Device for TimeoutDevice {
+    fn info(&self) -> &DeviceInfo {
+        self.device.info()
+    }
+
+    fn start(&self, io: CheckedIo) -> IoFuture {
+        if let Some(refusal) = self.held.watch.refuses(io.get()) {
+            return self.refuse(io, &refusal);
+        }
+        let request = Request::of(io.get(), self.allowance(io.get()));
+        let future = self.device.start(io);
+        if future.has_ended() { future } else { future.within(Deadline::new(&self.held, request)) }
+    }
+
+    fn stats(&self) -> DeviceStats {
+        let mut stats = self.device.stats();
+        let (given_up, refused) = self.held.watch.counts();
+        stats.failed_requests += given_up + refused;
+        stats.shed_requests += refused;
+        stats
+    }
+
+    fn boot(&self) -> Option<u64> {
+        self.device.boot()
+    }
+
+    fn stored_at(&self, range: Range<u64>) -> Vec<Extent> {
+        self.device.stored_at(range)
+    }
+}
+
+/// What is known of a request when its device has it.
+#[derive(Debug, Clone)]
+struct Request {
+    verb: &'static str,
+    range: Range<u64>,
+    changes: bool,
+    allowance: Duration,
+}
+
+impl Request {
+    fn of(io: &Io, allowance: Duration) -> Self {
+        let (verb, offset, bytes) = io.extent();
+        let changes = matches!(io, Io::Write { .. } | Io::Deallocate { .. });
+        Self { verb, range: offset..offset + bytes, changes, allowance }
+    }
+}
+
+#[cfg(test)]
+mod tests;
