@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::admission::AdmissionPolicy;
 use crate::endurance::Endurance;
@@ -129,6 +130,17 @@ pub struct Config {
     /// A device that has grown is no such change: the cache goes on with what it had
     /// ([`Larder::unused_bytes`](crate::Larder::unused_bytes)), unless this is `Discard`.
     pub on_change: OnChange,
+    /// How long the cache waits for the device to end a request: as long again for every further 16 MiB
+    /// of it, and twelve times as long for a flush or a deallocation. `None` waits for ever. Default 5
+    /// seconds.
+    ///
+    /// What has not ended by then has failed, and is counted ([`Stats::device_timeouts`]); it may still
+    /// happen, so nothing else is sent to its bytes until it has ended. As long as the device answers
+    /// nothing, no further request is sent to it: the cache goes on in DRAM, and what DRAM evicts is
+    /// dropped, and counted.
+    ///
+    /// [`Stats::device_timeouts`]: crate::Stats::device_timeouts
+    pub flash_wait: Option<Duration>,
     /// Whether the cache measures how long its calls take ([`Stats::latencies`]): two looks at the
     /// clock a call. Off, a hit in DRAM costs no more than without.
     ///
@@ -165,6 +177,7 @@ impl Default for Config {
             dynamic_placement: false,
             start_empty: false,
             on_change: OnChange::default(),
+            flash_wait: Some(Duration::from_secs(5)),
             latency_histograms: false,
             seed: 0,
         }
@@ -209,6 +222,9 @@ impl Config {
                 "soc_max_object_bytes = {}: must be 1 to {max}, what a bucket can hold",
                 self.soc_max_object_bytes
             )));
+        }
+        if self.flash_wait == Some(Duration::ZERO) {
+            return Err(Error::config("flash_wait = 0s: must be more than 0; None waits for ever"));
         }
         self.check_sizes()?;
         self.check_reinsertion()?;

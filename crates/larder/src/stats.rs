@@ -267,6 +267,10 @@ numbers! {
         metadata_written_bytes,
         /// Device requests that failed.
         device_errors,
+        /// Device requests that did not end in the time that `flash_wait` gives them, and failed. Those
+        /// that were not sent because the device answered nothing are device errors, too, but none of
+        /// these.
+        device_timeouts,
         /// Events in which a drive said that it moved data of the small-object engine. Drives
         /// report what they were asked to, and one event may stand for several. All of these are
         /// counted when somebody asks for the counters.
@@ -329,6 +333,9 @@ numbers! {
 impl Counters {
     pub(crate) fn device_failed(&self, error: &larder_device::Error) {
         self.device_errors.add(1);
+        if error.kind() == larder_device::ErrorKind::TimedOut {
+            self.device_timeouts.add(1);
+        }
         crate::events::device_error(error);
         let mut last = self.last_device_error.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some(error.to_string());

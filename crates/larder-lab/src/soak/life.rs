@@ -179,8 +179,11 @@ impl World {
                         self.complain(&format!("a cache that cannot be opened: {error}"));
                         return None;
                     }
-                    if error.kind() == larder::ErrorKind::Foreign {
-                        self.erase_front();
+                    match error.kind() {
+                        larder::ErrorKind::Foreign => self.erase_front(),
+                        // Requests of an earlier life that was told that they had failed.
+                        larder::ErrorKind::InUse => while self.release() {},
+                        _ => {}
                     }
                 }
             }
@@ -320,6 +323,7 @@ impl World {
         self.totals.hits += stats.hits();
         self.totals.flash_hits += stats.soc_hits + stats.loc_hits;
         self.totals.device_errors += stats.device_errors;
+        self.totals.device_timeouts += stats.device_timeouts;
         self.totals.rings_round += u64::from(stats.tombstones_logged_again > 0);
         self.totals.logs_given_up += stats.tombstone_logs_given_up;
         self.totals.logs_regained += stats.tombstone_logs_regained;

@@ -1,5 +1,7 @@
 //! What a seed decides before anything runs: the cache, its load, its device, its faults, its ends.
 
+use std::time::Duration;
+
 use larder::{
     AdmissionPolicy, Config, CrashSafety, DramPolicy, OnChange, RegionEviction, Reinsertion,
 };
@@ -33,6 +35,8 @@ pub(super) enum Trouble {
     Absences,
     /// Now and then writes find no room.
     NoSpace,
+    /// Slow requests are given up, and happen later.
+    Timeouts,
 }
 
 impl Trouble {
@@ -46,7 +50,8 @@ impl Trouble {
             | Self::TornSectors
             | Self::FailedWrites
             | Self::Absences
-            | Self::NoSpace => true,
+            | Self::NoSpace
+            | Self::Timeouts => true,
             Self::None
             | Self::ReadErrors
             | Self::BitFlips
@@ -103,6 +108,10 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn of(rng: &mut fastrand::Rng) -> Self {
+        let delays = Delays {
+            usual_ns: [20_000, 200_000, 5_000_000][rng.usize(..3)],
+            slow_one_in: rng.u32(20..400),
+        };
         let clients = 1 << rng.u32(2..=10);
         let volatile = rng.u32(..4) == 0;
         let trouble = trouble(rng);
@@ -112,17 +121,20 @@ impl Plan {
             _ => CrashSafety::Process,
         };
         Self {
-            config: Config { crash_safety, ..config(rng) },
+            config: Config {
+                crash_safety,
+                // Only slow ones last as long.
+                flash_wait: (trouble == Trouble::Timeouts)
+                    .then(|| Duration::from_nanos(2 * delays.usual_ns)),
+                ..config(rng)
+            },
             on_flash: rng.u32(..12) > 0,
             clients,
             keys: u32::try_from(clients).unwrap_or(u32::MAX).clamp(12, 256) * rng.u32(1..=3),
             operations: rng.u64(300..1500).max(clients as u64 * 2),
             lives: rng.u32(2..=5),
             trouble,
-            delays: Delays {
-                usual_ns: [20_000, 200_000, 5_000_000][rng.usize(..3)],
-                slow_one_in: rng.u32(20..400),
-            },
+            delays,
             step_ns: [2_000, 100_000, 20_000_000][rng.usize(..3)],
             drop_one_in: [0, 500, 50, 10][rng.usize(..4)],
             pins: [0, 0, 3, 12][rng.usize(..4)],
@@ -135,8 +147,9 @@ impl Plan {
 
     /// Other settings for the next life, which accepts that it starts empty.
     pub(super) fn change(&mut self, rng: &mut fastrand::Rng) {
-        let crash_safety = self.config.crash_safety;
-        self.config = Config { crash_safety, on_change: OnChange::Discard, ..config(rng) };
+        let Config { crash_safety, flash_wait, .. } = self.config;
+        let on_change = OnChange::Discard;
+        self.config = Config { crash_safety, flash_wait, on_change, ..config(rng) };
     }
 
     /// The ending of a life, by chance.
@@ -157,7 +170,7 @@ impl Plan {
         let often = |fault| FaultRule::new(fault).with_probability(chance);
         let lie = |fault| often(fault).within(metadata_bytes..u64::MAX);
         match self.trouble {
-            Trouble::None | Trouble::Absences | Trouble::NoSpace => plan,
+            Trouble::None | Trouble::Absences | Trouble::NoSpace | Trouble::Timeouts => plan,
             Trouble::OneError => {
                 let rule = FaultRule::new(Fault::Error);
                 plan.with(rule.at_match(rng.u64(..1000)))
@@ -180,7 +193,7 @@ impl Plan {
 }
 
 fn trouble(rng: &mut fastrand::Rng) -> Trouble {
-    const ALL: [Trouble; 12] = [
+    const ALL: [Trouble; 13] = [
         Trouble::OneError,
         Trouble::Errors,
         Trouble::ReadErrors,
@@ -193,6 +206,7 @@ fn trouble(rng: &mut fastrand::Rng) -> Trouble {
         Trouble::LostWrites,
         Trouble::Absences,
         Trouble::NoSpace,
+        Trouble::Timeouts,
     ];
     if rng.u32(..3) == 0 { Trouble::None } else { ALL[rng.usize(..ALL.len())] }
 }
@@ -245,6 +259,8 @@ fn config(rng: &mut fastrand::Rng) -> Config {
         placement: rng.u32(..4) > 0,
         dynamic_placement: rng.bool(),
         start_empty: false,
+        // The clock is set forward by more than any request lasts.
+        flash_wait: None,
         crash_safety: CrashSafety::Off,
         // Small enough to go round.
         tombstone_log_bytes: [None, Some(16 << 10), Some(24 << 10)][rng.usize(..3)],

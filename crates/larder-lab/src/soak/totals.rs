@@ -85,6 +85,8 @@ totals! {
     revived_places: "places revived",
     /// Device errors that the cache counted.
     device_errors: "device errors counted",
+    /// Requests that were given up, and may have happened later.
+    device_timeouts: "  of requests given up",
     /// Times that the scheduler had a choice.
     steps: "scheduler steps",
     /// Keys whose history had too many orders to judge.

@@ -29,7 +29,7 @@ mod update;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_device::{Claim, Clock, Device};
+use larder_device::{Claim, Clock, Device, TimeoutDevice};
 
 use crate::config::Config;
 use crate::dram::{Admit, Departure, DramTier, Full, Record};
@@ -94,8 +94,8 @@ const PUTS_BEFORE_BYPASS: usize = 8;
 /// # Ok::<(), larder::Error>(())
 /// ```
 pub struct Larder {
-    /// Given back before the device is. `None` where the device is another's, who has claimed it.
-    _claim: Option<Claim>,
+    /// Given back before the device is.
+    _claim: Option<Arc<Claim>>,
     dram: DramTier,
     flash: Option<Flash>,
     stripes: Vec<async_lock::Mutex<()>>,
@@ -144,21 +144,23 @@ impl Larder {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         config.check()?;
-        let claim = device.as_ref().map(Claim::take).transpose()?;
-        let cache = Self::open_placed(config, device, clock, None).await?;
-        Ok(Self { _claim: claim, ..cache })
+        let claim = device.as_ref().map(Claim::take).transpose()?.map(Arc::new);
+        let device = device.zip(claim);
+        Self::open_placed(config, device, clock, None).await
     }
 
-    /// As [`Larder::open`], for one of several, whose devices are claimed already. They may have a
-    /// common placement plan.
+    /// As [`Larder::open`], for a device that is claimed already. One of several may have a placement
+    /// plan with the others.
     pub(crate) async fn open_placed(
         config: Config,
-        device: Option<Arc<dyn Device>>,
+        device: Option<(Arc<dyn Device>, Arc<Claim>)>,
         clock: Arc<dyn Clock>,
         placed: Option<Placed>,
     ) -> Result<Self, Error> {
         config.check()?;
         let stopwatch = Stopwatch::new(config.latency_histograms, Arc::clone(&clock));
+        let (device, claim) = device.unzip();
+        let device = device.map(|device| in_time(&config, device, &claim, &clock));
         let clock = Arc::new(CacheClock::new(clock));
         let counters = Arc::new(Counters::default());
         let flash = match device {
@@ -173,7 +175,7 @@ impl Larder {
             None => config.dram_bytes,
         };
         Ok(Self {
-            _claim: None,
+            _claim: claim,
             dram: DramTier::new(
                 dram_bytes,
                 config.dram_policy,
@@ -494,6 +496,18 @@ impl Larder {
         };
         Error::new(ErrorKind::InvalidInput, message)
     }
+}
+
+/// The same device, whose requests end in time, if the cache is not to wait for ever. `claim` outlives
+/// those that do not.
+fn in_time(
+    config: &Config,
+    device: Arc<dyn Device>,
+    claim: &Option<Arc<Claim>>,
+    clock: &Arc<dyn Clock>,
+) -> Arc<dyn Device> {
+    let Some(wait) = config.flash_wait else { return device };
+    Arc::new(TimeoutDevice::new(device, wait, Arc::clone(clock), claim.clone()))
 }
 
 /// Where versions begin: somewhere else with every opening, so that one from before means nothing.

@@ -65,7 +65,7 @@ use set::{Candidate, SHARDS_MAX, Set};
 /// ```
 pub struct Shards {
     /// Given back before the devices are.
-    _claims: Vec<Claim>,
+    _claims: Vec<Option<Arc<Claim>>>,
     shards: Vec<(Larder, Option<String>)>,
 }
 
@@ -131,7 +131,6 @@ impl Shards {
         let dram_bytes = config.dram_bytes / count as u64;
         let memory_bytes = config.memory_bytes.map(|bytes| bytes / count as u64);
         let config = Config { dram_bytes, memory_bytes, ..config };
-        let claims = devices.iter().flatten().map(Claim::take).collect::<Result<_, _>>()?;
         let mut candidates = Vec::new();
         for device in devices {
             candidates.push(Candidate::examine(device, config.start_empty).await?);
@@ -159,6 +158,7 @@ impl Shards {
             let why = why.unwrap_or_default();
             return Err(Error::new(ErrorKind::Device, format!("no shard can serve: {why}")));
         }
+        let claims = set.candidates.iter().map(|candidate| candidate.claim.clone()).collect();
         let mut shards = Vec::new();
         for (number, (cache, candidate)) in caches.into_iter().zip(set.candidates).enumerate() {
             if let Some(reason) = &candidate.down {
@@ -422,7 +422,8 @@ async fn open_one(
         partition::erase_front(device, &part).await?;
     }
     let slice: Arc<dyn Device> = Arc::new(slice(device, &part)?);
-    Larder::open_placed(config.clone(), Some(slice), Arc::clone(clock), None).await
+    let slice = Some(slice).zip(candidate.claim.clone());
+    Larder::open_placed(config.clone(), slice, Arc::clone(clock), None).await
 }
 
 /// The part of a device that is its shard, with all handles.

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use larder_device::{Clock, Device};
+use larder_device::{Claim, Clock, Device};
 
 use crate::error::{Error, ErrorKind};
 use crate::key::KeyHash;
@@ -20,26 +20,28 @@ const NAME: &str = "shard";
 /// A device that may serve as a shard.
 pub(super) struct Candidate {
     pub(super) device: Option<Arc<dyn Device>>,
+    pub(super) claim: Option<Arc<Claim>>,
     pub(super) table: Option<Table>,
     /// Why it does not serve.
     pub(super) down: Option<String>,
 }
 
 impl Candidate {
-    /// Reads what the device says of itself. A device that cannot be read is down; with `start_empty`,
-    /// one whose table cannot be used is blank.
+    /// Claims the device and reads what it says of itself. A device that cannot be read is down; with
+    /// `start_empty`, one whose table cannot be used is blank.
     pub(super) async fn examine(
         device: Option<Arc<dyn Device>>,
         start_empty: bool,
     ) -> Result<Self, Error> {
         let Some(device) = device else {
             let down = Some("no device was given for it".to_owned());
-            return Ok(Self { device: None, table: None, down });
+            return Ok(Self { device: None, claim: None, table: None, down });
         };
+        let claim = Some(Arc::new(Claim::take(&device)?));
         match partition::read(&device, start_empty).await {
-            Ok(table) => Ok(Self { device: Some(device), table, down: None }),
+            Ok(table) => Ok(Self { device: Some(device), claim, table, down: None }),
             Err(error) if error.kind() == ErrorKind::Device => {
-                Ok(Self { device: Some(device), table: None, down: Some(error.to_string()) })
+                Ok(Self { device: Some(device), claim, table: None, down: Some(error.to_string()) })
             }
             Err(error) => Err(error),
         }

@@ -46,7 +46,7 @@ use division::Division;
 /// ```
 pub struct Tenants {
     /// Given back before the device is.
-    _claim: Option<Claim>,
+    _claim: Option<Arc<Claim>>,
     tenants: Vec<(String, Larder)>,
     placement: PlacementPlan,
     device: Option<Arc<dyn Device>>,
@@ -88,7 +88,7 @@ impl Tenants {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         config.check()?;
-        let claim = device.as_ref().map(Claim::take).transpose()?;
+        let claim = device.as_ref().map(Claim::take).transpose()?.map(Arc::new);
         let mut placement = PlacementPlan::default();
         let mut slices = Vec::new();
         if let Some(device) = &device {
@@ -115,7 +115,9 @@ impl Tenants {
             let own = tenant.cache_config(config.dram_bytes);
             let slice = slices.next().map(|slice| Arc::new(slice) as Arc<dyn Device>);
             let placed = Some((placement.of_tenant(&tenant.name), tenant.name.clone()));
-            let cache = Larder::open_placed(own, slice, Arc::clone(&clock), placed).await;
+            let cache =
+                Larder::open_placed(own, slice.zip(claim.clone()), Arc::clone(&clock), placed)
+                    .await;
             let cache = cache.map_err(|error| error.of(&format!("tenant {:?}", tenant.name)))?;
             tenants.push((tenant.name.clone(), cache));
         }

@@ -30,6 +30,7 @@ mod rig;
 mod shards;
 mod shelves;
 mod soc_log;
+mod stalls;
 mod tenants;
 mod threads;
 mod time;
