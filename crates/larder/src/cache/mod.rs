@@ -15,6 +15,7 @@
 //!    brought: nobody pays for all, and the backlog shrinks.
 
 mod blocking;
+mod close;
 mod fetch;
 mod flights;
 mod flush;
@@ -22,6 +23,7 @@ mod inspect;
 mod iterate;
 pub(crate) mod many;
 mod memory;
+mod open;
 mod read;
 mod reentry;
 mod update;
@@ -29,16 +31,14 @@ mod update;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_device::{Claim, Clock, Device};
+use larder_device::Claim;
 
-use crate::config::Config;
 use crate::dram::{Admit, Departure, DramTier, Full, Record};
 use crate::error::{Error, ErrorKind};
-use crate::events;
-use crate::flash::{Flash, Placed};
+use crate::flash::Flash;
 use crate::key::{KeyHash, check_key, check_value};
 use crate::latency::{Stopwatch, Timed};
-use crate::stats::{Counters, Stats};
+use crate::stats::Counters;
 use crate::time::CacheClock;
 use crate::value::{ItemRef, Value};
 
@@ -109,88 +109,6 @@ pub struct Larder {
 }
 
 impl Larder {
-    /// Opens a cache on `device`, or in DRAM only. A device that was shut down cleanly comes back
-    /// with its content; see [`Larder::recovery`].
-    ///
-    /// # Errors
-    /// [`ErrorKind::Config`] for settings that cannot work or do not fit the device,
-    /// [`ErrorKind::InUse`] if another cache has the device or a part of it,
-    /// [`ErrorKind::Foreign`] if the device holds something else, [`ErrorKind::Device`] if its
-    /// metadata cannot be read or written.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use larder::{Config, ErrorKind, Larder, RealClock, block_on};
-    ///
-    /// let open = |config| block_on(Larder::open(config, None, Arc::new(RealClock)));
-    /// let cache = open(Config { dram_bytes: 1 << 20, ..Config::default() })?;
-    /// assert!(cache.layout().is_none(), "without a device all is in DRAM");
-    /// let refused = open(Config { soc_percent: 101.0, ..Config::default() });
-    /// assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::Config));
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    pub async fn open(
-        config: Config,
-        device: Option<Arc<dyn Device>>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, Error> {
-        let opened = Self::open_claimed(config, device, clock).await;
-        opened.inspect_err(events::opening_refused)
-    }
-
-    async fn open_claimed(
-        config: Config,
-        device: Option<Arc<dyn Device>>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, Error> {
-        config.check()?;
-        let claim = device.as_ref().map(Claim::take).transpose()?;
-        let cache = Self::open_placed(config, device, clock, None).await?;
-        Ok(Self { _claim: claim, ..cache })
-    }
-
-    /// As [`Larder::open`], for one of several, whose devices are claimed already. They may have a
-    /// common placement plan.
-    pub(crate) async fn open_placed(
-        config: Config,
-        device: Option<Arc<dyn Device>>,
-        clock: Arc<dyn Clock>,
-        placed: Option<Placed>,
-    ) -> Result<Self, Error> {
-        config.check()?;
-        let stopwatch = Stopwatch::new(config.latency_histograms, Arc::clone(&clock));
-        let clock = Arc::new(CacheClock::new(clock));
-        let counters = Arc::new(Counters::default());
-        let flash = match device {
-            Some(device) => {
-                let shared = Arc::clone(&counters);
-                Some(Flash::open(&config, device, placed, shared, Arc::clone(&clock)).await?)
-            }
-            None => None,
-        };
-        let dram_bytes = match config.memory_bytes {
-            Some(all) => MemoryBudget::first_share(all, flash.as_ref())?,
-            None => config.dram_bytes,
-        };
-        Ok(Self {
-            _claim: None,
-            dram: DramTier::new(
-                dram_bytes,
-                config.dram_policy,
-                flash.is_some(),
-                first_version(clock.now(), flash.as_ref()),
-            ),
-            flash,
-            stripes: (0..STRIPES).map(|_| async_lock::Mutex::new(())).collect(),
-            reads: Flights::new(),
-            fetches: Flights::new(),
-            memory: MemoryBudget::new(config.memory_bytes),
-            clock,
-            stopwatch,
-            counters,
-        })
-    }
-
     /// Looks `key` up. `None` is a miss. A hit on flash brings the item back to DRAM.
     ///
     /// # Errors
@@ -318,29 +236,6 @@ impl Larder {
         let removed = self.remove(KeyHash::of(key), key).await;
         self.stopwatch.end(begun, Timed::Delete);
         removed
-    }
-
-    /// Shuts down cleanly: what DRAM holds goes to flash as if evicted, and the next
-    /// [`Larder::open`] goes on with it.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Device`] if the metadata cannot be written; the next opening then starts empty.
-    ///
-    /// ```
-    /// # use larder::{Larder, RealClock, SetOptions, block_on};
-    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-    /// block_on(cache.set(b"bread", b"rye", None))?;
-    /// assert_eq!(block_on(cache.close())?.sets, 1);
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    pub async fn close(self) -> Result<Stats, Error> {
-        self.dram.evict_all();
-        self.settle_departures(usize::MAX).await;
-        let (counters, latencies) = (Arc::clone(&self.counters), self.stopwatch.latencies());
-        if let Some(flash) = self.flash {
-            flash.close().await?;
-        }
-        Ok(Stats { latencies, ..counters.snapshot() })
     }
 
     /// Whether `key` has a value. Brings nothing to DRAM, and counts no use.
@@ -494,13 +389,6 @@ impl Larder {
         };
         Error::new(ErrorKind::InvalidInput, message)
     }
-}
-
-/// Where versions begin: somewhere else with every opening, so that one from before means nothing.
-fn first_version(now: Duration, flash: Option<&Flash>) -> u32 {
-    let mut seed = now.as_nanos().to_le_bytes().to_vec();
-    seed.extend_from_slice(&flash.map_or(0, Flash::epoch).to_le_bytes());
-    u32::try_from(KeyHash::of(&seed).spread_over(1 << 32)).unwrap_or(0)
 }
 
 /// A record that is being sent to flash. If the sender is dropped on the way, the next one takes
