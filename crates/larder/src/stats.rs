@@ -133,6 +133,8 @@ numbers! {
         sets,
         /// `delete` calls.
         deletes,
+        /// Times that the cache was cleared.
+        clears,
         /// Objects found expired, in DRAM or on flash.
         expired,
         /// Objects that DRAM evicted and that flash held already: dropped without a write.

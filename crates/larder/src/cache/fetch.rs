@@ -106,7 +106,8 @@ impl Larder {
     ///
     /// A [`Larder::set`] or [`Larder::delete`] of the key in the meantime wins: the fetched value
     /// is returned, but not stored. A value that no tier can hold, or that DRAM has no room for because
-    /// values in use pin it, is returned and counted, not stored.
+    /// values in use pin it, is returned and counted, not stored. So is one that comes when the cache has
+    /// been closed.
     ///
     /// # Errors
     /// [`FetchError`]. A fetch that asks for the key that it fetches would wait for itself: that is
@@ -160,11 +161,14 @@ impl Larder {
             return outcome.clone();
         }
         // An earlier flight may have landed between the look and the boarding. The miss was counted.
+        let inside = self.enter().await?;
         if let Some(found) = self.find(hash, key).await
             && good(&found.value)
         {
             return Ok(found.value);
         }
+        // A fetch may take its time, and may call the cache.
+        drop(inside);
         self.counters.fetches.add(1);
         let begun = self.stopwatch.begin();
         let fetched = reentry::Fetching::new(passenger.id(), fetch()).await;
@@ -194,6 +198,7 @@ impl Larder {
         check_value(value)?;
         let hash = KeyHash::of(key);
         let item = ItemRef { flags, ..ItemRef::new(hash, key, value, self.expiry_s(ttl)) };
+        let Ok(_inside) = self.enter().await else { return Ok(Value::alone(&item)) };
         let is_current =
             |_: Option<&Record<'_>>| !passenger.is_overtaken() && self.supersede(hash, key);
         let settled_bytes = item.object_bytes() * SETTLED_PER_BROUGHT;

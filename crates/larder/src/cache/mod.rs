@@ -11,14 +11,18 @@
 //! 4. No lock is held while waiting for another key's lock.
 //! 5. Before a key is changed in DRAM, flash has been told that what it holds of the key is void
 //!    (`tombstones`): a crash takes DRAM away, and flash must not answer in its place.
-//! 6. Whoever brings new items to DRAM helps to send old ones to flash, twice as many bytes as he
+//! 6. A call that may touch the device is inside the `gate` while it does, once: who clears or closes
+//!    waits until nobody is.
+//! 7. Whoever brings new items to DRAM helps to send old ones to flash, twice as many bytes as he
 //!    brought: nobody pays for all, and the backlog shrinks.
 
 mod blocking;
+mod clear;
 mod close;
 mod fetch;
 mod flights;
 mod flush;
+mod gate;
 mod inspect;
 mod iterate;
 pub(crate) mod many;
@@ -28,7 +32,7 @@ mod read;
 mod reentry;
 mod update;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use larder_device::Claim;
@@ -47,6 +51,7 @@ use fetch::Outcome;
 pub use fetch::{FetchError, Fetched};
 use flights::Flights;
 pub use flush::Flushed;
+use gate::{Gate, Inside};
 pub use iterate::{Scan, Scanned, Tier};
 use memory::MemoryBudget;
 use read::Found;
@@ -72,7 +77,7 @@ pub struct SetOptions {
 
 /// Locks for all keys: two keys that share one only wait needlessly.
 const STRIPES: usize = 1024;
-/// Rule 6: bytes sent to flash per byte brought to DRAM.
+/// Rule 7: bytes sent to flash per byte brought to DRAM.
 const SETTLED_PER_BROUGHT: usize = 2;
 /// How often a set makes room in DRAM before it goes past it.
 const PUTS_BEFORE_BYPASS: usize = 8;
@@ -94,8 +99,10 @@ const PUTS_BEFORE_BYPASS: usize = 8;
 /// # Ok::<(), larder::Error>(())
 /// ```
 pub struct Larder {
-    /// Given back before the device is. `None` where the device is another's, who has claimed it.
-    _claim: Option<Claim>,
+    /// Given back before the device is, and by a close. `None` where the device is another's, who has
+    /// claimed it.
+    claim: Mutex<Option<Claim>>,
+    gate: Gate,
     dram: DramTier,
     flash: Option<Flash>,
     stripes: Vec<async_lock::Mutex<()>>,
@@ -173,6 +180,7 @@ impl Larder {
     ) -> Result<(), Error> {
         check_key(key)?;
         self.check_reentry()?;
+        let _inside = self.enter().await?;
         let begun = self.stopwatch.begin();
         let stored = self.store(key, value, options).await;
         self.stopwatch.end(begun, Timed::Set);
@@ -231,6 +239,7 @@ impl Larder {
     pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         check_key(key)?;
         self.check_reentry()?;
+        let _inside = self.enter().await?;
         self.counters.deletes.add(1);
         let begun = self.stopwatch.begin();
         let removed = self.remove(KeyHash::of(key), key).await;
@@ -253,6 +262,7 @@ impl Larder {
     /// ```
     pub async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
         check_key(key)?;
+        self.gate.check()?;
         let hash = KeyHash::of(key);
         // DRAM first, and no lock: what flash shows later than that was the newest version at some
         // moment since, for what hides an older one comes to DRAM before it hides it.
@@ -260,6 +270,7 @@ impl Larder {
             return Ok(alive);
         }
         let Some(flash) = &self.flash else { return Ok(false) };
+        let _inside = self.enter().await?;
         Ok(flash.get(hash, key, self.now_s()).await.is_some())
     }
 
@@ -342,6 +353,19 @@ impl Larder {
     /// The lock of a key. Without flash there is nothing to keep in step.
     async fn turn(&self, hash: KeyHash) -> Option<async_lock::MutexGuard<'_, ()>> {
         if self.flash.is_some() { Some(self.stripe(hash).lock().await) } else { None }
+    }
+
+    /// Comes in, for a call that may touch the device. Without flash nobody who clears or closes has to
+    /// wait for anybody.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`].
+    async fn enter(&self) -> Result<Option<Inside<'_>>, Error> {
+        if self.flash.is_some() {
+            self.gate.enter().await.map(Some)
+        } else {
+            self.gate.check().map(|()| None)
+        }
     }
 
     /// Refuses what would wait for a lock that the caller's own thread holds. Without flash there are

@@ -1,11 +1,11 @@
 //! How a cache begins.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use larder_device::{Claim, Clock, Device};
 
-use super::{Flights, Larder, MemoryBudget, STRIPES};
+use super::{Flights, Gate, Larder, MemoryBudget, STRIPES};
 use crate::config::Config;
 use crate::dram::DramTier;
 use crate::error::Error;
@@ -59,7 +59,7 @@ impl Larder {
         config.check()?;
         let claim = device.as_ref().map(Claim::take).transpose()?;
         let cache = Self::open_placed(config, device, clock, None).await?;
-        Ok(Self { _claim: claim, ..cache })
+        Ok(Self { claim: Mutex::new(claim), ..cache })
     }
 
     /// As [`Larder::open`], for one of several, whose devices are claimed already. They may have a
@@ -86,7 +86,8 @@ impl Larder {
             None => config.dram_bytes,
         };
         Ok(Self {
-            _claim: None,
+            claim: Mutex::new(None),
+            gate: Gate::default(),
             dram: DramTier::new(
                 dram_bytes,
                 config.dram_policy,

@@ -35,6 +35,9 @@ enum Tier {
 impl Larder {
     /// Looks `key` up in DRAM; counts it if it is there.
     pub(super) fn get_at_once(&self, hash: KeyHash, key: &[u8], begun: Begun) -> Option<Value> {
+        if self.gate.is_closed() {
+            return None; // whoever goes on below is told
+        }
         let value = self.dram.get_at_once(hash, key, || self.now_s())?;
         self.counters.hits_at_once.add(1);
         self.stopwatch.end(begun, Timed::GetDram);
@@ -49,6 +52,7 @@ impl Larder {
         begun: Begun,
     ) -> Result<Option<Value>, Error> {
         self.check_reentry()?;
+        let _inside = self.enter().await?;
         self.counters.gets.add(1);
         if let Some(flash) = &self.flash {
             flash.asked(hash);
@@ -67,7 +71,8 @@ impl Larder {
         Ok(Some(value))
     }
 
-    /// Looks `key` up, and counts nobody's get. A hit on flash brings the item to DRAM.
+    /// Looks `key` up, and counts nobody's get. A hit on flash brings the item to DRAM. The caller is
+    /// inside.
     pub(super) async fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Found> {
         let found = match &self.flash {
             // Most misses end here, without a read.

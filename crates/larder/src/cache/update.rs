@@ -86,6 +86,7 @@ impl Larder {
     ) -> Result<Option<Value>, Error> {
         check_key(key)?;
         self.check_reentry()?;
+        let _inside = self.enter().await?;
         let hash = KeyHash::of(key);
         let mut fulls = 0;
         loop {

@@ -24,6 +24,20 @@ impl DramTier {
         }
     }
 
+    /// Forgets every item that is here when this begins. What comes meanwhile may stay. Their memory goes
+    /// to what comes next: segments in which nothing lives are the first to be used again.
+    pub(crate) fn clear(&self) {
+        for shard in 0..self.index.shards() {
+            self.index.clear_shard(shard, |entry, held| self.note_dead(entry.location(), held));
+        }
+        // Segments on their way to flash with nobody in them; the rest is newer than the clear.
+        let mut newer = Vec::new();
+        while let Some(departure) = self.next_departure() {
+            newer.push(departure);
+        }
+        newer.into_iter().for_each(|departure| self.requeue_departure(departure));
+    }
+
     /// Lets segments depart before they are needed: flash takes its time, and those who bring new
     /// items should not all wait for it at once.
     pub(super) fn keep_headroom(&self, now_s: u32) {

@@ -2,6 +2,7 @@
 //! restart.
 
 mod changes;
+mod clear;
 mod dead_keys;
 mod layout;
 mod metadata;
@@ -10,7 +11,7 @@ mod places;
 mod recovery;
 mod unit;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use larder_device::Device;
@@ -59,7 +60,8 @@ pub(crate) struct Flash {
     admission: Admission,
     wear: Option<Wear>,
     placement: PlacementPlan,
-    superblock: Superblock,
+    /// As it was written last.
+    superblock: Mutex<Superblock>,
     recovery: Recovery,
     counters: Arc<Counters>,
 }
@@ -121,7 +123,7 @@ impl Flash {
             soc,
             loc,
             tombstones,
-            superblock,
+            superblock: Mutex::new(superblock),
             recovery: start.recovery,
             counters,
         };
@@ -176,11 +178,15 @@ impl Flash {
         self.tombstones.as_ref().is_some_and(|tombstones| tombstones.is_trusted())
     }
 
-    /// Learns what a crash has left unknown. Returns the number of regions and buckets.
-    pub(crate) async fn rebuild(&self) -> u64 {
-        let regions = self.index_all().await;
+    /// Learns what a crash has left unknown, unless it is to `stop`. Returns the number of regions and
+    /// buckets.
+    pub(crate) async fn rebuild(&self, stop: &(dyn Fn() -> bool + Sync)) -> u64 {
+        let regions = match &self.loc {
+            Some(loc) => loc.index_until(stop).await,
+            None => 0,
+        };
         match &self.soc {
-            Some(soc) => regions + soc.learn_all().await,
+            Some(soc) => regions + soc.learn_until(stop).await,
             None => regions,
         }
     }
@@ -210,9 +216,13 @@ impl Flash {
         self.soc.as_ref().map_or((0, 0), |soc| (soc.log_objects(), soc.log_index_bytes()))
     }
 
-    /// Grows with every opening.
+    /// Grows with every opening, and with every clear.
     pub(crate) fn epoch(&self) -> u64 {
-        self.superblock.epoch
+        self.superblock().epoch
+    }
+
+    fn superblock(&self) -> Superblock {
+        *self.superblock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn layout(&self) -> &Layout {
@@ -378,8 +388,8 @@ impl Flash {
         }
     }
 
-    /// Writes what a clean restart needs.
-    pub(crate) async fn close(self) -> Result<(), Error> {
+    /// Writes what a clean restart needs. Nothing may be written afterwards.
+    pub(crate) async fn close(&self) -> Result<(), Error> {
         self.write_shutdown().await
     }
 

@@ -14,6 +14,7 @@
 //! half full, shifts it; then two reclaims in a row empty a unit instead of one.
 
 mod active;
+mod clear;
 mod expiry;
 pub(crate) mod footer;
 mod index;

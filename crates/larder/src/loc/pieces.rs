@@ -64,6 +64,13 @@ impl Loc {
         }
     }
 
+    /// Waits until no piece is under way. Sends none off.
+    pub(super) async fn end_pieces(&self, turn: &mut Turn) {
+        while !turn.pieces.is_empty() {
+            self.note_ends(turn, false).await;
+        }
+    }
+
     /// Waits until at most so many closed regions are in memory.
     pub(super) async fn drain_closed(&self, turn: &mut Turn, most: usize) {
         loop {

@@ -8,6 +8,7 @@
 
 mod afterlife;
 pub(crate) mod bucket;
+mod clear;
 mod filter;
 mod iterate;
 pub(crate) mod log;
@@ -15,7 +16,7 @@ mod temperature;
 mod write;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -53,9 +54,9 @@ pub(crate) struct SocPlace {
     pub(crate) hot_handle: Option<PlacementHandle>,
     /// Whose buckets to write and to believe.
     pub(crate) cache: CacheId,
-    /// Epoch to write, and the latest to believe.
+    /// Epoch to write, and the latest to believe; until a clear.
     pub(crate) epoch: u64,
-    /// Oldest epoch to believe.
+    /// Oldest epoch to believe; until a clear.
     pub(crate) oldest_epoch: u64,
 }
 
@@ -82,6 +83,10 @@ pub(crate) struct Soc {
     device: Arc<dyn Device>,
     pool: BufferPool,
     place: SocPlace,
+    /// Epoch to write, and the latest to believe.
+    epoch: AtomicU64,
+    /// Oldest epoch to believe.
+    oldest_epoch: AtomicU64,
     filters: Filters,
     /// The generation that was written last, by bucket: a device that loses a write gives itself
     /// away.
@@ -119,6 +124,8 @@ impl Soc {
             temperatures: place.hot_handle.map(|_| Temperatures::new(place.buckets)),
             stripes: (0..STRIPES.min(place.buckets)).map(|_| RwLock::new(None)).collect(),
             retired: Mutex::default(),
+            epoch: AtomicU64::new(place.epoch),
+            oldest_epoch: AtomicU64::new(place.oldest_epoch),
             place,
             breaker,
             counters,
@@ -421,8 +428,10 @@ impl Soc {
     }
 
     fn wanted(&self, number: u64, generation: Option<u16>) -> Wanted {
-        let SocPlace { cache, oldest_epoch, epoch, .. } = self.place;
-        Wanted { cache, number, oldest_epoch, latest_epoch: epoch, generation }
+        let cache = self.place.cache;
+        let oldest_epoch = self.oldest_epoch.load(Ordering::Acquire);
+        let latest_epoch = self.epoch.load(Ordering::Acquire);
+        Wanted { cache, number, oldest_epoch, latest_epoch, generation }
     }
 
     fn generation(&self, number: u64) -> &AtomicU16 {

@@ -106,7 +106,7 @@ impl Soc {
         if let Some(tombstones) = &self.tombstones {
             tombstones.resolve(&dead);
         }
-        let (cache, epoch) = (self.place.cache, self.place.epoch);
+        let (cache, epoch) = (self.place.cache, self.epoch.load(Ordering::Acquire));
         let buffer = bucket.seal(BucketIdentity { cache, number, epoch, generation, stamp });
         let handle = self.handle_for_write(number);
         let write = Io::Write { offset: self.offset_of(number), buffer, handle };

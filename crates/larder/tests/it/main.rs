@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 mod admission;
+mod clearing;
+mod closing;
 mod costs;
 mod crash;
 mod drives;

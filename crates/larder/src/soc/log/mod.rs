@@ -140,6 +140,13 @@ impl Log {
         self.index.len()
     }
 
+    /// Forgets everything. What is logged from now on has sequence numbers from this one on.
+    pub(super) fn clear(&self, first_sequence: u64) {
+        let mut segments = self.lock();
+        *segments = Segments::new(&LogPlace { first_sequence, ..self.place });
+        self.index.clear();
+    }
+
     fn lock(&self) -> MutexGuard<'_, Segments> {
         self.segments.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -243,7 +250,7 @@ impl Soc {
     }
 
     /// Waits for the turn, and for the write that an earlier holder may have left under way.
-    async fn take_turn<'a>(&self, log: &'a Log) -> async_lock::MutexGuard<'a, Turn> {
+    pub(super) async fn take_turn<'a>(&self, log: &'a Log) -> async_lock::MutexGuard<'a, Turn> {
         let mut turn = log.turn.lock().await;
         self.finish_segment(log, &mut turn).await;
         turn
