@@ -8,6 +8,7 @@ use crate::admission::AdmissionPolicy;
 use crate::endurance::Endurance;
 use crate::error::Error;
 use crate::flash::OnChange;
+use crate::removal::RemovalListener;
 pub use crash_safety::CrashSafety;
 pub use dram_policy::DramPolicy;
 pub use regions::{RegionEviction, Reinsertion};
@@ -138,6 +139,8 @@ pub struct Config {
     ///
     /// [`Stats::latencies`]: crate::Stats::latencies
     pub latency_histograms: bool,
+    /// Who is told of each object that leaves the cache, and why; `None` is nobody, and costs nothing.
+    pub removal_listener: Option<RemovalListener>,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -170,6 +173,7 @@ impl Default for Config {
             start_empty: false,
             on_change: OnChange::default(),
             latency_histograms: false,
+            removal_listener: None,
             seed: 0,
         }
     }

@@ -33,7 +33,7 @@ impl Larder {
     /// [`ErrorKind::Closed`]: crate::ErrorKind::Closed
     pub async fn clear(&self) -> Result<(), Error> {
         self.check_reentry()?;
-        let _held = match &self.flash {
+        let held = match &self.flash {
             Some(flash) => {
                 let held = self.gate.hold().await?;
                 flash.clear().await?;
@@ -51,6 +51,9 @@ impl Larder {
         self.fetches.overtake_all();
         self.dram.clear();
         self.counters.clears.add(1);
+        drop(held);
+        // What was noted by who gave up.
+        self.counters.removals.tell();
         Ok(())
     }
 }

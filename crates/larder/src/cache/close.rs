@@ -47,6 +47,7 @@ impl Larder {
             closing.done();
             drop(claim);
         }
+        self.counters.removals.tell();
         let latencies = self.stopwatch.latencies();
         Ok(Stats { latencies, ..self.counters.snapshot() })
     }

@@ -195,7 +195,7 @@ impl Scan<'_> {
     /// The next items, at least one; `None` at the end, or if the cache was closed before
     /// ([`Scan::is_whole`] tells). If the future is dropped, the next call goes on where it was.
     pub async fn next(&mut self) -> Option<Vec<Scanned>> {
-        let _inside = self.cache.enter().await.ok()?;
+        let inside = self.cache.enter().await.ok()?;
         while !self.found.is_enough() {
             if self.left.is_none() {
                 if let Some(flash) = &self.cache.flash {
@@ -209,6 +209,7 @@ impl Scan<'_> {
                 self.left = None;
             }
         }
+        self.cache.leave(inside);
         let Found { items, .. } = std::mem::take(&mut self.found);
         (!items.is_empty()).then_some(items)
     }

@@ -42,6 +42,7 @@ use crate::error::{Error, ErrorKind};
 use crate::flash::Flash;
 use crate::key::{KeyHash, check_key, check_value};
 use crate::latency::{Stopwatch, Timed};
+use crate::removal::RemovalReason;
 use crate::stats::Counters;
 use crate::time::CacheClock;
 use crate::value::{ItemRef, Value};
@@ -180,10 +181,11 @@ impl Larder {
     ) -> Result<(), Error> {
         check_key(key)?;
         self.check_reentry()?;
-        let _inside = self.enter().await?;
+        let inside = self.enter().await?;
         let begun = self.stopwatch.begin();
         let stored = self.store(key, value, options).await;
         self.stopwatch.end(begun, Timed::Set);
+        self.leave(inside);
         stored
     }
 
@@ -206,7 +208,7 @@ impl Larder {
         let mut outdated = Ok(());
         while self.put(&item, &mut outdated).await.is_err() {
             if fulls == PUTS_BEFORE_BYPASS {
-                let supersede = |_: Option<&Record<'_>>| self.supersede(hash, key);
+                let supersede = |there: Option<&Record<'_>>| self.supersede(hash, key, there);
                 let (stored, told) = self.bypass(&item, &supersede).await;
                 outdated = told;
                 if !stored {
@@ -239,11 +241,12 @@ impl Larder {
     pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         check_key(key)?;
         self.check_reentry()?;
-        let _inside = self.enter().await?;
+        let inside = self.enter().await?;
         self.counters.deletes.add(1);
         let begun = self.stopwatch.begin();
         let removed = self.remove(KeyHash::of(key), key).await;
         self.stopwatch.end(begun, Timed::Delete);
+        self.leave(inside);
         removed
     }
 
@@ -270,8 +273,10 @@ impl Larder {
             return Ok(alive);
         }
         let Some(flash) = &self.flash else { return Ok(false) };
-        let _inside = self.enter().await?;
-        Ok(flash.get(hash, key, self.now_s()).await.is_some())
+        let inside = self.enter().await?;
+        let found = flash.get(hash, key, self.now_s()).await.is_some();
+        self.leave(inside);
+        Ok(found)
     }
 
     /// For when DRAM is full of what values in use pin, or of what others are sending to flash:
@@ -285,6 +290,8 @@ impl Larder {
             return (true, outdated);
         }
         self.counters.rejected_dram_pinned_objects.add(1);
+        let (reason, bytes) = (RemovalReason::RejectedDramPinned, item.object_bytes());
+        self.counters.removals.key(reason, Tier::Dram, item.key, bytes);
         (false, outdated)
     }
 
@@ -292,7 +299,7 @@ impl Larder {
     async fn put(&self, item: &ItemRef<'_>, outdated: &mut Result<(), Error>) -> Result<(), Full> {
         let _turn = self.turn(item.hash).await;
         *outdated = self.outdate(item.hash).await;
-        let supersede = |_: Option<&Record<'_>>| self.supersede(item.hash, item.key);
+        let supersede = |there: Option<&Record<'_>>| self.supersede(item.hash, item.key, there);
         if self.dram.can_hold(item.object_bytes()) {
             self.dram.insert(item, self.now_s(), &supersede)
         } else {
@@ -309,25 +316,51 @@ impl Larder {
         }
     }
 
-    /// The key changes at this moment: what is being read or fetched is older.
-    fn supersede(&self, hash: KeyHash, key: &[u8]) -> bool {
+    /// The key changes at this moment: what is being read or fetched is older, and so is what is there.
+    fn supersede(&self, hash: KeyHash, key: &[u8], there: Option<&Record<'_>>) -> bool {
         self.reads.overtake(hash, &hash.0);
         self.fetches.overtake(hash, key);
+        if let Some(Record { key, value, .. }) = there {
+            self.counters.replaced_objects.add(1);
+            let bytes = key.len() + value.len();
+            self.counters.removals.key(RemovalReason::Replaced, Tier::Dram, key, bytes);
+        }
         true
     }
 
     /// Removes `key` from both tiers.
     async fn remove(&self, hash: KeyHash, key: &[u8]) -> Result<bool, Error> {
         let _turn = self.turn(hash).await;
+        let seen = self.tier_and_bytes(hash, key);
         let on_flash = match &self.flash {
             Some(flash) => flash.remove(hash, key, self.now_s()).await,
             None => Ok(false),
         };
         // Between the two: a read that begins now finds nothing on flash, one that began before
         // brings nothing to DRAM afterwards.
-        self.supersede(hash, key);
+        self.supersede(hash, key, None);
         let in_dram = self.dram.remove(hash, key, self.now_s());
-        on_flash.map(|on_flash| in_dram.unwrap_or(on_flash))
+        let was_there = in_dram.unwrap_or(matches!(on_flash, Ok(true)));
+        if was_there {
+            self.counters.deleted_objects.add(1);
+            let (tier, bytes) = seen.unwrap_or((Tier::SmallObjects, 0));
+            self.counters.removals.key(RemovalReason::Deleted, tier, key, bytes);
+        }
+        on_flash.map(|_| was_there)
+    }
+
+    /// Where `key` is, if it is anywhere, and its bytes if DRAM has it; only for who listens.
+    fn tier_and_bytes(&self, hash: KeyHash, key: &[u8]) -> Option<(Tier, usize)> {
+        if !self.counters.removals.wanted() {
+            return None;
+        }
+        let mut residents = self.dram.residents(hash).into_iter();
+        if let Some(there) = residents.find(|resident| resident.value.key() == key) {
+            return Some((Tier::Dram, key.len() + there.value.len()));
+        }
+        let loc = self.flash.as_ref().and_then(|flash| flash.loc());
+        let is_large = loc.is_some_and(|loc| loc.holds(hash));
+        Some((if is_large { Tier::LargeObjects } else { Tier::SmallObjects }, 0))
     }
 
     /// Sends what DRAM has evicted to flash: at least `bytes` of it, or all.
@@ -366,6 +399,12 @@ impl Larder {
         } else {
             self.gate.check().map(|()| None)
         }
+    }
+
+    /// A call that came in has given everything back: who listens is told what it removed.
+    fn leave(&self, inside: Option<Inside<'_>>) {
+        drop(inside);
+        self.counters.removals.tell();
     }
 
     /// Refuses what would wait for a lock that the caller's own thread holds. Without flash there are

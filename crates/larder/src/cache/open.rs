@@ -73,7 +73,7 @@ impl Larder {
         config.check()?;
         let stopwatch = Stopwatch::new(config.latency_histograms, Arc::clone(&clock));
         let clock = Arc::new(CacheClock::new(clock));
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(Counters::telling(config.removal_listener.clone()));
         let flash = match device {
             Some(device) => {
                 let shared = Arc::clone(&counters);
@@ -93,7 +93,8 @@ impl Larder {
                 config.dram_policy,
                 flash.is_some(),
                 first_version(clock.now(), flash.as_ref()),
-            ),
+            )
+            .counting(Arc::clone(&counters)),
             flash,
             stripes: (0..STRIPES).map(|_| async_lock::Mutex::new(())).collect(),
             reads: Flights::new(),

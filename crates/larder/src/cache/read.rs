@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::flash::{Engine, Flash};
 use crate::key::KeyHash;
 use crate::latency::{Begun, Timed};
+use crate::removal::RemovalReason;
 use crate::value::Value;
 
 /// A value and where it was found.
@@ -52,12 +53,14 @@ impl Larder {
         begun: Begun,
     ) -> Result<Option<Value>, Error> {
         self.check_reentry()?;
-        let _inside = self.enter().await?;
+        let inside = self.enter().await?;
         self.counters.gets.add(1);
         if let Some(flash) = &self.flash {
             flash.asked(hash);
         }
-        let Some(Found { value, tier }) = self.find(hash, key).await else {
+        let found = self.find(hash, key).await;
+        self.leave(inside);
+        let Some(Found { value, tier }) = found else {
             self.stopwatch.end(begun, Timed::GetMiss);
             return Ok(None);
         };
@@ -124,6 +127,8 @@ impl Larder {
             Lookup::Hit(value) => return Some(Found { value, tier: Tier::Dram }),
             Lookup::Expired => {
                 self.counters.expired.add(1);
+                let (_, bytes) = self.tier_and_bytes(hash, key).unwrap_or((super::Tier::Dram, 0));
+                self.note_expired(super::Tier::Dram, key, bytes);
                 // Flash first: as long as the key is in DRAM, an older version on flash stays out
                 // of sight.
                 if let Some(flash) = &self.flash {
@@ -139,6 +144,10 @@ impl Larder {
         self.fetch_from(flash, hash, key, &|there| there.is_none()).await
     }
 
+    fn note_expired(&self, tier: super::Tier, key: &[u8], bytes: usize) {
+        self.counters.removals.key(RemovalReason::Expired, tier, key, bytes);
+    }
+
     /// Reads `key` from flash, and brings it to DRAM if `unchanged` agrees there.
     async fn fetch_from(
         &self,
@@ -151,6 +160,7 @@ impl Larder {
         let item = fetched.item();
         if item.is_expired(self.now_s()) {
             self.counters.expired.add(1); // while it was being read
+            self.note_expired(engine.tier(), key, item.object_bytes());
             return None;
         }
         let kept = if self.dram.can_hold(item.object_bytes()) {

@@ -7,7 +7,9 @@ use super::pins::Share;
 use super::queues::{Queue, Sealed, Turn, visits_to_go_on_with};
 use super::record::{self, record_bytes};
 use super::{DramTier, lock};
+use crate::cache::Tier;
 use crate::key::KeyHash;
+use crate::removal::RemovalReason;
 use crate::value::{ItemRef, is_expired};
 
 /// So many segments are kept free above flash.
@@ -110,8 +112,14 @@ impl DramTier {
             }
             if self.above_flash {
                 depart = true;
-            } else {
-                self.index.remove_at(hash, from);
+            } else if self.index.remove_at(hash, from) {
+                let (counter, reason) = match is_expired(record.expiry_s, now_s) {
+                    true => (&self.counters.expired, RemovalReason::Expired),
+                    false => (&self.counters.dram_evicted_objects, RemovalReason::Evicted),
+                };
+                counter.add(1);
+                let removals = &self.counters.removals;
+                removals.key(reason, Tier::Dram, record.key, item.object_bytes());
             }
         }
         if depart {

@@ -18,6 +18,7 @@ use larder_device::Device;
 
 use crate::admission::{Admission, Candidate};
 use crate::breaker::CircuitBreaker;
+use crate::cache::Tier;
 use crate::config::Config;
 use crate::endurance::{self, DriveLife, Wear};
 use crate::error::Error;
@@ -26,6 +27,7 @@ use crate::key::KeyHash;
 use crate::loc::long::{has_room_for_head, long_object_bytes_max};
 use crate::loc::{Loc, object_bytes_max};
 use crate::plan::{self, PlacementPlan};
+use crate::removal::RemovalReason;
 use crate::soc::Soc;
 use crate::stats::Counters;
 use crate::time::CacheClock;
@@ -74,6 +76,15 @@ pub(crate) type Placed = (PlacementPlan, String);
 pub(crate) enum Engine {
     Soc,
     Loc,
+}
+
+impl Engine {
+    pub(crate) fn tier(self) -> Tier {
+        match self {
+            Self::Soc => Tier::SmallObjects,
+            Self::Loc => Tier::LargeObjects,
+        }
+    }
 }
 
 impl Flash {
@@ -380,10 +391,15 @@ impl Flash {
             return;
         }
         let stored = match self.admit(item, now_s) {
-            Some(engine) => self.store(item, engine, now_s).await,
-            None => false,
+            Ok(engine) => self.store(item, engine, now_s).await,
+            Err(reason) => Err(Some(reason)),
         };
-        if !stored {
+        if let Err(reason) = stored {
+            // Of what engines lose they tell themselves.
+            if let Some(reason) = reason {
+                let removals = &self.counters.removals;
+                removals.key(reason, Tier::Dram, item.key, item.object_bytes());
+            }
             self.forget(item.hash, item.key, now_s).await;
         }
     }
@@ -400,20 +416,21 @@ impl Flash {
     }
 
     /// Decides whether `item` is worth a write, and counts why not.
-    fn admit(&self, item: &ItemRef<'_>, now_s: u32) -> Option<Engine> {
+    fn admit(&self, item: &ItemRef<'_>, now_s: u32) -> Result<Engine, RemovalReason> {
         let counters = &self.counters;
         if item.is_expired(now_s) {
             counters.expired.add(1);
-            return None;
+            return Err(RemovalReason::Expired);
         }
         let Some(engine) = self.engine_for(item) else {
             counters.rejected_too_large_objects.add(1);
-            return None;
+            return Err(RemovalReason::RejectedTooLarge);
         };
         let object_bytes = item.object_bytes() as u64;
         let candidate = Candidate { hash: item.hash, object_bytes, now_s };
         let written = || endurance::written_bytes(&*self.device);
-        self.admission.admits(candidate, counters, written).then_some(engine)
+        let admitted = self.admission.admits(candidate, counters, written);
+        if admitted { Ok(engine) } else { Err(RemovalReason::RejectedByAdmission) }
     }
 
     /// Somebody asked for this key.
@@ -437,13 +454,19 @@ impl Flash {
     }
 
     /// Writes `item` to its engine and takes older versions out of the other one. Where there are
-    /// tombstones, there are none: who made the item saw to that.
-    async fn store(&self, item: &ItemRef<'_>, engine: Engine, now_s: u32) -> bool {
+    /// tombstones, there are none: who made the item saw to that. If it is not stored, says why, unless
+    /// an engine has told that already.
+    async fn store(
+        &self,
+        item: &ItemRef<'_>,
+        engine: Engine,
+        now_s: u32,
+    ) -> Result<(), Option<RemovalReason>> {
         if !self.breaker.allows() {
             self.counters.rejected_in_outage_objects.add(1);
-            return false;
+            return Err(Some(RemovalReason::RejectedInOutage));
         }
-        match (engine, &self.soc, &self.loc) {
+        let stored = match (engine, &self.soc, &self.loc) {
             (Engine::Soc, Some(soc), loc) => {
                 if let (Some(loc), None) = (loc, &self.tombstones) {
                     loc.remove(item.hash);
@@ -457,6 +480,7 @@ impl Flash {
                 loc.set(item, now_s).await
             }
             _ => false,
-        }
+        };
+        if stored { Ok(()) } else { Err(None) }
     }
 }

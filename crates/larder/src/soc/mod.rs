@@ -23,8 +23,10 @@ use async_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use larder_device::{BufferPool, Device, Io, PlacementHandle};
 
 use crate::breaker::{Backoff, CircuitBreaker};
+use crate::cache::Tier;
 use crate::identity::CacheId;
 use crate::key::KeyHash;
+use crate::removal::RemovalReason;
 use crate::stats::Counters;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef, is_expired};
@@ -214,6 +216,7 @@ impl Soc {
         };
         if is_expired(entry.expiry_s, now_s) {
             self.counters.expired.add(1);
+            self.note(RemovalReason::Expired, &entry);
             self.forget_expired(number, &bucket, now_s).await;
             return None;
         }
@@ -250,6 +253,7 @@ impl Soc {
             return Some(Some(bucket.into_fetched(hash, at)));
         }
         self.counters.expired.add(1);
+        self.note(RemovalReason::Expired, &entry);
         let _reading = self.lock_for_reading(number).await;
         if self.generation(number).load(Ordering::Acquire) == before {
             self.forget_expired(number, &bucket, now_s).await;
@@ -284,6 +288,7 @@ impl Soc {
         self.forget_in_log(number, in_log);
         if !self.is_usable(number) {
             self.counters.lost_to_device_errors_objects.add(1);
+            self.note_item(RemovalReason::Lost, item);
             return false;
         }
         let mut bucket = self.load_or_empty(number).await;
@@ -302,10 +307,29 @@ impl Soc {
             expiry_s: item.expiry_s,
             flags: item.flags,
         };
-        let (expired, evicted) = bucket.push(entry, now_s);
+        let (expired, evicted) = bucket.push_and_tell(entry, now_s, &self.gone());
         self.counters.expired.add(u64::from(expired));
         self.counters.soc_evicted_objects.add(u64::from(evicted));
         self.store(&mut stripe, number, bucket, change).await
+    }
+
+    /// Notes what a bucket dropped.
+    fn gone(&self) -> impl Fn(&Entry<'_>, bool) {
+        |entry, expired| {
+            let reason =
+                if expired { RemovalReason::Expired } else { RemovalReason::BucketOverflow };
+            self.note(reason, entry);
+        }
+    }
+
+    fn note(&self, reason: RemovalReason, entry: &Entry<'_>) {
+        let bytes = entry.key.len() + entry.value.len();
+        self.counters.removals.key(reason, Tier::SmallObjects, entry.key, bytes);
+    }
+
+    fn note_item(&self, reason: RemovalReason, item: &ItemRef<'_>) {
+        let bytes = item.object_bytes();
+        self.counters.removals.key(reason, Tier::SmallObjects, item.key, bytes);
     }
 
     /// Makes sure that no version of `key` is stored. Says whether one was found alive. Where there

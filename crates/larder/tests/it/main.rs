@@ -27,6 +27,7 @@ mod parity;
 mod pieces;
 mod placement;
 mod reads;
+mod removals;
 mod restart;
 mod rig;
 mod shards;

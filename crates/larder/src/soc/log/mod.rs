@@ -44,6 +44,7 @@ use super::Soc;
 use crate::events;
 use crate::identity::CacheId;
 use crate::key::KeyHash;
+use crate::removal::RemovalReason;
 use crate::value::ItemRef;
 use index::Index;
 pub(super) use index::Place;
@@ -206,6 +207,7 @@ impl Soc {
             if !self.is_usable(number) {
                 // It would be lost when it moves there.
                 self.counters.lost_to_device_errors_objects.add(1);
+                self.note_item(RemovalReason::Lost, item);
                 return Some(false);
             }
             let older = self.find_in_log(number, item.hash, item.key, now_s).await;

@@ -5,7 +5,9 @@ use super::index::{Found, Place};
 use super::page::{self, Record};
 use super::segments::Cause;
 use super::{Log, Page, Soc};
+use crate::cache::Tier;
 use crate::key::KeyHash;
+use crate::removal::RemovalReason;
 use crate::soc::Stripe;
 use crate::soc::bucket::{Bucket, ENTRIES_BYTES_MAX, Entry};
 use crate::value::{ItemRef, is_expired};
@@ -85,8 +87,16 @@ impl Soc {
         let (leaving, others): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|found| found.place.page == page.0);
         if !self.is_usable(number) {
-            let lost = leaving.iter().filter(|found| log.index.remove(number, found.place)).count();
-            self.counters.lost_to_device_errors_objects.add(lost as u64);
+            for found in leaving.iter().filter(|found| log.index.remove(number, found.place)) {
+                self.counters.lost_to_device_errors_objects.add(1);
+                match page.1.record(found.place.number) {
+                    Some(record) => self.note_record(RemovalReason::Lost, &record),
+                    None => {
+                        let removals = &self.counters.removals;
+                        removals.unknown(RemovalReason::Lost, Tier::SmallObjects, 1);
+                    }
+                }
+            }
             return;
         }
         let Sorted { mut moving, few } =
@@ -126,6 +136,7 @@ impl Soc {
                 return true;
             }
             self.counters.soc_log_dropped_objects.add(1);
+            self.note_record(RemovalReason::LogDropped, &record);
             log.index.remove(self.bucket_of(KeyHash::of(record.key)), found.place);
             false
         });
@@ -158,7 +169,10 @@ impl Soc {
             let hides_older = self.bucket_may_hold(hash);
             let dead = is_dead(&found);
             if dead && !hides_older {
-                self.counters.expired.add(u64::from(!found.dead));
+                if !found.dead {
+                    self.counters.expired.add(1);
+                    self.note_record(RemovalReason::Expired, &record);
+                }
                 log.index.remove(number, found.place);
             } else if is_worth_a_write {
                 sorted.moving.push(found);
@@ -263,13 +277,16 @@ impl Soc {
         gathered.bucket.remove(KeyHash::of(record.key), record.key);
         gathered.places.push(found.place);
         if found.dead || is_expired(record.expiry_s, now_s) {
-            gathered.expired += u64::from(!found.dead);
+            if !found.dead {
+                gathered.expired += 1;
+                self.note_record(RemovalReason::Expired, record);
+            }
             return;
         }
         let entry = entry_of(record);
         gathered.bytes += entry.stored_bytes();
         gathered.objects += 1;
-        let (expired, evicted) = gathered.bucket.push(entry, now_s);
+        let (expired, evicted) = gathered.bucket.push_and_tell(entry, now_s, &self.gone());
         self.counters.expired.add(u64::from(expired));
         self.counters.soc_evicted_objects.add(u64::from(evicted));
     }
