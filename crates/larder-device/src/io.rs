@@ -11,8 +11,8 @@ use crate::buffer::IoBuffer;
 use crate::device::DeviceInfo;
 use crate::error::{Error, ErrorKind};
 use crate::placement::PlacementHandle;
-pub use future::{Completer, IoFuture};
 pub(crate) use future::UnderWay;
+pub use future::{Completer, IoFuture};
 
 /// A request. It owns its buffer; the completion gives it back.
 #[derive(Debug)]

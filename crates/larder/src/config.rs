@@ -1,13 +1,19 @@
 //! What a user can choose.
 
-use std::fmt;
-use std::str::FromStr;
+mod crash_safety;
+mod dram_policy;
+mod regions;
+
 use std::time::Duration;
 
 use crate::admission::AdmissionPolicy;
 use crate::endurance::Endurance;
 use crate::error::Error;
 use crate::flash::OnChange;
+use crate::removal::RemovalListener;
+pub use crash_safety::CrashSafety;
+pub use dram_policy::DramPolicy;
+pub use regions::{RegionEviction, Reinsertion};
 
 const TTL_CLASSES_MAX: usize = 8;
 
@@ -146,6 +152,8 @@ pub struct Config {
     ///
     /// [`Stats::latencies`]: crate::Stats::latencies
     pub latency_histograms: bool,
+    /// Who is told of each object that leaves the cache, and why; `None` is nobody, and costs nothing.
+    pub removal_listener: Option<RemovalListener>,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -179,6 +187,7 @@ impl Default for Config {
             on_change: OnChange::default(),
             flash_wait: Some(Duration::from_secs(5)),
             latency_histograms: false,
+            removal_listener: None,
             seed: 0,
         }
     }
@@ -338,194 +347,4 @@ pub(crate) fn check_memory(name: &str, bytes: u64, least: u64) -> Result<(), Err
         return Ok(());
     }
     Err(Error::config(format!("{name} = {bytes}: must be {least} to {MEMORY_BYTES_MAX}")))
-}
-
-/// What a crash leaves of flash. A clean shutdown always keeps everything, and nothing that was
-/// replaced, deleted or dropped ever comes back.
-///
-/// ```
-/// use larder::CrashSafety;
-///
-/// assert_eq!("process".parse(), Ok(CrashSafety::Process));
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum CrashSafety {
-    /// A crash empties flash. Nothing is written to make it otherwise.
-    Off,
-    /// What had reached flash outlives the process, however it ends (`kill -9`, a panic, a fault).
-    /// A loss of power, or a boot, empties flash: a drive may forget what it has in its own memory.
-    ///
-    /// For this a log of tombstones is kept: a `set` or `delete` of a key that flash holds waits
-    /// for a write of 4 KiB, which all that come together share. It takes a 256th of the cache's
-    /// flash, 64 KiB to 128 MiB. Where most large objects are shorter than a few KiB and are replaced
-    /// before they are evicted, it fills up; then regions are given up before their time
-    /// ([`Stats::loc_given_up_regions`](crate::Stats::loc_given_up_regions)).
-    #[default]
-    Process,
-}
-
-impl fmt::Display for CrashSafety {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Off => "off",
-            Self::Process => "process",
-        })
-    }
-}
-
-impl FromStr for CrashSafety {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Self, String> {
-        match s {
-            "off" => Ok(Self::Off),
-            "process" => Ok(Self::Process),
-            _ => Err(format!("\"{s}\" is not a crash safety: use off or process")),
-        }
-    }
-}
-
-/// Which item leaves DRAM first.
-///
-/// ```
-/// use larder::DramPolicy;
-///
-/// assert_eq!("s3-fifo".parse(), Ok(DramPolicy::S3Fifo));
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum DramPolicy {
-    /// Three FIFO queues (Yang et al., SOSP'23): new items must prove themselves in a small queue.
-    #[default]
-    S3Fifo,
-    /// The least recently used one.
-    Lru,
-}
-
-impl fmt::Display for DramPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::S3Fifo => "s3-fifo",
-            Self::Lru => "lru",
-        })
-    }
-}
-
-impl FromStr for DramPolicy {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Self, String> {
-        match s {
-            "s3-fifo" => Ok(Self::S3Fifo),
-            "lru" => Ok(Self::Lru),
-            _ => Err(format!("\"{s}\" is not a DRAM policy: use s3-fifo or lru")),
-        }
-    }
-}
-
-/// Which region the large-object engine reclaims first.
-///
-/// ```
-/// use larder::RegionEviction;
-///
-/// assert_eq!("lru".parse(), Ok(RegionEviction::Lru));
-/// assert_eq!(RegionEviction::SegmentedFifo.to_string(), "segmented-fifo");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum RegionEviction {
-    /// The oldest. Writes the device in order, which keeps its write amplification lowest.
-    #[default]
-    Fifo,
-    /// The one whose objects were hit longest ago.
-    Lru,
-    /// The oldest of the lowest of three segments (CacheLib's segmented FIFO). New objects fill
-    /// regions of the lowest; what [`Config::reinsertion`] keeps goes to regions of the second, or with
-    /// two hits or more of the third. The upper two have a third of the regions each at most; beyond
-    /// that their oldest region moves to the end of the segment below. Takes the memory of two more
-    /// regions, and needs a `reinsertion`.
-    SegmentedFifo,
-}
-
-impl fmt::Display for RegionEviction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fifo => "fifo",
-            Self::Lru => "lru",
-            Self::SegmentedFifo => "segmented-fifo",
-        })
-    }
-}
-
-impl FromStr for RegionEviction {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Self, String> {
-        match s {
-            "fifo" => Ok(Self::Fifo),
-            "lru" => Ok(Self::Lru),
-            "segmented-fifo" => Ok(Self::SegmentedFifo),
-            _ => Err(format!(
-                "\"{s}\" is not a region eviction policy: use fifo, lru or segmented-fifo"
-            )),
-        }
-    }
-}
-
-/// Which objects of a region that is reclaimed are kept by writing them again; at most half a region
-/// of them.
-///
-/// ```
-/// use larder::Reinsertion;
-///
-/// assert_eq!("hits:2".parse(), Ok(Reinsertion::Hits(2)));
-/// assert_eq!(Reinsertion::ReuseTime.to_string(), "reuse-time");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Reinsertion {
-    /// None.
-    #[default]
-    None,
-    /// Those with at least this many hits since they were written there, 1 to 7.
-    Hits(u8),
-    /// Those whose next hit is still to be expected: since the last one no more time has passed than
-    /// on average between their hits. An object that was asked for often, and then no more, is not
-    /// kept. Times are counted in fillings of regions, in quarters of a round of the log.
-    ReuseTime,
-    /// This percentage of all, chosen by chance, 1 to 100.
-    Percent(u8),
-}
-
-impl fmt::Display for Reinsertion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::None => f.write_str("none"),
-            Self::Hits(hits) => write!(f, "hits:{hits}"),
-            Self::ReuseTime => f.write_str("reuse-time"),
-            Self::Percent(percent) => write!(f, "percent:{percent}"),
-        }
-    }
-}
-
-impl FromStr for Reinsertion {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Self, String> {
-        let number = |text: &str| text.parse().ok();
-        let parsed = match s.split_once(':') {
-            None if s == "none" => Some(Self::None),
-            None if s == "reuse-time" => Some(Self::ReuseTime),
-            Some(("hits", hits)) => number(hits).map(Self::Hits),
-            Some(("percent", percent)) => number(percent).map(Self::Percent),
-            _ => None,
-        };
-        parsed.ok_or_else(|| {
-            format!(
-                "\"{s}\" is not a reinsertion policy: use none, hits:N (1 to 7), reuse-time or \
-                 percent:P (1 to 100)"
-            )
-        })
-    }
 }

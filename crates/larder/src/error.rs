@@ -26,6 +26,8 @@ pub enum ErrorKind {
     InUse,
     /// The device holds something else than a cache of this program and version.
     Foreign,
+    /// The cache was closed.
+    Closed,
 }
 
 /// An error of the cache: a kind to match on, what was being done, and the cause.

@@ -10,6 +10,7 @@ use crate::endurance::DriveLife;
 use crate::flash::Layout;
 use crate::latency::Latency;
 use crate::metrics::{MetricKind, Named};
+use crate::removal::{RemovalListener, Removals};
 use crate::sync::{STRIPES, stripe};
 
 /// A number that only grows, shared between threads. Each thread adds to a stripe of its own, as
@@ -50,6 +51,8 @@ macro_rules! numbers {
             /// `get` calls that DRAM answered at once: one count for a call and its hit.
             pub(crate) hits_at_once: Counter,
             last_device_error: Mutex<Option<String>>,
+            /// What left, for who listens.
+            pub(crate) removals: Removals,
             /// By drive, how many of the moves of its data have an owner.
             owned_moves: Mutex<Vec<(String, u64)>>,
         }
@@ -96,6 +99,11 @@ macro_rules! numbers {
         }
 
         impl Counters {
+            /// Of a cache whose removals are told to `listener`.
+            pub(crate) fn telling(listener: Option<RemovalListener>) -> Self {
+                Self { removals: Removals::new(listener), ..Self::default() }
+            }
+
             pub(crate) fn snapshot(&self) -> Stats {
                 let last = self.last_device_error.lock().unwrap_or_else(PoisonError::into_inner);
                 let mut stats = Stats {
@@ -133,8 +141,16 @@ numbers! {
         sets,
         /// `delete` calls.
         deletes,
+        /// Times that the cache was cleared.
+        clears,
         /// Objects found expired, in DRAM or on flash.
         expired,
+        /// Objects in DRAM that a newer value took the place of.
+        replaced_objects,
+        /// Objects that a delete removed, or a set whose value no tier can hold.
+        deleted_objects,
+        /// Objects that DRAM evicted and that no flash is there for.
+        dram_evicted_objects,
         /// Objects that DRAM evicted and that flash held already: dropped without a write.
         evicted_clean_objects,
         /// Objects that DRAM evicted, or [`Larder::flush`](crate::Larder::flush) sent, and the

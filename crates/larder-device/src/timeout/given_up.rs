@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
-use super::Held;
+use super::watch::Watch;
+use crate::claim::Claim;
 use crate::io::UnderWay;
 
 /// Keeps the request and its memory, and the right to its bytes; polls it whenever it is woken.
@@ -12,18 +13,26 @@ pub(super) struct GivenUp {
     under_way: Mutex<Option<UnderWay>>,
     /// Somebody wants it polled.
     is_woken: AtomicBool,
-    held: Arc<Held>,
+    watch: Arc<Watch>,
     number: usize,
+    /// Given back when the request has ended.
+    _claim: Option<Arc<Claim>>,
 }
 
 impl GivenUp {
     /// Sees to it that the watch hears when the request has ended.
-    pub(super) fn follow(under_way: UnderWay, held: &Arc<Held>, number: usize) {
+    pub(super) fn follow(
+        under_way: UnderWay,
+        watch: &Arc<Watch>,
+        number: usize,
+        claim: Option<Arc<Claim>>,
+    ) {
         let given_up = Self {
             under_way: Mutex::new(Some(under_way)),
             is_woken: AtomicBool::new(false),
-            held: Arc::clone(held),
+            watch: Arc::clone(watch),
             number,
+            _claim: claim,
         };
         Arc::new(given_up).wake();
     }
@@ -39,7 +48,7 @@ impl Wake for GivenUp {
                 let has_ended = under_way.as_mut().is_some_and(|it| it.poll(&waker).is_ready());
                 if has_ended {
                     *under_way = None;
-                    self.held.watch.ended_late(self.number);
+                    self.watch.ended_late(self.number);
                 }
             }
             drop(under_way);

@@ -52,33 +52,26 @@ const TIMEOUTS_OF_A_FLUSH: u32 = 12;
 /// ```
 pub struct TimeoutDevice {
     device: Arc<dyn Device>,
-    held: Arc<Held>,
-}
-
-/// What a device and its requests have in common. Who waits for a time to come has the watch alone: the
-/// claim ends with the last request.
-struct Held {
     watch: Arc<Watch>,
-    _claim: Option<Arc<Claim>>,
 }
 
 impl TimeoutDevice {
     /// `device`, each of whose requests has `timeout` to end, by the monotonic time of `clock`: as long
-    /// again for every further 16 MiB, and twelve times as long for a flush or a deallocation. `claim`
-    /// is kept until all that was given up has ended, even if this device is dropped before.
+    /// again for every further 16 MiB, and twelve times as long for a flush or a deallocation. What was
+    /// given up keeps `claim` until it has ended, even if its owner gives it back before.
     pub fn new(
         device: Arc<dyn Device>,
         timeout: Duration,
         clock: Arc<dyn Clock>,
-        claim: Option<Arc<Claim>>,
+        claim: Option<&Arc<Claim>>,
     ) -> Self {
-        let watch = Arc::new(Watch::new(timeout, clock));
-        Self { device, held: Arc::new(Held { watch, _claim: claim }) }
+        let watch = Arc::new(Watch::new(timeout, clock, claim.map(Arc::downgrade)));
+        Self { device, watch }
     }
 
     /// Requests that were given up, and those that were refused meanwhile, since the device was made.
     pub fn timed_out(&self) -> (u64, u64) {
-        self.held.watch.counts()
+        self.watch.counts()
     }
 
     fn refuse(&self, io: CheckedIo, refusal: &Refusal) -> IoFuture {
@@ -89,7 +82,7 @@ impl TimeoutDevice {
     }
 
     fn allowance(&self, io: &Io) -> Duration {
-        let timeout = self.held.watch.timeout();
+        let timeout = self.watch.timeout();
         let times = match io {
             Io::Read { buffer, .. } | Io::Write { buffer, .. } => {
                 1 + u32::try_from(buffer.len() as u64 / BYTES_A_TIMEOUT).unwrap_or(u32::MAX - 1)
@@ -106,17 +99,17 @@ impl Device for TimeoutDevice {
     }
 
     fn start(&self, io: CheckedIo) -> IoFuture {
-        if let Some(refusal) = self.held.watch.refuses(io.get()) {
+        if let Some(refusal) = self.watch.refuses(io.get()) {
             return self.refuse(io, &refusal);
         }
         let request = Request::of(io.get(), self.allowance(io.get()));
         let future = self.device.start(io);
-        if future.has_ended() { future } else { future.within(Deadline::new(&self.held, request)) }
+        if future.has_ended() { future } else { future.within(Deadline::new(&self.watch, request)) }
     }
 
     fn stats(&self) -> DeviceStats {
         let mut stats = self.device.stats();
-        let (given_up, refused) = self.held.watch.counts();
+        let (given_up, refused) = self.watch.counts();
         stats.failed_requests += given_up + refused;
         stats.shed_requests += refused;
         stats

@@ -57,7 +57,7 @@ fn nothing_is_sent_to_bytes_that_a_late_write_may_still_change() {
     let stale = write(&device, 4096, 1);
     assert_eq!(stale, Err(ErrorKind::TimedOut));
     // Something answers: the device does not stall, only that one write is late.
-    device.held.watch.ended_late(device.held.watch.pretend_late());
+    device.watch.ended_late(device.watch.pretend_late());
     assert!(block_on(device.start(beside)).is_ok());
     assert_eq!(write(&device, 4096, 2), Err(ErrorKind::Busy));
     assert_eq!(read(&device, 4096), Err(ErrorKind::Busy));
@@ -96,9 +96,9 @@ fn the_claim_lasts_until_what_was_given_up_has_ended() {
     let shared: Arc<dyn Device> = Arc::clone(&below) as _;
     let claim = Arc::new(Claim::take(&shared).unwrap());
     let clock = Arc::new(RealClock);
-    let device = TimeoutDevice::new(Arc::clone(&shared), TIMEOUT, clock, Some(claim));
+    let device = TimeoutDevice::new(Arc::clone(&shared), TIMEOUT, clock, Some(&claim));
     assert_eq!(write(&device, 0, 1), Err(ErrorKind::TimedOut));
-    drop(device);
+    drop((device, claim));
     assert_eq!(Claim::take(&shared).unwrap_err().kind(), ErrorKind::InUse);
     below.release_delayed();
     assert!(Claim::take(&shared).is_ok());

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use slab::Slab;
 
+use super::Request;
 use super::given_up::GivenUp;
-use super::{Held, Request};
+use crate::claim::Claim;
 use crate::clock::{Clock, Sleep};
 use crate::error::{Error, ErrorKind};
 use crate::io::{Io, UnderWay};
@@ -21,6 +22,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(60);
 pub(super) struct Watch {
     timeout: Duration,
     clock: Arc<dyn Clock>,
+    /// Its owner's. Only what was given up keeps it.
+    claim: Option<Weak<Claim>>,
     /// Whether anything may have to be refused.
     is_troubled: AtomicBool,
     given_up: AtomicU64,
@@ -70,10 +73,15 @@ impl fmt::Display for Refusal {
 }
 
 impl Watch {
-    pub(super) fn new(timeout: Duration, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(
+        timeout: Duration,
+        clock: Arc<dyn Clock>,
+        claim: Option<Weak<Claim>>,
+    ) -> Self {
         Self {
             timeout,
             clock,
+            claim,
             is_troubled: AtomicBool::new(false),
             given_up: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -234,7 +242,7 @@ impl Wake for Alarm {
 
 /// Until when a request must have ended.
 pub(crate) struct Deadline {
-    held: Arc<Held>,
+    watch: Arc<Watch>,
     request: Request,
     due: Duration,
     /// In the list of those who wait, from the first time that it had to be waited for.
@@ -242,34 +250,31 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    pub(super) fn new(held: &Arc<Held>, request: Request) -> Self {
-        let due = held.watch.clock.monotonic().saturating_add(request.allowance);
-        Self { held: Arc::clone(held), request, due, number: None }
+    pub(super) fn new(watch: &Arc<Watch>, request: Request) -> Self {
+        let due = watch.clock.monotonic().saturating_add(request.allowance);
+        Self { watch: Arc::clone(watch), request, due, number: None }
     }
 
     /// The request has not ended: is it too late now? If not, `context` will be woken when it is.
     pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<()> {
         let Some(number) = self.number else {
-            self.number = Some(self.held.watch.wait(self.due, context.waker()));
+            self.number = Some(self.watch.wait(self.due, context.waker()));
             return Poll::Pending;
         };
-        if self.held.watch.is_over(number, context.waker()) {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
+        if self.watch.is_over(number, context.waker()) { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// The request has ended in time.
     pub(crate) fn met(&self) {
-        self.held.watch.answered();
+        self.watch.answered();
     }
 
     /// Nobody waits for the request any more. Returns what its caller is told.
     pub(crate) fn give_up(&self, under_way: UnderWay) -> Error {
         let Request { verb, range, allowance, .. } = self.request.clone();
-        let number = self.held.watch.give_up(self.request.clone());
-        GivenUp::follow(under_way, &self.held, number);
+        let number = self.watch.give_up(self.request.clone());
+        let claim = self.watch.claim.as_ref().and_then(Weak::upgrade);
+        GivenUp::follow(under_way, &self.watch, number, claim);
         let bytes = range.end - range.start;
         let context = format!(
             "{verb} of {bytes} bytes at {}: given up after {allowance:?}; it may still happen",
@@ -282,7 +287,7 @@ impl Deadline {
 impl Drop for Deadline {
     fn drop(&mut self) {
         if let Some(number) = self.number {
-            self.held.watch.lock().waiting.remove(number);
+            self.watch.lock().waiting.remove(number);
         }
     }
 }

@@ -239,7 +239,8 @@ impl World {
 
     fn close(&mut self, cache: Larder) {
         let crash_at = (self.rng.u32(..6) == 0).then(|| self.rng.u32(..40));
-        match self.drive(Box::pin(cache.close()), crash_at) {
+        // It goes with the future: what is cut off below has no cache any more.
+        match self.drive(Box::pin(async move { cache.close().await }), crash_at) {
             Some(Ok(_)) => self.totals.closes += 1,
             Some(Err(error)) if self.plan.trouble == Trouble::None => {
                 self.complain(&format!("a cache that cannot be closed: {error}"));

@@ -7,6 +7,7 @@ use larder_device::block_on;
 use super::{Cas, Change, FetchError, Flushed, Larder, Scanned, SetOptions};
 use crate::error::Error;
 use crate::key::{KeyHash, check_key};
+use crate::stats::Stats;
 use crate::value::Value;
 
 /// The calls of [`Larder`] for threads that may block. A hit in DRAM returns at once.
@@ -148,6 +149,41 @@ impl Blocking<'_> {
     /// ```
     pub fn delete(self, key: &[u8]) -> Result<bool, Error> {
         block_on(self.0.delete(key))
+    }
+
+    /// See [`Larder::clear`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// cache.set(b"bread", b"rye", None)?;
+    /// cache.clear()?;
+    /// assert!(cache.get(b"bread")?.is_none());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn clear(self) -> Result<(), Error> {
+        block_on(self.0.clear())
+    }
+
+    /// See [`Larder::close`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// cache.close()?;
+    /// assert!(cache.get(b"bread").is_err());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn close(self) -> Result<Stats, Error> {
+        block_on(self.0.close())
     }
 
     /// See [`Larder::flush`].

@@ -10,6 +10,7 @@ use crate::dram::{Admit, Full, Record};
 use crate::error::Error;
 use crate::key::{KeyHash, check_value};
 use crate::latency::Timed;
+use crate::removal::RemovalReason;
 use crate::value::{ItemRef, Value};
 
 /// Why [`Larder::get_or_fetch`] has no value.
@@ -106,7 +107,8 @@ impl Larder {
     ///
     /// A [`Larder::set`] or [`Larder::delete`] of the key in the meantime wins: the fetched value
     /// is returned, but not stored. A value that no tier can hold, or that DRAM has no room for because
-    /// values in use pin it, is returned and counted, not stored.
+    /// values in use pin it, is returned and counted, not stored. So is one that comes when the cache has
+    /// been closed.
     ///
     /// # Errors
     /// [`FetchError`]. A fetch that asks for the key that it fetches would wait for itself: that is
@@ -151,6 +153,24 @@ impl Larder {
         if let Some(value) = self.get(key).await?.filter(&mut good) {
             return Ok(value);
         }
+        let outcome = self.fetch_together(key, options, &mut good, fetch).await;
+        self.counters.removals.tell();
+        outcome
+    }
+
+    /// Fetches, or waits for somebody who does.
+    async fn fetch_together<F, V, E>(
+        &self,
+        key: &[u8],
+        options: SetOptions,
+        good: &mut impl FnMut(&Value) -> bool,
+        fetch: impl FnOnce() -> F,
+    ) -> Outcome
+    where
+        F: Future<Output = Result<V, E>>,
+        V: Into<Fetched>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
         let hash = KeyHash::of(key);
         let passenger = self.fetches.board(hash, Box::from(key));
         reentry::check_fetch(passenger.id())?;
@@ -160,11 +180,14 @@ impl Larder {
             return outcome.clone();
         }
         // An earlier flight may have landed between the look and the boarding. The miss was counted.
+        let inside = self.enter().await?;
         if let Some(found) = self.find(hash, key).await
             && good(&found.value)
         {
             return Ok(found.value);
         }
+        // A fetch may take its time, and may call the cache.
+        drop(inside);
         self.counters.fetches.add(1);
         let begun = self.stopwatch.begin();
         let fetched = reentry::Fetching::new(passenger.id(), fetch()).await;
@@ -194,13 +217,17 @@ impl Larder {
         check_value(value)?;
         let hash = KeyHash::of(key);
         let item = ItemRef { flags, ..ItemRef::new(hash, key, value, self.expiry_s(ttl)) };
-        let is_current =
-            |_: Option<&Record<'_>>| !passenger.is_overtaken() && self.supersede(hash, key);
+        let Ok(_inside) = self.enter().await else { return Ok(Value::alone(&item)) };
+        let is_current = |there: Option<&Record<'_>>| {
+            !passenger.is_overtaken() && self.supersede(hash, key, there)
+        };
         let settled_bytes = item.object_bytes() * SETTLED_PER_BROUGHT;
         let mut kept = None;
         let mut fulls = 0;
         if !self.can_hold(&item) {
             self.counters.rejected_too_large_objects.add(1);
+            let reason = RemovalReason::RejectedTooLarge;
+            self.counters.removals.key(reason, super::Tier::Dram, key, item.object_bytes());
         } else {
             while self.keep_fetched(&item, &is_current, &mut kept).await.is_err() {
                 if fulls == PUTS_BEFORE_BYPASS {

@@ -67,6 +67,14 @@ impl<K: Hash + Eq + Clone, T: Clone> Flights<K, T> {
         }
     }
 
+    /// All keys are being changed.
+    pub(super) fn overtake_all(&self) {
+        for shard in &self.shards {
+            let overtake = |flight: &Arc<Flight<T>>| flight.overtaken.store(true, Ordering::SeqCst);
+            shard.lock().flights.values().for_each(overtake);
+        }
+    }
+
     /// Joins the flight for `key`, or makes one.
     pub(super) fn board(&self, hash: KeyHash, key: K) -> Passenger<'_, K, T> {
         let shard = self.shard(hash);

@@ -64,7 +64,7 @@ impl Larder {
     ///
     /// # Errors
     /// [`ErrorKind::Device`](crate::ErrorKind::Device) if the device cannot flush. DRAM still has what
-    /// it had.
+    /// it had. [`ErrorKind::Closed`](crate::ErrorKind::Closed).
     ///
     /// ```
     /// use std::sync::Arc;
@@ -87,6 +87,13 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub async fn flush(&self) -> Result<Flushed, Error> {
+        let inside = self.enter().await?;
+        let flushed = self.flush_inside().await;
+        self.leave(inside);
+        flushed
+    }
+
+    async fn flush_inside(&self) -> Result<Flushed, Error> {
         let mut flushed = Flushed::default();
         let Some(flash) = &self.flash else { return Ok(flushed) };
         let lost_before = self.counters.lost_to_device_errors_objects.get();

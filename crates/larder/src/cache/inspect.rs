@@ -18,7 +18,9 @@ impl Larder {
     /// of its own: without it, whoever misses or changes something looks at a region. It may be
     /// dropped at any time; the next call goes on. Returns the number of regions and buckets that it
     /// looked at: 0 after a clean shutdown. [`Stats::loc_unindexed_regions`] and
-    /// [`Larder::recovery`] tell how far it is. Regions are left over only if the device fails.
+    /// [`Larder::recovery`] tell how far it is. Regions are left over only if the device
+    /// fails, or if the cache is cleared or closed meanwhile, which is not made to wait. On a closed
+    /// cache it does nothing.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -32,10 +34,10 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub async fn rebuild(&self) -> u64 {
-        match &self.flash {
-            Some(flash) => flash.rebuild().await,
-            None => 0,
-        }
+        let (Some(flash), Ok(inside)) = (&self.flash, self.enter().await) else { return 0 };
+        let looked_at = flash.rebuild(&|| self.gate.is_wanted()).await;
+        self.leave(inside);
+        looked_at
     }
 
     /// Bytes of the device that the cache does not use: what [`Config::utilization_percent`] leaves, and

@@ -192,9 +192,10 @@ struct Left {
 }
 
 impl Scan<'_> {
-    /// The next items, at least one; `None` at the end. If the future is dropped, the next call goes on
-    /// where it was.
+    /// The next items, at least one; `None` at the end, or if the cache was closed before
+    /// ([`Scan::is_whole`] tells). If the future is dropped, the next call goes on where it was.
     pub async fn next(&mut self) -> Option<Vec<Scanned>> {
+        let inside = self.cache.enter().await.ok()?;
         while !self.found.is_enough() {
             if self.left.is_none() {
                 if let Some(flash) = &self.cache.flash {
@@ -208,8 +209,15 @@ impl Scan<'_> {
                 self.left = None;
             }
         }
+        self.cache.leave(inside);
         let Found { items, .. } = std::mem::take(&mut self.found);
         (!items.is_empty()).then_some(items)
+    }
+
+    /// Whether the walk has come to its end: a `None` of [`Scan::next`] before that means that the cache
+    /// was closed.
+    pub fn is_whole(&self) -> bool {
+        self.slices.is_empty() && self.left.is_none() && self.found.items.is_empty()
     }
 
     fn begin(&self, slice: usize) -> Left {

@@ -11,34 +11,39 @@
 //! 4. No lock is held while waiting for another key's lock.
 //! 5. Before a key is changed in DRAM, flash has been told that what it holds of the key is void
 //!    (`tombstones`): a crash takes DRAM away, and flash must not answer in its place.
-//! 6. Whoever brings new items to DRAM helps to send old ones to flash, twice as many bytes as he
+//! 6. A call that may touch the device is inside the `gate` while it does, once: who clears or closes
+//!    waits until nobody is.
+//! 7. Whoever brings new items to DRAM helps to send old ones to flash, twice as many bytes as he
 //!    brought: nobody pays for all, and the backlog shrinks.
 
 mod blocking;
+mod clear;
+mod close;
 mod fetch;
 mod flights;
 mod flush;
+mod gate;
 mod inspect;
 mod iterate;
 pub(crate) mod many;
 mod memory;
+mod open;
 mod read;
 mod reentry;
 mod update;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use larder_device::{Claim, Clock, Device, TimeoutDevice};
+use larder_device::Claim;
 
-use crate::config::Config;
 use crate::dram::{Admit, Departure, DramTier, Full, Record};
 use crate::error::{Error, ErrorKind};
-use crate::events;
-use crate::flash::{Flash, Placed};
+use crate::flash::Flash;
 use crate::key::{KeyHash, check_key, check_value};
 use crate::latency::{Stopwatch, Timed};
-use crate::stats::{Counters, Stats};
+use crate::removal::RemovalReason;
+use crate::stats::Counters;
 use crate::time::CacheClock;
 use crate::value::{ItemRef, Value};
 
@@ -47,6 +52,7 @@ use fetch::Outcome;
 pub use fetch::{FetchError, Fetched};
 use flights::Flights;
 pub use flush::Flushed;
+use gate::{Gate, Inside};
 pub use iterate::{Scan, Scanned, Tier};
 use memory::MemoryBudget;
 use read::Found;
@@ -72,7 +78,7 @@ pub struct SetOptions {
 
 /// Locks for all keys: two keys that share one only wait needlessly.
 const STRIPES: usize = 1024;
-/// Rule 6: bytes sent to flash per byte brought to DRAM.
+/// Rule 7: bytes sent to flash per byte brought to DRAM.
 const SETTLED_PER_BROUGHT: usize = 2;
 /// How often a set makes room in DRAM before it goes past it.
 const PUTS_BEFORE_BYPASS: usize = 8;
@@ -94,8 +100,10 @@ const PUTS_BEFORE_BYPASS: usize = 8;
 /// # Ok::<(), larder::Error>(())
 /// ```
 pub struct Larder {
-    /// Given back before the device is.
-    _claim: Option<Arc<Claim>>,
+    /// Given back before the device is, and by a close, but for requests that were given up and have not
+    /// ended.
+    claim: Mutex<Option<Arc<Claim>>>,
+    gate: Gate,
     dram: DramTier,
     flash: Option<Flash>,
     stripes: Vec<async_lock::Mutex<()>>,
@@ -109,90 +117,6 @@ pub struct Larder {
 }
 
 impl Larder {
-    /// Opens a cache on `device`, or in DRAM only. A device that was shut down cleanly comes back
-    /// with its content; see [`Larder::recovery`].
-    ///
-    /// # Errors
-    /// [`ErrorKind::Config`] for settings that cannot work or do not fit the device,
-    /// [`ErrorKind::InUse`] if another cache has the device or a part of it,
-    /// [`ErrorKind::Foreign`] if the device holds something else, [`ErrorKind::Device`] if its
-    /// metadata cannot be read or written.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use larder::{Config, ErrorKind, Larder, RealClock, block_on};
-    ///
-    /// let open = |config| block_on(Larder::open(config, None, Arc::new(RealClock)));
-    /// let cache = open(Config { dram_bytes: 1 << 20, ..Config::default() })?;
-    /// assert!(cache.layout().is_none(), "without a device all is in DRAM");
-    /// let refused = open(Config { soc_percent: 101.0, ..Config::default() });
-    /// assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::Config));
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    pub async fn open(
-        config: Config,
-        device: Option<Arc<dyn Device>>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, Error> {
-        let opened = Self::open_claimed(config, device, clock).await;
-        opened.inspect_err(events::opening_refused)
-    }
-
-    async fn open_claimed(
-        config: Config,
-        device: Option<Arc<dyn Device>>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, Error> {
-        config.check()?;
-        let claim = device.as_ref().map(Claim::take).transpose()?.map(Arc::new);
-        let device = device.zip(claim);
-        Self::open_placed(config, device, clock, None).await
-    }
-
-    /// As [`Larder::open`], for a device that is claimed already. One of several may have a placement
-    /// plan with the others.
-    pub(crate) async fn open_placed(
-        config: Config,
-        device: Option<(Arc<dyn Device>, Arc<Claim>)>,
-        clock: Arc<dyn Clock>,
-        placed: Option<Placed>,
-    ) -> Result<Self, Error> {
-        config.check()?;
-        let stopwatch = Stopwatch::new(config.latency_histograms, Arc::clone(&clock));
-        let (device, claim) = device.unzip();
-        let device = device.map(|device| in_time(&config, device, &claim, &clock));
-        let clock = Arc::new(CacheClock::new(clock));
-        let counters = Arc::new(Counters::default());
-        let flash = match device {
-            Some(device) => {
-                let shared = Arc::clone(&counters);
-                Some(Flash::open(&config, device, placed, shared, Arc::clone(&clock)).await?)
-            }
-            None => None,
-        };
-        let dram_bytes = match config.memory_bytes {
-            Some(all) => MemoryBudget::first_share(all, flash.as_ref())?,
-            None => config.dram_bytes,
-        };
-        Ok(Self {
-            _claim: claim,
-            dram: DramTier::new(
-                dram_bytes,
-                config.dram_policy,
-                flash.is_some(),
-                first_version(clock.now(), flash.as_ref()),
-            ),
-            flash,
-            stripes: (0..STRIPES).map(|_| async_lock::Mutex::new(())).collect(),
-            reads: Flights::new(),
-            fetches: Flights::new(),
-            memory: MemoryBudget::new(config.memory_bytes),
-            clock,
-            stopwatch,
-            counters,
-        })
-    }
-
     /// Looks `key` up. `None` is a miss. A hit on flash brings the item back to DRAM.
     ///
     /// # Errors
@@ -257,9 +181,11 @@ impl Larder {
     ) -> Result<(), Error> {
         check_key(key)?;
         self.check_reentry()?;
+        let inside = self.enter().await?;
         let begun = self.stopwatch.begin();
         let stored = self.store(key, value, options).await;
         self.stopwatch.end(begun, Timed::Set);
+        self.leave(inside);
         stored
     }
 
@@ -282,7 +208,7 @@ impl Larder {
         let mut outdated = Ok(());
         while self.put(&item, &mut outdated).await.is_err() {
             if fulls == PUTS_BEFORE_BYPASS {
-                let supersede = |_: Option<&Record<'_>>| self.supersede(hash, key);
+                let supersede = |there: Option<&Record<'_>>| self.supersede(hash, key, there);
                 let (stored, told) = self.bypass(&item, &supersede).await;
                 outdated = told;
                 if !stored {
@@ -315,34 +241,13 @@ impl Larder {
     pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
         check_key(key)?;
         self.check_reentry()?;
+        let inside = self.enter().await?;
         self.counters.deletes.add(1);
         let begun = self.stopwatch.begin();
         let removed = self.remove(KeyHash::of(key), key).await;
         self.stopwatch.end(begun, Timed::Delete);
+        self.leave(inside);
         removed
-    }
-
-    /// Shuts down cleanly: what DRAM holds goes to flash as if evicted, and the next
-    /// [`Larder::open`] goes on with it.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Device`] if the metadata cannot be written; the next opening then starts empty.
-    ///
-    /// ```
-    /// # use larder::{Larder, RealClock, SetOptions, block_on};
-    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-    /// block_on(cache.set(b"bread", b"rye", None))?;
-    /// assert_eq!(block_on(cache.close())?.sets, 1);
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    pub async fn close(self) -> Result<Stats, Error> {
-        self.dram.evict_all();
-        self.settle_departures(usize::MAX).await;
-        let (counters, latencies) = (Arc::clone(&self.counters), self.stopwatch.latencies());
-        if let Some(flash) = self.flash {
-            flash.close().await?;
-        }
-        Ok(Stats { latencies, ..counters.snapshot() })
     }
 
     /// Whether `key` has a value. Brings nothing to DRAM, and counts no use.
@@ -360,6 +265,7 @@ impl Larder {
     /// ```
     pub async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
         check_key(key)?;
+        self.gate.check()?;
         let hash = KeyHash::of(key);
         // DRAM first, and no lock: what flash shows later than that was the newest version at some
         // moment since, for what hides an older one comes to DRAM before it hides it.
@@ -367,7 +273,10 @@ impl Larder {
             return Ok(alive);
         }
         let Some(flash) = &self.flash else { return Ok(false) };
-        Ok(flash.get(hash, key, self.now_s()).await.is_some())
+        let inside = self.enter().await?;
+        let found = flash.get(hash, key, self.now_s()).await.is_some();
+        self.leave(inside);
+        Ok(found)
     }
 
     /// For when DRAM is full of what values in use pin, or of what others are sending to flash:
@@ -381,6 +290,8 @@ impl Larder {
             return (true, outdated);
         }
         self.counters.rejected_dram_pinned_objects.add(1);
+        let (reason, bytes) = (RemovalReason::RejectedDramPinned, item.object_bytes());
+        self.counters.removals.key(reason, Tier::Dram, item.key, bytes);
         (false, outdated)
     }
 
@@ -388,7 +299,7 @@ impl Larder {
     async fn put(&self, item: &ItemRef<'_>, outdated: &mut Result<(), Error>) -> Result<(), Full> {
         let _turn = self.turn(item.hash).await;
         *outdated = self.outdate(item.hash).await;
-        let supersede = |_: Option<&Record<'_>>| self.supersede(item.hash, item.key);
+        let supersede = |there: Option<&Record<'_>>| self.supersede(item.hash, item.key, there);
         if self.dram.can_hold(item.object_bytes()) {
             self.dram.insert(item, self.now_s(), &supersede)
         } else {
@@ -405,25 +316,51 @@ impl Larder {
         }
     }
 
-    /// The key changes at this moment: what is being read or fetched is older.
-    fn supersede(&self, hash: KeyHash, key: &[u8]) -> bool {
+    /// The key changes at this moment: what is being read or fetched is older, and so is what is there.
+    fn supersede(&self, hash: KeyHash, key: &[u8], there: Option<&Record<'_>>) -> bool {
         self.reads.overtake(hash, &hash.0);
         self.fetches.overtake(hash, key);
+        if let Some(Record { key, value, .. }) = there {
+            self.counters.replaced_objects.add(1);
+            let bytes = key.len() + value.len();
+            self.counters.removals.key(RemovalReason::Replaced, Tier::Dram, key, bytes);
+        }
         true
     }
 
     /// Removes `key` from both tiers.
     async fn remove(&self, hash: KeyHash, key: &[u8]) -> Result<bool, Error> {
         let _turn = self.turn(hash).await;
+        let seen = self.tier_and_bytes(hash, key);
         let on_flash = match &self.flash {
             Some(flash) => flash.remove(hash, key, self.now_s()).await,
             None => Ok(false),
         };
         // Between the two: a read that begins now finds nothing on flash, one that began before
         // brings nothing to DRAM afterwards.
-        self.supersede(hash, key);
+        self.supersede(hash, key, None);
         let in_dram = self.dram.remove(hash, key, self.now_s());
-        on_flash.map(|on_flash| in_dram.unwrap_or(on_flash))
+        let was_there = in_dram.unwrap_or(matches!(on_flash, Ok(true)));
+        if was_there {
+            self.counters.deleted_objects.add(1);
+            let (tier, bytes) = seen.unwrap_or((Tier::SmallObjects, 0));
+            self.counters.removals.key(RemovalReason::Deleted, tier, key, bytes);
+        }
+        on_flash.map(|_| was_there)
+    }
+
+    /// Where `key` is, if it is anywhere, and its bytes if DRAM has it; only for who listens.
+    fn tier_and_bytes(&self, hash: KeyHash, key: &[u8]) -> Option<(Tier, usize)> {
+        if !self.counters.removals.wanted() {
+            return None;
+        }
+        let mut residents = self.dram.residents(hash).into_iter();
+        if let Some(there) = residents.find(|resident| resident.value.key() == key) {
+            return Some((Tier::Dram, key.len() + there.value.len()));
+        }
+        let loc = self.flash.as_ref().and_then(|flash| flash.loc());
+        let is_large = loc.is_some_and(|loc| loc.holds(hash));
+        Some((if is_large { Tier::LargeObjects } else { Tier::SmallObjects }, 0))
     }
 
     /// Sends what DRAM has evicted to flash: at least `bytes` of it, or all.
@@ -449,6 +386,25 @@ impl Larder {
     /// The lock of a key. Without flash there is nothing to keep in step.
     async fn turn(&self, hash: KeyHash) -> Option<async_lock::MutexGuard<'_, ()>> {
         if self.flash.is_some() { Some(self.stripe(hash).lock().await) } else { None }
+    }
+
+    /// Comes in, for a call that may touch the device. Without flash nobody who clears or closes has to
+    /// wait for anybody.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`].
+    async fn enter(&self) -> Result<Option<Inside<'_>>, Error> {
+        if self.flash.is_some() {
+            self.gate.enter().await.map(Some)
+        } else {
+            self.gate.check().map(|()| None)
+        }
+    }
+
+    /// A call that came in has given everything back: who listens is told what it removed.
+    fn leave(&self, inside: Option<Inside<'_>>) {
+        drop(inside);
+        self.counters.removals.tell();
     }
 
     /// Refuses what would wait for a lock that the caller's own thread holds. Without flash there are
@@ -496,25 +452,6 @@ impl Larder {
         };
         Error::new(ErrorKind::InvalidInput, message)
     }
-}
-
-/// The same device, whose requests end in time, if the cache is not to wait for ever. `claim` outlives
-/// those that do not.
-fn in_time(
-    config: &Config,
-    device: Arc<dyn Device>,
-    claim: &Option<Arc<Claim>>,
-    clock: &Arc<dyn Clock>,
-) -> Arc<dyn Device> {
-    let Some(wait) = config.flash_wait else { return device };
-    Arc::new(TimeoutDevice::new(device, wait, Arc::clone(clock), claim.clone()))
-}
-
-/// Where versions begin: somewhere else with every opening, so that one from before means nothing.
-fn first_version(now: Duration, flash: Option<&Flash>) -> u32 {
-    let mut seed = now.as_nanos().to_le_bytes().to_vec();
-    seed.extend_from_slice(&flash.map_or(0, Flash::epoch).to_le_bytes());
-    u32::try_from(KeyHash::of(&seed).spread_over(1 << 32)).unwrap_or(0)
 }
 
 /// A record that is being sent to flash. If the sender is dropped on the way, the next one takes

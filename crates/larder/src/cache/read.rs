@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::flash::{Engine, Flash};
 use crate::key::KeyHash;
 use crate::latency::{Begun, Timed};
+use crate::removal::RemovalReason;
 use crate::value::Value;
 
 /// A value and where it was found.
@@ -35,6 +36,9 @@ enum Tier {
 impl Larder {
     /// Looks `key` up in DRAM; counts it if it is there.
     pub(super) fn get_at_once(&self, hash: KeyHash, key: &[u8], begun: Begun) -> Option<Value> {
+        if self.gate.is_closed() {
+            return None; // whoever goes on below is told
+        }
         let value = self.dram.get_at_once(hash, key, || self.now_s())?;
         self.counters.hits_at_once.add(1);
         self.stopwatch.end(begun, Timed::GetDram);
@@ -49,11 +53,14 @@ impl Larder {
         begun: Begun,
     ) -> Result<Option<Value>, Error> {
         self.check_reentry()?;
+        let inside = self.enter().await?;
         self.counters.gets.add(1);
         if let Some(flash) = &self.flash {
             flash.asked(hash);
         }
-        let Some(Found { value, tier }) = self.find(hash, key).await else {
+        let found = self.find(hash, key).await;
+        self.leave(inside);
+        let Some(Found { value, tier }) = found else {
             self.stopwatch.end(begun, Timed::GetMiss);
             return Ok(None);
         };
@@ -67,7 +74,8 @@ impl Larder {
         Ok(Some(value))
     }
 
-    /// Looks `key` up, and counts nobody's get. A hit on flash brings the item to DRAM.
+    /// Looks `key` up, and counts nobody's get. A hit on flash brings the item to DRAM. The caller is
+    /// inside.
     pub(super) async fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Found> {
         let found = match &self.flash {
             // Most misses end here, without a read.
@@ -119,6 +127,8 @@ impl Larder {
             Lookup::Hit(value) => return Some(Found { value, tier: Tier::Dram }),
             Lookup::Expired => {
                 self.counters.expired.add(1);
+                let (_, bytes) = self.tier_and_bytes(hash, key).unwrap_or((super::Tier::Dram, 0));
+                self.note_expired(super::Tier::Dram, key, bytes);
                 // Flash first: as long as the key is in DRAM, an older version on flash stays out
                 // of sight.
                 if let Some(flash) = &self.flash {
@@ -134,6 +144,10 @@ impl Larder {
         self.fetch_from(flash, hash, key, &|there| there.is_none()).await
     }
 
+    fn note_expired(&self, tier: super::Tier, key: &[u8], bytes: usize) {
+        self.counters.removals.key(RemovalReason::Expired, tier, key, bytes);
+    }
+
     /// Reads `key` from flash, and brings it to DRAM if `unchanged` agrees there.
     async fn fetch_from(
         &self,
@@ -146,6 +160,7 @@ impl Larder {
         let item = fetched.item();
         if item.is_expired(self.now_s()) {
             self.counters.expired.add(1); // while it was being read
+            self.note_expired(engine.tier(), key, item.object_bytes());
             return None;
         }
         let kept = if self.dram.can_hold(item.object_bytes()) {

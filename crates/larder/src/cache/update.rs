@@ -7,6 +7,7 @@ use super::{Larder, PUTS_BEFORE_BYPASS, SETTLED_PER_BROUGHT, SetOptions, reentry
 use crate::dram::{Full, Record};
 use crate::error::{Error, ErrorKind};
 use crate::key::{KeyHash, check_key, check_value};
+use crate::removal::RemovalReason;
 use crate::value::{ItemRef, Value, is_expired};
 
 /// What [`Larder::update`] shall do with a key.
@@ -86,10 +87,21 @@ impl Larder {
     ) -> Result<Option<Value>, Error> {
         check_key(key)?;
         self.check_reentry()?;
-        let hash = KeyHash::of(key);
+        let inside = self.enter().await?;
+        let updated = self.update_inside(KeyHash::of(key), key, &mut change).await;
+        self.leave(inside);
+        updated
+    }
+
+    async fn update_inside<'a>(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        change: &mut impl FnMut(Option<&Value>) -> Change<'a>,
+    ) -> Result<Option<Value>, Error> {
         let mut fulls = 0;
         loop {
-            match self.try_update(hash, key, &mut change).await? {
+            match self.try_update(hash, key, change).await? {
                 Attempt::Done(before) => {
                     let brought = before.as_ref().map_or(0, |value| value.len()) + key.len();
                     self.settle_departures(brought * SETTLED_PER_BROUGHT).await;
@@ -98,6 +110,8 @@ impl Larder {
                 Attempt::Again => {}
                 Attempt::Full if fulls == PUTS_BEFORE_BYPASS => {
                     self.counters.rejected_dram_pinned_objects.add(1);
+                    let reason = RemovalReason::RejectedDramPinned;
+                    self.counters.removals.key(reason, super::Tier::Dram, key, 0);
                     let message = "values in use pin all of DRAM; drop them or raise dram_bytes";
                     return Err(Error::new(ErrorKind::Busy, message));
                 }
@@ -356,7 +370,7 @@ impl Larder {
             let alive = there.filter(|record| !is_expired(record.expiry_s, now_s));
             // With flash, the turn keeps others away. Without, this does.
             let unchanged = self.flash.is_some() || alive.map(|record| record.version) == wanted;
-            unchanged && self.supersede(hash, key)
+            unchanged && self.supersede(hash, key, alive)
         };
         Ok(match self.dram.insert_if(&item, now_s, &unchanged) {
             Ok(Some(_)) => {

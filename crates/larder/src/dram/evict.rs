@@ -7,7 +7,9 @@ use super::pins::Share;
 use super::queues::{Queue, Sealed, Turn, visits_to_go_on_with};
 use super::record::{self, record_bytes};
 use super::{DramTier, lock};
+use crate::cache::Tier;
 use crate::key::KeyHash;
+use crate::removal::RemovalReason;
 use crate::value::{ItemRef, is_expired};
 
 /// So many segments are kept free above flash.
@@ -22,6 +24,20 @@ impl DramTier {
         while let Some(sealed) = queues.next_victim(0) {
             self.departures.add(sealed);
         }
+    }
+
+    /// Forgets every item that is here when this begins. What comes meanwhile may stay. Their memory goes
+    /// to what comes next: segments in which nothing lives are the first to be used again.
+    pub(crate) fn clear(&self) {
+        for shard in 0..self.index.shards() {
+            self.index.clear_shard(shard, |entry, held| self.note_dead(entry.location(), held));
+        }
+        // Segments on their way to flash with nobody in them; the rest is newer than the clear.
+        let mut newer = Vec::new();
+        while let Some(departure) = self.next_departure() {
+            newer.push(departure);
+        }
+        newer.into_iter().for_each(|departure| self.requeue_departure(departure));
     }
 
     /// Lets segments depart before they are needed: flash takes its time, and those who bring new
@@ -96,8 +112,14 @@ impl DramTier {
             }
             if self.above_flash {
                 depart = true;
-            } else {
-                self.index.remove_at(hash, from);
+            } else if self.index.remove_at(hash, from) {
+                let (counter, reason) = match is_expired(record.expiry_s, now_s) {
+                    true => (&self.counters.expired, RemovalReason::Expired),
+                    false => (&self.counters.dram_evicted_objects, RemovalReason::Evicted),
+                };
+                counter.add(1);
+                let removals = &self.counters.removals;
+                removals.key(reason, Tier::Dram, record.key, item.object_bytes());
             }
         }
         if depart {

@@ -166,6 +166,14 @@ impl Index {
         Some(seen)
     }
 
+    /// Takes out everything that a shard has, in one step, and shows it to `each`.
+    pub(crate) fn clear_shard(&self, shard: usize, mut each: impl FnMut(Entry, &Held)) {
+        let shard = &self.shards[shard];
+        let (mut len, held) = shard.write();
+        shard.table(&held).clear(|entry| each(entry, &held));
+        *len = 0;
+    }
+
     /// The entry of this hash that points to `location`.
     pub(crate) fn entry_at(&self, hash: KeyHash, location: Location) -> Option<Entry> {
         let shard = self.shard(hash);

@@ -45,10 +45,11 @@ mod segment;
 mod slots;
 mod table;
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use crate::config::DramPolicy;
 use crate::key::KeyHash;
+use crate::stats::Counters;
 use crate::sync::{Mutex, MutexGuard};
 use crate::value::{ItemRef, Value, is_expired};
 pub(crate) use departures::Departure;
@@ -92,6 +93,8 @@ pub(crate) struct DramTier {
     policy: DramPolicy,
     /// Whether what leaves goes to flash; otherwise it is gone.
     above_flash: bool,
+    /// Where it is counted what is gone.
+    counters: Arc<Counters>,
 }
 
 /// Whole pages, but for small tiers.
@@ -148,7 +151,13 @@ impl DramTier {
             departures: Departures::default(),
             policy,
             above_flash,
+            counters: Arc::default(),
         }
+    }
+
+    /// The same, which counts there what is gone.
+    pub(crate) fn counting(self, counters: Arc<Counters>) -> Self {
+        Self { counters, ..self }
     }
 
     /// Looks `key` up and counts the use. `now_s` is asked only where something expires.

@@ -166,6 +166,16 @@ impl<'a> Table<'a> {
         self.0.iter().flat_map(|bucket| &bucket.0).filter_map(Place::entry)
     }
 
+    /// Takes all entries out, and shows them to `each`.
+    pub(super) fn clear(self, mut each: impl FnMut(Entry)) {
+        for place in self.0.iter().flat_map(|bucket| &bucket.0) {
+            if let Some(entry) = place.entry() {
+                place.clear();
+                each(entry);
+            }
+        }
+    }
+
     /// The two buckets of a hash. Shards use its upper bits, so these use mixtures.
     fn buckets_of(self, hash: KeyHash) -> [&'a Bucket; 2] {
         let count = self.0.len() as u64;

@@ -6,7 +6,7 @@
 //!                                   8      2  version (4)
 //!                                  10      2  reserved, 0
 //!                                  12      4  CRC-32C of bytes 16 to 136
-//!                                  16      8  epoch: grows by 1 with each opening
+//!                                  16      8  epoch: grows by 1 with each opening and clear
 //!                                  24      8  oldest epoch whose buckets are valid
 //!                                  32     48  layout: capacity, usable, metadata, LOC offset,
 //!                                             SOC offset, buckets (8 bytes each)

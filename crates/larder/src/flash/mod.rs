@@ -2,6 +2,7 @@
 //! restart.
 
 mod changes;
+mod clear;
 mod dead_keys;
 mod layout;
 mod metadata;
@@ -10,13 +11,14 @@ mod places;
 mod recovery;
 mod unit;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use larder_device::Device;
 
 use crate::admission::{Admission, Candidate};
 use crate::breaker::CircuitBreaker;
+use crate::cache::Tier;
 use crate::config::Config;
 use crate::endurance::{self, DriveLife, Wear};
 use crate::error::Error;
@@ -25,6 +27,7 @@ use crate::key::KeyHash;
 use crate::loc::long::{has_room_for_head, long_object_bytes_max};
 use crate::loc::{Loc, object_bytes_max};
 use crate::plan::{self, PlacementPlan};
+use crate::removal::RemovalReason;
 use crate::soc::Soc;
 use crate::stats::Counters;
 use crate::time::CacheClock;
@@ -59,7 +62,8 @@ pub(crate) struct Flash {
     admission: Admission,
     wear: Option<Wear>,
     placement: PlacementPlan,
-    superblock: Superblock,
+    /// As it was written last.
+    superblock: Mutex<Superblock>,
     recovery: Recovery,
     counters: Arc<Counters>,
 }
@@ -72,6 +76,15 @@ pub(crate) type Placed = (PlacementPlan, String);
 pub(crate) enum Engine {
     Soc,
     Loc,
+}
+
+impl Engine {
+    pub(crate) fn tier(self) -> Tier {
+        match self {
+            Self::Soc => Tier::SmallObjects,
+            Self::Loc => Tier::LargeObjects,
+        }
+    }
 }
 
 impl Flash {
@@ -121,7 +134,7 @@ impl Flash {
             soc,
             loc,
             tombstones,
-            superblock,
+            superblock: Mutex::new(superblock),
             recovery: start.recovery,
             counters,
         };
@@ -176,11 +189,15 @@ impl Flash {
         self.tombstones.as_ref().is_some_and(|tombstones| tombstones.is_trusted())
     }
 
-    /// Learns what a crash has left unknown. Returns the number of regions and buckets.
-    pub(crate) async fn rebuild(&self) -> u64 {
-        let regions = self.index_all().await;
+    /// Learns what a crash has left unknown, unless it is to `stop`. Returns the number of regions and
+    /// buckets.
+    pub(crate) async fn rebuild(&self, stop: &(dyn Fn() -> bool + Sync)) -> u64 {
+        let regions = match &self.loc {
+            Some(loc) => loc.index_until(stop).await,
+            None => 0,
+        };
         match &self.soc {
-            Some(soc) => regions + soc.learn_all().await,
+            Some(soc) => regions + soc.learn_until(stop).await,
             None => regions,
         }
     }
@@ -210,9 +227,13 @@ impl Flash {
         self.soc.as_ref().map_or((0, 0), |soc| (soc.log_objects(), soc.log_index_bytes()))
     }
 
-    /// Grows with every opening.
+    /// Grows with every opening, and with every clear.
     pub(crate) fn epoch(&self) -> u64 {
-        self.superblock.epoch
+        self.superblock().epoch
+    }
+
+    fn superblock(&self) -> Superblock {
+        *self.superblock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn layout(&self) -> &Layout {
@@ -370,16 +391,21 @@ impl Flash {
             return;
         }
         let stored = match self.admit(item, now_s) {
-            Some(engine) => self.store(item, engine, now_s).await,
-            None => false,
+            Ok(engine) => self.store(item, engine, now_s).await,
+            Err(reason) => Err(Some(reason)),
         };
-        if !stored {
+        if let Err(reason) = stored {
+            // Of what engines lose they tell themselves.
+            if let Some(reason) = reason {
+                let removals = &self.counters.removals;
+                removals.key(reason, Tier::Dram, item.key, item.object_bytes());
+            }
             self.forget(item.hash, item.key, now_s).await;
         }
     }
 
-    /// Writes what a clean restart needs.
-    pub(crate) async fn close(self) -> Result<(), Error> {
+    /// Writes what a clean restart needs. Nothing may be written afterwards.
+    pub(crate) async fn close(&self) -> Result<(), Error> {
         self.write_shutdown().await
     }
 
@@ -390,20 +416,21 @@ impl Flash {
     }
 
     /// Decides whether `item` is worth a write, and counts why not.
-    fn admit(&self, item: &ItemRef<'_>, now_s: u32) -> Option<Engine> {
+    fn admit(&self, item: &ItemRef<'_>, now_s: u32) -> Result<Engine, RemovalReason> {
         let counters = &self.counters;
         if item.is_expired(now_s) {
             counters.expired.add(1);
-            return None;
+            return Err(RemovalReason::Expired);
         }
         let Some(engine) = self.engine_for(item) else {
             counters.rejected_too_large_objects.add(1);
-            return None;
+            return Err(RemovalReason::RejectedTooLarge);
         };
         let object_bytes = item.object_bytes() as u64;
         let candidate = Candidate { hash: item.hash, object_bytes, now_s };
         let written = || endurance::written_bytes(&*self.device);
-        self.admission.admits(candidate, counters, written).then_some(engine)
+        let admitted = self.admission.admits(candidate, counters, written);
+        if admitted { Ok(engine) } else { Err(RemovalReason::RejectedByAdmission) }
     }
 
     /// Somebody asked for this key.
@@ -427,13 +454,19 @@ impl Flash {
     }
 
     /// Writes `item` to its engine and takes older versions out of the other one. Where there are
-    /// tombstones, there are none: who made the item saw to that.
-    async fn store(&self, item: &ItemRef<'_>, engine: Engine, now_s: u32) -> bool {
+    /// tombstones, there are none: who made the item saw to that. If it is not stored, says why, unless
+    /// an engine has told that already.
+    async fn store(
+        &self,
+        item: &ItemRef<'_>,
+        engine: Engine,
+        now_s: u32,
+    ) -> Result<(), Option<RemovalReason>> {
         if !self.breaker.allows() {
             self.counters.rejected_in_outage_objects.add(1);
-            return false;
+            return Err(Some(RemovalReason::RejectedInOutage));
         }
-        match (engine, &self.soc, &self.loc) {
+        let stored = match (engine, &self.soc, &self.loc) {
             (Engine::Soc, Some(soc), loc) => {
                 if let (Some(loc), None) = (loc, &self.tombstones) {
                     loc.remove(item.hash);
@@ -447,6 +480,7 @@ impl Flash {
                 loc.set(item, now_s).await
             }
             _ => false,
-        }
+        };
+        if stored { Ok(()) } else { Err(None) }
     }
 }

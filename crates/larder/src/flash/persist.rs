@@ -20,9 +20,9 @@ impl Flash {
     /// the key's lock.
     pub(crate) async fn send(&self, item: &ItemRef<'_>, now_s: u32) -> Sent {
         match self.admit(item, now_s) {
-            None => Sent::Refused,
-            Some(engine) if self.store(item, engine, now_s).await => Sent::Stored,
-            Some(_) => Sent::Lost,
+            Err(_) => Sent::Refused,
+            Ok(engine) if self.store(item, engine, now_s).await.is_ok() => Sent::Stored,
+            Ok(_) => Sent::Lost,
         }
     }
 

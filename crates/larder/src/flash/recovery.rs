@@ -259,11 +259,11 @@ impl Flash {
                 self.recovery = Recovery::Clean { large_objects };
                 // The new log may have been given up already.
                 let recoverable = self.is_crash_safe();
-                self.write_superblock(Superblock { recoverable, ..self.superblock }).await
+                self.write_superblock(Superblock { recoverable, ..self.superblock() }).await
             }
             Heritage::Log(mut log) => {
                 // First, so that no epoch is ever used twice.
-                self.write_superblock(self.superblock).await?;
+                self.write_superblock(self.superblock()).await?;
                 if let Some(soc) = &self.soc {
                     soc.forget_all();
                 }
@@ -280,13 +280,13 @@ impl Flash {
 
     async fn begin_empty(&self) -> Result<(), Error> {
         let Some(place) = self.layout.tombstones() else {
-            return self.write_superblock(self.superblock).await;
+            return self.write_superblock(self.superblock()).await;
         };
         // In between, an empty log must not vouch for what the device holds.
-        self.write_superblock(Superblock { recoverable: false, ..self.superblock }).await?;
+        self.write_superblock(Superblock { recoverable: false, ..self.superblock() }).await?;
         tombstones::erase(&*self.device, place).await?;
         self.counters.metadata_written_bytes.add(self.layout.tombstone_log_bytes);
-        self.write_superblock(self.superblock).await
+        self.write_superblock(self.superblock()).await
     }
 
     /// Takes a snapshot over. Returns the number of large objects.
@@ -294,7 +294,7 @@ impl Flash {
         let mut rest = snapshot;
         if let (Some(tombstones), Some(place)) = (&self.tombstones, self.layout.tombstones()) {
             // A new log begins between the blocks of the old one, which must not look damaged.
-            let Superblock { cache, ring, .. } = self.superblock;
+            let Superblock { cache, ring, .. } = self.superblock();
             let is_whole = tombstones::replay(&*self.device, place, (cache, ring)).await?;
             if is_whole.is_none() {
                 tombstones::erase(&*self.device, place).await?;
@@ -376,7 +376,7 @@ impl Flash {
         if let Some(loc) = &self.loc {
             loc.export(&mut bytes).await;
         }
-        let Superblock { cache, epoch, .. } = self.superblock;
+        let Superblock { cache, epoch, .. } = self.superblock();
         metadata::encode_snapshot(&mut bytes, cache, epoch);
         bytes.resize(bytes.len().next_multiple_of(SUPERBLOCK_BYTES), 0);
         assert!(
@@ -386,7 +386,7 @@ impl Flash {
         self.write(SUPERBLOCK_BYTES as u64, &bytes, "the snapshot").await?;
         self.flush().await?;
         let second = self.clock.now_s();
-        self.write_superblock(Superblock { clean: true, second, ..self.superblock }).await
+        self.write_superblock(Superblock { clean: true, second, ..self.superblock() }).await
     }
 
     /// Leaves what a crash would leave, for the next opening to take over: what was set is there, and
@@ -398,7 +398,7 @@ impl Flash {
         self.persist().await
     }
 
-    async fn write_superblock(&self, superblock: Superblock) -> Result<(), Error> {
+    pub(super) async fn write_superblock(&self, superblock: Superblock) -> Result<(), Error> {
         let mut block = vec![0; SUPERBLOCK_BYTES];
         superblock.encode(&mut block);
         self.write(0, &block, "the superblock").await?;

@@ -12,7 +12,9 @@ use super::footer::RegionIdentity;
 use super::index::Location;
 use super::regions::RegionState;
 use super::{Loc, State};
+use crate::cache::Tier;
 use crate::key::KeyHash;
+use crate::removal::RemovalReason;
 
 /// A region that is opened has so much of the index swept, if there is something to sweep.
 const PARTS_OF_A_SWEEP: usize = 8;
@@ -100,6 +102,8 @@ impl Loc {
         let is_gone = |region: u32| regions.get(region).state == RegionState::Expired;
         let forgotten: u64 = (sweep.next_shard..end).map(|shard| index.sweep(shard, is_gone)).sum();
         self.counters.loc_expired_objects.add(forgotten);
+        let removals = &self.counters.removals;
+        removals.unknown(RemovalReason::Expired, Tier::LargeObjects, forgotten);
         sweep.next_shard = end;
         if end == index.shards() {
             for region in std::mem::take(&mut sweep.regions) {

@@ -22,9 +22,11 @@ use std::sync::atomic::Ordering;
 use super::footer::RegionIdentity;
 use super::index::Location;
 use super::{Loc, object_bytes_max};
+use crate::cache::Tier;
 use crate::cache::many::together;
 use crate::key::{KeyHash, VALUE_BYTES_MAX};
 use crate::le::{u32_at, u64_at};
+use crate::removal::RemovalReason;
 use crate::value::{Fetched, ItemRef, Kind};
 
 /// So many parts fill a region. What does not fit its end stays unused: with an eighth, that is a
@@ -154,6 +156,8 @@ impl Loc {
                 }
                 if self.forget(hash, at, identity) {
                     self.counters.loc_incomplete_objects.add(1);
+                    let (reason, tier) = (RemovalReason::Damaged, Tier::LargeObjects);
+                    self.counters.removals.key(reason, tier, head.item().key, 0);
                 }
                 None
             }

@@ -14,6 +14,7 @@
 //! half full, shifts it; then two reclaims in a row empty a unit instead of one.
 
 mod active;
+mod clear;
 mod expiry;
 pub(crate) mod footer;
 mod index;
@@ -36,10 +37,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use larder_device::{BufferPool, Device, Io, IoBuffer, PlacementHandle};
 
 use crate::breaker::CircuitBreaker;
+use crate::cache::Tier;
 use crate::config::{RegionEviction, Reinsertion};
 use crate::error::Error;
 use crate::identity::CacheId;
 use crate::key::KeyHash;
+use crate::removal::RemovalReason;
 use crate::stats::Counters;
 use crate::tombstones::{Receipt, Tombstones};
 use crate::value::{Fetched, ItemRef, Kind};
@@ -198,6 +201,8 @@ impl Loc {
         }
         if fetched.item().is_expired(now_s) {
             self.counters.expired.add(1);
+            let bytes = fetched.item().object_bytes();
+            self.counters.removals.key(RemovalReason::Expired, Tier::LargeObjects, key, bytes);
             let expiry_s = fetched.expiry_s;
             self.forget_expired(hash, location, (identity, expiry_s)).await;
             return None;
@@ -244,6 +249,8 @@ impl Loc {
             }
         };
         self.counters.lost_to_device_errors_objects.add(1);
+        let (hash, bytes) = (item.hash.0, item.object_bytes());
+        self.counters.removals.hash(RemovalReason::Lost, Tier::LargeObjects, hash, bytes);
         if self.tombstones.is_none() {
             self.remove(item.hash);
         }
@@ -370,6 +377,8 @@ impl Loc {
             }
             if self.forget(hash, at, identity) {
                 self.counters.loc_bad_records.add(1);
+                let (reason, tier) = (RemovalReason::Damaged, Tier::LargeObjects);
+                self.counters.removals.hash(reason, tier, hash.0, at.span as usize);
             }
         }
         fetched

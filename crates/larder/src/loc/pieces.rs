@@ -13,9 +13,11 @@ use larder_device::{Io, IoFuture, IoResult};
 
 use super::Loc;
 use super::footer::{FooterEntry, RegionIdentity};
+use crate::cache::Tier;
 use crate::error::Error;
 use crate::events;
 use crate::key::KeyHash;
+use crate::removal::RemovalReason;
 
 /// So many pieces are on their way at once, of all regions together.
 pub(super) const PIECES_UNDER_WAY: usize = 4;
@@ -60,6 +62,13 @@ impl Loc {
             if turn.pieces.is_empty() {
                 return;
             }
+            self.note_ends(turn, false).await;
+        }
+    }
+
+    /// Waits until no piece is under way. Sends none off.
+    pub(super) async fn end_pieces(&self, turn: &mut Turn) {
+        while !turn.pieces.is_empty() {
             self.note_ends(turn, false).await;
         }
     }
@@ -179,11 +188,18 @@ impl Loc {
             state.regions.retire(region, sequence, self.breaker.now_s());
             let current =
                 |e: &&FooterEntry| state.index.remove_if_at(KeyHash(e.hash), region, e.offset);
-            active.entries().iter().filter(current).count() as u64
+            let lost = active.entries().iter().filter(current);
+            lost.inspect(|entry| self.note(RemovalReason::Lost, entry)).count() as u64
         };
         self.counters.lost_to_device_errors_objects.add(lost);
         self.counters.loc_retired_regions.add(1);
         events::retired(events::Place::Region, region.into(), lost);
+    }
+
+    /// The object of this entry is gone.
+    pub(super) fn note(&self, reason: RemovalReason, entry: &FooterEntry) {
+        let (hash, bytes) = (entry.hash, entry.length as usize);
+        self.counters.removals.hash(reason, Tier::LargeObjects, hash, bytes);
     }
 
     /// Numbers a filling, and makes sure that nothing of earlier ones of these regions comes back

@@ -8,8 +8,10 @@ use super::pieces::Turn;
 use super::regions::{Next, RegionState};
 use super::saved::Saved;
 use super::{Loc, State, append};
+use crate::cache::Tier;
 use crate::events;
 use crate::key::KeyHash;
+use crate::removal::RemovalReason;
 
 /// A region that gives way, with its records if its footer could be read.
 struct Reclaimed {
@@ -143,8 +145,11 @@ impl Loc {
                 state.index.points_to(saved.fetched.hash, saved.at.region, saved.at.offset)
             })
             .collect();
-        let forgotten: u64 =
-            reclaimed.iter().map(|reclaimed| self.empty(state, reclaimed, next.sequence)).sum();
+        let mut gone = Vec::new();
+        let forgotten: u64 = reclaimed
+            .iter()
+            .map(|reclaimed| self.empty(state, reclaimed, next.sequence, &mut gone))
+            .sum();
         state.regions.activate(next.region, next.sequence);
         state.active.add(ActiveRegion::new(self.place.cache, next, shelf, buffer));
         let mut kept = 0;
@@ -156,15 +161,24 @@ impl Loc {
             });
             let Some(active) = place.and_then(|shelf| state.active.open(shelf)) else { continue };
             append(active, &mut state.index, &item);
+            gone.retain(|entry| entry.hash != item.hash.0);
             kept += 1;
             self.counters.loc_reinserted_bytes.add(item.object_bytes() as u64);
         }
         self.counters.loc_reinserted_objects.add(kept);
         self.counters.loc_evicted_objects.add(forgotten - kept);
+        gone.iter().for_each(|entry| self.note(RemovalReason::RegionReclaimed, entry));
     }
 
-    /// Forgets what is in a region and sets it free. Returns how many objects there were.
-    fn empty(&self, state: &mut State, reclaimed: &Reclaimed, sequence: u64) -> u64 {
+    /// Forgets what is in a region and sets it free. Returns how many objects there were; which, only
+    /// if somebody wants to know.
+    fn empty(
+        &self,
+        state: &mut State,
+        reclaimed: &Reclaimed,
+        sequence: u64,
+        gone: &mut Vec<FooterEntry>,
+    ) -> u64 {
         let Reclaimed { region, listed } = reclaimed;
         state.regions.empty(*region, sequence, RegionState::Free);
         self.counters.loc_reclaimed_regions.add(1);
@@ -172,8 +186,18 @@ impl Loc {
             Some(entries) => entries
                 .iter()
                 .filter(|e| state.index.remove_if_at(KeyHash(e.hash), *region, e.offset))
+                .inspect(|entry| {
+                    if self.counters.removals.wanted() {
+                        gone.push(**entry);
+                    }
+                })
                 .count() as u64,
-            None => state.index.remove_region(*region),
+            None => {
+                let count = state.index.remove_region(*region);
+                let (reason, tier) = (RemovalReason::RegionReclaimed, Tier::LargeObjects);
+                self.counters.removals.unknown(reason, tier, count);
+                count
+            }
         }
     }
 
@@ -184,7 +208,10 @@ impl Loc {
         let Some(identity) = sealed else { return };
         let listed = self.read_footer(identity).await.map(|footer| footer.entries);
         let Ok(sequence) = self.bury_regions(&[region]).await else { return };
-        let evicted = self.empty(&mut self.lock(), &Reclaimed { region, listed }, sequence);
+        let mut gone = Vec::new();
+        let evicted =
+            self.empty(&mut self.lock(), &Reclaimed { region, listed }, sequence, &mut gone);
+        gone.iter().for_each(|entry| self.note(RemovalReason::RegionReclaimed, entry));
         self.counters.loc_given_up_regions.add(1);
         self.counters.loc_evicted_objects.add(evicted);
     }

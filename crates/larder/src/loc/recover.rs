@@ -127,8 +127,13 @@ impl Loc {
 
     /// Looks at all regions. Returns how many it were; some may be left if the device fails.
     pub(crate) async fn index_all(&self) -> u64 {
+        self.index_until(&|| false).await
+    }
+
+    /// The same, unless it is to `stop`.
+    pub(crate) async fn index_until(&self, stop: &(dyn Fn() -> bool + Sync)) -> u64 {
         let mut regions = 0;
-        while !self.is_indexed() {
+        while !self.is_indexed() && !stop() {
             let mut rebuild = self.rebuild.lock().await;
             match self.look_at_one(&mut rebuild, READS_AT_ONCE).await {
                 Ok(looked_at) => regions += u64::from(looked_at),

@@ -165,6 +165,19 @@ impl Regions {
         found.map(|(number, _)| number).collect()
     }
 
+    /// What was filled before this filling is void. Those given up wait on for their turn.
+    pub(crate) fn clear(&mut self, first_sequence: u64) {
+        for region in &mut self.all {
+            let state = match region.state {
+                RegionState::Retired => RegionState::Retired,
+                _ => RegionState::Free,
+            };
+            *region = Region { backoff: region.backoff, ..Region::new(state, first_sequence) };
+        }
+        // No filling has the number that regions without one have.
+        self.next_sequence = first_sequence + 1;
+    }
+
     /// A crash has left all of them.
     pub(crate) fn forget_all(&mut self) {
         self.all.iter_mut().for_each(|region| region.state = RegionState::Unknown);

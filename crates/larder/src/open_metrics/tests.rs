@@ -71,7 +71,49 @@ fn parse(text: &str) -> BTreeMap<String, Family> {
         assert!(seen.insert((name.to_owned(), labels.clone())), "twice: {line}");
         family.samples.push((suffix.to_owned(), labels, value));
     }
+    for (name, family) in families.iter().filter(|(_, family)| family.kind == "histogram") {
+        check_histogram(family).unwrap_or_else(|complaint| panic!("{name}: {complaint}"));
+    }
     families
+}
+
+/// The rules of histograms: the samples of a label set stand together; its buckets are cumulative, in
+/// ascending order, and end with `+Inf`; one count, the same as that of the last bucket; one sum.
+fn check_histogram(family: &Family) -> Result<(), String> {
+    let own = |labels: &Labels| -> Labels {
+        labels.iter().filter(|(name, _)| name != "le").cloned().collect()
+    };
+    let mut ended = HashSet::new();
+    for group in family.samples.chunk_by(|one, next| own(&one.1) == own(&next.1)) {
+        let labels = own(&group[0].1);
+        let refuse = |complaint: &str| Err(format!("{labels:?}: {complaint}"));
+        if !ended.insert(labels.clone()) {
+            return refuse("interleaved with others");
+        }
+        let (mut bound, mut calls) = (f64::NEG_INFINITY, 0.0);
+        let (mut counts, mut sums) = (Vec::new(), 0);
+        for (suffix, labels, value) in group {
+            let le = labels.iter().find(|(name, _)| name == "le").map(|(_, le)| le.as_str());
+            match (suffix.as_str(), le) {
+                ("_bucket", Some(le)) => {
+                    let le = if le == "+Inf" { f64::INFINITY } else { le.parse().unwrap() };
+                    if le <= bound || *value < calls || value.fract() != 0.0 {
+                        return refuse(&format!(
+                            "bucket {le} of {value} behind {bound} of {calls}"
+                        ));
+                    }
+                    (bound, calls) = (le, *value);
+                }
+                ("_count", None) => counts.push(*value),
+                ("_sum", None) => sums += 1,
+                _ => return refuse(&format!("{suffix} with le {le:?}")),
+            }
+        }
+        if bound != f64::INFINITY || counts != [calls] || sums != 1 {
+            return refuse(&format!("ends at {bound}, counts {counts:?} of {calls}, {sums} sums"));
+        }
+    }
+    Ok(())
 }
 
 /// The labels at the begin of `text`, if any, and what is behind them.
@@ -200,4 +242,84 @@ fn the_forecast_of_the_drive_is_there_where_there_is_one() {
     assert!(
         !parse(&without.open_metrics().to_string()).contains_key("larder_drive_life_left_days")
     );
+}
+
+/// Each look takes twice as long as the one before, from a nanosecond on.
+#[derive(Default)]
+struct Doubling(std::sync::atomic::AtomicU32);
+
+impl crate::Clock for Doubling {
+    fn now(&self) -> Duration {
+        Duration::from_secs(1000)
+    }
+
+    fn monotonic(&self) -> Duration {
+        let looks = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Duration::from_nanos(1 << looks.min(40))
+    }
+}
+
+/// What a cache tells after 20 sets, which took from a nanosecond to 9 minutes.
+fn with_latencies() -> Stats {
+    let config = crate::Config { latency_histograms: true, ..crate::Config::default() };
+    let clock = std::sync::Arc::new(Doubling::default());
+    let cache = crate::block_on(crate::Larder::open(config, None, clock)).unwrap();
+    (0..20_u8).for_each(|key| crate::block_on(cache.set(&[key], b"rye", None)).unwrap());
+    cache.stats()
+}
+
+#[test]
+fn histograms_are_cumulative_and_whole() {
+    let (one, other) = (with_latencies(), with_latencies());
+    let text = OpenMetrics::new().cache(&[("shard", "0")], &one).unwrap();
+    let text = text.cache(&[("shard", "1")], &other).unwrap().to_string();
+    let families = parse(&text);
+    let family = &families["larder_latency_seconds"];
+    assert_eq!((family.kind.as_str(), family.unit.as_str()), ("histogram", "seconds"));
+    let sets: Vec<_> = family
+        .samples
+        .iter()
+        .filter(|(_, labels, _)| labels.contains(&("operation".to_owned(), "set".to_owned())))
+        .filter(|(_, labels, _)| labels.contains(&("shard".to_owned(), "1".to_owned())))
+        .collect();
+    let of = |suffix: &'static str| sets.iter().filter(move |(own, ..)| own == suffix);
+    assert_eq!(of("_count").map(|sample| sample.2).collect::<Vec<_>>(), [20.0]);
+    // The k-th set took 4^k ns: all of them as many as in a number of 20 digits 1 to the base 4.
+    let sum_s = ((1_u64 << 40) - 1) as f64 / 3.0 / 1e9;
+    let told = of("_sum").map(|sample| sample.2).next().unwrap();
+    assert!((told - sum_s).abs() < 1e-6, "{told} for {sum_s}");
+    let bound = |sample: &&&(String, Labels, f64)| {
+        let le = sample.1.iter().find(|(name, _)| name == "le").unwrap();
+        le.1.parse::<f64>().unwrap()
+    };
+    for sample in of("_bucket").filter(|sample| bound(sample).is_finite()) {
+        let within =
+            (0..20).filter(|k| (1_u64 << (2 * k)) as f64 <= bound(&sample) * 1e9 * 1.000_001);
+        assert_eq!(sample.2, within.count() as f64, "{sample:?}");
+    }
+    assert_eq!(of("_bucket").map(|sample| sample.2).next_back(), Some(20.0));
+}
+
+#[test]
+fn the_reader_refuses_histograms_that_are_not() {
+    let whole = || {
+        let text = with_latencies().open_metrics().to_string();
+        parse(&text).remove("larder_latency_seconds").unwrap()
+    };
+    check_histogram(&whole()).unwrap();
+    let samples = whole().samples;
+    let at = |suffix: &str| samples.iter().rposition(|(own, ..)| own == suffix).unwrap();
+    let broken: [&dyn Fn(&mut Family); 6] = [
+        &|family| family.samples[at("_count")].2 += 1.0,
+        &|family| family.samples[at("_bucket")].2 -= 0.5,
+        &|family| family.samples.swap(0, 1),
+        &|family| _ = family.samples.remove(at("_bucket")),
+        &|family| _ = family.samples.remove(at("_sum")),
+        &|family| family.samples.rotate_left(3),
+    ];
+    for (number, damage) in broken.iter().enumerate() {
+        let mut family = whole();
+        damage(&mut family);
+        assert!(check_histogram(&family).is_err(), "damage {number}");
+    }
 }

@@ -7,7 +7,7 @@
 mod set;
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use larder_device::{Claim, Clock, Device, PlacementHandle, SliceDevice};
@@ -64,8 +64,8 @@ use set::{Candidate, SHARDS_MAX, Set};
 /// # Ok::<(), larder::Error>(())
 /// ```
 pub struct Shards {
-    /// Given back before the devices are.
-    _claims: Vec<Option<Arc<Claim>>>,
+    /// Given back before the devices are, and by a close.
+    claims: Mutex<Vec<Option<Arc<Claim>>>>,
     shards: Vec<(Larder, Option<String>)>,
 }
 
@@ -170,7 +170,7 @@ impl Shards {
             };
             shards.push((cache, candidate.down));
         }
-        Ok(Self { _claims: claims, shards })
+        Ok(Self { claims: Mutex::new(claims), shards })
     }
 
     /// All shards, in the order of their numbers.
@@ -388,17 +388,30 @@ impl Shards {
         Ok(all)
     }
 
+    /// [`Larder::clear`] of every shard, all at once.
+    ///
+    /// # Errors
+    /// The first one; the other shards have been cleared.
+    pub async fn clear(&self) -> Result<(), Error> {
+        let all = together(self.shards.iter().map(|(cache, _)| cache.clear())).await;
+        all.into_iter().enumerate().try_for_each(|(number, cleared)| {
+            cleared.map_err(|error| error.of(&format!("shard {number}")))
+        })
+    }
+
     /// [`Larder::close`] of every shard. Returns their counters together.
     ///
     /// # Errors
-    /// The first one, after all were closed.
-    pub async fn close(self) -> Result<Stats, Error> {
+    /// The first one, after all were closed. The devices are free then when this is dropped.
+    pub async fn close(&self) -> Result<Stats, Error> {
         let mut ended = Vec::new();
-        for (number, (cache, _)) in self.shards.into_iter().enumerate() {
+        for (number, (cache, _)) in self.shards.iter().enumerate() {
             let closed = cache.close().await;
             ended.push(closed.map_err(|error| error.of(&format!("shard {number}"))));
         }
-        ended.into_iter().collect::<Result<Vec<_>, _>>().map(|all| all.into_iter().sum())
+        let closed = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(closed.into_iter().sum())
     }
 }
 

@@ -73,10 +73,14 @@ impl Soc {
         }
     }
 
-    /// Reads the buckets of which nothing is known, many at a time. Returns how many there were.
-    pub(crate) async fn learn_all(&self) -> u64 {
+    /// Reads the buckets of which nothing is known, many at a time, unless it is to `stop`. Returns how
+    /// many there were.
+    pub(crate) async fn learn_until(&self, stop: &(dyn Fn() -> bool + Sync)) -> u64 {
         let mut learnt = 0;
         for first in (0..self.place.buckets).step_by(LEARNT_AT_ONCE) {
+            if stop() {
+                break;
+            }
             let numbers = first..self.place.buckets.min(first + LEARNT_AT_ONCE as u64);
             if numbers.clone().all(|number| self.knows(number) != Knowledge::Unknown) {
                 continue;

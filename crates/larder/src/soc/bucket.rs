@@ -210,16 +210,27 @@ impl Bucket {
         false
     }
 
+    /// [`Bucket::push_and_tell`], where nobody wants to know.
+    #[cfg(test)]
+    pub(crate) fn push(&mut self, entry: Entry<'_>, now_s: u32) -> (u16, u16) {
+        self.push_and_tell(entry, now_s, &|_, _| ())
+    }
+
     /// Puts an object at the end, dropping expired objects and then the oldest ones to make room.
     /// Returns how many were dropped: (expired, evicted). The key must not be in the bucket, and
     /// the object not longer than [`OBJECT_BYTES_MAX`].
-    pub(crate) fn push(&mut self, entry: Entry<'_>, now_s: u32) -> (u16, u16) {
+    pub(crate) fn push_and_tell(
+        &mut self,
+        entry: Entry<'_>,
+        now_s: u32,
+        gone: &dyn Fn(&Entry<'_>, bool),
+    ) -> (u16, u16) {
         let needed = entry.stored_bytes();
         assert!(needed <= BUCKET_BYTES - HEADER_BYTES, "checked at the door");
         let mut dropped = (0, 0);
         if HEADER_BYTES + self.used + needed > BUCKET_BYTES {
-            dropped.0 = self.drop_expired(now_s);
-            dropped.1 = self.drop_oldest(needed);
+            dropped.0 = self.drop_expired(now_s, gone);
+            dropped.1 = self.drop_oldest(needed, gone);
         }
         let at = HEADER_BYTES + self.used;
         let room = &mut self.buffer.as_mut_slice()[at..at + needed];
@@ -264,12 +275,13 @@ impl Bucket {
         self.buffer
     }
 
-    fn drop_expired(&mut self, now_s: u32) -> u16 {
+    fn drop_expired(&mut self, now_s: u32, gone: &dyn Fn(&Entry<'_>, bool)) -> u16 {
         let mut dropped = 0;
         let mut at = 0;
         while let Some(entry) = self.entry_at(at) {
             let stored = entry.stored_bytes();
             if is_expired(entry.expiry_s, now_s) {
+                gone(&entry, true);
                 self.cut(at, at + stored, 1);
                 dropped += 1;
             } else {
@@ -285,13 +297,14 @@ impl Bucket {
         Entries { bytes: &entries[at..] }.next()
     }
 
-    fn drop_oldest(&mut self, needed: usize) -> u16 {
+    fn drop_oldest(&mut self, needed: usize, gone: &dyn Fn(&Entry<'_>, bool)) -> u16 {
         let mut dropped = 0;
         let mut at = 0;
         for entry in self.entries() {
             if HEADER_BYTES + self.used - at + needed <= BUCKET_BYTES {
                 break;
             }
+            gone(&entry, false);
             at += entry.stored_bytes();
             dropped += 1;
         }

@@ -8,6 +8,7 @@
 
 mod afterlife;
 pub(crate) mod bucket;
+mod clear;
 mod filter;
 mod iterate;
 pub(crate) mod log;
@@ -15,15 +16,17 @@ mod temperature;
 mod write;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use larder_device::{BufferPool, Device, Io, PlacementHandle};
 
 use crate::breaker::{Backoff, CircuitBreaker};
+use crate::cache::Tier;
 use crate::identity::CacheId;
 use crate::key::KeyHash;
+use crate::removal::RemovalReason;
 use crate::stats::Counters;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef, is_expired};
@@ -53,9 +56,9 @@ pub(crate) struct SocPlace {
     pub(crate) hot_handle: Option<PlacementHandle>,
     /// Whose buckets to write and to believe.
     pub(crate) cache: CacheId,
-    /// Epoch to write, and the latest to believe.
+    /// Epoch to write, and the latest to believe; until a clear.
     pub(crate) epoch: u64,
-    /// Oldest epoch to believe.
+    /// Oldest epoch to believe; until a clear.
     pub(crate) oldest_epoch: u64,
 }
 
@@ -82,6 +85,10 @@ pub(crate) struct Soc {
     device: Arc<dyn Device>,
     pool: BufferPool,
     place: SocPlace,
+    /// Epoch to write, and the latest to believe.
+    epoch: AtomicU64,
+    /// Oldest epoch to believe.
+    oldest_epoch: AtomicU64,
     filters: Filters,
     /// The generation that was written last, by bucket: a device that loses a write gives itself
     /// away.
@@ -119,6 +126,8 @@ impl Soc {
             temperatures: place.hot_handle.map(|_| Temperatures::new(place.buckets)),
             stripes: (0..STRIPES.min(place.buckets)).map(|_| RwLock::new(None)).collect(),
             retired: Mutex::default(),
+            epoch: AtomicU64::new(place.epoch),
+            oldest_epoch: AtomicU64::new(place.oldest_epoch),
             place,
             breaker,
             counters,
@@ -207,6 +216,7 @@ impl Soc {
         };
         if is_expired(entry.expiry_s, now_s) {
             self.counters.expired.add(1);
+            self.note(RemovalReason::Expired, &entry);
             self.forget_expired(number, &bucket, now_s).await;
             return None;
         }
@@ -243,6 +253,7 @@ impl Soc {
             return Some(Some(bucket.into_fetched(hash, at)));
         }
         self.counters.expired.add(1);
+        self.note(RemovalReason::Expired, &entry);
         let _reading = self.lock_for_reading(number).await;
         if self.generation(number).load(Ordering::Acquire) == before {
             self.forget_expired(number, &bucket, now_s).await;
@@ -277,6 +288,7 @@ impl Soc {
         self.forget_in_log(number, in_log);
         if !self.is_usable(number) {
             self.counters.lost_to_device_errors_objects.add(1);
+            self.note_item(RemovalReason::Lost, item);
             return false;
         }
         let mut bucket = self.load_or_empty(number).await;
@@ -295,10 +307,29 @@ impl Soc {
             expiry_s: item.expiry_s,
             flags: item.flags,
         };
-        let (expired, evicted) = bucket.push(entry, now_s);
+        let (expired, evicted) = bucket.push_and_tell(entry, now_s, &self.gone());
         self.counters.expired.add(u64::from(expired));
         self.counters.soc_evicted_objects.add(u64::from(evicted));
         self.store(&mut stripe, number, bucket, change).await
+    }
+
+    /// Notes what a bucket dropped.
+    fn gone(&self) -> impl Fn(&Entry<'_>, bool) {
+        |entry, expired| {
+            let reason =
+                if expired { RemovalReason::Expired } else { RemovalReason::BucketOverflow };
+            self.note(reason, entry);
+        }
+    }
+
+    fn note(&self, reason: RemovalReason, entry: &Entry<'_>) {
+        let bytes = entry.key.len() + entry.value.len();
+        self.counters.removals.key(reason, Tier::SmallObjects, entry.key, bytes);
+    }
+
+    fn note_item(&self, reason: RemovalReason, item: &ItemRef<'_>) {
+        let bytes = item.object_bytes();
+        self.counters.removals.key(reason, Tier::SmallObjects, item.key, bytes);
     }
 
     /// Makes sure that no version of `key` is stored. Says whether one was found alive. Where there
@@ -421,8 +452,10 @@ impl Soc {
     }
 
     fn wanted(&self, number: u64, generation: Option<u16>) -> Wanted {
-        let SocPlace { cache, oldest_epoch, epoch, .. } = self.place;
-        Wanted { cache, number, oldest_epoch, latest_epoch: epoch, generation }
+        let cache = self.place.cache;
+        let oldest_epoch = self.oldest_epoch.load(Ordering::Acquire);
+        let latest_epoch = self.epoch.load(Ordering::Acquire);
+        Wanted { cache, number, oldest_epoch, latest_epoch, generation }
     }
 
     fn generation(&self, number: u64) -> &AtomicU16 {

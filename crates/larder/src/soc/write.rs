@@ -5,16 +5,20 @@ use std::sync::atomic::Ordering;
 use larder_device::{Io, IoBuffer, IoFuture, PlacementHandle};
 
 use super::afterlife::Change;
-use super::bucket::{BUCKET_BYTES, Bucket, BucketIdentity};
+use super::bucket::{BUCKET_BYTES, Bucket, BucketIdentity, Entry};
 use super::log::Place;
 use super::{Knowledge, Soc, Stripe, filter};
+use crate::cache::Tier;
 use crate::events;
+use crate::removal::RemovalReason;
 
 /// The write of a bucket that is still under way.
 pub(super) struct UnfinishedWrite {
     number: u64,
     /// Objects that are lost if it fails.
     objects: u64,
+    /// Their keys and bytes, if somebody wants to know.
+    listed: Vec<(Box<[u8]>, usize)>,
     /// What the filter shall say when it has ended.
     filter: [u64; 2],
     /// Dead keys that the bucket does not hold any more, in order.
@@ -98,6 +102,12 @@ impl Soc {
         // Until the write has ended a crash may bring up the old bucket.
         self.filters.add(number, filter);
         let objects = bucket.entries().count() as u64;
+        let listed = if self.counters.removals.wanted() {
+            let listed = |entry: Entry<'_>| (entry.key.into(), entry.key.len() + entry.value.len());
+            bucket.entries().map(listed).collect()
+        } else {
+            Vec::new()
+        };
         let generation = self.generation(number).load(Ordering::Relaxed).wrapping_add(1);
         // Before the write begins: who reads beside it must see that.
         self.generation(number).store(generation, Ordering::Release);
@@ -106,14 +116,14 @@ impl Soc {
         if let Some(tombstones) = &self.tombstones {
             tombstones.resolve(&dead);
         }
-        let (cache, epoch) = (self.place.cache, self.place.epoch);
+        let (cache, epoch) = (self.place.cache, self.epoch.load(Ordering::Acquire));
         let buffer = bucket.seal(BucketIdentity { cache, number, epoch, generation, stamp });
         let handle = self.handle_for_write(number);
         let write = Io::Write { offset: self.offset_of(number), buffer, handle };
         self.counters.soc_bucket_writes.add(1);
         self.counters.soc_written_bytes.add(BUCKET_BYTES as u64);
         let future = self.device.submit(write);
-        *stripe = Some(UnfinishedWrite { number, objects, filter, dead, moved, future });
+        *stripe = Some(UnfinishedWrite { number, objects, listed, filter, dead, moved, future });
         self.finish(stripe).await
     }
 
@@ -134,7 +144,7 @@ impl Soc {
         let Some(unfinished) = stripe else { return true };
         let ended = (&mut unfinished.future).await;
         let Some(unfinished) = stripe.take() else { return true };
-        let UnfinishedWrite { number, objects, filter, dead, moved, .. } = unfinished;
+        let UnfinishedWrite { number, objects, listed, filter, dead, moved, .. } = unfinished;
         self.breaker.ended(ended.is_ok());
         match &ended {
             Ok(_) => {
@@ -154,6 +164,10 @@ impl Soc {
                 }
                 self.retired().entry(number).or_default().failed(self.breaker.now_s());
                 self.counters.lost_to_device_errors_objects.add(objects);
+                let removals = &self.counters.removals;
+                for (key, bytes) in &listed {
+                    removals.key(RemovalReason::Lost, Tier::SmallObjects, key, *bytes);
+                }
                 self.know(number, Knowledge::Retired);
                 // With tombstones, what may be in the bucket still needs them.
                 if self.tombstones.is_none() {

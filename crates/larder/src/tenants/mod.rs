@@ -7,7 +7,7 @@
 mod config;
 mod division;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use larder_device::{Claim, Clock, Device, PlacementHandle, SliceDevice};
 
@@ -45,8 +45,8 @@ use division::Division;
 /// # Ok::<(), larder::Error>(())
 /// ```
 pub struct Tenants {
-    /// Given back before the device is.
-    _claim: Option<Arc<Claim>>,
+    /// Given back before the device is, and by a close.
+    claim: Mutex<Option<Arc<Claim>>>,
     tenants: Vec<(String, Larder)>,
     placement: PlacementPlan,
     device: Option<Arc<dyn Device>>,
@@ -123,7 +123,7 @@ impl Tenants {
         }
         let wear = config.endurance.zip(device.as_ref());
         let wear = wear.map(|(endurance, device)| Wear::new(endurance, device, clock.now()));
-        Ok(Self { _claim: claim, tenants, placement, device, wear, clock })
+        Ok(Self { claim: Mutex::new(claim), tenants, placement, device, wear, clock })
     }
 
     /// The cache of a tenant.
@@ -256,10 +256,35 @@ impl Tenants {
         Ok(all)
     }
 
+    /// [`Larder::clear`] of every tenant, one after the other.
+    ///
+    /// # Errors
+    /// The first one; the tenants behind it were not cleared.
+    ///
+    /// ```
+    /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
+    /// # let tenants = vec![Tenant::new("photos", 100.0)];
+    /// # let config = TenantsConfig { tenants, ..TenantsConfig::default() };
+    /// # let tenants = block_on(Tenants::open(config, None, std::sync::Arc::new(RealClock)))?;
+    /// let photos = tenants.tenant("photos")?;
+    /// block_on(photos.set(b"bread", b"jpeg", None))?;
+    /// block_on(tenants.clear())?;
+    /// assert!(block_on(photos.get(b"bread"))?.is_none());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn clear(&self) -> Result<(), Error> {
+        for (name, cache) in self.iter() {
+            let cleared = cache.clear().await;
+            cleared.map_err(|error| error.of(&format!("tenant {name:?}")))?;
+        }
+        Ok(())
+    }
+
     /// [`Larder::close`] of every tenant. Returns their counters together.
     ///
     /// # Errors
-    /// The first one, after all were closed. Who failed starts empty next time.
+    /// The first one, after all were closed. Who failed starts empty next time, unless another call
+    /// succeeds; the device is free when this is dropped.
     ///
     /// ```
     /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
@@ -270,13 +295,15 @@ impl Tenants {
     /// assert_eq!(block_on(tenants.close())?.sets, 1);
     /// # Ok::<(), larder::Error>(())
     /// ```
-    pub async fn close(self) -> Result<Stats, Error> {
+    pub async fn close(&self) -> Result<Stats, Error> {
         let mut ended = Vec::new();
-        for (name, cache) in self.tenants {
+        for (name, cache) in self.iter() {
             let closed = cache.close().await;
             ended.push(closed.map_err(|error| error.of(&format!("tenant {name:?}"))));
         }
-        ended.into_iter().collect::<Result<Vec<_>, _>>().map(|all| all.into_iter().sum())
+        let closed = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
+        drop(self.claim.lock().unwrap_or_else(PoisonError::into_inner).take());
+        Ok(closed.into_iter().sum())
     }
 }
 

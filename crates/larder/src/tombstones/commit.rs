@@ -181,6 +181,11 @@ impl Tombstones {
                 }
             }
             Some(Unfinished::Superblock(..)) => self.finish_superblock(turn).await.map(|()| true),
+            Some(Unfinished::Epoch(_)) => {
+                // Its caller gave up: whether it went well, only a crash would ask.
+                _ = self.finish_epoch(turn).await;
+                Ok(true)
+            }
         }
     }
 

@@ -31,6 +31,7 @@
 mod block;
 mod commit;
 mod dead;
+mod epoch;
 mod fillings;
 mod lost;
 mod replay;
@@ -109,7 +110,7 @@ pub(crate) struct Tombstones {
     device: Arc<dyn Device>,
     place: TombstonesPlace,
     keys_max: u64,
-    /// What the device's superblock says.
+    /// What the device's superblock says, but for its epochs: see [`State::epochs`].
     superblock: Superblock,
     fillings: Fillings,
     lost: Lost,
@@ -146,6 +147,8 @@ struct State {
     trust: Trust,
     said: Said,
     retry: Retry,
+    /// The current and the oldest one, which a clear changes.
+    epochs: (u64, u64),
 }
 
 /// What a crash now would leave.
@@ -187,6 +190,8 @@ enum Unfinished {
     Block(BlockWrite),
     /// The superblock, and whether it says to believe the log.
     Superblock(IoFuture, bool),
+    /// The superblock with a new epoch. What it says of the log is what it said before.
+    Epoch(IoFuture),
 }
 
 impl Tombstones {
@@ -213,6 +218,7 @@ impl Tombstones {
             trust: Trust::Log,
             said: Said::Believe,
             retry: Retry::new(place.entries()),
+            epochs: (superblock.epoch, superblock.oldest_epoch),
         };
         Self {
             device,

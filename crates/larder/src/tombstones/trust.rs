@@ -129,10 +129,14 @@ impl Tombstones {
     }
 
     async fn write_superblock(&self, turn: &mut Turn, believe: bool) -> Result<(), Error> {
-        self.lock().said = Said::Unknown;
+        let (epoch, oldest_epoch) = {
+            let mut state = self.lock();
+            state.said = Said::Unknown;
+            state.epochs
+        };
         let mut buffer = IoBuffer::zeroed(SUPERBLOCK_BYTES);
-        let second = self.clock.now_s();
-        Superblock { clean: false, recoverable: believe, second, ..self.superblock }
+        let (clean, recoverable, second) = (false, believe, self.clock.now_s());
+        Superblock { clean, recoverable, second, epoch, oldest_epoch, ..self.superblock }
             .encode(buffer.as_mut_slice());
         *turn = Some(Unfinished::Superblock(self.submit_write(0, buffer), believe));
         self.finish_superblock(turn).await

@@ -1,9 +1,15 @@
-//! What the log is told (feature `tracing`), with a subscriber that keeps it.
+//! What the log is told (feature `tracing`), with a subscriber that keeps it, for each thread apart.
 //!
 //! `cargo test -p larder --features tracing --test it events`
+//!
+//! There is one subscriber for the whole program, not one for each test: `tracing` remembers at each
+//! place in the code whether anybody wants its event. As long as it knows of one subscriber only, it asks
+//! the one of the thread that comes there first; a test that opens a cache while it does not listen
+//! would answer "nobody" for all others.
 
+use std::cell::RefCell;
 use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use larder::{Config, Larder, OnChange, RealClock, Recovery, Shards, block_on};
@@ -15,9 +21,13 @@ use tracing::{Event, Metadata, Subscriber};
 use crate::faults::faulty;
 use crate::rig::{Rig, config, drive, logged};
 
-/// Lines "LEVEL message name=value …", of the target `larder`.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
+thread_local! {
+    /// What this thread was told since it listens, if it does: lines "LEVEL message name=value …".
+    static HEARD: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// Sorts what is told of the target `larder` by thread.
+struct Log;
 
 struct Line(String);
 
@@ -47,7 +57,8 @@ impl Subscriber for Log {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line(event.metadata().level().to_string());
         event.record(&mut line);
-        self.0.lock().unwrap().push(line.0);
+        HEARD
+            .with_borrow_mut(|heard| heard.iter_mut().for_each(|lines| lines.push(line.0.clone())));
     }
 
     fn enter(&self, _: &Id) {}
@@ -55,11 +66,13 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
-/// What `work` has the log told.
+/// What `work` has the log told on this thread.
 fn told(work: impl FnOnce()) -> Vec<String> {
-    let log = Log::default();
-    tracing::subscriber::with_default(log.clone(), work);
-    std::mem::take(&mut *log.0.lock().unwrap())
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| tracing::subscriber::set_global_default(Log).unwrap());
+    HEARD.set(Some(Vec::new()));
+    work();
+    HEARD.take().unwrap()
 }
 
 fn count(lines: &[String], begin: &str) -> u64 {

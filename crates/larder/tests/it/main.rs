@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 mod admission;
+mod clearing;
+mod closing;
 mod costs;
 mod crash;
 mod drives;
@@ -25,6 +27,7 @@ mod parity;
 mod pieces;
 mod placement;
 mod reads;
+mod removals;
 mod restart;
 mod rig;
 mod shards;

@@ -148,6 +148,7 @@ fn a_device_that_has_grown_keeps_its_cache() {
     assert_eq!(rig.cache.unused_bytes(), 0);
     let layout = *rig.cache.layout().unwrap();
     block_on(rig.cache.close()).unwrap();
+    drop(rig); // a file is locked as long as somebody has it open
     // Twice: what was taken over is written down as it was.
     for mebibytes in [11, 16] {
         let rig = Rig::open(config(), &file(mebibytes));

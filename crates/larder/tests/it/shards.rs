@@ -102,6 +102,7 @@ fn a_shard_whose_device_dies_degrades_alone() {
     assert_eq!(errors, [false, true, false]);
     let closed = block_on(cache.close());
     assert!(closed.unwrap_err().to_string().starts_with("shard 1: "));
+    drop(cache);
     // The others were closed cleanly all the same.
     let cache = open_at(vec![given(&drives)[0].clone(), None, given(&drives)[2].clone()], 2000);
     let after = found(&cache.unwrap(), 1);

@@ -208,13 +208,18 @@ impl Index {
     pub(super) fn import(&self, bytes: &[u8], is_known: impl Fn(u32) -> bool) -> bool {
         let taken = self.take_in(bytes, is_known).is_some();
         if !taken {
-            (0..self.partitions).for_each(|number| {
-                self.with(number * PARTITION_BUCKETS, |partition| partition.0 = Vec::new());
-            });
-            self.len.store(0, Ordering::Relaxed);
-            self.room.store(0, Ordering::Relaxed);
+            self.clear();
         }
         taken
+    }
+
+    /// Forgets all objects.
+    pub(super) fn clear(&self) {
+        (0..self.partitions).for_each(|number| {
+            self.with(number * PARTITION_BUCKETS, |partition| partition.0 = Vec::new());
+        });
+        self.len.store(0, Ordering::Relaxed);
+        self.room.store(0, Ordering::Relaxed);
     }
 
     fn take_in(&self, bytes: &[u8], is_known: impl Fn(u32) -> bool) -> Option<()> {

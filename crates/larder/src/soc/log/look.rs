@@ -1,8 +1,10 @@
 //! Looking a key up in the log.
 
 use super::index::Place;
-use super::{Page, Soc};
+use super::{Page, Record, Soc};
+use crate::cache::Tier;
 use crate::key::KeyHash;
+use crate::removal::RemovalReason;
 use crate::value::{Fetched, ItemRef, Kind, is_expired};
 
 /// How often a look-up beside those who change the log begins anew.
@@ -75,6 +77,7 @@ impl Soc {
         };
         if is_expired(record.expiry_s, now_s) {
             self.counters.expired.add(1);
+            self.note_record(RemovalReason::Expired, &record);
             if self.bucket_may_hold(hash) {
                 log.index.touch(number, place, true);
             } else {
@@ -90,6 +93,12 @@ impl Soc {
         let kind = Kind::Whole;
         let fetched = Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind };
         Tried::Is(Looked::Found(fetched))
+    }
+
+    /// The object of this record is gone.
+    pub(super) fn note_record(&self, reason: RemovalReason, record: &Record<'_>) {
+        let bytes = record.key.len() + record.value.len();
+        self.counters.removals.key(reason, Tier::SmallObjects, record.key, bytes);
     }
 
     /// Whether the log has objects of this bucket.
@@ -173,6 +182,7 @@ impl Soc {
         }
         if log.index.remove(number, place) {
             self.counters.lost_to_device_errors_objects.add(1);
+            self.counters.removals.unknown(RemovalReason::Lost, Tier::SmallObjects, 1);
         }
     }
 }

@@ -44,6 +44,7 @@ use super::Soc;
 use crate::events;
 use crate::identity::CacheId;
 use crate::key::KeyHash;
+use crate::removal::RemovalReason;
 use crate::value::ItemRef;
 use index::Index;
 pub(super) use index::Place;
@@ -140,6 +141,13 @@ impl Log {
         self.index.len()
     }
 
+    /// Forgets everything. What is logged from now on has sequence numbers from this one on.
+    pub(super) fn clear(&self, first_sequence: u64) {
+        let mut segments = self.lock();
+        *segments = Segments::new(&LogPlace { first_sequence, ..self.place });
+        self.index.clear();
+    }
+
     fn lock(&self) -> MutexGuard<'_, Segments> {
         self.segments.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -199,6 +207,7 @@ impl Soc {
             if !self.is_usable(number) {
                 // It would be lost when it moves there.
                 self.counters.lost_to_device_errors_objects.add(1);
+                self.note_item(RemovalReason::Lost, item);
                 return Some(false);
             }
             let older = self.find_in_log(number, item.hash, item.key, now_s).await;
@@ -243,7 +252,7 @@ impl Soc {
     }
 
     /// Waits for the turn, and for the write that an earlier holder may have left under way.
-    async fn take_turn<'a>(&self, log: &'a Log) -> async_lock::MutexGuard<'a, Turn> {
+    pub(super) async fn take_turn<'a>(&self, log: &'a Log) -> async_lock::MutexGuard<'a, Turn> {
         let mut turn = log.turn.lock().await;
         self.finish_segment(log, &mut turn).await;
         turn

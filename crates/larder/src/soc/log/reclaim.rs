@@ -6,6 +6,7 @@ use super::page::{self, Record};
 use super::segments::Cause;
 use super::{Log, Page, Soc};
 use crate::key::KeyHash;
+use crate::removal::RemovalReason;
 use crate::soc::Stripe;
 use crate::soc::bucket::{Bucket, ENTRIES_BYTES_MAX, Entry};
 use crate::value::{ItemRef, is_expired};
@@ -107,13 +108,15 @@ impl Soc {
 
     /// An object cannot move to its bucket. What it hides there, if anything, goes too.
     fn lose(&self, log: &Log, number: u64, found: Found, page: &Page) {
-        let hides_older = page
-            .record(found.place.number)
-            .is_none_or(|record| self.bucket_may_hold(KeyHash::of(record.key)));
-        if hides_older {
-            self.give_up(number, found.place);
-        } else if log.index.remove(number, found.place) {
+        let Some(record) = page.record(found.place.number) else {
+            return self.give_up(number, found.place);
+        };
+        if self.bucket_may_hold(KeyHash::of(record.key)) {
+            self.empty(number);
+        }
+        if log.index.remove(number, found.place) {
             self.counters.lost_to_device_errors_objects.add(1);
+            self.note_record(RemovalReason::Lost, &record);
         }
     }
 
@@ -137,6 +140,7 @@ impl Soc {
                 return true;
             }
             self.counters.soc_log_dropped_objects.add(1);
+            self.note_record(RemovalReason::LogDropped, &record);
             log.index.remove(self.bucket_of(KeyHash::of(record.key)), found.place);
             false
         });
@@ -169,7 +173,10 @@ impl Soc {
             let hides_older = self.bucket_may_hold(hash);
             let dead = is_dead(&found);
             if dead && !hides_older {
-                self.counters.expired.add(u64::from(!found.dead));
+                if !found.dead {
+                    self.counters.expired.add(1);
+                    self.note_record(RemovalReason::Expired, &record);
+                }
                 log.index.remove(number, found.place);
             } else if is_worth_a_write {
                 sorted.moving.push(found);
@@ -274,13 +281,16 @@ impl Soc {
         gathered.bucket.remove(KeyHash::of(record.key), record.key);
         gathered.places.push(found.place);
         if found.dead || is_expired(record.expiry_s, now_s) {
-            gathered.expired += u64::from(!found.dead);
+            if !found.dead {
+                gathered.expired += 1;
+                self.note_record(RemovalReason::Expired, record);
+            }
             return;
         }
         let entry = entry_of(record);
         gathered.bytes += entry.stored_bytes();
         gathered.objects += 1;
-        let (expired, evicted) = gathered.bucket.push(entry, now_s);
+        let (expired, evicted) = gathered.bucket.push_and_tell(entry, now_s, &self.gone());
         self.counters.expired.add(u64::from(expired));
         self.counters.soc_evicted_objects.add(u64::from(evicted));
     }

@@ -16,6 +16,8 @@
 use super::index::{self, ENTRY_SNAPSHOT_BYTES, PARTITION_SNAPSHOT_BYTES};
 use super::page::PAGE_BYTES;
 use super::{LogPlace, Soc};
+use crate::cache::Tier;
+use crate::removal::RemovalReason;
 
 /// Objects a page that the snapshot has room for: objects of 34 bytes (key and value) on average.
 const PAGE_OBJECTS: u64 = 96;
@@ -54,6 +56,7 @@ impl Soc {
             let _stripe = self.lock_for_writing(number).await;
             self.empty(number);
             self.counters.soc_log_dropped_objects.add(1);
+            self.counters.removals.unknown(RemovalReason::LogDropped, Tier::SmallObjects, 1);
         }
         let length = (out.len() - LENGTH_BYTES) as u64;
         out[..LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());

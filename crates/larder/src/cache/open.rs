@@ -1,0 +1,127 @@
+//! How a cache begins.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use larder_device::{Claim, Clock, Device, TimeoutDevice};
+
+use super::{Flights, Gate, Larder, MemoryBudget, STRIPES};
+use crate::config::Config;
+use crate::dram::DramTier;
+use crate::error::Error;
+use crate::events;
+use crate::flash::{Flash, Placed};
+use crate::key::KeyHash;
+use crate::latency::Stopwatch;
+use crate::stats::Counters;
+use crate::time::CacheClock;
+
+impl Larder {
+    /// Opens a cache on `device`, or in DRAM only. A device that was shut down cleanly comes back
+    /// with its content; see [`Larder::recovery`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for settings that cannot work or do not fit the device,
+    /// [`ErrorKind::InUse`] if another cache has the device or a part of it,
+    /// [`ErrorKind::Foreign`] if the device holds something else, [`ErrorKind::Device`] if its
+    /// metadata cannot be read or written.
+    ///
+    /// [`ErrorKind::Config`]: crate::ErrorKind::Config
+    /// [`ErrorKind::InUse`]: crate::ErrorKind::InUse
+    /// [`ErrorKind::Foreign`]: crate::ErrorKind::Foreign
+    /// [`ErrorKind::Device`]: crate::ErrorKind::Device
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use larder::{Config, ErrorKind, Larder, RealClock, block_on};
+    ///
+    /// let open = |config| block_on(Larder::open(config, None, Arc::new(RealClock)));
+    /// let cache = open(Config { dram_bytes: 1 << 20, ..Config::default() })?;
+    /// assert!(cache.layout().is_none(), "without a device all is in DRAM");
+    /// let refused = open(Config { soc_percent: 101.0, ..Config::default() });
+    /// assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::Config));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn open(
+        config: Config,
+        device: Option<Arc<dyn Device>>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let opened = Self::open_claimed(config, device, clock).await;
+        opened.inspect_err(events::opening_refused)
+    }
+
+    async fn open_claimed(
+        config: Config,
+        device: Option<Arc<dyn Device>>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        config.check()?;
+        let claim = device.as_ref().map(Claim::take).transpose()?.map(Arc::new);
+        Self::open_placed(config, device.zip(claim), clock, None).await
+    }
+
+    /// As [`Larder::open`], for a device that is claimed already. One of several may have a placement plan
+    /// with the others.
+    pub(crate) async fn open_placed(
+        config: Config,
+        device: Option<(Arc<dyn Device>, Arc<Claim>)>,
+        clock: Arc<dyn Clock>,
+        placed: Option<Placed>,
+    ) -> Result<Self, Error> {
+        config.check()?;
+        let stopwatch = Stopwatch::new(config.latency_histograms, Arc::clone(&clock));
+        let (device, claim) = device.unzip();
+        let device = device.map(|device| in_time(&config, device, claim.as_ref(), &clock));
+        let clock = Arc::new(CacheClock::new(clock));
+        let counters = Arc::new(Counters::telling(config.removal_listener.clone()));
+        let flash = match device {
+            Some(device) => {
+                let shared = Arc::clone(&counters);
+                Some(Flash::open(&config, device, placed, shared, Arc::clone(&clock)).await?)
+            }
+            None => None,
+        };
+        let dram_bytes = match config.memory_bytes {
+            Some(all) => MemoryBudget::first_share(all, flash.as_ref())?,
+            None => config.dram_bytes,
+        };
+        Ok(Self {
+            claim: Mutex::new(claim),
+            gate: Gate::default(),
+            dram: DramTier::new(
+                dram_bytes,
+                config.dram_policy,
+                flash.is_some(),
+                first_version(clock.now(), flash.as_ref()),
+            )
+            .counting(Arc::clone(&counters)),
+            flash,
+            stripes: (0..STRIPES).map(|_| async_lock::Mutex::new(())).collect(),
+            reads: Flights::new(),
+            fetches: Flights::new(),
+            memory: MemoryBudget::new(config.memory_bytes),
+            clock,
+            stopwatch,
+            counters,
+        })
+    }
+}
+
+/// The same device, whose requests end in time, if the cache is not to wait for ever.
+fn in_time(
+    config: &Config,
+    device: Arc<dyn Device>,
+    claim: Option<&Arc<Claim>>,
+    clock: &Arc<dyn Clock>,
+) -> Arc<dyn Device> {
+    let Some(wait) = config.flash_wait else { return device };
+    Arc::new(TimeoutDevice::new(device, wait, Arc::clone(clock), claim))
+}
+
+/// Where versions begin: somewhere else with every opening, so that one from before means nothing.
+fn first_version(now: Duration, flash: Option<&Flash>) -> u32 {
+    let mut seed = now.as_nanos().to_le_bytes().to_vec();
+    seed.extend_from_slice(&flash.map_or(0, Flash::epoch).to_le_bytes());
+    u32::try_from(KeyHash::of(&seed).spread_over(1 << 32)).unwrap_or(0)
+}

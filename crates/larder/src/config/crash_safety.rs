@@ -1,0 +1,50 @@
+//! What a crash leaves of flash: the choices.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a crash leaves of flash. A clean shutdown always keeps everything, and nothing that was
+/// replaced, deleted or dropped ever comes back.
+///
+/// ```
+/// use larder::CrashSafety;
+///
+/// assert_eq!("process".parse(), Ok(CrashSafety::Process));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum CrashSafety {
+    /// A crash empties flash. Nothing is written to make it otherwise.
+    Off,
+    /// What had reached flash outlives the process, however it ends (`kill -9`, a panic, a fault).
+    /// A loss of power, or a boot, empties flash: a drive may forget what it has in its own memory.
+    ///
+    /// For this a log of tombstones is kept: a `set` or `delete` of a key that flash holds waits
+    /// for a write of 4 KiB, which all that come together share. It takes a 256th of the cache's
+    /// flash, 64 KiB to 128 MiB. Where most large objects are shorter than a few KiB and are replaced
+    /// before they are evicted, it fills up; then regions are given up before their time
+    /// ([`Stats::loc_given_up_regions`](crate::Stats::loc_given_up_regions)).
+    #[default]
+    Process,
+}
+
+impl fmt::Display for CrashSafety {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::Process => "process",
+        })
+    }
+}
+
+impl FromStr for CrashSafety {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "off" => Ok(Self::Off),
+            "process" => Ok(Self::Process),
+            _ => Err(format!("\"{s}\" is not a crash safety: use off or process")),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! A new epoch, which voids everything before it: there is nothing left to be dead.
+
+use larder_device::IoBuffer;
+
+use super::dead::DeadKeys;
+use super::{Retry, Said, Tombstones, Trust, Turn, Unfinished};
+use crate::error::Error;
+use crate::flash::{SUPERBLOCK_BYTES, Superblock};
+
+impl Tombstones {
+    /// Writes a superblock that says that everything before its epoch is void, and forgets what was dead.
+    /// Nobody else uses the engines meanwhile. The log goes on: what is in it kills nothing of the new
+    /// epoch, for it names older fillings, and keys with indices that new buckets have followed.
+    ///
+    /// # Errors
+    /// If it cannot be written. Nothing is forgotten then; it may have happened all the same.
+    pub(crate) async fn begin_epoch(&self, superblock: Superblock) -> Result<(), Error> {
+        let mut turn = self.turn.lock().await;
+        self.finish(&mut turn).await?;
+        // A log that lacks something says so as before: it may be damaged, not only behind.
+        let recoverable = self.is_trusted();
+        let mut buffer = IoBuffer::zeroed(SUPERBLOCK_BYTES);
+        Superblock { recoverable, ..superblock }.encode(buffer.as_mut_slice());
+        *turn = Some(Unfinished::Epoch(self.submit_write(0, buffer)));
+        self.finish_epoch(&mut turn).await?;
+        let first_sequence = superblock.epoch << 32;
+        for region in 0..superblock.layout.loc_regions {
+            self.fillings.begin(region, first_sequence);
+        }
+        self.lost.end();
+        let mut state = self.lock();
+        state.epochs = (superblock.epoch, superblock.oldest_epoch);
+        state.dead = DeadKeys::default();
+        state.oldest = state.number;
+        if !recoverable {
+            (state.trust, state.said) = (Trust::Nothing, Said::Nothing);
+            state.waiting.clear();
+            state.on_their_way.clear();
+            state.retry = Retry::new(self.place.entries());
+        }
+        Ok(())
+    }
+
+    pub(super) async fn finish_epoch(&self, turn: &mut Turn) -> Result<(), Error> {
+        let Some(Unfinished::Epoch(write)) = turn else { return Ok(()) };
+        let ended = write.await;
+        *turn = None;
+        ended.map(drop).map_err(|failure| {
+            self.counters.device_failed(&failure.error);
+            Error::device("cannot write down that everything is void", failure.error)
+        })
+    }
+}
