@@ -17,7 +17,8 @@ usage: larder-peers [OPTIONS]         every system does every workload, round by
   --quick             the same at an eighth of the size, 3 rounds in DRAM and 1 on flash:
                       about 3 minutes
   --workload LIST     of dram, dramev, HM, HM128, HL, HS2, graph_leader (default: all)
-  --system LIST       of larder, larder-log, foyer, foyer-lru, quick_cache, moka, harness
+  --system LIST       of larder, larder-log, larder-default (nothing set but the budget of memory),
+                      foyer, foyer-lru, quick_cache, moka, harness
                       (default: those that the workload is for; harness is no cache at all, and
                       shows what the benchmark itself costs)
   --clients LIST      threads in DRAM (default 2), tasks on flash (default 2,64)

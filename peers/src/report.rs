@@ -64,9 +64,8 @@ fn median(spread: Option<Spread>, shown: impl Fn(f64) -> String) -> String {
 /// What Larder is beside each peer: medians of ratios of runs in the same round.
 pub(crate) fn comparisons(rows: &[Row]) -> String {
     let mut text = String::new();
-    let is_larder = |row: &&Row| matches!(row.system, System::Larder | System::LarderLog);
-    let is_peer =
-        |row: &Row| !matches!(row.system, System::Larder | System::LarderLog | System::Harness);
+    let is_larder = |row: &&Row| row.system.is_larder();
+    let is_peer = |row: &Row| !row.system.is_larder() && row.system != System::Harness;
     for mine in rows.iter().filter(is_larder) {
         let same = |row: &Row| row.workload == mine.workload && row.clients == mine.clients;
         for peer in rows.iter().filter(|row| same(row) && is_peer(row)) {

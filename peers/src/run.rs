@@ -159,7 +159,7 @@ fn in_dram(task: &Task, source: &Arc<Source>) -> Result<Outcome, String> {
         }
         System::Moka => threads(task, &Moka::open(bytes), source),
         System::Harness => threads(task, &Harness, source),
-        System::LarderLog => Err(cannot(task)),
+        System::LarderLog | System::LarderDefault => Err(cannot(task)),
     }
 }
 
@@ -190,6 +190,9 @@ fn hybrid(task: &Task, flash: Flash, source: &Arc<Source>) -> Result<Outcome, St
                 tasks(task, LarderHybrid::open(&plan, flash.soc_percent).await?, source).await
             }
             System::LarderLog => tasks(task, LarderHybrid::open(&plan, 0.0).await?, source).await,
+            System::LarderDefault => {
+                tasks(task, LarderHybrid::open_default(&plan).await?, source).await
+            }
             System::Foyer => tasks(task, FoyerHybrid::open(&plan, false).await?, source).await,
             System::FoyerLru => tasks(task, FoyerHybrid::open(&plan, true).await?, source).await,
             System::QuickCache | System::Moka | System::Harness => Err(cannot(task)),

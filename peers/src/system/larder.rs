@@ -40,6 +40,23 @@ pub(crate) struct LarderHybrid(Larder);
 impl LarderHybrid {
     /// Opens it; `soc_percent` of flash is the small-object engine.
     pub(crate) async fn open(plan: &HybridPlan<'_>, soc_percent: f64) -> Result<Self, String> {
+        let config = Config {
+            soc_percent,
+            // What the peers promise: nothing of what was replaced before a crash.
+            crash_safety: CrashSafety::Off,
+            soc_max_object_bytes: SOC_OBJECT_BYTES_MAX,
+            region_bytes: Some(plan.flash.region_bytes),
+            ..Config::default()
+        };
+        Self::open_with(plan, config).await
+    }
+
+    /// Opens it as it comes.
+    pub(crate) async fn open_default(plan: &HybridPlan<'_>) -> Result<Self, String> {
+        Self::open_with(plan, Config::default()).await
+    }
+
+    async fn open_with(plan: &HybridPlan<'_>, config: Config) -> Result<Self, String> {
         let options = FileOptions {
             capacity_bytes: Some(plan.flash.bytes),
             direct: DirectIo::Required,
@@ -47,16 +64,7 @@ impl LarderHybrid {
         };
         let device: Arc<dyn Device> =
             Arc::new(FileDevice::open(plan.file, &options).map_err(text)?);
-        let config = Config {
-            dram_bytes: plan.dram_bytes,
-            soc_percent,
-            // What the peers promise: nothing of what was replaced before a crash.
-            crash_safety: CrashSafety::Off,
-            soc_max_object_bytes: SOC_OBJECT_BYTES_MAX,
-            region_bytes: Some(plan.flash.region_bytes),
-            start_empty: true,
-            ..Config::default()
-        };
+        let config = Config { dram_bytes: plan.dram_bytes, start_empty: true, ..config };
         Larder::open(config, Some(device), Arc::new(RealClock)).await.map(Self).map_err(text)
     }
 }

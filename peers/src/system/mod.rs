@@ -51,6 +51,8 @@ pub(crate) enum System {
     Larder,
     /// Larder with all flash as a log.
     LarderLog,
+    /// Larder as it comes: but for the budget of memory nothing is set.
+    LarderDefault,
     /// foyer with S3-FIFO.
     Foyer,
     /// foyer with LRU.
@@ -62,9 +64,10 @@ pub(crate) enum System {
 }
 
 impl System {
-    pub(crate) const ALL: [(&'static str, Self); 7] = [
+    pub(crate) const ALL: [(&'static str, Self); 8] = [
         ("larder", Self::Larder),
         ("larder-log", Self::LarderLog),
+        ("larder-default", Self::LarderDefault),
         ("foyer", Self::Foyer),
         ("foyer-lru", Self::FoyerLru),
         ("quick_cache", Self::QuickCache),
@@ -75,20 +78,26 @@ impl System {
     pub(crate) const IN_DRAM: [Self; 6] =
         [Self::Larder, Self::Foyer, Self::FoyerLru, Self::QuickCache, Self::Moka, Self::Harness];
     /// What a workload with flash is run with.
-    pub(crate) const HYBRID: [Self; 3] = [Self::Larder, Self::Foyer, Self::FoyerLru];
+    pub(crate) const HYBRID: [Self; 4] =
+        [Self::Larder, Self::LarderDefault, Self::Foyer, Self::FoyerLru];
     /// The same where a log is worth a try.
-    pub(crate) const HYBRID_AND_LOG: [Self; 4] =
-        [Self::Larder, Self::LarderLog, Self::Foyer, Self::FoyerLru];
+    pub(crate) const HYBRID_AND_LOG: [Self; 5] =
+        [Self::Larder, Self::LarderLog, Self::LarderDefault, Self::Foyer, Self::FoyerLru];
 
     pub(crate) fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, system)| *system == self).map_or("", |(name, _)| name)
+    }
+
+    /// Whether it is Larder, however set.
+    pub(crate) fn is_larder(self) -> bool {
+        matches!(self, Self::Larder | Self::LarderLog | Self::LarderDefault)
     }
 
     /// Whether it can do a workload.
     pub(crate) fn can(self, workload: &Workload) -> bool {
         match self {
             Self::Larder | Self::Foyer | Self::FoyerLru => true,
-            Self::LarderLog => workload.flash.is_some(),
+            Self::LarderLog | Self::LarderDefault => workload.flash.is_some(),
             Self::QuickCache | Self::Moka | Self::Harness => workload.flash.is_none(),
         }
     }
