@@ -35,6 +35,7 @@ mod shelves;
 mod soc_log;
 mod tenants;
 mod threads;
+mod tiers;
 mod time;
 mod typed;
 mod updates;
