@@ -29,7 +29,7 @@ pub enum RemovalReason {
     /// Its time was over (`expired`), or that of all of its region (`loc_expired_objects`). Told each time
     /// that it is found, which may be twice where it is found on flash.
     Expired,
-    /// DRAM evicted it, and no flash is below (`dram_evicted_objects`).
+    /// DRAM evicted it, and there is no flash, or it was for DRAM only (`dram_evicted_objects`).
     Evicted,
     /// DRAM evicted it, and the admission policy turned it away (`rejected_by_admission_objects`, which
     /// also counts what a flush offers in vain and DRAM keeps).

@@ -149,7 +149,8 @@ numbers! {
         replaced_objects,
         /// Objects that a delete removed, or a set whose value no tier can hold.
         deleted_objects,
-        /// Objects that DRAM evicted and that no flash is there for.
+        /// Objects that DRAM evicted and that were gone then: there is no flash, or they were for DRAM
+        /// only ([`Tiers::DramOnly`](crate::Tiers::DramOnly)).
         dram_evicted_objects,
         /// Objects that DRAM evicted and that flash held already: dropped without a write.
         evicted_clean_objects,

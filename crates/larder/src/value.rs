@@ -5,6 +5,7 @@ use std::ops::Deref;
 
 use larder_device::IoBuffer;
 
+use crate::cache::Tiers;
 use crate::dram::{Pin, Record, Writer, encode, record_at, record_bytes};
 use crate::key::KeyHash;
 
@@ -43,7 +44,7 @@ impl Value {
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
     /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-    /// block_on(cache.set_with(b"bread", b"rye", SetOptions { ttl: None, flags: 7 }))?;
+    /// block_on(cache.set_with(b"bread", b"rye", SetOptions { flags: 7, ..Default::default() }))?;
     /// assert_eq!(block_on(cache.get(b"bread"))?.map(|value| value.flags()), Some(7));
     /// # Ok::<(), larder::Error>(())
     /// ```
@@ -72,6 +73,11 @@ impl Value {
     /// Second of the cache's clock at which it expires; 0 is never.
     pub(crate) fn expiry_s(&self) -> u32 {
         self.record().expiry_s
+    }
+
+    /// Which tiers it may be in.
+    pub(crate) fn tiers(&self) -> Tiers {
+        self.record().tiers
     }
 
     fn record(&self) -> Record<'_> {
@@ -141,12 +147,15 @@ pub(crate) struct ItemRef<'a> {
     /// dropped without a trace.
     pub(crate) clean: bool,
     pub(crate) kind: Kind,
+    /// Which tiers it may be in.
+    pub(crate) tiers: Tiers,
 }
 
 impl<'a> ItemRef<'a> {
     /// An item that only DRAM knows.
     pub(crate) fn new(hash: KeyHash, key: &'a [u8], value: &'a [u8], expiry_s: u32) -> Self {
-        Self { hash, key, value, expiry_s, flags: 0, clean: false, kind: Kind::Whole }
+        let (kind, tiers) = (Kind::Whole, Tiers::Both);
+        Self { hash, key, value, expiry_s, flags: 0, clean: false, kind, tiers }
     }
 
     /// Key and value together, in bytes.
@@ -171,6 +180,8 @@ pub(crate) struct Fetched {
     pub(crate) expiry_s: u32,
     pub(crate) flags: u32,
     pub(crate) kind: Kind,
+    /// Which tiers it may be in: never DRAM alone.
+    pub(crate) tiers: Tiers,
 }
 
 impl Fetched {
@@ -178,8 +189,14 @@ impl Fetched {
     pub(crate) fn item(&self) -> ItemRef<'_> {
         let (key, rest) = self.buffer.as_slice()[self.at..].split_at(self.key_bytes);
         let value = &rest[..self.value_bytes];
-        let Self { flags, kind, .. } = *self;
-        ItemRef { flags, kind, clean: true, ..ItemRef::new(self.hash, key, value, self.expiry_s) }
+        let Self { flags, kind, tiers, .. } = *self;
+        ItemRef {
+            flags,
+            kind,
+            tiers,
+            clean: true,
+            ..ItemRef::new(self.hash, key, value, self.expiry_s)
+        }
     }
 }
 

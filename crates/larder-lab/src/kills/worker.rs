@@ -253,5 +253,5 @@ fn said(yes: bool) -> Answer {
 
 fn alive_for(ttl_s: u32) -> SetOptions {
     let ttl = (ttl_s > 0).then(|| Duration::from_secs(u64::from(ttl_s)));
-    SetOptions { ttl, flags: 0 }
+    SetOptions { ttl, ..SetOptions::default() }
 }

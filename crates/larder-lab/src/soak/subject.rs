@@ -159,7 +159,7 @@ impl Subject {
         }
         let Some(value) = self.cache.get(&name).await? else { return Ok(None) };
         let Ok(Content::Number(number)) = content_of(key, &value) else { return Ok(None) };
-        let options = SetOptions { ttl: None, flags: value.flags() };
+        let options = SetOptions { flags: value.flags(), ..SetOptions::default() };
         drop(value);
         rest().await;
         let sum = number.wrapping_add(delta);
@@ -223,7 +223,7 @@ impl Subject {
 
     fn options(&self, key: u32, write: &Write) -> SetOptions {
         let ttl = write.ttl.filter(|_| self.lie != Lie::Immortal);
-        SetOptions { ttl, flags: flags_of(key, &write.content) }
+        SetOptions { ttl, flags: flags_of(key, &write.content), ..SetOptions::default() }
     }
 
     fn note_store(&self, key: u32, content: &Content) {

@@ -63,7 +63,8 @@ impl From<Error> for FetchError {
 /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
 /// use std::time::Duration;
 /// let bake = async || {
-///     let fresh_for = SetOptions { ttl: Some(Duration::from_secs(3600)), flags: 7 };
+///     let ttl = Some(Duration::from_secs(3600));
+///     let fresh_for = SetOptions { ttl, flags: 7, ..SetOptions::default() };
 ///     Ok::<_, std::io::Error>(Fetched::with(b"rye".to_vec(), fresh_for))
 /// };
 /// let bread = block_on(cache.get_or_fetch(b"bread", SetOptions::default(), bake)).unwrap();
@@ -213,10 +214,10 @@ impl Larder {
         passenger: &Passenger<'_, Box<[u8]>, Outcome>,
     ) -> Outcome {
         let Fetched { value, options: own } = fetched;
-        let SetOptions { ttl, flags } = own.unwrap_or(options);
+        let SetOptions { ttl, flags, tiers } = own.unwrap_or(options);
         check_value(value)?;
         let hash = KeyHash::of(key);
-        let item = ItemRef { flags, ..ItemRef::new(hash, key, value, self.expiry_s(ttl)) };
+        let item = ItemRef { flags, tiers, ..ItemRef::new(hash, key, value, self.expiry_s(ttl)) };
         let Ok(_inside) = self.enter().await else { return Ok(Value::alone(&item)) };
         let is_current = |there: Option<&Record<'_>>| {
             !passenger.is_overtaken() && self.supersede(hash, key, there)
@@ -240,6 +241,7 @@ impl Larder {
             }
         }
         self.settle_departures(settled_bytes).await;
+        self.settle_if_flash_only(&item).await;
         Ok(kept.unwrap_or_else(|| Value::alone(&item)))
     }
 
@@ -253,7 +255,7 @@ impl Larder {
     ) -> Result<(), Full> {
         let _turn = self.turn(item.hash).await;
         let _counted = self.outdate(item.hash).await;
-        if self.dram.can_hold(item.object_bytes()) {
+        if self.stays_in_dram(item) {
             *kept = self.dram.insert_if(item, self.now_s(), is_current)?;
             Ok(())
         } else {

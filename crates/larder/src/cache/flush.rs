@@ -26,8 +26,8 @@ pub struct Flushed {
     pub objects: u64,
     /// Bytes of these objects, key and value together.
     pub bytes: u64,
-    /// Objects that stay in DRAM only: admission turned them away, or no flash engine can hold
-    /// objects of their size.
+    /// Objects that stay in DRAM only: admission turned them away, no flash engine can hold
+    /// objects of their size, or they are for DRAM only ([`Tiers::DramOnly`](crate::Tiers)).
     pub refused: u64,
     /// Objects that flash lost to device errors meanwhile, whoever sent them. DRAM still has those
     /// that were sent from there, and the next call sends them again; a place on the device whose
@@ -124,6 +124,7 @@ impl Larder {
             let value = &resident.value;
             let item = ItemRef {
                 flags: value.flags(),
+                tiers: value.tiers(),
                 ..ItemRef::new(hash, value.key(), value, value.expiry_s())
             };
             if item.is_expired(self.now_s()) || resident.clean && flash.may_hold(hash) {

@@ -28,6 +28,7 @@ mod iterate;
 pub(crate) mod many;
 mod memory;
 mod open;
+mod options;
 mod read;
 mod reentry;
 mod update;
@@ -55,26 +56,9 @@ pub use flush::Flushed;
 use gate::{Gate, Inside};
 pub use iterate::{Scan, Scanned, Tier};
 use memory::MemoryBudget;
+pub use options::{SetOptions, Tiers};
 use read::Found;
 pub use update::{Cas, Change};
-
-/// How a value is stored.
-///
-/// ```
-/// use std::time::Duration;
-/// use larder::SetOptions;
-///
-/// let options = SetOptions { ttl: Some(Duration::from_secs(60)), flags: 7 };
-/// assert_eq!(SetOptions::default(), SetOptions { ttl: None, flags: 0 });
-/// assert_ne!(options, SetOptions::default());
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SetOptions {
-    /// How long it lives, rounded up to seconds; `None` is for ever.
-    pub ttl: Option<Duration>,
-    /// What [`Value::flags`] shall say of it.
-    pub flags: u32,
-}
 
 /// Locks for all keys: two keys that share one only wait needlessly.
 const STRIPES: usize = 1024;
@@ -158,7 +142,7 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub async fn set(&self, key: &[u8], value: &[u8], ttl: Option<Duration>) -> Result<(), Error> {
-        self.set_with(key, value, SetOptions { ttl, flags: 0 }).await
+        self.set_with(key, value, SetOptions { ttl, ..SetOptions::default() }).await
     }
 
     /// As [`Larder::set`], with everything that can be said about a value.
@@ -169,7 +153,7 @@ impl Larder {
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
     /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-    /// block_on(cache.set_with(b"bread", b"rye", SetOptions { ttl: None, flags: 7 }))?;
+    /// block_on(cache.set_with(b"bread", b"rye", SetOptions { flags: 7, ..Default::default() }))?;
     /// assert_eq!(block_on(cache.get(b"bread"))?.map(|value| value.flags()), Some(7));
     /// # Ok::<(), larder::Error>(())
     /// ```
@@ -197,11 +181,11 @@ impl Larder {
             self.remove(hash, key).await?;
             return Err(refusal);
         }
-        let SetOptions { ttl, flags } = options;
-        let item = ItemRef { flags, ..ItemRef::new(hash, key, value, self.expiry_s(ttl)) };
+        let SetOptions { ttl, flags, tiers } = options;
+        let item = ItemRef { flags, tiers, ..ItemRef::new(hash, key, value, self.expiry_s(ttl)) };
         if !self.can_hold(&item) {
             self.remove(hash, key).await?;
-            return Err(self.too_large(item.object_bytes()));
+            return Err(self.too_large(&item));
         }
         let settled_bytes = item.object_bytes() * SETTLED_PER_BROUGHT;
         let mut fulls = 0;
@@ -220,6 +204,7 @@ impl Larder {
             self.settle_departures(settled_bytes).await;
         }
         self.settle_departures(settled_bytes).await;
+        self.settle_if_flash_only(&item).await;
         outdated
     }
 
@@ -285,7 +270,8 @@ impl Larder {
     async fn bypass(&self, item: &ItemRef<'_>, admit: Admit<'_>) -> (bool, Result<(), Error>) {
         let _turn = self.turn(item.hash).await;
         let outdated = self.outdate(item.hash).await;
-        if self.flash.is_some() && self.dram.insert_to_depart(item, admit).is_ok() {
+        let may_depart = self.flash.is_some() && item.tiers != Tiers::DramOnly;
+        if may_depart && self.dram.insert_to_depart(item, admit).is_ok() {
             self.counters.dram_bypassed_objects.add(1);
             return (true, outdated);
         }
@@ -300,7 +286,7 @@ impl Larder {
         let _turn = self.turn(item.hash).await;
         *outdated = self.outdate(item.hash).await;
         let supersede = |there: Option<&Record<'_>>| self.supersede(item.hash, item.key, there);
-        if self.dram.can_hold(item.object_bytes()) {
+        if self.stays_in_dram(item) {
             self.dram.insert(item, self.now_s(), &supersede)
         } else {
             self.dram.insert_to_depart(item, &supersede)
@@ -383,6 +369,18 @@ impl Larder {
         }
     }
 
+    /// Sees to it that an item that is for flash only is there, or given up, before its set returns.
+    async fn settle_if_flash_only(&self, item: &ItemRef<'_>) {
+        if item.tiers != Tiers::FlashOnly || self.flash.is_none() {
+            return;
+        }
+        while self.dram.holds(item.hash) && self.dram.departures_wait() {
+            self.settle_departures(1).await;
+        }
+        // Somebody else may be at it.
+        drop(self.turn(item.hash).await);
+    }
+
     /// The lock of a key. Without flash there is nothing to keep in step.
     async fn turn(&self, hash: KeyHash) -> Option<async_lock::MutexGuard<'_, ()>> {
         if self.flash.is_some() { Some(self.stripe(hash).lock().await) } else { None }
@@ -435,14 +433,27 @@ impl Larder {
         u32::try_from(seconds).unwrap_or(u32::MAX)
     }
 
+    /// Whether some tier that `item` may be in can hold it.
     fn can_hold(&self, item: &ItemRef<'_>) -> bool {
         // Flash first: it answers without a lock.
-        self.flash.as_ref().is_some_and(|flash| flash.engine_for(item).is_some())
-            || self.dram.can_hold(item.object_bytes())
+        self.flash
+            .as_ref()
+            .is_some_and(|flash| item.tiers != Tiers::DramOnly && flash.engine_for(item).is_some())
+            || self.stays_in_dram(item)
     }
 
-    fn too_large(&self, object_bytes: usize) -> Error {
+    /// Whether `item` has a place in DRAM; if not, it is on its way to flash at once.
+    fn stays_in_dram(&self, item: &ItemRef<'_>) -> bool {
+        let is_for_flash = item.tiers == Tiers::FlashOnly && self.flash.is_some();
+        !is_for_flash && self.dram.can_hold(item.object_bytes())
+    }
+
+    fn too_large(&self, item: &ItemRef<'_>) -> Error {
+        let object_bytes = item.object_bytes();
         let message = match &self.flash {
+            Some(_) if item.tiers == Tiers::DramOnly => format!(
+                "object of {object_bytes} bytes, for DRAM only: dram_bytes is too small for it"
+            ),
             Some(flash) => format!(
                 "object of {object_bytes} bytes: flash holds at most {} (use more of it, or set \
                  region_bytes higher), and dram_bytes is too small for it",

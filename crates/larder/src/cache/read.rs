@@ -163,7 +163,7 @@ impl Larder {
             self.note_expired(engine.tier(), key, item.object_bytes());
             return None;
         }
-        let kept = if self.dram.can_hold(item.object_bytes()) {
+        let kept = if self.stays_in_dram(&item) {
             self.dram.insert_if(&item, self.now_s(), &|there| unchanged(there)).ok().flatten()
         } else {
             None

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::{Larder, PUTS_BEFORE_BYPASS, SETTLED_PER_BROUGHT, SetOptions, reentry};
+use super::{Larder, PUTS_BEFORE_BYPASS, SETTLED_PER_BROUGHT, SetOptions, Tiers, reentry};
 use crate::dram::{Full, Record};
 use crate::error::{Error, ErrorKind};
 use crate::key::{KeyHash, check_key, check_value};
@@ -228,7 +228,8 @@ impl Larder {
         let before = self
             .update(key, |current| match current {
                 Some(current) => {
-                    let options = SetOptions { ttl, flags: current.flags() };
+                    let (flags, tiers) = (current.flags(), current.tiers());
+                    let options = SetOptions { ttl, flags, tiers };
                     Change::Store(current.to_vec().into(), options)
                 }
                 None => Change::Keep,
@@ -348,17 +349,18 @@ impl Larder {
         let _turn = self.turn(hash).await;
         let before = self.look(hash, key).await.map(|found| found.value);
         let changed = reentry::updating(self.id(), || change(before.as_ref()));
-        let (value, expiry_s, flags) = match changed {
+        let (value, (expiry_s, flags, tiers)) = match changed {
             Change::Keep => return Ok(Attempt::Done(before)),
-            Change::Store(value, options) => (value, self.expiry_s(options.ttl), options.flags),
+            Change::Store(value, options) => {
+                (value, (self.expiry_s(options.ttl), options.flags, options.tiers))
+            }
             Change::StoreKeepingExpiry(value) => {
-                let (expiry_s, flags) =
-                    before.as_ref().map_or((0, 0), |value| (value.expiry_s(), value.flags()));
-                (value, expiry_s, flags)
+                let kept = |it: &Value| (it.expiry_s(), it.flags(), it.tiers());
+                (value, before.as_ref().map_or((0, 0, Tiers::Both), kept))
             }
         };
         check_value(&value)?;
-        let item = ItemRef { flags, ..ItemRef::new(hash, key, &value, expiry_s) };
+        let item = ItemRef { flags, tiers, ..ItemRef::new(hash, key, &value, expiry_s) };
         if !self.dram.can_hold(item.object_bytes()) {
             let message = format!("object of {} bytes: DRAM cannot hold it", item.object_bytes());
             return Err(Error::new(ErrorKind::InvalidInput, message));
@@ -372,12 +374,18 @@ impl Larder {
             let unchanged = self.flash.is_some() || alive.map(|record| record.version) == wanted;
             unchanged && self.supersede(hash, key, alive)
         };
-        Ok(match self.dram.insert_if(&item, now_s, &unchanged) {
-            Ok(Some(_)) => {
+        let inserted = if self.stays_in_dram(&item) {
+            self.dram.insert_if(&item, now_s, &unchanged).map(|there| there.is_some())
+        } else {
+            // There is flash: with the turn nobody else has changed it.
+            self.dram.insert_to_depart(&item, &unchanged).map(|()| true)
+        };
+        Ok(match inserted {
+            Ok(true) => {
                 outdated?;
                 Attempt::Done(before)
             }
-            Ok(None) => Attempt::Again,
+            Ok(false) => Attempt::Again,
             Err(Full) => Attempt::Full,
         })
     }

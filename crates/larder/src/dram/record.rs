@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  offset  bytes  field
-//!       0      4  value length (25 bits), what is optional (7 bits)
+//!       0      4  value length (25 bits), what is optional (2 bits), tiers (2 bits)
 //!       4      4  version
 //!       8      2  key length
 //!      10      4  expiry, if it has one
@@ -10,6 +10,7 @@
 //!       *      *  key, value, padding to a multiple of 4
 //! ```
 
+use crate::cache::Tiers;
 use crate::key::KeyHash;
 use crate::value::ItemRef;
 
@@ -21,6 +22,8 @@ const OPTIONAL_BYTES: usize = 4;
 const VALUE_BITS: u32 = 25;
 const HAS_EXPIRY: u32 = 1 << VALUE_BITS;
 const HAS_FLAGS: u32 = 2 << VALUE_BITS;
+const DRAM_ONLY: u32 = 4 << VALUE_BITS;
+const FLASH_ONLY: u32 = 8 << VALUE_BITS;
 
 /// A record, in parts.
 #[derive(Debug, Clone, Copy)]
@@ -30,12 +33,13 @@ pub(crate) struct Record<'a> {
     pub(crate) version: u32,
     pub(crate) expiry_s: u32,
     pub(crate) flags: u32,
+    pub(crate) tiers: Tiers,
 }
 
 impl<'a> Record<'a> {
     pub(crate) fn item(&self, hash: KeyHash, clean: bool) -> ItemRef<'a> {
-        let Record { key, value, expiry_s, flags, .. } = *self;
-        ItemRef { flags, clean, ..ItemRef::new(hash, key, value, expiry_s) }
+        let Record { key, value, expiry_s, flags, tiers, .. } = *self;
+        ItemRef { flags, clean, tiers, ..ItemRef::new(hash, key, value, expiry_s) }
     }
 
     /// Bytes that it takes in its segment.
@@ -59,7 +63,12 @@ pub(crate) fn encode(room: &mut [u8], item: &ItemRef<'_>, version: u32) {
     let value_bytes = u32::try_from(item.value.len()).expect("values are checked at the door");
     let key_bytes = u16::try_from(item.key.len()).expect("keys are checked at the door");
     debug_assert!(value_bytes < HAS_EXPIRY);
-    let mut head = value_bytes;
+    let mut head = value_bytes
+        | match item.tiers {
+            Tiers::Both => 0,
+            Tiers::DramOnly => DRAM_ONLY,
+            Tiers::FlashOnly => FLASH_ONLY,
+        };
     let mut at = FIXED_BYTES;
     for (optional, bit) in [(item.expiry_s, HAS_EXPIRY), (item.flags, HAS_FLAGS)] {
         if optional != 0 {
@@ -96,7 +105,12 @@ pub(crate) fn record_at(bytes: &[u8], at: usize) -> Record<'_> {
     };
     let (expiry_s, flags) = (optional(HAS_EXPIRY), optional(HAS_FLAGS));
     let (key, rest) = bytes[at..].split_at(key_bytes);
-    Record { key, value: &rest[..value_bytes], version: word(4), expiry_s, flags }
+    let tiers = match head & (DRAM_ONLY | FLASH_ONLY) {
+        DRAM_ONLY => Tiers::DramOnly,
+        FLASH_ONLY => Tiers::FlashOnly,
+        _ => Tiers::Both,
+    };
+    Record { key, value: &rest[..value_bytes], version: word(4), expiry_s, flags, tiers }
 }
 
 /// The records of a segment with their offsets, in the order in which they were written.
@@ -118,6 +132,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn tiers_of(version: u32) -> Tiers {
+        [Tiers::Both, Tiers::DramOnly, Tiers::FlashOnly][version as usize % 3]
+    }
+
     proptest! {
         #[test]
         fn what_was_encoded_is_read_back(
@@ -131,7 +149,7 @@ mod tests {
             for (key, value, expiry_s, flags, version) in &items {
                 let hash = KeyHash::of(key);
                 let item =
-                    ItemRef { flags: *flags, ..ItemRef::new(hash, key, value, *expiry_s) };
+                    ItemRef { flags: *flags, tiers: tiers_of(*version), ..ItemRef::new(hash, key, value, *expiry_s) };
                 let at = bytes.len();
                 bytes.resize(at + record_bytes(&item), 0xee);
                 encode(&mut bytes[at..], &item, *version);
@@ -141,7 +159,7 @@ mod tests {
             for (record, (key, value, expiry_s, flags, version)) in read.iter().zip(&items) {
                 prop_assert_eq!((record.key, record.value), (&key[..], &value[..]));
                 prop_assert_eq!((record.expiry_s, record.flags), (*expiry_s, *flags));
-                prop_assert_eq!(record.version, *version);
+                prop_assert_eq!((record.version, record.tiers), (*version, tiers_of(*version)));
             }
         }
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!  superblock, at 0            offset  bytes  field
 //!                                   0      8  magic "LARDERSB"
-//!                                   8      2  version (4)
+//!                                   8      2  version (7; 4 is the same, of before values for flash only)
 //!                                  10      2  reserved, 0
 //!                                  12      4  CRC-32C of bytes 16 to 136
 //!                                  16      8  epoch: grows by 1 with each opening and clear
@@ -23,7 +23,7 @@
 //!                                 128      6  identity of the cache, random
 //!                                 134      2  reserved, 0
 //!  snapshot, at 4096                0      4  magic "LSNP"
-//!                                   4      2  version (4)
+//!                                   4      2  version (7; 4 is the same, of before values for flash only)
 //!                                   6      2  reserved, 0
 //!                                   8      4  CRC-32C of the cache's identity (6 bytes) and of
 //!                                             bytes 16 to 32 + length
@@ -48,7 +48,9 @@ use crate::le::{u16_at, u32_at, u64_at};
 
 pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = label::SUPERBLOCK_MARK;
 pub(crate) const SNAPSHOT_MAGIC: [u8; 4] = *b"LSNP";
-pub(crate) const VERSION: u16 = 4;
+pub(crate) const VERSION: u16 = 7;
+/// The oldest that can be read. A flipped bit makes neither of the two of the other: they differ in two.
+const OLDEST_VERSION: u16 = 4;
 
 /// Epochs end here: sequence numbers of regions are epochs shifted left by 32 bits.
 pub(crate) const EPOCH_MAX: u64 = u32::MAX as u64;
@@ -146,7 +148,7 @@ impl Superblock {
             };
         }
         match u16_at(block, 8) {
-            Some(VERSION) => {
+            Some(OLDEST_VERSION | VERSION) => {
                 Self::parse_fields(block).map_or(FirstBlock::Corrupt, FirstBlock::Valid)
             }
             Some(version) => FirstBlock::OtherVersion(version),
@@ -216,7 +218,7 @@ pub(crate) fn announced_snapshot_bytes(header: &[u8], room: u64) -> Option<usize
     let length = u64_at(header, 16)?;
     let total = length.checked_add(SNAPSHOT_HEADER_BYTES as u64)?;
     let plausible = header.get(..4) == Some(&SNAPSHOT_MAGIC[..])
-        && u16_at(header, 4) == Some(VERSION)
+        && matches!(u16_at(header, 4), Some(OLDEST_VERSION | VERSION))
         && total <= room;
     if plausible { usize::try_from(total).ok() } else { None }
 }

@@ -18,7 +18,7 @@ use larder_device::Device;
 
 use crate::admission::{Admission, Candidate};
 use crate::breaker::CircuitBreaker;
-use crate::cache::Tier;
+use crate::cache::{Tier, Tiers};
 use crate::config::Config;
 use crate::endurance::{self, DriveLife, Wear};
 use crate::error::Error;
@@ -421,6 +421,10 @@ impl Flash {
         if item.is_expired(now_s) {
             counters.expired.add(1);
             return Err(RemovalReason::Expired);
+        }
+        if item.tiers == Tiers::DramOnly {
+            counters.dram_evicted_objects.add(1);
+            return Err(RemovalReason::Evicted);
         }
         let Some(engine) = self.engine_for(item) else {
             counters.rejected_too_large_objects.add(1);

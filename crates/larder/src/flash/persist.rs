@@ -1,6 +1,7 @@
 //! Sending items to flash that stay in DRAM, and making sure that all that was sent is there.
 
 use super::Flash;
+use crate::cache::Tiers;
 use crate::error::Error;
 use crate::value::ItemRef;
 
@@ -9,7 +10,7 @@ use crate::value::ItemRef;
 pub(crate) enum Sent {
     /// Flash holds this version of the key.
     Stored,
-    /// Admission turned it away, or no engine can hold it. Flash holds what it held before.
+    /// Admission turned it away, no engine can hold it, or it is for DRAM only. Flash holds what it held before.
     Refused,
     /// A device error: flash holds no version of the key.
     Lost,
@@ -19,6 +20,9 @@ impl Flash {
     /// Sends an item that stays in DRAM, and hides there what flash holds of the key. The caller holds
     /// the key's lock.
     pub(crate) async fn send(&self, item: &ItemRef<'_>, now_s: u32) -> Sent {
+        if item.tiers == Tiers::DramOnly {
+            return Sent::Refused;
+        }
         match self.admit(item, now_s) {
             Err(_) => Sent::Refused,
             Ok(engine) if self.store(item, engine, now_s).await.is_ok() => Sent::Stored,

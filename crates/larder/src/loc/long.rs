@@ -194,9 +194,9 @@ impl Loc {
         if !rest.is_empty() {
             return Err(Lack::Gone);
         }
-        let Fetched { hash, expiry_s, flags, .. } = *fetched;
+        let Fetched { hash, expiry_s, flags, tiers, .. } = *fetched;
         let (value_bytes, kind) = (head.value_bytes, Kind::Whole);
-        Ok(Fetched { buffer, hash, at: 0, key_bytes, value_bytes, expiry_s, flags, kind })
+        Ok(Fetched { buffer, hash, at: 0, key_bytes, value_bytes, expiry_s, flags, kind, tiers })
     }
 
     async fn part(&self, key: &[u8], asked: Asked) -> Result<Fetched, Lack> {

@@ -433,8 +433,8 @@ fn parse(
     let identity = RecordIdentity { cache, sequence: filling.sequence, offset: at.offset };
     let record = record::parse_first(buffer.as_slice().get(skip..)?, identity)?;
     let hash = KeyHash::of(record.key());
-    let record::Record { key_bytes, expiry_s, flags, kind, .. } = record;
+    let record::Record { key_bytes, expiry_s, flags, kind, tiers, .. } = record;
     let value_bytes = record.body.len() - key_bytes;
     let at = skip + record.body_at();
-    Some(Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind })
+    Some(Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind, tiers })
 }

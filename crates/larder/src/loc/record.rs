@@ -4,11 +4,11 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  magic "LREC"
-//!       4      2  version (4)
+//!       4      2  version (7; 4 is the same without values for flash only)
 //!       6      2  key length
 //!       8      4  CRC-32C of the cache's identity (6 bytes) and of bytes 12 to the end
-//!      12      4  value length (29 bits); bit 29: the head of a long value; bit 30: a part of one;
-//!                 bit 31: there are flags
+//!      12      4  value length (28 bits); bit 28: for flash only; bit 29: the head of a long value;
+//!                 bit 30: a part of one; bit 31: there are flags
 //!      16      8  sequence number of the region's filling
 //!      24      4  offset of this record in its region
 //!      28      4  expiry, second of the cache's clock; 0 is never
@@ -22,13 +22,17 @@
 #![deny(clippy::indexing_slicing)]
 
 use super::index::UNIT_BYTES;
+use crate::cache::Tiers;
 use crate::identity::CacheId;
 use crate::key::KEY_BYTES_MAX;
 use crate::le::{u16_at, u32_at, u64_at};
 use crate::value::{ItemRef, Kind};
 
 pub(crate) const RECORD_MAGIC: [u8; 4] = *b"LREC";
-pub(crate) const VERSION: u16 = 4;
+pub(crate) const VERSION: u16 = 7;
+/// The oldest that can be read: it has no values for flash only. A flipped bit makes neither of the two of
+/// the other: they differ in two.
+const OLDEST_VERSION: u16 = 4;
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
 const CHECKED_FROM: usize = 12;
 const FLAGS_BYTES: usize = 4;
@@ -36,7 +40,8 @@ const FLAGS_BYTES: usize = 4;
 const HAS_FLAGS: u32 = 1 << 31;
 const IS_PART: u32 = 1 << 30;
 const IS_HEAD: u32 = 1 << 29;
-const LENGTH: u32 = IS_HEAD - 1;
+const FLASH_ONLY: u32 = 1 << 28;
+const LENGTH: u32 = FLASH_ONLY - 1;
 
 /// By whom, where and when a record was written: its checksum covers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +60,7 @@ pub(crate) struct Record<'a> {
     pub(crate) expiry_s: u32,
     pub(crate) flags: u32,
     pub(crate) kind: Kind,
+    pub(crate) tiers: Tiers,
     has_flags: bool,
 }
 
@@ -71,7 +77,8 @@ impl<'a> Record<'a> {
     /// Whether this is the record of `item`.
     pub(crate) fn is(&self, item: &ItemRef<'_>) -> bool {
         self.body.split_at_checked(self.key_bytes) == Some((item.key, item.value))
-            && (self.expiry_s, self.flags, self.kind) == (item.expiry_s, item.flags, item.kind)
+            && (self.expiry_s, self.flags, self.kind, self.tiers)
+                == (item.expiry_s, item.flags, item.kind, item.tiers)
     }
 }
 
@@ -98,7 +105,8 @@ pub(crate) fn encode(room: &mut [u8], identity: RecordIdentity, item: &ItemRef<'
     assert!(item.key.len() <= KEY_BYTES_MAX);
     let value_bytes = u32::try_from(item.value.len()).expect("lengths are checked at the door");
     let has_flags = if item.flags == 0 { 0 } else { HAS_FLAGS };
-    let value_bytes = value_bytes | has_flags | bit_of(item.kind);
+    let only = if item.tiers == Tiers::FlashOnly { FLASH_ONLY } else { 0 };
+    let value_bytes = value_bytes | has_flags | only | bit_of(item.kind);
     let (front, rest) = room.split_at_mut(CHECKED_FROM);
     let (middle, body) = rest.split_at_mut(RECORD_HEADER_BYTES - CHECKED_FROM);
     put(middle, 0, &value_bytes.to_le_bytes());
@@ -170,7 +178,7 @@ pub(crate) fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>
     let key_bytes = usize::from(u16::from_le_bytes(*key_bytes));
     let value_bytes = u32::from_le_bytes(*value_bytes);
     let has_flags = value_bytes & HAS_FLAGS != 0;
-    let kind = kind_in(value_bytes)?;
+    let (kind, only) = (kind_in(value_bytes)?, value_bytes & FLASH_ONLY != 0);
     let (flags, body) = if has_flags {
         let (flags, body) = body.split_first_chunk::<FLAGS_BYTES>()?;
         (u32::from_le_bytes(*flags), body)
@@ -179,13 +187,14 @@ pub(crate) fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>
     };
     let value_bytes = usize::try_from(value_bytes & LENGTH).ok()?;
     let valid = *magic == RECORD_MAGIC
-        && u16::from_le_bytes(*version) == VERSION
+        && [VERSION, OLDEST_VERSION].contains(&u16::from_le_bytes(*version))
         && u64::from_le_bytes(*sequence) == identity.sequence
         && u32::from_le_bytes(*offset) == identity.offset
         && key_bytes > 0
         && key_bytes.checked_add(value_bytes) == Some(body.len())
         && u32::from_le_bytes(*checksum) == identity.cache.checksum(bytes.get(CHECKED_FROM..)?);
-    valid.then_some(Record { body, key_bytes, expiry_s, flags, kind, has_flags })
+    let tiers = Tiers::on_flash(only);
+    valid.then_some(Record { body, key_bytes, expiry_s, flags, kind, tiers, has_flags })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  magic "LBKT"
-//!       4      2  version (4)
+//!       4      2  version (7; 4 is the same without values for flash only)
 //!       6      2  number of entries
 //!       8      4  CRC-32C of the bucket's number (8 bytes) and of bytes 12 to 32 + used
 //!      12      2  used: bytes of entries
@@ -15,7 +15,7 @@
 //!
 //!  entry    2  tag: the lower 16 bits of the key's hash
 //!           2  key length
-//!           2  value length (15 bits); the top bit says that there are flags
+//!           2  value length (14 bits); bit 14: for flash only; the top bit: there are flags
 //!           4  expiry, second of the cache's clock; 0 is never
 //!           4  flags, if they are not 0
 //!           *  key, value
@@ -27,6 +27,7 @@
 
 use larder_device::IoBuffer;
 
+use crate::cache::Tiers;
 use crate::identity::CacheId;
 use crate::key::KeyHash;
 use crate::le::{u16_at, u32_at};
@@ -35,7 +36,10 @@ use crate::value::{Fetched, Kind, is_expired};
 /// Bytes of a bucket.
 pub(crate) const BUCKET_BYTES: usize = 4096;
 pub(crate) const BUCKET_MAGIC: [u8; 4] = *b"LBKT";
-const VERSION: u16 = 4;
+const VERSION: u16 = 7;
+/// The oldest that can be read: it has no values for flash only. A flipped bit makes neither of the two of
+/// the other: they differ in two.
+const OLDEST_VERSION: u16 = 4;
 
 const COUNT_AT: usize = 6;
 const CHECKSUM_AT: usize = 8;
@@ -51,6 +55,9 @@ const ENTRY_HEADER_BYTES: usize = 10;
 const FLAGS_BYTES: usize = 4;
 /// In the value's length.
 const HAS_FLAGS: u16 = 1 << 15;
+/// The same.
+const FLASH_ONLY: u16 = 1 << 14;
+const LENGTH: u16 = FLASH_ONLY - 1;
 
 /// Bytes that the entries of a bucket can take.
 pub(super) const ENTRIES_BYTES_MAX: usize = BUCKET_BYTES - HEADER_BYTES;
@@ -111,6 +118,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) value: &'a [u8],
     pub(crate) expiry_s: u32,
     pub(crate) flags: u32,
+    pub(crate) tiers: Tiers,
 }
 
 impl Entry<'_> {
@@ -190,10 +198,10 @@ impl Bucket {
     pub(crate) fn into_fetched(self, hash: KeyHash, at: usize) -> Fetched {
         let entry = self.entry_at(at).expect("the caller found it there");
         let (key_bytes, value_bytes) = (entry.key.len(), entry.value.len());
-        let (expiry_s, flags) = (entry.expiry_s, entry.flags);
+        let (expiry_s, flags, tiers) = (entry.expiry_s, entry.flags, entry.tiers);
         let at = HEADER_BYTES + at + entry.header_bytes();
-        let kind = Kind::Whole;
-        Fetched { buffer: self.buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind }
+        let (buffer, kind) = (self.buffer, Kind::Whole);
+        Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind, tiers }
     }
 
     /// Takes `key` out. Says whether it was there.
@@ -238,6 +246,9 @@ impl Bucket {
         room[2..4].copy_from_slice(&length(entry.key));
         room[4..6].copy_from_slice(&length(entry.value));
         room[6..10].copy_from_slice(&entry.expiry_s.to_le_bytes());
+        if entry.tiers == Tiers::FlashOnly {
+            room[5] |= FLASH_ONLY.to_le_bytes()[1];
+        }
         if entry.flags != 0 {
             room[5] |= HAS_FLAGS.to_le_bytes()[1];
             room[10..14].copy_from_slice(&entry.flags.to_le_bytes());
@@ -338,13 +349,15 @@ impl<'a> Iterator for Entries<'a> {
             _ => (u32_at(rest, 0)?, rest.get(FLAGS_BYTES..)?),
         };
         let (key, rest) = rest.split_at_checked(usize::from(u16_at(header, 2)?))?;
-        let (value, rest) = rest.split_at_checked(usize::from(value_bytes & !HAS_FLAGS))?;
+        let (value, rest) = rest.split_at_checked(usize::from(value_bytes & LENGTH))?;
         // Written flags are not 0: the entry's length depends on it.
         if value_bytes & HAS_FLAGS != 0 && flags == 0 {
             return None;
         }
         self.bytes = rest;
-        Some(Entry { tag: u16_at(header, 0)?, key, value, expiry_s: u32_at(header, 6)?, flags })
+        let tiers = Tiers::on_flash(value_bytes & FLASH_ONLY != 0);
+        let (tag, expiry_s) = (u16_at(header, 0)?, u32_at(header, 6)?);
+        Some(Entry { tag, key, value, expiry_s, flags, tiers })
     }
 }
 
@@ -352,7 +365,7 @@ impl<'a> Iterator for Entries<'a> {
 fn check(bytes: &[u8], wanted: Wanted) -> Result<(usize, u16), BadBucket> {
     if bytes.len() != BUCKET_BYTES
         || bytes.get(0..4) != Some(&BUCKET_MAGIC)
-        || u16_at(bytes, 4) != Some(VERSION)
+        || u16_at(bytes, 4).is_none_or(|it| it != VERSION && it != OLDEST_VERSION)
     {
         return Err(BadBucket::Foreign);
     }
@@ -434,7 +447,8 @@ mod tests {
     };
 
     fn entry<'a>(key: &'a [u8], value: &'a [u8], expiry_s: u32) -> Entry<'a> {
-        Entry { tag: KeyHash::of(key).tag(), key, value, expiry_s, flags: expiry_s / 2 }
+        let (tag, tiers) = (KeyHash::of(key).tag(), Tiers::on_flash(expiry_s % 2 == 1));
+        Entry { tag, key, value, expiry_s, flags: expiry_s / 2, tiers }
     }
 
     fn empty() -> Bucket {

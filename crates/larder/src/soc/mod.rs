@@ -294,7 +294,8 @@ impl Soc {
         let mut bucket = self.load_or_empty(number).await;
         let change = self.bury_dead(number, &mut bucket);
         let is_there = |(_, entry): (usize, Entry<'_>)| {
-            (entry.value, entry.expiry_s, entry.flags) == (item.value, item.expiry_s, item.flags)
+            (entry.value, entry.expiry_s, entry.flags, entry.tiers)
+                == (item.value, item.expiry_s, item.flags, item.tiers)
         };
         if bucket.find(item.hash, item.key).is_some_and(is_there) {
             return true; // a caller that gave up had begun the write, and it went well
@@ -306,6 +307,7 @@ impl Soc {
             value: item.value,
             expiry_s: item.expiry_s,
             flags: item.flags,
+            tiers: item.tiers,
         };
         let (expired, evicted) = bucket.push_and_tell(entry, now_s, &self.gone());
         self.counters.expired.add(u64::from(expired));

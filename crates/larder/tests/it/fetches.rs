@@ -205,7 +205,11 @@ fn a_miss_counts_once_and_fetches_are_counted() {
 fn a_fetch_may_say_how_its_value_is_stored() {
     let drive = drive();
     let rig = Rig::open(config(), &drive);
-    let minute = SetOptions { ttl: Some(std::time::Duration::from_secs(60)), flags: 3 };
+    let minute = SetOptions {
+        ttl: Some(std::time::Duration::from_secs(60)),
+        flags: 3,
+        ..SetOptions::default()
+    };
     let fetch = async || Ok::<_, io::Error>(larder::Fetched::with(b"rye".to_vec(), minute));
     let value = block_on(rig.cache.get_or_fetch(b"k", SetOptions::default(), fetch)).unwrap();
     assert_eq!((value.flags(), &*value), (3, &b"rye"[..]));

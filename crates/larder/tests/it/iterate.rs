@@ -40,7 +40,7 @@ fn everything_is_found_once_in_every_tier() {
             for key in 0..800 {
                 let value = value_of(key, 7, bytes_of(key));
                 let ttl = key.is_multiple_of(2).then_some(Duration::from_secs(60));
-                let options = SetOptions { ttl, flags: key };
+                let options = SetOptions { ttl, flags: key, ..SetOptions::default() };
                 block_on(rig.cache.set_with(&key_of(key), &value, options)).unwrap();
             }
             let before = rig.cache.stats();

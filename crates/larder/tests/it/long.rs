@@ -57,7 +57,7 @@ fn a_long_key_and_flags_stay_with_a_long_value() {
     let drive = drive();
     let rig = Rig::open(small_regions(), &drive);
     let (key, value) = (vec![7; REGION - 200], patterned(1, 1, 3 * REGION));
-    let options = larder::SetOptions { ttl: None, flags: 77 };
+    let options = larder::SetOptions { flags: 77, ..Default::default() };
     block_on(rig.cache.set_with(&key, &value, options)).unwrap();
     let found = block_on(rig.cache.get(&key)).unwrap().unwrap();
     assert!(found[..] == value[..] && found.flags() == 77);

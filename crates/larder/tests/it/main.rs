@@ -36,6 +36,7 @@ mod soc_log;
 mod stalls;
 mod tenants;
 mod threads;
+mod tiers;
 mod time;
 mod typed;
 mod updates;

@@ -44,7 +44,7 @@ fn numbers(cache: &Arc<Larder>) -> Typed<str, u32, Digits, Arc<Larder>> {
     Typed::new(Arc::clone(cache), Digits)
 }
 
-const PLAIN: SetOptions = SetOptions { ttl: None, flags: 0 };
+const PLAIN: SetOptions = SetOptions { ttl: None, flags: 0, tiers: larder::Tiers::Both };
 
 #[test]
 fn values_go_in_and_come_out() {

@@ -29,7 +29,7 @@ fn both(test: impl Fn(&Rig, &dyn Fn())) {
 }
 
 fn options(flags: u32) -> SetOptions {
-    SetOptions { flags, ttl: None }
+    SetOptions { flags, ..SetOptions::default() }
 }
 
 #[test]
@@ -88,7 +88,8 @@ fn append_and_prepend_keep_flags_and_expiry() {
         let cache = &rig.cache;
         assert!(!block_on(cache.append(b"k", b"x")).unwrap());
         let ttl = Some(Duration::from_secs(50));
-        block_on(cache.set_with(b"k", b"b", SetOptions { ttl, flags: 3 })).unwrap();
+        block_on(cache.set_with(b"k", b"b", SetOptions { ttl, flags: 3, ..SetOptions::default() }))
+            .unwrap();
         assert!(block_on(cache.append(b"k", b"c")).unwrap());
         push_out();
         assert!(block_on(cache.prepend(b"k", b"a")).unwrap());

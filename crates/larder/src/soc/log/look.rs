@@ -88,10 +88,11 @@ impl Soc {
         log.index.touch(number, place, false);
         self.counters.soc_log_hits.add(1);
         let (at, key_bytes, value_bytes) = (record.at, record.key.len(), record.value.len());
-        let (expiry_s, flags) = (record.expiry_s, record.flags);
+        let Record { expiry_s, flags, tiers, .. } = record;
         let Some(Page { buffer, .. }) = page else { return Tried::Other };
         let kind = Kind::Whole;
-        let fetched = Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind };
+        let fetched =
+            Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind, tiers };
         Tried::Is(Looked::Found(fetched))
     }
 
@@ -128,7 +129,8 @@ impl Soc {
             }
             let hash = KeyHash::of(record.key);
             let item = ItemRef::new(hash, record.key, record.value, record.expiry_s);
-            let item = ItemRef { flags: record.flags, clean: true, ..item };
+            let Record { flags, tiers, .. } = record;
+            let item = ItemRef { flags, tiers, clean: true, ..item };
             // Looked at again afterwards: what was outdated meanwhile is dead here.
             let alive = judge(&item).filter(|_| {
                 let now = log.index.of_bucket(number);

@@ -3,7 +3,7 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  magic "LLOG"
-//!       4      2  version (2)
+//!       4      2  version (4; 2 is the same without values for flash only)
 //!       6      2  reserved, 0
 //!       8      4  CRC-32C of the cache's identity (6 bytes) and of bytes 12 to 32 + used
 //!      12      2  used: bytes of records
@@ -14,7 +14,7 @@
 //!      32      *  records, oldest first, without gaps; then zeros
 //!
 //!  record   2  key length
-//!           2  value length (15 bits); the top bit says that there are flags
+//!           2  value length (14 bits); bit 14: for flash only; the top bit: there are flags
 //!           4  expiry, second of the cache's clock; 0 is never
 //!           4  flags, if they are not 0
 //!           *  key, value
@@ -25,6 +25,7 @@
 
 #![deny(clippy::indexing_slicing)]
 
+use crate::cache::Tiers;
 use crate::identity::CacheId;
 use crate::le::{u16_at, u32_at, u64_at};
 use crate::value::ItemRef;
@@ -34,7 +35,10 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 /// Most records of a page: a record's number takes eight bits in the index.
 pub(super) const RECORDS_MAX: u16 = 256;
 pub(crate) const PAGE_MAGIC: [u8; 4] = *b"LLOG";
-const VERSION: u16 = 2;
+const VERSION: u16 = 4;
+/// The oldest that can be read: it has no values for flash only. A flipped bit makes neither of the two of
+/// the other: they differ in two.
+const OLDEST_VERSION: u16 = 2;
 const RESERVED_AT: usize = 6;
 const CHECKSUM_AT: usize = 8;
 const USED_AT: usize = 12;
@@ -45,6 +49,9 @@ const RECORD_HEADER_BYTES: usize = 8;
 const FLAGS_BYTES: usize = 4;
 /// In the value's length.
 const HAS_FLAGS: u16 = 1 << 15;
+/// The same.
+const FLASH_ONLY: u16 = 1 << 14;
+const LENGTH: u16 = FLASH_ONLY - 1;
 
 /// Longest object (key and value) that a page can hold.
 pub(super) const OBJECT_BYTES_MAX: usize =
@@ -68,6 +75,7 @@ pub(crate) struct Record<'a> {
     pub(crate) value: &'a [u8],
     pub(crate) expiry_s: u32,
     pub(crate) flags: u32,
+    pub(crate) tiers: Tiers,
 }
 
 /// Makes a page empty. What it held does not matter.
@@ -88,15 +96,16 @@ pub(super) fn push(page: &mut [u8], item: &ItemRef<'_>) -> Option<u8> {
     let start = HEADER_BYTES + usize::from(used);
     let end = start + record_bytes(item);
     let (key_bytes, value_bytes) = (narrow(item.key.len())?, narrow(item.value.len())?);
-    if value_bytes & HAS_FLAGS != 0 {
+    if value_bytes > LENGTH {
         return None;
     }
+    let only = if item.tiers == Tiers::FlashOnly { FLASH_ONLY } else { 0 };
     let (mark, flags) = (item.flags != 0, item.flags.to_le_bytes());
     let flags = if mark { &flags[..] } else { &[] };
     let mut room = page.get_mut(start..end)?;
     for part in [
         &key_bytes.to_le_bytes()[..],
-        &(value_bytes | if mark { HAS_FLAGS } else { 0 }).to_le_bytes(),
+        &(value_bytes | only | if mark { HAS_FLAGS } else { 0 }).to_le_bytes(),
         &item.expiry_s.to_le_bytes(),
         flags,
         item.key,
@@ -142,7 +151,7 @@ pub(crate) fn is_valid(page: &[u8], identity: PageIdentity) -> bool {
     };
     let whole = page.len() == PAGE_BYTES
         && page.get(..4) == Some(&PAGE_MAGIC[..])
-        && u16_at(page, 4) == Some(VERSION)
+        && u16_at(page, 4).is_some_and(|it| it == VERSION || it == OLDEST_VERSION)
         && u16_at(page, RESERVED_AT) == Some(0)
         && u16_at(page, USED_AT).is_some_and(|used| usize::from(used) <= PAGE_BYTES - HEADER_BYTES)
         && u32_at(page, CHECKSUM_AT) == Some(checksum(identity.cache, page))
@@ -183,14 +192,15 @@ impl<'a> Iterator for Records<'a> {
             _ => (u32_at(bytes, RECORD_HEADER_BYTES)?, RECORD_HEADER_BYTES + FLAGS_BYTES),
         };
         let (key, rest) = bytes.get(header_bytes..)?.split_at_checked(key_bytes)?;
-        let value = rest.get(..usize::from(value_bytes & !HAS_FLAGS))?;
+        let value = rest.get(..usize::from(value_bytes & LENGTH))?;
         // Written keys are not empty, nor are written flags 0: the record's length depends on it.
         if key.is_empty() || (value_bytes & HAS_FLAGS != 0 && flags == 0) {
             return None;
         }
         let at = self.at + header_bytes;
         self.at = at + key.len() + value.len();
-        Some(Record { at, key, value, expiry_s, flags })
+        let tiers = Tiers::on_flash(value_bytes & FLASH_ONLY != 0);
+        Some(Record { at, key, value, expiry_s, flags, tiers })
     }
 }
 

@@ -200,8 +200,9 @@ impl Soc {
     ) -> bool {
         let hash = KeyHash::of(record.key);
         let value = if dead { &[] } else { record.value };
-        let flags = record.flags;
-        let item = ItemRef { flags, ..ItemRef::new(hash, record.key, value, record.expiry_s) };
+        let Record { flags, tiers, .. } = *record;
+        let item =
+            ItemRef { flags, tiers, ..ItemRef::new(hash, record.key, value, record.expiry_s) };
         let appended = log.append(number, &item, Some(place), Cause::Readmitted);
         if let Some(appended) = appended {
             if dead {
@@ -303,5 +304,6 @@ fn entry_of<'a>(record: &Record<'a>) -> Entry<'a> {
         value: record.value,
         expiry_s: record.expiry_s,
         flags: record.flags,
+        tiers: record.tiers,
     }
 }

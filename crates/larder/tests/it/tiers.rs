@@ -1,0 +1,247 @@
+//! Values that are for one tier only.
+
+use std::sync::Arc;
+
+use larder::{
+    Config, CrashSafety, ErrorKind, Larder, RealClock, RemovalListener, RemovalReason, SetOptions,
+    Tier, Tiers, block_on,
+};
+use larder_device::{Device, Io, IoBuffer, PlacementHandle};
+
+use crate::rig::{Rig, config, drive, key_of, logged, value_of, version_in};
+
+const DRAM_ONLY: SetOptions = SetOptions { ttl: None, flags: 0, tiers: Tiers::DramOnly };
+const FLASH_ONLY: SetOptions = SetOptions { ttl: None, flags: 0, tiers: Tiers::FlashOnly };
+
+/// Small and large ones, one longer than a region.
+fn bytes_of(key: u32) -> usize {
+    match key {
+        0 => 400_000,
+        _ if key.is_multiple_of(5) => 3_000,
+        _ => 200,
+    }
+}
+
+fn set(rig: &Rig, key: u32, version: u32, options: SetOptions) {
+    let value = value_of(key, version, bytes_of(key));
+    block_on(rig.cache.set_with(&key_of(key), &value, options)).unwrap();
+}
+
+fn settings() -> [Config; 3] {
+    [config(), logged(), Config { crash_safety: CrashSafety::Off, ..config() }]
+}
+
+#[test]
+fn what_is_for_dram_only_is_never_written() {
+    for config in settings() {
+        let evicted = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let count = Arc::clone(&evicted);
+        let listener = RemovalListener::new(move |removal| {
+            assert_eq!(removal.tier, Tier::Dram);
+            let is_gone = removal.reason == RemovalReason::Evicted;
+            assert!(is_gone || removal.reason == RemovalReason::Replaced, "{removal:?}");
+            count.fetch_add(u64::from(is_gone), std::sync::atomic::Ordering::Relaxed);
+        });
+        let drive = drive();
+        let rig = Rig::open(Config { removal_listener: Some(listener), ..config.clone() }, &drive);
+        (1..400).for_each(|key| set(&rig, key, 1, DRAM_ONLY));
+        let stats = rig.cache.stats();
+        let there = (1..400).filter(|&key| rig.get(key) == Some(1)).count() as u64;
+        assert_eq!(there, stats.dram_items);
+        assert!(there > 5, "{there}");
+        let flushed = block_on(rig.cache.flush()).unwrap();
+        assert_eq!((flushed.objects, flushed.refused), (0, there));
+        // What is made of it is for DRAM only too.
+        let last = key_of(399);
+        assert!(block_on(rig.cache.append(&last, b"and more")).unwrap());
+        assert!(block_on(rig.cache.touch(&last, None)).unwrap());
+        let stats = block_on(rig.cache.close()).unwrap();
+        let written = stats.soc_written_bytes + stats.soc_log_written_bytes;
+        assert_eq!((written, stats.admitted_objects), (0, 0));
+        assert_eq!(stats.dram_evicted_objects, 399);
+        assert_eq!(evicted.load(std::sync::atomic::Ordering::Relaxed), 399);
+        let rig = Rig::open(config, &drive);
+        assert!((1..400).all(|key| rig.get(key).is_none()));
+    }
+}
+
+/// Evicted, closed or crashed: what flash had of the key is older and stays away.
+#[test]
+fn what_is_for_dram_only_outdates_what_flash_has() {
+    for config in settings() {
+        for crash in [false, true] {
+            let drive = drive();
+            let rig = Rig::open(config.clone(), &drive);
+            (0..300).for_each(|key| set(&rig, key, 1, SetOptions::default()));
+            let _all = block_on(rig.cache.flush()).unwrap();
+            (1..300).step_by(2).for_each(|key| set(&rig, key, 2, DRAM_ONLY));
+            let mut kept = 0;
+            for key in (1..300).step_by(2) {
+                let found = rig.get(key);
+                assert!(found.is_none_or(|version| version == 2), "{found:?} of key {key}");
+                kept += u32::from(found.is_some());
+            }
+            assert!(kept < 130, "{kept}: most are evicted");
+            if !crash {
+                block_on(rig.cache.close()).unwrap();
+            }
+            drop(rig);
+            let rig = Rig::open(config.clone(), &drive);
+            block_on(rig.cache.rebuild());
+            assert!((1..300).step_by(2).all(|key| rig.get(key).is_none()), "crash {crash}");
+            let others = (0..300).step_by(2).filter(|&key| rig.get(key) == Some(1)).count();
+            let least = match crash {
+                false => 140,
+                true if config.crash_safety == CrashSafety::Off => 0,
+                true if config.soc_log_percent > 0.0 => 20, // a crash empties the log
+                true => 100,
+            };
+            assert!(others >= least, "{others}, crash {crash}");
+        }
+    }
+}
+
+#[test]
+fn what_dram_cannot_hold_is_refused_where_it_may_be_nowhere_else() {
+    let rig = Rig::open(config(), &drive());
+    rig.set(7, 1, 100);
+    let value = value_of(7, 2, 100_000);
+    let refused = block_on(rig.cache.set_with(&key_of(7), &value, DRAM_ONLY)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert!(refused.to_string().contains("for DRAM only: dram_bytes"), "{refused}");
+    assert_eq!(rig.get(7), None, "the older one is gone");
+}
+
+#[test]
+fn what_is_for_flash_only_goes_there_at_once_and_is_read_there() {
+    for config in settings() {
+        let drive = drive();
+        let mut rig = Rig::open(config.clone(), &drive);
+        (0..200).for_each(|key| set(&rig, key, 1, FLASH_ONLY));
+        for opening in 0..2 {
+            for round in 0..2 {
+                for key in 0..200 {
+                    let found = block_on(rig.cache.get(&key_of(key))).unwrap().unwrap();
+                    assert_eq!((version_in(key, &found), found.version()), (1, 0), "{round}");
+                }
+            }
+            let stats = rig.cache.stats();
+            assert_eq!((stats.dram_items, stats.dram_hits), (0, 0), "opening {opening}");
+            assert_eq!(stats.soc_hits + stats.loc_hits, 400);
+            block_on(rig.cache.close()).unwrap();
+            drop(rig);
+            rig = Rig::open(config.clone(), &drive);
+        }
+        let mut scan = rig.cache.scan();
+        while let Some(batch) = block_on(scan.next()) {
+            assert!(batch.iter().all(|item| item.tier() != Tier::Dram));
+        }
+        // What is made of it stays there; a plain set makes a plain value of it.
+        assert!(block_on(rig.cache.append(&key_of(1), b"")).unwrap());
+        assert!(block_on(rig.cache.touch(&key_of(5), None)).unwrap());
+        assert_eq!((rig.get(1), rig.get(5), rig.cache.stats().dram_items), (Some(1), Some(1), 0));
+        set(&rig, 1, 2, SetOptions::default());
+        assert_eq!((rig.get(1), rig.cache.stats().dram_items), (Some(2), 1));
+        // And the other way around: DRAM has nothing of it any more.
+        set(&rig, 1, 3, FLASH_ONLY);
+        assert_eq!((rig.get(1), rig.cache.stats().dram_items), (Some(3), 0));
+        // The changes that read first, and what was fetched.
+        let value = value_of(2, 4, 200);
+        assert!(block_on(rig.cache.replace(&key_of(2), &value, FLASH_ONLY)).unwrap());
+        let fetch = async || Ok::<_, String>(value_of(1000, 1, 200));
+        block_on(rig.cache.get_or_fetch(&key_of(1000), FLASH_ONLY, fetch)).unwrap();
+        assert_eq!(
+            (rig.get(2), rig.get(1000), rig.cache.stats().dram_items),
+            (Some(4), Some(1), 0)
+        );
+    }
+}
+
+#[test]
+fn what_is_for_flash_only_outlives_a_crash_and_outdates_what_was() {
+    for config in [config(), logged()] {
+        let drive = drive();
+        let rig = Rig::open(config.clone(), &drive);
+        (0..200).for_each(|key| set(&rig, key, 1, SetOptions::default()));
+        (0..200).step_by(2).for_each(|key| set(&rig, key, 2, FLASH_ONLY));
+        // Nothing waits in DRAM; what regions and the log hold in memory, a flush writes.
+        let flushed = block_on(rig.cache.flush()).unwrap();
+        assert!(flushed.objects < 100, "{flushed:?}");
+        drop(rig);
+        let rig = Rig::open(config.clone(), &drive);
+        block_on(rig.cache.rebuild());
+        let mut found = 0;
+        for key in 0..200 {
+            match rig.get(key) {
+                None => {}
+                Some(version) => {
+                    assert_eq!(version, if key % 2 == 0 { 2 } else { 1 }, "key {key}");
+                    found += usize::from(version == 2);
+                }
+            }
+        }
+        // The log of small objects is lost in a crash.
+        assert!(found >= if config.soc_log_percent > 0.0 { 20 } else { 100 }, "{found}");
+    }
+}
+
+#[test]
+fn without_flash_all_of_them_mean_dram() {
+    let cache = block_on(Larder::open(Config::default(), None, Arc::new(RealClock))).unwrap();
+    for (key, options) in [(b"a", DRAM_ONLY), (b"b", FLASH_ONLY)] {
+        block_on(cache.set_with(key, b"1", options)).unwrap();
+        let found = block_on(cache.get(key)).unwrap().unwrap();
+        assert!(found.version() > 0, "DRAM has it");
+    }
+}
+
+/// Structures of the version before, which had no values for flash only: all of them are found.
+#[test]
+fn what_the_format_before_wrote_is_found() {
+    for (config, crash) in [(config(), false), (logged(), false), (config(), true)] {
+        let drive = drive();
+        let rig = Rig::open(config.clone(), &drive);
+        (0..300).for_each(|key| set(&rig, key, 1, SetOptions::default()));
+        if crash {
+            let _all = block_on(rig.cache.flush()).unwrap();
+        } else {
+            block_on(rig.cache.close()).unwrap();
+        }
+        drop(rig);
+        let mut made_older = [0; 5];
+        const STEP: usize = 1 << 20;
+        for offset in (0..drive.info().capacity_bytes).step_by(STEP) {
+            let read = Io::Read { offset, buffer: IoBuffer::zeroed(STEP) };
+            let mut buffer = block_on(drive.submit(read)).unwrap();
+            let bytes = buffer.as_mut_slice();
+            for at in (0..bytes.len() - 10).step_by(4) {
+                let older = [
+                    (&b"LARDERSB"[..], 7, 4),
+                    (b"LSNP", 7, 4),
+                    (b"LBKT", 7, 4),
+                    (b"LLOG", 4, 2),
+                    (b"LREC", 7, 4),
+                ];
+                for (kind, (magic, now, before)) in older.into_iter().enumerate() {
+                    let version = at + magic.len();
+                    if bytes[at..].starts_with(magic) && bytes[version..version + 2] == [now, 0] {
+                        bytes[version] = before;
+                        made_older[kind] += 1;
+                    }
+                }
+            }
+            let handle = PlacementHandle::DEFAULT;
+            block_on(drive.submit(Io::Write { offset, buffer, handle })).unwrap();
+        }
+        let [superblock, snapshot, buckets, pages, records] = made_older;
+        assert_eq!((superblock, snapshot), (1, u32::from(!crash)));
+        assert!(records > 40 && (buckets > 100 || pages > 2), "{made_older:?}");
+        let rig = Rig::open(config.clone(), &drive);
+        block_on(rig.cache.rebuild());
+        assert!((0..300).all(|key| rig.get(key) == Some(1)));
+        set(&rig, 7, 2, FLASH_ONLY);
+        assert_eq!(rig.get(7), Some(2));
+        block_on(rig.cache.close()).unwrap();
+        assert_eq!(Rig::open(config, &drive).get(7), Some(2));
+    }
+}
