@@ -1,0 +1,137 @@
+//! `cargo xtask mutants`: small changes to the cache, drawn by seed, and whether a test notices each.
+//!
+//! `cargo-mutants` makes the changes; here they are drawn, run against our tests in stages (`stages`),
+//! and what no test notices is looked up among the reasons that somebody wrote down (`reasons`). A
+//! survivor without a reason fails, and so does a sample of which too few were caught (`judge`).
+
+mod judge;
+mod mutant;
+mod reasons;
+mod sample;
+mod stages;
+mod table;
+mod tree;
+
+use std::fs;
+use std::path::Path;
+
+use self::mutant::Mutant;
+use self::reasons::Reasons;
+use self::stages::Tool;
+use crate::step::Verdict;
+use crate::{tools, workspace};
+
+/// Its list of mutants is what a seed draws from: another version may draw others.
+const TOOL: &str = "cargo-mutants@27.1.0";
+/// Folders of `crates/larder/src` that are mutated.
+const FOLDERS: [&str; 5] = ["tombstones", "soc", "loc", "flash", "cache"];
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// How many mutants, as many of each folder as of any other.
+    sample: usize,
+    seed: u64,
+    /// All mutants with one of these in their names, instead of a sample.
+    only: Vec<String>,
+}
+
+impl Options {
+    /// A few minutes' worth, as a part of everything.
+    pub(crate) fn usual() -> Self {
+        Self { sample: 30, ..Self::default() }
+    }
+
+    /// Reads the arguments of the command.
+    pub(crate) fn read(arguments: &[&str]) -> Result<Self, String> {
+        let mut options = Self::default();
+        let (pairs, rest) = arguments.as_chunks::<2>();
+        if let [word] = rest {
+            return Err(format!("{word} needs a value, or is none"));
+        }
+        for [name, value] in pairs {
+            let wrong = |_| format!("{name} {value}: a whole number is needed");
+            match *name {
+                "--sample" => options.sample = value.parse().map_err(wrong)?,
+                "--seed" => options.seed = value.parse().map_err(wrong)?,
+                "--only" => options.only.push((*value).to_owned()),
+                _ => return Err(format!("mutants does not know {name}")),
+            }
+        }
+        match options.sample {
+            0 => Err("--sample 0: at least one is needed".to_owned()),
+            _ => Ok(options),
+        }
+    }
+
+    fn command(&self) -> String {
+        let only: String = self.only.iter().map(|text| format!(" --only '{text}'")).collect();
+        match only.is_empty() {
+            true => format!("cargo xtask mutants --seed {} --sample {}", self.seed, self.sample),
+            false => format!("cargo xtask mutants{only}"),
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { sample: 100, seed: 1, only: Vec::new() }
+    }
+}
+
+/// Draws, runs and judges.
+pub(crate) fn run(options: &Options) -> Verdict {
+    let program = match tools::find(TOOL) {
+        Ok(program) => program,
+        Err(why) => return Verdict::Skipped(why),
+    };
+    match judged(options, &Tool::new(program, &workspace::target().join("xtask/mutants"))) {
+        Ok(verdict) => verdict,
+        Err(message) => Verdict::Failed(message),
+    }
+}
+
+fn judged(options: &Options, tool: &Tool) -> Result<Verdict, String> {
+    let _alone = tree::lock(tool.dir())?;
+    tree::copy(&workspace::root(), &tool.tree())?;
+    let all = tool.list(&FOLDERS)?;
+    let reasons = Reasons::read(&workspace::root().join(reasons::FILE))?;
+    let drawn = match options.only.is_empty() {
+        true => sample::draw(&all, &FOLDERS, options.sample, options.seed),
+        false => all.iter().filter(|mutant| mutant.is_named(&options.only)).collect(),
+    };
+    if drawn.is_empty() {
+        return Err(format!("of {} mutants none is named so", all.len()));
+    }
+    eprintln!("{} of {} mutants; again: {}", drawn.len(), all.len(), options.command());
+    let fates = stages::run(tool, &drawn)?;
+    let judgement = judge::judge(&all, &fates, &reasons);
+    let text = table::markdown(&FOLDERS, &fates, &reasons, &judgement, &options.command());
+    print!("\n{text}");
+    write(&tool.dir().join("result.md"), &text)?;
+    let json = table::json(&fates, &reasons, &options.command());
+    write(&tool.dir().join("result.json"), &json.to_string())?;
+    eprintln!("\nalso in {}/result.md and result.json", tool.dir().display());
+    Ok(judgement.verdict(&fates))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|cause| format!("cannot write {}: {cause}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_and_said_again() {
+        let options = Options::read(&["--sample", "7", "--seed", "3"]).unwrap();
+        assert_eq!(options, Options { sample: 7, seed: 3, only: Vec::new() });
+        assert_eq!(options.command(), "cargo xtask mutants --seed 3 --sample 7");
+        let only = Options::read(&["--only", "page.rs:7", "--only", "x"]).unwrap();
+        assert_eq!(only.command(), "cargo xtask mutants --only 'page.rs:7' --only 'x'");
+        for wrong in [&["--sample"][..], &["--sample", "0"], &["--seed", "x"], &["--what", "1"]] {
+            assert!(Options::read(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}
