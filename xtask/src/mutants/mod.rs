@@ -1,8 +1,9 @@
 //! `cargo xtask mutants`: small changes to the cache, drawn by seed, and whether a test notices each.
 //!
-//! `cargo-mutants` makes the changes; here they are drawn, run against our tests in stages (`stages`),
-//! and what no test notices is looked up among the reasons that somebody wrote down (`reasons`). A
-//! survivor without a reason fails, and so does a sample of which too few were caught (`judge`).
+//! `cargo-mutants` lists the changes. Here they are drawn, made in a copy of the tree and run against our
+//! tests in stages (`stages`). What no test notices is looked up among the reasons that somebody wrote
+//! down (`reasons`): a survivor without one fails, and so does a sample of which too few were caught
+//! (`judge`).
 
 mod judge;
 mod mutant;
@@ -11,13 +12,15 @@ mod sample;
 mod stages;
 mod table;
 mod tree;
+mod workshop;
 
 use std::fs;
 use std::path::Path;
 
 use self::mutant::Mutant;
 use self::reasons::Reasons;
-use self::stages::Tool;
+use self::stages::{Course, Fate};
+use self::workshop::Workshop;
 use crate::step::Verdict;
 use crate::{tools, workspace};
 
@@ -85,16 +88,16 @@ pub(crate) fn run(options: &Options) -> Verdict {
         Ok(program) => program,
         Err(why) => return Verdict::Skipped(why),
     };
-    match judged(options, &Tool::new(program, &workspace::target().join("xtask/mutants"))) {
+    match judged(options, &Workshop::new(program, &workspace::target().join("xtask/mutants"))) {
         Ok(verdict) => verdict,
         Err(message) => Verdict::Failed(message),
     }
 }
 
-fn judged(options: &Options, tool: &Tool) -> Result<Verdict, String> {
-    let _alone = tree::lock(tool.dir())?;
-    tree::copy(&workspace::root(), &tool.tree())?;
-    let all = tool.list(&FOLDERS)?;
+fn judged(options: &Options, workshop: &Workshop) -> Result<Verdict, String> {
+    let _alone = tree::lock(workshop.dir())?;
+    tree::copy(&workspace::root(), workshop.tree())?;
+    let all = workshop.list(&FOLDERS)?;
     let reasons = Reasons::read(&workspace::root().join(reasons::FILE))?;
     let drawn = match options.only.is_empty() {
         true => sample::draw(&all, &FOLDERS, options.sample, options.seed),
@@ -104,14 +107,21 @@ fn judged(options: &Options, tool: &Tool) -> Result<Verdict, String> {
         return Err(format!("of {} mutants none is named so", all.len()));
     }
     eprintln!("{} of {} mutants; again: {}", drawn.len(), all.len(), options.command());
-    let fates = stages::run(tool, &drawn)?;
+    let course = Course::measured(workshop)?;
+    let mut fates: Vec<(Mutant, Fate)> = Vec::new();
+    for mutant in &drawn {
+        let fate = course.fate(mutant)?;
+        fates.push(((*mutant).clone(), fate));
+        eprintln!("{:4} of {}: {fate}: {}", fates.len(), drawn.len(), mutant.name);
+        // Whoever ends this early has what there is so far.
+        let json = table::json(&fates, &reasons, &options.command());
+        write(&workshop.dir().join("result.json"), &json.to_string())?;
+    }
     let judgement = judge::judge(&all, &fates, &reasons);
     let text = table::markdown(&FOLDERS, &fates, &reasons, &judgement, &options.command());
     print!("\n{text}");
-    write(&tool.dir().join("result.md"), &text)?;
-    let json = table::json(&fates, &reasons, &options.command());
-    write(&tool.dir().join("result.json"), &json.to_string())?;
-    eprintln!("\nalso in {}/result.md and result.json", tool.dir().display());
+    write(&workshop.dir().join("result.md"), &text)?;
+    eprintln!("\nalso in {}/result.md and result.json", workshop.dir().display());
     Ok(judgement.verdict(&fates))
 }
 

@@ -113,7 +113,8 @@ mod tests {
         let (its, other) = (mutant("a/x.rs", "c"), mutant("a/y.rs", "c"));
         assert_eq!(reasons.of(&its).unwrap().why, "it looks twice");
         assert_eq!(reasons.of(&other), None);
-        let moved = Mutant { line: "another line".to_owned(), ..its.clone() };
+        let mut moved = its.clone();
+        moved.line = "another line".to_owned();
         assert_eq!(reasons.of(&moved), None);
         assert_eq!(reasons.void(&[other, its]).len(), 0);
         assert_eq!(reasons.void(&[moved]).len(), 1);

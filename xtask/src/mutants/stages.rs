@@ -2,46 +2,55 @@
 //!
 //! The first stage is the quickest, and most mutants end there.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::Path;
 use std::process::Command;
-
-use serde_json::Value;
+use std::time::{Duration, Instant};
 
 use super::Mutant;
+use super::workshop::Workshop;
 use crate::step;
 
-/// Memory that a mutant's compiler or test may have: one that never stops appending ends here.
+/// Memory that a mutant's tests may have: one that never stops appending ends here.
 const MEMORY_BYTES_MAX: u64 = 8 << 30;
 /// How much longer than without a change tests may take, and the least that they get.
-const TIME_FACTOR: &str = "5";
-const TEST_SECONDS_MIN: &str = "60";
-const BUILD_SECONDS_MAX: &str = "900";
-/// What cargo-mutants says when it is done and some were missed, or some were not done in time.
-const DONE: [i32; 3] = [0, 2, 3];
+const TIME_FACTOR: u32 = 5;
+const TEST_TIME_MIN: Duration = Duration::from_secs(60);
+const BUILD_TIME_MAX: Duration = Duration::from_secs(1800);
+/// Tests that take most of the time of `tests/it`.
+const THREADS: &str = "history_threads::";
 
 /// A set of tests.
 pub(super) struct Stage {
     pub(super) name: &'static str,
     package: &'static str,
-    /// What `cargo test` gets.
-    arguments: &'static [&'static str],
+    /// Which binary, as `cargo test` is told.
+    binary: &'static [&'static str],
+    /// Which tests, as the binary is told.
+    tests: &'static [&'static str],
 }
 
 /// In the order in which mutants see them.
-pub(super) const STAGES: [Stage; 3] = [
+pub(super) const STAGES: [Stage; 4] = [
     Stage {
         name: "unit tests",
         package: "larder",
+        binary: &["--lib"],
         // Nine tenths of the time of all the others together, and about admission, which is not mutated.
-        arguments: &["--lib", "--", "--skip", "a_day_is_held_to_its_budget_at_any_load"],
+        tests: &["--skip", "a_day_is_held_to_its_budget_at_any_load"],
     },
-    Stage { name: "tests/it", package: "larder", arguments: &["--test", "it"] },
+    Stage {
+        name: "tests/it",
+        package: "larder",
+        binary: &["--test", "it"],
+        tests: &["--skip", THREADS],
+    },
+    Stage { name: "threads", package: "larder", binary: &["--test", "it"], tests: &[THREADS] },
     Stage {
         name: "soak",
         package: "larder-lab",
-        arguments: &["--test", "it", "soak::every_answer"],
+        binary: &["--test", "it"],
+        tests: &["soak::every_answer"],
     },
 ];
 
@@ -58,148 +67,103 @@ pub(super) enum Fate {
     Missed,
 }
 
-/// `cargo-mutants`, and where it works.
-pub(super) struct Tool {
-    program: PathBuf,
-    dir: PathBuf,
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Caught(stage) => write!(f, "caught by {stage}"),
+            Self::TimedOut(stage) => write!(f, "timeout of {stage}"),
+            Self::Unviable => f.write_str("unviable"),
+            Self::Missed => f.write_str("MISSED"),
+        }
+    }
 }
 
-impl Tool {
-    pub(super) fn new(program: PathBuf, dir: &Path) -> Self {
-        Self { program, dir: std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()) }
-    }
+/// How a stage ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Passed,
+    Failed,
+    TimedOut,
+    NotBuilt,
+}
 
-    /// Where everything is that it makes.
-    pub(super) fn dir(&self) -> &Path {
-        &self.dir
-    }
+/// The stages, and how long each may take.
+pub(super) struct Course<'a> {
+    workshop: &'a Workshop,
+    limits: Vec<Duration>,
+}
 
-    /// The copy of the workspace that it changes.
-    pub(super) fn tree(&self) -> PathBuf {
-        self.dir.join("tree")
-    }
-
-    /// All mutants of these folders.
-    pub(super) fn list(&self, folders: &[&str]) -> Result<Vec<Mutant>, String> {
-        let mut command = Command::new(&self.program);
-        command.args(["mutants", "--list", "--json", "--package", "larder"]);
-        for folder in folders {
-            command.arg("--file").arg(format!("crates/larder/src/{folder}/**"));
+impl<'a> Course<'a> {
+    /// Runs every stage without a change: that must pass, and says how long it takes.
+    pub(super) fn measured(workshop: &'a Workshop) -> Result<Self, String> {
+        let mut limits = Vec::new();
+        for stage in &STAGES {
+            eprint!("without a change, {}: ", stage.name);
+            stage.build(workshop)?.then_some(()).ok_or("it does not compile")?;
+            let begin = Instant::now();
+            match stage.test(workshop, BUILD_TIME_MAX)? {
+                Ended::Passed => {}
+                ended => return Err(format!("{}: {ended:?} without a change", stage.name)),
+            }
+            eprintln!("{:.1} s", begin.elapsed().as_secs_f64());
+            limits.push((begin.elapsed() * TIME_FACTOR).max(TEST_TIME_MIN));
         }
-        let output = command.current_dir(self.tree()).output();
-        let output = output.map_err(|cause| format!("{}: {cause}", self.program.display()))?;
-        let entries: Vec<Value> = serde_json::from_slice(&output.stdout).map_err(|cause| {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            format!("the list of cargo-mutants: {cause}; {}", errors.trim())
-        })?;
-        entries.iter().map(|entry| Mutant::read(entry, &self.tree())).collect()
+        Ok(Self { workshop, limits })
     }
 
-    /// Runs mutants against a stage, and reads how each ended.
-    fn test(&self, stage: &Stage, mutants: &[&Mutant]) -> Result<Vec<(String, Fate)>, String> {
-        let output = self.dir.join("out").join(stage.name.replace('/', " "));
-        // What an earlier run wrote must not pass for this one's.
-        if output.exists() {
-            fs::remove_dir_all(&output).map_err(|cause| told(&output, &cause))?;
+    /// What becomes of a mutant.
+    pub(super) fn fate(&self, mutant: &Mutant) -> Result<Fate, String> {
+        mutant.applied(self.workshop.tree(), || {
+            for (stage, limit) in STAGES.iter().zip(&self.limits) {
+                match stage.run(self.workshop, *limit)? {
+                    Ended::Passed => {}
+                    Ended::Failed => return Ok(Fate::Caught(stage.name)),
+                    Ended::TimedOut => return Ok(Fate::TimedOut(stage.name)),
+                    Ended::NotBuilt => return Ok(Fate::Unviable),
+                }
+            }
+            Ok(Fate::Missed)
+        })
+    }
+}
+
+impl Stage {
+    fn run(&self, workshop: &Workshop, limit: Duration) -> Result<Ended, String> {
+        match self.build(workshop)? {
+            true => self.test(workshop, limit),
+            false => Ok(Ended::NotBuilt),
         }
-        fs::create_dir_all(&output).map_err(|cause| told(&output, &cause))?;
-        let mut command = self.limited();
-        command.args(["mutants", "--in-place", "--package", "larder", "--caught", "--unviable"]);
-        command.args(["--timeout-multiplier", TIME_FACTOR]);
-        command.args(["--minimum-test-timeout", TEST_SECONDS_MIN]);
-        command.args(["--build-timeout", BUILD_SECONDS_MAX, "--cap-lints", "true"]);
-        command.args(["--test-package", stage.package, "--output"]).arg(&output);
-        for mutant in mutants {
-            command.arg("--re").arg(mutant.pattern());
-        }
-        command.arg("--").args(stage.arguments).current_dir(self.tree());
-        command.env("CARGO_TARGET_DIR", self.dir.join("build"));
-        // Nobody looks at it in a debugger, and it is compiled as often as there are mutants.
-        command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "1");
-        let status = command.status().map_err(|cause| format!("cargo-mutants: {cause}"))?;
-        if !status.code().is_some_and(|code| DONE.contains(&code)) {
-            return Err(format!("cargo-mutants, {}: {status}", stage.name));
-        }
-        let file = output.join("mutants.out/outcomes.json");
-        let text = fs::read_to_string(&file).map_err(|cause| told(&file, &cause))?;
-        outcomes(&text, stage.name)
     }
 
-    /// The tool with a limit to its memory, where there is a program that sets one.
-    fn limited(&self) -> Command {
-        let Some(prlimit) = step::find_program(&["prlimit"]) else {
-            return Command::new(&self.program);
+    fn build(&self, workshop: &Workshop) -> Result<bool, String> {
+        let mut command = workshop.command(&step::cargo_program());
+        self.arguments(&mut command).arg("--no-run");
+        Ok(ended(&mut command, BUILD_TIME_MAX)? == Ended::Passed)
+    }
+
+    fn test(&self, workshop: &Workshop, limit: Duration) -> Result<Ended, String> {
+        let mut command = match step::find_program(&["prlimit"]) {
+            Some(prlimit) => {
+                let mut command = workshop.command(prlimit.as_os_str());
+                command.arg(format!("--as={MEMORY_BYTES_MAX}")).arg(step::cargo_program());
+                command
+            }
+            None => workshop.command(&step::cargo_program()),
         };
-        let mut command = Command::new(prlimit);
-        command.arg(format!("--as={MEMORY_BYTES_MAX}")).arg(&self.program);
-        command
+        self.arguments(&mut command).arg("--").args(self.tests);
+        ended(&mut command, limit)
+    }
+
+    fn arguments<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.args(["test", "--locked", "--package", self.package]).args(self.binary)
     }
 }
 
-/// What became of each of these mutants, in their order.
-pub(super) fn run(tool: &Tool, drawn: &[&Mutant]) -> Result<Vec<(Mutant, Fate)>, String> {
-    let mut fates: BTreeMap<String, Fate> = BTreeMap::new();
-    let mut left = drawn.to_vec();
-    for (nth, stage) in STAGES.iter().enumerate() {
-        if left.is_empty() {
-            break;
-        }
-        let of = STAGES.len();
-        eprintln!("\n{} of {of}: {} mutants against {}", nth + 1, left.len(), stage.name);
-        fates.extend(tool.test(stage, &left)?);
-        left.retain(|mutant| fates.get(&mutant.name) == Some(&Fate::Missed));
-    }
-    let fate = |mutant: &&Mutant| {
-        let fate = fates.get(&mutant.name);
-        let fate = fate.ok_or_else(|| format!("cargo-mutants did not run {}", mutant.name))?;
-        Ok(((*mutant).clone(), *fate))
-    };
-    drawn.iter().map(fate).collect()
-}
-
-/// Reads what the tool wrote about mutants that it ran.
-fn outcomes(text: &str, stage: &'static str) -> Result<Vec<(String, Fate)>, String> {
-    let strange = |what: &str| format!("the outcomes of cargo-mutants, {stage}: {what}");
-    let file: Value = serde_json::from_str(text).map_err(|cause| strange(&cause.to_string()))?;
-    let entries = file.get("outcomes").and_then(Value::as_array);
-    let mut fates = Vec::new();
-    for entry in entries.ok_or_else(|| strange("there are none"))? {
-        // The run without a change has no name.
-        let name = entry.pointer("/scenario/Mutant/name").and_then(Value::as_str);
-        let Some(name) = name else { continue };
-        let fate = match entry.get("summary").and_then(Value::as_str) {
-            Some("CaughtMutant") => Fate::Caught(stage),
-            Some("Timeout") => Fate::TimedOut(stage),
-            Some("Unviable") => Fate::Unviable,
-            Some("MissedMutant") => Fate::Missed,
-            other => return Err(strange(&format!("{name}: {other:?}"))),
-        };
-        fates.push((name.to_owned(), fate));
-    }
-    Ok(fates)
-}
-
-fn told(path: &Path, cause: &dyn std::fmt::Display) -> String {
-    format!("{}: {cause}", path.display())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn outcomes_are_read() {
-        let text = r#"{"outcomes": [
-            {"scenario": "Baseline", "summary": "Success"},
-            {"scenario": {"Mutant": {"name": "a"}}, "summary": "CaughtMutant"},
-            {"scenario": {"Mutant": {"name": "b"}}, "summary": "MissedMutant"},
-            {"scenario": {"Mutant": {"name": "c"}}, "summary": "Timeout"},
-            {"scenario": {"Mutant": {"name": "d"}}, "summary": "Unviable"}]}"#;
-        let expected = [Fate::Caught("it"), Fate::Missed, Fate::TimedOut("it"), Fate::Unviable];
-        let read: Vec<Fate> = outcomes(text, "it").unwrap().into_iter().map(|(_, f)| f).collect();
-        assert_eq!(read, expected);
-        for wrong in ["", "{}", &text.replace("Timeout", "Gone")] {
-            assert!(outcomes(wrong, "it").is_err(), "{wrong}");
-        }
+fn ended(command: &mut Command, limit: Duration) -> Result<Ended, String> {
+    match step::ended_within(command, limit) {
+        Ok(Some(status)) if status.success() => Ok(Ended::Passed),
+        Ok(Some(_)) => Ok(Ended::Failed),
+        Ok(None) => Ok(Ended::TimedOut),
+        Err(cause) => Err(format!("{}: {cause}", Path::new(command.get_program()).display())),
     }
 }
