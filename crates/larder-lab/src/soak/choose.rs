@@ -22,6 +22,9 @@ impl World {
             keys.dedup();
             return Some(Request::GetMany(keys));
         }
+        if self.rng.u32(..100) < self.plan.leaning.deletes_percent {
+            return Some(Request::Delete(key));
+        }
         match self.rng.u32(..400) {
             0 => return Some(Request::Flush),
             1 | 2 => {
@@ -79,7 +82,8 @@ impl World {
             Content::Pieces(vec![piece])
         };
         // Small and large objects, now and then one that only just fits, or does not.
-        let bytes = match self.rng.u32(..60) {
+        let kind = if self.plan.leaning.small { 0 } else { self.rng.u32(..60) };
+        let bytes = match kind {
             0..30 => self.rng.usize(16..600),
             30..45 => self.rng.usize(600..4_000),
             45..57 => self.rng.usize(4_000..30_000),
@@ -90,6 +94,11 @@ impl World {
     }
 
     fn ttl(&mut self) -> Option<Duration> {
+        if let Some(ttl_max) = self.plan.leaning.ttl_max
+            && self.rng.u32(..4) > 0
+        {
+            return Some(ttl_max.mul_f64(self.rng.f64()));
+        }
         (self.rng.u32(..4) == 0).then(|| Duration::from_millis(self.rng.u64(1..20_000)))
     }
 

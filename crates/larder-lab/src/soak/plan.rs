@@ -6,6 +6,7 @@ use larder::{
 use larder_device::{Fault, FaultPlan, FaultRule};
 
 use super::device::Delays;
+use super::theme::{Leaning, Theme};
 
 /// Bytes of the drive, and of one of its reclaim units.
 pub(super) const DRIVE_BYTES: u64 = 8 << 20;
@@ -26,6 +27,8 @@ pub(super) enum Trouble {
     TornSectors,
     /// Writes that are reported as failed and happen.
     FailedWrites,
+    /// The same behind the metadata alone, often: of buckets and regions.
+    FailedPlaces,
     /// Torn writes that the device reports as done.
     HiddenTornWrites,
     LostWrites,
@@ -45,6 +48,7 @@ impl Trouble {
             | Self::TornWrites
             | Self::TornSectors
             | Self::FailedWrites
+            | Self::FailedPlaces
             | Self::Absences
             | Self::NoSpace => true,
             Self::None
@@ -99,6 +103,8 @@ pub(super) struct Plan {
     pub(super) clock_steps: bool,
     /// Whether lives differ in their settings, at the price of the content.
     pub(super) changing: bool,
+    pub(super) theme: Theme,
+    pub(super) leaning: Leaning,
 }
 
 impl Plan {
@@ -111,7 +117,8 @@ impl Plan {
             _ if trouble.lies() => CrashSafety::Off,
             _ => CrashSafety::Process,
         };
-        Self {
+        let theme = Theme::of(rng);
+        let mut plan = Self {
             config: Config { crash_safety, ..config(rng) },
             on_flash: rng.u32(..12) > 0,
             clients,
@@ -130,7 +137,11 @@ impl Plan {
             volatile,
             clock_steps: rng.u32(..4) == 0,
             changing: rng.u32(..6) == 0,
-        }
+            theme: Theme::None,
+            leaning: Leaning::default(),
+        };
+        theme.shape(&mut plan);
+        plan
     }
 
     /// Other settings for the next life, which accepts that it starts empty.
@@ -171,6 +182,10 @@ impl Plan {
             }
             Trouble::TornSectors => plan.with(often(Fault::TornSectors)),
             Trouble::FailedWrites => plan.with(often(Fault::FailedButDone).on_writes()),
+            Trouble::FailedPlaces => {
+                let rule = FaultRule::new(Fault::FailedButDone).with_probability(0.2).on_writes();
+                plan.with(rule.within(metadata_bytes..u64::MAX))
+            }
             Trouble::HiddenTornWrites => {
                 plan.with(lie(Fault::TornWrite { blocks: None, reported_done: true }))
             }
