@@ -40,9 +40,9 @@ usage: cargo xtask COMMAND
   kills --times N [OPTIONS]
                        N processes killed with the cache at full load on one file, every answer judged
                        afterwards; --help says more
-  mutants [--sample N] [--seed S] | --only TEXT...
-                       N small changes to the cache (default 100), and whether a test notices each;
-                       or all changes with TEXT in their names; needs cargo-mutants
+  mutants [--sample N] [--seed S] [--skip K] | --only TEXT...
+                       N small changes to the cache (default 100), but for the first K, and whether a
+                       test notices each; or all with TEXT in their names; needs cargo-mutants
   guest [--only NAME]... [--list] [--keep] [--json FILE]
                        Linux under an emulator with an NVMe FDP drive; our programs and nvme-cli in it
   peers [OPTIONS]      speed and hit ratio beside foyer, quick_cache and moka; --help says more

@@ -35,6 +35,8 @@ pub(crate) struct Options {
     /// How many mutants, as many of each folder as of any other.
     sample: usize,
     seed: u64,
+    /// So many of the sample were seen to already, by a run that was ended.
+    skip: usize,
     /// All mutants with one of these in their names, instead of a sample.
     only: Vec<String>,
 }
@@ -57,20 +59,28 @@ impl Options {
             match *name {
                 "--sample" => options.sample = value.parse().map_err(wrong)?,
                 "--seed" => options.seed = value.parse().map_err(wrong)?,
+                "--skip" => options.skip = value.parse().map_err(wrong)?,
                 "--only" => options.only.push((*value).to_owned()),
                 _ => return Err(format!("mutants does not know {name}")),
             }
         }
         match options.sample {
             0 => Err("--sample 0: at least one is needed".to_owned()),
+            all if all <= options.skip => Err(format!("--skip {}: none is left", options.skip)),
             _ => Ok(options),
         }
     }
 
     fn command(&self) -> String {
+        let skip = match self.skip {
+            0 => String::new(),
+            skip => format!(" --skip {skip}"),
+        };
         let only: String = self.only.iter().map(|text| format!(" --only '{text}'")).collect();
         match only.is_empty() {
-            true => format!("cargo xtask mutants --seed {} --sample {}", self.seed, self.sample),
+            true => {
+                format!("cargo xtask mutants --seed {} --sample {}{skip}", self.seed, self.sample)
+            }
             false => format!("cargo xtask mutants{only}"),
         }
     }
@@ -78,7 +88,7 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { sample: 100, seed: 1, only: Vec::new() }
+        Self { sample: 100, seed: 1, skip: 0, only: Vec::new() }
     }
 }
 
@@ -99,8 +109,11 @@ fn judged(options: &Options, workshop: &Workshop) -> Result<Verdict, String> {
     tree::copy(&workspace::root(), workshop.tree())?;
     let all = workshop.list(&FOLDERS)?;
     let reasons = Reasons::read(&workspace::root().join(reasons::FILE))?;
-    let drawn = match options.only.is_empty() {
-        true => sample::draw(&all, &FOLDERS, options.sample, options.seed),
+    let drawn: Vec<&Mutant> = match options.only.is_empty() {
+        true => sample::draw(&all, &FOLDERS, options.sample, options.seed)
+            .into_iter()
+            .skip(options.skip)
+            .collect(),
         false => all.iter().filter(|mutant| mutant.is_named(&options.only)).collect(),
     };
     if drawn.is_empty() {
@@ -136,11 +149,20 @@ mod tests {
     #[test]
     fn arguments_are_read_and_said_again() {
         let options = Options::read(&["--sample", "7", "--seed", "3"]).unwrap();
-        assert_eq!(options, Options { sample: 7, seed: 3, only: Vec::new() });
+        assert_eq!(options, Options { sample: 7, seed: 3, skip: 0, only: Vec::new() });
         assert_eq!(options.command(), "cargo xtask mutants --seed 3 --sample 7");
         let only = Options::read(&["--only", "page.rs:7", "--only", "x"]).unwrap();
         assert_eq!(only.command(), "cargo xtask mutants --only 'page.rs:7' --only 'x'");
-        for wrong in [&["--sample"][..], &["--sample", "0"], &["--seed", "x"], &["--what", "1"]] {
+        let rest = Options::read(&["--skip", "40"]).unwrap();
+        assert_eq!(rest.command(), "cargo xtask mutants --seed 1 --sample 100 --skip 40");
+        let wrong: [&[&str]; 5] = [
+            &["--sample"],
+            &["--sample", "0"],
+            &["--seed", "x"],
+            &["--what", "1"],
+            &["--skip", "100"],
+        ];
+        for wrong in wrong {
             assert!(Options::read(wrong).is_err(), "{wrong:?}");
         }
     }

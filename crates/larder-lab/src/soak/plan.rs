@@ -39,7 +39,7 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    /// Whether the cache may be told that a write has failed.
+    /// Whether the cache may be told that a write of its metadata has failed.
     pub(super) fn fails_writes(self) -> bool {
         match self {
             Self::OneError
@@ -48,12 +48,13 @@ impl Trouble {
             | Self::TornWrites
             | Self::TornSectors
             | Self::FailedWrites
-            | Self::FailedPlaces
             | Self::Absences
             | Self::NoSpace => true,
             Self::None
             | Self::ReadErrors
             | Self::BitFlips
+            // What says that something is void is written all the same.
+            | Self::FailedPlaces
             | Self::HiddenTornWrites
             | Self::LostWrites => false,
         }

@@ -2,7 +2,7 @@
 //!
 //! A seed without a theme mixes everything, and most of it does not meet. That a tombstone log goes round
 //! with something in it that is still needed, and that a crash follows before the key is written anew,
-//! takes a log as small as they come, keys enough, and more deletes than anybody makes.
+//! takes a log as small as they come, large objects that are small, and more deletes than anybody makes.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::plan::{Plan, Trouble};
 pub(super) enum Theme {
     /// A bit of everything.
     None,
-    /// The tombstone log goes round again and again with keys in it whose buckets nobody writes.
+    /// The tombstone log goes round with records in it whose regions are there for long.
     Wrapping,
     /// Between crash and opening, a block of the tombstone log is damaged.
     Rot,
@@ -30,7 +30,7 @@ pub(super) enum Theme {
 pub(super) struct Leaning {
     /// So many of a hundred requests are deletes, whatever the others are.
     pub(super) deletes_percent: u32,
-    /// Nothing is stored that no bucket holds.
+    /// Nothing is stored that is larger than 600 bytes.
     pub(super) small: bool,
     /// Most of what is stored expires, this soon at the latest.
     pub(super) ttl_max: Option<Duration>,
@@ -70,7 +70,13 @@ impl Theme {
             Self::FailedWrites => {
                 plan.trouble = Trouble::FailedPlaces;
                 plan.config.dram_bytes = 8 << 10;
+                plan.config.soc_max_object_bytes = 640;
+                // A caller that gives up leaves a key of which nothing can be said after a crash; and a
+                // place that failed is written over when its back-off ends.
+                plan.drop_one_in = 0;
+                plan.step_ns = 2_000;
                 plan.leaning.deletes_percent = 15;
+                plan.leaning.small = true;
             }
             Self::Setbacks => {
                 plan.trouble = Trouble::None;
@@ -90,7 +96,11 @@ impl Plan {
         self.config = Config {
             dram_bytes: 8 << 10,
             utilization_percent: 100.0,
-            soc_percent: 40.0,
+            // Dead keys of buckets are worked off, a few dozen may wait. Dead records wait for their region.
+            soc_percent: 2.0,
+            soc_log_percent: 0.0,
+            soc_max_object_bytes: 200,
+            region_bytes: Some(32 << 10),
             tombstone_log_bytes: Some(16 << 10),
             ..std::mem::take(&mut self.config)
         };
