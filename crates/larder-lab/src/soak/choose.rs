@@ -62,7 +62,11 @@ impl World {
     fn free_key(&mut self) -> Option<u32> {
         let keys = self.plan.keys;
         (0..8).find_map(|_| {
-            let below = self.rng.u32(1..=keys);
+            let below = match self.plan.leaning.hot_keys {
+                0 => self.rng.u32(1..=keys),
+                hot if self.rng.u32(..8) > 0 => hot,
+                _ => keys,
+            };
             let key = self.rng.u32(..below);
             (self.log.borrow().keys[key as usize].open < OPEN_MAX
                 && self.planned[key as usize] == 0)

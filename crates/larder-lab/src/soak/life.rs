@@ -72,8 +72,10 @@ impl World {
         let rebuilding =
             [Rebuilding::First, Rebuilding::Beside, Rebuilding::Nobody][self.rng.usize(..3)];
         let Some(cache) = self.open(life, rebuilding) else { return };
-        let metadata_bytes = cache.layout().map_or(0, |layout| layout.metadata_bytes);
-        let faults = self.plan.faults(&mut self.rng, metadata_bytes);
+        let layout = cache.layout();
+        let metadata_bytes = layout.map_or(0, |layout| layout.metadata_bytes);
+        let places_at = layout.map_or(0, |layout| layout.loc_offset.min(layout.soc_offset));
+        let faults = self.plan.faults(&mut self.rng, metadata_bytes, places_at);
         self.device.faults().set_plan(&faults);
         self.issued = Issued::default();
         let written_before = Written {

@@ -27,7 +27,7 @@ pub(super) enum Trouble {
     TornSectors,
     /// Writes that are reported as failed and happen.
     FailedWrites,
-    /// The same behind the metadata alone, often: of buckets and regions.
+    /// The same of buckets and regions alone, often.
     FailedPlaces,
     /// Torn writes that the device reports as done.
     HiddenTornWrites,
@@ -163,7 +163,13 @@ impl Plan {
 
     /// The faults of a life. Lies about writes spare the first `metadata_bytes`: a drive that only
     /// pretends to write its superblock can bring anything back.
-    pub(super) fn faults(&self, rng: &mut fastrand::Rng, metadata_bytes: u64) -> FaultPlan {
+    /// `places_at`: buckets and regions lie behind it.
+    pub(super) fn faults(
+        &self,
+        rng: &mut fastrand::Rng,
+        metadata_bytes: u64,
+        places_at: u64,
+    ) -> FaultPlan {
         let plan = FaultPlan::new(rng.u64(..));
         let chance = [0.002, 0.02, 0.2][rng.usize(..3)];
         let often = |fault| FaultRule::new(fault).with_probability(chance);
@@ -184,8 +190,8 @@ impl Plan {
             Trouble::TornSectors => plan.with(often(Fault::TornSectors)),
             Trouble::FailedWrites => plan.with(often(Fault::FailedButDone).on_writes()),
             Trouble::FailedPlaces => {
-                let rule = FaultRule::new(Fault::FailedButDone).with_probability(0.2).on_writes();
-                plan.with(rule.within(metadata_bytes..u64::MAX))
+                let rule = FaultRule::new(Fault::FailedButDone).with_probability(0.3).on_writes();
+                plan.with(rule.within(places_at..u64::MAX))
             }
             Trouble::HiddenTornWrites => {
                 plan.with(lie(Fault::TornWrite { blocks: None, reported_done: true }))

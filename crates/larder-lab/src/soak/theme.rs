@@ -30,6 +30,8 @@ pub(super) enum Theme {
 pub(super) struct Leaning {
     /// So many of a hundred requests are deletes, whatever the others are.
     pub(super) deletes_percent: u32,
+    /// Most requests are about the first so many keys, the others about any; 0: the usual mix.
+    pub(super) hot_keys: u32,
     /// Nothing is stored that is larger than 600 bytes.
     pub(super) small: bool,
     /// Most of what is stored expires, this soon at the latest.
@@ -75,6 +77,11 @@ impl Theme {
                 // place that failed is written over when its back-off ends.
                 plan.drop_one_in = 0;
                 plan.step_ns = 2_000;
+                plan.config.soc_log_percent = 0.0;
+                plan.config.soc_percent = 40.0;
+                plan.clients = 16;
+                plan.keys = 100;
+                plan.operations = 2000;
                 plan.leaning.deletes_percent = 15;
                 plan.leaning.small = true;
             }
@@ -109,6 +116,9 @@ impl Plan {
         self.operations = 6000;
         self.lives = 3;
         self.step_ns = 2_000;
-        self.leaning = Leaning { deletes_percent: 25, small: true, ttl_max: None };
+        // What is hot dies in regions that are given up first, for they have the most dead. What is cold
+        // dies in regions that nobody gives up: its tombstones are needed for long.
+        self.leaning =
+            Leaning { deletes_percent: 25, hot_keys: 60, small: true, ..Leaning::default() };
     }
 }
