@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use crate::step::{self, Verdict};
-use crate::{fuzz, guest, interleave, kills, packages, peers, report_check, soak, tidy, toolchain};
+use crate::{
+    fuzz, guest, interleave, kills, mutants, packages, peers, report_check, soak, tidy, toolchain,
+};
 
 /// How long each fuzz target runs.
 const FUZZ_SECONDS: u32 = 30;
@@ -11,7 +13,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and how it is run.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 18] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -39,6 +41,7 @@ const STEPS: [Step; 17] = [
     ("fuzz", || fuzz::run(FUZZ_SECONDS)),
     ("soak", || soak::run(&soak::Soak::USUAL)),
     ("kills", kills::usual),
+    ("mutants", || mutants::run(&mutants::Options::usual())),
     ("guest", guest::usual),
     ("peers", peers::check),
     ("report", report_check::run),

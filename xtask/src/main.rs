@@ -8,6 +8,7 @@ mod fuzz;
 mod guest;
 mod interleave;
 mod kills;
+mod mutants;
 mod packages;
 mod peers;
 mod png;
@@ -16,6 +17,7 @@ mod soak;
 mod step;
 mod tidy;
 mod toolchain;
+mod tools;
 mod workspace;
 
 use std::process::ExitCode;
@@ -25,7 +27,7 @@ usage: cargo xtask COMMAND
 
   tidy                 the house rules (also a test of this crate)
   all                  formatting, clippy, tests, documentation, tidy, msrv, targets, package, deny,
-                       interleave, fuzzing, soak, kills, guest, peers, the report in a browser
+                       interleave, fuzzing, soak, kills, mutants, guest, peers, the report in a browser
   msrv                 everything builds with the oldest Rust that Cargo.toml promises
   targets              the libraries build without a warning for other processors and systems
   package              every crate is packed, and built from what was packed
@@ -38,6 +40,9 @@ usage: cargo xtask COMMAND
   kills --times N [OPTIONS]
                        N processes killed with the cache at full load on one file, every answer judged
                        afterwards; --help says more
+  mutants [--sample N] [--seed S] [--skip K] | --only TEXT...
+                       N small changes to the cache (default 100), but for the first K, and whether a
+                       test notices each; or all with TEXT in their names; needs cargo-mutants
   guest [--only NAME]... [--list] [--keep] [--json FILE]
                        Linux under an emulator with an NVMe FDP drive; our programs and nvme-cli in it
   peers [OPTIONS]      speed and hit ratio beside foyer, quick_cache and moka; --help says more
@@ -65,6 +70,10 @@ fn main() -> ExitCode {
         },
         ["guest", rest @ ..] => match guest::Options::read(rest) {
             Ok(options) => all::report(&[("guest", guest::run(&options))]),
+            Err(message) => refuse(&message),
+        },
+        ["mutants", rest @ ..] => match mutants::Options::read(rest) {
+            Ok(options) => all::report(&[("mutants", mutants::run(&options))]),
             Err(message) => refuse(&message),
         },
         ["kills", rest @ ..] => all::report(&[("kills", kills::run(rest))]),

@@ -1,7 +1,7 @@
 //! `cargo xtask package` and `cargo xtask deny`: what others get when they depend on us.
 
 use crate::step::{self, Verdict};
-use crate::workspace;
+use crate::{tools, workspace};
 
 const DENY: &str = "cargo-deny";
 
@@ -14,14 +14,10 @@ pub(crate) fn package() -> Verdict {
 
 /// Licences, known faults and origins of what we depend on, by `deny.toml`.
 pub(crate) fn deny() -> Verdict {
-    let dir = workspace::target().join("xtask");
-    let program = step::find_program(&[DENY]).unwrap_or_else(|| dir.join("bin").join(DENY));
-    if !program.is_file() {
-        let mut install = step::cargo(&["install", DENY, "--locked", "--root"]);
-        if !matches!(step::run(install.arg(&dir)), Verdict::Passed(_)) {
-            return Verdict::Skipped("cargo-deny is not there and cannot be installed".to_owned());
-        }
-    }
+    let program = match tools::find(DENY) {
+        Ok(program) => program,
+        Err(why) => return Verdict::Skipped(why),
+    };
     let mut check = std::process::Command::new(program);
     check.current_dir(workspace::root()).args(["--locked", "check"]);
     // The database of faults is fetched; what needs no network is checked in any case.

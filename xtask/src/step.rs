@@ -1,9 +1,9 @@
 //! One step of a long check, and how it ended.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,10 +32,14 @@ impl Verdict {
 
 /// A `cargo` command at the root of the workspace.
 pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(program);
+    let mut command = Command::new(cargo_program());
     command.args(arguments).current_dir(workspace::root());
     command
+}
+
+/// The cargo that started us.
+pub(crate) fn cargo_program() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
 /// Runs a command with its output on the terminal.
@@ -59,18 +63,37 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
 pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<(), String> {
     let shown = shown(command);
     eprintln!("\n$ {shown}");
-    let told = |cause: io::Error| format!("{shown}: {cause}");
+    match ended_within(command, limit) {
+        Ok(Some(status)) if status.success() => Ok(()),
+        Ok(Some(status)) => Err(format!("{shown}: {status}")),
+        Ok(None) => Err(format!("{shown}: not done after {} s", limit.as_secs())),
+        Err(cause) => Err(format!("{shown}: {cause}")),
+    }
+}
+
+/// How a command ended that ran in silence; `None` if it was not done after `limit`, and was ended with
+/// all that it had started.
+pub(crate) fn ended_within(
+    command: &mut Command,
+    limit: Duration,
+) -> io::Result<Option<ExitStatus>> {
+    // Of a group of its own: whoever it starts is ended with it.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
     let silent = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = silent.spawn().map_err(told)?;
+    let mut child = silent.spawn()?;
     let begin = Instant::now();
     loop {
-        match child.try_wait().map_err(told)? {
-            Some(status) if status.success() => return Ok(()),
-            Some(status) => return Err(format!("{shown}: {status}")),
+        match child.try_wait()? {
+            Some(status) => return Ok(Some(status)),
             None if begin.elapsed() < limit => thread::sleep(POLL),
             None => {
-                child.kill().and_then(|()| child.wait()).map_err(told)?;
-                return Err(format!("{shown}: not done after {} s", limit.as_secs()));
+                let group = format!("-{}", child.id());
+                if !cfg!(unix) || !succeeds(Command::new("kill").args(["-KILL", "--", &group])) {
+                    child.kill()?;
+                }
+                child.wait()?;
+                return Ok(None);
             }
         }
     }
@@ -116,5 +139,17 @@ mod tests {
     fn a_command_that_takes_too_long_is_ended() {
         let error = run_within(Command::new("sleep").arg("60"), Duration::from_millis(10));
         assert!(error.unwrap_err().contains("not done after"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_a_command_started_is_ended_with_it() {
+        let file = std::env::temp_dir().join(format!("xtask-step-{}", std::process::id()));
+        let script = format!("(sleep 1; touch {}) & wait", file.display());
+        let mut command = Command::new("sh");
+        let ended = ended_within(command.args(["-c", &script]), Duration::from_millis(100));
+        assert_eq!(ended.unwrap(), None);
+        thread::sleep(Duration::from_millis(1500));
+        assert!(!file.exists(), "its child went on");
     }
 }

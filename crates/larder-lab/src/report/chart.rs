@@ -19,8 +19,8 @@ pub(super) const BOTTOM: f64 = 224.0;
 const MILLIONS_FROM: f64 = 2e6;
 /// Room between the axis and its first and last number, as a share of its length.
 const PADDING: f64 = 0.05;
-/// Distance between lines of a name below the axis, and how wide a letter of it is.
-const NAME_LINE: f64 = 13.0;
+/// Distance between lines of a name, and how wide a letter of it is.
+pub(super) const NAME_LINE: f64 = 13.0;
 const LETTER: f64 = 6.4;
 
 /// The vertical axis.
@@ -62,11 +62,10 @@ impl XAxis<'_> {
     }
 
     /// The names, each in as many lines as it takes to fit its place.
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
-    #[allow(clippy::cast_sign_loss)] // some letters
+    #[allow(clippy::cast_precision_loss)] // a few names
     fn labels(&self) -> Vec<Vec<String>> {
         let Self::Names { names, .. } = self else { return Vec::new() };
-        let letters = ((RIGHT - LEFT) / names.len().max(1) as f64 / LETTER) as usize;
+        let letters = letters_in((RIGHT - LEFT) / names.len().max(1) as f64);
         names.iter().map(|name| wrapped(name, letters)).collect()
     }
 }
@@ -213,8 +212,14 @@ pub(super) fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     text
 }
 
+/// How many letters of a name have room in this width.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some letters
+pub(super) fn letters_in(width: f64) -> usize {
+    (width / LETTER) as usize
+}
+
 /// `text` in lines of at most that many letters, where its blanks allow.
-fn wrapped(text: &str, letters: usize) -> Vec<String> {
+pub(super) fn wrapped(text: &str, letters: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
@@ -230,6 +235,7 @@ fn wrapped(text: &str, letters: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::marks::Swatch;
     use super::*;
 
     fn drawn(x_axis: XAxis<'_>) -> String {
@@ -259,6 +265,24 @@ mod tests {
         let many = vec!["a long name".to_owned(); 9];
         let svg = drawn(XAxis::Names { title: "tenants", names: &many });
         assert!(svg.contains("0 0 560 283"), "{svg}");
+    }
+
+    #[test]
+    fn a_long_name_in_the_legend_stays_in_the_drawing() {
+        let mut out = Markup::default();
+        let axis = YAxis { title: "DLWA", lo: 0.0, hi: 10.0, share: false };
+        Chart::draw(&mut out, "sample", XAxis::Requests(10.0), axis, |chart| {
+            let of = |class, name| (Swatch::Bar, class, name);
+            chart.legend(&[of("on", "first come, first served"), of("off", "plan")]);
+        });
+        let svg = out.finish();
+        let at = |line: &str| {
+            let (before, _) = svg.split_once(&format!(">{line}</text>")).unwrap();
+            let (_, y) = before.rsplit_once(" y=\"").unwrap();
+            y.split_once('"').unwrap().0.parse::<f64>().unwrap()
+        };
+        let (first, second, next) = (at("first come,"), at("first served"), at("plan"));
+        assert!(second >= first + NAME_LINE && next >= second + NAME_LINE, "{svg}");
     }
 
     #[test]

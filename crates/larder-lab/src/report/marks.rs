@@ -1,6 +1,6 @@
 //! What is drawn in a chart: lines, areas, bars, points, spreads, labels.
 
-use super::chart::{BOTTOM, Chart, LEFT, RIGHT, TOP, path};
+use super::chart::{BOTTOM, Chart, LEFT, NAME_LINE, RIGHT, TOP, WIDTH, letters_in, path, wrapped};
 use super::format::Px;
 
 /// Least distance between two labels at the right edge.
@@ -140,7 +140,7 @@ impl Chart<'_> {
         }
     }
 
-    /// A legend at the right edge, from the top down.
+    /// A legend at the right edge, from the top down, each name in as many lines as it takes.
     pub(super) fn legend(&mut self, entries: &[(Swatch, &str, &str)]) {
         let (left, right) = (RIGHT + 8.0, RIGHT + 28.0);
         let middle = f64::midpoint(left, right);
@@ -158,8 +158,14 @@ impl Chart<'_> {
                 }
                 Swatch::Diamond => self.diamond(class, middle, y),
             }
-            self.text("label", right + 5.0, y + 4.0, "start", text);
-            y += LEGEND_GAP;
+            let x = right + 5.0;
+            let mut line_y = y + 4.0;
+            for line in wrapped(text, letters_in(WIDTH - x)) {
+                self.text("label", x, line_y, "start", &line);
+                line_y += NAME_LINE;
+            }
+            // The next one stands below the last line of this one.
+            y = line_y - 4.0 - NAME_LINE + LEGEND_GAP;
         }
     }
 

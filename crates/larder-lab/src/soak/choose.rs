@@ -22,6 +22,9 @@ impl World {
             keys.dedup();
             return Some(Request::GetMany(keys));
         }
+        if self.rng.u32(..100) < self.plan.leaning.deletes_percent {
+            return Some(Request::Delete(key));
+        }
         match self.rng.u32(..400) {
             0 => return Some(Request::Flush),
             1 | 2 => {
@@ -59,7 +62,11 @@ impl World {
     fn free_key(&mut self) -> Option<u32> {
         let keys = self.plan.keys;
         (0..8).find_map(|_| {
-            let below = self.rng.u32(1..=keys);
+            let below = match self.plan.leaning.hot_keys {
+                0 => self.rng.u32(1..=keys),
+                hot if self.rng.u32(..8) > 0 => hot,
+                _ => keys,
+            };
             let key = self.rng.u32(..below);
             (self.log.borrow().keys[key as usize].open < OPEN_MAX
                 && self.planned[key as usize] == 0)
@@ -79,7 +86,8 @@ impl World {
             Content::Pieces(vec![piece])
         };
         // Small and large objects, now and then one that only just fits, or does not.
-        let bytes = match self.rng.u32(..60) {
+        let kind = if self.plan.leaning.small { 0 } else { self.rng.u32(..60) };
+        let bytes = match kind {
             0..30 => self.rng.usize(16..600),
             30..45 => self.rng.usize(600..4_000),
             45..57 => self.rng.usize(4_000..30_000),
@@ -90,6 +98,11 @@ impl World {
     }
 
     fn ttl(&mut self) -> Option<Duration> {
+        if let Some(ttl_max) = self.plan.leaning.ttl_max
+            && self.rng.u32(..4) > 0
+        {
+            return Some(ttl_max.mul_f64(self.rng.f64()));
+        }
         (self.rng.u32(..4) == 0).then(|| Duration::from_millis(self.rng.u64(1..20_000)))
     }
 

@@ -14,6 +14,7 @@ use super::history::KeyHistory;
 use super::plan::{DRIVE_BYTES, Ending, Plan, Trouble, UNIT_BYTES};
 use super::request::Answer;
 use super::subject::{Lie, Subject};
+use super::theme::Theme;
 use super::world::{Issued, World};
 
 /// Spare space of the drive, in percent.
@@ -22,6 +23,9 @@ const OVERPROVISIONING_PERCENT: f64 = 60.0;
 const OPENINGS_MAX: u32 = 3;
 /// What must be erased for a device to count as blank.
 const FRONT_BYTES: usize = 128 << 10;
+/// A block of the tombstone log, and how it begins.
+const BLOCK_BYTES: usize = 4096;
+const TOMBSTONE_MAGIC: [u8; 4] = *b"LTMB";
 /// One step in so many begins to bring back what a crash has left, or gives that up.
 const REBUILDING_ONE_IN: u32 = 300;
 /// Idle steps after which calls that are under way count as hung.
@@ -68,8 +72,10 @@ impl World {
         let rebuilding =
             [Rebuilding::First, Rebuilding::Beside, Rebuilding::Nobody][self.rng.usize(..3)];
         let Some(cache) = self.open(life, rebuilding) else { return };
-        let metadata_bytes = cache.layout().map_or(0, |layout| layout.metadata_bytes);
-        let faults = self.plan.faults(&mut self.rng, metadata_bytes);
+        let layout = cache.layout();
+        let metadata_bytes = layout.map_or(0, |layout| layout.metadata_bytes);
+        let places_at = layout.map_or(0, |layout| layout.loc_offset.min(layout.soc_offset));
+        let faults = self.plan.faults(&mut self.rng, metadata_bytes, places_at);
         self.device.faults().set_plan(&faults);
         self.issued = Issued::default();
         let written_before = Written {
@@ -265,6 +271,9 @@ impl World {
                 self.complain(&format!("the simulated drive does not come back: {error}"));
             }
         }
+        if self.plan.theme == Theme::Rot && self.rng.bool() {
+            self.rot();
+        }
         self.note(format_args!("crash"));
         self.lose_track();
         // Starting again takes seconds; an epoch begins at a second of its own.
@@ -292,6 +301,30 @@ impl World {
             }
         }
         None
+    }
+
+    /// One bit turns in one block of the tombstone log.
+    fn rot(&mut self) {
+        let faults = self.device.faults();
+        faults.set_plan(&FaultPlan::new(0));
+        let read = Io::Read { offset: 0, buffer: IoBuffer::zeroed(FRONT_BYTES) };
+        let Ok(mut front) = faults.submit(read).wait() else { return };
+        let blocks = front.as_slice().chunks_exact(BLOCK_BYTES).enumerate().skip(1);
+        let used: Vec<usize> = blocks
+            .filter(|(_, block)| TOMBSTONE_MAGIC == block[..4])
+            .map(|(number, _)| number)
+            .collect();
+        if used.is_empty() {
+            return;
+        }
+        let block = used[self.rng.usize(..used.len())];
+        let at = block * BLOCK_BYTES + self.rng.usize(..BLOCK_BYTES);
+        front.as_mut_slice()[at] ^= 1 << self.rng.u32(..8);
+        let write = Io::Write { offset: 0, buffer: front, handle: PlacementHandle::DEFAULT };
+        match faults.submit(write).wait() {
+            Ok(_) => self.totals.rotten_blocks += 1,
+            Err(failure) => self.complain(&format!("a block cannot be damaged: {failure}")),
+        }
     }
 
     /// Does what an opening that takes the device for another program's asks for.

@@ -11,6 +11,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `plan` | what a seed decides before anything runs |
+//! | `theme` | what some seeds are about |
 //! | `device` | the SSD model with faults, whose completions the scheduler releases |
 //! | `executor` | tasks, and who of them can go on |
 //! | `subject` | the cache, and lies to try the oracle with |
@@ -31,6 +32,7 @@ mod oracle;
 mod plan;
 mod request;
 mod subject;
+mod theme;
 mod totals;
 mod value;
 mod world;

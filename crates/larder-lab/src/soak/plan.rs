@@ -8,6 +8,7 @@ use larder::{
 use larder_device::{Fault, FaultPlan, FaultRule};
 
 use super::device::Delays;
+use super::theme::{Leaning, Theme};
 
 /// Bytes of the drive, and of one of its reclaim units.
 pub(super) const DRIVE_BYTES: u64 = 8 << 20;
@@ -28,6 +29,8 @@ pub(super) enum Trouble {
     TornSectors,
     /// Writes that are reported as failed and happen.
     FailedWrites,
+    /// The same of buckets and regions alone, often.
+    FailedPlaces,
     /// Torn writes that the device reports as done.
     HiddenTornWrites,
     LostWrites,
@@ -40,7 +43,7 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    /// Whether the cache may be told that a write has failed.
+    /// Whether the cache may be told that a write of its metadata has failed.
     pub(super) fn fails_writes(self) -> bool {
         match self {
             Self::OneError
@@ -55,6 +58,8 @@ impl Trouble {
             Self::None
             | Self::ReadErrors
             | Self::BitFlips
+            // What says that something is void is written all the same.
+            | Self::FailedPlaces
             | Self::HiddenTornWrites
             | Self::LostWrites => false,
         }
@@ -104,6 +109,8 @@ pub(super) struct Plan {
     pub(super) clock_steps: bool,
     /// Whether lives differ in their settings, at the price of the content.
     pub(super) changing: bool,
+    pub(super) theme: Theme,
+    pub(super) leaning: Leaning,
 }
 
 impl Plan {
@@ -120,14 +127,9 @@ impl Plan {
             _ if trouble.lies() => CrashSafety::Off,
             _ => CrashSafety::Process,
         };
-        Self {
-            config: Config {
-                crash_safety,
-                // Only slow ones last as long.
-                flash_wait: (trouble == Trouble::Timeouts)
-                    .then(|| Duration::from_nanos(2 * delays.usual_ns)),
-                ..config(rng)
-            },
+        let theme = Theme::of(rng);
+        let mut plan = Self {
+            config: Config { crash_safety, ..config(rng) },
             on_flash: rng.u32(..12) > 0,
             clients,
             keys: u32::try_from(clients).unwrap_or(u32::MAX).clamp(12, 256) * rng.u32(1..=3),
@@ -142,7 +144,14 @@ impl Plan {
             volatile,
             clock_steps: rng.u32(..4) == 0,
             changing: rng.u32(..6) == 0,
-        }
+            theme: Theme::None,
+            leaning: Leaning::default(),
+        };
+        theme.shape(&mut plan);
+        // Only slow requests last as long.
+        let wait = Duration::from_nanos(2 * plan.delays.usual_ns);
+        plan.config.flash_wait = (plan.trouble == Trouble::Timeouts).then_some(wait);
+        plan
     }
 
     /// Other settings for the next life, which accepts that it starts empty.
@@ -164,7 +173,13 @@ impl Plan {
 
     /// The faults of a life. Lies about writes spare the first `metadata_bytes`: a drive that only
     /// pretends to write its superblock can bring anything back.
-    pub(super) fn faults(&self, rng: &mut fastrand::Rng, metadata_bytes: u64) -> FaultPlan {
+    /// `places_at`: buckets and regions lie behind it.
+    pub(super) fn faults(
+        &self,
+        rng: &mut fastrand::Rng,
+        metadata_bytes: u64,
+        places_at: u64,
+    ) -> FaultPlan {
         let plan = FaultPlan::new(rng.u64(..));
         let chance = [0.002, 0.02, 0.2][rng.usize(..3)];
         let often = |fault| FaultRule::new(fault).with_probability(chance);
@@ -184,6 +199,10 @@ impl Plan {
             }
             Trouble::TornSectors => plan.with(often(Fault::TornSectors)),
             Trouble::FailedWrites => plan.with(often(Fault::FailedButDone).on_writes()),
+            Trouble::FailedPlaces => {
+                let rule = FaultRule::new(Fault::FailedButDone).with_probability(0.3).on_writes();
+                plan.with(rule.within(places_at..u64::MAX))
+            }
             Trouble::HiddenTornWrites => {
                 plan.with(lie(Fault::TornWrite { blocks: None, reported_done: true }))
             }

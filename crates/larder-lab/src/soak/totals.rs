@@ -81,6 +81,8 @@ totals! {
     logs_given_up: "tombstone logs given up",
     /// Of these, logs that were believed again.
     logs_regained: "  and regained",
+    /// Blocks of tombstone logs that were damaged between a crash and the next opening.
+    rotten_blocks: "log blocks damaged",
     /// Buckets and regions that came back after a failed write.
     revived_places: "places revived",
     /// Device errors that the cache counted.

@@ -17,6 +17,7 @@ use super::oracle::{self, Judgement};
 use super::plan::{Plan, Trouble};
 use super::request::{Answer, Found, Request, learn_found};
 use super::subject::{Lie, Subject, flags_of};
+use super::theme::Theme;
 use super::value::{Content, content_of, first_piece};
 use super::{SeedReport, Totals};
 
@@ -24,6 +25,8 @@ use super::{SeedReport, Totals};
 const FIRST_SECOND: u64 = 1_000_000;
 /// One step in so many sets the wall clock, where somebody does.
 const CLOCK_STEPS_ONE_IN: u32 = 400;
+/// The same where a seed is about that.
+const SETBACKS_ONE_IN: u32 = 100;
 /// Tombstones that a block of their log holds.
 const LOG_BLOCK_ENTRIES: usize = 253;
 /// Events of a key that are shown with a wrong answer.
@@ -174,7 +177,11 @@ impl World {
             step_ns += self.rng.u64(..10_000_000_000);
         }
         self.set_now(self.now_ns + step_ns);
-        if self.plan.clock_steps && self.rng.u32(..CLOCK_STEPS_ONE_IN) == 0 {
+        let one_in = match self.plan.theme {
+            Theme::Setbacks => SETBACKS_ONE_IN,
+            _ => CLOCK_STEPS_ONE_IN,
+        };
+        if self.plan.clock_steps && self.rng.u32(..one_in) == 0 {
             self.set_clock();
         }
     }

@@ -359,6 +359,19 @@ mod tests {
         assert!(error.contains("fewer than 64 regions"), "two units of regions: {error}");
     }
 
+    /// What superblock and snapshot take when every engine is as full as it can be.
+    fn snapshot_bytes_needed(layout: &Layout) -> u64 {
+        let segments = u64::from(layout.soc_log_segments);
+        let (per_segment, fixed) =
+            log::snapshot_bytes_max(layout.soc_log_segment_bytes, layout.soc_buckets);
+        let of_log = if segments > 0 { fixed + segments * per_segment } else { 0 };
+        SUPERBLOCK_BYTES as u64
+            + of_log
+            + layout.soc_buckets * BUCKET_SNAPSHOT_BYTES as u64
+            + dead_keys_snapshot_bytes(layout.tombstone_log_bytes, layout.soc_buckets)
+            + u64::from(layout.loc_regions) * snapshot_bytes_max(layout.region_bytes)
+    }
+
     proptest! {
         #[test]
         fn parts_never_overlap(
@@ -386,6 +399,7 @@ mod tests {
                 prop_assert_eq!(layout.soc_offset + layout.soc_buckets * 4096, layout.usable_bytes);
                 prop_assert!(layout.usable_bytes <= capacity);
                 prop_assert_eq!(layout.loc_offset % 4096, 0);
+                prop_assert!(snapshot_bytes_needed(&layout) <= layout.metadata_bytes, "{layout:?}");
             }
         }
     }

@@ -1,0 +1,169 @@
+//! Mutants against tests, in stages: what one stage's tests do not notice goes on to the next.
+//!
+//! The first stage is the quickest, and most mutants end there.
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::Mutant;
+use super::workshop::Workshop;
+use crate::step;
+
+/// Memory that a mutant's tests may have: one that never stops appending ends here.
+const MEMORY_BYTES_MAX: u64 = 8 << 30;
+/// How much longer than without a change tests may take, and the least that they get.
+const TIME_FACTOR: u32 = 5;
+const TEST_TIME_MIN: Duration = Duration::from_secs(60);
+const BUILD_TIME_MAX: Duration = Duration::from_secs(1800);
+/// Tests that take most of the time of `tests/it`.
+const THREADS: &str = "history_threads::";
+
+/// A set of tests.
+pub(super) struct Stage {
+    pub(super) name: &'static str,
+    package: &'static str,
+    /// Which binary, as `cargo test` is told.
+    binary: &'static [&'static str],
+    /// Which tests, as the binary is told.
+    tests: &'static [&'static str],
+}
+
+/// In the order in which mutants see them.
+pub(super) const STAGES: [Stage; 4] = [
+    Stage {
+        name: "unit tests",
+        package: "larder",
+        binary: &["--lib"],
+        // Nine tenths of the time of all the others together, and about admission, which is not mutated.
+        tests: &["--skip", "a_day_is_held_to_its_budget_at_any_load"],
+    },
+    Stage {
+        name: "tests/it",
+        package: "larder",
+        binary: &["--test", "it"],
+        tests: &["--skip", THREADS],
+    },
+    Stage { name: "threads", package: "larder", binary: &["--test", "it"], tests: &[THREADS] },
+    Stage {
+        name: "soak",
+        package: "larder-lab",
+        binary: &["--test", "it"],
+        tests: &["soak::every_answer"],
+    },
+];
+
+/// What became of a mutant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// A test of this stage failed.
+    Caught(&'static str),
+    /// Tests of this stage did not end: somebody would have noticed.
+    TimedOut(&'static str),
+    /// It does not compile.
+    Unviable,
+    /// All tests passed.
+    Missed,
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Caught(stage) => write!(f, "caught by {stage}"),
+            Self::TimedOut(stage) => write!(f, "timeout of {stage}"),
+            Self::Unviable => f.write_str("unviable"),
+            Self::Missed => f.write_str("MISSED"),
+        }
+    }
+}
+
+/// How a stage ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Passed,
+    Failed,
+    TimedOut,
+    NotBuilt,
+}
+
+/// The stages, and how long each may take.
+pub(super) struct Course<'a> {
+    workshop: &'a Workshop,
+    limits: Vec<Duration>,
+}
+
+impl<'a> Course<'a> {
+    /// Runs every stage without a change: that must pass, and says how long it takes.
+    pub(super) fn measured(workshop: &'a Workshop) -> Result<Self, String> {
+        let mut limits = Vec::new();
+        for stage in &STAGES {
+            eprint!("without a change, {}: ", stage.name);
+            stage.build(workshop)?.then_some(()).ok_or("it does not compile")?;
+            let begin = Instant::now();
+            match stage.test(workshop, BUILD_TIME_MAX)? {
+                Ended::Passed => {}
+                ended => return Err(format!("{}: {ended:?} without a change", stage.name)),
+            }
+            eprintln!("{:.1} s", begin.elapsed().as_secs_f64());
+            limits.push((begin.elapsed() * TIME_FACTOR).max(TEST_TIME_MIN));
+        }
+        Ok(Self { workshop, limits })
+    }
+
+    /// What becomes of a mutant.
+    pub(super) fn fate(&self, mutant: &Mutant) -> Result<Fate, String> {
+        mutant.applied(self.workshop.tree(), || {
+            for (stage, limit) in STAGES.iter().zip(&self.limits) {
+                match stage.run(self.workshop, *limit)? {
+                    Ended::Passed => {}
+                    Ended::Failed => return Ok(Fate::Caught(stage.name)),
+                    Ended::TimedOut => return Ok(Fate::TimedOut(stage.name)),
+                    Ended::NotBuilt => return Ok(Fate::Unviable),
+                }
+            }
+            Ok(Fate::Missed)
+        })
+    }
+}
+
+impl Stage {
+    fn run(&self, workshop: &Workshop, limit: Duration) -> Result<Ended, String> {
+        match self.build(workshop)? {
+            true => self.test(workshop, limit),
+            false => Ok(Ended::NotBuilt),
+        }
+    }
+
+    fn build(&self, workshop: &Workshop) -> Result<bool, String> {
+        let mut command = workshop.command(&step::cargo_program());
+        self.arguments(&mut command).arg("--no-run");
+        Ok(ended(&mut command, BUILD_TIME_MAX)? == Ended::Passed)
+    }
+
+    fn test(&self, workshop: &Workshop, limit: Duration) -> Result<Ended, String> {
+        let mut command = match step::find_program(&["prlimit"]) {
+            Some(prlimit) => {
+                let mut command = workshop.command(prlimit.as_os_str());
+                command.arg(format!("--as={MEMORY_BYTES_MAX}")).arg(step::cargo_program());
+                command
+            }
+            None => workshop.command(&step::cargo_program()),
+        };
+        self.arguments(&mut command).arg("--").args(self.tests);
+        ended(&mut command, limit)
+    }
+
+    fn arguments<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.args(["test", "--locked", "--package", self.package]).args(self.binary)
+    }
+}
+
+fn ended(command: &mut Command, limit: Duration) -> Result<Ended, String> {
+    match step::ended_within(command, limit) {
+        Ok(Some(status)) if status.success() => Ok(Ended::Passed),
+        Ok(Some(_)) => Ok(Ended::Failed),
+        Ok(None) => Ok(Ended::TimedOut),
+        Err(cause) => Err(format!("{}: {cause}", Path::new(command.get_program()).display())),
+    }
+}

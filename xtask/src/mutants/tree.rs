@@ -1,0 +1,99 @@
+//! The copy of the workspace in which mutants are built.
+//!
+//! It stays where it is, and only what differs is written, so that cargo compiles no more than what a
+//! mutant changes. The workspace itself is never touched.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Keeps a second run away from the copy until it is dropped.
+pub(super) fn lock(dir: &Path) -> Result<File, String> {
+    let told = |cause: &dyn std::fmt::Display| format!("cannot lock {}: {cause}", dir.display());
+    fs::create_dir_all(dir).map_err(|cause| told(&cause))?;
+    let file = File::create(dir.join("lock")).map_err(|cause| told(&cause))?;
+    file.try_lock().map_err(|cause| told(&cause))?;
+    Ok(file)
+}
+
+/// Makes `to` hold the files of `from` that git knows or would take, as they are now, and no others.
+pub(super) fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let wanted = files(from)?;
+    for stale in walk(to).into_iter().filter(|path| !wanted.contains(path)) {
+        let path = to.join(stale);
+        fs::remove_file(&path).map_err(|cause| told(&path, &cause))?;
+    }
+    for path in wanted {
+        let (source, copy) = (from.join(&path), to.join(&path));
+        let bytes = fs::read(&source).map_err(|cause| told(&source, &cause))?;
+        // A file that is written anew is compiled anew.
+        if fs::read(&copy).is_ok_and(|there| there == bytes) {
+            continue;
+        }
+        let dir = copy.parent().unwrap_or(to);
+        fs::create_dir_all(dir).map_err(|cause| told(dir, &cause))?;
+        fs::write(&copy, bytes).map_err(|cause| told(&copy, &cause))?;
+    }
+    Ok(())
+}
+
+fn told(path: &Path, cause: &dyn std::fmt::Display) -> String {
+    format!("copying the workspace: {}: {cause}", path.display())
+}
+
+/// Files that git tracks or would track and that are there.
+fn files(root: &Path) -> Result<BTreeSet<PathBuf>, String> {
+    let mut git = Command::new("git");
+    git.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let output = git.output().map_err(|cause| format!("git ls-files: {cause}"))?;
+    if !output.status.success() {
+        return Err(format!("git ls-files: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let names = text.split('\0').filter(|name| !name.is_empty());
+    Ok(names.map(PathBuf::from).filter(|path| root.join(path).is_file()).collect())
+}
+
+/// Every file below a directory, by its path from there.
+fn walk(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut dirs = vec![root.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        let Ok(entries) = fs::read_dir(&dir) else { continue };
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            match (path.is_dir(), path.strip_prefix(root)) {
+                (true, _) => dirs.push(path),
+                (false, Ok(name)) => found.push(name.to_owned()),
+                (false, Err(_)) => {}
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace;
+
+    #[test]
+    fn only_what_differs_is_written() {
+        let dir = workspace::target().join(format!("xtask/tree-test-{}", std::process::id()));
+        let (from, to) = (workspace::root().join("xtask"), dir.join("tree"));
+        let alone = lock(&dir).unwrap();
+        assert!(lock(&dir).is_err(), "a second run has the lock too");
+        drop(alone);
+        copy(&from, &to).unwrap();
+        assert!(walk(&to).contains(&PathBuf::from("src/mutants/tree.rs")));
+        let written = |name: &str| fs::metadata(to.join(name)).unwrap().modified().unwrap();
+        let before = written("Cargo.toml");
+        fs::write(to.join("src/main.rs"), "a mutant that was left").unwrap();
+        fs::write(to.join("src/stale.rs"), "a file that is no more").unwrap();
+        copy(&from, &to).unwrap();
+        assert_eq!(written("Cargo.toml"), before);
+        assert_eq!(fs::read(to.join("src/main.rs")).ok(), fs::read(from.join("src/main.rs")).ok());
+        assert!(!to.join("src/stale.rs").exists());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}
