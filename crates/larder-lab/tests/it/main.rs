@@ -8,6 +8,7 @@ mod experiment_runs;
 mod experiment_settings;
 mod kills;
 mod replay_passes;
+mod replay_segments;
 mod soak;
 mod trace_errors;
 mod trace_files;
