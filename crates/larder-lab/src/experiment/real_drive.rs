@@ -7,7 +7,7 @@
 //!
 //! Four numbers are fitted, one set for all six runs, after a look at all six: the over-provisioning
 //! of the drive, which its maker does not state, the share of large objects in the workload (so that a
-//! put has the published mean of 983 bytes), the size of the drive, and the number of requests, which
+//! put has about the published mean of 983 bytes), the size of the drive, and the number of requests, which
 //! says how many keys there are and so the hit ratio. So what agrees is a fit, no prediction. What was
 //! not looked at when they were chosen is the way there: DLWA of each tenth of a run, which the charts
 //! show beside the published one.
