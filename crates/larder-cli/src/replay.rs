@@ -92,6 +92,7 @@ fn options(arguments: &ReplayArgs) -> Result<ReplayOptions, Error> {
     Ok(ReplayOptions {
         workload,
         requests: arguments.requests,
+        span_requests: None,
         repeat: arguments.repeat,
         dram_bytes: arguments.dram,
         dram_policy: arguments.dram_policy,

@@ -59,7 +59,10 @@ fn open(arguments: &StatsArgs) -> Result<Box<dyn RequestSource>, Error> {
     let preset = workload::presets().iter().find(|preset| preset.name == name);
     if let Some(preset) = preset {
         let requests = arguments.requests.unwrap_or(preset.requests);
-        return workload::preset(name, GeneratorOptions { requests, seed: arguments.seed });
+        return workload::preset(
+            name,
+            GeneratorOptions { requests, span_requests: None, seed: arguments.seed },
+        );
     }
     let path = Path::new(name);
     if !path.exists() {

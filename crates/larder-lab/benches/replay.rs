@@ -55,7 +55,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let mut source = trace::open(&trace, &TraceOptions::default())?;
         rates[2].push(rate_of_source(source.as_mut())?);
-        let options = GeneratorOptions { requests: PRESET_REQUESTS, seed: SEED };
+        let options =
+            GeneratorOptions { requests: PRESET_REQUESTS, span_requests: None, seed: SEED };
         rates[3].push(rate_of_source(workload::preset(PRESET, options)?.as_mut())?);
     }
     let names = [
@@ -126,7 +127,7 @@ fn stand_in(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let path = folder.join("stand-in.csv.zst");
     let encoder = zstd::Encoder::new(File::create(&path)?, 3)?.auto_finish();
     let mut file = BufWriter::new(encoder);
-    let options = GeneratorOptions { requests: TRACE_REQUESTS, seed: SEED };
+    let options = GeneratorOptions { requests: TRACE_REQUESTS, span_requests: None, seed: SEED };
     let mut source = workload::preset(PRESET, options)?;
     writeln!(file, "time,object,size")?;
     while let Some(request) = source.next_request()? {

@@ -84,7 +84,10 @@ fn run(path: &PathBuf, length: Duration) -> Result<f64, Box<dyn Error>> {
 }
 
 fn generator(seed: u64) -> Result<Box<dyn RequestSource>, Box<dyn Error>> {
-    Ok(workload::preset(PRESET, GeneratorOptions { requests: REQUESTS, seed })?)
+    Ok(workload::preset(
+        PRESET,
+        GeneratorOptions { requests: REQUESTS, span_requests: None, seed },
+    )?)
 }
 
 /// Look-aside: what a get misses is set.

@@ -115,7 +115,9 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = sold_size)]
     pub(crate) simulate: u64,
 
-    /// Requests of each simulated run [default: enough to write the drive over nine times]
+    /// Requests of each simulated run; the number of keys goes by --simulate alone [default: enough to
+    /// write the drive over nine times, then twice as many until DLWA and bytes per request differ by
+    /// at most 5 % between the halves of the measurement]
     #[arg(long, value_name = "N")]
     pub(crate) requests: Option<u64>,
 

@@ -56,6 +56,7 @@ pub(super) static PERFORMANCE: Experiment = Experiment {
         ("throughput_ratio.*", "requests a second, on / off"),
         ("read_p99_ratio.*", "p99 of reads, off / on"),
         ("write_p99_ratio.*", "p99 of writes, off / on"),
+        timed_rig::MEDIA_LOAD,
         SOC_SHARE,
         rig::DRIVE_WRITES,
         rig::LOC_WRAPS,

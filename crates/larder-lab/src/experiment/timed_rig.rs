@@ -33,6 +33,10 @@ pub(super) const FLASH: Parameter = Parameter {
     default: "216",
     help: "capacity of the drive in MiB, 8 to 65536; units of 768 KiB; DRAM is a 32nd of it",
 };
+pub(super) const MEDIA_LOAD: (&str, &str) = (
+    "media_load.*",
+    "share of what the dies can program that they did, with (on) and without placement, by point",
+);
 pub(super) const CLIENTS: Parameter = Parameter {
     name: "clients",
     default: "64",
@@ -58,6 +62,8 @@ pub(super) struct TimedRun {
     pub(super) run: SharedRun,
     pub(super) seen: Vec<Seen>,
     pub(super) seconds: f64,
+    /// Share of the time in which all dies could have programmed that they did.
+    pub(super) media_load: f64,
 }
 
 impl TimedRun {
@@ -134,7 +140,14 @@ pub(super) fn play(
         Arc::into_inner(recorder).ok_or_else(|| Error::run("timed drive: still in use"))?;
     let recorder = recorder.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (seen, seconds) = recorder.closed.end();
-    Ok(TimedRun { run, seen, seconds })
+    let media_load = media_load(&run.drive, seconds);
+    Ok(TimedRun { run, seen, seconds, media_load })
+}
+
+#[allow(clippy::cast_precision_loss)] // some gigabytes
+fn media_load(work: &shared::DriveWork, seconds: f64) -> f64 {
+    let programmed = (work.host_pages + work.copied_pages) * PAGE_BYTES;
+    programmed as f64 / seconds / timed::small().program_bytes_per_s()
 }
 
 fn turns(tenant: &Tenant) -> u64 {
@@ -222,6 +235,7 @@ pub(super) fn note_both(
         rig::note_steadiness(metrics, point, &run.run);
         let made = run.requests_per_s(0) / 1000.0;
         metrics.insert(format!("kilo_requests_per_s.{placement}.{point}"), made);
+        metrics.insert(format!("media_load.{placement}.{point}"), run.media_load);
         for tenant in run.run.tenants.iter().filter(|tenant| tenant.run.gets > 0) {
             metrics.insert(format!("hit.{placement}.{point}"), tenant.run.hit_ratio);
         }

@@ -5,7 +5,7 @@ use larder_ssd::analytic::life::{DriveBudget, Endurance, media_bytes_per_day};
 use serde::Serialize;
 
 use super::options::{PlanOptions, Rating};
-use super::sweep::Measured;
+use super::sweep::{Measured, SETTLED};
 use crate::Error;
 
 const SECONDS_PER_DAY: f64 = 86_400.0;
@@ -16,6 +16,12 @@ const GB: f64 = 1e9;
 pub struct Bill {
     /// Years until the drive is worn out, by its rating; wear alone.
     pub life_years: f64,
+    /// Where the life lies that a longer simulation would find, from here: see
+    /// [`life_years_high`](Self::life_years_high).
+    pub life_years_low: f64,
+    /// To here. Within 5 % of the load and of DLWA, or as far as they drifted while they were measured;
+    /// where DLWA had not settled, down to what theory makes of it.
+    pub life_years_high: f64,
     /// Drives bought over the life of the system: at least one, and beyond it the average of a
     /// fleet.
     pub drives: f64,
@@ -36,12 +42,21 @@ pub struct Bill {
 }
 
 /// Reckons with Theorem 2 of the FDP paper and the endurance rating.
-pub(super) fn bill(options: &PlanOptions, measured: &Measured) -> Result<Bill, Error> {
-    reckon(options, measured).map_err(|error| Error::usage(format!("plan: {error}")))
+/// `dlwa_theory` bounds DLWA of a drive that had not settled.
+pub(super) fn bill(
+    options: &PlanOptions,
+    measured: &Measured,
+    dlwa_theory: f64,
+) -> Result<Bill, Error> {
+    reckon(options, measured, dlwa_theory).map_err(|error| Error::usage(format!("plan: {error}")))
 }
 
 #[allow(clippy::cast_precision_loss)] // sizes of drives, far below 2^53
-fn reckon(options: &PlanOptions, measured: &Measured) -> Result<Bill, larder_ssd::Error> {
+fn reckon(
+    options: &PlanOptions,
+    measured: &Measured,
+    dlwa_theory: f64,
+) -> Result<Bill, larder_ssd::Error> {
     let dlwa = measured.dlwa;
     let endurance = match options.rating {
         Rating::Tbw(terabytes) => Endurance::from_tbw(terabytes, options.rated_dlwa)?,
@@ -53,7 +68,11 @@ fn reckon(options: &PlanOptions, measured: &Measured) -> Result<Bill, larder_ssd
         )?,
     };
     let host_bytes_per_day = host_bytes_per_day(options, measured);
-    let life_years = endurance.life_years(media_bytes_per_day(host_bytes_per_day, dlwa)?)?;
+    let life = |host_bytes: f64, dlwa: f64| {
+        endurance.life_years(media_bytes_per_day(host_bytes, dlwa.max(1.0))?)
+    };
+    let life_years = life(host_bytes_per_day, dlwa)?;
+    let [(least_load, least_dlwa), (most_load, most_dlwa)] = margins(measured, dlwa_theory);
     let useful_gb = useful_gb(options, measured.utilization);
     let dram_gb = options.dram_bytes as f64 / GB;
     let sold_gb = options.flash_bytes as f64 / GB;
@@ -79,6 +98,8 @@ fn reckon(options: &PlanOptions, measured: &Measured) -> Result<Bill, larder_ssd
         options.flash_bytes as f64 * options.warranty_years * options.rated_dlwa;
     Ok(Bill {
         life_years,
+        life_years_low: life(host_bytes_per_day * most_load, most_dlwa)?,
+        life_years_high: life(host_bytes_per_day * least_load, least_dlwa)?,
         drives: budget.drives()?,
         endurance_needed: host_bytes_per_day * dlwa * options.years / rated_per_drive_write,
         flash_kg: carbon.ssd_kg,
@@ -88,6 +109,15 @@ fn reckon(options: &PlanOptions, measured: &Measured) -> Result<Bill, larder_ssd
         cost: cost_per_useful_gb * useful_gb,
         cost_per_useful_gb,
     })
+}
+
+/// Within what a longer simulation would find load and DLWA: factors of the load with DLWA.
+fn margins(measured: &Measured, dlwa_theory: f64) -> [(f64, f64); 2] {
+    let load = measured.load_drift.clamp(SETTLED, 0.5);
+    let drift = measured.dlwa_drift.max(SETTLED);
+    let most = measured.dlwa * (1.0 + drift);
+    let most = if measured.is_drive_settled() { most } else { most.max(dlwa_theory) };
+    [(1.0 - load, measured.dlwa / (1.0 + drift)), (1.0 + load, most)]
 }
 
 /// Bytes that the cache writes to the drive in a day at the rate that is planned for.
@@ -115,6 +145,8 @@ mod tests {
             host_bytes_per_request: 1.88e12 / 50_000.0 / SECONDS_PER_DAY,
             soc_share: 0.9,
             drive_writes_before: 12.0,
+            dlwa_drift: 0.01,
+            load_drift: 0.02,
         }
     }
 
@@ -125,7 +157,7 @@ mod tests {
     #[test]
     fn a_drive_written_as_rated_lasts_for_its_warranty() {
         let options = PlanOptions::of_preset("meta-kv", 1);
-        let bill = bill(&options, &measured(1.0)).unwrap();
+        let bill = bill(&options, &measured(1.0), 4.0).unwrap();
         close(bill.life_years, 5.0);
         close(bill.drives, 1.0);
         close(bill.endurance_needed, 1.0);
@@ -138,7 +170,7 @@ mod tests {
     #[test]
     fn amplification_shortens_life_and_buys_drives() {
         let options = PlanOptions::of_preset("meta-kv", 1);
-        let bill = bill(&options, &measured(3.5)).unwrap();
+        let bill = bill(&options, &measured(3.5), 4.0).unwrap();
         close(bill.life_years, 5.0 / 3.5);
         close(bill.drives, 3.5);
         close(bill.endurance_needed, 3.5);
@@ -149,7 +181,7 @@ mod tests {
     #[test]
     fn at_least_one_drive_is_bought_and_made() {
         let options = PlanOptions { rate: 5.0, ..PlanOptions::of_preset("meta-kv", 1) };
-        let bill = bill(&options, &measured(2.0)).unwrap();
+        let bill = bill(&options, &measured(2.0), 4.0).unwrap();
         close(bill.life_years, 25_000.0);
         close(bill.drives, 1.0);
         close(bill.flash_kg, 1880.0 * 1.17 * 0.16);
@@ -159,7 +191,7 @@ mod tests {
     fn two_ratings_of_one_drive_come_to_the_same() {
         let dwpd = PlanOptions::of_preset("meta-kv", 1);
         let tbw = PlanOptions { rating: Rating::Tbw(3431.0), ..dwpd.clone() };
-        let years = |options: &PlanOptions| bill(options, &measured(2.0)).unwrap().life_years;
+        let years = |options: &PlanOptions| bill(options, &measured(2.0), 4.0).unwrap().life_years;
         close(years(&dwpd), years(&tbw));
         let rated = PlanOptions { rated_dlwa: 2.0, ..dwpd.clone() };
         close(years(&rated), 5.0);
@@ -173,7 +205,29 @@ mod tests {
             dram_bytes: 43_000_000_000,
             ..PlanOptions::of_preset("meta-kv", 1)
         };
-        let kg = |dlwa| bill(&options, &measured(dlwa)).unwrap().embodied_kg;
+        let kg = |dlwa| bill(&options, &measured(dlwa), 4.0).unwrap().embodied_kg;
         assert!((kg(1.04) - 409.6).abs() < 0.1 && (kg(3.28) - 1143.6).abs() < 0.1);
+    }
+
+    #[test]
+    fn the_life_of_a_drive_that_had_not_settled_reaches_down_to_theory() {
+        let options = PlanOptions::of_preset("meta-kv", 1);
+        let years = |measured: Measured| {
+            let bill = bill(&options, &measured, 4.0).unwrap();
+            [bill.life_years_low, bill.life_years, bill.life_years_high]
+        };
+        let [low, life, high] = years(measured(2.0));
+        close(low, life / 1.05 / 1.05);
+        close(high, life * 1.05 / 0.95);
+        for unsettled in [
+            Measured { dlwa_drift: 0.1, ..measured(2.0) },
+            Measured { dlwa_drift: f64::NAN, ..measured(2.0) },
+            Measured { drive_writes_before: 10.0, ..measured(2.0) },
+        ] {
+            let [low, life, _] = years(unsettled);
+            close(low, life / 2.0 / 1.05);
+        }
+        let [low, life, _] = years(Measured { load_drift: 0.2, ..measured(2.0) });
+        close(low, life / 1.2 / 1.05);
     }
 }

@@ -10,6 +10,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `options` | what is asked, and what is refused |
+//! | `fit` | whether drive and cache of the model can work, and what would do |
 //! | `model` | the scaled-down drive, and how long it has to run |
 //! | `sweep` | runs over utilisations, with and without placement, on all cores |
 //! | `theory` | DLWA by formula |
@@ -21,6 +22,7 @@
 
 mod advice;
 mod bill;
+mod fit;
 mod limit;
 mod model;
 mod options;
@@ -78,15 +80,16 @@ pub fn plan(options: &PlanOptions, monitor: &Monitor, on_run: &OnRun<'_>) -> Res
 fn point(options: &PlanOptions, measured: &Measured) -> Result<SweepPoint, Error> {
     let utilization = measured.utilization;
     let soc_share = measured.soc_share;
+    let dlwa_theory = theory::dlwa(options, measured.with_placement, utilization, soc_share)?;
     Ok(SweepPoint {
         utilization,
         placement: measured.placement(),
         dlwa: measured.dlwa,
-        dlwa_theory: theory::dlwa(options, measured.with_placement, utilization, soc_share)?,
+        dlwa_theory,
         hit_ratio: measured.hit_ratio,
         host_bytes_per_request: measured.host_bytes_per_request,
         soc_share,
-        bill: bill::bill(options, measured)?,
+        bill: bill::bill(options, measured, dlwa_theory)?,
     })
 }
 

@@ -1,17 +1,19 @@
 //! The scaled-down drive, and how long it has to run.
 
+use super::fit::check_fit;
 use super::options::PlanOptions;
 use super::outcome::ModelFacts;
 use super::sweep::{self, Measured};
 use crate::Error;
-use crate::replay::{Monitor, ReplayOptions, Workload, shared};
+use crate::replay::{Monitor, ReplayOptions, Workload};
 use crate::workload::Op;
 
 /// Times that the drive is written over by the requests of a run, after ageing: half of it is
 /// warm-up.
 const DRIVE_WRITES: f64 = 18.0;
-/// Requests of a run, at least and at most. The most is what the experiments take of the KV cache.
-const REQUESTS: std::ops::RangeInclusive<u64> = 100_000..=4_000_000;
+/// Requests of a run, at least and at most. The most is four times what the experiments take of the
+/// KV cache.
+const REQUESTS: std::ops::RangeInclusive<u64> = 100_000..=16_000_000;
 /// Requests of the first run, which shows how much the workload writes. If it writes less than a
 /// drive its DRAM was still filling, and a longer one follows, up to the second number.
 const PILOT_REQUESTS: (u64, u64) = (50_000, 800_000);
@@ -40,7 +42,11 @@ impl Model {
         let available = available(&options, asked.requests.unwrap_or(*REQUESTS.end()))?;
         let requests = match asked.requests {
             Some(requests) => requests.min(available),
-            None => enough(&options, available, monitor)?,
+            None => {
+                let utilization_percent = asked.utilization_percent;
+                let options = ReplayOptions { utilization_percent, ..options.clone() };
+                enough(&options, available, monitor)?
+            }
         };
         let options = ReplayOptions { requests: Some(requests), ..options };
         Ok(Self { scale, options, requests })
@@ -95,21 +101,8 @@ pub(super) fn scaled(asked: &PlanOptions) -> Result<(f64, ReplayOptions), Error>
     }
     let options = asked.replay(flash, dram, PILOT_REQUESTS.0);
     options.check()?;
-    check_drive(&options)?;
+    check_fit(asked, &options)?;
     Ok((scale, options))
-}
-
-/// Refuses a drive that could not work, in the words of this command.
-fn check_drive(options: &ReplayOptions) -> Result<(), Error> {
-    let tried = shared::drive(options, true, shared::HANDLES);
-    tried.map(|_| ()).map_err(|error| {
-        let text = error.to_string();
-        let cause = text.split_once(": ").map_or(text.as_str(), |(_, cause)| cause);
-        let op = options.op_percent;
-        Error::usage(format!(
-            "--op {op}: the drive could not work: {cause}; or a larger --simulate"
-        ))
-    })
 }
 
 /// Refuses a workload that hardly has large objects: the drive could not be aged with it, and there
@@ -155,10 +148,24 @@ fn available(options: &ReplayOptions, most: u64) -> Result<u64, Error> {
     Ok(count)
 }
 
-/// Requests that write the drive over often enough, by what a short run writes.
-#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+/// Requests after which DLWA without placement and the load have settled: first as many as write the
+/// drive over often enough, then twice as many until that is so.
 fn enough(options: &ReplayOptions, available: u64, monitor: &Monitor) -> Result<u64, Error> {
     let most = available.min(*REQUESTS.end());
+    let mut requests = first_guess(options, most, monitor)?;
+    while requests < most {
+        let options = ReplayOptions { requests: Some(requests), ..options.clone() };
+        if sweep::measure_replay(&options, false, monitor)?.is_settled() {
+            break;
+        }
+        requests = (requests * 2).min(most);
+    }
+    Ok(requests)
+}
+
+/// Requests that write the drive over often enough, by what a short run writes.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn first_guess(options: &ReplayOptions, most: u64, monitor: &Monitor) -> Result<u64, Error> {
     let drive = options.flash_bytes as f64;
     let mut pilot = PILOT_REQUESTS.0.min(most);
     loop {

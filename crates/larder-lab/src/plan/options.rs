@@ -214,11 +214,26 @@ impl PlanOptions {
         self.simulated_bytes.min(self.flash_bytes) / PAGE_BYTES * PAGE_BYTES
     }
 
+    /// The least utilisation that is simulated.
+    pub(super) fn least_utilization(&self) -> f64 {
+        self.utilization_percent.min(SWEEP[0])
+    }
+
+    /// The replay of the model, whose DRAM is scaled as its flash is.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+    #[allow(clippy::cast_sign_loss)] // sizes of drives, far below 2^53
+    pub(super) fn scaled(&self) -> ReplayOptions {
+        let flash = self.model_flash_bytes();
+        let scale = flash as f64 / self.flash_bytes as f64;
+        self.replay(flash, (self.dram_bytes as f64 * scale).round() as u64, 1)
+    }
+
     /// The replay of the model with a drive and DRAM of these sizes, all of the drive in use.
     pub(super) fn replay(&self, flash: u64, dram: u64, requests: u64) -> ReplayOptions {
         let options = ReplayOptions {
             workload: self.workload.clone(),
             requests: Some(requests),
+            span_requests: self.span_requests(flash),
             dram_bytes: dram,
             flash_bytes: flash,
             soc_percent: self.soc_percent,
@@ -227,6 +242,18 @@ impl PlanOptions {
             ..ReplayOptions::of_preset("", self.seed)
         };
         ReplayOptions { unit_bytes: Some(options.resolved_unit_bytes()), ..options }
+    }
+
+    /// Requests of the workload as a whole, which say how many keys a preset has: as many to the byte
+    /// of flash as in a replay by default, however many requests are made. A trace has the keys that
+    /// it has.
+    #[allow(clippy::cast_possible_truncation)] // far below 2^64 after the division
+    fn span_requests(&self, flash: u64) -> Option<u64> {
+        let Workload::Preset(name) = &self.workload else { return None };
+        let usual = ReplayOptions::of_preset(name, self.seed);
+        let requests = u128::from(usual.total_requests()?);
+        let span = requests * u128::from(flash) / u128::from(usual.flash_bytes);
+        Some((span as u64).max(1))
     }
 
     /// The parameters under the names of the command line's options, all spelled out.

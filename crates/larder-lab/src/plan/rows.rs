@@ -2,11 +2,10 @@
 
 use super::limit::Limit;
 use super::outcome::{Answer, Plan};
+use super::sweep::STEADY_DRIVE_WRITES;
 
 /// A life longer than this is not wear any more.
 const YEARS_MAX: f64 = 100.0;
-/// Times that a drive has to be written over until its DLWA is steady.
-const STEADY_DRIVE_WRITES: f64 = 11.0;
 /// Share of random writes below which a formula for random writes says little.
 const RANDOM_SHARE_MIN: f64 = 0.5;
 const PAGE_BYTES: u64 = 4096;
@@ -28,6 +27,9 @@ impl Plan {
             row("DLWA, simulated", &|a| trimmed(a.dlwa, 3)),
             row("DLWA, by theory", &|a| trimmed(a.dlwa_theory, 3)),
             row("drive life, years of wear", &|a| life(a.bill.life_years)),
+            row("  longer runs would find", &|a| {
+                format!("{} to {}", life(a.bill.life_years_low), life(a.bill.life_years_high))
+            }),
             row(&format!("drives in {years} years"), &|a| format!("{:.2}", a.bill.drives)),
             row("rating for one drive, DWPD", &|a| format!("{:.2}", a.bill.endurance_needed)),
             row("embodied carbon, kg CO2e", &|a| format!("{:.1}", a.bill.embodied_kg)),

@@ -22,9 +22,28 @@ pub(super) struct Measured {
     /// Share of the host's bytes that the small-object engine wrote.
     pub(super) soc_share: f64,
     pub(super) drive_writes_before: f64,
+    /// By what share DLWA differs between the halves of the measurement.
+    pub(super) dlwa_drift: f64,
+    /// The same of the host's bytes per request.
+    pub(super) load_drift: f64,
 }
 
+/// A drive and its load are known when neither changes by more than this share from one half of the
+/// measurement to the other, and the drive was written over [`STEADY_DRIVE_WRITES`] times before.
+pub(super) const SETTLED: f64 = 0.05;
+/// Times that a drive has to be written over until its DLWA is steady.
+pub(super) const STEADY_DRIVE_WRITES: f64 = 11.0;
+
 impl Measured {
+    /// Whether more requests would find the same.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_drive_settled() && self.load_drift <= SETTLED
+    }
+
+    pub(super) fn is_drive_settled(&self) -> bool {
+        self.dlwa_drift <= SETTLED && self.drive_writes_before >= STEADY_DRIVE_WRITES
+    }
+
     pub(super) fn placement(&self) -> &'static str {
         if self.with_placement { "on" } else { "off" }
     }
@@ -78,7 +97,16 @@ fn measure(
     with_placement: bool,
     monitor: &Monitor,
 ) -> Result<Measured, Error> {
-    let played = play(&model.at(utilization), with_placement, monitor)?;
+    measure_replay(&model.at(utilization), with_placement, monitor)
+}
+
+/// The same of any replay.
+pub(super) fn measure_replay(
+    options: &ReplayOptions,
+    with_placement: bool,
+    monitor: &Monitor,
+) -> Result<Measured, Error> {
+    let played = play(options, with_placement, monitor)?;
     let run = only(&played)?;
     let host_bytes_per_request = per_request(run);
     if host_bytes_per_request <= 0.0 || !played.drive.dlwa.is_finite() {
@@ -89,14 +117,34 @@ fn measure(
         )));
     }
     Ok(Measured {
-        utilization,
+        utilization: options.utilization_percent,
         with_placement,
         dlwa: played.drive.dlwa.max(1.0),
         hit_ratio: run.hit_ratio,
         host_bytes_per_request,
         soc_share: soc_share(run),
         drive_writes_before: played.drive.drive_writes_before,
+        dlwa_drift: played.drive.drift,
+        load_drift: load_drift(run),
     })
+}
+
+/// By what share the host's bytes per request differ between the halves of the measurement.
+#[allow(clippy::cast_precision_loss)] // some gigabytes
+fn load_drift(run: &Run) -> f64 {
+    let measured = run.requests - run.warmup_requests;
+    let middle = run.warmup_requests + measured / 2;
+    let (mut halves, mut last) = ([(0, 0); 2], run.warmup_requests);
+    for interval in run.intervals.iter().filter(|interval| !interval.warmup) {
+        let (bytes, requests) = &mut halves[usize::from(interval.requests > middle)];
+        *bytes += interval.host_bytes;
+        *requests += interval.requests - last;
+        last = interval.requests;
+    }
+    let [first, second] = halves.map(|(bytes, requests)| bytes as f64 / requests as f64);
+    // Of a run so short that it has one half only, nothing is known.
+    let drift = (second / first - 1.0).abs();
+    if drift.is_finite() { drift } else { 1.0 }
 }
 
 /// Bytes that the cache writes to its drive for each request, after warm-up.

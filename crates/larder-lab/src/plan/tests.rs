@@ -95,6 +95,77 @@ fn what_cannot_be_planned_is_refused() {
     assert!(refusal(&quiet).contains("wrote nothing to flash"));
 }
 
+/// A longer run has as many keys, so it sees the same workload; and where it finds another life, that one
+/// lay in the range of the shorter run.
+fn life_is_in_range_of(lengths: &[Option<u64>], longest: u64) {
+    let lives = |requests| {
+        let plan = made(&PlanOptions { requests, ..options() });
+        let life = |answer: &Answer| {
+            let bill = answer.bill;
+            (bill.life_years_low, bill.life_years, bill.life_years_high)
+        };
+        [life(&plan.answers[0]), life(&plan.answers[1])]
+    };
+    let longest = lives(Some(longest));
+    for requests in lengths {
+        for ((low, life, high), longest) in lives(*requests).into_iter().zip(longest) {
+            let found = format!("{requests:?}: {life}, {low} to {high}; {longest:?}");
+            assert!(low <= life && life <= high && high < low * 4.0, "{found}");
+            assert!((low..=high).contains(&longest.1), "{found}");
+        }
+    }
+}
+
+#[test]
+fn life_does_not_depend_on_the_number_of_requests() {
+    life_is_in_range_of(&[Some(30_000), Some(100_000)], 250_000);
+}
+
+/// `cargo test -p larder-lab --lib -- --ignored life_of_long_runs`
+#[test]
+#[ignore = "takes a minute"]
+fn life_of_long_runs_is_that_of_short_ones() {
+    life_is_in_range_of(&[Some(50_000), Some(200_000), None], 800_000);
+}
+
+/// What drive and cache refuse is said in the options of the command, with what would do.
+#[test]
+fn what_does_not_fit_the_model_is_refused_with_what_would_do() {
+    let small = PlanOptions { simulated_bytes: 8 << 20, ..options() };
+    let refusal = |options: &PlanOptions| options.check().unwrap_err().to_string();
+    let cases = [
+        (
+            PlanOptions { soc_percent: 99.0, ..small.clone() },
+            "--soc 99: the engines of the model do not fit",
+        ),
+        (
+            PlanOptions { utilization_percent: 10.0, ..small.clone() },
+            "--soc 4: the engines of the model",
+        ),
+        (PlanOptions { op_percent: 4.0, ..small.clone() }, "--op 4: the drive could not work"),
+    ];
+    for (options, begin) in cases {
+        let text = refusal(&options);
+        assert!(text.starts_with(begin) && text.ends_with(" would do"), "{text}");
+        for foreign in ["soc_percent", "--ru", "region_bytes", "dram_bytes"] {
+            assert!(!text.contains(foreign), "{text}");
+        }
+        // What is said to do does.
+        let advice = text.rsplit_once("; ").unwrap().1.trim_end_matches(" would do");
+        for advice in advice.split(" or ") {
+            let (name, value) = advice.split_once(' ').unwrap();
+            let value: f64 = value.parse().unwrap();
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let changed = match name {
+                "--soc" => PlanOptions { soc_percent: value, ..options.clone() },
+                "--op" => PlanOptions { op_percent: value, ..options.clone() },
+                _ => PlanOptions { simulated_bytes: value as u64, ..options.clone() },
+            };
+            changed.check().unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_stopped_plan_ends_with_an_error() {
     let monitor = Monitor::default();

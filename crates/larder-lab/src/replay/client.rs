@@ -1,7 +1,8 @@
 //! A look-aside client: a GET that misses is followed by a SET of the traced size.
 //!
 //! Keys and values are real bytes. A value begins with the number of its key, and every hit is
-//! checked for it.
+//! checked for it. Behind that it has the number of the SET: who sets a key again means to change
+//! it, and an engine that finds the same bytes on flash already may save the write.
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use larder::{Larder, Value, block_on};
 use crate::Error;
 use crate::workload::{Op, Request};
 
+/// Of the number of the key, and of that of the SET. Values too short for both have parts of both.
 const MARK_BYTES: usize = 8;
 const KEY_BYTES_MAX: u32 = 65_535;
 const VALUE_BYTES_MAX: u32 = 16 << 20;
@@ -28,12 +30,15 @@ pub(super) struct Client<'a> {
     cache: &'a Larder,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// So far, fills included.
+    sets: u64,
     pub(super) counts: ClientCounts,
 }
 
 impl<'a> Client<'a> {
     pub(super) fn new(cache: &'a Larder) -> Self {
-        Self { cache, key: Vec::new(), value: Vec::new(), counts: ClientCounts::default() }
+        let counts = ClientCounts::default();
+        Self { cache, key: Vec::new(), value: Vec::new(), sets: 0, counts }
     }
 
     /// Makes one request, and the fill that follows from it.
@@ -65,9 +70,8 @@ impl<'a> Client<'a> {
         if self.value.len() < bytes {
             self.value.resize(bytes.next_power_of_two(), 0x6c);
         }
-        let mark = request.key.to_le_bytes();
-        let marked = bytes.min(MARK_BYTES);
-        self.value[..marked].copy_from_slice(&mark[..marked]);
+        self.sets += 1;
+        mark(&mut self.value[..bytes], request.key, self.sets);
         let ttl = (request.ttl_s > 0).then(|| Duration::from_secs(u64::from(request.ttl_s)));
         // The only refusal is of an object that no tier can hold; the cache has no older one then.
         if block_on(self.cache.set(&self.key, &self.value[..bytes], ttl)).is_err() {
@@ -84,8 +88,21 @@ impl<'a> Client<'a> {
     }
 }
 
+/// Makes `value` that of `key`, and another than that of any SET before.
+fn mark(value: &mut [u8], key: u64, sets: u64) {
+    let (of_key, rest) = value.split_at_mut(key_mark_bytes(value.len()));
+    let of_set = rest.len().min(MARK_BYTES);
+    of_key.copy_from_slice(&key.to_le_bytes()[..of_key.len()]);
+    rest[..of_set].copy_from_slice(&sets.to_le_bytes()[..of_set]);
+}
+
+/// Bytes of a value of this length that are those of its key.
+fn key_mark_bytes(value_bytes: usize) -> usize {
+    (value_bytes / 2).min(MARK_BYTES)
+}
+
 fn check_value(key: u64, value: &Value) -> Result<(), Error> {
-    let marked = value.len().min(MARK_BYTES);
+    let marked = key_mark_bytes(value.len());
     if value[..marked] == key.to_le_bytes()[..marked] {
         return Ok(());
     }
@@ -94,4 +111,28 @@ fn check_value(key: u64, value: &Value) -> Result<(), Error> {
 
 fn cache_error(error: larder::Error) -> Error {
     Error::run(format!("cache: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_set_writes_other_bytes_and_none_of_another_key() {
+        for bytes in [2, 3, 15, 16, 17, 400] {
+            let value = |key: u64, sets| {
+                let mut value = vec![0x6c; bytes];
+                mark(&mut value, key, sets);
+                value
+            };
+            assert_ne!(value(0x0102, 7), value(0x0102, 8), "{bytes}");
+            let marked = |value: &[u8]| value[..key_mark_bytes(bytes)].to_vec();
+            assert_eq!(marked(&value(0x0102, 7)), marked(&value(0x0102, 8)), "{bytes}");
+            assert_ne!(marked(&value(0x0102, 7)), marked(&value(0x0103, 7)), "{bytes}");
+        }
+        // One byte tells the SETs apart, and no keys.
+        let mut short = [0];
+        mark(&mut short, 0x0102, 7);
+        assert_eq!((short, key_mark_bytes(1)), ([7], 0));
+    }
 }

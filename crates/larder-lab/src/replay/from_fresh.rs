@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use larder::Clock;
+
 use super::client::{Client, ClientCounts};
 use super::stage::Stage;
 use super::{BREATH, Monitor, ReplayOptions, check_device, sample};
@@ -22,6 +24,10 @@ pub struct Leg {
     pub media_bytes: u64,
     /// Bytes of them that the small-object engine wrote.
     pub soc_bytes: u64,
+    /// Objects that were admitted to flash, and bytes of their keys and values.
+    pub admitted_objects: u64,
+    /// See `admitted_objects`.
+    pub admitted_bytes: u64,
     /// GETs, and those that were hits.
     pub gets: u64,
     /// See `gets`.
@@ -36,6 +42,8 @@ impl Leg {
             host_bytes: self.host_bytes + other.host_bytes,
             media_bytes: self.media_bytes + other.media_bytes,
             soc_bytes: self.soc_bytes + other.soc_bytes,
+            admitted_objects: self.admitted_objects + other.admitted_objects,
+            admitted_bytes: self.admitted_bytes + other.admitted_bytes,
             gets: self.gets + other.gets,
             hits: self.hits + other.hits,
         }
@@ -49,6 +57,16 @@ impl Leg {
     /// Share of the host's bytes that the small-object engine wrote.
     pub fn soc_share(&self) -> f64 {
         ratio(self.soc_bytes, self.host_bytes)
+    }
+
+    /// Bytes that the host wrote per byte of keys and values admitted to flash.
+    pub fn alwa(&self) -> f64 {
+        ratio(self.host_bytes, self.admitted_bytes)
+    }
+
+    /// Bytes of key and value of an object that was admitted to flash: of a put, as CacheLib says.
+    pub fn put_bytes(&self) -> f64 {
+        ratio(self.admitted_bytes, self.admitted_objects)
     }
 
     /// Share of the GETs that were hits.
@@ -98,8 +116,9 @@ fn play_pass(
     monitor: &Monitor,
 ) -> Result<(), Error> {
     let mut source = options.open_workload()?;
+    let begin = stage.clock.now();
     while let Some(request) = source.next_request()? {
-        stage.clock.advance_to(Duration::from_secs(u64::from(request.time_s)));
+        stage.clock.advance_to(begin + Duration::from_secs(u64::from(request.time_s)));
         client.make(&request)?;
         let requests = client.counts.requests;
         if requests.is_multiple_of(LOOK) {
@@ -130,6 +149,8 @@ impl Leg {
             host_bytes: now.device.host_written_bytes,
             media_bytes: now.device.media_written_bytes.unwrap_or(0),
             soc_bytes: now.cache.soc_written_bytes + now.cache.soc_log_written_bytes,
+            admitted_objects: now.cache.admitted_objects,
+            admitted_bytes: now.cache.admitted_bytes,
             gets,
             hits,
         }
@@ -140,6 +161,8 @@ impl Leg {
             host_bytes: self.host_bytes - earlier.host_bytes,
             media_bytes: self.media_bytes - earlier.media_bytes,
             soc_bytes: self.soc_bytes - earlier.soc_bytes,
+            admitted_objects: self.admitted_objects - earlier.admitted_objects,
+            admitted_bytes: self.admitted_bytes - earlier.admitted_bytes,
             gets: self.gets - earlier.gets,
             hits: self.hits - earlier.hits,
         }

@@ -15,6 +15,8 @@ mod timeline;
 
 use std::time::{Duration, Instant};
 
+use larder::Clock;
+
 use crate::Error;
 use crate::workload::RequestSource;
 use client::Client;
@@ -94,11 +96,12 @@ fn play(
     for pass in 0..options.repeat {
         let mut source = options.open_workload()?;
         let mut left = limit;
+        // A pass begins when the one before has ended.
+        let begin = stage.clock.now();
         while left > 0 {
             let Some(request) = source.next_request()? else { break };
             left -= 1;
-            // Time goes on from pass to pass only if a pass takes time; it never goes back.
-            stage.clock.advance_to(Duration::from_secs(u64::from(request.time_s)));
+            stage.clock.advance_to(begin + Duration::from_secs(u64::from(request.time_s)));
             client.make(&request)?;
             let requests = client.counts.requests;
             if timeline.is_due(requests) {

@@ -55,6 +55,9 @@ pub struct ReplayOptions {
     pub workload: Workload,
     /// Stop after that many requests; `None` is the preset's default, or the whole trace.
     pub requests: Option<u64>,
+    /// Requests of the workload as a whole where a preset is to have another number of keys than
+    /// [`requests`](Self::requests) make; see [`GeneratorOptions::span_requests`].
+    pub span_requests: Option<u64>,
     /// Passes over the workload.
     pub repeat: u32,
     /// Budget of the DRAM tier.
@@ -113,6 +116,7 @@ impl ReplayOptions {
         Self {
             workload: Workload::Preset(name.to_owned()),
             requests: None,
+            span_requests: None,
             repeat: 1,
             dram_bytes: 4 << 20,
             dram_policy: DramPolicy::default(),
@@ -217,7 +221,9 @@ impl ReplayOptions {
                     Some(requests) => requests,
                     None => default_requests(name)?,
                 };
-                workload::preset(name, GeneratorOptions { requests, seed: self.seed })
+                let span_requests = self.span_requests;
+                let options = GeneratorOptions { requests, span_requests, seed: self.seed };
+                workload::preset(name, options)
             }
             Workload::Trace(path, options) => trace::open(path, options),
         }

@@ -115,6 +115,14 @@ pub fn drive(
     stage::drive(options, placement, handles).map(Arc::new)
 }
 
+/// Whether a cache as `options` say can live on `device`.
+///
+/// # Errors
+/// As the cache says.
+pub fn opens(options: &ReplayOptions, device: Arc<dyn Device>) -> Result<(), Error> {
+    Stage::open(options, EngineOptions::default(), true, Some(device)).map(|_| ())
+}
+
 /// Handles of the drives that `larder replay` simulates.
 pub const HANDLES: u16 = stage::HANDLES;
 

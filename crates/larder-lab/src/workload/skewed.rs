@@ -20,6 +20,16 @@ pub(super) enum Mix {
     SetsOnly(f64),
 }
 
+impl Mix {
+    /// Requests of the model that so many come out of.
+    pub(super) fn drawn(self, requests: u64) -> u64 {
+        match self {
+            Self::SetsOnly(p) => super::convert::to_u64(requests as f64 / p),
+            Self::Gets | Self::Sets(_) => requests,
+        }
+    }
+}
+
 /// Requests with keys by a popularity model, and objects by their laws.
 pub(super) struct Skewed {
     keys: KeyStream,
@@ -33,8 +43,8 @@ pub(super) struct Skewed {
 }
 
 impl Skewed {
-    /// A generator of `requests` requests. The model is scaled to all requests that it draws, also
-    /// those that do not come out.
+    /// A generator of `requests` requests by a model that is scaled already: to all requests that are
+    /// drawn, also those that do not come out.
     pub(super) fn new(
         model: Popularity,
         objects: ObjectLaw,
@@ -42,12 +52,8 @@ impl Skewed {
         requests: u64,
         seed: u64,
     ) -> Self {
-        let drawn = match mix {
-            Mix::SetsOnly(p) => super::convert::to_u64(requests as f64 / p),
-            Mix::Gets | Mix::Sets(_) => requests,
-        };
         Self {
-            keys: KeyStream::new(&model.scaled(drawn), seed),
+            keys: KeyStream::new(&model, seed),
             objects,
             mix,
             rng: fastrand::Rng::with_seed(seed),

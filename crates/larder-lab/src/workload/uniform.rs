@@ -25,9 +25,10 @@ pub(super) struct Uniform {
 }
 
 impl Uniform {
-    pub(super) fn new(objects: ObjectLaw, requests: u64, seed: u64) -> Self {
+    /// `requests` requests, the first of `span`.
+    pub(super) fn new(objects: ObjectLaw, span: u64, requests: u64, seed: u64) -> Self {
         Self {
-            keys: (requests / REQUESTS_PER_KEY).max(KEYS_MIN),
+            keys: (span / REQUESTS_PER_KEY).max(KEYS_MIN),
             salt: mix(seed, 1),
             objects,
             rng: fastrand::Rng::with_seed(seed),

@@ -351,6 +351,15 @@ fn real_drive() {
     let name = "real-drive";
     expect(name, &[("last.off.4", 3.1)], InShape);
     expect(name, &[("last.on.20", 1.32)], InShape);
+    for (metric, low, high) in [
+        ("hit.4", 0.74, 0.82),
+        ("hit.40", 0.74, 0.82),
+        ("alwa.mean", 3.6, 5.0),
+        ("put_bytes.mean", 830.0, 1140.0),
+    ] {
+        expect(name, &[(metric, low)], InShape);
+        expect(name, &[(metric, high)], InShape);
+    }
     expect(name, &[("last.on.40", 3.2)], Diverges);
     expect(name, &[("last.on.20", f64::NAN)], NotJudged);
 }

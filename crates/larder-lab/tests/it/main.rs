@@ -7,6 +7,8 @@ mod experiment_judges;
 mod experiment_runs;
 mod experiment_settings;
 mod kills;
+mod replay_passes;
+mod replay_segments;
 mod soak;
 mod trace_errors;
 mod trace_files;

@@ -7,7 +7,7 @@ use larder_lab::workload::{GeneratorOptions, Op, Request, RequestSource, preset,
 use crate::trace_support::drain;
 
 fn generator(name: &str, requests: u64, seed: u64) -> Box<dyn RequestSource> {
-    preset(name, GeneratorOptions { requests, seed }).unwrap()
+    preset(name, GeneratorOptions { requests, span_requests: None, seed }).unwrap()
 }
 
 fn stats(name: &str, requests: u64) -> Stats {
