@@ -17,6 +17,7 @@ fn a_column_with_placement_and_one_without() {
         "DLWA, simulated",
         "DLWA, by theory",
         "drive life, years of wear",
+        "  longer runs would find",
         "drives in 5 years",
         "rating for one drive, DWPD",
         "embodied carbon, kg CO2e",
@@ -27,7 +28,7 @@ fn a_column_with_placement_and_one_without() {
         assert!(lines.iter().any(|line| line.starts_with(label)), "{label}: {}", ran.stdout);
     }
     let words = [
-        "Placement lowers DLWA",
+        "With placement the drive lasts",
         "To keep DLWA at 1.5 or less",
         "1/224113 of the size",
         "note: A reclaim unit of the model has 16 pages",
