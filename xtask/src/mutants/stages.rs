@@ -20,6 +20,9 @@ const BUILD_TIME_MAX: Duration = Duration::from_secs(1800);
 /// Tests that take most of the time of `tests/it`.
 const THREADS: &str = "history_threads::";
 
+/// Those in the documentation, which are built as they are run.
+const EXAMPLES: &str = "--doc";
+
 /// A set of tests.
 pub(super) struct Stage {
     pub(super) name: &'static str,
@@ -31,7 +34,7 @@ pub(super) struct Stage {
 }
 
 /// In the order in which mutants see them.
-pub(super) const STAGES: [Stage; 4] = [
+pub(super) const STAGES: [Stage; 5] = [
     Stage {
         name: "unit tests",
         package: "larder",
@@ -45,6 +48,7 @@ pub(super) const STAGES: [Stage; 4] = [
         binary: &["--test", "it"],
         tests: &["--skip", THREADS],
     },
+    Stage { name: "examples", package: "larder", binary: &[EXAMPLES], tests: &[] },
     Stage { name: "threads", package: "larder", binary: &["--test", "it"], tests: &[THREADS] },
     Stage {
         name: "soak",
@@ -136,6 +140,9 @@ impl Stage {
     }
 
     fn build(&self, workshop: &Workshop) -> Result<bool, String> {
+        if self.binary == [EXAMPLES] {
+            return Ok(true);
+        }
         let mut command = workshop.command(&step::cargo_program());
         self.arguments(&mut command).arg("--no-run");
         Ok(ended(&mut command, BUILD_TIME_MAX)? == Ended::Passed)

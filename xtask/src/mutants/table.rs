@@ -103,7 +103,7 @@ mod tests {
             "| soc | 1 | 1 | 0 | 0 | 0 | 0 |",
             "| loc | 2 | 0 | 1 | 1 | 0 | 0 |",
             "| all | 3 | 1 | 1 | 1 | 0 | 0 |",
-            "unit tests 1, tests/it 0, threads 0, soak 1.",
+            "unit tests 1, tests/it 0, examples 0, threads 0, soak 1.",
             "loc/x.rs:1:2: c, at `the line of c`: NO REASON",
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");

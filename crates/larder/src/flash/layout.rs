@@ -344,6 +344,19 @@ mod tests {
     }
 
     #[test]
+    fn a_log_has_about_as_many_segments_as_it_should() {
+        for capacity in [64_u64 << 20, 100 << 20, 300 << 20] {
+            let config = Config { soc_log_percent: 5.0, ..Config::default() };
+            let layout = Layout::plan(&config, &info(capacity)).unwrap();
+            let (segments, bytes) = (layout.soc_log_segments, layout.soc_log_segment_bytes);
+            let limits = [LOG_SEGMENT_BYTES.start(), LOG_SEGMENT_BYTES.end()].map(|limit| *limit);
+            assert!(!limits.contains(&u64::from(bytes)), "of {capacity}: {bytes}, not chosen");
+            let wanted = LOG_SEGMENTS * 3 / 4..LOG_SEGMENTS * 2;
+            assert!(wanted.contains(&u64::from(segments)), "of {capacity}: {segments} of {bytes}");
+        }
+    }
+
+    #[test]
     fn regions_that_share_a_unit_are_all_there() {
         let mut info = info(64 << 20);
         let config = Config { ru_aware_eviction: true, ..Config::default() };
