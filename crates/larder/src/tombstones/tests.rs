@@ -222,3 +222,31 @@ fn a_log_that_lacks_a_block_is_not_believed() {
     rig.flash.submit(write).wait().unwrap();
     assert!(replayed().is_none(), "a blank slot among those that count");
 }
+
+#[test]
+fn dead_keys_are_worked_off_when_there_are_too_many() {
+    let rig = rig();
+    let may_wait = rig.log.keys_max() / 2;
+    for hash in 0..may_wait {
+        let _waited_for_by_nobody = rig.log.bury_key(10 * hash);
+    }
+    assert_eq!(rig.log.key_to_work_off(0), None, "{may_wait} may wait");
+    let _one_too_many = rig.log.bury_key(10 * may_wait);
+    assert_eq!(rig.log.key_to_work_off(11), Some(20));
+    assert_eq!(rig.log.key_to_work_off(u64::MAX), Some(0), "it goes around");
+}
+
+#[test]
+fn the_more_hashes_are_lost_the_more_hurry_there_is() {
+    let rig = rig();
+    rig.log.lost.begin(HashMap::new());
+    let limit = rig.log.place.entries() / LOST_PART;
+    let mut hurry = Vec::new();
+    for hash in 0..2 * limit + 1 {
+        assert!(rig.log.bury_hash(hash, 1).is_some());
+        hurry.push(rig.log.pressure());
+    }
+    let of = |pressure| hurry.iter().filter(|of| **of == pressure).count() as u64;
+    assert_eq!((of(Pressure::None), of(Pressure::Some), of(Pressure::High)), (limit, limit, 1));
+    assert!(hurry.first() == Some(&Pressure::None) && hurry.last() == Some(&Pressure::High));
+}
