@@ -37,7 +37,8 @@ pub(super) static REAL_DRIVE: Experiment = Experiment {
     name: "real-drive",
     title: "six runs on a drive of the field, from fresh",
     reproduces: "WARP (FAST'26), artifact: CacheLib with kvcache/202206 on a 7.68 TB FDP drive; \
-                 over-provisioning, large objects, scale and number of keys are fitted, once for all runs, with seeds 1 to 3",
+                 over-provisioning, large objects, scale and number of keys are fitted, once for all \
+                 runs, with seeds 1 to 3",
     criterion: "DLWA over the last fifth of each run within 10 % of the published; with placement the \
                 hit ratio of each run 75 to 81 %, ALWA and bytes of a put, in the mean of the three \
                 runs, within 15 %",
