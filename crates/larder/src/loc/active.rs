@@ -272,3 +272,26 @@ impl ActiveRegion {
         Piece { offset: from as u64, buffer }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closed_regions_are_written_before_open_ones() {
+        let region = |region: u32, shelf: usize| {
+            let identity = RegionIdentity { region, sequence: 1 + u64::from(region) };
+            ActiveRegion::new(CacheId::ZERO, identity, shelf, IoBuffer::zeroed(8 * BLOCK))
+        };
+        let mut regions = ActiveRegions::default();
+        for (number, shelf) in [(0, 0), (1, 1), (2, 2)] {
+            let active = regions.add(region(number, shelf));
+            // Each has a block of records to write; the footer waits until it is written.
+            active.used = BLOCK;
+        }
+        regions.get_mut(1).unwrap().close();
+        let pool = BufferPool::new();
+        let mut next = || regions.next_piece(BLOCK, &pool).map(|(identity, ..)| identity.region);
+        assert_eq!([next(), next(), next(), next()], [Some(1), Some(0), Some(2), None]);
+    }
+}
