@@ -4,6 +4,7 @@
 
 mod all;
 mod browser;
+mod files;
 mod fuzz;
 mod guest;
 mod interleave;

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
+
+use crate::files;
 
 /// Keeps a second run away from the copy until it is dropped.
 pub(super) fn lock(dir: &Path) -> Result<File, String> {
@@ -19,8 +20,11 @@ pub(super) fn lock(dir: &Path) -> Result<File, String> {
 
 /// Makes `to` hold the files of `from` that git knows or would take, as they are now, and no others.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    let wanted = files(from)?;
-    for stale in walk(to).into_iter().filter(|path| !wanted.contains(path)) {
+    let mut wanted = files::tracked(from)?;
+    wanted.retain(|path| from.join(path).is_file());
+    fs::create_dir_all(to).map_err(|cause| told(to, &cause))?;
+    let known: BTreeSet<&str> = wanted.iter().map(String::as_str).collect();
+    for stale in files::walk(to)?.iter().filter(|path| !known.contains(path.as_str())) {
         let path = to.join(stale);
         fs::remove_file(&path).map_err(|cause| told(&path, &cause))?;
     }
@@ -42,36 +46,6 @@ fn told(path: &Path, cause: &dyn std::fmt::Display) -> String {
     format!("copying the workspace: {}: {cause}", path.display())
 }
 
-/// Files that git tracks or would track and that are there.
-fn files(root: &Path) -> Result<BTreeSet<PathBuf>, String> {
-    let mut git = Command::new("git");
-    git.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
-    let output = git.output().map_err(|cause| format!("git ls-files: {cause}"))?;
-    if !output.status.success() {
-        return Err(format!("git ls-files: {}", String::from_utf8_lossy(&output.stderr).trim()));
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let names = text.split('\0').filter(|name| !name.is_empty());
-    Ok(names.map(PathBuf::from).filter(|path| root.join(path).is_file()).collect())
-}
-
-/// Every file below a directory, by its path from there.
-fn walk(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut dirs = vec![root.to_owned()];
-    while let Some(dir) = dirs.pop() {
-        let Ok(entries) = fs::read_dir(&dir) else { continue };
-        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-            match (path.is_dir(), path.strip_prefix(root)) {
-                (true, _) => dirs.push(path),
-                (false, Ok(name)) => found.push(name.to_owned()),
-                (false, Err(_)) => {}
-            }
-        }
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,7 +59,7 @@ mod tests {
         assert!(lock(&dir).is_err(), "a second run has the lock too");
         drop(alone);
         copy(&from, &to).unwrap();
-        assert!(walk(&to).contains(&PathBuf::from("src/mutants/tree.rs")));
+        assert!(files::walk(&to).unwrap().contains(&"src/mutants/tree.rs".to_owned()));
         let written = |name: &str| fs::metadata(to.join(name)).unwrap().modified().unwrap();
         let before = written("Cargo.toml");
         fs::write(to.join("src/main.rs"), "a mutant that was left").unwrap();

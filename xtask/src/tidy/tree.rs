@@ -2,13 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+
+use crate::files;
 
 /// Files larger than this are data.
 const TEXT_BYTES_MAX: u64 = 2 << 20;
-
-/// Directories that are not looked into where git cannot say what belongs to the tree.
-const NOT_OURS: [&str; 3] = [".git", "target", "node_modules"];
 
 /// A text file.
 #[derive(Debug, Clone)]
@@ -46,13 +44,9 @@ pub(super) struct Tree {
 impl Tree {
     /// Reads what git tracks or would track; without git, everything but what was built.
     pub(super) fn read(root: &Path) -> Result<Self, String> {
-        let mut paths = match tracked(root) {
-            Some(paths) => paths,
-            None => {
-                let mut paths = Vec::new();
-                walk(root, "", &mut paths)?;
-                paths
-            }
+        let mut paths = match files::tracked(root) {
+            Ok(paths) => paths,
+            Err(_) => files::walk(root)?,
         };
         paths.sort();
         paths.dedup();
@@ -88,31 +82,6 @@ impl Tree {
     }
 }
 
-fn tracked(root: &Path) -> Option<Vec<String>> {
-    let mut git = Command::new("git");
-    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);
-    let output = git.output().ok().filter(|output| output.status.success())?;
-    let list = String::from_utf8(output.stdout).ok()?;
-    Some(list.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
-}
-
-fn walk(root: &Path, below: &str, paths: &mut Vec<String>) -> Result<(), String> {
-    let dir = root.join(below);
-    let told = |cause: std::io::Error| format!("cannot list {}: {cause}", dir.display());
-    for entry in fs::read_dir(&dir).map_err(told)? {
-        let entry = entry.map_err(told)?;
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
-        let kind = entry.file_type().map_err(told)?;
-        if kind.is_dir() && !NOT_OURS.contains(&name.as_str()) {
-            walk(root, &path, paths)?;
-        } else if kind.is_file() {
-            paths.push(path);
-        }
-    }
-    Ok(())
-}
-
 fn read_text(path: &Path) -> Option<String> {
     let size = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
     if size > TEXT_BYTES_MAX { None } else { fs::read_to_string(path).ok() }
@@ -127,8 +96,7 @@ mod tests {
         let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
         let tree = Tree::read(xtask).unwrap();
         assert!(tree.file("src/tidy/tree.rs").is_some_and(|f| f.text.contains("struct Tree")));
-        let mut paths = Vec::new();
-        walk(xtask, "", &mut paths).unwrap();
+        let paths = files::walk(xtask).unwrap();
         assert!(paths.contains(&"src/tidy/tree.rs".to_owned()));
     }
 

@@ -271,7 +271,7 @@ impl Deadline {
 
     /// Nobody waits for the request any more. Returns what its caller is told.
     pub(crate) fn give_up(&self, under_way: UnderWay) -> Error {
-        let Request { verb, range, allowance, .. } = self.request.clone();
+        let Request { verb, range, allowance, .. } = &self.request;
         let number = self.watch.give_up(self.request.clone());
         let claim = self.watch.claim.as_ref().and_then(Weak::upgrade);
         GivenUp::follow(under_way, &self.watch, number, claim);

@@ -50,9 +50,9 @@ pub(super) static LATENCY: Experiment = Experiment {
             "as many as the drive takes without placement: as the clients make who wait for nothing \
              but the drive, mostly for reads",
         ),
-        ("read_p99_ratio.*", "p99 of reads, off / on"),
-        ("write_p99_ratio.*", "p99 of writes, off / on"),
-        ("throughput_ratio.*", "requests a second, on / off"),
+        timed_rig::READ_P99_RATIO,
+        timed_rig::WRITE_P99_RATIO,
+        timed_rig::THROUGHPUT_RATIO,
         ("hit.*", "hit ratio of GETs over the whole run, with (on) and without placement, by load"),
         timed_rig::MEDIA_LOAD,
         SOC_SHARE,

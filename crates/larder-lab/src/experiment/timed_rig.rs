@@ -37,6 +37,10 @@ pub(super) const MEDIA_LOAD: (&str, &str) = (
     "media_load.*",
     "share of what the dies can program that they did, with (on) and without placement, by point",
 );
+pub(super) const READ_P99_RATIO: (&str, &str) = ("read_p99_ratio.*", "p99 of reads, off / on");
+pub(super) const WRITE_P99_RATIO: (&str, &str) = ("write_p99_ratio.*", "p99 of writes, off / on");
+pub(super) const THROUGHPUT_RATIO: (&str, &str) =
+    ("throughput_ratio.*", "requests a second, on / off");
 pub(super) const CLIENTS: Parameter = Parameter {
     name: "clients",
     default: "64",

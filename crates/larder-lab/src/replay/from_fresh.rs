@@ -9,6 +9,7 @@ use larder::Clock;
 
 use super::client::{Client, ClientCounts};
 use super::stage::Stage;
+use super::timeline::soc_bytes;
 use super::{BREATH, Monitor, ReplayOptions, check_device, sample};
 use crate::Error;
 
@@ -148,7 +149,7 @@ impl Leg {
         Self {
             host_bytes: now.device.host_written_bytes,
             media_bytes: now.device.media_written_bytes.unwrap_or(0),
-            soc_bytes: now.cache.soc_written_bytes + now.cache.soc_log_written_bytes,
+            soc_bytes: soc_bytes(&now),
             admitted_objects: now.cache.admitted_objects,
             admitted_bytes: now.cache.admitted_bytes,
             gets,

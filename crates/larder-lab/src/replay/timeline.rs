@@ -74,7 +74,8 @@ impl Timeline {
     }
 }
 
-fn soc_bytes(sample: &Sample) -> u64 {
+/// Bytes that the small-object engine wrote, its log included.
+pub(super) fn soc_bytes(sample: &Sample) -> u64 {
     sample.cache.soc_written_bytes + sample.cache.soc_log_written_bytes
 }
 
