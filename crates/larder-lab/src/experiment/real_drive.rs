@@ -21,7 +21,7 @@ use crate::Error;
 use crate::replay::from_fresh::{Leg, from_fresh};
 use crate::replay::{Monitor, ReplayOptions};
 
-const WORKLOAD: &str = "meta-kv-2022";
+const WORKLOAD: &str = "meta-kv";
 /// Flash per DRAM: 7.68 TB and 10 GB.
 const FLASH_PER_DRAM: u64 = 768;
 /// Parts of a run; the last two are the fifth that is judged.

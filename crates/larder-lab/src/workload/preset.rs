@@ -3,8 +3,9 @@
 //! The popularity models were fitted so that the LRU miss ratios of a cache that counts objects
 //! follow those of the full trace (root mean square error 0.003 to 0.004 over cache sizes from 0.1
 //! % to 80 % of the objects). Scaled to a million requests the miss ratios move by less than 0.006,
-//! those of `meta-kv` by less than 0.03: its smallest caches are then smaller than the recency that
-//! does not scale.
+//! those of `meta-kv-small-values` by less than 0.03: its smallest caches are then smaller than the
+//! recency that does not scale. `meta-kv` has the popularity of `meta-kv-small-values` over more keys, and
+//! was fitted to what published runs report.
 
 use crate::Error;
 
@@ -46,29 +47,27 @@ pub struct Preset {
     pub source: &'static str,
 }
 
-const KV_SOURCE: &str = "popularity fitted to Meta's trace kvcache (meta_kvcache_traces_1); \
-     value sizes from CacheLib's kvcache_reg (Apache-2.0); TTLs and key sizes from its 2024 sample";
-
 const PRESETS: [Preset; 8] = [
     Preset {
         name: "meta-kv",
-        description: "small values, GET:SET 4:1, TTLs of minutes to hours",
-        requests: 20_000_000,
-        source: KV_SOURCE,
-    },
-    Preset {
-        name: "meta-kv-2022",
-        description: "meta-kv with four times the large objects and ten times the keys, as in June 2022",
+        description: "small values and a few large ones, GET:SET 4:1, TTLs of minutes to hours",
         requests: 10_000_000,
-        source: "meta-kv, with the share of large objects fitted to the bytes of a put (983) and the \
-                 number of keys to the hit ratio (75 to 81 %) that the published runs of Meta's trace \
-                 kvcache/202206 report",
+        source: "meta-kv-small-values, with the share of large objects fitted to the bytes of a put \
+                 (983) and the number of keys to the hit ratio (75 to 81 %) that the published runs of \
+                 Meta's trace kvcache/202206 report",
     },
     Preset {
         name: "meta-kv-write-only",
         description: "the SETs of meta-kv alone: the hardest case for the flash",
-        requests: 10_000_000,
-        source: KV_SOURCE,
+        requests: 5_000_000,
+        source: "as meta-kv",
+    },
+    Preset {
+        name: "meta-kv-small-values",
+        description: "meta-kv with a quarter of the large objects and a tenth of the keys",
+        requests: 20_000_000,
+        source: "popularity fitted to Meta's trace kvcache (meta_kvcache_traces_1); value sizes from \
+                 CacheLib's kvcache_reg (Apache-2.0); TTLs and key sizes from its 2024 sample",
     },
     Preset {
         name: "twitter-c12",
@@ -106,7 +105,7 @@ const PRESETS: [Preset; 8] = [
 ];
 
 /// Popularity of `meta_kvcache_traces_1`; root mean square error of the fit 0.0039.
-const META_KV: Popularity = Popularity {
+const META_KV_SMALL_VALUES: Popularity = Popularity {
     requests: 1e7,
     exponent: 1.238,
     ranks: 323_516.0,
@@ -119,8 +118,8 @@ const META_KV: Popularity = Popularity {
 /// The same over ten times as many keys: the requests are the first tenth of a trace. With as many
 /// keys as requests make otherwise, a cache of the published runs' proportions has 89 to 91 % of hits,
 /// and the few large objects that are asked for most are most of its bytes.
-const META_KV_2022: Popularity =
-    Popularity { ranks: 3_235_160.0, shift: 100.0, life: 509_962_370.0, ..META_KV };
+const META_KV: Popularity =
+    Popularity { ranks: 3_235_160.0, shift: 100.0, life: 509_962_370.0, ..META_KV_SMALL_VALUES };
 
 /// Popularity of `meta_rprn`; root mean square error of the fit 0.003.
 const CDN: Popularity = Popularity {
@@ -196,8 +195,10 @@ pub fn preset(name: &str, options: GeneratorOptions) -> Result<Box<dyn RequestSo
     let lognormal = |law| sized_objects(SizeLaw::Lognormal(law));
     Ok(match name {
         "meta-kv" => skewed(META_KV, meta_kv_objects(), Mix::Sets(META_KV_SETS)),
-        "meta-kv-2022" => skewed(META_KV_2022, meta_kv_2022_objects(), Mix::Sets(META_KV_SETS)),
         "meta-kv-write-only" => skewed(META_KV, meta_kv_objects(), Mix::SetsOnly(META_KV_SETS)),
+        "meta-kv-small-values" => {
+            skewed(META_KV_SMALL_VALUES, meta_kv_small_objects(), Mix::Sets(META_KV_SETS))
+        }
         "twitter-c12" => Box::new(TwitterC12::new(twitter_c12_objects(), requests, seed)),
         "cdn" => {
             let sizes = SizeLaw::quantiles(&quantiles::META_CDN_OBJECT);
@@ -222,18 +223,18 @@ fn unknown_name(name: &str) -> Error {
 
 /// Key sizes of the sample lie between 21 and 120 bytes with a mean of 64; uniform from 21 to 107
 /// bytes has the same mean.
-fn meta_kv_objects() -> ObjectLaw {
+fn meta_kv_small_objects() -> ObjectLaw {
     ObjectLaw {
         key_size: SizeLaw::Uniform(21, 107),
-        size: SizeLaw::quantiles(&quantiles::META_KV_VALUE),
+        size: SizeLaw::quantiles(&quantiles::META_KV_SMALL_VALUE),
         sized: Sized::Value,
         ttl: TtlLaw::new(&META_KV_TTL),
     }
 }
 
 /// The same keys, and larger values.
-fn meta_kv_2022_objects() -> ObjectLaw {
-    ObjectLaw { size: SizeLaw::quantiles(&quantiles::META_KV_2022_VALUE), ..meta_kv_objects() }
+fn meta_kv_objects() -> ObjectLaw {
+    ObjectLaw { size: SizeLaw::quantiles(&quantiles::META_KV_VALUE), ..meta_kv_small_objects() }
 }
 
 fn twitter_c12_objects() -> ObjectLaw {

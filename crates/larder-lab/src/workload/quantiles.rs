@@ -15,7 +15,7 @@ const COUNT: usize = 34;
 
 /// Value sizes of Meta's regional key-value cache in bytes (`kvcache_reg`; 95 % are up to 351
 /// bytes).
-pub(super) const META_KV_VALUE: [f64; COUNT] = [
+pub(super) const META_KV_SMALL_VALUE: [f64; COUNT] = [
     31.0, 95.0, 95.0, 95.0, 95.0, 95.0, 95.0, 127.0, 127.0, 127.0, 127.0, 127.0, 159.0, 159.0,
     159.0, 159.0, 159.0, 159.0, 159.0, 159.0, 159.0, 159.0, 191.0, 255.0, 351.0, 511.0, 671.0,
     959.0, 1_663.0, 4_607.0, 12_991.0, 85_951.0, 357_791.0, 523_487.0,
@@ -25,7 +25,7 @@ pub(super) const META_KV_VALUE: [f64; COUNT] = [
 /// themselves, so that an object has 983 bytes in the mean: what a put has in the published runs of
 /// Meta's trace of June 2022, whose ALWA is 4.3. (The quantile at 0.995 is fitted to the DLWA of these
 /// runs, with the drive: see the experiment `real-drive`.)
-pub(super) const META_KV_2022_VALUE: [f64; COUNT] = [
+pub(super) const META_KV_VALUE: [f64; COUNT] = [
     31.0, 95.0, 95.0, 95.0, 95.0, 95.0, 101.0, 127.0, 127.0, 127.0, 127.0, 146.0, 159.0, 159.0,
     159.0, 159.0, 159.0, 159.0, 159.0, 159.0, 171.0, 252.0, 591.0, 707.0, 887.0, 1_311.0, 1_663.0,
     4_116.0, 18_000.0, 76_000.0, 225_000.0, 325_000.0, 475_000.0, 523_487.0,
