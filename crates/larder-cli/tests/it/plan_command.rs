@@ -17,7 +17,7 @@ fn a_column_with_placement_and_one_without() {
         "DLWA, simulated",
         "DLWA, by theory",
         "drive life, years of wear",
-        "  longer runs would find",
+        "  larger, longer runs find",
         "drives in 5 years",
         "rating for one drive, DWPD",
         "embodied carbon, kg CO2e",
