@@ -103,12 +103,12 @@ pub(super) fn scaled(asked: &PlanOptions) -> Result<(f64, ReplayOptions), Error>
     let dram = (asked.dram_bytes as f64 * scale).round() as u64;
     if dram < DRAM_MIN {
         return Err(Error::usage(format!(
-            "--dram {}: is {dram} bytes at the scale of the model, and no object fits; --dram {}{} \
-             would do",
+            "--dram {}: is {dram} bytes at the scale of the model, and no object fits; use at \
+             least {}{}",
             asked.dram_bytes,
             (DRAM_MIN as f64 / scale).ceil() as u64,
             fit::least_simulated(asked)
-                .map_or(String::new(), |bytes| format!(" or --simulate {}", fit::size(bytes)))
+                .map_or(String::new(), |bytes| format!(", or --simulate {}", fit::size(bytes)))
         )));
     }
     let options = asked.replay(flash, dram, PILOT_REQUESTS.0);
