@@ -13,8 +13,9 @@ use super::{FormatArgs, size};
 /// cost over the life of the system, and how full the drive may be before DLWA passes a limit.
 ///
 /// The real cache runs on a model of the drive that keeps all ratios and is a few thousand times
-/// smaller: DLWA depends on the ratios, not on the size. A trace is taken as a sample of the
-/// workload at the scale of the model. It takes about a minute.
+/// smaller: DLWA depends on the ratios, not on the size, as long as reclaim units are large beside
+/// the objects. A trace is taken as a sample of the workload at the scale of the model. It takes
+/// about a minute.
 ///
 /// Sizes are as drives are sold: K, M, G, T are powers of 1000; KiB, MiB, GiB, TiB powers of 1024.
 /// A GB is 1000^3 bytes.
@@ -110,8 +111,9 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "BYTES", default_value = "640", value_parser = size)]
     pub(crate) soc_max_object: u64,
 
-    /// Size of the drive that is simulated, 8 MiB to 64 GiB. Below 128 MiB reclaim units are so
-    /// small that DLWA without placement comes out low; above it takes longer
+    /// Size of the drive that is simulated, 8 MiB to 64 GiB. Where its reclaim units are small beside
+    /// the large objects, DLWA without placement comes out low; the range of life covers that. A larger
+    /// one takes longer
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = sold_size)]
     pub(crate) simulate: u64,
 

@@ -20,7 +20,7 @@ pub(super) static DLWA_INTERVAL: Experiment = Experiment {
     title: "DLWA over time, with half of the drive in use and with all of it",
     reproduces: "FDP paper (EuroSys'25), Figure 5, and Figure 6 at 100 %: KV Cache, SOC 4 %",
     criterion: "on 1 to 1.05 at 50 and 100 %; off, and off / on at 100 %, within 15 % of the paper's",
-    parameters: &[rig::REQUESTS, rig::FLASH],
+    parameters: &[rig::REQUESTS_OF_LARGE, rig::LARGE_FLASH],
     metrics: &[
         DLWA_ON,
         DLWA_OFF,
@@ -52,8 +52,8 @@ pub(super) static UTILIZATION: Experiment = Experiment {
                 50 and 100 %, and at 60 to 90 % similar to 50 %, as the paper says: at most 1.25 \
                 times as high",
     parameters: &[
-        rig::REQUESTS,
-        rig::FLASH,
+        rig::REQUESTS_OF_LARGE,
+        rig::LARGE_FLASH,
         Parameter {
             name: "utilization",
             default: "50,60,70,80,90,100",
@@ -111,7 +111,7 @@ pub(super) static WRITE_ONLY: Experiment = Experiment {
     reproduces: "FDP paper (EuroSys'25), Figures 8 and 13: WO KV Cache",
     criterion: "on 1 to 1.05 at 50 and 100 %; off within 15 % of the paper's at both, and higher at \
                 100 %",
-    parameters: &[rig::REQUESTS_OF_WRITERS, rig::FLASH],
+    parameters: &[rig::REQUESTS_OF_LARGE_WRITERS, rig::LARGE_FLASH],
     metrics: &[DLWA_ON, DLWA_OFF, SOC_SHARE, DRIVE_WRITES, LOC_WRAPS, DRIFT],
     paper: &[
         PaperValue { metric: "dlwa.on.100", value: 1.0, source: "Figure 8, \"~1\"" },

@@ -79,8 +79,8 @@ pub(super) static MODEL_VALIDATION: Experiment = Experiment {
                 within 15 % of the paper's at 4 and 64 %; <= 7 % for uniform writes alone at \
                 over-provisioning of 17, 25, 50 and 100 %",
     parameters: &[
-        rig::REQUESTS,
-        rig::FLASH,
+        rig::REQUESTS_OF_LARGE,
+        rig::LARGE_FLASH,
         rig::OP,
         Parameter {
             name: "soc",

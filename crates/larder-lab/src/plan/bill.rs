@@ -16,11 +16,12 @@ const GB: f64 = 1e9;
 pub struct Bill {
     /// Years until the drive is worn out, by its rating; wear alone.
     pub life_years: f64,
-    /// Where the life lies that a longer simulation would find, from here: see
+    /// Where the life lies that a larger or longer simulation would find, from here: see
     /// [`life_years_high`](Self::life_years_high).
     pub life_years_low: f64,
-    /// To here. Within 5 % of the load and of DLWA, or as far as they drifted while they were measured;
-    /// where DLWA had not settled, down to what theory makes of it.
+    /// To here. Within 5 % of the load and of DLWA, or as far as they drifted while they were measured,
+    /// and twice the standard error of the load; where DLWA had not settled, down to what theory makes of
+    /// it, and so without placement where large objects are large beside the model's reclaim units.
     pub life_years_high: f64,
     /// Drives bought over the life of the system: at least one, and beyond it the average of a
     /// fleet.
@@ -111,12 +112,18 @@ fn reckon(
     })
 }
 
-/// Within what a longer simulation would find load and DLWA: factors of the load with DLWA.
+/// Within what a larger or longer simulation would find load and DLWA: factors of the load with DLWA.
 fn margins(measured: &Measured, dlwa_theory: f64) -> [(f64, f64); 2] {
-    let load = measured.load_drift.clamp(SETTLED, 0.5);
+    let load = (measured.load_drift.max(SETTLED) + measured.load_error).min(0.5);
     let drift = measured.dlwa_drift.max(SETTLED);
-    let most = measured.dlwa * (1.0 + drift);
-    let most = if measured.is_drive_settled() { most } else { most.max(dlwa_theory) };
+    let mut most = measured.dlwa * (1.0 + drift);
+    if !measured.is_drive_settled() || !measured.is_mixed() {
+        most = most.max(dlwa_theory);
+    }
+    if !measured.is_mixed() {
+        // On a drive with room each page of a large object is moved once, and dies where it was moved to.
+        most = most.max(2.0 - measured.soc_share);
+    }
     [(1.0 - load, measured.dlwa / (1.0 + drift)), (1.0 + load, most)]
 }
 
@@ -147,11 +154,27 @@ mod tests {
             drive_writes_before: 12.0,
             dlwa_drift: 0.01,
             load_drift: 0.02,
+            load_error: 0.0,
+            object_per_unit: 0.0,
         }
     }
 
     fn close(found: f64, expected: f64) {
         assert!((found / expected - 1.0).abs() < 1e-9, "{found}, expected {expected}");
+    }
+
+    #[test]
+    fn where_objects_fill_units_the_range_reaches_to_theory() {
+        let large = |with_placement, dlwa| {
+            let run = Measured { object_per_unit: 0.5, with_placement, ..measured(dlwa) };
+            margins(&run, 3.6)[1].1
+        };
+        assert!((large(false, 1.7) - 3.6).abs() < 1e-9);
+        assert!((large(true, 1.7) - 1.7 * 1.05).abs() < 1e-9);
+        assert!((margins(&measured(1.7), 3.6)[1].1 - 1.7 * 1.05).abs() < 1e-9);
+        // Room on the drive, so that theory finds no copies: each page of a large object once.
+        let room = Measured { object_per_unit: 0.5, with_placement: false, ..measured(1.0) };
+        assert!((margins(&room, 1.0)[1].1 - 1.1).abs() < 1e-9);
     }
 
     #[test]

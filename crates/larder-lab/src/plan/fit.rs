@@ -3,7 +3,8 @@
 //! What drive and cache say of sizes that are too small is in their own words, of a drive and of settings
 //! that nobody who plans has named. Here it is said in those of the command, with the least that would do.
 
-use super::options::PlanOptions;
+use super::model::DRAM_MIN;
+use super::options::{FLASH_MIN, PlanOptions};
 use crate::Error;
 use crate::replay::{ReplayOptions, shared};
 
@@ -12,6 +13,10 @@ const OP_MAX: u32 = 100;
 const SOC_MAX: u32 = 99;
 /// The largest model that is tried.
 const SIMULATE_MAX: u64 = 1 << 30;
+/// The largest drive that is tried: a pebibyte.
+const FLASH_MAX: u64 = 1 << 50;
+/// Sizes that would do are named to this step.
+const STEP: u64 = 1 << 20;
 
 /// What does not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,26 +28,18 @@ enum Misfit {
 /// Refuses a drive that could not work, and a cache that does not fit on it, in the words of the command.
 pub(super) fn check_fit(asked: &PlanOptions, options: &ReplayOptions) -> Result<(), Error> {
     let Err(misfit) = tried(asked, options) else { return Ok(()) };
-    let fits = |changed: PlanOptions| {
-        let scaled = changed.scaled();
-        tried(&changed, &scaled).is_ok()
-    };
-    let simulate = std::iter::successors(Some(options.flash_bytes), |bytes| bytes.checked_mul(2))
-        .skip(1)
-        .take_while(|bytes| *bytes <= SIMULATE_MAX.min(asked.flash_bytes))
-        .find(|bytes| fits(PlanOptions { simulated_bytes: *bytes, ..asked.clone() }))
-        .map(|bytes| format!("--simulate {bytes}"));
+    let size = larger(asked);
     let (refused, mut would_do) = match misfit {
         Misfit::Drive(cause) => {
             let op = (4..=OP_MAX).map(f64::from).filter(|op| *op > asked.op_percent);
             let mut op = op.map(|op| (op, PlanOptions { op_percent: op, ..asked.clone() }));
-            let op = op.find(|(_, changed)| fits(changed.clone()));
+            let op = op.find(|(_, changed)| fits(changed));
             let refused = format!("--op {}: the drive could not work: {cause}", asked.op_percent);
             (refused, op.map(|(op, _)| format!("--op {op}")))
         }
         Misfit::Cache(cause) => {
             let at = |soc: u32| PlanOptions { soc_percent: f64::from(soc), ..asked.clone() };
-            let nearest = (1..=SOC_MAX).filter(|soc| fits(at(*soc)));
+            let nearest = (1..=SOC_MAX).filter(|soc| fits(&at(*soc)));
             let distance = |soc: &u32| (f64::from(*soc) - asked.soc_percent).abs();
             let nearest = nearest.min_by(|a, b| distance(a).total_cmp(&distance(b)));
             let least = asked.least_utilization();
@@ -53,13 +50,81 @@ pub(super) fn check_fit(asked: &PlanOptions, options: &ReplayOptions) -> Result<
             (refused, nearest.map(|soc| format!("--soc {soc}")))
         }
     };
-    would_do = match (would_do, simulate) {
+    would_do = match (would_do, size) {
         (Some(first), Some(second)) => Some(format!("{first} or {second}")),
         (first, second) => first.or(second),
     };
-    let way_out =
-        would_do.map_or("use a larger --flash".to_owned(), |least| format!("{least} would do"));
+    let way_out = would_do.map_or("no larger --flash would do either".to_owned(), |least| {
+        format!("{least} would do")
+    });
     Err(Error::usage(format!("{refused}; {way_out}")))
+}
+
+/// The least size above the one that was asked for that would do: of the model, or of the drive where no
+/// model of it would do.
+fn larger(asked: &PlanOptions) -> Option<String> {
+    if let Some(bytes) = least_simulated(asked) {
+        return Some(format!("--simulate {}", size(bytes)));
+    }
+    least_flash(asked)
+}
+
+/// The least drive above the one that was asked for that would do, to the step; if none would, with a
+/// larger model too.
+pub(super) fn least_flash(asked: &PlanOptions) -> Option<String> {
+    let from = FLASH_MIN.max(asked.dram_bytes).max(asked.flash_bytes + 1);
+    let drive = |bytes| PlanOptions { flash_bytes: bytes, ..asked.clone() };
+    if let Some(bytes) = least(from, FLASH_MAX, drive) {
+        return Some(format!("--flash {}", size(bytes)));
+    }
+    let from = from.max(asked.simulated_bytes);
+    let both = |bytes| PlanOptions { simulated_bytes: bytes, ..drive(bytes) };
+    let bytes = size(least(from, SIMULATE_MAX, both)?);
+    Some(format!("--flash {bytes} --simulate {bytes}"))
+}
+
+/// The least model above the one that was asked for that would do, to the step.
+pub(super) fn least_simulated(asked: &PlanOptions) -> Option<u64> {
+    let from = FLASH_MIN.max(asked.simulated_bytes + 1);
+    least(from, SIMULATE_MAX.min(asked.flash_bytes), |bytes| PlanOptions {
+        simulated_bytes: bytes,
+        ..asked.clone()
+    })
+}
+
+/// The least size of at least `from` that fits while one step less does not: the first of the sizes that
+/// double, then by bisection.
+fn least(from: u64, most: u64, of: impl Fn(u64) -> PlanOptions) -> Option<u64> {
+    let from = from.next_multiple_of(STEP);
+    let fits = |bytes: u64| fits(&of(bytes));
+    let doubling = std::iter::successors(Some(from), |bytes| bytes.checked_mul(2));
+    let mut fitting = doubling.take_while(|bytes| *bytes <= most).find(|bytes| fits(*bytes))?;
+    if fitting == from {
+        return Some(from);
+    }
+    let mut refused = fitting / 2;
+    while fitting - refused > STEP {
+        let middle = u64::midpoint(refused, fitting).next_multiple_of(STEP);
+        if fits(middle) {
+            fitting = middle;
+        } else {
+            refused = middle;
+        }
+    }
+    Some(fitting)
+}
+
+/// As the command line takes it.
+pub(super) fn size(bytes: u64) -> String {
+    format!("{}MiB", bytes / STEP)
+}
+
+/// Whether such a plan is not refused for its sizes.
+fn fits(asked: &PlanOptions) -> bool {
+    let scaled = asked.scaled();
+    asked.check_proportions().is_ok()
+        && scaled.dram_bytes >= DRAM_MIN
+        && tried(asked, &scaled).is_ok()
 }
 
 /// Makes the drive, and opens a cache on as little of it as is going to be simulated.

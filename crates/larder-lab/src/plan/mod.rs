@@ -3,9 +3,9 @@
 //! A drive of a terabyte is not simulated page by page. The plan runs the real cache on a model of
 //! the drive that keeps its ratios: DRAM to flash, over-provisioning, share of the small-object
 //! engine, about 340 reclaim units. Device-level write amplification (DLWA) depends on these ratios
-//! and not on the size (the experiment `full-scale` shows it), as long as a unit has a hundred
-//! pages. What is measured there is turned into years, kilograms and money by the formulas of
-//! [`larder_ssd::analytic`].
+//! and not on the size (the experiment `full-scale` shows it), as long as a unit is large beside the
+//! large objects; where it is not, the range of life says how far DLWA may rise. What is measured
+//! there is turned into years, kilograms and money by the formulas of [`larder_ssd::analytic`].
 //!
 //! | module | what it is |
 //! |---|---|

@@ -1,6 +1,6 @@
 //! The scaled-down drive, and how long it has to run.
 
-use super::fit::check_fit;
+use super::fit::{self, check_fit};
 use super::options::PlanOptions;
 use super::outcome::ModelFacts;
 use super::sweep::{self, Measured};
@@ -25,20 +25,22 @@ const AGEING_MAX: f64 = 2e8;
 /// Times that ageing writes the drive over with large objects: half of nine.
 const AGEING_WRITES: f64 = 4.5;
 /// DRAM of the model below which no object fits any more.
-const DRAM_MIN: u64 = 16 << 10;
+pub(super) const DRAM_MIN: u64 = 16 << 10;
 
 /// What is simulated in place of the drive.
 pub(super) struct Model {
     scale: f64,
     options: ReplayOptions,
     requests: u64,
+    /// Of the average byte of a large object.
+    large_object_bytes: f64,
 }
 
 impl Model {
     /// Scales the drive down and finds out how many requests it takes.
     pub(super) fn of(asked: &PlanOptions, monitor: &Monitor) -> Result<Self, Error> {
         let (scale, options) = scaled(asked)?;
-        check_sizes(&options)?;
+        let large_object_bytes = large_object_bytes(&options)?;
         let available = available(&options, asked.requests.unwrap_or(*REQUESTS.end()))?;
         let requests = match asked.requests {
             Some(requests) => requests.min(available),
@@ -49,7 +51,7 @@ impl Model {
             }
         };
         let options = ReplayOptions { requests: Some(requests), ..options };
-        Ok(Self { scale, options, requests })
+        Ok(Self { scale, options, requests, large_object_bytes })
     }
 
     /// Requests of a run.
@@ -62,6 +64,13 @@ impl Model {
         ReplayOptions { utilization_percent: utilization, ..self.options.clone() }
     }
 
+    /// How much of a reclaim unit the average byte's large object takes.
+    #[allow(clippy::cast_precision_loss)] // far below 2^53
+    pub(super) fn object_per_unit(&self) -> f64 {
+        self.large_object_bytes / self.options.resolved_unit_bytes() as f64
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // an object
     pub(super) fn facts(&self, measured: &[Measured]) -> ModelFacts {
         let unit_bytes = self.options.resolved_unit_bytes();
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
@@ -76,6 +85,7 @@ impl Model {
             unit_bytes,
             units,
             requests: self.requests,
+            large_object_bytes: self.large_object_bytes.round() as u64,
             drive_writes_before: measured
                 .iter()
                 .map(|run| run.drive_writes_before)
@@ -94,9 +104,11 @@ pub(super) fn scaled(asked: &PlanOptions) -> Result<(f64, ReplayOptions), Error>
     if dram < DRAM_MIN {
         return Err(Error::usage(format!(
             "--dram {}: is {dram} bytes at the scale of the model, and no object fits; use at \
-             least {}, or a larger --simulate",
+             least {}{}",
             asked.dram_bytes,
-            (DRAM_MIN as f64 / scale).ceil() as u64
+            (DRAM_MIN as f64 / scale).ceil() as u64,
+            fit::least_simulated(asked)
+                .map_or(String::new(), |bytes| format!(", or --simulate {}", fit::size(bytes)))
         )));
     }
     let options = asked.replay(flash, dram, PILOT_REQUESTS.0);
@@ -105,34 +117,37 @@ pub(super) fn scaled(asked: &PlanOptions) -> Result<(f64, ReplayOptions), Error>
     Ok((scale, options))
 }
 
-/// Refuses a workload that hardly has large objects: the drive could not be aged with it, and there
-/// would be one stream only.
+/// Size of the large object that the average byte of large objects belongs to. Refuses a workload that
+/// hardly has large objects: the drive could not be aged with it, and there would be one stream only.
 #[allow(clippy::cast_precision_loss)] // some bytes
-fn check_sizes(options: &ReplayOptions) -> Result<(), Error> {
+fn large_object_bytes(options: &ReplayOptions) -> Result<f64, Error> {
     let mut source = options.open_workload()?;
     let (mut seen, mut large_bytes, mut largest) = (0_u64, 0_u64, 0_u64);
+    let mut squares = 0.0;
     while seen < LOOK {
         let Some(request) = source.next_request()? else { break };
         seen += 1;
         if request.op != Op::Delete {
             let bytes = request.object_bytes();
             largest = largest.max(bytes);
-            large_bytes += if bytes > u64::from(options.soc_max_object_bytes) { bytes } else { 0 };
+            if bytes > u64::from(options.soc_max_object_bytes) {
+                large_bytes += bytes;
+                squares += bytes as f64 * bytes as f64;
+            }
         }
     }
     if seen == 0 {
-        return Err(Error::run(format!("{}: has no requests", name(&options.workload))));
+        return Err(Error::run(format!("{}: has no requests", options.workload)));
     }
     let per_request = large_bytes as f64 / seen as f64;
     if options.flash_bytes as f64 * AGEING_WRITES > per_request * AGEING_MAX {
         return Err(Error::usage(format!(
             "--soc-max-object {}: {} has hardly an object above it (the largest is {largest} \
              bytes), so there would be one stream only; use a smaller --soc-max-object",
-            options.soc_max_object_bytes,
-            name(&options.workload)
+            options.soc_max_object_bytes, options.workload
         )));
     }
-    Ok(())
+    Ok(squares / large_bytes as f64)
 }
 
 /// Requests that there are, at most `most`.
@@ -177,12 +192,5 @@ fn first_guess(options: &ReplayOptions, most: u64, monitor: &Monitor) -> Result<
             return Ok(wanted.clamp(*REQUESTS.start(), *REQUESTS.end()).min(most));
         }
         pilot = (pilot * 4).min(most);
-    }
-}
-
-fn name(workload: &Workload) -> String {
-    match workload {
-        Workload::Preset(name) => format!("workload {name}"),
-        Workload::Trace(path, _) => format!("trace {}", path.display()),
     }
 }

@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::model;
+use super::{fit, model};
 use crate::Error;
 use crate::replay::{ReplayOptions, Workload};
 
 /// The smallest drive that has enough reclaim units of a useful size.
-const FLASH_MIN: u64 = 8 << 20;
+pub(super) const FLASH_MIN: u64 = 8 << 20;
 const PAGE_BYTES: u64 = 4096;
 /// The largest object that fits into a bucket of the small-object engine, with its headers.
 const SMALL_OBJECT_MAX: u32 = 4050;
@@ -106,7 +106,9 @@ impl PlanOptions {
             return Err(Error::usage("--dram 0: must be above 0; a cache needs DRAM, such as 16G"));
         }
         if self.flash_bytes < FLASH_MIN {
-            return Err(refused("--flash", self.flash_bytes, "at least 8 MiB, such as 1.88T"));
+            let least = fit::least_flash(self).unwrap_or("--flash 8MiB".to_owned());
+            let what = format!("at least 8 MiB, such as 1.88T; {least} would do");
+            return Err(refused("--flash", self.flash_bytes, &what));
         }
         let simulated = FLASH_MIN..=(1 << 36);
         if !simulated.contains(&self.simulated_bytes) {
@@ -181,12 +183,14 @@ impl PlanOptions {
 
     /// Refuses amounts that are fine by themselves and make no sense together.
     #[allow(clippy::cast_precision_loss)] // sizes of drives
-    fn check_proportions(&self) -> Result<(), Error> {
+    pub(super) fn check_proportions(&self) -> Result<(), Error> {
         if self.dram_bytes > self.flash_bytes {
             return Err(Error::usage(format!(
                 "--dram {}: is more than --flash {}, and hardly anything would be written; use \
-                 less DRAM, or a larger drive",
-                self.dram_bytes, self.flash_bytes
+                 less DRAM{}",
+                self.dram_bytes,
+                self.flash_bytes,
+                fit::least_flash(self).map_or(String::new(), |least| format!(", or {least}"))
             )));
         }
         let flash_tb = self.flash_bytes as f64 / 1e12;

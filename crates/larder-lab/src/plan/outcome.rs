@@ -41,6 +41,8 @@ pub struct ModelFacts {
     pub units: u64,
     /// Requests of each run.
     pub requests: u64,
+    /// Size of the large object that the average byte of large objects belongs to.
+    pub large_object_bytes: u64,
     /// How often it was written over before the measurement, in the run where that was least.
     pub drive_writes_before: f64,
 }

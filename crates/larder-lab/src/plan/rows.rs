@@ -2,15 +2,12 @@
 
 use super::limit::Limit;
 use super::outcome::{Answer, Plan};
-use super::sweep::STEADY_DRIVE_WRITES;
+use super::sweep::{OBJECT_PER_UNIT_MAX, STEADY_DRIVE_WRITES};
 
 /// A life longer than this is not wear any more.
 const YEARS_MAX: f64 = 100.0;
 /// Share of random writes below which a formula for random writes says little.
 const RANDOM_SHARE_MIN: f64 = 0.5;
-const PAGE_BYTES: u64 = 4096;
-/// The least reclaim unit that mixes streams as a large one does.
-const UNIT_BYTES_MIN: u64 = 100 * PAGE_BYTES;
 
 impl Plan {
     /// Label and one cell an answer, top to bottom.
@@ -27,7 +24,7 @@ impl Plan {
             row("DLWA, simulated", &|a| trimmed(a.dlwa, 3)),
             row("DLWA, by theory", &|a| trimmed(a.dlwa_theory, 3)),
             row("drive life, years of wear", &|a| life(a.bill.life_years)),
-            row("  longer runs would find", &|a| {
+            row("  larger, longer runs find", &|a| {
                 format!("{} to {}", life(a.bill.life_years_low), life(a.bill.life_years_high))
             }),
             row(&format!("drives in {years} years"), &|a| format!("{:.2}", a.bill.drives)),
@@ -51,13 +48,7 @@ impl Plan {
                 self.model.drive_writes_before
             ));
         }
-        if self.model.unit_bytes < UNIT_BYTES_MIN {
-            notes.push(format!(
-                "A reclaim unit of the model has {} pages. With less than a hundred DLWA without \
-                 placement comes out low: use a larger --simulate.",
-                self.model.unit_bytes / PAGE_BYTES
-            ));
-        }
+        notes.extend(self.note_on_units());
         if self.load.soc_share < RANDOM_SHARE_MIN {
             notes.push(format!(
                 "The formula without placement takes all writes for random, but only {:.0} % of \
@@ -66,6 +57,25 @@ impl Plan {
             ));
         }
         notes
+    }
+
+    /// Where the units of the model are too small for the objects, and the drive's are not.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+    #[allow(clippy::cast_sign_loss)] // sizes of models, far below 2^53
+    fn note_on_units(&self) -> Option<String> {
+        let model = &self.model;
+        let share = model.large_object_bytes as f64 / model.unit_bytes as f64;
+        if share <= OBJECT_PER_UNIT_MAX || model.scale > 0.999 {
+            return None;
+        }
+        let enough = model.flash_bytes as f64 * share / OBJECT_PER_UNIT_MAX;
+        let enough = (mebibytes(enough as u64).ceil() as u64).next_power_of_two();
+        Some(format!(
+            "Large objects take {:.0} % of a reclaim unit of the model, and of a real one next to nothing: \
+             so DLWA without placement comes out low, and its range of life reaches down to what theory \
+             makes of it. --simulate {enough}MiB would do without.",
+            share * 100.0
+        ))
     }
 
     /// What the numbers rest on, a line each.

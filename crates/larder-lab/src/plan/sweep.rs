@@ -26,6 +26,10 @@ pub(super) struct Measured {
     pub(super) dlwa_drift: f64,
     /// The same of the host's bytes per request.
     pub(super) load_drift: f64,
+    /// By what share these may be off by chance: twice their standard error.
+    pub(super) load_error: f64,
+    /// How much of a reclaim unit a large object takes: on a drive of the field next to nothing.
+    pub(super) object_per_unit: f64,
 }
 
 /// A drive and its load are known when neither changes by more than this share from one half of the
@@ -33,6 +37,9 @@ pub(super) struct Measured {
 pub(super) const SETTLED: f64 = 0.05;
 /// Times that a drive has to be written over until its DLWA is steady.
 pub(super) const STEADY_DRIVE_WRITES: f64 = 11.0;
+/// Large objects come in one piece. Where they take more than this of a unit, many units hold nothing
+/// else, die as a whole, and DLWA without placement comes out low.
+pub(super) const OBJECT_PER_UNIT_MAX: f64 = 0.1;
 
 impl Measured {
     /// Whether more requests would find the same.
@@ -42,6 +49,11 @@ impl Measured {
 
     pub(super) fn is_drive_settled(&self) -> bool {
         self.dlwa_drift <= SETTLED && self.drive_writes_before >= STEADY_DRIVE_WRITES
+    }
+
+    /// Whether a unit takes in enough objects to hold of both engines what they write.
+    pub(super) fn is_mixed(&self) -> bool {
+        self.with_placement || self.object_per_unit <= OBJECT_PER_UNIT_MAX
     }
 
     pub(super) fn placement(&self) -> &'static str {
@@ -97,7 +109,8 @@ fn measure(
     with_placement: bool,
     monitor: &Monitor,
 ) -> Result<Measured, Error> {
-    measure_replay(&model.at(utilization), with_placement, monitor)
+    let measured = measure_replay(&model.at(utilization), with_placement, monitor)?;
+    Ok(Measured { object_per_unit: model.object_per_unit(), ..measured })
 }
 
 /// The same of any replay.
@@ -126,6 +139,8 @@ pub(super) fn measure_replay(
         drive_writes_before: played.drive.drive_writes_before,
         dlwa_drift: played.drive.drift,
         load_drift: load_drift(run),
+        load_error: load_error(run),
+        object_per_unit: 0.0,
     })
 }
 
@@ -145,6 +160,21 @@ fn load_drift(run: &Run) -> f64 {
     // Of a run so short that it has one half only, nothing is known.
     let drift = (second / first - 1.0).abs();
     if drift.is_finite() { drift } else { 1.0 }
+}
+
+/// By what share the host's bytes per request may be off by chance: twice the standard error, by how
+/// they differ between the intervals. A few large objects are many of the bytes.
+#[allow(clippy::cast_precision_loss)] // some gigabytes
+fn load_error(run: &Run) -> f64 {
+    let measured = run.intervals.windows(2).filter(|pair| !pair[1].warmup);
+    let loads: Vec<f64> = measured
+        .map(|pair| pair[1].host_bytes as f64 / (pair[1].requests - pair[0].requests) as f64)
+        .collect();
+    let count = loads.len() as f64;
+    let mean = loads.iter().sum::<f64>() / count;
+    let variance = loads.iter().map(|load| (load - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let error = 2.0 * (variance / count).sqrt() / mean;
+    if error.is_finite() { error } else { 1.0 }
 }
 
 /// Bytes that the cache writes to its drive for each request, after warm-up.

@@ -84,7 +84,8 @@ fn what_cannot_be_planned_is_refused() {
         plan(options, &Monitor::default(), &|_, _| {}).unwrap_err().to_string()
     };
     let too_little = PlanOptions { dram_bytes: 1_000_000, ..options() };
-    assert!(refusal(&too_little).starts_with("--dram 1000000: is 4 bytes at the scale"));
+    let refused = refusal(&too_little);
+    assert!(refused.starts_with("--dram 1000000: is 4 bytes at the scale"), "{refused}");
     let no_spare = PlanOptions { op_percent: 4.0, ..options() };
     assert!(refusal(&no_spare).contains("--op 4: the drive could not work"));
     let quiet = PlanOptions {
@@ -110,7 +111,8 @@ fn life_is_in_range_of(lengths: &[Option<u64>], longest: u64) {
     for requests in lengths {
         for ((low, life, high), longest) in lives(*requests).into_iter().zip(longest) {
             let found = format!("{requests:?}: {life}, {low} to {high}; {longest:?}");
-            assert!(low <= life && life <= high && high < low * 4.0, "{found}");
+            // So far apart are one that copies hardly anything and theory, for a model as small as this.
+            assert!(low <= life && life <= high && high < low * 6.0, "{found}");
             assert!((low..=high).contains(&longest.1), "{found}");
         }
     }
@@ -119,6 +121,41 @@ fn life_is_in_range_of(lengths: &[Option<u64>], longest: u64) {
 #[test]
 fn life_does_not_depend_on_the_number_of_requests() {
     life_is_in_range_of(&[Some(30_000), Some(100_000)], 250_000);
+}
+
+/// Large objects take more than a unit of a small model, so that it finds DLWA without placement low; what
+/// larger ones find lies in the range of its life all the same.
+fn life_at_sizes_is_in_range(sizes_mib: &[u64], utilization: f64) {
+    let lives = |mib: u64| {
+        let options = PlanOptions { simulated_bytes: mib << 20, requests: None, ..options() };
+        let model = model::Model::of(&options, &Monitor::default()).unwrap();
+        let runs = sweep::run(&model, &[utilization], &Monitor::default(), &|_, _| {}).unwrap();
+        let bills = runs.iter().map(|run| point(&options, run).unwrap().bill);
+        bills.collect::<Vec<_>>()
+    };
+    let found: Vec<_> = sizes_mib.iter().map(|mib| lives(*mib)).collect();
+    let (largest, smaller) = found.split_last().unwrap();
+    for bills in smaller {
+        for (bill, largest) in bills.iter().zip(largest) {
+            let range = bill.life_years_low..=bill.life_years_high;
+            assert!(range.contains(&largest.life_years), "{utilization}: {found:#?}");
+            assert!(bill.life_years_high < bill.life_years_low * 6.0, "{bill:?}");
+        }
+    }
+}
+
+#[test]
+fn life_of_a_larger_model_is_in_the_range_of_a_smaller_one() {
+    life_at_sizes_is_in_range(&[8, 32], 100.0);
+}
+
+/// `cargo test --release -p larder-lab --lib -- --ignored life_of_large_models`
+#[test]
+#[ignore = "takes minutes"]
+fn life_of_large_models_is_in_the_range_of_small_ones() {
+    for utilization in [50.0, 70.0, 100.0] {
+        life_at_sizes_is_in_range(&[16, 32, 64, 128, 512], utilization);
+    }
 }
 
 /// `cargo test -p larder-lab --lib -- --ignored life_of_long_runs`
@@ -154,15 +191,55 @@ fn what_does_not_fit_the_model_is_refused_with_what_would_do() {
         let advice = text.rsplit_once("; ").unwrap().1.trim_end_matches(" would do");
         for advice in advice.split(" or ") {
             let (name, value) = advice.split_once(' ').unwrap();
-            let value: f64 = value.parse().unwrap();
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let percent = || value.parse().unwrap();
             let changed = match name {
-                "--soc" => PlanOptions { soc_percent: value, ..options.clone() },
-                "--op" => PlanOptions { op_percent: value, ..options.clone() },
-                _ => PlanOptions { simulated_bytes: value as u64, ..options.clone() },
+                "--soc" => PlanOptions { soc_percent: percent(), ..options.clone() },
+                "--op" => PlanOptions { op_percent: percent(), ..options.clone() },
+                _ => PlanOptions { simulated_bytes: mebibytes(value), ..options.clone() },
             };
             changed.check().unwrap();
+            if name == "--simulate" {
+                let simulated_bytes = changed.simulated_bytes - (1 << 20);
+                PlanOptions { simulated_bytes, ..changed }.check().unwrap_err();
+            }
         }
+    }
+}
+
+fn mebibytes(size: &str) -> u64 {
+    size.strip_suffix("MiB").unwrap().parse::<u64>().unwrap() << 20
+}
+
+/// A drive that is too small is refused with the least that would do: that is accepted, and a step less is
+/// not.
+#[test]
+fn a_drive_that_is_too_small_is_refused_with_the_least_that_would_do() {
+    let drive = |mib: u64| PlanOptions { flash_bytes: mib << 20, ..options() };
+    let cases = [
+        PlanOptions { dram_bytes: 1 << 20, rating: Rating::Tbw(1.0), ..drive(1) },
+        PlanOptions { dram_bytes: 1 << 20, op_percent: 4.0, ..drive(9) },
+        PlanOptions { dram_bytes: 1 << 20, utilization_percent: 10.0, ..drive(10) },
+        PlanOptions {
+            dram_bytes: 1 << 20,
+            soc_percent: 99.0,
+            simulated_bytes: 64 << 20,
+            ..drive(12)
+        },
+        PlanOptions { dram_bytes: 48 << 20, simulated_bytes: 64 << 20, ..drive(4) },
+    ];
+    for options in cases {
+        let refused = options.check().unwrap_err().to_string();
+        let least = refused.rsplit_once("--flash ").unwrap_or_else(|| panic!("{refused}")).1;
+        let least = least.trim_end_matches(" would do");
+        let (least, simulate) = least.split_once(" --simulate ").unwrap_or((least, ""));
+        let with = |bytes: u64| PlanOptions {
+            flash_bytes: bytes,
+            simulated_bytes: if simulate.is_empty() { options.simulated_bytes } else { bytes },
+            ..options.clone()
+        };
+        with(mebibytes(least)).check().unwrap_or_else(|error| panic!("{refused}: {error}"));
+        let less = with(mebibytes(least) - (1 << 20));
+        assert!(less.check().is_err(), "{refused}");
     }
 }
 

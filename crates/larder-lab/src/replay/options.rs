@@ -26,6 +26,15 @@ pub enum Workload {
     Trace(PathBuf, TraceOptions),
 }
 
+impl std::fmt::Display for Workload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Preset(name) => write!(f, "workload {name}"),
+            Self::Trace(path, _) => write!(f, "trace {}", path.display()),
+        }
+    }
+}
+
 /// Which runs to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlacementRuns {

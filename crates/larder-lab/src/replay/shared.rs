@@ -309,6 +309,8 @@ struct Ageing {
     bytes: u64,
     /// Larger objects are left out: the large-object engine might not hold them.
     object_bytes_max: u64,
+    /// Whether the pass over the workload that is under way has given anything.
+    pass_gave: bool,
 }
 
 impl Ageing {
@@ -323,12 +325,25 @@ impl Ageing {
         let region_bytes = layout.map_or(u64::MAX, |layout| u64::from(layout.region_bytes));
         // Records and footers of a region take less than a tenth of it.
         let object_bytes_max = region_bytes / 10 * 9;
-        Ok(Self { source, options, balance: 0, keys: u64::MAX, loc_bytes, bytes, object_bytes_max })
+        Ok(Self {
+            source,
+            options,
+            balance: 0,
+            keys: u64::MAX,
+            loc_bytes,
+            bytes,
+            object_bytes_max,
+            pass_gave: false,
+        })
     }
 
     fn next(&mut self) -> Result<Request, Error> {
         loop {
             let Some(request) = self.source.next_request()? else {
+                // A further pass would give as little.
+                if !std::mem::take(&mut self.pass_gave) {
+                    return Err(self.gives_nothing());
+                }
                 self.source = self.options.open_workload()?;
                 continue;
             };
@@ -344,8 +359,19 @@ impl Ageing {
                 continue;
             }
             self.keys -= 1;
+            self.pass_gave = true;
             return Ok(Request { key: self.keys, op: Op::Set, ttl_s: 0, ..request });
         }
+    }
+
+    /// Small objects come only with large ones, of which the workload has none that can be used.
+    fn gives_nothing(&self) -> Error {
+        Error::run(format!(
+            "{}: has no object above {} bytes (soc_max_object) and up to {} (nine tenths of a region of \
+             the large-object engine), so the drive cannot be aged with it; use a smaller \
+             soc_max_object, or a larger drive, whose regions are larger",
+            self.options.workload, self.options.soc_max_object_bytes, self.object_bytes_max
+        ))
     }
 }
 
@@ -396,6 +422,28 @@ mod tests {
             }
         }
         assert!(soc.abs_diff(loc) < loc / 10, "{soc} {loc}");
+    }
+
+    /// Objects that are all of one size, small ones all of them, or too large for a region.
+    #[test]
+    fn a_workload_that_cannot_age_the_drive_is_refused() {
+        let workload =
+            ReplayOptions { requests: Some(1000), ..ReplayOptions::of_preset("uniform", 1) };
+        let first = workload.open_workload().unwrap().next_request().unwrap().unwrap();
+        let bytes = u32::try_from(first.object_bytes()).unwrap();
+        for (small, large) in [(bytes, u64::MAX), (640, u64::from(bytes) - 1)] {
+            let options = ReplayOptions { soc_max_object_bytes: small, ..workload.clone() };
+            let mut ageing = Ageing::new(&options, None).unwrap();
+            ageing.object_bytes_max = large;
+            let refused = ageing.next().unwrap_err().to_string();
+            let begin = format!("workload uniform: has no object above {small} bytes");
+            assert!(refused.starts_with(&begin), "{refused}");
+            assert!(refused.contains(&format!("up to {large} (nine tenths")), "{refused}");
+        }
+        let options = ReplayOptions { soc_max_object_bytes: bytes - 1, ..workload };
+        // As many as several passes give.
+        let mut ageing = Ageing::new(&options, None).unwrap();
+        assert!((0..3000).all(|_| ageing.next().is_ok()));
     }
 
     #[test]

@@ -106,7 +106,7 @@ fn other_parameters_than_the_defaults_are_named() {
     assert!(!plain.reason.contains("by default"), "{}", plain.reason);
     let judgement = judge_with("utilization", &good("utilization"), &["flash_mib=64"]);
     assert_eq!(judgement.verdict, Reproduced);
-    assert!(judgement.reason.ends_with("flash_mib = 64 (128 by default)"), "{}", judgement.reason);
+    assert!(judgement.reason.ends_with("flash_mib = 64 (512 by default)"), "{}", judgement.reason);
 }
 
 #[test]
