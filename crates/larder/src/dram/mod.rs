@@ -19,6 +19,7 @@
 //! | `readers` | who looks without a lock |
 //! | `index`, `table` | from a key's hash to slot and offset |
 //! | `pool` | the budget |
+//! | `prefetch` | asking memory ahead |
 //! | `lane` | open segments, by lifetime |
 //! | `queues`, `ghost` | who leaves first |
 //! | `evict` | how they leave |
@@ -38,6 +39,7 @@ mod lane;
 mod memory;
 mod pins;
 mod pool;
+mod prefetch;
 mod queues;
 mod readers;
 mod record;
@@ -55,7 +57,7 @@ use crate::value::{ItemRef, Value, is_expired};
 pub(crate) use departures::Departure;
 use departures::Departures;
 use ghost::Ghost;
-use index::{Entry, Index, Location, Records, SEGMENT_BYTES_MAX};
+use index::{Crowded, Entry, Index, Location, OFFSETS_END, Records};
 use lane::{Lane, group_of};
 pub(crate) use pins::Pin;
 use pins::Share;
@@ -69,11 +71,13 @@ use slots::Slots;
 /// The tier is divided into about so many segments.
 const SEGMENTS: usize = 512;
 const SEGMENT_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 20;
+const _: () = assert!(*SEGMENT_BYTES.end() <= OFFSETS_END);
 /// The ghost gets this part of the budget: a mark of 4 bytes for every 128.
 const GHOST_PART: usize = 32;
-/// One index shard for so many bytes of budget, at most [`SHARDS_MAX`].
-const SHARD_BYTES: usize = 64 << 10;
-const SHARDS_MAX: usize = 1024;
+/// One index shard for so many bytes of budget, at most [`SHARDS_MAX`]: a shard is small, so that one
+/// that grows holds nobody up for long.
+const SHARD_BYTES: usize = 512 << 10;
+const SHARDS_MAX: usize = 1 << 18;
 /// One lane for so many bytes of budget, at most [`LANES_MAX`].
 const LANE_BYTES: usize = 64 << 20;
 const LANES_MAX: usize = 8;
@@ -119,7 +123,8 @@ pub(crate) enum Lookup {
 /// the lock of both.
 pub(crate) type Admit<'a> = &'a (dyn Fn(Option<&Record<'_>>) -> bool + Sync);
 
-/// The budget is spent on records that are on their way to flash, or that values pin.
+/// The budget is spent on records that are on their way to flash, or that values pin; or the index has
+/// as many keys of this hash as it can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -203,7 +208,7 @@ impl DramTier {
     pub(crate) fn can_hold(&self, object_bytes: usize) -> bool {
         let room = self.pool.budget_bytes().saturating_sub(self.other_bytes());
         let others = self.pool.segment_bytes() * 4;
-        object_bytes.saturating_add(64 + others) <= room.min(SEGMENT_BYTES_MAX)
+        object_bytes.saturating_add(64 + others) <= room
     }
 
     /// Puts `item` in the place of an older version, if `admit` agrees.
@@ -253,9 +258,9 @@ impl DramTier {
         let segment = writer.segment().clone();
         let slot = self.number(&segment)?;
         let location = Location { slot, at: 0 };
-        self.point(item, location, admit);
+        let pointed = self.point(item, location, admit);
         self.departures.add(Sealed { segment, slot, queue: Queue::Main, last_expiry_s: u32::MAX });
-        Ok(())
+        pointed.map(|_| ())
     }
 
     /// Takes `key` out of the tier, departing or not. Says whether it was there; `None` is no.
@@ -339,6 +344,9 @@ impl DramTier {
         admit: Admit<'_>,
         done: impl FnOnce(&Share, usize) -> T,
     ) -> Result<Option<T>, Full> {
+        // Two trips to memory at once. The locks below would wait for one before they begin the other.
+        self.ghost.prefetch(item.hash);
+        self.index.prefetch(item.hash);
         let queue = first_queue(self.policy, self.ghost.recalls(item.hash, self.window()));
         let place = (queue, group_of(item.expiry_s, now_s));
         let bytes = record_bytes(item);
@@ -348,10 +356,11 @@ impl DramTier {
             let mut lane = self.lane(item.hash);
             let version = lane.next_version();
             if let Some((segment, location)) = lane.append(place, item, version) {
-                let admitted = self.point(item, location, admit);
-                if !admitted {
+                let pointed = self.point(item, location, admit);
+                if pointed != Ok(true) {
                     segment.note_dead(bytes);
                 }
+                let admitted = pointed?;
                 let put = admitted.then(|| done(segment, location.at));
                 drop(lane);
                 if opened && self.above_flash {
@@ -375,15 +384,22 @@ impl DramTier {
     }
 
     /// Points the index to the record of `item`, if `admit` agrees.
-    fn point(&self, item: &ItemRef<'_>, location: Location, admit: Admit<'_>) -> bool {
-        self.index.set(item.hash, item.key, location, item.clean, self, |old, held| {
+    fn point(
+        &self,
+        item: &ItemRef<'_>,
+        location: Location,
+        admit: Admit<'_>,
+    ) -> Result<bool, Full> {
+        let admit = |old: Option<Entry>, held: &Held| {
             let Some(old) = old.map(Entry::location) else { return admit(None) };
             let admitted = admit(Some(&self.record(old, held)));
             if admitted {
                 self.note_dead(old, held);
             }
             admitted
-        })
+        };
+        let pointed = self.index.set(item.hash, item.key, location, item.clean, self, admit);
+        pointed.map_err(|Crowded| Full)
     }
 
     fn note_dead(&self, at: Location, held: &Held) {
@@ -434,10 +450,6 @@ impl DramTier {
 impl Records for DramTier {
     fn is_key(&self, at: Location, key: &[u8], held: &Held) -> bool {
         self.record(at, held).key == key
-    }
-
-    fn hash_at(&self, at: Location, held: &Held) -> KeyHash {
-        KeyHash::of(self.record(at, held).key)
     }
 }
 

@@ -127,6 +127,11 @@ impl<T: Send + Sync> Published<T> {
         unsafe { std::slice::from_raw_parts(first, len) }
     }
 
+    /// Where the slice is, and how long. While it is replaced the two may not belong together.
+    pub(crate) fn address(&self) -> (*const T, usize) {
+        (self.first.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed))
+    }
+
     /// Puts `new` in its place, which is not shorter. The caller has locked others out, but for
     /// `readers`.
     pub(crate) fn replace(&self, new: Box<[T]>, readers: &Readers, _held: &mut Held) {
