@@ -3,7 +3,6 @@
 
 use super::index::{Entry, Location};
 use super::lane::{Lane, group_of};
-use super::pins::Share;
 use super::queues::{Queue, Sealed, Turn, visits_to_go_on_with};
 use super::record::{self, Record, record_bytes};
 use super::{DramTier, lock};
@@ -196,13 +195,5 @@ impl DramTier {
         };
         seal(evictor);
         self.lanes.iter().for_each(|lane| seal(&mut lock(lane)));
-    }
-
-    /// Gives back a segment that no index entry names any more.
-    pub(super) fn free(&self, segment: Share, slot: u32) {
-        drop(segment);
-        if let Some(segment) = self.slots.empty(slot, self.index.readers()) {
-            self.pool.give_back(segment, self.other_bytes());
-        }
     }
 }

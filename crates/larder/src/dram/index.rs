@@ -1,14 +1,17 @@
 //! Which item lies where: eight bytes an item, and no keys.
 //!
 //! Sharded by hash, each shard a table behind a lock of its own. Entries change under the write
-//! lock. Hits are found without a lock: such a reader may miss an entry that goes to its other bucket
-//! meanwhile, or to a larger table, and finds none that was taken out before it came.
+//! lock. They are found without it: such a reader may miss an entry that goes to its other bucket
+//! meanwhile, or to a larger table, which a count of such moves tells him, and finds none that was taken
+//! out before he came.
 
 use std::sync::PoisonError;
 
-use super::readers::{Held, Published, Readers};
-pub(crate) use super::table::Records;
 use super::prefetch::prefetch;
+use super::published::Published;
+use super::readers::{Held, Readers};
+use super::retired::Retired;
+pub(crate) use super::table::Records;
 use super::table::{Bucket, Table, empty_buckets, places_of};
 pub(crate) use super::table::{Entry, Location, OFFSETS_END, SLOTS_MAX};
 use crate::key::KeyHash;
@@ -24,21 +27,31 @@ pub(crate) struct Crowded;
 struct Shard {
     /// Counts the entries, and guards them.
     len: RwLock<usize>,
+    /// Odd while entries go to other places: whoever missed one meanwhile may have overlooked it.
+    moves: AtomicUsize,
     buckets: Published<Bucket>,
 }
+
+/// Entries were moved while somebody looked for one, who has found none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moved;
 
 #[derive(Debug)]
 pub(crate) struct Index {
     shards: Box<[Shard]>,
     bytes: AtomicUsize,
-    readers: Readers,
+    readers: Readers<Retired>,
 }
 
 impl Index {
     /// `shards` is a power of two.
     pub(crate) fn new(shards: usize) -> Self {
         debug_assert!(shards.is_power_of_two());
-        let shard = |_| Shard { len: RwLock::new(0), buckets: Published::new(empty_buckets(1)) };
+        let shard = |_| Shard {
+            len: RwLock::new(0),
+            moves: AtomicUsize::new(0),
+            buckets: Published::new(empty_buckets(1)),
+        };
         let bytes = shards * (size_of::<Shard>() + size_of::<Bucket>());
         Self {
             shards: (0..shards).map(shard).collect(),
@@ -48,7 +61,7 @@ impl Index {
     }
 
     /// Those who look without a lock.
-    pub(crate) fn readers(&self) -> &Readers {
+    pub(crate) fn readers(&self) -> &Readers<Retired> {
         &self.readers
     }
 
@@ -82,6 +95,25 @@ impl Index {
         let inside = self.readers.enter();
         let table = self.shard(hash).table(inside.held());
         table.find(hash, inside.held(), look)
+    }
+
+    /// The same, and who finds none knows that there was none at some moment since he began.
+    ///
+    /// # Errors
+    /// [`Moved`]: he does not know it.
+    pub(crate) fn find_or_know<T>(
+        &self,
+        hash: KeyHash,
+        look: impl FnMut(Entry, &Held) -> Option<T>,
+    ) -> Result<Option<T>, Moved> {
+        let inside = self.readers.enter();
+        let shard = self.shard(hash);
+        // Who sees what a move left behind, an empty place or a larger table, sees that it had begun: all
+        // of this is loaded with `SeqCst`, in this order.
+        let before = shard.moves.load(Ordering::SeqCst);
+        let found = shard.table(inside.held()).find(hash, inside.held(), look);
+        let stayed = before & 1 == 0 && shard.moves.load(Ordering::SeqCst) == before;
+        if found.is_some() || stayed { Ok(found) } else { Err(Moved) }
     }
 
     /// Asks memory for the places of a hash, which will be looked at soon.
@@ -134,17 +166,25 @@ impl Index {
         entry: Entry,
         held: &mut Held,
     ) -> Result<(), Crowded> {
-        while !shard.table(held).has_place(entry) && !shard.table(held).clear_place(entry) {
+        if shard.table(held).has_place(entry) {
+            return Ok(());
+        }
+        shard.moves.fetch_add(1, Ordering::SeqCst);
+        let made = loop {
             let table = shard.table(held);
+            if table.has_place(entry) || table.clear_place(entry) {
+                break Ok(());
+            }
             if !table.should_grow(len) {
-                return Err(Crowded);
+                break Err(Crowded);
             }
             let larger = table.grown();
             let grown = size_of_val(&*larger) - table.memory_bytes();
             self.bytes.fetch_add(grown, Ordering::Relaxed);
             shard.buckets.replace(larger, &self.readers, held);
-        }
-        Ok(())
+        };
+        shard.moves.fetch_add(1, Ordering::SeqCst);
+        made
     }
 
     /// As [`Index::find`], but counts no visit.

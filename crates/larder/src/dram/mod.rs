@@ -16,7 +16,8 @@
 //! | `record` | one item in a segment |
 //! | `pins` | who keeps a segment |
 //! | `slots` | numbers for segments |
-//! | `readers` | who looks without a lock |
+//! | `readers`, `retired` | who looks without a lock, and what waits for them |
+//! | `published` | a slice that they find |
 //! | `index`, `table` | from a key's hash to slot and offset |
 //! | `pool` | the budget |
 //! | `prefetch` | asking memory ahead |
@@ -26,9 +27,9 @@
 //! | `departures` | records on their way to flash |
 //! | `iterate` | what is here, for scans and `flush` |
 //!
-//! Locks are taken in this order: a lane or the evictor's, departures, index shard, queues, pool,
-//! the turn to wait for readers. No lock is held while flash is waited for, nor by a reader that is
-//! waited for.
+//! Locks are taken in this order: a lane or the evictor's, departures, index shard, queues, pool, what
+//! is retired. No lock is held while flash is waited for, and nobody waits for a reader while he holds
+//! one but the evictor's.
 
 mod departures;
 mod evict;
@@ -40,9 +41,11 @@ mod memory;
 mod pins;
 mod pool;
 mod prefetch;
+mod published;
 mod queues;
 mod readers;
 mod record;
+mod retired;
 mod segment;
 mod slots;
 mod table;
@@ -78,6 +81,8 @@ const GHOST_PART: usize = 32;
 /// that grows holds nobody up for long.
 const SHARD_BYTES: usize = 512 << 10;
 const SHARDS_MAX: usize = 1 << 18;
+/// Moves that make somebody look again before he takes the lock.
+const LOOKS_WITHOUT_LOCK: usize = 3;
 /// One lane for so many bytes of budget, at most [`LANES_MAX`].
 const LANE_BYTES: usize = 64 << 20;
 const LANES_MAX: usize = 8;
@@ -182,6 +187,23 @@ impl DramTier {
     ) -> Option<Value> {
         let found = self.index.find_at_once(hash, |at, held| self.look_at(at, held, key, &now_s));
         found.and_then(|found| if let Lookup::Hit(value) = found { Some(value) } else { None })
+    }
+
+    /// The same without a lock, unless entries are moved all the time, for who needs no answer that is
+    /// later than a change that has begun.
+    pub(crate) fn get_without_lock(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: impl Fn() -> u32,
+    ) -> Lookup {
+        for _ in 0..LOOKS_WITHOUT_LOCK {
+            let look = |at, held: &Held| self.look_at(at, held, key, &now_s);
+            if let Ok(found) = self.index.find_or_know(hash, look) {
+                return found.unwrap_or(Lookup::Absent);
+            }
+        }
+        self.get(hash, key, now_s)
     }
 
     /// What an entry means for `key`: nothing, if it is another's.
