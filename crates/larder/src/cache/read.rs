@@ -86,7 +86,12 @@ impl Larder {
                 flash.index_a_little().await;
                 None
             }
-            None => self.look(hash, key).await,
+            // No flight to board, so nothing that the answer has to be later than.
+            None => match self.dram.get_without_lock(hash, key, || self.now_s()) {
+                Lookup::Hit(value) => Some(Found { value, tier: Tier::Dram }),
+                Lookup::Expired => self.look(hash, key).await,
+                Lookup::Absent => None,
+            },
         };
         if let Some(Found { value, tier: Tier::Flash(_) }) = &found {
             self.settle_departures((key.len() + value.len()) * SETTLED_PER_BROUGHT).await;

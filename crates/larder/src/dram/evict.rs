@@ -1,11 +1,10 @@
 //! How room is made: what has hits is copied onward, what is dead leaves no trace, the rest departs
 //! for flash or is gone.
 
-use super::index::Location;
+use super::index::{Entry, Location};
 use super::lane::{Lane, group_of};
-use super::pins::Share;
 use super::queues::{Queue, Sealed, Turn, visits_to_go_on_with};
-use super::record::{self, record_bytes};
+use super::record::{self, Record, record_bytes};
 use super::{DramTier, lock};
 use crate::cache::Tier;
 use crate::key::KeyHash;
@@ -14,6 +13,9 @@ use crate::value::{ItemRef, is_expired};
 
 /// So many segments are kept free above flash.
 const HEADROOM: usize = 2;
+/// For so many records at a time memory is asked where the index has them: about as many trips to it as
+/// a core makes at once.
+const FETCHED_AHEAD: usize = 16;
 
 impl DramTier {
     /// Makes every item depart, for shutdown.
@@ -76,13 +78,13 @@ impl DramTier {
 
     /// Copies what lives in a segment together with what lives in others.
     fn compact(&self, evictor: &mut Lane, sparse: Sealed, now_s: u32) {
-        let all_went = record::records(sparse.segment.published()).all(|(at, record)| {
-            let hash = KeyHash::of(record.key);
-            let from = Location { slot: sparse.slot, at };
-            let Some(entry) = self.index.entry_at(hash, from) else { return true };
+        let mut all_went = true;
+        self.each_record(&sparse, |from, hash, record| {
+            let Some(entry) = self.index.entry_at(hash, from) else { return };
             let item = record.item(hash, entry.is_clean());
             let place = (sparse.queue, group_of(item.expiry_s, now_s));
-            self.go_on(evictor, &item, place, (from, record.version, entry.visits()))
+            let version = (from, record.version, entry.visits());
+            all_went = all_went && self.go_on(evictor, &item, place, version);
         });
         if all_went {
             self.free(sparse.segment, sparse.slot);
@@ -93,40 +95,72 @@ impl DramTier {
 
     fn evict(&self, evictor: &mut Lane, victim: Sealed, now_s: u32) {
         let mut depart = false;
-        for (at, record) in record::records(victim.segment.published()) {
-            let hash = KeyHash::of(record.key);
-            let from = Location { slot: victim.slot, at };
-            let Some(entry) = self.index.entry_at(hash, from) else { continue };
+        self.each_record(&victim, |from, hash, record| {
+            let expired = is_expired(record.expiry_s, now_s);
+            let goes_on_with = |entry: Entry| match expired {
+                true => None,
+                false => visits_to_go_on_with(self.policy, victim.queue, entry.visits()),
+            };
+            let leaves = |entry| !self.above_flash && goes_on_with(entry).is_none();
+            let Some(entry) = self.index.remove_at_if(hash, from, leaves) else { return };
             let item = record.item(hash, entry.is_clean());
-            if !is_expired(record.expiry_s, now_s) {
-                let visits = visits_to_go_on_with(self.policy, victim.queue, entry.visits());
+            if let Some(visits) = goes_on_with(entry) {
                 let place = (Queue::Main, group_of(item.expiry_s, now_s));
-                if let Some(visits) = visits
-                    && self.go_on(evictor, &item, place, (from, record.version, visits))
-                {
-                    continue;
+                if self.go_on(evictor, &item, place, (from, record.version, visits)) {
+                    return;
                 }
-                if victim.queue == Queue::Small {
-                    self.ghost.remember(hash);
+                if !self.above_flash && !self.index.remove_at(hash, from) {
+                    return;
                 }
+            }
+            if victim.queue == Queue::Small && !expired {
+                self.ghost.remember(hash);
             }
             if self.above_flash {
                 depart = true;
-            } else if self.index.remove_at(hash, from) {
-                let (counter, reason) = match is_expired(record.expiry_s, now_s) {
-                    true => (&self.counters.expired, RemovalReason::Expired),
-                    false => (&self.counters.dram_evicted_objects, RemovalReason::Evicted),
-                };
-                counter.add(1);
-                let removals = &self.counters.removals;
-                removals.key(reason, Tier::Dram, record.key, item.object_bytes());
+            } else {
+                self.count_gone(&item, expired);
             }
-        }
+        });
         if depart {
             self.departures.add(victim);
         } else {
             self.free(victim.segment, victim.slot);
         }
+    }
+
+    /// Shows `each` the records of a segment, in order. Where the index has them is fetched for many at
+    /// a time, ahead of them: one after the other each would wait for memory.
+    fn each_record(&self, sealed: &Sealed, mut each: impl FnMut(Location, KeyHash, &Record<'_>)) {
+        let mut records = record::records(sealed.segment.published());
+        let mut ahead = Vec::with_capacity(FETCHED_AHEAD);
+        loop {
+            let next = records.by_ref().take(FETCHED_AHEAD);
+            ahead.extend(next.map(|(at, record)| {
+                let hash = KeyHash::of(record.key);
+                self.index.prefetch(hash);
+                if sealed.queue == Queue::Small {
+                    self.ghost.prefetch(hash);
+                }
+                (at, hash, record)
+            }));
+            if ahead.is_empty() {
+                return;
+            }
+            for (at, hash, record) in ahead.drain(..) {
+                each(Location { slot: sealed.slot, at }, hash, &record);
+            }
+        }
+    }
+
+    /// An item has left for good.
+    fn count_gone(&self, item: &ItemRef<'_>, expired: bool) {
+        let (counter, reason) = match expired {
+            true => (&self.counters.expired, RemovalReason::Expired),
+            false => (&self.counters.dram_evicted_objects, RemovalReason::Evicted),
+        };
+        counter.add(1);
+        self.counters.removals.key(reason, Tier::Dram, item.key, item.object_bytes());
     }
 
     /// Copies a record to the end of a queue. `false` if there is no place for it.
@@ -161,13 +195,5 @@ impl DramTier {
         };
         seal(evictor);
         self.lanes.iter().for_each(|lane| seal(&mut lock(lane)));
-    }
-
-    /// Gives back a segment that no index entry names any more.
-    pub(super) fn free(&self, segment: Share, slot: u32) {
-        drop(segment);
-        if let Some(segment) = self.slots.empty(slot, self.index.readers()) {
-            self.pool.give_back(segment, self.other_bytes());
-        }
     }
 }

@@ -2,6 +2,7 @@
 //! lists, no lock: a table of marks with the time when each was left, overwritten by whoever
 //! hashes to the same place.
 
+use super::prefetch::prefetch;
 use crate::key::KeyHash;
 use crate::sync::atomic::{AtomicU32, Ordering};
 
@@ -30,6 +31,12 @@ impl Ghost {
 
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.marks)
+    }
+
+    /// Asks memory for the mark of a hash, which will be looked at or left soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: KeyHash) {
+        prefetch(self.mark(hash));
     }
 
     pub(crate) fn remember(&self, hash: KeyHash) {

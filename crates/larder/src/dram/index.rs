@@ -1,39 +1,57 @@
 //! Which item lies where: eight bytes an item, and no keys.
 //!
 //! Sharded by hash, each shard a table behind a lock of its own. Entries change under the write
-//! lock. Hits are found without a lock: such a reader may miss an entry that goes to its other bucket
-//! meanwhile, or to a larger table, and finds none that was taken out before it came.
+//! lock. They are found without it: such a reader may miss an entry that goes to its other bucket
+//! meanwhile, or to a larger table, which a count of such moves tells him, and finds none that was taken
+//! out before he came.
 
 use std::sync::PoisonError;
 
-use super::readers::{Held, Published, Readers};
+use super::prefetch::prefetch;
+use super::published::Published;
+use super::readers::{Held, Readers};
+use super::retired::Retired;
 pub(crate) use super::table::Records;
-use super::table::{Bucket, Table, empty_buckets};
-pub(crate) use super::table::{Entry, Location, SEGMENT_BYTES_MAX, SLOTS_MAX};
+use super::table::{Bucket, Table, empty_buckets, places_of};
+pub(crate) use super::table::{Entry, Location, OFFSETS_END, SLOTS_MAX};
 use crate::key::KeyHash;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// More keys have this hash than there are places for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Crowded;
 
 #[repr(align(64))]
 #[derive(Debug)]
 struct Shard {
     /// Counts the entries, and guards them.
     len: RwLock<usize>,
+    /// Odd while entries go to other places: whoever missed one meanwhile may have overlooked it.
+    moves: AtomicUsize,
     buckets: Published<Bucket>,
 }
+
+/// Entries were moved while somebody looked for one, who has found none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moved;
 
 #[derive(Debug)]
 pub(crate) struct Index {
     shards: Box<[Shard]>,
     bytes: AtomicUsize,
-    readers: Readers,
+    readers: Readers<Retired>,
 }
 
 impl Index {
     /// `shards` is a power of two.
     pub(crate) fn new(shards: usize) -> Self {
         debug_assert!(shards.is_power_of_two());
-        let shard = |_| Shard { len: RwLock::new(0), buckets: Published::new(empty_buckets(1)) };
+        let shard = |_| Shard {
+            len: RwLock::new(0),
+            moves: AtomicUsize::new(0),
+            buckets: Published::new(empty_buckets(1)),
+        };
         let bytes = shards * (size_of::<Shard>() + size_of::<Bucket>());
         Self {
             shards: (0..shards).map(shard).collect(),
@@ -43,7 +61,7 @@ impl Index {
     }
 
     /// Those who look without a lock.
-    pub(crate) fn readers(&self) -> &Readers {
+    pub(crate) fn readers(&self) -> &Readers<Retired> {
         &self.readers
     }
 
@@ -79,8 +97,37 @@ impl Index {
         table.find(hash, inside.held(), look)
     }
 
+    /// The same, and who finds none knows that there was none at some moment since he began.
+    ///
+    /// # Errors
+    /// [`Moved`]: he does not know it.
+    pub(crate) fn find_or_know<T>(
+        &self,
+        hash: KeyHash,
+        look: impl FnMut(Entry, &Held) -> Option<T>,
+    ) -> Result<Option<T>, Moved> {
+        let inside = self.readers.enter();
+        let shard = self.shard(hash);
+        // Who sees what a move left behind, an empty place or a larger table, sees that it had begun: all
+        // of this is loaded with `SeqCst`, in this order.
+        let before = shard.moves.load(Ordering::SeqCst);
+        let found = shard.table(inside.held()).find(hash, inside.held(), look);
+        let stayed = before & 1 == 0 && shard.moves.load(Ordering::SeqCst) == before;
+        if found.is_some() || stayed { Ok(found) } else { Err(Moved) }
+    }
+
+    /// Asks memory for the places of a hash, which will be looked at soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: KeyHash) {
+        let (buckets, count) = self.shard(hash).buckets.address();
+        places_of(hash, count).into_iter().for_each(|at| prefetch(buckets.wrapping_add(at)));
+    }
+
     /// Points `key` to `location`, if `admit` agrees, which has a last look at the entry that did so
-    /// before. A replacement counts as a visit.
+    /// before. A replacement counts as a visit. Says whether it agreed.
+    ///
+    /// # Errors
+    /// [`Crowded`]; nothing has changed then.
     pub(crate) fn set(
         &self,
         hash: KeyHash,
@@ -89,7 +136,7 @@ impl Index {
         clean: bool,
         records: &impl Records,
         admit: impl FnOnce(Option<Entry>, &Held) -> bool,
-    ) -> bool {
+    ) -> Result<bool, Crowded> {
         let shard = self.shard(hash);
         let (mut len, mut held) = shard.write();
         let table = shard.table(&held);
@@ -99,22 +146,45 @@ impl Index {
             if admitted {
                 place.put(new(old.visits() + 1));
             }
-            return admitted;
+            return Ok(admitted);
         }
+        self.make_place(shard, *len, new(0), &mut held)?;
         if !admit(None, &held) {
-            return false;
+            return Ok(false);
         }
+        let put = shard.table(&held).insert(new(0));
+        debug_assert!(put, "there is a place");
         *len += 1;
-        loop {
-            let table = shard.table(&held);
-            if table.insert(hash, new(0)) || table.displace(hash, new(0), records, &held) {
-                return true;
+        Ok(true)
+    }
+
+    /// Sees to it that there is a place for `entry` in one of its buckets.
+    fn make_place(
+        &self,
+        shard: &Shard,
+        len: usize,
+        entry: Entry,
+        held: &mut Held,
+    ) -> Result<(), Crowded> {
+        if shard.table(held).has_place(entry) {
+            return Ok(());
+        }
+        shard.moves.fetch_add(1, Ordering::SeqCst);
+        let made = loop {
+            let table = shard.table(held);
+            if table.has_place(entry) || table.clear_place(entry) {
+                break Ok(());
             }
-            let larger = table.grown(records, &held);
+            if !table.should_grow(len) {
+                break Err(Crowded);
+            }
+            let larger = table.grown();
             let grown = size_of_val(&*larger) - table.memory_bytes();
             self.bytes.fetch_add(grown, Ordering::Relaxed);
-            shard.buckets.replace(larger, &self.readers, &mut held);
-        }
+            shard.buckets.replace(larger, &self.readers, held);
+        };
+        shard.moves.fetch_add(1, Ordering::SeqCst);
+        made
     }
 
     /// As [`Index::find`], but counts no visit.
@@ -183,13 +253,24 @@ impl Index {
 
     /// Takes out the entry of this hash that points to `location`. Says whether there was one.
     pub(crate) fn remove_at(&self, hash: KeyHash, location: Location) -> bool {
+        self.remove_at_if(hash, location, |_| true).is_some()
+    }
+
+    /// The entry of this hash that points to `location`, which is taken out if `leaves` says so.
+    pub(crate) fn remove_at_if(
+        &self,
+        hash: KeyHash,
+        location: Location,
+        leaves: impl FnOnce(Entry) -> bool,
+    ) -> Option<Entry> {
         let shard = self.shard(hash);
         let (mut len, held) = shard.write();
-        let found = shard.table(&held).position_at(hash, location);
-        let Some((place, _)) = found else { return false };
-        place.clear();
-        *len -= 1;
-        true
+        let (place, entry) = shard.table(&held).position_at(hash, location)?;
+        if leaves(entry) {
+            place.clear();
+            *len -= 1;
+        }
+        Some(entry)
     }
 
     /// Points the entry of this hash from one place to another. Says whether it was there.
@@ -246,10 +327,6 @@ mod tests {
         fn is_key(&self, at: Location, key: &[u8], _: &Held) -> bool {
             key_of(at.slot) == key
         }
-
-        fn hash_at(&self, at: Location, _: &Held) -> KeyHash {
-            KeyHash::of(&key_of(at.slot))
-        }
     }
 
     fn find(index: &Index, key: u32) -> Option<Location> {
@@ -263,10 +340,11 @@ mod tests {
         let bytes = key.to_le_bytes();
         let mut old = None;
         let hash = KeyHash::of(&bytes);
-        index.set(hash, &bytes, location, clean, &Numbers, |entry, _| {
+        let set = index.set(hash, &bytes, location, clean, &Numbers, |entry, _| {
             old = entry;
             true
         });
+        assert_eq!(set, Ok(true));
         old
     }
 
@@ -296,6 +374,25 @@ mod tests {
         assert_eq!((old.location(), old.visits(), old.is_clean()), (at(8), 1, true));
         let entry = index.entry_at(hash, at(4)).unwrap();
         assert_eq!((entry.visits(), entry.is_clean()), (2, false));
+    }
+
+    #[test]
+    fn keys_of_one_hash_take_no_more_than_their_buckets() {
+        let index = Index::new(1);
+        let set = |hash, key: u32| {
+            let (bytes, location) = (key.to_le_bytes(), Location { slot: key + 1, at: 0 });
+            index.set(hash, &bytes, location, false, &Numbers, |_, _| true)
+        };
+        let others = |keys: std::ops::Range<u32>| {
+            keys.for_each(|key| assert_eq!(set(KeyHash::of(&key.to_le_bytes()), key), Ok(true)));
+        };
+        others(0..1000);
+        let refused = (1000..101_000).filter(|&key| set(KeyHash(7), key) == Err(Crowded)).count();
+        assert!(refused >= 100_000 - 16, "{refused}");
+        others(101_000..102_000);
+        assert_eq!(index.len(), 2000 + 100_000 - refused);
+        assert!(index.memory_bytes() < 64 << 10, "{}", index.memory_bytes());
+        assert!((0..1000).all(|key| find(&index, key).is_some()));
     }
 
     proptest! {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use shuttle::thread;
 
 use super::lane::Lane;
-use super::readers::{Held, Published, Readers};
+use super::published::{Old, Published};
+use super::readers::{Held, Readers};
 use super::{DramTier, Full, Lookup, lock};
 use crate::config::DramPolicy;
 use crate::key::KeyHash;
@@ -337,9 +338,9 @@ impl Drop for Noted {
 }
 
 /// So many threads replace what as many as `lookers` look at, each his own `versions` times, and
-/// wait for the same readers.
+/// collect what the same readers have left.
 fn replace_and_look(replacers: usize, versions: usize, lookers: usize, looks: usize) {
-    let readers = Arc::new(Readers::default());
+    let readers = Arc::new(Readers::<Old<Noted>>::default());
     let all: Vec<_> = (0..replacers)
         .map(|_| {
             let freed: Arc<[AtomicU32]> = (0..=versions).map(|_| AtomicU32::new(0)).collect();
@@ -354,6 +355,7 @@ fn replace_and_look(replacers: usize, versions: usize, lookers: usize, looks: us
             for number in 1..=versions {
                 let freed = Arc::clone(&one.1);
                 one.0.replace(Box::new([Noted { number, freed }]), &readers, &mut held);
+                drop(readers.collect());
             }
         })
     });
@@ -369,6 +371,7 @@ fn replace_and_look(replacers: usize, versions: usize, lookers: usize, looks: us
     });
     let running: Vec<_> = replacing.chain(looking).collect();
     running.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
+    drop(readers.collect()); // nobody is inside
     for one in all {
         let freed = one.1[..versions].iter().all(|freed| freed.load(Ordering::SeqCst) == 1);
         assert!(freed, "something was left behind");

@@ -16,18 +16,20 @@
 //! | `record` | one item in a segment |
 //! | `pins` | who keeps a segment |
 //! | `slots` | numbers for segments |
-//! | `readers` | who looks without a lock |
+//! | `readers`, `retired` | who looks without a lock, and what waits for them |
+//! | `published` | a slice that they find |
 //! | `index`, `table` | from a key's hash to slot and offset |
 //! | `pool` | the budget |
+//! | `prefetch` | asking memory ahead |
 //! | `lane` | open segments, by lifetime |
 //! | `queues`, `ghost` | who leaves first |
 //! | `evict` | how they leave |
 //! | `departures` | records on their way to flash |
 //! | `iterate` | what is here, for scans and `flush` |
 //!
-//! Locks are taken in this order: a lane or the evictor's, departures, index shard, queues, pool,
-//! the turn to wait for readers. No lock is held while flash is waited for, nor by a reader that is
-//! waited for.
+//! Locks are taken in this order: a lane or the evictor's, departures, index shard, queues, pool, what
+//! is retired. No lock is held while flash is waited for, and nobody waits for a reader while he holds
+//! one but the evictor's.
 
 mod departures;
 mod evict;
@@ -38,9 +40,12 @@ mod lane;
 mod memory;
 mod pins;
 mod pool;
+mod prefetch;
+mod published;
 mod queues;
 mod readers;
 mod record;
+mod retired;
 mod segment;
 mod slots;
 mod table;
@@ -55,7 +60,7 @@ use crate::value::{ItemRef, Value, is_expired};
 pub(crate) use departures::Departure;
 use departures::Departures;
 use ghost::Ghost;
-use index::{Entry, Index, Location, Records, SEGMENT_BYTES_MAX};
+use index::{Crowded, Entry, Index, Location, OFFSETS_END, Records};
 use lane::{Lane, group_of};
 pub(crate) use pins::Pin;
 use pins::Share;
@@ -69,11 +74,15 @@ use slots::Slots;
 /// The tier is divided into about so many segments.
 const SEGMENTS: usize = 512;
 const SEGMENT_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 20;
+const _: () = assert!(*SEGMENT_BYTES.end() <= OFFSETS_END);
 /// The ghost gets this part of the budget: a mark of 4 bytes for every 128.
 const GHOST_PART: usize = 32;
-/// One index shard for so many bytes of budget, at most [`SHARDS_MAX`].
-const SHARD_BYTES: usize = 64 << 10;
-const SHARDS_MAX: usize = 1024;
+/// One index shard for so many bytes of budget, at most [`SHARDS_MAX`]: a shard is small, so that one
+/// that grows holds nobody up for long.
+const SHARD_BYTES: usize = 512 << 10;
+const SHARDS_MAX: usize = 1 << 18;
+/// Moves that make somebody look again before he takes the lock.
+const LOOKS_WITHOUT_LOCK: usize = 3;
 /// One lane for so many bytes of budget, at most [`LANES_MAX`].
 const LANE_BYTES: usize = 64 << 20;
 const LANES_MAX: usize = 8;
@@ -119,7 +128,8 @@ pub(crate) enum Lookup {
 /// the lock of both.
 pub(crate) type Admit<'a> = &'a (dyn Fn(Option<&Record<'_>>) -> bool + Sync);
 
-/// The budget is spent on records that are on their way to flash, or that values pin.
+/// The budget is spent on records that are on their way to flash, or that values pin; or the index has
+/// as many keys of this hash as it can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -179,6 +189,23 @@ impl DramTier {
         found.and_then(|found| if let Lookup::Hit(value) = found { Some(value) } else { None })
     }
 
+    /// The same without a lock, unless entries are moved all the time, for who needs no answer that is
+    /// later than a change that has begun.
+    pub(crate) fn get_without_lock(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: impl Fn() -> u32,
+    ) -> Lookup {
+        for _ in 0..LOOKS_WITHOUT_LOCK {
+            let look = |at, held: &Held| self.look_at(at, held, key, &now_s);
+            if let Ok(found) = self.index.find_or_know(hash, look) {
+                return found.unwrap_or(Lookup::Absent);
+            }
+        }
+        self.get(hash, key, now_s)
+    }
+
     /// What an entry means for `key`: nothing, if it is another's.
     fn look_at(
         &self,
@@ -203,7 +230,7 @@ impl DramTier {
     pub(crate) fn can_hold(&self, object_bytes: usize) -> bool {
         let room = self.pool.budget_bytes().saturating_sub(self.other_bytes());
         let others = self.pool.segment_bytes() * 4;
-        object_bytes.saturating_add(64 + others) <= room.min(SEGMENT_BYTES_MAX)
+        object_bytes.saturating_add(64 + others) <= room
     }
 
     /// Puts `item` in the place of an older version, if `admit` agrees.
@@ -253,9 +280,9 @@ impl DramTier {
         let segment = writer.segment().clone();
         let slot = self.number(&segment)?;
         let location = Location { slot, at: 0 };
-        self.point(item, location, admit);
+        let pointed = self.point(item, location, admit);
         self.departures.add(Sealed { segment, slot, queue: Queue::Main, last_expiry_s: u32::MAX });
-        Ok(())
+        pointed.map(|_| ())
     }
 
     /// Takes `key` out of the tier, departing or not. Says whether it was there; `None` is no.
@@ -339,6 +366,9 @@ impl DramTier {
         admit: Admit<'_>,
         done: impl FnOnce(&Share, usize) -> T,
     ) -> Result<Option<T>, Full> {
+        // Two trips to memory at once. The locks below would wait for one before they begin the other.
+        self.ghost.prefetch(item.hash);
+        self.index.prefetch(item.hash);
         let queue = first_queue(self.policy, self.ghost.recalls(item.hash, self.window()));
         let place = (queue, group_of(item.expiry_s, now_s));
         let bytes = record_bytes(item);
@@ -348,10 +378,11 @@ impl DramTier {
             let mut lane = self.lane(item.hash);
             let version = lane.next_version();
             if let Some((segment, location)) = lane.append(place, item, version) {
-                let admitted = self.point(item, location, admit);
-                if !admitted {
+                let pointed = self.point(item, location, admit);
+                if pointed != Ok(true) {
                     segment.note_dead(bytes);
                 }
+                let admitted = pointed?;
                 let put = admitted.then(|| done(segment, location.at));
                 drop(lane);
                 if opened && self.above_flash {
@@ -375,15 +406,22 @@ impl DramTier {
     }
 
     /// Points the index to the record of `item`, if `admit` agrees.
-    fn point(&self, item: &ItemRef<'_>, location: Location, admit: Admit<'_>) -> bool {
-        self.index.set(item.hash, item.key, location, item.clean, self, |old, held| {
+    fn point(
+        &self,
+        item: &ItemRef<'_>,
+        location: Location,
+        admit: Admit<'_>,
+    ) -> Result<bool, Full> {
+        let admit = |old: Option<Entry>, held: &Held| {
             let Some(old) = old.map(Entry::location) else { return admit(None) };
             let admitted = admit(Some(&self.record(old, held)));
             if admitted {
                 self.note_dead(old, held);
             }
             admitted
-        })
+        };
+        let pointed = self.index.set(item.hash, item.key, location, item.clean, self, admit);
+        pointed.map_err(|Crowded| Full)
     }
 
     fn note_dead(&self, at: Location, held: &Held) {
@@ -434,10 +472,6 @@ impl DramTier {
 impl Records for DramTier {
     fn is_key(&self, at: Location, key: &[u8], held: &Held) -> bool {
         self.record(at, held).key == key
-    }
-
-    fn hash_at(&self, at: Location, held: &Held) -> KeyHash {
-        KeyHash::of(self.record(at, held).key)
     }
 }
 

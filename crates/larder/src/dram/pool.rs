@@ -23,6 +23,8 @@ struct State {
     allocated_bytes: usize,
     /// To be used again.
     free: Vec<Share>,
+    /// Of segments that readers may still look at; they are given back in a moment.
+    retired_bytes: usize,
     /// Of no use to the tier, but pinned by values that are still in use.
     pinned: Vec<Share>,
     /// Without memory: only their places in blocks are kept, for when the budget grows again.
@@ -57,8 +59,13 @@ impl Pool {
     pub(crate) fn room_bytes(&self, other_bytes: usize) -> usize {
         let mut state = self.lock();
         state.look_at_pinned(self.segment_bytes);
-        let free = state.free.len() * self.segment_bytes;
-        self.budget_bytes().saturating_sub(state.allocated_bytes - free + other_bytes)
+        self.budget_bytes().saturating_sub(state.in_use_bytes(self.segment_bytes) + other_bytes)
+    }
+
+    /// A segment of so many bytes will be given back when readers have left. Until then its memory is
+    /// over the budget, so that nobody has to wait for them.
+    pub(crate) fn note_retired(&self, bytes: usize) {
+        self.lock().retired_bytes += bytes;
     }
 
     /// A segment of at least `bytes`. `None` if the budget has no room for it, of which
@@ -67,8 +74,9 @@ impl Pool {
         let mut state = self.lock();
         state.look_at_pinned(self.segment_bytes);
         let wanted = bytes.max(self.segment_bytes);
-        let in_use = state.allocated_bytes - state.free.len() * self.segment_bytes;
-        if in_use + wanted + self.segment_bytes + other_bytes > self.budget_bytes() {
+        if state.in_use_bytes(self.segment_bytes) + wanted + self.segment_bytes + other_bytes
+            > self.budget_bytes()
+        {
             return None;
         }
         Some(state.take(wanted, self.segment_bytes, self.budget_bytes() - other_bytes))
@@ -90,6 +98,12 @@ impl Pool {
         self.shrink(other_bytes);
     }
 
+    /// The same for one that was noted as retired.
+    pub(crate) fn give_back_retired(&self, segment: Share, other_bytes: usize) {
+        self.lock().retired_bytes -= segment.capacity();
+        self.give_back(segment, other_bytes);
+    }
+
     /// Frees what is over the budget, as far as it is not in use. Says whether something is left over
     /// it.
     pub(crate) fn shrink(&self, other_bytes: usize) -> bool {
@@ -97,7 +111,8 @@ impl Pool {
         state.look_at_pinned(self.segment_bytes);
         while state.allocated_bytes + other_bytes > self.budget_bytes() {
             if !state.give_up_one() {
-                return true;
+                let kept = state.allocated_bytes - state.retired_bytes;
+                return kept + other_bytes > self.budget_bytes();
             }
         }
         false
@@ -109,6 +124,11 @@ impl Pool {
 }
 
 impl State {
+    /// Memory of segments that are neither free nor will be in a moment.
+    fn in_use_bytes(&self, segment_bytes: usize) -> usize {
+        self.allocated_bytes - self.retired_bytes - self.free.len() * segment_bytes
+    }
+
     /// A free segment or a new one. Free ones of another size make room for it.
     fn take(&mut self, wanted: usize, segment_bytes: usize, budget: usize) -> Writer {
         if wanted == segment_bytes

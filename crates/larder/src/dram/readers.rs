@@ -1,32 +1,37 @@
-//! Readers without a lock, and how one waits until they have left.
+//! Readers without a lock, and what they may still look at.
 //!
 //! A reader is counted from [`Readers::enter`] on until its [`Inside`] is dropped. Who takes away
 //! what readers may look at (a table, the segment of a slot) goes three steps: let nobody find it who
-//! comes later; [`Readers::wait`]; free it. Readers never wait, and write nothing but a count in a
-//! cache line of their own thread.
+//! comes later; [`Readers::retire`] it; free it when [`Readers::collect`] gives it back. Nobody waits:
+//! readers write nothing but a count in a cache line of their own thread, and a reader who is
+//! interrupted keeps what was retired from being freed, and nobody from going on.
 //!
-//! This is why nobody looks at what was freed. The waiter has a fence between its change and its look
-//! at the counts, and sees each of them at zero once. Take any reader, and the count that it added to:
+//! This is why nobody looks at what was freed. What waits was taken away before a round begins. A round
+//! begins with a fence, and sees each count at zero once before it ends. Take any reader, and the
+//! count that it added to:
 //!
 //! - Either the zero that was seen comes after the addition. Then it comes after the subtraction too:
 //!   the reader has left. It left with `Release` and was seen with `Acquire`, so that what it looked at
 //!   was looked at before it is freed.
 //! - Or it comes before the addition. Then the fence comes before the addition in the one order of
 //!   all `SeqCst` operations. The addition comes before the loads by which the reader finds
-//!   anything, table and entries, if these are `SeqCst`: so they see the change.
+//!   anything, table and entries, if these are `SeqCst`: so they see the change, which the lock of what
+//!   waits puts before the fence.
 //!
-//! With one count a stripe a waiter might never see a zero: threads that share it could relieve each
-//! other. So there are two, and the phase says which one newcomers use. The waiter first looks at
+//! With one count a stripe a round might never see a zero: threads that share it could relieve each
+//! other. So there are two, and the phase says which one newcomers use. A round first looks at
 //! the one that they do not use, turns the phase, and looks at the other. For a reader that read
 //! the phase before and adds to its count after, both cases above hold as well: the phase matters
 //! to progress alone.
-#![allow(unsafe_code)]
+//!
+//! This is what `synchronize_rcu` and `call_rcu` are to each other, with two counts a stripe as in
+//! McKenney's user-level RCU (Desnoyers, McKenney, Stern, Dagenais, Walpole: "User-Level Implementations
+//! of Read-Copy Update", IEEE TPDS 23(2), 2012).
 
-use std::ptr;
 use std::sync::PoisonError;
 
-use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
-use crate::sync::{Mutex, STRIPES, stripe, wait_a_little};
+use crate::sync::atomic::{AtomicUsize, Ordering, fence};
+use crate::sync::{Mutex, MutexGuard, STRIPES, stripe, wait_a_little};
 
 /// Proof that the index's shard is locked, or that a reader is inside: tables stay where they are and
 /// slots that entries name stay filled as long as this lives.
@@ -40,19 +45,41 @@ impl Held {
     }
 }
 
-/// Counts readers.
-#[derive(Debug, Default)]
-pub(crate) struct Readers {
+/// Counts readers, and keeps what was taken away from them until they have left.
+#[derive(Debug)]
+pub(crate) struct Readers<R> {
     stripes: [Stripe; STRIPES],
     /// Its lowest bit is the count of a stripe that newcomers use.
     phase: AtomicUsize,
-    /// Held by the one who waits.
-    turn: Mutex<()>,
+    waiting: Mutex<Waiting<R>>,
+    /// How much of it there is, to ask without the lock.
+    retired: AtomicUsize,
 }
 
 #[repr(align(64))]
 #[derive(Debug, Default)]
 struct Stripe([AtomicUsize; 2]);
+
+/// What waits for readers.
+#[derive(Debug)]
+struct Waiting<R> {
+    /// For the end of this round.
+    now: Vec<R>,
+    /// Came after it had begun: for the end of the next one.
+    next: Vec<R>,
+    round: Option<Round>,
+}
+
+/// A bit for each stripe whose count was not seen at zero yet.
+#[derive(Debug, Clone, Copy)]
+enum Round {
+    /// The counts that newcomers do not use.
+    First(u32),
+    /// Those that they used before the phase was turned.
+    Second(u32),
+}
+
+const ALL_STRIPES: u32 = (1 << STRIPES) - 1;
 
 /// A reader, until it is dropped. It must not take locks, nor wait.
 #[derive(Debug)]
@@ -61,7 +88,19 @@ pub(crate) struct Inside<'a> {
     held: Held,
 }
 
-impl Readers {
+impl<R> Default for Readers<R> {
+    fn default() -> Self {
+        let waiting = Waiting { now: Vec::new(), next: Vec::new(), round: None };
+        Self {
+            stripes: Default::default(),
+            phase: AtomicUsize::new(0),
+            waiting: Mutex::new(waiting),
+            retired: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl<R> Readers<R> {
     pub(crate) fn enter(&self) -> Inside<'_> {
         let phase = self.phase.load(Ordering::Relaxed);
         let count = &self.stripes[stripe()].0[phase & 1];
@@ -69,24 +108,85 @@ impl Readers {
         Inside { count, held: Held(()) }
     }
 
-    /// Returns when every reader has left who may have seen what was there before the call.
-    pub(crate) fn wait(&self) {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        fence(Ordering::SeqCst);
-        let phase = self.phase.load(Ordering::Relaxed);
-        self.see_zeros(!phase & 1);
-        self.phase.store(phase.wrapping_add(1), Ordering::Relaxed);
-        self.see_zeros(phase & 1);
+    /// Keeps what nobody finds any more until every reader has left who may have found it before.
+    pub(crate) fn retire(&self, what: R) {
+        let mut waiting = self.lock();
+        waiting.next.push(what);
+        self.retired.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn see_zeros(&self, phase: usize) {
-        for stripe in &self.stripes {
-            let mut looks = 0;
-            while stripe.0[phase].load(Ordering::Acquire) != 0 {
-                wait_a_little(looks);
-                looks += 1;
-            }
+    /// How much was retired and not collected.
+    pub(crate) fn retired(&self) -> usize {
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    /// What was retired and no reader looks at. Waits for nobody: the next call goes on.
+    pub(crate) fn collect(&self) -> Vec<R> {
+        let mut freed = Vec::new();
+        if self.retired() == 0 {
+            return freed;
         }
+        let mut waiting = self.lock();
+        while let Some(round) = waiting.round.take().or_else(|| waiting.begin()) {
+            waiting.round = self.go_on(round);
+            if waiting.round.is_some() {
+                break;
+            }
+            freed.append(&mut waiting.now);
+        }
+        self.retired.fetch_sub(freed.len(), Ordering::Relaxed);
+        freed
+    }
+
+    /// The same, and lets others go on for so many looks, if a reader is in the way.
+    pub(crate) fn collect_soon(&self, looks: u32) -> Vec<R> {
+        for look in 0..looks {
+            let freed = self.collect();
+            if !freed.is_empty() || self.retired() == 0 {
+                return freed;
+            }
+            wait_a_little(look);
+        }
+        Vec::new()
+    }
+
+    /// What is left of a round after a look at the counts. `None`: it has ended.
+    fn go_on(&self, mut round: Round) -> Option<Round> {
+        let phase = self.phase.load(Ordering::Relaxed);
+        if let Round::First(unseen) = round {
+            let unseen = self.look(unseen, !phase & 1);
+            if unseen != 0 {
+                return Some(Round::First(unseen));
+            }
+            self.phase.store(phase.wrapping_add(1), Ordering::Relaxed);
+            round = Round::Second(ALL_STRIPES);
+        }
+        let Round::Second(unseen) = round else { return Some(round) };
+        let before = self.phase.load(Ordering::Relaxed).wrapping_sub(1);
+        let unseen = self.look(unseen, before & 1);
+        (unseen != 0).then_some(Round::Second(unseen))
+    }
+
+    fn look(&self, unseen: u32, phase: usize) -> u32 {
+        let is_busy = |at: &usize| self.stripes[*at].0[phase].load(Ordering::Acquire) != 0;
+        let busy = (0..STRIPES).filter(|at| unseen & 1 << at != 0).filter(is_busy);
+        busy.fold(0, |busy, at| busy | 1 << at)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting<R>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<R> Waiting<R> {
+    /// Begins a round, if something waits for one.
+    fn begin(&mut self) -> Option<Round> {
+        if self.next.is_empty() {
+            return None;
+        }
+        std::mem::swap(&mut self.now, &mut self.next);
+        fence(Ordering::SeqCst);
+        Some(Round::First(ALL_STRIPES))
     }
 }
 
@@ -102,106 +202,40 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// A slice that is looked at all the time, and now and then replaced by a longer one.
-#[derive(Debug)]
-pub(crate) struct Published<T> {
-    first: AtomicPtr<T>,
-    /// Never more than there are from `first` on: it is changed later and read earlier.
-    len: AtomicUsize,
-}
-
-impl<T: Send + Sync> Published<T> {
-    pub(crate) fn new(slice: Box<[T]>) -> Self {
-        let len = AtomicUsize::new(slice.len());
-        Self { first: AtomicPtr::new(Box::into_raw(slice).cast()), len }
-    }
-
-    /// The slice. A reader without a lock may find only the beginning of it while it is replaced.
-    pub(crate) fn get<'a>(&'a self, _held: &'a Held) -> &'a [T] {
-        let len = self.len.load(Ordering::SeqCst);
-        let first = self.first.load(Ordering::SeqCst);
-        // SAFETY: what `first` is comes from `Box::into_raw` with at least `len` elements, and is
-        // freed in two places. In `drop` nobody borrows `self`. In `replace` nobody has it: not the one
-        // who replaces it, whose `Held` is borrowed for that alone; nobody else by a lock, for
-        // his excludes them; and no reader, for he waited after the change (see above).
-        unsafe { std::slice::from_raw_parts(first, len) }
-    }
-
-    /// Puts `new` in its place, which is not shorter. The caller has locked others out, but for
-    /// `readers`.
-    pub(crate) fn replace(&self, new: Box<[T]>, readers: &Readers, _held: &mut Held) {
-        let old_len = self.len.load(Ordering::SeqCst);
-        assert!(new.len() >= old_len, "it only grows");
-        let new_len = new.len();
-        let old = self.first.swap(Box::into_raw(new).cast(), Ordering::SeqCst);
-        self.len.store(new_len, Ordering::SeqCst);
-        readers.wait();
-        // SAFETY: as in `get`; the swap makes sure that it is freed once. With the lock held `len`
-        // was what it was made with.
-        drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(old, old_len)) });
-    }
-}
-
-impl<T> Drop for Published<T> {
-    fn drop(&mut self) {
-        let slice = ptr::slice_from_raw_parts_mut(*self.first.get_mut(), *self.len.get_mut());
-        // SAFETY: from `Box::into_raw` with this length, and nobody borrows it (see `get`).
-        drop(unsafe { Box::from_raw(slice) });
-    }
-}
-
 #[cfg(test)]
 #[cfg(not(shuttle))]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicBool;
 
     #[test]
-    fn the_waiter_returns_when_those_inside_have_left_and_not_before() {
-        let (readers, waited) = (Readers::default(), AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            let inside = readers.enter();
-            scope.spawn(|| {
-                readers.wait();
-                waited.store(true, Ordering::SeqCst);
-            });
-            // Others come and go; the waiter turns the phase, and waits for the one who stays.
-            while readers.phase.load(Ordering::SeqCst) == 0 {
-                drop(readers.enter());
-            }
-            let newcomer = readers.enter();
-            assert!(!waited.load(Ordering::SeqCst));
-            drop(inside);
-            while !waited.load(Ordering::SeqCst) {
-                std::thread::yield_now();
-            }
-            drop(newcomer);
-        });
+    fn what_is_retired_comes_back_when_those_inside_have_left_and_not_before() {
+        let readers = Readers::default();
+        let inside = readers.enter();
+        readers.retire("a table");
+        assert_eq!(readers.collect(), [""; 0]);
+        let newcomer = readers.enter(); // does not keep what was retired before
+        readers.retire("a segment");
+        assert_eq!((readers.collect(), readers.retired()), (Vec::new(), 2));
+        drop(inside);
+        assert_eq!(readers.collect(), ["a table"]);
+        drop(newcomer);
+        assert_eq!((readers.collect(), readers.retired()), (vec!["a segment"], 0));
+        assert_eq!(readers.collect(), [""; 0]);
     }
 
     #[test]
-    fn what_is_replaced_is_whole_for_those_who_look() {
-        let slice_of = |number: usize| vec![number; 64 + number / 100].into_boxed_slice();
-        let (readers, published) = (Readers::default(), Published::new(slice_of(0)));
-        std::thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    let mut newest = 0;
-                    while newest < 2000 {
-                        let inside = readers.enter();
-                        let seen = published.get(inside.held());
-                        assert!(seen[0] >= newest && seen.iter().all(|&number| number == seen[0]));
-                        newest = seen[0];
-                        // The length may be that of the one before.
-                        assert!(
-                            (64 + newest.saturating_sub(1) / 100..=64 + newest / 100)
-                                .contains(&seen.len())
-                        );
-                    }
-                });
+    fn rounds_end_while_readers_relieve_each_other() {
+        let readers = Readers::default();
+        let mut inside = readers.enter();
+        for round in 0..100 {
+            readers.retire(round);
+            let mut freed = Vec::new();
+            for _ in 0..4 {
+                freed.extend(readers.collect());
+                inside = readers.enter(); // before the other leaves
             }
-            let mut held = Held::by_lock();
-            (1..=2000).for_each(|new| published.replace(slice_of(new), &readers, &mut held));
-        });
+            assert_eq!(freed, [round]);
+        }
+        drop(inside);
     }
 }

@@ -15,7 +15,7 @@ use std::sync::{OnceLock, PoisonError};
 
 use super::index::{Location, SLOTS_MAX};
 use super::pins::{Pin, Share};
-use super::readers::{Held, Readers};
+use super::readers::Held;
 use super::segment::Segment;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
@@ -100,9 +100,9 @@ impl Slots {
         Kept { segment, _slots: PhantomData }
     }
 
-    /// Takes the segment out of a slot that no index entry names any more.
-    pub(crate) fn empty(&self, slot: u32, readers: &Readers) -> Option<Share> {
-        readers.wait();
+    /// Takes the segment out of a slot that no index entry names any more, and that was retired until no
+    /// reader can have found it.
+    pub(crate) fn empty(&self, slot: u32) -> Option<Share> {
         let mut table = self.table();
         let segment = table.shares[slot as usize - 1].take()?;
         self.pointer(slot).store(ptr::null_mut(), Ordering::Release);

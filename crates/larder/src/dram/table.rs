@@ -1,15 +1,18 @@
 //! A shard of the index: buckets of eight entries, a cache line each.
 //!
-//! A hash has two buckets to be in and goes to the emptier one. If both are full an entry of theirs
+//! A tag has two buckets to be in and goes to the emptier one. If both are full an entry of theirs
 //! may still go to its other bucket (cuckoo hashing), which lets the table fill to nine tenths. An
-//! entry is a tag and a place; whether the key is the right one, the record at that place says.
+//! entry is a tag and a place; whether the key is the right one, the record at that place says. Where
+//! an entry may go its tag says: entries move, and tables grow, without a look at any record, each of
+//! which would be a trip to memory (partial-key cuckoo hashing: Fan, Andersen, Kaminsky: "MemC3",
+//! NSDI'13).
 //!
 //! ```text
-//!   bits 0..26   offset in the segment, in units of 4 bytes
-//!       26..46   number of the segment's slot, from 1 on: an entry is never 0
-//!       46       clean: flash holds this very version
-//!       47..49   visits: hits that the eviction policy remembers, saturating
-//!       49..64   tag: the lower bits of the hash
+//!   bits 0..18   offset in the segment, in units of 4 bytes
+//!       18..38   number of the segment's slot, from 1 on: an entry is never 0
+//!       38       clean: flash holds this very version
+//!       39..41   visits: hits that the eviction policy remembers, saturating
+//!       41..64   tag: the lower bits of the hash
 //! ```
 //!
 //! One at a time changes entries, but for visits, which readers count. Entries are stored with
@@ -21,18 +24,21 @@ use crate::key::KeyHash;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 const ENTRIES: usize = 8;
-const OFFSET_BITS: u32 = 26;
+const OFFSET_BITS: u32 = 18;
 const SLOT_BITS: u32 = 20;
 const SLOT_AT: u32 = OFFSET_BITS;
-const CLEAN_BIT: u64 = 1 << 46;
-const VISITS_AT: u32 = 47;
+const CLEAN_BIT: u64 = 1 << 38;
+const VISITS_AT: u32 = 39;
 const VISITS_MAX: u64 = 3;
-const TAG_AT: u32 = 49;
+const TAG_AT: u32 = 41;
+/// A table that is emptier than one in so many places does not grow for a tag whose buckets are full: so
+/// many keys have the same hash that no table would have room for them.
+const CROWDED_PART: usize = 4;
 
 /// Slots that an entry can name.
 pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
-/// Longest segment that an entry can point into.
-pub(crate) const SEGMENT_BYTES_MAX: usize = UNIT_BYTES << OFFSET_BITS;
+/// An entry points to places before this one. A longer segment has one record, which begins at 0.
+pub(crate) const OFFSETS_END: usize = UNIT_BYTES << OFFSET_BITS;
 
 /// Where a record lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +52,7 @@ pub(crate) struct Location {
 pub(crate) struct Entry(u64);
 
 impl Entry {
-    #[allow(clippy::cast_possible_truncation)] // masked to 20 and 26 bits
+    #[allow(clippy::cast_possible_truncation)] // masked to 20 and 18 bits
     pub(crate) fn location(self) -> Location {
         let slot = (self.0 >> SLOT_AT) as u32 & ((1 << SLOT_BITS) - 1);
         let units = self.0 as usize & ((1 << OFFSET_BITS) - 1);
@@ -63,19 +69,55 @@ impl Entry {
 
     pub(super) fn new(hash: KeyHash, location: Location, clean: bool, visits: u64) -> Self {
         debug_assert!(location.slot > 0 && location.at.is_multiple_of(UNIT_BYTES));
+        debug_assert!(location.at < OFFSETS_END);
         let units = (location.at / UNIT_BYTES) as u64;
         let clean = if clean { CLEAN_BIT } else { 0 };
         let visits = visits.min(VISITS_MAX) << VISITS_AT;
-        Self(tag_of(hash) | visits | clean | u64::from(location.slot) << SLOT_AT | units)
+        Self(
+            Tag::of(hash).0 << TAG_AT
+                | visits
+                | clean
+                | u64::from(location.slot) << SLOT_AT
+                | units,
+        )
     }
 
     pub(super) fn cleaned(self) -> Self {
         Self(self.0 | CLEAN_BIT)
     }
 
+    fn tag(self) -> Tag {
+        Tag(self.0 >> TAG_AT)
+    }
+
     fn visited(self) -> Self {
         Self(self.0 + (1 << VISITS_AT))
     }
+}
+
+/// What an entry knows of its hash: the lower bits. Shards are chosen by the upper ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tag(u64);
+
+impl Tag {
+    fn of(hash: KeyHash) -> Self {
+        Self(hash.0 & (u64::MAX >> TAG_AT))
+    }
+
+    /// Which of `count` buckets it may be in: by two different mixtures of its bits.
+    fn places(self, count: usize) -> [usize; 2] {
+        let pick = |mixed: u64| {
+            let bucket = KeyHash(mixed).spread_over(count as u64);
+            usize::try_from(bucket).expect("below the number of buckets")
+        };
+        let mixed = (self.0 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        [pick(mixed), pick((mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93))]
+    }
+}
+
+/// The buckets of a hash in a table of `count`.
+pub(super) fn places_of(hash: KeyHash, count: usize) -> [usize; 2] {
+    Tag::of(hash).places(count)
 }
 
 /// Where an entry is, or may be. Only the one who holds the shard's write lock changes it, but for
@@ -95,7 +137,6 @@ pub(super) struct Table<'a>(pub(super) &'a [Bucket]);
 /// What an entry points to, for the table to ask: all it has are tags.
 pub(crate) trait Records {
     fn is_key(&self, at: Location, key: &[u8], held: &Held) -> bool;
-    fn hash_at(&self, at: Location, held: &Held) -> KeyHash;
 }
 
 impl Place {
@@ -176,14 +217,9 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The two buckets of a hash. Shards use its upper bits, so these use mixtures.
-    fn buckets_of(self, hash: KeyHash) -> [&'a Bucket; 2] {
-        let count = self.0.len() as u64;
-        let pick = |mixed: u64| {
-            let bucket = KeyHash(mixed).spread_over(count);
-            &self.0[usize::try_from(bucket).expect("below the number of buckets")]
-        };
-        [pick(hash.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)), pick(hash.0.rotate_left(32))]
+    /// The two buckets of a tag.
+    fn buckets_of(self, tag: Tag) -> [&'a Bucket; 2] {
+        tag.places(self.0.len()).map(|at| &self.0[at])
     }
 
     /// Entries whose tag is that of the hash, and where they are. Each is loaded once: to those
@@ -191,7 +227,9 @@ impl<'a> Table<'a> {
     /// the same time.
     #[inline]
     pub(super) fn candidates(self, hash: KeyHash) -> Candidates<'a> {
-        let (buckets, tag) = (self.buckets_of(hash), tag_of(hash));
+        let tag = Tag::of(hash);
+        let buckets = self.buckets_of(tag);
+        let tag = tag.0 << TAG_AT;
         let mut found = Candidates { buckets, entries: [[0; ENTRIES]; 2], tagged: 0 };
         let mut bit = 1_u32;
         for (bucket, entries) in buckets.iter().zip(&mut found.entries) {
@@ -238,56 +276,56 @@ impl<'a> Table<'a> {
         self.candidates(hash).find(|(_, entry)| entry.location() == location)
     }
 
-    /// Puts an entry into the emptier bucket of its hash. `false` if both are full.
-    pub(super) fn insert(self, hash: KeyHash, entry: Entry) -> bool {
-        let [first, second] = self.buckets_of(hash);
+    /// Puts an entry into the emptier of its buckets. `false` if both are full.
+    pub(super) fn insert(self, entry: Entry) -> bool {
+        let [first, second] = self.buckets_of(entry.tag());
         let emptier = first.empty_places().count() >= second.empty_places().count();
         let bucket = if emptier { first } else { second };
         let empty = bucket.empty_places().next();
         empty.inspect(|place| place.put(entry)).is_some()
     }
 
-    /// Puts an entry into a full bucket by sending one that is there to its other bucket. `false` if
-    /// all of those are full too.
-    pub(super) fn displace(
-        self,
-        hash: KeyHash,
-        entry: Entry,
-        records: &impl Records,
-        held: &Held,
-    ) -> bool {
-        let full: [&Bucket; 2] = self.buckets_of(hash);
+    /// Whether there is a place for an entry.
+    pub(super) fn has_place(self, entry: Entry) -> bool {
+        self.buckets_of(entry.tag()).into_iter().flat_map(Bucket::empty_places).next().is_some()
+    }
+
+    /// Makes a place for an entry whose buckets are full by sending one that is there to its other
+    /// bucket. `false` if all of those are full too.
+    pub(super) fn clear_place(self, entry: Entry) -> bool {
+        let full: [&Bucket; 2] = self.buckets_of(entry.tag());
         full.iter().flat_map(|bucket| &bucket.0).any(|place| {
             let Some(resident) = place.entry() else { return false };
-            let home = records.hash_at(resident.location(), held);
-            let mut others = self.buckets_of(home).into_iter().flat_map(Bucket::empty_places);
-            let empty = others.next();
+            let home = self.buckets_of(resident.tag());
+            let empty = home.into_iter().flat_map(Bucket::empty_places).next();
             if let Some(empty) = empty {
                 empty.put(resident);
-                place.put(entry);
+                place.clear();
             }
             empty.is_some()
         })
     }
 
+    fn clear_and_insert(self, entry: Entry) -> bool {
+        self.clear_place(entry) && self.insert(entry)
+    }
+
+    /// Whether a larger table would help one that has no place for an entry beside `entries` others.
+    pub(super) fn should_grow(self, entries: usize) -> bool {
+        entries * CROWDED_PART >= self.0.len() * ENTRIES
+    }
+
     /// A quarter more buckets with the same entries.
-    pub(super) fn grown(self, records: &impl Records, held: &Held) -> Box<[Bucket]> {
+    pub(super) fn grown(self) -> Box<[Bucket]> {
         let mut count = self.0.len();
         loop {
             count += (count / 4).max(1);
             let buckets = empty_buckets(count);
             let larger = Table(&buckets);
-            let all_fit = self.entries().all(|entry| {
-                let hash = records.hash_at(entry.location(), held);
-                larger.insert(hash, entry) || larger.displace(hash, entry, records, held)
-            });
-            if all_fit {
+            let mut entries = self.entries();
+            if entries.all(|entry| larger.insert(entry) || larger.clear_and_insert(entry)) {
                 return buckets;
             }
         }
     }
-}
-
-fn tag_of(hash: KeyHash) -> u64 {
-    hash.0 << TAG_AT
 }

@@ -44,6 +44,35 @@ fn an_item_costs_at_most_24_bytes_beside_key_and_value() {
 }
 
 #[test]
+fn a_reader_who_is_interrupted_holds_nobody_up() {
+    let tier = tier(1 << 20, DramPolicy::S3Fifo);
+    (0..20_000).for_each(|key| insert(&tier, key, 100, 0).unwrap());
+    let inside = tier.index.readers().enter();
+    // Less than what may wait for him; tables grow meanwhile, too.
+    (20_000..20_300).for_each(|key| insert(&tier, key, 100, 0).unwrap());
+    assert!(tier.index.readers().retired() > 0 && holds(&tier, 20_299));
+    drop(inside);
+    (20_300..22_000).for_each(|key| insert(&tier, key, 100, 0).unwrap());
+    assert!(tier.index.readers().retired() < 3 && tier.used_bytes() <= 1 << 20);
+}
+
+/// Where everybody looks for one item, of which others say where it is not.
+#[test]
+fn who_looks_without_a_lock_overlooks_nothing() {
+    let tier = tier(4 << 20, DramPolicy::S3Fifo);
+    insert(&tier, u64::MAX, 100, 0).unwrap();
+    std::thread::scope(|scope| {
+        let filling =
+            scope.spawn(|| (0..15_000).for_each(|key| insert(&tier, key, 100, 0).unwrap()));
+        let key = u64::MAX.to_le_bytes();
+        while !filling.is_finished() {
+            let found = tier.get_without_lock(KeyHash::of(&key), &key, || 0);
+            assert!(matches!(found, Lookup::Hit(_)));
+        }
+    });
+}
+
+#[test]
 fn s3_fifo_keeps_what_was_hit_through_a_scan() {
     let tier = tier(300_000, DramPolicy::S3Fifo);
     (0..50).for_each(|key| insert(&tier, key, 100, 0).unwrap());
