@@ -26,15 +26,11 @@ pub(super) static DRAM_THROUGHPUT: Experiment = Experiment {
         timed_rig::FLASH,
         Parameter {
             name: "request_us",
-            default: "16",
+            default: "12.5",
             help: "what a request takes beside the drive, 0.1 to 1000; fitted to the paper's GETs a \
                    second with all of the DRAM",
         },
-        Parameter {
-            name: "clients",
-            default: "3",
-            help: "requests under way at a time, 1 to 1024: the paper has 10 on a drive of 16 dies or more",
-        },
+        timed_rig::CLIENTS,
         timed_rig::WRITERS,
     ],
     metrics: &[

@@ -122,11 +122,12 @@ fn judge(summary: &Summary) -> Judgement {
     let media = summary.mean("media_load.off.95") * 100.0;
     checks
         .note(format!(
-            "a write is done when it is in the buffer, so it waits only where the media do not keep up. \
-             What the drive takes is what so many clients get from it, who wait for their reads: at 95 % \
-             of that the dies program {media:.0} % of the time without placement, and no write waits. The \
-             paper does not say how its drive's firmware slows writes down, nor how near its load came to \
-             what the media take"
+            "at 95 % of what the drive takes without placement its dies program {media:.0} % of the time; \
+             reads, and the programs that they suspend, take the rest. A write finds room in the write \
+             buffer, or waits until one of the programs of host and collection is done, about a \
+             millisecond by the number of dies. Latencies are the drive's: those of the paper include what \
+             the host takes, which makes its ratio of writes smaller. The paper does not say how near its \
+             load came to what its drive takes"
         ))
         .judge()
 }

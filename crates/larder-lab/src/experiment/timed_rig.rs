@@ -4,9 +4,10 @@
 //! then go to the timed drive in a [closed loop](super::closed_loop). The cache itself knows no time
 //! and does the same as ever.
 //!
-//! The drive has 4 dies where one of 1.88 TB has 16 or more, and as many units as it has. Dies and
-//! times are those of the field, so a part of its load keeps them as busy. How high the paper's load was
-//! for its drive is not published: loads are given as parts of what the drive takes without placement.
+//! The drive has the dies of the FDP paper's, and as many units; only the units are small. Dies and
+//! times are those of the field, so loads, clients and writers are not scaled down: the paper's 10 clients
+//! and 36 writers drive 16 dies. How near its load came to what its drive takes is not published: loads
+//! are given as parts of what the model takes without placement.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +21,8 @@ use crate::Error;
 use crate::replay::shared::{self, SharedRun, Tenant};
 use crate::replay::{Monitor, ReplayOptions};
 
-/// A unit is a slice of one block on each of the four dies of the drive, of one stripe of 192 KiB.
+/// A unit is four stripes of 192 KiB, on four dies of the drive: the next four of those that a unit of
+/// 6 GB goes round.
 pub(super) const UNIT_BYTES: u64 = 4 * (192 << 10);
 
 /// What a request takes at least: a look into DRAM.
@@ -43,13 +45,13 @@ pub(super) const THROUGHPUT_RATIO: (&str, &str) =
     ("throughput_ratio.*", "requests a second, on / off");
 pub(super) const CLIENTS: Parameter = Parameter {
     name: "clients",
-    default: "64",
-    help: "requests of the workload under way at a time, 1 to 1024",
+    default: "10",
+    help: "requests of the workload under way at a time, 1 to 1024: the paper has 10 threads",
 };
 pub(super) const WRITERS: Parameter = Parameter {
     name: "writers",
-    default: "32",
-    help: "writes of the cache under way at a time, 1 to 1024",
+    default: "36",
+    help: "writes of the cache under way at a time, 1 to 1024: the paper has 36 writers",
 };
 
 /// The load of the settings, at so many requests a second if the drive took no time.
@@ -114,7 +116,7 @@ pub(super) fn play(
     monitor: &Monitor,
 ) -> Result<TimedRun, Error> {
     let config = drive.with_ssd(|ssd| ssd.config().clone());
-    let ssd = TimedSsd::new(config, timed::small())
+    let ssd = TimedSsd::new(config, timed::pm9d3_like())
         .map_err(|error| Error::run(format!("timed drive: {error}")))?;
     let recorder = Arc::new(Mutex::new(Recorder {
         closed: ClosedLoop::new(ssd, count, load, TIMES_SEED),
@@ -151,7 +153,7 @@ pub(super) fn play(
 #[allow(clippy::cast_precision_loss)] // some gigabytes
 fn media_load(work: &shared::DriveWork, seconds: f64) -> f64 {
     let programmed = (work.host_pages + work.copied_pages) * PAGE_BYTES;
-    programmed as f64 / seconds / timed::small().program_bytes_per_s()
+    programmed as f64 / seconds / timed::pm9d3_like().program_bytes_per_s()
 }
 
 fn turns(tenant: &Tenant) -> u64 {

@@ -1,7 +1,11 @@
-//! The write buffer: a page enters when it arrives and leaves when its stripe is programmed.
+//! The write buffer: what waits for its program.
+//!
+//! Host and garbage collection share it, as they do in pblk (Linux, `pblk-rl.c`): the more collection
+//! has to move for a page of the host, the less of the buffer is the host's. A stripe is in it from
+//! when it is complete until it is programmed. The stripe that each handle is filling has room of its
+//! own beside it.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::VecDeque;
 
 use super::Nanoseconds;
 
@@ -9,45 +13,49 @@ use super::Nanoseconds;
 pub(super) struct WriteBuffer {
     capacity_pages: u64,
     pages: u64,
-    /// Host pages of stripes that are not complete yet, by stripe.
-    open: HashMap<u32, u64>,
-    /// When pages leave, earliest first, and how many.
-    leaving: BinaryHeap<Reverse<(Nanoseconds, u64)>>,
+    /// Stripes that wait or are programmed, by die, in the order in which they end.
+    stripes: Vec<VecDeque<Stripe>>,
+    /// When the page before was let in: none overtakes another.
+    let_in: Nanoseconds,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Stripe {
+    pages: u64,
+    /// When it is programmed, as far as is known.
+    end: Nanoseconds,
 }
 
 impl WriteBuffer {
-    pub(super) fn new(capacity_pages: u64) -> Self {
-        Self { capacity_pages, pages: 0, open: HashMap::new(), leaving: BinaryHeap::new() }
+    pub(super) fn new(capacity_pages: u64, dies: usize) -> Self {
+        Self { capacity_pages, pages: 0, stripes: vec![VecDeque::new(); dies], let_in: 0 }
     }
 
-    /// When there is room for a page that arrives at `now`.
+    /// When a page that arrives at `now` is let in. Pages come in the order of their calls.
     pub(super) fn wait_for_room(&mut self, now: Nanoseconds) -> Nanoseconds {
-        let mut time = now;
-        while let Some(Reverse((end, pages))) = self.leaving.peek().copied() {
-            if end > time && self.pages < self.capacity_pages {
-                break;
+        self.let_in = self.let_in.max(now);
+        while self.pages >= self.capacity_pages {
+            let first = |die: &usize| self.stripes[*die].front().map(|stripe| stripe.end);
+            let dies = (0..self.stripes.len()).filter(|die| !self.stripes[*die].is_empty());
+            let Some(die) = dies.min_by_key(first) else { break };
+            if let Some(stripe) = self.stripes[die].pop_front() {
+                self.let_in = self.let_in.max(stripe.end);
+                self.pages -= stripe.pages;
             }
-            time = time.max(end);
-            self.pages -= pages;
-            self.leaving.pop();
         }
-        time
+        self.let_in
     }
 
-    pub(super) fn enter(&mut self) {
-        self.pages += 1;
+    /// A stripe of `pages` is complete; it will be programmed at `end`.
+    pub(super) fn enter(&mut self, die: usize, pages: u64, end: Nanoseconds) {
+        self.pages += pages;
+        self.stripes[die].push_back(Stripe { pages, end });
     }
 
-    /// A page of the host is part of this stripe.
-    pub(super) fn joins_stripe(&mut self, stripe: u32) {
-        *self.open.entry(stripe).or_insert(0) += 1;
-    }
-
-    /// The stripe is programmed at `end`; its host pages leave then.
-    pub(super) fn stripe_programmed(&mut self, stripe: u32, end: Nanoseconds) {
-        if let Some(pages) = self.open.remove(&stripe) {
-            self.leaving.push(Reverse((end, pages)));
-        }
+    /// What `die` had still to do at `now` is done so much later.
+    pub(super) fn delay(&mut self, die: usize, now: Nanoseconds, by: u64) {
+        let unfinished = self.stripes[die].iter_mut().filter(|stripe| stripe.end > now);
+        unfinished.for_each(|stripe| stripe.end += by);
     }
 }
 
@@ -55,20 +63,37 @@ impl WriteBuffer {
 mod tests {
     use super::*;
 
+    /// Room for two stripes, which two dies program.
+    fn full() -> WriteBuffer {
+        let mut buffer = WriteBuffer::new(4, 2);
+        buffer.enter(0, 2, 900);
+        buffer.enter(1, 2, 500);
+        buffer
+    }
+
     #[test]
     fn a_full_buffer_waits_for_the_earliest_program() {
-        let mut buffer = WriteBuffer::new(4);
-        for page in 0..4 {
-            assert_eq!(buffer.wait_for_room(10), 10);
-            buffer.enter();
-            buffer.joins_stripe(page / 2);
-        }
-        buffer.stripe_programmed(1, 500);
-        buffer.stripe_programmed(0, 900);
+        let mut buffer = full();
         assert_eq!(buffer.wait_for_room(20), 500);
-        buffer.enter();
-        assert_eq!(buffer.wait_for_room(510), 510);
-        buffer.enter();
+        buffer.enter(1, 2, 1400);
         assert_eq!(buffer.wait_for_room(520), 900);
+        assert_eq!(buffer.wait_for_room(950), 950);
+    }
+
+    #[test]
+    fn no_page_overtakes_another() {
+        let mut buffer = full();
+        assert_eq!(buffer.wait_for_room(20), 500);
+        assert_eq!(buffer.wait_for_room(30), 500, "the room was not there before");
+    }
+
+    #[test]
+    fn a_delayed_program_leaves_later() {
+        let mut buffer = full();
+        buffer.delay(1, 100, 50);
+        assert_eq!(buffer.wait_for_room(200), 550);
+        let mut buffer = full();
+        buffer.delay(1, 500, 50);
+        assert_eq!(buffer.wait_for_room(600), 600, "it was programmed by then");
     }
 }

@@ -1,20 +1,30 @@
 //! A die: one thing at a time, reads first.
 
+use std::collections::VecDeque;
+
 use super::Nanoseconds;
 use super::timing::NandTiming;
 
 /// When a die is busy. Work (programs, erases, the reads of garbage collection) is done in the
 /// order in which it was booked; host reads slip in.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Die {
+    /// What was booked and is not known to be done.
+    works: VecDeque<Work>,
     /// When all booked work is done.
     work_until: Nanoseconds,
-    /// How long the work booked last takes: what a read may find under way.
-    last_work_ns: u64,
     /// When the read booked last is done.
     reads_until: Nanoseconds,
     /// What is left of erases that have begun.
     erase_left_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Work {
+    end: Nanoseconds,
+    duration: u64,
+    /// Host reads wait for it.
+    urgent: bool,
 }
 
 /// An erase is done in slices between the programs of this part of a block.
@@ -25,22 +35,27 @@ impl Die {
         self.work_until
     }
 
-    /// Books work that can begin at `ready`.
-    pub(super) fn work(&mut self, ready: Nanoseconds, duration: u64) {
+    /// Books work that can begin at `ready`. Host reads do not suspend it if it is `urgent`.
+    pub(super) fn work(&mut self, ready: Nanoseconds, duration: u64, urgent: bool) {
         self.work_until = self.work_until.max(ready).max(self.reads_until) + duration;
-        self.last_work_ns = duration;
+        self.works.push_back(Work { end: self.work_until, duration, urgent });
     }
 
     /// Programs a stripe that is there at `ready`, and goes on with an erase if one has begun: programs
     /// do not wait for the whole of it. Returns when the program is done.
-    pub(super) fn program(&mut self, ready: Nanoseconds, nand: &NandTiming) -> Nanoseconds {
-        self.work(ready, nand.program_ns);
+    pub(super) fn program(
+        &mut self,
+        ready: Nanoseconds,
+        nand: &NandTiming,
+        urgent: bool,
+    ) -> Nanoseconds {
+        self.work(ready, nand.program_ns, urgent);
         let end = self.work_until;
         let slice = (nand.erase_ns * ERASED_WITHIN).div_ceil(u64::from(nand.block_stripes));
         let slice = slice.min(nand.erase_ns).min(self.erase_left_ns);
         if slice > 0 {
             self.erase_left_ns -= slice;
-            self.work(end, slice);
+            self.work(end, slice, false);
         }
         end
     }
@@ -50,27 +65,31 @@ impl Die {
         self.erase_left_ns += blocks * nand.erase_ns;
     }
 
-    /// Reads a flash page for the host, asked for at `now`; returns when it is sensed.
-    pub(super) fn read(&mut self, now: Nanoseconds, nand: &NandTiming) -> Nanoseconds {
+    /// Reads a flash page for the host, asked for at `now`. Returns when it is sensed, and how much
+    /// later for it all booked work is done.
+    pub(super) fn read(&mut self, now: Nanoseconds, nand: &NandTiming) -> (Nanoseconds, u64) {
         let begin = now.max(self.reads_until);
-        let backlog = self.work_until.saturating_sub(begin);
+        while self.works.front().is_some_and(|work| work.end <= begin) {
+            self.works.pop_front();
+        }
         // What is under way stays suspended from one read to the next.
         let suspended = now < self.reads_until;
-        let wait = match (backlog, nand.suspend_ns) {
-            (0, _) => 0,
-            _ if suspended => 0,
-            (_, Some(suspend)) => suspend.min(backlog),
-            // Of what is under way, the part that is left: the backlog less the works that wait.
-            (_, None) => (backlog - 1) % self.last_work_ns.max(1) + 1,
+        let under_way = self.works.front().filter(|work| work.end - work.duration < begin);
+        let (wait, suspend) = match under_way.map(|work| (work.end - begin, work.urgent)) {
+            None => (0, 0),
+            Some(_) if suspended => (0, 0),
+            Some((left, urgent)) => match nand.suspend_ns.filter(|_| !urgent) {
+                Some(suspend) => (suspend.min(left), suspend.min(left)),
+                None => (left, 0),
+            },
         };
-        let end = begin + wait + nand.read_ns;
-        self.reads_until = end;
-        if backlog > 0 {
-            // What waits, or was suspended, goes on later.
-            let stolen = nand.read_ns + if nand.suspend_ns.is_some() { wait } else { 0 };
-            self.work_until += stolen;
-        }
-        end
+        self.reads_until = begin + wait + nand.read_ns;
+        // What waits, or was suspended, goes on later.
+        let stolen = if self.works.is_empty() { 0 } else { nand.read_ns + suspend };
+        let still = begin + wait;
+        self.works.iter_mut().filter(|work| work.end > still).for_each(|work| work.end += stolen);
+        self.work_until += stolen;
+        (self.reads_until, stolen)
     }
 }
 
@@ -92,16 +111,16 @@ mod tests {
     #[test]
     fn reads_of_an_idle_die_take_one_sensing_each() {
         let mut die = Die::default();
-        assert_eq!(die.read(100, &NAND), 150);
-        assert_eq!(die.read(100, &NAND), 200);
-        assert_eq!(die.read(1000, &NAND), 1050);
+        assert_eq!(die.read(100, &NAND).0, 150);
+        assert_eq!(die.read(100, &NAND).0, 200);
+        assert_eq!(die.read(1000, &NAND).0, 1050);
     }
 
     #[test]
     fn a_read_waits_for_what_is_under_way_but_not_for_what_waits() {
         let mut die = Die::default();
-        (0..3).for_each(|_| die.work(0, 1000));
-        assert_eq!(die.read(400, &NAND), 1050, "600 of the first program are left");
+        (0..3).for_each(|_| die.work(0, 1000, false));
+        assert_eq!(die.read(400, &NAND).0, 1050, "600 of the first program are left");
         assert_eq!(die.idle_at(), 3050);
     }
 
@@ -109,8 +128,8 @@ mod tests {
     fn suspension_bounds_the_wait() {
         let nand = NandTiming { suspend_ns: Some(20), ..NAND };
         let mut die = Die::default();
-        die.work(0, 5000);
-        assert_eq!(die.read(400, &nand), 470);
+        die.work(0, 5000, false);
+        assert_eq!(die.read(400, &nand).0, 470);
         assert_eq!(die.idle_at(), 5070);
     }
 
@@ -118,11 +137,22 @@ mod tests {
     fn reads_in_a_row_suspend_once() {
         let nand = NandTiming { suspend_ns: Some(20), ..NAND };
         let mut die = Die::default();
-        die.work(0, 5000);
-        assert_eq!(die.read(400, &nand), 470);
-        assert_eq!(die.read(410, &nand), 520);
+        die.work(0, 5000, false);
+        assert_eq!(die.read(400, &nand).0, 470);
+        assert_eq!(die.read(410, &nand).0, 520);
         assert_eq!(die.idle_at(), 5120);
-        assert_eq!(die.read(600, &nand), 670, "the program had gone on");
+        assert_eq!(die.read(600, &nand).0, 670, "the program had gone on");
+    }
+
+    #[test]
+    fn urgent_work_is_not_suspended() {
+        let nand = NandTiming { suspend_ns: Some(20), ..NAND };
+        let mut die = Die::default();
+        die.work(0, 1000, true);
+        die.work(0, 1000, false);
+        assert_eq!(die.read(400, &nand), (1050, 50), "600 are left, and what waits goes on later");
+        assert_eq!(die.read(1500, &nand), (1570, 70), "the other is suspended");
+        assert_eq!(die.idle_at(), 2120);
     }
 
     #[test]
@@ -130,7 +160,7 @@ mod tests {
         let nand = NandTiming { block_stripes: 80, ..NAND };
         let mut die = Die::default();
         die.erase(1, &nand);
-        let ends: Vec<_> = (0..12).map(|_| die.program(0, &nand)).collect();
+        let ends: Vec<_> = (0..12).map(|_| die.program(0, &nand, false)).collect();
         assert_eq!((ends[0], ends[1], ends[9]), (1000, 2500, 14_500), "a tenth of it with each");
         assert_eq!(ends[11] - ends[10], 1000, "it is done");
     }
@@ -138,8 +168,8 @@ mod tests {
     #[test]
     fn work_is_done_in_order() {
         let mut die = Die::default();
-        die.work(0, 1000);
-        die.work(5000, 1000);
+        die.work(0, 1000, false);
+        die.work(5000, 1000, false);
         assert_eq!(die.idle_at(), 6000);
     }
 }

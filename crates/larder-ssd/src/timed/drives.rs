@@ -4,8 +4,7 @@ use super::timing::{DriveTiming, NandTiming};
 
 /// 176-layer TLC: tR 50 us and 168 MB/s per die with four planes (ISSCC 2021, SK hynix), which
 /// makes 1.17 ms for a one-shot stripe of 192 KiB. Erase and suspend times are assumed (sources
-/// give 2 to 5 ms for an erase). A block is what a reclaim unit of 6 GB, as the FDP paper's, has on
-/// each of 64 dies.
+/// give 2 to 5 ms for an erase), and a block of 94 MB on its four planes.
 const TLC_176: NandTiming = NandTiming {
     page_bytes: 16 << 10,
     planes: 4,
@@ -17,8 +16,12 @@ const TLC_176: NandTiming = NandTiming {
     block_stripes: 488,
 };
 
+/// What a die programs at once. A write buffer holds two of them a die, as NVMeVirt's drives do
+/// (`GLOBAL_WB_SIZE`): one that is programmed and one that waits.
+const STRIPE_BYTES: u64 = 3 * 4 * (16 << 10);
+
 /// An enterprise drive: 16 channels of 4 dies at 1.6 GB/s (ONFI 1600 MT/s), PCIe 4.0 x4. Command
-/// overhead and buffer are assumed so that a 4 KiB read takes what drives of this class take.
+/// overhead is assumed so that a 4 KiB read takes what drives of this class take.
 pub fn enterprise_tlc() -> DriveTiming {
     DriveTiming {
         name: "enterprise TLC, PCIe 4.0 x4",
@@ -28,20 +31,22 @@ pub fn enterprise_tlc() -> DriveTiming {
         channel_bytes_per_s: 1_600_000_000,
         link_bytes_per_s: 7_000_000_000,
         command_ns: 8_000,
-        write_buffer_bytes: 32 << 20,
+        write_buffer_bytes: 2 * 64 * STRIPE_BYTES,
         buffer_ns: 4_000,
     }
 }
 
-/// A drive of the class of the FDP paper's: 1.88 TB, PCIe 5.0 x4, 8 channels of 8 dies (the number
-/// of dies and the link are assumed; the paper gives the reclaim unit, 6 GB, and the handles, 8).
+/// A drive of the class of the FDP paper's: 1.88 TB, PCIe 5.0 x4. Its 2048 GB of flash are 16 dies of
+/// 1 Tb, as the PM9D3's NAND (Samsung V8, 236 layers) has them; 8 channels of 2 dies and the rates of
+/// channels and link are assumed.
 pub fn pm9d3_like() -> DriveTiming {
     DriveTiming {
         name: "FDP drive, 1.88 TB, PCIe 5.0 x4",
         channels: 8,
-        dies_per_channel: 8,
+        dies_per_channel: 2,
         link_bytes_per_s: 13_000_000_000,
         channel_bytes_per_s: 2_000_000_000,
+        write_buffer_bytes: 2 * 16 * STRIPE_BYTES,
         ..enterprise_tlc()
     }
 }
@@ -52,7 +57,7 @@ pub fn small() -> DriveTiming {
         name: "small",
         channels: 2,
         dies_per_channel: 2,
-        write_buffer_bytes: 4 << 20,
+        write_buffer_bytes: 2 * 4 * STRIPE_BYTES,
         ..enterprise_tlc()
     }
 }

@@ -8,6 +8,10 @@
 //!
 //! - A write is acknowledged when it is in the write buffer. It leaves the buffer when it is
 //!   programmed.
+//! - What garbage collection moves is in the same buffer, and a page of the host comes in behind what has
+//!   to be moved for it: the write credits of NVMeVirt (`conv_ftl.c`), the shares of the buffer of pblk
+//!   (Linux, `pblk-rl.c`). A write waits where host and collection together fill the buffer, which happens
+//!   long before the media are busy all the time.
 //! - Pages of one reclaim unit are programmed stripe by stripe, round the dies. A stripe is what
 //!   one die programs at once: all planes, all bits of a cell (one-shot programming).
 //! - Garbage collection reads, programs and erases on the same dies, in the order in which the
@@ -17,7 +21,9 @@
 //! - A unit that has fewer stripes on a die than a block has is a slice of one. Its share of an erase
 //!   is due with it.
 //! - Reads go before programs and erases that wait. One that is under way is waited for, or
-//!   suspended if the drive can. They too sense all planes at once.
+//!   suspended if the drive can. They too sense all planes at once. What they take, programs lose.
+//! - While the host waits for room, collection is urgent, and reads do not suspend its programs (the
+//!   urgent mode of MQSim's garbage collection).
 
 mod buffer;
 mod collection;
@@ -50,6 +56,9 @@ pub struct TimedSsd {
     buffer: WriteBuffer,
     /// Pages of each unit's open stripe, by unit.
     open_stripes: Vec<u32>,
+    /// The die of each stripe, unit after unit.
+    stripe_dies: Vec<u32>,
+    next_die: u32,
     journal: Vec<MediaOp>,
     /// What garbage collection has still to do.
     backlog: Backlog,
@@ -65,17 +74,21 @@ impl TimedSsd {
     /// As [`ManagedSsd::new`]; also if the write buffer could fill up with stripes that are never
     /// complete.
     pub fn new(config: ManagedConfig, timing: DriveTiming) -> Result<Self, Error> {
-        timing.check(&config)?;
+        timing.check()?;
         let units = config.geometry.units as usize;
         let mut ssd = ManagedSsd::new(config)?;
         ssd.record_media_ops(true);
         let dies = timing.dies() as usize;
+        let stripes = ssd.config().geometry.pages_per_unit.div_ceil(timing.stripe_pages());
+        let stripes = ssd.config().geometry.units * stripes;
         Ok(Self {
+            stripe_dies: (0..stripes).map(|stripe| stripe % timing.dies()).collect(),
+            next_die: 0,
             dies: vec![Die::default(); dies],
             channels: vec![0; timing.channels as usize],
             link_in: 0,
             link_out: 0,
-            buffer: WriteBuffer::new(timing.write_buffer_bytes / PAGE_BYTES),
+            buffer: WriteBuffer::new(timing.write_buffer_bytes / PAGE_BYTES, dies),
             open_stripes: vec![0; units],
             journal: Vec::new(),
             backlog: Backlog::default(),
@@ -116,9 +129,10 @@ impl TimedSsd {
                 last = Some(row);
             }
         }
-        let bytes = pages * PAGE_BYTES;
-        self.link_out = self.link_out.max(ready) + self.timing.link_ns(bytes);
-        Ok(self.link_out)
+        // The link takes what is ready first: a read that waits for its die holds no other back.
+        let transfer = self.timing.link_ns(pages * PAGE_BYTES);
+        self.link_out = self.link_out.max(begin) + transfer;
+        Ok(self.link_out.max(ready + transfer))
     }
 
     /// Writes `pages` pages from `lpn` on with placement handle `handle`, sent at `now`. Returns
@@ -138,10 +152,8 @@ impl TimedSsd {
         self.link_in = self.link_in.max(now) + self.timing.link_ns(pages * PAGE_BYTES);
         let mut arrived = self.link_in + self.timing.command_ns;
         for lpn in lpn..lpn + pages {
-            arrived = arrived.max(self.buffer.wait_for_room(arrived));
             self.ssd.write(lpn, 1, handle)?;
-            self.buffer.enter();
-            self.book_journal(arrived);
+            arrived = self.book_journal(arrived);
         }
         Ok(arrived + self.timing.buffer_ns)
     }
@@ -167,25 +179,31 @@ impl TimedSsd {
         self.dies.iter().map(Die::idle_at).max().unwrap_or(0)
     }
 
-    /// Books what the firmware did to the media for a page of the host.
-    fn book_journal(&mut self, now: Nanoseconds) {
+    /// Books what the firmware did to the media for a page of the host, and what collection has to do
+    /// with it. Returns when the page is in the buffer: behind what collection moves for it.
+    fn book_journal(&mut self, now: Nanoseconds) -> Nanoseconds {
         let mut journal = std::mem::take(&mut self.journal);
         self.ssd.take_media_ops(&mut journal);
         let of_host = |op: &MediaOp| matches!(op, MediaOp::Program { from_host: true, .. });
         let until_next = self.ssd.config().geometry.pages_per_unit;
         self.backlog.add(journal.iter().copied().filter(|op| !of_host(op)), until_next);
         journal.retain(of_host);
-        if !self.backlog.is_empty() {
-            journal.extend(self.backlog.due());
-        }
+        journal.splice(..0, self.backlog.due());
+        let mut room_at = now;
         for op in journal.drain(..) {
             match op {
-                MediaOp::Program { ppn, from_host } => self.book_program(now, ppn, from_host),
-                MediaOp::Read { ppn } => self.book_collection_read(now, ppn),
+                MediaOp::Program { ppn, from_host } => {
+                    room_at = self.buffer.wait_for_room(room_at);
+                    // The host waits: collection does not wait for its reads.
+                    let urgent = !from_host && room_at > now;
+                    self.book_program(room_at, ppn, urgent);
+                }
+                MediaOp::Read { ppn } => self.book_collection_read(room_at, ppn),
                 MediaOp::Erase { .. } => self.book_erase(),
             }
         }
         self.journal = journal;
+        room_at
     }
 
     fn book_erase(&mut self) {
@@ -198,28 +216,36 @@ impl TimedSsd {
     }
 
     /// A page joins its unit's open stripe; the last page of a stripe sets it off.
-    fn book_program(&mut self, now: Nanoseconds, ppn: u32, from_host: bool) {
-        if from_host {
-            self.buffer.joins_stripe(self.stripe(ppn));
-        }
+    fn book_program(&mut self, now: Nanoseconds, ppn: u32, urgent: bool) {
         let unit = (ppn / self.ssd.config().geometry.pages_per_unit) as usize;
-        self.open_stripes[unit] += 1;
         let in_unit = ppn % self.ssd.config().geometry.pages_per_unit + 1;
+        if in_unit % self.timing.stripe_pages() == 1 {
+            let stripe = self.stripe(ppn);
+            self.stripe_dies[stripe] = self.next_die;
+            self.next_die = (self.next_die + 1) % self.timing.dies();
+        }
+        self.open_stripes[unit] += 1;
         let complete = in_unit.is_multiple_of(self.timing.stripe_pages())
             || in_unit == self.ssd.config().geometry.pages_per_unit;
         if complete {
             let pages = std::mem::take(&mut self.open_stripes[unit]);
-            let end = self.program_stripe(now, ppn, pages);
-            self.buffer.stripe_programmed(self.stripe(ppn), end);
+            let end = self.program_stripe(now, ppn, pages, urgent);
+            self.buffer.enter(self.die_of(ppn), u64::from(pages), end);
         }
     }
 
-    fn program_stripe(&mut self, now: Nanoseconds, ppn: u32, pages: u32) -> Nanoseconds {
+    fn program_stripe(
+        &mut self,
+        now: Nanoseconds,
+        ppn: u32,
+        pages: u32,
+        urgent: bool,
+    ) -> Nanoseconds {
         let die = self.die_of(ppn);
         let transfer = self.timing.channel_ns(u64::from(pages) * PAGE_BYTES);
         let channel = &mut self.channels[die % self.timing.channels as usize];
         *channel = (*channel).max(now) + transfer;
-        self.dies[die].program(*channel, &self.timing.nand)
+        self.dies[die].program(*channel, &self.timing.nand, urgent)
     }
 
     fn book_collection_read(&mut self, now: Nanoseconds, ppn: u32) {
@@ -229,7 +255,7 @@ impl TimedSsd {
         }
         self.last_read = Some(row);
         let die = self.die_of(ppn);
-        self.dies[die].work(now, self.timing.nand.read_ns);
+        self.dies[die].work(now, self.timing.nand.read_ns, false);
         let transfer = self.timing.channel_ns(u64::from(self.timing.row_pages()) * PAGE_BYTES);
         let channel = &mut self.channels[die % self.timing.channels as usize];
         *channel = (*channel).max(now) + transfer;
@@ -238,23 +264,25 @@ impl TimedSsd {
     /// Reads from one row of planes for the host; returns when it is through the channel.
     fn read_flash(&mut self, now: Nanoseconds, ppn: u32) -> Nanoseconds {
         let die = self.die_of(ppn);
-        let sensed = self.dies[die].read(now, &self.timing.nand);
+        let (sensed, delayed_ns) = self.dies[die].read(now, &self.timing.nand);
+        self.buffer.delay(die, now, delayed_ns);
         let transfer = self.timing.channel_ns(PAGE_BYTES);
         // A read's few kilobytes slip in between the transfers of programs, which go on later.
         self.channels[die % self.timing.channels as usize] += transfer;
         sensed + transfer
     }
 
-    /// Stripes are numbered through the drive.
-    fn stripe(&self, ppn: u32) -> u32 {
-        ppn / self.timing.stripe_pages()
+    /// Stripes go round the dies in the order in which they are begun: a unit that has fewer of them
+    /// than the drive has dies leaves no die out.
+    fn die_of(&self, ppn: u32) -> usize {
+        self.stripe_dies[self.stripe(ppn)] as usize
     }
 
-    /// Stripes go round the dies.
-    fn die_of(&self, ppn: u32) -> usize {
+    fn stripe(&self, ppn: u32) -> usize {
         let pages_per_unit = self.ssd.config().geometry.pages_per_unit;
-        let stripe = ppn % pages_per_unit / self.timing.stripe_pages();
-        (stripe % self.timing.dies()) as usize
+        let stripes_per_unit = pages_per_unit.div_ceil(self.timing.stripe_pages());
+        let in_unit = ppn % pages_per_unit / self.timing.stripe_pages();
+        (ppn / pages_per_unit * stripes_per_unit + in_unit) as usize
     }
 }
 

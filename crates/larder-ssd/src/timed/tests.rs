@@ -125,9 +125,116 @@ fn the_same_history_takes_the_same_time() {
 }
 
 #[test]
-fn a_buffer_that_could_jam_is_refused() {
-    let timing = DriveTiming { write_buffer_bytes: 1 << 20, ..enterprise_tlc() };
+fn a_buffer_smaller_than_a_stripe_is_refused() {
+    let timing = DriveTiming { write_buffer_bytes: 128 << 10, ..enterprise_tlc() };
     let geometry = Geometry { logical_pages: 100_000, pages_per_unit: 3072, units: 60 };
     let error = TimedSsd::new(ManagedConfig::new(geometry), timing).unwrap_err();
-    assert!(error.to_string().contains("write buffer of 1048576 bytes"), "{error}");
+    assert!(error.to_string().contains("write buffer of 131072 bytes"), "{error}");
+}
+
+/// Each read waits for its own die alone: the link to the host takes what is ready.
+#[test]
+fn a_read_that_waits_holds_no_other_back() {
+    let mut timing = small();
+    timing.nand.suspend_ns = None;
+    let stripe = u64::from(timing.stripe_pages());
+    let mut ssd = drive(timing);
+    ssd.write(0, 0, 4 * stripe, 0).unwrap();
+    let start = ssd.idle_at() + 1_000_000;
+    // The first die programs, the second does not.
+    ssd.write(start, 4 * stripe, stripe, 0).unwrap();
+    let read_at = start + 500_000;
+    let waits = ssd.read(read_at, 0, 1).unwrap() - read_at;
+    let does_not = ssd.read(read_at, stripe, 1).unwrap() - read_at;
+    assert!(waits > 500_000 && does_not < 100_000, "{waits} and {does_not} ns");
+}
+
+/// Units of one stripe on a drive of many dies: each is on another die.
+#[test]
+fn small_units_leave_no_die_out() {
+    let timing = DriveTiming { link_bytes_per_s: 100_000_000_000, ..pm9d3_like() };
+    let expected = timing.program_bytes_per_s();
+    let pages_per_unit = timing.stripe_pages();
+    let geometry = Geometry { logical_pages: 30_000, pages_per_unit, units: 700 };
+    let mut ssd = TimedSsd::new(ManagedConfig::new(geometry), timing).unwrap();
+    let mut now = 0;
+    for i in 0..8_000 {
+        now = ssd.write(now, i * 16 % 30_000, 16, 0).unwrap();
+    }
+    #[allow(clippy::cast_precision_loss)]
+    let rate = (8_000 * 16 * PAGE_BYTES) as f64 * 1e9 / ssd.idle_at() as f64;
+    assert!((rate / expected - 1.0).abs() < 0.1, "{rate:.3e} of {expected:.3e} bytes/s");
+}
+
+/// Latencies in nanoseconds of bursts of host writes that the buffer of the drive holds, with the media
+/// idle in between, and of reads when a burst has begun; both sorted. The drive is nearly full.
+fn bursts(random: bool) -> [Vec<u64>; 2] {
+    let timing = small();
+    let burst = 6 * u64::from(timing.stripe_pages());
+    let pages_per_unit = timing.stripe_pages() * timing.dies();
+    let pages = u64::from(pages_per_unit) * 88;
+    let geometry = Geometry { logical_pages: pages, pages_per_unit, units: 104 };
+    let config = ManagedConfig { handles: 1, ..ManagedConfig::new(geometry) };
+    let mut ssd = TimedSsd::new(config, timing).unwrap();
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut places = rng.fork();
+    let mut next = 0;
+    let mut page = || {
+        next = (next + 1) % pages;
+        if random { places.u64(..pages) } else { next }
+    };
+    let mut now = 0;
+    (0..pages).for_each(|lpn| now = ssd.write(now, lpn, 1, 0).unwrap());
+    (0..3 * pages).for_each(|_| now = ssd.write(now, page(), 1, 0).unwrap());
+    let mut took = [Vec::new(), Vec::new()];
+    for _ in 0..pages / burst {
+        now = now.max(ssd.idle_at()) + 1_000_000;
+        took[0].extend((0..burst).map(|_| ssd.write(now, page(), 1, 0).unwrap() - now));
+        for _ in 0..8 {
+            now += 500_000;
+            took[1].push(ssd.read(now, rng.u64(..pages), 1).unwrap() - now);
+        }
+    }
+    took.iter_mut().for_each(|took| took.sort_unstable());
+    took
+}
+
+/// What collection moves is in the write buffer too, so a burst that the buffer holds without it waits
+/// for programs with it, long before the media are busy all the time.
+#[test]
+fn collection_takes_room_from_the_host() {
+    let ([alone, _], [collecting, _]) = (bursts(false), bursts(true));
+    let p99 = |took: &[u64]| took[took.len() * 99 / 100];
+    let (alone, collecting) = (p99(&alone), p99(&collecting));
+    let program_ns = small().nand.program_ns;
+    assert!(alone < program_ns / 4, "{alone} ns");
+    assert!((program_ns / 2..program_ns * 8).contains(&collecting), "{collecting} ns");
+}
+
+/// Reads suspend programs, those of collection too, but not while the host waits for them.
+#[test]
+fn reads_wait_for_urgent_collection() {
+    let ([_, alone], [_, collecting]) = (bursts(false), bursts(true));
+    let p90 = |took: &[u64]| took[took.len() * 9 / 10];
+    let (alone, collecting) = (p90(&alone), p90(&collecting));
+    let program_ns = small().nand.program_ns;
+    assert!(alone < program_ns / 6 && collecting > program_ns / 3, "{alone} and {collecting} ns");
+}
+
+/// What reads take from a die its programs lose, and the buffer empties later.
+#[test]
+fn reads_keep_the_buffer_full() {
+    let fill = |reads: bool| {
+        let mut ssd = drive(small());
+        let stripe = u64::from(ssd.timing().stripe_pages());
+        ssd.write(0, 0, 4 * stripe, 0).unwrap();
+        let start = ssd.idle_at() + 1_000_000;
+        let full = (4..12).map(|n| ssd.write(start, n * stripe, stripe, 0).unwrap()).max().unwrap();
+        for n in 0..if reads { 32 } else { 0 } {
+            ssd.read(full, n % 4 * stripe + n, 1).unwrap();
+        }
+        ssd.write(full, 12 * stripe, 1, 0).unwrap() - full
+    };
+    let (alone, with_reads) = (fill(false), fill(true));
+    assert!(with_reads > alone + 8 * small().nand.read_ns * 9 / 10, "{alone} and {with_reads} ns");
 }

@@ -1,7 +1,7 @@
 //! Timing as data: what a NAND die, a channel, a link and a write buffer take.
 
 use crate::error::{Error, ErrorKind};
-use crate::managed::{ManagedConfig, PAGE_BYTES};
+use crate::managed::PAGE_BYTES;
 
 /// A NAND die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,8 @@ pub struct DriveTiming {
     pub link_bytes_per_s: u64,
     /// What the controller takes for any command.
     pub command_ns: u64,
-    /// Bytes of the write buffer.
+    /// Bytes of complete stripes that the write buffer holds, of the host and of garbage collection. The
+    /// stripes that are being filled have room of their own.
     pub write_buffer_bytes: u64,
     /// From the buffer to the acknowledgement.
     pub buffer_ns: u64,
@@ -83,7 +84,7 @@ impl DriveTiming {
         transfer_ns(bytes, self.link_bytes_per_s)
     }
 
-    pub(super) fn check(&self, config: &ManagedConfig) -> Result<(), Error> {
+    pub(super) fn check(&self) -> Result<(), Error> {
         let fail = |message: String| Err(Error::new(ErrorKind::Config, message));
         if self.dies() == 0 || self.channel_bytes_per_s == 0 || self.link_bytes_per_s == 0 {
             return fail(format!("{}: channels, dies and rates must be at least 1", self.name));
@@ -97,15 +98,11 @@ impl DriveTiming {
                 self.name, self.nand.page_bytes
             ));
         }
-        // Each handle may hold an incomplete stripe in the buffer.
-        let stripes = u64::from(config.active_handles()) + 1;
-        let needed = stripes * u64::from(self.stripe_pages()) * PAGE_BYTES;
-        if self.write_buffer_bytes < needed {
+        let stripe = u64::from(self.stripe_pages()) * PAGE_BYTES;
+        if self.write_buffer_bytes < stripe {
             return fail(format!(
-                "{}: a write buffer of {} bytes can fill up with incomplete stripes; {} handles need {needed}",
-                self.name,
-                self.write_buffer_bytes,
-                config.active_handles()
+                "{}: a write buffer of {} bytes does not hold the {stripe} bytes that a die programs at once",
+                self.name, self.write_buffer_bytes
             ));
         }
         Ok(())
