@@ -214,7 +214,8 @@ fn what_an_outage_takes_from_the_log_uncovers_nothing() {
             device.set_plan(&FaultPlan::new(seed).with(writes));
             load.run(&rig);
         }
-        assert!(rig.cache.stats().rejected_in_outage_objects > 0);
+        let stats = rig.cache.stats();
+        assert!(stats.rejected_in_outage_objects > 0 && stats.lost_to_device_errors_objects > 0);
     }
 }
 

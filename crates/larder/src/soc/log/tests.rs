@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use super::LogPlace;
 use crate::key::KeyHash;
-use crate::soc::{Soc, SocPlace};
+use crate::soc::{Knowledge, Soc, SocPlace};
 use crate::stats::Counters;
 use crate::value::ItemRef;
 use larder_device::block_on;
@@ -159,6 +159,27 @@ fn what_cannot_be_read_hides_the_bucket_until_it_is_gone() {
         assert_eq!(get(&soc, 1), replace.then_some(3));
         assert!(soc.counters.lost_to_device_errors_objects.get() > 0);
     }
+}
+
+/// Whose bucket cannot be written has nowhere to go when its page is needed: it is lost, and so is what it
+/// hid there.
+#[test]
+fn what_has_nowhere_to_go_is_lost_and_uncovers_nothing() {
+    let device = device();
+    let soc = soc(&device, 1, 1);
+    set(&soc, 1, 1);
+    go_round(&soc, 1000);
+    set(&soc, 1, 2);
+    let bucket_of = |key: u32| soc.bucket_of(KeyHash::of(&key.to_le_bytes()));
+    let number = bucket_of(1);
+    soc.know(number, Knowledge::Retired);
+    soc.retired().entry(number).or_default().failed(soc.breaker.now_s());
+    let lost = soc.counters.lost_to_device_errors_objects.get();
+    let others = (5000..).filter(|&key| bucket_of(key) != number);
+    others.take(400).for_each(|key| set(&soc, key, 1));
+    assert_eq!(get(&soc, 1), None);
+    assert!(soc.counters.lost_to_device_errors_objects.get() > lost);
+    assert!(soc.log.as_ref().unwrap().index.of_bucket(number).is_empty());
 }
 
 /// The buckets have room for all: an object that waits for others of its bucket in vain goes there
