@@ -58,6 +58,8 @@ pub(crate) struct Flash {
     soc_max_object_bytes: usize,
     /// Of values in parts too.
     loc_max_object_bytes: usize,
+    /// See [`Config::eager_index_objects`].
+    eager_index_objects: u64,
     breaker: Arc<CircuitBreaker>,
     admission: Admission,
     wear: Option<Wear>,
@@ -124,6 +126,7 @@ impl Flash {
         let mut flash = Self {
             soc_max_object_bytes: config.soc_max_object_bytes as usize,
             loc_max_object_bytes: long_object_bytes_max(layout.loc_regions, layout.region_bytes),
+            eager_index_objects: config.eager_index_objects,
             breaker,
             admission: Admission::new(config, expected_items),
             wear: config.endurance.map(|endurance| Wear::new(endurance, &*device, clock.now())),
@@ -189,7 +192,7 @@ impl Flash {
         self.tombstones.as_ref().is_some_and(|tombstones| tombstones.is_trusted())
     }
 
-    /// Learns what a crash has left unknown, unless it is to `stop`. Returns the number of regions and
+    /// Learns what a crash, or the opening after a clean shutdown, has left unknown, unless it is to `stop`. Returns the number of regions and
     /// buckets.
     pub(crate) async fn rebuild(&self, stop: &(dyn Fn() -> bool + Sync)) -> u64 {
         let regions = match &self.loc {
@@ -251,6 +254,9 @@ impl Flash {
                 large_objects: loc.found_objects(),
                 regions_left: loc.unindexed_regions(),
             },
+            (Recovery::Clean { .. }, Some(loc)) => {
+                Recovery::Clean { large_objects: loc.found_objects() }
+            }
             (recovery, _) => recovery.clone(),
         }
     }

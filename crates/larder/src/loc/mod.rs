@@ -44,7 +44,7 @@ use crate::identity::CacheId;
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
-use crate::tombstones::{Receipt, Tombstones};
+use crate::tombstones::{Lost, Receipt, Tombstones};
 use crate::value::{Fetched, ItemRef, Kind};
 use active::{ActiveRegion, ActiveRegions};
 use expiry::Sweep;
@@ -106,6 +106,8 @@ pub(crate) struct Loc {
     found: AtomicU64,
     /// Where it is written down what is dead, if that shall outlive a crash.
     tombstones: Option<Arc<Tombstones>>,
+    /// Without those: hashes of which Unknown regions hold nothing that counts.
+    forgotten: Lost,
     /// Of a value in parts. Begins anew with each epoch, above all that were used.
     next_stamp: AtomicU64,
     breaker: Arc<CircuitBreaker>,
@@ -164,6 +166,7 @@ impl Loc {
             unindexed: AtomicU32::new(0),
             found: AtomicU64::new(0),
             tombstones,
+            forgotten: Lost::default(),
             next_stamp,
             breaker,
             counters,
@@ -276,7 +279,16 @@ impl Loc {
             return Appended::Full(shelf);
         }
         append(active, &mut state.index, item);
-        Appended::Yes { piece_is_due: active.has_piece(piece_bytes) }
+        let piece_is_due = active.has_piece(piece_bytes);
+        self.void_unindexed(state, item.hash);
+        Appended::Yes { piece_is_due }
+    }
+
+    /// Without tombstones: what Unknown regions hold of this hash does not count any more.
+    fn void_unindexed(&self, _under_its_lock: &mut State, hash: KeyHash) {
+        if !self.is_indexed() && self.tombstones.is_none() {
+            self.forgotten.add(hash.0, self.place.first_sequence);
+        }
     }
 
     /// As long as there are Unknown regions: declares dead what fillings of earlier openings hold of
@@ -318,6 +330,7 @@ impl Loc {
         let state = &mut *self.lock();
         let was_there = state.get(hash).is_some();
         state.index.remove(hash);
+        self.void_unindexed(state, hash);
         was_there
     }
 

@@ -1,5 +1,7 @@
-//! What a crash leaves of the large-object engine: regions with a footer, and one that was being
-//! filled. They are looked at one by one while the engine serves already.
+//! What an earlier life leaves of the large-object engine: regions with a footer, and after a crash one
+//! that was being filled. They are looked at one by one while the engine serves already. What is dead in
+//! them the tombstone log says, after a crash and after a clean shutdown alike; without one, after a
+//! clean shutdown, the snapshot lists what is current.
 //!
 //! A region counts if its footer is whole and the tombstone log does not say that a later filling
 //! has begun. Of a filling that has begun and has no footer yet, the records are read one after
@@ -18,10 +20,13 @@
 //!    what replaced it went to a later one). So it does not matter in which order regions come.
 //! 4. What is not put into the index, or loses its place there, gets a tombstone by place. When all
 //!    regions are known and these tombstones are durable, those by hash are needed no more.
+//! 5. Without tombstones a crash leaves nothing, so memory is enough: `forgotten` has the hashes that were
+//!    changed in this life, which void what earlier fillings hold of them. Here the engine learns of a
+//!    change when the item leaves DRAM, which hides what flash has until then.
 //!
 //! Whoever drives this may be dropped at any await; what was read and not yet indexed stays here.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
@@ -31,11 +36,12 @@ use super::footer::{self, Footer, FooterEntry, RegionIdentity};
 use super::index::{UNIT_BYTES, Was};
 use super::record::{self, RecordIdentity};
 use super::regions::RegionState;
+use super::snapshot::Listed;
 use super::{Loc, State};
 use crate::error::Error;
 use crate::identity::CacheId;
 use crate::key::KeyHash;
-use crate::tombstones::{Inheritance, Pressure, Tombstones};
+use crate::tombstones::{Inheritance, Pressure};
 
 /// Regions whose footers are read at a time.
 const READS_AT_ONCE: usize = 32;
@@ -69,9 +75,17 @@ struct FoundFilling {
     dead: u32,
 }
 
-/// What is known of the regions that a crash has left, and not yet in the index.
+/// Who says what is dead in the regions that an earlier life has left.
+enum Witness {
+    /// The tombstone log.
+    Log(Inheritance),
+    /// The snapshot, by region: what is not listed is dead.
+    Snapshot(HashMap<u32, Listed>),
+}
+
+/// What is known of the regions that an earlier life has left, and not yet in the index.
 pub(super) struct Rebuild {
-    inheritance: Inheritance,
+    witness: Witness,
     /// Number of a filling that never is: regions hold nothing before it.
     void_before: u64,
     /// Footers are being read of the regions before this one.
@@ -88,17 +102,27 @@ pub(super) struct Rebuild {
 }
 
 impl Loc {
-    /// A crash has left all regions; nothing is known of them.
+    /// An earlier life has left all regions; nothing is known of them.
     pub(crate) fn inherit(&mut self, inheritance: Inheritance) {
-        let void_before = {
-            let mut state = self.lock();
-            state.regions.forget_all();
-            state.regions.number_filling()
-        };
-        self.unindexed.store(self.place.regions, Ordering::Release);
+        self.lock().regions.forget_all();
+        self.begin_rebuild(Witness::Log(inheritance), self.place.regions);
+    }
+
+    /// A clean shutdown has left these regions.
+    pub(super) fn begin_rebuild_of(&mut self, listed: HashMap<u32, Listed>) {
+        debug_assert!(self.tombstones.is_none());
+        listed.keys().for_each(|&region| self.lock().regions.forget(region));
+        self.forgotten.begin(HashMap::new());
+        let regions = u32::try_from(listed.len()).expect("no more than there are regions");
+        self.begin_rebuild(Witness::Snapshot(listed), regions);
+    }
+
+    fn begin_rebuild(&mut self, witness: Witness, regions: u32) {
+        let void_before = self.lock().regions.number_filling();
+        self.unindexed.store(regions, Ordering::Release);
         self.indexed.store(false, Ordering::Release);
         *self.rebuild.get_mut() = Some(Rebuild {
-            inheritance,
+            witness,
             void_before,
             next: 0,
             reads: VecDeque::new(),
@@ -120,9 +144,14 @@ impl Loc {
         self.unindexed.load(Ordering::Acquire)
     }
 
-    /// Objects that a crash had left and that were found so far.
+    /// Objects that an earlier life had left and that were found so far.
     pub(crate) fn found_objects(&self) -> u64 {
         self.found.load(Ordering::Acquire)
+    }
+
+    /// So many were found.
+    pub(super) fn note_found(&self, objects: u64) {
+        self.found.fetch_add(objects, Ordering::AcqRel);
     }
 
     /// Looks at all regions. Returns how many it were; some may be left if the device fails.
@@ -195,7 +224,9 @@ impl Loc {
     async fn look_at_one(&self, slot: &mut Option<Rebuild>, ahead: usize) -> Result<bool, Error> {
         let Some(rebuild) = slot else { return Ok(false) };
         while rebuild.reads.len() < ahead && rebuild.next < self.place.regions {
-            rebuild.reads.push_back((rebuild.next, Some(self.read_tail(rebuild.next))));
+            if rebuild.witness.knows_of(rebuild.next) {
+                rebuild.reads.push_back((rebuild.next, Some(self.read_tail(rebuild.next))));
+            }
             rebuild.next += 1;
         }
         let looked_at = self.look_at_first(rebuild).await;
@@ -210,10 +241,13 @@ impl Loc {
         if is_last || rebuild.void.len() >= VOID_AT_ONCE {
             self.write_void(rebuild).await?;
         }
-        if is_last && let Some(tombstones) = &self.tombstones {
-            tombstones.commit(tombstones.all_so_far()).await?;
-            tombstones.all_found();
+        if is_last {
+            if let Some(tombstones) = &self.tombstones {
+                tombstones.commit(tombstones.all_so_far()).await?;
+                tombstones.all_found();
+            }
             *slot = None;
+            self.forgotten.end();
             self.indexed.store(true, Ordering::Release);
         }
         Ok(looked_at)
@@ -233,11 +267,12 @@ impl Loc {
             Some(tail) => self.footer_in(region, &tail).await,
             None => self.read_any_footer(region, self.tail_bytes()).await,
         };
-        let first = rebuild.inheritance.first_filling(region);
+        let footer = footer.filter(|footer| rebuild.witness.believes(region, footer));
+        let first = rebuild.witness.first_filling(region);
         let counts = first.max(self.place.oldest_sequence)..self.place.first_sequence;
         let filling = match footer.filter(|footer| counts.contains(&footer.sequence)) {
             Some(filling) => Some(filling),
-            None if counts.contains(&first) => {
+            None if counts.contains(&first) && rebuild.witness.is_log() => {
                 self.seal_unsealed(RegionIdentity { region, sequence: first }).await
             }
             None => None,
@@ -250,7 +285,7 @@ impl Loc {
         rebuild.seen.0 += 1;
         if rebuild.seen.0 == self.place.regions.min(32) {
             // The others will not be much different.
-            let expected = rebuild.seen.1 * u64::from(self.place.regions);
+            let expected = rebuild.seen.1 * u64::from(self.unindexed_regions());
             self.lock().index.expect(expected / u64::from(rebuild.seen.0));
         }
         true
@@ -303,13 +338,15 @@ impl Loc {
     /// Puts at most so many records into the index, in the order of the index: one part of its memory
     /// after another. When none is left, their regions are Sealed.
     fn index_found(&self, slot: &mut Option<Rebuild>, most: usize) {
-        let (Some(rebuild), Some(tombstones)) = (slot, &self.tombstones) else { return };
+        let Some(rebuild) = slot else { return };
         if rebuild.recognized < rebuild.fillings.len() {
             let mut state = self.lock();
             for FoundFilling { identity, dead, .. } in &rebuild.fillings[rebuild.recognized..] {
                 // First: what goes to the index must be readable.
                 state.regions.recognize(*identity);
-                tombstones.inherit_filling(identity.region, identity.sequence, *dead);
+                if let Some(tombstones) = &self.tombstones {
+                    tombstones.inherit_filling(identity.region, identity.sequence, *dead);
+                }
             }
             drop(state);
             rebuild.recognized = rebuild.fillings.len();
@@ -317,7 +354,7 @@ impl Loc {
         }
         let rest = rebuild.records.len().saturating_sub(most);
         for records in rebuild.records[rest..].chunks(LOCKED_AT_ONCE) {
-            self.index_records(tombstones, records);
+            self.index_records(records);
         }
         rebuild.records.truncate(rest);
         if rest == 0 {
@@ -332,12 +369,15 @@ impl Loc {
         }
     }
 
-    fn index_records(&self, tombstones: &Tombstones, records: &[FoundRecord]) {
+    fn index_records(&self, records: &[FoundRecord]) {
         let mut dead = Vec::new();
         let mut found = 0;
         {
             let State { index, regions, .. } = &mut *self.lock();
-            let firsts = tombstones.firsts();
+            let firsts = match &self.tombstones {
+                Some(tombstones) => tombstones.firsts(),
+                None => self.forgotten.firsts(),
+            };
             let any_lost = !firsts.is_empty();
             let age = |region: u32, offset: u32| (regions.get(region).sequence, offset);
             for (at, record) in records.iter().enumerate() {
@@ -361,7 +401,8 @@ impl Loc {
                 }
             }
         }
-        self.found.fetch_add(found, Ordering::AcqRel);
+        self.note_found(found);
+        let Some(tombstones) = &self.tombstones else { return };
         for (region, offset) in dead {
             let sequence = self.lock().regions.get(region).sequence;
             let _before_the_end = tombstones.bury_record(region, offset, sequence);
@@ -418,15 +459,56 @@ impl Rebuild {
         let Footer { sequence, latest_expiry_s, entries: listed } = footer;
         let identity = RegionIdentity { region, sequence: *sequence };
         let sequence = *sequence;
-        let dead = self.inheritance.dead_in(region, sequence);
-        let alive =
-            |entry: &&FooterEntry| dead.is_empty() || dead.binary_search(&entry.offset).is_err();
-        let found = listed.iter().filter(alive).map(|&entry| FoundRecord { entry, region });
         let before = self.records.len();
-        self.records.extend(found);
+        let dead = match &self.witness {
+            Witness::Log(log) => {
+                let dead = log.dead_in(region, sequence);
+                let alive = |entry: &&FooterEntry| {
+                    dead.is_empty() || dead.binary_search(&entry.offset).is_err()
+                };
+                let found = listed.iter().filter(alive);
+                self.records.extend(found.map(|&entry| FoundRecord { entry, region }));
+                u32::try_from(dead.len()).unwrap_or(u32::MAX)
+            }
+            Witness::Snapshot(regions) => {
+                let current = |at: usize| regions.get(&region).is_some_and(|it| it.is_current(at));
+                let found = (0..).zip(listed).filter(|(at, _)| current(*at));
+                self.records.extend(found.map(|(_, &entry)| FoundRecord { entry, region }));
+                0
+            }
+        };
         self.seen.1 += (self.records.len() - before) as u64;
-        let dead = u32::try_from(dead.len()).unwrap_or(u32::MAX);
         self.fillings.push(FoundFilling { identity, latest_expiry_s: *latest_expiry_s, dead });
+    }
+}
+
+impl Witness {
+    fn is_log(&self) -> bool {
+        matches!(self, Self::Log(_))
+    }
+
+    /// Whether there may be something in a region.
+    fn knows_of(&self, region: u32) -> bool {
+        match self {
+            Self::Log(_) => true,
+            Self::Snapshot(regions) => regions.contains_key(&region),
+        }
+    }
+
+    /// Whether it can say of this footer what is dead.
+    fn believes(&self, region: u32, footer: &Footer) -> bool {
+        match self {
+            Self::Log(_) => true,
+            Self::Snapshot(regions) => regions.get(&region).is_some_and(|it| it.is_of(footer)),
+        }
+    }
+
+    /// The first filling of a region that counts; 0 if any may.
+    fn first_filling(&self, region: u32) -> u64 {
+        match self {
+            Self::Log(log) => log.first_filling(region),
+            Self::Snapshot(regions) => regions.get(&region).map_or(0, |it| it.sequence),
+        }
     }
 }
 
