@@ -26,6 +26,7 @@ use super::metadata::{
     VERSION,
 };
 use super::{Flash, changes};
+use crate::cache::many::together;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::identity::CacheId;
@@ -33,8 +34,13 @@ use crate::le::u64_at;
 use crate::soc::BUCKET_SNAPSHOT_BYTES;
 use crate::tombstones::{self, Inheritance};
 
+/// Buckets that a shutdown reads side by side.
+const LEARNT_AT_ONCE: usize = 32;
 /// An opening indexes a region at once for so many objects that it may index at once.
 const OBJECTS_PER_EAGER_REGION: u64 = 64;
+
+/// In a snapshot, where a number of objects is not known.
+const UNKNOWN_OBJECTS: u64 = u64::MAX;
 
 const STARTS_EMPTY: &str = "the configuration says to start empty";
 
@@ -68,6 +74,9 @@ pub enum Recovery {
         reason: String,
     },
 }
+
+/// Whether somebody who has only so much time is to leave the rest out.
+pub(super) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// What there is to take over.
 pub(super) enum Heritage {
@@ -331,8 +340,8 @@ impl Flash {
     }
 
     /// Takes over what a clean shutdown left that relied on the log. Returns how many large objects
-    /// there are, if that is known, or else the most there can be.
-    async fn go_on(&mut self, snapshot: &[u8], mut log: Inheritance) -> Result<u64, Error> {
+    /// there are, if that is known.
+    async fn go_on(&mut self, snapshot: &[u8], mut log: Inheritance) -> Result<Option<u64>, Error> {
         let (dead, rest) =
             DeadKeysSnapshot::split_off(snapshot).expect("the snapshot was looked at before");
         // Of dead keys in buckets it says more than the log: which of them are gone from theirs.
@@ -345,7 +354,7 @@ impl Flash {
             }
         }
         let rest = self.import_small(rest);
-        let large_objects = u64_at(rest, 0).unwrap_or(u64::MAX);
+        let large_objects = u64_at(rest, 0).filter(|&objects| objects != UNKNOWN_OBJECTS);
         if let Some(loc) = &mut self.loc {
             loc.inherit(log);
         }
@@ -356,12 +365,12 @@ impl Flash {
     }
 
     /// Indexes the large objects of a clean shutdown at once, if that does not take long.
-    async fn index_few(&self, large_objects: u64) {
-        let regions = u64::from(self.unindexed_regions());
-        if large_objects <= self.eager_index_objects
-            && regions <= self.eager_index_objects / OBJECTS_PER_EAGER_REGION
-        {
-            self.index_all().await;
+    async fn index_few(&self, large_objects: Option<u64>) {
+        let (Some(loc), most) = (&self.loc, self.eager_index_objects) else { return };
+        let too_many = large_objects.is_some_and(|objects| objects > most)
+            || u64::from(loc.unindexed_regions()) > most / OBJECTS_PER_EAGER_REGION;
+        if !too_many {
+            loc.index_until(&|| loc.found_objects() > most).await;
         }
     }
 
@@ -402,7 +411,7 @@ impl Flash {
             // Nobody relies on what is written here before the next clean shutdown.
             (Some(loc), None) => {
                 let large_objects = loc.inherit_listed(regions);
-                self.index_few(large_objects).await;
+                self.index_few(Some(large_objects)).await;
             }
             (Some(loc), Some(_)) => {
                 loc.import(regions).await;
@@ -415,19 +424,25 @@ impl Flash {
         Ok(())
     }
 
-    /// What is dead in buckets, for the snapshot. `None` if it is too much.
-    async fn settle_dead_keys(&self) -> Option<DeadKeysSnapshot> {
+    /// What is dead in buckets, for the snapshot. `None` if it is too much, or it is to `stop`.
+    async fn settle_dead_keys(&self, stop: Stop<'_>) -> Option<DeadKeysSnapshot> {
         let (Some(tombstones), Some(soc)) = (&self.tombstones, &self.soc) else {
             let clock = self.tombstones.as_ref().map_or(0, |tombstones| tombstones.clock());
             return Some(DeadKeysSnapshot { clock, hashes: Vec::new() });
         };
-        for hash in tombstones.inherited() {
-            soc.learn_bucket_of(hash).await;
+        for hashes in tombstones.inherited().chunks(LEARNT_AT_ONCE) {
+            if stop() {
+                return None;
+            }
+            together(hashes.iter().map(|&hash| soc.learn_bucket_of(hash))).await;
         }
         let too_many = |hashes: &[u64]| hashes.len() as u64 > tombstones.keys_max();
         let mut hashes = tombstones.dead();
         if too_many(&hashes) {
             for hash in hashes {
+                if stop() {
+                    return None;
+                }
                 soc.work_off(hash).await;
             }
             hashes = tombstones.dead();
@@ -436,14 +451,16 @@ impl Flash {
         (!too_many(&hashes)).then_some(DeadKeysSnapshot { clock, hashes })
     }
 
-    pub(super) async fn write_shutdown(&self) -> Result<(), Error> {
+    pub(super) async fn write_shutdown(&self, stop: Stop<'_>) -> Result<(), Error> {
         // First: it may still change buckets.
         let log = match &self.soc {
             Some(soc) => soc.export_log().await,
             None => Vec::new(),
         };
-        let Some(dead) = self.settle_dead_keys().await else { return self.leave_unclosed().await };
-        let Some(large) = self.settle_large_dead().await? else {
+        let Some(dead) = self.settle_dead_keys(stop).await else {
+            return self.leave_unclosed().await;
+        };
+        let Some(large) = self.settle_large_dead(stop).await? else {
             return self.leave_unclosed().await;
         };
         let mut bytes = vec![0; SNAPSHOT_HEADER_BYTES];
@@ -458,7 +475,7 @@ impl Flash {
             (None, _) => {}
             (Some(loc), LargeDead::Listed) => loc.export(&mut bytes).await,
             (Some(loc), LargeDead::InLog) => {
-                let known = if loc.is_indexed() { loc.len() as u64 } else { u64::MAX };
+                let known = if loc.is_indexed() { loc.len() as u64 } else { UNKNOWN_OBJECTS };
                 bytes.extend_from_slice(&known.to_le_bytes());
             }
         }
@@ -477,7 +494,7 @@ impl Flash {
 
     /// Seals what is in memory, and makes sure that the log says everything of what is dead, or else that
     /// the index knows. `None` if neither is to be had.
-    async fn settle_large_dead(&self) -> Result<Option<LargeDead>, Error> {
+    async fn settle_large_dead(&self, stop: Stop<'_>) -> Result<Option<LargeDead>, Error> {
         let Some(loc) = &self.loc else { return Ok(Some(LargeDead::Listed)) };
         loc.seal().await;
         if let Some(tombstones) = &self.tombstones {
@@ -487,7 +504,12 @@ impl Flash {
                 return Ok(Some(LargeDead::InLog));
             }
         }
-        loc.index_all().await;
+        loc.index_until(stop).await;
+        if !loc.is_indexed() && self.tombstones.is_none() && stop() {
+            // What of it is current only a look at its region would tell.
+            self.counters.left_out_objects.add(loc.unindexed_objects().await);
+            return Ok(Some(LargeDead::Listed));
+        }
         Ok(loc.is_indexed().then_some(LargeDead::Listed))
     }
 

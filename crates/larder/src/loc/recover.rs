@@ -149,6 +149,17 @@ impl Loc {
         self.found.load(Ordering::Acquire)
     }
 
+    /// Objects that a snapshot lists in regions of which nothing is known.
+    pub(crate) async fn unindexed_objects(&self) -> u64 {
+        let rebuild = self.rebuild.lock().await;
+        let Some(Rebuild { witness: Witness::Snapshot(regions), .. }) = &*rebuild else { return 0 };
+        let state = self.lock();
+        let unknown = regions
+            .iter()
+            .filter(|(region, _)| state.regions.get(**region).state == RegionState::Unknown);
+        unknown.map(|(_, listed)| listed.current()).sum()
+    }
+
     /// So many were found.
     pub(super) fn note_found(&self, objects: u64) {
         self.found.fetch_add(objects, Ordering::AcqRel);

@@ -29,6 +29,11 @@ impl Listed {
         footer.sequence == self.sequence && footer.entries.len() == self.count
     }
 
+    /// How many records are current.
+    pub(super) fn current(&self) -> u64 {
+        self.bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum()
+    }
+
     /// Whether the record with this number in the footer is current.
     pub(super) fn is_current(&self, record: usize) -> bool {
         self.bitmap.get(record / 8).is_some_and(|byte| byte >> (record % 8) & 1 == 1)
@@ -81,8 +86,8 @@ impl Loc {
         let (mut rest, mut objects) = (bytes, 0);
         while let Some((identity, count, bitmap, behind)) = self.split_region(rest) {
             rest = behind;
-            objects += bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>();
             let listed = Listed { sequence: identity.sequence, count, bitmap: bitmap.into() };
+            objects += listed.current();
             regions.insert(identity.region, listed);
         }
         self.begin_rebuild_of(regions);
