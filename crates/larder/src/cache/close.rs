@@ -70,7 +70,7 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub async fn close_within(&self, time: Duration) -> Result<Stats, Error> {
-        self.close_by(Some(self.clock.now().saturating_add(time))).await
+        self.close_by(Some(self.clock.monotonic().saturating_add(time))).await
     }
 
     async fn close_by(&self, by: Option<Duration>) -> Result<Stats, Error> {
@@ -98,14 +98,14 @@ impl Larder {
             by.is_some_and(|by| {
                 let left = if looks_at_each { self.dram.len() } else { 0 };
                 let leaving_out = LEAVING_OUT * u32::try_from(left).unwrap_or(u32::MAX);
-                self.clock.now().saturating_add(leaving_out) >= by
+                self.clock.monotonic().saturating_add(leaving_out) >= by
             })
         };
         let all_sent = self.send_all(flash, &is_over).await;
         if !all_sent && looks_at_each {
             self.leave_out(flash).await;
         }
-        flash.close(&|| by.is_some_and(|by| self.clock.now() >= by)).await?;
+        flash.close(&|| by.is_some_and(|by| self.clock.monotonic() >= by)).await?;
         if !all_sent && !looks_at_each {
             let dirty = (0..self.dram.shards()).map(|shard| self.dram.dirty_in(shard));
             self.counters.left_out_objects.add(dirty.sum());

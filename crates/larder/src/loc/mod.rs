@@ -100,6 +100,8 @@ pub(crate) struct Loc {
     rebuild: async_lock::Mutex<Option<Rebuild>>,
     /// Whether all of it is.
     indexed: AtomicBool,
+    /// How many threads put a batch of records into the index that `rebuild` has not any more.
+    batches: AtomicU32,
     /// Regions that are Unknown.
     unindexed: AtomicU32,
     /// Objects found in others that were.
@@ -163,6 +165,7 @@ impl Loc {
             turn: async_lock::Mutex::new(Turn::default()),
             rebuild: async_lock::Mutex::new(None),
             indexed: AtomicBool::new(true),
+            batches: AtomicU32::new(0),
             unindexed: AtomicU32::new(0),
             found: AtomicU64::new(0),
             tombstones,

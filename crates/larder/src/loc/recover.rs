@@ -50,9 +50,11 @@ const BYTES_PER_ENTRY: u32 = 4096;
 const BLOCK: usize = 4096;
 /// Records that are sorted and put into the index together.
 const INDEXED_AT_ONCE: usize = 1 << 19;
-/// Of these, how many before others on the same thread go on.
+/// Records that one of several threads sorts and puts into the index while others read footers.
+const BATCH_RECORDS: usize = 1 << 16;
+/// Of [`INDEXED_AT_ONCE`], how many before others on the same thread go on.
 const INDEXED_A_TURN: usize = 1 << 15;
-/// Of these, how many while others wait for the index.
+/// How many records while others wait for the index.
 const LOCKED_AT_ONCE: usize = 1 << 12;
 /// Of these, how many the index is prepared for.
 const WARMED_AT_ONCE: usize = 32;
@@ -60,6 +62,12 @@ const WARMED_AT_ONCE: usize = 32;
 const VOID_AT_ONCE: usize = 32;
 /// So many regions are looked at before one of them is reclaimed.
 const KNOWN_MIN: u32 = 8;
+
+/// What was read of some regions, on its way to the index.
+struct Batch {
+    fillings: Vec<FoundFilling>,
+    records: Vec<FoundRecord>,
+}
 
 /// A record that counts.
 struct FoundRecord {
@@ -170,7 +178,8 @@ impl Loc {
         self.index_until(&|| false).await
     }
 
-    /// The same, unless it is to `stop`.
+    /// The same, unless it is to `stop`. Several threads that call it share the work: while one sorts what
+    /// it has read and puts it into the index, the next one reads on.
     pub(crate) async fn index_until(&self, stop: &(dyn Fn() -> bool + Sync)) -> u64 {
         let mut regions = 0;
         while !self.is_indexed() && !stop() {
@@ -178,6 +187,15 @@ impl Loc {
             match self.look_at_one(&mut rebuild, READS_AT_ONCE).await {
                 Ok(looked_at) => regions += u64::from(looked_at),
                 Err(_) => break,
+            }
+            let batch = rebuild.as_mut().and_then(Rebuild::take_batch);
+            if let Some(batch) = batch {
+                // Nothing is waited for until it is in the index: whoever is dropped drops no batch.
+                self.batches.fetch_add(1, Ordering::AcqRel);
+                drop(rebuild);
+                self.index_batch(batch);
+                self.batches.fetch_sub(1, Ordering::AcqRel);
+                give_way().await;
             }
         }
         regions
@@ -247,6 +265,9 @@ impl Loc {
                 self.index_found(slot, INDEXED_A_TURN);
                 give_way().await;
             }
+        }
+        while is_last && self.batches.load(Ordering::Acquire) > 0 {
+            give_way().await;
         }
         let Some(rebuild) = slot else { return Ok(looked_at) };
         if is_last || rebuild.void.len() >= VOID_AT_ONCE {
@@ -351,15 +372,7 @@ impl Loc {
     fn index_found(&self, slot: &mut Option<Rebuild>, most: usize) {
         let Some(rebuild) = slot else { return };
         if rebuild.recognized < rebuild.fillings.len() {
-            let mut state = self.lock();
-            for FoundFilling { identity, dead, .. } in &rebuild.fillings[rebuild.recognized..] {
-                // First: what goes to the index must be readable.
-                state.regions.recognize(*identity);
-                if let Some(tombstones) = &self.tombstones {
-                    tombstones.inherit_filling(identity.region, identity.sequence, *dead);
-                }
-            }
-            drop(state);
+            self.recognize(&rebuild.fillings[rebuild.recognized..]);
             rebuild.recognized = rebuild.fillings.len();
             rebuild.records.sort_unstable_by_key(|found| found.entry.hash);
         }
@@ -369,15 +382,39 @@ impl Loc {
         }
         rebuild.records.truncate(rest);
         if rest == 0 {
-            let mut state = self.lock();
-            for FoundFilling { identity, latest_expiry_s, .. } in &rebuild.fillings {
-                state.regions.restore(*identity, *latest_expiry_s);
-            }
-            let regions = u32::try_from(rebuild.fillings.len()).unwrap_or(0);
-            self.unindexed.fetch_sub(regions, Ordering::AcqRel);
+            self.restore(&rebuild.fillings);
             rebuild.fillings.clear();
             rebuild.recognized = 0;
         }
+    }
+
+    /// Puts all of a batch into the index.
+    fn index_batch(&self, mut batch: Batch) {
+        batch.records.sort_unstable_by_key(|found| found.entry.hash);
+        self.recognize(&batch.fillings);
+        batch.records.chunks(LOCKED_AT_ONCE).for_each(|records| self.index_records(records));
+        self.restore(&batch.fillings);
+    }
+
+    /// What goes to the index next lies in these. Before it goes there: it must be readable.
+    fn recognize(&self, fillings: &[FoundFilling]) {
+        let mut state = self.lock();
+        for FoundFilling { identity, dead, .. } in fillings {
+            state.regions.recognize(*identity);
+            if let Some(tombstones) = &self.tombstones {
+                tombstones.inherit_filling(identity.region, identity.sequence, *dead);
+            }
+        }
+    }
+
+    /// All that lies in these is in the index.
+    fn restore(&self, fillings: &[FoundFilling]) {
+        let mut state = self.lock();
+        for FoundFilling { identity, latest_expiry_s, .. } in fillings {
+            state.regions.restore(*identity, *latest_expiry_s);
+        }
+        let regions = u32::try_from(fillings.len()).unwrap_or(0);
+        self.unindexed.fetch_sub(regions, Ordering::AcqRel);
     }
 
     fn index_records(&self, records: &[FoundRecord]) {
@@ -463,6 +500,14 @@ impl Rebuild {
     /// Whether something was read that is not in the index yet.
     fn is_behind(&self) -> bool {
         !self.fillings.is_empty()
+    }
+
+    /// What was read, if that is enough to be indexed beside others, and nobody has begun to index it.
+    fn take_batch(&mut self) -> Option<Batch> {
+        (self.records.len() >= BATCH_RECORDS && self.recognized == 0).then(|| Batch {
+            fillings: std::mem::take(&mut self.fillings),
+            records: std::mem::take(&mut self.records),
+        })
     }
 
     /// Takes a filling over, but for its dead.
