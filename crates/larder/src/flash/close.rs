@@ -17,7 +17,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::recovery::Stop;
+use super::shutdown::Stop;
 use super::{Engine, Flash};
 use crate::cache::{Tier, Tiers};
 use crate::error::Error;

@@ -10,6 +10,7 @@ mod metadata;
 mod persist;
 mod places;
 mod recovery;
+mod shutdown;
 mod unit;
 
 use std::sync::atomic::AtomicU64;

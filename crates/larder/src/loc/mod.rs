@@ -30,6 +30,8 @@ mod reinsertion;
 mod saved;
 pub(crate) mod shelves;
 pub(crate) mod snapshot;
+mod unsealed;
+mod witness;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
