@@ -101,6 +101,11 @@ impl Larder {
                 self.clock.monotonic().saturating_add(leaving_out) >= by
             })
         };
+        if by.is_none() {
+            flash.expect_in_order(
+                (0..self.dram.shards()).map(|shard| self.dram.dirty_in(shard)).sum(),
+            );
+        }
         let all_sent = self.send_all(flash, &is_over).await;
         if !all_sent && looks_at_each {
             self.leave_out(flash).await;

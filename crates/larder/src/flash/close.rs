@@ -37,6 +37,14 @@ impl Flash {
         self.write_shutdown(stop).await
     }
 
+    /// A close is about to send so many items.
+    pub(crate) fn expect_in_order(&self, items: u64) {
+        if let Some(loc) = &self.loc {
+            let room = u64::from(self.layout.loc_regions) * u64::from(self.layout.region_bytes);
+            loc.expect(items.min(room / IN_ORDER_PART / RECORD_BYTES));
+        }
+    }
+
     /// Takes an item of a cache that is being closed, if it can be written in order. Says whether that is
     /// so; if not, it was admitted, and [`Flash::settle_in_bucket`] takes it.
     pub(crate) async fn settle_in_order(&self, item: &ItemRef<'_>, now_s: u32) -> bool {

@@ -35,6 +35,8 @@ use crate::tombstones::{self, Inheritance};
 /// An opening indexes a region at once for so many objects that it may index at once.
 const OBJECTS_PER_EAGER_REGION: u64 = 64;
 
+/// What a large object takes at least, with its line in the footer of its region.
+const RECORD_BYTES_MIN: u64 = 49;
 /// In a snapshot, where a number of objects is not known.
 pub(super) const UNKNOWN_OBJECTS: u64 = u64::MAX;
 
@@ -350,6 +352,9 @@ impl Flash {
         let large_objects = u64_at(rest, 0).filter(|&objects| objects != UNKNOWN_OBJECTS);
         if let Some(loc) = &mut self.loc {
             loc.inherit(log);
+            // No more than regions can hold, whatever a snapshot says.
+            let most = self.layout.usable_bytes / RECORD_BYTES_MIN;
+            loc.expect(large_objects.filter(|&objects| objects <= most).unwrap_or(0));
         }
         if let Some(tombstones) = &self.tombstones {
             tombstones.commit(tombstones.all_so_far()).await?;

@@ -188,6 +188,12 @@ impl Loc {
         self.lock().index.len()
     }
 
+    /// So many more objects are about to come: the index need not grow little by little.
+    pub(crate) fn expect(&self, objects: u64) {
+        let index = &mut self.lock().index;
+        index.expect(index.len() as u64 + objects);
+    }
+
     /// Memory of regions that are filled or on their way, and of what is read.
     pub(crate) fn buffer_bytes(&self) -> u64 {
         self.pool.memory_bytes() as u64

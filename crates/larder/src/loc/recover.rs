@@ -309,7 +309,10 @@ impl Loc {
         if rebuild.seen.0 == self.place.regions.min(32) {
             // The others will not be much different.
             let expected = rebuild.seen.1 * u64::from(self.unindexed_regions());
-            self.lock().index.expect(expected / u64::from(rebuild.seen.0));
+            let index = &mut self.lock().index;
+            if !index.knows_what_to_expect() {
+                index.expect(expected / u64::from(rebuild.seen.0));
+            }
         }
         true
     }
