@@ -247,7 +247,8 @@ impl World {
     fn close(&mut self, cache: Larder) {
         let crash_at = (self.rng.u32(..6) == 0).then(|| self.rng.u32(..40));
         let usual_ns = self.plan.delays.usual_ns;
-        let time = (self.rng.u32(..3) == 0).then(|| self.rng.u64(..usual_ns * 20));
+        let most = [1, usual_ns, usual_ns * 20][self.rng.usize(..3)];
+        let time = (self.rng.u32(..3) == 0).then(|| self.rng.u64(..most));
         // It goes with the future: what is cut off below has no cache any more.
         let closing = async move {
             match time {
