@@ -25,7 +25,8 @@ impl Larder {
     /// Small objects are written in order, to regions of large ones, and move to their buckets when DRAM
     /// evicts them the next time; so this takes as long as the device takes to write what DRAM holds. Where
     /// half of the regions have no room for them, or without crash safety a bucket may hold an older version,
-    /// they are written to their buckets, which takes a read and a write of 4 KiB for each. Calls that are under way come to their end first; those that come
+    /// they are written to their buckets, which takes a read and a write of 4 KiB for each. Calls
+    /// that are under way come to their end first; those that come
     /// later are refused, and what cannot fail tells of what there was. The device is free for the
     /// next cache when this returns; memory is given back when the cache is dropped.
     ///

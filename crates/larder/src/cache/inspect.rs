@@ -14,7 +14,8 @@ impl Larder {
     /// After a crash, or a clean shutdown of a cache with many large objects
     /// ([`Config::eager_index_objects`](crate::Config::eager_index_objects)): looks at the regions of large
     /// objects that nobody has looked at yet, so that their objects are found again; after a crash then at
-    /// the small-object buckets, so that their filters can answer misses. Answers are right without it, but objects of other regions are misses, and a
+    /// the small-object buckets, so that their filters can answer misses. Answers are right without
+    /// it, but objects of other regions are misses, and a
     /// miss may read a bucket for nothing. Run it beside the cache's other work, on a thread or task
     /// of its own: without it, whoever misses or changes something looks at a region. Two threads that call
     /// it share the work, and take half the time for the regions. It may be

@@ -198,7 +198,7 @@ impl Flash {
         self.tombstones.as_ref().is_some_and(|tombstones| tombstones.is_trusted())
     }
 
-    /// Learns what a crash, or the opening after a clean shutdown, has left unknown, unless it is to `stop`. Returns the number of regions and
+    /// Learns what an opening has left unknown, unless it is to `stop`. Returns the number of regions and
     /// buckets.
     pub(crate) async fn rebuild(&self, stop: &(dyn Fn() -> bool + Sync)) -> u64 {
         let regions = match &self.loc {

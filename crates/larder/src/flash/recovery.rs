@@ -151,25 +151,19 @@ pub(super) async fn examine(
         cache: found.cache,
         ..next
     };
+    let going_on = |log: &Inheritance| {
+        let second = log.second().max(kept.second);
+        Superblock { ring: found.ring, second, ..kept }
+    };
     match inherit(device, &found).await? {
-        Ok(Heritage::Log(log)) => Ok(Start {
-            superblock: Superblock {
-                ring: found.ring,
-                second: log.second().max(kept.second),
-                ..kept
-            },
-            heritage: Heritage::Log(log),
-            recovery: Recovery::Crashed { large_objects: 0, regions_left: 0 },
-        }),
-        Ok(Heritage::Closed(snapshot, log)) => Ok(Start {
-            superblock: Superblock {
-                ring: found.ring,
-                second: log.second().max(kept.second),
-                ..kept
-            },
-            heritage: Heritage::Closed(snapshot, log),
-            recovery: Recovery::Clean { large_objects: 0 },
-        }),
+        Ok(Heritage::Log(log)) => {
+            let recovery = Recovery::Crashed { large_objects: 0, regions_left: 0 };
+            Ok(Start { superblock: going_on(&log), heritage: Heritage::Log(log), recovery })
+        }
+        Ok(Heritage::Closed(snapshot, log)) => {
+            let (superblock, recovery) = (going_on(&log), Recovery::Clean { large_objects: 0 });
+            Ok(Start { superblock, heritage: Heritage::Closed(snapshot, log), recovery })
+        }
         Ok(heritage) => {
             Ok(Start { superblock: kept, heritage, recovery: Recovery::Clean { large_objects: 0 } })
         }

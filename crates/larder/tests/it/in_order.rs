@@ -105,7 +105,8 @@ fn what_there_is_no_time_for_is_left_out_and_nothing_older_comes_back() {
             let drive = drive();
             let cache = open_ticking(&config, &drive);
             let set = |key: u32, version| {
-                let value = value_of(key, version, if key % 50 == 0 { 5_000 } else { 100 });
+                let value =
+                    value_of(key, version, if key.is_multiple_of(50) { 5_000 } else { 100 });
                 block_on(cache.set(&key_of(key), &value, None)).unwrap();
             };
             (0..300).for_each(|key| set(key, 1));
@@ -246,7 +247,7 @@ impl Ends {
     /// Sets some keys anew.
     fn change(&mut self, cache: &Larder, version: u32) {
         for key in (version % 3..150).step_by(3) {
-            let value = value_of(key, version, if key % 30 == 0 { 2_000 } else { 100 });
+            let value = value_of(key, version, if key.is_multiple_of(30) { 2_000 } else { 100 });
             block_on(cache.set(&key_of(key), &value, None)).unwrap();
             self.newest.insert(key, version);
         }
