@@ -106,6 +106,12 @@ pub struct Config {
     /// it in bytes is that in objects, and beyond half of that regions are given up before their time.
     /// Without crash safety there is none.
     pub tombstone_log_bytes: Option<u32>,
+    /// After a clean shutdown, an opening indexes large objects before it returns if there are at most so
+    /// many, and at most one region for each 64 of these. With more it serves at once, and they are found
+    /// again beside, as after a crash: by [`Larder::rebuild`](crate::Larder::rebuild), and by whoever misses
+    /// or changes something. 0 never waits, [`u64::MAX`] always. Default 65,536, a few hundredths of a
+    /// second.
+    pub eager_index_objects: u64,
     /// Which of the items that DRAM evicts are written to flash.
     pub admission: AdmissionPolicy,
     /// Most memory that admission takes for what it remembers of keys, in bytes, at least 4096. The
@@ -178,6 +184,7 @@ impl Default for Config {
             ru_aware_eviction: false,
             crash_safety: CrashSafety::default(),
             tombstone_log_bytes: None,
+            eager_index_objects: 1 << 16,
             admission: AdmissionPolicy::All,
             admission_memory_bytes: 64 << 20,
             endurance: None,

@@ -50,6 +50,9 @@ pub enum RemovalReason {
     /// A device error: a write failed and took it along (`lost_to_device_errors_objects`). If it was
     /// sent by a flush, DRAM still has it.
     Lost,
+    /// A close had no time for it ([`Larder::close_within`](crate::Larder::close_within);
+    /// `left_out_objects`).
+    LeftOut,
     /// What flash gave back is not what was written, or a part of it is missing (among
     /// `loc_bad_records` and `loc_incomplete_objects`).
     Damaged,

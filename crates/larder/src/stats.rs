@@ -190,6 +190,17 @@ numbers! {
         rejected_in_outage_objects,
         /// Objects that were to go to flash and were lost to a device error.
         lost_to_device_errors_objects,
+        /// Objects that [`Larder::close_within`](crate::Larder::close_within) left out for want of time:
+        /// those that DRAM held and flash did not have, and, without crash safety, large objects of which
+        /// nobody had looked at the region.
+        left_out_objects,
+        /// Small-object buckets that [`Larder::close_within`](crate::Larder::close_within) emptied because
+        /// they might hold an older version of something that it left out; only without crash safety.
+        left_out_buckets,
+        /// Small objects that a close wrote to regions of the large-object engine, in order.
+        closed_in_order_objects,
+        /// Small objects that moved from such a region to the small-object engine.
+        moved_small_objects,
         /// Buckets read by the small-object engine.
         soc_bucket_reads,
         /// Buckets written by the small-object engine.

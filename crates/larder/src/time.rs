@@ -41,6 +41,11 @@ impl CacheClock {
         if now_s >= latest_s { now } else { self.catch_up() }
     }
 
+    /// Time since some moment, which nobody sets.
+    pub(crate) fn monotonic(&self) -> Duration {
+        self.wall.monotonic()
+    }
+
     /// Now, in whole seconds; stays at 2^32 - 1.
     pub(crate) fn now_s(&self) -> u32 {
         seconds(self.now())

@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use larder::{Larder, Recovery, Stats};
 use larder_device::{Device, FaultPlan, Io, IoBuffer, ModelDevice, Payload, PlacementHandle};
@@ -245,9 +246,22 @@ impl World {
 
     fn close(&mut self, cache: Larder) {
         let crash_at = (self.rng.u32(..6) == 0).then(|| self.rng.u32(..40));
+        let usual_ns = self.plan.delays.usual_ns;
+        let most = [1, usual_ns, usual_ns * 20][self.rng.usize(..3)];
+        let time = (self.rng.u32(..3) == 0).then(|| self.rng.u64(..most));
         // It goes with the future: what is cut off below has no cache any more.
-        match self.drive(Box::pin(async move { cache.close().await }), crash_at) {
-            Some(Ok(_)) => self.totals.closes += 1,
+        let closing = async move {
+            match time {
+                Some(nanos) => cache.close_within(Duration::from_nanos(nanos)).await,
+                None => cache.close().await,
+            }
+        };
+        match self.drive(Box::pin(closing), crash_at) {
+            Some(Ok(stats)) => {
+                self.totals.closes += 1;
+                self.totals.short_closes += u64::from(stats.left_out_objects > 0);
+                self.totals.closed_in_order += stats.closed_in_order_objects;
+            }
             Some(Err(error)) if self.plan.trouble == Trouble::None => {
                 self.complain(&format!("a cache that cannot be closed: {error}"));
             }

@@ -283,6 +283,8 @@ fn config(rng: &mut fastrand::Rng) -> Config {
         crash_safety: CrashSafety::Off,
         // Small enough to go round.
         tombstone_log_bytes: [None, Some(16 << 10), Some(24 << 10)][rng.usize(..3)],
+        // Most often an opening serves before it has looked at regions.
+        eager_index_objects: [0, 0, 200, 1 << 16][rng.usize(..4)],
         seed: rng.u64(..),
         ..Config::default()
     }

@@ -53,6 +53,10 @@ totals! {
     refused_openings: "openings refused",
     /// Shutdowns that ended well.
     closes: "clean shutdowns",
+    /// Of these, shutdowns that had no time for everything.
+    short_closes: "  that left something out",
+    /// Small objects that shutdowns wrote in order.
+    closed_in_order: "small objects written in order",
     /// Operations begun.
     operations: "operations",
     /// Operations whose caller gave up while they were under way.

@@ -186,6 +186,23 @@ impl Blocking<'_> {
         block_on(self.0.close())
     }
 
+    /// See [`Larder::close_within`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// cache.close_within(std::time::Duration::from_secs(5))?;
+    /// assert!(cache.get(b"bread").is_err());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn close_within(self, time: Duration) -> Result<Stats, Error> {
+        block_on(self.0.close_within(time))
+    }
+
     /// See [`Larder::flush`].
     ///
     /// # Errors

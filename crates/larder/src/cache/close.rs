@@ -1,14 +1,32 @@
 //! How a cache ends.
+//!
+//! Nobody else is inside any more, so no key is locked: what DRAM holds goes to flash in the order in
+//! which it lies there (`flash/close.rs`). What cannot be written in order goes to buckets, several at a
+//! time. Who drops a close leaves what it has not sent in DRAM, for the next one.
 
 use std::sync::PoisonError;
+use std::time::Duration;
 
-use super::Larder;
+use super::many::together;
+use super::{Larder, Unsettled};
 use crate::error::Error;
+use crate::flash::Flash;
 use crate::stats::Stats;
 
+/// Items that are sent to buckets side by side.
+const SENT_AT_ONCE: usize = 32;
+/// Items between two looks at the clock.
+const SENT_PER_LOOK: u64 = 256;
+/// How long it takes to leave an item out, where each must be looked at.
+const LEAVING_OUT: Duration = Duration::from_nanos(500);
+
 impl Larder {
-    /// Shuts down cleanly: what DRAM holds goes to flash as if evicted, and the next
-    /// [`Larder::open`] goes on with it. Calls that are under way come to their end first; those that come
+    /// Shuts down cleanly: what DRAM holds goes to flash, and the next [`Larder::open`] goes on with it.
+    /// Small objects are written in order, to regions of large ones, and move to their buckets when DRAM
+    /// evicts them the next time; so this takes as long as the device takes to write what DRAM holds. Where
+    /// half of the regions have no room for them, or without crash safety a bucket may hold an older version,
+    /// they are written to their buckets, which takes a read and a write of 4 KiB for each. Calls
+    /// that are under way come to their end first; those that come
     /// later are refused, and what cannot fail tells of what there was. The device is free for the
     /// next cache when this returns; memory is given back when the cache is dropped.
     ///
@@ -34,13 +52,36 @@ impl Larder {
     /// [`ErrorKind::Device`]: crate::ErrorKind::Device
     /// [`ErrorKind::InvalidInput`]: crate::ErrorKind::InvalidInput
     pub async fn close(&self) -> Result<Stats, Error> {
+        self.close_by(None).await
+    }
+
+    /// As [`Larder::close`], in about this time: what cannot be written by then is left out, and counted
+    /// ([`Stats::left_out_objects`]). Nothing older comes back for it: the next opening misses it. Calls
+    /// that are under way are waited for all the same, and so is a device that answers nothing, as long as
+    /// [`Config::flash_wait`](crate::Config::flash_wait) says.
+    ///
+    /// # Errors
+    /// As [`Larder::close`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// use std::time::Duration;
+    /// assert_eq!(block_on(cache.close_within(Duration::from_secs(5)))?.left_out_objects, 0);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn close_within(&self, time: Duration) -> Result<Stats, Error> {
+        self.close_by(Some(self.clock.monotonic().saturating_add(time))).await
+    }
+
+    async fn close_by(&self, by: Option<Duration>) -> Result<Stats, Error> {
         self.check_reentry()?;
         let closing = self.gate.close().await;
         if !closing.is_done() {
             self.dram.evict_all();
-            self.settle_departures(usize::MAX).await;
-            if let Some(flash) = &self.flash {
-                flash.close().await?;
+            match &self.flash {
+                Some(flash) => self.close_flash(flash, by).await?,
+                None => self.settle_departures(usize::MAX).await,
             }
             // From here on nothing is written.
             let claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -50,5 +91,78 @@ impl Larder {
         self.counters.removals.tell();
         let latencies = self.stopwatch.latencies();
         Ok(Stats { latencies, ..self.counters.snapshot() })
+    }
+
+    async fn close_flash(&self, flash: &Flash, by: Option<Duration>) -> Result<(), Error> {
+        let looks_at_each = flash.voids_what_is_left_out() || self.counters.removals.wanted();
+        let is_over = || {
+            by.is_some_and(|by| {
+                let left = if looks_at_each { self.dram.len() } else { 0 };
+                let leaving_out = LEAVING_OUT * u32::try_from(left).unwrap_or(u32::MAX);
+                self.clock.monotonic().saturating_add(leaving_out) >= by
+            })
+        };
+        if by.is_none() {
+            flash.expect_in_order(
+                (0..self.dram.shards()).map(|shard| self.dram.dirty_in(shard)).sum(),
+            );
+        }
+        let all_sent = self.send_all(flash, &is_over).await;
+        if !all_sent && looks_at_each {
+            self.leave_out(flash).await;
+        }
+        flash.close(&|| by.is_some_and(|by| self.clock.monotonic() >= by)).await?;
+        if !all_sent && !looks_at_each {
+            let dirty = (0..self.dram.shards()).map(|shard| self.dram.dirty_in(shard));
+            self.counters.left_out_objects.add(dirty.sum());
+        }
+        Ok(())
+    }
+
+    /// Sends what DRAM holds to flash. `false` if time was over before.
+    async fn send_all(&self, flash: &Flash, is_over: &(dyn Fn() -> bool + Sync)) -> bool {
+        let mut for_buckets: Vec<Unsettled<'_>> = Vec::with_capacity(SENT_AT_ONCE);
+        for sent in 0_u64.. {
+            if sent.is_multiple_of(SENT_PER_LOOK) && is_over() {
+                return false;
+            }
+            let Some(departure) = self.dram.next_departure() else { break };
+            let mut unsettled = Unsettled { dram: &self.dram, departure: Some(departure) };
+            let in_order = match unsettled.item() {
+                Some(item) => flash.settle_in_order(&item, self.now_s()).await,
+                None => true,
+            };
+            if in_order {
+                unsettled.departed();
+                continue;
+            }
+            for_buckets.push(unsettled);
+            if for_buckets.len() == SENT_AT_ONCE {
+                if is_over() {
+                    return false;
+                }
+                self.send_to_buckets(flash, &mut for_buckets).await;
+            }
+        }
+        self.send_to_buckets(flash, &mut for_buckets).await;
+        true
+    }
+
+    async fn send_to_buckets(&self, flash: &Flash, unsettled: &mut Vec<Unsettled<'_>>) {
+        let now_s = self.now_s();
+        let items = unsettled.iter().filter_map(|unsettled| unsettled.item());
+        together(items.map(async |item| flash.settle_in_bucket(&item, now_s).await)).await;
+        unsettled.drain(..).for_each(|mut unsettled| unsettled.departed());
+    }
+
+    /// There is no time for what DRAM still holds.
+    async fn leave_out(&self, flash: &Flash) {
+        while let Some(departure) = self.dram.next_departure() {
+            let mut unsettled = Unsettled { dram: &self.dram, departure: Some(departure) };
+            if let Some(item) = unsettled.item() {
+                flash.leave_out(&item, self.now_s()).await;
+            }
+            unsettled.departed();
+        }
     }
 }

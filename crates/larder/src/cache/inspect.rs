@@ -11,13 +11,16 @@ use crate::plan::PlacementPlan;
 use crate::stats::Stats;
 
 impl Larder {
-    /// After a crash: looks at the regions of large objects that nobody has looked at yet, so that
-    /// their objects are found again; then at the small-object buckets, so that their filters can
-    /// answer misses. Answers are right without it, but objects of other regions are misses, and a
+    /// After a crash, or a clean shutdown of a cache with many large objects
+    /// ([`Config::eager_index_objects`](crate::Config::eager_index_objects)): looks at the regions of large
+    /// objects that nobody has looked at yet, so that their objects are found again; after a crash then at
+    /// the small-object buckets, so that their filters can answer misses. Answers are right without
+    /// it, but objects of other regions are misses, and a
     /// miss may read a bucket for nothing. Run it beside the cache's other work, on a thread or task
-    /// of its own: without it, whoever misses or changes something looks at a region. It may be
+    /// of its own: without it, whoever misses or changes something looks at a region. Two threads that call
+    /// it share the work, and take half the time for the regions. It may be
     /// dropped at any time; the next call goes on. Returns the number of regions and buckets that it
-    /// looked at: 0 after a clean shutdown. [`Stats::loc_unindexed_regions`] and
+    /// looked at: 0 if all is known. [`Stats::loc_unindexed_regions`] and
     /// [`Larder::recovery`] tell how far it is. Regions are left over only if the device
     /// fails, or if the cache is cleared or closed meanwhile, which is not made to wait. On a closed
     /// cache it does nothing.

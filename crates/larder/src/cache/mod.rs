@@ -473,6 +473,11 @@ struct Unsettled<'a> {
 }
 
 impl Unsettled<'_> {
+    /// The item, if it is still the newest of its key.
+    fn item(&self) -> Option<ItemRef<'_>> {
+        self.dram.departing(self.departure.as_ref()?)
+    }
+
     fn departed(&mut self) {
         if let Some(departure) = self.departure.take() {
             self.dram.departed(departure);

@@ -28,6 +28,13 @@ impl DramTier {
         hashes
     }
 
+    /// How many items of a part are not known to be on flash.
+    pub(crate) fn dirty_in(&self, shard: usize) -> u64 {
+        let mut dirty = 0;
+        self.index.each_in(shard, |entry, _| dirty += u64::from(!entry.is_clean()));
+        dirty
+    }
+
     /// The items of a hash, alive or expired: one, but for keys whose hashes collide. Counts no use.
     pub(crate) fn residents(&self, hash: KeyHash) -> Vec<Resident> {
         let mut found = Vec::new();

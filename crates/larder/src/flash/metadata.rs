@@ -23,7 +23,8 @@
 //!                                 128      6  identity of the cache, random
 //!                                 134      2  reserved, 0
 //!  snapshot, at 4096                0      4  magic "LSNP"
-//!                                   4      2  version (7; 4 is the same, of before values for flash only)
+//!                                   4      2  version: 7, or 8 if the tombstone log says which large
+//!                                             objects are dead (4 is 7, of before values for flash only)
 //!                                   6      2  reserved, 0
 //!                                   8      4  CRC-32C of the cache's identity (6 bytes) and of
 //!                                             bytes 16 to 32 + length
@@ -34,8 +35,10 @@
 //!                                             buckets (8): n, and their n hashes (8 each);
 //!                                             all buckets: filter (16 bytes), generation (2);
 //!                                             then the small-object log, if there is one (see
-//!                                             `soc/log/snapshot.rs`); then the regions (see
-//!                                             `loc/snapshot.rs`)
+//!                                             `soc/log/snapshot.rs`); then, with large objects,
+//!                                             in version 7 the regions (see `loc/snapshot.rs`),
+//!                                             in 8 the number of large objects, or ones if not all
+//!                                             are known (8)
 //! ```
 
 #![deny(clippy::indexing_slicing)]
@@ -49,8 +52,10 @@ use crate::le::{u16_at, u32_at, u64_at};
 pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = label::SUPERBLOCK_MARK;
 pub(crate) const SNAPSHOT_MAGIC: [u8; 4] = *b"LSNP";
 pub(crate) const VERSION: u16 = 7;
-/// The oldest that can be read. A flipped bit makes neither of the two of the other: they differ in two.
+/// The oldest that can be read. A flipped bit makes none of these of another: any two differ in two.
 const OLDEST_VERSION: u16 = 4;
+/// Of a snapshot that leaves it to the tombstone log to say which large objects are dead.
+const BESIDE_LOG_VERSION: u16 = 8;
 
 /// Epochs end here: sequence numbers of regions are epochs shifted left by 32 bits.
 pub(crate) const EPOCH_MAX: u64 = u32::MAX as u64;
@@ -194,8 +199,17 @@ pub(crate) fn is_blank_or_ours(behind: &[u8]) -> bool {
     behind.get(..4) == Some(&SNAPSHOT_MAGIC[..]) || behind.iter().all(|&byte| byte == 0)
 }
 
+/// Who says which large objects are dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LargeDead {
+    /// The snapshot: it lists regions, and what of them is current.
+    Listed,
+    /// The tombstone log, which goes on in the next life.
+    InLog,
+}
+
 /// Completes a snapshot: `bytes` begins with room for the header.
-pub(crate) fn encode_snapshot(bytes: &mut [u8], cache: CacheId, epoch: u64) {
+pub(crate) fn encode_snapshot(bytes: &mut [u8], large: LargeDead, cache: CacheId, epoch: u64) {
     let length = bytes.len().saturating_sub(SNAPSHOT_HEADER_BYTES) as u64;
     let mut put = |at: usize, value: &[u8]| {
         if let Some(room) = bytes.get_mut(at..at + value.len()) {
@@ -203,7 +217,11 @@ pub(crate) fn encode_snapshot(bytes: &mut [u8], cache: CacheId, epoch: u64) {
         }
     };
     put(0, &SNAPSHOT_MAGIC);
-    put(4, &VERSION.to_le_bytes());
+    let version = match large {
+        LargeDead::Listed => VERSION,
+        LargeDead::InLog => BESIDE_LOG_VERSION,
+    };
+    put(4, &version.to_le_bytes());
     put(6, &[0; 10]);
     put(16, &length.to_le_bytes());
     put(24, &epoch.to_le_bytes());
@@ -218,20 +236,28 @@ pub(crate) fn announced_snapshot_bytes(header: &[u8], room: u64) -> Option<usize
     let length = u64_at(header, 16)?;
     let total = length.checked_add(SNAPSHOT_HEADER_BYTES as u64)?;
     let plausible = header.get(..4) == Some(&SNAPSHOT_MAGIC[..])
-        && matches!(u16_at(header, 4), Some(OLDEST_VERSION | VERSION))
+        && matches!(u16_at(header, 4), Some(OLDEST_VERSION | VERSION | BESIDE_LOG_VERSION))
         && total <= room;
     if plausible { usize::try_from(total).ok() } else { None }
 }
 
-/// Checks a snapshot and returns what follows its header.
-pub(crate) fn parse_snapshot(bytes: &[u8], cache: CacheId, epoch: u64) -> Option<&[u8]> {
+/// Checks a snapshot, and returns who says what is dead, and what follows its header.
+pub(crate) fn parse_snapshot(
+    bytes: &[u8],
+    cache: CacheId,
+    epoch: u64,
+) -> Option<(LargeDead, &[u8])> {
     let total = announced_snapshot_bytes(bytes, bytes.len() as u64)?;
     let whole = bytes.get(..total)?;
     let valid = u16_at(whole, 6)? == 0
         && u32_at(whole, 12)? == 0
         && u32_at(whole, 8)? == cache.checksum(whole.get(CHECKED_FROM..)?)
         && u64_at(whole, 24)? == epoch;
-    if valid { whole.get(SNAPSHOT_HEADER_BYTES..) } else { None }
+    let large = match u16_at(whole, 4)? {
+        BESIDE_LOG_VERSION => LargeDead::InLog,
+        _ => LargeDead::Listed,
+    };
+    if valid { Some((large, whole.get(SNAPSHOT_HEADER_BYTES..)?)) } else { None }
 }
 
 #[cfg(test)]
@@ -292,11 +318,12 @@ mod tests {
     fn a_snapshot_belongs_to_its_cache_and_epoch() {
         let mut bytes = vec![0; SNAPSHOT_HEADER_BYTES];
         bytes.extend_from_slice(b"content");
-        encode_snapshot(&mut bytes, CacheId::ZERO, 4);
+        encode_snapshot(&mut bytes, LargeDead::InLog, CacheId::ZERO, 4);
         bytes.resize(4096, 0xee);
         assert_eq!(announced_snapshot_bytes(&bytes, 39), Some(39));
         assert_eq!(announced_snapshot_bytes(&bytes, 38), None);
-        assert_eq!(parse_snapshot(&bytes, CacheId::ZERO, 4), Some(&b"content"[..]));
+        let parsed = parse_snapshot(&bytes, CacheId::ZERO, 4);
+        assert_eq!(parsed, Some((LargeDead::InLog, &b"content"[..])));
         assert_eq!(parse_snapshot(&bytes, CacheId::ZERO, 5), None);
         assert_eq!(parse_snapshot(&bytes, CacheId::from_number(1), 4), None);
     }

@@ -3,14 +3,17 @@
 
 mod changes;
 mod clear;
+mod close;
 mod dead_keys;
 mod layout;
 mod metadata;
 mod persist;
 mod places;
 mod recovery;
+mod shutdown;
 mod unit;
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -58,6 +61,10 @@ pub(crate) struct Flash {
     soc_max_object_bytes: usize,
     /// Of values in parts too.
     loc_max_object_bytes: usize,
+    /// See [`Config::eager_index_objects`].
+    eager_index_objects: u64,
+    /// Bytes of small objects that a close has written to regions.
+    in_order_bytes: AtomicU64,
     breaker: Arc<CircuitBreaker>,
     admission: Admission,
     wear: Option<Wear>,
@@ -124,6 +131,8 @@ impl Flash {
         let mut flash = Self {
             soc_max_object_bytes: config.soc_max_object_bytes as usize,
             loc_max_object_bytes: long_object_bytes_max(layout.loc_regions, layout.region_bytes),
+            eager_index_objects: config.eager_index_objects,
+            in_order_bytes: AtomicU64::new(0),
             breaker,
             admission: Admission::new(config, expected_items),
             wear: config.endurance.map(|endurance| Wear::new(endurance, &*device, clock.now())),
@@ -189,7 +198,7 @@ impl Flash {
         self.tombstones.as_ref().is_some_and(|tombstones| tombstones.is_trusted())
     }
 
-    /// Learns what a crash has left unknown, unless it is to `stop`. Returns the number of regions and
+    /// Learns what an opening has left unknown, unless it is to `stop`. Returns the number of regions and
     /// buckets.
     pub(crate) async fn rebuild(&self, stop: &(dyn Fn() -> bool + Sync)) -> u64 {
         let regions = match &self.loc {
@@ -251,6 +260,9 @@ impl Flash {
                 large_objects: loc.found_objects(),
                 regions_left: loc.unindexed_regions(),
             },
+            (Recovery::Clean { .. }, Some(loc)) => {
+                Recovery::Clean { large_objects: loc.found_objects() }
+            }
             (recovery, _) => recovery.clone(),
         }
     }
@@ -388,9 +400,20 @@ impl Flash {
     pub(crate) async fn settle(&self, item: &ItemRef<'_>, now_s: u32) {
         if item.clean && self.may_hold(item.hash) {
             self.counters.evicted_clean_objects.add(1);
+            self.move_to_engine(item, now_s).await;
             return;
         }
-        let stored = match self.admit(item, now_s) {
+        self.deliver(item, self.admit(item, now_s), now_s).await;
+    }
+
+    /// Stores an item that was admitted, or forgets what flash has of its key.
+    async fn deliver(
+        &self,
+        item: &ItemRef<'_>,
+        admitted: Result<Engine, RemovalReason>,
+        now_s: u32,
+    ) {
+        let stored = match admitted {
             Ok(engine) => self.store(item, engine, now_s).await,
             Err(reason) => Err(Some(reason)),
         };
@@ -402,11 +425,6 @@ impl Flash {
             }
             self.forget(item.hash, item.key, now_s).await;
         }
-    }
-
-    /// Writes what a clean restart needs. Nothing may be written afterwards.
-    pub(crate) async fn close(&self) -> Result<(), Error> {
-        self.write_shutdown().await
     }
 
     /// Whether flash may hold a key of this hash. Costs no I/O; "no" is certain.

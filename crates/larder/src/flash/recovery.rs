@@ -1,8 +1,11 @@
-//! Opening and closing: what a clean shutdown or a crash leaves, and how it is taken over.
+//! Opening: what a clean shutdown or a crash leaves, and how it is taken over.
 //!
 //! A cache that is open says so in its superblock (not clean). A clean shutdown writes the snapshot
 //! first, then the superblock with the clean mark; the next opening takes the mark away before it
-//! serves anything.
+//! serves anything. Where a tombstone log was kept and says everything, it goes on in the next life as
+//! after a crash: large objects are found again by their footers while the cache serves, and the
+//! snapshot says nothing of them. Where there is none, or none that is believed, the snapshot lists
+//! which records are current.
 //!
 //! A crash leaves no snapshot. Where a tombstone log was kept, the opening reads this log and nothing
 //! else. Later regions are found again by their footers and buckets by their checksums, and the log
@@ -19,14 +22,23 @@ use super::changes::OnChange;
 use super::dead_keys::DeadKeysSnapshot;
 use super::layout::Layout;
 use super::metadata::{
-    self, EPOCH_MAX, FirstBlock, SNAPSHOT_HEADER_BYTES, SUPERBLOCK_BYTES, Superblock, VERSION,
+    self, EPOCH_MAX, FirstBlock, LargeDead, SUPERBLOCK_BYTES, Superblock, VERSION,
 };
 use super::{Flash, changes};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::identity::CacheId;
+use crate::le::u64_at;
 use crate::soc::BUCKET_SNAPSHOT_BYTES;
 use crate::tombstones::{self, Inheritance};
+
+/// An opening indexes a region at once for so many objects that it may index at once.
+const OBJECTS_PER_EAGER_REGION: u64 = 64;
+
+/// What a large object takes at least, with its line in the footer of its region.
+const RECORD_BYTES_MIN: u64 = 49;
+/// In a snapshot, where a number of objects is not known.
+pub(super) const UNKNOWN_OBJECTS: u64 = u64::MAX;
 
 const STARTS_EMPTY: &str = "the configuration says to start empty";
 
@@ -36,9 +48,12 @@ const STARTS_EMPTY: &str = "the configuration says to start empty";
 pub enum Recovery {
     /// A blank device.
     Fresh,
-    /// A cache that was shut down cleanly; it goes on where it was.
+    /// A cache that was shut down cleanly; it goes on where it was. Small objects are found by their
+    /// buckets, large ones when the region that holds them has been looked at, as after a crash; if there
+    /// are few, before the opening returns
+    /// ([`Config::eager_index_objects`](crate::Config::eager_index_objects)).
     Clean {
-        /// Large objects found again. Small ones are found by their buckets.
+        /// Large objects found again so far.
         large_objects: u64,
     },
     /// A cache that was not shut down. What had reached flash and was not replaced, deleted or
@@ -61,8 +76,10 @@ pub enum Recovery {
 /// What there is to take over.
 pub(super) enum Heritage {
     None,
-    /// The snapshot of a clean shutdown.
+    /// The snapshot of a clean shutdown that says everything.
     Snapshot(Vec<u8>),
+    /// The snapshot of a clean shutdown, and the tombstone log, which says what large objects are dead.
+    Closed(Vec<u8>, Inheritance),
     /// The tombstone log of a life that ended in a crash.
     Log(Inheritance),
 }
@@ -134,16 +151,19 @@ pub(super) async fn examine(
         cache: found.cache,
         ..next
     };
+    let going_on = |log: &Inheritance| {
+        let second = log.second().max(kept.second);
+        Superblock { ring: found.ring, second, ..kept }
+    };
     match inherit(device, &found).await? {
-        Ok(Heritage::Log(log)) => Ok(Start {
-            superblock: Superblock {
-                ring: found.ring,
-                second: log.second().max(kept.second),
-                ..kept
-            },
-            heritage: Heritage::Log(log),
-            recovery: Recovery::Crashed { large_objects: 0, regions_left: 0 },
-        }),
+        Ok(Heritage::Log(log)) => {
+            let recovery = Recovery::Crashed { large_objects: 0, regions_left: 0 };
+            Ok(Start { superblock: going_on(&log), heritage: Heritage::Log(log), recovery })
+        }
+        Ok(Heritage::Closed(snapshot, log)) => {
+            let (superblock, recovery) = (going_on(&log), Recovery::Clean { large_objects: 0 });
+            Ok(Start { superblock, heritage: Heritage::Closed(snapshot, log), recovery })
+        }
         Ok(heritage) => {
             Ok(Start { superblock: kept, heritage, recovery: Recovery::Clean { large_objects: 0 } })
         }
@@ -207,11 +227,20 @@ async fn inherit(
     if found.clean {
         let snapshot = read_snapshot(device, found).await?;
         // A right checksum is no proof of who made it.
-        let is_ours = |snapshot: &Vec<u8>| {
-            found.layout.tombstones().is_none() || DeadKeysSnapshot::split_off(snapshot).is_some()
+        let is_ours = |(large, snapshot): &(LargeDead, Vec<u8>)| match found.layout.tombstones() {
+            Some(_) => DeadKeysSnapshot::split_off(snapshot).is_some(),
+            None => *large == LargeDead::Listed,
         };
-        let snapshot = snapshot.filter(is_ours);
-        return Ok(snapshot.map(Heritage::Snapshot).ok_or("the snapshot failed its checks"));
+        let (large, snapshot) = match snapshot.filter(is_ours) {
+            Some(snapshot) => snapshot,
+            None => return Ok(Err("the snapshot failed its checks")),
+        };
+        let Some(place) = found.layout.tombstones().filter(|_| large == LargeDead::InLog) else {
+            return Ok(Ok(Heritage::Snapshot(snapshot)));
+        };
+        let log = tombstones::replay(device, place, (found.cache, found.ring)).await?;
+        let closed = log.map(|log| Heritage::Closed(snapshot, log));
+        return Ok(closed.ok_or("the tombstone log is damaged"));
     }
     let Some(place) = found.layout.tombstones() else {
         return Ok(Err("the cache was not shut down cleanly, and crash_safety is off"));
@@ -227,7 +256,10 @@ async fn inherit(
 }
 
 /// `None` if there is no snapshot of this shutdown that passes its checks.
-async fn read_snapshot(device: &dyn Device, found: &Superblock) -> Result<Option<Vec<u8>>, Error> {
+async fn read_snapshot(
+    device: &dyn Device,
+    found: &Superblock,
+) -> Result<Option<(LargeDead, Vec<u8>)>, Error> {
     let room = found.layout.metadata_bytes - SUPERBLOCK_BYTES as u64;
     let at = SUPERBLOCK_BYTES as u64;
     let header = read(device, at, SUPERBLOCK_BYTES, "the snapshot").await?;
@@ -236,7 +268,8 @@ async fn read_snapshot(device: &dyn Device, found: &Superblock) -> Result<Option
     };
     let whole = length.next_multiple_of(SUPERBLOCK_BYTES);
     let whole = read(device, at, whole, "the snapshot").await?;
-    Ok(metadata::parse_snapshot(whole.as_slice(), found.cache, found.epoch).map(<[u8]>::to_vec))
+    let parsed = metadata::parse_snapshot(whole.as_slice(), found.cache, found.epoch);
+    Ok(parsed.map(|(large, content)| (large, content.to_vec())))
 }
 
 async fn read(
@@ -255,11 +288,17 @@ impl Flash {
         match heritage {
             Heritage::None => self.begin_empty().await,
             Heritage::Snapshot(snapshot) => {
-                let large_objects = self.import(&snapshot).await?;
-                self.recovery = Recovery::Clean { large_objects };
-                // The new log may have been given up already.
+                self.import(&snapshot).await?;
+                // The new log may have been given up already; without one nothing is believed.
                 let recoverable = self.is_crash_safe();
                 self.write_superblock(Superblock { recoverable, ..self.superblock() }).await
+            }
+            Heritage::Closed(snapshot, log) => {
+                let large_objects = self.go_on(&snapshot, log).await?;
+                let recoverable = self.is_crash_safe();
+                self.write_superblock(Superblock { recoverable, ..self.superblock() }).await?;
+                self.index_few(large_objects).await;
+                Ok(())
             }
             Heritage::Log(mut log) => {
                 // First, so that no epoch is ever used twice.
@@ -289,8 +328,59 @@ impl Flash {
         self.write_superblock(self.superblock()).await
     }
 
-    /// Takes a snapshot over. Returns the number of large objects.
-    async fn import(&self, snapshot: &[u8]) -> Result<u64, Error> {
+    /// Takes over what a clean shutdown left that relied on the log. Returns how many large objects
+    /// there are, if that is known.
+    async fn go_on(&mut self, snapshot: &[u8], mut log: Inheritance) -> Result<Option<u64>, Error> {
+        let (dead, rest) =
+            DeadKeysSnapshot::split_off(snapshot).expect("the snapshot was looked at before");
+        // Of dead keys in buckets it says more than the log: which of them are gone from theirs.
+        log.settle_keys(dead.clock);
+        if let Some(tombstones) = &self.tombstones {
+            tombstones.inherit(&mut log);
+            // Anew: a tombstone may be older than the stamp of a bucket whose write failed, or did not.
+            for hash in dead.hashes {
+                let _later = tombstones.bury_key(hash);
+            }
+        }
+        let rest = self.import_small(rest);
+        let large_objects = u64_at(rest, 0).filter(|&objects| objects != UNKNOWN_OBJECTS);
+        if let Some(loc) = &mut self.loc {
+            loc.inherit(log);
+            // No more than regions can hold, whatever a snapshot says.
+            let most = self.layout.usable_bytes / RECORD_BYTES_MIN;
+            loc.expect(large_objects.filter(|&objects| objects <= most).unwrap_or(0));
+        }
+        if let Some(tombstones) = &self.tombstones {
+            tombstones.commit(tombstones.all_so_far()).await?;
+        }
+        Ok(large_objects)
+    }
+
+    /// Indexes the large objects of a clean shutdown at once, if that does not take long.
+    async fn index_few(&self, large_objects: Option<u64>) {
+        let (Some(loc), most) = (&self.loc, self.eager_index_objects) else { return };
+        let too_many = large_objects.is_some_and(|objects| objects > most)
+            || u64::from(loc.unindexed_regions()) > most / OBJECTS_PER_EAGER_REGION;
+        if !too_many {
+            loc.index_until(&|| loc.found_objects() > most).await;
+        }
+    }
+
+    /// Takes over what a snapshot says of small objects. Returns what is behind.
+    fn import_small<'a>(&self, snapshot: &'a [u8]) -> &'a [u8] {
+        let buckets = usize::try_from(self.layout.soc_buckets).unwrap_or(usize::MAX);
+        let bucket_bytes = buckets.saturating_mul(BUCKET_SNAPSHOT_BYTES);
+        let (buckets, mut rest) = snapshot.split_at_checked(bucket_bytes).unwrap_or_default();
+        if let Some(soc) = &self.soc {
+            // Written by the same program for the same layout, under a checksum.
+            rest = soc.import_log(rest).unwrap_or_default();
+            soc.import(buckets);
+        }
+        rest
+    }
+
+    /// Takes a snapshot over that says everything.
+    async fn import(&mut self, snapshot: &[u8]) -> Result<(), Error> {
         let mut rest = snapshot;
         if let (Some(tombstones), Some(place)) = (&self.tombstones, self.layout.tombstones()) {
             // A new log begins between the blocks of the old one, which must not look damaged.
@@ -307,95 +397,23 @@ impl Flash {
             }
             rest = behind;
         }
-        let buckets = usize::try_from(self.layout.soc_buckets).unwrap_or(usize::MAX);
-        let bucket_bytes = buckets.saturating_mul(BUCKET_SNAPSHOT_BYTES);
-        let (buckets, mut regions) = rest.split_at_checked(bucket_bytes).unwrap_or_default();
-        if let Some(soc) = &self.soc {
-            // Written by the same program for the same layout, under a checksum.
-            regions = soc.import_log(regions).unwrap_or_default();
-            soc.import(buckets);
-        }
-        let large_objects = match &self.loc {
-            Some(loc) => {
-                let large_objects = loc.import(regions).await;
+        let regions = self.import_small(rest);
+        match (&mut self.loc, &self.tombstones) {
+            (None, _) => {}
+            // Nobody relies on what is written here before the next clean shutdown.
+            (Some(loc), None) => {
+                let large_objects = loc.inherit_listed(regions);
+                self.index_few(Some(large_objects)).await;
+            }
+            (Some(loc), Some(_)) => {
+                loc.import(regions).await;
                 loc.empty_unsealed().await?;
-                large_objects
             }
-            None => 0,
-        };
+        }
         if let Some(tombstones) = &self.tombstones {
             tombstones.commit(tombstones.all_so_far()).await?;
         }
-        Ok(large_objects)
-    }
-
-    /// What is dead in buckets, for the snapshot. `None` if it is too much.
-    async fn settle_dead_keys(&self) -> Option<DeadKeysSnapshot> {
-        let (Some(tombstones), Some(soc)) = (&self.tombstones, &self.soc) else {
-            let clock = self.tombstones.as_ref().map_or(0, |tombstones| tombstones.clock());
-            return Some(DeadKeysSnapshot { clock, hashes: Vec::new() });
-        };
-        for hash in tombstones.inherited() {
-            soc.learn_bucket_of(hash).await;
-        }
-        let too_many = |hashes: &[u64]| hashes.len() as u64 > tombstones.keys_max();
-        let mut hashes = tombstones.dead();
-        if too_many(&hashes) {
-            for hash in hashes {
-                soc.work_off(hash).await;
-            }
-            hashes = tombstones.dead();
-        }
-        let clock = tombstones.clock();
-        (!too_many(&hashes)).then_some(DeadKeysSnapshot { clock, hashes })
-    }
-
-    pub(super) async fn write_shutdown(&self) -> Result<(), Error> {
-        let mut bytes = vec![0; SNAPSHOT_HEADER_BYTES];
-        if let Some(loc) = &self.loc {
-            loc.index_all().await;
-            if !loc.is_indexed() {
-                return self.leave_unclosed().await;
-            }
-        }
-        // First: it may still change buckets.
-        let log = match &self.soc {
-            Some(soc) => soc.export_log().await,
-            None => Vec::new(),
-        };
-        if self.tombstones.is_some() {
-            match self.settle_dead_keys().await {
-                Some(dead) => dead.export(&mut bytes),
-                None => return self.leave_unclosed().await,
-            }
-        }
-        if let Some(soc) = &self.soc {
-            soc.export(&mut bytes);
-            bytes.extend_from_slice(&log);
-        }
-        if let Some(loc) = &self.loc {
-            loc.export(&mut bytes).await;
-        }
-        let Superblock { cache, epoch, .. } = self.superblock();
-        metadata::encode_snapshot(&mut bytes, cache, epoch);
-        bytes.resize(bytes.len().next_multiple_of(SUPERBLOCK_BYTES), 0);
-        assert!(
-            (SUPERBLOCK_BYTES + bytes.len()) as u64 <= self.layout.metadata_bytes,
-            "the layout reserves what the largest snapshot takes"
-        );
-        self.write(SUPERBLOCK_BYTES as u64, &bytes, "the snapshot").await?;
-        self.flush().await?;
-        let second = self.clock.now_s();
-        self.write_superblock(Superblock { clean: true, second, ..self.superblock() }).await
-    }
-
-    /// Leaves what a crash would leave, for the next opening to take over: what was set is there, and
-    /// what is dead is written down.
-    async fn leave_unclosed(&self) -> Result<(), Error> {
-        if let Some(tombstones) = &self.tombstones {
-            tombstones.commit(tombstones.all_so_far()).await?;
-        }
-        self.persist().await
+        Ok(())
     }
 
     pub(super) async fn write_superblock(&self, superblock: Superblock) -> Result<(), Error> {
@@ -405,7 +423,7 @@ impl Flash {
         self.flush().await
     }
 
-    async fn write(&self, offset: u64, bytes: &[u8], what: &str) -> Result<(), Error> {
+    pub(super) async fn write(&self, offset: u64, bytes: &[u8], what: &str) -> Result<(), Error> {
         let mut buffer = IoBuffer::zeroed(bytes.len());
         buffer.as_mut_slice().copy_from_slice(bytes);
         self.counters.metadata_written_bytes.add(bytes.len() as u64);

@@ -21,6 +21,7 @@ impl Loc {
         if let Some(mut rebuild) = self.rebuild.try_lock() {
             *rebuild = None;
         }
+        self.forgotten.end();
         let state = &mut *self.lock();
         let State { index, regions, active, emptying, sweep } = state;
         *index = Index::new(self.place.regions, self.place.region_bytes);

@@ -119,7 +119,9 @@ impl Index {
     pub(crate) fn set(&mut self, hash: KeyHash, region: u32, offset: u32, length: u32) {
         let place = self.place(region, offset, length);
         let number = self.shard(hash);
-        self.len += usize::from(self.shards[number].set(tag(hash), place));
+        let shard = &mut self.shards[number];
+        shard.grow_to(self.buckets_expected);
+        self.len += usize::from(shard.set(tag(hash), place));
     }
 
     /// As [`Index::set`], but an entry that is there stays if `is_newer` says so of its place (region
@@ -159,11 +161,16 @@ impl Index {
         std::hint::black_box(seen);
     }
 
-    /// So many entries will come by [`Index::set_unless`]: tables need not grow little by little.
+    /// There will be so many entries: tables need not grow little by little.
     pub(crate) fn expect(&mut self, entries: u64) {
         let shards = self.shards.len() as u64;
         let buckets = entries.div_ceil(shards).div_ceil(RESERVED_PER_BUCKET);
         self.buckets_expected = usize::try_from(buckets).unwrap_or(0);
+    }
+
+    /// Whether somebody has said how many entries there will be.
+    pub(crate) fn knows_what_to_expect(&self) -> bool {
+        self.buckets_expected > 0
     }
 
     pub(crate) fn remove(&mut self, hash: KeyHash) -> bool {

@@ -30,6 +30,8 @@ mod reinsertion;
 mod saved;
 pub(crate) mod shelves;
 pub(crate) mod snapshot;
+mod unsealed;
+mod witness;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,7 +46,7 @@ use crate::identity::CacheId;
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
-use crate::tombstones::{Receipt, Tombstones};
+use crate::tombstones::{Lost, Receipt, Tombstones};
 use crate::value::{Fetched, ItemRef, Kind};
 use active::{ActiveRegion, ActiveRegions};
 use expiry::Sweep;
@@ -100,12 +102,16 @@ pub(crate) struct Loc {
     rebuild: async_lock::Mutex<Option<Rebuild>>,
     /// Whether all of it is.
     indexed: AtomicBool,
+    /// How many threads put a batch of records into the index that `rebuild` has not any more.
+    batches: AtomicU32,
     /// Regions that are Unknown.
     unindexed: AtomicU32,
     /// Objects found in others that were.
     found: AtomicU64,
     /// Where it is written down what is dead, if that shall outlive a crash.
     tombstones: Option<Arc<Tombstones>>,
+    /// Without those: hashes of which Unknown regions hold nothing that counts.
+    forgotten: Lost,
     /// Of a value in parts. Begins anew with each epoch, above all that were used.
     next_stamp: AtomicU64,
     breaker: Arc<CircuitBreaker>,
@@ -161,9 +167,11 @@ impl Loc {
             turn: async_lock::Mutex::new(Turn::default()),
             rebuild: async_lock::Mutex::new(None),
             indexed: AtomicBool::new(true),
+            batches: AtomicU32::new(0),
             unindexed: AtomicU32::new(0),
             found: AtomicU64::new(0),
             tombstones,
+            forgotten: Lost::default(),
             next_stamp,
             breaker,
             counters,
@@ -178,6 +186,12 @@ impl Loc {
     /// Objects in the index.
     pub(crate) fn len(&self) -> usize {
         self.lock().index.len()
+    }
+
+    /// So many more objects are about to come: the index need not grow little by little.
+    pub(crate) fn expect(&self, objects: u64) {
+        let index = &mut self.lock().index;
+        index.expect(index.len() as u64 + objects);
     }
 
     /// Memory of regions that are filled or on their way, and of what is read.
@@ -276,7 +290,16 @@ impl Loc {
             return Appended::Full(shelf);
         }
         append(active, &mut state.index, item);
-        Appended::Yes { piece_is_due: active.has_piece(piece_bytes) }
+        let piece_is_due = active.has_piece(piece_bytes);
+        self.void_unindexed(state, item.hash);
+        Appended::Yes { piece_is_due }
+    }
+
+    /// Without tombstones: what Unknown regions hold of this hash does not count any more.
+    fn void_unindexed(&self, _under_its_lock: &mut State, hash: KeyHash) {
+        if !self.is_indexed() && self.tombstones.is_none() {
+            self.forgotten.add(hash.0, self.place.first_sequence);
+        }
     }
 
     /// As long as there are Unknown regions: declares dead what fillings of earlier openings hold of
@@ -318,6 +341,7 @@ impl Loc {
         let state = &mut *self.lock();
         let was_there = state.get(hash).is_some();
         state.index.remove(hash);
+        self.void_unindexed(state, hash);
         was_there
     }
 

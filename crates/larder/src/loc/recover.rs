@@ -1,5 +1,7 @@
-//! What a crash leaves of the large-object engine: regions with a footer, and one that was being
-//! filled. They are looked at one by one while the engine serves already.
+//! What an earlier life leaves of the large-object engine: regions with a footer, and after a crash one
+//! that was being filled. They are looked at one by one while the engine serves already. What is dead in
+//! them the tombstone log says, after a crash and after a clean shutdown alike; without one, after a
+//! clean shutdown, the snapshot lists what is current.
 //!
 //! A region counts if its footer is whole and the tombstone log does not say that a later filling
 //! has begun. Of a filling that has begun and has no footer yet, the records are read one after
@@ -18,24 +20,27 @@
 //!    what replaced it went to a later one). So it does not matter in which order regions come.
 //! 4. What is not put into the index, or loses its place there, gets a tombstone by place. When all
 //!    regions are known and these tombstones are durable, those by hash are needed no more.
+//! 5. Without tombstones a crash leaves nothing, so memory is enough: `forgotten` has the hashes that were
+//!    changed in this life, which void what earlier fillings hold of them. Here the engine learns of a
+//!    change when the item leaves DRAM, which hides what flash has until then.
 //!
 //! Whoever drives this may be dropped at any await; what was read and not yet indexed stays here.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use larder_device::{Io, IoBuffer, IoFuture};
 
 use super::footer::{self, Footer, FooterEntry, RegionIdentity};
-use super::index::{UNIT_BYTES, Was};
-use super::record::{self, RecordIdentity};
+use super::index::Was;
 use super::regions::RegionState;
+use super::snapshot::Listed;
+use super::witness::Witness;
 use super::{Loc, State};
 use crate::error::Error;
-use crate::identity::CacheId;
 use crate::key::KeyHash;
-use crate::tombstones::{Inheritance, Pressure, Tombstones};
+use crate::tombstones::{Inheritance, Pressure};
 
 /// Regions whose footers are read at a time.
 const READS_AT_ONCE: usize = 32;
@@ -44,9 +49,11 @@ const BYTES_PER_ENTRY: u32 = 4096;
 const BLOCK: usize = 4096;
 /// Records that are sorted and put into the index together.
 const INDEXED_AT_ONCE: usize = 1 << 19;
-/// Of these, how many before others on the same thread go on.
+/// Records that one of several threads sorts and puts into the index while others read footers.
+const BATCH_RECORDS: usize = 1 << 16;
+/// Of [`INDEXED_AT_ONCE`], how many before others on the same thread go on.
 const INDEXED_A_TURN: usize = 1 << 15;
-/// Of these, how many while others wait for the index.
+/// How many records while others wait for the index.
 const LOCKED_AT_ONCE: usize = 1 << 12;
 /// Of these, how many the index is prepared for.
 const WARMED_AT_ONCE: usize = 32;
@@ -54,6 +61,12 @@ const WARMED_AT_ONCE: usize = 32;
 const VOID_AT_ONCE: usize = 32;
 /// So many regions are looked at before one of them is reclaimed.
 const KNOWN_MIN: u32 = 8;
+
+/// What was read of some regions, on its way to the index.
+struct Batch {
+    fillings: Vec<FoundFilling>,
+    records: Vec<FoundRecord>,
+}
 
 /// A record that counts.
 struct FoundRecord {
@@ -69,9 +82,9 @@ struct FoundFilling {
     dead: u32,
 }
 
-/// What is known of the regions that a crash has left, and not yet in the index.
+/// What is known of the regions that an earlier life has left, and not yet in the index.
 pub(super) struct Rebuild {
-    inheritance: Inheritance,
+    witness: Witness,
     /// Number of a filling that never is: regions hold nothing before it.
     void_before: u64,
     /// Footers are being read of the regions before this one.
@@ -88,17 +101,27 @@ pub(super) struct Rebuild {
 }
 
 impl Loc {
-    /// A crash has left all regions; nothing is known of them.
+    /// An earlier life has left all regions; nothing is known of them.
     pub(crate) fn inherit(&mut self, inheritance: Inheritance) {
-        let void_before = {
-            let mut state = self.lock();
-            state.regions.forget_all();
-            state.regions.number_filling()
-        };
-        self.unindexed.store(self.place.regions, Ordering::Release);
+        self.lock().regions.forget_all();
+        self.begin_rebuild(Witness::Log(inheritance), self.place.regions);
+    }
+
+    /// A clean shutdown has left these regions.
+    pub(super) fn begin_rebuild_of(&mut self, listed: HashMap<u32, Listed>) {
+        debug_assert!(self.tombstones.is_none());
+        listed.keys().for_each(|&region| self.lock().regions.forget(region));
+        self.forgotten.begin(HashMap::new());
+        let regions = u32::try_from(listed.len()).expect("no more than there are regions");
+        self.begin_rebuild(Witness::Snapshot(listed), regions);
+    }
+
+    fn begin_rebuild(&mut self, witness: Witness, regions: u32) {
+        let void_before = self.lock().regions.number_filling();
+        self.unindexed.store(regions, Ordering::Release);
         self.indexed.store(false, Ordering::Release);
         *self.rebuild.get_mut() = Some(Rebuild {
-            inheritance,
+            witness,
             void_before,
             next: 0,
             reads: VecDeque::new(),
@@ -120,9 +143,25 @@ impl Loc {
         self.unindexed.load(Ordering::Acquire)
     }
 
-    /// Objects that a crash had left and that were found so far.
+    /// Objects that an earlier life had left and that were found so far.
     pub(crate) fn found_objects(&self) -> u64 {
         self.found.load(Ordering::Acquire)
+    }
+
+    /// Objects that a snapshot lists in regions of which nothing is known.
+    pub(crate) async fn unindexed_objects(&self) -> u64 {
+        let rebuild = self.rebuild.lock().await;
+        let Some(Rebuild { witness: Witness::Snapshot(regions), .. }) = &*rebuild else { return 0 };
+        let state = self.lock();
+        let unknown = regions
+            .iter()
+            .filter(|(region, _)| state.regions.get(**region).state == RegionState::Unknown);
+        unknown.map(|(_, listed)| listed.current()).sum()
+    }
+
+    /// So many were found.
+    pub(super) fn note_found(&self, objects: u64) {
+        self.found.fetch_add(objects, Ordering::AcqRel);
     }
 
     /// Looks at all regions. Returns how many it were; some may be left if the device fails.
@@ -130,7 +169,8 @@ impl Loc {
         self.index_until(&|| false).await
     }
 
-    /// The same, unless it is to `stop`.
+    /// The same, unless it is to `stop`. Several threads that call it share the work: while one sorts what
+    /// it has read and puts it into the index, the next one reads on.
     pub(crate) async fn index_until(&self, stop: &(dyn Fn() -> bool + Sync)) -> u64 {
         let mut regions = 0;
         while !self.is_indexed() && !stop() {
@@ -138,6 +178,15 @@ impl Loc {
             match self.look_at_one(&mut rebuild, READS_AT_ONCE).await {
                 Ok(looked_at) => regions += u64::from(looked_at),
                 Err(_) => break,
+            }
+            let batch = rebuild.as_mut().and_then(Rebuild::take_batch);
+            if let Some(batch) = batch {
+                // Nothing is waited for until it is in the index: whoever is dropped drops no batch.
+                self.batches.fetch_add(1, Ordering::AcqRel);
+                drop(rebuild);
+                self.index_batch(batch);
+                self.batches.fetch_sub(1, Ordering::AcqRel);
+                give_way().await;
             }
         }
         regions
@@ -195,7 +244,9 @@ impl Loc {
     async fn look_at_one(&self, slot: &mut Option<Rebuild>, ahead: usize) -> Result<bool, Error> {
         let Some(rebuild) = slot else { return Ok(false) };
         while rebuild.reads.len() < ahead && rebuild.next < self.place.regions {
-            rebuild.reads.push_back((rebuild.next, Some(self.read_tail(rebuild.next))));
+            if rebuild.witness.knows_of(rebuild.next) {
+                rebuild.reads.push_back((rebuild.next, Some(self.read_tail(rebuild.next))));
+            }
             rebuild.next += 1;
         }
         let looked_at = self.look_at_first(rebuild).await;
@@ -206,14 +257,20 @@ impl Loc {
                 give_way().await;
             }
         }
+        while is_last && self.batches.load(Ordering::Acquire) > 0 {
+            give_way().await;
+        }
         let Some(rebuild) = slot else { return Ok(looked_at) };
         if is_last || rebuild.void.len() >= VOID_AT_ONCE {
             self.write_void(rebuild).await?;
         }
-        if is_last && let Some(tombstones) = &self.tombstones {
-            tombstones.commit(tombstones.all_so_far()).await?;
-            tombstones.all_found();
+        if is_last {
+            if let Some(tombstones) = &self.tombstones {
+                tombstones.commit(tombstones.all_so_far()).await?;
+                tombstones.all_found();
+            }
             *slot = None;
+            self.forgotten.end();
             self.indexed.store(true, Ordering::Release);
         }
         Ok(looked_at)
@@ -233,11 +290,12 @@ impl Loc {
             Some(tail) => self.footer_in(region, &tail).await,
             None => self.read_any_footer(region, self.tail_bytes()).await,
         };
-        let first = rebuild.inheritance.first_filling(region);
+        let footer = footer.filter(|footer| rebuild.witness.believes(region, footer));
+        let first = rebuild.witness.first_filling(region);
         let counts = first.max(self.place.oldest_sequence)..self.place.first_sequence;
         let filling = match footer.filter(|footer| counts.contains(&footer.sequence)) {
             Some(filling) => Some(filling),
-            None if counts.contains(&first) => {
+            None if counts.contains(&first) && rebuild.witness.is_log() => {
                 self.seal_unsealed(RegionIdentity { region, sequence: first }).await
             }
             None => None,
@@ -250,8 +308,11 @@ impl Loc {
         rebuild.seen.0 += 1;
         if rebuild.seen.0 == self.place.regions.min(32) {
             // The others will not be much different.
-            let expected = rebuild.seen.1 * u64::from(self.place.regions);
-            self.lock().index.expect(expected / u64::from(rebuild.seen.0));
+            let expected = rebuild.seen.1 * u64::from(self.unindexed_regions());
+            let index = &mut self.lock().index;
+            if !index.knows_what_to_expect() {
+                index.expect(expected / u64::from(rebuild.seen.0));
+            }
         }
         true
     }
@@ -303,41 +364,62 @@ impl Loc {
     /// Puts at most so many records into the index, in the order of the index: one part of its memory
     /// after another. When none is left, their regions are Sealed.
     fn index_found(&self, slot: &mut Option<Rebuild>, most: usize) {
-        let (Some(rebuild), Some(tombstones)) = (slot, &self.tombstones) else { return };
+        let Some(rebuild) = slot else { return };
         if rebuild.recognized < rebuild.fillings.len() {
-            let mut state = self.lock();
-            for FoundFilling { identity, dead, .. } in &rebuild.fillings[rebuild.recognized..] {
-                // First: what goes to the index must be readable.
-                state.regions.recognize(*identity);
-                tombstones.inherit_filling(identity.region, identity.sequence, *dead);
-            }
-            drop(state);
+            self.recognize(&rebuild.fillings[rebuild.recognized..]);
             rebuild.recognized = rebuild.fillings.len();
             rebuild.records.sort_unstable_by_key(|found| found.entry.hash);
         }
         let rest = rebuild.records.len().saturating_sub(most);
         for records in rebuild.records[rest..].chunks(LOCKED_AT_ONCE) {
-            self.index_records(tombstones, records);
+            self.index_records(records);
         }
         rebuild.records.truncate(rest);
         if rest == 0 {
-            let mut state = self.lock();
-            for FoundFilling { identity, latest_expiry_s, .. } in &rebuild.fillings {
-                state.regions.restore(*identity, *latest_expiry_s);
-            }
-            let regions = u32::try_from(rebuild.fillings.len()).unwrap_or(0);
-            self.unindexed.fetch_sub(regions, Ordering::AcqRel);
+            self.restore(&rebuild.fillings);
             rebuild.fillings.clear();
             rebuild.recognized = 0;
         }
     }
 
-    fn index_records(&self, tombstones: &Tombstones, records: &[FoundRecord]) {
+    /// Puts all of a batch into the index.
+    fn index_batch(&self, mut batch: Batch) {
+        batch.records.sort_unstable_by_key(|found| found.entry.hash);
+        self.recognize(&batch.fillings);
+        batch.records.chunks(LOCKED_AT_ONCE).for_each(|records| self.index_records(records));
+        self.restore(&batch.fillings);
+    }
+
+    /// What goes to the index next lies in these. Before it goes there: it must be readable.
+    fn recognize(&self, fillings: &[FoundFilling]) {
+        let mut state = self.lock();
+        for FoundFilling { identity, dead, .. } in fillings {
+            state.regions.recognize(*identity);
+            if let Some(tombstones) = &self.tombstones {
+                tombstones.inherit_filling(identity.region, identity.sequence, *dead);
+            }
+        }
+    }
+
+    /// All that lies in these is in the index.
+    fn restore(&self, fillings: &[FoundFilling]) {
+        let mut state = self.lock();
+        for FoundFilling { identity, latest_expiry_s, .. } in fillings {
+            state.regions.restore(*identity, *latest_expiry_s);
+        }
+        let regions = u32::try_from(fillings.len()).unwrap_or(0);
+        self.unindexed.fetch_sub(regions, Ordering::AcqRel);
+    }
+
+    fn index_records(&self, records: &[FoundRecord]) {
         let mut dead = Vec::new();
         let mut found = 0;
         {
             let State { index, regions, .. } = &mut *self.lock();
-            let firsts = tombstones.firsts();
+            let firsts = match &self.tombstones {
+                Some(tombstones) => tombstones.firsts(),
+                None => self.forgotten.firsts(),
+            };
             let any_lost = !firsts.is_empty();
             let age = |region: u32, offset: u32| (regions.get(region).sequence, offset);
             for (at, record) in records.iter().enumerate() {
@@ -361,48 +443,11 @@ impl Loc {
                 }
             }
         }
-        self.found.fetch_add(found, Ordering::AcqRel);
+        self.note_found(found);
+        let Some(tombstones) = &self.tombstones else { return };
         for (region, offset) in dead {
             let sequence = self.lock().regions.get(region).sequence;
             let _before_the_end = tombstones.bury_record(region, offset, sequence);
-        }
-    }
-
-    /// Seals a region that was being filled. Returns its records, if there are any.
-    async fn seal_unsealed(&self, identity: RegionIdentity) -> Option<Footer> {
-        let region_bytes = self.place.region_bytes as usize;
-        let offset = self.offset_of(identity.region);
-        // Most regions without a footer hold nothing: the first record tells.
-        let first = Io::Read { offset, buffer: self.pool.take(BLOCK) };
-        let first = self.device.submit(first).await.ok()?;
-        let cache = self.place.cache;
-        let at_first = RecordIdentity { cache, sequence: identity.sequence, offset: 0 };
-        if !record::begins(first.as_slice(), at_first) {
-            return None;
-        }
-        let whole = Io::Read { offset, buffer: self.pool.take(region_bytes) };
-        let mut whole = self.device.submit(whole).await.ok()?;
-        let (footer, used) = records_in(whole.as_slice(), cache, identity.sequence);
-        let footer_bytes = footer::footer_bytes(footer.entries.len());
-        let used = u32::try_from(used).ok()?;
-        // Whoever filled it left room for this.
-        if footer.entries.is_empty() || used as usize + footer_bytes > region_bytes {
-            return None;
-        }
-        let latest = footer.latest_expiry_s;
-        footer::encode(whole.as_mut_slice(), cache, identity, &footer.entries, used, latest);
-        let from = (region_bytes - footer_bytes) / BLOCK * BLOCK;
-        let mut tail = IoBuffer::zeroed(region_bytes - from);
-        tail.as_mut_slice().copy_from_slice(&whole.as_slice()[from..]);
-        self.counters.loc_written_bytes.add(tail.len() as u64);
-        let handle = self.place.handles[0];
-        let write = Io::Write { offset: offset + from as u64, buffer: tail, handle };
-        match self.device.submit(write).await {
-            Ok(_) => Some(footer),
-            Err(failure) => {
-                self.counters.device_failed(&failure.error);
-                None
-            }
         }
     }
 }
@@ -413,19 +458,38 @@ impl Rebuild {
         !self.fillings.is_empty()
     }
 
+    /// What was read, if that is enough to be indexed beside others, and nobody has begun to index it.
+    fn take_batch(&mut self) -> Option<Batch> {
+        (self.records.len() >= BATCH_RECORDS && self.recognized == 0).then(|| Batch {
+            fillings: std::mem::take(&mut self.fillings),
+            records: std::mem::take(&mut self.records),
+        })
+    }
+
     /// Takes a filling over, but for its dead.
     fn add(&mut self, region: u32, footer: &Footer) {
         let Footer { sequence, latest_expiry_s, entries: listed } = footer;
         let identity = RegionIdentity { region, sequence: *sequence };
         let sequence = *sequence;
-        let dead = self.inheritance.dead_in(region, sequence);
-        let alive =
-            |entry: &&FooterEntry| dead.is_empty() || dead.binary_search(&entry.offset).is_err();
-        let found = listed.iter().filter(alive).map(|&entry| FoundRecord { entry, region });
         let before = self.records.len();
-        self.records.extend(found);
+        let dead = match &self.witness {
+            Witness::Log(log) => {
+                let dead = log.dead_in(region, sequence);
+                let alive = |entry: &&FooterEntry| {
+                    dead.is_empty() || dead.binary_search(&entry.offset).is_err()
+                };
+                let found = listed.iter().filter(alive);
+                self.records.extend(found.map(|&entry| FoundRecord { entry, region }));
+                u32::try_from(dead.len()).unwrap_or(u32::MAX)
+            }
+            Witness::Snapshot(regions) => {
+                let current = |at: usize| regions.get(&region).is_some_and(|it| it.is_current(at));
+                let found = (0..).zip(listed).filter(|(at, _)| current(*at));
+                self.records.extend(found.map(|(_, &entry)| FoundRecord { entry, region }));
+                0
+            }
+        };
         self.seen.1 += (self.records.len() - before) as u64;
-        let dead = u32::try_from(dead.len()).unwrap_or(u32::MAX);
         self.fillings.push(FoundFilling { identity, latest_expiry_s: *latest_expiry_s, dead });
     }
 }
@@ -441,33 +505,4 @@ async fn give_way() {
         Poll::Pending
     })
     .await;
-}
-
-/// The records at the start of a region, as far as they are whole, as its footer would list them, and
-/// where they end. Behind one that was written before its block was full, the next begins in the next
-/// block.
-fn records_in(bytes: &[u8], cache: CacheId, sequence: u64) -> (Footer, usize) {
-    let (mut entries, mut latest_expiry_s, mut end) = (Vec::new(), None, 0);
-    while let Some((entry, expiry_s)) = record_at(bytes, end, (cache, sequence))
-        .or_else(|| record_at(bytes, end.next_multiple_of(BLOCK), (cache, sequence)))
-    {
-        end = (entry.offset as usize + entry.length as usize).next_multiple_of(UNIT_BYTES);
-        latest_expiry_s = footer::later_expiry(latest_expiry_s, expiry_s);
-        entries.push(entry);
-    }
-    let latest_expiry_s = latest_expiry_s.unwrap_or(0);
-    (Footer { sequence, latest_expiry_s, entries }, end.min(bytes.len()))
-}
-
-/// The record that begins there, and when it expires.
-fn record_at(
-    bytes: &[u8],
-    at: usize,
-    (cache, sequence): (CacheId, u64),
-) -> Option<(FooterEntry, u32)> {
-    let offset = u32::try_from(at).ok()?;
-    let record = record::parse_first(bytes.get(at..)?, RecordIdentity { cache, sequence, offset })?;
-    let length = u32::try_from(record.body_at() + record.body.len()).ok()?;
-    let entry = FooterEntry { hash: KeyHash::of(record.key()).0, offset, length };
-    Some((entry, record.expiry_s))
 }

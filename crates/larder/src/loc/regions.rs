@@ -20,7 +20,7 @@
 //!    Sealed.
 //! 4. A region gets a new sequence number each time it becomes Active; numbers are never used
 //!    twice, not even after a restart.
-//! 5. After a crash a region is Unknown until its footer was read and its objects are in the index.
+//! 5. After an opening a region is Unknown until its footer was read and its objects are in the index.
 //!    Until then it is not reclaimed.
 //! 6. An index entry that points into a region was written in the region's current filling, or the
 //!    region is Expired: then it counts as absent. Nothing is appended to an Expired region, and it
@@ -40,7 +40,7 @@ pub(crate) enum RegionState {
     /// All that was in it has expired; the index may still point to it.
     Expired,
     Retired,
-    /// A crash has left it.
+    /// An earlier life has left it.
     Unknown,
 }
 
@@ -178,9 +178,14 @@ impl Regions {
         self.next_sequence = first_sequence + 1;
     }
 
-    /// A crash has left all of them.
+    /// An earlier life has left all of them.
     pub(crate) fn forget_all(&mut self) {
         self.all.iter_mut().for_each(|region| region.state = RegionState::Unknown);
+    }
+
+    /// It has left this one.
+    pub(crate) fn forget(&mut self, region: u32) {
+        self.all[region as usize].state = RegionState::Unknown;
     }
 
     /// What an Unknown region holds; its objects are not in the index yet.

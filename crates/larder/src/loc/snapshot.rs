@@ -1,5 +1,5 @@
-//! What of the large-object engine survives a clean shutdown: which regions are sealed and which of
-//! their records are current. The records themselves are listed in the regions' footers.
+//! What of the large-object engine a snapshot says where no tombstone log does: which regions are sealed
+//! and which of their records are current. The records themselves are listed in the regions' footers.
 //!
 //! ```text
 //!  per sealed region   4  region number
@@ -10,9 +10,35 @@
 
 #![deny(clippy::indexing_slicing)]
 
+use std::collections::HashMap;
+
 use super::Loc;
-use super::footer::{FooterEntry, RegionIdentity};
+use super::footer::{Footer, FooterEntry, RegionIdentity};
 use crate::key::KeyHash;
+
+/// Which records of a region are current.
+pub(super) struct Listed {
+    pub(super) sequence: u64,
+    count: usize,
+    bitmap: Box<[u8]>,
+}
+
+impl Listed {
+    /// Whether this is the footer that it tells of.
+    pub(super) fn is_of(&self, footer: &Footer) -> bool {
+        footer.sequence == self.sequence && footer.entries.len() == self.count
+    }
+
+    /// How many records are current.
+    pub(super) fn current(&self) -> u64 {
+        self.bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum()
+    }
+
+    /// Whether the record with this number in the footer is current.
+    pub(super) fn is_current(&self, record: usize) -> bool {
+        self.bitmap.get(record / 8).is_some_and(|byte| byte >> (record % 8) & 1 == 1)
+    }
+}
 
 /// Bytes that the snapshot of one region of this size takes at most.
 pub(crate) fn snapshot_bytes_max(region_bytes: u32) -> u64 {
@@ -47,10 +73,31 @@ impl Loc {
         }
     }
 
-    /// Takes the snapshot of a clean shutdown. Returns how many objects came back.
-    pub(crate) async fn import(&self, bytes: &[u8]) -> u64 {
+    /// Seals what is in memory.
+    pub(crate) async fn seal(&self) {
+        let mut turn = self.take_turn().await;
+        self.seal_all(&mut turn).await;
+    }
+
+    /// Takes over what the snapshot of a clean shutdown lists, to be found again while the engine serves.
+    /// Only where there are no tombstones. Returns how many objects there are.
+    pub(crate) fn inherit_listed(&mut self, bytes: &[u8]) -> u64 {
+        let mut regions = HashMap::new();
+        let (mut rest, mut objects) = (bytes, 0);
+        while let Some((identity, count, bitmap, behind)) = self.split_region(rest) {
+            rest = behind;
+            let listed = Listed { sequence: identity.sequence, count, bitmap: bitmap.into() };
+            objects += listed.current();
+            regions.insert(identity.region, listed);
+        }
+        self.begin_rebuild_of(regions);
+        objects
+    }
+
+    /// Takes the snapshot of a clean shutdown, all of it at once.
+    pub(crate) async fn import(&self, bytes: &[u8]) {
         let mut rest = bytes;
-        while let Some((identity, bitmap, behind)) = self.split_region(rest) {
+        while let Some((identity, _, bitmap, behind)) = self.split_region(rest) {
             rest = behind;
             // Listed by the same program for the same layout, under a checksum; and still the
             // footer has the last word.
@@ -74,18 +121,21 @@ impl Loc {
                 }
             }
         }
-        self.len() as u64
+        self.note_found(self.len() as u64);
     }
 
-    fn split_region<'a>(&self, bytes: &'a [u8]) -> Option<(RegionIdentity, &'a [u8], &'a [u8])> {
+    fn split_region<'a>(
+        &self,
+        bytes: &'a [u8],
+    ) -> Option<(RegionIdentity, usize, &'a [u8], &'a [u8])> {
         let (region, rest) = bytes.split_first_chunk::<4>()?;
         let (count, rest) = rest.split_first_chunk::<4>()?;
         let (sequence, rest) = rest.split_first_chunk::<8>()?;
         let region = u32::from_le_bytes(*region);
         let sequence = u64::from_le_bytes(*sequence);
-        let bitmap_bytes = usize::try_from(u32::from_le_bytes(*count)).ok()?.div_ceil(8);
-        let (bitmap, rest) = rest.split_at_checked(bitmap_bytes)?;
+        let count = usize::try_from(u32::from_le_bytes(*count)).ok()?;
+        let (bitmap, rest) = rest.split_at_checked(count.div_ceil(8))?;
         let known = region < self.place.regions && sequence < self.place.first_sequence;
-        known.then_some((RegionIdentity { region, sequence }, bitmap, rest))
+        known.then_some((RegionIdentity { region, sequence }, count, bitmap, rest))
     }
 }

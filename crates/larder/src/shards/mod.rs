@@ -404,12 +404,24 @@ impl Shards {
     /// # Errors
     /// The first one, after all were closed. The devices are free then when this is dropped.
     pub async fn close(&self) -> Result<Stats, Error> {
-        let mut ended = Vec::new();
-        for (number, (cache, _)) in self.shards.iter().enumerate() {
-            let closed = cache.close().await;
-            ended.push(closed.map_err(|error| error.of(&format!("shard {number}"))));
-        }
-        let closed = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
+        self.closed(together(self.shards.iter().map(|(cache, _)| cache.close())).await)
+    }
+
+    /// [`Larder::close_within`] of every shard, side by side. Returns their counters together.
+    ///
+    /// # Errors
+    /// As [`Shards::close`].
+    pub async fn close_within(&self, time: Duration) -> Result<Stats, Error> {
+        let closing = self.shards.iter().map(|(cache, _)| cache.close_within(time));
+        self.closed(together(closing).await)
+    }
+
+    fn closed(&self, ended: Vec<Result<Stats, Error>>) -> Result<Stats, Error> {
+        let named = ended
+            .into_iter()
+            .enumerate()
+            .map(|(number, closed)| closed.map_err(|error| error.of(&format!("shard {number}"))));
+        let closed = named.collect::<Result<Vec<_>, _>>()?;
         self.claims.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(closed.into_iter().sum())
     }

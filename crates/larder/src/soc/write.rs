@@ -10,6 +10,7 @@ use super::log::Place;
 use super::{Knowledge, Soc, Stripe, filter};
 use crate::cache::Tier;
 use crate::events;
+use crate::key::KeyHash;
 use crate::removal::RemovalReason;
 
 /// The write of a bucket that is still under way.
@@ -64,6 +65,19 @@ impl Soc {
             self.empty(number);
             Bucket::empty(buffer)
         })
+    }
+
+    /// Makes sure that nothing of this hash is stored, without a look at its bucket: that is emptied, with
+    /// all that it holds, and so is what the log has for it. Only where there are no tombstones.
+    pub(crate) async fn void(&self, hash: KeyHash) {
+        if !self.may_hold(hash) {
+            return;
+        }
+        let number = self.bucket_of(hash);
+        let _stripe = self.lock_for_writing(number).await;
+        self.clear_log_of(number);
+        self.empty(number);
+        self.counters.left_out_buckets.add(1);
     }
 
     /// Makes a bucket hold nothing, without a write: it may hold what must not be seen again. The

@@ -8,9 +8,11 @@ mod config;
 mod division;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use larder_device::{Claim, Clock, Device, PlacementHandle, SliceDevice};
 
+use crate::cache::many::together;
 use crate::cache::{Flushed, Larder};
 use crate::config::Config;
 use crate::endurance::Wear;
@@ -296,12 +298,32 @@ impl Tenants {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub async fn close(&self) -> Result<Stats, Error> {
-        let mut ended = Vec::new();
-        for (name, cache) in self.iter() {
-            let closed = cache.close().await;
-            ended.push(closed.map_err(|error| error.of(&format!("tenant {name:?}"))));
-        }
-        let closed = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
+        self.closed(together(self.iter().map(|(_, cache)| cache.close())).await)
+    }
+
+    /// [`Larder::close_within`] of every tenant, side by side. Returns their counters together.
+    ///
+    /// # Errors
+    /// As [`Tenants::close`].
+    ///
+    /// ```
+    /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
+    /// # let tenants = vec![Tenant::new("photos", 100.0)];
+    /// # let config = TenantsConfig { tenants, ..TenantsConfig::default() };
+    /// # let tenants = block_on(Tenants::open(config, None, std::sync::Arc::new(RealClock)))?;
+    /// let closed = block_on(tenants.close_within(std::time::Duration::from_secs(5)))?;
+    /// assert_eq!(closed.left_out_objects, 0);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn close_within(&self, time: Duration) -> Result<Stats, Error> {
+        self.closed(together(self.iter().map(|(_, cache)| cache.close_within(time))).await)
+    }
+
+    fn closed(&self, ended: Vec<Result<Stats, Error>>) -> Result<Stats, Error> {
+        let named = self.iter().zip(ended).map(|((name, _), closed)| {
+            closed.map_err(|error| error.of(&format!("tenant {name:?}")))
+        });
+        let closed = named.collect::<Result<Vec<_>, _>>()?;
         drop(self.claim.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(closed.into_iter().sum())
     }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// First filling that counts, by hash; `None` where all places are known.
 #[derive(Debug, Default)]
-pub(super) struct Lost(Mutex<Option<HashMap<u64, u64>>>);
+pub(crate) struct Lost(Mutex<Option<HashMap<u64, u64>>>);
 
 /// A look at all of them: nothing is added as long as it lasts.
 pub(crate) struct Firsts<'a>(MutexGuard<'a, Option<HashMap<u64, u64>>>);
@@ -24,17 +24,17 @@ impl Firsts<'_> {
 
 impl Lost {
     /// A crash has left regions, and these.
-    pub(super) fn begin(&self, inherited: HashMap<u64, u64>) {
+    pub(crate) fn begin(&self, inherited: HashMap<u64, u64>) {
         *self.lock() = Some(inherited);
     }
 
     /// All places are known.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         *self.lock() = None;
     }
 
     /// Says whether that is news. `None` where all places are known.
-    pub(super) fn add(&self, hash: u64, before: u64) -> Option<bool> {
+    pub(crate) fn add(&self, hash: u64, before: u64) -> Option<bool> {
         let mut lost = self.lock();
         let first = lost.as_mut()?.entry(hash).or_insert(0);
         let is_new = *first < before;
@@ -50,7 +50,7 @@ impl Lost {
         self.lock().as_ref().map_or(0, HashMap::len) as u64
     }
 
-    pub(super) fn firsts(&self) -> Firsts<'_> {
+    pub(crate) fn firsts(&self) -> Firsts<'_> {
         Firsts(self.lock())
     }
 

@@ -49,8 +49,7 @@ use crate::time::CacheClock;
 use block::{BLOCK_BYTES, ENTRIES_MAX, Tombstone};
 use dead::DeadKeys;
 use fillings::Fillings;
-pub(crate) use lost::Firsts;
-use lost::Lost;
+pub(crate) use lost::{Firsts, Lost};
 pub(crate) use replay::{Inheritance, erase, fuzz_log, replay};
 use trust::Retry;
 

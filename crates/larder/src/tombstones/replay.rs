@@ -40,6 +40,13 @@ impl Inheritance {
         self.second
     }
 
+    /// It is known of each key whether it is still dead in its bucket, by who knew the clock to be at least
+    /// that.
+    pub(crate) fn settle_keys(&mut self, clock: u64) {
+        self.keys.clear();
+        self.clock = self.clock.max(clock);
+    }
+
     /// The first filling of a region that counts; 0 if any may.
     pub(crate) fn first_filling(&self, region: u32) -> u64 {
         self.regions.get(&region).copied().unwrap_or(0)

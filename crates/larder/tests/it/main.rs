@@ -17,6 +17,7 @@ mod fetches;
 mod flush;
 mod history;
 mod history_threads;
+mod in_order;
 mod iterate;
 mod lessons;
 mod limits;

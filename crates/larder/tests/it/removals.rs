@@ -38,6 +38,7 @@ fn counted(stats: &Stats) -> HashMap<RemovalReason, u64> {
         (RemovalReason::RejectedByAdmission, stats.rejected_by_admission_objects),
         (RemovalReason::RejectedTooLarge, stats.rejected_too_large_objects),
         (RemovalReason::RejectedInOutage, stats.rejected_in_outage_objects),
+        (RemovalReason::LeftOut, stats.left_out_objects),
         (RemovalReason::RejectedDramPinned, stats.rejected_dram_pinned_objects),
         (RemovalReason::BucketOverflow, stats.soc_evicted_objects),
         (RemovalReason::LogDropped, stats.soc_log_dropped_objects),

@@ -60,7 +60,8 @@ fn a_look_up_reads_one_page_or_bucket_and_a_miss_hardly_any() {
     let drive = drive();
     let rig = Rig::open(half(), &drive);
     (0..1500).for_each(|key| rig.set(key, 1, 200));
-    // From here on DRAM holds nothing that has to go to flash.
+    // From here on DRAM holds nothing that has to go to flash, or to another place there.
+    let _flushed = block_on(rig.cache.flush()).unwrap();
     block_on(rig.cache.close()).unwrap();
     let rig = Rig::open(half(), &drive);
     let reads = || {

@@ -175,6 +175,15 @@ impl Soc {
         }
     }
 
+    /// Takes all that the log has of a bucket out of it. The caller holds the bucket's lock for writing, and
+    /// empties the bucket.
+    pub(in crate::soc) fn clear_log_of(&self, number: u64) {
+        let Some(log) = &self.log else { return };
+        for found in log.index.of_bucket(number) {
+            log.index.remove(number, found.place);
+        }
+    }
+
     /// Forgets an object that cannot be read, and with it what its bucket holds: an older version
     /// may be there. The caller holds the bucket's lock for writing.
     pub(super) fn give_up(&self, number: u64, place: Place) {

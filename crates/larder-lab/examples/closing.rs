@@ -1,0 +1,232 @@
+//! How long a cache takes to close and to open again, on a file: what holds back a restart.
+//!
+//! `cargo run --release -p larder-lab --example closing -- large [OBJECTS [VALUE_BYTES [THREADS [DIR]]]]`
+//! (default 7,600,000 objects of 8 + 700 bytes on 16 GiB, two threads, the current directory): fills a cache
+//! with large objects, closes and opens it. Prints the time to the first answer, and how fast the index
+//! comes back (`Larder::rebuild` on so many threads).
+//!
+//! `… -- small [DRAM_MIB [SETS [process|off [SECONDS [FLASH_MIB [FILLED_MIB [DIR]]]]]]]` (default 256 MiB, a
+//! million sets of 8 + 300 bytes, 2048 MiB, all of it): fills flash with large objects, then DRAM with
+//! small ones; closes the cache (within SECONDS, if they are not 0), opens it again, and looks for every
+//! key that was there before. Beside it the time to write as many bytes in order, 256 KiB at a time, four
+//! at once, to another file.
+//!
+//! On a machine that has other things to do, the seconds of CPU that this process took tell more.
+//!
+//! The files are `closing.flash` and `closing.order` and are removed at the end.
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use larder::{Config, CrashSafety, Larder, RealClock, Stats, block_on};
+use larder_device::{
+    Device, FileDevice, FileOptions, Io, IoBuffer, IoFailure, IoFuture, PlacementHandle,
+};
+use larder_lab::machine;
+
+const LARGE_FLASH_BYTES: u64 = 16 << 30;
+const SMALL_VALUE_BYTES: usize = 300;
+const FILLER_BYTES: usize = 60_000;
+/// Of the kernel's accounting.
+const TICKS_PER_SECOND: f64 = 100.0;
+const PIECE_BYTES: usize = 256 << 10;
+const PIECES_AT_ONCE: usize = 4;
+/// Keys of what only fills flash begin here.
+const FILLERS_FROM: u64 = 1 << 60;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let text = |at: usize, otherwise: &str| {
+        arguments.get(at).cloned().unwrap_or_else(|| otherwise.to_owned())
+    };
+    let number = |at: usize, otherwise: u64| text(at, &otherwise.to_string()).parse::<u64>();
+    let dir = text(if arguments.first().is_some_and(|kind| kind == "small") { 7 } else { 4 }, ".");
+    for line in machine::describe(Path::new(&dir)) {
+        println!("{line}");
+    }
+    let (path, other) =
+        (Path::new(&dir).join("closing.flash"), Path::new(&dir).join("closing.order"));
+    let ended = match text(0, "large").as_str() {
+        "large" => large(&path, number(1, 7_600_000)?, number(2, 700)?, number(3, 2)?),
+        "small" => {
+            let flash_mib = number(5, 2048)?;
+            let run = Small {
+                dram_bytes: number(1, 256)? << 20,
+                sets: number(2, 1_000_000)?,
+                crash_safety: text(3, "process").parse()?,
+                within: Duration::from_secs_f64(text(4, "0").parse()?),
+                flash_bytes: flash_mib << 20,
+                filled_bytes: number(6, flash_mib)? << 20,
+            };
+            run.run(&path, &other)
+        }
+        other => Err(format!("\"{other}\": large or small").into()),
+    };
+    let _ = std::fs::remove_file(&path);
+    let _ = std::fs::remove_file(&other);
+    ended
+}
+
+fn large(path: &Path, objects: u64, value_bytes: u64, threads: u64) -> Outcome<()> {
+    println!("{objects} objects of 8 + {value_bytes} bytes on {LARGE_FLASH_BYTES} bytes");
+    let config = Config { dram_bytes: 64 << 20, ..Config::default() };
+    let cache = open(&config, path, LARGE_FLASH_BYTES)?;
+    let value = vec![0x5a; usize::try_from(value_bytes)?];
+    let began = Instant::now();
+    for key in 0..objects {
+        block_on(cache.set(&key.to_le_bytes(), &value, None))?;
+    }
+    println!("filled in {:.1} s", began.elapsed().as_secs_f64());
+    timed_close(&cache, Duration::ZERO)?;
+    drop(cache);
+    for round in 0..3 {
+        let began = Instant::now();
+        let cache = open(&config, path, LARGE_FLASH_BYTES)?;
+        let hit = block_on(cache.get(&7_u64.to_le_bytes()))?.is_some();
+        let first = began.elapsed();
+        let (began, cpu) = (Instant::now(), cpu_seconds()?);
+        std::thread::scope(|scope| {
+            (0..threads).for_each(|_| _ = scope.spawn(|| block_on(cache.rebuild())));
+        });
+        let seconds = began.elapsed().as_secs_f64();
+        let found = cache.stats().loc_objects;
+        println!(
+            "round {round}: first answer after {:.3} s (a hit: {hit}); {found} objects indexed in \
+             {seconds:.2} s by {threads} threads: {:.2} million/s, {:.2} million a second of CPU",
+            first.as_secs_f64(),
+            found as f64 / seconds / 1e6,
+            found as f64 / (cpu_seconds()? - cpu) / 1e6,
+        );
+        timed_close(&cache, Duration::ZERO)?;
+    }
+    Ok(())
+}
+
+struct Small {
+    dram_bytes: u64,
+    sets: u64,
+    crash_safety: CrashSafety,
+    within: Duration,
+    flash_bytes: u64,
+    filled_bytes: u64,
+}
+
+impl Small {
+    fn run(&self, path: &Path, other: &Path) -> Outcome<()> {
+        let Self { dram_bytes, sets, crash_safety, flash_bytes, .. } = *self;
+        println!(
+            "DRAM {dram_bytes} bytes, flash {flash_bytes} bytes, {sets} sets of 8 + \
+             {SMALL_VALUE_BYTES} bytes, crash safety {crash_safety}"
+        );
+        let config = Config { dram_bytes, crash_safety, ..Config::default() };
+        let cache = open(&config, path, flash_bytes)?;
+        self.fill(&cache)?;
+        let stats = cache.stats();
+        let before = which_are_there(&cache, sets)?;
+        let in_order = write_in_order(other, stats.dram_used_bytes)?;
+        std::fs::remove_file(other)?;
+        let (closed, seconds) = timed_close(&cache, self.within)?;
+        println!(
+            "in order: {:.2} s, so the bound is {:.2} s and this {seconds:.2} s: {} in order, {} left \
+             out, {} buckets emptied, {} bucket writes",
+            in_order.as_secs_f64(),
+            2.0 * in_order.as_secs_f64() + 1.0,
+            closed.closed_in_order_objects,
+            closed.left_out_objects,
+            closed.left_out_buckets,
+            closed.soc_bucket_writes - stats.soc_bucket_writes,
+        );
+        drop(cache);
+        let (began, cpu) = (Instant::now(), cpu_seconds()?);
+        let cache = open(&config, path, flash_bytes)?;
+        let opened = began.elapsed().as_secs_f64();
+        block_on(cache.rebuild());
+        let indexed = began.elapsed().as_secs_f64();
+        let cpu = cpu_seconds()? - cpu;
+        println!("opened in {opened:.3} s, indexed after {indexed:.2} s ({cpu:.2} s of CPU)");
+        let after = which_are_there(&cache, sets)?;
+        let missing = before.iter().zip(&after).filter(|(before, after)| **before && !**after);
+        let (missing, there) = (missing.count(), before.iter().filter(|there| **there).count());
+        println!("{there} of {sets} keys were there before, {missing} of them are missing");
+        Ok(())
+    }
+
+    fn fill(&self, cache: &Larder) -> Outcome<()> {
+        let filler = vec![0xa5; FILLER_BYTES];
+        for key in 0..self.filled_bytes / FILLER_BYTES as u64 {
+            block_on(cache.set(&(FILLERS_FROM + key).to_le_bytes(), &filler, None))?;
+        }
+        let (value, began) = (vec![0x5a; SMALL_VALUE_BYTES], Instant::now());
+        for key in 0..self.sets {
+            block_on(cache.set(&key.to_le_bytes(), &value, None))?;
+        }
+        let (seconds, stats) = (began.elapsed().as_secs_f64(), cache.stats());
+        let (items, bytes) = (stats.dram_items, stats.dram_used_bytes);
+        println!("set in {seconds:.1} s; {items} items in {bytes} bytes of DRAM");
+        Ok(())
+    }
+}
+
+/// Seconds that all processors together have worked for this process.
+fn cpu_seconds() -> Outcome<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let (_, fields) = stat.rsplit_once(')').ok_or("no fields in /proc/self/stat")?;
+    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
+    Ok(ticks.sum::<Result<f64, _>>()? / TICKS_PER_SECOND)
+}
+
+fn which_are_there(cache: &Larder, keys: u64) -> Outcome<Vec<bool>> {
+    let contains = (0..keys).map(|key| block_on(cache.contains(&key.to_le_bytes())));
+    Ok(contains.collect::<Result<_, _>>()?)
+}
+
+fn timed_close(cache: &Larder, within: Duration) -> Outcome<(Stats, f64)> {
+    let (began, cpu) = (Instant::now(), cpu_seconds()?);
+    let stats = if within.is_zero() {
+        block_on(cache.close())?
+    } else {
+        block_on(cache.close_within(within))?
+    };
+    let seconds = began.elapsed().as_secs_f64();
+    println!("closed in {seconds:.2} s ({:.2} s of CPU)", cpu_seconds()? - cpu);
+    Ok((stats, seconds))
+}
+
+fn open(config: &Config, path: &Path, bytes: u64) -> Outcome<Larder> {
+    // What is never written takes no room.
+    let options = FileOptions {
+        capacity_bytes: Some(bytes),
+        create: true,
+        preallocate: false,
+        ..FileOptions::default()
+    };
+    let device: Arc<dyn Device> = Arc::new(FileDevice::open(path, &options)?);
+    Ok(block_on(Larder::open(config.clone(), Some(device), Arc::new(RealClock)))?)
+}
+
+/// Writes so many bytes in order and flushes them. Returns how long that took.
+fn write_in_order(path: &Path, bytes: u64) -> Outcome<Duration> {
+    let piece = PIECE_BYTES as u64;
+    let device = FileDevice::create(path, bytes.next_multiple_of(piece))?;
+    let mut under_way: VecDeque<IoFuture> = VecDeque::with_capacity(PIECES_AT_ONCE);
+    let began = Instant::now();
+    for offset in (0..bytes).step_by(PIECE_BYTES) {
+        if under_way.len() == PIECES_AT_ONCE
+            && let Some(oldest) = under_way.pop_front()
+        {
+            block_on(oldest).map_err(|failure: IoFailure| failure.error)?;
+        }
+        let (buffer, handle) = (IoBuffer::zeroed(PIECE_BYTES), PlacementHandle::DEFAULT);
+        under_way.push_back(device.submit(Io::Write { offset, buffer, handle }));
+    }
+    for write in under_way {
+        block_on(write).map_err(|failure: IoFailure| failure.error)?;
+    }
+    block_on(device.submit(Io::Flush)).map_err(|failure: IoFailure| failure.error)?;
+    Ok(began.elapsed())
+}

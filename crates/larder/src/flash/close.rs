@@ -1,0 +1,132 @@
+//! Closing at the pace of the device: what DRAM holds goes to flash in order.
+//!
+//! A small object belongs into a bucket, and a bucket is read and written for each: a DRAM full of them
+//! would take minutes. So a close appends them to the regions of the large-object engine instead. There
+//! they are large objects like others: records with checksums, listed by footers, found again by whoever
+//! indexes them, dead by tombstone when they change. The large-object engine is asked first, and what
+//! their buckets hold of their keys is older:
+//!
+//! 1. With tombstones it is void since before the item came to DRAM. Without, an item goes in order only
+//!    if no bucket can hold its key, and else to its bucket as when evicted.
+//! 2. An object does not go in order if the index of regions has something in its place: the two keys
+//!    would displace each other.
+//! 3. They take at most half of the regions' room: the rest, if there is any, goes to buckets.
+//!
+//! An object moves to its bucket when DRAM evicts it the next time, having read it back: first it is
+//! there, then not here any more. What nobody reads goes when its region is reclaimed, as the oldest do.
+
+use std::sync::atomic::Ordering;
+
+use super::shutdown::Stop;
+use super::{Engine, Flash};
+use crate::cache::{Tier, Tiers};
+use crate::error::Error;
+use crate::loc::object_bytes_max;
+use crate::removal::RemovalReason;
+use crate::value::ItemRef;
+
+/// Small objects get at most this part of the regions' room.
+const IN_ORDER_PART: u64 = 2;
+/// What a record of a region takes beside key and value, with its line in the footer, about.
+const RECORD_BYTES: u64 = 56;
+
+impl Flash {
+    /// Writes what a clean restart needs; what would take longer than until `stop` is left out, and
+    /// counted. Nothing may be written afterwards.
+    pub(crate) async fn close(&self, stop: Stop<'_>) -> Result<(), Error> {
+        self.write_shutdown(stop).await
+    }
+
+    /// A close is about to send so many items.
+    pub(crate) fn expect_in_order(&self, items: u64) {
+        if let Some(loc) = &self.loc {
+            let room = u64::from(self.layout.loc_regions) * u64::from(self.layout.region_bytes);
+            loc.expect(items.min(room / IN_ORDER_PART / RECORD_BYTES));
+        }
+    }
+
+    /// Takes an item of a cache that is being closed, if it can be written in order. Says whether that is
+    /// so; if not, it was admitted, and [`Flash::settle_in_bucket`] takes it.
+    pub(crate) async fn settle_in_order(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
+        if item.clean && self.may_hold(item.hash) {
+            self.counters.evicted_clean_objects.add(1);
+            return true;
+        }
+        let mut admitted = self.admit(item, now_s);
+        if admitted == Ok(Engine::Soc) {
+            if !self.goes_in_order(item) {
+                return false;
+            }
+            self.counters.closed_in_order_objects.add(1);
+            admitted = Ok(Engine::Loc);
+        }
+        self.deliver(item, admitted, now_s).await;
+        true
+    }
+
+    /// Takes an item that was admitted and cannot be written in order.
+    pub(crate) async fn settle_in_bucket(&self, item: &ItemRef<'_>, now_s: u32) {
+        self.deliver(item, Ok(Engine::Soc), now_s).await;
+    }
+
+    fn goes_in_order(&self, item: &ItemRef<'_>) -> bool {
+        let (Some(loc), Some(soc)) = (&self.loc, &self.soc) else { return false };
+        if item.object_bytes() > object_bytes_max(self.layout.region_bytes)
+            || loc.holds(item.hash)
+            || self.tombstones.is_none() && soc.may_hold(item.hash)
+        {
+            return false;
+        }
+        let bytes = item.object_bytes() as u64 + RECORD_BYTES;
+        let room = u64::from(self.layout.loc_regions) * u64::from(self.layout.region_bytes);
+        self.in_order_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= room / IN_ORDER_PART
+    }
+
+    /// Whether each item that is left out must be looked at, so that what flash has of it is void.
+    pub(crate) fn voids_what_is_left_out(&self) -> bool {
+        self.tombstones.is_none()
+    }
+
+    /// An item for which a close has no time. Afterwards flash holds this version of its key or none.
+    /// Without tombstones an older one may be in a bucket, which is not believed then.
+    pub(crate) async fn leave_out(&self, item: &ItemRef<'_>, now_s: u32) {
+        let removals = &self.counters.removals;
+        if item.clean && self.may_hold(item.hash) {
+            self.counters.evicted_clean_objects.add(1);
+            return;
+        }
+        let reason = if item.is_expired(now_s) {
+            self.counters.expired.add(1);
+            RemovalReason::Expired
+        } else if item.tiers == Tiers::DramOnly {
+            self.counters.dram_evicted_objects.add(1);
+            RemovalReason::Evicted
+        } else {
+            self.counters.left_out_objects.add(1);
+            RemovalReason::LeftOut
+        };
+        removals.key(reason, Tier::Dram, item.key, item.object_bytes());
+        if self.tombstones.is_none() {
+            if let Some(loc) = &self.loc {
+                loc.remove(item.hash);
+            }
+            if let Some(soc) = &self.soc {
+                soc.void(item.hash).await;
+            }
+        }
+    }
+
+    /// Moves a small object that lies in a region, and that DRAM has too, to the engine for small ones. The
+    /// caller holds the key's lock.
+    pub(super) async fn move_to_engine(&self, item: &ItemRef<'_>, now_s: u32) {
+        let (Some(loc), Some(soc)) = (&self.loc, &self.soc) else { return };
+        let is_misplaced = loc.holds(item.hash) && self.engine_for(item) == Some(Engine::Soc);
+        if !is_misplaced || item.is_expired(now_s) || !self.breaker.allows() {
+            return;
+        }
+        // In this order: what a crash finds in both is the same version.
+        if soc.set(item, now_s).await && loc.bury(item.hash).await.is_ok() {
+            self.counters.moved_small_objects.add(1);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Who says what is dead in regions that an earlier life has left.
+
+use std::collections::HashMap;
+
+use super::footer::Footer;
+use super::snapshot::Listed;
+use crate::tombstones::Inheritance;
+
+/// Who says what is dead in the regions that an earlier life has left.
+pub(super) enum Witness {
+    /// The tombstone log.
+    Log(Inheritance),
+    /// The snapshot, by region: what is not listed is dead.
+    Snapshot(HashMap<u32, Listed>),
+}
+
+impl Witness {
+    pub(super) fn is_log(&self) -> bool {
+        matches!(self, Self::Log(_))
+    }
+
+    /// Whether there may be something in a region.
+    pub(super) fn knows_of(&self, region: u32) -> bool {
+        match self {
+            Self::Log(_) => true,
+            Self::Snapshot(regions) => regions.contains_key(&region),
+        }
+    }
+
+    /// Whether it can say of this footer what is dead.
+    pub(super) fn believes(&self, region: u32, footer: &Footer) -> bool {
+        match self {
+            Self::Log(_) => true,
+            Self::Snapshot(regions) => regions.get(&region).is_some_and(|it| it.is_of(footer)),
+        }
+    }
+
+    /// The first filling of a region that counts; 0 if any may.
+    pub(super) fn first_filling(&self, region: u32) -> u64 {
+        match self {
+            Self::Log(log) => log.first_filling(region),
+            Self::Snapshot(regions) => regions.get(&region).map_or(0, |it| it.sequence),
+        }
+    }
+}
