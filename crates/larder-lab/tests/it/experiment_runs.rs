@@ -88,7 +88,7 @@ fn a_drive_that_has_not_settled_is_not_judged() {
         experiment::run(experiment, &settings, seeds, &Monitor::default(), &|_| {}).unwrap();
     assert_eq!(result.verdict, experiment::Verdict::NotJudged, "{}", result.reason);
     assert!(result.reason.contains("the drive had not settled"), "{}", result.reason);
-    assert!(result.reason.contains("requests = 2000 (2000000 by default)"), "{}", result.reason);
+    assert!(result.reason.contains("requests = 2000 (4000000 by default)"), "{}", result.reason);
 }
 
 #[test]

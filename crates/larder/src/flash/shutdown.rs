@@ -90,10 +90,8 @@ impl Flash {
         loc.seal().await;
         if let Some(tombstones) = &self.tombstones {
             tombstones.commit(tombstones.all_so_far()).await?;
-            // From here on nothing dies. A log that was given up in this life may lack something though it is
-            // believed again: a clean shutdown need not rely on it.
-            let was_given_up = self.counters.tombstone_logs_given_up.get() > 0;
-            if tombstones.is_trusted() && !was_given_up {
+            // From here on nothing dies.
+            if tombstones.is_trusted() {
                 return Ok(Some(LargeDead::InLog));
             }
         }

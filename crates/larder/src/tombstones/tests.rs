@@ -29,7 +29,7 @@ fn place() -> TombstonesPlace {
 }
 
 fn superblock() -> Superblock {
-    let layout = Layout { soc_buckets: 1 << 20, ..Layout::default() };
+    let layout = Layout { soc_buckets: 1 << 20, loc_regions: 4, ..Layout::default() };
     Superblock {
         clean: false,
         recoverable: true,
@@ -104,6 +104,26 @@ fn what_is_needed_is_on_flash_whatever_write_is_the_last() {
         assert_eq!(lost(&old), 0, "of 300 old ones, after {writes} writes");
         assert_eq!(lost(&told), 0, "of {} that were told, after {writes} writes", told.len());
     }
+}
+
+/// Whoever announces a filling may be slow to begin it, while others have the ring go round.
+#[test]
+fn a_filling_that_is_announced_is_kept_in_mind() {
+    let rig = rig();
+    rig.log.filling_began(2, 14);
+    rig.log.filling_sealed(2, 14);
+    rig.commit(rig.log.bury_record(2, 64, 14)).unwrap();
+    rig.commit(rig.log.bury_region(2, 20)).unwrap();
+    rig.go_round();
+    rig.go_round();
+    assert_eq!(rig.left().dead_in(2, 14), [64], "it may come back as long as it is there");
+    rig.log.filling_began(2, 20);
+    rig.go_round();
+    assert_eq!((rig.left().first_filling(2), rig.left().dead_in(2, 14)), (20, vec![]));
+    rig.log.filling_sealed(2, 20);
+    rig.go_round();
+    rig.go_round();
+    assert_eq!(rig.left().first_filling(2), 0, "the region itself says so");
 }
 
 #[test]
