@@ -43,9 +43,12 @@ impl Flash {
     }
 
     pub(super) async fn write_shutdown(&self, stop: Stop<'_>) -> Result<(), Error> {
-        // First: it may still change buckets.
+        // First: both may still change buckets.
         let log = match &self.soc {
-            Some(soc) => soc.export_log().await,
+            Some(soc) => {
+                soc.finish_all().await;
+                soc.export_log().await
+            }
             None => Vec::new(),
         };
         let Some(dead) = self.settle_dead_keys(stop).await else {

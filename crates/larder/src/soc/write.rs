@@ -153,6 +153,14 @@ impl Soc {
         }
     }
 
+    /// Waits for the end of every write that somebody began and gave up.
+    pub(crate) async fn finish_all(&self) {
+        for stripe in &self.stripes {
+            let mut stripe = stripe.write().await;
+            self.finish(&mut stripe).await;
+        }
+    }
+
     /// Waits for the end of the write that the stripe knows of. Says whether it went well.
     pub(super) async fn finish(&self, stripe: &mut Stripe) -> bool {
         let Some(unfinished) = stripe else { return true };

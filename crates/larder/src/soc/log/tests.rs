@@ -211,6 +211,30 @@ fn who_waits_alone_pushes_nobody_out() {
     assert!(found > 400, "{found} of the first ones, which found room");
 }
 
+/// Or the snapshot would say of its bucket what was there before.
+#[test]
+fn a_write_whose_caller_gave_up_has_ended_when_a_snapshot_is_made() {
+    let device = device();
+    let soc = soc(&device, 1, 1);
+    let number = soc.bucket_of(KeyHash::of(&1_u32.to_le_bytes()));
+    let buckets = (2 << 20)..(4 << 20);
+    let slow = FaultRule::new(Fault::Delay { submissions: u32::MAX }).on_writes().within(buckets);
+    device.set_plan(&FaultPlan::new(1).with(slow));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut stripe = block_on(soc.lock_for_writing(number));
+    let bucket = block_on(soc.load_or_empty(number));
+    {
+        let store = soc.store(&mut stripe, number, bucket, crate::soc::Change::default());
+        assert!(pin!(store).poll(&mut context).is_pending());
+    }
+    drop(stripe);
+    let mut finishing = pin!(soc.finish_all());
+    assert!(finishing.as_mut().poll(&mut context).is_pending(), "it is slow");
+    device.release_delayed();
+    assert!(finishing.as_mut().poll(&mut context).is_ready());
+    assert!(block_on(soc.stripe(number).read()).is_none());
+}
+
 #[test]
 fn a_snapshot_brings_the_log_back() {
     let device = device();
