@@ -80,6 +80,12 @@ mod tests {
     use crate::key::KeyHash;
 
     #[test]
+    fn every_tag_has_bits_of_its_own() {
+        let ones = |tag: u16| bits(tag).iter().map(|word| word.count_ones()).sum::<u32>();
+        assert!((0..=u16::MAX).all(|tag| (2..=PROBES).contains(&ones(tag))));
+    }
+
+    #[test]
     fn holds_what_was_put_in_and_little_else() {
         let filters = Filters::new(3);
         assert!(filters.is_empty(1));

@@ -345,6 +345,20 @@ mod tests {
         assert!(index.holds(0, place(5)));
     }
 
+    /// An object that leaves makes nobody copy the others: memory is given back when a third of it is empty.
+    #[test]
+    fn a_partition_keeps_its_memory_until_much_of_it_is_empty() {
+        let index = Index::new(1);
+        let hash = KeyHash::of(b"key");
+        (0..160).for_each(|n| index.insert(0, hash, place(n), false));
+        let capacity = || index.with(0, |partition| partition.0.capacity());
+        let full = capacity();
+        (0..20).for_each(|n| assert!(index.remove(0, place(n))));
+        assert_eq!(capacity(), full);
+        (20..150).for_each(|n| assert!(index.remove(0, place(n))));
+        assert!(capacity() < full / 4);
+    }
+
     #[test]
     fn a_snapshot_without_room_says_what_it_left_out() {
         let index = Index::new(40);
