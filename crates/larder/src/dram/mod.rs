@@ -389,6 +389,7 @@ impl DramTier {
                     self.keep_headroom(now_s);
                 }
                 if self.other_bytes() > other_bytes {
+                    self.reclaim(); // the smaller tables
                     self.keep_budget(now_s);
                 }
                 return Ok(put);

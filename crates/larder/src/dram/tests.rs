@@ -56,6 +56,13 @@ fn a_reader_who_is_interrupted_holds_nobody_up() {
     assert!(tier.index.readers().retired() < 3 && tier.used_bytes() <= 1 << 20);
 }
 
+#[test]
+fn tables_that_were_outgrown_are_freed_at_once() {
+    let tier = tier(64 << 20, DramPolicy::S3Fifo);
+    (0..200_000).for_each(|key| insert(&tier, key, 50, 0).unwrap());
+    assert_eq!((tier.len(), tier.index.readers().retired()), (200_000, 0));
+}
+
 /// Where everybody looks for one item, of which others say where it is not.
 #[test]
 fn who_looks_without_a_lock_overlooks_nothing() {
