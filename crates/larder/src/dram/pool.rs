@@ -8,6 +8,11 @@ use super::segment::{Segment, Writer};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
+/// Readers who were interrupted may keep this part of the budget, or so many segments, before those wait
+/// who free more.
+const RETIRED_PART: usize = 8;
+const RETIRED_MIN: usize = 4;
+
 /// Takes memory for segments up to a budget.
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -66,6 +71,12 @@ impl Pool {
     /// over the budget, so that nobody has to wait for them.
     pub(crate) fn note_retired(&self, bytes: usize) {
         self.lock().retired_bytes += bytes;
+    }
+
+    /// Whether as much is retired as may be over the budget.
+    pub(crate) fn has_many_retired(&self) -> bool {
+        let most = (self.budget_bytes() / RETIRED_PART).max(RETIRED_MIN * self.segment_bytes);
+        self.lock().retired_bytes > most
     }
 
     /// A segment of at least `bytes`. `None` if the budget has no room for it, of which

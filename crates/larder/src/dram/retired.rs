@@ -5,10 +5,6 @@ use super::pins::Share;
 use super::published::Old;
 use super::table::Bucket;
 
-/// Readers who were interrupted may keep this part of the segments, or so many, before those wait who
-/// free more.
-const RETIRED_PART: usize = 8;
-const RETIRED_MIN: usize = 4;
 /// Looks at readers in the way before the locks are taken again.
 const LOOKS: u32 = 128;
 
@@ -41,9 +37,7 @@ impl DramTier {
     pub(super) fn reclaim(&self) {
         let readers = self.index.readers();
         self.end(readers.collect());
-        let segments = self.pool.budget_bytes() / self.pool.segment_bytes();
-        let many = (segments / RETIRED_PART).max(RETIRED_MIN);
-        while readers.retired() > many {
+        while self.pool.has_many_retired() {
             self.end(readers.collect_soon(LOOKS));
         }
     }

@@ -63,6 +63,18 @@ fn tables_that_were_outgrown_are_freed_at_once() {
     assert_eq!((tier.len(), tier.index.readers().retired()), (200_000, 0));
 }
 
+/// However many they are: it is segments that weigh.
+#[test]
+fn a_reader_who_is_interrupted_keeps_no_table_from_growing() {
+    let tier = tier(64 << 20, DramPolicy::S3Fifo);
+    let inside = tier.index.readers().enter();
+    (0..200_000).for_each(|key| insert(&tier, key, 50, 0).unwrap());
+    assert!(tier.index.readers().retired() > 1000);
+    drop(inside);
+    tier.reclaim();
+    assert_eq!((tier.len(), tier.index.readers().retired()), (200_000, 0));
+}
+
 /// Where everybody looks for one item, of which others say where it is not.
 #[test]
 fn who_looks_without_a_lock_overlooks_nothing() {
