@@ -199,13 +199,17 @@ fn bursts(random: bool) -> [Vec<u64>; 2] {
     took
 }
 
+/// Of what is in order.
+fn percentile(took: &[u64], percent: usize) -> u64 {
+    took[took.len() * percent / 100]
+}
+
 /// What collection moves is in the write buffer too, so a burst that the buffer holds without it waits
 /// for programs with it, long before the media are busy all the time.
 #[test]
 fn collection_takes_room_from_the_host() {
     let ([alone, _], [collecting, _]) = (bursts(false), bursts(true));
-    let p99 = |took: &[u64]| took[took.len() * 99 / 100];
-    let (alone, collecting) = (p99(&alone), p99(&collecting));
+    let (alone, collecting) = (percentile(&alone, 99), percentile(&collecting, 99));
     let program_ns = small().nand.program_ns;
     assert!(alone < program_ns / 4, "{alone} ns");
     assert!((program_ns / 2..program_ns * 8).contains(&collecting), "{collecting} ns");
@@ -215,8 +219,7 @@ fn collection_takes_room_from_the_host() {
 #[test]
 fn reads_wait_for_urgent_collection() {
     let ([_, alone], [_, collecting]) = (bursts(false), bursts(true));
-    let p90 = |took: &[u64]| took[took.len() * 9 / 10];
-    let (alone, collecting) = (p90(&alone), p90(&collecting));
+    let (alone, collecting) = (percentile(&alone, 90), percentile(&collecting, 90));
     let program_ns = small().nand.program_ns;
     assert!(alone < program_ns / 6 && collecting > program_ns / 3, "{alone} and {collecting} ns");
 }

@@ -103,9 +103,7 @@ impl Larder {
             })
         };
         if by.is_none() {
-            flash.expect_in_order(
-                (0..self.dram.shards()).map(|shard| self.dram.dirty_in(shard)).sum(),
-            );
+            flash.expect_in_order(self.dram.dirty());
         }
         let all_sent = self.send_all(flash, &is_over).await;
         if !all_sent && looks_at_each {
@@ -113,8 +111,7 @@ impl Larder {
         }
         flash.close(&|| by.is_some_and(|by| self.clock.monotonic() >= by)).await?;
         if !all_sent && !looks_at_each {
-            let dirty = (0..self.dram.shards()).map(|shard| self.dram.dirty_in(shard));
-            self.counters.left_out_objects.add(dirty.sum());
+            self.counters.left_out_objects.add(self.dram.dirty());
         }
         Ok(())
     }

@@ -358,7 +358,7 @@ impl Larder {
             let mut unsettled = Unsettled { dram: &self.dram, departure: Some(departure) };
             let Some(departure) = &unsettled.departure else { break };
             let turn = self.turn(departure.hash).await;
-            if let Some(item) = self.dram.departing(departure)
+            if let Some(item) = unsettled.item()
                 && let Some(flash) = &self.flash
             {
                 flash.settle(&item, self.now_s()).await;

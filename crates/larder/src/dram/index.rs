@@ -127,7 +127,7 @@ impl Index {
     /// before. A replacement counts as a visit. Says whether it agreed.
     ///
     /// # Errors
-    /// [`Crowded`]; nothing has changed then.
+    /// [`Crowded`], though `admit` agreed: there is no entry of the key then.
     pub(crate) fn set(
         &self,
         hash: KeyHash,
@@ -148,31 +148,29 @@ impl Index {
             }
             return Ok(admitted);
         }
-        self.make_place(shard, *len, new(0), &mut held)?;
         if !admit(None, &held) {
             return Ok(false);
         }
-        let put = shard.table(&held).insert(new(0));
-        debug_assert!(put, "there is a place");
+        if !table.insert(new(0)) {
+            self.insert_among(shard, *len, new(0), &mut held)?;
+        }
         *len += 1;
         Ok(true)
     }
 
-    /// Sees to it that there is a place for `entry` in one of its buckets.
-    fn make_place(
+    /// Puts an entry into a shard in whose buckets for it there is no place: others move, or the table
+    /// grows.
+    fn insert_among(
         &self,
         shard: &Shard,
         len: usize,
         entry: Entry,
         held: &mut Held,
     ) -> Result<(), Crowded> {
-        if shard.table(held).has_place(entry) {
-            return Ok(());
-        }
         shard.moves.fetch_add(1, Ordering::SeqCst);
-        let made = loop {
+        let inserted = loop {
             let table = shard.table(held);
-            if table.has_place(entry) || table.clear_place(entry) {
+            if table.insert(entry) || table.clear_and_insert(entry) {
                 break Ok(());
             }
             if !table.should_grow(len) {
@@ -184,7 +182,7 @@ impl Index {
             shard.buckets.replace(larger, &self.readers, held);
         };
         shard.moves.fetch_add(1, Ordering::SeqCst);
-        made
+        inserted
     }
 
     /// As [`Index::find`], but counts no visit.

@@ -28,10 +28,12 @@ impl DramTier {
         hashes
     }
 
-    /// How many items of a part are not known to be on flash.
-    pub(crate) fn dirty_in(&self, shard: usize) -> u64 {
+    /// How many items are not known to be on flash.
+    pub(crate) fn dirty(&self) -> u64 {
         let mut dirty = 0;
-        self.index.each_in(shard, |entry, _| dirty += u64::from(!entry.is_clean()));
+        for shard in 0..self.shards() {
+            self.index.each_in(shard, |entry, _| dirty += u64::from(!entry.is_clean()));
+        }
         dirty
     }
 

@@ -285,14 +285,9 @@ impl<'a> Table<'a> {
         empty.inspect(|place| place.put(entry)).is_some()
     }
 
-    /// Whether there is a place for an entry.
-    pub(super) fn has_place(self, entry: Entry) -> bool {
-        self.buckets_of(entry.tag()).into_iter().flat_map(Bucket::empty_places).next().is_some()
-    }
-
     /// Makes a place for an entry whose buckets are full by sending one that is there to its other
     /// bucket. `false` if all of those are full too.
-    pub(super) fn clear_place(self, entry: Entry) -> bool {
+    fn clear_place(self, entry: Entry) -> bool {
         let full: [&Bucket; 2] = self.buckets_of(entry.tag());
         full.iter().flat_map(|bucket| &bucket.0).any(|place| {
             let Some(resident) = place.entry() else { return false };
@@ -306,7 +301,8 @@ impl<'a> Table<'a> {
         })
     }
 
-    fn clear_and_insert(self, entry: Entry) -> bool {
+    /// The same, and puts it there.
+    pub(super) fn clear_and_insert(self, entry: Entry) -> bool {
         self.clear_place(entry) && self.insert(entry)
     }
 

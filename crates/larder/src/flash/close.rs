@@ -17,10 +17,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::shutdown::Stop;
 use super::{Engine, Flash};
 use crate::cache::{Tier, Tiers};
-use crate::error::Error;
 use crate::loc::object_bytes_max;
 use crate::removal::RemovalReason;
 use crate::value::ItemRef;
@@ -31,18 +29,15 @@ const IN_ORDER_PART: u64 = 2;
 const RECORD_BYTES: u64 = 56;
 
 impl Flash {
-    /// Writes what a clean restart needs; what would take longer than until `stop` is left out, and
-    /// counted. Nothing may be written afterwards.
-    pub(crate) async fn close(&self, stop: Stop<'_>) -> Result<(), Error> {
-        self.write_shutdown(stop).await
-    }
-
     /// A close is about to send so many items.
     pub(crate) fn expect_in_order(&self, items: u64) {
         if let Some(loc) = &self.loc {
-            let room = u64::from(self.layout.loc_regions) * u64::from(self.layout.region_bytes);
-            loc.expect(items.min(room / IN_ORDER_PART / RECORD_BYTES));
+            loc.expect(items.min(self.in_order_bytes_max() / RECORD_BYTES));
         }
+    }
+
+    fn in_order_bytes_max(&self) -> u64 {
+        u64::from(self.layout.loc_regions) * u64::from(self.layout.region_bytes) / IN_ORDER_PART
     }
 
     /// Takes an item of a cache that is being closed, if it can be written in order. Says whether that is
@@ -78,8 +73,7 @@ impl Flash {
             return false;
         }
         let bytes = item.object_bytes() as u64 + RECORD_BYTES;
-        let room = u64::from(self.layout.loc_regions) * u64::from(self.layout.region_bytes);
-        self.in_order_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= room / IN_ORDER_PART
+        self.in_order_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.in_order_bytes_max()
     }
 
     /// Whether each item that is left out must be looked at, so that what flash has of it is void.

@@ -42,7 +42,9 @@ impl Flash {
         (!too_many(&hashes)).then_some(DeadKeysSnapshot { clock, hashes })
     }
 
-    pub(super) async fn write_shutdown(&self, stop: Stop<'_>) -> Result<(), Error> {
+    /// Writes what a clean restart needs; what would take longer than until `stop` is left out, and
+    /// counted. Nothing may be written afterwards.
+    pub(crate) async fn close(&self, stop: Stop<'_>) -> Result<(), Error> {
         // First: both may still change buckets.
         let log = match &self.soc {
             Some(soc) => {
