@@ -54,3 +54,15 @@ pub(crate) fn wait_a_little(looks: u32) {
 pub(crate) fn wait_a_little(_: u32) {
     shuttle::thread::yield_now();
 }
+
+/// Bytes that are about to be written. Where orders are tried out others go on while they are neither
+/// old nor new.
+#[cfg(not(shuttle))]
+#[inline]
+pub(crate) fn begin_to_write(_: &mut [u8]) {}
+
+#[cfg(shuttle)]
+pub(crate) fn begin_to_write(bytes: &mut [u8]) {
+    bytes.fill(0xee);
+    shuttle::thread::yield_now();
+}

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use larder_device::IoBuffer;
 
 use crate::cache::Tiers;
-use crate::dram::{Pin, Record, Writer, encode, record_at, record_bytes};
+use crate::dram::{Pin, Record, Writer, encode, record_bytes};
 use crate::key::KeyHash;
 
 /// A value that the cache returned. Cheap to clone and never copied: it pins the memory that it
@@ -24,15 +24,12 @@ use crate::key::KeyHash;
 /// # Ok::<(), larder::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Value {
-    segment: Pin,
-    at: usize,
-}
+pub struct Value(Pin);
 
 impl Value {
-    /// The value of the record that begins at `at`.
-    pub(crate) fn new(segment: Pin, at: usize) -> Self {
-        Self { segment, at }
+    /// The value of a record.
+    pub(crate) fn new(pin: Pin) -> Self {
+        Self(pin)
     }
 
     pub(crate) fn key(&self) -> &[u8] {
@@ -81,7 +78,7 @@ impl Value {
     }
 
     fn record(&self) -> Record<'_> {
-        record_at(self.segment.published(), self.at)
+        self.0.record()
     }
 
     /// A value that no tier keeps: a copy in memory of its own.
@@ -89,7 +86,7 @@ impl Value {
         let bytes = record_bytes(item);
         let mut writer = Writer::allocate(bytes);
         let at = writer.append(bytes, |room| encode(room, item, 0));
-        Self::new(writer.segment().pin(), at.expect("the segment was made for it"))
+        Self::new(writer.segment().pin(at.expect("the segment was made for it")))
     }
 }
 

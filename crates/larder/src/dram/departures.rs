@@ -11,6 +11,7 @@ use super::index::Location;
 use super::pins::Share;
 use super::queues::Sealed;
 use super::record::record_at;
+use super::segment::Frozen;
 use crate::key::KeyHash;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
@@ -19,7 +20,7 @@ use crate::value::ItemRef;
 /// A record on its way to flash. It pins its segment.
 #[derive(Debug)]
 pub(crate) struct Departure {
-    pub(super) segment: Share,
+    pub(super) segment: Frozen,
     pub(super) location: Location,
     pub(crate) hash: KeyHash,
 }
@@ -46,7 +47,7 @@ struct State {
 
 #[derive(Debug)]
 struct Departing {
-    segment: Share,
+    segment: Frozen,
     slot: u32,
     next: usize,
 }
@@ -54,6 +55,7 @@ struct Departing {
 impl Departures {
     pub(crate) fn add(&self, sealed: Sealed) {
         let Sealed { segment, slot, .. } = sealed;
+        let segment = Frozen::new(segment);
         // One for the segment itself, until all its records were given out.
         segment.set_outstanding(1);
         let mut state = self.lock();
@@ -93,7 +95,7 @@ impl Departures {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             let Some(Departing { segment, slot, .. }) = state.segments.pop_front() else { break };
             if segment.one_settled() {
-                ended.push((segment, slot));
+                ended.push((segment.thaw(), slot));
             }
         }
         (None, ended)

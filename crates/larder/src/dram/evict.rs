@@ -5,6 +5,7 @@ use super::index::{Entry, Location};
 use super::lane::{Lane, group_of};
 use super::queues::{Queue, Sealed, Turn, visits_to_go_on_with};
 use super::record::{self, Record, record_bytes};
+use super::segment::Frozen;
 use super::{DramTier, lock};
 use crate::cache::Tier;
 use crate::key::KeyHash;
@@ -23,7 +24,7 @@ impl DramTier {
         let mut evictor = lock(&self.evictor);
         self.seal_all(&mut evictor);
         let mut queues = lock(&self.queues);
-        while let Some(sealed) = queues.next_victim(0) {
+        while let Some(sealed) = queues.next_of_all() {
             self.departures.add(sealed);
         }
     }
@@ -79,13 +80,15 @@ impl DramTier {
     /// Copies what lives in a segment together with what lives in others.
     fn compact(&self, evictor: &mut Lane, sparse: Sealed, now_s: u32) {
         let mut all_went = true;
-        self.each_record(&sparse, |from, hash, record| {
+        let frozen = Frozen::new(sparse.segment.clone());
+        self.each_record(&frozen, &sparse, |from, hash, record| {
             let Some(entry) = self.index.entry_at(hash, from) else { return };
             let item = record.item(hash, entry.is_clean());
             let place = (sparse.queue, group_of(item.expiry_s, now_s));
             let version = (from, record.version, entry.visits());
             all_went = all_went && self.go_on(evictor, &item, place, version);
         });
+        drop(frozen);
         if all_went {
             self.free(sparse.segment, sparse.slot);
         } else {
@@ -95,7 +98,8 @@ impl DramTier {
 
     fn evict(&self, evictor: &mut Lane, victim: Sealed, now_s: u32) {
         let mut depart = false;
-        self.each_record(&victim, |from, hash, record| {
+        let frozen = Frozen::new(victim.segment.clone());
+        self.each_record(&frozen, &victim, |from, hash, record| {
             let expired = is_expired(record.expiry_s, now_s);
             let goes_on_with = |entry: Entry| match expired {
                 true => None,
@@ -125,14 +129,20 @@ impl DramTier {
         if depart {
             self.departures.add(victim);
         } else {
+            drop(frozen);
             self.free(victim.segment, victim.slot);
         }
     }
 
     /// Shows `each` the records of a segment, in order. Where the index has them is fetched for many at
     /// a time, ahead of them: one after the other each would wait for memory.
-    fn each_record(&self, sealed: &Sealed, mut each: impl FnMut(Location, KeyHash, &Record<'_>)) {
-        let mut records = record::records(sealed.segment.published());
+    fn each_record(
+        &self,
+        frozen: &Frozen,
+        sealed: &Sealed,
+        mut each: impl FnMut(Location, KeyHash, &Record<'_>),
+    ) {
+        let mut records = record::records(frozen.published());
         let mut ahead = Vec::with_capacity(FETCHED_AHEAD);
         loop {
             let next = records.by_ref().take(FETCHED_AHEAD);

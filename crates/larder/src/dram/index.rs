@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 
 use super::prefetch::prefetch;
 use super::published::Published;
-use super::readers::{Held, Readers};
+use super::readers::{Held, Locked, LockedAlone, Readers};
 use super::retired::Retired;
 pub(crate) use super::table::Records;
 use super::table::{Bucket, Table, empty_buckets, places_of};
@@ -27,14 +27,39 @@ pub(crate) struct Crowded;
 struct Shard {
     /// Counts the entries, and guards them.
     len: RwLock<usize>,
-    /// Odd while entries go to other places: whoever missed one meanwhile may have overlooked it.
+    /// Odd while entries go to other places: whoever missed one meanwhile may have overlooked it. Odd, too,
+    /// while a record is overwritten where it lies.
     moves: AtomicUsize,
     buckets: Published<Bucket>,
 }
 
-/// Entries were moved while somebody looked for one, who has found none.
+/// Entries were moved, or records overwritten, while somebody looked for one, who has found none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moved;
+
+/// Somebody who looks at entries, with the shard's lock or without.
+#[derive(Debug)]
+pub(crate) struct Looking<'a> {
+    held: &'a Held,
+    /// The shard's moves, and how many there were before the first look; `None` is with the lock.
+    moves: Option<(&'a AtomicUsize, usize)>,
+}
+
+impl Looking<'_> {
+    pub(crate) fn held(&self) -> &Held {
+        self.held
+    }
+
+    /// Whether nothing moved since the first look. Asked with a segment pinned: then its records that the
+    /// shard's entries name are what they were, and stay it (`overwrite` says why).
+    #[inline]
+    pub(crate) fn nothing_moved(&self) -> bool {
+        let stayed = |(moves, before): (&AtomicUsize, usize)| {
+            before & 1 == 0 && moves.load(Ordering::SeqCst) == before
+        };
+        self.moves.is_none_or(stayed)
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Index {
@@ -79,41 +104,31 @@ impl Index {
     pub(crate) fn find<T>(
         &self,
         hash: KeyHash,
-        look: impl FnMut(Entry, &Held) -> Option<T>,
+        mut look: impl FnMut(Entry, &Looking<'_>) -> Option<T>,
     ) -> Option<T> {
         let shard = self.shard(hash);
-        let (_len, held) = shard.read();
-        shard.table(&held).find(hash, &held, look)
+        let (_len, locked) = shard.read();
+        let looking = Looking { held: &locked, moves: None };
+        shard.table(&locked).find(hash, |entry| look(entry, &looking))
     }
 
-    /// The same without a lock. May miss an entry that moves meanwhile.
-    pub(crate) fn find_at_once<T>(
-        &self,
-        hash: KeyHash,
-        look: impl FnMut(Entry, &Held) -> Option<T>,
-    ) -> Option<T> {
-        let inside = self.readers.enter();
-        let table = self.shard(hash).table(inside.held());
-        table.find(hash, inside.held(), look)
-    }
-
-    /// The same, and who finds none knows that there was none at some moment since he began.
+    /// The same without a lock. Who finds none knows that there was none at some moment since it began.
     ///
     /// # Errors
-    /// [`Moved`]: he does not know it.
-    pub(crate) fn find_or_know<T>(
+    /// [`Moved`]: it does not know it.
+    pub(crate) fn find_without_lock<T>(
         &self,
         hash: KeyHash,
-        look: impl FnMut(Entry, &Held) -> Option<T>,
+        mut look: impl FnMut(Entry, &Looking<'_>) -> Option<T>,
     ) -> Result<Option<T>, Moved> {
         let inside = self.readers.enter();
         let shard = self.shard(hash);
-        // Who sees what a move left behind, an empty place or a larger table, sees that it had begun: all
-        // of this is loaded with `SeqCst`, in this order.
+        // Who sees what a move left behind, an empty place, a larger table, or a record that is being
+        // overwritten, sees that it had begun: all of this is loaded with `SeqCst`, in this order.
         let before = shard.moves.load(Ordering::SeqCst);
-        let found = shard.table(inside.held()).find(hash, inside.held(), look);
-        let stayed = before & 1 == 0 && shard.moves.load(Ordering::SeqCst) == before;
-        if found.is_some() || stayed { Ok(found) } else { Err(Moved) }
+        let looking = Looking { held: inside.held(), moves: Some((&shard.moves, before)) };
+        let found = shard.table(inside.held()).find(hash, |entry| look(entry, &looking));
+        if found.is_some() || looking.nothing_moved() { Ok(found) } else { Err(Moved) }
     }
 
     /// Asks memory for the places of a hash, which will be looked at soon.
@@ -135,27 +150,55 @@ impl Index {
         location: Location,
         clean: bool,
         records: &impl Records,
-        admit: impl FnOnce(Option<Entry>, &Held) -> bool,
+        admit: impl FnOnce(Option<Entry>, &Locked) -> bool,
     ) -> Result<bool, Crowded> {
         let shard = self.shard(hash);
-        let (mut len, mut held) = shard.write();
-        let table = shard.table(&held);
+        let (mut len, mut locked) = shard.write();
+        let table = shard.table(&locked);
         let new = |visits| Entry::new(hash, location, clean, visits);
-        if let Some((place, old)) = table.position(hash, key, records, &held) {
-            let admitted = admit(Some(old), &held);
+        if let Some((place, old)) = table.position(hash, key, records, &locked) {
+            let admitted = admit(Some(old), &locked);
             if admitted {
                 place.put(new(old.visits() + 1));
             }
             return Ok(admitted);
         }
-        if !admit(None, &held) {
+        if !admit(None, &locked) {
             return Ok(false);
         }
         if !table.insert(new(0)) {
-            self.insert_among(shard, *len, new(0), &mut held)?;
+            self.insert_among(shard, *len, new(0), &mut locked)?;
         }
         *len += 1;
         Ok(true)
+    }
+
+    /// Lets `change` overwrite the record of `key` where it lies, if `fits` says that it may be; readers
+    /// without a lock look again. `change` says whether it did, which counts as a visit, or does not say:
+    /// it cannot.
+    pub(crate) fn overwrite(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        clean: bool,
+        records: &impl Records,
+        fits: impl FnOnce(Location, &Locked) -> bool,
+        change: impl FnOnce(Location, &LockedAlone) -> Option<bool>,
+    ) -> Option<bool> {
+        let shard = self.shard(hash);
+        let (_len, locked) = shard.write();
+        let (place, old) = shard.table(&locked).position(hash, key, records, &locked)?;
+        let at = old.location();
+        if !fits(at, &locked) {
+            return None;
+        }
+        shard.moves.fetch_add(1, Ordering::SeqCst);
+        let changed = change(at, &locked);
+        if changed == Some(true) {
+            place.put(Entry::new(hash, at, clean, old.visits() + 1));
+        }
+        shard.moves.fetch_add(1, Ordering::SeqCst);
+        changed
     }
 
     /// Puts an entry into a shard in whose buckets for it there is no place: others move, or the table
@@ -165,11 +208,11 @@ impl Index {
         shard: &Shard,
         len: usize,
         entry: Entry,
-        held: &mut Held,
+        locked: &mut LockedAlone,
     ) -> Result<(), Crowded> {
         shard.moves.fetch_add(1, Ordering::SeqCst);
         let inserted = loop {
-            let table = shard.table(held);
+            let table = shard.table(locked);
             if table.insert(entry) || table.clear_and_insert(entry) {
                 break Ok(());
             }
@@ -179,7 +222,7 @@ impl Index {
             let larger = table.grown();
             let grown = size_of_val(&*larger) - table.memory_bytes();
             self.bytes.fetch_add(grown, Ordering::Relaxed);
-            shard.buckets.replace(larger, &self.readers, held);
+            shard.buckets.replace(larger, &self.readers, locked);
         };
         shard.moves.fetch_add(1, Ordering::SeqCst);
         inserted
@@ -189,11 +232,11 @@ impl Index {
     pub(crate) fn peek<T>(
         &self,
         hash: KeyHash,
-        mut look: impl FnMut(Entry, &Held) -> Option<T>,
+        mut look: impl FnMut(Entry, &Locked) -> Option<T>,
     ) -> Option<T> {
         let shard = self.shard(hash);
-        let (_len, held) = shard.read();
-        shard.table(&held).candidates(hash).find_map(|(_, entry)| look(entry, &held))
+        let (_len, locked) = shard.read();
+        shard.table(&locked).candidates(hash).find_map(|(_, entry)| look(entry, &locked))
     }
 
     pub(crate) fn shards(&self) -> usize {
@@ -201,17 +244,17 @@ impl Index {
     }
 
     /// Shows `look` every entry of a shard; a hash is in the shard that its upper bits name.
-    pub(crate) fn each_in(&self, shard: usize, mut look: impl FnMut(Entry, &Held)) {
+    pub(crate) fn each_in(&self, shard: usize, mut look: impl FnMut(Entry, &Locked)) {
         let shard = &self.shards[shard];
-        let (_len, held) = shard.read();
-        shard.table(&held).entries().for_each(|entry| look(entry, &held));
+        let (_len, locked) = shard.read();
+        shard.table(&locked).entries().for_each(|entry| look(entry, &locked));
     }
 
     /// Marks the entry of `key` as one whose version flash holds.
     pub(crate) fn set_clean(&self, hash: KeyHash, key: &[u8], records: &impl Records) {
         let shard = self.shard(hash);
-        let (_len, held) = shard.write();
-        let found = shard.table(&held).position(hash, key, records, &held);
+        let (_len, locked) = shard.write();
+        let found = shard.table(&locked).position(hash, key, records, &locked);
         if let Some((place, entry)) = found {
             place.put(entry.cleaned());
         }
@@ -223,30 +266,30 @@ impl Index {
         hash: KeyHash,
         key: &[u8],
         records: &impl Records,
-        look: impl FnOnce(Entry, &Held) -> Option<T>,
+        look: impl FnOnce(Entry, &Locked) -> Option<T>,
     ) -> Option<T> {
         let shard = self.shard(hash);
-        let (mut len, held) = shard.write();
-        let (place, entry) = shard.table(&held).position(hash, key, records, &held)?;
-        let seen = look(entry, &held)?;
+        let (mut len, locked) = shard.write();
+        let (place, entry) = shard.table(&locked).position(hash, key, records, &locked)?;
+        let seen = look(entry, &locked)?;
         place.clear();
         *len -= 1;
         Some(seen)
     }
 
     /// Takes out everything that a shard has, in one step, and shows it to `each`.
-    pub(crate) fn clear_shard(&self, shard: usize, mut each: impl FnMut(Entry, &Held)) {
+    pub(crate) fn clear_shard(&self, shard: usize, mut each: impl FnMut(Entry, &Locked)) {
         let shard = &self.shards[shard];
-        let (mut len, held) = shard.write();
-        shard.table(&held).clear(|entry| each(entry, &held));
+        let (mut len, locked) = shard.write();
+        shard.table(&locked).clear(|entry| each(entry, &locked));
         *len = 0;
     }
 
     /// The entry of this hash that points to `location`.
     pub(crate) fn entry_at(&self, hash: KeyHash, location: Location) -> Option<Entry> {
         let shard = self.shard(hash);
-        let (_len, held) = shard.read();
-        shard.table(&held).position_at(hash, location).map(|(_, entry)| entry)
+        let (_len, locked) = shard.read();
+        shard.table(&locked).position_at(hash, location).map(|(_, entry)| entry)
     }
 
     /// Takes out the entry of this hash that points to `location`. Says whether there was one.
@@ -262,8 +305,8 @@ impl Index {
         leaves: impl FnOnce(Entry) -> bool,
     ) -> Option<Entry> {
         let shard = self.shard(hash);
-        let (mut len, held) = shard.write();
-        let (place, entry) = shard.table(&held).position_at(hash, location)?;
+        let (mut len, locked) = shard.write();
+        let (place, entry) = shard.table(&locked).position_at(hash, location)?;
         if leaves(entry) {
             place.clear();
             *len -= 1;
@@ -280,8 +323,8 @@ impl Index {
         visits: u64,
     ) -> bool {
         let shard = self.shard(hash);
-        let (_len, held) = shard.write();
-        let found = shard.table(&held).position_at(hash, from);
+        let (_len, locked) = shard.write();
+        let found = shard.table(&locked).position_at(hash, from);
         let Some((place, old)) = found else { return false };
         place.put(Entry::new(hash, to, old.is_clean(), visits));
         true
@@ -298,12 +341,12 @@ impl Shard {
         Table(self.buckets.get(held))
     }
 
-    fn read(&self) -> (RwLockReadGuard<'_, usize>, Held) {
-        (self.len.read().unwrap_or_else(PoisonError::into_inner), Held::by_lock())
+    fn read(&self) -> (RwLockReadGuard<'_, usize>, Locked) {
+        (self.len.read().unwrap_or_else(PoisonError::into_inner), Locked::new())
     }
 
-    fn write(&self) -> (RwLockWriteGuard<'_, usize>, Held) {
-        (self.len.write().unwrap_or_else(PoisonError::into_inner), Held::by_lock())
+    fn write(&self) -> (RwLockWriteGuard<'_, usize>, LockedAlone) {
+        (self.len.write().unwrap_or_else(PoisonError::into_inner), LockedAlone::new())
     }
 }
 
@@ -322,15 +365,15 @@ mod tests {
     }
 
     impl Records for Numbers {
-        fn is_key(&self, at: Location, key: &[u8], _: &Held) -> bool {
+        fn is_key(&self, at: Location, key: &[u8], _: &Locked) -> bool {
             key_of(at.slot) == key
         }
     }
 
     fn find(index: &Index, key: u32) -> Option<Location> {
         let bytes = key.to_le_bytes();
-        index.find(KeyHash::of(&bytes), |entry, held| {
-            Numbers.is_key(entry.location(), &bytes, held).then(|| entry.location())
+        index.find(KeyHash::of(&bytes), |entry, _| {
+            (key_of(entry.location().slot) == bytes).then(|| entry.location())
         })
     }
 

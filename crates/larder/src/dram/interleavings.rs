@@ -8,7 +8,7 @@ use shuttle::thread;
 
 use super::lane::Lane;
 use super::published::{Old, Published};
-use super::readers::{Held, Readers};
+use super::readers::{LockedAlone, Readers};
 use super::{DramTier, Full, Lookup, lock};
 use crate::config::DramPolicy;
 use crate::key::KeyHash;
@@ -47,7 +47,7 @@ impl World {
     fn of_bytes(budget: u64, policy: DramPolicy, above_flash: bool) -> Arc<Self> {
         let mut tier = DramTier::new(budget, policy, above_flash, 0);
         // So small a tier has one lane; the keys of this one share two.
-        tier.lanes = (0..2).map(|_| Mutex::new(Lane::with_versions_from(0))).collect();
+        tier.lanes = (0..2).map(|_| Mutex::new(Lane::default())).collect();
         let returned = std::array::from_fn(|_| AtomicU32::new(0));
         Arc::new(Self { tier, flash: Mutex::new(HashMap::new()), returned })
     }
@@ -351,10 +351,10 @@ fn replace_and_look(replacers: usize, versions: usize, lookers: usize, looks: us
     let replacing = all.iter().cloned().map(|one| {
         let readers = Arc::clone(&readers);
         thread::spawn(move || {
-            let mut held = Held::by_lock();
+            let mut locked = LockedAlone::new();
             for number in 1..=versions {
                 let freed = Arc::clone(&one.1);
-                one.0.replace(Box::new([Noted { number, freed }]), &readers, &mut held);
+                one.0.replace(Box::new([Noted { number, freed }]), &readers, &mut locked);
                 drop(readers.collect());
             }
         })

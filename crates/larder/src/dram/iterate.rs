@@ -21,8 +21,8 @@ impl DramTier {
     /// The hashes of all items of a part, departing ones too, and whether they are clean.
     pub(crate) fn hashes_in(&self, shard: usize) -> Vec<(KeyHash, bool)> {
         let mut hashes = Vec::new();
-        self.index.each_in(shard, |entry, held| {
-            let hash = KeyHash::of(self.record(entry.location(), held).key);
+        self.index.each_in(shard, |entry, locked| {
+            let hash = KeyHash::of(self.record(entry.location(), locked).key);
             hashes.push((hash, entry.is_clean()));
         });
         hashes
@@ -40,13 +40,13 @@ impl DramTier {
     /// The items of a hash, alive or expired: one, but for keys whose hashes collide. Counts no use.
     pub(crate) fn residents(&self, hash: KeyHash) -> Vec<Resident> {
         let mut found = Vec::new();
-        self.index.peek(hash, |entry, held| {
+        self.index.peek(hash, |entry, locked| {
             let at = entry.location();
-            let key = self.record(at, held).key;
+            let key = self.record(at, locked).key;
             // An entry may be shown twice: the two buckets of a hash may be one.
             let known = found.iter().any(|resident: &Resident| resident.value.key() == key);
             if !known && KeyHash::of(key) == hash {
-                let value = Value::new(self.slots.get(at, held).pin(), at.at);
+                let value = Value::new(self.slots.get(at, locked).pin_locked(at.at, locked));
                 found.push(Resident { value, clean: entry.is_clean() });
             }
             None::<()>

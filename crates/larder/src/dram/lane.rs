@@ -23,32 +23,29 @@ pub(crate) fn group_of(expiry_s: u32, now_s: u32) -> usize {
     1 + GROUP_ENDS_S.iter().position(|&end| left <= end).unwrap_or(GROUP_ENDS_S.len())
 }
 
+/// Whether an item may lie in a segment whose last one expires at `last_expiry_s`: it does not keep it
+/// for longer than those of the group that the segment is in by now.
+pub(crate) fn may_lie_with(expiry_s: u32, last_expiry_s: u32, now_s: u32) -> bool {
+    match (expiry_s, last_expiry_s) {
+        (0, last) => last == u32::MAX,
+        (_, u32::MAX) => false,
+        (expiry_s, last) => group_of(expiry_s, now_s) <= group_of(last, now_s),
+    }
+}
+
 /// The open segments of one writer at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     open: [[Option<Open>; GROUPS]; 2],
-    versions: u32,
 }
 
 #[derive(Debug)]
 struct Open {
     writer: Writer,
     slot: u32,
-    last_expiry_s: u32,
 }
 
 impl Lane {
-    /// A lane whose first version is the one after `versions`.
-    pub(crate) fn with_versions_from(versions: u32) -> Self {
-        Self { versions, ..Self::default() }
-    }
-
-    /// A version that the lane has not given before, as long as 2^32 are enough; never 0.
-    pub(crate) fn next_version(&mut self) -> u32 {
-        self.versions = self.versions.checked_add(1).unwrap_or(1);
-        self.versions
-    }
-
     /// Appends `item`. `None` if the segment of its queue and group is full, or not there.
     pub(crate) fn append(
         &mut self,
@@ -59,8 +56,7 @@ impl Lane {
         let open = self.open[at(queue)][group].as_mut()?;
         let encode = |room: &mut [u8]| record::encode(room, item, version);
         let at = open.writer.append(record_bytes(item), encode)?;
-        let expiry_s = if item.expiry_s == 0 { u32::MAX } else { item.expiry_s };
-        open.last_expiry_s = open.last_expiry_s.max(expiry_s);
+        open.writer.segment().note_expiry(item.expiry_s);
         Some((open.writer.segment(), Location { slot: open.slot, at }))
     }
 
@@ -71,7 +67,7 @@ impl Lane {
         writer: Writer,
         slot: u32,
     ) -> Option<Sealed> {
-        let open = Open { writer, slot, last_expiry_s: 0 };
+        let open = Open { writer, slot };
         self.open[at(queue)][group].replace(open).map(|open| open.seal(queue))
     }
 
@@ -85,8 +81,7 @@ impl Lane {
 
 impl Open {
     fn seal(self, queue: Queue) -> Sealed {
-        let Self { writer, slot, last_expiry_s } = self;
-        Sealed { segment: writer.segment().clone(), slot, queue, last_expiry_s }
+        Sealed { segment: self.writer.segment().clone(), slot: self.slot, queue }
     }
 }
 

@@ -49,27 +49,30 @@ mod retired;
 mod segment;
 mod slots;
 mod table;
+mod versions;
 
 use std::sync::{Arc, PoisonError};
 
 use crate::config::DramPolicy;
 use crate::key::KeyHash;
 use crate::stats::Counters;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, begin_to_write, wait_a_little};
 use crate::value::{ItemRef, Value, is_expired};
 pub(crate) use departures::Departure;
 use departures::Departures;
 use ghost::Ghost;
-use index::{Crowded, Entry, Index, Location, OFFSETS_END, Records};
-use lane::{Lane, group_of};
+use index::{Crowded, Entry, Index, Location, Looking, Moved, OFFSETS_END, Records};
+use lane::{Lane, group_of, may_lie_with};
 pub(crate) use pins::Pin;
 use pins::Share;
 use pool::Pool;
 use queues::{Queue, Queues, Sealed, first_queue};
-use readers::Held;
+use readers::{Locked, LockedAlone};
 pub(crate) use record::{Record, encode, record_at, record_bytes};
+use segment::Frozen;
 pub(crate) use segment::Writer;
 use slots::Slots;
+use versions::Versions;
 
 /// The tier is divided into about so many segments.
 const SEGMENTS: usize = 512;
@@ -83,6 +86,9 @@ const SHARD_BYTES: usize = 512 << 10;
 const SHARDS_MAX: usize = 1 << 18;
 /// Moves that make somebody look again before he takes the lock.
 const LOOKS_WITHOUT_LOCK: usize = 3;
+/// When all segments are pinned most pins will be gone in a moment: so often somebody looks again before it
+/// gives up.
+const LOOKS_AT_PINS: u32 = 40;
 /// One lane for so many bytes of budget, at most [`LANES_MAX`].
 const LANE_BYTES: usize = 64 << 20;
 const LANES_MAX: usize = 8;
@@ -96,6 +102,7 @@ pub(crate) struct DramTier {
     lanes: Box<[Mutex<Lane>]>,
     /// Held by the one who evicts; what goes on is appended here.
     evictor: Mutex<Lane>,
+    versions: Versions,
     queues: Mutex<Queues>,
     ghost: Ghost,
     departures: Departures,
@@ -152,10 +159,9 @@ impl DramTier {
             index: Index::new(shards),
             slots: Slots::new(),
             pool: Pool::new(budget, segment_bytes),
-            lanes: (0..lanes)
-                .map(|_| Mutex::new(Lane::with_versions_from(first_version)))
-                .collect(),
+            lanes: (0..lanes).map(|_| Mutex::default()).collect(),
             evictor: Mutex::default(),
+            versions: Versions::after(first_version),
             queues: Mutex::default(),
             ghost: Ghost::of_bytes(ghost),
             departures: Departures::default(),
@@ -172,21 +178,24 @@ impl DramTier {
 
     /// Looks `key` up and counts the use. `now_s` is asked only where something expires.
     pub(crate) fn get(&self, hash: KeyHash, key: &[u8], now_s: impl Fn() -> u32) -> Lookup {
-        let found = self.index.find(hash, |at, held| self.look_at(at, held, key, &now_s));
+        let found = self.index.find(hash, |at, looking| self.look_at(at, looking, key, &now_s));
         found.unwrap_or(Lookup::Absent)
     }
 
     /// The same without a lock, for hits. Who gets none has to ask [`DramTier::get`]: the key's entry
-    /// may have moved. So must who needs an answer that is later than what he did before: a change
-    /// that has begun, but has not returned, may not be seen yet.
+    /// may have moved, or its record be overwritten. So must who needs an answer that is later than what
+    /// it did before: a change that has begun, but has not returned, may not be seen yet.
     pub(crate) fn get_at_once(
         &self,
         hash: KeyHash,
         key: &[u8],
         now_s: impl Fn() -> u32,
     ) -> Option<Value> {
-        let found = self.index.find_at_once(hash, |at, held| self.look_at(at, held, key, &now_s));
-        found.and_then(|found| if let Lookup::Hit(value) = found { Some(value) } else { None })
+        let look = |at, looking: &Looking<'_>| self.look_at(at, looking, key, &now_s);
+        match self.index.find_without_lock(hash, look) {
+            Ok(Some(Lookup::Hit(value))) => Some(value),
+            Ok(Some(Lookup::Expired | Lookup::Absent) | None) | Err(Moved) => None,
+        }
     }
 
     /// The same without a lock, unless entries are moved all the time, for who needs no answer that is
@@ -198,32 +207,34 @@ impl DramTier {
         now_s: impl Fn() -> u32,
     ) -> Lookup {
         for _ in 0..LOOKS_WITHOUT_LOCK {
-            let look = |at, held: &Held| self.look_at(at, held, key, &now_s);
-            if let Ok(found) = self.index.find_or_know(hash, look) {
+            let look = |at, looking: &Looking<'_>| self.look_at(at, looking, key, &now_s);
+            if let Ok(found) = self.index.find_without_lock(hash, look) {
                 return found.unwrap_or(Lookup::Absent);
             }
         }
         self.get(hash, key, now_s)
     }
 
-    /// What an entry means for `key`: nothing, if it is another's.
+    /// What an entry means for `key`: nothing, if it is another's, or if the record may be being
+    /// overwritten, of which who looks learns afterwards.
+    #[inline]
     fn look_at(
         &self,
         entry: Entry,
-        held: &Held,
+        looking: &Looking<'_>,
         key: &[u8],
         now_s: &impl Fn() -> u32,
     ) -> Option<Lookup> {
         let at = entry.location();
-        let kept = self.slots.get(at, held);
-        let record = record_at(kept.segment().published(), at.at);
+        let pin = self.slots.get(at, looking.held()).pin(at.at, looking)?;
+        let record = pin.record();
         if record.key != key {
             return None;
         }
         if record.expiry_s != 0 && is_expired(record.expiry_s, now_s()) {
             return Some(Lookup::Expired);
         }
-        Some(Lookup::Hit(Value::new(kept.pin(), at.at)))
+        Some(Lookup::Hit(Value::new(pin)))
     }
 
     /// Whether the tier could hold an item of `object_bytes` beside a few others.
@@ -240,7 +251,9 @@ impl DramTier {
         now_s: u32,
         admit: Admit<'_>,
     ) -> Result<(), Full> {
-        self.put(item, now_s, admit, |_, _| ())?;
+        if self.overwrite(item, now_s, admit).is_none() {
+            self.put(item, now_s, admit, |_, _| ())?;
+        }
         Ok(())
     }
 
@@ -251,7 +264,7 @@ impl DramTier {
         now_s: u32,
         admit: Admit<'_>,
     ) -> Result<Option<Value>, Full> {
-        self.put(item, now_s, admit, |segment, at| Value::new(segment.pin(), at))
+        self.put(item, now_s, admit, |segment, at| Value::new(segment.pin(at)))
     }
 
     /// Whether there may be an item of this hash.
@@ -261,8 +274,8 @@ impl DramTier {
 
     /// Whether `key` is here and alive: `Some(false)` is expired. Counts no use.
     pub(crate) fn contains(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<bool> {
-        self.index.peek(hash, |entry, held| {
-            let record = self.record(entry.location(), held);
+        self.index.peek(hash, |entry, locked| {
+            let record = self.record(entry.location(), locked);
             (record.key == key).then(|| !is_expired(record.expiry_s, now_s))
         })
     }
@@ -275,30 +288,32 @@ impl DramTier {
     ) -> Result<(), Full> {
         let bytes = record_bytes(item);
         let mut writer = self.pool.open_anyway(bytes, self.other_bytes());
-        let version = self.lane(item.hash).next_version();
+        let version = self.versions.next(item.hash);
         writer.append(bytes, |room| encode(room, item, version)).ok_or(Full)?;
         let segment = writer.segment().clone();
         let slot = self.number(&segment)?;
         let location = Location { slot, at: 0 };
+        let frozen = Frozen::new(segment.clone());
         let pointed = self.point(item, location, admit);
-        self.departures.add(Sealed { segment, slot, queue: Queue::Main, last_expiry_s: u32::MAX });
+        self.departures.add(Sealed { segment, slot, queue: Queue::Main });
+        drop(frozen);
         pointed.map(|_| ())
     }
 
     /// Takes `key` out of the tier, departing or not. Says whether it was there; `None` is no.
     /// `Some(false)` means expired.
     pub(crate) fn remove(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<bool> {
-        self.index.remove_if(hash, key, self, |entry, held| {
-            self.note_dead(entry.location(), held);
-            Some(!is_expired(self.record(entry.location(), held).expiry_s, now_s))
+        self.index.remove_if(hash, key, self, |entry, locked| {
+            self.note_dead(entry.location(), locked);
+            Some(!is_expired(self.record(entry.location(), locked).expiry_s, now_s))
         })
     }
 
     /// Takes `key` out of the tier if it has expired by now.
     pub(crate) fn remove_expired(&self, hash: KeyHash, key: &[u8], now_s: u32) {
-        self.index.remove_if(hash, key, self, |entry, held| {
+        self.index.remove_if(hash, key, self, |entry, locked| {
             let at = entry.location();
-            is_expired(self.record(at, held).expiry_s, now_s).then(|| self.note_dead(at, held))
+            is_expired(self.record(at, locked).expiry_s, now_s).then(|| self.note_dead(at, locked))
         });
     }
 
@@ -336,7 +351,7 @@ impl DramTier {
         self.index.remove_at(departure.hash, departure.location);
         let Departure { segment, location, .. } = departure;
         if segment.one_settled() {
-            self.free(segment, location.slot);
+            self.free(segment.thaw(), location.slot);
         }
     }
 
@@ -373,17 +388,18 @@ impl DramTier {
         let place = (queue, group_of(item.expiry_s, now_s));
         let bytes = record_bytes(item);
         let other_bytes = self.other_bytes();
-        let mut opened = false;
+        let (mut opened, mut looks) = (false, 0);
         loop {
             let mut lane = self.lane(item.hash);
-            let version = lane.next_version();
-            if let Some((segment, location)) = lane.append(place, item, version) {
+            if let Some((segment, location)) =
+                lane.append(place, item, self.versions.next(item.hash))
+            {
+                let put = done(segment, location.at);
                 let pointed = self.point(item, location, admit);
                 if pointed != Ok(true) {
                     segment.note_dead(bytes);
                 }
                 let admitted = pointed?;
-                let put = admitted.then(|| done(segment, location.at));
                 drop(lane);
                 if opened && self.above_flash {
                     self.keep_headroom(now_s);
@@ -392,7 +408,7 @@ impl DramTier {
                     self.reclaim(); // the smaller tables
                     self.keep_budget(now_s);
                 }
-                return Ok(put);
+                return Ok(admitted.then_some(put));
             }
             if let Some(writer) = self.pool.open(bytes, self.other_bytes()) {
                 self.reopen(&mut lane, place, writer)?;
@@ -401,9 +417,38 @@ impl DramTier {
             }
             drop(lane);
             if !self.make_room(now_s) {
-                return Err(Full);
+                if looks == LOOKS_AT_PINS || self.departures.wait() {
+                    return Err(Full);
+                }
+                wait_a_little(looks);
+                looks += 1;
             }
         }
+    }
+
+    /// Writes `item` over the record of an older version, if that is as long, nobody looks at its segment,
+    /// and `admit` agrees, which it says. The memory is as near as it was to who read it last, and no
+    /// dead bytes are left behind.
+    fn overwrite(&self, item: &ItemRef<'_>, now_s: u32, admit: Admit<'_>) -> Option<bool> {
+        let bytes = record_bytes(item);
+        let fits = |at: Location, locked: &Locked| {
+            let segment = self.slots.get(at, locked).segment();
+            segment.record(at.at, locked).bytes() == bytes
+                && may_lie_with(item.expiry_s, segment.last_expiry_s(), now_s)
+        };
+        let change = |at: Location, locked: &LockedAlone| {
+            let segment = self.slots.get(at, locked).segment();
+            segment.overwrite(at.at, bytes, locked, |room| {
+                let admitted = admit(Some(&record_at(room, 0)));
+                if admitted {
+                    begin_to_write(room);
+                    encode(room, item, self.versions.next(item.hash));
+                    segment.note_expiry(item.expiry_s);
+                }
+                admitted
+            })
+        };
+        self.index.overwrite(item.hash, item.key, item.clean, self, fits, change)
     }
 
     /// Points the index to the record of `item`, if `admit` agrees.
@@ -413,11 +458,11 @@ impl DramTier {
         location: Location,
         admit: Admit<'_>,
     ) -> Result<bool, Full> {
-        let admit = |old: Option<Entry>, held: &Held| {
+        let admit = |old: Option<Entry>, locked: &Locked| {
             let Some(old) = old.map(Entry::location) else { return admit(None) };
-            let admitted = admit(Some(&self.record(old, held)));
+            let admitted = admit(Some(&self.record(old, locked)));
             if admitted {
-                self.note_dead(old, held);
+                self.note_dead(old, locked);
             }
             admitted
         };
@@ -425,9 +470,11 @@ impl DramTier {
         pointed.map_err(|Crowded| Full)
     }
 
-    fn note_dead(&self, at: Location, held: &Held) {
-        let segment = self.slots.get(at, held).segment();
-        segment.note_dead(record_at(segment.published(), at.at).bytes());
+    fn note_dead(&self, at: Location, locked: &Locked) {
+        let segment = self.slots.get(at, locked).segment();
+        if segment.note_dead(segment.record(at.at, locked).bytes()) {
+            lock(&self.queues).note_sparser(at.slot);
+        }
     }
 
     fn reopen(&self, lane: &mut Lane, place: (Queue, usize), writer: Writer) -> Result<(), Full> {
@@ -450,8 +497,8 @@ impl DramTier {
         self.index.entry_at(hash, location).is_some()
     }
 
-    fn record<'a>(&'a self, at: Location, held: &'a Held) -> Record<'a> {
-        record_at(self.slots.get(at, held).segment().published(), at.at)
+    fn record<'a>(&'a self, at: Location, locked: &'a Locked) -> Record<'a> {
+        self.slots.get(at, locked).segment().record(at.at, locked)
     }
 
     fn lane(&self, hash: KeyHash) -> MutexGuard<'_, Lane> {
@@ -471,8 +518,8 @@ impl DramTier {
 }
 
 impl Records for DramTier {
-    fn is_key(&self, at: Location, key: &[u8], held: &Held) -> bool {
-        self.record(at, held).key == key
+    fn is_key(&self, at: Location, key: &[u8], locked: &Locked) -> bool {
+        self.record(at, locked).key == key
     }
 }
 

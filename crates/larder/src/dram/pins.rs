@@ -15,6 +15,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::record::Record;
 use super::segment::Segment;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{STRIPES, stripe};
@@ -45,12 +46,15 @@ pub(crate) struct Share(Arc<Owner>);
 #[derive(Debug)]
 struct Owner(NonNull<Segment>);
 
-/// Keeps a segment from being used for anything else, also when the tier has given it up.
+/// Keeps a record from being overwritten, and its segment from being used for anything else, also when the
+/// tier has given it up.
 #[derive(Debug)]
 pub(crate) struct Pin {
     segment: NonNull<Segment>,
     /// It is counted there.
-    stripe: usize,
+    stripe: u32,
+    /// Where the record begins.
+    at: u32,
 }
 
 // SAFETY: it leads to a segment, which is `Send` and `Sync` (asserted below), and may be the one that frees it.
@@ -79,9 +83,9 @@ impl Pins {
         size_of_val(&*self.stripes)
     }
 
-    /// `Acquire`: what was read through pins that are gone was read before.
-    fn are_any(&self) -> bool {
-        self.stripes.iter().any(|stripe| stripe.0.load(Ordering::Acquire) != 0)
+    /// What was read through pins that are gone was read before. `SeqCst` for who overwrites.
+    pub(super) fn are_any(&self) -> bool {
+        self.stripes.iter().any(|stripe| stripe.0.load(Ordering::SeqCst) != 0)
     }
 }
 
@@ -121,9 +125,10 @@ impl Share {
         self.0.0.as_ptr()
     }
 
-    pub(crate) fn pin(&self) -> Pin {
+    /// Pins a record that nobody finds yet: the caller is about to publish it, or never does.
+    pub(crate) fn pin(&self, at: usize) -> Pin {
         // SAFETY: this share keeps it meanwhile.
-        unsafe { Pin::new(self.0.0) }
+        unsafe { Pin::new(self.0.0, at) }
     }
 }
 
@@ -153,12 +158,30 @@ impl Pin {
     /// # Safety
     ///
     /// `segment` is that of a [`Share`] that outlives this call.
-    pub(super) unsafe fn new(segment: NonNull<Segment>) -> Self {
+    #[inline]
+    pub(super) unsafe fn new(segment: NonNull<Segment>, at: usize) -> Self {
         // SAFETY: valid by the share.
         let stripes = unsafe { &segment.as_ref().pins.stripes };
         let stripe = stripe() & (stripes.len() - 1);
-        stripes[stripe].0.fetch_add(1, Ordering::Relaxed);
-        Self { segment, stripe }
+        // `SeqCst` for who looks afterwards whether the record was overwritten meanwhile.
+        stripes[stripe].0.fetch_add(1, Ordering::SeqCst);
+        let at = u32::try_from(at).expect("entries point to places of fewer bits");
+        Self { segment, stripe: u32::try_from(stripe).expect("there are few stripes"), at }
+    }
+
+    /// Where the record begins.
+    pub(super) fn at(&self) -> usize {
+        self.at as usize
+    }
+
+    /// The record.
+    #[inline]
+    pub(crate) fn record(&self) -> Record<'_> {
+        Segment::pinned_record(self)
+    }
+
+    fn stripe(&self) -> &AtomicU64 {
+        &self.pins.stripes[self.stripe as usize].0
     }
 }
 
@@ -173,14 +196,14 @@ impl Deref for Pin {
 
 impl Clone for Pin {
     fn clone(&self) -> Self {
-        self.pins.stripes[self.stripe].0.fetch_add(1, Ordering::Relaxed);
+        self.stripe().fetch_add(1, Ordering::Relaxed);
         Self { ..*self }
     }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        let before = self.pins.stripes[self.stripe].0.fetch_sub(1, Ordering::AcqRel);
+        let before = self.stripe().fetch_sub(1, Ordering::AcqRel);
         // If the segment was not given up, it may be from here on at any time.
         if before == GIVEN_UP | 1 && are_all_done(&self.pins.undone, 1) {
             // SAFETY: as in the drop of the owner.
@@ -192,14 +215,17 @@ impl Drop for Pin {
 #[cfg(test)]
 #[cfg(not(shuttle))]
 mod tests {
+    use super::super::record::{encode, record_bytes};
     use super::super::segment::Writer;
     use super::*;
+    use crate::key::KeyHash;
+    use crate::value::ItemRef;
 
     #[test]
     fn a_segment_is_alone_when_all_who_pin_it_have_gone() {
         for bytes in [1, STRIPE_BYTES, 3 * STRIPE_BYTES, 99 * STRIPE_BYTES] {
             let mut segment = Writer::allocate(bytes).segment().clone();
-            let pin = segment.pin();
+            let pin = segment.pin(0);
             let other = std::thread::scope(|scope| scope.spawn(|| pin.clone()).join().unwrap());
             assert_eq!(other.capacity(), bytes);
             drop(pin);
@@ -218,14 +244,15 @@ mod tests {
     fn values_outlive_the_shares() {
         for _ in 0..500 {
             let mut writer = Writer::allocate(4 * STRIPE_BYTES);
-            writer.append(3, |room| room.copy_from_slice(b"rye")).unwrap();
+            let item = ItemRef::new(KeyHash::of(b"bread"), b"bread", b"rye", 0);
+            writer.append(record_bytes(&item), |room| encode(room, &item, 1)).unwrap();
             std::thread::scope(|scope| {
                 for _ in 0..3 {
-                    let pin = writer.segment().pin();
+                    let pin = writer.segment().pin(0);
                     scope.spawn(move || {
                         let clones: Vec<_> = (0..3).map(|_| pin.clone()).collect();
                         drop(pin);
-                        clones.into_iter().for_each(|pin| assert_eq!(pin.published(), b"rye"));
+                        clones.into_iter().for_each(|pin| assert_eq!(pin.record().value, b"rye"));
                     });
                 }
                 drop(writer);

@@ -3,7 +3,7 @@
 
 use std::ptr;
 
-use super::readers::{Held, Readers};
+use super::readers::{Held, LockedAlone, Readers};
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// A slice that is looked at all the time, and now and then replaced by a longer one.
@@ -42,7 +42,7 @@ impl<T: Send + Sync> Published<T> {
         let first = self.first.load(Ordering::SeqCst);
         // SAFETY: what `first` is comes from `Box::into_raw` with at least `len` elements, and is
         // freed in two places. In `drop` nobody borrows `self`. What `replace` retired is freed when
-        // nobody has it: not the one who replaced it, whose `Held` was borrowed for that alone;
+        // nobody has it: not the one who replaced it, whose `LockedAlone` was borrowed for that alone;
         // nobody else by a lock, for his excludes them; and no reader, which is what it waits for.
         unsafe { std::slice::from_raw_parts(first, len) }
     }
@@ -58,7 +58,7 @@ impl<T: Send + Sync> Published<T> {
         &self,
         new: Box<[T]>,
         readers: &Readers<R>,
-        _held: &mut Held,
+        _locked: &mut LockedAlone,
     ) {
         let old_len = self.len.load(Ordering::SeqCst);
         assert!(new.len() >= old_len, "it only grows");
@@ -112,9 +112,9 @@ mod tests {
                     }
                 });
             }
-            let mut held = Held::by_lock();
+            let mut locked = LockedAlone::new();
             for new in 1..=2000 {
-                published.replace(slice_of(new), &readers, &mut held);
+                published.replace(slice_of(new), &readers, &mut locked);
                 readers.collect().into_iter().for_each(Old::spoil);
             }
         });

@@ -9,11 +9,14 @@
 //! LRU is approximated with one queue and a second chance: an item that was hit since it was
 //! written is copied to the end once.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use super::pins::Share;
 use crate::config::DramPolicy;
 
+/// Dead bytes are told in eighths of a segment.
+const EIGHTHS: usize = 8;
 /// A segment of which this share is dead, in eighths, is compacted: what lives in it is copied, and
 /// nothing leaves. Less dead bytes would not be worth the copying.
 const COMPACTED_EIGHTHS: usize = 3;
@@ -21,6 +24,10 @@ const COMPACTED_EIGHTHS: usize = 3;
 const SMALL_PART: usize = 10;
 /// Hits in `small` that earn a place in `main`.
 const PROMOTION_VISITS: u64 = 2;
+/// A list may have so many tickets for each segment before those that are of no use are taken out.
+const TICKETS: usize = 4;
+/// Short lists are left as they are.
+const TICKETS_MIN: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Queue {
@@ -43,72 +50,206 @@ pub(crate) struct Sealed {
     pub(crate) segment: Share,
     pub(crate) slot: u32,
     pub(crate) queue: Queue,
-    /// When the last of its items expires; the largest number if one never does.
-    pub(crate) last_expiry_s: u32,
 }
 
+impl Sealed {
+    /// Its memory is of no use to others before those have gone who pin it.
+    fn is_pinned(&self) -> bool {
+        self.segment.pins.are_any()
+    }
+
+    fn dead_eighths(&self) -> usize {
+        dead_eighths(self.segment.dead_bytes(), self.segment.capacity())
+    }
+}
+
+/// How much of a segment is dead.
+fn dead_eighths(dead_bytes: usize, capacity: usize) -> usize {
+    (dead_bytes * EIGHTHS / capacity.max(1)).min(EIGHTHS)
+}
+
+/// Whether a segment in which so many bytes more are dead than before is worth more to compact.
+pub(crate) fn is_sparser(before: usize, dead_bytes: usize, capacity: usize) -> bool {
+    let eighths = dead_eighths(dead_bytes, capacity);
+    eighths >= COMPACTED_EIGHTHS && eighths > dead_eighths(before, capacity)
+}
+
+/// A place in a list. It is of no use when the segment was taken out, be it there again or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Ticket {
+    number: u64,
+    slot: u32,
+}
+
+/// The segments, and lists of tickets by which the next one is found. Whoever takes a segment leaves
+/// its other tickets where they are: so no choice looks at more than a few, however many there are.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
-    small: VecDeque<Sealed>,
-    main: VecDeque<Sealed>,
+    /// By slot.
+    sealed: Vec<Option<(u64, Sealed)>>,
+    len: usize,
+    next_number: u64,
+    small: VecDeque<Ticket>,
+    main: VecDeque<Ticket>,
     small_bytes: usize,
+    /// Those that expire, as far as was known when they came.
+    expiring: BinaryHeap<Reverse<(u32, Ticket)>>,
+    /// By eighths that are dead, from [`COMPACTED_EIGHTHS`] on.
+    sparse: [VecDeque<Ticket>; EIGHTHS + 1],
 }
 
 impl Queues {
     pub(crate) fn push(&mut self, sealed: Sealed) {
+        let ticket = Ticket { number: self.next_number, slot: sealed.slot };
+        self.next_number += 1;
         match sealed.queue {
             Queue::Small => {
                 self.small_bytes += sealed.segment.capacity();
-                self.small.push_back(sealed);
+                self.small.push_back(ticket);
             }
-            Queue::Main => self.main.push_back(sealed),
+            Queue::Main => self.main.push_back(ticket),
+        }
+        let expiry_s = sealed.segment.last_expiry_s();
+        if expiry_s < u32::MAX {
+            self.expiring.push(Reverse((expiry_s, ticket)));
+        }
+        let at = sealed.slot as usize;
+        if self.sealed.len() <= at {
+            self.sealed.resize_with(at + 1, || None);
+        }
+        debug_assert!(self.sealed[at].is_none(), "a slot is of one segment");
+        self.sealed[at] = Some((ticket.number, sealed));
+        self.len += 1;
+        self.note_sparser(ticket.slot);
+        self.throw_away_tickets();
+    }
+
+    /// A segment, which may be here, is worth more to compact than before.
+    pub(crate) fn note_sparser(&mut self, slot: u32) {
+        let Some(Some((number, sealed))) = self.sealed.get(slot as usize) else { return };
+        let (number, eighths) = (*number, sealed.dead_eighths());
+        if eighths >= COMPACTED_EIGHTHS {
+            self.sparse[eighths].push_back(Ticket { number, slot });
         }
     }
 
     /// The segment whose turn it is, out of its queue: one that has expired whole before any other,
-    /// then one that is dead in large part.
+    /// then one that is dead in large part. None that somebody pins: that would free nothing.
     pub(crate) fn next_turn(&mut self, budget_bytes: usize, now_s: u32) -> Option<Turn> {
-        let expired = |sealed: &Sealed| sealed.last_expiry_s <= now_s;
-        if let Some(sealed) = self.take(expired) {
-            return Some(Turn::Evict(sealed));
+        if let Some(expired) = self.next_expired(now_s) {
+            return Some(Turn::Evict(expired));
         }
-        if let Some(slot) = self.deadest() {
-            return self.take(|sealed| sealed.slot == slot).map(Turn::Compact);
+        if let Some(sparse) = self.next_sparse() {
+            return Some(Turn::Compact(sparse));
         }
         self.next_victim(budget_bytes).map(Turn::Evict)
     }
 
     /// The segment to evict by age.
     pub(crate) fn next_victim(&mut self, budget_bytes: usize) -> Option<Sealed> {
-        let small_is_due = self.small_bytes > budget_bytes / SMALL_PART || self.main.is_empty();
-        if small_is_due { self.take_at(Queue::Small, 0) } else { self.main.pop_front() }
+        let small_is_due = self.small_bytes > budget_bytes / SMALL_PART;
+        let [first, second] =
+            if small_is_due { [Queue::Small, Queue::Main] } else { [Queue::Main, Queue::Small] };
+        self.oldest(first).or_else(|| self.oldest(second))
     }
 
-    /// The slot of the segment with the most dead bytes, if they are enough.
-    fn deadest(&self) -> Option<u32> {
-        let worth = |sealed: &&Sealed| {
-            sealed.segment.dead_bytes() * 8 >= sealed.segment.capacity() * COMPACTED_EIGHTHS
-        };
-        let all = self.small.iter().chain(&self.main).filter(worth);
-        all.max_by_key(|sealed| sealed.segment.dead_bytes()).map(|sealed| sealed.slot)
+    /// Any segment, pinned or not.
+    pub(crate) fn next_of_all(&mut self) -> Option<Sealed> {
+        let ticket = self.small.pop_front().or_else(|| self.main.pop_front())?;
+        self.take(ticket).or_else(|| self.next_of_all())
     }
 
-    fn take(&mut self, is_it: impl Fn(&Sealed) -> bool) -> Option<Sealed> {
-        if let Some(at) = self.small.iter().position(&is_it) {
-            return self.take_at(Queue::Small, at);
-        }
-        let at = self.main.iter().position(is_it)?;
-        self.take_at(Queue::Main, at)
-    }
-
-    fn take_at(&mut self, queue: Queue, at: usize) -> Option<Sealed> {
-        match queue {
-            Queue::Main => self.main.remove(at),
-            Queue::Small => {
-                let sealed = self.small.remove(at)?;
-                self.small_bytes -= sealed.segment.capacity();
-                Some(sealed)
+    /// The oldest one of a queue that nobody pins. Those that somebody does go to its end.
+    fn oldest(&mut self, queue: Queue) -> Option<Sealed> {
+        for _ in 0..self.tickets(queue).len() {
+            let ticket = self.tickets(queue).pop_front()?;
+            match self.peek(ticket).map(Sealed::is_pinned) {
+                Some(true) => self.tickets(queue).push_back(ticket),
+                Some(false) => return self.take(ticket),
+                None => {}
             }
+        }
+        None
+    }
+
+    /// One whose last item has expired.
+    fn next_expired(&mut self, now_s: u32) -> Option<Sealed> {
+        let mut pinned = None;
+        while let Some(&Reverse((expiry_s, ticket))) = self.expiring.peek()
+            && expiry_s <= now_s
+        {
+            self.expiring.pop();
+            let Some(sealed) = self.peek(ticket) else { continue };
+            let later_s = sealed.segment.last_expiry_s();
+            if later_s > now_s {
+                // Something in it was overwritten by what lives for longer.
+                self.expiring.push(Reverse((later_s, ticket)));
+            } else if sealed.is_pinned() {
+                pinned = Some(Reverse((expiry_s, ticket)));
+                break;
+            } else {
+                return self.take(ticket);
+            }
+        }
+        self.expiring.extend(pinned);
+        None
+    }
+
+    /// One of those with the most dead bytes, if they are enough.
+    fn next_sparse(&mut self) -> Option<Sealed> {
+        for eighths in (COMPACTED_EIGHTHS..=EIGHTHS).rev() {
+            for _ in 0..self.sparse[eighths].len() {
+                let ticket = self.sparse[eighths].pop_front()?;
+                let Some(sealed) = self.peek(ticket) else { continue };
+                if sealed.dead_eighths() != eighths {
+                    continue; // it has a ticket in another list
+                }
+                if !sealed.is_pinned() {
+                    return self.take(ticket);
+                }
+                self.sparse[eighths].push_back(ticket);
+            }
+        }
+        None
+    }
+
+    fn tickets(&mut self, queue: Queue) -> &mut VecDeque<Ticket> {
+        match queue {
+            Queue::Small => &mut self.small,
+            Queue::Main => &mut self.main,
+        }
+    }
+
+    fn peek(&self, ticket: Ticket) -> Option<&Sealed> {
+        let (number, sealed) = self.sealed.get(ticket.slot as usize)?.as_ref()?;
+        (*number == ticket.number).then_some(sealed)
+    }
+
+    fn take(&mut self, ticket: Ticket) -> Option<Sealed> {
+        self.peek(ticket)?;
+        let (_, sealed) = self.sealed[ticket.slot as usize].take()?;
+        self.len -= 1;
+        if sealed.queue == Queue::Small {
+            self.small_bytes -= sealed.segment.capacity();
+        }
+        Some(sealed)
+    }
+
+    /// Keeps the lists about as short as there are segments.
+    fn throw_away_tickets(&mut self) {
+        let most = self.len * TICKETS + TICKETS_MIN;
+        let Self { sealed, small, main, expiring, sparse, .. } = self;
+        let is_of_use = |ticket: &Ticket| {
+            let there = sealed.get(ticket.slot as usize).and_then(Option::as_ref);
+            there.is_some_and(|(number, _)| *number == ticket.number)
+        };
+        for list in sparse.iter_mut().chain([small, main]) {
+            if list.len() > most {
+                list.retain(is_of_use);
+            }
+        }
+        if expiring.len() > most {
+            expiring.retain(|Reverse((_, ticket))| is_of_use(ticket));
         }
     }
 }
@@ -127,5 +268,97 @@ pub(crate) fn visits_to_go_on_with(policy: DramPolicy, queue: Queue, visits: u64
         (DramPolicy::S3Fifo, Queue::Small) => (visits >= PROMOTION_VISITS).then_some(0),
         (DramPolicy::S3Fifo, Queue::Main) => visits.checked_sub(1),
         (DramPolicy::Lru, _) => (visits > 0).then_some(0),
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::super::segment::Writer;
+    use super::*;
+
+    fn sealed(slot: u32, queue: Queue, expiry_s: u32) -> Sealed {
+        let segment = Writer::allocate(800).segment().clone();
+        segment.note_expiry(expiry_s);
+        Sealed { segment, slot, queue }
+    }
+
+    fn queues_of(slots: std::ops::Range<u32>) -> Queues {
+        let mut queues = Queues::default();
+        slots.for_each(|slot| queues.push(sealed(slot, Queue::Main, 0)));
+        queues
+    }
+
+    fn next(queues: &mut Queues, now_s: u32) -> Option<(char, u32)> {
+        queues.next_turn(8000, now_s).map(|turn| match turn {
+            Turn::Evict(sealed) => ('e', sealed.slot),
+            Turn::Compact(sealed) => ('c', sealed.slot),
+        })
+    }
+
+    fn die(queues: &mut Queues, slot: u32, bytes: usize) {
+        let (_, sealed) = queues.sealed[slot as usize].as_ref().unwrap();
+        if sealed.segment.note_dead(bytes) {
+            queues.note_sparser(slot);
+        }
+    }
+
+    #[test]
+    fn the_expired_go_first_then_the_deadest_then_the_oldest() {
+        let mut queues = queues_of(1..4);
+        (10..13).for_each(|slot| queues.push(sealed(slot, Queue::Main, 200 - slot)));
+        die(&mut queues, 2, 300);
+        die(&mut queues, 3, 299);
+        die(&mut queues, 3, 300);
+        let turns: Vec<_> = (0..6).map_while(|_| next(&mut queues, 188)).collect();
+        assert_eq!(turns, [('e', 12), ('c', 3), ('c', 2), ('e', 1), ('e', 10), ('e', 11)]);
+        assert_eq!((queues.len, next(&mut queues, 188)), (0, None));
+    }
+
+    #[test]
+    fn what_lives_for_longer_by_now_is_not_expired() {
+        let mut queues = Queues::default();
+        queues.push(sealed(1, Queue::Main, 100));
+        queues.push(sealed(2, Queue::Main, 150));
+        queues.sealed[1].as_ref().unwrap().1.segment.note_expiry(200);
+        assert_eq!(
+            [next(&mut queues, 160), next(&mut queues, 160)],
+            [Some(('e', 2)), Some(('e', 1))]
+        );
+    }
+
+    #[test]
+    fn the_small_queue_gives_way_when_it_has_more_than_its_share() {
+        let mut queues = queues_of(1..3);
+        (3..5).for_each(|slot| queues.push(sealed(slot, Queue::Small, 0)));
+        let turns: Vec<_> = (0..4).map_while(|_| next(&mut queues, 0)).collect();
+        assert_eq!(turns, [('e', 3), ('e', 1), ('e', 2), ('e', 4)]);
+    }
+
+    #[test]
+    fn those_that_somebody_pins_wait() {
+        let mut queues = queues_of(1..4);
+        queues.push(sealed(4, Queue::Main, 50));
+        die(&mut queues, 2, 800);
+        let pin = |slot: usize| queues.sealed[slot].as_ref().unwrap().1.segment.pin(0);
+        let (sparse, old, expired) = (pin(2), pin(1), pin(4));
+        assert_eq!([next(&mut queues, 60), next(&mut queues, 60)], [Some(('e', 3)), None]);
+        drop((sparse, old, expired));
+        let turns: Vec<_> = (0..3).map_while(|_| next(&mut queues, 60)).collect();
+        assert_eq!(turns, [('e', 4), ('c', 2), ('e', 1)]);
+    }
+
+    #[test]
+    fn lists_stay_as_short_as_there_are_segments() {
+        let mut queues = queues_of(1..4); // 1 is the oldest, and never goes
+        for turn in 0..10_000 {
+            die(&mut queues, 2 + turn % 2, 800);
+            let (kind, slot) = next(&mut queues, 0).unwrap();
+            assert_eq!((kind, slot), ('c', 2 + turn % 2));
+            queues.push(sealed(slot, Queue::Main, 1000));
+        }
+        let lists = queues.main.len() + queues.expiring.len();
+        let sparse: usize = queues.sparse.iter().map(VecDeque::len).sum();
+        assert!(lists < 200 && sparse < 200, "{lists} and {sparse}");
     }
 }

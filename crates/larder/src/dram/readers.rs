@@ -28,6 +28,7 @@
 //! McKenney's user-level RCU (Desnoyers, McKenney, Stern, Dagenais, Walpole: "User-Level Implementations
 //! of Read-Copy Update", IEEE TPDS 23(2), 2012).
 
+use std::ops::Deref;
 use std::sync::PoisonError;
 
 use crate::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -38,10 +39,41 @@ use crate::sync::{Mutex, MutexGuard, STRIPES, stripe, wait_a_little};
 #[derive(Debug)]
 pub(crate) struct Held(());
 
-impl Held {
+/// Proof that the index's shard is locked: its records stay what they are, too.
+#[derive(Debug)]
+pub(crate) struct Locked(Held);
+
+/// Proof that nobody else has a lock of the index's shard.
+#[derive(Debug)]
+pub(crate) struct LockedAlone(Locked);
+
+impl Locked {
     /// The caller holds the lock of a shard, and looks at this shard only.
-    pub(super) fn by_lock() -> Self {
-        Self(())
+    pub(super) fn new() -> Self {
+        Self(Held(()))
+    }
+}
+
+impl LockedAlone {
+    /// The caller holds the lock of a shard for writing, and looks at this shard only.
+    pub(super) fn new() -> Self {
+        Self(Locked::new())
+    }
+}
+
+impl Deref for Locked {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.0
+    }
+}
+
+impl Deref for LockedAlone {
+    type Target = Locked;
+
+    fn deref(&self) -> &Locked {
+        &self.0
     }
 }
 

@@ -17,7 +17,8 @@ use crate::value::ItemRef;
 /// Records begin at multiples of this.
 pub(crate) const UNIT_BYTES: usize = 4;
 
-const FIXED_BYTES: usize = 10;
+/// What each record begins with.
+pub(crate) const FIXED_BYTES: usize = 10;
 const OPTIONAL_BYTES: usize = 4;
 const VALUE_BITS: u32 = 25;
 const HAS_EXPIRY: u32 = 1 << VALUE_BITS;
@@ -56,6 +57,14 @@ pub(crate) fn record_bytes(item: &ItemRef<'_>) -> usize {
 fn bytes_of(key_bytes: usize, value_bytes: usize, expiry_s: u32, flags: u32) -> usize {
     let optional = usize::from(expiry_s != 0) + usize::from(flags != 0);
     (FIXED_BYTES + optional * OPTIONAL_BYTES + key_bytes + value_bytes).next_multiple_of(UNIT_BYTES)
+}
+
+/// Bytes of the record that begins with these.
+pub(crate) fn bytes_of_record(fixed: &[u8; FIXED_BYTES]) -> usize {
+    let head = u32::from_le_bytes([fixed[0], fixed[1], fixed[2], fixed[3]]);
+    let key_bytes = usize::from(u16::from_le_bytes([fixed[8], fixed[9]]));
+    let value_bytes = (head & (HAS_EXPIRY - 1)) as usize;
+    bytes_of(key_bytes, value_bytes, head & HAS_EXPIRY, head & HAS_FLAGS)
 }
 
 /// Writes `item` into `room`, which is [`record_bytes`] long.

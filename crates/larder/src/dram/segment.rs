@@ -1,16 +1,29 @@
-//! Segment memory: bytes that are appended once, read by many, and reused when nobody looks.
+//! Segment memory: records that are appended one after the other, read by many, now and then overwritten
+//! where they lie, and reused when nobody looks.
 //!
-//! Two invariants make this sound, and both are kept in this file alone:
+//! These invariants make it sound, and all are kept in this file alone:
 //!
-//! 1. Bytes below `published` are never written while the segment is shared. Only they are lent
-//!    out.
-//! 2. Bytes from `published` on are touched by the segment's one [`Writer`] only. A writer is made
+//! 1. Bytes below `published` are whole records. A record is lent out to who holds a lock of its shard
+//!    ([`Locked`]), or a [`Pin`] of it, or the whole segment [`Frozen`].
+//! 2. A record is overwritten by who has its shard locked for itself ([`LockedAlone`]), is counted in
+//!    `overwriting`, and sees no pin afterwards. Who has a pin took it with a lock of the shard, or saw
+//!    after it had taken it that the shard had no record overwritten; so either the pin is seen, or its
+//!    owner sees that it is too early, and gives it back. Who freezes a segment pins it, and waits
+//!    until nobody is counted any more. (Each has two steps: it says what it is about to do, and looks
+//!    whether others have. All four are `SeqCst`.)
+//! 3. Bytes from `published` on are touched by the segment's one [`Writer`] only. A writer is made
 //!    with the segment, or from a [`Share`] of a segment that nobody else has one or a pin of.
 #![allow(unsafe_code)]
 
+use std::ops::Deref;
+
 use super::memory::{Blocks, Memory};
-use super::pins::{Pins, Share};
+use super::pins::{Pin, Pins, Share};
+use super::queues::is_sparser;
+use super::readers::{Locked, LockedAlone};
+use super::record::{FIXED_BYTES, Record, bytes_of_record, record_at};
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::wait_a_little;
 
 /// Memory for records. It is not reused while somebody has a [`Share`] or a [`Pin`](super::Pin) of it.
 ///
@@ -31,6 +44,58 @@ struct Tally {
     dead: AtomicUsize,
     /// Records that wait to be dealt with before the segment is freed.
     outstanding: AtomicU32,
+    /// Records that are being overwritten.
+    overwriting: AtomicU32,
+    /// When the last of its items expires; the largest number if one never does.
+    last_expiry_s: AtomicU32,
+}
+
+/// One record less that is being overwritten.
+struct Overwriting<'a>(&'a AtomicU32);
+
+impl Drop for Overwriting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// A segment in which nothing is overwritten as long as this lives.
+#[derive(Debug, Clone)]
+pub(crate) struct Frozen {
+    /// Before the share: who drops the last share finds no pin of it.
+    _pin: Pin,
+    segment: Share,
+}
+
+impl Frozen {
+    /// Waits for those who are overwriting records, which takes them less than a microsecond.
+    pub(crate) fn new(segment: Share) -> Self {
+        let pin = segment.pin(0);
+        let mut looks = 0;
+        while segment.tally.overwriting.load(Ordering::SeqCst) != 0 {
+            wait_a_little(looks);
+            looks = looks.saturating_add(1);
+        }
+        Self { _pin: pin, segment }
+    }
+
+    /// From now on records may be overwritten again.
+    pub(crate) fn thaw(self) -> Share {
+        self.segment
+    }
+
+    /// What was appended.
+    pub(crate) fn published(&self) -> &[u8] {
+        self.segment.lend(0, self.segment.published.load(Ordering::Acquire))
+    }
+}
+
+impl Deref for Frozen {
+    type Target = Segment;
+
+    fn deref(&self) -> &Segment {
+        &self.segment
+    }
 }
 
 impl Segment {
@@ -66,12 +131,66 @@ impl Segment {
         self.memory.start().as_ptr().addr()
     }
 
-    /// What has been appended.
-    pub(crate) fn published(&self) -> &[u8] {
-        let len = self.published.load(Ordering::Acquire);
-        // SAFETY: `len` never exceeds the allocation; these bytes are initialised (the memory was
-        // zeroed when it was made) and are not written while the segment is shared (invariant 1).
-        unsafe { std::slice::from_raw_parts(self.memory.start().as_ptr(), len) }
+    /// The record that begins at `at`: one of the shard that is locked.
+    pub(crate) fn record(&self, at: usize, _locked: &Locked) -> Record<'_> {
+        self.lend_record(at)
+    }
+
+    /// The record that a pin of it keeps.
+    pub(super) fn pinned_record(pin: &Pin) -> Record<'_> {
+        pin.lend_record(pin.at())
+    }
+
+    /// Lends this record alone: others may be being overwritten.
+    #[inline]
+    fn lend_record(&self, at: usize) -> Record<'_> {
+        let fixed = self.lend(at, FIXED_BYTES).first_chunk().expect("so many were asked for");
+        record_at(self.lend(at, bytes_of_record(fixed)), 0)
+    }
+
+    /// The caller is one of those in invariant 1, for these bytes.
+    #[inline]
+    fn lend(&self, at: usize, bytes: usize) -> &[u8] {
+        let published = self.published.load(Ordering::Acquire);
+        assert!(at <= published && bytes <= published - at, "what is lent out was appended");
+        // SAFETY: `published` never exceeds the allocation; these bytes are initialised (the memory was
+        // zeroed when it was made) and are not written while they are lent out (invariants 1 and 2).
+        unsafe { std::slice::from_raw_parts(self.memory.start().as_ptr().add(at), bytes) }
+    }
+
+    /// Lets `fill` overwrite a record of the shard that is locked, of so many bytes. `None` if somebody
+    /// may look at the segment without a lock of its shards.
+    pub(crate) fn overwrite<T>(
+        &self,
+        at: usize,
+        bytes: usize,
+        _locked: &LockedAlone,
+        fill: impl FnOnce(&mut [u8]) -> T,
+    ) -> Option<T> {
+        self.tally.overwriting.fetch_add(1, Ordering::SeqCst);
+        let _overwriting = Overwriting(&self.tally.overwriting);
+        if self.pins.are_any() {
+            return None;
+        }
+        let whole = self.lend_record(at).bytes();
+        assert_eq!(bytes, whole, "a record is overwritten whole");
+        // SAFETY: the range is that of a record (just seen), which nobody else has (invariant 2).
+        let room =
+            unsafe { std::slice::from_raw_parts_mut(self.memory.start().as_ptr().add(at), bytes) };
+        Some(fill(room))
+    }
+
+    /// One of its items expires then: 0 is never.
+    pub(crate) fn note_expiry(&self, expiry_s: u32) {
+        let expiry_s = if expiry_s == 0 { u32::MAX } else { expiry_s };
+        if self.last_expiry_s() < expiry_s {
+            self.tally.last_expiry_s.fetch_max(expiry_s, Ordering::Relaxed);
+        }
+    }
+
+    /// When the last of its items expires; the largest number if one never does.
+    pub(crate) fn last_expiry_s(&self) -> u32 {
+        self.tally.last_expiry_s.load(Ordering::Relaxed)
     }
 
     /// Bytes that newer records have replaced.
@@ -79,9 +198,11 @@ impl Segment {
         self.tally.dead.load(Ordering::Relaxed)
     }
 
-    /// A record of this length has been replaced or removed.
-    pub(crate) fn note_dead(&self, bytes: usize) {
-        self.tally.dead.fetch_add(bytes, Ordering::Relaxed);
+    /// A record of this length has been replaced or removed. Says whether the segment is worth more to
+    /// compact by now.
+    pub(crate) fn note_dead(&self, bytes: usize) -> bool {
+        let before = self.tally.dead.fetch_add(bytes, Ordering::Relaxed);
+        is_sparser(before, before + bytes, self.capacity())
     }
 
     pub(crate) fn set_outstanding(&self, records: u32) {
@@ -122,6 +243,7 @@ impl Writer {
             Some(alone) => {
                 *alone.published.get_mut() = 0;
                 *alone.tally.dead.get_mut() = 0;
+                *alone.tally.last_expiry_s.get_mut() = 0;
                 Ok(Self { segment })
             }
             None => Err(segment),
@@ -140,7 +262,7 @@ impl Writer {
             return None;
         }
         // SAFETY: the range lies in the allocation (checked above) and from `published` on, where
-        // only this writer goes (invariant 2); `&mut self` keeps it from being lent out twice.
+        // only this writer goes (invariant 3); `&mut self` keeps it from being lent out twice.
         let room = unsafe {
             std::slice::from_raw_parts_mut(self.segment.memory.start().as_ptr().add(at), bytes)
         };
@@ -152,7 +274,28 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::record::{encode, record_bytes};
     use super::*;
+    use crate::key::KeyHash;
+    use crate::value::ItemRef;
+
+    const KEY: &[u8] = b"bread";
+
+    fn item(value: &[u8]) -> ItemRef<'_> {
+        ItemRef::new(KeyHash::of(KEY), KEY, value, 0)
+    }
+
+    fn append(writer: &mut Writer, value: &[u8]) -> usize {
+        let item = item(value);
+        writer.append(record_bytes(&item), |room| encode(room, &item, 1)).expect("there is room")
+    }
+
+    fn overwrite(segment: &Share, at: usize, value: &[u8]) -> bool {
+        let item = item(value);
+        let locked = LockedAlone::new();
+        let fill = |room: &mut [u8]| encode(room, &item, 2);
+        segment.overwrite(at, record_bytes(&item), &locked, fill).is_some()
+    }
 
     #[test]
     fn what_is_appended_is_published_in_order() {
@@ -160,21 +303,68 @@ mod tests {
         assert_eq!(writer.append(6, |room| room.fill(1)), Some(0));
         assert_eq!(writer.append(6, |room| room.fill(2)), Some(6));
         assert_eq!(writer.append(6, |_| panic!("there is no room")), None);
-        assert_eq!(writer.segment().published(), [1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2]);
+        let segment = Frozen::new(writer.segment().clone());
+        assert_eq!(segment.published(), [1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2]);
     }
 
     #[test]
     fn a_pinned_segment_is_not_reused() {
-        let mut writer = Writer::allocate(8);
-        writer.append(8, |room| room.fill(7));
-        let pin = writer.segment().pin();
+        let mut writer = Writer::allocate(64);
+        let at = append(&mut writer, b"rye");
+        let pin = writer.segment().pin(at);
         let Writer { segment } = writer;
         let segment = Writer::recycle(segment).unwrap_err();
-        assert_eq!(pin.published(), [7; 8]);
+        assert_eq!(pin.record().value, b"rye");
         drop(pin);
         let mut writer = Writer::recycle(segment).unwrap();
-        assert_eq!(writer.segment().published(), []);
-        assert_eq!(writer.append(8, |room| room.fill(8)), Some(0));
+        assert_eq!(Frozen::new(writer.segment().clone()).published(), []);
+        assert_eq!(append(&mut writer, b"oat"), 0);
+    }
+
+    #[test]
+    fn what_somebody_may_look_at_is_not_overwritten() {
+        let mut writer = Writer::allocate(4 << 10);
+        let (rye, oat) = (append(&mut writer, b"rye"), append(&mut writer, b"oat"));
+        let segment = writer.segment().clone();
+        assert!(overwrite(&segment, rye, b"bun"));
+        let pin = segment.pin(rye);
+        assert!(!overwrite(&segment, rye, b"pie") && !overwrite(&segment, oat, b"pie"));
+        assert_eq!(pin.record().value, b"bun");
+        drop(pin);
+        let frozen = Frozen::new(segment);
+        assert!(!overwrite(writer.segment(), oat, b"pie"));
+        let segment = frozen.thaw();
+        assert!(overwrite(&segment, oat, b"pie"));
+        let version = |at: usize| segment.pin(at).record().version;
+        assert_eq!([rye, oat].map(version), [2, 2]);
+    }
+
+    #[test]
+    fn who_freezes_a_segment_waits_for_those_who_overwrite() {
+        const VALUES: [[u8; 512]; 2] = [[3; 512], [4; 512]];
+        let mut writer = Writer::allocate(16 << 10);
+        let places: Vec<_> = (0..16).map(|_| append(&mut writer, &VALUES[0])).collect();
+        let segment = writer.segment().clone();
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(|| {
+                let mut overwritten = 0;
+                for turn in 0..20_000 {
+                    let done = overwrite(&segment, places[turn % 16], &VALUES[turn / 16 % 2]);
+                    overwritten += u32::from(done);
+                }
+                overwritten
+            });
+            while !writing.is_finished() {
+                let frozen = Frozen::new(segment.clone());
+                let values = super::super::record::records(frozen.published());
+                assert!(
+                    values.into_iter().all(|(_, record)| VALUES.iter().any(|v| v == record.value))
+                );
+                drop(frozen);
+                std::thread::yield_now();
+            }
+            assert!(writing.join().unwrap() > 0);
+        });
     }
 
     #[test]
@@ -186,7 +376,8 @@ mod tests {
                 scope.spawn(|| {
                     let mut seen = 0;
                     while seen < 64 << 10 {
-                        let bytes = shared.published();
+                        let segment = Frozen::new(shared.clone());
+                        let bytes = segment.published();
                         seen = bytes.len();
                         assert!(bytes.chunks_exact(64).all(|record| record == [record[0]; 64]));
                     }

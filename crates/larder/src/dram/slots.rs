@@ -13,9 +13,9 @@ use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::{OnceLock, PoisonError};
 
-use super::index::{Location, SLOTS_MAX};
+use super::index::{Location, Looking, SLOTS_MAX};
 use super::pins::{Pin, Share};
-use super::readers::Held;
+use super::readers::{Held, Locked};
 use super::segment::Segment;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
@@ -55,11 +55,19 @@ impl<'a> Kept<'a> {
         unsafe { self.segment.as_ref() }
     }
 
-    /// Pins it: the pin outlives what is held.
+    /// Pins a record of it for somebody who has just seen an entry that names it. `None` if it may be being
+    /// overwritten. The pin outlives what is held.
     #[inline]
-    pub(crate) fn pin(self) -> Pin {
+    pub(crate) fn pin(self, at: usize, looking: &Looking<'_>) -> Option<Pin> {
         // SAFETY: there is a share.
-        unsafe { Pin::new(self.segment) }
+        let pin = unsafe { Pin::new(self.segment, at) };
+        looking.nothing_moved().then_some(pin)
+    }
+
+    /// Pins a record of a shard that is locked.
+    pub(crate) fn pin_locked(self, at: usize, _locked: &Locked) -> Pin {
+        // SAFETY: there is a share.
+        unsafe { Pin::new(self.segment, at) }
     }
 }
 

@@ -18,12 +18,14 @@
 //! One at a time changes entries, but for visits, which readers count. Entries are stored with
 //! `Release` and loaded with `SeqCst`, for readers without a lock (`readers` says why).
 
-use super::readers::Held;
+use super::readers::Locked;
 use super::record::UNIT_BYTES;
 use crate::key::KeyHash;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 const ENTRIES: usize = 8;
+/// So many places of a first bucket are kept for when the second one is full.
+const ENTRIES_KEPT: usize = 3;
 const OFFSET_BITS: u32 = 18;
 const SLOT_BITS: u32 = 20;
 const SLOT_AT: u32 = OFFSET_BITS;
@@ -136,7 +138,7 @@ pub(super) struct Table<'a>(pub(super) &'a [Bucket]);
 
 /// What an entry points to, for the table to ask: all it has are tags.
 pub(crate) trait Records {
-    fn is_key(&self, at: Location, key: &[u8], held: &Held) -> bool;
+    fn is_key(&self, at: Location, key: &[u8], locked: &Locked) -> bool;
 }
 
 impl Place {
@@ -170,15 +172,30 @@ impl Bucket {
     }
 }
 
-/// Entries of two buckets that have the tag that was looked for: an iterator.
-pub(super) struct Candidates<'a> {
-    buckets: [&'a Bucket; 2],
-    entries: [[u64; ENTRIES]; 2],
+/// Entries of a bucket that have the tag that was looked for: an iterator.
+struct Tagged<'a> {
+    bucket: &'a Bucket,
+    entries: [u64; ENTRIES],
     /// A bit for each of the entries.
     tagged: u32,
 }
 
-impl<'a> Iterator for Candidates<'a> {
+impl<'a> Tagged<'a> {
+    /// Each entry is loaded once: to those without a lock the next look may show another one.
+    #[inline]
+    fn new(bucket: &'a Bucket, tag: Tag) -> Self {
+        let mut found = Self { bucket, entries: [0; ENTRIES], tagged: 0 };
+        let tag = tag.0 << TAG_AT;
+        for (at, (place, entry)) in bucket.0.iter().zip(&mut found.entries).enumerate() {
+            *entry = place.0.load(Ordering::SeqCst);
+            let is_tagged = (*entry ^ tag) >> TAG_AT == 0 && *entry != 0;
+            found.tagged |= u32::from(is_tagged) << at;
+        }
+        found
+    }
+}
+
+impl<'a> Iterator for Tagged<'a> {
     type Item = (&'a Place, Entry);
 
     #[inline]
@@ -186,10 +203,9 @@ impl<'a> Iterator for Candidates<'a> {
         if self.tagged == 0 {
             return None;
         }
-        let at = self.tagged.trailing_zeros() as usize;
+        let at = self.tagged.trailing_zeros() as usize % ENTRIES;
         self.tagged &= self.tagged - 1;
-        let (bucket, at) = (at / ENTRIES % 2, at % ENTRIES);
-        Some((&self.buckets[bucket].0[at], Entry(self.entries[bucket][at])))
+        Some((&self.bucket.0[at], Entry(self.entries[at])))
     }
 }
 
@@ -222,25 +238,12 @@ impl<'a> Table<'a> {
         tag.places(self.0.len()).map(|at| &self.0[at])
     }
 
-    /// Entries whose tag is that of the hash, and where they are. Each is loaded once: to those
-    /// without a lock the next look may show another one. Both buckets are far away, and are fetched at
-    /// the same time.
+    /// Entries whose tag is that of the hash, and where they are. The second bucket is far away from the
+    /// first, and is looked at by who found nothing there.
     #[inline]
-    pub(super) fn candidates(self, hash: KeyHash) -> Candidates<'a> {
+    pub(super) fn candidates(self, hash: KeyHash) -> impl Iterator<Item = (&'a Place, Entry)> {
         let tag = Tag::of(hash);
-        let buckets = self.buckets_of(tag);
-        let tag = tag.0 << TAG_AT;
-        let mut found = Candidates { buckets, entries: [[0; ENTRIES]; 2], tagged: 0 };
-        let mut bit = 1_u32;
-        for (bucket, entries) in buckets.iter().zip(&mut found.entries) {
-            for (place, entry) in bucket.0.iter().zip(entries) {
-                *entry = place.0.load(Ordering::SeqCst);
-                let is_tagged = (*entry ^ tag) >> TAG_AT == 0 && *entry != 0;
-                found.tagged |= if is_tagged { bit } else { 0 };
-                bit <<= 1;
-            }
-        }
-        found
+        self.buckets_of(tag).into_iter().flat_map(move |bucket| Tagged::new(bucket, tag))
     }
 
     /// Shows `look` the candidates until it has found what it wants; that entry counts a visit.
@@ -248,11 +251,10 @@ impl<'a> Table<'a> {
     pub(super) fn find<T>(
         self,
         hash: KeyHash,
-        held: &Held,
-        mut look: impl FnMut(Entry, &Held) -> Option<T>,
+        mut look: impl FnMut(Entry) -> Option<T>,
     ) -> Option<T> {
         self.candidates(hash).find_map(|(place, entry)| {
-            let found = look(entry, held)?;
+            let found = look(entry)?;
             place.visit(entry);
             Some(found)
         })
@@ -263,9 +265,9 @@ impl<'a> Table<'a> {
         hash: KeyHash,
         key: &[u8],
         records: &impl Records,
-        held: &Held,
+        locked: &Locked,
     ) -> Option<(&'a Place, Entry)> {
-        self.candidates(hash).find(|(_, entry)| records.is_key(entry.location(), key, held))
+        self.candidates(hash).find(|(_, entry)| records.is_key(entry.location(), key, locked))
     }
 
     pub(super) fn position_at(
@@ -276,11 +278,13 @@ impl<'a> Table<'a> {
         self.candidates(hash).find(|(_, entry)| entry.location() == location)
     }
 
-    /// Puts an entry into the emptier of its buckets. `false` if both are full.
+    /// Puts an entry into one of its buckets. `false` if both are full. The first is better: who looks for
+    /// the entry looks there first. But those of others are kept from getting full one by one.
     pub(super) fn insert(self, entry: Entry) -> bool {
         let [first, second] = self.buckets_of(entry.tag());
-        let emptier = first.empty_places().count() >= second.empty_places().count();
-        let bucket = if emptier { first } else { second };
+        let empty = first.empty_places().count();
+        let is_first = empty >= ENTRIES_KEPT || empty >= second.empty_places().count();
+        let bucket = if is_first { first } else { second };
         let empty = bucket.empty_places().next();
         empty.inspect(|place| place.put(entry)).is_some()
     }

@@ -192,10 +192,53 @@ fn values_in_use_are_not_overwritten() {
     let tier = tier(100_000, DramPolicy::S3Fifo);
     insert(&tier, 0, 200, 0).unwrap();
     let Lookup::Hit(value) = get(&tier, 0, 0) else { panic!("it was just put there") };
+    remove(&tier, 0).unwrap();
     (1..5000).for_each(|key| insert(&tier, key, 200, 0).unwrap());
-    assert!(!holds(&tier, 0));
     assert_eq!(*value, [7; 200]);
     assert!(tier.used_bytes() <= 100_000);
+}
+
+/// Evicting what lies beside them would free nothing.
+#[test]
+fn values_in_use_cost_others_no_more_than_their_segments() {
+    const SEGMENTS: usize = 40;
+    for policy in [DramPolicy::S3Fifo, DramPolicy::Lru] {
+        let tier = tier(1 << 20, policy);
+        (0..20_000).for_each(|key| insert(&tier, key, 200, 0).unwrap());
+        let before = tier.len();
+        let value =
+            |key| if let Lookup::Hit(value) = get(&tier, key, 0) { Some(value) } else { None };
+        let pinned: Vec<_> =
+            (0..20_000).rev().filter_map(value).step_by(8).take(SEGMENTS).collect();
+        assert_eq!(pinned.len(), SEGMENTS);
+        let mut stays = 0;
+        for key in 20_000..60_000 {
+            insert(&tier, key, 200, 0).unwrap();
+            stays = stays.max(before.saturating_sub(tier.len()));
+        }
+        assert!(tier.used_bytes() <= 1 << 20);
+        assert!(tier.len() * 10 > before * 9, "{} of {before} items", tier.len());
+        assert!(stays * 4 < before, "{stays} fewer than {before}");
+    }
+}
+
+#[test]
+fn where_all_segments_are_pinned_what_is_there_stays() {
+    let tier = tier(200_000, DramPolicy::Lru);
+    let mut pinned = Vec::new();
+    let refused = (0..2000).find(|&key| {
+        let refused = insert(&tier, key, 200, 0).is_err();
+        if let Lookup::Hit(value) = get(&tier, key, 0) {
+            pinned.push(value);
+        }
+        refused
+    });
+    let refused = refused.expect("the budget holds");
+    assert!((0..refused).all(|key| holds(&tier, key)) && !holds(&tier, refused));
+    assert!(tier.used_bytes() <= 200_000);
+    drop(pinned);
+    insert(&tier, refused, 200, 0).unwrap();
+    assert!(holds(&tier, refused));
 }
 
 #[test]
