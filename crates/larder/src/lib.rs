@@ -91,7 +91,7 @@ pub use tenants::{Tenant, Tenants, TenantsConfig};
 pub use typed::{Codec, Typed, TypedError};
 #[cfg(feature = "serde")]
 pub use typed::{Postcard, PostcardError};
-pub use value::Value;
+pub use value::{Value, ValueMeta};
 
 #[doc(hidden)]
 pub mod fuzzing;

@@ -26,6 +26,25 @@ use crate::key::KeyHash;
 #[derive(Clone)]
 pub struct Value(Pin);
 
+/// What is known of a value beside its bytes.
+///
+/// ```
+/// # use larder::{Larder, RealClock, SetOptions, block_on};
+/// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+/// block_on(cache.set_with(b"bread", b"rye", SetOptions { flags: 7, ..Default::default() }))?;
+/// let meta = block_on(cache.get_with(b"bread", |_, meta| meta))?.unwrap();
+/// assert_eq!(meta.flags, 7);
+/// # Ok::<(), larder::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ValueMeta {
+    /// What it was marked with when it was set: [`Value::flags`].
+    pub flags: u32,
+    /// Names this version: [`Value::version`].
+    pub version: u32,
+}
+
 impl Value {
     /// The value of a record.
     pub(crate) fn new(pin: Pin) -> Self {
@@ -65,6 +84,21 @@ impl Value {
     /// ```
     pub fn version(&self) -> u32 {
         self.record().version
+    }
+
+    /// What is known of it beside its bytes.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// let bread = block_on(cache.get(b"bread"))?.unwrap();
+    /// assert_eq!((bread.meta().flags, bread.meta().version), (bread.flags(), bread.version()));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn meta(&self) -> ValueMeta {
+        let Record { flags, version, .. } = self.record();
+        ValueMeta { flags, version }
     }
 
     /// Second of the cache's clock at which it expires; 0 is never.

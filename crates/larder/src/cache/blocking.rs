@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use bytes::BufMut;
 use larder_device::block_on;
 
+use super::look;
 use super::{Cas, Change, FetchError, Flushed, Larder, Scanned, SetOptions};
 use crate::error::Error;
 use crate::key::{KeyHash, check_key};
 use crate::stats::Stats;
-use crate::value::Value;
+use crate::value::{Value, ValueMeta};
 
 /// The calls of [`Larder`] for threads that may block. A hit in DRAM returns at once.
 ///
@@ -77,6 +79,67 @@ impl Blocking<'_> {
     /// ```
     pub fn get_many<K: AsRef<[u8]>>(self, keys: &[K]) -> Result<Vec<Option<Value>>, Error> {
         block_on(self.0.get_many(keys))
+    }
+
+    /// See [`Larder::get_many_with`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// assert_eq!(cache.get_many_with(&["rye", "oat"], |_, _, _| ())?, 0);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn get_many_with<K: AsRef<[u8]>>(
+        self,
+        keys: &[K],
+        look: impl FnMut(usize, &[u8], ValueMeta),
+    ) -> Result<usize, Error> {
+        block_on(self.0.get_many_with(keys, look))
+    }
+
+    /// See [`Larder::get_with`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// assert_eq!(cache.get_with(b"bread", |value, _| value.len())?, None);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn get_with<T>(
+        self,
+        key: &[u8],
+        look: impl FnOnce(&[u8], ValueMeta) -> T,
+    ) -> Result<Option<T>, Error> {
+        Ok(self.get(key)?.map(|value| look(&value, value.meta())))
+    }
+
+    /// See [`Larder::get_into`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// let mut reply = Vec::new();
+    /// assert!(cache.get_into(b"bread", &mut reply)?.is_none() && reply.is_empty());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn get_into(
+        self,
+        key: &[u8],
+        buffer: &mut impl BufMut,
+    ) -> Result<Option<ValueMeta>, Error> {
+        self.get(key)?.map(|value| look::copy(&value, buffer)).transpose()
     }
 
     /// See [`Larder::set`].

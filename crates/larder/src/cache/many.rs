@@ -1,4 +1,5 @@
-//! Many keys at once: what has to be read from flash is read side by side.
+//! Many keys at once: memory is asked for all of them before the first one is looked at, and what has to
+//! be read from flash is read side by side.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,10 +7,16 @@ use std::task::{Context, Poll};
 
 use super::Larder;
 use crate::error::Error;
-use crate::value::Value;
+use crate::key::{KeyHash, check_key};
+use crate::value::{Value, ValueMeta};
+
+/// For so many keys memory is asked at a time: a few more than the trips to it that a core has under way
+/// at once, few enough for all to be near when they are looked at.
+const ASKED_TOGETHER: usize = 16;
 
 impl Larder {
-    /// Looks all `keys` up; the answers are in their order. Reads of flash run side by side.
+    /// Looks all `keys` up; the answers are in their order. Look-ups in DRAM wait for memory together, and
+    /// reads of flash run side by side.
     ///
     /// # Errors
     /// As [`Larder::get`], for the first key that has one.
@@ -24,7 +31,93 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>, Error> {
-        together(keys.iter().map(|key| self.get(key.as_ref()))).await.into_iter().collect()
+        let mut found = vec![None; keys.len()];
+        let missed = self.get_many_at_once(keys, |at, value| found[at] = Some(value))?;
+        for (at, value) in self.get_missed(keys, missed).await? {
+            found[at] = value;
+        }
+        Ok(found)
+    }
+
+    /// Looks all `keys` up as [`Larder::get_many`] does and shows `look` those that have a value: which of
+    /// them it is, the value, and what is known of it. Those in DRAM come first. Returns how many were found.
+    ///
+    /// No value is kept for longer than `look` takes, and there is no list of them: a server copies each
+    /// to where it is to be sent from.
+    ///
+    /// # Errors
+    /// As [`Larder::get`], for the first key that has one.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"oat", b"2", None))?;
+    /// let mut reply = Vec::new();
+    /// let copy = |at: usize, value: &[u8], _| reply.push((at, value.to_vec()));
+    /// assert_eq!(block_on(cache.get_many_with(&["rye", "oat"], copy))?, 1);
+    /// assert_eq!(reply, [(1, b"2".to_vec())]);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn get_many_with<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut look: impl FnMut(usize, &[u8], ValueMeta),
+    ) -> Result<usize, Error> {
+        let mut hits = 0;
+        let mut show = |at: usize, value: Value| {
+            hits += 1;
+            look(at, &value, value.meta());
+        };
+        let missed = self.get_many_at_once(keys, &mut show)?;
+        for (at, value) in self.get_missed(keys, missed).await? {
+            if let Some(value) = value {
+                show(at, value);
+            }
+        }
+        Ok(hits)
+    }
+
+    /// Shows `hit` what DRAM has. Returns where those keys are that it does not answer for at once.
+    fn get_many_at_once<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut hit: impl FnMut(usize, Value),
+    ) -> Result<Vec<usize>, Error> {
+        keys.iter().try_for_each(|key| check_key(key.as_ref()))?;
+        let mut missed = Vec::new();
+        let mut hashes = [KeyHash(0); ASKED_TOGETHER];
+        for (chunk, keys) in keys.chunks(ASKED_TOGETHER).enumerate() {
+            for (hash, key) in hashes.iter_mut().zip(keys) {
+                *hash = KeyHash::of(key.as_ref());
+            }
+            self.dram.prefetch(&hashes[..keys.len()]);
+            for (at, (key, hash)) in keys.iter().zip(hashes).enumerate() {
+                let at = chunk * ASKED_TOGETHER + at;
+                match self.get_at_once(hash, key.as_ref(), self.stopwatch.begin()) {
+                    Some(value) => hit(at, value),
+                    None => missed.push(at),
+                }
+            }
+        }
+        Ok(missed)
+    }
+
+    /// Goes on with those keys of which DRAM does not know at once.
+    async fn get_missed<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        missed: Vec<usize>,
+    ) -> Result<Vec<(usize, Option<Value>)>, Error> {
+        if missed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let get = |&at: &usize| {
+            let (key, begun) = (keys[at].as_ref(), self.stopwatch.begin());
+            self.get_below_dram(KeyHash::of(key), key, begun)
+        };
+        let values: Result<Vec<_>, _> =
+            together(missed.iter().map(get)).await.into_iter().collect();
+        Ok(missed.into_iter().zip(values?).collect())
     }
 }
 

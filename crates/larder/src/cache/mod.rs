@@ -25,6 +25,7 @@ mod flush;
 mod gate;
 mod inspect;
 mod iterate;
+pub(crate) mod look;
 pub(crate) mod many;
 mod memory;
 mod open;

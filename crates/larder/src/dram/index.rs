@@ -138,6 +138,17 @@ impl Index {
         places_of(hash, count).into_iter().for_each(|at| prefetch(buckets.wrapping_add(at)));
     }
 
+    /// Shows `each` what entries of these hashes name: hints, which others may be changing.
+    pub(crate) fn peek_all(&self, hashes: &[KeyHash], each: impl Fn(Location, &Held)) {
+        let inside = self.readers.enter();
+        for &hash in hashes {
+            let table = self.shard(hash).table(inside.held());
+            if let Some((_, entry)) = table.candidates(hash).next() {
+                each(entry.location(), inside.held());
+            }
+        }
+    }
+
     /// Points `key` to `location`, if `admit` agrees, which has a last look at the entry that did so
     /// before. A replacement counts as a visit. Says whether it agreed.
     ///

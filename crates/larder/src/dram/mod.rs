@@ -1,9 +1,10 @@
-//! The DRAM tier: items in append-only segments, a compact index, and a policy that says who leaves
-//! when the budget is spent.
+//! The DRAM tier: items in segments, a compact index, and a policy that says who leaves when the budget
+//! is spent.
 //!
 //! ```text
 //!   get ──► index shard (no lock) ──► slot ──► record in its segment ──► Value pins the segment
-//!   set ──► lane: append to an open segment ──► index entry points to it; the old record is dead
+//!   set ──► the same key, as long, nobody pins its segment: its record is overwritten
+//!       └─► lane: append to an open segment ──► index entry points to it; the old record is dead
 //!                     │ full
 //!                     ▼
 //!              sealed, in a queue ──► its turn: records with hits are copied onward, others leave
@@ -12,8 +13,8 @@
 //! | module | what it is |
 //! |---|---|
 //! | `memory` | bytes from the kernel |
-//! | `segment` | memory that is appended to, pinned and reused |
-//! | `record` | one item in a segment |
+//! | `segment` | memory that is appended to, overwritten, pinned and reused |
+//! | `record`, `versions` | one item in a segment, and what tells it from those of its key before |
 //! | `pins` | who keeps a segment |
 //! | `slots` | numbers for segments |
 //! | `readers`, `retired` | who looks without a lock, and what waits for them |
@@ -213,6 +214,13 @@ impl DramTier {
             }
         }
         self.get(hash, key, now_s)
+    }
+
+    /// Asks memory for all that look-ups of these hashes will need, first for entries, then for records:
+    /// one look-up waits for two trips to memory, and so do many together.
+    pub(crate) fn prefetch(&self, hashes: &[KeyHash]) {
+        hashes.iter().for_each(|&hash| self.index.prefetch(hash));
+        self.index.peek_all(hashes, |at, held| self.slots.get(at, held).prefetch(at.at));
     }
 
     /// What an entry means for `key`: nothing, if it is another's, or if the record may be being

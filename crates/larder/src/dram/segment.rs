@@ -19,11 +19,16 @@ use std::ops::Deref;
 
 use super::memory::{Blocks, Memory};
 use super::pins::{Pin, Pins, Share};
+use super::prefetch::prefetch;
 use super::queues::is_sparser;
 use super::readers::{Locked, LockedAlone};
 use super::record::{FIXED_BYTES, Record, bytes_of_record, record_at};
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::sync::wait_a_little;
+
+const LINE_BYTES: usize = 64;
+/// The processor fetches the rest itself, once somebody reads one line after the other.
+const PREFETCHED_LINES: usize = 5;
 
 /// Memory for records. It is not reused while somebody has a [`Share`] or a [`Pin`](super::Pin) of it.
 ///
@@ -129,6 +134,12 @@ impl Segment {
     #[cfg(test)]
     pub(super) fn address(&self) -> usize {
         self.memory.start().as_ptr().addr()
+    }
+
+    /// Asks memory for the beginning of a record: its key, and of most values all that is not near it.
+    pub(super) fn prefetch(&self, at: usize) {
+        let record = self.memory.start().as_ptr().wrapping_add(at);
+        (0..PREFETCHED_LINES).for_each(|line| prefetch(record.wrapping_add(line * LINE_BYTES)));
     }
 
     /// The record that begins at `at`: one of the shard that is locked.

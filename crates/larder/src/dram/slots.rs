@@ -55,6 +55,11 @@ impl<'a> Kept<'a> {
         unsafe { self.segment.as_ref() }
     }
 
+    /// Asks memory for the beginning of a record, which will be looked at soon.
+    pub(crate) fn prefetch(self, at: usize) {
+        self.segment().prefetch(at);
+    }
+
     /// Pins a record of it for somebody who has just seen an entry that names it. `None` if it may be being
     /// overwritten. The pin outlives what is held.
     #[inline]

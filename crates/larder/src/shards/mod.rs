@@ -10,6 +10,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::BufMut;
 use larder_device::{Claim, Clock, Device, PlacementHandle, SliceDevice};
 
 use crate::cache::many::together;
@@ -20,7 +21,7 @@ use crate::events;
 use crate::key::KeyHash;
 use crate::partition::{self, Part};
 use crate::stats::Stats;
-use crate::value::Value;
+use crate::value::{Value, ValueMeta};
 use set::{Candidate, SHARDS_MAX, Set};
 
 /// A cache over several devices, which fail one by one.
@@ -198,6 +199,44 @@ impl Shards {
     /// The same.
     pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>, Error> {
         together(keys.iter().map(|key| self.get(key.as_ref()))).await.into_iter().collect()
+    }
+
+    /// See [`Larder::get_many_with`]: all shards at once. Values come in the order of `keys`.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn get_many_with<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut look: impl FnMut(usize, &[u8], ValueMeta),
+    ) -> Result<usize, Error> {
+        let values = self.get_many(keys).await?;
+        let found = values.iter().enumerate().filter_map(|(at, value)| Some((at, value.as_ref()?)));
+        Ok(found.map(|(at, value)| look(at, value, value.meta())).count())
+    }
+
+    /// See [`Larder::get_with`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn get_with<T>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(&[u8], ValueMeta) -> T,
+    ) -> Result<Option<T>, Error> {
+        self.of(key).get_with(key, look).await
+    }
+
+    /// See [`Larder::get_into`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn get_into(
+        &self,
+        key: &[u8],
+        buffer: &mut impl BufMut,
+    ) -> Result<Option<ValueMeta>, Error> {
+        self.of(key).get_into(key, buffer).await
     }
 
     /// See [`Larder::set`].

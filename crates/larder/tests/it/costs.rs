@@ -77,6 +77,11 @@ fn a_hit_in_dram_allocates_nothing() {
     let counted = measure(|| {
         assert!(block_on(cache.get(b"bread")).unwrap().is_some());
         assert!(cache.blocking().get(b"bread").unwrap().is_some());
+        assert_eq!(cache.blocking().get_with(b"bread", |value, _| value.len()).unwrap(), Some(3));
+        let found = cache.blocking().get_many_with(&[b"bread"; 40], |_, _, _| ());
+        assert_eq!(found.unwrap(), 40);
+        // What a replacement writes over takes no memory either.
+        cache.blocking().set(b"bread", b"oat", None).unwrap();
     });
     assert_eq!(counted.count_total, 0);
 }

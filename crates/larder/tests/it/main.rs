@@ -22,6 +22,7 @@ mod iterate;
 mod lessons;
 mod limits;
 mod long;
+mod looks;
 mod memory;
 mod openings;
 mod parity;

@@ -19,7 +19,7 @@ fn push_out(rig: &Rig) {
     (5000..5600).for_each(|key| rig.set(key, 1, 100));
 }
 
-fn both(test: impl Fn(&Rig, &dyn Fn())) {
+pub(crate) fn both(test: impl Fn(&Rig, &dyn Fn())) {
     let rig = dram_only();
     test(&rig, &|| ());
     let drive = drive();
