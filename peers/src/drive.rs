@@ -10,8 +10,8 @@ use crate::stream::{Op, Stream};
 use crate::system::{DramCache, HybridCache};
 use crate::workload::{Source, Workload};
 
-/// One get in so many is timed in memory, where the clock costs as much as a hit; on flash, all.
-const TIMED_GETS: u64 = 16;
+/// One operation in so many is timed in memory, where the clock costs as much as a hit; on flash, all.
+const TIMED_OPS: u64 = 16;
 
 /// What clients did.
 #[derive(Default)]
@@ -23,6 +23,7 @@ pub(crate) struct Tally {
     /// Keys and values that were set, for whatever reason.
     pub(crate) set_bytes: u64,
     pub(crate) get_latencies: Histogram,
+    pub(crate) set_latencies: Histogram,
 }
 
 impl Tally {
@@ -32,6 +33,7 @@ impl Tally {
         self.hits += other.hits;
         self.set_bytes += other.set_bytes;
         self.get_latencies.merge(&other.get_latencies);
+        self.set_latencies.merge(&other.set_latencies);
     }
 
     fn got(&mut self, hit: bool, began: Option<Instant>) {
@@ -39,6 +41,13 @@ impl Tally {
         self.hits += u64::from(hit);
         if let Some(began) = began {
             self.get_latencies.add(began.elapsed());
+        }
+    }
+
+    fn set(&mut self, item: &Item, began: Option<Instant>) {
+        self.set_bytes += item.bytes();
+        if let Some(began) = began {
+            self.set_latencies.add(began.elapsed());
         }
     }
 }
@@ -110,21 +119,22 @@ pub(crate) fn on_threads<C: DramCache>(cache: &C, phase: &Phase) -> Result<Tally
 fn thread<C: DramCache>(cache: &C, phase: &Phase, client: usize) -> Result<Tally, String> {
     let (mut stream, mut tally, mut room) = (phase.stream(client), Tally::default(), Vec::new());
     for op in 0..phase.ops_of(client) {
-        match stream.draw() {
-            Op::Get(item) => {
-                let began = op.is_multiple_of(TIMED_GETS).then(Instant::now);
-                let hit = cache.get(&item)?;
-                tally.got(hit, began);
-                if !hit {
-                    tally.set_bytes += item.bytes();
-                    cache.set(&item, item.value(&mut room))?;
-                }
-            }
-            Op::Set(item) => {
-                tally.set_bytes += item.bytes();
-                cache.set(&item, item.value(&mut room))?;
+        let is_timed = op.is_multiple_of(TIMED_OPS);
+        let timed = || is_timed.then(Instant::now);
+        let drawn = stream.draw();
+        if let Op::Get(item) = drawn {
+            let began = timed();
+            let hit = cache.get(&item)?;
+            tally.got(hit, began);
+            if hit {
+                continue;
             }
         }
+        let (Op::Get(item) | Op::Set(item)) = drawn;
+        let value = item.value(&mut room);
+        let began = timed();
+        cache.set(&item, value)?;
+        tally.set(&item, began);
     }
     tally.ops = phase.ops_of(client);
     Ok(tally)
@@ -151,21 +161,20 @@ pub(crate) async fn on_tasks<C: HybridCache>(
 async fn task<C: HybridCache>(cache: &C, phase: &Phase, client: usize) -> Result<Tally, String> {
     let (mut stream, mut tally, mut room) = (phase.stream(client), Tally::default(), Vec::new());
     for _ in 0..phase.ops_of(client) {
-        match stream.draw() {
-            Op::Get(item) => {
-                let began = Instant::now();
-                let hit = cache.get(&item).await?;
-                tally.got(hit, Some(began));
-                if !hit {
-                    tally.set_bytes += item.bytes();
-                    cache.set(&item, item.value(&mut room)).await?;
-                }
-            }
-            Op::Set(item) => {
-                tally.set_bytes += item.bytes();
-                cache.set(&item, item.value(&mut room)).await?;
+        let drawn = stream.draw();
+        if let Op::Get(item) = drawn {
+            let began = Instant::now();
+            let hit = cache.get(&item).await?;
+            tally.got(hit, Some(began));
+            if hit {
+                continue;
             }
         }
+        let (Op::Get(item) | Op::Set(item)) = drawn;
+        let value = item.value(&mut room);
+        let began = Instant::now();
+        cache.set(&item, value).await?;
+        tally.set(&item, Some(began));
     }
     tally.ops = phase.ops_of(client);
     Ok(tally)

@@ -5,12 +5,16 @@
 //! | `workload`, `stream`, `zipf`, `tables`, `item` | the work: which operations, on what |
 //! | `system` | the caches |
 //! | `drive`, `run`, `process`, `histogram` | one run, and what it costs |
-//! | `rounds`, `summary`, `report`, `machine`, `options` | all runs: who comes when, what is said |
+//! | `rounds`, `child`, `neighbour`, `summary`, `report`, `machine`, `options` | all runs: who comes when, what is said |
+//! | `growth`, `threads` | two looks at caches in memory: as they grow, and with more threads than cores |
 
+mod child;
 mod drive;
+mod growth;
 mod histogram;
 mod item;
 mod machine;
+mod neighbour;
 mod options;
 mod process;
 mod report;
@@ -20,6 +24,7 @@ mod stream;
 mod summary;
 mod system;
 mod tables;
+mod threads;
 mod workload;
 mod zipf;
 
@@ -33,15 +38,24 @@ fn main() -> ExitCode {
         print!("{HELP}");
         return ExitCode::SUCCESS;
     }
-    let (one, rest) = match arguments.split_first() {
-        Some((first, rest)) if first == "one" => (true, rest),
-        _ => (false, &arguments[..]),
+    let (mode, rest) = match arguments.split_first() {
+        Some((first, rest)) if !first.starts_with("--") => (first.as_str(), rest),
+        _ => ("", &arguments[..]),
     };
     let options = match Options::parse(rest) {
         Ok(options) => options,
         Err(message) => return failed(&message, 2),
     };
-    let result = if one { single(&options) } else { rounds::all(&options) };
+    let result = match mode {
+        "" => neighbour::beside(options.neighbour, || rounds::all(&options)),
+        "one" => single(&options),
+        "growth" => neighbour::beside(options.neighbour, || growth::all(&options)),
+        "growth-one" => growth::one(&options),
+        "threads" => neighbour::beside(options.neighbour, || threads::all(&options)),
+        "threads-one" => threads::one(&options),
+        "neighbour" => neighbour::stream(),
+        other => return failed(&format!("{other}: unknown; use one, growth or threads"), 2),
+    };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => failed(&message, 1),

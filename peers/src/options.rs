@@ -13,12 +13,18 @@ Larder and its peers on the same work, in the same run.
 usage: larder-peers [OPTIONS]         every system does every workload, round by round
        larder-peers one [OPTIONS]     one run in this process, for a profiler; needs --workload
                                       and --system
+       larder-peers growth [OPTIONS]  one thread, values of 300 bytes, from 256 MiB to 12 GiB of
+                                      memory (--quick: to 1 GiB; --dram-bytes: that one): what a
+                                      set and a look-up cost, the worst operation, what is resident
+       larder-peers threads [OPTIONS] getters and setters, up to 64 threads: what the ones cost the
+                                      others
 
   --quick             the same at an eighth of the size, 3 rounds in DRAM and 1 on flash:
                       about 3 minutes
-  --workload LIST     of dram, dramev, HM, HM128, HL, HS2, graph_leader (default: all)
-  --system LIST       of larder, larder-log, larder-default (nothing set but the budget of memory),
-                      foyer, foyer-lru, quick_cache, moka, harness
+  --workload LIST     of dram, dramset, dramev, HM, HM128, HL, HS2, graph_leader (default: all)
+  --system LIST       of larder (nothing set but the budget of memory), larder-soc, larder-soc-log
+                      (small objects in buckets, without and with a log before them),
+                      larder-loc (all in one log), foyer, foyer-lru, quick_cache, moka, harness
                       (default: those that the workload is for; harness is no cache at all, and
                       shows what the benchmark itself costs)
   --clients LIST      threads in DRAM (default 2), tasks on flash (default 2,64)
@@ -31,6 +37,7 @@ usage: larder-peers [OPTIONS]         every system does every workload, round by
   --csv FILE          medians and spread, under a description of the machine
   --seed N            of the operations (default 1)
   --dram-bytes N      budget of memory, instead of the workload's
+  --neighbour         beside a process that streams through memory
   --scale NAME        full, quick or tiny (for tests)
   --help              this text
 
@@ -54,9 +61,11 @@ pub(crate) struct Options {
     pub(crate) csv: Option<PathBuf>,
     pub(crate) seed: u64,
     pub(crate) dram_bytes: Option<u64>,
+    pub(crate) neighbour: bool,
 }
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
+    "neighbour",
     "workload",
     "system",
     "clients",
@@ -96,6 +105,7 @@ impl Options {
             csv: path("csv"),
             seed: get("seed").map_or(Ok(1), |text| number("seed", text))?,
             dram_bytes,
+            neighbour: given.contains_key("neighbour"),
         })
     }
 
@@ -128,7 +138,7 @@ impl Options {
     }
 }
 
-/// Options with their values; `quick` has none.
+/// Options with their values; `quick` and `neighbour` have none.
 fn pairs(arguments: &[String]) -> Result<HashMap<String, String>, String> {
     let mut given = HashMap::new();
     let mut rest = arguments.iter();
@@ -145,7 +155,7 @@ fn pairs(arguments: &[String]) -> Result<HashMap<String, String>, String> {
         }
         let value = match value {
             Some(value) => value,
-            None if name == "quick" => String::new(),
+            None if matches!(name, "quick" | "neighbour") => String::new(),
             None => rest.next().cloned().ok_or_else(|| format!("--{name}: needs a value"))?,
         };
         given.insert(name.to_owned(), value);

@@ -23,6 +23,17 @@ pub(crate) fn peak_rss_bytes() -> Result<u64, String> {
     Ok(field("/proc/self/status", "VmHWM:")? << 10)
 }
 
+/// The memory that is resident now, in bytes.
+pub(crate) fn resident_bytes() -> Result<u64, String> {
+    Ok(field("/proc/self/status", "VmRSS:")? << 10)
+}
+
+/// How many wanted a processor in the last minute.
+pub(crate) fn load_average() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)
+}
+
 /// Bytes that this process sent to block devices, by any call and any thread, io_uring included.
 pub(crate) fn written_bytes() -> Result<u64, String> {
     field("/proc/self/io", "write_bytes:")

@@ -12,12 +12,13 @@ use crate::workload::Scale;
 /// A column: its name, and what it takes from a run.
 type Column = (&'static str, fn(&Outcome) -> Option<f64>);
 
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 8] = [
     ("ops_per_second", |o| Some(o.ops_per_second)),
     ("cpu_us_per_op", |o| Some(o.cpu_us_per_op)),
     ("hit_ratio", |o| Some(o.hit_ratio)),
     ("p50_get_us", |o| Some(o.p50_get_us)),
     ("p99_get_us", |o| Some(o.p99_get_us)),
+    ("p99_set_us", |o| Some(o.p99_set_us)),
     ("bytes_written_per_byte_set", |o| o.bytes_written_per_byte_set),
     ("peak_rss_bytes", |o| Some(o.peak_rss_bytes)),
 ];
@@ -30,17 +31,19 @@ const NOTES: [Column; 2] =
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut text = String::from(
         "| workload | system | clients | ops/s (least-most) | CPU us/op (least-most) | hit ratio \
-         | p50 get us | p99 get us | written/set | peak RSS MiB |\n\
-         |---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+         | p50 get us | p99 get us | p99 set us | written/set | peak RSS MiB |\n\
+         |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for row in rows {
-        let [ops, cpu, hits, p50, p99, written, rss] = COLUMNS.map(|(_, take)| row.spread(take));
+        let [ops, cpu, hits, p50, p99, p99_set, written, rss] =
+            COLUMNS.map(|(_, take)| row.spread(take));
         let cells = [
             spread(ops, |n| format!("{n:.0}")),
             spread(cpu, |n| format!("{n:.3}")),
             median(hits, |n| format!("{n:.4}")),
             median(p50, |n| format!("{n:.2}")),
             median(p99, |n| format!("{n:.2}")),
+            median(p99_set, |n| format!("{n:.2}")),
             median(written, |n| format!("{n:.2}")),
             median(rss, |n| format!("{:.0}", n / f64::from(1 << 20))),
         ];
@@ -74,7 +77,7 @@ pub(crate) fn comparisons(rows: &[Row]) -> String {
             };
             let _ = writeln!(
                 text,
-                "{}, {} clients: {} has {} x the ops/s of {}, {} x its CPU an op, {} x its p99",
+                "{}, {} clients: {} has {} x the ops/s of {}, {} x its CPU an op, {} x its p99 of get, {} of set",
                 mine.workload,
                 mine.clients,
                 mine.system.name(),
@@ -82,6 +85,7 @@ pub(crate) fn comparisons(rows: &[Row]) -> String {
                 peer.system.name(),
                 ratio(|o| o.cpu_us_per_op),
                 ratio(|o| o.p99_get_us),
+                ratio(|o| o.p99_set_us),
             );
         }
     }

@@ -1,7 +1,6 @@
 //! All runs: systems take turns within a round, and the round after begins with the next one.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::options::Options;
@@ -9,7 +8,7 @@ use crate::run::{Outcome, Task};
 use crate::summary::Row;
 use crate::system::System;
 use crate::workload::{Scale, Workload};
-use crate::{machine, report};
+use crate::{child, machine, report};
 
 const ROUNDS: usize = 5;
 const ROUNDS_QUICK: (usize, usize) = (3, 1);
@@ -133,31 +132,18 @@ fn adjusted(dram_bytes: u64, seen: &Outcome, target: &Outcome) -> u64 {
 /// A run in a process of its own.
 fn child(task: &Task, scale: Scale, label: &str) -> Result<Outcome, String> {
     let (workload, system) = (task.workload.name, task.system.name());
-    let program = std::env::current_exe().map_err(|e| format!("this program is gone: {e}"))?;
-    let mut command = Command::new(program);
-    command.args(["one", "--scale", scale.name(), "--workload", workload, "--system", system]);
-    for (name, number) in [
-        ("--clients", task.clients as u64),
-        ("--dram-bytes", task.dram_bytes),
-        ("--seed", task.seed),
-    ] {
-        command.arg(name).arg(number.to_string());
-    }
-    command.arg("--dir").arg(&task.dir);
-    if let Some(data) = &task.data {
-        command.arg("--data").arg(data);
-    }
+    let mut words: Vec<String> =
+        ["one", "--scale", scale.name(), "--workload", workload, "--system", system]
+            .map(str::to_owned)
+            .to_vec();
+    words.push(format!("--clients={}", task.clients));
+    words.push(format!("--dram-bytes={}", task.dram_bytes));
+    words.push(format!("--seed={}", task.seed));
+    words.push(format!("--dir={}", task.dir.display()));
+    words.extend(task.data.as_ref().map(|data| format!("--data={}", data.display())));
     let began = Instant::now();
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|cause| format!("cannot start a run: {cause}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let last = text.lines().last().unwrap_or_default();
-    if !output.status.success() {
-        return Err(format!("{workload} with {system}: {}", output.status));
-    }
-    let outcome = Outcome::from_json(last)?;
+    let last = child::last_line(&words, &format!("{workload} with {system}"))?;
+    let outcome = Outcome::from_json(&last)?;
     eprintln!(
         "{workload} {label}: {system}, {} clients, {:.0} ops/s, {:.3} us CPU an op, hits {:.4}, \
          {:.0} MiB, {:.1} s, load {:.1}",

@@ -8,6 +8,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::drive::{Phase, Tally, fill, on_tasks, on_threads};
+use crate::histogram::Histogram;
 use crate::process;
 use crate::stream::item;
 use crate::system::{
@@ -51,6 +52,7 @@ pub(crate) struct Outcome {
     pub(crate) hit_ratio: f64,
     pub(crate) p50_get_us: f64,
     pub(crate) p99_get_us: f64,
+    pub(crate) p99_set_us: f64,
     /// `None` without flash.
     pub(crate) bytes_written_per_byte_set: Option<f64>,
     /// The same as the system itself counts it.
@@ -71,6 +73,7 @@ impl Outcome {
             "hit_ratio": self.hit_ratio,
             "p50_get_us": self.p50_get_us,
             "p99_get_us": self.p99_get_us,
+            "p99_set_us": self.p99_set_us,
             "bytes_written_per_byte_set": self.bytes_written_per_byte_set,
             "counted_written_per_byte_set": self.counted_written_per_byte_set,
             "peak_rss_bytes": self.peak_rss_bytes,
@@ -91,6 +94,7 @@ impl Outcome {
             hit_ratio: number("hit_ratio")?,
             p50_get_us: number("p50_get_us")?,
             p99_get_us: number("p99_get_us")?,
+            p99_set_us: number("p99_set_us")?,
             bytes_written_per_byte_set: optional("bytes_written_per_byte_set"),
             counted_written_per_byte_set: optional("counted_written_per_byte_set"),
             peak_rss_bytes: number("peak_rss_bytes")?,
@@ -118,13 +122,14 @@ impl Meter {
         let seconds = self.began.elapsed().as_secs_f64();
         let cpu_us = (process::cpu_seconds()? - self.cpu_seconds) * 1e6;
         let written = process::written_bytes()?.saturating_sub(self.written_bytes) as f64;
-        let quantile = |share| tally.get_latencies.quantile_us(share).unwrap_or(0.0);
+        let quantile = |of: &Histogram, share| of.quantile_us(share).unwrap_or(0.0);
         Ok(Outcome {
             ops_per_second: tally.ops as f64 / seconds,
             cpu_us_per_op: cpu_us / tally.ops.max(1) as f64,
             hit_ratio: tally.hits as f64 / tally.gets.max(1) as f64,
-            p50_get_us: quantile(0.5),
-            p99_get_us: quantile(0.99),
+            p50_get_us: quantile(&tally.get_latencies, 0.5),
+            p99_get_us: quantile(&tally.get_latencies, 0.99),
+            p99_set_us: quantile(&tally.set_latencies, 0.99),
             bytes_written_per_byte_set: task
                 .workload
                 .flash
@@ -133,7 +138,7 @@ impl Meter {
             peak_rss_bytes: process::peak_rss_bytes()? as f64,
             empty_rss_bytes: empty_rss_bytes as f64,
             dram_bytes: task.dram_bytes as f64,
-            load_average: load_average(),
+            load_average: process::load_average(),
         })
     }
 }
@@ -159,7 +164,7 @@ fn in_dram(task: &Task, source: &Arc<Source>) -> Result<Outcome, String> {
         }
         System::Moka => threads(task, &Moka::open(bytes), source),
         System::Harness => threads(task, &Harness, source),
-        System::LarderLog | System::LarderDefault => Err(cannot(task)),
+        System::LarderSoc | System::LarderSocLog | System::LarderLoc => Err(cannot(task)),
     }
 }
 
@@ -186,16 +191,12 @@ fn hybrid(task: &Task, flash: Flash, source: &Arc<Source>) -> Result<Outcome, St
     let plan = HybridPlan { flash, dram_bytes: task.dram_bytes, file: &file };
     runtime.block_on(async {
         match task.system {
-            System::Larder => {
-                tasks(task, LarderHybrid::open(&plan, flash.soc_percent).await?, source).await
-            }
-            System::LarderLog => tasks(task, LarderHybrid::open(&plan, 0.0).await?, source).await,
-            System::LarderDefault => {
-                tasks(task, LarderHybrid::open_default(&plan).await?, source).await
+            larder if larder.is_larder() => {
+                tasks(task, LarderHybrid::open(&plan, larder).await?, source).await
             }
             System::Foyer => tasks(task, FoyerHybrid::open(&plan, false).await?, source).await,
             System::FoyerLru => tasks(task, FoyerHybrid::open(&plan, true).await?, source).await,
-            System::QuickCache | System::Moka | System::Harness => Err(cannot(task)),
+            _ => Err(cannot(task)),
         }
     })
 }
@@ -241,11 +242,6 @@ fn cannot(task: &Task) -> String {
     format!("system = {}: cannot do workload {}", task.system.name(), task.workload.name)
 }
 
-fn load_average() -> f64 {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,7 +269,7 @@ mod tests {
 
     #[test]
     fn every_hybrid_works_with_few_and_many_clients() {
-        for system in System::HYBRID_AND_LOG {
+        for system in System::HYBRID {
             for clients in [2, 64] {
                 let outcome = tiny("HS2", system, clients);
                 assert!(outcome.hit_ratio > 0.5, "{system:?}: {outcome:?}");

@@ -20,13 +20,29 @@ pub(crate) struct Spread {
     pub(crate) max: f64,
 }
 
+impl Spread {
+    /// `None` of none.
+    pub(crate) fn of(numbers: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut numbers: Vec<f64> = numbers.collect();
+        numbers.sort_by(f64::total_cmp);
+        let (min, max) = (*numbers.first()?, *numbers.last()?);
+        Some(Self { median: median(&numbers)?, min, max })
+    }
+
+    /// For a cell of a table.
+    pub(crate) fn short(&self) -> String {
+        let digits = |number: f64| match number.abs() {
+            large if large >= 100.0 => format!("{number:.0}"),
+            _ => format!("{number:.2}"),
+        };
+        format!("{} ({}-{})", digits(self.median), digits(self.min), digits(self.max))
+    }
+}
+
 impl Row {
     /// A number of each round, summed up. `None` if there is none.
     pub(crate) fn spread(&self, number: impl Fn(&Outcome) -> Option<f64>) -> Option<Spread> {
-        let mut numbers: Vec<f64> = self.rounds.iter().filter_map(number).collect();
-        numbers.sort_by(f64::total_cmp);
-        let (min, max) = (*numbers.first()?, *numbers.last()?);
-        Some(Spread { median: median(&numbers)?, min, max })
+        Spread::of(self.rounds.iter().filter_map(number))
     }
 
     /// Median of how many times this row's number is the other's, in the same round.
@@ -64,6 +80,7 @@ pub(crate) mod tests {
             hit_ratio: 0.9,
             p50_get_us: 0.1,
             p99_get_us: 0.2,
+            p99_set_us: 0.3,
             bytes_written_per_byte_set: None,
             counted_written_per_byte_set: None,
             peak_rss_bytes: 1e6,

@@ -124,8 +124,14 @@ const FLASH: Flash =
     Flash { bytes: 1024 * MIB, region_bytes: 16 << 20, queue_bytes: 64 * MIB, soc_percent: 25.0 };
 
 /// All workloads, at full length.
-const ALL: [Workload; 7] = [
+const ALL: [Workload; 8] = [
     DRAM,
+    Workload {
+        name: "dramset",
+        about: "hits and as many sets: dram with get:set 1:1",
+        set_percent: 50,
+        ..DRAM
+    },
     Workload {
         name: "dramev",
         about: "with evictions: 1M keys of 100-1000 B (566 MB) in 256 MiB, zipf 0.99, look-aside",
@@ -144,7 +150,6 @@ const ALL: [Workload; 7] = [
         flash: Some(FLASH),
         warm_ops: 1_500_000,
         ops: 500_000,
-        systems: &System::HYBRID_AND_LOG,
         ..HYBRID
     },
     Workload {
@@ -153,6 +158,7 @@ const ALL: [Workload; 7] = [
         keys: 500_000,
         sizes: Sizes::Large,
         flash: Some(Flash { bytes: 4096 * MIB, soc_percent: 0.0, ..FLASH }),
+        systems: &System::HYBRID_LARGE,
         warm_ops: 600_000,
         ops: 300_000,
         ..HYBRID
@@ -164,7 +170,6 @@ const ALL: [Workload; 7] = [
         dram_bytes: 64 * MIB,
         flash: Some(Flash { soc_percent: 90.0, ..FLASH }),
         ops: 600_000,
-        systems: &System::HYBRID_AND_LOG,
         ..HYBRID
     },
     Workload {

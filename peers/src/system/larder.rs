@@ -5,11 +5,13 @@ use std::sync::Arc;
 use larder::{Config, CrashSafety, Larder, RealClock, block_on};
 use larder_device::{Device, DirectIo, FileDevice, FileOptions};
 
-use super::{DramCache, HybridCache, HybridPlan};
+use super::{DramCache, HybridCache, HybridPlan, System};
 use crate::item::Item;
 
 /// The small-object engine takes what is small in every workload.
 const SOC_OBJECT_BYTES_MAX: u32 = 2048;
+/// The log in front of it gets this share of it.
+const SOC_LOG_PERCENT: f64 = 5.0;
 
 /// Larder without flash.
 pub(crate) struct LarderDram(Larder);
@@ -38,10 +40,17 @@ impl DramCache for LarderDram {
 pub(crate) struct LarderHybrid(Larder);
 
 impl LarderHybrid {
-    /// Opens it; `soc_percent` of flash is the small-object engine.
-    pub(crate) async fn open(plan: &HybridPlan<'_>, soc_percent: f64) -> Result<Self, String> {
+    /// Opens it with the engines that one of its names says.
+    pub(crate) async fn open(plan: &HybridPlan<'_>, system: System) -> Result<Self, String> {
+        let (soc_percent, soc_log_percent) = match system {
+            System::LarderSoc => (plan.flash.soc_percent, 0.0),
+            System::LarderSocLog => (plan.flash.soc_percent, SOC_LOG_PERCENT),
+            System::LarderLoc => (0.0, 0.0),
+            _ => return Self::open_with(plan, Config::default()).await,
+        };
         let config = Config {
             soc_percent,
+            soc_log_percent,
             // What the peers promise: nothing of what was replaced before a crash.
             crash_safety: CrashSafety::Off,
             soc_max_object_bytes: SOC_OBJECT_BYTES_MAX,
@@ -49,11 +58,6 @@ impl LarderHybrid {
             ..Config::default()
         };
         Self::open_with(plan, config).await
-    }
-
-    /// Opens it as it comes.
-    pub(crate) async fn open_default(plan: &HybridPlan<'_>) -> Result<Self, String> {
-        Self::open_with(plan, Config::default()).await
     }
 
     async fn open_with(plan: &HybridPlan<'_>, config: Config) -> Result<Self, String> {

@@ -47,12 +47,14 @@ pub(crate) struct HybridPlan<'a> {
 /// Who does the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum System {
-    /// Larder; with flash, a share of it is the small-object engine.
-    Larder,
-    /// Larder with all flash as a log.
-    LarderLog,
     /// Larder as it comes: but for the budget of memory nothing is set.
-    LarderDefault,
+    Larder,
+    /// Larder with a share of flash as the small-object engine.
+    LarderSoc,
+    /// The same with a log in front of that engine.
+    LarderSocLog,
+    /// Larder with all flash as the large-object engine.
+    LarderLoc,
     /// foyer with S3-FIFO.
     Foyer,
     /// foyer with LRU.
@@ -64,10 +66,11 @@ pub(crate) enum System {
 }
 
 impl System {
-    pub(crate) const ALL: [(&'static str, Self); 8] = [
+    pub(crate) const ALL: [(&'static str, Self); 9] = [
         ("larder", Self::Larder),
-        ("larder-log", Self::LarderLog),
-        ("larder-default", Self::LarderDefault),
+        ("larder-soc", Self::LarderSoc),
+        ("larder-soc-log", Self::LarderSocLog),
+        ("larder-loc", Self::LarderLoc),
         ("foyer", Self::Foyer),
         ("foyer-lru", Self::FoyerLru),
         ("quick_cache", Self::QuickCache),
@@ -78,11 +81,17 @@ impl System {
     pub(crate) const IN_DRAM: [Self; 6] =
         [Self::Larder, Self::Foyer, Self::FoyerLru, Self::QuickCache, Self::Moka, Self::Harness];
     /// What a workload with flash is run with.
-    pub(crate) const HYBRID: [Self; 4] =
-        [Self::Larder, Self::LarderDefault, Self::Foyer, Self::FoyerLru];
-    /// The same where a log is worth a try.
-    pub(crate) const HYBRID_AND_LOG: [Self; 5] =
-        [Self::Larder, Self::LarderLog, Self::LarderDefault, Self::Foyer, Self::FoyerLru];
+    pub(crate) const HYBRID: [Self; 6] = [
+        Self::Larder,
+        Self::LarderSoc,
+        Self::LarderSocLog,
+        Self::LarderLoc,
+        Self::Foyer,
+        Self::FoyerLru,
+    ];
+    /// The same where nothing is small.
+    pub(crate) const HYBRID_LARGE: [Self; 4] =
+        [Self::Larder, Self::LarderLoc, Self::Foyer, Self::FoyerLru];
 
     pub(crate) fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, system)| *system == self).map_or("", |(name, _)| name)
@@ -90,14 +99,14 @@ impl System {
 
     /// Whether it is Larder, however set.
     pub(crate) fn is_larder(self) -> bool {
-        matches!(self, Self::Larder | Self::LarderLog | Self::LarderDefault)
+        matches!(self, Self::Larder | Self::LarderSoc | Self::LarderSocLog | Self::LarderLoc)
     }
 
     /// Whether it can do a workload.
     pub(crate) fn can(self, workload: &Workload) -> bool {
         match self {
             Self::Larder | Self::Foyer | Self::FoyerLru => true,
-            Self::LarderLog | Self::LarderDefault => workload.flash.is_some(),
+            Self::LarderSoc | Self::LarderSocLog | Self::LarderLoc => workload.flash.is_some(),
             Self::QuickCache | Self::Moka | Self::Harness => workload.flash.is_none(),
         }
     }
