@@ -259,6 +259,9 @@ impl DramTier {
         now_s: u32,
         admit: Admit<'_>,
     ) -> Result<(), Full> {
+        // Several trips to memory at once. The locks below would wait for one before they begin the next.
+        self.ghost.prefetch(item.hash);
+        self.index.prefetch(item.hash);
         if self.overwrite(item, now_s, admit).is_none() {
             self.put(item, now_s, admit, |_, _| ())?;
         }
@@ -389,9 +392,6 @@ impl DramTier {
         admit: Admit<'_>,
         done: impl FnOnce(&Share, usize) -> T,
     ) -> Result<Option<T>, Full> {
-        // Two trips to memory at once. The locks below would wait for one before they begin the other.
-        self.ghost.prefetch(item.hash);
-        self.index.prefetch(item.hash);
         let queue = first_queue(self.policy, self.ghost.recalls(item.hash, self.window()));
         let place = (queue, group_of(item.expiry_s, now_s));
         let bytes = record_bytes(item);
