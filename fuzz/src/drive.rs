@@ -19,7 +19,13 @@ const CAPACITY_BYTES: u64 = 160 << 10;
 
 /// The configuration of all caches here.
 pub fn config() -> Config {
-    Config { dram_bytes: 2 << 10, soc_percent: 30.0, region_bytes: Some(8192), ..Config::default() }
+    Config {
+        dram_bytes: 2 << 10,
+        soc_percent: 30.0,
+        region_bytes: Some(8192),
+        hash_seed: Some(0),
+        ..Config::default()
+    }
 }
 
 /// The key of this number.

@@ -5,7 +5,7 @@
 //!
 //! Bytes too short for a header, or with a length that leads out of them, come back unsealed.
 
-use larder::fuzzing::{FOOTER_VERSION, METADATA_VERSION, RECORD_VERSION};
+use larder::fuzzing::{FOOTER_VERSION, RECORD_VERSION, SNAPSHOT_VERSION, SUPERBLOCK_VERSION};
 
 /// Bytes in front of what a snapshot says.
 pub const SNAPSHOT_HEADER_BYTES: usize = 32;
@@ -13,7 +13,7 @@ const RECORD_HEADER_BYTES: usize = 32;
 const TRAILER_BYTES: usize = 36;
 const FOOTER_ENTRY_BYTES: usize = 16;
 /// Bytes of a superblock that are not zeros.
-pub const SUPERBLOCK_USED_BYTES: usize = 136;
+pub const SUPERBLOCK_USED_BYTES: usize = 144;
 /// The identity of the cache that the fuzzer plays.
 const IDENTITY: [u8; 6] = [0; 6];
 
@@ -49,7 +49,7 @@ pub fn footer(bytes: &[u8]) -> Vec<u8> {
 pub fn superblock(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if bytes.len() >= SUPERBLOCK_USED_BYTES {
-        mark(&mut bytes, 0, b"LARDERSB", METADATA_VERSION);
+        mark(&mut bytes, 0, b"LARDERSB", SUPERBLOCK_VERSION);
         put(&mut bytes, 10, &[0; 2]);
         let checksum = crc32c::crc32c(&bytes[16..SUPERBLOCK_USED_BYTES]);
         put(&mut bytes, 12, &checksum.to_le_bytes());
@@ -61,7 +61,7 @@ pub fn superblock(bytes: &[u8]) -> Vec<u8> {
 pub fn snapshot(bytes: &[u8], epoch: u64) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if bytes.len() >= SNAPSHOT_HEADER_BYTES {
-        mark(&mut bytes, 0, b"LSNP", METADATA_VERSION);
+        mark(&mut bytes, 0, b"LSNP", SNAPSHOT_VERSION);
         put(&mut bytes, 6, &[0; 2]);
         put(&mut bytes, 12, &[0; 4]);
         put(&mut bytes, 24, &epoch.to_le_bytes());

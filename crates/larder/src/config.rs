@@ -160,8 +160,13 @@ pub struct Config {
     pub latency_histograms: bool,
     /// Who is told of each object that leaves the cache, and why; `None` is nobody, and costs nothing.
     pub removal_listener: Option<RemovalListener>,
-    /// Seed of everything random.
+    /// Seed of everything random, but for what [`Config::hash_seed`] says.
     pub seed: u64,
+    /// Seed of the hash of keys, by which everything is found. `None` draws one that nobody can foresee
+    /// whenever a cache begins empty, so that no client can make keys that share a place: who knows the
+    /// seed can. Set it only where a run is to be repeated exactly. It says nothing for a cache that is
+    /// on flash already: that keeps the seed that it began with.
+    pub hash_seed: Option<u64>,
 }
 
 impl Default for Config {
@@ -196,6 +201,7 @@ impl Default for Config {
             latency_histograms: false,
             removal_listener: None,
             seed: 0,
+            hash_seed: None,
         }
     }
 }

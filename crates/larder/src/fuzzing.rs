@@ -9,8 +9,10 @@ use crate::loc::record::{self, RecordIdentity};
 use crate::soc::bucket::{BUCKET_BYTES, Bucket, Wanted};
 use crate::soc::log::page::{self as log, PAGE_BYTES, PageIdentity};
 
-/// Version of superblock and snapshot.
-pub const METADATA_VERSION: u16 = crate::flash::METADATA_VERSION;
+/// Version of the superblock.
+pub const SUPERBLOCK_VERSION: u16 = crate::flash::SUPERBLOCK_VERSION;
+/// Version of a snapshot that says everything.
+pub const SNAPSHOT_VERSION: u16 = crate::flash::SNAPSHOT_VERSION;
 /// Version of a record of the large-object engine.
 pub const RECORD_VERSION: u16 = record::VERSION;
 /// Version of the footer of a region.

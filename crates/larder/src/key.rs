@@ -1,6 +1,14 @@
 //! Keys: their lengths, and the one hash that everything derives from.
+//!
+//! Places are chosen by the hash: index, buckets, locks, what a policy remembers. A client who could
+//! make keys of one hash could fill one place and leave the others empty. So each cache hashes under
+//! a seed of its own, which nobody outside knows: the keys that XXH3 takes for one under one seed are
+//! others under every other seed. It is no cryptographic hash: whoever learns the seed, or the hashes of
+//! keys that he chose, can make such keys again. So neither goes to where clients can see it.
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::{Error, ErrorKind};
 
@@ -10,26 +18,77 @@ pub(crate) const KEY_BYTES_MAX: usize = 65_535;
 /// Longest value, in bytes.
 pub(crate) const VALUE_BYTES_MAX: usize = 16 << 20;
 
-/// Hash of a key (XXH3, 64 bits). It picks bucket, filter bits and stripe; it never stands in for
-/// the key itself.
+/// Between the seeds of the two hashes of a key: any odd number would do.
+const MARK_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Hash of a key (XXH3, 64 bits, under the seed of its cache). It picks bucket, filter bits and stripe;
+/// it never stands in for the key itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KeyHash(pub(crate) u64);
 
+/// How a cache hashes its keys: as long as it has content, always the same way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct KeyHasher {
+    seed: u64,
+}
+
+impl KeyHasher {
+    /// For tests of single structures.
+    #[cfg(test)]
+    pub(crate) const UNSEEDED: Self = Self::from_seed(0);
+
+    /// That of a seed that was written down before, or given. Caches that were made before there were
+    /// seeds have seed 0.
+    pub(crate) const fn from_seed(seed: u64) -> Self {
+        Self { seed }
+    }
+
+    /// One with a seed that nobody can foresee, from the operating system.
+    pub(crate) fn draw() -> Self {
+        // Its keys are the operating system's; what it makes of nothing says nothing about them.
+        Self::from_seed(RandomState::new().build_hasher().finish())
+    }
+
+    /// That of this seed, if there is one.
+    pub(crate) fn seeded_or_drawn(seed: Option<u64>) -> Self {
+        seed.map_or_else(Self::draw, Self::from_seed)
+    }
+
+    pub(crate) fn seed(self) -> u64 {
+        self.seed
+    }
+
+    #[inline]
+    pub(crate) fn hash(self, key: &[u8]) -> KeyHash {
+        KeyHash(xxh3_64_with_seed(key, self.seed))
+    }
+
+    /// The hash of a key with a second one of it, which tells keys of one hash apart where the keys
+    /// themselves would take too much memory. Keys that were made for one hash do not have one mark too:
+    /// its seed is far from the other, and as unknown.
+    pub(crate) fn marked(self, hash: KeyHash, key: &[u8]) -> (u64, u64) {
+        (hash.0, xxh3_64_with_seed(key, mixed(self.seed.wrapping_add(MARK_SEED))))
+    }
+}
+
+/// A number from which nobody sees those beside it (the finalizer of SplitMix64).
+pub(crate) fn mixed(number: u64) -> u64 {
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
+}
+
 impl KeyHash {
+    /// Of a cache without a seed, for tests of single structures.
+    #[cfg(test)]
     pub(crate) fn of(key: &[u8]) -> Self {
-        Self(xxh3_64(key))
+        KeyHasher::UNSEEDED.hash(key)
     }
 
     /// A number below `count`, from the upper bits.
     pub(crate) fn spread_over(self, count: u64) -> u64 {
         let product = u128::from(self.0) * u128::from(count);
         u64::try_from(product >> 64).expect("the upper half of a 64 x 64 bit product")
-    }
-
-    /// With a second hash of the same key, which tells keys of one hash apart where the keys
-    /// themselves would take too much memory.
-    pub(crate) fn with_mark(self, key: &[u8]) -> (u64, u64) {
-        (self.0, xxh3_64_with_seed(key, 1))
     }
 
     /// A short mark for stored entries, from the lower bits: independent of
@@ -40,7 +99,6 @@ impl KeyHash {
         tag
     }
 }
-
 pub(crate) fn check_key(key: &[u8]) -> Result<(), Error> {
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         let message = format!("key of {} bytes: must be 1 to {KEY_BYTES_MAX}", key.len());
@@ -61,19 +119,110 @@ pub(crate) fn check_value(value: &[u8]) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn keys_of_one_hash_are_told_apart() {
-        let [one, other] = [1, 2].map(twin);
-        assert_eq!(KeyHash::of(&one), KeyHash::of(&other));
-        assert_ne!(KeyHash::of(&one).with_mark(&one), KeyHash::of(&other).with_mark(&other));
+    /// XXH3's secret, as far as it is needed here, in words.
+    const SECRET: [u64; 7] = [
+        0xbe4b_a423_396c_feb8,
+        0x1cad_21f7_2c81_017c,
+        0xdb97_9083_e96d_d4de,
+        0x1f67_b3b7_a4a4_4072,
+        0x78e5_c0cc_4ee6_79cb,
+        0x2172_ffcc_7dd0_5a82,
+        0x8e24_43f7_7446_08b8,
+    ];
+
+    /// Keys of 32 to 240 bytes that have one hash under `seed`: what their second word is multiplied by is 0.
+    fn cancelled(bytes: usize, seed: u64, which: u64) -> Vec<u8> {
+        let mut key = SECRET[0].wrapping_add(seed).to_le_bytes().to_vec();
+        key.extend_from_slice(&which.to_le_bytes());
+        key.resize(bytes, b'.');
+        key
     }
 
-    /// Keys of 32 bytes whose first eight are those of XXH3's secret: what follows is multiplied by 0.
-    fn twin(which: u8) -> Vec<u8> {
-        let mut key = vec![0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe];
-        key.extend_from_slice(&[which; 8]);
-        key.extend_from_slice(b"sixteen others..");
+    /// Two keys of 16 bytes that have one hash without a seed: one factor is 0, and the other is added to
+    /// the same sum.
+    fn swapped(which: u64) -> [Vec<u8>; 2] {
+        let flips = [SECRET[3] ^ SECRET[4], SECRET[5] ^ SECRET[6]];
+        [[which, 0], [0, which.swap_bytes()]].map(|words| {
+            let words = [words[0] ^ flips[0], words[1] ^ flips[1]];
+            words.map(u64::to_le_bytes).concat()
+        })
+    }
+
+    /// Keys of more than 240 bytes that have one hash without a seed: in two stripes, a factor of one lane
+    /// is 0, and what one adds to the sum of the other lane, the other takes from it.
+    fn balanced(bytes: usize, which: u32) -> Vec<u8> {
+        let lane = |secret: u64, upper: u32| (secret & 0xffff_ffff) | u64::from(upper) << 32;
+        let mut key = vec![b'.'; bytes];
+        key[..8].copy_from_slice(&lane(SECRET[0], which).to_le_bytes());
+        key[64..72].copy_from_slice(&lane(SECRET[1], which.wrapping_neg()).to_le_bytes());
         key
+    }
+
+    /// Groups of keys that have one hash without a seed.
+    fn made_alike() -> Vec<Vec<Vec<u8>>> {
+        let mut groups: Vec<Vec<Vec<u8>>> = (1..40).map(|which| swapped(which).to_vec()).collect();
+        for bytes in [32, 48, 64, 100, 128, 129, 200, 240] {
+            groups.push((0..64).map(|which| cancelled(bytes, 0, which)).collect());
+        }
+        for bytes in [241, 300, 4096] {
+            groups.push((0..64).map(|which| balanced(bytes, which)).collect());
+        }
+        groups
+    }
+
+    #[test]
+    fn keys_made_for_one_hash_have_many_under_a_seed() {
+        let hashes = |group: &[Vec<u8>], hasher: KeyHasher| {
+            let mut hashes: Vec<u64> = group.iter().map(|key| hasher.hash(key).0).collect();
+            hashes.sort_unstable();
+            hashes.dedup();
+            hashes.len()
+        };
+        for group in made_alike() {
+            assert_eq!(hashes(&group, KeyHasher::UNSEEDED), 1, "{:x?}", group[0]);
+        }
+        let mut rng = fastrand::Rng::with_seed(1);
+        for _ in 0..300 {
+            let hasher = KeyHasher::from_seed(rng.u64(..));
+            for group in made_alike() {
+                assert_eq!(hashes(&group, hasher), group.len(), "{hasher:?}, {:x?}", group[0]);
+            }
+        }
+    }
+
+    #[test]
+    fn keys_made_for_one_hash_spread_over_buckets_and_tags_under_a_seed() {
+        let mut rng = fastrand::Rng::with_seed(2);
+        for _ in 0..20 {
+            let hasher = KeyHasher::from_seed(rng.u64(..));
+            let (mut buckets, mut tags) = ([0_u32; 64], [0_u32; 64]);
+            for which in 0..6400 {
+                let hash = hasher.hash(&cancelled(32, 0, which));
+                buckets[usize::try_from(hash.spread_over(64)).unwrap()] += 1;
+                tags[usize::from(hash.tag() % 64)] += 1;
+            }
+            // 100 on average; 6 standard deviations.
+            assert!(buckets.iter().chain(&tags).all(|keys| (40..160).contains(keys)), "{hasher:?}");
+        }
+    }
+
+    /// Even if the seed were known.
+    #[test]
+    fn keys_of_one_hash_are_told_apart() {
+        for seed in [0, 1, 0x1122_3344_5566_7788, !MARK_SEED] {
+            let hasher = KeyHasher::from_seed(seed);
+            let [one, other] = [1, 2].map(|which| cancelled(32, seed, which));
+            let hash = hasher.hash(&one);
+            assert_eq!(hash, hasher.hash(&other));
+            assert_ne!(hasher.marked(hash, &one), hasher.marked(hash, &other));
+            assert_eq!(hasher.marked(hash, &one).0, hash.0);
+        }
+    }
+
+    #[test]
+    fn a_seed_is_drawn_unless_it_is_given() {
+        assert_eq!(KeyHasher::seeded_or_drawn(Some(7)), KeyHasher::from_seed(7));
+        assert_ne!(KeyHasher::seeded_or_drawn(None), KeyHasher::seeded_or_drawn(None));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cache::Tier;
+use crate::key::KeyHasher;
 
 /// Why an object left the cache, or a tier of it, and which counters of [`Stats`](crate::Stats) count the
 /// same.
@@ -78,8 +79,10 @@ pub struct Removal<'a> {
     /// ([`RemovalReason::RegionReclaimed`], [`RemovalReason::Lost`]), be it a whole object or a part of a value
     /// longer than a region.
     pub key: Option<&'a [u8]>,
-    /// Hash of the key (XXH3, 64 bits). `None` where not even that is known: of regions that expire
-    /// whole, and of those whose footer cannot be read.
+    /// Hash of the key (XXH3, 64 bits, under the seed of the cache: see
+    /// [`Config::hash_seed`](crate::Config::hash_seed)). `None` where not even that is known: of regions that
+    /// expire whole, and of those whose footer cannot be read. Not for the eyes of clients: from hashes of
+    /// keys that they chose they could learn to make keys that share a place.
     pub hash: Option<u64>,
     /// The tier that it left.
     pub tier: Tier,
@@ -169,13 +172,14 @@ struct Note {
 /// What has left and was not told yet.
 #[derive(Debug, Default)]
 pub(crate) struct Removals {
-    listener: Option<RemovalListener>,
+    /// Who listens, and how keys are hashed.
+    listener: Option<(RemovalListener, KeyHasher)>,
     notes: Mutex<VecDeque<Note>>,
 }
 
 impl Removals {
-    pub(crate) fn new(listener: Option<RemovalListener>) -> Self {
-        Self { listener, notes: Mutex::default() }
+    pub(crate) fn new(listener: Option<RemovalListener>, hasher: KeyHasher) -> Self {
+        Self { listener: listener.map(|listener| (listener, hasher)), notes: Mutex::default() }
     }
 
     /// Whether anybody listens.
@@ -216,18 +220,18 @@ impl Removals {
     /// Tells what was noted. The caller holds nothing of the cache.
     #[inline]
     pub(crate) fn tell(&self) {
-        if let Some(RemovalListener(listen)) = &self.listener {
-            self.tell_to(&**listen);
+        if let Some((RemovalListener(listen), hasher)) = &self.listener {
+            self.tell_to(&**listen, *hasher);
         }
     }
 
-    fn tell_to(&self, listen: &(dyn Fn(Removal<'_>) + Send + Sync)) {
+    fn tell_to(&self, listen: &(dyn Fn(Removal<'_>) + Send + Sync), hasher: KeyHasher) {
         let Some(_telling) = Telling::begin(self) else { return };
         // One at a time: if the listener panics, the others wait for the next call.
         while let Some(note) = self.next() {
             let Note { whose, tier, bytes, reason } = note;
             let (key, hash) = match &whose {
-                Whose::Key(key) => (Some(&**key), Some(crate::key::KeyHash::of(key).0)),
+                Whose::Key(key) => (Some(&**key), Some(hasher.hash(key).0)),
                 Whose::Hash(hash) => (None, Some(*hash)),
                 Whose::Nobody => (None, None),
             };

@@ -8,6 +8,7 @@ use larder_device::nvme::DriveReport;
 
 use crate::endurance::DriveLife;
 use crate::flash::Layout;
+use crate::key::KeyHasher;
 use crate::latency::Latency;
 use crate::metrics::{MetricKind, Named};
 use crate::removal::{RemovalListener, Removals};
@@ -100,8 +101,8 @@ macro_rules! numbers {
 
         impl Counters {
             /// Of a cache whose removals are told to `listener`.
-            pub(crate) fn telling(listener: Option<RemovalListener>) -> Self {
-                Self { removals: Removals::new(listener), ..Self::default() }
+            pub(crate) fn telling(listener: Option<RemovalListener>, hasher: KeyHasher) -> Self {
+                Self { removals: Removals::new(listener, hasher), ..Self::default() }
             }
 
             pub(crate) fn snapshot(&self) -> Stats {

@@ -175,6 +175,8 @@ fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> C
         // A replay is over when it ends, and what a log of tombstones writes is not in the papers.
         crash_safety: CrashSafety::Off,
         seed: options.seed,
+        // What collides does so in each run.
+        hash_seed: Some(options.seed),
         ..Config::default()
     }
 }

@@ -255,7 +255,7 @@ fn config(rng: &mut fastrand::Rng) -> Config {
     let has_shelves = !ttl_classes.is_empty() || region_eviction == RegionEviction::SegmentedFifo;
     let sizes = if has_shelves { 2 } else { 3 };
     let region_bytes = [32 << 10, 64 << 10, 256 << 10][rng.usize(..sizes)];
-    Config {
+    let config = Config {
         dram_bytes: [0, 8 << 10, 20 << 10, 64 << 10, 512 << 10][rng.usize(..5)],
         dram_policy: [DramPolicy::S3Fifo, DramPolicy::Lru][rng.usize(..2)],
         utilization_percent: [25.0, 60.0, 100.0][rng.usize(..3)],
@@ -287,5 +287,7 @@ fn config(rng: &mut fastrand::Rng) -> Config {
         eager_index_objects: [0, 0, 200, 1 << 16][rng.usize(..4)],
         seed: rng.u64(..),
         ..Config::default()
-    }
+    };
+    // A run is a function of its seed, down to which keys share a place.
+    Config { hash_seed: Some(config.seed), ..config }
 }

@@ -8,7 +8,7 @@ use larder_device::block_on;
 use super::look;
 use super::{Cas, Change, FetchError, Flushed, Larder, Scanned, SetOptions};
 use crate::error::Error;
-use crate::key::{KeyHash, check_key};
+use crate::key::check_key;
 use crate::stats::Stats;
 use crate::value::{Value, ValueMeta};
 
@@ -57,7 +57,7 @@ impl Blocking<'_> {
     /// ```
     pub fn get(self, key: &[u8]) -> Result<Option<Value>, Error> {
         check_key(key)?;
-        let hash = KeyHash::of(key);
+        let hash = self.0.hasher.hash(key);
         let begun = self.0.stopwatch.begin();
         match self.0.get_at_once(hash, key, begun) {
             Some(value) => Ok(Some(value)),

@@ -8,7 +8,7 @@ use super::flights::Passenger;
 use super::{Larder, PUTS_BEFORE_BYPASS, SETTLED_PER_BROUGHT, SetOptions, reentry};
 use crate::dram::{Admit, Full, Record};
 use crate::error::Error;
-use crate::key::{KeyHash, check_value};
+use crate::key::check_value;
 use crate::latency::Timed;
 use crate::removal::RemovalReason;
 use crate::value::{ItemRef, Value};
@@ -172,7 +172,7 @@ impl Larder {
         V: Into<Fetched>,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let hash = KeyHash::of(key);
+        let hash = self.hasher.hash(key);
         let passenger = self.fetches.board(hash, Box::from(key));
         reentry::check_fetch(passenger.id())?;
         let mut landed = passenger.landing().await;
@@ -216,7 +216,7 @@ impl Larder {
         let Fetched { value, options: own } = fetched;
         let SetOptions { ttl, flags, tiers } = own.unwrap_or(options);
         check_value(value)?;
-        let hash = KeyHash::of(key);
+        let hash = self.hasher.hash(key);
         let item = ItemRef { flags, tiers, ..ItemRef::new(hash, key, value, self.expiry_s(ttl)) };
         let Ok(_inside) = self.enter().await else { return Ok(Value::alone(&item)) };
         let is_current = |there: Option<&Record<'_>>| {

@@ -250,7 +250,7 @@ impl Left {
         if let Some(hash) = self.dram.pop() {
             for resident in cache.dram.residents(hash) {
                 // Expired or not: what flash has of the key is older.
-                self.seen.insert(hash.with_mark(resident.value.key()));
+                self.seen.insert(cache.hasher.marked(hash, resident.value.key()));
                 if let Some(item) = cache.alive(resident.value, Tier::Dram) {
                     found.push(item);
                 }
@@ -263,7 +263,7 @@ impl Left {
             let judge = |item: &ItemRef<'_>| cache.newest(item, Tier::LargeObjects);
             let read = together(self.names[rest..].iter().map(|&name| loc.peek(name, judge))).await;
             self.names.truncate(rest);
-            self.keep(read.into_iter().flatten(), found);
+            self.keep(cache, read.into_iter().flatten(), found);
             return true;
         }
         if let (Some(loc), Some(shard)) = (flash.loc(), self.loc_shards.next()) {
@@ -273,18 +273,19 @@ impl Left {
         let Some(soc) = flash.soc().filter(|_| !self.buckets.is_empty()) else { return false };
         let judge = |item: &ItemRef<'_>| {
             let wanted = self.hashes.contains(&item.hash.0)
-                && !self.seen.contains(&item.hash.with_mark(item.key));
+                && !self.seen.contains(&cache.hasher.marked(item.hash, item.key));
             wanted.then(|| cache.newest(item, Tier::SmallObjects))?
         };
         let read = soc.peek(self.buckets.start, &judge).await;
         self.buckets.start += 1;
-        self.keep(read, found);
+        self.keep(cache, read, found);
         true
     }
 
-    fn keep(&mut self, read: impl IntoIterator<Item = Scanned>, found: &mut Found) {
+    fn keep(&mut self, cache: &Larder, read: impl IntoIterator<Item = Scanned>, found: &mut Found) {
         for item in read {
-            if self.seen.insert(KeyHash::of(item.key()).with_mark(item.key())) {
+            let hash = cache.hasher.hash(item.key());
+            if self.seen.insert(cache.hasher.marked(hash, item.key())) {
                 found.push(item);
             }
         }

@@ -88,7 +88,7 @@ impl Larder {
         let mut hashes = [KeyHash(0); ASKED_TOGETHER];
         for (chunk, keys) in keys.chunks(ASKED_TOGETHER).enumerate() {
             for (hash, key) in hashes.iter_mut().zip(keys) {
-                *hash = KeyHash::of(key.as_ref());
+                *hash = self.hasher.hash(key.as_ref());
             }
             self.dram.prefetch(&hashes[..keys.len()]);
             for (at, (key, hash)) in keys.iter().zip(hashes).enumerate() {
@@ -113,7 +113,7 @@ impl Larder {
         }
         let get = |&at: &usize| {
             let (key, begun) = (keys[at].as_ref(), self.stopwatch.begin());
-            self.get_below_dram(KeyHash::of(key), key, begun)
+            self.get_below_dram(self.hasher.hash(key), key, begun)
         };
         let values: Result<Vec<_>, _> =
             together(missed.iter().map(get)).await.into_iter().collect();

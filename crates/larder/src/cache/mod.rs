@@ -42,7 +42,7 @@ use larder_device::Claim;
 use crate::dram::{Admit, Departure, DramTier, Full, Record};
 use crate::error::{Error, ErrorKind};
 use crate::flash::Flash;
-use crate::key::{KeyHash, check_key, check_value};
+use crate::key::{KeyHash, KeyHasher, check_key, check_value};
 use crate::latency::{Stopwatch, Timed};
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
@@ -89,6 +89,8 @@ pub struct Larder {
     /// ended.
     claim: Mutex<Option<Arc<Claim>>>,
     gate: Gate,
+    /// Every key that comes in is hashed by it, once.
+    hasher: KeyHasher,
     dram: DramTier,
     flash: Option<Flash>,
     stripes: Vec<async_lock::Mutex<()>>,
@@ -117,7 +119,7 @@ impl Larder {
     /// ```
     pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
         check_key(key)?;
-        let hash = KeyHash::of(key);
+        let hash = self.hasher.hash(key);
         let begun = self.stopwatch.begin();
         match self.get_at_once(hash, key, begun) {
             Some(value) => Ok(Some(value)),
@@ -176,7 +178,7 @@ impl Larder {
 
     /// [`Larder::set_with`], of a key that can be.
     async fn store(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<(), Error> {
-        let hash = KeyHash::of(key);
+        let hash = self.hasher.hash(key);
         self.counters.sets.add(1);
         if let Err(refusal) = check_value(value) {
             self.remove(hash, key).await?;
@@ -230,7 +232,7 @@ impl Larder {
         let inside = self.enter().await?;
         self.counters.deletes.add(1);
         let begun = self.stopwatch.begin();
-        let removed = self.remove(KeyHash::of(key), key).await;
+        let removed = self.remove(self.hasher.hash(key), key).await;
         self.stopwatch.end(begun, Timed::Delete);
         self.leave(inside);
         removed
@@ -252,7 +254,7 @@ impl Larder {
     pub async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
         check_key(key)?;
         self.gate.check()?;
-        let hash = KeyHash::of(key);
+        let hash = self.hasher.hash(key);
         // DRAM first, and no lock: what flash shows later than that was the newest version at some
         // moment since, for what hides an older one comes to DRAM before it hides it.
         if let Some(alive) = self.dram.contains(hash, key, self.now_s()) {

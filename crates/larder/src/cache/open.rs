@@ -4,14 +4,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use larder_device::{Claim, Clock, Device, TimeoutDevice};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Flights, Gate, Larder, MemoryBudget, STRIPES};
 use crate::config::Config;
 use crate::dram::DramTier;
 use crate::error::Error;
 use crate::events;
-use crate::flash::{Flash, Placed};
-use crate::key::KeyHash;
+use crate::flash::{self, Flash, Placed};
+use crate::key::KeyHasher;
 use crate::latency::Stopwatch;
 use crate::stats::Counters;
 use crate::time::CacheClock;
@@ -74,11 +75,19 @@ impl Larder {
         let (device, claim) = device.unzip();
         let device = device.map(|device| in_time(&config, device, claim.as_ref(), &clock));
         let clock = Arc::new(CacheClock::new(clock));
-        let counters = Arc::new(Counters::telling(config.removal_listener.clone()));
-        let flash = match device {
-            Some(device) => {
-                let shared = Arc::clone(&counters);
-                Some(Flash::open(&config, device, placed, shared, Arc::clone(&clock)).await?)
+        let start = match &device {
+            Some(device) => Some(flash::examine(&**device, &config, clock.now()).await?),
+            None => None,
+        };
+        let hasher = match &start {
+            Some(start) => start.hasher(),
+            None => KeyHasher::seeded_or_drawn(config.hash_seed),
+        };
+        let counters = Arc::new(Counters::telling(config.removal_listener.clone(), hasher));
+        let flash = match device.zip(start) {
+            Some((device, start)) => {
+                let shared = (Arc::clone(&counters), Arc::clone(&clock));
+                Some(Flash::open(&config, device, start, placed, shared).await?)
             }
             None => None,
         };
@@ -89,11 +98,13 @@ impl Larder {
         Ok(Self {
             claim: Mutex::new(claim),
             gate: Gate::default(),
+            hasher,
             dram: DramTier::new(
                 dram_bytes,
                 config.dram_policy,
                 flash.is_some(),
                 first_version(clock.now(), flash.as_ref()),
+                hasher,
             )
             .counting(Arc::clone(&counters)),
             flash,
@@ -119,9 +130,10 @@ fn in_time(
     Arc::new(TimeoutDevice::new(device, wait, Arc::clone(clock), claim))
 }
 
-/// Where versions begin: somewhere else with every opening, so that one from before means nothing.
+/// Where versions begin: somewhere else with every opening, so that one from before means nothing. Clients
+/// see them, so they say nothing of the seed of the keys' hash.
 fn first_version(now: Duration, flash: Option<&Flash>) -> u32 {
     let mut seed = now.as_nanos().to_le_bytes().to_vec();
     seed.extend_from_slice(&flash.map_or(0, Flash::epoch).to_le_bytes());
-    u32::try_from(KeyHash::of(&seed).spread_over(1 << 32)).unwrap_or(0)
+    u32::try_from(xxh3_64(&seed) >> 32).unwrap_or(0)
 }

@@ -88,7 +88,7 @@ impl Larder {
         check_key(key)?;
         self.check_reentry()?;
         let inside = self.enter().await?;
-        let updated = self.update_inside(KeyHash::of(key), key, &mut change).await;
+        let updated = self.update_inside(self.hasher.hash(key), key, &mut change).await;
         self.leave(inside);
         updated
     }

@@ -12,7 +12,7 @@ use super::pins::Share;
 use super::queues::Sealed;
 use super::record::record_at;
 use super::segment::Frozen;
-use crate::key::KeyHash;
+use crate::key::{KeyHash, KeyHasher};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::value::ItemRef;
@@ -77,6 +77,7 @@ impl Departures {
     /// turned out to be done with.
     pub(crate) fn next(
         &self,
+        hasher: KeyHasher,
         is_current: impl Fn(KeyHash, Location) -> bool,
     ) -> (Option<Departure>, Vec<(Share, u32)>) {
         let mut ended = Vec::new();
@@ -89,7 +90,7 @@ impl Departures {
             return (Some(departure), ended);
         }
         while let Some(departing) = state.segments.front_mut() {
-            if let Some(departure) = departing.next_record(&is_current) {
+            if let Some(departure) = departing.next_record(hasher, &is_current) {
                 return (Some(departure), ended);
             }
             self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -107,13 +108,17 @@ impl Departures {
 }
 
 impl Departing {
-    fn next_record(&mut self, is_current: impl Fn(KeyHash, Location) -> bool) -> Option<Departure> {
+    fn next_record(
+        &mut self,
+        hasher: KeyHasher,
+        is_current: impl Fn(KeyHash, Location) -> bool,
+    ) -> Option<Departure> {
         let bytes = self.segment.published();
         while self.next < bytes.len() {
             let record = record_at(bytes, self.next);
             let location = Location { slot: self.slot, at: self.next };
             self.next += record.bytes();
-            let hash = KeyHash::of(record.key);
+            let hash = hasher.hash(record.key);
             if is_current(hash, location) {
                 self.segment.one_more();
                 return Some(Departure { segment: self.segment.clone(), location, hash });

@@ -147,7 +147,7 @@ impl DramTier {
         loop {
             let next = records.by_ref().take(FETCHED_AHEAD);
             ahead.extend(next.map(|(at, record)| {
-                let hash = KeyHash::of(record.key);
+                let hash = self.hasher.hash(record.key);
                 self.index.prefetch(hash);
                 if sealed.queue == Queue::Small {
                     self.ghost.prefetch(hash);

@@ -11,7 +11,7 @@ use super::published::{Old, Published};
 use super::readers::{LockedAlone, Readers};
 use super::{DramTier, Full, Lookup, lock};
 use crate::config::DramPolicy;
-use crate::key::KeyHash;
+use crate::key::{KeyHash, KeyHasher};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::value::{ItemRef, Value};
@@ -45,7 +45,7 @@ impl World {
     }
 
     fn of_bytes(budget: u64, policy: DramPolicy, above_flash: bool) -> Arc<Self> {
-        let mut tier = DramTier::new(budget, policy, above_flash, 0);
+        let mut tier = DramTier::new(budget, policy, above_flash, 0, KeyHasher::UNSEEDED);
         // So small a tier has one lane; the keys of this one share two.
         tier.lanes = (0..2).map(|_| Mutex::new(Lane::default())).collect();
         let returned = std::array::from_fn(|_| AtomicU32::new(0));

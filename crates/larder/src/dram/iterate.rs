@@ -22,7 +22,7 @@ impl DramTier {
     pub(crate) fn hashes_in(&self, shard: usize) -> Vec<(KeyHash, bool)> {
         let mut hashes = Vec::new();
         self.index.each_in(shard, |entry, locked| {
-            let hash = KeyHash::of(self.record(entry.location(), locked).key);
+            let hash = self.hasher.hash(self.record(entry.location(), locked).key);
             hashes.push((hash, entry.is_clean()));
         });
         hashes
@@ -45,7 +45,7 @@ impl DramTier {
             let key = self.record(at, locked).key;
             // An entry may be shown twice: the two buckets of a hash may be one.
             let known = found.iter().any(|resident: &Resident| resident.value.key() == key);
-            if !known && KeyHash::of(key) == hash {
+            if !known && self.hasher.hash(key) == hash {
                 let value = Value::new(self.slots.get(at, locked).pin_locked(at.at, locked));
                 found.push(Resident { value, clean: entry.is_clean() });
             }

@@ -55,7 +55,7 @@ mod versions;
 use std::sync::{Arc, PoisonError};
 
 use crate::config::DramPolicy;
-use crate::key::KeyHash;
+use crate::key::{KeyHash, KeyHasher};
 use crate::stats::Counters;
 use crate::sync::{Mutex, MutexGuard, begin_to_write, wait_a_little};
 use crate::value::{ItemRef, Value, is_expired};
@@ -110,6 +110,8 @@ pub(crate) struct DramTier {
     policy: DramPolicy,
     /// Whether what leaves goes to flash; otherwise it is gone.
     above_flash: bool,
+    /// Under which hash the index knows a key.
+    hasher: KeyHasher,
     /// Where it is counted what is gone.
     counters: Arc<Counters>,
 }
@@ -147,6 +149,7 @@ impl DramTier {
         policy: DramPolicy,
         above_flash: bool,
         first_version: u32,
+        hasher: KeyHasher,
     ) -> Self {
         let budget = usize::try_from(budget_bytes).unwrap_or(usize::MAX);
         let segment_bytes = segment_bytes(budget);
@@ -168,6 +171,7 @@ impl DramTier {
             departures: Departures::default(),
             policy,
             above_flash,
+            hasher,
             counters: Arc::default(),
         }
     }
@@ -336,7 +340,7 @@ impl DramTier {
     /// The next evicted record that has to be written to flash or forgotten there. It stays visible
     /// until [`DramTier::departed`].
     pub(crate) fn next_departure(&self) -> Option<Departure> {
-        let (departure, ended) = self.departures.next(|hash, at| self.is_at(hash, at));
+        let (departure, ended) = self.departures.next(self.hasher, |hash, at| self.is_at(hash, at));
         ended.into_iter().for_each(|(segment, slot)| self.free(segment, slot));
         departure
     }

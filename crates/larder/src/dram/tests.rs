@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 fn tier(budget: u64, policy: DramPolicy) -> DramTier {
-    DramTier::new(budget, policy, false, 0)
+    DramTier::new(budget, policy, false, 0, KeyHasher::UNSEEDED)
 }
 
 fn insert(tier: &DramTier, key: u64, value_bytes: usize, expiry_s: u32) -> Result<(), Full> {
@@ -115,7 +115,7 @@ fn lru_gives_a_second_chance_to_what_was_hit() {
 
 #[test]
 fn a_departing_item_stays_visible_until_it_has_departed() {
-    let tier = DramTier::new(40_000, DramPolicy::S3Fifo, true, 0);
+    let tier = DramTier::new(40_000, DramPolicy::S3Fifo, true, 0, KeyHasher::UNSEEDED);
     let mut key = 0;
     let departure = loop {
         if let Some(departure) = tier.next_departure() {
@@ -133,7 +133,7 @@ fn a_departing_item_stays_visible_until_it_has_departed() {
 
 #[test]
 fn a_replaced_item_no_longer_departs_and_a_dropped_sender_loses_nothing() {
-    let tier = DramTier::new(40_000, DramPolicy::S3Fifo, true, 0);
+    let tier = DramTier::new(40_000, DramPolicy::S3Fifo, true, 0, KeyHasher::UNSEEDED);
     (0..600).for_each(|key| _ = insert(&tier, key, 100, 0));
     let departure = tier.next_departure().unwrap();
     let leaving = key_in(&departure);
@@ -150,7 +150,7 @@ fn a_replaced_item_no_longer_departs_and_a_dropped_sender_loses_nothing() {
 
 #[test]
 fn what_is_larger_than_the_tier_departs_at_once() {
-    let tier = DramTier::new(8_000, DramPolicy::Lru, true, 0);
+    let tier = DramTier::new(8_000, DramPolicy::Lru, true, 0, KeyHasher::UNSEEDED);
     assert!(!tier.can_hold(7000));
     let key = 0_u64.to_le_bytes();
     let before = tier.used_bytes();
@@ -307,7 +307,7 @@ proptest! {
         above_flash in any::<bool>(),
     ) {
         let policy = if lru { DramPolicy::Lru } else { DramPolicy::S3Fifo };
-        let tier = DramTier::new(40_000, policy, above_flash, 0);
+        let tier = DramTier::new(40_000, policy, above_flash, 0, KeyHasher::UNSEEDED);
         let mut newest: HashMap<u64, usize> = HashMap::new();
         for (op, key, value_bytes) in ops {
             match op {

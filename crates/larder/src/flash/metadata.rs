@@ -3,9 +3,9 @@
 //! ```text
 //!  superblock, at 0            offset  bytes  field
 //!                                   0      8  magic "LARDERSB"
-//!                                   8      2  version (7; 4 is the same, of before values for flash only)
+//!                                   8      2  version (8; 7 and 4 are the same without a seed: it is 0)
 //!                                  10      2  reserved, 0
-//!                                  12      4  CRC-32C of bytes 16 to 136
+//!                                  12      4  CRC-32C of bytes 16 to 144 (136 without a seed)
 //!                                  16      8  epoch: grows by 1 with each opening and clear
 //!                                  24      8  oldest epoch whose buckets are valid
 //!                                  32     48  layout: capacity, usable, metadata, LOC offset,
@@ -22,6 +22,7 @@
 //!                                 124      4  latest second that the cache's clock has told
 //!                                 128      6  identity of the cache, random
 //!                                 134      2  reserved, 0
+//!                                 136      8  seed of the hash of keys, random
 //!  snapshot, at 4096                0      4  magic "LSNP"
 //!                                   4      2  version: 7, or 8 if the tombstone log says which large
 //!                                             objects are dead (4 is 7, of before values for flash only)
@@ -47,20 +48,25 @@ use larder_device::label;
 
 use super::layout::Layout;
 use crate::identity::CacheId;
+use crate::key::KeyHasher;
 use crate::le::{u16_at, u32_at, u64_at};
 
 pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = label::SUPERBLOCK_MARK;
 pub(crate) const SNAPSHOT_MAGIC: [u8; 4] = *b"LSNP";
-pub(crate) const VERSION: u16 = 7;
-/// The oldest that can be read. A flipped bit makes none of these of another: any two differ in two.
+pub(crate) const VERSION: u16 = 8;
+/// Those of before keys were hashed under a seed. A flipped bit makes none of these of another: any two
+/// differ in two.
+const UNSEEDED_VERSION: u16 = 7;
 const OLDEST_VERSION: u16 = 4;
+pub(crate) const SNAPSHOT_VERSION: u16 = 7;
 /// Of a snapshot that leaves it to the tombstone log to say which large objects are dead.
 const BESIDE_LOG_VERSION: u16 = 8;
 
 /// Epochs end here: sequence numbers of regions are epochs shifted left by 32 bits.
 pub(crate) const EPOCH_MAX: u64 = u32::MAX as u64;
 pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
-const SUPERBLOCK_USED_BYTES: usize = 136;
+const SUPERBLOCK_USED_BYTES: usize = 144;
+const UNSEEDED_USED_BYTES: usize = 136;
 const CHECKED_FROM: usize = 16;
 pub(crate) const SNAPSHOT_HEADER_BYTES: usize = 32;
 
@@ -79,6 +85,8 @@ pub(crate) struct Superblock {
     /// Time went on until this second at least: see [`crate::time`].
     pub(crate) second: u32,
     pub(crate) cache: CacheId,
+    /// What the cache has lies where this says.
+    pub(crate) hasher: KeyHasher,
     pub(crate) layout: Layout,
 }
 
@@ -125,7 +133,9 @@ impl Superblock {
         checked.extend_from_slice(&layout.soc_log_word().to_le_bytes());
         checked.extend_from_slice(&self.second.to_le_bytes());
         checked.extend_from_slice(&self.cache.bytes());
-        checked.resize(SUPERBLOCK_USED_BYTES - CHECKED_FROM, 0);
+        checked.extend_from_slice(&[0, 0]);
+        checked.extend_from_slice(&self.hasher.seed().to_le_bytes());
+        debug_assert_eq!(checked.len(), SUPERBLOCK_USED_BYTES - CHECKED_FROM);
         let encoded = [
             &SUPERBLOCK_MAGIC[..],
             &VERSION.to_le_bytes(),
@@ -153,16 +163,21 @@ impl Superblock {
             };
         }
         match u16_at(block, 8) {
-            Some(OLDEST_VERSION | VERSION) => {
-                Self::parse_fields(block).map_or(FirstBlock::Corrupt, FirstBlock::Valid)
+            Some(version @ (OLDEST_VERSION | UNSEEDED_VERSION | VERSION)) => {
+                let fields = Self::parse_fields(block, version == VERSION);
+                fields.map_or(FirstBlock::Corrupt, FirstBlock::Valid)
             }
             Some(version) => FirstBlock::OtherVersion(version),
             None => FirstBlock::Corrupt,
         }
     }
 
-    fn parse_fields(block: &[u8]) -> Option<Self> {
-        let checked = block.get(CHECKED_FROM..SUPERBLOCK_USED_BYTES)?;
+    fn parse_fields(block: &[u8], has_seed: bool) -> Option<Self> {
+        let (used_bytes, seed) = match has_seed {
+            true => (SUPERBLOCK_USED_BYTES, u64_at(block, 136)?),
+            false => (UNSEEDED_USED_BYTES, 0),
+        };
+        let checked = block.get(CHECKED_FROM..used_bytes)?;
         if u16_at(block, 10)? != 0 || u32_at(block, 12)? != crc32c::crc32c(checked) {
             return None;
         }
@@ -177,6 +192,7 @@ impl Superblock {
             boot: if u32_at(block, 108)? == 1 { Some(u64_at(block, 112)?) } else { None },
             second: u32_at(block, 124)?,
             cache: CacheId::from_number(u64_at(block, 128)?),
+            hasher: KeyHasher::from_seed(seed),
             layout: Layout {
                 capacity_bytes: u64_at(block, 32)?,
                 usable_bytes: u64_at(block, 40)?,
@@ -218,7 +234,7 @@ pub(crate) fn encode_snapshot(bytes: &mut [u8], large: LargeDead, cache: CacheId
     };
     put(0, &SNAPSHOT_MAGIC);
     let version = match large {
-        LargeDead::Listed => VERSION,
+        LargeDead::Listed => SNAPSHOT_VERSION,
         LargeDead::InLog => BESIDE_LOG_VERSION,
     };
     put(4, &version.to_le_bytes());
@@ -236,7 +252,10 @@ pub(crate) fn announced_snapshot_bytes(header: &[u8], room: u64) -> Option<usize
     let length = u64_at(header, 16)?;
     let total = length.checked_add(SNAPSHOT_HEADER_BYTES as u64)?;
     let plausible = header.get(..4) == Some(&SNAPSHOT_MAGIC[..])
-        && matches!(u16_at(header, 4), Some(OLDEST_VERSION | VERSION | BESIDE_LOG_VERSION))
+        && matches!(
+            u16_at(header, 4),
+            Some(OLDEST_VERSION | SNAPSHOT_VERSION | BESIDE_LOG_VERSION)
+        )
         && total <= room;
     if plausible { usize::try_from(total).ok() } else { None }
 }
@@ -289,6 +308,7 @@ mod tests {
             boot: Some(5),
             second: 1000,
             cache: CacheId::from_number(77),
+            hasher: KeyHasher::from_seed(0x1122_3344_5566_7788),
             layout,
         }
     }

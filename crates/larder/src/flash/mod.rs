@@ -39,12 +39,13 @@ use crate::value::{Fetched, ItemRef};
 pub use changes::OnChange;
 pub use layout::Layout;
 pub(crate) use metadata::{
-    SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock, VERSION as METADATA_VERSION, is_blank_or_ours,
+    SNAPSHOT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
+    VERSION as SUPERBLOCK_VERSION, is_blank_or_ours,
 };
 pub(crate) use persist::Sent;
 use places::Places;
 pub use recovery::Recovery;
-pub(crate) use recovery::{FRONT_BYTES, fuzz_snapshot};
+pub(crate) use recovery::{FRONT_BYTES, Start, examine, fuzz_snapshot};
 
 /// Objects of flash that the policies with a memory of keys expect, for want of knowledge: bytes per object.
 const OBJECT_BYTES_GUESS: u64 = 1024;
@@ -95,16 +96,15 @@ impl Engine {
 }
 
 impl Flash {
-    /// Opens the cache on `device`: takes over what a clean shutdown left, or starts empty. Without a
-    /// plan it makes one for itself.
+    /// Opens the cache on `device`, which [`examine`] has seen: takes over what a clean shutdown
+    /// left, or starts empty. Without a plan it makes one for itself.
     pub(crate) async fn open(
         config: &Config,
         device: Arc<dyn Device>,
+        start: Start,
         placed: Option<Placed>,
-        counters: Arc<Counters>,
-        clock: Arc<CacheClock>,
+        (counters, clock): (Arc<Counters>, Arc<CacheClock>),
     ) -> Result<Self, Error> {
-        let start = recovery::examine(&*device, config, clock.now()).await?;
         let superblock = start.superblock;
         let layout = superblock.layout;
         clock.begin_at(superblock.second);

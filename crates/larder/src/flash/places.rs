@@ -35,6 +35,7 @@ impl Places {
             handle: handle_of(Class::Soc),
             hot_handle: config.dynamic_placement.then(|| handle_of(Class::SocHot)),
             cache: superblock.cache,
+            hasher: superblock.hasher,
             epoch: superblock.epoch,
             oldest_epoch: superblock.oldest_epoch,
         });
@@ -52,6 +53,7 @@ impl Places {
             regions_per_unit,
             reinsertion: config.effective_reinsertion(),
             cache: superblock.cache,
+            hasher: superblock.hasher,
             oldest_sequence: superblock.oldest_epoch << 32,
             first_sequence,
         });

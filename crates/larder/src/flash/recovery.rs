@@ -28,6 +28,7 @@ use super::{Flash, changes};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::identity::CacheId;
+use crate::key::KeyHasher;
 use crate::le::u64_at;
 use crate::soc::BUCKET_SNAPSHOT_BYTES;
 use crate::tombstones::{self, Inheritance};
@@ -74,7 +75,7 @@ pub enum Recovery {
 }
 
 /// What there is to take over.
-pub(super) enum Heritage {
+pub(crate) enum Heritage {
     None,
     /// The snapshot of a clean shutdown that says everything.
     Snapshot(Vec<u8>),
@@ -85,11 +86,36 @@ pub(super) enum Heritage {
 }
 
 /// How an opening goes on.
-pub(super) struct Start {
+pub(crate) struct Start {
     /// To be written; the clean mark is gone.
     pub(super) superblock: Superblock,
     pub(super) heritage: Heritage,
     pub(super) recovery: Recovery,
+}
+
+impl Start {
+    /// How the cache hashes its keys from now on.
+    pub(crate) fn hasher(&self) -> KeyHasher {
+        self.superblock.hasher
+    }
+}
+
+impl Superblock {
+    /// Of a cache that has nothing yet, from `now` on.
+    fn of_another_cache(epoch: u64, layout: &Layout, now: Duration, config: &Config) -> Self {
+        Self {
+            clean: false,
+            recoverable: layout.tombstones().is_some(),
+            epoch,
+            oldest_epoch: epoch,
+            ring: u32::try_from(epoch).expect("epochs end at 2^32"),
+            boot: None,
+            second: u32::try_from(now.as_secs()).unwrap_or(u32::MAX),
+            cache: CacheId::draw(),
+            hasher: KeyHasher::seeded_or_drawn(config.hash_seed),
+            layout: *layout,
+        }
+    }
 }
 
 /// Reads the first block and decides how to go on. Writes nothing.
@@ -100,7 +126,7 @@ pub(super) struct Start {
 ///
 /// # Errors
 /// [`ErrorKind::Config`] if the configuration cannot work, or would discard what there is unasked.
-pub(super) async fn examine(
+pub(crate) async fn examine(
     device: &dyn Device,
     config: &Config,
     now: Duration,
@@ -110,15 +136,8 @@ pub(super) async fn examine(
     let front = read(device, 0, front, "the superblock").await?;
     let first_epoch = now.as_secs().clamp(1, EPOCH_MAX - 1);
     let start = |epoch, layout: &Layout| Superblock {
-        clean: false,
-        recoverable: layout.tombstones().is_some(),
-        epoch,
-        oldest_epoch: epoch,
-        ring: u32::try_from(epoch).expect("epochs end at 2^32"),
         boot: device.boot(),
-        second: u32::try_from(now.as_secs()).unwrap_or(u32::MAX),
-        cache: CacheId::draw(),
-        layout: *layout,
+        ..Superblock::of_another_cache(epoch, layout, now, config)
     };
     let empty = |epoch, recovery| {
         Ok(Start { superblock: start(epoch, &planned), heritage: Heritage::None, recovery })
@@ -149,6 +168,7 @@ pub(super) async fn examine(
         // An earlier life has seen it, whatever the clock says now.
         second: found.second.max(next.second),
         cache: found.cache,
+        hasher: found.hasher,
         ..next
     };
     let going_on = |log: &Inheritance| {

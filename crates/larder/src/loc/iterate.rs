@@ -1,8 +1,8 @@
 //! What the engine holds, one after another.
 
+use super::Loc;
 use super::footer::RegionIdentity;
 use super::index::Location;
-use super::{Loc, parse};
 use crate::key::KeyHash;
 use crate::value::{Fetched, ItemRef, Kind};
 
@@ -69,7 +69,7 @@ impl Loc {
         let bytes = active.records_from(at.offset, at.span);
         let mut buffer = self.pool.take(bytes.len());
         buffer.as_mut_slice().copy_from_slice(bytes);
-        parse(buffer, 0, self.place.cache, (at, identity))
+        self.parse(buffer, 0, (at, identity))
     }
 
     async fn peek_flash(&self, at: Location, identity: RegionIdentity) -> Option<Fetched> {
@@ -77,6 +77,6 @@ impl Loc {
         let start = self.offset_of(at.region) + u64::from(at.offset);
         let span = at.span.min(self.place.region_bytes - at.offset);
         let (buffer, skip) = self.read_span(start, span as usize).await?;
-        parse(buffer, skip, self.place.cache, (at, identity))
+        self.parse(buffer, skip, (at, identity))
     }
 }

@@ -125,7 +125,7 @@ impl Loc {
         };
         for (number, chunk) in (0..).zip(chunks) {
             let key = head.part_key(item.hash, number);
-            let part = ItemRef::new(KeyHash::of(&key), &key, chunk, item.expiry_s);
+            let part = ItemRef::new(self.place.hasher.hash(&key), &key, chunk, item.expiry_s);
             if !self.set_record(&ItemRef { kind: Kind::Part, ..part }, now_s).await {
                 if self.tombstones.is_none() {
                     self.remove(item.hash);
@@ -200,7 +200,7 @@ impl Loc {
     }
 
     async fn part(&self, key: &[u8], asked: Asked) -> Result<Fetched, Lack> {
-        let hash = KeyHash::of(key);
+        let hash = self.place.hasher.hash(key);
         for _ in 0..LOOKS {
             let before = self.place_of(hash).ok_or(Lack::Gone)?;
             let fetched = match asked {

@@ -43,7 +43,7 @@ use crate::cache::Tier;
 use crate::config::{RegionEviction, Reinsertion};
 use crate::error::Error;
 use crate::identity::CacheId;
-use crate::key::KeyHash;
+use crate::key::{KeyHash, KeyHasher};
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
 use crate::tombstones::{Lost, Receipt, Tombstones};
@@ -78,6 +78,8 @@ pub(crate) struct LocPlace {
     pub(crate) ttl_classes: Vec<u32>,
     /// Whose records to write and to believe.
     pub(crate) cache: CacheId,
+    /// Under which hash the index knows a key.
+    pub(crate) hasher: KeyHasher,
     /// Smaller than any sequence number that may be believed.
     pub(crate) oldest_sequence: u64,
     /// Larger than any sequence number that was ever used on the device.
@@ -345,6 +347,24 @@ impl Loc {
         was_there
     }
 
+    /// The record that begins `skip` bytes into the buffer. The index cannot tell all keys apart: whose
+    /// it is, the record says.
+    fn parse(
+        &self,
+        buffer: IoBuffer,
+        skip: usize,
+        (at, filling): (Location, RegionIdentity),
+    ) -> Option<Fetched> {
+        let LocPlace { cache, hasher, .. } = self.place;
+        let identity = RecordIdentity { cache, sequence: filling.sequence, offset: at.offset };
+        let record = record::parse_first(buffer.as_slice().get(skip..)?, identity)?;
+        let hash = hasher.hash(record.key());
+        let record::Record { key_bytes, expiry_s, flags, kind, tiers, .. } = record;
+        let value_bytes = record.body.len() - key_bytes;
+        let at = skip + record.body_at();
+        Some(Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind, tiers })
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -378,7 +398,7 @@ impl Loc {
                 let bytes = active.records_from(location.offset, location.span);
                 let mut buffer = self.pool.take(bytes.len());
                 buffer.as_mut_slice().copy_from_slice(bytes);
-                parse(buffer, 0, self.place.cache, (location, identity)).map(Found::Here)
+                self.parse(buffer, 0, (location, identity)).map(Found::Here)
             }
             RegionState::Free | RegionState::Retired | RegionState::Expired => None,
         };
@@ -392,7 +412,7 @@ impl Loc {
         let start = self.offset_of(at.region) + u64::from(at.offset);
         let span = at.span.min(self.place.region_bytes - at.offset);
         let (buffer, skip) = self.read_span(start, span as usize).await?;
-        let fetched = parse(buffer, skip, self.place.cache, (at, identity));
+        let fetched = self.parse(buffer, skip, (at, identity));
         if fetched.is_none() && self.is_filling(identity) {
             // It may be readable another time.
             if let Some(tombstones) = &self.tombstones {
@@ -444,21 +464,4 @@ impl State {
 fn append(active: &mut ActiveRegion, index: &mut Index, item: &ItemRef<'_>) {
     let FooterEntry { offset, length, .. } = active.append(item);
     index.set(item.hash, active.identity.region, offset, length);
-}
-
-/// The record that begins `skip` bytes into the buffer. The index cannot tell all keys apart: whose
-/// it is, the record says.
-fn parse(
-    buffer: IoBuffer,
-    skip: usize,
-    cache: CacheId,
-    (at, filling): (Location, RegionIdentity),
-) -> Option<Fetched> {
-    let identity = RecordIdentity { cache, sequence: filling.sequence, offset: at.offset };
-    let record = record::parse_first(buffer.as_slice().get(skip..)?, identity)?;
-    let hash = KeyHash::of(record.key());
-    let record::Record { key_bytes, expiry_s, flags, kind, tiers, .. } = record;
-    let value_bytes = record.body.len() - key_bytes;
-    let at = skip + record.body_at();
-    Some(Fetched { buffer, hash, at, key_bytes, value_bytes, expiry_s, flags, kind, tiers })
 }

@@ -3,12 +3,10 @@
 
 use larder_device::{Io, IoBuffer};
 
-use super::Loc;
 use super::footer::{self, Footer, FooterEntry, RegionIdentity};
 use super::index::UNIT_BYTES;
 use super::record::{self, RecordIdentity};
-use crate::identity::CacheId;
-use crate::key::KeyHash;
+use super::{Loc, LocPlace};
 
 const BLOCK: usize = 4096;
 
@@ -27,7 +25,7 @@ impl Loc {
         }
         let whole = Io::Read { offset, buffer: self.pool.take(region_bytes) };
         let mut whole = self.device.submit(whole).await.ok()?;
-        let (footer, used) = records_in(whole.as_slice(), cache, identity.sequence);
+        let (footer, used) = records_in(whole.as_slice(), &self.place, identity.sequence);
         let footer_bytes = footer::footer_bytes(footer.entries.len());
         let used = u32::try_from(used).ok()?;
         // Whoever filled it left room for this.
@@ -55,10 +53,10 @@ impl Loc {
 /// The records at the start of a region, as far as they are whole, as its footer would list them, and
 /// where they end. Behind one that was written before its block was full, the next begins in the next
 /// block.
-fn records_in(bytes: &[u8], cache: CacheId, sequence: u64) -> (Footer, usize) {
+fn records_in(bytes: &[u8], place: &LocPlace, sequence: u64) -> (Footer, usize) {
     let (mut entries, mut latest_expiry_s, mut end) = (Vec::new(), None, 0);
-    while let Some((entry, expiry_s)) = record_at(bytes, end, (cache, sequence))
-        .or_else(|| record_at(bytes, end.next_multiple_of(BLOCK), (cache, sequence)))
+    while let Some((entry, expiry_s)) = record_at(bytes, end, (place, sequence))
+        .or_else(|| record_at(bytes, end.next_multiple_of(BLOCK), (place, sequence)))
     {
         end = (entry.offset as usize + entry.length as usize).next_multiple_of(UNIT_BYTES);
         latest_expiry_s = footer::later_expiry(latest_expiry_s, expiry_s);
@@ -72,11 +70,12 @@ fn records_in(bytes: &[u8], cache: CacheId, sequence: u64) -> (Footer, usize) {
 fn record_at(
     bytes: &[u8],
     at: usize,
-    (cache, sequence): (CacheId, u64),
+    (place, sequence): (&LocPlace, u64),
 ) -> Option<(FooterEntry, u32)> {
     let offset = u32::try_from(at).ok()?;
-    let record = record::parse_first(bytes.get(at..)?, RecordIdentity { cache, sequence, offset })?;
+    let identity = RecordIdentity { cache: place.cache, sequence, offset };
+    let record = record::parse_first(bytes.get(at..)?, identity)?;
     let length = u32::try_from(record.body_at() + record.body.len()).ok()?;
-    let entry = FooterEntry { hash: KeyHash::of(record.key()).0, offset, length };
+    let entry = FooterEntry { hash: place.hasher.hash(record.key()).0, offset, length };
     Some((entry, record.expiry_s))
 }

@@ -6,10 +6,13 @@ use std::ops::Range;
 
 use larder_device::label;
 
+use crate::key::KeyHasher;
 use crate::le::{u16_at, u32_at, u64_at};
 
 pub(crate) const TABLE_MAGIC: [u8; 8] = label::PARTITION_TABLE_MARK;
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
+/// Of before keys were divided among shards under a seed.
+const UNSEEDED_VERSION: u16 = 1;
 pub(crate) const TABLE_BYTES: usize = 4096;
 /// Where the copies are.
 pub(crate) const COPIES: [u64; 2] = [0, TABLE_BYTES as u64];
@@ -49,6 +52,14 @@ pub(crate) struct Membership {
     pub(crate) count: u16,
     /// A bit for each shard that was not there when the set was last in use.
     pub(crate) out: u64,
+    /// Which key belongs to which shard follows from this. All shards of a set have the same.
+    pub(crate) hasher: KeyHasher,
+}
+
+impl Membership {
+    /// Of a device that is no shard.
+    const NONE: Self =
+        Self { set: 0, number: 0, count: 0, out: 0, hasher: KeyHasher::from_seed(0) };
 }
 
 /// One part of a device.
@@ -81,7 +92,7 @@ impl Table {
     /// The copy that is to be written at `offset`.
     pub(crate) fn encode(&self, offset: u64) -> Vec<u8> {
         let (kind, membership) = match self.kind {
-            Kind::Tenants => (TENANTS, Membership { set: 0, number: 0, count: 0, out: 0 }),
+            Kind::Tenants => (TENANTS, Membership::NONE),
             Kind::Shard(membership) => (SHARD, membership),
         };
         let count = u16::try_from(self.parts.len()).expect("at most as many as fit");
@@ -90,9 +101,10 @@ impl Table {
         checked.extend_from_slice(&offset.to_le_bytes());
         checked.extend_from_slice(&membership.set.to_le_bytes());
         checked.extend_from_slice(&membership.out.to_le_bytes());
-        for number in [membership.number, membership.count, count, kind, 0, 0, 0, 0] {
+        for number in [membership.number, membership.count, count, kind] {
             checked.extend_from_slice(&number.to_le_bytes());
         }
+        checked.extend_from_slice(&membership.hasher.seed().to_le_bytes());
         for part in &self.parts {
             let length = u16::try_from(part.name.len()).expect("names are checked");
             checked.extend_from_slice(&part.start.to_le_bytes());
@@ -123,13 +135,16 @@ impl Table {
             };
         }
         match u16_at(block, 8) {
-            Some(VERSION) => Self::parse_fields(block, offset).map_or(Found::Corrupt, Found::Valid),
+            Some(version @ (UNSEEDED_VERSION | VERSION)) => {
+                let table = Self::parse_fields(block, offset, version == VERSION);
+                table.map_or(Found::Corrupt, Found::Valid)
+            }
             Some(version) => Found::OtherVersion(version),
             None => Found::Corrupt,
         }
     }
 
-    fn parse_fields(block: &[u8], offset: u64) -> Option<Self> {
+    fn parse_fields(block: &[u8], offset: u64, has_seed: bool) -> Option<Self> {
         let checked = block.get(CHECKED_FROM..TABLE_BYTES)?;
         let identity = (u16_at(block, 10)?, u32_at(block, 12)?, u64_at(block, 24)?);
         if identity != (0, crc32c::crc32c(checked), offset) {
@@ -140,6 +155,7 @@ impl Table {
             out: u64_at(block, 40)?,
             number: u16_at(block, 48)?,
             count: u16_at(block, 50)?,
+            hasher: KeyHasher::from_seed(if has_seed { u64_at(block, 56)? } else { 0 }),
         };
         let kind = match u16_at(block, 54)? {
             TENANTS => Kind::Tenants,
@@ -196,7 +212,8 @@ mod tests {
             start,
             bytes,
         };
-        let membership = Membership { set: 7, number: 2, count: 4, out: 0b1001 };
+        let hasher = KeyHasher::from_seed(0x1122_3344_5566_7788);
+        let membership = Membership { set: 7, number: 2, count: 4, out: 0b1001, hasher };
         let parts = vec![part("photos", 8192, 1 << 20), part("é", 2 << 20, 4096)];
         Table { generation: 3, kind: Kind::Shard(membership), parts }
     }
@@ -211,6 +228,15 @@ mod tests {
         }
         let tenants = Table { kind: Kind::Tenants, ..table() };
         assert_eq!(Table::parse(&tenants.encode(0), 0), Found::Valid(tenants));
+        let mut older = table().encode(0);
+        older.splice(8..10, 1_u16.to_le_bytes());
+        let checksum = crc32c::crc32c(older.get(16..).unwrap());
+        older.splice(12..16, checksum.to_le_bytes());
+        let Found::Valid(Table { kind: Kind::Shard(unseeded), .. }) = Table::parse(&older, 0)
+        else {
+            panic!("a table of before seeds")
+        };
+        assert_eq!((unseeded.set, unseeded.hasher), (7, KeyHasher::UNSEEDED));
         let mut newer = table().encode(0);
         newer.splice(8..10, 9_u16.to_le_bytes());
         assert_eq!(Table::parse(&newer, 0), Found::OtherVersion(9));

@@ -18,7 +18,7 @@ use crate::cache::{Cas, Change, FetchError, Fetched, Flushed, Larder, Scan, SetO
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::events;
-use crate::key::KeyHash;
+use crate::key::{KeyHasher, mixed};
 use crate::partition::{self, Part};
 use crate::stats::Stats;
 use crate::value::{Value, ValueMeta};
@@ -68,6 +68,8 @@ pub struct Shards {
     /// Given back before the devices are, and by a close.
     claims: Mutex<Vec<Option<Arc<Claim>>>>,
     shards: Vec<(Larder, Option<String>)>,
+    /// Which key belongs to which of them. Within a shard keys are hashed under a seed of its own.
+    hasher: KeyHasher,
 }
 
 /// One shard: a cache, and whether it has lost its device.
@@ -136,7 +138,8 @@ impl Shards {
         for device in devices {
             candidates.push(Candidate::examine(device, config.start_empty).await?);
         }
-        let mut set = Set::assemble(candidates, &*clock)?;
+        let mut set = Set::assemble(candidates, &*clock, &config)?;
+        let hasher = set.hasher;
         let mut caches = Vec::new();
         for number in 0..count {
             let opened = open_one(&config, &set, number, &clock).await;
@@ -167,11 +170,11 @@ impl Shards {
             }
             let cache = match cache {
                 Some(cache) => cache,
-                None => Larder::open(config.clone(), None, Arc::clone(&clock)).await?,
+                None => Larder::open(config_of(&config, number), None, Arc::clone(&clock)).await?,
             };
             shards.push((cache, candidate.down));
         }
-        Ok(Self { claims: Mutex::new(claims), shards })
+        Ok(Self { claims: Mutex::new(claims), shards, hasher })
     }
 
     /// All shards, in the order of their numbers.
@@ -182,7 +185,7 @@ impl Shards {
 
     /// The cache that has `key`.
     pub fn of(&self, key: &[u8]) -> &Larder {
-        &self.shards[number_of(KeyHash::of(key).0, self.shards.len())].0
+        &self.shards[number_of(self.hasher.hash(key).0, self.shards.len())].0
     }
 
     /// See [`Larder::get`].
@@ -487,7 +490,13 @@ async fn open_one(
     }
     let slice: Arc<dyn Device> = Arc::new(slice(device, &part)?);
     let slice = Some(slice).zip(candidate.claim.clone());
-    Larder::open_placed(config.clone(), slice, Arc::clone(clock), None).await
+    Larder::open_placed(config_of(config, number), slice, Arc::clone(clock), None).await
+}
+
+/// What a shard is told: if a seed was given, another one for each.
+fn config_of(config: &Config, number: usize) -> Config {
+    let hash_seed = config.hash_seed.map(|seed| mix(seed, number as u64));
+    Config { hash_seed, ..config.clone() }
 }
 
 /// The part of a device that is its shard, with all handles.
@@ -503,12 +512,9 @@ fn number_of(hash: u64, count: usize) -> usize {
     (0..count).max_by_key(|&number| mix(hash, number as u64)).unwrap_or(0)
 }
 
-/// A number that looks drawn for each pair (the finalizer of SplitMix64).
+/// A number that looks drawn for each pair.
 fn mix(hash: u64, number: u64) -> u64 {
-    let mut z = hash ^ (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
+    mixed(hash ^ (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 #[cfg(test)]
@@ -516,8 +522,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_seed_that_is_given_is_another_one_for_each_shard() {
+        let config = Config { hash_seed: Some(7), ..Config::default() };
+        let seeds: Vec<_> = (0..SHARDS_MAX).map(|n| config_of(&config, n).hash_seed).collect();
+        assert!((0..seeds.len()).all(|n| seeds[n].is_some() && !seeds[..n].contains(&seeds[n])));
+        assert_eq!(config_of(&Config::default(), 3).hash_seed, None);
+    }
+
+    #[test]
     fn keys_spread_evenly_and_stay_when_others_come() {
-        let hashes = || (0..40_000_u64).map(|key| KeyHash::of(&key.to_le_bytes()).0);
+        let hash = |key: u64| KeyHasher::UNSEEDED.hash(&key.to_le_bytes()).0;
+        let hashes = || (0..40_000_u64).map(hash);
         let mut of = vec![0_u32; 8];
         for hash in hashes() {
             of[number_of(hash, 8)] += 1;

@@ -8,9 +8,11 @@
 use std::sync::Arc;
 
 use larder_device::{Claim, Clock, Device};
+use xxhash_rust::xxh3::xxh3_64;
 
+use crate::config::Config;
 use crate::error::{Error, ErrorKind};
-use crate::key::KeyHash;
+use crate::key::{KeyHasher, mixed};
 use crate::partition::{self, Kind, Membership, Part, Table, grain_bytes};
 
 /// Shards of a set: a bit each.
@@ -64,6 +66,8 @@ impl Candidate {
 /// A set in the order of its shards.
 pub(super) struct Set {
     pub(super) id: u64,
+    /// Which key belongs to which shard.
+    pub(super) hasher: KeyHasher,
     pub(super) candidates: Vec<Candidate>,
     /// A bit for each shard whose content is not to be believed.
     pub(super) out: u64,
@@ -72,12 +76,20 @@ pub(super) struct Set {
 
 impl Set {
     /// Puts the devices in the order of their shards. Blank ones take the numbers that are left.
-    pub(super) fn assemble(candidates: Vec<Candidate>, clock: &dyn Clock) -> Result<Self, Error> {
+    ///
+    /// Keys are divided as the latest table says, or anew if the set begins empty. A table that divides
+    /// them otherwise is of a shard that was away when that was decided: its content is not believed.
+    pub(super) fn assemble(
+        candidates: Vec<Candidate>,
+        clock: &dyn Clock,
+        config: &Config,
+    ) -> Result<Self, Error> {
         let count = candidates.len();
         let mut ordered: Vec<Option<Candidate>> = (0..count).map(|_| None).collect();
         let mut others = Vec::new();
         let mut id = None;
         let (mut out, mut generation) = (0, 0);
+        let mut hasher = None;
         for candidate in candidates {
             let Some(member) = candidate.membership()? else {
                 others.push(candidate);
@@ -94,12 +106,24 @@ impl Set {
                 return Err(candidate.refuse("is a shard of another set; leave it out"));
             }
             out |= member.out;
-            generation = generation.max(candidate.table.as_ref().map_or(0, |it| it.generation));
+            let written = candidate.table.as_ref().map_or(0, |it| it.generation);
+            if hasher.is_none() || written > generation {
+                hasher = Some(member.hasher);
+            }
+            generation = generation.max(written);
             let place = &mut ordered[usize::from(member.number)];
             if place.is_some() {
                 return Err(candidate.refuse("is there twice; leave one out"));
             }
             *place = Some(candidate);
+        }
+        let hasher = match hasher {
+            Some(hasher) if !config.start_empty => hasher,
+            // Another than those of the shards' caches, which may be given.
+            _ => KeyHasher::seeded_or_drawn(config.hash_seed.map(|seed| mixed(!seed))),
+        };
+        if !config.start_empty {
+            out |= divided_otherwise(&ordered, hasher);
         }
         // Blank ones first: who has nothing has nothing to lose.
         others.sort_by_key(|candidate| candidate.down.is_some());
@@ -107,7 +131,7 @@ impl Set {
         let candidates = ordered.into_iter().map(|found| found.or_else(|| others.next()));
         let candidates: Vec<Candidate> = candidates.flatten().collect();
         let id = id.unwrap_or_else(|| new_id(clock, count));
-        Ok(Self { id, candidates, out, generation })
+        Ok(Self { id, hasher, candidates, out, generation })
     }
 
     /// The part of a device that is its shard.
@@ -168,7 +192,8 @@ impl Set {
         }
         let count = u16::try_from(self.candidates.len()).expect("at most 64 shards");
         let number = u16::try_from(number).expect("below their count");
-        let kind = Kind::Shard(Membership { set: self.id, number, count, out });
+        let kind =
+            Kind::Shard(Membership { set: self.id, number, count, out, hasher: self.hasher });
         if candidate.table.as_ref().is_some_and(|table| table.kind == kind) {
             return None;
         }
@@ -177,8 +202,21 @@ impl Set {
     }
 }
 
+/// A bit for each shard that divides keys otherwise.
+fn divided_otherwise(ordered: &[Option<Candidate>], hasher: KeyHasher) -> u64 {
+    let is_other = |candidate: &Candidate| match candidate.table.as_ref().map(|table| table.kind) {
+        Some(Kind::Shard(member)) => member.hasher != hasher,
+        _ => false,
+    };
+    let others = ordered
+        .iter()
+        .enumerate()
+        .map(|(number, candidate)| u64::from(candidate.as_ref().is_some_and(is_other)) << number);
+    others.sum()
+}
+
 fn new_id(clock: &dyn Clock, count: usize) -> u64 {
     let mut seed = clock.now().as_nanos().to_le_bytes().to_vec();
     seed.extend_from_slice(&count.to_le_bytes());
-    KeyHash::of(&seed).0
+    xxh3_64(&seed)
 }

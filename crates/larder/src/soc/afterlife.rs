@@ -34,7 +34,7 @@ impl Soc {
         // First the clock: who dies after this has a tombstone that the stamp does not cover.
         let stamp = tombstones.clock();
         let dead = tombstones.dead_in(self.hashes_of(number));
-        bucket.remove_dead(&dead);
+        bucket.remove_dead(&dead, self.place.hasher);
         Change { stamp, dead }
     }
 

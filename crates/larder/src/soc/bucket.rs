@@ -29,7 +29,7 @@ use larder_device::IoBuffer;
 
 use crate::cache::Tiers;
 use crate::identity::CacheId;
-use crate::key::KeyHash;
+use crate::key::{KeyHash, KeyHasher};
 use crate::le::{u16_at, u32_at};
 use crate::value::{Fetched, Kind, is_expired};
 
@@ -162,13 +162,13 @@ impl Bucket {
     }
 
     /// Takes out what has one of these hashes, which are in order.
-    pub(crate) fn remove_dead(&mut self, dead: &[u64]) {
+    pub(crate) fn remove_dead(&mut self, dead: &[u64], hasher: KeyHasher) {
         let mut at = 0;
         while !dead.is_empty()
             && let Some(entry) = self.entry_at(at)
         {
             let stored = entry.stored_bytes();
-            if dead.binary_search(&KeyHash::of(entry.key).0).is_ok() {
+            if dead.binary_search(&hasher.hash(entry.key).0).is_ok() {
                 self.cut(at, at + stored, 1);
             } else {
                 at += stored;
@@ -503,7 +503,7 @@ mod tests {
         [b"a", b"b", b"c", b"d"].iter().for_each(|key| _ = bucket.push(entry(*key, b"x", 0), 0));
         let mut dead: Vec<u64> = [b"a", b"c", b"z"].iter().map(|key| KeyHash::of(*key).0).collect();
         dead.sort_unstable();
-        bucket.remove_dead(&dead);
+        bucket.remove_dead(&dead, KeyHasher::UNSEEDED);
         let left: Vec<&[u8]> = bucket.entries().map(|entry| entry.key).collect();
         assert_eq!(left, [b"b", b"d"]);
     }

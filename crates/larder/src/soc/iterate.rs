@@ -75,7 +75,7 @@ impl Soc {
         judge: &(dyn Fn(&ItemRef<'_>) -> Option<T> + Sync),
     ) -> Vec<T> {
         let judged = bucket.entries().filter_map(|entry| {
-            let (hash, flags, tiers) = (KeyHash::of(entry.key), entry.flags, entry.tiers);
+            let (hash, flags, tiers) = (self.hash_of(entry.key), entry.flags, entry.tiers);
             let item = ItemRef::new(hash, entry.key, entry.value, entry.expiry_s);
             let judged = judge(&ItemRef { flags, tiers, clean: true, ..item })?;
             // After the look into DRAM: who is changed there is dead here before.

@@ -25,7 +25,7 @@ use larder_device::{BufferPool, Device, Io, PlacementHandle};
 use crate::breaker::{Backoff, CircuitBreaker};
 use crate::cache::Tier;
 use crate::identity::CacheId;
-use crate::key::KeyHash;
+use crate::key::{KeyHash, KeyHasher};
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
 use crate::tombstones::Tombstones;
@@ -56,6 +56,8 @@ pub(crate) struct SocPlace {
     pub(crate) hot_handle: Option<PlacementHandle>,
     /// Whose buckets to write and to believe.
     pub(crate) cache: CacheId,
+    /// Which key belongs to which bucket.
+    pub(crate) hasher: KeyHasher,
     /// Epoch to write, and the latest to believe; until a clear.
     pub(crate) epoch: u64,
     /// Oldest epoch to believe; until a clear.
@@ -401,6 +403,11 @@ impl Soc {
                 }
             }
         }
+    }
+
+    /// The hash of a key that was read.
+    fn hash_of(&self, key: &[u8]) -> KeyHash {
+        self.place.hasher.hash(key)
     }
 
     fn bucket_of(&self, hash: KeyHash) -> u64 {

@@ -13,6 +13,7 @@ use super::*;
 use crate::error::Error;
 use crate::flash::Layout;
 use crate::identity::CacheId;
+use crate::key::KeyHasher;
 
 const BLOCKS: u64 = 16;
 
@@ -39,6 +40,7 @@ fn superblock() -> Superblock {
         boot: None,
         second: 0,
         cache: CacheId::ZERO,
+        hasher: KeyHasher::UNSEEDED,
         layout,
     }
 }

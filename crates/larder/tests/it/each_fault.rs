@@ -24,6 +24,7 @@ fn config(crash_safety: CrashSafety) -> Config {
         soc_percent: 25.0,
         region_bytes: Some(16 << 10),
         crash_safety,
+        hash_seed: Some(1),
         ..Config::default()
     }
 }

@@ -15,6 +15,7 @@ mod examples;
 mod faults;
 mod fetches;
 mod flush;
+mod hashing;
 mod history;
 mod history_threads;
 mod in_order;

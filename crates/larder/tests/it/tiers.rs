@@ -201,7 +201,8 @@ fn what_the_format_before_wrote_is_found() {
     let off = Config { crash_safety: CrashSafety::Off, ..config() };
     for (config, crash) in [(config(), false), (logged(), false), (config(), true), (off, false)] {
         let drive = drive();
-        let rig = Rig::open(config.clone(), &drive);
+        // Keys had no seed then either.
+        let rig = Rig::open(Config { hash_seed: Some(0), ..config.clone() }, &drive);
         (0..300).for_each(|key| set(&rig, key, 1, SetOptions::default()));
         if crash {
             let _all = block_on(rig.cache.flush()).unwrap();
@@ -217,7 +218,7 @@ fn what_the_format_before_wrote_is_found() {
             let bytes = buffer.as_mut_slice();
             for at in (0..bytes.len() - 10).step_by(4) {
                 let older = [
-                    (&b"LARDERSB"[..], 7, 4),
+                    (&b"LARDERSB"[..], 8, 4),
                     (b"LSNP", 7, 4),
                     (b"LBKT", 7, 4),
                     (b"LLOG", 4, 2),
@@ -228,6 +229,10 @@ fn what_the_format_before_wrote_is_found() {
                     if bytes[at..].starts_with(magic) && bytes[version..version + 2] == [now, 0] {
                         bytes[version] = before;
                         made_older[kind] += 1;
+                        if kind == 0 {
+                            let checksum = crc32c::crc32c(&bytes[at + 16..at + 136]);
+                            bytes[at + 12..at + 16].copy_from_slice(&checksum.to_le_bytes());
+                        }
                     }
                 }
             }

@@ -127,7 +127,7 @@ impl Soc {
             if let Some(keys) = &mut keys {
                 keys.push(Box::from(record.key));
             }
-            let hash = KeyHash::of(record.key);
+            let hash = self.hash_of(record.key);
             let item = ItemRef::new(hash, record.key, record.value, record.expiry_s);
             let Record { flags, tiers, .. } = record;
             let item = ItemRef { flags, tiers, clean: true, ..item };

@@ -5,7 +5,6 @@ use super::index::{Found, Place};
 use super::page::{self, Record};
 use super::segments::Cause;
 use super::{Log, Page, Soc};
-use crate::key::KeyHash;
 use crate::removal::RemovalReason;
 use crate::soc::Stripe;
 use crate::soc::bucket::{Bucket, ENTRIES_BYTES_MAX, Entry};
@@ -72,7 +71,7 @@ impl Soc {
             return;
         };
         for (number, record) in (0..=u8::MAX).zip(page::records(read.buffer.as_slice())) {
-            let bucket = self.bucket_of(KeyHash::of(record.key));
+            let bucket = self.bucket_of(self.hash_of(record.key));
             if log.index.holds(bucket, Place { page, number }) {
                 self.reclaim_bucket(log, bucket, (page, &read), now_s).await;
             }
@@ -111,7 +110,7 @@ impl Soc {
         let Some(record) = page.record(found.place.number) else {
             return self.give_up(number, found.place);
         };
-        if self.bucket_may_hold(KeyHash::of(record.key)) {
+        if self.bucket_may_hold(self.hash_of(record.key)) {
             self.empty(number);
         }
         if log.index.remove(number, found.place) {
@@ -134,14 +133,14 @@ impl Soc {
         let mut room = bucket.room(now_s);
         few.retain(|found| {
             let Some(record) = page.record(found.place.number) else { return false };
-            let needed = entry_of(&record).stored_bytes();
+            let needed = self.entry_of(&record).stored_bytes();
             if needed <= room {
                 room -= needed;
                 return true;
             }
             self.counters.soc_log_dropped_objects.add(1);
             self.note_record(RemovalReason::LogDropped, &record);
-            log.index.remove(self.bucket_of(KeyHash::of(record.key)), found.place);
+            log.index.remove(self.bucket_of(self.hash_of(record.key)), found.place);
             false
         });
         few
@@ -169,7 +168,7 @@ impl Soc {
                 self.give_up(number, found.place);
                 continue;
             };
-            let hash = KeyHash::of(record.key);
+            let hash = self.hash_of(record.key);
             let hides_older = self.bucket_may_hold(hash);
             let dead = is_dead(&found);
             if dead && !hides_older {
@@ -198,7 +197,7 @@ impl Soc {
         (place, dead): (Place, bool),
         record: &Record<'_>,
     ) -> bool {
-        let hash = KeyHash::of(record.key);
+        let hash = self.hash_of(record.key);
         let value = if dead { &[] } else { record.value };
         let Record { flags, tiers, .. } = *record;
         let item =
@@ -265,10 +264,10 @@ impl Soc {
                     continue;
                 };
                 let Some(record) = page.record(found.place.number) else { continue };
-                if self.bucket_of(KeyHash::of(record.key)) != number {
+                if self.bucket_of(self.hash_of(record.key)) != number {
                     continue;
                 }
-                if gathered.bytes + entry_of(&record).stored_bytes() > ENTRIES_BYTES_MAX {
+                if gathered.bytes + self.entry_of(&record).stored_bytes() > ENTRIES_BYTES_MAX {
                     return;
                 }
                 self.put_in(gathered, *found, &record, now_s);
@@ -279,7 +278,7 @@ impl Soc {
     /// Puts an object into the bucket in place of an older version. Of an expired one it takes the
     /// older version out.
     fn put_in(&self, gathered: &mut Move, found: Found, record: &Record<'_>, now_s: u32) {
-        gathered.bucket.remove(KeyHash::of(record.key), record.key);
+        gathered.bucket.remove(self.hash_of(record.key), record.key);
         gathered.places.push(found.place);
         if found.dead || is_expired(record.expiry_s, now_s) {
             if !found.dead {
@@ -288,22 +287,16 @@ impl Soc {
             }
             return;
         }
-        let entry = entry_of(record);
+        let entry = self.entry_of(record);
         gathered.bytes += entry.stored_bytes();
         gathered.objects += 1;
         let (expired, evicted) = gathered.bucket.push_and_tell(entry, now_s, &self.gone());
         self.counters.expired.add(u64::from(expired));
         self.counters.soc_evicted_objects.add(u64::from(evicted));
     }
-}
 
-fn entry_of<'a>(record: &Record<'a>) -> Entry<'a> {
-    Entry {
-        tag: KeyHash::of(record.key).tag(),
-        key: record.key,
-        value: record.value,
-        expiry_s: record.expiry_s,
-        flags: record.flags,
-        tiers: record.tiers,
+    fn entry_of<'a>(&self, record: &Record<'a>) -> Entry<'a> {
+        let Record { key, value, expiry_s, flags, tiers, .. } = *record;
+        Entry { tag: self.hash_of(key).tag(), key, value, expiry_s, flags, tiers }
     }
 }

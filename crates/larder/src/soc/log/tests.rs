@@ -11,7 +11,7 @@ use larder_ssd::managed::{Geometry, ManagedConfig};
 use proptest::prelude::*;
 
 use super::LogPlace;
-use crate::key::KeyHash;
+use crate::key::{KeyHash, KeyHasher};
 use crate::soc::{Knowledge, Soc, SocPlace};
 use crate::stats::Counters;
 use crate::value::ItemRef;
@@ -40,6 +40,7 @@ fn soc(device: &Arc<Faulty>, threshold: u8, epoch: u64) -> Soc {
     };
     let place = SocPlace {
         cache: crate::identity::CacheId::ZERO,
+        hasher: KeyHasher::UNSEEDED,
         offset: 2 << 20,
         buckets: 200,
         handle: PlacementHandle::DEFAULT,
