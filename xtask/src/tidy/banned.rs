@@ -11,6 +11,7 @@ const MAY_BE_UNSAFE: [&str; 11] = [
     "crates/larder-device/src/file/uring/fixed.rs",
     "crates/larder-device/src/file/uring/port.rs",
     "crates/larder-device/src/nvme/ioctl.rs",
+    "crates/larder/src/dram/memory/heap.rs",
     "crates/larder/src/dram/memory/mapping.rs",
     "crates/larder/src/dram/memory/mod.rs",
     "crates/larder/src/dram/pins.rs",

@@ -19,7 +19,8 @@
 //! | `readers`, `retired` | who looks without a lock, and what waits for them |
 //! | `published` | a slice that they find |
 //! | `index`, `table` | from a key's hash to slot and offset |
-//! | `pool` | the budget |
+//! | `directory` | the shards of the index, which become more |
+//! | `pool`, `budget` | the budget, and what follows when it changes |
 //! | `prefetch` | asking memory ahead |
 //! | `lane` | open segments, by lifetime |
 //! | `queues`, `ghost` | who leaves first |
@@ -31,7 +32,9 @@
 //! is retired. No lock is held while flash is waited for, and nobody waits for a reader while he holds
 //! one but the evictor's.
 
+mod budget;
 mod departures;
+mod directory;
 mod evict;
 mod ghost;
 mod index;
@@ -57,6 +60,8 @@ use crate::key::KeyHash;
 use crate::stats::Counters;
 use crate::sync::{Mutex, MutexGuard};
 use crate::value::{ItemRef, Value, is_expired};
+pub(crate) use budget::{BYTES_MAX, BYTES_MIN};
+use budget::{Change, SEGMENT_BYTES, Shape};
 pub(crate) use departures::Departure;
 use departures::Departures;
 use ghost::Ghost;
@@ -71,21 +76,9 @@ pub(crate) use record::{Record, encode, record_at, record_bytes};
 pub(crate) use segment::Writer;
 use slots::Slots;
 
-/// The tier is divided into about so many segments.
-const SEGMENTS: usize = 512;
-const SEGMENT_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 20;
 const _: () = assert!(*SEGMENT_BYTES.end() <= OFFSETS_END);
-/// The ghost gets this part of the budget: a mark of 4 bytes for every 128.
-const GHOST_PART: usize = 32;
-/// One index shard for so many bytes of budget, at most [`SHARDS_MAX`]: a shard is small, so that one
-/// that grows holds nobody up for long.
-const SHARD_BYTES: usize = 512 << 10;
-const SHARDS_MAX: usize = 1 << 18;
 /// Moves that make somebody look again before he takes the lock.
 const LOOKS_WITHOUT_LOCK: usize = 3;
-/// One lane for so many bytes of budget, at most [`LANES_MAX`].
-const LANE_BYTES: usize = 64 << 20;
-const LANES_MAX: usize = 8;
 
 /// Items in memory.
 #[derive(Debug)]
@@ -98,19 +91,13 @@ pub(crate) struct DramTier {
     evictor: Mutex<Lane>,
     queues: Mutex<Queues>,
     ghost: Ghost,
+    change: Change,
     departures: Departures,
     policy: DramPolicy,
     /// Whether what leaves goes to flash; otherwise it is gone.
     above_flash: bool,
     /// Where it is counted what is gone.
     counters: Arc<Counters>,
-}
-
-/// Whole pages, but for small tiers.
-fn segment_bytes(budget: usize) -> usize {
-    let bytes = (budget / SEGMENTS).clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
-    let unit = if bytes < 64 << 10 { 64 } else { 4096 };
-    bytes / unit * unit
 }
 
 /// What the tier knows about a key.
@@ -141,23 +128,18 @@ impl DramTier {
         first_version: u32,
     ) -> Self {
         let budget = usize::try_from(budget_bytes).unwrap_or(usize::MAX);
-        let segment_bytes = segment_bytes(budget);
-        let shards = (budget / SHARD_BYTES).clamp(1, SHARDS_MAX).next_power_of_two();
-        let lanes = (budget / LANE_BYTES).clamp(1, LANES_MAX);
-        let ghost = match policy {
-            DramPolicy::S3Fifo => budget / GHOST_PART,
-            DramPolicy::Lru => 0,
-        };
+        let shape = Shape::of(budget, policy);
         Self {
-            index: Index::new(shards),
+            index: Index::new(shape.shards),
             slots: Slots::new(),
-            pool: Pool::new(budget, segment_bytes),
-            lanes: (0..lanes)
+            pool: Pool::new(budget, shape.segment_bytes),
+            lanes: (0..shape.lanes)
                 .map(|_| Mutex::new(Lane::with_versions_from(first_version)))
                 .collect(),
             evictor: Mutex::default(),
             queues: Mutex::default(),
-            ghost: Ghost::of_bytes(ghost),
+            ghost: Ghost::of_bytes(shape.ghost_bytes),
+            change: Change::none_yet(budget),
             departures: Departures::default(),
             policy,
             above_flash,
@@ -224,13 +206,6 @@ impl DramTier {
             return Some(Lookup::Expired);
         }
         Some(Lookup::Hit(Value::new(kept.pin(), at.at)))
-    }
-
-    /// Whether the tier could hold an item of `object_bytes` beside a few others.
-    pub(crate) fn can_hold(&self, object_bytes: usize) -> bool {
-        let room = self.pool.budget_bytes().saturating_sub(self.other_bytes());
-        let others = self.pool.segment_bytes() * 4;
-        object_bytes.saturating_add(64 + others) <= room
     }
 
     /// Puts `item` in the place of an older version, if `admit` agrees.
@@ -344,11 +319,6 @@ impl DramTier {
         self.pool.budget_bytes() as u64
     }
 
-    /// Changes the budget. What is above a smaller one leaves as new items come.
-    pub(crate) fn set_budget(&self, bytes: u64) {
-        self.pool.set_budget(usize::try_from(bytes).unwrap_or(usize::MAX));
-    }
-
     /// Items that the tier holds.
     pub(crate) fn len(&self) -> usize {
         self.index.len()
@@ -366,14 +336,10 @@ impl DramTier {
         admit: Admit<'_>,
         done: impl FnOnce(&Share, usize) -> T,
     ) -> Result<Option<T>, Full> {
-        // Two trips to memory at once. The locks below would wait for one before they begin the other.
-        self.ghost.prefetch(item.hash);
-        self.index.prefetch(item.hash);
-        let queue = first_queue(self.policy, self.ghost.recalls(item.hash, self.window()));
-        let place = (queue, group_of(item.expiry_s, now_s));
+        let place = (self.queue_of_newcomer(item.hash), group_of(item.expiry_s, now_s));
         let bytes = record_bytes(item);
         let other_bytes = self.other_bytes();
-        let mut opened = false;
+        let (mut opened, mut has_made_room) = (false, false);
         loop {
             let mut lane = self.lane(item.hash);
             let version = lane.next_version();
@@ -385,6 +351,13 @@ impl DramTier {
                 let admitted = pointed?;
                 let put = admitted.then(|| done(segment, location.at));
                 drop(lane);
+                if self.index.is_to_be_divided() {
+                    self.divide_a_shard();
+                }
+                if self.is_shrinking() {
+                    self.let_go(self.leaving_for(bytes), now_s);
+                    return Ok(put);
+                }
                 if opened && self.above_flash {
                     self.keep_headroom(now_s);
                 }
@@ -394,7 +367,12 @@ impl DramTier {
                 }
                 return Ok(put);
             }
-            if let Some(writer) = self.pool.open(bytes, self.other_bytes()) {
+            let room = self.pool.open(bytes, self.other_bytes()).or_else(|| {
+                // Above the budget, but less than before.
+                let may = has_made_room && self.is_shrinking();
+                may.then(|| self.pool.open_anyway(bytes, self.other_bytes()))
+            });
+            if let Some(writer) = room {
                 self.reopen(&mut lane, place, writer)?;
                 opened = true;
                 continue;
@@ -403,7 +381,17 @@ impl DramTier {
             if !self.make_room(now_s) {
                 return Err(Full);
             }
+            has_made_room = true;
         }
+    }
+
+    /// Two trips to memory at once. Locks would wait for one before they begin the other.
+    fn queue_of_newcomer(&self, hash: KeyHash) -> Queue {
+        let inside = self.index.readers().enter();
+        self.ghost.prefetch(hash, inside.held());
+        self.index.prefetch(hash);
+        let recalled = self.ghost.recalls(hash, self.window(), inside.held());
+        first_queue(self.policy, recalled)
     }
 
     /// Points the index to the record of `item`, if `admit` agrees.
@@ -473,6 +461,10 @@ impl DramTier {
 impl Records for DramTier {
     fn is_key(&self, at: Location, key: &[u8], held: &Held) -> bool {
         self.record(at, held).key == key
+    }
+
+    fn hash(&self, at: Location, held: &Held) -> KeyHash {
+        KeyHash::of(self.record(at, held).key)
     }
 }
 
