@@ -5,7 +5,8 @@
 //! | `workload`, `stream`, `zipf`, `tables`, `item` | the work: which operations, on what |
 //! | `system` | the caches |
 //! | `drive`, `run`, `process`, `histogram` | one run, and what it costs |
-//! | `rounds`, `child`, `neighbour`, `summary`, `report`, `machine`, `options` | all runs: who comes when, what is said |
+//! | `rounds`, `child`, `neighbour` | all runs: who comes when, beside what |
+//! | `summary`, `report`, `machine`, `options` | what is said, what was asked for |
 //! | `growth`, `threads` | two looks at caches in memory: as they grow, and with more threads than cores |
 
 mod child;

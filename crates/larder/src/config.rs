@@ -7,6 +7,7 @@ mod regions;
 use std::time::Duration;
 
 use crate::admission::AdmissionPolicy;
+pub(crate) use crate::dram::{BYTES_MAX as DRAM_BYTES_MAX, BYTES_MIN as DRAM_BYTES_MIN};
 use crate::endurance::Endurance;
 use crate::error::Error;
 use crate::flash::OnChange;
@@ -17,8 +18,6 @@ pub use regions::{RegionEviction, Reinsertion};
 
 const TTL_CLASSES_MAX: usize = 8;
 
-/// More than any machine has; more than this is a slip of the pen, and would end in the allocator.
-const MEMORY_BYTES_MAX: u64 = 64 << 40;
 /// Of a region and of what is written of it at a time.
 const REGION_BYTES_MAX: u32 = 1 << 30;
 
@@ -40,8 +39,9 @@ const REGION_BYTES_MAX: u32 = 1 << 30;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Budget of the DRAM tier in bytes: keys, values and what the tier needs to keep them. At most 64
-    /// TiB, as are all budgets of memory here.
+    /// Budget of the DRAM tier in bytes: keys, values and what the tier needs to keep them. From 8 KiB, of
+    /// which an object gets 3, to 1 TiB, as all budgets of memory here; use [`Shards`](crate::Shards) for
+    /// more. 0 is legal too: nothing stays in DRAM, all goes to flash.
     pub dram_bytes: u64,
     /// Budget of all memory of the cache, in bytes: the DRAM tier, and beside it what flash needs, which
     /// grows with what is on it (index, bloom filters, tombstones, admission, regions on their way).
@@ -277,9 +277,9 @@ impl Config {
                 "tombstone_log_bytes = {bytes}: must be a multiple of 4096, from 16384 to 1073741824"
             )));
         }
-        check_memory("dram_bytes", self.dram_bytes, 0)?;
-        if let Some(bytes) = self.memory_bytes {
-            check_memory("memory_bytes", bytes, 1)?;
+        match self.memory_bytes {
+            Some(bytes) => check_memory("memory_bytes", bytes, DRAM_BYTES_MIN)?,
+            None => check_dram(self.dram_bytes)?,
         }
         check_memory("admission_memory_bytes", self.admission_memory_bytes, 4096)
     }
@@ -354,10 +354,21 @@ impl Config {
     }
 }
 
-/// Refuses a budget of memory that cannot be meant.
+/// Refuses a budget of memory that cannot be meant, or would end in the allocator.
 pub(crate) fn check_memory(name: &str, bytes: u64, least: u64) -> Result<(), Error> {
-    if (least..=MEMORY_BYTES_MAX).contains(&bytes) {
+    if (least..=DRAM_BYTES_MAX).contains(&bytes) {
         return Ok(());
     }
-    Err(Error::config(format!("{name} = {bytes}: must be {least} to {MEMORY_BYTES_MAX}")))
+    Err(Error::config(format!("{name} = {bytes}: must be {least} to {DRAM_BYTES_MAX}")))
+}
+
+/// The same for the tier, which may be none at all.
+pub(crate) fn check_dram(bytes: u64) -> Result<(), Error> {
+    if bytes == 0 || (DRAM_BYTES_MIN..=DRAM_BYTES_MAX).contains(&bytes) {
+        return Ok(());
+    }
+    Err(Error::config(format!(
+        "dram_bytes = {bytes}: must be {DRAM_BYTES_MIN} to {DRAM_BYTES_MAX}, or 0, with which everything \
+         goes to flash"
+    )))
 }

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use super::flights::Passenger;
-use super::{Larder, PUTS_BEFORE_BYPASS, SETTLED_PER_BROUGHT, SetOptions, reentry};
+use super::{Larder, PUTS_BEFORE_BYPASS, SetOptions, reentry};
 use crate::dram::{Admit, Full, Record};
 use crate::error::Error;
 use crate::key::check_value;
@@ -222,7 +222,7 @@ impl Larder {
         let is_current = |there: Option<&Record<'_>>| {
             !passenger.is_overtaken() && self.supersede(hash, key, there)
         };
-        let settled_bytes = item.object_bytes() * SETTLED_PER_BROUGHT;
+        let settled_bytes = self.settled_for(item.object_bytes());
         let mut kept = None;
         let mut fulls = 0;
         if !self.can_hold(&item) {

@@ -97,9 +97,10 @@ impl Larder {
         let mut flushed = Flushed::default();
         let Some(flash) = &self.flash else { return Ok(flushed) };
         let lost_before = self.counters.lost_to_device_errors_objects.get();
-        for shard in 0..self.dram.shards() {
+        let parts = self.dram.parts();
+        for part in 0..parts {
             // What departs is listed too, until flash has it.
-            let listed = self.dram.hashes_in(shard).into_iter();
+            let listed = self.dram.hashes_in(part, parts).into_iter();
             let missing = |&(hash, clean): &(KeyHash, bool)| !(clean && flash.may_hold(hash));
             let hashes: Vec<KeyHash> = listed.filter(missing).map(|(hash, _)| hash).collect();
             for group in hashes.chunks(SENT_AT_ONCE) {

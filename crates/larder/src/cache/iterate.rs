@@ -121,7 +121,7 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn scan(&self) -> Scan<'_> {
-        let dram = self.dram.shards();
+        let dram = self.dram.parts();
         let loc =
             self.flash.as_ref().and_then(|flash| flash.loc()).map_or(dram, |loc| loc.shards());
         Scan {
@@ -226,7 +226,8 @@ impl Scan<'_> {
         let narrow = |hash: u128| u64::try_from(hash).expect("slices divide 2^64");
         let hashes = narrow(start(slice))..=narrow(start(slice + 1) - 1);
         let dram = &self.cache.dram;
-        let listed = part(dram.shards()).flat_map(|shard| dram.hashes_in(shard));
+        let parts = dram.parts();
+        let listed = part(parts).flat_map(|part| dram.hashes_in(part, parts));
         let mut resident: Vec<KeyHash> = listed.map(|(hash, _)| hash).collect();
         resident.sort_unstable_by_key(|hash| hash.0);
         resident.dedup();

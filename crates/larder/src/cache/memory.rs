@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Larder;
+use super::{Larder, SETTLED_PER_BROUGHT};
+use crate::config::{DRAM_BYTES_MAX, DRAM_BYTES_MIN};
 use crate::error::Error;
 use crate::flash::Flash;
 
@@ -12,6 +13,8 @@ const TIER_PART_MIN: u64 = 8;
 const SLACK_PART: u64 = 32;
 /// So many times something is sent to flash between two looks at what flash needs.
 const SENT_PER_LOOK: u64 = 64;
+/// While the tier is above a smaller budget, whoever sends something to flash sends so many bytes.
+const SETTLED: std::ops::RangeInclusive<usize> = 32 << 10..=1 << 20;
 
 /// The budget of everything, where there is one.
 #[derive(Debug)]
@@ -32,11 +35,13 @@ impl MemoryBudget {
     /// If that is too little from the start.
     pub(super) fn first_share(bytes: u64, flash: Option<&Flash>) -> Result<u64, Error> {
         let needed = flash.map_or(0, Flash::memory_bytes);
-        if needed > bytes - bytes / TIER_PART_MIN {
+        let tier = (bytes / TIER_PART_MIN).max(DRAM_BYTES_MIN);
+        if needed.saturating_add(tier) > bytes {
             let least = needed.saturating_mul(TIER_PART_MIN) / (TIER_PART_MIN - 1) + 1;
+            let least = least.max(needed.saturating_add(DRAM_BYTES_MIN));
             return Err(Error::config(format!(
-                "memory_bytes = {bytes}: flash alone needs {needed} of it; set at least {least}, or \
-                 use less flash"
+                "memory_bytes = {bytes}: flash alone needs {needed} of it, and DRAM what is left; set at \
+                 least {least}, or use less flash"
             )));
         }
         Ok(bytes - needed)
@@ -56,16 +61,17 @@ impl Larder {
 
     fn divide_memory(&self, all: u64) {
         let needed = self.flash.as_ref().map_or(0, Flash::memory_bytes);
-        let share = all.saturating_sub(needed).max(all / TIER_PART_MIN);
+        let share = all.saturating_sub(needed).max(all / TIER_PART_MIN).max(DRAM_BYTES_MIN);
         // Buffers come and go; the tier need not breathe with them.
         let has = self.dram.budget_bytes();
         if share < has || share - has > all / SLACK_PART {
-            self.dram.set_budget(share);
+            self.dram.set_budget(share, self.now_s());
         }
     }
 
     /// Changes [`Config::memory_bytes`](crate::Config::memory_bytes): from now on that many bytes are
-    /// for everything. What is above a smaller budget leaves as new items come.
+    /// for everything. The DRAM tier gets what flash leaves, as [`Larder::set_dram_bytes`] would give it,
+    /// but an eighth at least.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -76,12 +82,24 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn set_memory_bytes(&self, bytes: u64) {
-        self.memory.bytes.store(bytes.max(1), Ordering::Relaxed);
+        let bytes = bytes.max(1);
+        self.memory.bytes.store(bytes, Ordering::Relaxed);
         self.divide_memory(bytes);
     }
 
-    /// Changes the budget of the DRAM tier, in bytes; there is no budget of everything then. What is
-    /// above a smaller one leaves as new items come.
+    /// Changes the budget of the DRAM tier, in bytes; there is no budget of everything then. Less than 8
+    /// KiB, but not 0, is 8 KiB, and more than 1 TiB is 1 TiB. Less than a 256th of the largest budget
+    /// that the cache has had is that: the index keeps a few bytes of the larger one.
+    ///
+    /// What is above a smaller budget leaves in steps, while everybody goes on: up to 64 MiB of it before
+    /// this returns, the rest with the calls that come. A set lets several times as much go as it brings, so
+    /// that after sets of half as many bytes as the new budget all of it has left; none is refused
+    /// meanwhile that fits the new budget. A get lets one segment go (of 1 MiB at most). Where nobody calls,
+    /// nothing leaves. What values in use keep leaves when these are dropped.
+    ///
+    /// Above flash, what leaves has to be written there, by those who set, or get what DRAM does not
+    /// have. It takes as long as flash takes for it; hits in DRAM alone get no further than to the next
+    /// segment.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -93,6 +111,16 @@ impl Larder {
     /// ```
     pub fn set_dram_bytes(&self, bytes: u64) {
         self.memory.bytes.store(0, Ordering::Relaxed);
-        self.dram.set_budget(bytes);
+        let bytes = if bytes == 0 { 0 } else { bytes.clamp(DRAM_BYTES_MIN, DRAM_BYTES_MAX) };
+        self.dram.set_budget(bytes, self.now_s());
+    }
+
+    /// How many bytes somebody sends to flash who brought so many to DRAM (rule 7).
+    pub(super) fn settled_for(&self, brought: usize) -> usize {
+        let usual = brought * SETTLED_PER_BROUGHT;
+        if !self.dram.is_shrinking() {
+            return usual;
+        }
+        self.dram.leaving_for(brought).clamp(*SETTLED.start(), *SETTLED.end()).max(usual)
     }
 }

@@ -190,7 +190,7 @@ impl Larder {
             self.remove(hash, key).await?;
             return Err(self.too_large(&item));
         }
-        let settled_bytes = item.object_bytes() * SETTLED_PER_BROUGHT;
+        let settled_bytes = self.settled_for(item.object_bytes());
         let mut fulls = 0;
         let mut outdated = Ok(());
         while self.put(&item, &mut outdated).await.is_err() {
@@ -355,8 +355,13 @@ impl Larder {
     /// Sends what DRAM has evicted to flash: at least `bytes` of it, or all.
     async fn settle_departures(&self, bytes: usize) {
         let mut settled_bytes = 0;
-        while settled_bytes < bytes && self.dram.departures_wait() {
-            let Some(departure) = self.dram.next_departure() else { break };
+        while settled_bytes < bytes {
+            let next = self.dram.next_departure().or_else(|| {
+                let more = self.dram.is_shrinking();
+                more.then(|| self.dram.let_go_a_little(self.now_s()))?;
+                self.dram.next_departure()
+            });
+            let Some(departure) = next else { break };
             settled_bytes += departure.item(false).object_bytes();
             let mut unsettled = Unsettled { dram: &self.dram, departure: Some(departure) };
             let Some(departure) = &unsettled.departure else { break };

@@ -11,7 +11,7 @@
 //! - Who boards a flight looks into DRAM once more before he reads: a set that came before the
 //!   boarding is seen there, or has gone on to flash.
 
-use super::{Larder, SETTLED_PER_BROUGHT};
+use super::Larder;
 use crate::dram::{Lookup, Record};
 use crate::error::Error;
 use crate::flash::{Engine, Flash};
@@ -38,6 +38,9 @@ impl Larder {
     pub(super) fn get_at_once(&self, hash: KeyHash, key: &[u8], begun: Begun) -> Option<Value> {
         if self.gate.is_closed() {
             return None; // whoever goes on below is told
+        }
+        if self.dram.is_shrinking() {
+            self.dram.let_go_a_little(self.now_s());
         }
         let value = self.dram.get_at_once(hash, key, || self.now_s())?;
         self.counters.hits_at_once.add(1);
@@ -94,7 +97,9 @@ impl Larder {
             },
         };
         if let Some(Found { value, tier: Tier::Flash(_) }) = &found {
-            self.settle_departures((key.len() + value.len()) * SETTLED_PER_BROUGHT).await;
+            self.settle_departures(self.settled_for(key.len() + value.len())).await;
+        } else if self.dram.is_shrinking() {
+            self.settle_departures(self.settled_for(0)).await;
         }
         found
     }

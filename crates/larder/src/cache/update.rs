@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::{Larder, PUTS_BEFORE_BYPASS, SETTLED_PER_BROUGHT, SetOptions, Tiers, reentry};
+use super::{Larder, PUTS_BEFORE_BYPASS, SetOptions, Tiers, reentry};
 use crate::dram::{Full, Record};
 use crate::error::{Error, ErrorKind};
 use crate::key::{KeyHash, check_key, check_value};
@@ -104,7 +104,7 @@ impl Larder {
             match self.try_update(hash, key, change).await? {
                 Attempt::Done(before) => {
                     let brought = before.as_ref().map_or(0, |value| value.len()) + key.len();
-                    self.settle_departures(brought * SETTLED_PER_BROUGHT).await;
+                    self.settle_departures(self.settled_for(brought)).await;
                     return Ok(before);
                 }
                 Attempt::Again => {}

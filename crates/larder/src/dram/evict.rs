@@ -32,9 +32,8 @@ impl DramTier {
     /// Forgets every item that is here when this begins. What comes meanwhile may stay. Their memory goes
     /// to what comes next: segments in which nothing lives are the first to be used again.
     pub(crate) fn clear(&self) {
-        for shard in 0..self.index.shards() {
-            self.index.clear_shard(shard, |entry, held| self.note_dead(entry.location(), held));
-        }
+        self.index.clear(|entry, held| self.note_dead(entry.location(), held));
+        self.reclaim(); // the tables
         // Segments on their way to flash with nobody in them; the rest is newer than the clear.
         let mut newer = Vec::new();
         while let Some(departure) = self.next_departure() {
@@ -118,7 +117,7 @@ impl DramTier {
                 }
             }
             if victim.queue == Queue::Small && !expired {
-                self.ghost.remember(hash);
+                self.ghost.remember(hash, self.index.readers().enter().held());
             }
             if self.above_flash {
                 depart = true;
@@ -146,14 +145,16 @@ impl DramTier {
         let mut ahead = Vec::with_capacity(FETCHED_AHEAD);
         loop {
             let next = records.by_ref().take(FETCHED_AHEAD);
+            let inside = self.index.readers().enter();
             ahead.extend(next.map(|(at, record)| {
                 let hash = self.hasher.hash(record.key);
                 self.index.prefetch(hash);
                 if sealed.queue == Queue::Small {
-                    self.ghost.prefetch(hash);
+                    self.ghost.prefetch(hash, inside.held());
                 }
                 (at, hash, record)
             }));
+            drop(inside);
             if ahead.is_empty() {
                 return;
             }
@@ -198,7 +199,7 @@ impl DramTier {
     }
 
     /// Seals every open segment, the evictor's first.
-    fn seal_all(&self, evictor: &mut Lane) {
+    pub(super) fn seal_all(&self, evictor: &mut Lane) {
         let seal = |lane: &mut Lane| {
             let mut queues = lock(&self.queues);
             lane.seal_all().for_each(|sealed| queues.push(sealed));

@@ -1,10 +1,15 @@
 //! Remembers hashes that left, for about as long as the queue that they left is long. No keys, no
 //! lists, no lock: a table of marks with the time when each was left, overwritten by whoever
-//! hashes to the same place.
+//! hashes to the same place. Its memory comes when it is first needed, piece by piece; when the budget
+//! has become another one the table is made anew, and forgets.
+
+use std::sync::OnceLock;
 
 use super::prefetch::prefetch;
+use super::published::{Old, Published};
+use super::readers::{Held, LockedAlone, Readers};
 use crate::key::KeyHash;
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// A mark is a fingerprint above the time of leaving.
 const TIME_BITS: u32 = 12;
@@ -12,49 +17,88 @@ const TIME_MASK: u32 = (1 << TIME_BITS) - 1;
 /// So many times the clock ticks while the table fills once. A window is at most half of what the
 /// time can tell apart.
 const TICKS: u32 = 1 << 8;
+/// Marks of a piece, at most.
+const PIECE_MARKS: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Ghost {
-    marks: Box<[AtomicU32]>,
+    pieces: Published<Piece>,
+    bytes: AtomicUsize,
     departures: AtomicU32,
+}
+
+/// As long as all others.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    len: usize,
+    marks: OnceLock<Box<[AtomicU32]>>,
+}
+
+/// A table that takes at most this much memory, but for a little.
+fn pieces_of(bytes: usize) -> Box<[Piece]> {
+    let marks = (bytes / size_of::<AtomicU32>()).max(1);
+    let count = marks.div_ceil(PIECE_MARKS);
+    (0..count).map(|_| Piece { len: marks / count, marks: OnceLock::new() }).collect()
+}
+
+fn bytes_of(pieces: &[Piece]) -> usize {
+    pieces.iter().map(|piece| piece.len * size_of::<AtomicU32>()).sum()
 }
 
 impl Ghost {
     /// A ghost that takes at most this much memory, and at least a little.
     pub(crate) fn of_bytes(bytes: usize) -> Self {
-        let marks = (bytes / size_of::<AtomicU32>()).max(1);
+        let pieces = pieces_of(bytes);
         Self {
-            marks: (0..marks).map(|_| AtomicU32::new(0)).collect(),
+            bytes: AtomicUsize::new(bytes_of(&pieces)),
+            pieces: Published::new(pieces),
             departures: AtomicU32::new(0),
         }
     }
 
+    /// Begins anew with so much memory. One at a time may do so.
+    pub(crate) fn resize<R: From<Old<Piece>>>(
+        &self,
+        bytes: usize,
+        readers: &Readers<R>,
+        alone: &mut LockedAlone,
+    ) {
+        let pieces = pieces_of(bytes);
+        self.bytes.store(bytes_of(&pieces), Ordering::Relaxed);
+        self.pieces.replace(pieces, readers, alone);
+    }
+
+    /// What it takes when all of it was needed.
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of_val(&*self.marks)
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Asks memory for the mark of a hash, which will be looked at or left soon.
     #[inline]
-    pub(crate) fn prefetch(&self, hash: KeyHash) {
-        prefetch(self.mark(hash));
+    pub(crate) fn prefetch(&self, hash: KeyHash, held: &Held) {
+        if let Some(mark) = self.mark(hash, held) {
+            prefetch(mark);
+        }
     }
 
-    pub(crate) fn remember(&self, hash: KeyHash) {
+    pub(crate) fn remember(&self, hash: KeyHash, held: &Held) {
         let departures = self.departures.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let mark = fingerprint(hash) | self.tick(departures);
-        self.mark(hash).store(mark, Ordering::Relaxed);
+        let mark = fingerprint(hash) | self.tick(departures, held);
+        let (piece, at) = self.place(hash, held);
+        let make = || (0..piece.len).map(|_| AtomicU32::new(0)).collect();
+        piece.marks.get_or_init(make)[at].store(mark, Ordering::Relaxed);
     }
 
     /// Whether `hash` left within about the last `window` departures. A recall is taken once.
-    pub(crate) fn recalls(&self, hash: KeyHash, window: usize) -> bool {
-        let mark = self.mark(hash);
+    pub(crate) fn recalls(&self, hash: KeyHash, window: usize, held: &Held) -> bool {
+        let Some(mark) = self.mark(hash, held) else { return false };
         let found = mark.load(Ordering::Relaxed);
         if found & !TIME_MASK != fingerprint(hash) {
             return false;
         }
-        let now = self.tick(self.departures.load(Ordering::Relaxed));
+        let now = self.tick(self.departures.load(Ordering::Relaxed), held);
         let age = now.wrapping_sub(found) & TIME_MASK;
-        let window = window.div_ceil(self.departures_a_tick() as usize);
+        let window = window.div_ceil(self.departures_a_tick(held) as usize);
         let recalled = age as usize <= window.min(TIME_MASK as usize / 2);
         if recalled {
             mark.store(0, Ordering::Relaxed);
@@ -62,17 +106,35 @@ impl Ghost {
         recalled
     }
 
-    fn tick(&self, departures: u32) -> u32 {
-        (departures / self.departures_a_tick()) & TIME_MASK
+    fn tick(&self, departures: u32, held: &Held) -> u32 {
+        (departures / self.departures_a_tick(held)) & TIME_MASK
     }
 
-    fn departures_a_tick(&self) -> u32 {
-        u32::try_from(self.marks.len()).unwrap_or(u32::MAX).div_ceil(TICKS)
+    fn departures_a_tick(&self, held: &Held) -> u32 {
+        u32::try_from(self.marks(held)).unwrap_or(u32::MAX).div_ceil(TICKS)
     }
 
-    fn mark(&self, hash: KeyHash) -> &AtomicU32 {
-        let mark = hash.spread_over(self.marks.len() as u64);
-        &self.marks[usize::try_from(mark).expect("below a table length")]
+    fn marks(&self, held: &Held) -> usize {
+        let pieces = self.pieces.get(held);
+        pieces.len() * pieces[0].len
+    }
+
+    fn mark<'a>(&'a self, hash: KeyHash, held: &'a Held) -> Option<&'a AtomicU32> {
+        let (piece, at) = self.place(hash, held);
+        Some(&piece.marks.get()?[at])
+    }
+
+    #[inline]
+    fn place<'a>(&'a self, hash: KeyHash, held: &'a Held) -> (&'a Piece, usize) {
+        let pieces = self.pieces.get(held);
+        let spread = |hash: KeyHash, count: usize| {
+            let place = hash.spread_over(count as u64);
+            usize::try_from(place).expect("below a table length")
+        };
+        let piece = &pieces[spread(hash, pieces.len())];
+        // What is left of the hash: its upper bits have named the piece.
+        let rest = KeyHash(hash.0.wrapping_mul(pieces.len() as u64));
+        (piece, spread(rest, piece.len))
     }
 }
 
@@ -84,28 +146,51 @@ fn fingerprint(hash: KeyHash) -> u32 {
 }
 
 #[cfg(test)]
+#[cfg(not(shuttle))]
 mod tests {
+    use super::super::readers::Locked;
     use super::*;
+
+    fn key(number: u64) -> KeyHash {
+        KeyHash::of(&number.to_le_bytes())
+    }
 
     #[test]
     fn recalls_within_the_window_only() {
-        let ghost = Ghost::of_bytes(4 << 10);
-        let key = |i: u64| KeyHash::of(&i.to_le_bytes());
-        ghost.remember(key(0));
-        assert!(!ghost.recalls(key(1), 10));
-        (100..200).for_each(|i| ghost.remember(key(i)));
-        assert!(!ghost.recalls(key(0), 40));
-        assert!(ghost.recalls(key(0), 110));
-        assert!(!ghost.recalls(key(0), 110), "a recall is taken once");
-        assert!(!ghost.recalls(KeyHash(0), 5), "an empty place recalls nothing");
+        for bytes in [4 << 10, 4 << 20] {
+            let (ghost, held) = (Ghost::of_bytes(bytes), &Locked::new());
+            ghost.remember(key(0), held);
+            assert!(!ghost.recalls(key(1), 10, held));
+            let many = bytes as u64 / 40;
+            (many..2 * many).for_each(|i| ghost.remember(key(i), held));
+            let window = |part: u64| usize::try_from(many * part / 10).unwrap();
+            assert!(!ghost.recalls(key(0), window(4), held));
+            assert!(ghost.recalls(key(0), window(11), held));
+            assert!(!ghost.recalls(key(0), window(11), held), "a recall is taken once");
+            assert!(!ghost.recalls(KeyHash(0), 5, held), "an empty place recalls nothing");
+        }
     }
 
     #[test]
     fn what_left_ages_ago_is_not_recalled() {
-        let ghost = Ghost::of_bytes(4);
-        let key = |i: u64| KeyHash::of(&i.to_le_bytes());
-        ghost.remember(key(0));
+        let (ghost, held) = (Ghost::of_bytes(4), &Locked::new());
+        ghost.remember(key(0), held);
         ghost.departures.fetch_add(3000, Ordering::Relaxed);
-        assert!(!ghost.recalls(key(0), 100));
+        assert!(!ghost.recalls(key(0), 100, held));
+    }
+
+    #[test]
+    fn one_of_another_size_begins_anew() {
+        let (ghost, readers) = (Ghost::of_bytes(1 << 20), Readers::<Old<Piece>>::default());
+        for bytes in [4 << 10, 40 << 20, 4] {
+            ghost.resize(bytes, &readers, &mut LockedAlone::new());
+            let held = &Locked::new();
+            assert!(ghost.memory_bytes() <= bytes);
+            assert!(!ghost.recalls(key(0), 1, held));
+            ghost.remember(key(0), held);
+            assert!(ghost.recalls(key(0), 1, held));
+            ghost.remember(key(0), held);
+        }
+        assert_eq!(readers.collect().len(), 3);
     }
 }

@@ -2,21 +2,26 @@
 //!
 //! Sharded by hash, each shard a table behind a lock of its own. Entries change under the write
 //! lock. They are found without it: such a reader may miss an entry that goes to its other bucket
-//! meanwhile, or to a larger table, which a count of such moves tells him, and finds none that was taken
+//! meanwhile, or to another table, which a count of such moves tells him, and finds none that was taken
 //! out before he came.
+//!
+//! Tables grow and shrink with what they hold, each behind its own lock; with the budget shards are
+//! divided (`directory`). Who has chosen a shard and then locked it looks once more whether it is still
+//! the one.
 
 use std::sync::PoisonError;
 
+use super::directory::Directory;
 use super::prefetch::prefetch;
 use super::published::Published;
 use super::readers::{Held, Locked, LockedAlone, Readers};
 use super::retired::Retired;
 pub(crate) use super::table::Records;
-use super::table::{Bucket, Table, empty_buckets, places_of};
+use super::table::{Bucket, Table, buckets_for, empty_buckets, places_of};
 pub(crate) use super::table::{Entry, Location, OFFSETS_END, SLOTS_MAX};
 use crate::key::KeyHash;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// More keys have this hash than there are places for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +68,11 @@ impl Looking<'_> {
 
 #[derive(Debug)]
 pub(crate) struct Index {
-    shards: Box<[Shard]>,
+    shards: Directory<Shard>,
+    /// So many shards are wanted.
+    wanted: AtomicUsize,
+    /// Held by the one who divides a shard, and by who wants to see all of them once.
+    dividing: Mutex<()>,
     bytes: AtomicUsize,
     readers: Readers<Retired>,
 }
@@ -71,15 +80,11 @@ pub(crate) struct Index {
 impl Index {
     /// `shards` is a power of two.
     pub(crate) fn new(shards: usize) -> Self {
-        debug_assert!(shards.is_power_of_two());
-        let shard = |_| Shard {
-            len: RwLock::new(0),
-            moves: AtomicUsize::new(0),
-            buckets: Published::new(empty_buckets(1)),
-        };
         let bytes = shards * (size_of::<Shard>() + size_of::<Bucket>());
         Self {
-            shards: (0..shards).map(shard).collect(),
+            shards: Directory::new((0..shards).map(|_| Shard::of_buckets(1)).collect()),
+            wanted: AtomicUsize::new(shards),
+            dividing: Mutex::default(),
             bytes: AtomicUsize::new(bytes),
             readers: Readers::default(),
         }
@@ -95,8 +100,14 @@ impl Index {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// What they take at least, with hardly an entry.
+    pub(crate) fn memory_bytes_min(&self) -> usize {
+        self.shards.count() * (size_of::<Shard>() + size_of::<Bucket>())
+    }
+
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| *shard.read().0).sum()
+        let _undivided = self.dividing();
+        self.shards.all().map(|shard| *shard.read().0).sum()
     }
 
     /// Shows `look` the entries that may be of this hash until it has found what it wants; that
@@ -106,8 +117,7 @@ impl Index {
         hash: KeyHash,
         mut look: impl FnMut(Entry, &Looking<'_>) -> Option<T>,
     ) -> Option<T> {
-        let shard = self.shard(hash);
-        let (_len, locked) = shard.read();
+        let (shard, _len, locked) = self.read(hash);
         let looking = Looking { held: &locked, moves: None };
         shard.table(&locked).find(hash, |entry| look(entry, &looking))
     }
@@ -122,10 +132,15 @@ impl Index {
         mut look: impl FnMut(Entry, &Looking<'_>) -> Option<T>,
     ) -> Result<Option<T>, Moved> {
         let inside = self.readers.enter();
-        let shard = self.shard(hash);
-        // Who sees what a move left behind, an empty place, a larger table, or a record that is being
-        // overwritten, sees that it had begun: all of this is loaded with `SeqCst`, in this order.
+        let number = self.shards.number_of(hash);
+        let shard = self.shards.at(number);
+        // Who sees what a move left behind, an empty place, another table, or a record that is being
+        // overwritten, sees that it had begun: all of this is loaded with `SeqCst`, in this order. Of a
+        // shard that was divided before, the number tells.
         let before = shard.moves.load(Ordering::SeqCst);
+        if self.shards.number_of(hash) != number {
+            return Err(Moved);
+        }
         let looking = Looking { held: inside.held(), moves: Some((&shard.moves, before)) };
         let found = shard.table(inside.held()).find(hash, |entry| look(entry, &looking));
         if found.is_some() || looking.nothing_moved() { Ok(found) } else { Err(Moved) }
@@ -163,8 +178,7 @@ impl Index {
         records: &impl Records,
         admit: impl FnOnce(Option<Entry>, &Locked) -> bool,
     ) -> Result<bool, Crowded> {
-        let shard = self.shard(hash);
-        let (mut len, mut locked) = shard.write();
+        let (shard, mut len, mut locked) = self.write(hash);
         let table = shard.table(&locked);
         let new = |visits| Entry::new(hash, location, clean, visits);
         if let Some((place, old)) = table.position(hash, key, records, &locked) {
@@ -196,19 +210,18 @@ impl Index {
         fits: impl FnOnce(Location, &Locked) -> bool,
         change: impl FnOnce(Location, &LockedAlone) -> Option<bool>,
     ) -> Option<bool> {
-        let shard = self.shard(hash);
-        let (_len, locked) = shard.write();
+        let (shard, _len, locked) = self.write(hash);
         let (place, old) = shard.table(&locked).position(hash, key, records, &locked)?;
         let at = old.location();
         if !fits(at, &locked) {
             return None;
         }
-        shard.moves.fetch_add(1, Ordering::SeqCst);
+        shard.begin_moves();
         let changed = change(at, &locked);
         if changed == Some(true) {
             place.put(Entry::new(hash, at, clean, old.visits() + 1));
         }
-        shard.moves.fetch_add(1, Ordering::SeqCst);
+        shard.end_moves();
         changed
     }
 
@@ -221,7 +234,7 @@ impl Index {
         entry: Entry,
         locked: &mut LockedAlone,
     ) -> Result<(), Crowded> {
-        shard.moves.fetch_add(1, Ordering::SeqCst);
+        shard.begin_moves();
         let inserted = loop {
             let table = shard.table(locked);
             if table.insert(entry) || table.clear_and_insert(entry) {
@@ -235,8 +248,19 @@ impl Index {
             self.bytes.fetch_add(grown, Ordering::Relaxed);
             shard.buckets.replace(larger, &self.readers, locked);
         };
-        shard.moves.fetch_add(1, Ordering::SeqCst);
+        shard.end_moves();
         inserted
+    }
+
+    /// Gives memory back after entries were taken out, if few are left.
+    fn shrink(&self, shard: &Shard, len: usize, locked: &mut LockedAlone) {
+        let table = shard.table(locked);
+        let Some(smaller) = table.shrunk(len) else { return };
+        let bytes = table.memory_bytes() - size_of_val(&*smaller);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        shard.begin_moves();
+        shard.buckets.replace(smaller, &self.readers, locked);
+        shard.end_moves();
     }
 
     /// As [`Index::find`], but counts no visit.
@@ -245,26 +269,68 @@ impl Index {
         hash: KeyHash,
         mut look: impl FnMut(Entry, &Locked) -> Option<T>,
     ) -> Option<T> {
-        let shard = self.shard(hash);
-        let (_len, locked) = shard.read();
+        let (shard, _len, locked) = self.read(hash);
         shard.table(&locked).candidates(hash).find_map(|(_, entry)| look(entry, &locked))
     }
 
-    pub(crate) fn shards(&self) -> usize {
-        self.shards.len()
+    /// Wants at least so many shards, a power of two. [`Index::divide`] makes them.
+    pub(crate) fn want_shards(&self, shards: usize) {
+        let shards = shards.min(self.shards.count_max());
+        self.wanted.fetch_max(shards, Ordering::Relaxed);
     }
 
-    /// Shows `look` every entry of a shard; a hash is in the shard that its upper bits name.
-    pub(crate) fn each_in(&self, shard: usize, mut look: impl FnMut(Entry, &Locked)) {
-        let shard = &self.shards[shard];
-        let (_len, locked) = shard.read();
-        shard.table(&locked).entries().for_each(|entry| look(entry, &locked));
+    /// Whether there are less shards than wanted.
+    #[inline]
+    pub(crate) fn is_to_be_divided(&self) -> bool {
+        self.shards.count() < self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// Divides a shard, if nobody else does so. The hash of each of its entries is that of its record.
+    pub(crate) fn divide(&self, records: &impl Records) {
+        let Ok(_alone) = self.dividing.try_lock() else { return };
+        if !self.is_to_be_divided() {
+            return;
+        }
+        let from = self.shards.at(self.shards.next_divided());
+        let (to, made) = self.shards.prepare_next(|| Shard::of_buckets(0));
+        // In the order of their numbers.
+        let (mut from_len, mut locked) = from.write();
+        let (mut to_len, mut to_locked) = to.write();
+        let table = from.table(&locked);
+        let (go, stay): (Vec<_>, Vec<_>) = table
+            .entries()
+            .partition(|entry| self.shards.goes_to_next(records.hash(entry.location(), &locked)));
+        let (here, there) = (buckets_of(&stay), buckets_of(&go));
+        let more = size_of_val(&*here) + size_of_val(&*there) + made * size_of::<Shard>();
+        let less = table.memory_bytes();
+        self.bytes.fetch_add(more, Ordering::Relaxed);
+        self.bytes.fetch_sub(less, Ordering::Relaxed);
+        (*from_len, *to_len) = (stay.len(), go.len());
+        from.begin_moves();
+        to.buckets.replace(there, &self.readers, &mut to_locked);
+        self.shards.add_next();
+        from.buckets.replace(here, &self.readers, &mut locked);
+        from.end_moves();
+    }
+
+    /// Into how many equal parts, by the upper bits of hashes, entries can be shown.
+    pub(crate) fn parts(&self) -> usize {
+        1 << self.shards.count().ilog2()
+    }
+
+    /// Shows `look` every entry of one of so many parts, and perhaps others: an earlier answer of
+    /// [`Index::parts`].
+    pub(crate) fn each_in(&self, part: usize, parts: usize, mut look: impl FnMut(Entry, &Locked)) {
+        let _undivided = self.dividing();
+        for shard in self.shards.of_part(part, parts) {
+            let (_len, locked) = shard.read();
+            shard.table(&locked).entries().for_each(|entry| look(entry, &locked));
+        }
     }
 
     /// Marks the entry of `key` as one whose version flash holds.
     pub(crate) fn set_clean(&self, hash: KeyHash, key: &[u8], records: &impl Records) {
-        let shard = self.shard(hash);
-        let (_len, locked) = shard.write();
+        let (shard, _len, locked) = self.write(hash);
         let found = shard.table(&locked).position(hash, key, records, &locked);
         if let Some((place, entry)) = found {
             place.put(entry.cleaned());
@@ -279,27 +345,29 @@ impl Index {
         records: &impl Records,
         look: impl FnOnce(Entry, &Locked) -> Option<T>,
     ) -> Option<T> {
-        let shard = self.shard(hash);
-        let (mut len, locked) = shard.write();
+        let (shard, mut len, mut locked) = self.write(hash);
         let (place, entry) = shard.table(&locked).position(hash, key, records, &locked)?;
         let seen = look(entry, &locked)?;
         place.clear();
         *len -= 1;
+        self.shrink(shard, *len, &mut locked);
         Some(seen)
     }
 
-    /// Takes out everything that a shard has, in one step, and shows it to `each`.
-    pub(crate) fn clear_shard(&self, shard: usize, mut each: impl FnMut(Entry, &Locked)) {
-        let shard = &self.shards[shard];
-        let (mut len, locked) = shard.write();
-        shard.table(&locked).clear(|entry| each(entry, &locked));
-        *len = 0;
+    /// Takes everything out, shard by shard, each in one step, and shows it to `each`.
+    pub(crate) fn clear(&self, mut each: impl FnMut(Entry, &Locked)) {
+        let _undivided = self.dividing();
+        for shard in self.shards.all() {
+            let (mut len, mut locked) = shard.write();
+            shard.table(&locked).clear(|entry| each(entry, &locked));
+            *len = 0;
+            self.shrink(shard, 0, &mut locked);
+        }
     }
 
     /// The entry of this hash that points to `location`.
     pub(crate) fn entry_at(&self, hash: KeyHash, location: Location) -> Option<Entry> {
-        let shard = self.shard(hash);
-        let (_len, locked) = shard.read();
+        let (shard, _len, locked) = self.read(hash);
         shard.table(&locked).position_at(hash, location).map(|(_, entry)| entry)
     }
 
@@ -315,12 +383,12 @@ impl Index {
         location: Location,
         leaves: impl FnOnce(Entry) -> bool,
     ) -> Option<Entry> {
-        let shard = self.shard(hash);
-        let (mut len, locked) = shard.write();
+        let (shard, mut len, mut locked) = self.write(hash);
         let (place, entry) = shard.table(&locked).position_at(hash, location)?;
         if leaves(entry) {
             place.clear();
             *len -= 1;
+            self.shrink(shard, *len, &mut locked);
         }
         Some(entry)
     }
@@ -333,21 +401,74 @@ impl Index {
         to: Location,
         visits: u64,
     ) -> bool {
-        let shard = self.shard(hash);
-        let (_len, locked) = shard.write();
+        let (shard, _len, locked) = self.write(hash);
         let found = shard.table(&locked).position_at(hash, from);
         let Some((place, old)) = found else { return false };
         place.put(Entry::new(hash, to, old.is_clean(), visits));
         true
     }
 
+    /// Where a hash is; whoever has no lock may have to look again.
     fn shard(&self, hash: KeyHash) -> &Shard {
-        let shard = hash.spread_over(self.shards.len() as u64);
-        &self.shards[usize::try_from(shard).expect("below the number of shards")]
+        self.shards.at(self.shards.number_of(hash))
+    }
+
+    /// The shard of a hash, which stays that as long as it is locked.
+    fn read(&self, hash: KeyHash) -> (&Shard, RwLockReadGuard<'_, usize>, Locked) {
+        loop {
+            let number = self.shards.number_of(hash);
+            let shard = self.shards.at(number);
+            let (len, locked) = shard.read();
+            if self.shards.number_of(hash) == number {
+                return (shard, len, locked);
+            }
+        }
+    }
+
+    fn write(&self, hash: KeyHash) -> (&Shard, RwLockWriteGuard<'_, usize>, LockedAlone) {
+        loop {
+            let number = self.shards.number_of(hash);
+            let shard = self.shards.at(number);
+            let (len, locked) = shard.write();
+            if self.shards.number_of(hash) == number {
+                return (shard, len, locked);
+            }
+        }
+    }
+
+    fn dividing(&self) -> MutexGuard<'_, ()> {
+        self.dividing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// A table of these entries.
+fn buckets_of(entries: &[Entry]) -> Box<[Bucket]> {
+    let mut buckets = empty_buckets(buckets_for(entries.len()));
+    while !Table(&buckets).take_all(entries.iter().copied()) {
+        let count = buckets.len();
+        buckets = empty_buckets(count + (count / 4).max(1));
+    }
+    buckets
+}
+
 impl Shard {
+    fn of_buckets(count: usize) -> Self {
+        Self {
+            len: RwLock::new(0),
+            moves: AtomicUsize::new(0),
+            buckets: Published::new(empty_buckets(count)),
+        }
+    }
+
+    /// With the lock held, until [`Shard::end_moves`].
+    fn begin_moves(&self) {
+        self.moves.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn end_moves(&self) {
+        self.moves.fetch_add(1, Ordering::SeqCst);
+    }
+
     fn table<'a>(&'a self, held: &'a Held) -> Table<'a> {
         Table(self.buckets.get(held))
     }
@@ -378,6 +499,10 @@ mod tests {
     impl Records for Numbers {
         fn is_key(&self, at: Location, key: &[u8], _: &Locked) -> bool {
             key_of(at.slot) == key
+        }
+
+        fn hash(&self, at: Location, _: &Locked) -> KeyHash {
+            KeyHash::of(&key_of(at.slot))
         }
     }
 

@@ -13,15 +13,15 @@ pub(crate) struct Resident {
 }
 
 impl DramTier {
-    /// How many equal parts the space of hashes is divided into: a power of two.
-    pub(crate) fn shards(&self) -> usize {
-        self.index.shards()
+    /// How many equal parts the space of hashes is divided into: a power of two. They become more.
+    pub(crate) fn parts(&self) -> usize {
+        self.index.parts()
     }
 
-    /// The hashes of all items of a part, departing ones too, and whether they are clean.
-    pub(crate) fn hashes_in(&self, shard: usize) -> Vec<(KeyHash, bool)> {
+    /// The hashes of all items of one of so many parts, departing ones too, and whether they are clean.
+    pub(crate) fn hashes_in(&self, part: usize, parts: usize) -> Vec<(KeyHash, bool)> {
         let mut hashes = Vec::new();
-        self.index.each_in(shard, |entry, locked| {
+        self.index.each_in(part, parts, |entry, locked| {
             let hash = self.hasher.hash(self.record(entry.location(), locked).key);
             hashes.push((hash, entry.is_clean()));
         });
@@ -31,8 +31,9 @@ impl DramTier {
     /// How many items are not known to be on flash.
     pub(crate) fn dirty(&self) -> u64 {
         let mut dirty = 0;
-        for shard in 0..self.shards() {
-            self.index.each_in(shard, |entry, _| dirty += u64::from(!entry.is_clean()));
+        let parts = self.parts();
+        for part in 0..parts {
+            self.index.each_in(part, parts, |entry, _| dirty += u64::from(!entry.is_clean()));
         }
         dirty
     }

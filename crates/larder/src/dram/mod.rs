@@ -20,10 +20,12 @@
 //! | `readers`, `retired` | who looks without a lock, and what waits for them |
 //! | `published` | a slice that they find |
 //! | `index`, `table` | from a key's hash to slot and offset |
-//! | `pool` | the budget |
+//! | `directory` | the shards of the index, which become more |
+//! | `pool`, `budget` | the budget, and what follows when it changes |
 //! | `prefetch` | asking memory ahead |
 //! | `lane` | open segments, by lifetime |
 //! | `queues`, `ghost` | who leaves first |
+//! | `put` | how items come |
 //! | `evict` | how they leave |
 //! | `departures` | records on their way to flash |
 //! | `iterate` | what is here, for scans and `flush` |
@@ -32,7 +34,9 @@
 //! is retired. No lock is held while flash is waited for, and nobody waits for a reader while he holds
 //! one but the evictor's.
 
+mod budget;
 mod departures;
+mod directory;
 mod evict;
 mod ghost;
 mod index;
@@ -43,6 +47,7 @@ mod pins;
 mod pool;
 mod prefetch;
 mod published;
+mod put;
 mod queues;
 mod readers;
 mod record;
@@ -57,42 +62,27 @@ use std::sync::{Arc, PoisonError};
 use crate::config::DramPolicy;
 use crate::key::{KeyHash, KeyHasher};
 use crate::stats::Counters;
-use crate::sync::{Mutex, MutexGuard, begin_to_write, wait_a_little};
+use crate::sync::{Mutex, MutexGuard};
 use crate::value::{ItemRef, Value, is_expired};
+pub(crate) use budget::{BYTES_MAX, BYTES_MIN};
+use budget::{Change, SEGMENT_BYTES, Shape};
 pub(crate) use departures::Departure;
 use departures::Departures;
 use ghost::Ghost;
-use index::{Crowded, Entry, Index, Location, Looking, Moved, OFFSETS_END, Records};
-use lane::{Lane, group_of, may_lie_with};
+use index::{Entry, Index, Location, Looking, Moved, OFFSETS_END, Records};
+use lane::Lane;
 pub(crate) use pins::Pin;
-use pins::Share;
 use pool::Pool;
-use queues::{Queue, Queues, Sealed, first_queue};
-use readers::{Locked, LockedAlone};
-pub(crate) use record::{Record, encode, record_at, record_bytes};
-use segment::Frozen;
+use queues::Queues;
+use readers::Locked;
+pub(crate) use record::{Record, encode, record_bytes};
 pub(crate) use segment::Writer;
 use slots::Slots;
 use versions::Versions;
 
-/// The tier is divided into about so many segments.
-const SEGMENTS: usize = 512;
-const SEGMENT_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 20;
 const _: () = assert!(*SEGMENT_BYTES.end() <= OFFSETS_END);
-/// The ghost gets this part of the budget: a mark of 4 bytes for every 128.
-const GHOST_PART: usize = 32;
-/// One index shard for so many bytes of budget, at most [`SHARDS_MAX`]: a shard is small, so that one
-/// that grows holds nobody up for long.
-const SHARD_BYTES: usize = 512 << 10;
-const SHARDS_MAX: usize = 1 << 18;
 /// Moves that make somebody look again before he takes the lock.
 const LOOKS_WITHOUT_LOCK: usize = 3;
-/// When all segments are pinned most pins will be gone in a moment: so often somebody looks again before it
-/// gives up.
-const LOOKS_AT_PINS: u32 = 40;
-/// One lane for so many bytes of budget, at most [`LANES_MAX`].
-const LANE_BYTES: usize = 64 << 20;
-const LANES_MAX: usize = 8;
 
 /// Items in memory.
 #[derive(Debug)]
@@ -106,6 +96,7 @@ pub(crate) struct DramTier {
     versions: Versions,
     queues: Mutex<Queues>,
     ghost: Ghost,
+    change: Change,
     departures: Departures,
     policy: DramPolicy,
     /// Whether what leaves goes to flash; otherwise it is gone.
@@ -114,13 +105,6 @@ pub(crate) struct DramTier {
     hasher: KeyHasher,
     /// Where it is counted what is gone.
     counters: Arc<Counters>,
-}
-
-/// Whole pages, but for small tiers.
-fn segment_bytes(budget: usize) -> usize {
-    let bytes = (budget / SEGMENTS).clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
-    let unit = if bytes < 64 << 10 { 64 } else { 4096 };
-    bytes / unit * unit
 }
 
 /// What the tier knows about a key.
@@ -152,22 +136,17 @@ impl DramTier {
         hasher: KeyHasher,
     ) -> Self {
         let budget = usize::try_from(budget_bytes).unwrap_or(usize::MAX);
-        let segment_bytes = segment_bytes(budget);
-        let shards = (budget / SHARD_BYTES).clamp(1, SHARDS_MAX).next_power_of_two();
-        let lanes = (budget / LANE_BYTES).clamp(1, LANES_MAX);
-        let ghost = match policy {
-            DramPolicy::S3Fifo => budget / GHOST_PART,
-            DramPolicy::Lru => 0,
-        };
+        let shape = Shape::of(budget, policy);
         Self {
-            index: Index::new(shards),
+            index: Index::new(shape.shards),
             slots: Slots::new(),
-            pool: Pool::new(budget, segment_bytes),
-            lanes: (0..lanes).map(|_| Mutex::default()).collect(),
+            pool: Pool::new(budget, shape.segment_bytes),
+            lanes: (0..shape.lanes).map(|_| Mutex::default()).collect(),
             evictor: Mutex::default(),
             versions: Versions::after(first_version),
             queues: Mutex::default(),
-            ghost: Ghost::of_bytes(ghost),
+            ghost: Ghost::of_bytes(shape.ghost_bytes),
+            change: Change::none_yet(budget),
             departures: Departures::default(),
             policy,
             above_flash,
@@ -249,39 +228,6 @@ impl DramTier {
         Some(Lookup::Hit(Value::new(pin)))
     }
 
-    /// Whether the tier could hold an item of `object_bytes` beside a few others.
-    pub(crate) fn can_hold(&self, object_bytes: usize) -> bool {
-        let room = self.pool.budget_bytes().saturating_sub(self.other_bytes());
-        let others = self.pool.segment_bytes() * 4;
-        object_bytes.saturating_add(64 + others) <= room
-    }
-
-    /// Puts `item` in the place of an older version, if `admit` agrees.
-    pub(crate) fn insert(
-        &self,
-        item: &ItemRef<'_>,
-        now_s: u32,
-        admit: Admit<'_>,
-    ) -> Result<(), Full> {
-        // Several trips to memory at once. The locks below would wait for one before they begin the next.
-        self.ghost.prefetch(item.hash);
-        self.index.prefetch(item.hash);
-        if self.overwrite(item, now_s, admit).is_none() {
-            self.put(item, now_s, admit, |_, _| ())?;
-        }
-        Ok(())
-    }
-
-    /// Puts `item` in the place of an older version if `admit` agrees, and returns what was put.
-    pub(crate) fn insert_if(
-        &self,
-        item: &ItemRef<'_>,
-        now_s: u32,
-        admit: Admit<'_>,
-    ) -> Result<Option<Value>, Full> {
-        self.put(item, now_s, admit, |segment, at| Value::new(segment.pin(at)))
-    }
-
     /// Whether there may be an item of this hash.
     pub(crate) fn holds(&self, hash: KeyHash) -> bool {
         self.index.peek(hash, |_, _| Some(())).is_some()
@@ -293,26 +239,6 @@ impl DramTier {
             let record = self.record(entry.location(), locked);
             (record.key == key).then(|| !is_expired(record.expiry_s, now_s))
         })
-    }
-
-    /// Puts `item` where there is no budget for it, and sends it on to flash at once.
-    pub(crate) fn insert_to_depart(
-        &self,
-        item: &ItemRef<'_>,
-        admit: Admit<'_>,
-    ) -> Result<(), Full> {
-        let bytes = record_bytes(item);
-        let mut writer = self.pool.open_anyway(bytes, self.other_bytes());
-        let version = self.versions.next(item.hash);
-        writer.append(bytes, |room| encode(room, item, version)).ok_or(Full)?;
-        let segment = writer.segment().clone();
-        let slot = self.number(&segment)?;
-        let location = Location { slot, at: 0 };
-        let frozen = Frozen::new(segment.clone());
-        let pointed = self.point(item, location, admit);
-        self.departures.add(Sealed { segment, slot, queue: Queue::Main });
-        drop(frozen);
-        pointed.map(|_| ())
     }
 
     /// Takes `key` out of the tier, departing or not. Says whether it was there; `None` is no.
@@ -374,11 +300,6 @@ impl DramTier {
         self.pool.budget_bytes() as u64
     }
 
-    /// Changes the budget. What is above a smaller one leaves as new items come.
-    pub(crate) fn set_budget(&self, bytes: u64) {
-        self.pool.set_budget(usize::try_from(bytes).unwrap_or(usize::MAX));
-    }
-
     /// Items that the tier holds.
     pub(crate) fn len(&self) -> usize {
         self.index.len()
@@ -389,120 +310,11 @@ impl DramTier {
         (self.pool.allocated_bytes() + self.other_bytes()) as u64
     }
 
-    fn put<T>(
-        &self,
-        item: &ItemRef<'_>,
-        now_s: u32,
-        admit: Admit<'_>,
-        done: impl FnOnce(&Share, usize) -> T,
-    ) -> Result<Option<T>, Full> {
-        let queue = first_queue(self.policy, self.ghost.recalls(item.hash, self.window()));
-        let place = (queue, group_of(item.expiry_s, now_s));
-        let bytes = record_bytes(item);
-        let other_bytes = self.other_bytes();
-        let (mut opened, mut looks) = (false, 0);
-        loop {
-            let mut lane = self.lane(item.hash);
-            if let Some((segment, location)) =
-                lane.append(place, item, self.versions.next(item.hash))
-            {
-                let put = done(segment, location.at);
-                let pointed = self.point(item, location, admit);
-                if pointed != Ok(true) {
-                    segment.note_dead(bytes);
-                }
-                let admitted = pointed?;
-                drop(lane);
-                if opened && self.above_flash {
-                    self.keep_headroom(now_s);
-                }
-                if self.other_bytes() > other_bytes {
-                    self.reclaim(); // the smaller tables
-                    self.keep_budget(now_s);
-                }
-                return Ok(admitted.then_some(put));
-            }
-            if let Some(writer) = self.pool.open(bytes, self.other_bytes()) {
-                self.reopen(&mut lane, place, writer)?;
-                opened = true;
-                continue;
-            }
-            drop(lane);
-            if !self.make_room(now_s) {
-                if looks == LOOKS_AT_PINS || self.departures.wait() {
-                    return Err(Full);
-                }
-                wait_a_little(looks);
-                looks += 1;
-            }
-        }
-    }
-
-    /// Writes `item` over the record of an older version, if that is as long, nobody looks at its segment,
-    /// and `admit` agrees, which it says. The memory is as near as it was to who read it last, and no
-    /// dead bytes are left behind.
-    fn overwrite(&self, item: &ItemRef<'_>, now_s: u32, admit: Admit<'_>) -> Option<bool> {
-        let bytes = record_bytes(item);
-        let fits = |at: Location, locked: &Locked| {
-            let segment = self.slots.get(at, locked).segment();
-            segment.record(at.at, locked).bytes() == bytes
-                && may_lie_with(item.expiry_s, segment.last_expiry_s(), now_s)
-        };
-        let change = |at: Location, locked: &LockedAlone| {
-            let segment = self.slots.get(at, locked).segment();
-            segment.overwrite(at.at, bytes, locked, |room| {
-                let admitted = admit(Some(&record_at(room, 0)));
-                if admitted {
-                    begin_to_write(room);
-                    encode(room, item, self.versions.next(item.hash));
-                    segment.note_expiry(item.expiry_s);
-                }
-                admitted
-            })
-        };
-        self.index.overwrite(item.hash, item.key, item.clean, self, fits, change)
-    }
-
-    /// Points the index to the record of `item`, if `admit` agrees.
-    fn point(
-        &self,
-        item: &ItemRef<'_>,
-        location: Location,
-        admit: Admit<'_>,
-    ) -> Result<bool, Full> {
-        let admit = |old: Option<Entry>, locked: &Locked| {
-            let Some(old) = old.map(Entry::location) else { return admit(None) };
-            let admitted = admit(Some(&self.record(old, locked)));
-            if admitted {
-                self.note_dead(old, locked);
-            }
-            admitted
-        };
-        let pointed = self.index.set(item.hash, item.key, location, item.clean, self, admit);
-        pointed.map_err(|Crowded| Full)
-    }
-
     fn note_dead(&self, at: Location, locked: &Locked) {
         let segment = self.slots.get(at, locked).segment();
         if segment.note_dead(segment.record(at.at, locked).bytes()) {
             lock(&self.queues).note_sparser(at.slot);
         }
-    }
-
-    fn reopen(&self, lane: &mut Lane, place: (Queue, usize), writer: Writer) -> Result<(), Full> {
-        let slot = self.number(writer.segment())?;
-        if let Some(sealed) = lane.reopen(place, writer, slot) {
-            lock(&self.queues).push(sealed);
-        }
-        Ok(())
-    }
-
-    /// Gives a segment of the pool a slot, or back to the pool if there is none left.
-    fn number(&self, segment: &Share) -> Result<u32, Full> {
-        self.slots.fill(segment.clone()).ok_or_else(|| {
-            self.pool.give_back(segment.clone(), self.other_bytes());
-            Full
-        })
     }
 
     fn is_at(&self, hash: KeyHash, location: Location) -> bool {
@@ -532,6 +344,10 @@ impl DramTier {
 impl Records for DramTier {
     fn is_key(&self, at: Location, key: &[u8], locked: &Locked) -> bool {
         self.record(at, locked).key == key
+    }
+
+    fn hash(&self, at: Location, locked: &Locked) -> KeyHash {
+        self.hasher.hash(self.record(at, locked).key)
     }
 }
 

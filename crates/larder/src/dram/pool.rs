@@ -16,8 +16,9 @@ const RETIRED_MIN: usize = 4;
 /// Takes memory for segments up to a budget.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// Size of a segment, except of one that is made for a single long item.
-    segment_bytes: usize,
+    /// Size of a segment, except of one that is made for a single long item, or was made before this
+    /// was changed.
+    segment_bytes: AtomicUsize,
     budget_bytes: AtomicUsize,
     state: Mutex<State>,
 }
@@ -26,7 +27,7 @@ pub(crate) struct Pool {
 struct State {
     /// Of segments, wherever they are.
     allocated_bytes: usize,
-    /// To be used again.
+    /// To be used again: of the usual size.
     free: Vec<Share>,
     /// Of segments that readers may still look at; they are given back in a moment.
     retired_bytes: usize,
@@ -40,11 +41,27 @@ struct State {
 impl Pool {
     pub(crate) fn new(budget_bytes: usize, segment_bytes: usize) -> Self {
         let budget_bytes = AtomicUsize::new(budget_bytes);
+        let segment_bytes = AtomicUsize::new(segment_bytes);
         Self { segment_bytes, budget_bytes, state: Mutex::default() }
     }
 
     pub(crate) fn segment_bytes(&self) -> usize {
-        self.segment_bytes
+        self.segment_bytes.load(Ordering::Relaxed)
+    }
+
+    /// From now on segments are so long. What is free of others is given back.
+    pub(crate) fn set_segment_bytes(&self, bytes: usize) {
+        let mut state = self.lock();
+        let old = self.segment_bytes();
+        if bytes == old {
+            return;
+        }
+        self.segment_bytes.store(bytes, Ordering::Relaxed);
+        let free = std::mem::take(&mut state.free);
+        let hollow = std::mem::take(&mut state.hollow);
+        state.allocated_bytes -= free.len() * old;
+        drop(state); // the kernel takes its time
+        drop((free, hollow));
     }
 
     pub(crate) fn budget_bytes(&self) -> usize {
@@ -60,11 +77,18 @@ impl Pool {
         self.lock().allocated_bytes
     }
 
+    /// The same, but for what is given back when readers have left.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        let state = self.lock();
+        state.allocated_bytes - state.retired_bytes
+    }
+
     /// Memory that is free, or not allocated yet.
     pub(crate) fn room_bytes(&self, other_bytes: usize) -> usize {
         let mut state = self.lock();
-        state.look_at_pinned(self.segment_bytes);
-        self.budget_bytes().saturating_sub(state.in_use_bytes(self.segment_bytes) + other_bytes)
+        let segment_bytes = self.segment_bytes();
+        state.look_at_pinned(segment_bytes);
+        self.budget_bytes().saturating_sub(state.in_use_bytes(segment_bytes) + other_bytes)
     }
 
     /// A segment of so many bytes will be given back when readers have left. Until then its memory is
@@ -75,7 +99,7 @@ impl Pool {
 
     /// Whether as much is retired as may be over the budget.
     pub(crate) fn has_many_retired(&self) -> bool {
-        let most = (self.budget_bytes() / RETIRED_PART).max(RETIRED_MIN * self.segment_bytes);
+        let most = (self.budget_bytes() / RETIRED_PART).max(RETIRED_MIN * self.segment_bytes());
         self.lock().retired_bytes > most
     }
 
@@ -83,22 +107,23 @@ impl Pool {
     /// `other_bytes` are spent on other things. One segment is always left for the evictor.
     pub(crate) fn open(&self, bytes: usize, other_bytes: usize) -> Option<Writer> {
         let mut state = self.lock();
-        state.look_at_pinned(self.segment_bytes);
-        let wanted = bytes.max(self.segment_bytes);
-        if state.in_use_bytes(self.segment_bytes) + wanted + self.segment_bytes + other_bytes
-            > self.budget_bytes()
-        {
+        // Once: it changes while the lock is held, so that free segments are of this size.
+        let (segment_bytes, budget) = (self.segment_bytes(), self.budget_bytes());
+        state.look_at_pinned(segment_bytes);
+        let wanted = bytes.max(segment_bytes);
+        if state.in_use_bytes(segment_bytes) + wanted + segment_bytes + other_bytes > budget {
             return None;
         }
-        Some(state.take(wanted, self.segment_bytes, self.budget_bytes() - other_bytes))
+        Some(state.take(wanted, segment_bytes, budget - other_bytes))
     }
 
     /// A segment of at least `bytes`, even if there is no budget for it.
     pub(crate) fn open_anyway(&self, bytes: usize, other_bytes: usize) -> Writer {
         let mut state = self.lock();
-        state.look_at_pinned(self.segment_bytes);
+        let segment_bytes = self.segment_bytes();
+        state.look_at_pinned(segment_bytes);
         let budget = self.budget_bytes().saturating_sub(other_bytes);
-        state.take(bytes.max(self.segment_bytes), self.segment_bytes, budget)
+        state.take(bytes.max(segment_bytes), segment_bytes, budget)
     }
 
     /// Takes a segment back that the tier has no use for. What is over the budget is freed.
@@ -119,7 +144,7 @@ impl Pool {
     /// it.
     pub(crate) fn shrink(&self, other_bytes: usize) -> bool {
         let mut state = self.lock();
-        state.look_at_pinned(self.segment_bytes);
+        state.look_at_pinned(self.segment_bytes());
         while state.allocated_bytes + other_bytes > self.budget_bytes() {
             if !state.give_up_one() {
                 let kept = state.allocated_bytes - state.retired_bytes;
@@ -222,6 +247,29 @@ mod tests {
         if !pool.lock().hollow.is_empty() {
             assert_eq!(places.len(), 39);
         }
+    }
+
+    #[test]
+    fn segments_of_two_sizes_live_side_by_side() {
+        let pool = Pool::new(4000, 300);
+        let mut old: Vec<_> = (0..4).map(|_| pool.open(1, 0).unwrap()).collect();
+        pool.give_back(old.pop().unwrap().segment().clone(), 0);
+        pool.room_bytes(0);
+        pool.set_segment_bytes(500);
+        let new = pool.open(1, 0).unwrap();
+        assert_eq!((new.segment().capacity(), pool.allocated_bytes()), (500, 1400));
+        for writer in old {
+            pool.give_back(writer.segment().clone(), 0);
+        }
+        pool.shrink(0);
+        assert_eq!(pool.allocated_bytes(), 500, "what is of no use is not kept");
+        let all: Vec<_> = std::iter::from_fn(|| pool.open(1, 0)).collect();
+        assert_eq!((all.len(), pool.allocated_bytes()), (6, 3500));
+        pool.give_back(all[0].segment().clone(), 0);
+        drop(all);
+        pool.shrink(0);
+        pool.set_segment_bytes(100);
+        assert_eq!(pool.open(1, 0).unwrap().segment().capacity(), 100, "not the free one");
     }
 
     #[test]

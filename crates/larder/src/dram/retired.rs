@@ -1,6 +1,7 @@
 //! What the tier has no use for any more, but readers without a lock may still look at.
 
 use super::DramTier;
+use super::ghost::Piece;
 use super::pins::Share;
 use super::published::Old;
 use super::table::Bucket;
@@ -11,8 +12,10 @@ const LOOKS: u32 = 128;
 /// It waits for readers to leave: see [`Readers`](super::readers::Readers).
 #[derive(Debug)]
 pub(crate) enum Retired {
-    /// A table that was replaced by a larger one.
+    /// A table that was replaced by another one.
     Buckets(#[expect(dead_code, reason = "it is there to be dropped")] Old<Bucket>),
+    /// The ghost's, likewise.
+    Ghost(#[expect(dead_code, reason = "it is there to be dropped")] Old<Piece>),
     /// A slot whose segment no entry names any more.
     Slot(u32),
 }
@@ -20,6 +23,12 @@ pub(crate) enum Retired {
 impl From<Old<Bucket>> for Retired {
     fn from(buckets: Old<Bucket>) -> Self {
         Self::Buckets(buckets)
+    }
+}
+
+impl From<Old<Piece>> for Retired {
+    fn from(pieces: Old<Piece>) -> Self {
+        Self::Ghost(pieces)
     }
 }
 

@@ -36,6 +36,8 @@ const TAG_AT: u32 = 41;
 /// A table that is emptier than one in so many places does not grow for a tag whose buckets are full: so
 /// many keys have the same hash that no table would have room for them.
 const CROWDED_PART: usize = 4;
+/// A table that is emptier than one in so many places becomes smaller.
+const SPARSE_PART: usize = 3;
 
 /// Slots that an entry can name.
 pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
@@ -139,6 +141,8 @@ pub(super) struct Table<'a>(pub(super) &'a [Bucket]);
 /// What an entry points to, for the table to ask: all it has are tags.
 pub(crate) trait Records {
     fn is_key(&self, at: Location, key: &[u8], locked: &Locked) -> bool;
+
+    fn hash(&self, at: Location, locked: &Locked) -> KeyHash;
 }
 
 impl Place {
@@ -212,6 +216,11 @@ impl<'a> Iterator for Tagged<'a> {
 /// Buckets without entries.
 pub(super) fn empty_buckets(count: usize) -> Box<[Bucket]> {
     (0..count).map(|_| Bucket::default()).collect()
+}
+
+/// How many buckets so many entries fill to three quarters.
+pub(super) fn buckets_for(entries: usize) -> usize {
+    (entries * 4).div_ceil(ENTRIES * 3).max(1)
 }
 
 impl<'a> Table<'a> {
@@ -321,11 +330,23 @@ impl<'a> Table<'a> {
         loop {
             count += (count / 4).max(1);
             let buckets = empty_buckets(count);
-            let larger = Table(&buckets);
-            let mut entries = self.entries();
-            if entries.all(|entry| larger.insert(entry) || larger.clear_and_insert(entry)) {
+            if Table(&buckets).take_all(self.entries()) {
                 return buckets;
             }
         }
+    }
+
+    /// Fewer buckets with the same entries, if these are few.
+    pub(super) fn shrunk(self, entries: usize) -> Option<Box<[Bucket]>> {
+        if self.0.len() <= 1 || entries * SPARSE_PART >= self.0.len() * ENTRIES {
+            return None;
+        }
+        let buckets = empty_buckets(buckets_for(entries));
+        Table(&buckets).take_all(self.entries()).then_some(buckets)
+    }
+
+    /// Takes in so many entries. `false` if it has no room for them all.
+    pub(super) fn take_all(self, mut entries: impl Iterator<Item = Entry>) -> bool {
+        entries.all(|entry| self.insert(entry) || self.clear_and_insert(entry))
     }
 }

@@ -246,10 +246,10 @@ fn the_budget_can_change_at_run_time() {
     let tier = tier(1_000_000, DramPolicy::S3Fifo);
     (0..10_000).for_each(|key| insert(&tier, key, 100, 0).unwrap());
     assert!(tier.used_bytes() > 900_000);
-    tier.set_budget(500_000);
+    tier.set_budget(500_000, 0);
     (10_000..10_100).for_each(|key| insert(&tier, key, 100, 0).unwrap());
     assert!(tier.used_bytes() <= 500_000, "{}", tier.used_bytes());
-    tier.set_budget(1_000_000);
+    tier.set_budget(1_000_000, 0);
     (20_000..30_000).for_each(|key| insert(&tier, key, 100, 0).unwrap());
     assert!(tier.used_bytes() > 900_000);
 }

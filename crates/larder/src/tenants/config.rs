@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::config::{Config, check_memory};
+use crate::config::{Config, check_dram};
 use crate::endurance::Endurance;
 use crate::error::Error;
 use crate::flash::OnChange;
@@ -109,7 +109,7 @@ impl TenantsConfig {
                 self.tenants.len()
             )));
         }
-        check_memory("dram_bytes", self.dram_bytes, 0)?;
+        check_dram(self.dram_bytes)?;
         let mut names = HashSet::new();
         for tenant in &self.tenants {
             tenant.check()?;

@@ -160,7 +160,7 @@ fn a_clean_item_leaves_dram_without_a_write() {
 #[test]
 fn hot_objects_survive_the_reclaim_of_their_region() {
     let drive = drive();
-    let rig = Rig::open(Config { reinsertion_hits: 1, dram_bytes: 4 << 10, ..config() }, &drive);
+    let rig = Rig::open(Config { reinsertion_hits: 1, dram_bytes: 0, ..config() }, &drive);
     rig.set(1, 1, 10_000);
     for key in 1000..3000 {
         rig.set(key, 1, 10_000);
@@ -189,7 +189,7 @@ fn dropped_futures_lose_nothing_but_themselves() {
 #[test]
 fn one_large_set_reclaims_one_region() {
     let drive = drive();
-    let config = Config { reinsertion_hits: 1, dram_bytes: 4 << 10, ..config() };
+    let config = Config { reinsertion_hits: 1, dram_bytes: 0, ..config() };
     let rig = Rig::open(config, &drive);
     (0..1200).for_each(|key| rig.set(key, 1, 5_000));
     (0..1200).for_each(|key| _ = rig.get(key));

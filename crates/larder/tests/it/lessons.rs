@@ -167,7 +167,7 @@ fn the_drive_finds_the_units_dead() {
 #[test]
 fn hot_objects_survive_the_reclaim_of_their_unit() {
     let drive = drive();
-    let config = Config { reinsertion_hits: 1, dram_bytes: 4 << 10, ..by_units() };
+    let config = Config { reinsertion_hits: 1, dram_bytes: 0, ..by_units() };
     let rig = Rig::open(config, &drive);
     rig.set(1, 1, 10_000);
     for key in 1000..3000 {

@@ -171,14 +171,21 @@ fn sizes_that_cannot_be_meant_are_refused_by_name_and_value() {
         assert!(said.starts_with(&format!("region_bytes = {bytes}: must be")), "{said}");
     }
     let much = u64::MAX;
-    let said = refused(Config { dram_bytes: much, ..base() });
-    assert!(
-        said.starts_with(&format!("dram_bytes = {much}: must be 0 to 70368744177664")),
-        "{said}"
-    );
-    for bytes in [0, much] {
+    for bytes in [1, 8191, (1 << 40) + 1, 1 << 45, 1 << 50, much] {
+        let said = refused(Config { dram_bytes: bytes, ..base() });
+        let range = "must be 8192 to 1099511627776, or 0";
+        assert!(said.starts_with(&format!("dram_bytes = {bytes}: {range}")), "{said}");
+    }
+    for bytes in [0, 1, 1 << 45, 1 << 50, much] {
         let said = refused(Config { memory_bytes: Some(bytes), ..base() });
-        assert!(said.starts_with(&format!("memory_bytes = {bytes}: must be 1 to")), "{said}");
+        let range = "must be 8192 to 1099511627776";
+        assert!(said.starts_with(&format!("memory_bytes = {bytes}: {range}")), "{said}");
+    }
+    for bytes in [8192, 1 << 40] {
+        let config = Config { dram_bytes: bytes, ..base() };
+        let cache = block_on(Larder::open(config, None, Arc::new(RealClock))).unwrap();
+        block_on(cache.set(b"bread", &[7; 3000], None)).unwrap();
+        assert_eq!(block_on(cache.get(b"bread")).unwrap().as_deref(), Some(&[7; 3000][..]));
     }
     for bytes in [0, 4095, much] {
         let admission = AdmissionPolicy::RejectFirst;

@@ -21,6 +21,8 @@ pub(super) struct Mapping {
     mapped: NonNull<u8>,
     #[cfg(target_os = "linux")]
     mapped_bytes: usize,
+    #[cfg(target_os = "linux")]
+    huge: bool,
     first: NonNull<u8>,
 }
 
@@ -30,9 +32,9 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// `None` if the kernel gives none.
+    /// Of huge pages, if possible, or of usual ones. `None` if the kernel gives none.
     #[cfg(target_os = "linux")]
-    pub(super) fn new(bytes: usize) -> Option<Self> {
+    pub(super) fn new(bytes: usize, huge: bool) -> Option<Self> {
         let mapped_bytes = bytes + HUGE_PAGE_BYTES;
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new mapping, at a place that the kernel chooses.
@@ -42,13 +44,14 @@ impl Mapping {
         let skipped = mapped.as_ptr().align_offset(HUGE_PAGE_BYTES);
         // SAFETY: less than a huge page, and by so much the mapping is longer.
         let first = unsafe { mapped.add(skipped) };
+        let advice = if huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
         // SAFETY: our own memory; the advice changes nothing that is in it.
-        let _ = unsafe { mm::madvise(first.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
-        Some(Self { mapped, mapped_bytes, first })
+        let _ = unsafe { mm::madvise(first.as_ptr().cast(), bytes, advice) };
+        Some(Self { mapped, mapped_bytes, huge, first })
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn new(_: usize) -> Option<Self> {
+    pub(super) fn new(_: usize, _: bool) -> Option<Self> {
         None
     }
 
@@ -69,13 +72,17 @@ impl Mapping {
     #[cfg(target_os = "linux")]
     pub(super) fn forget(&self, range: Range<usize>) {
         self.advise(range.clone(), Advice::LinuxDontNeed);
-        self.advise(range, Advice::LinuxNoHugepage);
+        if self.huge {
+            self.advise(range, Advice::LinuxNoHugepage);
+        }
     }
 
     /// These bytes will be used again. They are zeros.
     #[cfg(target_os = "linux")]
     pub(super) fn want(&self, range: Range<usize>) {
-        self.advise(range, Advice::LinuxHugepage);
+        if self.huge {
+            self.advise(range, Advice::LinuxHugepage);
+        }
     }
 
     /// Of the parts of a mapping each has one owner, and only he may give advice on his.

@@ -5,22 +5,28 @@
 //! kernel is asked for them. Segments are cut from the front of a block and never given back to it: one
 //! that is not needed tells the kernel that its pages are of no use, and keeps its place for later.
 //! The block goes with the last of its segments. What was never used of a block takes no memory.
-//! Segments that come in blocks should be whole pages, or their ends stay resident.
+//! Segments that come in blocks are whole pages, or their ends would stay resident. Those of small tiers
+//! come in blocks without huge pages, for the memory that a tier gives back is to go to the kernel: the
+//! allocator of the process would keep it.
 #![allow(unsafe_code)]
 
+mod heap;
 mod mapping;
 
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+pub(super) use heap::trim;
 use mapping::Mapping;
 
 /// Address space that is taken at a time.
 const BLOCK_BYTES: usize = 32 << 20;
 /// Shorter segments are those of small tiers, which would pay more for the last huge page than they
 /// gain.
-const SEGMENT_BYTES_MIN: usize = 64 << 10;
+const HUGE_BYTES_MIN: usize = 64 << 10;
+/// Such segments come in blocks.
+pub(super) const PAGE_BYTES: usize = 4096;
 
 /// Zeroed bytes with one owner. They stay where they are.
 #[derive(Debug)]
@@ -87,25 +93,41 @@ impl Drop for Memory {
 /// Gives out memory for segments of usual length.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
+    huge: Block,
+    plain: Block,
+}
+
+#[derive(Debug, Default)]
+struct Block {
     current: Option<Arc<Mapping>>,
     used: usize,
 }
 
 impl Blocks {
     pub(super) fn take(&mut self, bytes: usize) -> Memory {
-        if !(SEGMENT_BYTES_MIN..=BLOCK_BYTES / 4).contains(&bytes) {
-            return Memory::of_bytes(bytes);
-        }
+        let is_huge = (HUGE_BYTES_MIN..=BLOCK_BYTES / 4).contains(&bytes);
+        let is_plain = bytes < HUGE_BYTES_MIN && bytes.is_multiple_of(PAGE_BYTES) && bytes > 0;
+        let taken = match (is_huge, is_plain) {
+            (true, _) => self.huge.take(bytes, true),
+            (_, true) => self.plain.take(bytes, false),
+            _ => None,
+        };
+        taken.unwrap_or_else(|| Memory::of_bytes(bytes))
+    }
+}
+
+impl Block {
+    fn take(&mut self, bytes: usize, huge: bool) -> Option<Memory> {
         if self.current.is_none() || self.used + bytes > BLOCK_BYTES {
-            self.current = Mapping::new(BLOCK_BYTES).map(Arc::new);
+            self.current = Mapping::new(BLOCK_BYTES, huge).map(Arc::new);
             self.used = 0;
         }
-        let Some(block) = &self.current else { return Memory::of_bytes(bytes) };
+        let block = self.current.as_ref()?;
         // SAFETY: `used + bytes` is at most the length of the block. Nobody else is given these bytes:
         // `used` only grows.
         let start = unsafe { block.first().add(self.used) };
         self.used += bytes;
-        Memory { start, bytes, block: Some(Arc::clone(block)) }
+        Some(Memory { start, bytes, block: Some(Arc::clone(block)) })
     }
 }
 
@@ -115,9 +137,14 @@ mod tests {
 
     #[test]
     fn pieces_of_a_block_do_not_overlap_and_outlive_it() {
+        for bytes in [HUGE_BYTES_MIN + 64, 2 * PAGE_BYTES] {
+            they_do_not_overlap(bytes);
+        }
+    }
+
+    fn they_do_not_overlap(bytes: usize) {
         let mut blocks = Blocks::default();
-        let bytes = SEGMENT_BYTES_MIN + 64;
-        let taken: Vec<Memory> = (0..1000).map(|_| blocks.take(bytes)).collect();
+        let taken: Vec<Memory> = (0..5000).map(|_| blocks.take(bytes)).collect();
         let mut starts: Vec<usize> =
             taken.iter().map(|memory| memory.start().as_ptr().addr()).collect();
         starts.sort_unstable();
@@ -131,7 +158,7 @@ mod tests {
     #[test]
     fn short_and_long_ones_have_memory_of_their_own() {
         let mut blocks = Blocks::default();
-        for bytes in [0, 1, SEGMENT_BYTES_MIN - 1, BLOCK_BYTES] {
+        for bytes in [0, 1, PAGE_BYTES + 64, HUGE_BYTES_MIN - 1, BLOCK_BYTES] {
             let memory = blocks.take(bytes);
             assert!(memory.block.is_none() && memory.len() == bytes);
         }

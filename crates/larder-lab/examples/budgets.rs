@@ -1,0 +1,106 @@
+//! A cache in DRAM whose budget changes while threads set and get: how much memory it takes after a pass
+//! of traffic, by its own count and by the resident memory of this process, and what the worst call was.
+//!
+//! `cargo run --release -p larder-lab --example budgets -- [SMALL LARGE [VALUE_BYTES [THREADS]]]` (default
+//! 16 MiB, 1600 MiB, values of 100 bytes, 2 threads; sizes in bytes). The budget goes SMALL, LARGE, SMALL,
+//! LARGE, SMALL. A line for each; ends with status 1 if after sets of as many bytes as the budget the
+//! resident memory is more than a tenth above it, or a set was refused.
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use larder::{Config, Larder, RealClock, block_on};
+use larder_lab::machine;
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let arguments: Vec<u64> =
+        std::env::args().skip(1).map(|text| text.parse()).collect::<Result<_, _>>()?;
+    let argument = |at: usize, default| arguments.get(at).copied().unwrap_or(default);
+    let (small, large) = (argument(0, 16 << 20), argument(1, 1600 << 20));
+    let (value_bytes, threads) = (usize::try_from(argument(2, 100))?, argument(3, 2));
+    for line in machine::describe(&std::env::current_dir()?) {
+        println!("{line}");
+    }
+    println!("{small} and {large} bytes, values of {value_bytes} bytes, {threads} threads");
+    let without = resident_bytes()?;
+    let config = Config { dram_bytes: small, ..Config::default() };
+    let cache = block_on(Larder::open(config, None, Arc::new(RealClock)))?;
+    let next_key = AtomicU64::new(0);
+    let mut ended = ExitCode::SUCCESS;
+    for budget in [small, large, small, large, small] {
+        let begun = Instant::now();
+        cache.set_dram_bytes(budget);
+        let changed = begun.elapsed();
+        let worst = pass(&cache, budget, value_bytes, threads, &next_key)?;
+        let stats = cache.stats();
+        let resident = resident_bytes()?.saturating_sub(without);
+        println!(
+            "{:5} MiB: set_dram_bytes {:.1} ms, worst set {:.1} ms, worst get {:.1} ms; counted {:+.1} %, \
+             resident {:+.1} %, {} items, {} refused",
+            budget >> 20,
+            changed.as_secs_f64() * 1e3,
+            worst[0].as_secs_f64() * 1e3,
+            worst[1].as_secs_f64() * 1e3,
+            percent_above(stats.dram_used_bytes, budget),
+            percent_above(resident, budget),
+            stats.dram_items,
+            stats.rejected_dram_pinned_objects,
+        );
+        if percent_above(resident, budget) > 10.0 || stats.rejected_dram_pinned_objects > 0 {
+            ended = ExitCode::FAILURE;
+        }
+    }
+    Ok(ended)
+}
+
+/// Sets of as many bytes as the budget, each with a get of a key that was set lately. Returns how long
+/// the worst of each took.
+fn pass(
+    cache: &Larder,
+    budget: u64,
+    value_bytes: usize,
+    threads: u64,
+    next_key: &AtomicU64,
+) -> Result<[Duration; 2], larder::Error> {
+    let value = vec![0x5a; value_bytes];
+    let sets = budget / (value_bytes as u64 + 24) / threads;
+    let run = || {
+        let mut worst = [Duration::ZERO; 2];
+        for _ in 0..sets {
+            let key = next_key.fetch_add(1, Ordering::Relaxed);
+            let begun = Instant::now();
+            cache.blocking().set(&key.to_le_bytes(), &value, None)?;
+            let was_set = Instant::now();
+            let other = key.saturating_sub(key * 7 % 10_000);
+            let found = cache.blocking().get(&other.to_le_bytes())?;
+            worst[0] = worst[0].max(was_set - begun);
+            worst[1] = worst[1].max(was_set.elapsed());
+            assert!(found.is_none_or(|found| found.len() == value_bytes));
+        }
+        Ok::<_, larder::Error>(worst)
+    };
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        let mut worst = [Duration::ZERO; 2];
+        for thread in running {
+            let of_thread = thread.join().expect("no thread panics")?;
+            worst = [worst[0].max(of_thread[0]), worst[1].max(of_thread[1])];
+        }
+        Ok(worst)
+    })
+}
+
+fn resident_bytes() -> Result<u64, Box<dyn Error>> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()).ok_or("no VmRSS")?;
+    Ok(kib.parse::<u64>()? * 1024)
+}
+
+#[allow(clippy::cast_precision_loss)] // far below 2^52
+fn percent_above(bytes: u64, budget: u64) -> f64 {
+    (bytes as f64 / budget as f64 - 1.0) * 100.0
+}
