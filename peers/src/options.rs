@@ -65,7 +65,6 @@ pub(crate) struct Options {
 }
 
 const NAMES: [&str; 13] = [
-    "neighbour",
     "workload",
     "system",
     "clients",
@@ -78,6 +77,7 @@ const NAMES: [&str; 13] = [
     "dram-bytes",
     "scale",
     "quick",
+    "neighbour",
 ];
 
 impl Options {
