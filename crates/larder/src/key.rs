@@ -99,6 +99,7 @@ impl KeyHash {
         tag
     }
 }
+
 pub(crate) fn check_key(key: &[u8]) -> Result<(), Error> {
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         let message = format!("key of {} bytes: must be 1 to {KEY_BYTES_MAX}", key.len());

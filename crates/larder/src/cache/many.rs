@@ -77,12 +77,13 @@ impl Larder {
         Ok(hits)
     }
 
-    /// Shows `hit` what DRAM has. Returns where those keys are that it does not answer for at once.
+    /// Shows `hit` what DRAM has. Returns where those keys are, and their hashes, that it does not answer
+    /// for at once.
     fn get_many_at_once<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
         mut hit: impl FnMut(usize, Value),
-    ) -> Result<Vec<usize>, Error> {
+    ) -> Result<Vec<(usize, KeyHash)>, Error> {
         keys.iter().try_for_each(|key| check_key(key.as_ref()))?;
         let mut missed = Vec::new();
         let mut hashes = [KeyHash(0); ASKED_TOGETHER];
@@ -95,7 +96,7 @@ impl Larder {
                 let at = chunk * ASKED_TOGETHER + at;
                 match self.get_at_once(hash, key.as_ref(), self.stopwatch.begin()) {
                     Some(value) => hit(at, value),
-                    None => missed.push(at),
+                    None => missed.push((at, hash)),
                 }
             }
         }
@@ -106,18 +107,17 @@ impl Larder {
     async fn get_missed<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
-        missed: Vec<usize>,
+        missed: Vec<(usize, KeyHash)>,
     ) -> Result<Vec<(usize, Option<Value>)>, Error> {
         if missed.is_empty() {
             return Ok(Vec::new());
         }
-        let get = |&at: &usize| {
-            let (key, begun) = (keys[at].as_ref(), self.stopwatch.begin());
-            self.get_below_dram(self.hasher.hash(key), key, begun)
+        let get = |&(at, hash): &(usize, KeyHash)| {
+            self.get_below_dram(hash, keys[at].as_ref(), self.stopwatch.begin())
         };
         let values: Result<Vec<_>, _> =
             together(missed.iter().map(get)).await.into_iter().collect();
-        Ok(missed.into_iter().zip(values?).collect())
+        Ok(missed.into_iter().map(|(at, _)| at).zip(values?).collect())
     }
 }
 

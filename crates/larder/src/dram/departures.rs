@@ -9,7 +9,6 @@ use std::sync::PoisonError;
 
 use super::index::Location;
 use super::pins::Share;
-use super::queues::Sealed;
 use super::record::record_at;
 use super::segment::Frozen;
 use crate::key::{KeyHash, KeyHasher};
@@ -53,9 +52,7 @@ struct Departing {
 }
 
 impl Departures {
-    pub(crate) fn add(&self, sealed: Sealed) {
-        let Sealed { segment, slot, .. } = sealed;
-        let segment = Frozen::new(segment);
+    pub(crate) fn add(&self, segment: Frozen, slot: u32) {
         // One for the segment itself, until all its records were given out.
         segment.set_outstanding(1);
         let mut state = self.lock();

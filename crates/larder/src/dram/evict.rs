@@ -25,7 +25,7 @@ impl DramTier {
         self.seal_all(&mut evictor);
         let mut queues = lock(&self.queues);
         while let Some(sealed) = queues.next_of_all() {
-            self.departures.add(sealed);
+            self.departures.add(Frozen::new(sealed.segment), sealed.slot);
         }
     }
 
@@ -126,7 +126,7 @@ impl DramTier {
             }
         });
         if depart {
-            self.departures.add(victim);
+            self.departures.add(frozen, victim.slot);
         } else {
             drop(frozen);
             self.free(victim.segment, victim.slot);

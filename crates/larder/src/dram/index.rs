@@ -415,23 +415,23 @@ impl Index {
 
     /// The shard of a hash, which stays that as long as it is locked.
     fn read(&self, hash: KeyHash) -> (&Shard, RwLockReadGuard<'_, usize>, Locked) {
-        loop {
-            let number = self.shards.number_of(hash);
-            let shard = self.shards.at(number);
-            let (len, locked) = shard.read();
-            if self.shards.number_of(hash) == number {
-                return (shard, len, locked);
-            }
-        }
+        let (shard, (len, locked)) = self.locked(hash, Shard::read);
+        (shard, len, locked)
     }
 
     fn write(&self, hash: KeyHash) -> (&Shard, RwLockWriteGuard<'_, usize>, LockedAlone) {
+        let (shard, (len, locked)) = self.locked(hash, Shard::write);
+        (shard, len, locked)
+    }
+
+    /// The shard of a hash, locked. It may have been divided before it was.
+    fn locked<'a, L>(&'a self, hash: KeyHash, lock: impl Fn(&'a Shard) -> L) -> (&'a Shard, L) {
         loop {
             let number = self.shards.number_of(hash);
             let shard = self.shards.at(number);
-            let (len, locked) = shard.write();
+            let locked = lock(shard);
             if self.shards.number_of(hash) == number {
-                return (shard, len, locked);
+                return (shard, locked);
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::index::{Crowded, Entry, Location};
 use super::lane::{Lane, group_of, may_lie_with};
 use super::pins::Share;
-use super::queues::{Queue, Sealed, first_queue};
+use super::queues::{Queue, first_queue};
 use super::readers::{Locked, LockedAlone};
 use super::record::{encode, record_at, record_bytes};
 use super::segment::{Frozen, Writer};
@@ -24,9 +24,7 @@ impl DramTier {
         now_s: u32,
         admit: Admit<'_>,
     ) -> Result<(), Full> {
-        // Several trips to memory at once. The locks below would wait for one before they begin the next.
-        self.ghost.prefetch(item.hash, self.index.readers().enter().held());
-        self.index.prefetch(item.hash);
+        self.prefetch_places(item.hash);
         if self.overwrite(item, now_s, admit).is_none() {
             self.put(item, now_s, admit, |_, _| ())?;
         }
@@ -40,7 +38,15 @@ impl DramTier {
         now_s: u32,
         admit: Admit<'_>,
     ) -> Result<Option<Value>, Full> {
+        self.prefetch_places(item.hash);
         self.put(item, now_s, admit, |segment, at| Value::new(segment.pin(at)))
+    }
+
+    /// Asks memory for where a hash is, and whether it was. Several trips at once: the locks of those who
+    /// put would wait for one before they begin the next.
+    fn prefetch_places(&self, hash: KeyHash) {
+        self.ghost.prefetch(hash, self.index.readers().enter().held());
+        self.index.prefetch(hash);
     }
 
     /// Puts `item` where there is no budget for it, and sends it on to flash at once.
@@ -53,13 +59,11 @@ impl DramTier {
         let mut writer = self.pool.open_anyway(bytes, self.other_bytes());
         let version = self.versions.next(item.hash);
         writer.append(bytes, |room| encode(room, item, version)).ok_or(Full)?;
-        let segment = writer.segment().clone();
-        let slot = self.number(&segment)?;
-        let location = Location { slot, at: 0 };
-        let frozen = Frozen::new(segment.clone());
-        let pointed = self.point(item, location, admit);
-        self.departures.add(Sealed { segment, slot, queue: Queue::Main });
-        drop(frozen);
+        let slot = self.number(writer.segment())?;
+        // Before it is found: what departs is not overwritten.
+        let segment = Frozen::new(writer.segment().clone());
+        let pointed = self.point(item, Location { slot, at: 0 }, admit);
+        self.departures.add(segment, slot);
         pointed.map(|_| ())
     }
 
@@ -86,20 +90,7 @@ impl DramTier {
                 }
                 let admitted = pointed?;
                 drop(lane);
-                if self.index.is_to_be_divided() {
-                    self.divide_a_shard();
-                }
-                if self.is_shrinking() {
-                    self.let_go(self.leaving_for(bytes), now_s);
-                    return Ok(admitted.then_some(put));
-                }
-                if opened && self.above_flash {
-                    self.keep_headroom(now_s);
-                }
-                if self.other_bytes() > other_bytes {
-                    self.reclaim(); // the smaller tables
-                    self.keep_budget(now_s);
-                }
+                self.keep_up(bytes, opened, other_bytes, now_s);
                 return Ok(admitted.then_some(put));
             }
             let room = self.pool.open(bytes, self.other_bytes()).or_else(|| {
@@ -113,16 +104,36 @@ impl DramTier {
                 continue;
             }
             drop(lane);
-            if !self.make_room(now_s) {
-                if looks == LOOKS_AT_PINS || self.departures.wait() {
-                    return Err(Full);
-                }
-                // There may be more than before once readers and those who pin have left.
-                self.reclaim();
-                wait_a_little(looks);
-                looks += 1;
+            if self.make_room(now_s) {
+                has_made_room = true;
+                continue;
             }
-            has_made_room = true;
+            if looks == LOOKS_AT_PINS || self.departures.wait() {
+                return Err(Full);
+            }
+            // There may be more than before once readers and those who pin have left.
+            self.reclaim();
+            wait_a_little(looks);
+            looks += 1;
+        }
+    }
+
+    /// After so many bytes have come, to memory of which `other_bytes` were no segments: brings index and
+    /// budget up to date, and above flash makes some room ahead.
+    fn keep_up(&self, bytes: usize, opened: bool, other_bytes: usize, now_s: u32) {
+        if self.index.is_to_be_divided() {
+            self.divide_a_shard();
+        }
+        if self.is_shrinking() {
+            self.let_go(self.leaving_for(bytes), now_s);
+            return;
+        }
+        if opened && self.above_flash {
+            self.keep_headroom(now_s);
+        }
+        if self.other_bytes() > other_bytes {
+            self.reclaim(); // the smaller tables
+            self.keep_budget(now_s);
         }
     }
 

@@ -155,8 +155,12 @@ impl Queues {
 
     /// Any segment, pinned or not.
     pub(crate) fn next_of_all(&mut self) -> Option<Sealed> {
-        let ticket = self.small.pop_front().or_else(|| self.main.pop_front())?;
-        self.take(ticket).or_else(|| self.next_of_all())
+        while let Some(ticket) = self.small.pop_front().or_else(|| self.main.pop_front()) {
+            if let Some(sealed) = self.take(ticket) {
+                return Some(sealed);
+            }
+        }
+        None
     }
 
     /// The oldest one of a queue that nobody pins. Those that somebody does go to its end.
