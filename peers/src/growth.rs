@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::item::Item;
 use crate::options::Options;
 use crate::summary::Spread;
-use crate::system::{DramCache, LarderDram, QuickCache, System};
+use crate::system::{DramCache, System, open_in_dram};
 use crate::workload::Scale;
 use crate::{child, machine, process};
 
@@ -78,14 +78,8 @@ pub(crate) fn one(options: &Options) -> Result<(), String> {
     let (Some([system]), Some(budget)) = (options.systems.as_deref(), options.dram_bytes) else {
         return Err("growth-one: needs one --system and --dram-bytes".to_owned());
     };
-    let outcome = match system {
-        System::Larder => run(&LarderDram::open(budget)?, budget, options.seed),
-        System::QuickCache => {
-            run(&QuickCache::open(budget, budget / ITEM_BYTES), budget, options.seed)
-        }
-        other => Err(format!("growth: --system {}: use larder or quick_cache", other.name())),
-    }?;
-    println!("{outcome}");
+    let cache = open_in_dram(*system, budget, budget / ITEM_BYTES)?;
+    println!("{}", run(&*cache, budget, options.seed)?);
     Ok(())
 }
 
@@ -115,7 +109,7 @@ impl Laps {
     }
 }
 
-fn run<C: DramCache>(cache: &C, budget: u64, seed: u64) -> Result<Value, String> {
+fn run(cache: &dyn DramCache, budget: u64, seed: u64) -> Result<Value, String> {
     let keys = 2 * budget / ITEM_BYTES;
     let mut room = Vec::new();
     let mut rng = fastrand::Rng::with_seed(seed);

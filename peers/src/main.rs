@@ -53,7 +53,8 @@ fn main() -> ExitCode {
         "growth" => neighbour::beside(options.neighbour, || growth::all(&options)),
         "growth-one" => growth::one(&options),
         "threads" => neighbour::beside(options.neighbour, || threads::all(&options)),
-        "threads-one" => threads::one(&options),
+        "threads-one" => threads::one(&options, false),
+        "threads-control" => threads::one(&options, true),
         "neighbour" => neighbour::stream(),
         other => return failed(&format!("{other}: unknown; use one, growth or threads"), 2),
     };

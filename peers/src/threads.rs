@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::item::Item;
 use crate::options::Options;
 use crate::summary::Spread;
-use crate::system::{DramCache, LarderDram, QuickCache, System};
+use crate::system::{DramCache, System, open_in_dram};
 use crate::{child, machine, process};
 
 const VALUE_BYTES: usize = 300;
@@ -61,41 +61,27 @@ pub(crate) fn all(options: &Options) -> Result<(), String> {
 
 fn of(system: System, getters: usize, setters: usize, spin: bool) -> Result<Value, String> {
     let words = [
-        "threads-one".to_owned(),
+        if spin { "threads-control" } else { "threads-one" }.to_owned(),
         format!("--system={}", system.name()),
         format!("--clients={getters},{setters}"),
-        format!("--seed={}", 1 + u64::from(spin)),
     ];
     let line = child::last_line(&words, &format!("threads with {}", system.name()))?;
     serde_json::from_str(&line).map_err(|cause| format!("threads: {line}: {cause}"))
 }
 
-/// One run, here: seed 2 is the control.
-pub(crate) fn one(options: &Options) -> Result<(), String> {
+/// One run, here; in the control getters only spin.
+pub(crate) fn one(options: &Options, spin: bool) -> Result<(), String> {
     let (Some([system]), Some(&[getters, setters])) =
         (options.systems.as_deref(), options.clients.as_deref())
     else {
         return Err("threads-one: needs one --system and --clients GETTERS,SETTERS".to_owned());
     };
-    let spin = options.seed == 2;
-    let outcome = match system {
-        System::Larder => run(&LarderDram::open(DRAM_BYTES)?, getters, setters, spin),
-        System::QuickCache => {
-            let items = DRAM_BYTES / (16 + VALUE_BYTES as u64);
-            run(&QuickCache::open(DRAM_BYTES, items), getters, setters, spin)
-        }
-        other => Err(format!("threads: --system {}: use larder or quick_cache", other.name())),
-    }?;
-    println!("{outcome}");
+    let cache = open_in_dram(*system, DRAM_BYTES, DRAM_BYTES / (16 + VALUE_BYTES as u64))?;
+    println!("{}", run(&*cache, getters, setters, spin)?);
     Ok(())
 }
 
-fn run<C: DramCache>(
-    cache: &C,
-    getters: usize,
-    setters: usize,
-    spin: bool,
-) -> Result<Value, String> {
+fn run(cache: &dyn DramCache, getters: usize, setters: usize, spin: bool) -> Result<Value, String> {
     let mut room = Vec::new();
     for key in 0..KEYS {
         let item = Item::new(key, VALUE_BYTES);

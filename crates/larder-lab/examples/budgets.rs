@@ -25,7 +25,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         println!("{line}");
     }
     println!("{small} and {large} bytes, values of {value_bytes} bytes, {threads} threads");
-    let without = resident_bytes()?;
+    let without = machine::resident_bytes()?;
     let config = Config { dram_bytes: small, ..Config::default() };
     let cache = block_on(Larder::open(config, None, Arc::new(RealClock)))?;
     let next_key = AtomicU64::new(0);
@@ -36,7 +36,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         let changed = begun.elapsed();
         let worst = pass(&cache, budget, value_bytes, threads, &next_key)?;
         let stats = cache.stats();
-        let resident = resident_bytes()?.saturating_sub(without);
+        let resident = machine::resident_bytes()?.saturating_sub(without);
         println!(
             "{:5} MiB: set_dram_bytes {:.1} ms, worst set {:.1} ms, worst get {:.1} ms; counted {:+.1} %, \
              resident {:+.1} %, {} items, {} refused",
@@ -91,13 +91,6 @@ fn pass(
         }
         Ok(worst)
     })
-}
-
-fn resident_bytes() -> Result<u64, Box<dyn Error>> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|rest| rest.split_whitespace().next()).ok_or("no VmRSS")?;
-    Ok(kib.parse::<u64>()? * 1024)
 }
 
 #[allow(clippy::cast_precision_loss)] // far below 2^52

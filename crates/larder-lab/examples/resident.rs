@@ -50,7 +50,7 @@ fn verdict(fits: bool) -> &'static str {
 fn run(path: &PathBuf, length: Duration) -> Result<f64, Box<dyn Error>> {
     let mut source = generator(1)?;
     let values = vec![0x5a_u8; 1 << 20];
-    let without = resident_bytes()?;
+    let without = machine::resident_bytes()?;
     println!("without the cache: {without} bytes resident");
     let device: Arc<dyn Device> = Arc::new(FileDevice::create(path, FLASH_BYTES)?);
     let config =
@@ -72,7 +72,7 @@ fn run(path: &PathBuf, length: Duration) -> Result<f64, Box<dyn Error>> {
         if requests.is_multiple_of(1024) && (looked.elapsed() >= LOOK || began.elapsed() >= length)
         {
             looked = Instant::now();
-            let above = share_above(resident_bytes()?.saturating_sub(without));
+            let above = share_above(machine::resident_bytes()?.saturating_sub(without));
             most = most.max(above);
             print_look(began.elapsed(), requests, above, &cache.stats());
             if began.elapsed() >= length {
@@ -101,13 +101,6 @@ fn serve(cache: Blocking<'_>, request: &Request, values: &[u8]) -> Result<(), Bo
         _ => cache.set(&key, value, None)?,
     }
     Ok(())
-}
-
-fn resident_bytes() -> Result<u64, Box<dyn Error>> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|rest| rest.split_whitespace().next()).ok_or("no VmRSS")?;
-    Ok(kib.parse::<u64>()? * 1024)
 }
 
 #[allow(clippy::cast_precision_loss)] // far below 2^52

@@ -1,7 +1,7 @@
 //! What the numbers were measured on.
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 /// Lines `name: text` about this machine and the disk under `dir`. What cannot be found out is
 /// "unknown".
@@ -13,6 +13,18 @@ pub fn describe(dir: &Path) -> Vec<String> {
         format!("disk: {}", disk(dir)),
         format!("load average at the start: {}", first_line("/proc/loadavg")),
     ]
+}
+
+/// Memory of this process that is resident, in bytes.
+///
+/// # Errors
+/// Where there is no `/proc/self/status` with a line `VmRSS`.
+pub fn resident_bytes() -> io::Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib: Option<u64> = kib.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    let missing = || io::Error::other("/proc/self/status: no VmRSS in it");
+    kib.map(|kib| kib << 10).ok_or_else(missing)
 }
 
 fn cores() -> usize {

@@ -26,6 +26,19 @@ pub(crate) trait DramCache: Sync {
     fn set(&self, item: &Item, value: &[u8]) -> Result<(), String>;
 }
 
+/// A cache in memory of small items, of which about `items` fit, for looks at one cache or two.
+pub(crate) fn open_in_dram(
+    system: System,
+    dram_bytes: u64,
+    items: u64,
+) -> Result<Box<dyn DramCache>, String> {
+    match system {
+        System::Larder => Ok(Box::new(LarderDram::open(dram_bytes)?)),
+        System::QuickCache => Ok(Box::new(QuickCache::open(dram_bytes, items))),
+        other => Err(format!("--system {}: use larder or quick_cache", other.name())),
+    }
+}
+
 /// A cache in memory and on flash, used by tasks.
 pub(crate) trait HybridCache: Send + Sync + 'static {
     /// As [`DramCache::get`].
