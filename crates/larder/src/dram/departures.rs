@@ -76,7 +76,7 @@ impl Departures {
         &self,
         hasher: KeyHasher,
         is_current: impl Fn(KeyHash, Location) -> bool,
-    ) -> (Option<Departure>, Vec<(Share, u32)>) {
+    ) -> (Option<Departure>, Vec<Share>) {
         let mut ended = Vec::new();
         if !self.wait() {
             return (None, ended);
@@ -91,9 +91,9 @@ impl Departures {
                 return (Some(departure), ended);
             }
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            let Some(Departing { segment, slot, .. }) = state.segments.pop_front() else { break };
+            let Some(Departing { segment, .. }) = state.segments.pop_front() else { break };
             if segment.one_settled() {
-                ended.push((segment.thaw(), slot));
+                ended.push(segment.thaw());
             }
         }
         (None, ended)

@@ -89,7 +89,7 @@ impl DramTier {
         });
         drop(frozen);
         if all_went {
-            self.free(sparse.segment, sparse.slot);
+            self.free(sparse.segment);
         } else {
             lock(&self.queues).push(sparse);
         }
@@ -129,7 +129,7 @@ impl DramTier {
             self.departures.add(frozen, victim.slot);
         } else {
             drop(frozen);
-            self.free(victim.segment, victim.slot);
+            self.free(victim.segment);
         }
     }
 

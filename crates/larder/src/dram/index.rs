@@ -12,6 +12,8 @@
 use std::sync::PoisonError;
 
 use super::directory::Directory;
+use super::looking::Since;
+pub(crate) use super::looking::{Looking, Moved};
 use super::prefetch::prefetch;
 use super::published::Published;
 use super::readers::{Held, Locked, LockedAlone, Readers};
@@ -36,34 +38,6 @@ struct Shard {
     /// while a record is overwritten where it lies.
     moves: AtomicUsize,
     buckets: Published<Bucket>,
-}
-
-/// Entries were moved, or records overwritten, while somebody looked for one, who has found none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Moved;
-
-/// Somebody who looks at entries, with the shard's lock or without.
-#[derive(Debug)]
-pub(crate) struct Looking<'a> {
-    held: &'a Held,
-    /// The shard's moves, and how many there were before the first look; `None` is with the lock.
-    moves: Option<(&'a AtomicUsize, usize)>,
-}
-
-impl Looking<'_> {
-    pub(crate) fn held(&self) -> &Held {
-        self.held
-    }
-
-    /// Whether nothing moved since the first look. Asked with a segment pinned: then its records that the
-    /// shard's entries name are what they were, and stay it (`overwrite` says why).
-    #[inline]
-    pub(crate) fn nothing_moved(&self) -> bool {
-        let stayed = |(moves, before): (&AtomicUsize, usize)| {
-            before & 1 == 0 && moves.load(Ordering::SeqCst) == before
-        };
-        self.moves.is_none_or(stayed)
-    }
 }
 
 #[derive(Debug)]
@@ -118,8 +92,8 @@ impl Index {
         mut look: impl FnMut(Entry, &Looking<'_>) -> Option<T>,
     ) -> Option<T> {
         let (shard, _len, locked) = self.read(hash);
-        let looking = Looking { held: &locked, moves: None };
-        shard.table(&locked).find(hash, |entry| look(entry, &looking))
+        let looking = Looking::locked(&locked);
+        shard.table(&locked).find(hash, |_, entry| look(entry, &looking))
     }
 
     /// The same without a lock. Who finds none knows that there was none at some moment since it began.
@@ -137,13 +111,18 @@ impl Index {
         // Who sees what a move left behind, an empty place, another table, or a record that is being
         // overwritten, sees that it had begun: all of this is loaded with `SeqCst`, in this order. Of a
         // shard that was divided before, the number tells.
-        let before = shard.moves.load(Ordering::SeqCst);
+        let since = Since::now(&shard.moves);
         if self.shards.number_of(hash) != number {
             return Err(Moved);
         }
-        let looking = Looking { held: inside.held(), moves: Some((&shard.moves, before)) };
-        let found = shard.table(inside.held()).find(hash, |entry| look(entry, &looking));
-        if found.is_some() || looking.nothing_moved() { Ok(found) } else { Err(Moved) }
+        let mut has_moved = false;
+        let found = shard.table(inside.held()).find(hash, |place, entry| {
+            let looking = Looking::unlocked(inside.held(), since, place, entry);
+            let found = look(entry, &looking);
+            has_moved |= looking.has_moved();
+            found
+        });
+        if found.is_some() || !has_moved && since.nothing_moved() { Ok(found) } else { Err(Moved) }
     }
 
     /// Asks memory for the places of a hash, which will be looked at soon.

@@ -20,6 +20,7 @@
 //! | `readers`, `retired` | who looks without a lock, and what waits for them |
 //! | `published` | a slice that they find |
 //! | `index`, `table` | from a key's hash to slot and offset |
+//! | `looking` | how who has found an entry learns that it is not what it was |
 //! | `directory` | the shards of the index, which become more |
 //! | `pool`, `budget` | the budget, and what follows when it changes |
 //! | `prefetch` | asking memory ahead |
@@ -42,6 +43,7 @@ mod ghost;
 mod index;
 mod iterate;
 mod lane;
+mod looking;
 mod memory;
 mod pins;
 mod pool;
@@ -267,7 +269,7 @@ impl DramTier {
     /// until [`DramTier::departed`].
     pub(crate) fn next_departure(&self) -> Option<Departure> {
         let (departure, ended) = self.departures.next(self.hasher, |hash, at| self.is_at(hash, at));
-        ended.into_iter().for_each(|(segment, slot)| self.free(segment, slot));
+        ended.into_iter().for_each(|segment| self.free(segment));
         departure
     }
 
@@ -290,9 +292,9 @@ impl DramTier {
     /// Flash has dealt with the record; it need not be visible here any longer.
     pub(crate) fn departed(&self, departure: Departure) {
         self.index.remove_at(departure.hash, departure.location);
-        let Departure { segment, location, .. } = departure;
+        let Departure { segment, .. } = departure;
         if segment.one_settled() {
-            self.free(segment.thaw(), location.slot);
+            self.free(segment.thaw());
         }
     }
 

@@ -202,7 +202,7 @@ impl DramTier {
 
     /// Gives a segment of the pool a slot, or back to the pool if there is none left.
     fn number(&self, segment: &Share) -> Result<u32, Full> {
-        self.slots.fill(segment.clone()).ok_or_else(|| {
+        self.slots.fill(segment).ok_or_else(|| {
             self.pool.give_back(segment.clone(), self.other_bytes());
             Full
         })

@@ -12,7 +12,9 @@
 //!    until nobody is counted any more. (Each has two steps: it says what it is about to do, and looks
 //!    whether others have. All four are `SeqCst`.)
 //! 3. Bytes from `published` on are touched by the segment's one [`Writer`] only. A writer is made
-//!    with the segment, or from a [`Share`] of a segment that nobody else has one or a pin of.
+//!    with the segment, or from a [`Spare`] one: which no entry names, nobody else has a share of but its
+//!    slot, and nobody had a pin of after that. Who has found an entry before and pins now sees that the
+//!    entry is gone, and gives the pin back (`looking`).
 #![allow(unsafe_code)]
 
 use std::ops::Deref;
@@ -53,6 +55,8 @@ struct Tally {
     overwriting: AtomicU32,
     /// When the last of its items expires; the largest number if one never does.
     last_expiry_s: AtomicU32,
+    /// Its number ([`Slots`](super::slots::Slots)); 0 is none yet.
+    slot: AtomicU32,
 }
 
 /// One record less that is being overwritten.
@@ -119,15 +123,14 @@ impl Segment {
         self.memory.len()
     }
 
-    /// Gives the memory back but keeps its place, if it has one that can be kept. The content is lost.
-    pub(super) fn hollow_out(&mut self) -> bool {
-        *self.published.get_mut() = 0;
-        self.memory.hollow_out()
+    /// Its number among the slots; 0 is none yet.
+    pub(super) fn slot(&self) -> u32 {
+        self.tally.slot.load(Ordering::Relaxed)
     }
 
-    /// Takes the memory back that [`Segment::hollow_out`] gave.
-    pub(super) fn refill(&mut self) {
-        self.memory.refill();
+    /// It has been given a slot, which it keeps.
+    pub(super) fn note_slot(&self, slot: u32) {
+        self.tally.slot.store(slot, Ordering::Relaxed);
     }
 
     /// Where the memory lies.
@@ -231,6 +234,36 @@ impl Segment {
     }
 }
 
+/// A segment whose content is of no use to anybody (invariant 3).
+#[derive(Debug)]
+pub(super) struct Spare(Share);
+
+impl Spare {
+    /// The caller says that no entry names a record of the segment. Given back if somebody keeps it.
+    pub(super) fn new(segment: Share) -> Result<Self, Share> {
+        if segment.is_alone() { Ok(Self(segment)) } else { Err(segment) }
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+
+    /// Gives the memory back but keeps its place, if it has one that can be kept.
+    pub(super) fn hollow_out(&self) -> bool {
+        self.0.published.store(0, Ordering::Relaxed);
+        self.0.memory.hollow_out()
+    }
+
+    /// Takes the memory back that [`Spare::hollow_out`] gave.
+    pub(super) fn refill(&self) {
+        self.0.memory.refill();
+    }
+
+    pub(super) fn into_share(self) -> Share {
+        self.0
+    }
+}
+
 /// The one who may append to a segment.
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -248,17 +281,12 @@ impl Writer {
         Self { segment: Share::new(Segment::new(blocks.take(bytes))) }
     }
 
-    /// Begins a segment anew. Given back if somebody else still holds it.
-    pub(crate) fn recycle(mut segment: Share) -> Result<Self, Share> {
-        match segment.get_mut() {
-            Some(alone) => {
-                *alone.published.get_mut() = 0;
-                *alone.tally.dead.get_mut() = 0;
-                *alone.tally.last_expiry_s.get_mut() = 0;
-                Ok(Self { segment })
-            }
-            None => Err(segment),
-        }
+    /// Begins a segment anew.
+    pub(super) fn recycle(Spare(segment): Spare) -> Self {
+        segment.published.store(0, Ordering::Relaxed);
+        segment.tally.dead.store(0, Ordering::Relaxed);
+        segment.tally.last_expiry_s.store(0, Ordering::Relaxed);
+        Self { segment }
     }
 
     pub(crate) fn segment(&self) -> &Share {
@@ -324,10 +352,10 @@ mod tests {
         let at = append(&mut writer, b"rye");
         let pin = writer.segment().pin(at);
         let Writer { segment } = writer;
-        let segment = Writer::recycle(segment).unwrap_err();
+        let segment = Spare::new(segment).unwrap_err();
         assert_eq!(pin.record().value, b"rye");
         drop(pin);
-        let mut writer = Writer::recycle(segment).unwrap();
+        let mut writer = Writer::recycle(Spare::new(segment).unwrap());
         assert_eq!(Frozen::new(writer.segment().clone()).published(), []);
         assert_eq!(append(&mut writer, b"oat"), 0);
     }

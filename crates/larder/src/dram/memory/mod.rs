@@ -54,15 +54,16 @@ impl Memory {
         self.start
     }
 
-    /// Tells the kernel that the content is of no use. `false`: only dropping it gives memory back.
-    pub(super) fn hollow_out(&mut self) -> bool {
+    /// Tells the kernel that the content is of no use, to nobody. `false`: only dropping it gives memory
+    /// back.
+    pub(super) fn hollow_out(&self) -> bool {
         let Some((block, range)) = self.place() else { return false };
         block.forget(range);
         true
     }
 
     /// Takes it into use again after [`Memory::hollow_out`].
-    pub(super) fn refill(&mut self) {
+    pub(super) fn refill(&self) {
         if let Some((block, range)) = self.place() {
             block.want(range);
         }
