@@ -97,6 +97,7 @@ impl DramTier {
 
     fn evict(&self, evictor: &mut Lane, victim: Sealed, now_s: u32) {
         let mut depart = false;
+        let mut to_remember = Vec::with_capacity(FETCHED_AHEAD);
         let frozen = Frozen::new(victim.segment.clone());
         self.each_record(&frozen, &victim, |from, hash, record| {
             let expired = is_expired(record.expiry_s, now_s);
@@ -117,7 +118,10 @@ impl DramTier {
                 }
             }
             if victim.queue == Queue::Small && !expired {
-                self.ghost.remember(hash, self.index.readers().enter().held());
+                to_remember.push(hash);
+                if to_remember.len() == FETCHED_AHEAD {
+                    self.remember(&mut to_remember);
+                }
             }
             if self.above_flash {
                 depart = true;
@@ -125,12 +129,19 @@ impl DramTier {
                 self.count_gone(&item, expired);
             }
         });
+        self.remember(&mut to_remember);
         if depart {
             self.departures.add(frozen, victim.slot);
         } else {
             drop(frozen);
             self.free(victim.segment);
         }
+    }
+
+    /// Tells the ghost who has left.
+    fn remember(&self, left: &mut Vec<KeyHash>) {
+        let inside = self.index.readers().enter();
+        left.drain(..).for_each(|hash| self.ghost.remember(hash, inside.held()));
     }
 
     /// Shows `each` the records of a segment, in order. Where the index has them is fetched for many at

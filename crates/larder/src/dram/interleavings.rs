@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use shuttle::thread;
 
-use super::index::{Index, Location, Records};
+use super::index::{Index, Location, Put, Putting, Records};
 use super::lane::Lane;
 use super::published::{Old, Published};
 use super::readers::{Locked, LockedAlone, Readers};
@@ -262,7 +262,7 @@ fn an_entry_that_goes_to_another_record_is_not_taken_for_gone() {
     in_many_orders(|| {
         let (index, hash) = (Arc::new(Index::new(1)), KeyHash(7));
         let at = |slot| Location { slot, at: 0 };
-        assert!(index.set(hash, b"", at(1), false, &OfOneKey, |_, _| true) == Ok(true));
+        assert_eq!(index.put(hash, b"", false, &OfOneKey, &mut OfOneKey), Ok(Put::Done));
         let looking: Vec<_> = (0..2)
             .map(|_| {
                 let index = Arc::clone(&index);
@@ -281,8 +281,24 @@ fn an_entry_that_goes_to_another_record_is_not_taken_for_gone() {
     });
 }
 
-/// All records are of one key.
+/// All records are of one key, which is put to slot 1.
 struct OfOneKey;
+
+impl Putting for OfOneKey {
+    fn fits(&self, _: Location, _: &Locked) -> bool {
+        false
+    }
+
+    fn overwrite(&mut self, _: Location, _: &LockedAlone) -> Option<Put> {
+        None
+    }
+
+    fn append(&mut self, _: Option<Location>, _: &Locked) -> Result<Location, Put> {
+        Ok(Location { slot: 1, at: 0 })
+    }
+
+    fn take_back(&mut self, _: Location, _: &Locked) {}
+}
 
 impl Records for OfOneKey {
     fn is_key(&self, _: Location, _: &[u8], _: &Locked) -> bool {

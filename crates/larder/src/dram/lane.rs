@@ -46,6 +46,11 @@ struct Open {
 }
 
 impl Lane {
+    /// Whether the segment of this queue and group has room for so many bytes more.
+    pub(crate) fn has_room(&self, (queue, group): (Queue, usize), bytes: usize) -> bool {
+        self.open[at(queue)][group].as_ref().is_some_and(|open| open.writer.has_room(bytes))
+    }
+
     /// Appends `item`. `None` if the segment of its queue and group is full, or not there.
     pub(crate) fn append(
         &mut self,

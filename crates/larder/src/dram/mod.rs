@@ -31,8 +31,8 @@
 //! | `departures` | records on their way to flash |
 //! | `iterate` | what is here, for scans and `flush` |
 //!
-//! Locks are taken in this order: a lane or the evictor's, departures, index shard, queues, pool, what
-//! is retired. No lock is held while flash is waited for, and nobody waits for a reader while he holds
+//! Locks are taken in this order: the evictor's, departures, index shard, lane, queues, pool, what is
+//! retired. No lock is held while flash is waited for, and nobody waits for a reader while he holds
 //! one but the evictor's.
 
 mod budget;

@@ -1,8 +1,11 @@
 //! How an item comes to the tier: over the record of its key, at the end of a segment, or past the budget.
+//!
+//! All of it happens with the lock of the key's index shard, which is taken once; where there is no room it is
+//! given back, room is made, and all begins anew.
 
-use super::index::{Crowded, Entry, Location};
+use super::index::{Crowded, Location, Put, Putting};
 use super::lane::{Lane, group_of, may_lie_with};
-use super::pins::Share;
+use super::pins::{Pin, Share};
 use super::queues::{Queue, first_queue};
 use super::readers::{Locked, LockedAlone};
 use super::record::{encode, record_at, record_bytes};
@@ -16,6 +19,118 @@ use crate::value::{ItemRef, Value};
 /// gives up.
 const LOOKS_AT_PINS: u32 = 40;
 
+/// An item that goes to a segment: over the record of an older version, if that is as long and nobody looks
+/// at its segment, or to the end of an open one. The one is better: the memory is as near as it was to who
+/// read it last, and no dead bytes are left behind.
+struct ToSegment<'a> {
+    tier: &'a DramTier,
+    item: &'a ItemRef<'a>,
+    bytes: usize,
+    now_s: u32,
+    admit: Admit<'a>,
+    /// For a pin of what was put: it is not put over another record then, which others could pin.
+    pinned: Option<&'a mut Option<Pin>>,
+    /// The queue and the group that it goes to, once that is known: a ghost recalls once.
+    place: Option<(Queue, usize)>,
+    appended: bool,
+}
+
+impl<'a> ToSegment<'a> {
+    fn new(
+        tier: &'a DramTier,
+        item: &'a ItemRef<'a>,
+        now_s: u32,
+        admit: Admit<'a>,
+        pinned: Option<&'a mut Option<Pin>>,
+    ) -> Self {
+        let bytes = record_bytes(item);
+        Self { tier, item, bytes, now_s, admit, pinned, place: None, appended: false }
+    }
+
+    fn place(&mut self) -> (Queue, usize) {
+        let Self { tier, item, now_s, .. } = *self;
+        let find = || (tier.queue_of_newcomer(item.hash), group_of(item.expiry_s, now_s));
+        *self.place.get_or_insert_with(find)
+    }
+}
+
+impl Putting for ToSegment<'_> {
+    fn fits(&self, old: Location, locked: &Locked) -> bool {
+        if self.pinned.is_some() {
+            return false;
+        }
+        let segment = self.tier.slots.get(old, locked).segment();
+        segment.record(old.at, locked).bytes() == self.bytes
+            && may_lie_with(self.item.expiry_s, segment.last_expiry_s(), self.now_s)
+    }
+
+    fn overwrite(&mut self, old: Location, locked: &LockedAlone) -> Option<Put> {
+        let segment = self.tier.slots.get(old, locked).segment();
+        segment.overwrite(old.at, self.bytes, locked, |room| {
+            if !(self.admit)(Some(&record_at(room, 0))) {
+                return Put::Refused;
+            }
+            begin_to_write(room);
+            encode(room, self.item, self.tier.versions.next(self.item.hash));
+            segment.note_expiry(self.item.expiry_s);
+            Put::Done
+        })
+    }
+
+    fn append(&mut self, old: Option<Location>, locked: &Locked) -> Result<Location, Put> {
+        let place = self.place();
+        let Self { tier, item, .. } = *self;
+        let mut lane = tier.lane(item.hash);
+        if !lane.has_room(place, self.bytes) {
+            return Err(Put::NoRoom);
+        }
+        if !tier.admits(self.admit, old, locked) {
+            return Err(Put::Refused);
+        }
+        let version = tier.versions.next(item.hash);
+        let (segment, location) = lane.append(place, item, version).ok_or(Put::NoRoom)?;
+        if let Some(pinned) = &mut self.pinned {
+            **pinned = Some(segment.pin(location.at));
+        }
+        self.appended = true;
+        Ok(location)
+    }
+
+    fn take_back(&mut self, appended: Location, locked: &Locked) {
+        self.tier.slots.get(appended, locked).segment().note_dead(self.bytes);
+        if let Some(pinned) = &mut self.pinned {
+            **pinned = None;
+        }
+    }
+}
+
+/// A record that is on its way to flash: it has a segment of its own.
+struct ToDepart<'a> {
+    tier: &'a DramTier,
+    location: Location,
+    admit: Admit<'a>,
+}
+
+impl Putting for ToDepart<'_> {
+    fn fits(&self, _: Location, _: &Locked) -> bool {
+        false
+    }
+
+    fn overwrite(&mut self, _: Location, _: &LockedAlone) -> Option<Put> {
+        None
+    }
+
+    fn append(&mut self, old: Option<Location>, locked: &Locked) -> Result<Location, Put> {
+        match self.tier.admits(self.admit, old, locked) {
+            true => Ok(self.location),
+            false => Err(Put::Refused),
+        }
+    }
+
+    /// It departs, and turns out to be nobody's.
+    fn take_back(&mut self, _: Location, _: &Locked) {}
+}
+
 impl DramTier {
     /// Puts `item` in the place of an older version, if `admit` agrees.
     pub(crate) fn insert(
@@ -24,10 +139,7 @@ impl DramTier {
         now_s: u32,
         admit: Admit<'_>,
     ) -> Result<(), Full> {
-        self.prefetch_places(item.hash);
-        if self.overwrite(item, now_s, admit).is_none() {
-            self.put(item, now_s, admit, |_, _| ())?;
-        }
+        self.put(ToSegment::new(self, item, now_s, admit, None))?;
         Ok(())
     }
 
@@ -38,15 +150,9 @@ impl DramTier {
         now_s: u32,
         admit: Admit<'_>,
     ) -> Result<Option<Value>, Full> {
-        self.prefetch_places(item.hash);
-        self.put(item, now_s, admit, |segment, at| Value::new(segment.pin(at)))
-    }
-
-    /// Asks memory for where a hash is, and whether it was. Several trips at once: the locks of those who
-    /// put would wait for one before they begin the next.
-    fn prefetch_places(&self, hash: KeyHash) {
-        self.ghost.prefetch(hash, self.index.readers().enter().held());
-        self.index.prefetch(hash);
+        let mut pinned = None;
+        self.put(ToSegment::new(self, item, now_s, admit, Some(&mut pinned)))?;
+        Ok(pinned.map(Value::new))
     }
 
     /// Puts `item` where there is no budget for it, and sends it on to flash at once.
@@ -62,36 +168,36 @@ impl DramTier {
         let slot = self.number(writer.segment())?;
         // Before it is found: what departs is not overwritten.
         let segment = Frozen::new(writer.segment().clone());
-        let pointed = self.point(item, Location { slot, at: 0 }, admit);
+        let mut putting = ToDepart { tier: self, location: Location { slot, at: 0 }, admit };
+        let put = self.index.put(item.hash, item.key, item.clean, self, &mut putting);
         self.departures.add(segment, slot);
-        pointed.map(|_| ())
+        put.map(|_| ()).map_err(|Crowded| Full)
     }
 
-    fn put<T>(
-        &self,
-        item: &ItemRef<'_>,
-        now_s: u32,
-        admit: Admit<'_>,
-        done: impl FnOnce(&Share, usize) -> T,
-    ) -> Result<Option<T>, Full> {
-        let place = (self.queue_of_newcomer(item.hash), group_of(item.expiry_s, now_s));
-        let bytes = record_bytes(item);
+    /// Asks memory for where a hash is, and whether it was. Several trips at once: the lock of whoever puts
+    /// would wait for one before it begins the next.
+    fn prefetch_places(&self, hash: KeyHash) {
+        self.ghost.prefetch(hash, self.index.readers().enter().held());
+        self.index.prefetch(hash);
+    }
+
+    fn put(&self, mut putting: ToSegment<'_>) -> Result<(), Full> {
+        let ToSegment { item, bytes, now_s, .. } = putting;
+        self.prefetch_places(item.hash);
         let other_bytes = self.other_bytes();
         let (mut opened, mut has_made_room, mut looks) = (false, false, 0);
         loop {
-            let mut lane = self.lane(item.hash);
-            if let Some((segment, location)) =
-                lane.append(place, item, self.versions.next(item.hash))
-            {
-                let put = done(segment, location.at);
-                let pointed = self.point(item, location, admit);
-                if pointed != Ok(true) {
-                    segment.note_dead(bytes);
+            let put = self.index.put(item.hash, item.key, item.clean, self, &mut putting);
+            if put.map_err(|Crowded| Full)? != Put::NoRoom {
+                if putting.appended {
+                    self.keep_up(bytes, opened, other_bytes, now_s);
                 }
-                let admitted = pointed?;
-                drop(lane);
-                self.keep_up(bytes, opened, other_bytes, now_s);
-                return Ok(admitted.then_some(put));
+                return Ok(());
+            }
+            let place = putting.place();
+            let mut lane = self.lane(item.hash);
+            if lane.has_room(place, bytes) {
+                continue; // somebody else has opened a segment
             }
             let room = self.pool.open(bytes, self.other_bytes()).or_else(|| {
                 // Above the budget, but less than before.
@@ -111,7 +217,7 @@ impl DramTier {
             if looks == LOOKS_AT_PINS || self.departures.wait() {
                 return Err(Full);
             }
-            // There may be more than before once readers and those who pin have left.
+            // There may be more than before once those who pin have left.
             self.reclaim();
             wait_a_little(looks);
             looks += 1;
@@ -137,54 +243,21 @@ impl DramTier {
         }
     }
 
-    /// Writes `item` over the record of an older version, if that is as long, nobody looks at its segment,
-    /// and `admit` agrees, which it says. The memory is as near as it was to who read it last, and no
-    /// dead bytes are left behind.
-    fn overwrite(&self, item: &ItemRef<'_>, now_s: u32, admit: Admit<'_>) -> Option<bool> {
-        let bytes = record_bytes(item);
-        let fits = |at: Location, locked: &Locked| {
-            let segment = self.slots.get(at, locked).segment();
-            segment.record(at.at, locked).bytes() == bytes
-                && may_lie_with(item.expiry_s, segment.last_expiry_s(), now_s)
-        };
-        let change = |at: Location, locked: &LockedAlone| {
-            let segment = self.slots.get(at, locked).segment();
-            segment.overwrite(at.at, bytes, locked, |room| {
-                let admitted = admit(Some(&record_at(room, 0)));
-                if admitted {
-                    begin_to_write(room);
-                    encode(room, item, self.versions.next(item.hash));
-                    segment.note_expiry(item.expiry_s);
-                }
-                admitted
-            })
-        };
-        self.index.overwrite(item.hash, item.key, item.clean, self, fits, change)
-    }
-
     /// In which queue an item begins whose key is not here.
     fn queue_of_newcomer(&self, hash: KeyHash) -> Queue {
         let inside = self.index.readers().enter();
         first_queue(self.policy, self.ghost.recalls(hash, self.window(), inside.held()))
     }
 
-    /// Points the index to the record of `item`, if `admit` agrees.
-    fn point(
-        &self,
-        item: &ItemRef<'_>,
-        location: Location,
-        admit: Admit<'_>,
-    ) -> Result<bool, Full> {
-        let admit = |old: Option<Entry>, locked: &Locked| {
-            let Some(old) = old.map(Entry::location) else { return admit(None) };
-            let admitted = admit(Some(&self.record(old, locked)));
-            if admitted {
-                self.note_dead(old, locked);
-            }
-            admitted
-        };
-        let pointed = self.index.set(item.hash, item.key, location, item.clean, self, admit);
-        pointed.map_err(|Crowded| Full)
+    /// Whether `admit` agrees to what takes the place of the record there, if there is one, which is dead
+    /// then.
+    fn admits(&self, admit: Admit<'_>, old: Option<Location>, locked: &Locked) -> bool {
+        let Some(old) = old else { return admit(None) };
+        let admitted = admit(Some(&self.record(old, locked)));
+        if admitted {
+            self.note_dead(old, locked);
+        }
+        admitted
     }
 
     pub(super) fn reopen(

@@ -293,6 +293,11 @@ impl Writer {
         &self.segment
     }
 
+    /// Whether so many bytes more can be appended.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        bytes <= self.segment.capacity() - self.segment.published.load(Ordering::Relaxed)
+    }
+
     /// Lets `fill` write the next `bytes` and publishes them. Returns where they begin, or `None`
     /// if there is no room.
     pub(crate) fn append(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8])) -> Option<usize> {
