@@ -1,20 +1,32 @@
 //! How an item comes to the tier: over the record of its key, at the end of a segment, or past the budget.
 
+use std::cell::Cell;
+
 use super::index::{Crowded, Entry, Location};
 use super::lane::{Lane, group_of, may_lie_with};
 use super::pins::Share;
 use super::queues::{Queue, first_queue};
 use super::readers::{Locked, LockedAlone};
-use super::record::{encode, record_at, record_bytes};
+use super::record::{encode, record_bytes, record_in};
 use super::segment::{Frozen, Writer};
+use super::versions::is_outdated;
 use super::{Admit, DramTier, Full, lock};
 use crate::key::KeyHash;
 use crate::sync::{begin_to_write, wait_a_little};
-use crate::value::{ItemRef, Value};
+use crate::value::{DramFields, ItemRef, Value};
 
 /// When all segments are pinned most pins will be gone in a moment: so often somebody looks again before it
 /// gives up.
 const LOOKS_AT_PINS: u32 = 40;
+
+/// How it ended to point the index to a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pointed {
+    Admitted,
+    Refused,
+    /// The key has a later version by now than the one that was drawn.
+    Outdated,
+}
 
 impl DramTier {
     /// Puts `item` in the place of an older version, if `admit` agrees.
@@ -39,7 +51,7 @@ impl DramTier {
         admit: Admit<'_>,
     ) -> Result<Option<Value>, Full> {
         self.prefetch_places(item.hash);
-        self.put(item, now_s, admit, |segment, at| Value::new(segment.pin(at)))
+        self.put(item, now_s, admit, |segment, at| Value::new(segment.pin(at), item.dram.marks))
     }
 
     /// Asks memory for where a hash is, and whether it was. Several trips at once: the locks of those who
@@ -55,16 +67,21 @@ impl DramTier {
         item: &ItemRef<'_>,
         admit: Admit<'_>,
     ) -> Result<(), Full> {
-        let bytes = record_bytes(item);
-        let mut writer = self.pool.open_anyway(bytes, self.other_bytes());
-        let version = self.versions.next(item.hash);
-        writer.append(bytes, |room| encode(room, item, version)).ok_or(Full)?;
-        let slot = self.number(writer.segment())?;
-        // Before it is found: what departs is not overwritten.
-        let segment = Frozen::new(writer.segment().clone());
-        let pointed = self.point(item, Location { slot, at: 0 }, admit);
-        self.departures.add(segment, slot);
-        pointed.map(|_| ())
+        loop {
+            let drawn = self.with_version(item);
+            let bytes = record_bytes(&drawn);
+            let mut writer = self.pool.open_anyway(bytes, self.other_bytes());
+            writer.append(bytes, |room| encode(room, &drawn)).ok_or(Full)?;
+            let slot = self.number(writer.segment())?;
+            // Before it is found: what departs is not overwritten.
+            let segment = Frozen::new(writer.segment().clone());
+            let location = Location { slot, at: 0 };
+            let pointed = self.point(&drawn, location, item.dram.version == 0, admit);
+            self.departures.add(segment, slot);
+            if pointed != Ok(Pointed::Outdated) {
+                return pointed.map(|_| ());
+            }
+        }
     }
 
     fn put<T>(
@@ -72,26 +89,27 @@ impl DramTier {
         item: &ItemRef<'_>,
         now_s: u32,
         admit: Admit<'_>,
-        done: impl FnOnce(&Share, usize) -> T,
+        done: impl Fn(&Share, usize) -> T,
     ) -> Result<Option<T>, Full> {
         let place = (self.queue_of_newcomer(item.hash), group_of(item.expiry_s, now_s));
-        let bytes = record_bytes(item);
         let other_bytes = self.other_bytes();
         let (mut opened, mut has_made_room, mut looks) = (false, false, 0);
         loop {
             let mut lane = self.lane(item.hash);
-            if let Some((segment, location)) =
-                lane.append(place, item, self.versions.next(item.hash))
-            {
+            let drawn = self.with_version(item);
+            let bytes = record_bytes(&drawn);
+            if let Some((segment, location)) = lane.append(place, &drawn) {
                 let put = done(segment, location.at);
-                let pointed = self.point(item, location, admit);
-                if pointed != Ok(true) {
+                let pointed = self.point(&drawn, location, item.dram.version == 0, admit);
+                if pointed != Ok(Pointed::Admitted) {
                     segment.note_dead(bytes);
                 }
-                let admitted = pointed?;
+                if pointed? == Pointed::Outdated {
+                    continue;
+                }
                 drop(lane);
                 self.keep_up(bytes, opened, other_bytes, now_s);
-                return Ok(admitted.then_some(put));
+                return Ok((pointed == Ok(Pointed::Admitted)).then_some(put));
             }
             let room = self.pool.open(bytes, self.other_bytes()).or_else(|| {
                 // Above the budget, but less than before.
@@ -141,19 +159,22 @@ impl DramTier {
     /// and `admit` agrees, which it says. The memory is as near as it was to who read it last, and no
     /// dead bytes are left behind.
     fn overwrite(&self, item: &ItemRef<'_>, now_s: u32, admit: Admit<'_>) -> Option<bool> {
-        let bytes = record_bytes(item);
+        // Drawn when the key is found and locked: of two, the later change has the larger version.
+        let drawn = Cell::new(*item);
         let fits = |at: Location, locked: &Locked| {
+            drawn.set(self.with_version(item));
             let segment = self.slots.get(at, locked).segment();
-            segment.record(at.at, locked).bytes() == bytes
+            segment.record_bytes(at.at, locked) == record_bytes(&drawn.get())
                 && may_lie_with(item.expiry_s, segment.last_expiry_s(), now_s)
         };
         let change = |at: Location, locked: &LockedAlone| {
             let segment = self.slots.get(at, locked).segment();
-            segment.overwrite(at.at, bytes, locked, |room| {
-                let admitted = admit(Some(&record_at(room, 0)));
+            let item = drawn.get();
+            segment.overwrite(at.at, record_bytes(&item), locked, |room| {
+                let admitted = admit(Some(&record_in(room)));
                 if admitted {
                     begin_to_write(room);
-                    encode(room, item, self.versions.next(item.hash));
+                    encode(room, &item);
                     segment.note_expiry(item.expiry_s);
                 }
                 admitted
@@ -168,23 +189,44 @@ impl DramTier {
         first_queue(self.policy, self.ghost.recalls(hash, self.window(), inside.held()))
     }
 
-    /// Points the index to the record of `item`, if `admit` agrees.
+    /// `item` with the version that it was given, or one that is drawn for it.
+    fn with_version<'a>(&self, item: &ItemRef<'a>) -> ItemRef<'a> {
+        let mut version = item.dram.version;
+        if version == 0 {
+            version = self.versions.next(item.key);
+        } else {
+            self.versions.note_given(item.key, version);
+        }
+        ItemRef { dram: DramFields { version, ..item.dram }, ..*item }
+    }
+
+    /// Points the index to the record of `item`, if `admit` agrees, and if its version was drawn, the key has
+    /// no later one.
     fn point(
         &self,
         item: &ItemRef<'_>,
         location: Location,
+        was_drawn: bool,
         admit: Admit<'_>,
-    ) -> Result<bool, Full> {
+    ) -> Result<Pointed, Full> {
+        let outdated = Cell::new(false);
         let admit = |old: Option<Entry>, locked: &Locked| {
             let Some(old) = old.map(Entry::location) else { return admit(None) };
-            let admitted = admit(Some(&self.record(old, locked)));
+            let record = self.record(old, locked);
+            // Somebody overwrote the record since.
+            outdated.set(was_drawn && is_outdated(item.dram.version, record.version));
+            let admitted = !outdated.get() && admit(Some(&record));
             if admitted {
                 self.note_dead(old, locked);
             }
             admitted
         };
         let pointed = self.index.set(item.hash, item.key, location, item.clean, self, admit);
-        pointed.map_err(|Crowded| Full)
+        Ok(match pointed.map_err(|Crowded| Full)? {
+            true => Pointed::Admitted,
+            false if outdated.get() => Pointed::Outdated,
+            false => Pointed::Refused,
+        })
     }
 
     pub(super) fn reopen(
