@@ -158,6 +158,11 @@ pub struct Config {
     ///
     /// [`Stats::latencies`]: crate::Stats::latencies
     pub latency_histograms: bool,
+    /// Whether a hit notes when it was ([`ValueMeta::since_access`](crate::ValueMeta::since_access)): a look at the
+    /// clock for each, and a write to its item at most once a second. Whoever hosts the cache may pass a
+    /// [`Clock`](crate::Clock) that is cheaper than the system's. Off by default: a hit asks for the time only if its
+    /// value expires.
+    pub access_times: bool,
     /// Who is told of each object that leaves the cache, and why; `None` is nobody, and costs nothing.
     pub removal_listener: Option<RemovalListener>,
     /// Seed of everything random, but for what [`Config::hash_seed`] says.
@@ -199,6 +204,7 @@ impl Default for Config {
             on_change: OnChange::default(),
             flash_wait: Some(Duration::from_secs(5)),
             latency_histograms: false,
+            access_times: false,
             removal_listener: None,
             seed: 0,
             hash_seed: None,

@@ -24,6 +24,7 @@ mod flights;
 mod flush;
 mod gate;
 mod inspect;
+mod item;
 mod iterate;
 pub(crate) mod look;
 pub(crate) mod many;
@@ -32,6 +33,7 @@ mod open;
 mod options;
 mod read;
 mod reentry;
+mod stale;
 mod update;
 
 use std::sync::{Arc, Mutex};
@@ -56,6 +58,7 @@ use flights::Flights;
 pub use flush::Flushed;
 use gate::{Gate, Inside};
 pub use iterate::{Scan, Scanned, Tier};
+pub use look::Copied;
 use memory::MemoryBudget;
 pub use options::{SetOptions, Tiers};
 use read::Found;
@@ -100,6 +103,8 @@ pub struct Larder {
     memory: MemoryBudget,
     clock: Arc<CacheClock>,
     stopwatch: Stopwatch,
+    /// Whether hits note when they were.
+    notes_access: bool,
     counters: Arc<Counters>,
 }
 
@@ -128,7 +133,7 @@ impl Larder {
     }
 
     /// Stores `value` under `key`, in place of an older value. It expires after `ttl` (rounded up
-    /// to seconds), or never.
+    /// to milliseconds, and on flash to whole seconds), or never.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for a key or a value that no tier can hold; the key then has no
@@ -184,8 +189,7 @@ impl Larder {
             self.remove(hash, key).await?;
             return Err(refusal);
         }
-        let SetOptions { ttl, flags, tiers } = options;
-        let item = ItemRef { flags, tiers, ..ItemRef::new(hash, key, value, self.expiry_s(ttl)) };
+        let item = self.item(hash, key, value, options);
         if !self.can_hold(&item) {
             self.remove(hash, key).await?;
             return Err(self.too_large(&item));
@@ -257,7 +261,7 @@ impl Larder {
         let hash = self.hasher.hash(key);
         // DRAM first, and no lock: what flash shows later than that was the newest version at some
         // moment since, for what hides an older one comes to DRAM before it hides it.
-        if let Some(alive) = self.dram.contains(hash, key, self.now_s()) {
+        if let Some(alive) = self.dram.contains(hash, key, self.now_ms()) {
             return Ok(alive);
         }
         let Some(flash) = &self.flash else { return Ok(false) };
@@ -328,7 +332,7 @@ impl Larder {
         // Between the two: a read that begins now finds nothing on flash, one that began before
         // brings nothing to DRAM afterwards.
         self.supersede(hash, key, None);
-        let in_dram = self.dram.remove(hash, key, self.now_s());
+        let in_dram = self.dram.remove(hash, key, self.now_ms());
         let was_there = in_dram.unwrap_or(matches!(on_flash, Ok(true)));
         if was_there {
             self.counters.deleted_objects.add(1);
@@ -431,14 +435,6 @@ impl Larder {
 
     fn now_s(&self) -> u32 {
         self.clock.now_s()
-    }
-
-    fn expiry_s(&self, ttl: Option<Duration>) -> u32 {
-        let Some(ttl) = ttl else { return 0 };
-        // Rounded up as a sum: a value lives at least as long as it was promised.
-        let end = self.clock.now().saturating_add(ttl);
-        let seconds = end.as_secs().saturating_add(u64::from(end.subsec_nanos() > 0)).max(1);
-        u32::try_from(seconds).unwrap_or(u32::MAX)
     }
 
     /// Whether some tier that `item` may be in can hold it.

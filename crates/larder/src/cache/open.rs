@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use larder_device::{Claim, Clock, Device, TimeoutDevice};
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Flights, Gate, Larder, MemoryBudget, STRIPES};
 use crate::config::Config;
@@ -106,7 +105,9 @@ impl Larder {
                 first_version(clock.now(), flash.as_ref()),
                 hasher,
             )
-            .counting(Arc::clone(&counters)),
+            .counting(Arc::clone(&counters))
+            .noting_access(config.access_times),
+            notes_access: config.access_times,
             flash,
             stripes: (0..STRIPES).map(|_| async_lock::Mutex::new(())).collect(),
             reads: Flights::new(),
@@ -130,10 +131,13 @@ fn in_time(
     Arc::new(TimeoutDevice::new(device, wait, Arc::clone(clock), claim))
 }
 
-/// Where versions begin: somewhere else with every opening, so that one from before means nothing. Clients
-/// see them, so they say nothing of the seed of the keys' hash.
-fn first_version(now: Duration, flash: Option<&Flash>) -> u32 {
-    let mut seed = now.as_nanos().to_le_bytes().to_vec();
-    seed.extend_from_slice(&flash.map_or(0, Flash::epoch).to_le_bytes());
-    u32::try_from(xxh3_64(&seed) >> 32).unwrap_or(0)
+/// Where versions begin: later with every opening, so that they go on to grow, and clients see nothing in them of
+/// the seed of the keys' hash. Microseconds, for no counter takes more than one version in each, on an average of
+/// the time between two openings; and a second for each opening, for a clock that does not go on.
+fn first_version(now: Duration, flash: Option<&Flash>) -> u64 {
+    // 2025: what is smaller takes less memory.
+    const BEGIN_S: u64 = 1_735_689_600;
+    let since = now.saturating_sub(Duration::from_secs(BEGIN_S));
+    let openings = flash.map_or(0, Flash::epoch).min(1 << 32);
+    u64::try_from(since.as_micros()).unwrap_or(0).saturating_add(openings << 20)
 }

@@ -9,7 +9,6 @@ use std::sync::PoisonError;
 
 use super::index::Location;
 use super::pins::Share;
-use super::record::record_at;
 use super::segment::Frozen;
 use crate::key::{KeyHash, KeyHasher};
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +26,7 @@ pub(crate) struct Departure {
 impl Departure {
     /// The item, as far as its record knows it: whether it is clean, the index says.
     pub(crate) fn item(&self, clean: bool) -> ItemRef<'_> {
-        record_at(self.segment.published(), self.location.at).item(self.hash, clean)
+        self.segment.record_and_end(self.location.at).0.item(self.hash, clean)
     }
 }
 
@@ -110,11 +109,10 @@ impl Departing {
         hasher: KeyHasher,
         is_current: impl Fn(KeyHash, Location) -> bool,
     ) -> Option<Departure> {
-        let bytes = self.segment.published();
-        while self.next < bytes.len() {
-            let record = record_at(bytes, self.next);
+        while self.next < self.segment.end() {
+            let (record, end) = self.segment.record_and_end(self.next);
             let location = Location { slot: self.slot, at: self.next };
-            self.next += record.bytes();
+            self.next = end;
             let hash = hasher.hash(record.key);
             if is_current(hash, location) {
                 self.segment.one_more();

@@ -4,7 +4,8 @@
 use super::index::{Entry, Location};
 use super::lane::{Lane, group_of};
 use super::queues::{Queue, Sealed, Turn, visits_to_go_on_with};
-use super::record::{self, Record, record_bytes};
+use super::readers::LockedAlone;
+use super::record::{Record, record_bytes};
 use super::segment::Frozen;
 use super::{DramTier, lock};
 use crate::cache::Tier;
@@ -84,8 +85,7 @@ impl DramTier {
             let Some(entry) = self.index.entry_at(hash, from) else { return };
             let item = record.item(hash, entry.is_clean());
             let place = (sparse.queue, group_of(item.expiry_s, now_s));
-            let version = (from, record.version, entry.visits());
-            all_went = all_went && self.go_on(evictor, &item, place, version);
+            all_went = all_went && self.go_on(evictor, &item, place, (from, entry.visits()));
         });
         drop(frozen);
         if all_went {
@@ -110,7 +110,7 @@ impl DramTier {
             let item = record.item(hash, entry.is_clean());
             if let Some(visits) = goes_on_with(entry) {
                 let place = (Queue::Main, group_of(item.expiry_s, now_s));
-                if self.go_on(evictor, &item, place, (from, record.version, visits)) {
+                if self.go_on(evictor, &item, place, (from, visits)) {
                     return;
                 }
                 if !self.above_flash && !self.index.remove_at(hash, from) {
@@ -152,7 +152,7 @@ impl DramTier {
         sealed: &Sealed,
         mut each: impl FnMut(Location, KeyHash, &Record<'_>),
     ) {
-        let mut records = record::records(frozen.published());
+        let mut records = frozen.records();
         let mut ahead = Vec::with_capacity(FETCHED_AHEAD);
         loop {
             let next = records.by_ref().take(FETCHED_AHEAD);
@@ -191,12 +191,17 @@ impl DramTier {
         evictor: &mut Lane,
         item: &ItemRef<'_>,
         place: (Queue, usize),
-        (from, version, visits): (Location, u32, u64),
+        (from, visits): (Location, u64),
     ) -> bool {
         loop {
-            if let Some((segment, to)) = evictor.append(place, item, version) {
+            if let Some((segment, to)) = evictor.append(place, item) {
                 let segment = segment.clone();
-                if !self.index.relocate(item.hash, from, to, visits) {
+                // What was won since the copy was made stays won.
+                let marked = |locked: &LockedAlone| {
+                    let old = self.slots.get(from, locked).segment();
+                    segment.take_marks(to.at, (old, from.at), locked);
+                };
+                if !self.index.relocate(item.hash, from, (to, visits), marked) {
                     segment.note_dead(record_bytes(item)); // it was replaced meanwhile
                 }
                 return true;

@@ -43,7 +43,7 @@ pub(crate) enum Put {
 /// Somebody who puts a record under a key, and is asked with the lock of its shard.
 pub(crate) trait Putting {
     /// Whether the record there may be overwritten.
-    fn fits(&self, old: Location, locked: &Locked) -> bool;
+    fn fits(&mut self, old: Location, locked: &Locked) -> bool;
 
     /// Overwrites the record there; readers without a lock are kept away. `None`: it has to be appended.
     fn overwrite(&mut self, old: Location, locked: &LockedAlone) -> Option<Put>;
@@ -386,17 +386,19 @@ impl Index {
         Some(entry)
     }
 
-    /// Points the entry of this hash from one place to another. Says whether it was there.
+    /// Points the entry of this hash from one place to another, after a last word of `about_to`. Says
+    /// whether it was there.
     pub(crate) fn relocate(
         &self,
         hash: KeyHash,
         from: Location,
-        to: Location,
-        visits: u64,
+        (to, visits): (Location, u64),
+        about_to: impl FnOnce(&LockedAlone),
     ) -> bool {
         let (shard, _len, locked) = self.write(hash);
         let found = shard.table(&locked).position_at(hash, from);
         let Some((place, old)) = found else { return false };
+        about_to(&locked);
         place.put(Entry::new(hash, to, old.is_clean(), visits));
         true
     }
@@ -489,7 +491,7 @@ mod tests {
     struct At(Location);
 
     impl Putting for At {
-        fn fits(&self, _: Location, _: &Locked) -> bool {
+        fn fits(&mut self, _: Location, _: &Locked) -> bool {
             false
         }
 
@@ -556,7 +558,7 @@ mod tests {
         (0..9).for_each(|_| _ = find(&index, 0));
         assert_eq!(index.entry_at(hash, at(0)).map(Entry::visits), Some(3));
         assert!(index.entry_at(hash, at(0)).is_some_and(Entry::is_clean));
-        assert!(index.relocate(hash, at(0), at(8), 1));
+        assert!(index.relocate(hash, at(0), (at(8), 1), |_| ()));
         let old = set(&index, 0, at(4), false).unwrap();
         assert_eq!((old.location(), old.visits(), old.is_clean()), (at(8), 1, true));
         let entry = index.entry_at(hash, at(4)).unwrap();

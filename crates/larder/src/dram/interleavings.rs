@@ -285,7 +285,7 @@ fn an_entry_that_goes_to_another_record_is_not_taken_for_gone() {
 struct OfOneKey;
 
 impl Putting for OfOneKey {
-    fn fits(&self, _: Location, _: &Locked) -> bool {
+    fn fits(&mut self, _: Location, _: &Locked) -> bool {
         false
     }
 

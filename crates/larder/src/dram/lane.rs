@@ -56,10 +56,9 @@ impl Lane {
         &mut self,
         (queue, group): (Queue, usize),
         item: &ItemRef<'_>,
-        version: u32,
     ) -> Option<(&Share, Location)> {
         let open = self.open[at(queue)][group].as_mut()?;
-        let encode = |room: &mut [u8]| record::encode(room, item, version);
+        let encode = |room: &mut [u8]| record::encode(room, item);
         let at = open.writer.append(record_bytes(item), encode)?;
         open.writer.segment().note_expiry(item.expiry_s);
         Some((open.writer.segment(), Location { slot: open.slot, at }))

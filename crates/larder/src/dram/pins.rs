@@ -240,7 +240,7 @@ mod tests {
         for _ in 0..500 {
             let mut writer = Writer::allocate(4 * STRIPE_BYTES);
             let item = ItemRef::new(KeyHash::of(b"bread"), b"bread", b"rye", 0);
-            writer.append(record_bytes(&item), |room| encode(room, &item, 1)).unwrap();
+            writer.append(record_bytes(&item), |room| encode(room, &item)).unwrap();
             std::thread::scope(|scope| {
                 for _ in 0..3 {
                     let pin = writer.segment().pin(0);

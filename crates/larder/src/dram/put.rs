@@ -8,12 +8,12 @@ use super::lane::{Lane, group_of, may_lie_with};
 use super::pins::{Pin, Share};
 use super::queues::{Queue, first_queue};
 use super::readers::{Locked, LockedAlone};
-use super::record::{encode, record_at, record_bytes};
+use super::record::{encode, record_bytes, record_in};
 use super::segment::{Frozen, Writer};
 use super::{Admit, DramTier, Full, lock};
 use crate::key::KeyHash;
 use crate::sync::{begin_to_write, wait_a_little};
-use crate::value::{ItemRef, Value};
+use crate::value::{DramFields, ItemRef, Value};
 
 /// When all segments are pinned most pins will be gone in a moment: so often somebody looks again before it
 /// gives up.
@@ -25,6 +25,10 @@ const LOOKS_AT_PINS: u32 = 40;
 struct ToSegment<'a> {
     tier: &'a DramTier,
     item: &'a ItemRef<'a>,
+    /// With its version, which is drawn with the lock held: so of two changes of a key the later one has the
+    /// larger version.
+    drawn: Option<ItemRef<'a>>,
+    /// Of its record.
     bytes: usize,
     now_s: u32,
     admit: Admit<'a>,
@@ -43,8 +47,14 @@ impl<'a> ToSegment<'a> {
         admit: Admit<'a>,
         pinned: Option<&'a mut Option<Pin>>,
     ) -> Self {
-        let bytes = record_bytes(item);
-        Self { tier, item, bytes, now_s, admit, pinned, place: None, appended: false }
+        let drawn = None;
+        Self { tier, item, drawn, bytes: 0, now_s, admit, pinned, place: None, appended: false }
+    }
+
+    fn draw(&mut self) -> ItemRef<'a> {
+        let drawn = self.drawn.take().unwrap_or_else(|| self.tier.with_version(self.item));
+        self.bytes = record_bytes(&drawn);
+        drawn
     }
 
     fn place(&mut self) -> (Queue, usize) {
@@ -55,40 +65,42 @@ impl<'a> ToSegment<'a> {
 }
 
 impl Putting for ToSegment<'_> {
-    fn fits(&self, old: Location, locked: &Locked) -> bool {
+    fn fits(&mut self, old: Location, locked: &Locked) -> bool {
         if self.pinned.is_some() {
             return false;
         }
+        self.drawn = Some(self.draw());
         let segment = self.tier.slots.get(old, locked).segment();
-        segment.record(old.at, locked).bytes() == self.bytes
+        segment.record_bytes(old.at, locked) == self.bytes
             && may_lie_with(self.item.expiry_s, segment.last_expiry_s(), self.now_s)
     }
 
     fn overwrite(&mut self, old: Location, locked: &LockedAlone) -> Option<Put> {
+        let drawn = self.draw();
+        self.drawn = Some(drawn);
         let segment = self.tier.slots.get(old, locked).segment();
         segment.overwrite(old.at, self.bytes, locked, |room| {
-            if !(self.admit)(Some(&record_at(room, 0))) {
+            if !(self.admit)(Some(&record_in(room))) {
                 return Put::Refused;
             }
             begin_to_write(room);
-            encode(room, self.item, self.tier.versions.next(self.item.hash));
-            segment.note_expiry(self.item.expiry_s);
+            encode(room, &drawn);
+            segment.note_expiry(drawn.expiry_s);
             Put::Done
         })
     }
 
     fn append(&mut self, old: Option<Location>, locked: &Locked) -> Result<Location, Put> {
-        let place = self.place();
-        let Self { tier, item, .. } = *self;
-        let mut lane = tier.lane(item.hash);
+        let (place, drawn) = (self.place(), self.draw());
+        let tier = self.tier;
+        let mut lane = tier.lane(drawn.hash);
         if !lane.has_room(place, self.bytes) {
             return Err(Put::NoRoom);
         }
         if !tier.admits(self.admit, old, locked) {
             return Err(Put::Refused);
         }
-        let version = tier.versions.next(item.hash);
-        let (segment, location) = lane.append(place, item, version).ok_or(Put::NoRoom)?;
+        let (segment, location) = lane.append(place, &drawn).ok_or(Put::NoRoom)?;
         if let Some(pinned) = &mut self.pinned {
             **pinned = Some(segment.pin(location.at));
         }
@@ -104,15 +116,17 @@ impl Putting for ToSegment<'_> {
     }
 }
 
-/// A record that is on its way to flash: it has a segment of its own.
+/// An item that is on its way to flash: its record has a segment of its own.
 struct ToDepart<'a> {
     tier: &'a DramTier,
-    location: Location,
+    item: &'a ItemRef<'a>,
+    writer: Writer,
+    slot: u32,
     admit: Admit<'a>,
 }
 
 impl Putting for ToDepart<'_> {
-    fn fits(&self, _: Location, _: &Locked) -> bool {
+    fn fits(&mut self, _: Location, _: &Locked) -> bool {
         false
     }
 
@@ -121,10 +135,13 @@ impl Putting for ToDepart<'_> {
     }
 
     fn append(&mut self, old: Option<Location>, locked: &Locked) -> Result<Location, Put> {
-        match self.tier.admits(self.admit, old, locked) {
-            true => Ok(self.location),
-            false => Err(Put::Refused),
+        if !self.tier.admits(self.admit, old, locked) {
+            return Err(Put::Refused);
         }
+        let drawn = self.tier.with_version(self.item);
+        let encode = |room: &mut [u8]| encode(room, &drawn);
+        let at = self.writer.append(record_bytes(&drawn), encode).ok_or(Put::NoRoom)?;
+        Ok(Location { slot: self.slot, at })
     }
 
     /// It departs, and turns out to be nobody's.
@@ -152,7 +169,7 @@ impl DramTier {
     ) -> Result<Option<Value>, Full> {
         let mut pinned = None;
         self.put(ToSegment::new(self, item, now_s, admit, Some(&mut pinned)))?;
-        Ok(pinned.map(Value::new))
+        Ok(pinned.map(|pin| Value::new(pin, item.dram.marks)))
     }
 
     /// Puts `item` where there is no budget for it, and sends it on to flash at once.
@@ -161,15 +178,15 @@ impl DramTier {
         item: &ItemRef<'_>,
         admit: Admit<'_>,
     ) -> Result<(), Full> {
-        let bytes = record_bytes(item);
-        let mut writer = self.pool.open_anyway(bytes, self.other_bytes());
-        let version = self.versions.next(item.hash);
-        writer.append(bytes, |room| encode(room, item, version)).ok_or(Full)?;
+        let longest = DramFields { version: u64::MAX, ..item.dram };
+        let bytes = record_bytes(&ItemRef { dram: longest, ..*item });
+        let writer = self.pool.open_anyway(bytes, self.other_bytes());
         let slot = self.number(writer.segment())?;
         // Before it is found: what departs is not overwritten.
         let segment = Frozen::new(writer.segment().clone());
-        let mut putting = ToDepart { tier: self, location: Location { slot, at: 0 }, admit };
+        let mut putting = ToDepart { tier: self, item, writer, slot, admit };
         let put = self.index.put(item.hash, item.key, item.clean, self, &mut putting);
+        drop(putting);
         self.departures.add(segment, slot);
         put.map(|_| ()).map_err(|Crowded| Full)
     }
@@ -182,7 +199,7 @@ impl DramTier {
     }
 
     fn put(&self, mut putting: ToSegment<'_>) -> Result<(), Full> {
-        let ToSegment { item, bytes, now_s, .. } = putting;
+        let ToSegment { item, now_s, .. } = putting;
         self.prefetch_places(item.hash);
         let other_bytes = self.other_bytes();
         let (mut opened, mut has_made_room, mut looks) = (false, false, 0);
@@ -190,11 +207,11 @@ impl DramTier {
             let put = self.index.put(item.hash, item.key, item.clean, self, &mut putting);
             if put.map_err(|Crowded| Full)? != Put::NoRoom {
                 if putting.appended {
-                    self.keep_up(bytes, opened, other_bytes, now_s);
+                    self.keep_up(putting.bytes, opened, other_bytes, now_s);
                 }
                 return Ok(());
             }
-            let place = putting.place();
+            let (place, bytes) = (putting.place(), putting.bytes);
             let mut lane = self.lane(item.hash);
             if lane.has_room(place, bytes) {
                 continue; // somebody else has opened a segment
@@ -247,6 +264,17 @@ impl DramTier {
     fn queue_of_newcomer(&self, hash: KeyHash) -> Queue {
         let inside = self.index.readers().enter();
         first_queue(self.policy, self.ghost.recalls(hash, self.window(), inside.held()))
+    }
+
+    /// `item` with the version that it was given, or one that is drawn for it.
+    fn with_version<'a>(&self, item: &ItemRef<'a>) -> ItemRef<'a> {
+        let mut version = item.dram.version;
+        if version == 0 {
+            version = self.versions.next(item.key);
+        } else {
+            self.versions.note_given(item.key, version);
+        }
+        ItemRef { dram: DramFields { version, ..item.dram }, ..*item }
     }
 
     /// Whether `admit` agrees to what takes the place of the record there, if there is one, which is dead

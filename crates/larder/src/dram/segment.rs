@@ -15,16 +15,24 @@
 //!    with the segment, or from a [`Spare`] one: which no entry names, nobody else has a share of but its
 //!    slot, and nobody had a pin of after that. Who has found an entry before and pins now sees that the
 //!    entry is gone, and gives the pin back (`looking`).
+//! 4. The first word of a published record holds its marks, which change while others read the record. So
+//!    it is never lent out with it: whoever may be lent the record, by invariant 1, loads and changes the word
+//!    atomically. Who overwrites the record has all of it, for by invariant 2 nobody else may be lent it then. Relaxed
+//!    is enough: nothing else is read by what the marks say.
 #![allow(unsafe_code)]
 
 use std::ops::Deref;
 
+use super::marks::Marks;
 use super::memory::{Blocks, Memory};
 use super::pins::{Pin, Pins, Share};
 use super::prefetch::prefetch;
 use super::queues::is_sparser;
 use super::readers::{Locked, LockedAlone};
-use super::record::{FIXED_BYTES, Record, bytes_of_record, record_at};
+use super::record::{
+    FIXED_BYTES, Record, WORD_BYTES, bytes_of_long, bytes_of_record, marks_in, record_of,
+    with_marks,
+};
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::sync::wait_a_little;
 
@@ -93,9 +101,25 @@ impl Frozen {
         self.segment
     }
 
-    /// What was appended.
-    pub(crate) fn published(&self) -> &[u8] {
-        self.segment.lend(0, self.segment.published.load(Ordering::Acquire))
+    /// The record that begins at `at`, and where it ends.
+    pub(crate) fn record_and_end(&self, at: usize) -> (Record<'_>, usize) {
+        (self.segment.lend_record(at), at + self.segment.bytes_at(at))
+    }
+
+    /// Where what was appended ends.
+    pub(crate) fn end(&self) -> usize {
+        self.segment.published.load(Ordering::Acquire)
+    }
+
+    /// The records with their offsets, in the order in which they were written.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (usize, Record<'_>)> {
+        let (mut at, end) = (0, self.end());
+        std::iter::from_fn(move || {
+            let begin = at;
+            let record;
+            (record, at) = (begin < end).then(|| self.record_and_end(begin))?;
+            Some((begin, record))
+        })
     }
 }
 
@@ -155,11 +179,74 @@ impl Segment {
         pin.lend_record(pin.at())
     }
 
+    /// Bytes of the record that begins at `at`: one of the shard that is locked.
+    pub(crate) fn record_bytes(&self, at: usize, _locked: &Locked) -> usize {
+        self.bytes_at(at)
+    }
+
+    /// Marks the record that a pin keeps as hit, in this second if accesses are noted. Returns what it was
+    /// marked with before.
+    #[inline]
+    pub(super) fn note_hit(pin: &Pin, now_s: Option<u32>) -> Marks {
+        let word = pin.word(pin.at());
+        let before = word.load(Ordering::Relaxed);
+        let marks = marks_in(before);
+        let after = marks.after_hit(now_s);
+        if after != marks {
+            // In vain if somebody else is at it, who has seen the same hit or a better reason.
+            let after = with_marks(before, after);
+            let _ = word.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        marks
+    }
+
+    /// Marks a record of the shard that is locked as won. Says whether it was not.
+    pub(super) fn win(&self, at: usize, _locked: &Locked) -> bool {
+        let won = with_marks(0, Marks::WON);
+        !marks_in(self.word(at).fetch_or(won, Ordering::Relaxed)).is_won()
+    }
+
+    /// Gives a record the marks of another one, whose copy it is. The shard of both is locked.
+    pub(super) fn take_marks(&self, at: usize, from: (&Self, usize), _locked: &LockedAlone) {
+        let marks = marks_in(from.0.word(from.1).load(Ordering::Relaxed));
+        let word = self.word(at);
+        word.store(with_marks(word.load(Ordering::Relaxed), marks), Ordering::Relaxed);
+    }
+
     /// Lends this record alone: others may be being overwritten.
     #[inline]
     fn lend_record(&self, at: usize) -> Record<'_> {
-        let fixed = self.lend(at, FIXED_BYTES).first_chunk().expect("so many were asked for");
-        record_at(self.lend(at, bytes_of_record(fixed)), 0)
+        let word = self.word(at).load(Ordering::Relaxed);
+        record_of(word, self.lend(at + WORD_BYTES, self.bytes_of(word, at) - WORD_BYTES))
+    }
+
+    fn bytes_at(&self, at: usize) -> usize {
+        self.bytes_of(self.word(at).load(Ordering::Relaxed), at)
+    }
+
+    /// Bytes of the record that begins at `at` with this word.
+    #[inline]
+    fn bytes_of(&self, word: u32, at: usize) -> usize {
+        const FIXED: usize = FIXED_BYTES - WORD_BYTES;
+        let fixed =
+            self.lend(at + WORD_BYTES, FIXED).first_chunk().expect("so many were asked for");
+        bytes_of_record(word, fixed).unwrap_or_else(|| {
+            let longer = self.lend(at + WORD_BYTES, FIXED + 1).first_chunk();
+            bytes_of_long(word, longer.expect("so many were asked for"))
+        })
+    }
+
+    /// The first word of a record. The caller is one of those in invariant 1, for this record.
+    #[inline]
+    fn word(&self, at: usize) -> &std::sync::atomic::AtomicU32 {
+        let published = self.published.load(Ordering::Acquire);
+        assert!(at <= published && WORD_BYTES <= published - at, "what is lent out was appended");
+        let word = self.memory.start().as_ptr().wrapping_add(at).cast::<u32>();
+        assert!(word.is_aligned(), "records begin at multiples of their word");
+        // SAFETY: it is aligned, lies in the allocation, as `published` never exceeds it, and is initialised. All who
+        // touch the word do so atomically, but for who overwrites the record or appends it, who is alone
+        // (invariants 2 to 4).
+        unsafe { std::sync::atomic::AtomicU32::from_ptr(word) }
     }
 
     /// The caller is one of those in invariant 1, for these bytes.
@@ -186,7 +273,7 @@ impl Segment {
         if self.pins.are_any() {
             return None;
         }
-        let whole = self.lend_record(at).bytes();
+        let whole = self.bytes_at(at);
         assert_eq!(bytes, whole, "a record is overwritten whole");
         // SAFETY: the range is that of a record (just seen), which nobody else has (invariant 2).
         let room =
@@ -321,34 +408,35 @@ mod tests {
     use super::super::record::{encode, record_bytes};
     use super::*;
     use crate::key::KeyHash;
-    use crate::value::ItemRef;
+    use crate::value::{DramFields, ItemRef};
 
     const KEY: &[u8] = b"bread";
 
-    fn item(value: &[u8]) -> ItemRef<'_> {
-        ItemRef::new(KeyHash::of(KEY), KEY, value, 0)
+    fn item(value: &[u8], version: u64) -> ItemRef<'_> {
+        let dram = DramFields { version, ..DramFields::default() };
+        ItemRef { dram, ..ItemRef::new(KeyHash::of(KEY), KEY, value, 0) }
     }
 
     fn append(writer: &mut Writer, value: &[u8]) -> usize {
-        let item = item(value);
-        writer.append(record_bytes(&item), |room| encode(room, &item, 1)).expect("there is room")
+        let item = item(value, 1);
+        writer.append(record_bytes(&item), |room| encode(room, &item)).expect("there is room")
     }
 
     fn overwrite(segment: &Share, at: usize, value: &[u8]) -> bool {
-        let item = item(value);
+        let item = item(value, 2);
         let locked = LockedAlone::new();
-        let fill = |room: &mut [u8]| encode(room, &item, 2);
+        let fill = |room: &mut [u8]| encode(room, &item);
         segment.overwrite(at, record_bytes(&item), &locked, fill).is_some()
     }
 
     #[test]
     fn what_is_appended_is_published_in_order() {
-        let mut writer = Writer::allocate(16);
-        assert_eq!(writer.append(6, |room| room.fill(1)), Some(0));
-        assert_eq!(writer.append(6, |room| room.fill(2)), Some(6));
-        assert_eq!(writer.append(6, |_| panic!("there is no room")), None);
+        let mut writer = Writer::allocate(60);
+        assert_eq!([append(&mut writer, b"rye"), append(&mut writer, b"oat")], [0, 24]);
+        assert_eq!(writer.append(16, |_| panic!("there is no room")), None);
         let segment = Frozen::new(writer.segment().clone());
-        assert_eq!(segment.published(), [1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2]);
+        let found: Vec<_> = segment.records().map(|(at, record)| (at, record.value)).collect();
+        assert_eq!(found, [(0, &b"rye"[..]), (24, &b"oat"[..])]);
     }
 
     #[test]
@@ -361,7 +449,7 @@ mod tests {
         assert_eq!(pin.record().value, b"rye");
         drop(pin);
         let mut writer = Writer::recycle(Spare::new(segment).unwrap());
-        assert_eq!(Frozen::new(writer.segment().clone()).published(), []);
+        assert_eq!(Frozen::new(writer.segment().clone()).end(), 0);
         assert_eq!(append(&mut writer, b"oat"), 0);
     }
 
@@ -400,10 +488,8 @@ mod tests {
             });
             while !writing.is_finished() {
                 let frozen = Frozen::new(segment.clone());
-                let values = super::super::record::records(frozen.published());
-                assert!(
-                    values.into_iter().all(|(_, record)| VALUES.iter().any(|v| v == record.value))
-                );
+                let is_whole = |record: Record<'_>| VALUES.iter().any(|v| v == record.value);
+                assert!(frozen.records().all(|(_, record)| is_whole(record)));
                 drop(frozen);
                 std::thread::yield_now();
             }
@@ -419,17 +505,49 @@ mod tests {
             for _ in 0..2 {
                 scope.spawn(|| {
                     let mut seen = 0;
-                    while seen < 64 << 10 {
+                    while seen < 1024 {
                         let segment = Frozen::new(shared.clone());
-                        let bytes = segment.published();
-                        seen = bytes.len();
-                        assert!(bytes.chunks_exact(64).all(|record| record == [record[0]; 64]));
+                        let is_whole = |value: &[u8]| value.iter().all(|byte| *byte == value[0]);
+                        assert!(segment.records().all(|(_, record)| is_whole(record.value)));
+                        seen = segment.records().count();
                     }
                 });
             }
             for record in 0..1024_u32 {
-                writer.append(64, |room| room.fill(record.to_le_bytes()[0])).unwrap();
+                append(&mut writer, &[record.to_le_bytes()[0]; 45]);
             }
         });
+    }
+
+    #[test]
+    fn hits_mark_a_record_while_others_read_it() {
+        let mut writer = Writer::allocate(4 << 10);
+        let at = append(&mut writer, b"rye");
+        let segment = writer.segment().clone();
+        let wins: usize = std::thread::scope(|scope| {
+            let threads = (0..4_u32).map(|thread| {
+                let segment = &segment;
+                scope.spawn(move || {
+                    let mut wins = 0;
+                    for second in 1..5000 {
+                        let pin = segment.pin(at);
+                        let before = Segment::note_hit(&pin, Some(second));
+                        assert!(thread > 0 || second == 1 || before.is_fetched());
+                        assert_eq!((pin.record().key, pin.record().value), (KEY, &b"rye"[..]));
+                        wins += usize::from(segment.win(at, &Locked::new()));
+                    }
+                    wins
+                })
+            });
+            threads.collect::<Vec<_>>().into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(wins, 1);
+        let marks = segment.pin(at).record().marks;
+        assert!(marks.is_fetched() && marks.is_won());
+        let mut copies = Writer::allocate(64);
+        let copy = append(&mut copies, b"rye");
+        copies.segment().take_marks(copy, (&segment, at), &LockedAlone::new());
+        assert_eq!(copies.segment().pin(copy).record().marks, marks);
+        assert_eq!(copies.segment().pin(copy).record().value, b"rye");
     }
 }

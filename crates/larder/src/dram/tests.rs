@@ -17,7 +17,7 @@ fn insert(tier: &DramTier, key: u64, value_bytes: usize, expiry_s: u32) -> Resul
 
 fn get(tier: &DramTier, key: u64, now_s: u32) -> Lookup {
     let key = key.to_le_bytes();
-    tier.get(KeyHash::of(&key), &key, || now_s)
+    tier.get(KeyHash::of(&key), &key, || u64::from(now_s) * 1000)
 }
 
 fn holds(tier: &DramTier, key: u64) -> bool {
@@ -34,13 +34,13 @@ fn key_in(departure: &Departure) -> u64 {
 }
 
 #[test]
-fn an_item_costs_at_most_24_bytes_beside_key_and_value() {
+fn an_item_costs_at_most_27_bytes_beside_key_and_value() {
     let tier = tier(64 << 20, DramPolicy::S3Fifo);
     (0..1_000_000).for_each(|key| insert(&tier, key, 50, 0).unwrap());
     assert!(tier.len() < 900_000, "the tier is full");
     let overhead = tier.used_bytes() as f64 / tier.len() as f64 - 58.0;
     println!("{overhead:.1} bytes an item");
-    assert!(overhead <= 24.0, "{overhead} bytes an item");
+    assert!(overhead <= 27.0, "{overhead} bytes an item");
 }
 
 #[test]

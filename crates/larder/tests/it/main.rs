@@ -20,6 +20,7 @@ mod hashing;
 mod history;
 mod history_threads;
 mod in_order;
+mod items;
 mod iterate;
 mod lessons;
 mod limits;
