@@ -276,7 +276,7 @@ fn an_entry_that_goes_to_another_record_is_not_taken_for_gone() {
                 })
             })
             .collect();
-        (1..8).for_each(|slot| assert!(index.relocate(hash, at(slot), at(slot + 1), 0)));
+        (1..8).for_each(|slot| assert!(index.relocate(hash, at(slot), (at(slot + 1), 0), |_| ())));
         looking.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
     });
 }
