@@ -12,6 +12,8 @@ use crate::sync::{Mutex, MutexGuard};
 /// who free more.
 const RETIRED_PART: usize = 8;
 const RETIRED_MIN: usize = 4;
+/// Places of so many times the budget are kept for when it grows again: each takes a little memory.
+const HOLLOW_BUDGETS: usize = 4;
 
 /// Takes memory for segments up to a budget.
 #[derive(Debug)]
@@ -165,7 +167,7 @@ impl Pool {
         let mut state = self.lock();
         state.look_at_pinned(self.segment_bytes());
         while state.kept_bytes() + other_bytes > self.budget_bytes() {
-            if !state.give_up_one() {
+            if !state.give_up_one(self.budget_bytes()) {
                 return true;
             }
         }
@@ -194,7 +196,7 @@ impl State {
         {
             return Writer::recycle(spare);
         }
-        while self.kept_bytes() + wanted > budget && self.give_up_one() {}
+        while self.kept_bytes() + wanted > budget && self.give_up_one(budget) {}
         self.allocated_bytes += wanted;
         if wanted != segment_bytes {
             return Writer::allocate(wanted);
@@ -209,18 +211,23 @@ impl State {
     }
 
     /// Gives the memory of a free segment back. `false` if there is none.
-    fn give_up_one(&mut self) -> bool {
+    fn give_up_one(&mut self, budget: usize) -> bool {
         let Some(spare) = self.free.pop() else { return false };
-        if spare.hollow_out() {
-            self.allocated_bytes -= spare.capacity();
+        let bytes = spare.capacity();
+        if !spare.hollow_out() {
+            self.give_up(spare);
+            return true;
+        }
+        self.allocated_bytes -= bytes;
+        if self.hollow.len() < budget / bytes * HOLLOW_BUDGETS {
             self.hollow.push(spare);
         } else {
-            self.give_up(spare);
+            self.gone.push(Gone { segment: spare.into_share(), bytes: 0 });
         }
         true
     }
 
-    /// Gives up one that only dropping it frees.
+    /// Gives up one whose memory is freed when it is dropped.
     fn give_up(&mut self, spare: Spare) {
         let bytes = spare.capacity();
         self.retired_bytes += bytes;
