@@ -27,7 +27,7 @@
 //! | `queues`, `ghost` | who leaves first |
 //! | `put` | how items come |
 //! | `evict` | how they leave |
-//! | `departures` | records on their way to flash |
+//! | `departures`, `together` | records on their way to flash |
 //! | `iterate` | what is here, for scans and `flush` |
 //!
 //! Locks are taken in this order: a lane or the evictor's, departures, index shard, queues, pool, what
@@ -55,6 +55,7 @@ mod retired;
 mod segment;
 mod slots;
 mod table;
+mod together;
 mod versions;
 
 use std::sync::{Arc, PoisonError};
@@ -78,6 +79,7 @@ use readers::Locked;
 pub(crate) use record::{Record, encode, record_bytes};
 pub(crate) use segment::Writer;
 use slots::Slots;
+pub(crate) use together::{Receiver, Together};
 use versions::Versions;
 
 const _: () = assert!(*SEGMENT_BYTES.end() <= OFFSETS_END);

@@ -37,6 +37,7 @@ use crate::time::CacheClock;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
 pub use changes::OnChange;
+pub(crate) use close::Admitted;
 pub use layout::Layout;
 pub(crate) use metadata::{
     SNAPSHOT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,

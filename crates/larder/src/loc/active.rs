@@ -186,19 +186,23 @@ impl ActiveRegion {
         if self.closed { 0 } else { self.buffer.len().saturating_sub(taken) }
     }
 
+    /// Where the record of `item` would begin, and how long it would be.
+    pub(crate) fn next_place(&self, item: &ItemRef<'_>) -> (u32, u32) {
+        (narrow(self.used), narrow(record::record_bytes(item)))
+    }
+
     /// Writes `item` behind the records that are there; the caller has asked
     /// [`ActiveRegion::has_room_for`] it.
     pub(crate) fn append(&mut self, item: &ItemRef<'_>) -> FooterEntry {
-        let length = record::record_bytes(item);
-        let narrow = |n: usize| u32::try_from(n).expect("a region is shorter than 4 GiB");
-        let offset = narrow(self.used);
+        let (offset, length) = self.next_place(item);
         let identity = self.record_at(offset);
-        let end = (self.used + length).next_multiple_of(UNIT_BYTES);
-        let (room, padding) = self.buffer.as_mut_slice()[self.used..end].split_at_mut(length);
+        let end = (self.used + length as usize).next_multiple_of(UNIT_BYTES);
+        let room = &mut self.buffer.as_mut_slice()[self.used..end];
+        let (room, padding) = room.split_at_mut(length as usize);
         record::encode(room, identity, item);
         padding.fill(0);
         self.used = end;
-        let entry = FooterEntry { hash: item.hash.0, offset, length: narrow(length) };
+        let entry = FooterEntry { hash: item.hash.0, offset, length };
         self.entries.push(entry);
         self.latest_expiry_s = footer::later_expiry(self.latest_expiry_s, item.expiry_s);
         entry
@@ -253,7 +257,7 @@ impl ActiveRegion {
         // The buffer is a used one: what lies between records and footer must not carry old bytes
         // to flash.
         bytes[self.used..end].fill(0);
-        let used = u32::try_from(self.used).expect("a region is shorter than 4 GiB");
+        let used = narrow(self.used);
         footer::encode(
             bytes,
             self.cache,
@@ -271,6 +275,10 @@ impl ActiveRegion {
         buffer.as_mut_slice().copy_from_slice(&self.buffer.as_slice()[from..end]);
         Piece { offset: from as u64, buffer }
     }
+}
+
+fn narrow(bytes: usize) -> u32 {
+    u32::try_from(bytes).expect("a region is shorter than 4 GiB")
 }
 
 #[cfg(test)]

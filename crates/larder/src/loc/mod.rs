@@ -30,6 +30,7 @@ mod reinsertion;
 mod saved;
 pub(crate) mod shelves;
 pub(crate) mod snapshot;
+mod together;
 mod unsealed;
 mod witness;
 
@@ -57,6 +58,7 @@ use pieces::Turn;
 use record::RecordIdentity;
 use recover::Rebuild;
 use regions::{RegionState, Regions};
+pub(crate) use together::Appending;
 
 /// Where the engine lives, what it may touch and how it evicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
