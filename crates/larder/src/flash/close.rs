@@ -38,8 +38,17 @@ pub(crate) struct InOrder<'a> {
     flash: &'a Flash,
     appending: Appending<'a>,
     now_s: u32,
+    /// Small objects that it has appended, and their bytes.
+    appended: (u64, u64),
     /// Of the item that was not taken, if it was asked.
     pub(crate) admitted: Option<Admitted>,
+}
+
+impl Drop for InOrder<'_> {
+    fn drop(&mut self) {
+        let (objects, bytes) = self.appended;
+        self.flash.note_in_order(objects, bytes);
+    }
 }
 
 impl Receiver for InOrder<'_> {
@@ -64,13 +73,14 @@ impl Receiver for InOrder<'_> {
         }
         let admitted = flash.admit(item, *now_s);
         let may_go = match admitted {
-            Ok(Engine::Soc) => flash.has_room_in_order(item),
+            Ok(Engine::Soc) => flash.has_room_in_order(self.appended.1, item),
             Ok(Engine::Loc) => true,
             Err(_) => false,
         };
         if may_go && !flash.buckets_may_count(item.hash) && appending.append_new(item) {
             if admitted == Ok(Engine::Soc) {
-                flash.note_in_order(item);
+                self.appended.0 += 1;
+                self.appended.1 += bytes_in_order(item);
             }
             return true;
         }
@@ -94,7 +104,7 @@ impl Flash {
     /// Takes items of a cache that is being closed. `None` if there are no regions.
     pub(crate) fn in_order(&self, now_s: u32) -> Option<InOrder<'_>> {
         let appending = self.loc.as_ref()?.appending(now_s);
-        Some(InOrder { flash: self, appending, now_s, admitted: None })
+        Some(InOrder { flash: self, appending, now_s, appended: (0, 0), admitted: None })
     }
 
     /// Sends off what it has taken, if that is enough for a write.
@@ -123,7 +133,7 @@ impl Flash {
             if asked.is_some() || !self.goes_in_order(item) {
                 return false;
             }
-            self.note_in_order(item);
+            self.note_in_order(1, bytes_in_order(item));
             admitted = Ok(Engine::Loc);
         }
         self.deliver(item, admitted, now_s).await;
@@ -140,7 +150,7 @@ impl Flash {
         item.object_bytes() <= object_bytes_max(self.layout.region_bytes)
             && !loc.holds(item.hash)
             && !self.buckets_may_count(item.hash)
-            && self.has_room_in_order(item)
+            && self.has_room_in_order(0, item)
     }
 
     /// Whether a version of this hash in a bucket may be believed: with tombstones it is void.
@@ -152,14 +162,16 @@ impl Flash {
         self.soc.as_ref().is_some_and(|soc| soc.may_hold(hash))
     }
 
-    fn has_room_in_order(&self, item: &ItemRef<'_>) -> bool {
-        let taken = self.in_order_bytes.load(Ordering::Relaxed);
+    /// Whether there is room for `item` in the part of the regions that is for small objects, beside so many
+    /// bytes that were not noted yet.
+    fn has_room_in_order(&self, bytes: u64, item: &ItemRef<'_>) -> bool {
+        let taken = self.in_order_bytes.load(Ordering::Relaxed) + bytes;
         taken + bytes_in_order(item) <= self.in_order_bytes_max()
     }
 
-    fn note_in_order(&self, item: &ItemRef<'_>) {
-        self.in_order_bytes.fetch_add(bytes_in_order(item), Ordering::Relaxed);
-        self.counters.closed_in_order_objects.add(1);
+    fn note_in_order(&self, objects: u64, bytes: u64) {
+        self.in_order_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.counters.closed_in_order_objects.add(objects);
     }
 
     /// Whether each item that is left out must be looked at, so that what flash has of it is void.

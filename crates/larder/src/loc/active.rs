@@ -15,6 +15,8 @@ const BLOCK: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct ActiveRegions {
     all: Vec<ActiveRegion>,
+    keeps_spare: bool,
+    spare: Option<Spare>,
 }
 
 impl ActiveRegions {
@@ -49,6 +51,28 @@ impl ActiveRegions {
     pub(crate) fn remove(&mut self, region: u32) -> Option<ActiveRegion> {
         let at = self.all.iter().position(|active| active.identity.region == region)?;
         Some(self.all.swap_remove(at))
+    }
+
+    /// A region is on flash. Its memory may be kept for the next one.
+    pub(crate) fn written(&mut self, region: u32) {
+        let written = self.remove(region);
+        if self.keeps_spare {
+            self.spare = written.map(Spare::from);
+        }
+    }
+
+    /// From now on the memory of the region that was written last is kept for the next one, or none is:
+    /// of regions that are too long for a pool, each would take new memory from the kernel.
+    pub(crate) fn keep_spare(&mut self, keep: bool) {
+        self.keeps_spare = keep;
+        if !keep {
+            self.spare = None;
+        }
+    }
+
+    /// The memory that was kept.
+    pub(crate) fn take_spare(&mut self) -> Option<Spare> {
+        self.spare.take()
     }
 
     /// The next bytes to write, with the filling and the shelf that they belong to: of closed regions
@@ -105,6 +129,27 @@ pub(crate) struct ActiveRegion {
     failed: bool,
 }
 
+/// Memory of a region that is on flash, for one that is to be filled.
+#[derive(Debug)]
+pub(crate) struct Spare {
+    buffer: IoBuffer,
+    entries: Vec<FooterEntry>,
+}
+
+impl From<ActiveRegion> for Spare {
+    fn from(region: ActiveRegion) -> Self {
+        let ActiveRegion { buffer, mut entries, .. } = region;
+        entries.clear();
+        Self { buffer, entries }
+    }
+}
+
+impl From<IoBuffer> for Spare {
+    fn from(buffer: IoBuffer) -> Self {
+        Self { buffer, entries: Vec::new() }
+    }
+}
+
 /// Bytes of a region on their way to flash.
 #[derive(Debug)]
 pub(crate) struct Piece {
@@ -118,14 +163,15 @@ impl ActiveRegion {
         cache: CacheId,
         identity: RegionIdentity,
         shelf: usize,
-        buffer: IoBuffer,
+        memory: Spare,
     ) -> Self {
+        let Spare { buffer, entries } = memory;
         Self {
             cache,
             identity,
             shelf,
             buffer,
-            entries: Vec::new(),
+            entries,
             latest_expiry_s: None,
             used: 0,
             handed_out: 0,
@@ -289,7 +335,7 @@ mod tests {
     fn closed_regions_are_written_before_open_ones() {
         let region = |region: u32, shelf: usize| {
             let identity = RegionIdentity { region, sequence: 1 + u64::from(region) };
-            ActiveRegion::new(CacheId::ZERO, identity, shelf, IoBuffer::zeroed(8 * BLOCK))
+            ActiveRegion::new(CacheId::ZERO, identity, shelf, IoBuffer::zeroed(8 * BLOCK).into())
         };
         let mut regions = ActiveRegions::default();
         for (number, shelf) in [(0, 0), (1, 1), (2, 2)] {

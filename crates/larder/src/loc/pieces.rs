@@ -158,7 +158,7 @@ impl Loc {
                 if active.piece_written() {
                     let segment = self.place.segment_of(active.shelf);
                     state.regions.seal(region, segment, active.latest_expiry_s());
-                    state.active.remove(region);
+                    state.active.written(region);
                     self.counters.loc_sealed_regions.add(1);
                     if let Some(tombstones) = &self.tombstones {
                         tombstones.filling_sealed(region, sequence);

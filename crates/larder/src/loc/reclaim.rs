@@ -137,7 +137,9 @@ impl Loc {
         reclaimed: &[Reclaimed],
         saved: &[Saved],
     ) {
-        let buffer = self.pool.take(self.place.region_bytes as usize);
+        let spare = self.lock().active.take_spare();
+        let memory =
+            spare.unwrap_or_else(|| self.pool.take(self.place.region_bytes as usize).into());
         let state = &mut *self.lock();
         let current: Vec<&Saved> = saved
             .iter()
@@ -151,7 +153,7 @@ impl Loc {
             .map(|reclaimed| self.empty(state, reclaimed, next.sequence, &mut gone))
             .sum();
         state.regions.activate(next.region, next.sequence);
-        state.active.add(ActiveRegion::new(self.place.cache, next, shelf, buffer));
+        state.active.add(ActiveRegion::new(self.place.cache, next, shelf, memory));
         let mut kept = 0;
         for Saved { fetched, shelf: own, .. } in current {
             let item = fetched.item();

@@ -17,7 +17,9 @@ pub(crate) struct Appending<'a> {
 
 impl Loc {
     pub(crate) fn appending(&self, now_s: u32) -> Appending<'_> {
-        Appending { loc: self, state: self.lock(), now_s }
+        let mut state = self.lock();
+        state.active.keep_spare(true);
+        Appending { loc: self, state, now_s }
     }
 
     /// Sends off what has come together of the active regions, if it is enough.
