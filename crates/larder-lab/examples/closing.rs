@@ -154,7 +154,10 @@ impl Small {
         let after = which_are_there(&cache, sets)?;
         let missing = before.iter().zip(&after).filter(|(before, after)| **before && !**after);
         let (missing, there) = (missing.count(), before.iter().filter(|there| **there).count());
-        println!("{there} of {} keys were there before, {missing} of them are missing", after.len());
+        println!(
+            "{there} of {} keys were there before, {missing} of them are missing",
+            after.len()
+        );
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use super::DramTier;
 use super::departures::{Departing, Departure};
 use super::index::Location;
 use super::record::{Record, record_at};
+use super::segment::Frozen;
 use crate::key::KeyHash;
 use crate::value::ItemRef;
 
@@ -44,8 +45,7 @@ impl DramTier {
 
     fn send_some(&self, departing: &mut Departing, receiver: &mut impl Receiver) -> Together {
         let segment = departing.segment.clone();
-        let bytes = segment.published();
-        let ahead = self.look_ahead(bytes, departing.next);
+        let ahead = self.look_ahead(&segment, departing.next);
         let hashes: Vec<KeyHash> = ahead.iter().map(|(_, hash, _)| *hash).collect();
         receiver.expect(&hashes);
         for (at, hash, record) in &ahead {
@@ -59,13 +59,19 @@ impl DramTier {
         if ahead.is_empty() { Together::Nothing } else { Together::Went(ahead.len()) }
     }
 
-    fn look_ahead<'a>(&self, bytes: &'a [u8], from: usize) -> Vec<(usize, KeyHash, Record<'a>)> {
+    fn look_ahead<'a>(
+        &self,
+        segment: &'a Frozen,
+        from: usize,
+    ) -> Vec<(usize, KeyHash, Record<'a>)> {
+        let bytes = segment.published();
         let mut ahead = Vec::with_capacity(FETCHED_AHEAD);
         let mut at = from;
         while at < bytes.len() && ahead.len() < FETCHED_AHEAD {
             let record = record_at(bytes, at);
             let hash = self.hasher.hash(record.key);
             self.index.prefetch(hash);
+            segment.prefetch(at);
             ahead.push((at, hash, record));
             at += record.bytes();
         }
