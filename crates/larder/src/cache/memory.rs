@@ -34,14 +34,14 @@ impl MemoryBudget {
     /// # Errors
     /// If that is too little from the start.
     pub(super) fn first_share(bytes: u64, flash: Option<&Flash>) -> Result<u64, Error> {
-        let needed = flash.map_or(0, Flash::memory_bytes);
+        let needed = flash.map_or(0, Flash::memory_bytes_to_keep);
         let tier = (bytes / TIER_PART_MIN).max(DRAM_BYTES_MIN);
         if needed.saturating_add(tier) > bytes {
             let least = needed.saturating_mul(TIER_PART_MIN) / (TIER_PART_MIN - 1) + 1;
             let least = least.max(needed.saturating_add(DRAM_BYTES_MIN));
             return Err(Error::config(format!(
                 "memory_bytes = {bytes}: flash alone needs {needed} of it, and DRAM what is left; set at \
-                 least {least}, or use less flash"
+                 least {least}, or use less flash, or a smaller region_bytes"
             )));
         }
         Ok(bytes - needed)
@@ -60,7 +60,7 @@ impl Larder {
     }
 
     fn divide_memory(&self, all: u64) {
-        let needed = self.flash.as_ref().map_or(0, Flash::memory_bytes);
+        let needed = self.flash.as_ref().map_or(0, Flash::memory_bytes_to_keep);
         let share = all.saturating_sub(needed).max(all / TIER_PART_MIN).max(DRAM_BYTES_MIN);
         // Buffers come and go; the tier need not breathe with them.
         let has = self.dram.budget_bytes();
@@ -84,6 +84,7 @@ impl Larder {
     pub fn set_memory_bytes(&self, bytes: u64) {
         let bytes = bytes.max(1);
         self.memory.bytes.store(bytes, Ordering::Relaxed);
+        self.flash.iter().for_each(Flash::keep_buffers);
         self.divide_memory(bytes);
     }
 

@@ -54,7 +54,7 @@ use expiry::Sweep;
 use footer::{FooterEntry, RegionIdentity};
 pub(crate) use index::{BYTES_MAX, HITS_MAX};
 use index::{Index, Location};
-use pieces::Turn;
+use pieces::{PIECES_UNDER_WAY, Turn};
 use record::RecordIdentity;
 use recover::Rebuild;
 use regions::{RegionState, Regions};
@@ -201,6 +201,20 @@ impl Loc {
     /// Memory of regions that are filled or on their way, and of what is read.
     pub(crate) fn buffer_bytes(&self) -> u64 {
         self.pool.memory_bytes() as u64
+    }
+
+    /// As much as that becomes when one region of each shelf is filled, and the last one is on its way.
+    pub(crate) fn buffer_bytes_expected(&self) -> u64 {
+        let regions = (self.place.shelves() + self.closed_max()) as u64;
+        let regions = regions * u64::from(self.place.region_bytes);
+        let pieces = PIECES_UNDER_WAY as u64 * u64::from(self.place.piece_bytes);
+        regions + pieces.min(regions)
+    }
+
+    /// Keeps the memory of the region that was written last, for the next one: what buffers take stays
+    /// about the same.
+    pub(crate) fn keep_spare(&self) {
+        self.lock().active.keep_spare(true);
     }
 
     /// Memory of the index.

@@ -43,7 +43,7 @@ impl Loc {
 
     /// How many closed regions may be in memory while another one is filled. Which regions share a
     /// reclaim unit follows from the order in which they are written: there, none.
-    fn closed_max(&self) -> usize {
+    pub(super) fn closed_max(&self) -> usize {
         usize::from(self.place.regions_per_unit.is_none())
     }
 
