@@ -82,7 +82,7 @@ impl Larder {
             self.dram.evict_all();
             match &self.flash {
                 Some(flash) => self.close_flash(flash, by).await?,
-                None => self.settle_departures(usize::MAX).await,
+                None => self.settle_own_departures(usize::MAX).await,
             }
             // From here on nothing is written.
             let claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,7 +1,9 @@
 //! One budget for all memory: the DRAM tier gives way to what flash needs.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::lending::Place;
 use super::{Larder, SETTLED_PER_BROUGHT};
 use crate::config::{DRAM_BYTES_MAX, DRAM_BYTES_MIN};
 use crate::error::Error;
@@ -22,11 +24,14 @@ pub(super) struct MemoryBudget {
     /// 0: none, the tier has a budget of its own.
     bytes: AtomicU64,
     sent: AtomicU64,
+    /// Among others that it has a budget with.
+    pub(super) place: OnceLock<Place>,
 }
 
 impl MemoryBudget {
     pub(super) fn new(bytes: Option<u64>) -> Self {
-        Self { bytes: AtomicU64::new(bytes.unwrap_or(0)), sent: AtomicU64::new(0) }
+        let bytes = AtomicU64::new(bytes.unwrap_or(0));
+        Self { bytes, sent: AtomicU64::new(0), place: OnceLock::new() }
     }
 
     /// What is left for the tier beside flash.
@@ -54,8 +59,13 @@ impl Larder {
         let all = self.memory.bytes.load(Ordering::Relaxed);
         let is_due =
             || self.memory.sent.fetch_add(1, Ordering::Relaxed).is_multiple_of(SENT_PER_LOOK);
-        if all > 0 && is_due() {
-            self.divide_memory(all);
+        let has_budget = all > 0 || self.memory.place.get().is_some();
+        if has_budget && is_due() {
+            if all > 0 {
+                self.divide_memory(all);
+            } else {
+                self.divide_with_others();
+            }
         }
     }
 
@@ -118,6 +128,7 @@ impl Larder {
 
     /// How many bytes somebody sends to flash who brought so many to DRAM (rule 7).
     pub(super) fn settled_for(&self, brought: usize) -> usize {
+        self.note_brought(brought);
         let usual = brought * SETTLED_PER_BROUGHT;
         if !self.dram.is_shrinking() {
             return usual;

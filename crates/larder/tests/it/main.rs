@@ -21,6 +21,7 @@ mod history;
 mod history_threads;
 mod in_order;
 mod iterate;
+mod lending;
 mod lessons;
 mod limits;
 mod long;
