@@ -46,7 +46,10 @@ pub struct Config {
     /// Budget of all memory of the cache, in bytes: the DRAM tier, and beside it what flash needs, which
     /// grows with what is on it (index, bloom filters, tombstones, admission, regions on their way).
     /// The tier then gets what the others leave, at least an eighth, and
-    /// [`Config::dram_bytes`] is not used. `None`: `dram_bytes` is the tier's, the others come on
+    /// [`Config::dram_bytes`] is not used. As long as they leave that, the sum of
+    /// [`Stats::dram_used_bytes`](crate::Stats::dram_used_bytes) and
+    /// [`Stats::flash_memory_bytes`](crate::Stats::flash_memory_bytes) stays within 2 percent of it.
+    /// Refused if flash needs more when the cache is opened, with the buffers of its regions. `None`: `dram_bytes` is the tier's, the others come on
     /// top.
     pub memory_bytes: Option<u64>,
     /// Which item leaves DRAM first.

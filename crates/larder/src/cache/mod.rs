@@ -26,6 +26,7 @@ mod gate;
 mod inspect;
 mod item;
 mod iterate;
+pub(crate) mod lending;
 pub(crate) mod look;
 pub(crate) mod many;
 mod memory;
@@ -358,6 +359,11 @@ impl Larder {
 
     /// Sends what DRAM has evicted to flash: at least `bytes` of it, or all.
     async fn settle_departures(&self, bytes: usize) {
+        self.settle_own_departures(bytes).await;
+        self.settle_for_debtors(bytes).await;
+    }
+
+    async fn settle_own_departures(&self, bytes: usize) {
         let mut settled_bytes = 0;
         while settled_bytes < bytes {
             let next = self.dram.next_departure().or_else(|| {

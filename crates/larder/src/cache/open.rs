@@ -91,7 +91,10 @@ impl Larder {
             None => None,
         };
         let dram_bytes = match config.memory_bytes {
-            Some(all) => MemoryBudget::first_share(all, flash.as_ref())?,
+            Some(all) => {
+                flash.iter().for_each(Flash::keep_buffers);
+                MemoryBudget::first_share(all, flash.as_ref())?
+            }
             None => config.dram_bytes,
         };
         Ok(Self {

@@ -43,11 +43,12 @@ struct State {
     given_back: VecDeque<Departure>,
 }
 
+/// A segment whose records depart, from the `next` one on.
 #[derive(Debug)]
-struct Departing {
-    segment: Frozen,
-    slot: u32,
-    next: usize,
+pub(super) struct Departing {
+    pub(super) segment: Frozen,
+    pub(super) slot: u32,
+    pub(super) next: usize,
 }
 
 impl Departures {
@@ -98,6 +99,15 @@ impl Departures {
         (None, ended)
     }
 
+    /// Lets `work` go on with the segment that comes first. `None` if there is none, or something was given
+    /// back, which comes before it.
+    pub(super) fn with_first<T>(&self, work: impl FnOnce(&mut Departing) -> T) -> Option<T> {
+        let mut state = self.lock();
+        let State { segments, given_back } = &mut *state;
+        let first = segments.front_mut().filter(|_| given_back.is_empty());
+        first.map(work)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,10 +125,14 @@ impl Departing {
             self.next = end;
             let hash = hasher.hash(record.key);
             if is_current(hash, location) {
-                self.segment.one_more();
-                return Some(Departure { segment: self.segment.clone(), location, hash });
+                return Some(self.give_out(location, hash));
             }
         }
         None
+    }
+
+    pub(super) fn give_out(&self, location: Location, hash: KeyHash) -> Departure {
+        self.segment.one_more();
+        Departure { segment: self.segment.clone(), location, hash }
     }
 }

@@ -386,6 +386,24 @@ impl Index {
         Some(entry)
     }
 
+    /// Takes out the entry of this hash that points to `location` if `leaves` says so, which is told
+    /// whether it is clean. `None` if there is none. The tier ends: no table becomes smaller.
+    pub(crate) fn leave(
+        &self,
+        hash: KeyHash,
+        location: Location,
+        leaves: impl FnOnce(bool) -> bool,
+    ) -> Option<bool> {
+        let (shard, mut len, locked) = self.write(hash);
+        let (place, entry) = shard.table(&locked).position_at(hash, location)?;
+        let left = leaves(entry.is_clean());
+        if left {
+            place.clear();
+            *len -= 1;
+        }
+        Some(left)
+    }
+
     /// Points the entry of this hash from one place to another, after a last word of `about_to`. Says
     /// whether it was there.
     pub(crate) fn relocate(

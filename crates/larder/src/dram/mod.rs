@@ -29,7 +29,7 @@
 //! | `queues`, `ghost` | who leaves first |
 //! | `put` | how items come |
 //! | `evict` | how they leave |
-//! | `departures` | records on their way to flash |
+//! | `departures`, `together` | records on their way to flash |
 //! | `iterate` | what is here, for scans and `flush` |
 //!
 //! Locks are taken in this order: the evictor's, departures, index shard, lane, queues, pool, what is
@@ -59,6 +59,7 @@ mod retired;
 mod segment;
 mod slots;
 mod table;
+mod together;
 mod versions;
 
 use std::sync::{Arc, PoisonError};
@@ -84,6 +85,7 @@ pub(crate) use record::{Record, encode, record_bytes};
 use segment::Segment;
 pub(crate) use segment::Writer;
 use slots::Slots;
+pub(crate) use together::{Receiver, Together};
 use versions::Versions;
 
 const _: () = assert!(*SEGMENT_BYTES.end() <= OFFSETS_END);

@@ -37,6 +37,7 @@ use crate::time::CacheClock;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
 pub use changes::OnChange;
+pub(crate) use close::Admitted;
 pub use layout::Layout;
 pub(crate) use metadata::{
     SNAPSHOT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
@@ -177,8 +178,25 @@ impl Flash {
 
     /// Memory of everything that flash needs.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let buffers = self.loc.as_ref().map_or(0, Loc::buffer_bytes)
-            + self.soc.as_ref().map_or(0, Soc::buffer_bytes);
+        self.memory_bytes_with(self.loc.as_ref().map_or(0, Loc::buffer_bytes))
+    }
+
+    /// The same, with the buffers that regions need at times: they come faster than somebody else could
+    /// make room for them.
+    pub(crate) fn memory_bytes_to_keep(&self) -> u64 {
+        let buffers = |loc: &Loc| loc.buffer_bytes().max(loc.buffer_bytes_expected());
+        self.memory_bytes_with(self.loc.as_ref().map_or(0, buffers))
+    }
+
+    /// There is a budget of all memory, of which buffers have their part whether they are used or not.
+    pub(crate) fn keep_buffers(&self) {
+        if let Some(loc) = &self.loc {
+            loc.keep_spare();
+        }
+    }
+
+    fn memory_bytes_with(&self, loc_buffers: u64) -> u64 {
+        let buffers = loc_buffers + self.soc.as_ref().map_or(0, Soc::buffer_bytes);
         let (_, soc_log_bytes) = self.soc_log();
         self.index_bytes()
             + self.filter_bytes()

@@ -22,6 +22,7 @@ mod history_threads;
 mod in_order;
 mod items;
 mod iterate;
+mod lending;
 mod lessons;
 mod limits;
 mod long;

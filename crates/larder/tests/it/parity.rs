@@ -104,8 +104,6 @@ fn tenants_have_every_call_that_is_not_one_tenants() {
         "replace",
         "scan",
         "set",
-        "set_dram_bytes",
-        "set_memory_bytes",
         "set_with",
         "touch",
         "update",
