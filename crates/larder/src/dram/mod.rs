@@ -74,6 +74,7 @@ use index::{Entry, Index, Location, Looking, Moved, OFFSETS_END, Records};
 use lane::Lane;
 pub(crate) use pins::Pin;
 use pool::Pool;
+pub(crate) use prefetch::prefetch;
 use queues::Queues;
 use readers::Locked;
 pub(crate) use record::{Record, encode, record_bytes};
