@@ -231,15 +231,6 @@ impl Larder {
         }
     }
 
-    /// What flash needs has changed.
-    pub(super) fn divide_with_others(&self) {
-        if let Some(place) = self.memory.place.get()
-            && place.lending.of_all
-        {
-            place.lending.divide();
-        }
-    }
-
     /// Helps those that have to give something back to do so: they may have no calls of their own.
     pub(super) async fn settle_for_debtors(&self, bytes: usize) {
         let Some(place) = self.memory.place.get() else { return };

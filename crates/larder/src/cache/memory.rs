@@ -59,13 +59,8 @@ impl Larder {
         let all = self.memory.bytes.load(Ordering::Relaxed);
         let is_due =
             || self.memory.sent.fetch_add(1, Ordering::Relaxed).is_multiple_of(SENT_PER_LOOK);
-        let has_budget = all > 0 || self.memory.place.get().is_some();
-        if has_budget && is_due() {
-            if all > 0 {
-                self.divide_memory(all);
-            } else {
-                self.divide_with_others();
-            }
+        if all > 0 && is_due() {
+            self.divide_memory(all);
         }
     }
 

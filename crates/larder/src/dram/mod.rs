@@ -79,6 +79,7 @@ use lane::Lane;
 pub(crate) use marks::Marks;
 pub(crate) use pins::Pin;
 use pool::Pool;
+pub(crate) use prefetch::prefetch;
 use queues::Queues;
 use readers::Locked;
 pub(crate) use record::{Record, encode, record_bytes};

@@ -2,7 +2,9 @@
 //!
 //! Nobody else is inside any more, and what takes the records waits for nothing: so each leaves in one
 //! step, under the lock of its entry, and nobody looks it up a second time. Of what they need memory is
-//! asked for many at once, ahead of them: one after the other each would wait for it.
+//! asked ahead of them: one after the other each would wait for it.
+
+use std::collections::VecDeque;
 
 use super::DramTier;
 use super::departures::{Departing, Departure};
@@ -12,13 +14,17 @@ use super::segment::Frozen;
 use crate::key::KeyHash;
 use crate::value::ItemRef;
 
-/// For so many records at a time memory is asked.
-const FETCHED_AHEAD: usize = 32;
+/// For so many records ahead memory is asked where indexes have them.
+const FETCHED_AHEAD: usize = 24;
+/// For so many bytes of records beyond these, where they lie.
+const BYTES_AHEAD: usize = 4 << 10;
+/// Records of a step.
+const SENT_AT_ONCE: usize = 256;
 
 /// What takes records that depart.
 pub(crate) trait Receiver {
-    /// Items of these hashes may come next.
-    fn expect(&mut self, hashes: &[KeyHash]);
+    /// An item of this hash may come soon.
+    fn expect(&mut self, hash: KeyHash);
 
     /// Takes an item, or not. It is gone from the tier if it did.
     fn take(&mut self, item: &ItemRef<'_>) -> bool;
@@ -35,14 +41,6 @@ pub(crate) enum Together {
     Nothing,
 }
 
-/// A record that departs soon, and where it lies.
-struct Ahead<'a> {
-    at: usize,
-    end: usize,
-    hash: KeyHash,
-    record: Record<'a>,
-}
-
 impl DramTier {
     /// Lets the next records depart, a few of them, in the order in which they lie. Nobody else uses the
     /// tier.
@@ -53,32 +51,56 @@ impl DramTier {
 
     fn send_some(&self, departing: &mut Departing, receiver: &mut impl Receiver) -> Together {
         let segment = departing.segment.clone();
-        let ahead = self.look_ahead(&segment, departing.next);
-        let hashes: Vec<KeyHash> = ahead.iter().map(|ahead| ahead.hash).collect();
-        receiver.expect(&hashes);
-        for Ahead { at, end, hash, record } in &ahead {
-            let location = Location { slot: departing.slot, at: *at };
-            departing.next = *end;
-            let leaves = |clean: bool| receiver.take(&record.item(*hash, clean));
-            if self.index.leave(*hash, location, leaves) == Some(false) {
-                return Together::Refused(departing.give_out(location, *hash));
+        let mut ahead =
+            Ahead { tier: self, segment: &segment, next: departing.next, seen: VecDeque::new() };
+        (0..FETCHED_AHEAD).for_each(|_| ahead.look(receiver));
+        let mut went = 0;
+        while went < SENT_AT_ONCE
+            && let Some(Seen { at, end, hash, record }) = ahead.seen.pop_front()
+        {
+            let location = Location { slot: departing.slot, at };
+            departing.next = end;
+            let leaves = |clean: bool| receiver.take(&record.item(hash, clean));
+            if self.index.leave(hash, location, leaves) == Some(false) {
+                return Together::Refused(departing.give_out(location, hash));
             }
+            ahead.look(receiver);
+            went += 1;
         }
-        if ahead.is_empty() { Together::Nothing } else { Together::Went(ahead.len()) }
+        if went == 0 { Together::Nothing } else { Together::Went(went) }
     }
+}
 
-    fn look_ahead<'a>(&self, segment: &'a Frozen, from: usize) -> Vec<Ahead<'a>> {
-        let segment_end = segment.end();
-        let mut ahead = Vec::with_capacity(FETCHED_AHEAD);
-        let mut at = from;
-        while at < segment_end && ahead.len() < FETCHED_AHEAD {
-            let (record, end) = segment.record_and_end(at);
-            let hash = self.hasher.hash(record.key);
-            self.index.prefetch(hash);
-            segment.prefetch(at);
-            ahead.push(Ahead { at, end, hash, record });
-            at = end;
+/// The records that come next, for which memory was asked.
+struct Ahead<'a> {
+    tier: &'a DramTier,
+    segment: &'a Frozen,
+    /// Where the first one begins that was not looked at.
+    next: usize,
+    seen: VecDeque<Seen<'a>>,
+}
+
+/// A record and where it lies.
+struct Seen<'a> {
+    at: usize,
+    end: usize,
+    hash: KeyHash,
+    record: Record<'a>,
+}
+
+impl Ahead<'_> {
+    /// Looks at one record more, if there is one.
+    fn look(&mut self, receiver: &mut impl Receiver) {
+        let at = self.next;
+        if at >= self.segment.end() {
+            return;
         }
-        ahead
+        let (record, end) = self.segment.record_and_end(at);
+        let hash = self.tier.hasher.hash(record.key);
+        self.tier.index.prefetch(hash);
+        receiver.expect(hash);
+        self.seen.push_back(Seen { at, end, hash, record });
+        self.next = end;
+        self.segment.prefetch(self.next + BYTES_AHEAD);
     }
 }

@@ -52,8 +52,8 @@ impl Drop for InOrder<'_> {
 }
 
 impl Receiver for InOrder<'_> {
-    fn expect(&mut self, hashes: &[KeyHash]) {
-        self.appending.expect(hashes);
+    fn expect(&mut self, hash: KeyHash) {
+        self.appending.expect(hash);
     }
 
     fn take(&mut self, item: &ItemRef<'_>) -> bool {

@@ -19,6 +19,7 @@
 //!
 //! The span is a length rounded up to a number with five significant bits, at most a sixteenth more.
 
+use crate::dram::prefetch;
 use crate::key::KeyHash;
 
 /// Entries a bucket that tables are made for when it is known how many come: nine tenths full, as
@@ -162,6 +163,18 @@ impl Index {
             seen ^ u64::from(shard.tags[first] ^ shard.tags[second]) ^ places[0] ^ places[1]
         });
         std::hint::black_box(seen);
+    }
+
+    /// Asks memory for where the entry of a hash belongs, which will be looked at soon.
+    pub(crate) fn prefetch(&self, hash: KeyHash) {
+        let shard = &self.shards[self.shard(hash)];
+        let Some(buckets) = shard.buckets_of(tag(hash)) else { return };
+        for first in buckets {
+            prefetch(&raw const shard.tags[first]);
+            // It may begin in the middle of a cache line.
+            prefetch(&raw const shard.places[first]);
+            prefetch(&raw const shard.places[first + ENTRIES - 1]);
+        }
     }
 
     /// There will be so many entries: tables need not grow little by little.

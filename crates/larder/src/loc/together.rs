@@ -32,9 +32,9 @@ impl Loc {
 }
 
 impl Appending<'_> {
-    /// Objects of these hashes will be asked for, or appended.
-    pub(crate) fn expect(&self, hashes: &[KeyHash]) {
-        self.state.index.warm(hashes.iter().copied());
+    /// An object of this hash will be asked for, or appended.
+    pub(crate) fn expect(&self, hash: KeyHash) {
+        self.state.index.prefetch(hash);
     }
 
     /// Whether an object of this hash is stored.
