@@ -244,14 +244,16 @@ impl DramTier {
             if record.expiry_s != 0 && record.is_over(now_ms()) {
                 return Some(Lookup::Expired);
             }
-            let marks = Segment::note_hit(&pin, None);
+            let marks = record.marks;
+            Segment::note_hit(&pin, marks, None);
             return Some(Lookup::Hit(Value::new(pin, marks)));
         }
         let now_ms = now_ms();
         if record.is_over(now_ms) {
             return Some(Lookup::Expired);
         }
-        let marks = Segment::note_hit(&pin, Some(second_of(now_ms)));
+        let marks = record.marks;
+        Segment::note_hit(&pin, marks, Some(second_of(now_ms)));
         Some(Lookup::Hit(Value::new(pin, marks)))
     }
 

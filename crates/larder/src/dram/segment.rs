@@ -134,6 +134,8 @@ impl Deref for Frozen {
 impl Segment {
     fn new(memory: Memory) -> Self {
         let pins = Pins::of_segment(memory.len());
+        assert!(memory.start().cast::<u32>().is_aligned(), "records begin with a word");
+        memory.forbid(); // until it is appended to
         Self { memory, published: AtomicUsize::new(0), pins, tally: Tally::default() }
     }
 
@@ -184,78 +186,81 @@ impl Segment {
         self.bytes_at(at)
     }
 
-    /// Marks the record that a pin keeps as hit, in this second if accesses are noted. Returns what it was
-    /// marked with before.
+    /// Marks the record that a pin keeps as hit, in this second if accesses are noted. `marks` were its marks
+    /// a moment ago: most hits change none of them, and touch nothing.
     #[inline]
-    pub(super) fn note_hit(pin: &Pin, now_s: Option<u32>) -> Marks {
-        let word = pin.word(pin.at());
-        let before = word.load(Ordering::Relaxed);
-        let marks = marks_in(before);
+    pub(super) fn note_hit(pin: &Pin, marks: Marks, now_s: Option<u32>) {
         let after = marks.after_hit(now_s);
         if after != marks {
+            let word = pin.word(pin.at(), pin.published.load(Ordering::Acquire));
+            let before = word.load(Ordering::Relaxed);
             // In vain if somebody else is at it, who has seen the same hit or a better reason.
-            let after = with_marks(before, after);
+            let after = with_marks(before, marks_in(before).after_hit(now_s));
             let _ = word.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed);
         }
-        marks
     }
 
     /// Marks a record of the shard that is locked as won. Says whether it was not.
     pub(super) fn win(&self, at: usize, _locked: &Locked) -> bool {
         let won = with_marks(0, Marks::WON);
-        !marks_in(self.word(at).fetch_or(won, Ordering::Relaxed)).is_won()
+        let word = self.word(at, self.published.load(Ordering::Acquire));
+        !marks_in(word.fetch_or(won, Ordering::Relaxed)).is_won()
     }
 
     /// Gives a record the marks of another one, whose copy it is. The shard of both is locked.
     pub(super) fn take_marks(&self, at: usize, from: (&Self, usize), _locked: &LockedAlone) {
-        let marks = marks_in(from.0.word(from.1).load(Ordering::Relaxed));
-        let word = self.word(at);
+        let old = from.0.word(from.1, from.0.published.load(Ordering::Acquire));
+        let marks = marks_in(old.load(Ordering::Relaxed));
+        let word = self.word(at, self.published.load(Ordering::Acquire));
         word.store(with_marks(word.load(Ordering::Relaxed), marks), Ordering::Relaxed);
     }
 
     /// Lends this record alone: others may be being overwritten.
     #[inline]
     fn lend_record(&self, at: usize) -> Record<'_> {
-        let word = self.word(at).load(Ordering::Relaxed);
-        record_of(word, self.lend(at + WORD_BYTES, self.bytes_of(word, at) - WORD_BYTES))
+        // Once: every hit comes here.
+        let published = self.published.load(Ordering::Acquire);
+        let (word, bytes) = self.measure(at, published);
+        record_of(word, self.lend(at + WORD_BYTES, bytes - WORD_BYTES, published))
     }
 
     fn bytes_at(&self, at: usize) -> usize {
-        self.bytes_of(self.word(at).load(Ordering::Relaxed), at)
+        self.measure(at, self.published.load(Ordering::Acquire)).1
     }
 
-    /// Bytes of the record that begins at `at` with this word.
+    /// The first word of the record that begins at `at`, and its length in bytes.
     #[inline]
-    fn bytes_of(&self, word: u32, at: usize) -> usize {
+    fn measure(&self, at: usize, published: usize) -> (u32, usize) {
         const FIXED: usize = FIXED_BYTES - WORD_BYTES;
-        let fixed =
-            self.lend(at + WORD_BYTES, FIXED).first_chunk().expect("so many were asked for");
-        bytes_of_record(word, fixed).unwrap_or_else(|| {
-            let longer = self.lend(at + WORD_BYTES, FIXED + 1).first_chunk();
+        let word = self.word(at, published).load(Ordering::Relaxed);
+        let fixed = self.lend(at + WORD_BYTES, FIXED, published).first_chunk();
+        let bytes = bytes_of_record(word, fixed.expect("so many were asked for"));
+        let bytes = bytes.unwrap_or_else(|| {
+            let longer = self.lend(at + WORD_BYTES, FIXED + 1, published).first_chunk();
             bytes_of_long(word, longer.expect("so many were asked for"))
-        })
+        });
+        (word, bytes)
     }
 
     /// The first word of a record. The caller is one of those in invariant 1, for this record.
     #[inline]
-    fn word(&self, at: usize) -> &std::sync::atomic::AtomicU32 {
-        let published = self.published.load(Ordering::Acquire);
-        assert!(at <= published && WORD_BYTES <= published - at, "what is lent out was appended");
-        let word = self.memory.start().as_ptr().wrapping_add(at).cast::<u32>();
-        assert!(word.is_aligned(), "records begin at multiples of their word");
-        // SAFETY: it is aligned, lies in the allocation, as `published` never exceeds it, and is initialised. All who
-        // touch the word do so atomically, but for who overwrites the record or appends it, who is alone
-        // (invariants 2 to 4).
-        unsafe { std::sync::atomic::AtomicU32::from_ptr(word) }
+    fn word(&self, at: usize, published: usize) -> &std::sync::atomic::AtomicU32 {
+        let is_record = at.is_multiple_of(WORD_BYTES) && at < published;
+        assert!(is_record && WORD_BYTES <= published - at, "what is lent out was appended");
+        // SAFETY: it is aligned, as the memory is (`Segment::new`) and `at` is; it lies in the allocation, which
+        // `published` never exceeds, and is initialised. All who touch the word do so atomically, but for who
+        // overwrites the record or appends it, who is alone (invariants 2 to 4).
+        unsafe {
+            std::sync::atomic::AtomicU32::from_ptr(self.memory.start().as_ptr().add(at).cast())
+        }
     }
 
-    /// The caller is one of those in invariant 1, for these bytes.
+    /// The caller is one of those in invariant 1, for these bytes; `published` was loaded before.
     #[inline]
-    fn lend(&self, at: usize, bytes: usize) -> &[u8] {
-        let published = self.published.load(Ordering::Acquire);
+    fn lend(&self, at: usize, bytes: usize, published: usize) -> &[u8] {
         assert!(at <= published && bytes <= published - at, "what is lent out was appended");
         // SAFETY: `published` never exceeds the allocation; these bytes are initialised (the memory was
-        // zeroed when it was made) and are not written while they are lent out (invariants 1 and 2).
+        // zeroed when it was made) and are not written while they are lent out (invariants 1, 2 and 4).
         unsafe { std::slice::from_raw_parts(self.memory.start().as_ptr().add(at), bytes) }
     }
 
@@ -328,7 +333,11 @@ pub(super) struct Spare(Share);
 impl Spare {
     /// The caller says that no entry names a record of the segment. Given back if somebody keeps it.
     pub(super) fn new(segment: Share) -> Result<Self, Share> {
-        if segment.is_alone() { Ok(Self(segment)) } else { Err(segment) }
+        if !segment.is_alone() {
+            return Err(segment);
+        }
+        segment.memory.forbid();
+        Ok(Self(segment))
     }
 
     pub(super) fn capacity(&self) -> usize {
@@ -392,6 +401,7 @@ impl Writer {
         if bytes > self.segment.capacity() - at {
             return None;
         }
+        self.segment.memory.allow(at..at + bytes);
         // SAFETY: the range lies in the allocation (checked above) and from `published` on, where
         // only this writer goes (invariant 3); `&mut self` keeps it from being lent out twice.
         let room = unsafe {
@@ -519,6 +529,22 @@ mod tests {
         });
     }
 
+    /// What the sanitizer is told: nobody touches what was not appended, or belongs to an earlier life.
+    #[test]
+    #[cfg(larder_asan)]
+    fn only_what_is_published_may_be_touched() {
+        let mut writer = Writer::allocate(4 << 10);
+        let may_touch = |writer: &Writer, at: usize| writer.segment().memory.is_allowed(at);
+        assert!(!may_touch(&writer, 0));
+        let (rye, oat) = (append(&mut writer, b"rye"), append(&mut writer, b"oat"));
+        assert!(may_touch(&writer, rye) && may_touch(&writer, oat + 20) && !may_touch(&writer, 64));
+        let Writer { segment } = writer;
+        let mut writer = Writer::recycle(segment).unwrap();
+        assert!(!may_touch(&writer, rye) && !may_touch(&writer, oat));
+        assert_eq!(append(&mut writer, b"bun"), 0);
+        assert!(may_touch(&writer, 0) && !may_touch(&writer, oat + 8));
+    }
+
     #[test]
     fn hits_mark_a_record_while_others_read_it() {
         let mut writer = Writer::allocate(4 << 10);
@@ -531,7 +557,8 @@ mod tests {
                     let mut wins = 0;
                     for second in 1..5000 {
                         let pin = segment.pin(at);
-                        let before = Segment::note_hit(&pin, Some(second));
+                        let before = pin.record().marks;
+                        Segment::note_hit(&pin, before, Some(second));
                         assert!(thread > 0 || second == 1 || before.is_fetched());
                         assert_eq!((pin.record().key, pin.record().value), (KEY, &b"rye"[..]));
                         wins += usize::from(segment.win(at, &Locked::new()));

@@ -43,6 +43,47 @@ fn an_item_costs_at_most_27_bytes_beside_key_and_value() {
     assert!(overhead <= 27.0, "{overhead} bytes an item");
 }
 
+/// Keys that XXH3 takes for one if it has no seed, as this tier's has not.
+fn alike(which: u64) -> Vec<u8> {
+    let mut key = vec![0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe];
+    key.extend_from_slice(&which.to_le_bytes());
+    key.extend_from_slice(b"sixteen others..");
+    key
+}
+
+/// A million keys of one hash, where nothing keeps them away: a handful are taken, all others refused, and
+/// nobody else pays for it. `--nocapture` shows what gets of others took before and after.
+#[test]
+fn a_million_keys_of_one_hash_are_refused_and_others_stay_as_they_are() {
+    const OTHERS: u64 = 100_000;
+    let tier = tier(64 << 20, DramPolicy::S3Fifo);
+    (0..OTHERS).for_each(|key| insert(&tier, key, 100, 0).unwrap());
+    let look = || {
+        let pass = |_| {
+            let begin = std::time::Instant::now();
+            assert!((0..OTHERS).all(|key| holds(&tier, key)));
+            begin.elapsed()
+        };
+        (0..5).map(pass).min().unwrap()
+    };
+    let (index_bytes, before) = (tier.index.memory_bytes(), look());
+    let hash = KeyHash::of(&alike(0));
+    let mut taken = 0;
+    for which in 0..1_000_000 {
+        let key = alike(which);
+        assert!(which > 1000 || KeyHash::of(&key) == hash);
+        taken += u64::from(tier.insert(&ItemRef::new(hash, &key, b"rye", 0), 0, &|_| true).is_ok());
+    }
+    let after = look();
+    println!("{taken} taken; gets of others: {before:?} before, {after:?} after");
+    assert!((4..=64).contains(&taken), "{taken} of one hash were taken");
+    assert_eq!(tier.len() as u64, OTHERS + taken, "an entry for each, no other left");
+    // A shard in which a place was sought may have grown, once.
+    let grown = tier.index.memory_bytes() - index_bytes;
+    assert!(grown <= index_bytes / 8, "{grown} of {index_bytes}");
+    assert!(tier.used_bytes() <= 64 << 20);
+}
+
 #[test]
 fn a_reader_who_is_interrupted_holds_nobody_up() {
     let tier = tier(1 << 20, DramPolicy::S3Fifo);
