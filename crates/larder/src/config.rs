@@ -49,8 +49,8 @@ pub struct Config {
     /// [`Config::dram_bytes`] is not used. As long as they leave that, the sum of
     /// [`Stats::dram_used_bytes`](crate::Stats::dram_used_bytes) and
     /// [`Stats::flash_memory_bytes`](crate::Stats::flash_memory_bytes) stays within 2 percent of it.
-    /// Refused if flash needs more when the cache is opened, with the buffers of its regions. `None`: `dram_bytes` is the tier's, the others come on
-    /// top.
+    /// Refused if flash needs more when the cache is opened, with the buffers of its regions. `None`:
+    /// `dram_bytes` is the tier's, the others come on top.
     pub memory_bytes: Option<u64>,
     /// Which item leaves DRAM first.
     pub dram_policy: DramPolicy,
