@@ -539,7 +539,7 @@ mod tests {
         let (rye, oat) = (append(&mut writer, b"rye"), append(&mut writer, b"oat"));
         assert!(may_touch(&writer, rye) && may_touch(&writer, oat + 20) && !may_touch(&writer, 64));
         let Writer { segment } = writer;
-        let mut writer = Writer::recycle(segment).unwrap();
+        let mut writer = Writer::recycle(Spare::new(segment).unwrap());
         assert!(!may_touch(&writer, rye) && !may_touch(&writer, oat));
         assert_eq!(append(&mut writer, b"bun"), 0);
         assert!(may_touch(&writer, 0) && !may_touch(&writer, oat + 8));
