@@ -43,16 +43,21 @@ impl DramTier {
     /// Frees what no reader looks at any more. Waits for nobody, unless readers who were interrupted keep
     /// so many long items that they have to be borne in mind: those are over the budget.
     pub(super) fn reclaim(&self) {
-        let readers = self.index.readers();
+        self.retire_gone();
+        self.end(self.index.readers().collect());
+        while self.pool.has_many_retired() {
+            // Others may have given more up since, and have left before they retired it.
+            self.retire_gone();
+            self.end(self.index.readers().collect_soon(LOOKS));
+        }
+    }
+
+    fn retire_gone(&self) {
         for Gone { segment, bytes } in self.pool.take_gone() {
             match segment.slot() {
                 0 => self.pool.note_freed(bytes), // nobody could find it
-                slot => readers.retire(Retired::Slot { slot, bytes }),
+                slot => self.index.readers().retire(Retired::Slot { slot, bytes }),
             }
-        }
-        self.end(readers.collect());
-        while self.pool.has_many_retired() {
-            self.end(readers.collect_soon(LOOKS));
         }
     }
 

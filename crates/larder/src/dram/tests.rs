@@ -129,6 +129,30 @@ fn long_items_wait_for_readers_before_they_are_far_over_the_budget() {
     assert!(tier.index.readers().retired() < 2 && tier.used_bytes() <= 1 << 20);
 }
 
+/// Who waits for readers, and another one gives more up meanwhile, and goes.
+#[test]
+fn what_others_gave_up_is_not_waited_for_in_vain() {
+    let tier = tier(1 << 20, DramPolicy::S3Fifo);
+    std::thread::scope(|scope| {
+        let inside = tier.index.readers().enter();
+        let setting =
+            scope.spawn(|| (0..40).for_each(|key| insert(&tier, key, 40_000, 0).unwrap()));
+        while !tier.pool.has_many_retired() {
+            std::thread::yield_now();
+        }
+        let segment = tier.pool.open_anyway(200_000, 0).segment().clone();
+        tier.pool.give_back(segment, 0);
+        drop(inside);
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !setting.is_finished() && std::time::Instant::now() < end {
+            std::thread::yield_now();
+        }
+        let is_over = setting.is_finished();
+        tier.reclaim(); // for it to end, whatever it waits for
+        assert!(is_over, "it waits for what nobody retires");
+    });
+}
+
 #[test]
 fn tables_that_were_outgrown_are_freed_at_once() {
     let tier = tier(64 << 20, DramPolicy::S3Fifo);
