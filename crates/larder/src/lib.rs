@@ -57,6 +57,7 @@ mod partition;
 pub mod plan;
 mod removal;
 pub mod shards;
+mod signal;
 mod soc;
 pub mod stats;
 mod sync;

@@ -42,6 +42,9 @@ pub enum RemovalReason {
     RejectedInOutage,
     /// It was to be stored, and values in use pin all of DRAM (`rejected_dram_pinned_objects`).
     RejectedDramPinned,
+    /// It was to be stored, and too much was on its way to flash for too long
+    /// (`rejected_departures_objects`).
+    RejectedDepartures,
     /// Its small-object bucket dropped it for a newer object (`soc_evicted_objects`).
     BucketOverflow,
     /// The small-object log dropped it (`soc_log_dropped_objects`).

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::core::Core;
 use super::{Larder, SETTLED_PER_BROUGHT};
 use crate::config::{DRAM_BYTES_MAX, DRAM_BYTES_MIN};
 use crate::error::Error;
@@ -48,7 +49,7 @@ impl MemoryBudget {
     }
 }
 
-impl Larder {
+impl Core {
     /// Something went to flash, which may need more memory for it.
     pub(super) fn keep_memory_budget(&self) {
         let all = self.memory.bytes.load(Ordering::Relaxed);
@@ -68,7 +69,9 @@ impl Larder {
             self.dram.set_budget(share, self.now_s());
         }
     }
+}
 
+impl Larder {
     /// Changes [`Config::memory_bytes`](crate::Config::memory_bytes): from now on that many bytes are
     /// for everything. The DRAM tier gets what flash leaves, as [`Larder::set_dram_bytes`] would give it,
     /// but an eighth at least.
@@ -83,8 +86,8 @@ impl Larder {
     /// ```
     pub fn set_memory_bytes(&self, bytes: u64) {
         let bytes = bytes.max(1);
-        self.memory.bytes.store(bytes, Ordering::Relaxed);
-        self.divide_memory(bytes);
+        self.core.memory.bytes.store(bytes, Ordering::Relaxed);
+        self.core.divide_memory(bytes);
     }
 
     /// Changes the budget of the DRAM tier, in bytes; there is no budget of everything then. Less than 8
@@ -110,17 +113,17 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn set_dram_bytes(&self, bytes: u64) {
-        self.memory.bytes.store(0, Ordering::Relaxed);
+        self.core.memory.bytes.store(0, Ordering::Relaxed);
         let bytes = if bytes == 0 { 0 } else { bytes.clamp(DRAM_BYTES_MIN, DRAM_BYTES_MAX) };
-        self.dram.set_budget(bytes, self.now_s());
+        self.core.dram.set_budget(bytes, self.core.now_s());
     }
 
     /// How many bytes somebody sends to flash who brought so many to DRAM (rule 7).
     pub(super) fn settled_for(&self, brought: usize) -> usize {
         let usual = brought * SETTLED_PER_BROUGHT;
-        if !self.dram.is_shrinking() {
+        if !self.core.dram.is_shrinking() {
             return usual;
         }
-        self.dram.leaving_for(brought).clamp(*SETTLED.start(), *SETTLED.end()).max(usual)
+        self.core.dram.leaving_for(brought).clamp(*SETTLED.start(), *SETTLED.end()).max(usual)
     }
 }

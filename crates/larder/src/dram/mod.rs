@@ -27,13 +27,14 @@
 //! | `queues`, `ghost` | who leaves first |
 //! | `put` | how items come |
 //! | `evict` | how they leave |
-//! | `departures` | records on their way to flash |
+//! | `departures`, `allowance` | records on their way to flash, and how many bytes of them there may be |
 //! | `iterate` | what is here, for scans and `flush` |
 //!
 //! Locks are taken in this order: a lane or the evictor's, departures, index shard, queues, pool, what
 //! is retired. No lock is held while flash is waited for, and nobody waits for a reader while he holds
 //! one but the evictor's.
 
+mod allowance;
 mod budget;
 mod departures;
 mod directory;
@@ -65,6 +66,7 @@ use crate::stats::Counters;
 use crate::sync::{Mutex, MutexGuard};
 use crate::value::{ItemRef, Value, is_expired};
 pub(crate) use budget::{BYTES_MAX, BYTES_MIN};
+pub(crate) use allowance::Taken;
 use budget::{Change, SEGMENT_BYTES, Shape};
 pub(crate) use departures::Departure;
 use departures::Departures;
@@ -72,7 +74,9 @@ use ghost::Ghost;
 use index::{Entry, Index, Location, Looking, Moved, OFFSETS_END, Records};
 use lane::Lane;
 pub(crate) use pins::Pin;
+use pins::Share;
 use pool::Pool;
+pub(crate) use put::OnItsWay;
 use queues::Queues;
 use readers::Locked;
 pub(crate) use record::{Record, encode, record_bytes};
@@ -153,6 +157,13 @@ impl DramTier {
             hasher,
             counters: Arc::default(),
         }
+    }
+
+    /// The same; segments depart ahead of need if somebody beside the callers sends them, and so many bytes
+    /// may depart above the budget.
+    pub(crate) fn departing_by(self, ahead: bool, above_bytes: u64) -> Self {
+        let above_bytes = usize::try_from(above_bytes).unwrap_or(usize::MAX);
+        Self { departures: Departures::new(ahead, above_bytes), ..self }
     }
 
     /// The same, which counts there what is gone.
@@ -267,13 +278,13 @@ impl DramTier {
     /// until [`DramTier::departed`].
     pub(crate) fn next_departure(&self) -> Option<Departure> {
         let (departure, ended) = self.departures.next(self.hasher, |hash, at| self.is_at(hash, at));
-        ended.into_iter().for_each(|(segment, slot)| self.free(segment, slot));
+        ended.into_iter().for_each(|(segment, slot)| self.free_departed(segment, slot));
         departure
     }
 
-    /// Whether a departure waits for somebody to deal with it.
-    pub(crate) fn departures_wait(&self) -> bool {
-        self.departures.wait()
+    /// What is on its way to flash.
+    pub(crate) fn departures(&self) -> &Departures {
+        &self.departures
     }
 
     /// Puts back a record that [`DramTier::next_departure`] gave out and nobody dealt with.
@@ -292,8 +303,15 @@ impl DramTier {
         self.index.remove_at(departure.hash, departure.location);
         let Departure { segment, location, .. } = departure;
         if segment.one_settled() {
-            self.free(segment.thaw(), location.slot);
+            self.free_departed(segment.thaw(), location.slot);
         }
+        self.departures.settled.notify();
+    }
+
+    fn free_departed(&self, segment: Share, slot: u32) {
+        self.departures.leaves(&segment);
+        self.free(segment, slot);
+        self.departures.has_left();
     }
 
     pub(crate) fn budget_bytes(&self) -> u64 {

@@ -7,7 +7,7 @@ use super::queues::{Queue, first_queue};
 use super::readers::{Locked, LockedAlone};
 use super::record::{encode, record_at, record_bytes};
 use super::segment::{Frozen, Writer};
-use super::{Admit, DramTier, Full, lock};
+use super::{Admit, DramTier, Full, Taken, lock};
 use crate::key::KeyHash;
 use crate::sync::{begin_to_write, wait_a_little};
 use crate::value::{ItemRef, Value};
@@ -15,6 +15,13 @@ use crate::value::{ItemRef, Value};
 /// When all segments are pinned most pins will be gone in a moment: so often somebody looks again before it
 /// gives up.
 const LOOKS_AT_PINS: u32 = 40;
+
+/// An object above the budget.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OnItsWay {
+    hash: KeyHash,
+    location: Location,
+}
 
 impl DramTier {
     /// Puts `item` in the place of an older version, if `admit` agrees.
@@ -49,12 +56,19 @@ impl DramTier {
         self.index.prefetch(hash);
     }
 
-    /// Puts `item` where there is no budget for it, and sends it on to flash at once.
+    /// Memory that [`DramTier::insert_to_depart`] takes for `item`.
+    pub(crate) fn departing_bytes(&self, item: &ItemRef<'_>) -> usize {
+        record_bytes(item).max(self.pool.segment_bytes())
+    }
+
+    /// Puts `item` where there is no budget for it, but bytes that were `taken` from what may depart above
+    /// it, and sends it on to flash at once. Says where it is.
     pub(crate) fn insert_to_depart(
         &self,
         item: &ItemRef<'_>,
+        taken: Taken<'_>,
         admit: Admit<'_>,
-    ) -> Result<(), Full> {
+    ) -> Result<OnItsWay, Full> {
         let bytes = record_bytes(item);
         let mut writer = self.pool.open_anyway(bytes, self.other_bytes());
         let version = self.versions.next(item.hash);
@@ -62,9 +76,15 @@ impl DramTier {
         let slot = self.number(writer.segment())?;
         // Before it is found: what departs is not overwritten.
         let segment = Frozen::new(writer.segment().clone());
-        let pointed = self.point(item, Location { slot, at: 0 }, admit);
-        self.departures.add(segment, slot);
-        pointed.map(|_| ())
+        let location = Location { slot, at: 0 };
+        let pointed = self.point(item, location, admit);
+        self.departures.add_above(segment, slot, taken);
+        pointed.map(|_| OnItsWay { hash: item.hash, location })
+    }
+
+    /// Whether flash has not dealt with it yet.
+    pub(crate) fn is_on_its_way(&self, it: OnItsWay) -> bool {
+        self.is_at(it.hash, it.location)
     }
 
     fn put<T>(
@@ -108,7 +128,7 @@ impl DramTier {
                 has_made_room = true;
                 continue;
             }
-            if looks == LOOKS_AT_PINS || self.departures.wait() {
+            if looks == LOOKS_AT_PINS || self.departures.make_room() {
                 return Err(Full);
             }
             // There may be more than before once readers and those who pin have left.

@@ -53,6 +53,8 @@ struct Tally {
     overwriting: AtomicU32,
     /// When the last of its items expires; the largest number if one never does.
     last_expiry_s: AtomicU32,
+    /// Bytes that were taken for it above the budget, while it departs; 0: it is of the budget.
+    above: AtomicUsize,
 }
 
 /// One record less that is being overwritten.
@@ -218,6 +220,11 @@ impl Segment {
 
     pub(crate) fn set_outstanding(&self, records: u32) {
         self.tally.outstanding.store(records, Ordering::Release);
+    }
+
+    /// Notes how many bytes were taken for it above the budget, and says how many were before.
+    pub(crate) fn note_above(&self, bytes: usize) -> usize {
+        self.tally.above.swap(bytes, Ordering::AcqRel)
     }
 
     /// One record more to wait for.
