@@ -165,7 +165,7 @@ pub struct Config {
     /// those that DRAM cannot hold or has no room for, and those for flash only
     /// ([`Tiers::FlashOnly`](crate::Tiers)). An object that is longer goes alone. Who brings more waits;
     /// see [`Config::departure_wait`]. `None`, the default, is a quarter of DRAM's budget, but 16 MiB at
-    /// least. What DRAM evicts is part of its budget until flash has it, at most an eighth of it.
+    /// least. What DRAM evicts is part of its budget until flash has it, at most a quarter of it.
     ///
     /// [`Stats::departing_bytes`](crate::Stats::departing_bytes) says how much it is.
     pub departing_bytes_max: Option<u64>,

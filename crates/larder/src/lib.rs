@@ -41,6 +41,7 @@ pub mod admission;
 mod breaker;
 mod cache;
 pub mod config;
+mod crew;
 mod dram;
 pub mod endurance;
 pub mod error;

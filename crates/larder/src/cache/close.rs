@@ -7,9 +7,9 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::many::together;
 use super::Larder;
 use super::departing::Unsettled;
+use super::many::together;
 use crate::error::Error;
 use crate::flash::Flash;
 use crate::stats::Stats;

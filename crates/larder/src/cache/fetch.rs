@@ -4,8 +4,8 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use super::flights::Passenger;
 use super::departing::Patience;
+use super::flights::Passenger;
 use super::{Larder, SetOptions, reentry};
 use crate::dram::{Admit, Full, OnItsWay, Record, Taken};
 use crate::error::Error;
@@ -233,14 +233,12 @@ impl Larder {
         }
         let mut patience = Patience::of(self.departure_wait);
         let stored = loop {
-            match self.room_for(&item, &mut patience).await {
-                Ok(taken) => {
-                    match self.keep_fetched(&item, taken, &is_current, &mut kept).await {
-                        Ok(put) => break Ok(put),
-                        Err(Full) => {}
-                    }
-                }
+            let taken = match self.room_for(&item, &mut patience).await {
+                Ok(taken) => taken,
                 Err(reason) => break Err(reason),
+            };
+            if let Ok(put) = self.keep_fetched(&item, taken, &is_current, &mut kept).await {
+                break Ok(put);
             }
         };
         self.help(item.object_bytes()).await;

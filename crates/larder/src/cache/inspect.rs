@@ -57,7 +57,8 @@ impl Larder {
     /// [`Config::utilization_percent`]: crate::Config::utilization_percent
     /// [`OnChange::Discard`]: crate::OnChange::Discard
     pub fn unused_bytes(&self) -> u64 {
-        self.core.flash
+        self.core
+            .flash
             .as_ref()
             .map_or(0, |flash| flash.device().info().capacity_bytes - flash.layout().usable_bytes)
     }
@@ -94,8 +95,16 @@ impl Larder {
             loc_index_bytes: self.core.flash.as_ref().map_or(0, Flash::index_bytes),
             flash_memory_bytes: self.core.flash.as_ref().map_or(0, Flash::memory_bytes),
             tombstone_bytes: self.core.flash.as_ref().map_or(0, Flash::tombstone_bytes),
-            admission_memory_bytes: self.core.flash.as_ref().map_or(0, Flash::admission_memory_bytes),
-            drive_life: self.core.flash.as_ref().and_then(|flash| flash.drive_life(self.core.clock.now())),
+            admission_memory_bytes: self
+                .core
+                .flash
+                .as_ref()
+                .map_or(0, Flash::admission_memory_bytes),
+            drive_life: self
+                .core
+                .flash
+                .as_ref()
+                .and_then(|flash| flash.drive_life(self.core.clock.now())),
             loc_unindexed_regions: self
                 .core
                 .flash

@@ -88,6 +88,7 @@ impl Larder {
         let bytes = bytes.max(1);
         self.core.memory.bytes.store(bytes, Ordering::Relaxed);
         self.core.divide_memory(bytes);
+        self.sender.relieves(); // begins the thread, if something leaves
     }
 
     /// Changes the budget of the DRAM tier, in bytes; there is no budget of everything then. Less than 8
@@ -100,9 +101,10 @@ impl Larder {
     /// meanwhile that fits the new budget. A get lets one segment go (of 1 MiB at most). Where nobody calls,
     /// nothing leaves. What values in use keep leaves when these are dropped.
     ///
-    /// Above flash, what leaves has to be written there, by those who set, or get what DRAM does not
-    /// have. It takes as long as flash takes for it; hits in DRAM alone get no further than to the next
-    /// segment.
+    /// Above flash, what leaves has to be written there, and takes as long as flash takes for it. The cache's
+    /// thread does so until all has left; with
+    /// [`Departures::Callers`](crate::config::Departures::Callers) those do who set, or get what DRAM does not
+    /// have, and hits in DRAM alone get no further than to the next segment.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -116,6 +118,7 @@ impl Larder {
         self.core.memory.bytes.store(0, Ordering::Relaxed);
         let bytes = if bytes == 0 { 0 } else { bytes.clamp(DRAM_BYTES_MIN, DRAM_BYTES_MAX) };
         self.core.dram.set_budget(bytes, self.core.now_s());
+        self.sender.relieves();
     }
 
     /// How many bytes somebody sends to flash who brought so many to DRAM (rule 7).

@@ -54,8 +54,8 @@ use crate::removal::RemovalReason;
 use crate::signal::until_any;
 use crate::value::{ItemRef, Value};
 
-pub use blocking::Blocking;
 use self::core::Core;
+pub use blocking::Blocking;
 use departing::{Patience, Sender, Wait};
 use fetch::Outcome;
 pub use fetch::{FetchError, Fetched};
@@ -195,12 +195,12 @@ impl Larder {
         let mut outdated = Ok(());
         let mut patience = Patience::of(self.departure_wait);
         let stored = loop {
-            match self.room_for(&item, &mut patience).await {
-                Ok(taken) => match self.put(&item, taken, &mut outdated).await {
-                    Ok(put) => break Ok(put),
-                    Err(Full) => {}
-                },
+            let taken = match self.room_for(&item, &mut patience).await {
+                Ok(taken) => taken,
                 Err(reason) => break Err(reason),
+            };
+            if let Ok(put) = self.put(&item, taken, &mut outdated).await {
+                break Ok(put);
             }
         };
         self.help(item.object_bytes()).await;
@@ -396,7 +396,9 @@ impl Larder {
 
     /// Sees to it that an item that is for flash only is there, or given up, before its set returns.
     async fn settle_if_flash_only(&self, item: &ItemRef<'_>, on_its_way: Option<OnItsWay>) {
-        let Some(on_its_way) = on_its_way.filter(|_| item.tiers == Tiers::FlashOnly) else { return };
+        let Some(on_its_way) = on_its_way.filter(|_| item.tiers == Tiers::FlashOnly) else {
+            return;
+        };
         let departures = self.core.dram.departures();
         let signals = [&departures.settled, &departures.added, &self.core.gate.wanted];
         let waits = || self.core.dram.is_on_its_way(on_its_way);
@@ -450,7 +452,8 @@ impl Larder {
     /// Whether some tier that `item` may be in can hold it.
     fn can_hold(&self, item: &ItemRef<'_>) -> bool {
         // Flash first: it answers without a lock.
-        self.core.flash
+        self.core
+            .flash
             .as_ref()
             .is_some_and(|flash| item.tiers != Tiers::DramOnly && flash.engine_for(item).is_some())
             || self.stays_in_dram(item)

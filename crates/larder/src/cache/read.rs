@@ -174,7 +174,11 @@ impl Larder {
             return None;
         }
         let kept = if self.stays_in_dram(&item) {
-            self.core.dram.insert_if(&item, self.core.now_s(), &|there| unchanged(there)).ok().flatten()
+            self.core
+                .dram
+                .insert_if(&item, self.core.now_s(), &|there| unchanged(there))
+                .ok()
+                .flatten()
         } else {
             None
         };

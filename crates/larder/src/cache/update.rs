@@ -392,15 +392,14 @@ impl Larder {
         let unchanged = |there: Option<&Record<'_>>| {
             let alive = there.filter(|record| !is_expired(record.expiry_s, now_s));
             // With flash, the turn keeps others away. Without, this does.
-            let unchanged = self.core.flash.is_some() || alive.map(|record| record.version) == wanted;
+            let unchanged =
+                self.core.flash.is_some() || alive.map(|record| record.version) == wanted;
             unchanged && self.supersede(hash, key, alive)
         };
         let inserted = match taken.take().filter(|_| !stays) {
             None => self.core.dram.insert_if(&item, now_s, &unchanged).map(|there| there.is_some()),
             // There is flash: with the turn nobody else has changed it.
-            Some(taken) => {
-                self.core.dram.insert_to_depart(&item, taken, &unchanged).map(|_| true)
-            }
+            Some(taken) => self.core.dram.insert_to_depart(&item, taken, &unchanged).map(|_| true),
         };
         Ok(match inserted {
             Ok(true) => {

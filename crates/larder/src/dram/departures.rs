@@ -19,7 +19,7 @@ use super::record::record_at;
 use super::segment::{Frozen, Segment};
 use crate::key::{KeyHash, KeyHasher};
 use crate::signal::Signal;
-use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::value::ItemRef;
 
@@ -41,7 +41,7 @@ impl Departure {
 /// So many bytes may depart above the budget where nobody says otherwise.
 const ABOVE_BYTES: usize = 16 << 20;
 /// This part of the budget departs ahead of need.
-const AHEAD_PART: usize = 8;
+const AHEAD_PART: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Departures {
@@ -53,7 +53,7 @@ pub(crate) struct Departures {
     /// Segments that were here and are not any more.
     freed_segments: AtomicUsize,
     /// Whether they depart ahead of need.
-    ahead: bool,
+    ahead: AtomicBool,
     above: Allowance,
     /// Something has come that waits.
     pub(crate) added: Signal,
@@ -89,12 +89,17 @@ impl Departures {
             waiting: AtomicUsize::new(0),
             within_bytes: AtomicUsize::new(0),
             freed_segments: AtomicUsize::new(0),
-            ahead,
+            ahead: AtomicBool::new(ahead),
             above: Allowance::of_bytes(above_bytes),
             added: Signal::default(),
             freed: Signal::default(),
             settled: Signal::default(),
         }
+    }
+
+    /// Whether segments depart ahead of need, from now on.
+    pub(crate) fn set_ahead(&self, ahead: bool) {
+        self.ahead.store(ahead, Ordering::Relaxed);
     }
 
     /// What may depart above the budget.
@@ -109,7 +114,7 @@ impl Departures {
 
     /// Whether no further segment of a budget of so many bytes is to depart now.
     pub(crate) fn are_enough(&self, budget: usize) -> bool {
-        match self.ahead {
+        match self.ahead.load(Ordering::Relaxed) {
             true => self.within_bytes.load(Ordering::Relaxed) > budget / AHEAD_PART,
             false => self.wait(),
         }
@@ -117,7 +122,8 @@ impl Departures {
 
     /// Whether there will be room when something here has ended.
     pub(crate) fn make_room(&self) -> bool {
-        if self.ahead { self.within_bytes.load(Ordering::Relaxed) > 0 } else { self.wait() }
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        if ahead { self.within_bytes.load(Ordering::Relaxed) > 0 } else { self.wait() }
     }
 
     /// Takes a segment of the budget.

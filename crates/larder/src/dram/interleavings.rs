@@ -67,7 +67,8 @@ impl World {
         let (key, value) = (key.to_le_bytes(), value_of(key, version));
         let item = ItemRef::new(KeyHash::of(&key), &key, &value, 0);
         let taken = self.tier.departures().above().try_take(self.tier.departing_bytes(&item));
-        let put = self.tier.insert_to_depart(&item, taken.expect("few are on their way"), &|_| true);
+        let put =
+            self.tier.insert_to_depart(&item, taken.expect("few are on their way"), &|_| true);
         put.expect("slots are left");
     }
 

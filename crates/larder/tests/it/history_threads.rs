@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use larder::{Cas, Config, ErrorKind, Larder, SetOptions, block_on};
 
-use crate::rig::{by_thread, Rig, config, drive, logged};
+use crate::rig::{Rig, by_thread, config, drive, logged};
 
 const THREADS: u64 = 4;
 const KEYS: u64 = 64;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use larder::Config;
 
-use crate::rig::{by_thread, Rig, config, drive};
+use crate::rig::{Rig, by_thread, config, drive};
 
 const KEYS: u32 = 64;
 const THREADS: u32 = 4;

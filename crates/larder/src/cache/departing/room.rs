@@ -1,7 +1,7 @@
 //! Waiting for room: in DRAM, or among what may be on its way to flash above DRAM's budget.
 //!
 //! Who waits holds no lock of a key. Where nobody else sends, or somebody wants the gate that it is inside
-//! of, it sends itself: so it never waits for a session that cannot begin.
+//! of, it sends itself: so it never waits for a run that cannot begin.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -74,14 +74,22 @@ impl Patience {
         // The clock decides; the sleep only wakes.
         let (at, sleep) = self.end(core);
         let slept = sleep.as_mut().poll(context);
-        if slept.is_ready() || core.clock.monotonic() >= *at { Poll::Ready(()) } else { Poll::Pending }
+        if slept.is_ready() || core.clock.monotonic() >= *at {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     }
 }
 
 impl Larder {
     /// DRAM had no room: waits until there may be some, or sends at least `bytes` of what waits itself if
     /// nobody else does.
-    pub(in crate::cache) async fn wait_for_room(&self, patience: &mut Patience, bytes: usize) -> Wait {
+    pub(in crate::cache) async fn wait_for_room(
+        &self,
+        patience: &mut Patience,
+        bytes: usize,
+    ) -> Wait {
         patience.fulls += 1;
         let departures = self.core.dram.departures();
         if departures.bytes() == 0 {

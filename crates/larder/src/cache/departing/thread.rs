@@ -90,6 +90,7 @@ impl Drop for Ends<'_> {
     fn drop(&mut self) {
         self.state.over.store(true, Ordering::SeqCst);
         self.state.runs.store(false, Ordering::SeqCst);
+        self.core.dram.departures().set_ahead(false);
         // Who waits for room looks who sends.
         self.core.dram.departures().freed.notify();
         self.core.dram.departures().added.notify();
@@ -115,7 +116,9 @@ struct Task<'a>(&'a Sender);
 
 impl Drop for Task<'_> {
     fn drop(&mut self) {
-        self.0.state.tasks.fetch_sub(1, Ordering::SeqCst);
+        if self.0.state.tasks.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.core.dram.departures().set_ahead(false);
+        }
     }
 }
 
@@ -147,6 +150,7 @@ impl Larder {
             return;
         }
         self.sender.state.tasks.fetch_add(1, Ordering::SeqCst);
+        self.core.dram.departures().set_ahead(true);
         let task = Task(&self.sender);
         let stop = AtomicBool::new(false);
         let core = &self.core;

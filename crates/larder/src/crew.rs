@@ -1,17 +1,17 @@
 //! Futures that one task polls side by side, a few at a time, each only when it was woken.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// At most so many.
-pub(super) const SLOTS: usize = 32;
+pub(crate) const SLOTS: usize = 32;
 const _: () = assert!(SLOTS <= u32::BITS as usize);
 
 /// The futures that are under way.
-pub(super) struct Crew<F> {
+pub(crate) struct Crew<F> {
     slots: Vec<Slot<F>>,
     ready: Arc<Ready>,
 }
@@ -48,11 +48,9 @@ impl Wake for SlotWaker {
 }
 
 impl<F: Future<Output = ()>> Crew<F> {
-    pub(super) fn new() -> Self {
-        let ready = Arc::new(Ready {
-            slots: AtomicU32::new(0),
-            task: Mutex::new(Waker::noop().clone()),
-        });
+    pub(crate) fn new() -> Self {
+        let ready =
+            Arc::new(Ready { slots: AtomicU32::new(0), task: Mutex::new(Waker::noop().clone()) });
         let slot = |number: usize| {
             let waker = Arc::new(SlotWaker { ready: Arc::clone(&ready), bit: 1 << number });
             Slot { future: None, waker: Waker::from(waker) }
@@ -62,7 +60,7 @@ impl<F: Future<Output = ()>> Crew<F> {
 
     /// Polls those that were woken, and begins what `next` gives wherever there is a free slot. Ready when
     /// none is under way and `next` has nothing.
-    pub(super) fn poll(
+    pub(crate) fn poll(
         &mut self,
         context: &Context<'_>,
         mut next: impl FnMut() -> Option<F>,
@@ -92,12 +90,17 @@ impl<F: Future<Output = ()>> Crew<F> {
     }
 }
 
+/// Runs all of them to their end, a few at a time.
+pub(crate) async fn run_all<F: Future<Output = ()>>(futures: Vec<F>) {
+    let (mut crew, mut futures) = (Crew::new(), futures.into_iter());
+    poll_fn(|context| crew.poll(context, || futures.next())).await;
+}
+
 #[cfg(test)]
 #[cfg(not(shuttle))]
 mod tests {
     use super::*;
     use larder_device::{IoBuffer, IoFuture, block_on};
-    use std::future::poll_fn;
 
     #[test]
     fn all_are_run_and_only_those_that_were_woken_are_polled() {
