@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         "one" => single(&options),
         "growth" => neighbour::beside(options.neighbour, || growth::all(&options)),
         "growth-one" => growth::one(&options),
+        "growth-fill" => growth::fill_only(&options),
         "threads" => neighbour::beside(options.neighbour, || threads::all(&options)),
         "threads-one" => threads::one(&options, false),
         "threads-control" => threads::one(&options, true),

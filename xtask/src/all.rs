@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use crate::step::{self, Verdict};
 use crate::{
-    fuzz, guest, interleave, kills, mutants, packages, peers, report_check, soak, tidy, toolchain,
+    fuzz, guest, interleave, kills, mutants, packages, peers, report_check, sanitize, soak, tidy,
+    toolchain,
 };
 
 /// How long each fuzz target runs.
@@ -13,7 +14,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and how it is run.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 19] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -38,6 +39,7 @@ const STEPS: [Step; 18] = [
     ("package", packages::package),
     ("deny", packages::deny),
     ("interleave", interleave::run),
+    ("sanitize", sanitize::run),
     ("fuzz", || fuzz::run(FUZZ_SECONDS)),
     ("soak", || soak::run(&soak::Soak::USUAL)),
     ("kills", kills::usual),

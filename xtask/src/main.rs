@@ -14,6 +14,7 @@ mod packages;
 mod peers;
 mod png;
 mod report_check;
+mod sanitize;
 mod soak;
 mod step;
 mod tidy;
@@ -28,13 +29,14 @@ usage: cargo xtask COMMAND
 
   tidy                 the house rules (also a test of this crate)
   all                  formatting, clippy, tests, documentation, tidy, msrv, targets, package, deny,
-                       interleave, fuzzing, soak, kills, mutants, guest, peers, the report in a browser
+                       interleave, sanitize, fuzzing, soak, kills, mutants, guest, peers, the report in a browser
   msrv                 everything builds with the oldest Rust that Cargo.toml promises
   targets              the libraries build without a warning for other processors and systems
   package              every crate is packed, and built from what was packed
   deny                 licences, known faults and origins of dependencies (cargo-deny, deny.toml)
   fuzz [--seconds N]   every fuzz target for N seconds (default 30); needs nightly Rust and cargo-fuzz
   interleave           what threads share, in thousands of orders of its steps (shuttle)
+  sanitize             the DRAM tier under AddressSanitizer, which knows its segments; needs nightly Rust
   soak --seeds N [--first-seed S] [--json FILE]
                        N seeds of the simulation of the cache; a failure says how to replay it
   soak --threads-ops N the cache on real threads, judged by its history
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         ["package"] => all::report(&[("package", packages::package())]),
         ["deny"] => all::report(&[("deny", packages::deny())]),
         ["interleave"] => all::report(&[("interleave", interleave::run())]),
+        ["sanitize"] => all::report(&[("sanitize", sanitize::run())]),
         ["soak", rest @ ..] => match soak::Soak::read(rest) {
             Ok(soak) => all::report(&[("soak", soak::run(&soak))]),
             Err(message) => refuse(&message),

@@ -9,11 +9,13 @@
 //! | [`plan`] | what a drive will cost with a workload, before it is bought |
 //! | [`report`] | what came out of it, as a page to look at |
 //! | [`soak`] | deterministic simulation of the cache, judged by an oracle |
+//! | [`history`] | the cache on threads, judged by the history of each key |
 //! | [`kills`] | the cache under `kill -9`, on a file, judged by the journals of its victims |
 //! | [`machine`] | what numbers were measured on |
 
 pub mod error;
 pub mod experiment;
+pub mod history;
 pub mod kills;
 pub mod machine;
 pub mod plan;

@@ -52,8 +52,11 @@ pub struct Config {
     /// Budget of all memory of the cache, in bytes: the DRAM tier, and beside it what flash needs, which
     /// grows with what is on it (index, bloom filters, tombstones, admission, regions on their way).
     /// The tier then gets what the others leave, at least an eighth, and
-    /// [`Config::dram_bytes`] is not used. `None`: `dram_bytes` is the tier's, the others come on
-    /// top.
+    /// [`Config::dram_bytes`] is not used. As long as they leave that, the sum of
+    /// [`Stats::dram_used_bytes`](crate::Stats::dram_used_bytes) and
+    /// [`Stats::flash_memory_bytes`](crate::Stats::flash_memory_bytes) stays within 2 percent of it.
+    /// Refused if flash needs more when the cache is opened, with the buffers of its regions. `None`:
+    /// `dram_bytes` is the tier's, the others come on top.
     pub memory_bytes: Option<u64>,
     /// Which item leaves DRAM first.
     pub dram_policy: DramPolicy,
@@ -183,6 +186,11 @@ pub struct Config {
     ///
     /// [`Stats::latencies`]: crate::Stats::latencies
     pub latency_histograms: bool,
+    /// Whether a hit notes when it was ([`ValueMeta::since_access`](crate::ValueMeta::since_access)): a look at the
+    /// clock for each, and a write to its item at most once a second. Whoever hosts the cache may pass a
+    /// [`Clock`](crate::Clock) that is cheaper than the system's. Off by default: a hit asks for the time only if its
+    /// value expires.
+    pub access_times: bool,
     /// Who is told of each object that leaves the cache, and why; `None` is nobody, and costs nothing.
     pub removal_listener: Option<RemovalListener>,
     /// Seed of everything random, but for what [`Config::hash_seed`] says.
@@ -227,6 +235,7 @@ impl Default for Config {
             departing_bytes_max: None,
             departure_wait: Duration::from_secs(5),
             latency_histograms: false,
+            access_times: false,
             removal_listener: None,
             seed: 0,
             hash_seed: None,

@@ -70,8 +70,8 @@ mod value;
 
 pub use admission::AdmissionPolicy;
 pub use cache::{
-    Blocking, Cas, Change, FetchError, Fetched, Flushed, Larder, Scan, Scanned, SetOptions, Tier,
-    Tiers,
+    Blocking, Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, Scanned, SetOptions,
+    Tier, Tiers,
 };
 pub use config::{Config, CrashSafety, DramPolicy, RegionEviction, Reinsertion};
 pub use endurance::{DriveLife, Endurance};

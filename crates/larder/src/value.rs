@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::time::Duration;
 
 use larder_device::IoBuffer;
 
 use crate::cache::Tiers;
-use crate::dram::{Pin, Record, Writer, encode, record_bytes};
+use crate::dram::{Marks, Pin, Record, Writer, encode, record_bytes};
 use crate::key::KeyHash;
 
 /// A value that the cache returned. Cheap to clone and never copied: it pins the memory that it
@@ -24,7 +25,11 @@ use crate::key::KeyHash;
 /// # Ok::<(), larder::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Value(Pin);
+pub struct Value {
+    pin: Pin,
+    /// Those of its record before it was found: the value is what it was then, and so is what is known of it.
+    marks: Marks,
+}
 
 /// What is known of a value beside its bytes.
 ///
@@ -42,13 +47,64 @@ pub struct ValueMeta {
     /// What it was marked with when it was set: [`Value::flags`].
     pub flags: u32,
     /// Names this version: [`Value::version`].
-    pub version: u32,
+    pub version: u64,
+    /// When it expires, in the time of [`Larder::now`](crate::Larder::now) and to the millisecond, from flash to the
+    /// second; `None` is never.
+    pub expires_at: Option<Duration>,
+    /// Whether it is out of date by [`Larder::invalidate`](crate::Larder::invalidate), or
+    /// [`SetOptions::stale`](crate::SetOptions::stale): to be served only until there is a new value.
+    pub stale: bool,
+    /// Whether somebody has won the right to bring a new value: [`Larder::win`](crate::Larder::win).
+    pub won: bool,
+    /// Whether it was found before, since it was set or came back from flash.
+    pub fetched: bool,
+    marks: Marks,
+}
+
+impl ValueMeta {
+    /// How long it lives from `now` on; `None` is for ever.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use larder::{Larder, RealClock, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", Some(Duration::from_millis(2500))))?;
+    /// let meta = block_on(cache.get_with(b"bread", |_, meta| meta))?.unwrap();
+    /// assert!(meta.remaining(cache.now()).unwrap() <= Duration::from_millis(2501));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn remaining(&self, now: Duration) -> Option<Duration> {
+        self.expires_at.map(|end| end.saturating_sub(now))
+    }
+
+    /// How long before `now` it was set or found the last time, in whole seconds of 48 days, after which the count
+    /// begins anew. `None` if that is not known: without
+    /// [`Config::access_times`](crate::Config::access_times), or if it has just come from flash.
+    ///
+    /// ```
+    /// # use larder::{Config, Larder, RealClock, block_on};
+    /// let config = Config { access_times: true, ..Config::default() };
+    /// # let cache = block_on(Larder::open(config, None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// let meta = block_on(cache.get_with(b"bread", |_, meta| meta))?.unwrap();
+    /// assert!(meta.since_access(cache.now()).is_some_and(|idle| idle.as_secs() < 5));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn since_access(&self, now: Duration) -> Option<Duration> {
+        let now_s = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
+        self.marks.idle_s(now_s).map(|idle_s| Duration::from_secs(idle_s.into()))
+    }
 }
 
 impl Value {
-    /// The value of a record.
-    pub(crate) fn new(pin: Pin) -> Self {
-        Self(pin)
+    /// The value of a record, which had these marks when it was found.
+    pub(crate) fn new(pin: Pin, marks: Marks) -> Self {
+        Self { pin, marks }
+    }
+
+    /// The same, of which nobody knows whether it was found before.
+    pub(crate) fn unmarked(self) -> Self {
+        Self { marks: Marks::default(), ..self }
     }
 
     pub(crate) fn key(&self) -> &[u8] {
@@ -68,9 +124,10 @@ impl Value {
         self.record().flags
     }
 
-    /// Names this version of the key's value, for [`Larder::cas`](crate::Larder::cas). A value that
-    /// left DRAM for flash and came back has another version, and so has every value after a
-    /// restart. One that DRAM has no room for has version 0, which `cas` never stores over.
+    /// Names this version of the key's value, for [`Larder::cas`](crate::Larder::cas): larger than that of
+    /// every value that the key had before, also before a restart, unless it was given
+    /// ([`SetOptions::version`](crate::SetOptions::version)). A value that left DRAM for flash and came back has a
+    /// new one. One that DRAM has no room for has version 0, which `cas` never stores over.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -79,10 +136,10 @@ impl Value {
     /// block_on(cache.set(b"bread", b"rye", None))?;
     /// let before = version()?;
     /// block_on(cache.set(b"bread", b"rye", None))?;
-    /// assert_ne!(before, version()?);
+    /// assert!(version()? > before);
     /// # Ok::<(), larder::Error>(())
     /// ```
-    pub fn version(&self) -> u32 {
+    pub fn version(&self) -> u64 {
         self.record().version
     }
 
@@ -97,30 +154,42 @@ impl Value {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn meta(&self) -> ValueMeta {
-        let Record { flags, version, .. } = self.record();
-        ValueMeta { flags, version }
+        let Record { flags, version, expiry_s, early_ms, stale, .. } = self.record();
+        let expires_at =
+            (expiry_s != 0).then(|| Duration::from_millis(over_at_ms(expiry_s, early_ms)));
+        let marks = self.marks;
+        let (won, fetched) = (marks.is_won(), marks.is_fetched());
+        ValueMeta { flags, version, expires_at, stale, won, fetched, marks }
     }
 
-    /// Second of the cache's clock at which it expires; 0 is never.
-    pub(crate) fn expiry_s(&self) -> u32 {
-        self.record().expiry_s
+    /// Whether its time is over.
+    pub(crate) fn is_over(&self, now_ms: u64) -> bool {
+        self.record().is_over(now_ms)
     }
 
-    /// Which tiers it may be in.
-    pub(crate) fn tiers(&self) -> Tiers {
-        self.record().tiers
+    /// Its item, as if nobody had found it.
+    pub(crate) fn item(&self, hash: KeyHash) -> ItemRef<'_> {
+        self.record().item(hash, false)
+    }
+
+    /// Whether this is the very record: as long as it is pinned, no other lies there.
+    pub(crate) fn is_of(&self, record: &Record<'_>) -> bool {
+        std::ptr::eq(self.key(), record.key)
     }
 
     fn record(&self) -> Record<'_> {
-        self.0.record()
+        self.pin.record()
     }
 
     /// A value that no tier keeps: a copy in memory of its own.
     pub(crate) fn alone(item: &ItemRef<'_>) -> Self {
-        let bytes = record_bytes(item);
+        let dram = DramFields { version: 0, ..item.dram };
+        let item = ItemRef { dram, ..*item };
+        let bytes = record_bytes(&item);
         let mut writer = Writer::allocate(bytes);
-        let at = writer.append(bytes, |room| encode(room, item, 0));
-        Self::new(writer.segment().pin(at.expect("the segment was made for it")))
+        let at = writer.append(bytes, |room| encode(room, &item));
+        let pin = writer.segment().pin(at.expect("the segment was made for it"));
+        Self::new(pin, Marks::default())
     }
 }
 
@@ -180,13 +249,26 @@ pub(crate) struct ItemRef<'a> {
     pub(crate) kind: Kind,
     /// Which tiers it may be in.
     pub(crate) tiers: Tiers,
+    pub(crate) dram: DramFields,
+}
+
+/// What DRAM alone keeps of an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DramFields {
+    /// 0 if none was given: it is drawn when the item comes to DRAM.
+    pub(crate) version: u64,
+    /// It expires by so much earlier than the second says; at most 1000.
+    pub(crate) early_ms: u16,
+    /// Out of date: for DRAM only, since flash does not know of it.
+    pub(crate) stale: bool,
+    pub(crate) marks: Marks,
 }
 
 impl<'a> ItemRef<'a> {
     /// An item that only DRAM knows.
     pub(crate) fn new(hash: KeyHash, key: &'a [u8], value: &'a [u8], expiry_s: u32) -> Self {
-        let (kind, tiers) = (Kind::Whole, Tiers::Both);
-        Self { hash, key, value, expiry_s, flags: 0, clean: false, kind, tiers }
+        let (kind, tiers, dram) = (Kind::Whole, Tiers::Both, DramFields::default());
+        Self { hash, key, value, expiry_s, flags: 0, clean: false, kind, tiers, dram }
     }
 
     /// Key and value together, in bytes.
@@ -229,6 +311,18 @@ impl Fetched {
             ..ItemRef::new(self.hash, key, value, self.expiry_s)
         }
     }
+}
+
+/// The millisecond in which something expires.
+#[inline]
+fn over_at_ms(expiry_s: u32, early_ms: u16) -> u64 {
+    u64::from(expiry_s) * 1000 - u64::from(early_ms)
+}
+
+/// The same as [`is_expired`], to the millisecond.
+#[inline]
+pub(crate) fn is_over(expiry_s: u32, early_ms: u16, now_ms: u64) -> bool {
+    expiry_s != 0 && over_at_ms(expiry_s, early_ms) <= now_ms
 }
 
 /// Whether something that expires at `expiry_s` is dead at `now_s`. 0 never expires.

@@ -33,7 +33,7 @@ pub(super) enum Verb {
     Add,
     Replace,
     /// With the version that the caller has seen, and what it was.
-    Cas(u32, Content),
+    Cas(u64, Content),
     /// Whatever is there is replaced, and returned.
     Swap,
 }
@@ -52,7 +52,7 @@ pub(super) struct Write {
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     pub(super) content: Result<Content, String>,
-    pub(super) version: u32,
+    pub(super) version: u64,
     pub(super) flags: u32,
     /// The value itself, whose memory the cache must leave alone as long as it is here.
     pub(super) pin: Option<Value>,

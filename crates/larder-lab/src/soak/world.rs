@@ -52,7 +52,7 @@ pub(super) struct World {
     /// Calls chosen but not begun, by key.
     pub(super) planned: Vec<usize>,
     /// Version and content of each key as somebody saw it last.
-    pub(super) tokens: Vec<Option<(u32, Content)>>,
+    pub(super) tokens: Vec<Option<(u64, Content)>>,
     /// Values that callers hold on to.
     pub(super) pins: VecDeque<(u32, Found)>,
     pub(super) pieces: u32,

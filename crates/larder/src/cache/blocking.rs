@@ -6,7 +6,7 @@ use bytes::BufMut;
 use larder_device::block_on;
 
 use super::look;
-use super::{Cas, Change, FetchError, Flushed, Larder, Scanned, SetOptions};
+use super::{Cas, Change, Copied, FetchError, Flushed, Larder, Scanned, SetOptions};
 use crate::error::Error;
 use crate::key::check_key;
 use crate::stats::Stats;
@@ -101,6 +101,27 @@ impl Blocking<'_> {
         block_on(self.0.get_many_with(keys, look))
     }
 
+    /// See [`Larder::get_many_into`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// let mut reply = Vec::new();
+    /// assert_eq!(cache.get_many_into(&["rye", "oat"], &mut reply)?, [None, None]);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn get_many_into<K: AsRef<[u8]>>(
+        self,
+        keys: &[K],
+        buffer: &mut impl BufMut,
+    ) -> Result<Vec<Option<Copied>>, Error> {
+        block_on(self.0.get_many_into(keys, buffer))
+    }
+
     /// See [`Larder::get_with`].
     ///
     /// # Errors
@@ -192,7 +213,7 @@ impl Blocking<'_> {
         self,
         key: &[u8],
         value: &[u8],
-        version: u32,
+        version: u64,
         options: SetOptions,
     ) -> Result<Cas, Error> {
         block_on(self.0.cas(key, value, version, options))
@@ -330,6 +351,38 @@ impl<'a> Blocking<'a> {
     /// ```
     pub fn touch(self, key: &[u8], ttl: Option<Duration>) -> Result<bool, Error> {
         block_on(self.0.touch(key, ttl))
+    }
+
+    /// See [`Larder::invalidate`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// assert!(!cache.invalidate(b"bread", None)?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn invalidate(self, key: &[u8], ttl: Option<Duration>) -> Result<bool, Error> {
+        block_on(self.0.invalidate(key, ttl))
+    }
+
+    /// See [`Larder::win`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let cache = cache.blocking();
+    /// assert!(!cache.win(b"bread", 1)?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn win(self, key: &[u8], version: u64) -> Result<bool, Error> {
+        self.0.win(key, version)
     }
 
     /// See [`Larder::incr`].

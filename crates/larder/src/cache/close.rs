@@ -10,14 +10,15 @@ use std::time::Duration;
 use super::Larder;
 use super::departing::Unsettled;
 use super::many::together;
+use crate::dram::Together;
 use crate::error::Error;
-use crate::flash::Flash;
+use crate::flash::{Admitted, Flash};
 use crate::stats::Stats;
 
 /// Items that are sent to buckets side by side.
 const SENT_AT_ONCE: usize = 32;
 /// Items between two looks at the clock.
-const SENT_PER_LOOK: u64 = 256;
+const SENT_PER_LOOK: usize = 256;
 /// How long it takes to leave an item out, where each must be looked at.
 const LEAVING_OUT: Duration = Duration::from_nanos(500);
 
@@ -120,18 +121,37 @@ impl Larder {
     /// Sends what DRAM holds to flash. `false` if time was over before.
     async fn send_all(&self, flash: &Flash, is_over: &(dyn Fn() -> bool + Sync)) -> bool {
         let mut for_buckets: Vec<Unsettled<'_>> = Vec::with_capacity(SENT_AT_ONCE);
-        for sent in 0_u64.. {
-            if sent.is_multiple_of(SENT_PER_LOOK) && is_over() {
-                return false;
+        let mut sent = SENT_PER_LOOK;
+        loop {
+            if sent >= SENT_PER_LOOK {
+                if is_over() {
+                    return false;
+                }
+                sent = 0;
             }
-            let Some(departure) = self.core.dram.next_departure() else { break };
+            let (step, admitted) = self.send_together(flash);
+            let departure = match step {
+                Together::Went(records) => {
+                    sent += records;
+                    flash.write_in_order().await;
+                    continue;
+                }
+                Together::Refused(departure) => departure,
+                Together::Nothing => match self.core.dram.next_departure() {
+                    Some(departure) => departure,
+                    None => break,
+                },
+            };
+            // Before anything is waited for: who drops the close leaves it here.
             let mut unsettled = Unsettled::new(&self.core.dram, departure);
+            sent += 1;
             let in_order = match unsettled.item() {
-                Some(item) => flash.settle_in_order(&item, self.core.now_s()).await,
+                Some(item) => flash.settle_in_order(&item, admitted, self.core.now_s()).await,
                 None => true,
             };
             if in_order {
                 unsettled.departed();
+                flash.write_in_order().await;
                 continue;
             }
             for_buckets.push(unsettled);
@@ -144,6 +164,16 @@ impl Larder {
         }
         self.send_to_buckets(flash, &mut for_buckets).await;
         true
+    }
+
+    /// Sends the next few items, as far as that needs no wait. With what admission has said of the one
+    /// that was not taken, if it was asked.
+    fn send_together(&self, flash: &Flash) -> (Together, Option<Admitted>) {
+        let Some(mut in_order) = flash.in_order(self.core.now_s()) else {
+            return (Together::Nothing, None);
+        };
+        let step = self.core.dram.depart_together(&mut in_order);
+        (step, in_order.admitted)
     }
 
     async fn send_to_buckets(&self, flash: &Flash, unsettled: &mut Vec<Unsettled<'_>>) {

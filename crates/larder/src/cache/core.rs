@@ -42,4 +42,8 @@ impl Core {
     pub(super) fn now_s(&self) -> u32 {
         self.clock.now_s()
     }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX)
+    }
 }

@@ -215,10 +215,9 @@ impl Larder {
         passenger: &Passenger<'_, Box<[u8]>, Outcome>,
     ) -> Outcome {
         let Fetched { value, options: own } = fetched;
-        let SetOptions { ttl, flags, tiers } = own.unwrap_or(options);
         check_value(value)?;
         let hash = self.hasher.hash(key);
-        let item = ItemRef { flags, tiers, ..ItemRef::new(hash, key, value, self.expiry_s(ttl)) };
+        let item = self.item(hash, key, value, own.unwrap_or(options));
         let Ok(_inside) = self.enter().await else { return Ok(Value::alone(&item)) };
         let is_current = |there: Option<&Record<'_>>| {
             !passenger.is_overtaken() && self.supersede(hash, key, there)

@@ -5,7 +5,6 @@ use super::many::together;
 use crate::error::Error;
 use crate::flash::{Flash, Sent};
 use crate::key::KeyHash;
-use crate::value::ItemRef;
 
 /// Items that are sent to flash side by side.
 const SENT_AT_ONCE: usize = 32;
@@ -123,11 +122,7 @@ impl Larder {
         // As it is now: only who has the turn changes it.
         for resident in self.core.dram.residents(hash) {
             let value = &resident.value;
-            let item = ItemRef {
-                flags: value.flags(),
-                tiers: value.tiers(),
-                ..ItemRef::new(hash, value.key(), value, value.expiry_s())
-            };
+            let item = value.item(hash);
             if item.is_expired(self.core.now_s()) || resident.clean && flash.may_hold(hash) {
                 continue;
             }

@@ -98,6 +98,14 @@ impl Gate {
         }
     }
 
+    /// Comes in, if that is possible without a wait.
+    pub(super) fn try_enter(&self) -> Option<Inside<'_>> {
+        let stripe = stripe();
+        self.inside[stripe].0.fetch_add(1, Ordering::SeqCst);
+        let inside = Inside { gate: self, stripe };
+        (self.state.load(Ordering::SeqCst) == OPEN).then_some(inside)
+    }
+
     /// Keeps others out, and waits until nobody is inside.
     ///
     /// # Errors

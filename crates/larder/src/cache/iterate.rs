@@ -75,8 +75,7 @@ impl Scanned {
 
     /// When it expires, on the cache's [`Clock`](crate::Clock); `None` is never.
     pub fn expires_at(&self) -> Option<Duration> {
-        let expiry_s = self.value.expiry_s();
-        (expiry_s != 0).then(|| Duration::from_secs(u64::from(expiry_s)))
+        self.value.meta().expires_at
     }
 
     /// Where it was found.
@@ -305,7 +304,7 @@ impl Larder {
     }
 
     fn alive(&self, value: Value, tier: Tier) -> Option<Scanned> {
-        let expired = crate::value::is_expired(value.expiry_s(), self.core.now_s());
+        let expired = value.is_over(self.core.now_ms());
         (!expired).then_some(Scanned { value, tier })
     }
 }

@@ -55,15 +55,81 @@ impl Larder {
     ) -> Result<Option<ValueMeta>, Error> {
         self.get(key).await?.map(|value| copy(&value, buffer)).transpose()
     }
+
+    /// Looks all `keys` up as [`Larder::get_many`] does and appends the values that are there to `buffer`, in the
+    /// order of `keys`. Says for each key how long its value is, if there is one, and what is known of it.
+    ///
+    /// Where something is to stand between the values, [`Larder::get_many_with`] shows them one by one.
+    ///
+    /// # Errors
+    /// As [`Larder::get_many`]. [`ErrorKind::InvalidInput`] if `buffer` has no room for all of them; then nothing is
+    /// appended.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"rye", b"1 loaf", None))?;
+    /// block_on(cache.set(b"oat", b"2 loaves", None))?;
+    /// let mut reply = Vec::new();
+    /// let copied = block_on(cache.get_many_into(&["rye", "corn", "oat"], &mut reply))?;
+    /// assert_eq!(reply, b"1 loaf2 loaves");
+    /// let bytes = |at: usize| copied[at].map(|copied| copied.bytes);
+    /// assert_eq!([bytes(0), bytes(1), bytes(2)], [Some(6), None, Some(8)]);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn get_many_into<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        buffer: &mut impl BufMut,
+    ) -> Result<Vec<Option<Copied>>, Error> {
+        copy_many(&self.get_many(keys).await?, buffer)
+    }
+}
+
+/// A value that [`Larder::get_many_into`] has copied.
+///
+/// ```
+/// # use larder::{Larder, RealClock, block_on};
+/// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+/// block_on(cache.set(b"rye", b"1 loaf", None))?;
+/// let copied = block_on(cache.get_many_into(&["rye"], &mut Vec::new()))?[0].unwrap();
+/// assert_eq!((copied.bytes, copied.meta.flags), (6, 0));
+/// # Ok::<(), larder::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Copied {
+    /// Length of the value.
+    pub bytes: usize,
+    /// What is known of it.
+    pub meta: ValueMeta,
+}
+
+/// Appends values to a buffer, all or none.
+pub(crate) fn copy_many(
+    values: &[Option<Value>],
+    buffer: &mut impl BufMut,
+) -> Result<Vec<Option<Copied>>, Error> {
+    check_room(values.iter().flatten().map(|value| value.len()).sum(), buffer)?;
+    let mut copy = |value: &Value| {
+        buffer.put_slice(value);
+        Copied { bytes: value.len(), meta: value.meta() }
+    };
+    Ok(values.iter().map(|value| value.as_ref().map(&mut copy)).collect())
 }
 
 /// Appends a value to a buffer.
 pub(crate) fn copy(value: &Value, buffer: &mut impl BufMut) -> Result<ValueMeta, Error> {
-    let room = buffer.remaining_mut();
-    if room < value.len() {
-        let message = format!("buffer with room for {room} bytes: the value has {}", value.len());
-        return Err(Error::new(ErrorKind::InvalidInput, message));
-    }
+    check_room(value.len(), buffer)?;
     buffer.put_slice(value);
     Ok(value.meta())
+}
+
+fn check_room(bytes: usize, buffer: &impl BufMut) -> Result<(), Error> {
+    let room = buffer.remaining_mut();
+    if room < bytes {
+        let message = format!("buffer with room for {room} bytes: what was found has {bytes}");
+        return Err(Error::new(ErrorKind::InvalidInput, message));
+    }
+    Ok(())
 }

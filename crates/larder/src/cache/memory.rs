@@ -1,8 +1,10 @@
 //! One budget for all memory: the DRAM tier gives way to what flash needs.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::core::Core;
+use super::lending::Place;
 use super::{Larder, SETTLED_PER_BROUGHT};
 use crate::config::{DRAM_BYTES_MAX, DRAM_BYTES_MIN};
 use crate::error::Error;
@@ -23,11 +25,14 @@ pub(super) struct MemoryBudget {
     /// 0: none, the tier has a budget of its own.
     bytes: AtomicU64,
     sent: AtomicU64,
+    /// Among others that it has a budget with.
+    pub(super) place: OnceLock<Place>,
 }
 
 impl MemoryBudget {
     pub(super) fn new(bytes: Option<u64>) -> Self {
-        Self { bytes: AtomicU64::new(bytes.unwrap_or(0)), sent: AtomicU64::new(0) }
+        let bytes = AtomicU64::new(bytes.unwrap_or(0));
+        Self { bytes, sent: AtomicU64::new(0), place: OnceLock::new() }
     }
 
     /// What is left for the tier beside flash.
@@ -35,14 +40,14 @@ impl MemoryBudget {
     /// # Errors
     /// If that is too little from the start.
     pub(super) fn first_share(bytes: u64, flash: Option<&Flash>) -> Result<u64, Error> {
-        let needed = flash.map_or(0, Flash::memory_bytes);
+        let needed = flash.map_or(0, Flash::memory_bytes_to_keep);
         let tier = (bytes / TIER_PART_MIN).max(DRAM_BYTES_MIN);
         if needed.saturating_add(tier) > bytes {
             let least = needed.saturating_mul(TIER_PART_MIN) / (TIER_PART_MIN - 1) + 1;
             let least = least.max(needed.saturating_add(DRAM_BYTES_MIN));
             return Err(Error::config(format!(
                 "memory_bytes = {bytes}: flash alone needs {needed} of it, and DRAM what is left; set at \
-                 least {least}, or use less flash"
+                 least {least}, or use less flash, or a smaller region_bytes"
             )));
         }
         Ok(bytes - needed)
@@ -61,7 +66,7 @@ impl Core {
     }
 
     fn divide_memory(&self, all: u64) {
-        let needed = self.flash.as_ref().map_or(0, Flash::memory_bytes);
+        let needed = self.flash.as_ref().map_or(0, Flash::memory_bytes_to_keep);
         let share = all.saturating_sub(needed).max(all / TIER_PART_MIN).max(DRAM_BYTES_MIN);
         // Buffers come and go; the tier need not breathe with them.
         let has = self.dram.budget_bytes();
@@ -87,6 +92,7 @@ impl Larder {
     pub fn set_memory_bytes(&self, bytes: u64) {
         let bytes = bytes.max(1);
         self.core.memory.bytes.store(bytes, Ordering::Relaxed);
+        self.core.flash.iter().for_each(Flash::keep_buffers);
         self.core.divide_memory(bytes);
         self.sender.relieves(); // begins the thread, if something leaves
     }
@@ -123,6 +129,7 @@ impl Larder {
 
     /// How many bytes somebody sends to flash who brought so many to DRAM (rule 7).
     pub(super) fn settled_for(&self, brought: usize) -> usize {
+        self.note_brought(brought);
         let usual = brought * SETTLED_PER_BROUGHT;
         if !self.core.dram.is_shrinking() {
             return usual;

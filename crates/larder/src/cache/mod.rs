@@ -31,7 +31,9 @@ mod flights;
 mod flush;
 mod gate;
 mod inspect;
+mod item;
 mod iterate;
+pub(crate) mod lending;
 pub(crate) mod look;
 pub(crate) mod many;
 mod memory;
@@ -39,6 +41,7 @@ mod open;
 mod options;
 mod read;
 mod reentry;
+mod stale;
 mod update;
 
 use std::sync::{Arc, Mutex};
@@ -63,6 +66,7 @@ use flights::Flights;
 pub use flush::Flushed;
 use gate::Inside;
 pub use iterate::{Scan, Scanned, Tier};
+pub use look::Copied;
 pub use options::{SetOptions, Tiers};
 use read::Found;
 pub use update::{Cas, Change};
@@ -103,6 +107,8 @@ pub struct Larder {
     stopwatch: Stopwatch,
     /// See [`Config::departure_wait`](crate::Config::departure_wait).
     departure_wait: Duration,
+    /// Whether hits note when they were.
+    notes_access: bool,
 }
 
 impl Larder {
@@ -130,7 +136,7 @@ impl Larder {
     }
 
     /// Stores `value` under `key`, in place of an older value. It expires after `ttl` (rounded up
-    /// to seconds), or never.
+    /// to milliseconds, and on flash to whole seconds), or never.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for a key or a value that no tier can hold; the key then has no
@@ -186,8 +192,7 @@ impl Larder {
             self.remove(hash, key).await?;
             return Err(refusal);
         }
-        let SetOptions { ttl, flags, tiers } = options;
-        let item = ItemRef { flags, tiers, ..ItemRef::new(hash, key, value, self.expiry_s(ttl)) };
+        let item = self.item(hash, key, value, options);
         if !self.can_hold(&item) {
             self.remove(hash, key).await?;
             return Err(self.too_large(&item));
@@ -263,7 +268,7 @@ impl Larder {
         let hash = self.hasher.hash(key);
         // DRAM first, and no lock: what flash shows later than that was the newest version at some
         // moment since, for what hides an older one comes to DRAM before it hides it.
-        if let Some(alive) = self.core.dram.contains(hash, key, self.core.now_s()) {
+        if let Some(alive) = self.core.dram.contains(hash, key, self.core.now_ms()) {
             return Ok(alive);
         }
         let Some(flash) = &self.core.flash else { return Ok(false) };
@@ -361,7 +366,7 @@ impl Larder {
         // Between the two: a read that begins now finds nothing on flash, one that began before
         // brings nothing to DRAM afterwards.
         self.supersede(hash, key, None);
-        let in_dram = self.core.dram.remove(hash, key, self.core.now_s());
+        let in_dram = self.core.dram.remove(hash, key, self.core.now_ms());
         let was_there = in_dram.unwrap_or(matches!(on_flash, Ok(true)));
         if was_there {
             self.core.counters.deleted_objects.add(1);
@@ -387,8 +392,15 @@ impl Larder {
 
     /// Rule 7, for who brought so many bytes to DRAM.
     async fn help(&self, brought: usize) {
+        let bytes = self.settled_for(brought);
+        self.give_way(bytes).await;
+        self.help_debtors(bytes).await;
+    }
+
+    /// Sends at least `bytes` of what waits to flash, or leaves that to who does so beside the callers.
+    async fn give_way(&self, bytes: usize) {
         if self.core.flash.is_none() || !self.sender.relieves() {
-            self.core.settle_departures(self.settled_for(brought)).await;
+            self.core.settle_departures(bytes).await;
         } else if self.core.dram.is_shrinking() {
             self.core.dram.let_go_a_little(self.core.now_s());
         }
@@ -439,14 +451,6 @@ impl Larder {
     /// Names the cache as long as it stays where it is, as it does during a call.
     fn id(&self) -> usize {
         std::ptr::from_ref(self).addr()
-    }
-
-    fn expiry_s(&self, ttl: Option<Duration>) -> u32 {
-        let Some(ttl) = ttl else { return 0 };
-        // Rounded up as a sum: a value lives at least as long as it was promised.
-        let end = self.core.clock.now().saturating_add(ttl);
-        let seconds = end.as_secs().saturating_add(u64::from(end.subsec_nanos() > 0)).max(1);
-        u32::try_from(seconds).unwrap_or(u32::MAX)
     }
 
     /// Whether some tier that `item` may be in can hold it.

@@ -1,5 +1,6 @@
 //! What can be said about a value beside the value.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 /// How a value is stored.
@@ -9,17 +10,35 @@ use std::time::Duration;
 /// use larder::{SetOptions, Tiers};
 ///
 /// let options = SetOptions { ttl: Some(Duration::from_secs(60)), flags: 7, ..SetOptions::default() };
-/// let plain = SetOptions { ttl: None, flags: 0, tiers: Tiers::Both };
+/// let plain = SetOptions { ttl: None, flags: 0, tiers: Tiers::Both, ..SetOptions::default() };
 /// assert!(SetOptions::default() == plain && options != plain);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetOptions {
-    /// How long it lives, rounded up to seconds; `None` is for ever.
+    /// How long it lives, rounded up to milliseconds, and on flash to whole seconds; `None` is for ever.
     pub ttl: Option<Duration>,
     /// What [`Value::flags`](crate::Value::flags) shall say of it.
     pub flags: u32,
     /// Which tiers it may be in.
     pub tiers: Tiers,
+    /// What [`Value::version`](crate::Value::version) shall say of it as long as it is in DRAM; `None` is a
+    /// version larger than those before. What is given need not be larger. Below 2^63 it makes later versions of
+    /// this key, and of some others, larger still.
+    pub version: Option<NonZeroU64>,
+    /// Whether it is out of date from the start ([`ValueMeta::stale`](crate::ValueMeta::stale)). Such a value is in
+    /// DRAM only, whatever `tiers` says.
+    pub stale: bool,
+    /// Whether somebody has won the right to bring a better value already
+    /// ([`ValueMeta::won`](crate::ValueMeta::won)), as if by [`Larder::win`](crate::Larder::win). Such a value is in
+    /// DRAM only, whatever `tiers` says.
+    pub won: bool,
+}
+
+impl SetOptions {
+    /// The tiers that it may be in after all: flash knows neither of stale values nor of won ones.
+    pub(crate) fn tiers_allowed(&self) -> Tiers {
+        if self.stale || self.won { Tiers::DramOnly } else { self.tiers }
+    }
 }
 
 /// Which tiers a value may be in. Without flash all of them mean DRAM.

@@ -42,7 +42,7 @@ impl Larder {
         if self.core.dram.is_shrinking() {
             self.core.dram.let_go_a_little(self.core.now_s());
         }
-        let value = self.core.dram.get_at_once(hash, key, || self.core.now_s())?;
+        let value = self.core.dram.get_at_once(hash, key, || self.core.now_ms())?;
         self.core.counters.hits_at_once.add(1);
         self.stopwatch.end(begun, Timed::GetDram);
         Some(value)
@@ -90,7 +90,7 @@ impl Larder {
                 None
             }
             // No flight to board, so nothing that the answer has to be later than.
-            None => match self.core.dram.get_without_lock(hash, key, || self.core.now_s()) {
+            None => match self.core.dram.get_without_lock(hash, key, || self.core.now_ms()) {
                 Lookup::Hit(value) => Some(Found { value, tier: Tier::Dram }),
                 Lookup::Expired => self.look(hash, key).await,
                 Lookup::Absent => None,
@@ -112,7 +112,7 @@ impl Larder {
             // Two keys of one hash do not answer for each other.
             return found.clone().filter(|found| found.value.key() == key);
         }
-        let found = match self.core.dram.get(hash, key, || self.core.now_s()) {
+        let found = match self.core.dram.get(hash, key, || self.core.now_ms()) {
             Lookup::Hit(value) => Some(Found { value, tier: Tier::Dram }),
             Lookup::Expired => {
                 let _turn = self.core.turn(hash).await;
@@ -133,7 +133,7 @@ impl Larder {
     /// key's lock.
     pub(super) async fn look(&self, hash: KeyHash, key: &[u8]) -> Option<Found> {
         // Who held the lock before may have brought the key to DRAM, or found it expired.
-        match self.core.dram.get(hash, key, || self.core.now_s()) {
+        match self.core.dram.get(hash, key, || self.core.now_ms()) {
             Lookup::Hit(value) => return Some(Found { value, tier: Tier::Dram }),
             Lookup::Expired => {
                 self.core.counters.expired.add(1);
@@ -145,7 +145,7 @@ impl Larder {
                     flash.forget(hash, key, self.core.now_s()).await;
                 }
                 self.reads.overtake(hash, &hash.0);
-                self.core.dram.remove_expired(hash, key, self.core.now_s());
+                self.core.dram.remove_expired(hash, key, self.core.now_ms());
                 return None;
             }
             Lookup::Absent => {}
@@ -167,18 +167,18 @@ impl Larder {
         unchanged: &(dyn Fn(Option<&Record<'_>>) -> bool + Sync),
     ) -> Option<Found> {
         let (fetched, engine) = flash.get(hash, key, self.core.now_s()).await?;
-        let item = fetched.item();
+        let mut item = fetched.item();
         if item.is_expired(self.core.now_s()) {
             self.core.counters.expired.add(1); // while it was being read
             self.note_expired(engine.tier(), key, item.object_bytes());
             return None;
         }
+        let now_s = self.notes_access.then(|| self.core.now_s());
+        item.dram.marks = item.dram.marks.after_hit(now_s);
         let kept = if self.stays_in_dram(&item) {
-            self.core
-                .dram
-                .insert_if(&item, self.core.now_s(), &|there| unchanged(there))
-                .ok()
-                .flatten()
+            let kept =
+                self.core.dram.insert_if(&item, self.core.now_s(), &|there| unchanged(there));
+            kept.ok().flatten().map(Value::unmarked)
         } else {
             None
         };

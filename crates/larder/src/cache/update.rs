@@ -1,15 +1,16 @@
 //! Changes that depend on the value that is there: one atomic step each.
 
 use std::borrow::Cow;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::departing::{Patience, Wait};
-use super::{Larder, PUTS_BEFORE_BYPASS, SetOptions, Tiers, reentry};
+use super::{Larder, PUTS_BEFORE_BYPASS, SetOptions, reentry};
 use crate::dram::{Full, Record, Taken};
 use crate::error::{Error, ErrorKind};
 use crate::key::{KeyHash, check_key, check_value};
 use crate::removal::RemovalReason;
-use crate::value::{ItemRef, Value, is_expired};
+use crate::value::{ItemRef, Value};
 
 /// What [`Larder::update`] shall do with a key.
 ///
@@ -24,8 +25,17 @@ pub enum Change<'a> {
     Keep,
     /// Store a value.
     Store(Cow<'a, [u8]>, SetOptions),
-    /// Store a value that lives as long as the one that is there.
+    /// Store a value that lives as long as the one that is there, and is [stale](crate::ValueMeta::stale) if that is.
     StoreKeepingExpiry(Cow<'a, [u8]>),
+    /// Leave the value as it is, with its version, and give it so long to live; `None` is for ever.
+    Touch(Option<Duration>),
+    /// Leave the value that is there, but mark it as stale, as [`Larder::invalidate`] does.
+    Invalidate {
+        /// How long it lives on; `None` is as long as it would have.
+        ttl: Option<Duration>,
+        /// Its version from now on; `None` is a larger one.
+        version: Option<NonZeroU64>,
+    },
 }
 
 /// How [`Larder::cas`] ended.
@@ -210,7 +220,7 @@ impl Larder {
         &self,
         key: &[u8],
         value: &[u8],
-        version: u32,
+        version: u64,
         options: SetOptions,
     ) -> Result<Cas, Error> {
         let before = self
@@ -226,7 +236,8 @@ impl Larder {
         })
     }
 
-    /// Gives the key's value another time to live; `None` is for ever. Says whether there is one.
+    /// Gives the key's value another time to live; `None` is for ever. It keeps its version. Says whether there is
+    /// one.
     ///
     /// # Errors
     /// As [`Larder::update`].
@@ -243,11 +254,7 @@ impl Larder {
     pub async fn touch(&self, key: &[u8], ttl: Option<Duration>) -> Result<bool, Error> {
         let before = self
             .update(key, |current| match current {
-                Some(current) => {
-                    let (flags, tiers) = (current.flags(), current.tiers());
-                    let options = SetOptions { ttl, flags, tiers };
-                    Change::Store(current.to_vec().into(), options)
-                }
+                Some(_) => Change::Touch(ttl),
                 None => Change::Keep,
             })
             .await?;
@@ -366,18 +373,10 @@ impl Larder {
         let _turn = self.core.turn(hash).await;
         let before = self.look(hash, key).await.map(|found| found.value);
         let changed = reentry::updating(self.id(), || change(before.as_ref()));
-        let (value, (expiry_s, flags, tiers)) = match changed {
-            Change::Keep => return Ok(Attempt::Done(before)),
-            Change::Store(value, options) => {
-                (value, (self.expiry_s(options.ttl), options.flags, options.tiers))
-            }
-            Change::StoreKeepingExpiry(value) => {
-                let kept = |it: &Value| (it.expiry_s(), it.flags(), it.tiers());
-                (value, before.as_ref().map_or((0, 0, Tiers::Both), kept))
-            }
+        let Some(item) = self.item_after(hash, key, &changed, before.as_ref()) else {
+            return Ok(Attempt::Done(before));
         };
-        check_value(&value)?;
-        let item = ItemRef { flags, tiers, ..ItemRef::new(hash, key, &value, expiry_s) };
+        check_value(item.value)?;
         if !self.core.dram.can_hold(item.object_bytes()) {
             let message = format!("object of {} bytes: DRAM cannot hold it", item.object_bytes());
             return Err(Error::new(ErrorKind::InvalidInput, message));
@@ -388,13 +387,16 @@ impl Larder {
         }
         let outdated = self.outdate(hash).await;
         let now_s = self.core.now_s();
-        let wanted = before.as_ref().map(Value::version);
+        let now_ms = self.core.now_ms();
         let unchanged = |there: Option<&Record<'_>>| {
-            let alive = there.filter(|record| !is_expired(record.expiry_s, now_s));
-            // With flash, the turn keeps others away. Without, this does.
-            let unchanged =
-                self.core.flash.is_some() || alive.map(|record| record.version) == wanted;
-            unchanged && self.supersede(hash, key, alive)
+            let alive = there.filter(|record| !record.is_over(now_ms));
+            // With flash, the turn keeps others away. Without, this does: the value pins its record, so no
+            // other lies there, and versions that were given may come twice.
+            let is_seen = match (alive, &before) {
+                (Some(record), Some(value)) => value.is_of(record),
+                (alive, before) => alive.is_none() && before.is_none(),
+            };
+            (self.core.flash.is_some() || is_seen) && self.supersede(hash, key, alive)
         };
         let inserted = match taken.take().filter(|_| !stays) {
             None => self.core.dram.insert_if(&item, now_s, &unchanged).map(|there| there.is_some()),
@@ -413,7 +415,7 @@ impl Larder {
 }
 
 /// Whether this is the version meant. 0 is that of values that DRAM has no room for: it names none.
-fn names(version: u32, value: &Value) -> bool {
+fn names(version: u64, value: &Value) -> bool {
     version != 0 && value.version() == version
 }
 

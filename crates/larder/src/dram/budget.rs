@@ -117,6 +117,10 @@ impl DramTier {
         let mut shaped_for = lock(&self.change.shaped_for);
         let least = self.index.memory_bytes_min() * INDEX_PART;
         let budget = usize::try_from(bytes.min(BYTES_MAX)).unwrap_or(usize::MAX).max(least);
+        // Before longer segments are opened, which a smaller one would have no room for.
+        if budget > self.pool.budget_bytes() {
+            self.pool.set_budget(budget);
+        }
         if budget / 2 > *shaped_for || budget < *shaped_for / 2 {
             self.reshape(budget);
             *shaped_for = budget;

@@ -15,7 +15,6 @@ use std::sync::PoisonError;
 use super::allowance::{Allowance, Taken};
 use super::index::Location;
 use super::pins::Share;
-use super::record::record_at;
 use super::segment::{Frozen, Segment};
 use crate::key::{KeyHash, KeyHasher};
 use crate::signal::Signal;
@@ -34,7 +33,7 @@ pub(crate) struct Departure {
 impl Departure {
     /// The item, as far as its record knows it: whether it is clean, the index says.
     pub(crate) fn item(&self, clean: bool) -> ItemRef<'_> {
-        record_at(self.segment.published(), self.location.at).item(self.hash, clean)
+        self.segment.record_and_end(self.location.at).0.item(self.hash, clean)
     }
 }
 
@@ -75,11 +74,12 @@ struct State {
     given_back: VecDeque<Departure>,
 }
 
+/// A segment whose records depart, from the `next` one on.
 #[derive(Debug)]
-struct Departing {
-    segment: Frozen,
-    slot: u32,
-    next: usize,
+pub(super) struct Departing {
+    pub(super) segment: Frozen,
+    pub(super) slot: u32,
+    pub(super) next: usize,
 }
 
 impl Departures {
@@ -186,7 +186,7 @@ impl Departures {
         &self,
         hasher: KeyHasher,
         is_current: impl Fn(KeyHash, Location) -> bool,
-    ) -> (Option<Departure>, Vec<(Share, u32)>) {
+    ) -> (Option<Departure>, Vec<Share>) {
         let mut ended = Vec::new();
         if !self.wait() {
             return (None, ended);
@@ -201,12 +201,21 @@ impl Departures {
                 return (Some(departure), ended);
             }
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            let Some(Departing { segment, slot, .. }) = state.segments.pop_front() else { break };
+            let Some(Departing { segment, .. }) = state.segments.pop_front() else { break };
             if segment.one_settled() {
-                ended.push((segment.thaw(), slot));
+                ended.push(segment.thaw());
             }
         }
         (None, ended)
+    }
+
+    /// Lets `work` go on with the segment that comes first. `None` if there is none, or something was given
+    /// back, which comes before it.
+    pub(super) fn with_first<T>(&self, work: impl FnOnce(&mut Departing) -> T) -> Option<T> {
+        let mut state = self.lock();
+        let State { segments, given_back } = &mut *state;
+        let first = segments.front_mut().filter(|_| given_back.is_empty());
+        first.map(work)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -220,17 +229,20 @@ impl Departing {
         hasher: KeyHasher,
         is_current: impl Fn(KeyHash, Location) -> bool,
     ) -> Option<Departure> {
-        let bytes = self.segment.published();
-        while self.next < bytes.len() {
-            let record = record_at(bytes, self.next);
+        while self.next < self.segment.end() {
+            let (record, end) = self.segment.record_and_end(self.next);
             let location = Location { slot: self.slot, at: self.next };
-            self.next += record.bytes();
+            self.next = end;
             let hash = hasher.hash(record.key);
             if is_current(hash, location) {
-                self.segment.one_more();
-                return Some(Departure { segment: self.segment.clone(), location, hash });
+                return Some(self.give_out(location, hash));
             }
         }
         None
+    }
+
+    pub(super) fn give_out(&self, location: Location, hash: KeyHash) -> Departure {
+        self.segment.one_more();
+        Departure { segment: self.segment.clone(), location, hash }
     }
 }

@@ -4,7 +4,8 @@
 use super::index::{Entry, Location};
 use super::lane::{Lane, group_of};
 use super::queues::{Queue, Sealed, Turn, visits_to_go_on_with};
-use super::record::{self, Record, record_bytes};
+use super::readers::LockedAlone;
+use super::record::{Record, record_bytes};
 use super::segment::Frozen;
 use super::{DramTier, lock};
 use crate::cache::Tier;
@@ -89,12 +90,11 @@ impl DramTier {
             let Some(entry) = self.index.entry_at(hash, from) else { return };
             let item = record.item(hash, entry.is_clean());
             let place = (sparse.queue, group_of(item.expiry_s, now_s));
-            let version = (from, record.version, entry.visits());
-            all_went = all_went && self.go_on(evictor, &item, place, version);
+            all_went = all_went && self.go_on(evictor, &item, place, (from, entry.visits()));
         });
         drop(frozen);
         if all_went {
-            self.free(sparse.segment, sparse.slot);
+            self.free(sparse.segment);
         } else {
             lock(&self.queues).push(sparse);
         }
@@ -102,6 +102,7 @@ impl DramTier {
 
     fn evict(&self, evictor: &mut Lane, victim: Sealed, now_s: u32) {
         let mut depart = false;
+        let mut to_remember = Vec::with_capacity(FETCHED_AHEAD);
         let frozen = Frozen::new(victim.segment.clone());
         self.each_record(&frozen, &victim, |from, hash, record| {
             let expired = is_expired(record.expiry_s, now_s);
@@ -114,7 +115,7 @@ impl DramTier {
             let item = record.item(hash, entry.is_clean());
             if let Some(visits) = goes_on_with(entry) {
                 let place = (Queue::Main, group_of(item.expiry_s, now_s));
-                if self.go_on(evictor, &item, place, (from, record.version, visits)) {
+                if self.go_on(evictor, &item, place, (from, visits)) {
                     return;
                 }
                 if !self.above_flash && !self.index.remove_at(hash, from) {
@@ -122,7 +123,10 @@ impl DramTier {
                 }
             }
             if victim.queue == Queue::Small && !expired {
-                self.ghost.remember(hash, self.index.readers().enter().held());
+                to_remember.push(hash);
+                if to_remember.len() == FETCHED_AHEAD {
+                    self.remember(&mut to_remember);
+                }
             }
             if self.above_flash {
                 depart = true;
@@ -130,12 +134,19 @@ impl DramTier {
                 self.count_gone(&item, expired);
             }
         });
+        self.remember(&mut to_remember);
         if depart {
             self.departures.add(frozen, victim.slot);
         } else {
             drop(frozen);
-            self.free(victim.segment, victim.slot);
+            self.free(victim.segment);
         }
+    }
+
+    /// Tells the ghost who has left.
+    fn remember(&self, left: &mut Vec<KeyHash>) {
+        let inside = self.index.readers().enter();
+        left.drain(..).for_each(|hash| self.ghost.remember(hash, inside.held()));
     }
 
     /// Shows `each` the records of a segment, in order. Where the index has them is fetched for many at
@@ -146,7 +157,7 @@ impl DramTier {
         sealed: &Sealed,
         mut each: impl FnMut(Location, KeyHash, &Record<'_>),
     ) {
-        let mut records = record::records(frozen.published());
+        let mut records = frozen.records();
         let mut ahead = Vec::with_capacity(FETCHED_AHEAD);
         loop {
             let next = records.by_ref().take(FETCHED_AHEAD);
@@ -185,12 +196,17 @@ impl DramTier {
         evictor: &mut Lane,
         item: &ItemRef<'_>,
         place: (Queue, usize),
-        (from, version, visits): (Location, u32, u64),
+        (from, visits): (Location, u64),
     ) -> bool {
         loop {
-            if let Some((segment, to)) = evictor.append(place, item, version) {
+            if let Some((segment, to)) = evictor.append(place, item) {
                 let segment = segment.clone();
-                if !self.index.relocate(item.hash, from, to, visits) {
+                // What was won since the copy was made stays won.
+                let marked = |locked: &LockedAlone| {
+                    let old = self.slots.get(from, locked).segment();
+                    segment.take_marks(to.at, (old, from.at), locked);
+                };
+                if !self.index.relocate(item.hash, from, (to, visits), marked) {
                     segment.note_dead(record_bytes(item)); // it was replaced meanwhile
                 }
                 return true;

@@ -12,6 +12,8 @@
 use std::sync::PoisonError;
 
 use super::directory::Directory;
+use super::looking::Since;
+pub(crate) use super::looking::{Looking, Moved};
 use super::prefetch::prefetch;
 use super::published::Published;
 use super::readers::{Held, Locked, LockedAlone, Readers};
@@ -27,6 +29,32 @@ use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Crowded;
 
+/// What became of a record that was to be put under a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Put {
+    /// It is there.
+    Done,
+    /// What is there stays.
+    Refused,
+    /// It could not be written.
+    NoRoom,
+}
+
+/// Somebody who puts a record under a key, and is asked with the lock of its shard.
+pub(crate) trait Putting {
+    /// Whether the record there may be overwritten.
+    fn fits(&mut self, old: Location, locked: &Locked) -> bool;
+
+    /// Overwrites the record there; readers without a lock are kept away. `None`: it has to be appended.
+    fn overwrite(&mut self, old: Location, locked: &LockedAlone) -> Option<Put>;
+
+    /// Writes the record to another place than that of the old one, if there is one; or why not.
+    fn append(&mut self, old: Option<Location>, locked: &Locked) -> Result<Location, Put>;
+
+    /// The record that was appended is of no use.
+    fn take_back(&mut self, appended: Location, locked: &Locked);
+}
+
 #[repr(align(64))]
 #[derive(Debug)]
 struct Shard {
@@ -36,34 +64,6 @@ struct Shard {
     /// while a record is overwritten where it lies.
     moves: AtomicUsize,
     buckets: Published<Bucket>,
-}
-
-/// Entries were moved, or records overwritten, while somebody looked for one, who has found none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Moved;
-
-/// Somebody who looks at entries, with the shard's lock or without.
-#[derive(Debug)]
-pub(crate) struct Looking<'a> {
-    held: &'a Held,
-    /// The shard's moves, and how many there were before the first look; `None` is with the lock.
-    moves: Option<(&'a AtomicUsize, usize)>,
-}
-
-impl Looking<'_> {
-    pub(crate) fn held(&self) -> &Held {
-        self.held
-    }
-
-    /// Whether nothing moved since the first look. Asked with a segment pinned: then its records that the
-    /// shard's entries name are what they were, and stay it (`overwrite` says why).
-    #[inline]
-    pub(crate) fn nothing_moved(&self) -> bool {
-        let stayed = |(moves, before): (&AtomicUsize, usize)| {
-            before & 1 == 0 && moves.load(Ordering::SeqCst) == before
-        };
-        self.moves.is_none_or(stayed)
-    }
 }
 
 #[derive(Debug)]
@@ -118,8 +118,8 @@ impl Index {
         mut look: impl FnMut(Entry, &Looking<'_>) -> Option<T>,
     ) -> Option<T> {
         let (shard, _len, locked) = self.read(hash);
-        let looking = Looking { held: &locked, moves: None };
-        shard.table(&locked).find(hash, |entry| look(entry, &looking))
+        let looking = Looking::locked(&locked);
+        shard.table(&locked).find(hash, |_, entry| look(entry, &looking))
     }
 
     /// The same without a lock. Who finds none knows that there was none at some moment since it began.
@@ -137,13 +137,18 @@ impl Index {
         // Who sees what a move left behind, an empty place, another table, or a record that is being
         // overwritten, sees that it had begun: all of this is loaded with `SeqCst`, in this order. Of a
         // shard that was divided before, the number tells.
-        let before = shard.moves.load(Ordering::SeqCst);
+        let since = Since::now(&shard.moves);
         if self.shards.number_of(hash) != number {
             return Err(Moved);
         }
-        let looking = Looking { held: inside.held(), moves: Some((&shard.moves, before)) };
-        let found = shard.table(inside.held()).find(hash, |entry| look(entry, &looking));
-        if found.is_some() || looking.nothing_moved() { Ok(found) } else { Err(Moved) }
+        let mut has_moved = false;
+        let found = shard.table(inside.held()).find(hash, |place, entry| {
+            let looking = Looking::unlocked(inside.held(), since, place, entry);
+            let found = look(entry, &looking);
+            has_moved |= looking.has_moved();
+            found
+        });
+        if found.is_some() || !has_moved && since.nothing_moved() { Ok(found) } else { Err(Moved) }
     }
 
     /// Asks memory for the places of a hash, which will be looked at soon.
@@ -164,65 +169,53 @@ impl Index {
         }
     }
 
-    /// Points `key` to `location`, if `admit` agrees, which has a last look at the entry that did so
-    /// before. A replacement counts as a visit. Says whether it agreed.
+    /// Lets `putting` put a record under `key`, all with the shard's lock taken once. Readers without a lock
+    /// look again after one was overwritten. A replacement counts as a visit.
     ///
     /// # Errors
-    /// [`Crowded`], though `admit` agreed: there is no entry of the key then.
-    pub(crate) fn set(
+    /// [`Crowded`], though the record was appended: there is no entry of the key.
+    pub(crate) fn put(
         &self,
         hash: KeyHash,
         key: &[u8],
-        location: Location,
         clean: bool,
         records: &impl Records,
-        admit: impl FnOnce(Option<Entry>, &Locked) -> bool,
-    ) -> Result<bool, Crowded> {
+        putting: &mut impl Putting,
+    ) -> Result<Put, Crowded> {
         let (shard, mut len, mut locked) = self.write(hash);
         let table = shard.table(&locked);
-        let new = |visits| Entry::new(hash, location, clean, visits);
-        if let Some((place, old)) = table.position(hash, key, records, &locked) {
-            let admitted = admit(Some(old), &locked);
-            if admitted {
-                place.put(new(old.visits() + 1));
+        let found = table.position(hash, key, records, &locked);
+        if let Some((place, old)) = found
+            && putting.fits(old.location(), &locked)
+        {
+            shard.begin_moves();
+            let put = putting.overwrite(old.location(), &locked);
+            if put == Some(Put::Done) {
+                place.put(Entry::new(hash, old.location(), clean, old.visits() + 1));
             }
-            return Ok(admitted);
+            shard.end_moves();
+            if let Some(put) = put {
+                return Ok(put);
+            }
         }
-        if !admit(None, &locked) {
-            return Ok(false);
+        let location = match putting.append(found.map(|(_, old)| old.location()), &locked) {
+            Ok(location) => location,
+            Err(put) => return Ok(put),
+        };
+        match found {
+            Some((place, old)) => place.put(Entry::new(hash, location, clean, old.visits() + 1)),
+            None => {
+                let entry = Entry::new(hash, location, clean, 0);
+                if !table.insert(entry)
+                    && let Err(crowded) = self.insert_among(shard, *len, entry, &mut locked)
+                {
+                    putting.take_back(location, &locked);
+                    return Err(crowded);
+                }
+                *len += 1;
+            }
         }
-        if !table.insert(new(0)) {
-            self.insert_among(shard, *len, new(0), &mut locked)?;
-        }
-        *len += 1;
-        Ok(true)
-    }
-
-    /// Lets `change` overwrite the record of `key` where it lies, if `fits` says that it may be; readers
-    /// without a lock look again. `change` says whether it did, which counts as a visit, or does not say:
-    /// it cannot.
-    pub(crate) fn overwrite(
-        &self,
-        hash: KeyHash,
-        key: &[u8],
-        clean: bool,
-        records: &impl Records,
-        fits: impl FnOnce(Location, &Locked) -> bool,
-        change: impl FnOnce(Location, &LockedAlone) -> Option<bool>,
-    ) -> Option<bool> {
-        let (shard, _len, locked) = self.write(hash);
-        let (place, old) = shard.table(&locked).position(hash, key, records, &locked)?;
-        let at = old.location();
-        if !fits(at, &locked) {
-            return None;
-        }
-        shard.begin_moves();
-        let changed = change(at, &locked);
-        if changed == Some(true) {
-            place.put(Entry::new(hash, at, clean, old.visits() + 1));
-        }
-        shard.end_moves();
-        changed
+        Ok(Put::Done)
     }
 
     /// Puts an entry into a shard in whose buckets for it there is no place: others move, or the table
@@ -393,17 +386,37 @@ impl Index {
         Some(entry)
     }
 
-    /// Points the entry of this hash from one place to another. Says whether it was there.
+    /// Takes out the entry of this hash that points to `location` if `leaves` says so, which is told
+    /// whether it is clean. `None` if there is none. The tier ends: no table becomes smaller.
+    pub(crate) fn leave(
+        &self,
+        hash: KeyHash,
+        location: Location,
+        leaves: impl FnOnce(bool) -> bool,
+    ) -> Option<bool> {
+        let (shard, mut len, locked) = self.write(hash);
+        let (place, entry) = shard.table(&locked).position_at(hash, location)?;
+        let left = leaves(entry.is_clean());
+        if left {
+            place.clear();
+            *len -= 1;
+        }
+        Some(left)
+    }
+
+    /// Points the entry of this hash from one place to another, after a last word of `about_to`. Says
+    /// whether it was there.
     pub(crate) fn relocate(
         &self,
         hash: KeyHash,
         from: Location,
-        to: Location,
-        visits: u64,
+        (to, visits): (Location, u64),
+        about_to: impl FnOnce(&LockedAlone),
     ) -> bool {
         let (shard, _len, locked) = self.write(hash);
         let found = shard.table(&locked).position_at(hash, from);
         let Some((place, old)) = found else { return false };
+        about_to(&locked);
         place.put(Entry::new(hash, to, old.is_clean(), visits));
         true
     }
@@ -492,6 +505,25 @@ mod tests {
     /// Keys are their own places: key `k` lies in slot `k + 1`.
     struct Numbers;
 
+    /// A record that was written there before.
+    struct At(Location);
+
+    impl Putting for At {
+        fn fits(&mut self, _: Location, _: &Locked) -> bool {
+            false
+        }
+
+        fn overwrite(&mut self, _: Location, _: &LockedAlone) -> Option<Put> {
+            None
+        }
+
+        fn append(&mut self, _: Option<Location>, _: &Locked) -> Result<Location, Put> {
+            Ok(self.0)
+        }
+
+        fn take_back(&mut self, _: Location, _: &Locked) {}
+    }
+
     fn key_of(slot: u32) -> [u8; 4] {
         (slot - 1).to_le_bytes()
     }
@@ -515,13 +547,11 @@ mod tests {
 
     fn set(index: &Index, key: u32, location: Location, clean: bool) -> Option<Entry> {
         let bytes = key.to_le_bytes();
-        let mut old = None;
         let hash = KeyHash::of(&bytes);
-        let set = index.set(hash, &bytes, location, clean, &Numbers, |entry, _| {
-            old = entry;
-            true
-        });
-        assert_eq!(set, Ok(true));
+        let mut at = At(location);
+        let old =
+            index.peek(hash, |entry, _| (key_of(entry.location().slot) == bytes).then_some(entry));
+        assert_eq!(index.put(hash, &bytes, clean, &Numbers, &mut at), Ok(Put::Done));
         old
     }
 
@@ -546,7 +576,7 @@ mod tests {
         (0..9).for_each(|_| _ = find(&index, 0));
         assert_eq!(index.entry_at(hash, at(0)).map(Entry::visits), Some(3));
         assert!(index.entry_at(hash, at(0)).is_some_and(Entry::is_clean));
-        assert!(index.relocate(hash, at(0), at(8), 1));
+        assert!(index.relocate(hash, at(0), (at(8), 1), |_| ()));
         let old = set(&index, 0, at(4), false).unwrap();
         assert_eq!((old.location(), old.visits(), old.is_clean()), (at(8), 1, true));
         let entry = index.entry_at(hash, at(4)).unwrap();
@@ -558,10 +588,12 @@ mod tests {
         let index = Index::new(1);
         let set = |hash, key: u32| {
             let (bytes, location) = (key.to_le_bytes(), Location { slot: key + 1, at: 0 });
-            index.set(hash, &bytes, location, false, &Numbers, |_, _| true)
+            index.put(hash, &bytes, false, &Numbers, &mut At(location))
         };
         let others = |keys: std::ops::Range<u32>| {
-            keys.for_each(|key| assert_eq!(set(KeyHash::of(&key.to_le_bytes()), key), Ok(true)));
+            keys.for_each(|key| {
+                assert_eq!(set(KeyHash::of(&key.to_le_bytes()), key), Ok(Put::Done))
+            });
         };
         others(0..1000);
         let refused = (1000..101_000).filter(|&key| set(KeyHash(7), key) == Err(Crowded)).count();

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use shuttle::thread;
 
+use super::index::{Index, Location, Put, Putting, Records};
 use super::lane::Lane;
 use super::published::{Old, Published};
-use super::readers::{LockedAlone, Readers};
+use super::readers::{Locked, LockedAlone, Readers};
 use super::{DramTier, Full, Lookup, lock};
 use crate::config::DramPolicy;
 use crate::key::{KeyHash, KeyHasher};
@@ -256,6 +257,60 @@ fn memory_that_a_value_pins_is_not_used_again() {
         };
         together(&world, vec![change, hold, hold]);
     });
+}
+
+/// Records go on to other places, and readers without a lock see that they have.
+#[test]
+fn an_entry_that_goes_to_another_record_is_not_taken_for_gone() {
+    in_many_orders(|| {
+        let (index, hash) = (Arc::new(Index::new(1)), KeyHash(7));
+        let at = |slot| Location { slot, at: 0 };
+        assert_eq!(index.put(hash, b"", false, &OfOneKey, &mut OfOneKey), Ok(Put::Done));
+        let looking: Vec<_> = (0..2)
+            .map(|_| {
+                let index = Arc::clone(&index);
+                thread::spawn(move || {
+                    for _ in 0..6 {
+                        let found = index.find_without_lock(hash, |_, looking| {
+                            looking.is_as_it_was().then_some(())
+                        });
+                        assert_ne!(found, Ok(None), "the key was there all the time");
+                    }
+                })
+            })
+            .collect();
+        (1..8).for_each(|slot| assert!(index.relocate(hash, at(slot), (at(slot + 1), 0), |_| ())));
+        looking.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
+    });
+}
+
+/// All records are of one key, which is put to slot 1.
+struct OfOneKey;
+
+impl Putting for OfOneKey {
+    fn fits(&mut self, _: Location, _: &Locked) -> bool {
+        false
+    }
+
+    fn overwrite(&mut self, _: Location, _: &LockedAlone) -> Option<Put> {
+        None
+    }
+
+    fn append(&mut self, _: Option<Location>, _: &Locked) -> Result<Location, Put> {
+        Ok(Location { slot: 1, at: 0 })
+    }
+
+    fn take_back(&mut self, _: Location, _: &Locked) {}
+}
+
+impl Records for OfOneKey {
+    fn is_key(&self, _: Location, _: &[u8], _: &Locked) -> bool {
+        true
+    }
+
+    fn hash(&self, _: Location, _: &Locked) -> KeyHash {
+        KeyHash(7)
+    }
 }
 
 /// Clones of a value end on other threads than it, before the tier gives its segment up and after.

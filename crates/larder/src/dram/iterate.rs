@@ -43,11 +43,13 @@ impl DramTier {
         let mut found = Vec::new();
         self.index.peek(hash, |entry, locked| {
             let at = entry.location();
-            let key = self.record(at, locked).key;
+            let record = self.record(at, locked);
+            let key = record.key;
             // An entry may be shown twice: the two buckets of a hash may be one.
             let known = found.iter().any(|resident: &Resident| resident.value.key() == key);
             if !known && self.hasher.hash(key) == hash {
-                let value = Value::new(self.slots.get(at, locked).pin_locked(at.at, locked));
+                let pin = self.slots.get(at, locked).pin_locked(at.at, locked);
+                let value = Value::new(pin, record.marks);
                 found.push(Resident { value, clean: entry.is_clean() });
             }
             None::<()>

@@ -46,15 +46,19 @@ struct Open {
 }
 
 impl Lane {
+    /// Whether the segment of this queue and group has room for so many bytes more.
+    pub(crate) fn has_room(&self, (queue, group): (Queue, usize), bytes: usize) -> bool {
+        self.open[at(queue)][group].as_ref().is_some_and(|open| open.writer.has_room(bytes))
+    }
+
     /// Appends `item`. `None` if the segment of its queue and group is full, or not there.
     pub(crate) fn append(
         &mut self,
         (queue, group): (Queue, usize),
         item: &ItemRef<'_>,
-        version: u32,
     ) -> Option<(&Share, Location)> {
         let open = self.open[at(queue)][group].as_mut()?;
-        let encode = |room: &mut [u8]| record::encode(room, item, version);
+        let encode = |room: &mut [u8]| record::encode(room, item);
         let at = open.writer.append(record_bytes(item), encode)?;
         open.writer.segment().note_expiry(item.expiry_s);
         Some((open.writer.segment(), Location { slot: open.slot, at }))

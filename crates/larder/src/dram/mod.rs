@@ -15,11 +15,13 @@
 //! | `memory` | bytes from the kernel |
 //! | `segment` | memory that is appended to, overwritten, pinned and reused |
 //! | `record`, `versions` | one item in a segment, and what tells it from those of its key before |
+//! | `marks` | what changes of it while it lies there |
 //! | `pins` | who keeps a segment |
 //! | `slots` | numbers for segments |
 //! | `readers`, `retired` | who looks without a lock, and what waits for them |
 //! | `published` | a slice that they find |
 //! | `index`, `table` | from a key's hash to slot and offset |
+//! | `looking` | how who has found an entry learns that it is not what it was |
 //! | `directory` | the shards of the index, which become more |
 //! | `pool`, `budget` | the budget, and what follows when it changes |
 //! | `prefetch` | asking memory ahead |
@@ -27,11 +29,11 @@
 //! | `queues`, `ghost` | who leaves first |
 //! | `put` | how items come |
 //! | `evict` | how they leave |
-//! | `departures`, `allowance` | records on their way to flash, and how many bytes of them there may be |
+//! | `departures`, `allowance`, `together` | records on their way to flash, and how many bytes of them there may be |
 //! | `iterate` | what is here, for scans and `flush` |
 //!
-//! Locks are taken in this order: a lane or the evictor's, departures, index shard, queues, pool, what
-//! is retired. No lock is held while flash is waited for, and nobody waits for a reader while he holds
+//! Locks are taken in this order: the evictor's, departures, index shard, lane, queues, pool, what is
+//! retired. No lock is held while flash is waited for, and nobody waits for a reader while he holds
 //! one but the evictor's.
 
 mod allowance;
@@ -43,6 +45,8 @@ mod ghost;
 mod index;
 mod iterate;
 mod lane;
+mod looking;
+mod marks;
 mod memory;
 mod pins;
 mod pool;
@@ -56,6 +60,7 @@ mod retired;
 mod segment;
 mod slots;
 mod table;
+mod together;
 mod versions;
 
 use std::sync::{Arc, PoisonError};
@@ -64,7 +69,7 @@ use crate::config::DramPolicy;
 use crate::key::{KeyHash, KeyHasher};
 use crate::stats::Counters;
 use crate::sync::{Mutex, MutexGuard};
-use crate::value::{ItemRef, Value, is_expired};
+use crate::value::{ItemRef, Value};
 pub(crate) use allowance::Taken;
 pub(crate) use budget::{BYTES_MAX, BYTES_MIN};
 use budget::{Change, SEGMENT_BYTES, Shape};
@@ -73,15 +78,19 @@ use departures::Departures;
 use ghost::Ghost;
 use index::{Entry, Index, Location, Looking, Moved, OFFSETS_END, Records};
 use lane::Lane;
+pub(crate) use marks::Marks;
 pub(crate) use pins::Pin;
 use pins::Share;
 use pool::Pool;
+pub(crate) use prefetch::prefetch;
 pub(crate) use put::OnItsWay;
 use queues::Queues;
 use readers::Locked;
 pub(crate) use record::{Record, encode, record_bytes};
+use segment::Segment;
 pub(crate) use segment::Writer;
 use slots::Slots;
+pub(crate) use together::{Receiver, Together};
 use versions::Versions;
 
 const _: () = assert!(*SEGMENT_BYTES.end() <= OFFSETS_END);
@@ -109,6 +118,8 @@ pub(crate) struct DramTier {
     hasher: KeyHasher,
     /// Where it is counted what is gone.
     counters: Arc<Counters>,
+    /// Whether hits note when they were.
+    notes_access: bool,
 }
 
 /// What the tier knows about a key.
@@ -136,7 +147,7 @@ impl DramTier {
         budget_bytes: u64,
         policy: DramPolicy,
         above_flash: bool,
-        first_version: u32,
+        first_version: u64,
         hasher: KeyHasher,
     ) -> Self {
         let budget = usize::try_from(budget_bytes).unwrap_or(usize::MAX);
@@ -156,6 +167,7 @@ impl DramTier {
             above_flash,
             hasher,
             counters: Arc::default(),
+            notes_access: false,
         }
     }
 
@@ -166,14 +178,20 @@ impl DramTier {
         Self { departures: Departures::new(ahead, above_bytes), ..self }
     }
 
+    /// The same, whose hits note when they were, or not.
+    pub(crate) fn noting_access(self, notes_access: bool) -> Self {
+        Self { notes_access, ..self }
+    }
+
     /// The same, which counts there what is gone.
     pub(crate) fn counting(self, counters: Arc<Counters>) -> Self {
         Self { counters, ..self }
     }
 
-    /// Looks `key` up and counts the use. `now_s` is asked only where something expires.
-    pub(crate) fn get(&self, hash: KeyHash, key: &[u8], now_s: impl Fn() -> u32) -> Lookup {
-        let found = self.index.find(hash, |at, looking| self.look_at(at, looking, key, &now_s));
+    /// Looks `key` up and counts the use. `now_ms` is asked only where something expires, or
+    /// accesses are noted.
+    pub(crate) fn get(&self, hash: KeyHash, key: &[u8], now_ms: impl Fn() -> u64) -> Lookup {
+        let found = self.index.find(hash, |at, looking| self.look_at(at, looking, key, &now_ms));
         found.unwrap_or(Lookup::Absent)
     }
 
@@ -184,9 +202,9 @@ impl DramTier {
         &self,
         hash: KeyHash,
         key: &[u8],
-        now_s: impl Fn() -> u32,
+        now_ms: impl Fn() -> u64,
     ) -> Option<Value> {
-        let look = |at, looking: &Looking<'_>| self.look_at(at, looking, key, &now_s);
+        let look = |at, looking: &Looking<'_>| self.look_at(at, looking, key, &now_ms);
         match self.index.find_without_lock(hash, look) {
             Ok(Some(Lookup::Hit(value))) => Some(value),
             Ok(Some(Lookup::Expired | Lookup::Absent) | None) | Err(Moved) => None,
@@ -199,15 +217,15 @@ impl DramTier {
         &self,
         hash: KeyHash,
         key: &[u8],
-        now_s: impl Fn() -> u32,
+        now_ms: impl Fn() -> u64,
     ) -> Lookup {
         for _ in 0..LOOKS_WITHOUT_LOCK {
-            let look = |at, looking: &Looking<'_>| self.look_at(at, looking, key, &now_s);
+            let look = |at, looking: &Looking<'_>| self.look_at(at, looking, key, &now_ms);
             if let Ok(found) = self.index.find_without_lock(hash, look) {
                 return found.unwrap_or(Lookup::Absent);
             }
         }
-        self.get(hash, key, now_s)
+        self.get(hash, key, now_ms)
     }
 
     /// Asks memory for all that look-ups of these hashes will need, first for entries, then for records:
@@ -225,7 +243,7 @@ impl DramTier {
         entry: Entry,
         looking: &Looking<'_>,
         key: &[u8],
-        now_s: &impl Fn() -> u32,
+        now_ms: &impl Fn() -> u64,
     ) -> Option<Lookup> {
         let at = entry.location();
         let pin = self.slots.get(at, looking.held()).pin(at.at, looking)?;
@@ -233,10 +251,21 @@ impl DramTier {
         if record.key != key {
             return None;
         }
-        if record.expiry_s != 0 && is_expired(record.expiry_s, now_s()) {
+        if !self.notes_access {
+            if record.expiry_s != 0 && record.is_over(now_ms()) {
+                return Some(Lookup::Expired);
+            }
+            let marks = record.marks;
+            Segment::note_hit(&pin, marks, None);
+            return Some(Lookup::Hit(Value::new(pin, marks)));
+        }
+        let now_ms = now_ms();
+        if record.is_over(now_ms) {
             return Some(Lookup::Expired);
         }
-        Some(Lookup::Hit(Value::new(pin)))
+        let marks = record.marks;
+        Segment::note_hit(&pin, marks, Some(second_of(now_ms)));
+        Some(Lookup::Hit(Value::new(pin, marks)))
     }
 
     /// Whether there may be an item of this hash.
@@ -245,27 +274,39 @@ impl DramTier {
     }
 
     /// Whether `key` is here and alive: `Some(false)` is expired. Counts no use.
-    pub(crate) fn contains(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<bool> {
+    pub(crate) fn contains(&self, hash: KeyHash, key: &[u8], now_ms: u64) -> Option<bool> {
         self.index.peek(hash, |entry, locked| {
             let record = self.record(entry.location(), locked);
-            (record.key == key).then(|| !is_expired(record.expiry_s, now_s))
+            (record.key == key).then(|| !record.is_over(now_ms))
         })
+    }
+
+    /// Marks this version of `key` as won, if it is here and alive. Says whether it was not won before.
+    pub(crate) fn win(&self, hash: KeyHash, key: &[u8], version: u64, now_ms: u64) -> bool {
+        let won = self.index.peek(hash, |entry, locked| {
+            let at = entry.location();
+            let record = self.record(at, locked);
+            let is_it = record.version == version && !record.is_over(now_ms);
+            let win = || is_it && self.slots.get(at, locked).segment().win(at.at, locked);
+            (record.key == key).then(win)
+        });
+        won.unwrap_or(false)
     }
 
     /// Takes `key` out of the tier, departing or not. Says whether it was there; `None` is no.
     /// `Some(false)` means expired.
-    pub(crate) fn remove(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<bool> {
+    pub(crate) fn remove(&self, hash: KeyHash, key: &[u8], now_ms: u64) -> Option<bool> {
         self.index.remove_if(hash, key, self, |entry, locked| {
             self.note_dead(entry.location(), locked);
-            Some(!is_expired(self.record(entry.location(), locked).expiry_s, now_s))
+            Some(!self.record(entry.location(), locked).is_over(now_ms))
         })
     }
 
     /// Takes `key` out of the tier if it has expired by now.
-    pub(crate) fn remove_expired(&self, hash: KeyHash, key: &[u8], now_s: u32) {
+    pub(crate) fn remove_expired(&self, hash: KeyHash, key: &[u8], now_ms: u64) {
         self.index.remove_if(hash, key, self, |entry, locked| {
             let at = entry.location();
-            is_expired(self.record(at, locked).expiry_s, now_s).then(|| self.note_dead(at, locked))
+            self.record(at, locked).is_over(now_ms).then(|| self.note_dead(at, locked))
         });
     }
 
@@ -278,7 +319,7 @@ impl DramTier {
     /// until [`DramTier::departed`].
     pub(crate) fn next_departure(&self) -> Option<Departure> {
         let (departure, ended) = self.departures.next(self.hasher, |hash, at| self.is_at(hash, at));
-        ended.into_iter().for_each(|(segment, slot)| self.free_departed(segment, slot));
+        ended.into_iter().for_each(|segment| self.free_departed(segment));
         departure
     }
 
@@ -301,16 +342,16 @@ impl DramTier {
     /// Flash has dealt with the record; it need not be visible here any longer.
     pub(crate) fn departed(&self, departure: Departure) {
         self.index.remove_at(departure.hash, departure.location);
-        let Departure { segment, location, .. } = departure;
+        let Departure { segment, .. } = departure;
         if segment.one_settled() {
-            self.free_departed(segment.thaw(), location.slot);
+            self.free_departed(segment.thaw());
         }
         self.departures.settled.notify();
     }
 
-    fn free_departed(&self, segment: Share, slot: u32) {
+    fn free_departed(&self, segment: Share) {
         self.departures.leaves(&segment);
-        self.free(segment, slot);
+        self.free(segment);
         self.departures.has_left();
     }
 
@@ -330,7 +371,7 @@ impl DramTier {
 
     fn note_dead(&self, at: Location, locked: &Locked) {
         let segment = self.slots.get(at, locked).segment();
-        if segment.note_dead(segment.record(at.at, locked).bytes()) {
+        if segment.note_dead(segment.record_bytes(at.at, locked)) {
             lock(&self.queues).note_sparser(at.slot);
         }
     }
@@ -367,6 +408,10 @@ impl Records for DramTier {
     fn hash(&self, at: Location, locked: &Locked) -> KeyHash {
         self.hasher.hash(self.record(at, locked).key)
     }
+}
+
+fn second_of(now_ms: u64) -> u32 {
+    u32::try_from(now_ms / 1000).unwrap_or(u32::MAX)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

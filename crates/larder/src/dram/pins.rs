@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use super::record::Record;
 use super::segment::Segment;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{STRIPES, stripe};
 
 /// One stripe for so many bytes of a segment, at most [`STRIPES`]: more memory than gain for short
@@ -101,23 +101,16 @@ impl Share {
         Self(Arc::new(Owner(NonNull::new(segment).expect("a box is never null"))))
     }
 
-    /// Whether nobody else keeps the segment. If so, only the caller can change that, if nobody finds
-    /// it in a slot.
+    /// Whether nobody else keeps the segment, but for its slot. If no entry names it, only the caller can
+    /// change that: a pin that comes later is given back before anything is read (`looking`).
     pub(crate) fn is_alone(&self) -> bool {
-        Arc::strong_count(&self.0) == 1 && !self.pins.are_any()
-    }
-
-    /// The segment, if nobody else keeps it.
-    pub(crate) fn get_mut(&mut self) -> Option<&mut Segment> {
-        let owner = Arc::get_mut(&mut self.0)?;
-        // SAFETY: the segment is valid as long as its owner is.
-        if unsafe { owner.0.as_ref() }.pins.are_any() {
-            return None;
+        let slots = usize::from(self.slot() != 0);
+        if Arc::strong_count(&self.0) != 1 + slots {
+            return false;
         }
-        // SAFETY: there is no other share, and no pin from which one could be cloned. Who finds a
-        // segment in a slot does so while the slots have a share of it, and until these have been
-        // waited for.
-        Some(unsafe { owner.0.as_mut() })
+        // After those who had a share have gone, and after entries were taken out: before pins are looked for.
+        fence(Ordering::SeqCst);
+        !self.pins.are_any()
     }
 
     /// Where the segment is, as long as there is a share.
@@ -224,18 +217,20 @@ mod tests {
     #[test]
     fn a_segment_is_alone_when_all_who_pin_it_have_gone() {
         for bytes in [1, STRIPE_BYTES, 3 * STRIPE_BYTES, 99 * STRIPE_BYTES] {
-            let mut segment = Writer::allocate(bytes).segment().clone();
+            let segment = Writer::allocate(bytes).segment().clone();
             let pin = segment.pin(0);
             let other = std::thread::scope(|scope| scope.spawn(|| pin.clone()).join().unwrap());
             assert_eq!(other.capacity(), bytes);
             drop(pin);
-            assert!(!segment.is_alone() && segment.get_mut().is_none());
+            assert!(!segment.is_alone());
             drop(other);
-            assert!(segment.is_alone() && segment.get_mut().is_some());
+            assert!(segment.is_alone());
             let share = segment.clone();
-            assert!(!segment.is_alone() && segment.get_mut().is_none());
+            assert!(!segment.is_alone());
             drop(share);
-            assert!(segment.get_mut().is_some());
+            assert!(segment.is_alone());
+            segment.note_slot(1);
+            assert!(!segment.is_alone(), "the slot has no share");
         }
     }
 
@@ -245,7 +240,7 @@ mod tests {
         for _ in 0..500 {
             let mut writer = Writer::allocate(4 * STRIPE_BYTES);
             let item = ItemRef::new(KeyHash::of(b"bread"), b"bread", b"rye", 0);
-            writer.append(record_bytes(&item), |room| encode(room, &item, 1)).unwrap();
+            writer.append(record_bytes(&item), |room| encode(room, &item)).unwrap();
             std::thread::scope(|scope| {
                 for _ in 0..3 {
                     let pin = writer.segment().pin(0);

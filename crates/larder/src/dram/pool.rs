@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use super::memory::Blocks;
 use super::pins::Share;
-use super::segment::{Segment, Writer};
+use super::segment::{Spare, Writer};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
@@ -12,6 +12,8 @@ use crate::sync::{Mutex, MutexGuard};
 /// who free more.
 const RETIRED_PART: usize = 8;
 const RETIRED_MIN: usize = 4;
+/// Places of so many times the budget are kept for when it grows again: each takes a little memory.
+const HOLLOW_BUDGETS: usize = 4;
 
 /// Takes memory for segments up to a budget.
 #[derive(Debug)]
@@ -28,14 +30,24 @@ struct State {
     /// Of segments, wherever they are.
     allocated_bytes: usize,
     /// To be used again: of the usual size.
-    free: Vec<Share>,
-    /// Of segments that readers may still look at; they are given back in a moment.
+    free: Vec<Spare>,
+    /// Not to be used again. They wait for [`Pool::take_gone`].
+    gone: Vec<Gone>,
+    /// Of those that are gone and still have memory, which is freed in a moment.
     retired_bytes: usize,
     /// Of no use to the tier, but pinned by values that are still in use.
     pinned: Vec<Share>,
     /// Without memory: only their places in blocks are kept, for when the budget grows again.
-    hollow: Vec<Share>,
+    hollow: Vec<Spare>,
     blocks: Blocks,
+}
+
+/// A segment that is not used again.
+#[derive(Debug)]
+pub(crate) struct Gone {
+    pub(crate) segment: Share,
+    /// Memory that dropping it frees.
+    pub(crate) bytes: usize,
 }
 
 impl Pool {
@@ -57,11 +69,20 @@ impl Pool {
             return;
         }
         self.segment_bytes.store(bytes, Ordering::Relaxed);
-        let free = std::mem::take(&mut state.free);
-        let hollow = std::mem::take(&mut state.hollow);
-        state.allocated_bytes -= free.len() * old;
+        let State { allocated_bytes, free, hollow, .. } = &mut *state;
+        *allocated_bytes -= free.len() * old;
+        let (free, hollow) = (std::mem::take(free), std::mem::take(hollow));
         drop(state); // the kernel takes its time
-        drop((free, hollow));
+        let give_up = |spare: Spare| {
+            let bytes = if spare.hollow_out() { 0 } else { old };
+            Gone { segment: spare.into_share(), bytes }
+        };
+        let gone: Vec<Gone> = free.into_iter().chain(hollow).map(give_up).collect();
+        let bytes: usize = gone.iter().map(|gone| gone.bytes).sum();
+        let mut state = self.lock();
+        state.allocated_bytes += bytes;
+        state.retired_bytes += bytes;
+        state.gone.extend(gone);
     }
 
     pub(crate) fn budget_bytes(&self) -> usize {
@@ -79,8 +100,7 @@ impl Pool {
 
     /// The same, but for what is given back when readers have left.
     pub(crate) fn kept_bytes(&self) -> usize {
-        let state = self.lock();
-        state.allocated_bytes - state.retired_bytes
+        self.lock().kept_bytes()
     }
 
     /// Memory that is free, or not allocated yet.
@@ -91,10 +111,17 @@ impl Pool {
         self.budget_bytes().saturating_sub(state.in_use_bytes(segment_bytes) + other_bytes)
     }
 
-    /// A segment of so many bytes will be given back when readers have left. Until then its memory is
-    /// over the budget, so that nobody has to wait for them.
-    pub(crate) fn note_retired(&self, bytes: usize) {
-        self.lock().retired_bytes += bytes;
+    /// Segments that are not used again, which readers may still find. The caller says when none can:
+    /// [`Pool::note_freed`]. Until then what memory they have is over the budget, so that nobody has to wait.
+    pub(crate) fn take_gone(&self) -> Vec<Gone> {
+        std::mem::take(&mut self.lock().gone)
+    }
+
+    /// So many bytes of what is gone are freed.
+    pub(crate) fn note_freed(&self, bytes: usize) {
+        let mut state = self.lock();
+        state.retired_bytes -= bytes;
+        state.allocated_bytes -= bytes;
     }
 
     /// Whether as much is retired as may be over the budget.
@@ -134,21 +161,14 @@ impl Pool {
         self.shrink(other_bytes);
     }
 
-    /// The same for one that was noted as retired.
-    pub(crate) fn give_back_retired(&self, segment: Share, other_bytes: usize) {
-        self.lock().retired_bytes -= segment.capacity();
-        self.give_back(segment, other_bytes);
-    }
-
     /// Frees what is over the budget, as far as it is not in use. Says whether something is left over
     /// it.
     pub(crate) fn shrink(&self, other_bytes: usize) -> bool {
         let mut state = self.lock();
         state.look_at_pinned(self.segment_bytes());
-        while state.allocated_bytes + other_bytes > self.budget_bytes() {
-            if !state.give_up_one() {
-                let kept = state.allocated_bytes - state.retired_bytes;
-                return kept + other_bytes > self.budget_bytes();
+        while state.kept_bytes() + other_bytes > self.budget_bytes() {
+            if !state.give_up_one(self.budget_bytes()) {
+                return true;
             }
         }
         false
@@ -160,49 +180,73 @@ impl Pool {
 }
 
 impl State {
+    fn kept_bytes(&self) -> usize {
+        self.allocated_bytes - self.retired_bytes
+    }
+
     /// Memory of segments that are neither free nor will be in a moment.
     fn in_use_bytes(&self, segment_bytes: usize) -> usize {
-        self.allocated_bytes - self.retired_bytes - self.free.len() * segment_bytes
+        self.kept_bytes() - self.free.len() * segment_bytes
     }
 
     /// A free segment or a new one. Free ones of another size make room for it.
     fn take(&mut self, wanted: usize, segment_bytes: usize, budget: usize) -> Writer {
         if wanted == segment_bytes
-            && let Some(segment) = self.free.pop()
-            && let Ok(writer) = Writer::recycle(segment)
+            && let Some(spare) = self.free.pop()
         {
-            return writer;
+            return Writer::recycle(spare);
         }
-        while self.allocated_bytes + wanted > budget && self.give_up_one() {}
+        while self.kept_bytes() + wanted > budget && self.give_up_one(budget) {}
         self.allocated_bytes += wanted;
         if wanted != segment_bytes {
             return Writer::allocate(wanted);
         }
-        let hollow = self.hollow.pop().and_then(|mut segment| {
-            segment.get_mut()?.refill();
-            Writer::recycle(segment).ok()
-        });
-        hollow.unwrap_or_else(|| Writer::allocate_in(&mut self.blocks, wanted))
+        match self.hollow.pop() {
+            Some(spare) => {
+                spare.refill();
+                Writer::recycle(spare)
+            }
+            None => Writer::allocate_in(&mut self.blocks, wanted),
+        }
     }
 
     /// Gives the memory of a free segment back. `false` if there is none.
-    fn give_up_one(&mut self) -> bool {
-        let Some(mut segment) = self.free.pop() else { return false };
-        self.allocated_bytes -= segment.capacity();
-        if segment.get_mut().is_some_and(Segment::hollow_out) {
-            self.hollow.push(segment);
+    fn give_up_one(&mut self, budget: usize) -> bool {
+        let Some(spare) = self.free.pop() else { return false };
+        let bytes = spare.capacity();
+        if !spare.hollow_out() {
+            self.give_up(spare);
+            return true;
+        }
+        self.allocated_bytes -= bytes;
+        if self.hollow.len() < budget / bytes * HOLLOW_BUDGETS {
+            self.hollow.push(spare);
+        } else {
+            self.gone.push(Gone { segment: spare.into_share(), bytes: 0 });
         }
         true
     }
 
+    /// Gives up one whose memory is freed when it is dropped.
+    fn give_up(&mut self, spare: Spare) {
+        let bytes = spare.capacity();
+        self.retired_bytes += bytes;
+        self.gone.push(Gone { segment: spare.into_share(), bytes });
+    }
+
     /// Keeps those that nobody pins any more for reuse, if they are of the usual size.
     fn look_at_pinned(&mut self, segment_bytes: usize) {
-        let State { allocated_bytes, free, pinned, .. } = self;
-        for segment in pinned.extract_if(.., |segment| segment.is_alone()) {
-            if segment.capacity() == segment_bytes {
-                free.push(segment);
-            } else {
-                *allocated_bytes -= segment.capacity();
+        let mut at = 0;
+        while at < self.pinned.len() {
+            match Spare::new(self.pinned.swap_remove(at)) {
+                Ok(spare) if spare.capacity() == segment_bytes => self.free.push(spare),
+                Ok(spare) => self.give_up(spare),
+                Err(pinned) => {
+                    self.pinned.push(pinned);
+                    let last = self.pinned.len() - 1;
+                    self.pinned.swap(at, last);
+                    at += 1;
+                }
             }
         }
     }
@@ -257,14 +301,14 @@ mod tests {
         pool.room_bytes(0);
         pool.set_segment_bytes(500);
         let new = pool.open(1, 0).unwrap();
-        assert_eq!((new.segment().capacity(), pool.allocated_bytes()), (500, 1400));
+        assert_eq!((new.segment().capacity(), pool.kept_bytes()), (500, 1400));
         for writer in old {
             pool.give_back(writer.segment().clone(), 0);
         }
         pool.shrink(0);
-        assert_eq!(pool.allocated_bytes(), 500, "what is of no use is not kept");
+        assert_eq!(pool.kept_bytes(), 500, "what is of no use is not kept");
         let all: Vec<_> = std::iter::from_fn(|| pool.open(1, 0)).collect();
-        assert_eq!((all.len(), pool.allocated_bytes()), (6, 3500));
+        assert_eq!((all.len(), pool.kept_bytes()), (6, 3500));
         pool.give_back(all[0].segment().clone(), 0);
         drop(all);
         pool.shrink(0);
@@ -280,9 +324,13 @@ mod tests {
         pool.give_back(small.segment().clone(), 0);
         drop(small);
         let long = pool.open(800, 0).unwrap();
-        assert_eq!((long.segment().capacity(), pool.allocated_bytes()), (800, 1100));
+        assert_eq!((long.segment().capacity(), pool.kept_bytes()), (800, 1100));
         assert_eq!(pool.open_anyway(500, 0).segment().capacity(), 500);
-        assert_eq!(pool.allocated_bytes(), 1300, "the free one made room");
+        let gone = pool.take_gone();
+        assert_eq!((gone.len(), gone[0].bytes, pool.allocated_bytes()), (1, 300, 1600));
+        pool.note_freed(300);
+        assert_eq!(pool.allocated_bytes(), 1300);
+        assert_eq!(pool.kept_bytes(), 1300, "the free one made room");
         pool.give_back(long.segment().clone(), 0);
         drop(long);
         assert!(pool.open(1, 400).is_none(), "other things count too");

@@ -4,7 +4,7 @@
 /// Asks for the cache line at an address, and waits for nothing. A hint: where processors are not known
 /// to take it, it is none. The address may be any.
 #[inline]
-pub(super) fn prefetch<T>(at: *const T) {
+pub(crate) fn prefetch<T>(at: *const T) {
     #[cfg(all(target_arch = "x86_64", not(shuttle)))]
     // SAFETY: a prefetch reads nothing that the program sees, and faults nowhere.
     unsafe {

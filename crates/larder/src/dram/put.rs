@@ -1,16 +1,19 @@
 //! How an item comes to the tier: over the record of its key, at the end of a segment, or past the budget.
+//!
+//! All of it happens with the lock of the key's index shard, which is taken once; where there is no room it is
+//! given back, room is made, and all begins anew.
 
-use super::index::{Crowded, Entry, Location};
+use super::index::{Crowded, Location, Put, Putting};
 use super::lane::{Lane, group_of, may_lie_with};
-use super::pins::Share;
+use super::pins::{Pin, Share};
 use super::queues::{Queue, first_queue};
 use super::readers::{Locked, LockedAlone};
-use super::record::{encode, record_at, record_bytes};
+use super::record::{encode, record_bytes, record_in};
 use super::segment::{Frozen, Writer};
 use super::{Admit, DramTier, Full, Taken, lock};
 use crate::key::KeyHash;
 use crate::sync::{begin_to_write, wait_a_little};
-use crate::value::{ItemRef, Value};
+use crate::value::{DramFields, ItemRef, Value};
 
 /// When all segments are pinned most pins will be gone in a moment: so often somebody looks again before it
 /// gives up.
@@ -23,6 +26,135 @@ pub(crate) struct OnItsWay {
     location: Location,
 }
 
+/// An item that goes to a segment: over the record of an older version, if that is as long and nobody looks
+/// at its segment, or to the end of an open one. The one is better: the memory is as near as it was to who
+/// read it last, and no dead bytes are left behind.
+struct ToSegment<'a> {
+    tier: &'a DramTier,
+    item: &'a ItemRef<'a>,
+    /// With its version, which is drawn with the lock held: so of two changes of a key the later one has the
+    /// larger version.
+    drawn: Option<ItemRef<'a>>,
+    /// Of its record.
+    bytes: usize,
+    now_s: u32,
+    admit: Admit<'a>,
+    /// For a pin of what was put: it is not put over another record then, which others could pin.
+    pinned: Option<&'a mut Option<Pin>>,
+    /// The queue and the group that it goes to, once that is known: a ghost recalls once.
+    place: Option<(Queue, usize)>,
+    appended: bool,
+}
+
+impl<'a> ToSegment<'a> {
+    fn new(
+        tier: &'a DramTier,
+        item: &'a ItemRef<'a>,
+        now_s: u32,
+        admit: Admit<'a>,
+        pinned: Option<&'a mut Option<Pin>>,
+    ) -> Self {
+        let drawn = None;
+        Self { tier, item, drawn, bytes: 0, now_s, admit, pinned, place: None, appended: false }
+    }
+
+    fn draw(&mut self) -> ItemRef<'a> {
+        let drawn = self.drawn.take().unwrap_or_else(|| self.tier.with_version(self.item));
+        self.bytes = record_bytes(&drawn);
+        drawn
+    }
+
+    fn place(&mut self) -> (Queue, usize) {
+        let Self { tier, item, now_s, .. } = *self;
+        let find = || (tier.queue_of_newcomer(item.hash), group_of(item.expiry_s, now_s));
+        *self.place.get_or_insert_with(find)
+    }
+}
+
+impl Putting for ToSegment<'_> {
+    fn fits(&mut self, old: Location, locked: &Locked) -> bool {
+        if self.pinned.is_some() {
+            return false;
+        }
+        self.drawn = Some(self.draw());
+        let segment = self.tier.slots.get(old, locked).segment();
+        segment.record_bytes(old.at, locked) == self.bytes
+            && may_lie_with(self.item.expiry_s, segment.last_expiry_s(), self.now_s)
+    }
+
+    fn overwrite(&mut self, old: Location, locked: &LockedAlone) -> Option<Put> {
+        let drawn = self.draw();
+        self.drawn = Some(drawn);
+        let segment = self.tier.slots.get(old, locked).segment();
+        segment.overwrite(old.at, self.bytes, locked, |room| {
+            if !(self.admit)(Some(&record_in(room))) {
+                return Put::Refused;
+            }
+            begin_to_write(room);
+            encode(room, &drawn);
+            segment.note_expiry(drawn.expiry_s);
+            Put::Done
+        })
+    }
+
+    fn append(&mut self, old: Option<Location>, locked: &Locked) -> Result<Location, Put> {
+        let (place, drawn) = (self.place(), self.draw());
+        let tier = self.tier;
+        let mut lane = tier.lane(drawn.hash);
+        if !lane.has_room(place, self.bytes) {
+            return Err(Put::NoRoom);
+        }
+        if !tier.admits(self.admit, old, locked) {
+            return Err(Put::Refused);
+        }
+        let (segment, location) = lane.append(place, &drawn).ok_or(Put::NoRoom)?;
+        if let Some(pinned) = &mut self.pinned {
+            **pinned = Some(segment.pin(location.at));
+        }
+        self.appended = true;
+        Ok(location)
+    }
+
+    fn take_back(&mut self, appended: Location, locked: &Locked) {
+        self.tier.slots.get(appended, locked).segment().note_dead(self.bytes);
+        if let Some(pinned) = &mut self.pinned {
+            **pinned = None;
+        }
+    }
+}
+
+/// An item that is on its way to flash: its record has a segment of its own.
+struct ToDepart<'a> {
+    tier: &'a DramTier,
+    item: &'a ItemRef<'a>,
+    writer: Writer,
+    slot: u32,
+    admit: Admit<'a>,
+}
+
+impl Putting for ToDepart<'_> {
+    fn fits(&mut self, _: Location, _: &Locked) -> bool {
+        false
+    }
+
+    fn overwrite(&mut self, _: Location, _: &LockedAlone) -> Option<Put> {
+        None
+    }
+
+    fn append(&mut self, old: Option<Location>, locked: &Locked) -> Result<Location, Put> {
+        if !self.tier.admits(self.admit, old, locked) {
+            return Err(Put::Refused);
+        }
+        let drawn = self.tier.with_version(self.item);
+        let encode = |room: &mut [u8]| encode(room, &drawn);
+        let at = self.writer.append(record_bytes(&drawn), encode).ok_or(Put::NoRoom)?;
+        Ok(Location { slot: self.slot, at })
+    }
+
+    /// It departs, and turns out to be nobody's.
+    fn take_back(&mut self, _: Location, _: &Locked) {}
+}
+
 impl DramTier {
     /// Puts `item` in the place of an older version, if `admit` agrees.
     pub(crate) fn insert(
@@ -31,10 +163,7 @@ impl DramTier {
         now_s: u32,
         admit: Admit<'_>,
     ) -> Result<(), Full> {
-        self.prefetch_places(item.hash);
-        if self.overwrite(item, now_s, admit).is_none() {
-            self.put(item, now_s, admit, |_, _| ())?;
-        }
+        self.put(ToSegment::new(self, item, now_s, admit, None))?;
         Ok(())
     }
 
@@ -45,20 +174,14 @@ impl DramTier {
         now_s: u32,
         admit: Admit<'_>,
     ) -> Result<Option<Value>, Full> {
-        self.prefetch_places(item.hash);
-        self.put(item, now_s, admit, |segment, at| Value::new(segment.pin(at)))
-    }
-
-    /// Asks memory for where a hash is, and whether it was. Several trips at once: the locks of those who
-    /// put would wait for one before they begin the next.
-    fn prefetch_places(&self, hash: KeyHash) {
-        self.ghost.prefetch(hash, self.index.readers().enter().held());
-        self.index.prefetch(hash);
+        let mut pinned = None;
+        self.put(ToSegment::new(self, item, now_s, admit, Some(&mut pinned)))?;
+        Ok(pinned.map(|pin| Value::new(pin, item.dram.marks)))
     }
 
     /// Memory that [`DramTier::insert_to_depart`] takes for `item`.
     pub(crate) fn departing_bytes(&self, item: &ItemRef<'_>) -> usize {
-        record_bytes(item).max(self.pool.segment_bytes())
+        bytes_at_most(item).max(self.pool.segment_bytes())
     }
 
     /// Puts `item` where there is no budget for it, but bytes that were `taken` from what may depart above
@@ -69,49 +192,53 @@ impl DramTier {
         taken: Taken<'_>,
         admit: Admit<'_>,
     ) -> Result<OnItsWay, Full> {
-        let bytes = record_bytes(item);
-        let mut writer = self.pool.open_anyway(bytes, self.other_bytes());
-        let version = self.versions.next(item.hash);
-        writer.append(bytes, |room| encode(room, item, version)).ok_or(Full)?;
+        let writer = self.pool.open_anyway(bytes_at_most(item), self.other_bytes());
         let slot = self.number(writer.segment())?;
         // Before it is found: what departs is not overwritten.
         let segment = Frozen::new(writer.segment().clone());
-        let location = Location { slot, at: 0 };
-        let pointed = self.point(item, location, admit);
+        let mut putting = ToDepart { tier: self, item, writer, slot, admit };
+        let put = self.index.put(item.hash, item.key, item.clean, self, &mut putting);
+        drop(putting);
         self.departures.add_above(segment, slot, taken);
-        pointed.map(|_| OnItsWay { hash: item.hash, location })
+        let location = Location { slot, at: 0 };
+        put.map(|_| OnItsWay { hash: item.hash, location }).map_err(|Crowded| Full)
     }
 
-    /// Whether flash has not dealt with it yet.
+    /// Whether flash has not dealt with it yet. Another of this hash that lies there in a later life of the
+    /// segment is meant only if it is above the budget too.
     pub(crate) fn is_on_its_way(&self, it: OnItsWay) -> bool {
-        self.is_at(it.hash, it.location)
+        let found = self.index.peek(it.hash, |entry, locked| {
+            let at = entry.location();
+            let is_above = || self.slots.get(at, locked).segment().is_above();
+            (at == it.location).then(is_above)
+        });
+        found.unwrap_or(false)
     }
 
-    fn put<T>(
-        &self,
-        item: &ItemRef<'_>,
-        now_s: u32,
-        admit: Admit<'_>,
-        done: impl FnOnce(&Share, usize) -> T,
-    ) -> Result<Option<T>, Full> {
-        let place = (self.queue_of_newcomer(item.hash), group_of(item.expiry_s, now_s));
-        let bytes = record_bytes(item);
+    /// Asks memory for where a hash is, and whether it was. Several trips at once: the lock of whoever puts
+    /// would wait for one before it begins the next.
+    fn prefetch_places(&self, hash: KeyHash) {
+        self.ghost.prefetch(hash, self.index.readers().enter().held());
+        self.index.prefetch(hash);
+    }
+
+    fn put(&self, mut putting: ToSegment<'_>) -> Result<(), Full> {
+        let ToSegment { item, now_s, .. } = putting;
+        self.prefetch_places(item.hash);
         let other_bytes = self.other_bytes();
         let (mut opened, mut has_made_room, mut looks) = (false, false, 0);
         loop {
-            let mut lane = self.lane(item.hash);
-            if let Some((segment, location)) =
-                lane.append(place, item, self.versions.next(item.hash))
-            {
-                let put = done(segment, location.at);
-                let pointed = self.point(item, location, admit);
-                if pointed != Ok(true) {
-                    segment.note_dead(bytes);
+            let put = self.index.put(item.hash, item.key, item.clean, self, &mut putting);
+            if put.map_err(|Crowded| Full)? != Put::NoRoom {
+                if putting.appended {
+                    self.keep_up(putting.bytes, opened, other_bytes, now_s);
                 }
-                let admitted = pointed?;
-                drop(lane);
-                self.keep_up(bytes, opened, other_bytes, now_s);
-                return Ok(admitted.then_some(put));
+                return Ok(());
+            }
+            let (place, bytes) = (putting.place(), putting.bytes);
+            let mut lane = self.lane(item.hash);
+            if lane.has_room(place, bytes) {
+                continue; // somebody else has opened a segment
             }
             let room = self.pool.open(bytes, self.other_bytes()).or_else(|| {
                 // Above the budget, but less than before.
@@ -131,7 +258,7 @@ impl DramTier {
             if looks == LOOKS_AT_PINS || self.departures.make_room() {
                 return Err(Full);
             }
-            // There may be more than before once readers and those who pin have left.
+            // There may be more than before once those who pin have left.
             self.reclaim();
             wait_a_little(looks);
             looks += 1;
@@ -157,54 +284,32 @@ impl DramTier {
         }
     }
 
-    /// Writes `item` over the record of an older version, if that is as long, nobody looks at its segment,
-    /// and `admit` agrees, which it says. The memory is as near as it was to who read it last, and no
-    /// dead bytes are left behind.
-    fn overwrite(&self, item: &ItemRef<'_>, now_s: u32, admit: Admit<'_>) -> Option<bool> {
-        let bytes = record_bytes(item);
-        let fits = |at: Location, locked: &Locked| {
-            let segment = self.slots.get(at, locked).segment();
-            segment.record(at.at, locked).bytes() == bytes
-                && may_lie_with(item.expiry_s, segment.last_expiry_s(), now_s)
-        };
-        let change = |at: Location, locked: &LockedAlone| {
-            let segment = self.slots.get(at, locked).segment();
-            segment.overwrite(at.at, bytes, locked, |room| {
-                let admitted = admit(Some(&record_at(room, 0)));
-                if admitted {
-                    begin_to_write(room);
-                    encode(room, item, self.versions.next(item.hash));
-                    segment.note_expiry(item.expiry_s);
-                }
-                admitted
-            })
-        };
-        self.index.overwrite(item.hash, item.key, item.clean, self, fits, change)
-    }
-
     /// In which queue an item begins whose key is not here.
     fn queue_of_newcomer(&self, hash: KeyHash) -> Queue {
         let inside = self.index.readers().enter();
         first_queue(self.policy, self.ghost.recalls(hash, self.window(), inside.held()))
     }
 
-    /// Points the index to the record of `item`, if `admit` agrees.
-    fn point(
-        &self,
-        item: &ItemRef<'_>,
-        location: Location,
-        admit: Admit<'_>,
-    ) -> Result<bool, Full> {
-        let admit = |old: Option<Entry>, locked: &Locked| {
-            let Some(old) = old.map(Entry::location) else { return admit(None) };
-            let admitted = admit(Some(&self.record(old, locked)));
-            if admitted {
-                self.note_dead(old, locked);
-            }
-            admitted
-        };
-        let pointed = self.index.set(item.hash, item.key, location, item.clean, self, admit);
-        pointed.map_err(|Crowded| Full)
+    /// `item` with the version that it was given, or one that is drawn for it.
+    fn with_version<'a>(&self, item: &ItemRef<'a>) -> ItemRef<'a> {
+        let mut version = item.dram.version;
+        if version == 0 {
+            version = self.versions.next(item.key);
+        } else {
+            self.versions.note_given(item.key, version);
+        }
+        ItemRef { dram: DramFields { version, ..item.dram }, ..*item }
+    }
+
+    /// Whether `admit` agrees to what takes the place of the record there, if there is one, which is dead
+    /// then.
+    fn admits(&self, admit: Admit<'_>, old: Option<Location>, locked: &Locked) -> bool {
+        let Some(old) = old else { return admit(None) };
+        let admitted = admit(Some(&self.record(old, locked)));
+        if admitted {
+            self.note_dead(old, locked);
+        }
+        admitted
     }
 
     pub(super) fn reopen(
@@ -222,9 +327,15 @@ impl DramTier {
 
     /// Gives a segment of the pool a slot, or back to the pool if there is none left.
     fn number(&self, segment: &Share) -> Result<u32, Full> {
-        self.slots.fill(segment.clone()).ok_or_else(|| {
+        self.slots.fill(segment).ok_or_else(|| {
             self.pool.give_back(segment.clone(), self.other_bytes());
             Full
         })
     }
+}
+
+/// Bytes of its record, whatever version it is given.
+fn bytes_at_most(item: &ItemRef<'_>) -> usize {
+    let longest = DramFields { version: u64::MAX, ..item.dram };
+    record_bytes(&ItemRef { dram: longest, ..*item })
 }

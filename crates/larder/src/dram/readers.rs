@@ -1,7 +1,7 @@
 //! Readers without a lock, and what they may still look at.
 //!
 //! A reader is counted from [`Readers::enter`] on until its [`Inside`] is dropped. Who takes away
-//! what readers may look at (a table, the segment of a slot) goes three steps: let nobody find it who
+//! what readers may look at (a table, a segment for good) goes three steps: let nobody find it who
 //! comes later; [`Readers::retire`] it; free it when [`Readers::collect`] gives it back. Nobody waits:
 //! readers write nothing but a count in a cache line of their own thread, and a reader who is
 //! interrupted keeps what was retired from being freed, and nobody from going on.

@@ -2,138 +2,229 @@
 //!
 //! ```text
 //!  offset  bytes  field
-//!       0      4  value length (25 bits), what is optional (2 bits), tiers (2 bits)
-//!       4      4  version
-//!       8      2  key length
-//!      10      4  expiry, if it has one
+//!       0      4  lowest 8 bits of the key's length, marks (24 bits): changed while others read, see `segment`
+//!       4      4  value length (25 bits), what is optional (4 bits), tiers or stale (2 bits), version's bit 48
+//!       8      6  version, its lowest 48 bits
+//!      14      1  the key's length divided by 256, if that is not 0
+//!       *      2  version, from its bit 49 on, if that is not 0
+//!       *      6  expiry, if it has one: second (4 bytes), and by how many milliseconds it is earlier
 //!       *      4  flags, if they are not 0
 //!       *      *  key, value, padding to a multiple of 4
 //! ```
 
+use super::marks::Marks;
 use crate::cache::Tiers;
 use crate::key::KeyHash;
-use crate::value::ItemRef;
+use crate::value::{DramFields, ItemRef, is_over};
 
 /// Records begin at multiples of this.
 pub(crate) const UNIT_BYTES: usize = 4;
+/// The first word of a record, which alone changes while others read.
+pub(crate) const WORD_BYTES: usize = 4;
+/// What each record begins with, from the first word on.
+pub(crate) const FIXED_BYTES: usize = 14;
 
-/// What each record begins with.
-pub(crate) const FIXED_BYTES: usize = 10;
-const OPTIONAL_BYTES: usize = 4;
+const KEY_BITS: u32 = u32::BITS - Marks::BITS;
 const VALUE_BITS: u32 = 25;
-const HAS_EXPIRY: u32 = 1 << VALUE_BITS;
-const HAS_FLAGS: u32 = 2 << VALUE_BITS;
-const DRAM_ONLY: u32 = 4 << VALUE_BITS;
-const FLASH_ONLY: u32 = 8 << VALUE_BITS;
+const LONG_KEY: u32 = 1 << VALUE_BITS;
+const WIDE_VERSION: u32 = 2 << VALUE_BITS;
+const HAS_EXPIRY: u32 = 4 << VALUE_BITS;
+const HAS_FLAGS: u32 = 8 << VALUE_BITS;
+const OPTIONAL: u32 = LONG_KEY | WIDE_VERSION | HAS_EXPIRY | HAS_FLAGS;
+const TIERS: u32 = 0x30 << VALUE_BITS;
+const DRAM_ONLY: u32 = 0x10 << VALUE_BITS;
+const FLASH_ONLY: u32 = 0x20 << VALUE_BITS;
+/// For DRAM only, too.
+const STALE: u32 = 0x30 << VALUE_BITS;
+const VERSION_BIT: u32 = 0x40 << VALUE_BITS;
+const LOW_VERSION_BITS: u32 = 48;
+/// A version that needs no optional bytes is below.
+const WIDE_BITS: u32 = LOW_VERSION_BITS + 1;
 
 /// A record, in parts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
-    pub(crate) version: u32,
+    pub(crate) version: u64,
     pub(crate) expiry_s: u32,
+    /// By so much it expires earlier than in that second.
+    pub(crate) early_ms: u16,
     pub(crate) flags: u32,
     pub(crate) tiers: Tiers,
+    pub(crate) stale: bool,
+    pub(crate) marks: Marks,
 }
 
 impl<'a> Record<'a> {
     pub(crate) fn item(&self, hash: KeyHash, clean: bool) -> ItemRef<'a> {
-        let Record { key, value, expiry_s, flags, tiers, .. } = *self;
-        ItemRef { flags, clean, tiers, ..ItemRef::new(hash, key, value, expiry_s) }
+        let Record { key, value, version, expiry_s, early_ms, flags, tiers, stale, marks } = *self;
+        let dram = DramFields { version, early_ms, stale, marks };
+        ItemRef { flags, clean, tiers, dram, ..ItemRef::new(hash, key, value, expiry_s) }
     }
 
-    /// Bytes that it takes in its segment.
-    pub(crate) fn bytes(&self) -> usize {
-        bytes_of(self.key.len(), self.value.len(), self.expiry_s, self.flags)
+    /// Whether its time is over, to the millisecond.
+    #[inline]
+    pub(crate) fn is_over(&self, now_ms: u64) -> bool {
+        is_over(self.expiry_s, self.early_ms, now_ms)
     }
 }
 
 /// Bytes that `item` takes in a segment.
 pub(crate) fn record_bytes(item: &ItemRef<'_>) -> usize {
-    bytes_of(item.key.len(), item.value.len(), item.expiry_s, item.flags)
+    bytes_of(item.key.len(), item.value.len(), optional_of(item))
 }
 
-fn bytes_of(key_bytes: usize, value_bytes: usize, expiry_s: u32, flags: u32) -> usize {
-    let optional = usize::from(expiry_s != 0) + usize::from(flags != 0);
-    (FIXED_BYTES + optional * OPTIONAL_BYTES + key_bytes + value_bytes).next_multiple_of(UNIT_BYTES)
+/// What of `item` is optional and there.
+fn optional_of(item: &ItemRef<'_>) -> u32 {
+    let there = |bit: u32, there: bool| if there { bit } else { 0 };
+    there(LONG_KEY, item.key.len() >> KEY_BITS != 0)
+        | there(WIDE_VERSION, item.dram.version >> WIDE_BITS != 0)
+        | there(HAS_EXPIRY, item.expiry_s != 0)
+        | there(HAS_FLAGS, item.flags != 0)
 }
 
-/// Bytes of the record that begins with these.
-pub(crate) fn bytes_of_record(fixed: &[u8; FIXED_BYTES]) -> usize {
+#[inline]
+fn optional_bytes(head: u32) -> usize {
+    if head & OPTIONAL == 0 {
+        return 0; // of most
+    }
+    let bytes = |bit: u32, bytes: usize| if head & bit == 0 { 0 } else { bytes };
+    bytes(LONG_KEY, 1) + bytes(WIDE_VERSION, 2) + bytes(HAS_EXPIRY, 6) + bytes(HAS_FLAGS, 4)
+}
+
+#[inline]
+fn bytes_of(key_bytes: usize, value_bytes: usize, head: u32) -> usize {
+    (FIXED_BYTES + optional_bytes(head) + key_bytes + value_bytes).next_multiple_of(UNIT_BYTES)
+}
+
+/// Bytes of the record that begins with this word and these. `None`: one byte more has to be seen, for its
+/// key is long.
+#[inline]
+pub(crate) fn bytes_of_record(word: u32, fixed: &[u8; FIXED_BYTES - WORD_BYTES]) -> Option<usize> {
     let head = u32::from_le_bytes([fixed[0], fixed[1], fixed[2], fixed[3]]);
-    let key_bytes = usize::from(u16::from_le_bytes([fixed[8], fixed[9]]));
-    let value_bytes = (head & (HAS_EXPIRY - 1)) as usize;
-    bytes_of(key_bytes, value_bytes, head & HAS_EXPIRY, head & HAS_FLAGS)
+    (head & LONG_KEY == 0).then(|| bytes_of_head(word, head, 0))
+}
+
+/// The same for a long key, whose length goes on with this byte.
+#[cold]
+pub(crate) fn bytes_of_long(word: u32, bytes: &[u8; FIXED_BYTES - WORD_BYTES + 1]) -> usize {
+    let head = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    bytes_of_head(word, head, bytes[FIXED_BYTES - WORD_BYTES])
+}
+
+#[inline]
+fn bytes_of_head(word: u32, head: u32, long: u8) -> usize {
+    let value_bytes = (head & (LONG_KEY - 1)) as usize;
+    bytes_of(key_bytes_of(word, long), value_bytes, head)
+}
+
+#[inline]
+fn key_bytes_of(word: u32, long: u8) -> usize {
+    (word & ((1 << KEY_BITS) - 1)) as usize | usize::from(long) << KEY_BITS
+}
+
+/// The marks in the first word of a record.
+#[inline]
+pub(crate) fn marks_in(word: u32) -> Marks {
+    Marks::of_bits(word >> KEY_BITS)
+}
+
+/// The first word of a record with other marks.
+#[inline]
+pub(crate) fn with_marks(word: u32, marks: Marks) -> u32 {
+    word & ((1 << KEY_BITS) - 1) | marks.bits() << KEY_BITS
 }
 
 /// Writes `item` into `room`, which is [`record_bytes`] long.
-pub(crate) fn encode(room: &mut [u8], item: &ItemRef<'_>, version: u32) {
+pub(crate) fn encode(room: &mut [u8], item: &ItemRef<'_>) {
     let value_bytes = u32::try_from(item.value.len()).expect("values are checked at the door");
     let key_bytes = u16::try_from(item.key.len()).expect("keys are checked at the door");
-    debug_assert!(value_bytes < HAS_EXPIRY);
-    let mut head = value_bytes
-        | match item.tiers {
-            Tiers::Both => 0,
-            Tiers::DramOnly => DRAM_ONLY,
-            Tiers::FlashOnly => FLASH_ONLY,
-        };
+    debug_assert!(value_bytes < LONG_KEY);
+    let DramFields { version, early_ms, stale, marks } = item.dram;
+    let tiers = match item.tiers {
+        _ if stale => STALE,
+        Tiers::Both => 0,
+        Tiers::DramOnly => DRAM_ONLY,
+        Tiers::FlashOnly => FLASH_ONLY,
+    };
+    let optional = optional_of(item);
+    let version_bit = if version >> LOW_VERSION_BITS & 1 == 0 { 0 } else { VERSION_BIT };
+    let head = value_bytes | optional | tiers | version_bit;
+    let [key_low, key_high] = key_bytes.to_le_bytes();
+    let wide = (version >> WIDE_BITS).to_le_bytes();
+    let expiry = item.expiry_s.to_le_bytes();
     let mut at = FIXED_BYTES;
-    for (optional, bit) in [(item.expiry_s, HAS_EXPIRY), (item.flags, HAS_FLAGS)] {
-        if optional != 0 {
-            head |= bit;
-            room[at..at + OPTIONAL_BYTES].copy_from_slice(&optional.to_le_bytes());
-            at += OPTIONAL_BYTES;
+    let mut put = |bit: u32, bytes: &[u8]| {
+        if optional & bit != 0 {
+            room[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
         }
-    }
-    room[0..4].copy_from_slice(&head.to_le_bytes());
-    room[4..8].copy_from_slice(&version.to_le_bytes());
-    room[8..10].copy_from_slice(&key_bytes.to_le_bytes());
+    };
+    put(LONG_KEY, &[key_high]);
+    put(WIDE_VERSION, &wide[..2]);
+    put(HAS_EXPIRY, &expiry);
+    put(HAS_EXPIRY, &early_ms.to_le_bytes());
+    put(HAS_FLAGS, &item.flags.to_le_bytes());
+    room[0..4].copy_from_slice(&with_marks(u32::from(key_low), marks).to_le_bytes());
+    room[4..8].copy_from_slice(&head.to_le_bytes());
+    room[8..14].copy_from_slice(&version.to_le_bytes()[..6]);
     let (key, value) = room[at..].split_at_mut(item.key.len());
     key.copy_from_slice(item.key);
     value[..item.value.len()].copy_from_slice(item.value);
 }
 
-/// The record that begins at `at`. `bytes` are a segment's, so it is whole.
-pub(crate) fn record_at(bytes: &[u8], at: usize) -> Record<'_> {
-    let bytes = &bytes[at..];
-    let word = |at: usize| {
-        let (word, _) = bytes[at..].split_first_chunk().expect("a segment's record is whole");
-        u32::from_le_bytes(*word)
-    };
-    let head = word(0);
-    let key_bytes = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-    let value_bytes = (head & (HAS_EXPIRY - 1)) as usize;
-    let mut at = FIXED_BYTES;
-    let mut optional = |bit: u32| {
-        if head & bit == 0 {
-            return 0;
+/// The record of which this is the first word and what follows it. `bytes` are a segment's, so it is whole.
+#[inline]
+pub(crate) fn record_of(word: u32, bytes: &[u8]) -> Record<'_> {
+    let fixed: &[u8; FIXED_BYTES - WORD_BYTES] =
+        bytes.first_chunk().expect("a segment's record is whole");
+    let head = u32::from_le_bytes([fixed[0], fixed[1], fixed[2], fixed[3]]);
+    let low = [fixed[4], fixed[5], fixed[6], fixed[7], fixed[8], fixed[9], 0, 0];
+    let mut version = u64::from_le_bytes(low);
+    if head & VERSION_BIT != 0 {
+        version |= 1 << LOW_VERSION_BITS;
+    }
+    let mut rest = &bytes[FIXED_BYTES - WORD_BYTES..];
+    let (mut long, mut expiry_s, mut early_ms, mut flags) = (0, 0, 0, 0);
+    if head & OPTIONAL != 0 {
+        if head & LONG_KEY != 0 {
+            [long] = *taken(&mut rest);
         }
-        at += OPTIONAL_BYTES;
-        word(at - OPTIONAL_BYTES)
-    };
-    let (expiry_s, flags) = (optional(HAS_EXPIRY), optional(HAS_FLAGS));
-    let (key, rest) = bytes[at..].split_at(key_bytes);
-    let tiers = match head & (DRAM_ONLY | FLASH_ONLY) {
-        DRAM_ONLY => Tiers::DramOnly,
+        if head & WIDE_VERSION != 0 {
+            version |= u64::from(u16::from_le_bytes(*taken(&mut rest))) << WIDE_BITS;
+        }
+        if head & HAS_EXPIRY != 0 {
+            expiry_s = u32::from_le_bytes(*taken(&mut rest));
+            early_ms = u16::from_le_bytes(*taken(&mut rest));
+        }
+        if head & HAS_FLAGS != 0 {
+            flags = u32::from_le_bytes(*taken(&mut rest));
+        }
+    }
+    let (key, rest) = rest.split_at(key_bytes_of(word, long));
+    let value = &rest[..(head & (LONG_KEY - 1)) as usize];
+    let tiers = match head & TIERS {
+        DRAM_ONLY | STALE => Tiers::DramOnly,
         FLASH_ONLY => Tiers::FlashOnly,
         _ => Tiers::Both,
     };
-    Record { key, value: &rest[..value_bytes], version: word(4), expiry_s, flags, tiers }
+    let (stale, marks) = (head & TIERS == STALE, marks_in(word));
+    Record { key, value, version, expiry_s, early_ms, flags, tiers, stale, marks }
 }
 
-/// The records of a segment with their offsets, in the order in which they were written.
-pub(crate) fn records(bytes: &[u8]) -> impl Iterator<Item = (usize, Record<'_>)> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        if at >= bytes.len() {
-            return None;
-        }
-        let record = record_at(bytes, at);
-        let found = (at, record);
-        at += record.bytes();
-        Some(found)
-    })
+/// The next so many bytes of a record.
+#[inline]
+fn taken<'a, const BYTES: usize>(rest: &mut &'a [u8]) -> &'a [u8; BYTES] {
+    let (taken, others) = rest.split_first_chunk().expect("a segment's record is whole");
+    *rest = others;
+    taken
+}
+
+/// The record that lies in `bytes`, of which nobody else has any.
+pub(crate) fn record_in(bytes: &[u8]) -> Record<'_> {
+    let (word, rest) = bytes.split_first_chunk().expect("a segment's record is whole");
+    record_of(u32::from_le_bytes(*word), rest)
 }
 
 #[cfg(test)]
@@ -141,35 +232,58 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn tiers_of(version: u32) -> Tiers {
-        [Tiers::Both, Tiers::DramOnly, Tiers::FlashOnly][version as usize % 3]
+    fn tiers_of(version: u64) -> Tiers {
+        [Tiers::Both, Tiers::DramOnly, Tiers::FlashOnly][usize::try_from(version % 3).unwrap()]
+    }
+
+    fn fields() -> impl Strategy<Value = DramFields> {
+        let version = prop_oneof![any::<u64>(), 0..1_u64 << 50, Just(u64::MAX)];
+        let marks = any::<u32>().prop_map(Marks::of_bits);
+        (version, 0..1000_u16, any::<bool>(), marks).prop_map(
+            |(version, early_ms, stale, marks)| DramFields { version, early_ms, stale, marks },
+        )
     }
 
     proptest! {
         #[test]
         fn what_was_encoded_is_read_back(
-            items in prop::collection::vec(
-                (prop::collection::vec(any::<u8>(), 1..40), prop::collection::vec(any::<u8>(), 0..90),
-                 prop_oneof![Just(0), any::<u32>()], prop_oneof![Just(0), any::<u32>()], any::<u32>()),
-                1..20,
-            ),
+            key in prop_oneof![
+                prop::collection::vec(any::<u8>(), 1..40),
+                prop::collection::vec(any::<u8>(), 250..600),
+            ],
+            value in prop::collection::vec(any::<u8>(), 0..90),
+            expiry_s in prop_oneof![Just(0), any::<u32>()],
+            flags in prop_oneof![Just(0), any::<u32>()],
+            dram in fields(),
         ) {
-            let mut bytes = Vec::new();
-            for (key, value, expiry_s, flags, version) in &items {
-                let hash = KeyHash::of(key);
-                let item =
-                    ItemRef { flags: *flags, tiers: tiers_of(*version), ..ItemRef::new(hash, key, value, *expiry_s) };
-                let at = bytes.len();
-                bytes.resize(at + record_bytes(&item), 0xee);
-                encode(&mut bytes[at..], &item, *version);
-            }
-            let read: Vec<_> = records(&bytes).map(|(_, record)| record).collect();
-            prop_assert_eq!(read.len(), items.len());
-            for (record, (key, value, expiry_s, flags, version)) in read.iter().zip(&items) {
-                prop_assert_eq!((record.key, record.value), (&key[..], &value[..]));
-                prop_assert_eq!((record.expiry_s, record.flags), (*expiry_s, *flags));
-                prop_assert_eq!((record.version, record.tiers), (*version, tiers_of(*version)));
-            }
+            let hash = KeyHash::of(&key);
+            let dram = if expiry_s == 0 { DramFields { early_ms: 0, ..dram } } else { dram };
+            let tiers = if dram.stale { Tiers::DramOnly } else { tiers_of(dram.version) };
+            let item = ItemRef { flags, tiers, dram, ..ItemRef::new(hash, &key, &value, expiry_s) };
+            let mut bytes = vec![0xee; record_bytes(&item)];
+            encode(&mut bytes, &item);
+            let record = record_in(&bytes);
+            prop_assert_eq!((record.key, record.value), (&key[..], &value[..]));
+            prop_assert_eq!((record.expiry_s, record.flags), (expiry_s, flags));
+            prop_assert_eq!((record.tiers, record.item(hash, false).dram), (tiers, dram));
+            let word = u32::from_le_bytes(*bytes.first_chunk().unwrap());
+            let long = || bytes_of_long(word, bytes[4..].first_chunk().unwrap());
+            let length = bytes_of_record(word, bytes[4..].first_chunk().unwrap()).unwrap_or_else(long);
+            prop_assert_eq!(length, bytes.len());
+            let other = Marks::of_bits(!dram.marks.bits());
+            let word = with_marks(word, other);
+            prop_assert_eq!((record_of(word, &bytes[4..]).key, marks_in(word)), (&key[..], other));
         }
+    }
+
+    #[test]
+    fn most_records_need_14_bytes_beside_key_and_value() {
+        let item = |expiry_s, version| {
+            let dram = DramFields { version, ..DramFields::default() };
+            let key = KeyHash::of(b"ab");
+            record_bytes(&ItemRef { dram, ..ItemRef::new(key, b"ab", b"", expiry_s) })
+        };
+        assert_eq!([item(0, (1 << 49) - 1), item(0, 1 << 49)], [16, 20]);
+        assert_eq!([item(1, 1), item(1, u64::MAX)], [24, 24]);
     }
 }

@@ -3,6 +3,7 @@
 use super::DramTier;
 use super::ghost::Piece;
 use super::pins::Share;
+use super::pool::Gone;
 use super::published::Old;
 use super::table::Bucket;
 
@@ -16,8 +17,8 @@ pub(crate) enum Retired {
     Buckets(#[expect(dead_code, reason = "it is there to be dropped")] Old<Bucket>),
     /// The ghost's, likewise.
     Ghost(#[expect(dead_code, reason = "it is there to be dropped")] Old<Piece>),
-    /// A slot whose segment no entry names any more.
-    Slot(u32),
+    /// A slot whose segment no entry names any more, and the memory that goes with it.
+    Slot { slot: u32, bytes: usize },
 }
 
 impl From<Old<Bucket>> for Retired {
@@ -33,18 +34,22 @@ impl From<Old<Piece>> for Retired {
 }
 
 impl DramTier {
-    /// Gives back a segment that no index entry names any more, as soon as no reader looks at it.
-    pub(super) fn free(&self, segment: Share, slot: u32) {
-        self.pool.note_retired(segment.capacity());
-        drop(segment);
-        self.index.readers().retire(Retired::Slot(slot));
+    /// Gives back a segment that no index entry names any more. It is used again when nobody pins it.
+    pub(super) fn free(&self, segment: Share) {
+        self.pool.give_back(segment, self.other_bytes());
         self.reclaim();
     }
 
     /// Frees what no reader looks at any more. Waits for nobody, unless readers who were interrupted keep
-    /// so much that it has to be borne in mind: that is over the budget.
+    /// so many long items that they have to be borne in mind: those are over the budget.
     pub(super) fn reclaim(&self) {
         let readers = self.index.readers();
+        for Gone { segment, bytes } in self.pool.take_gone() {
+            match segment.slot() {
+                0 => self.pool.note_freed(bytes), // nobody could find it
+                slot => readers.retire(Retired::Slot { slot, bytes }),
+            }
+        }
         self.end(readers.collect());
         while self.pool.has_many_retired() {
             self.end(readers.collect_soon(LOOKS));
@@ -53,10 +58,9 @@ impl DramTier {
 
     fn end(&self, freed: Vec<Retired>) {
         for retired in freed {
-            if let Retired::Slot(slot) = retired
-                && let Some(segment) = self.slots.empty(slot)
-            {
-                self.pool.give_back_retired(segment, self.other_bytes());
+            if let Retired::Slot { slot, bytes } = retired {
+                drop(self.slots.empty(slot));
+                self.pool.note_freed(bytes);
             }
         }
     }

@@ -12,17 +12,27 @@
 //!    until nobody is counted any more. (Each has two steps: it says what it is about to do, and looks
 //!    whether others have. All four are `SeqCst`.)
 //! 3. Bytes from `published` on are touched by the segment's one [`Writer`] only. A writer is made
-//!    with the segment, or from a [`Share`] of a segment that nobody else has one or a pin of.
+//!    with the segment, or from a [`Spare`] one: which no entry names, nobody else has a share of but its
+//!    slot, and nobody had a pin of after that. Who has found an entry before and pins now sees that the
+//!    entry is gone, and gives the pin back (`looking`).
+//! 4. The first word of a published record holds its marks, which change while others read the record. So
+//!    it is never lent out with it: whoever may be lent the record, by invariant 1, loads and changes the word
+//!    atomically. Who overwrites the record has all of it, for by invariant 2 nobody else may be lent it then. Relaxed
+//!    is enough: nothing else is read by what the marks say.
 #![allow(unsafe_code)]
 
 use std::ops::Deref;
 
+use super::marks::Marks;
 use super::memory::{Blocks, Memory};
 use super::pins::{Pin, Pins, Share};
 use super::prefetch::prefetch;
 use super::queues::is_sparser;
 use super::readers::{Locked, LockedAlone};
-use super::record::{FIXED_BYTES, Record, bytes_of_record, record_at};
+use super::record::{
+    FIXED_BYTES, Record, WORD_BYTES, bytes_of_long, bytes_of_record, marks_in, record_of,
+    with_marks,
+};
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::sync::wait_a_little;
 
@@ -55,6 +65,8 @@ struct Tally {
     last_expiry_s: AtomicU32,
     /// Bytes that were taken for it above the budget, while it departs; 0: it is of the budget.
     above: AtomicUsize,
+    /// Its number ([`Slots`](super::slots::Slots)); 0 is none yet.
+    slot: AtomicU32,
 }
 
 /// One record less that is being overwritten.
@@ -91,9 +103,25 @@ impl Frozen {
         self.segment
     }
 
-    /// What was appended.
-    pub(crate) fn published(&self) -> &[u8] {
-        self.segment.lend(0, self.segment.published.load(Ordering::Acquire))
+    /// The record that begins at `at`, and where it ends.
+    pub(crate) fn record_and_end(&self, at: usize) -> (Record<'_>, usize) {
+        (self.segment.lend_record(at), at + self.segment.bytes_at(at))
+    }
+
+    /// Where what was appended ends.
+    pub(crate) fn end(&self) -> usize {
+        self.segment.published.load(Ordering::Acquire)
+    }
+
+    /// The records with their offsets, in the order in which they were written.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (usize, Record<'_>)> {
+        let (mut at, end) = (0, self.end());
+        std::iter::from_fn(move || {
+            let begin = at;
+            let record;
+            (record, at) = (begin < end).then(|| self.record_and_end(begin))?;
+            Some((begin, record))
+        })
     }
 }
 
@@ -108,6 +136,8 @@ impl Deref for Frozen {
 impl Segment {
     fn new(memory: Memory) -> Self {
         let pins = Pins::of_segment(memory.len());
+        assert!(memory.start().cast::<u32>().is_aligned(), "records begin with a word");
+        memory.forbid(); // until it is appended to
         Self { memory, published: AtomicUsize::new(0), pins, tally: Tally::default() }
     }
 
@@ -121,15 +151,14 @@ impl Segment {
         self.memory.len()
     }
 
-    /// Gives the memory back but keeps its place, if it has one that can be kept. The content is lost.
-    pub(super) fn hollow_out(&mut self) -> bool {
-        *self.published.get_mut() = 0;
-        self.memory.hollow_out()
+    /// Its number among the slots; 0 is none yet.
+    pub(super) fn slot(&self) -> u32 {
+        self.tally.slot.load(Ordering::Relaxed)
     }
 
-    /// Takes the memory back that [`Segment::hollow_out`] gave.
-    pub(super) fn refill(&mut self) {
-        self.memory.refill();
+    /// It has been given a slot, which it keeps.
+    pub(super) fn note_slot(&self, slot: u32) {
+        self.tally.slot.store(slot, Ordering::Relaxed);
     }
 
     /// Where the memory lies.
@@ -154,20 +183,86 @@ impl Segment {
         pin.lend_record(pin.at())
     }
 
+    /// Bytes of the record that begins at `at`: one of the shard that is locked.
+    pub(crate) fn record_bytes(&self, at: usize, _locked: &Locked) -> usize {
+        self.bytes_at(at)
+    }
+
+    /// Marks the record that a pin keeps as hit, in this second if accesses are noted. `marks` were its marks
+    /// a moment ago: most hits change none of them, and touch nothing.
+    #[inline]
+    pub(super) fn note_hit(pin: &Pin, marks: Marks, now_s: Option<u32>) {
+        let after = marks.after_hit(now_s);
+        if after != marks {
+            let word = pin.word(pin.at(), pin.published.load(Ordering::Acquire));
+            let before = word.load(Ordering::Relaxed);
+            // In vain if somebody else is at it, who has seen the same hit or a better reason.
+            let after = with_marks(before, marks_in(before).after_hit(now_s));
+            let _ = word.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Marks a record of the shard that is locked as won. Says whether it was not.
+    pub(super) fn win(&self, at: usize, _locked: &Locked) -> bool {
+        let won = with_marks(0, Marks::WON);
+        let word = self.word(at, self.published.load(Ordering::Acquire));
+        !marks_in(word.fetch_or(won, Ordering::Relaxed)).is_won()
+    }
+
+    /// Gives a record the marks of another one, whose copy it is. The shard of both is locked.
+    pub(super) fn take_marks(&self, at: usize, from: (&Self, usize), _locked: &LockedAlone) {
+        let old = from.0.word(from.1, from.0.published.load(Ordering::Acquire));
+        let marks = marks_in(old.load(Ordering::Relaxed));
+        let word = self.word(at, self.published.load(Ordering::Acquire));
+        word.store(with_marks(word.load(Ordering::Relaxed), marks), Ordering::Relaxed);
+    }
+
     /// Lends this record alone: others may be being overwritten.
     #[inline]
     fn lend_record(&self, at: usize) -> Record<'_> {
-        let fixed = self.lend(at, FIXED_BYTES).first_chunk().expect("so many were asked for");
-        record_at(self.lend(at, bytes_of_record(fixed)), 0)
+        // Once: every hit comes here.
+        let published = self.published.load(Ordering::Acquire);
+        let (word, bytes) = self.measure(at, published);
+        record_of(word, self.lend(at + WORD_BYTES, bytes - WORD_BYTES, published))
     }
 
-    /// The caller is one of those in invariant 1, for these bytes.
+    fn bytes_at(&self, at: usize) -> usize {
+        self.measure(at, self.published.load(Ordering::Acquire)).1
+    }
+
+    /// The first word of the record that begins at `at`, and its length in bytes.
     #[inline]
-    fn lend(&self, at: usize, bytes: usize) -> &[u8] {
-        let published = self.published.load(Ordering::Acquire);
+    fn measure(&self, at: usize, published: usize) -> (u32, usize) {
+        const FIXED: usize = FIXED_BYTES - WORD_BYTES;
+        let word = self.word(at, published).load(Ordering::Relaxed);
+        let fixed = self.lend(at + WORD_BYTES, FIXED, published).first_chunk();
+        let bytes = bytes_of_record(word, fixed.expect("so many were asked for"));
+        let bytes = bytes.unwrap_or_else(|| {
+            let longer = self.lend(at + WORD_BYTES, FIXED + 1, published).first_chunk();
+            bytes_of_long(word, longer.expect("so many were asked for"))
+        });
+        (word, bytes)
+    }
+
+    /// The first word of a record. The caller is one of those in invariant 1, for this record.
+    #[inline]
+    fn word(&self, at: usize, published: usize) -> &std::sync::atomic::AtomicU32 {
+        let is_record = at.is_multiple_of(WORD_BYTES) && at < published;
+        assert!(is_record && WORD_BYTES <= published - at, "what is lent out was appended");
+        // SAFETY: it is aligned, as the memory is (`Segment::new`) and `at` is; it lies in the allocation, which
+        // `published` never exceeds, and is initialised. All who touch the word do so atomically, but for who
+        // overwrites the record or appends it, who is alone (invariants 2 to 4).
+        unsafe {
+            std::sync::atomic::AtomicU32::from_ptr(self.memory.start().as_ptr().add(at).cast())
+        }
+    }
+
+    /// The caller is one of those in invariant 1, for these bytes; `published` was loaded before.
+    #[inline]
+    fn lend(&self, at: usize, bytes: usize, published: usize) -> &[u8] {
         assert!(at <= published && bytes <= published - at, "what is lent out was appended");
         // SAFETY: `published` never exceeds the allocation; these bytes are initialised (the memory was
-        // zeroed when it was made) and are not written while they are lent out (invariants 1 and 2).
+        // zeroed when it was made) and are not written while they are lent out (invariants 1, 2 and 4).
         unsafe { std::slice::from_raw_parts(self.memory.start().as_ptr().add(at), bytes) }
     }
 
@@ -185,7 +280,7 @@ impl Segment {
         if self.pins.are_any() {
             return None;
         }
-        let whole = self.lend_record(at).bytes();
+        let whole = self.bytes_at(at);
         assert_eq!(bytes, whole, "a record is overwritten whole");
         // SAFETY: the range is that of a record (just seen), which nobody else has (invariant 2).
         let room =
@@ -227,6 +322,11 @@ impl Segment {
         self.tally.above.swap(bytes, Ordering::AcqRel)
     }
 
+    /// Whether it departs above the budget.
+    pub(crate) fn is_above(&self) -> bool {
+        self.tally.above.load(Ordering::Acquire) > 0
+    }
+
     /// One record more to wait for.
     pub(crate) fn one_more(&self) {
         self.tally.outstanding.fetch_add(1, Ordering::AcqRel);
@@ -235,6 +335,40 @@ impl Segment {
     /// One record less to wait for. Says whether it was the last.
     pub(crate) fn one_settled(&self) -> bool {
         self.tally.outstanding.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
+/// A segment whose content is of no use to anybody (invariant 3).
+#[derive(Debug)]
+pub(super) struct Spare(Share);
+
+impl Spare {
+    /// The caller says that no entry names a record of the segment. Given back if somebody keeps it.
+    pub(super) fn new(segment: Share) -> Result<Self, Share> {
+        if !segment.is_alone() {
+            return Err(segment);
+        }
+        segment.memory.forbid();
+        Ok(Self(segment))
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+
+    /// Gives the memory back but keeps its place, if it has one that can be kept.
+    pub(super) fn hollow_out(&self) -> bool {
+        self.0.published.store(0, Ordering::Relaxed);
+        self.0.memory.hollow_out()
+    }
+
+    /// Takes the memory back that [`Spare::hollow_out`] gave.
+    pub(super) fn refill(&self) {
+        self.0.memory.refill();
+    }
+
+    pub(super) fn into_share(self) -> Share {
+        self.0
     }
 }
 
@@ -255,21 +389,21 @@ impl Writer {
         Self { segment: Share::new(Segment::new(blocks.take(bytes))) }
     }
 
-    /// Begins a segment anew. Given back if somebody else still holds it.
-    pub(crate) fn recycle(mut segment: Share) -> Result<Self, Share> {
-        match segment.get_mut() {
-            Some(alone) => {
-                *alone.published.get_mut() = 0;
-                *alone.tally.dead.get_mut() = 0;
-                *alone.tally.last_expiry_s.get_mut() = 0;
-                Ok(Self { segment })
-            }
-            None => Err(segment),
-        }
+    /// Begins a segment anew.
+    pub(super) fn recycle(Spare(segment): Spare) -> Self {
+        segment.published.store(0, Ordering::Relaxed);
+        segment.tally.dead.store(0, Ordering::Relaxed);
+        segment.tally.last_expiry_s.store(0, Ordering::Relaxed);
+        Self { segment }
     }
 
     pub(crate) fn segment(&self) -> &Share {
         &self.segment
+    }
+
+    /// Whether so many bytes more can be appended.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        bytes <= self.segment.capacity() - self.segment.published.load(Ordering::Relaxed)
     }
 
     /// Lets `fill` write the next `bytes` and publishes them. Returns where they begin, or `None`
@@ -279,6 +413,7 @@ impl Writer {
         if bytes > self.segment.capacity() - at {
             return None;
         }
+        self.segment.memory.allow(at..at + bytes);
         // SAFETY: the range lies in the allocation (checked above) and from `published` on, where
         // only this writer goes (invariant 3); `&mut self` keeps it from being lent out twice.
         let room = unsafe {
@@ -295,34 +430,35 @@ mod tests {
     use super::super::record::{encode, record_bytes};
     use super::*;
     use crate::key::KeyHash;
-    use crate::value::ItemRef;
+    use crate::value::{DramFields, ItemRef};
 
     const KEY: &[u8] = b"bread";
 
-    fn item(value: &[u8]) -> ItemRef<'_> {
-        ItemRef::new(KeyHash::of(KEY), KEY, value, 0)
+    fn item(value: &[u8], version: u64) -> ItemRef<'_> {
+        let dram = DramFields { version, ..DramFields::default() };
+        ItemRef { dram, ..ItemRef::new(KeyHash::of(KEY), KEY, value, 0) }
     }
 
     fn append(writer: &mut Writer, value: &[u8]) -> usize {
-        let item = item(value);
-        writer.append(record_bytes(&item), |room| encode(room, &item, 1)).expect("there is room")
+        let item = item(value, 1);
+        writer.append(record_bytes(&item), |room| encode(room, &item)).expect("there is room")
     }
 
     fn overwrite(segment: &Share, at: usize, value: &[u8]) -> bool {
-        let item = item(value);
+        let item = item(value, 2);
         let locked = LockedAlone::new();
-        let fill = |room: &mut [u8]| encode(room, &item, 2);
+        let fill = |room: &mut [u8]| encode(room, &item);
         segment.overwrite(at, record_bytes(&item), &locked, fill).is_some()
     }
 
     #[test]
     fn what_is_appended_is_published_in_order() {
-        let mut writer = Writer::allocate(16);
-        assert_eq!(writer.append(6, |room| room.fill(1)), Some(0));
-        assert_eq!(writer.append(6, |room| room.fill(2)), Some(6));
-        assert_eq!(writer.append(6, |_| panic!("there is no room")), None);
+        let mut writer = Writer::allocate(60);
+        assert_eq!([append(&mut writer, b"rye"), append(&mut writer, b"oat")], [0, 24]);
+        assert_eq!(writer.append(16, |_| panic!("there is no room")), None);
         let segment = Frozen::new(writer.segment().clone());
-        assert_eq!(segment.published(), [1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2]);
+        let found: Vec<_> = segment.records().map(|(at, record)| (at, record.value)).collect();
+        assert_eq!(found, [(0, &b"rye"[..]), (24, &b"oat"[..])]);
     }
 
     #[test]
@@ -331,11 +467,11 @@ mod tests {
         let at = append(&mut writer, b"rye");
         let pin = writer.segment().pin(at);
         let Writer { segment } = writer;
-        let segment = Writer::recycle(segment).unwrap_err();
+        let segment = Spare::new(segment).unwrap_err();
         assert_eq!(pin.record().value, b"rye");
         drop(pin);
-        let mut writer = Writer::recycle(segment).unwrap();
-        assert_eq!(Frozen::new(writer.segment().clone()).published(), []);
+        let mut writer = Writer::recycle(Spare::new(segment).unwrap());
+        assert_eq!(Frozen::new(writer.segment().clone()).end(), 0);
         assert_eq!(append(&mut writer, b"oat"), 0);
     }
 
@@ -374,10 +510,8 @@ mod tests {
             });
             while !writing.is_finished() {
                 let frozen = Frozen::new(segment.clone());
-                let values = super::super::record::records(frozen.published());
-                assert!(
-                    values.into_iter().all(|(_, record)| VALUES.iter().any(|v| v == record.value))
-                );
+                let is_whole = |record: Record<'_>| VALUES.iter().any(|v| v == record.value);
+                assert!(frozen.records().all(|(_, record)| is_whole(record)));
                 drop(frozen);
                 std::thread::yield_now();
             }
@@ -393,17 +527,66 @@ mod tests {
             for _ in 0..2 {
                 scope.spawn(|| {
                     let mut seen = 0;
-                    while seen < 64 << 10 {
+                    while seen < 1024 {
                         let segment = Frozen::new(shared.clone());
-                        let bytes = segment.published();
-                        seen = bytes.len();
-                        assert!(bytes.chunks_exact(64).all(|record| record == [record[0]; 64]));
+                        let is_whole = |value: &[u8]| value.iter().all(|byte| *byte == value[0]);
+                        assert!(segment.records().all(|(_, record)| is_whole(record.value)));
+                        seen = segment.records().count();
                     }
                 });
             }
             for record in 0..1024_u32 {
-                writer.append(64, |room| room.fill(record.to_le_bytes()[0])).unwrap();
+                append(&mut writer, &[record.to_le_bytes()[0]; 45]);
             }
         });
+    }
+
+    /// What the sanitizer is told: nobody touches what was not appended, or belongs to an earlier life.
+    #[test]
+    #[cfg(larder_asan)]
+    fn only_what_is_published_may_be_touched() {
+        let mut writer = Writer::allocate(4 << 10);
+        let may_touch = |writer: &Writer, at: usize| writer.segment().memory.is_allowed(at);
+        assert!(!may_touch(&writer, 0));
+        let (rye, oat) = (append(&mut writer, b"rye"), append(&mut writer, b"oat"));
+        assert!(may_touch(&writer, rye) && may_touch(&writer, oat + 20) && !may_touch(&writer, 64));
+        let Writer { segment } = writer;
+        let mut writer = Writer::recycle(Spare::new(segment).unwrap());
+        assert!(!may_touch(&writer, rye) && !may_touch(&writer, oat));
+        assert_eq!(append(&mut writer, b"bun"), 0);
+        assert!(may_touch(&writer, 0) && !may_touch(&writer, oat + 8));
+    }
+
+    #[test]
+    fn hits_mark_a_record_while_others_read_it() {
+        let mut writer = Writer::allocate(4 << 10);
+        let at = append(&mut writer, b"rye");
+        let segment = writer.segment().clone();
+        let wins: usize = std::thread::scope(|scope| {
+            let threads = (0..4_u32).map(|thread| {
+                let segment = &segment;
+                scope.spawn(move || {
+                    let mut wins = 0;
+                    for second in 1..5000 {
+                        let pin = segment.pin(at);
+                        let before = pin.record().marks;
+                        Segment::note_hit(&pin, before, Some(second));
+                        assert!(thread > 0 || second == 1 || before.is_fetched());
+                        assert_eq!((pin.record().key, pin.record().value), (KEY, &b"rye"[..]));
+                        wins += usize::from(segment.win(at, &Locked::new()));
+                    }
+                    wins
+                })
+            });
+            threads.collect::<Vec<_>>().into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(wins, 1);
+        let marks = segment.pin(at).record().marks;
+        assert!(marks.is_fetched() && marks.is_won());
+        let mut copies = Writer::allocate(64);
+        let copy = append(&mut copies, b"rye");
+        copies.segment().take_marks(copy, (&segment, at), &LockedAlone::new());
+        assert_eq!(copies.segment().pin(copy).record().marks, marks);
+        assert_eq!(copies.segment().pin(copy).record().value, b"rye");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Readers go from number to segment without a lock of their own; this is what makes it sound:
 //!
-//! 1. A slot is filled before any index entry names it.
+//! 1. A slot is filled before any index entry names it. The segment stays there when it is used again.
 //! 2. A slot is emptied only when no index entry names it any more, and after those readers have
 //!    left who may have found it before. Entries change under their shard's write lock, and who
 //!    follows one holds that lock, or is such a reader ([`Held`]): so whoever found the number in an
@@ -66,7 +66,7 @@ impl<'a> Kept<'a> {
     pub(crate) fn pin(self, at: usize, looking: &Looking<'_>) -> Option<Pin> {
         // SAFETY: there is a share.
         let pin = unsafe { Pin::new(self.segment, at) };
-        looking.nothing_moved().then_some(pin)
+        looking.is_as_it_was().then_some(pin)
     }
 
     /// Pins a record of a shard that is locked.
@@ -87,8 +87,11 @@ impl Slots {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Gives `segment` a number. `None` if all are in use.
-    pub(crate) fn fill(&self, segment: Share) -> Option<u32> {
+    /// The number of `segment`, which is given one if it has none. `None` if all are in use.
+    pub(crate) fn fill(&self, segment: &Share) -> Option<u32> {
+        if segment.slot() != 0 {
+            return Some(segment.slot());
+        }
         let mut table = self.table();
         let slot = match table.given_back.pop() {
             Some(slot) => slot,
@@ -100,7 +103,8 @@ impl Slots {
         };
         self.bytes.fetch_add(segment.overhead_bytes(), Ordering::Relaxed);
         self.pointer(slot).store(segment.as_ptr(), Ordering::Release);
-        table.shares[slot as usize - 1] = Some(segment);
+        table.shares[slot as usize - 1] = Some(segment.clone());
+        segment.note_slot(slot);
         Some(slot)
     }
 

@@ -151,6 +151,12 @@ impl Place {
         (entry != 0).then_some(Entry(entry))
     }
 
+    /// Whether the entry here names the very record that `seen` does.
+    #[inline]
+    pub(super) fn names_what(&self, seen: Entry) -> bool {
+        (self.0.load(Ordering::SeqCst) ^ seen.0) & !(CLEAN_BIT | VISITS_MAX << VISITS_AT) == 0
+    }
+
     pub(super) fn put(&self, entry: Entry) {
         self.0.store(entry.0, Ordering::Release);
     }
@@ -260,10 +266,10 @@ impl<'a> Table<'a> {
     pub(super) fn find<T>(
         self,
         hash: KeyHash,
-        mut look: impl FnMut(Entry) -> Option<T>,
+        mut look: impl FnMut(&'a Place, Entry) -> Option<T>,
     ) -> Option<T> {
         self.candidates(hash).find_map(|(place, entry)| {
-            let found = look(entry)?;
+            let found = look(place, entry)?;
             place.visit(entry);
             Some(found)
         })

@@ -1,31 +1,46 @@
-//! Numbers that tell the versions of a key's value apart.
+//! Numbers that tell the versions of a key's value apart, and grow.
 
-use crate::key::KeyHash;
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Keys share so many counters, for threads not to wait for one cache line.
 const COUNTERS: usize = if cfg!(shuttle) { 2 } else { 16 };
+/// Versions that are given from here on leave the counters as they are, which would run over otherwise.
+const RAISED_END: u64 = 1 << 63;
 
 #[derive(Debug)]
 pub(crate) struct Versions(Box<[Counter]>);
 
 #[repr(align(64))]
 #[derive(Debug)]
-struct Counter(AtomicU32);
+struct Counter(AtomicU64);
 
 impl Versions {
     /// Those after `first`.
-    pub(crate) fn after(first: u32) -> Self {
-        Self((0..COUNTERS).map(|_| Counter(AtomicU32::new(first))).collect())
+    pub(crate) fn after(first: u64) -> Self {
+        Self((0..COUNTERS).map(|_| Counter(AtomicU64::new(first))).collect())
     }
 
-    /// A version that no value of this hash had before, as long as 2^32 are enough; never 0.
-    pub(crate) fn next(&self, hash: KeyHash) -> u32 {
-        let counter = &self.0[usize::from(hash.tag()) % COUNTERS].0;
-        match counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1) {
-            0 => counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1),
-            version => version,
+    /// A version that is larger than all of this key before, but for those that were given from
+    /// 2^63 on; never 0.
+    pub(crate) fn next(&self, key: &[u8]) -> u64 {
+        self.of(key).fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1)
+    }
+
+    /// Whoever sets `key` gives it this version: later ones are to be larger.
+    pub(crate) fn note_given(&self, key: &[u8], version: u64) {
+        if version < RAISED_END {
+            self.of(key).fetch_max(version, Ordering::Relaxed);
         }
+    }
+
+    /// Clients see versions, and thereby which keys share a counter. So it says nothing of the hash of keys.
+    fn of(&self, key: &[u8]) -> &AtomicU64 {
+        let tail = key.last_chunk::<8>().map_or_else(
+            || key.iter().fold(0, |tail, byte| tail << 8 | u64::from(*byte)),
+            |tail| u64::from_le_bytes(*tail),
+        );
+        let spread = tail.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &self.0[usize::try_from(spread).unwrap_or(0) % COUNTERS].0
     }
 }
 
@@ -35,9 +50,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_version_is_zero_or_comes_twice_in_a_row() {
-        let versions = Versions::after(u32::MAX - 2);
-        let next = || versions.next(KeyHash(7));
-        assert_eq!([next(), next(), next(), next()], [u32::MAX - 1, u32::MAX, 1, 2]);
+    fn versions_of_a_key_grow_beyond_those_that_were_given() {
+        let versions = Versions::after(7);
+        let next = || versions.next(b"bread");
+        assert_eq!([next(), next()], [8, 9]);
+        versions.note_given(b"bread", 1 << 60);
+        versions.note_given(b"bread", 5);
+        assert_eq!([next(), next()], [(1 << 60) + 1, (1 << 60) + 2]);
+        versions.note_given(b"bread", u64::MAX);
+        assert_eq!(next(), (1 << 60) + 3);
+    }
+
+    #[test]
+    fn no_version_is_zero() {
+        assert_eq!(Versions::after(u64::MAX).next(b"bread"), 1);
+    }
+
+    #[test]
+    fn keys_are_spread_over_the_counters() {
+        let versions = Versions::after(0);
+        for key in 0..16_000_u64 {
+            versions.next(&key.to_le_bytes());
+            versions.next(format!("user:{key}").as_bytes());
+        }
+        assert!(versions.0.iter().all(|counter| counter.0.load(Ordering::Relaxed) > 1000));
     }
 }

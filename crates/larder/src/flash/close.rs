@@ -19,7 +19,9 @@ use std::sync::atomic::Ordering;
 
 use super::{Engine, Flash};
 use crate::cache::{Tier, Tiers};
-use crate::loc::object_bytes_max;
+use crate::dram::Receiver;
+use crate::key::KeyHash;
+use crate::loc::{Appending, object_bytes_max};
 use crate::removal::RemovalReason;
 use crate::value::ItemRef;
 
@@ -27,6 +29,65 @@ use crate::value::ItemRef;
 const IN_ORDER_PART: u64 = 2;
 /// What a record of a region takes beside key and value, with its line in the footer, about.
 const RECORD_BYTES: u64 = 56;
+
+/// What admission has said of an item.
+pub(crate) type Admitted = Result<Engine, RemovalReason>;
+
+/// Takes items of a cache that is being closed, as long as that needs no wait.
+pub(crate) struct InOrder<'a> {
+    flash: &'a Flash,
+    appending: Appending<'a>,
+    now_s: u32,
+    /// Small objects that it has appended, and their bytes.
+    appended: (u64, u64),
+    /// Of the item that was not taken, if it was asked.
+    pub(crate) admitted: Option<Admitted>,
+}
+
+impl Drop for InOrder<'_> {
+    fn drop(&mut self) {
+        let (objects, bytes) = self.appended;
+        self.flash.note_in_order(objects, bytes);
+    }
+}
+
+impl Receiver for InOrder<'_> {
+    fn expect(&mut self, hash: KeyHash) {
+        self.appending.expect(hash);
+    }
+
+    fn take(&mut self, item: &ItemRef<'_>) -> bool {
+        let Self { flash, appending, now_s, .. } = self;
+        let counters = &flash.counters;
+        if item.clean && (appending.holds(item.hash) || flash.soc_may_hold(item.hash)) {
+            counters.evicted_clean_objects.add(1);
+            return true;
+        }
+        let needs_a_wait = item.is_expired(*now_s)
+            || item.tiers == Tiers::DramOnly
+            || item.object_bytes() > object_bytes_max(flash.layout.region_bytes)
+            || !appending.has_room_for(item)
+            || !flash.breaker.allows();
+        if needs_a_wait {
+            return false;
+        }
+        let admitted = flash.admit(item, *now_s);
+        let may_go = match admitted {
+            Ok(Engine::Soc) => flash.has_room_in_order(self.appended.1, item),
+            Ok(Engine::Loc) => true,
+            Err(_) => false,
+        };
+        if may_go && !flash.buckets_may_count(item.hash) && appending.append_new(item) {
+            if admitted == Ok(Engine::Soc) {
+                self.appended.0 += 1;
+                self.appended.1 += bytes_in_order(item);
+            }
+            return true;
+        }
+        self.admitted = Some(admitted);
+        false
+    }
+}
 
 impl Flash {
     /// A close is about to send so many items.
@@ -40,19 +101,39 @@ impl Flash {
         u64::from(self.layout.loc_regions) * u64::from(self.layout.region_bytes) / IN_ORDER_PART
     }
 
-    /// Takes an item of a cache that is being closed, if it can be written in order. Says whether that is
-    /// so; if not, it was admitted, and [`Flash::settle_in_bucket`] takes it.
-    pub(crate) async fn settle_in_order(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
-        if item.clean && self.may_hold(item.hash) {
+    /// Takes items of a cache that is being closed. `None` if there are no regions.
+    pub(crate) fn in_order(&self, now_s: u32) -> Option<InOrder<'_>> {
+        let appending = self.loc.as_ref()?.appending(now_s);
+        Some(InOrder { flash: self, appending, now_s, appended: (0, 0), admitted: None })
+    }
+
+    /// Sends off what it has taken, if that is enough for a write.
+    pub(crate) async fn write_in_order(&self) {
+        if let Some(loc) = &self.loc {
+            loc.write_what_is_due().await;
+        }
+    }
+
+    /// Takes an item of a cache that is being closed, if it can be written in order; it may have been
+    /// admitted already. Says whether that is so; if not, it is admitted, and [`Flash::settle_in_bucket`]
+    /// takes it.
+    pub(crate) async fn settle_in_order(
+        &self,
+        item: &ItemRef<'_>,
+        asked: Option<Admitted>,
+        now_s: u32,
+    ) -> bool {
+        if asked.is_none() && item.clean && self.may_hold(item.hash) {
             self.counters.evicted_clean_objects.add(1);
             return true;
         }
-        let mut admitted = self.admit(item, now_s);
+        let mut admitted = asked.unwrap_or_else(|| self.admit(item, now_s));
         if admitted == Ok(Engine::Soc) {
-            if !self.goes_in_order(item) {
+            // Who was asked already did not take it.
+            if asked.is_some() || !self.goes_in_order(item) {
                 return false;
             }
-            self.counters.closed_in_order_objects.add(1);
+            self.note_in_order(1, bytes_in_order(item));
             admitted = Ok(Engine::Loc);
         }
         self.deliver(item, admitted, now_s).await;
@@ -65,15 +146,32 @@ impl Flash {
     }
 
     fn goes_in_order(&self, item: &ItemRef<'_>) -> bool {
-        let (Some(loc), Some(soc)) = (&self.loc, &self.soc) else { return false };
-        if item.object_bytes() > object_bytes_max(self.layout.region_bytes)
-            || loc.holds(item.hash)
-            || self.tombstones.is_none() && soc.may_hold(item.hash)
-        {
-            return false;
-        }
-        let bytes = item.object_bytes() as u64 + RECORD_BYTES;
-        self.in_order_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.in_order_bytes_max()
+        let Some(loc) = &self.loc else { return false };
+        item.object_bytes() <= object_bytes_max(self.layout.region_bytes)
+            && !loc.holds(item.hash)
+            && !self.buckets_may_count(item.hash)
+            && self.has_room_in_order(0, item)
+    }
+
+    /// Whether a version of this hash in a bucket may be believed: with tombstones it is void.
+    fn buckets_may_count(&self, hash: KeyHash) -> bool {
+        self.tombstones.is_none() && self.soc_may_hold(hash)
+    }
+
+    fn soc_may_hold(&self, hash: KeyHash) -> bool {
+        self.soc.as_ref().is_some_and(|soc| soc.may_hold(hash))
+    }
+
+    /// Whether there is room for `item` in the part of the regions that is for small objects, beside so many
+    /// bytes that were not noted yet.
+    fn has_room_in_order(&self, bytes: u64, item: &ItemRef<'_>) -> bool {
+        let taken = self.in_order_bytes.load(Ordering::Relaxed) + bytes;
+        taken + bytes_in_order(item) <= self.in_order_bytes_max()
+    }
+
+    fn note_in_order(&self, objects: u64, bytes: u64) {
+        self.in_order_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.counters.closed_in_order_objects.add(objects);
     }
 
     /// Whether each item that is left out must be looked at, so that what flash has of it is void.
@@ -123,4 +221,8 @@ impl Flash {
             self.counters.moved_small_objects.add(1);
         }
     }
+}
+
+fn bytes_in_order(item: &ItemRef<'_>) -> u64 {
+    item.object_bytes() as u64 + RECORD_BYTES
 }

@@ -6,6 +6,7 @@ mod clear;
 mod close;
 mod dead_keys;
 mod layout;
+mod memory;
 mod metadata;
 mod persist;
 mod places;
@@ -37,6 +38,7 @@ use crate::time::CacheClock;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
 pub use changes::OnChange;
+pub(crate) use close::Admitted;
 pub use layout::Layout;
 pub(crate) use metadata::{
     SNAPSHOT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
@@ -173,24 +175,6 @@ impl Flash {
     /// Memory of what the small-object engine knows of its buckets.
     pub(crate) fn filter_bytes(&self) -> u64 {
         self.soc.as_ref().map_or(0, |soc| soc.memory_bytes())
-    }
-
-    /// Memory of everything that flash needs.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        let buffers = self.loc.as_ref().map_or(0, Loc::buffer_bytes)
-            + self.soc.as_ref().map_or(0, Soc::buffer_bytes);
-        let (_, soc_log_bytes) = self.soc_log();
-        self.index_bytes()
-            + self.filter_bytes()
-            + soc_log_bytes
-            + self.tombstone_bytes()
-            + self.admission_memory_bytes()
-            + buffers
-    }
-
-    /// Memory of what is known of the dead.
-    pub(crate) fn tombstone_bytes(&self) -> u64 {
-        self.tombstones.as_ref().map_or(0, |tombstones| tombstones.memory_bytes())
     }
 
     /// Whether a crash now would leave a cache that can be taken over.

@@ -15,6 +15,8 @@ const BLOCK: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct ActiveRegions {
     all: Vec<ActiveRegion>,
+    keeps_spare: bool,
+    spare: Option<Spare>,
 }
 
 impl ActiveRegions {
@@ -49,6 +51,28 @@ impl ActiveRegions {
     pub(crate) fn remove(&mut self, region: u32) -> Option<ActiveRegion> {
         let at = self.all.iter().position(|active| active.identity.region == region)?;
         Some(self.all.swap_remove(at))
+    }
+
+    /// A region is on flash. Its memory may be kept for the next one.
+    pub(crate) fn written(&mut self, region: u32) {
+        let written = self.remove(region);
+        if self.keeps_spare {
+            self.spare = written.map(Spare::from);
+        }
+    }
+
+    /// From now on the memory of the region that was written last is kept for the next one, or none is:
+    /// of regions that are too long for a pool, each would take new memory from the kernel.
+    pub(crate) fn keep_spare(&mut self, keep: bool) {
+        self.keeps_spare = keep;
+        if !keep {
+            self.spare = None;
+        }
+    }
+
+    /// The memory that was kept.
+    pub(crate) fn take_spare(&mut self) -> Option<Spare> {
+        self.spare.take()
     }
 
     /// The next bytes to write, with the filling and the shelf that they belong to: of closed regions
@@ -105,6 +129,27 @@ pub(crate) struct ActiveRegion {
     failed: bool,
 }
 
+/// Memory of a region that is on flash, for one that is to be filled.
+#[derive(Debug)]
+pub(crate) struct Spare {
+    buffer: IoBuffer,
+    entries: Vec<FooterEntry>,
+}
+
+impl From<ActiveRegion> for Spare {
+    fn from(region: ActiveRegion) -> Self {
+        let ActiveRegion { buffer, mut entries, .. } = region;
+        entries.clear();
+        Self { buffer, entries }
+    }
+}
+
+impl From<IoBuffer> for Spare {
+    fn from(buffer: IoBuffer) -> Self {
+        Self { buffer, entries: Vec::new() }
+    }
+}
+
 /// Bytes of a region on their way to flash.
 #[derive(Debug)]
 pub(crate) struct Piece {
@@ -118,14 +163,15 @@ impl ActiveRegion {
         cache: CacheId,
         identity: RegionIdentity,
         shelf: usize,
-        buffer: IoBuffer,
+        memory: Spare,
     ) -> Self {
+        let Spare { buffer, entries } = memory;
         Self {
             cache,
             identity,
             shelf,
             buffer,
-            entries: Vec::new(),
+            entries,
             latest_expiry_s: None,
             used: 0,
             handed_out: 0,
@@ -186,19 +232,23 @@ impl ActiveRegion {
         if self.closed { 0 } else { self.buffer.len().saturating_sub(taken) }
     }
 
+    /// Where the record of `item` would begin, and how long it would be.
+    pub(crate) fn next_place(&self, item: &ItemRef<'_>) -> (u32, u32) {
+        (narrow(self.used), narrow(record::record_bytes(item)))
+    }
+
     /// Writes `item` behind the records that are there; the caller has asked
     /// [`ActiveRegion::has_room_for`] it.
     pub(crate) fn append(&mut self, item: &ItemRef<'_>) -> FooterEntry {
-        let length = record::record_bytes(item);
-        let narrow = |n: usize| u32::try_from(n).expect("a region is shorter than 4 GiB");
-        let offset = narrow(self.used);
+        let (offset, length) = self.next_place(item);
         let identity = self.record_at(offset);
-        let end = (self.used + length).next_multiple_of(UNIT_BYTES);
-        let (room, padding) = self.buffer.as_mut_slice()[self.used..end].split_at_mut(length);
+        let end = (self.used + length as usize).next_multiple_of(UNIT_BYTES);
+        let room = &mut self.buffer.as_mut_slice()[self.used..end];
+        let (room, padding) = room.split_at_mut(length as usize);
         record::encode(room, identity, item);
         padding.fill(0);
         self.used = end;
-        let entry = FooterEntry { hash: item.hash.0, offset, length: narrow(length) };
+        let entry = FooterEntry { hash: item.hash.0, offset, length };
         self.entries.push(entry);
         self.latest_expiry_s = footer::later_expiry(self.latest_expiry_s, item.expiry_s);
         entry
@@ -253,7 +303,7 @@ impl ActiveRegion {
         // The buffer is a used one: what lies between records and footer must not carry old bytes
         // to flash.
         bytes[self.used..end].fill(0);
-        let used = u32::try_from(self.used).expect("a region is shorter than 4 GiB");
+        let used = narrow(self.used);
         footer::encode(
             bytes,
             self.cache,
@@ -273,6 +323,10 @@ impl ActiveRegion {
     }
 }
 
+fn narrow(bytes: usize) -> u32 {
+    u32::try_from(bytes).expect("a region is shorter than 4 GiB")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,7 +335,7 @@ mod tests {
     fn closed_regions_are_written_before_open_ones() {
         let region = |region: u32, shelf: usize| {
             let identity = RegionIdentity { region, sequence: 1 + u64::from(region) };
-            ActiveRegion::new(CacheId::ZERO, identity, shelf, IoBuffer::zeroed(8 * BLOCK))
+            ActiveRegion::new(CacheId::ZERO, identity, shelf, IoBuffer::zeroed(8 * BLOCK).into())
         };
         let mut regions = ActiveRegions::default();
         for (number, shelf) in [(0, 0), (1, 1), (2, 2)] {

@@ -84,31 +84,26 @@ pub(crate) fn encode(
 ) {
     let start = region_bytes.len().checked_sub(footer_bytes(entries.len()));
     let start = start.filter(|&start| start >= used_bytes as usize).expect("room was left");
-    let mut listed = Vec::with_capacity(entries.len() * ENTRY_BYTES);
-    for entry in entries {
-        listed.extend_from_slice(&entry.hash.to_le_bytes());
-        listed.extend_from_slice(&entry.offset.to_le_bytes());
-        listed.extend_from_slice(&entry.length.to_le_bytes());
+    let (_, footer) = region_bytes.split_at_mut(start);
+    let (listed, trailer) = footer.split_at_mut(entries.len() * ENTRY_BYTES);
+    for (room, entry) in listed.chunks_exact_mut(ENTRY_BYTES).zip(entries) {
+        let (hash, place) = room.split_at_mut(8);
+        let (offset, length) = place.split_at_mut(4);
+        hash.copy_from_slice(&entry.hash.to_le_bytes());
+        offset.copy_from_slice(&entry.offset.to_le_bytes());
+        length.copy_from_slice(&entry.length.to_le_bytes());
     }
-    let mut checked = Vec::with_capacity(TRAILER_BYTES - TRAILER_CHECKED_FROM);
     let count = u32::try_from(entries.len()).expect("a region has fewer than 2^32 records");
+    let mut checked = Vec::with_capacity(TRAILER_BYTES - TRAILER_CHECKED_FROM);
     checked.extend_from_slice(&count.to_le_bytes());
     checked.extend_from_slice(&identity.sequence.to_le_bytes());
     checked.extend_from_slice(&identity.region.to_le_bytes());
     checked.extend_from_slice(&used_bytes.to_le_bytes());
     checked.extend_from_slice(&latest_expiry_s.to_le_bytes());
-    let checksum = crc32c::crc32c_append(cache.checksum(&listed), &checked);
-    let footer = [
-        &listed[..],
-        &FOOTER_MAGIC,
-        &VERSION.to_le_bytes(),
-        &[0, 0],
-        &checksum.to_le_bytes(),
-        &checked,
-    ]
-    .concat();
-    let (_, room) = region_bytes.split_at_mut(start);
-    room.copy_from_slice(&footer);
+    let checksum = crc32c::crc32c_append(cache.checksum(listed), &checked);
+    let fields =
+        [&FOOTER_MAGIC[..], &VERSION.to_le_bytes(), &[0, 0], &checksum.to_le_bytes(), &checked];
+    trailer.copy_from_slice(&fields.concat());
 }
 
 /// Reads from the last bytes of a region how long its footer is, itself not yet checked. `None` if

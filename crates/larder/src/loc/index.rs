@@ -19,6 +19,7 @@
 //!
 //! The span is a length rounded up to a number with five significant bits, at most a sixteenth more.
 
+use crate::dram::prefetch;
 use crate::key::KeyHash;
 
 /// Entries a bucket that tables are made for when it is known how many come: nine tenths full, as
@@ -156,9 +157,24 @@ impl Index {
         let seen = hashes.fold(0, |seen, hash| {
             let shard = &self.shards[self.shard(hash)];
             let Some([first, second]) = shard.buckets_of(tag(hash)) else { return seen };
-            seen ^ u64::from(shard.tags[first] ^ shard.tags[second]) ^ shard.places[first]
+            // The first and the last of a bucket: it may begin in the middle of a cache line.
+            let places =
+                [first, second].map(|at| shard.places[at] ^ shard.places[at + ENTRIES - 1]);
+            seen ^ u64::from(shard.tags[first] ^ shard.tags[second]) ^ places[0] ^ places[1]
         });
         std::hint::black_box(seen);
+    }
+
+    /// Asks memory for where the entry of a hash belongs, which will be looked at soon.
+    pub(crate) fn prefetch(&self, hash: KeyHash) {
+        let shard = &self.shards[self.shard(hash)];
+        let Some(buckets) = shard.buckets_of(tag(hash)) else { return };
+        for first in buckets {
+            prefetch(&raw const shard.tags[first]);
+            // It may begin in the middle of a cache line.
+            prefetch(&raw const shard.places[first]);
+            prefetch(&raw const shard.places[first + ENTRIES - 1]);
+        }
     }
 
     /// There will be so many entries: tables need not grow little by little.
@@ -328,8 +344,10 @@ impl Shard {
 
     /// An empty slot of a bucket.
     fn empty_in(&self, bucket: usize) -> Option<usize> {
-        let slots = &self.places[bucket..bucket + ENTRIES];
-        slots.iter().position(|&place| place == 0).map(|at| bucket + at)
+        // All at once: where the first one is nobody can foresee, and each wrong guess costs more.
+        let slots: &[u64; ENTRIES] = self.places.get(bucket..)?.first_chunk()?;
+        let empty = (0..ENTRIES).fold(0_u32, |empty, at| empty | u32::from(slots[at] == 0) << at);
+        (empty != 0).then(|| bucket + empty.trailing_zeros() as usize)
     }
 
     #[allow(clippy::cast_possible_truncation)] // the lower bits are what is wanted

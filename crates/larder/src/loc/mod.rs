@@ -30,6 +30,7 @@ mod reinsertion;
 mod saved;
 pub(crate) mod shelves;
 pub(crate) mod snapshot;
+mod together;
 mod unsealed;
 mod witness;
 
@@ -53,10 +54,11 @@ use expiry::Sweep;
 use footer::{FooterEntry, RegionIdentity};
 pub(crate) use index::{BYTES_MAX, HITS_MAX};
 use index::{Index, Location};
-use pieces::Turn;
+use pieces::{PIECES_UNDER_WAY, Turn};
 use record::RecordIdentity;
 use recover::Rebuild;
 use regions::{RegionState, Regions};
+pub(crate) use together::Appending;
 
 /// Where the engine lives, what it may touch and how it evicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -199,6 +201,20 @@ impl Loc {
     /// Memory of regions that are filled or on their way, and of what is read.
     pub(crate) fn buffer_bytes(&self) -> u64 {
         self.pool.memory_bytes() as u64
+    }
+
+    /// As much as that becomes when one region of each shelf is filled, and the last one is on its way.
+    pub(crate) fn buffer_bytes_expected(&self) -> u64 {
+        let regions = (self.place.shelves() + self.closed_max()) as u64;
+        let regions = regions * u64::from(self.place.region_bytes);
+        let pieces = PIECES_UNDER_WAY as u64 * u64::from(self.place.piece_bytes);
+        regions + pieces.min(regions)
+    }
+
+    /// Keeps the memory of the region that was written last, for the next one: what buffers take stays
+    /// about the same.
+    pub(crate) fn keep_spare(&self) {
+        self.lock().active.keep_spare(true);
     }
 
     /// Memory of the index.

@@ -47,12 +47,17 @@ impl Loc {
     /// appended, is still stored: a failed write takes its region with it.
     pub(super) async fn write_pieces(&self, hash: KeyHash) -> bool {
         let mut turn = self.take_turn().await;
-        self.hand_out(&mut turn).await;
-        while turn.pieces.len() >= PIECES_UNDER_WAY && self.has_pieces() {
-            self.note_ends(&mut turn, false).await;
-            self.hand_out(&mut turn).await;
-        }
+        self.write_due(&mut turn).await;
         self.holds(hash)
+    }
+
+    /// Sends off what is to be written. Waits only where more is than may be under way.
+    pub(super) async fn write_due(&self, turn: &mut Turn) {
+        self.hand_out(turn).await;
+        while turn.pieces.len() >= PIECES_UNDER_WAY && self.has_pieces() {
+            self.note_ends(turn, false).await;
+            self.hand_out(turn).await;
+        }
     }
 
     /// Waits until all that is to be written is on flash, or given up.
@@ -102,7 +107,7 @@ impl Loc {
         }
     }
 
-    fn has_pieces(&self) -> bool {
+    pub(super) fn has_pieces(&self) -> bool {
         self.lock().active.has_pieces(self.place.piece_bytes as usize)
     }
 
@@ -153,7 +158,7 @@ impl Loc {
                 if active.piece_written() {
                     let segment = self.place.segment_of(active.shelf);
                     state.regions.seal(region, segment, active.latest_expiry_s());
-                    state.active.remove(region);
+                    state.active.written(region);
                     self.counters.loc_sealed_regions.add(1);
                     if let Some(tombstones) = &self.tombstones {
                         tombstones.filling_sealed(region, sequence);

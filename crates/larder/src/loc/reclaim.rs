@@ -43,7 +43,7 @@ impl Loc {
 
     /// How many closed regions may be in memory while another one is filled. Which regions share a
     /// reclaim unit follows from the order in which they are written: there, none.
-    fn closed_max(&self) -> usize {
+    pub(super) fn closed_max(&self) -> usize {
         usize::from(self.place.regions_per_unit.is_none())
     }
 
@@ -137,7 +137,9 @@ impl Loc {
         reclaimed: &[Reclaimed],
         saved: &[Saved],
     ) {
-        let buffer = self.pool.take(self.place.region_bytes as usize);
+        let spare = self.lock().active.take_spare();
+        let memory =
+            spare.unwrap_or_else(|| self.pool.take(self.place.region_bytes as usize).into());
         let state = &mut *self.lock();
         let current: Vec<&Saved> = saved
             .iter()
@@ -151,7 +153,7 @@ impl Loc {
             .map(|reclaimed| self.empty(state, reclaimed, next.sequence, &mut gone))
             .sum();
         state.regions.activate(next.region, next.sequence);
-        state.active.add(ActiveRegion::new(self.place.cache, next, shelf, buffer));
+        state.active.add(ActiveRegion::new(self.place.cache, next, shelf, memory));
         let mut kept = 0;
         for Saved { fetched, shelf: own, .. } in current {
             let item = fetched.item();

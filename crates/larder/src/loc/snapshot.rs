@@ -73,10 +73,11 @@ impl Loc {
         }
     }
 
-    /// Seals what is in memory.
+    /// Seals what is in memory. Little is appended afterwards.
     pub(crate) async fn seal(&self) {
         let mut turn = self.take_turn().await;
         self.seal_all(&mut turn).await;
+        self.lock().active.keep_spare(false);
     }
 
     /// Takes over what the snapshot of a clean shutdown lists, to be found again while the engine serves.

@@ -13,8 +13,9 @@ use std::time::Duration;
 use bytes::BufMut;
 use larder_device::{Claim, Clock, Device, PlacementHandle, SliceDevice};
 
+use crate::cache::look::copy_many;
 use crate::cache::many::together;
-use crate::cache::{Cas, Change, FetchError, Fetched, Flushed, Larder, Scan, SetOptions};
+use crate::cache::{Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, SetOptions};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::events;
@@ -220,6 +221,18 @@ impl Shards {
         Ok(found.map(|(at, value)| look(at, value, value.meta())).count())
     }
 
+    /// See [`Larder::get_many_into`]: all shards at once.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn get_many_into<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        buffer: &mut impl BufMut,
+    ) -> Result<Vec<Option<Copied>>, Error> {
+        copy_many(&self.get_many(keys).await?, buffer)
+    }
+
     /// See [`Larder::get_with`].
     ///
     /// # Errors
@@ -273,7 +286,7 @@ impl Shards {
         &self,
         key: &[u8],
         value: &[u8],
-        version: u32,
+        version: u64,
         options: SetOptions,
     ) -> Result<Cas, Error> {
         self.of(key).cas(key, value, version, options).await
@@ -301,6 +314,22 @@ impl Shards {
     /// The same.
     pub async fn touch(&self, key: &[u8], ttl: Option<Duration>) -> Result<bool, Error> {
         self.of(key).touch(key, ttl).await
+    }
+
+    /// See [`Larder::invalidate`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn invalidate(&self, key: &[u8], ttl: Option<Duration>) -> Result<bool, Error> {
+        self.of(key).invalidate(key, ttl).await
+    }
+
+    /// See [`Larder::win`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn win(&self, key: &[u8], version: u64) -> Result<bool, Error> {
+        self.of(key).win(key, version)
     }
 
     /// See [`Larder::get_or_fetch`].

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::config::{Config, check_dram};
+use crate::cache::lending::part_of;
+use crate::config::{Config, DRAM_BYTES_MAX, DRAM_BYTES_MIN, check_dram, check_memory};
 use crate::endurance::Endurance;
 use crate::error::Error;
 use crate::flash::OnChange;
@@ -30,8 +31,14 @@ pub struct Tenant {
     /// Its share of the device, in percent. Another one than the tenant has empties it, and is refused
     /// unless [`TenantsConfig::on_change`] accepts that.
     pub flash_percent: f64,
-    /// Its share of [`TenantsConfig::dram_bytes`], in percent.
+    /// Its share of [`TenantsConfig::dram_bytes`], in percent; of [`TenantsConfig::memory_bytes`], that of what
+    /// flash leaves. It is the tenant's own at any time.
     pub dram_percent: f64,
+    /// How much DRAM it may have beyond its share, in bytes, of what others do not use of theirs: 0 to 1 TiB. As
+    /// long as they do not, it keeps it. A tenant that comes to need its share has it at once; what others have of
+    /// it leaves with the sets of either, a few times as many bytes with each as it brings, and where nobody sets,
+    /// nothing is needed. An eighth of a share is never lent.
+    pub dram_borrow_max_bytes: u64,
     /// Everything else about its cache. `dram_bytes` is not used, and `memory_bytes` and `endurance`
     /// must be `None`: a drive wears as a whole ([`TenantsConfig::endurance`]).
     pub config: Config,
@@ -50,6 +57,7 @@ impl Tenant {
             name: name.into(),
             flash_percent: percent,
             dram_percent: percent,
+            dram_borrow_max_bytes: 0,
             config: Config::default(),
         }
     }
@@ -71,6 +79,10 @@ impl Tenant {
 pub struct TenantsConfig {
     /// Budget of DRAM of all tenants together, in bytes.
     pub dram_bytes: u64,
+    /// Budget of all memory of all tenants together, in bytes, as [`Config::memory_bytes`] is that of one cache:
+    /// what their flash needs comes off first, and their DRAM tiers divide the rest, an eighth of it at least.
+    /// `dram_bytes` is not used then. `None`: `dram_bytes` is for the tiers, the others come on top.
+    pub memory_bytes: Option<u64>,
     /// The tenants. Their shares add up to at most 100 percent; what is left stays free for others.
     pub tenants: Vec<Tenant>,
     /// Whether tenants that the device has and this list has not lose their place and their content.
@@ -91,6 +103,7 @@ impl Default for TenantsConfig {
     fn default() -> Self {
         Self {
             dram_bytes: 64 << 20,
+            memory_bytes: None,
             tenants: Vec::new(),
             drop_others: false,
             on_change: OnChange::default(),
@@ -109,7 +122,10 @@ impl TenantsConfig {
                 self.tenants.len()
             )));
         }
-        check_dram(self.dram_bytes)?;
+        match self.memory_bytes {
+            Some(bytes) => check_memory("memory_bytes", bytes, DRAM_BYTES_MIN)?,
+            None => check_dram(self.dram_bytes)?,
+        }
         let mut names = HashSet::new();
         for tenant in &self.tenants {
             tenant.check()?;
@@ -152,10 +168,16 @@ impl Tenant {
                 )));
             }
         }
+        if self.dram_borrow_max_bytes > DRAM_BYTES_MAX {
+            return Err(Error::config(format!(
+                "tenant {name:?}: dram_borrow_max_bytes = {}, must be at most {DRAM_BYTES_MAX}",
+                self.dram_borrow_max_bytes
+            )));
+        }
         if let Some(bytes) = self.config.memory_bytes {
             return Err(Error::config(format!(
                 "tenant {name:?}: config.memory_bytes = {bytes}, but a tenant's memory is its \
-                 dram_percent; leave it None"
+                 dram_percent; leave it None, and set TenantsConfig::memory_bytes"
             )));
         }
         if self.config.endurance.is_some() {
@@ -173,10 +195,8 @@ impl Tenant {
         (self.flash_percent * 10_000.0).round() as u32
     }
 
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
-    #[allow(clippy::cast_sign_loss)] // checked: 0 to 100
     pub(super) fn dram_bytes(&self, all: u64) -> u64 {
-        (all as f64 * (self.dram_percent / 100.0)) as u64
+        part_of(all, self.dram_percent)
     }
 }
 
@@ -211,6 +231,19 @@ mod tests {
         let config = Config { memory_bytes: Some(7), ..Config::default() };
         let budget = refusal(vec![Tenant { config, ..Tenant::new("a", 1.0) }]);
         assert!(budget.contains("config.memory_bytes = 7"), "{budget}");
+        let borrower = Tenant { dram_borrow_max_bytes: 2 << 40, ..Tenant::new("a", 1.0) };
+        let much = refusal(vec![borrower]);
+        assert!(
+            much.contains("tenant \"a\": dram_borrow_max_bytes = 2199023255552, must be"),
+            "{much}"
+        );
+        let config = TenantsConfig {
+            memory_bytes: Some(5),
+            tenants: vec![Tenant::new("a", 1.0)],
+            ..TenantsConfig::default()
+        };
+        let little = config.check().unwrap_err().to_string();
+        assert!(little.contains("memory_bytes = 5: must be 8192 to"), "{little}");
         let config = Config { endurance: Some(Endurance::of_tbw(1)), ..Config::default() };
         let worn = refusal(vec![Tenant { config, ..Tenant::new("a", 1.0) }]);
         assert!(worn.contains("set TenantsConfig::endurance"), "{worn}");

@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use larder_device::{Claim, Clock, Device, PlacementHandle, SliceDevice};
 
+use crate::cache::lending::{Lending, Member, part_of};
 use crate::cache::many::together;
 use crate::cache::{Flushed, Larder};
-use crate::config::Config;
+use crate::config::{Config, DRAM_BYTES_MAX, DRAM_BYTES_MIN};
 use crate::endurance::Wear;
 use crate::error::{Error, ErrorKind};
 use crate::events;
@@ -49,7 +50,11 @@ use division::Division;
 pub struct Tenants {
     /// Given back before the device is, and by a close.
     claim: Mutex<Option<Arc<Claim>>>,
-    tenants: Vec<(String, Larder)>,
+    tenants: Vec<(String, Arc<Larder>)>,
+    /// If they have one budget of all memory, or somebody may borrow.
+    lending: Option<Arc<Lending>>,
+    /// Their shares of DRAM.
+    percents: Vec<f64>,
     placement: PlacementPlan,
     device: Option<Arc<dyn Device>>,
     wear: Option<Wear>,
@@ -114,18 +119,21 @@ impl Tenants {
         let mut slices = slices.into_iter();
         let mut tenants = Vec::new();
         for tenant in &config.tenants {
-            let own = tenant.cache_config(config.dram_bytes);
+            let own = tenant.cache_config(config.memory_bytes.unwrap_or(config.dram_bytes));
             let slice = slices.next().map(|slice| Arc::new(slice) as Arc<dyn Device>);
             let placed = Some((placement.of_tenant(&tenant.name), tenant.name.clone()));
             let cache =
                 Larder::open_placed(own, slice.zip(claim.clone()), Arc::clone(&clock), placed)
                     .await;
             let cache = cache.map_err(|error| error.of(&format!("tenant {:?}", tenant.name)))?;
-            tenants.push((tenant.name.clone(), cache));
+            tenants.push((tenant.name.clone(), Arc::new(cache)));
         }
         let wear = config.endurance.zip(device.as_ref());
         let wear = wear.map(|(endurance, device)| Wear::new(endurance, device, clock.now()));
-        Ok(Self { claim: Mutex::new(claim), tenants, placement, device, wear, clock })
+        let lending = lending(&config, &tenants)?;
+        let percents = config.tenants.iter().map(|tenant| tenant.dram_percent).collect();
+        let claim = Mutex::new(claim);
+        Ok(Self { claim, tenants, lending, percents, placement, device, wear, clock })
     }
 
     /// The cache of a tenant.
@@ -163,7 +171,7 @@ impl Tenants {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Larder)> {
-        self.tenants.iter().map(|(name, cache)| (name.as_str(), cache))
+        self.tenants.iter().map(|(name, cache)| (name.as_str(), &**cache))
     }
 
     /// Which stream of which tenant writes with which placement handle, and why. Empty without flash.
@@ -216,6 +224,49 @@ impl Tenants {
         let drive_life = self.wear.as_ref().zip(self.device.as_ref());
         let drive_life = drive_life.map(|(wear, device)| wear.forecast(device, self.clock.now()));
         Stats { drive_life, ..self.iter().map(|(_, cache)| cache.stats()).sum() }
+    }
+
+    /// Changes [`TenantsConfig::dram_bytes`]: each tenant's share is that of so many bytes, and leaves or comes as
+    /// [`Larder::set_dram_bytes`] says. Less than it says there is taken so, for each tenant. Where there is
+    /// [`TenantsConfig::memory_bytes`] this does nothing: see [`Tenants::set_memory_bytes`].
+    ///
+    /// ```
+    /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
+    /// # let tenants = vec![Tenant::new("photos", 50.0), Tenant::new("pages", 50.0)];
+    /// # let config = TenantsConfig { tenants, ..TenantsConfig::default() };
+    /// # let tenants = block_on(Tenants::open(config, None, std::sync::Arc::new(RealClock)))?;
+    /// tenants.set_dram_bytes(4 << 20);
+    /// block_on(tenants.tenant("photos")?.set(b"bread", b"jpeg", None))?;
+    /// assert!(tenants.stats().dram_used_bytes <= 4 << 20);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn set_dram_bytes(&self, bytes: u64) {
+        let bytes = bytes.min(DRAM_BYTES_MAX);
+        match &self.lending {
+            Some(lending) if !lending.is_of_all() => lending.set_bytes(bytes),
+            Some(_) => {}
+            None => self.tenants.iter().zip(&self.percents).for_each(|((_, cache), percent)| {
+                cache.set_dram_bytes(part_of(bytes, *percent).max(DRAM_BYTES_MIN));
+            }),
+        }
+    }
+
+    /// Changes [`TenantsConfig::memory_bytes`], where there is one; else this does nothing.
+    ///
+    /// ```
+    /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
+    /// # let tenants = vec![Tenant::new("photos", 50.0), Tenant::new("pages", 50.0)];
+    /// let config = TenantsConfig { memory_bytes: Some(8 << 20), tenants, ..TenantsConfig::default() };
+    /// # let tenants = block_on(Tenants::open(config, None, std::sync::Arc::new(RealClock)))?;
+    /// tenants.set_memory_bytes(4 << 20);
+    /// block_on(tenants.tenant("photos")?.set(b"bread", b"jpeg", None))?;
+    /// assert!(tenants.stats().dram_used_bytes <= 4 << 20);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn set_memory_bytes(&self, bytes: u64) {
+        if let Some(lending) = self.lending.as_ref().filter(|lending| lending.is_of_all()) {
+            lending.set_bytes(bytes.clamp(DRAM_BYTES_MIN, DRAM_BYTES_MAX));
+        }
     }
 
     /// [`Larder::rebuild`] of every tenant, one after the other.
@@ -347,6 +398,26 @@ impl Tenant {
     fn cache_config(&self, dram_bytes: u64) -> Config {
         Config { dram_bytes: self.dram_bytes(dram_bytes), ..self.config.clone() }
     }
+}
+
+/// What these tenants have together of memory, if it is more than fixed parts.
+fn lending(
+    config: &TenantsConfig,
+    caches: &[(String, Arc<Larder>)],
+) -> Result<Option<Arc<Lending>>, Error> {
+    let may_borrow = config.tenants.iter().any(|tenant| tenant.dram_borrow_max_bytes > 0);
+    if config.memory_bytes.is_none() && !may_borrow {
+        return Ok(None);
+    }
+    let bytes = config.memory_bytes.unwrap_or(config.dram_bytes);
+    let lending = Lending::new(bytes, config.memory_bytes.is_some());
+    let members = config.tenants.iter().zip(caches).map(|(tenant, (_, cache))| Member {
+        cache: Arc::downgrade(cache),
+        percent: tenant.dram_percent,
+        borrow_max: tenant.dram_borrow_max_bytes,
+    });
+    lending.begin(members.collect())?;
+    Ok(Some(lending))
 }
 
 /// One plan for the streams of all tenants.

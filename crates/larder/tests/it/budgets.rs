@@ -25,7 +25,7 @@ fn holds(cache: &Larder, key: u64) -> bool {
 
 /// Sets of as many bytes as the budget. Each finds a place, and is there at once.
 fn pass(cache: &Larder, budget: u64, from: u64, bytes: usize) -> u64 {
-    let end = from + budget / (bytes as u64 + 24);
+    let end = from + budget / (bytes as u64 + 28);
     let refused = cache.stats().rejected_dram_pinned_objects;
     for key in from..end {
         set(cache, key, bytes);

@@ -19,7 +19,14 @@ use crate::rig::{Rig, by_thread, config, drive, key_of, logged, value_of, versio
 
 /// What would be for ever without an end is shorter than this, however busy the machine is.
 const EVER: Duration = Duration::from_secs(60);
-const FLASH_ONLY: SetOptions = SetOptions { ttl: None, flags: 0, tiers: Tiers::FlashOnly };
+const FLASH_ONLY: SetOptions = SetOptions {
+    ttl: None,
+    flags: 0,
+    version: None,
+    stale: false,
+    won: false,
+    tiers: Tiers::FlashOnly,
+};
 
 type Drive = Arc<FaultDevice<ModelDevice>>;
 

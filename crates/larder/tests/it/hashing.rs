@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::rig::{Rig, config, drive, key_of, logged, value_of, version_in};
 
 const ALIKE: u64 = 100_000;
+const ALIKE_IN_DRAM: u64 = 1_000_000;
 const OTHERS: u64 = 20_000;
 const SEED_AT: usize = 136;
 
@@ -71,11 +72,11 @@ fn make_older(device: &impl Device, version: u8) {
 fn keys_made_for_one_hash_are_keys_like_others() {
     assert!((0..1000).all(|which| xxh3_64(&alike(which)) == xxh3_64(&alike(0))));
     let memory = |key_of: fn(u64) -> Vec<u8>| {
-        let config = Config { dram_bytes: 64 << 20, ..Config::default() };
+        let config = Config { dram_bytes: 256 << 20, ..Config::default() };
         let cache = block_on(Larder::open(config, None, Arc::new(RealClock))).unwrap();
         (0..OTHERS).for_each(|which| set(&cache, &other(which)));
-        (0..ALIKE).for_each(|which| set(&cache, &key_of(which)));
-        assert_eq!(found(&cache, key_of, ALIKE), ALIKE, "all are taken");
+        (0..ALIKE_IN_DRAM).for_each(|which| set(&cache, &key_of(which)));
+        assert_eq!(found(&cache, key_of, ALIKE_IN_DRAM), ALIKE_IN_DRAM, "all are taken");
         assert_eq!(found(&cache, other, OTHERS), OTHERS, "others stay");
         cache.stats().dram_used_bytes
     };

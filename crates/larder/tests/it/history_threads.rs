@@ -82,7 +82,7 @@ fn version_in(key: u64, value: &[u8]) -> u64 {
 }
 
 /// Looks `key` up; the version of the value and its name for `cas`.
-fn look(cache: &Larder, known: &Known, key: u64) -> Option<(u64, u32)> {
+fn look(cache: &Larder, known: &Known, key: u64) -> Option<(u64, u64)> {
     let oldest = known.done.load(SeqCst).max(known.seen.load(SeqCst));
     let value = block_on(cache.get(&name_of(key))).unwrap()?;
     let newest = known.begun.load(SeqCst);

@@ -82,6 +82,21 @@ fn what_dram_held_is_written_in_order_found_once_and_moves_later() {
     }
 }
 
+/// The index of regions would let one displace the other.
+#[test]
+fn of_keys_that_the_index_cannot_tell_apart_all_are_found() {
+    const KEYS: u32 = 30_000;
+    let (drive, config) = (drive(), Config { dram_bytes: 4 << 20, ..config() });
+    let rig = Rig::open(config.clone(), &drive);
+    (0..KEYS).for_each(|key| rig.set(key, 1, 12));
+    let closed = block_on(rig.cache.close()).unwrap();
+    let to_buckets = u64::from(KEYS) - closed.closed_in_order_objects;
+    assert!((1..=20).contains(&to_buckets), "{to_buckets}");
+    let rig = Rig::open(config, &drive);
+    block_on(rig.cache.rebuild());
+    (0..KEYS).for_each(|key| assert_eq!(rig.get(key), Some(1), "key {key}"));
+}
+
 /// A clock on which time passes whenever somebody looks.
 struct Ticking(AtomicU64, Duration);
 

@@ -58,6 +58,7 @@ fn threads_that_block_have_every_call_that_waits() {
     let at_once = [
         "blocking",
         "layout",
+        "now",
         "open",
         "placement",
         "recovery",
@@ -72,7 +73,7 @@ fn threads_that_block_have_every_call_that_waits() {
 #[test]
 fn shards_have_every_call_of_one_cache() {
     // Each shard has its own, and `Shards::shards` leads there.
-    let of_each = ["blocking", "layout", "placement", "recovery"];
+    let of_each = ["blocking", "layout", "now", "placement", "recovery"];
     assert_eq!(missing("Shards", &of_each), [""; 0]);
 }
 
@@ -90,21 +91,23 @@ fn tenants_have_every_call_that_is_not_one_tenants() {
         "get",
         "get_into",
         "get_many",
+        "get_many_into",
         "get_many_with",
         "get_or_fetch",
         "get_with",
         "incr",
+        "invalidate",
         "layout",
+        "now",
         "prepend",
         "recovery",
         "replace",
         "scan",
         "set",
-        "set_dram_bytes",
-        "set_memory_bytes",
         "set_with",
         "touch",
         "update",
+        "win",
     ];
     assert_eq!(missing("Tenants", &of_one), [""; 0]);
 }

@@ -10,8 +10,12 @@ use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 
 use crate::rig::{Rig, config, drive, key_of, logged, value_of, version_in};
 
-const DRAM_ONLY: SetOptions = SetOptions { ttl: None, flags: 0, tiers: Tiers::DramOnly };
-const FLASH_ONLY: SetOptions = SetOptions { ttl: None, flags: 0, tiers: Tiers::FlashOnly };
+const DRAM_ONLY: SetOptions = only(Tiers::DramOnly);
+const FLASH_ONLY: SetOptions = only(Tiers::FlashOnly);
+
+const fn only(tiers: Tiers) -> SetOptions {
+    SetOptions { ttl: None, flags: 0, tiers, version: None, stale: false, won: false }
+}
 
 /// Small and large ones, one longer than a region.
 fn bytes_of(key: u32) -> usize {

@@ -44,7 +44,11 @@ fn numbers(cache: &Arc<Larder>) -> Typed<str, u32, Digits, Arc<Larder>> {
     Typed::new(Arc::clone(cache), Digits)
 }
 
-const PLAIN: SetOptions = SetOptions { ttl: None, flags: 0, tiers: larder::Tiers::Both };
+const PLAIN: SetOptions = of_tiers(larder::Tiers::Both);
+
+const fn of_tiers(tiers: larder::Tiers) -> SetOptions {
+    SetOptions { ttl: None, flags: 0, tiers, version: None, stale: false, won: false }
+}
 
 #[test]
 fn values_go_in_and_come_out() {

@@ -12,6 +12,7 @@
 
 mod heap;
 mod mapping;
+mod shadow;
 
 use std::ops::Range;
 use std::ptr::{self, NonNull};
@@ -54,15 +55,36 @@ impl Memory {
         self.start
     }
 
-    /// Tells the kernel that the content is of no use. `false`: only dropping it gives memory back.
-    pub(super) fn hollow_out(&mut self) -> bool {
+    /// Nobody may touch any of it until [`Memory::allow`] says so: a sanitizer sees to that.
+    #[inline]
+    pub(super) fn forbid(&self) {
+        shadow::forbid(self.start, self.bytes);
+    }
+
+    /// These bytes of it may be touched.
+    #[inline]
+    pub(super) fn allow(&self, range: Range<usize>) {
+        debug_assert!(range.start <= range.end && range.end <= self.bytes);
+        // SAFETY: within the memory, or at its end.
+        shadow::allow(unsafe { self.start.add(range.start) }, range.len());
+    }
+
+    /// Whether this byte may be touched.
+    #[cfg(all(test, larder_asan))]
+    pub(super) fn is_allowed(&self, at: usize) -> bool {
+        shadow::is_allowed(self.start.as_ptr().wrapping_add(at))
+    }
+
+    /// Tells the kernel that the content is of no use, to nobody. `false`: only dropping it gives memory
+    /// back.
+    pub(super) fn hollow_out(&self) -> bool {
         let Some((block, range)) = self.place() else { return false };
         block.forget(range);
         true
     }
 
     /// Takes it into use again after [`Memory::hollow_out`].
-    pub(super) fn refill(&mut self) {
+    pub(super) fn refill(&self) {
         if let Some((block, range)) = self.place() {
             block.want(range);
         }
@@ -81,6 +103,8 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        // Whoever gets these addresses next knows nothing of us.
+        self.allow(0..self.bytes);
         if !self.hollow_out() {
             let memory = ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.bytes);
             // SAFETY: it has no block, so it was made by `Box::into_raw` with this length in

@@ -1,0 +1,98 @@
+//! An item from what is said of it, and the time that it is judged by.
+
+use std::time::Duration;
+
+use super::{Change, Larder, SetOptions, Tiers};
+use crate::dram::Marks;
+use crate::key::KeyHash;
+use crate::value::{DramFields, ItemRef, Value};
+
+impl Larder {
+    /// The cache's time, by which values expire: its [`Clock`](crate::Clock), but never earlier than it was, also
+    /// after that was set back. Ask once for many values.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use larder::{Larder, block_on};
+    /// use larder_device::VirtualClock;
+    ///
+    /// let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(100)));
+    /// let cache = block_on(Larder::open(Default::default(), None, clock))?;
+    /// block_on(cache.set(b"bread", b"rye", Some(Duration::from_millis(1500))))?;
+    /// let meta = block_on(cache.get_with(b"bread", |_, meta| meta))?.unwrap();
+    /// assert_eq!(meta.remaining(cache.now()), Some(Duration::from_millis(1500)));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn now(&self) -> Duration {
+        self.core.clock.now()
+    }
+
+    /// An item that is stored with these options.
+    pub(super) fn item<'a>(
+        &self,
+        hash: KeyHash,
+        key: &'a [u8],
+        value: &'a [u8],
+        options: SetOptions,
+    ) -> ItemRef<'a> {
+        let SetOptions { ttl, flags, version, stale, won, .. } = options;
+        let (expiry_s, early_ms) = self.expiry(ttl);
+        let version = version.map_or(0, u64::from);
+        let dram = DramFields { version, early_ms, stale, marks: self.marks_of_new(won) };
+        let tiers = options.tiers_allowed();
+        ItemRef { flags, tiers, dram, ..ItemRef::new(hash, key, value, expiry_s) }
+    }
+
+    /// The item that `change` makes of the value that is there. `None`: it changes nothing.
+    pub(super) fn item_after<'a>(
+        &self,
+        hash: KeyHash,
+        key: &'a [u8],
+        change: &'a Change<'_>,
+        there: Option<&'a Value>,
+    ) -> Option<ItemRef<'a>> {
+        let there = there.map(|value| value.item(hash));
+        Some(match change {
+            Change::Keep => return None,
+            Change::Store(value, options) => self.item(hash, key, value, *options),
+            Change::StoreKeepingExpiry(value) => {
+                let Some(old) = there else {
+                    return Some(self.item(hash, key, value, SetOptions::default()));
+                };
+                let marks = self.marks_of_new(old.dram.marks.is_won());
+                let dram = DramFields { version: 0, marks, ..old.dram };
+                ItemRef { value, dram, ..old }
+            }
+            Change::Touch(ttl) => {
+                let old = there?;
+                let (expiry_s, early_ms) = self.expiry(*ttl);
+                ItemRef { expiry_s, dram: DramFields { early_ms, ..old.dram }, ..old }
+            }
+            Change::Invalidate { ttl, version } => {
+                let old = there?;
+                let kept = (old.expiry_s, old.dram.early_ms);
+                let (expiry_s, early_ms) = ttl.map_or(kept, |ttl| self.expiry(Some(ttl)));
+                let (version, marks) = (version.map_or(0, u64::from), self.marks_of_new(false));
+                let dram = DramFields { version, early_ms, stale: true, marks };
+                ItemRef { expiry_s, dram, tiers: Tiers::DramOnly, ..old }
+            }
+        })
+    }
+
+    /// The marks of what is set now.
+    fn marks_of_new(&self, won: bool) -> Marks {
+        Marks::of_new(won, self.notes_access.then(|| self.core.now_s()))
+    }
+
+    /// In which second something expires that lives so long, and by how many milliseconds earlier; 0 is never.
+    fn expiry(&self, ttl: Option<Duration>) -> (u32, u16) {
+        let Some(ttl) = ttl else { return (0, 0) };
+        // Rounded up as a sum: a value lives at least as long as it was promised.
+        let end_ns = self.core.clock.now().saturating_add(ttl).as_nanos();
+        let end_ms = end_ns.div_ceil(1_000_000);
+        let Ok(end_s) = u32::try_from(end_ms.div_ceil(1000).max(1)) else { return (u32::MAX, 0) };
+        let early_ms = u128::from(end_s) * 1000 - end_ms;
+        (end_s, u16::try_from(early_ms).expect("at most a second"))
+    }
+}

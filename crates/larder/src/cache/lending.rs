@@ -1,0 +1,288 @@
+//! One budget of several caches: each has a part of it, and may borrow what others do not use.
+//!
+//! A part is a promise: nobody's budget is ever less. What somebody does not use of it, others get as loans, each up
+//! to a limit of its own, and give back when he needs it. There is no thread for that: who brings bytes to
+//! his DRAM divides anew after every so many, a part of the room that is left to him before loans are called in. Who
+//! has to give something back lets it go with his own calls, and those of all others while it lasts: above flash
+//! they write it there.
+//!
+//! Where the budget is one of all memory, what flash needs comes off before it is divided.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use super::Larder;
+use crate::config::DRAM_BYTES_MIN;
+use crate::error::Error;
+use crate::flash::Flash;
+
+/// Of its part each has so much that is not lent, beside what it uses.
+const RESERVE_PART: u64 = 8;
+/// It divides anew after it has brought so much of that.
+const STEP_PART: u64 = 4;
+/// The tiers have this part of a budget of all memory, whatever flash needs.
+const TIERS_PART_MIN: u64 = 8;
+/// A budget that is less than this part of it too small stays.
+const SLACK_PART: u64 = 32;
+
+/// One cache, and its part.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) cache: Weak<Larder>,
+    /// Of DRAM, in percent.
+    pub(crate) percent: f64,
+    pub(crate) borrow_max: u64,
+}
+
+/// The budget of all members.
+#[derive(Debug)]
+pub(crate) struct Lending {
+    bytes: AtomicU64,
+    /// Whether it is for all memory, and not for DRAM alone.
+    of_all: bool,
+    members: OnceLock<Vec<Member>>,
+    /// Held by the one who divides.
+    dividing: Mutex<()>,
+    /// Whether somebody may have to give something back.
+    owed: AtomicBool,
+}
+
+/// A cache's place among the members.
+#[derive(Debug)]
+pub(super) struct Place {
+    lending: Arc<Lending>,
+    /// Brought to its DRAM since it divided last.
+    brought: AtomicU64,
+    /// So much until it does so again.
+    step: AtomicU64,
+}
+
+/// A member as it is at the moment.
+#[derive(Debug, Clone, Copy)]
+struct Standing {
+    part: u64,
+    used: u64,
+    had: u64,
+    borrow_max: u64,
+}
+
+impl Standing {
+    fn reserve(&self) -> u64 {
+        self.part / RESERVE_PART
+    }
+
+    /// What others may have.
+    fn lends(&self) -> u64 {
+        self.part.saturating_sub(self.used + self.reserve())
+    }
+
+    /// What it has of others, as far as it uses it or is about to.
+    fn loan(&self) -> u64 {
+        let wanted = (self.used + self.reserve()).saturating_sub(self.part);
+        self.had.saturating_sub(self.part).min(self.borrow_max).min(wanted)
+    }
+
+    /// What it has of others, be it that it has to give it back.
+    fn owes(&self) -> u64 {
+        self.loan().max(self.used.saturating_sub(self.part))
+    }
+
+    /// What it would take more.
+    fn wants(&self) -> u64 {
+        let is_full = self.used + self.reserve() / 2 >= self.had;
+        if is_full { self.borrow_max - self.loan() } else { 0 }
+    }
+}
+
+/// A share of `bytes`: as much of them as `one` is of `all`.
+fn share(bytes: u64, one: u64, all: u64) -> u64 {
+    let share = u128::from(bytes) * u128::from(one) / u128::from(all.max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
+}
+
+/// The budgets that follow.
+fn divided(members: &[Standing]) -> Vec<u64> {
+    let lent: u64 = members.iter().map(Standing::lends).sum();
+    let loans: u64 = members.iter().map(Standing::loan).sum();
+    let wanted: u64 = members.iter().map(Standing::wants).sum();
+    let owed: u64 = members.iter().map(Standing::owes).sum();
+    let more = lent.saturating_sub(owed).min(wanted);
+    let budget = |member: &Standing| {
+        let kept = if loans > lent { share(lent, member.loan(), loans) } else { member.loan() };
+        member.part + kept + share(more, member.wants(), wanted)
+    };
+    members.iter().map(budget).collect()
+}
+
+impl Lending {
+    pub(crate) fn new(bytes: u64, of_all: bool) -> Arc<Self> {
+        let bytes = AtomicU64::new(bytes);
+        let (members, dividing) = (OnceLock::new(), Mutex::default());
+        Arc::new(Self { bytes, of_all, members, dividing, owed: AtomicBool::new(false) })
+    }
+
+    /// From now on these are its members, who must not have others.
+    ///
+    /// # Errors
+    /// If there is too little for them.
+    pub(crate) fn begin(self: &Arc<Self>, members: Vec<Member>) -> Result<(), Error> {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        let caches: Vec<_> = members.iter().filter_map(|member| member.cache.upgrade()).collect();
+        if self.of_all {
+            let flash = || caches.iter().filter_map(|cache| cache.core.flash.as_ref());
+            flash().for_each(Flash::keep_buffers);
+            let needed: u64 = flash().map(Flash::memory_bytes_to_keep).sum();
+            let tiers = (bytes / TIERS_PART_MIN).max(DRAM_BYTES_MIN * caches.len() as u64);
+            if needed.saturating_add(tiers) > bytes {
+                let least = needed.saturating_mul(TIERS_PART_MIN) / (TIERS_PART_MIN - 1) + 1;
+                let least = least.max(needed + DRAM_BYTES_MIN * caches.len() as u64);
+                return Err(Error::config(format!(
+                    "memory_bytes = {bytes}: flash of all tenants alone needs {needed} of it, and DRAM \
+                     what is left; set at least {least}, or use less flash, or a smaller region_bytes"
+                )));
+            }
+        }
+        for cache in &caches {
+            let (brought, step) = (AtomicU64::new(0), AtomicU64::new(0));
+            let _first =
+                cache.core.memory.place.set(Place { lending: Arc::clone(self), brought, step });
+        }
+        let _first = self.members.set(members);
+        self.divide();
+        Ok(())
+    }
+
+    /// Changes the budget.
+    pub(crate) fn set_bytes(&self, bytes: u64) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+        self.divide();
+    }
+
+    /// Whether it is for all memory.
+    pub(crate) fn is_of_all(&self) -> bool {
+        self.of_all
+    }
+
+    fn divide(&self) {
+        let Ok(_alone) = self.dividing.try_lock() else { return };
+        let members = self.members.get().map_or(&[][..], Vec::as_slice);
+        let caches: Vec<_> = members.iter().map(|member| member.cache.upgrade()).collect();
+        let all = self.bytes.load(Ordering::Relaxed);
+        let flash = caches.iter().flatten().filter_map(|cache| cache.core.flash.as_ref());
+        let tiers = if self.of_all {
+            let needed: u64 = flash.map(Flash::memory_bytes_to_keep).sum();
+            all.saturating_sub(needed).max(all / TIERS_PART_MIN)
+        } else {
+            all
+        };
+        let standing = |(member, cache): (&Member, &Option<Arc<Larder>>)| {
+            let dram = cache.as_ref().map(|cache| &cache.core.dram);
+            Standing {
+                part: part_of(tiers, member.percent),
+                used: dram.map_or(0, |dram| dram.used_bytes()),
+                had: dram.map_or(0, |dram| dram.budget_bytes()),
+                borrow_max: member.borrow_max,
+            }
+        };
+        let standings: Vec<_> = members.iter().zip(&caches).map(standing).collect();
+        for ((cache, standing), budget) in caches.iter().zip(&standings).zip(divided(&standings)) {
+            let Some(cache) = cache else { continue };
+            if let Some(place) = cache.core.memory.place.get() {
+                place.step.store(standing.reserve() / STEP_PART, Ordering::Relaxed);
+            }
+            // Buffers come and go; a tier need not breathe with them.
+            if budget < standing.had || budget - standing.had > standing.part / SLACK_PART {
+                cache.core.dram.set_budget(budget.max(DRAM_BYTES_MIN), cache.core.now_s());
+                cache.sender.relieves(); // begins its thread, if something leaves
+            }
+            if cache.core.dram.is_shrinking() {
+                self.owed.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Others than this one that have to give something back.
+    fn debtors(&self, than: &Larder) -> Vec<Arc<Larder>> {
+        if !self.owed.swap(false, Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let members = self.members.get().map_or(&[][..], Vec::as_slice);
+        let caches = members.iter().filter_map(|member| member.cache.upgrade());
+        let debtors: Vec<_> = caches.filter(|cache| cache.core.dram.is_shrinking()).collect();
+        if !debtors.is_empty() {
+            self.owed.store(true, Ordering::Relaxed);
+        }
+        debtors.into_iter().filter(|cache| !std::ptr::eq(&**cache, than)).collect()
+    }
+}
+
+/// So many percent of `bytes`.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to 100
+pub(crate) fn part_of(bytes: u64, percent: f64) -> u64 {
+    (bytes as f64 * (percent / 100.0)) as u64
+}
+
+impl Larder {
+    /// So many bytes come to its DRAM.
+    pub(super) fn note_brought(&self, bytes: usize) {
+        let Some(place) = self.core.memory.place.get() else { return };
+        let brought = place.brought.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+        if brought >= place.step.load(Ordering::Relaxed) {
+            place.brought.store(0, Ordering::Relaxed);
+            place.lending.divide();
+        }
+    }
+
+    /// Helps those that have to give something back to do so: they may have no calls of their own.
+    pub(super) async fn help_debtors(&self, bytes: usize) {
+        let Some(place) = self.core.memory.place.get() else { return };
+        for debtor in place.lending.debtors(self) {
+            // One that is being cleared or closed is left alone: nobody waits for another cache.
+            let Some(_inside) = debtor.core.gate.try_enter() else { continue };
+            debtor.give_way(bytes).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn standing(part: u64, used: u64, had: u64, borrow_max: u64) -> Standing {
+        Standing { part, used, had, borrow_max }
+    }
+
+    #[test]
+    fn who_is_full_borrows_what_others_do_not_use_and_gives_it_back() {
+        let idle = standing(800, 100, 800, 0);
+        assert_eq!(divided(&[standing(800, 790, 800, 500), idle]), [1300, 800], "up to its limit");
+        assert_eq!(divided(&[standing(800, 790, 800, 5000), idle]), [1400, 800], "but a reserve");
+        assert_eq!(divided(&[standing(800, 790, 800, 0), idle]), [800, 800]);
+        assert_eq!(divided(&[standing(800, 300, 800, 500), idle]), [800, 800], "it needs none");
+        let busy = standing(800, 500, 800, 0);
+        assert_eq!(divided(&[standing(800, 1400, 1400, 5000), busy]), [1000, 800], "called in");
+        let two = [standing(800, 800, 800, 900), standing(800, 800, 800, 300), idle];
+        assert_eq!(divided(&two), [1250, 950, 800], "in proportion");
+    }
+
+    proptest! {
+        #[test]
+        fn parts_are_kept_and_no_more_is_lent_than_there_is(
+            members in prop::collection::vec((0..2000_u64, 0..3000_u64, 0..3000_u64, 0..2000_u64), 1..6),
+        ) {
+            let of = |(part, used, more, borrow_max): (u64, u64, u64, u64)| {
+                standing(part, used, part + more, borrow_max)
+            };
+            let members: Vec<_> = members.into_iter().map(of).collect();
+            let budgets = divided(&members);
+            let lent: u64 = members.iter().map(Standing::lends).sum();
+            let mut loans = 0;
+            for (member, budget) in members.iter().zip(budgets) {
+                prop_assert!(budget >= member.part && budget <= member.part + member.borrow_max);
+                loans += budget - member.part;
+            }
+            prop_assert!(loans <= lent, "{loans} of {lent}");
+        }
+    }
+}
