@@ -192,6 +192,30 @@ fn the_keys_of_what_is_sent_together_are_locked() {
     assert!(in_dram > 500 && locked > 120, "{locked} of {in_dram} are locked");
 }
 
+/// While flash is slow what waits for a bucket gathers, and is one write of it.
+#[test]
+fn what_waits_for_a_bucket_is_written_together() {
+    let drive = faulty(&FaultPlan::new(1));
+    // Some 20 buckets.
+    let (crash_safety, departure_wait) = (CrashSafety::Off, EVER);
+    let base = Config { dram_bytes: 256 << 10, soc_percent: 1.0, crash_safety, ..config() };
+    let cache = open(patient(by_thread(Config { departure_wait, ..base })), &drive);
+    (0..2500).for_each(|key| set(&cache, key, 1, 100));
+    until("flash has what left", || cache.stats().departing_bytes == 0);
+    let before = cache.stats();
+    stall_places(&drive, &cache);
+    std::thread::scope(|scope| {
+        scope.spawn(|| (5000..5600).for_each(|key| set(&cache, key, 1, 100)));
+        until("much waits", || cache.stats().departing_bytes > 32 << 10);
+        answer(&drive);
+    });
+    until("flash has what left", || cache.stats().departing_bytes == 0);
+    let after = cache.stats();
+    let writes = after.soc_bucket_writes - before.soc_bucket_writes;
+    let left = before.dram_items + 600 - after.dram_items;
+    assert!(left > 200 && writes * 3 < left, "{writes} writes for {left} objects");
+}
+
 /// The same with threads, which is what the thread of the cache has beside it.
 #[test]
 fn nothing_older_comes_back_beside_the_thread() {
