@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::Larder;
+use super::departing::Patience;
 use crate::config::DRAM_BYTES_MIN;
 use crate::error::Error;
 use crate::flash::Flash;
@@ -45,6 +46,8 @@ pub(crate) struct Lending {
     dividing: Mutex<()>,
     /// Whether somebody may have to give something back.
     owed: AtomicBool,
+    /// What there was for all tiers together when it was divided last.
+    tiers: AtomicU64,
 }
 
 /// A cache's place among the members.
@@ -118,7 +121,8 @@ impl Lending {
     pub(crate) fn new(bytes: u64, of_all: bool) -> Arc<Self> {
         let bytes = AtomicU64::new(bytes);
         let (members, dividing) = (OnceLock::new(), Mutex::default());
-        Arc::new(Self { bytes, of_all, members, dividing, owed: AtomicBool::new(false) })
+        let (owed, tiers) = (AtomicBool::new(false), AtomicU64::new(u64::MAX));
+        Arc::new(Self { bytes, of_all, members, dividing, owed, tiers })
     }
 
     /// From now on these are its members, who must not have others.
@@ -175,6 +179,7 @@ impl Lending {
         } else {
             all
         };
+        self.tiers.store(tiers, Ordering::Relaxed);
         let standing = |(member, cache): (&Member, &Option<Arc<Larder>>)| {
             let dram = cache.as_ref().map(|cache| &cache.core.dram);
             Standing {
@@ -199,6 +204,14 @@ impl Lending {
                 self.owed.store(true, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Whether all tiers together have more than there is for them.
+    fn is_over(&self) -> bool {
+        let members = self.members.get().map_or(&[][..], Vec::as_slice);
+        let caches = members.iter().filter_map(|member| member.cache.upgrade());
+        let used: u64 = caches.map(|cache| cache.core.dram.used_bytes()).sum();
+        used > self.tiers.load(Ordering::Relaxed)
     }
 
     /// Others than this one that have to give something back.
@@ -240,6 +253,11 @@ impl Larder {
             // One that is being cleared or closed is left alone: nobody waits for another cache.
             let Some(_inside) = debtor.core.gate.try_enter() else { continue };
             debtor.give_way(bytes).await;
+            // Its thread may not keep up with us.
+            if debtor.sender.sends() && place.lending.is_over() {
+                let mut patience = Patience::of(self.departure_wait);
+                debtor.wait_for_room(&mut patience, bytes).await;
+            }
         }
     }
 }

@@ -14,9 +14,13 @@ pub(crate) fn drive() -> Arc<ModelDevice> {
 }
 
 pub(crate) fn drive_of(bytes: u64, fdp: bool) -> Arc<ModelDevice> {
+    Arc::new(model_of(bytes, fdp))
+}
+
+pub(crate) fn model_of(bytes: u64, fdp: bool) -> ModelDevice {
     let geometry = Geometry::with_overprovisioning(bytes, 256 << 10, 60.0).unwrap();
     let config = ManagedConfig { fdp, ..ManagedConfig::new(geometry) };
-    Arc::new(ModelDevice::new(config, Payload::Memory).unwrap())
+    ModelDevice::new(config, Payload::Memory).unwrap()
 }
 
 /// A cache that is much smaller than what the tests put in: 20 KiB of DRAM, 2 MiB of small objects,
