@@ -42,6 +42,9 @@ pub enum RemovalReason {
     RejectedInOutage,
     /// It was to be stored, and values in use pin all of DRAM (`rejected_dram_pinned_objects`).
     RejectedDramPinned,
+    /// It was to be stored, and too much was on its way to flash for too long
+    /// (`rejected_departures_objects`).
+    RejectedDepartures,
     /// Its small-object bucket dropped it for a newer object (`soc_evicted_objects`).
     BucketOverflow,
     /// The small-object log dropped it (`soc_log_dropped_objects`).
@@ -96,9 +99,12 @@ pub struct Removal<'a> {
 /// Who is told of each object that leaves the cache: a function, for
 /// [`Config::removal_listener`](crate::Config::removal_listener).
 ///
-/// It is called on the thread of the call in which the object left, before that returns, in no order between
-/// threads. No lock of the cache is held: it may call the cache, but for waiting inside a future of its own
-/// executor for one that runs on the same thread. What such a call removes is told when the listener has
+/// It is called on the thread of the call in which the object left, before that returns, or of another call
+/// beside it, in no order between threads. What leaves while the cache's own thread sends it to flash
+/// ([`Departures::Thread`](crate::config::Departures::Thread)) is told with a later call that changes
+/// something or misses DRAM, on the thread of that call; with a close at the latest. No lock of the cache is
+/// held: it may call the cache, but for waiting inside a future of its own executor for one that runs on the
+/// same thread. What such a call removes is told when the listener has
 /// returned. If it panics, the panic goes to that caller; the cache is whole, and goes on to tell the rest
 /// with the next call.
 ///

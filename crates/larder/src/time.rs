@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use larder_device::Clock;
+use larder_device::{Clock, Sleep};
 
 /// A clock whose seconds never decrease.
 pub(crate) struct CacheClock {
@@ -44,6 +44,11 @@ impl CacheClock {
     /// Time since some moment, which nobody sets.
     pub(crate) fn monotonic(&self) -> Duration {
         self.wall.monotonic()
+    }
+
+    /// Ends when [`CacheClock::monotonic`] has come to `at`.
+    pub(crate) fn sleep_until(&self, at: Duration) -> Sleep {
+        self.wall.sleep_until(at)
     }
 
     /// Now, in whole seconds; stays at 2^32 - 1.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use larder::config::Departures;
 use larder::{Config, CrashSafety, Larder, Layout, VirtualClock, block_on};
 use larder_device::{
     Device, DeviceStats, FileDevice, FileOptions, Isolation, ModelDevice, OpenOptions, Opened,
@@ -172,6 +173,8 @@ fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> C
         placement,
         dynamic_placement: engines.dynamic_placement,
         start_empty: true,
+        // The same run each time.
+        departures: Departures::Callers,
         // A replay is over when it ends, and what a log of tombstones writes is not in the papers.
         crash_safety: CrashSafety::Off,
         seed: options.seed,

@@ -85,6 +85,8 @@ impl World {
         };
         let undisturbed = self.device.held() == 0 && self.plan.trouble == Trouble::None;
         let subject = Rc::new(Subject::new(cache, self.lie));
+        let sends_beside = self.rng.bool();
+        self.totals.lives_with_sender += u64::from(sends_beside);
         let mut more = self.plan.operations;
         // Somewhere between the first step and the last.
         let cut_at = match ending {
@@ -93,14 +95,17 @@ impl World {
         };
         let mut steps = 0;
         let mut idle = 0;
-        while steps < cut_at && (more > 0 || self.executor.running() > 0) {
+        while steps < cut_at && (more > 0 || self.calls_under_way() > 0) {
             steps += 1;
             if rebuilding == Rebuilding::Beside && more > 0 {
                 self.rebuild_beside(&subject);
             }
+            if sends_beside {
+                self.send_beside(&subject);
+            }
             idle = if self.step(&subject, &mut more) { 0 } else { idle + 1 };
             if idle > PATIENCE {
-                let hung = self.executor.running();
+                let hung = self.calls_under_way();
                 self.complain(&format!("{hung} calls hang: nobody will ever wake them"));
                 break;
             }
@@ -109,7 +114,8 @@ impl World {
                 break;
             }
         }
-        let all_done = self.executor.running() == 0;
+        let all_done = self.calls_under_way() == 0;
+        self.executor.drop_task(self.sender());
         (0..=self.plan.clients).for_each(|client| self.give_up(client, ending != Ending::Close));
         if all_done && undisturbed && self.device.held() == 0 && self.plan.on_flash {
             self.compare_written(&subject, written_before);
@@ -229,6 +235,32 @@ impl World {
                 Answer::Done
             };
             self.executor.spawn(number, Box::pin(rebuild));
+        }
+    }
+
+    /// The task that sends departures.
+    fn sender(&self) -> usize {
+        self.plan.clients + 1
+    }
+
+    /// All but that task, which has no end while the cache lives.
+    fn calls_under_way(&self) -> usize {
+        self.executor.running() - usize::from(self.executor.is_running(self.sender()))
+    }
+
+    /// Somebody sends departures beside the callers, and now and then gives that up for a while.
+    fn send_beside(&mut self, subject: &Rc<Subject>) {
+        if self.rng.u32(..REBUILDING_ONE_IN) > 0 {
+            return;
+        }
+        let number = self.sender();
+        if !self.executor.drop_task(number) {
+            let subject = Rc::clone(subject);
+            let send = async move {
+                subject.cache.send_departures().await;
+                Answer::Done
+            };
+            self.executor.spawn(number, Box::pin(send));
         }
     }
 

@@ -49,6 +49,8 @@ totals! {
     large_before_crashes: "large objects before crashes",
     /// Of these, found again.
     large_after_crashes: "  found again",
+    /// Lives in which a task sent what left DRAM beside the callers.
+    lives_with_sender: "lives with a task that sends departures",
     /// Openings that failed on a device with faults.
     refused_openings: "openings refused",
     /// Shutdowns that ended well.

@@ -107,9 +107,9 @@ impl World {
             judged_ns: Rc::new(Cell::new(FIRST_SECOND * 1_000_000_000)),
             device,
             log: Rc::new(RefCell::new(log)),
-            // The last one is for who brings back what a crash has left.
-            executor: Executor::new(plan.clients + 1),
-            calls: (0..=plan.clients).map(|_| None).collect(),
+            // The last ones are for who brings back what a crash has left, and who sends departures.
+            executor: Executor::new(plan.clients + 2),
+            calls: (0..plan.clients + 2).map(|_| None).collect(),
             planned: vec![0; keys],
             tokens: vec![None; keys],
             pins: VecDeque::new(),

@@ -480,6 +480,18 @@ impl<'a> Blocking<'a> {
         block_on(self.0.rebuild())
     }
 
+    /// See [`Larder::send_departures`]: this thread does nothing else until the cache is closed.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// cache.blocking().send_departures(); // there is no flash
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn send_departures(self) {
+        block_on(self.0.send_departures());
+    }
+
     /// See [`Larder::update`].
     ///
     /// # Errors

@@ -33,14 +33,14 @@ impl Larder {
     /// [`ErrorKind::Closed`]: crate::ErrorKind::Closed
     pub async fn clear(&self) -> Result<(), Error> {
         self.check_reentry()?;
-        let held = match &self.flash {
+        let held = match &self.core.flash {
             Some(flash) => {
-                let held = self.gate.hold().await?;
+                let held = self.core.gate.hold().await?;
                 flash.clear().await?;
                 Some(held)
             }
             None => {
-                self.gate.check()?;
+                self.core.gate.check()?;
                 None
             }
         };
@@ -49,11 +49,11 @@ impl Larder {
         // First these: what was read or fetched before does not come to DRAM behind the walk over it.
         self.reads.overtake_all();
         self.fetches.overtake_all();
-        self.dram.clear();
-        self.counters.clears.add(1);
+        self.core.dram.clear();
+        self.core.counters.clears.add(1);
         drop(held);
         // What was noted by who gave up.
-        self.counters.removals.tell();
+        self.core.counters.removals.tell();
         Ok(())
     }
 }

@@ -7,8 +7,9 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use super::Larder;
+use super::departing::Unsettled;
 use super::many::together;
-use super::{Larder, Unsettled};
 use crate::dram::Together;
 use crate::error::Error;
 use crate::flash::{Admitted, Flash};
@@ -72,47 +73,47 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub async fn close_within(&self, time: Duration) -> Result<Stats, Error> {
-        self.close_by(Some(self.clock.monotonic().saturating_add(time))).await
+        self.close_by(Some(self.core.clock.monotonic().saturating_add(time))).await
     }
 
     async fn close_by(&self, by: Option<Duration>) -> Result<Stats, Error> {
         self.check_reentry()?;
-        let closing = self.gate.close().await;
+        let closing = self.core.gate.close().await;
         if !closing.is_done() {
-            self.dram.evict_all();
-            match &self.flash {
+            self.core.dram.evict_all();
+            match &self.core.flash {
                 Some(flash) => self.close_flash(flash, by).await?,
-                None => self.settle_own_departures(usize::MAX).await,
+                None => _ = self.core.settle_departures(usize::MAX).await,
             }
             // From here on nothing is written.
             let claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner).take();
             closing.done();
             drop(claim);
         }
-        self.counters.removals.tell();
+        self.core.counters.removals.tell();
         let latencies = self.stopwatch.latencies();
-        Ok(Stats { latencies, ..self.counters.snapshot() })
+        Ok(Stats { latencies, ..self.core.counters.snapshot() })
     }
 
     async fn close_flash(&self, flash: &Flash, by: Option<Duration>) -> Result<(), Error> {
-        let looks_at_each = flash.voids_what_is_left_out() || self.counters.removals.wanted();
+        let looks_at_each = flash.voids_what_is_left_out() || self.core.counters.removals.wanted();
         let is_over = || {
             by.is_some_and(|by| {
-                let left = if looks_at_each { self.dram.len() } else { 0 };
+                let left = if looks_at_each { self.core.dram.len() } else { 0 };
                 let leaving_out = LEAVING_OUT * u32::try_from(left).unwrap_or(u32::MAX);
-                self.clock.monotonic().saturating_add(leaving_out) >= by
+                self.core.clock.monotonic().saturating_add(leaving_out) >= by
             })
         };
         if by.is_none() {
-            flash.expect_in_order(self.dram.dirty());
+            flash.expect_in_order(self.core.dram.dirty());
         }
         let all_sent = self.send_all(flash, &is_over).await;
         if !all_sent && looks_at_each {
             self.leave_out(flash).await;
         }
-        flash.close(&|| by.is_some_and(|by| self.clock.monotonic() >= by)).await?;
+        flash.close(&|| by.is_some_and(|by| self.core.clock.monotonic() >= by)).await?;
         if !all_sent && !looks_at_each {
-            self.counters.left_out_objects.add(self.dram.dirty());
+            self.core.counters.left_out_objects.add(self.core.dram.dirty());
         }
         Ok(())
     }
@@ -136,16 +137,16 @@ impl Larder {
                     continue;
                 }
                 Together::Refused(departure) => departure,
-                Together::Nothing => match self.dram.next_departure() {
+                Together::Nothing => match self.core.dram.next_departure() {
                     Some(departure) => departure,
                     None => break,
                 },
             };
             // Before anything is waited for: who drops the close leaves it here.
-            let mut unsettled = Unsettled { dram: &self.dram, departure: Some(departure) };
+            let mut unsettled = Unsettled::new(&self.core.dram, departure);
             sent += 1;
             let in_order = match unsettled.item() {
-                Some(item) => flash.settle_in_order(&item, admitted, self.now_s()).await,
+                Some(item) => flash.settle_in_order(&item, admitted, self.core.now_s()).await,
                 None => true,
             };
             if in_order {
@@ -168,15 +169,15 @@ impl Larder {
     /// Sends the next few items, as far as that needs no wait. With what admission has said of the one
     /// that was not taken, if it was asked.
     fn send_together(&self, flash: &Flash) -> (Together, Option<Admitted>) {
-        let Some(mut in_order) = flash.in_order(self.now_s()) else {
+        let Some(mut in_order) = flash.in_order(self.core.now_s()) else {
             return (Together::Nothing, None);
         };
-        let step = self.dram.depart_together(&mut in_order);
+        let step = self.core.dram.depart_together(&mut in_order);
         (step, in_order.admitted)
     }
 
     async fn send_to_buckets(&self, flash: &Flash, unsettled: &mut Vec<Unsettled<'_>>) {
-        let now_s = self.now_s();
+        let now_s = self.core.now_s();
         let items = unsettled.iter().filter_map(|unsettled| unsettled.item());
         together(items.map(async |item| flash.settle_in_bucket(&item, now_s).await)).await;
         unsettled.drain(..).for_each(|mut unsettled| unsettled.departed());
@@ -184,10 +185,10 @@ impl Larder {
 
     /// There is no time for what DRAM still holds.
     async fn leave_out(&self, flash: &Flash) {
-        while let Some(departure) = self.dram.next_departure() {
-            let mut unsettled = Unsettled { dram: &self.dram, departure: Some(departure) };
+        while let Some(departure) = self.core.dram.next_departure() {
+            let mut unsettled = Unsettled::new(&self.core.dram, departure);
             if let Some(item) = unsettled.item() {
-                flash.leave_out(&item, self.now_s()).await;
+                flash.leave_out(&item, self.core.now_s()).await;
             }
             unsettled.departed();
         }

@@ -4,9 +4,10 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
+use super::departing::Patience;
 use super::flights::Passenger;
-use super::{Larder, PUTS_BEFORE_BYPASS, SetOptions, reentry};
-use crate::dram::{Admit, Full, Record};
+use super::{Larder, SetOptions, reentry};
+use crate::dram::{Admit, Full, OnItsWay, Record, Taken};
 use crate::error::Error;
 use crate::key::check_value;
 use crate::latency::Timed;
@@ -155,7 +156,7 @@ impl Larder {
             return Ok(value);
         }
         let outcome = self.fetch_together(key, options, &mut good, fetch).await;
-        self.counters.removals.tell();
+        self.core.counters.removals.tell();
         outcome
     }
 
@@ -177,7 +178,7 @@ impl Larder {
         reentry::check_fetch(passenger.id())?;
         let mut landed = passenger.landing().await;
         if let Some(outcome) = &*landed {
-            self.counters.fetch_waits.add(1);
+            self.core.counters.fetch_waits.add(1);
             return outcome.clone();
         }
         // An earlier flight may have landed between the look and the boarding. The miss was counted.
@@ -189,14 +190,14 @@ impl Larder {
         }
         // A fetch may take its time, and may call the cache.
         drop(inside);
-        self.counters.fetches.add(1);
+        self.core.counters.fetches.add(1);
         let begun = self.stopwatch.begin();
         let fetched = reentry::Fetching::new(passenger.id(), fetch()).await;
         self.stopwatch.end(begun, Timed::Fetch);
         let outcome = match fetched {
             Ok(fetched) => self.land(key, &fetched.into(), options, &passenger).await,
             Err(error) => {
-                self.counters.failed_fetches.add(1);
+                self.core.counters.failed_fetches.add(1);
                 Err(FetchError::Fetch(error.into().into()))
             }
         };
@@ -221,26 +222,32 @@ impl Larder {
         let is_current = |there: Option<&Record<'_>>| {
             !passenger.is_overtaken() && self.supersede(hash, key, there)
         };
-        let settled_bytes = self.settled_for(item.object_bytes());
         let mut kept = None;
-        let mut fulls = 0;
         if !self.can_hold(&item) {
-            self.counters.rejected_too_large_objects.add(1);
+            self.core.counters.rejected_too_large_objects.add(1);
             let reason = RemovalReason::RejectedTooLarge;
-            self.counters.removals.key(reason, super::Tier::Dram, key, item.object_bytes());
-        } else {
-            while self.keep_fetched(&item, &is_current, &mut kept).await.is_err() {
-                if fulls == PUTS_BEFORE_BYPASS {
-                    // What could not be told to flash is counted as the device's error.
-                    let _ = self.bypass(&item, &is_current).await;
-                    break;
-                }
-                fulls += 1;
-                self.settle_departures(settled_bytes).await;
-            }
+            let bytes = item.object_bytes();
+            self.core.counters.removals.key(reason, super::Tier::Dram, key, bytes);
+            return Ok(Value::alone(&item));
         }
-        self.settle_departures(settled_bytes).await;
-        self.settle_if_flash_only(&item).await;
+        let mut patience = Patience::of(self.departure_wait);
+        let stored = loop {
+            let taken = match self.room_for(&item, &mut patience).await {
+                Ok(taken) => taken,
+                Err(reason) => break Err(reason),
+            };
+            if let Ok(put) = self.keep_fetched(&item, taken, &is_current, &mut kept).await {
+                break Ok(put);
+            }
+        };
+        self.help(item.object_bytes()).await;
+        match stored {
+            Ok(on_its_way) => {
+                self.core.counters.dram_bypassed_objects.add(patience.bypasses());
+                self.settle_if_flash_only(&item, on_its_way).await;
+            }
+            Err(reason) => self.count_refused(reason, &item),
+        }
         Ok(kept.unwrap_or_else(|| Value::alone(&item)))
     }
 
@@ -249,16 +256,19 @@ impl Larder {
     async fn keep_fetched(
         &self,
         item: &ItemRef<'_>,
+        taken: Option<Taken<'_>>,
         is_current: Admit<'_>,
         kept: &mut Option<Value>,
-    ) -> Result<(), Full> {
-        let _turn = self.turn(item.hash).await;
-        let _counted = self.outdate(item.hash).await;
-        if self.stays_in_dram(item) {
-            *kept = self.dram.insert_if(item, self.now_s(), is_current)?;
-            Ok(())
-        } else {
-            self.dram.insert_to_depart(item, is_current)
+    ) -> Result<Option<OnItsWay>, Full> {
+        let _turn = self.core.turn(item.hash).await;
+        // Where that cannot be written down, it is counted as the device's error.
+        let _ = self.outdate(item.hash).await;
+        match taken {
+            Some(taken) => self.core.dram.insert_to_depart(item, taken, is_current).map(Some),
+            None => {
+                *kept = self.core.dram.insert_if(item, self.core.now_s(), is_current)?;
+                Ok(None)
+            }
         }
     }
 }

@@ -94,12 +94,12 @@ impl Larder {
 
     async fn flush_inside(&self) -> Result<Flushed, Error> {
         let mut flushed = Flushed::default();
-        let Some(flash) = &self.flash else { return Ok(flushed) };
-        let lost_before = self.counters.lost_to_device_errors_objects.get();
-        let parts = self.dram.parts();
+        let Some(flash) = &self.core.flash else { return Ok(flushed) };
+        let lost_before = self.core.counters.lost_to_device_errors_objects.get();
+        let parts = self.core.dram.parts();
         for part in 0..parts {
             // What departs is listed too, until flash has it.
-            let listed = self.dram.hashes_in(part, parts).into_iter();
+            let listed = self.core.dram.hashes_in(part, parts).into_iter();
             let missing = |&(hash, clean): &(KeyHash, bool)| !(clean && flash.may_hold(hash));
             let hashes: Vec<KeyHash> = listed.filter(missing).map(|(hash, _)| hash).collect();
             for group in hashes.chunks(SENT_AT_ONCE) {
@@ -111,24 +111,24 @@ impl Larder {
             }
         }
         flash.persist().await?;
-        flushed.lost = self.counters.lost_to_device_errors_objects.get() - lost_before;
+        flushed.lost = self.core.counters.lost_to_device_errors_objects.get() - lost_before;
         Ok(flushed)
     }
 
     /// Sends what DRAM has of this hash to flash, if it is not there yet.
     async fn send(&self, flash: &Flash, hash: KeyHash) -> Flushed {
         let mut flushed = Flushed::default();
-        let _turn = self.turn(hash).await;
+        let _turn = self.core.turn(hash).await;
         // As it is now: only who has the turn changes it.
-        for resident in self.dram.residents(hash) {
+        for resident in self.core.dram.residents(hash) {
             let value = &resident.value;
             let item = value.item(hash);
-            if item.is_expired(self.now_s()) || resident.clean && flash.may_hold(hash) {
+            if item.is_expired(self.core.now_s()) || resident.clean && flash.may_hold(hash) {
                 continue;
             }
-            match flash.send(&item, self.now_s()).await {
+            match flash.send(&item, self.core.now_s()).await {
                 Sent::Stored => {
-                    self.dram.note_clean(hash, value.key());
+                    self.core.dram.note_clean(hash, value.key());
                     flushed.objects += 1;
                     flushed.bytes += item.object_bytes() as u64;
                 }

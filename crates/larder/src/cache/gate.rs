@@ -20,6 +20,7 @@ use std::sync::PoisonError;
 use std::task::{Poll, Waker};
 
 use crate::error::{Error, ErrorKind};
+use crate::signal::Signal;
 use crate::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use crate::sync::{Mutex, STRIPES, stripe};
 
@@ -40,6 +41,8 @@ pub(super) struct Gate {
     shut: async_lock::Mutex<bool>,
     /// Who waits until all are out: the one who holds `shut`.
     waiting: Mutex<Option<Waker>>,
+    /// Somebody has begun to shut it.
+    pub(super) wanted: Signal,
 }
 
 /// Somebody inside.
@@ -112,6 +115,7 @@ impl Gate {
         self.check()?;
         self.state.store(HELD, Ordering::SeqCst);
         let held = Held { gate: self, _shut: shut };
+        self.wanted.notify();
         self.all_out().await;
         Ok(held)
     }
@@ -120,6 +124,7 @@ impl Gate {
     pub(super) async fn close(&self) -> Closing<'_> {
         let shut = self.shut.lock().await;
         self.state.store(CLOSED, Ordering::SeqCst);
+        self.wanted.notify();
         self.all_out().await;
         Closing(shut)
     }

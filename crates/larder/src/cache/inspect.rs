@@ -37,8 +37,8 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub async fn rebuild(&self) -> u64 {
-        let (Some(flash), Ok(inside)) = (&self.flash, self.enter().await) else { return 0 };
-        let looked_at = flash.rebuild(&|| self.gate.is_wanted()).await;
+        let (Some(flash), Ok(inside)) = (&self.core.flash, self.enter().await) else { return 0 };
+        let looked_at = flash.rebuild(&|| self.core.gate.is_wanted()).await;
         self.leave(inside);
         looked_at
     }
@@ -57,7 +57,8 @@ impl Larder {
     /// [`Config::utilization_percent`]: crate::Config::utilization_percent
     /// [`OnChange::Discard`]: crate::OnChange::Discard
     pub fn unused_bytes(&self) -> u64 {
-        self.flash
+        self.core
+            .flash
             .as_ref()
             .map_or(0, |flash| flash.device().info().capacity_bytes - flash.layout().usable_bytes)
     }
@@ -73,12 +74,12 @@ impl Larder {
     /// ```
     pub fn stats(&self) -> Stats {
         let (soc_log_held_objects, soc_log_index_bytes) =
-            self.flash.as_ref().map_or((0, 0), Flash::soc_log);
+            self.core.flash.as_ref().map_or((0, 0), Flash::soc_log);
         let drives = self.drives();
         let placement_active = self.places();
         Stats {
             placement_active: u64::from(placement_active),
-            placement_path: match &self.flash {
+            placement_path: match &self.core.flash {
                 Some(flash) if placement_active => flash.device().info().placement.path,
                 Some(_) => "none",
                 None => "",
@@ -87,30 +88,40 @@ impl Larder {
             latencies: self.stopwatch.latencies(),
             soc_log_held_objects,
             soc_log_index_bytes,
-            dram_items: self.dram.len() as u64,
-            dram_used_bytes: self.dram.used_bytes(),
-            loc_objects: self.flash.as_ref().map_or(0, Flash::large_objects),
-            loc_index_bytes: self.flash.as_ref().map_or(0, Flash::index_bytes),
-            flash_memory_bytes: self.flash.as_ref().map_or(0, Flash::memory_bytes),
-            tombstone_bytes: self.flash.as_ref().map_or(0, Flash::tombstone_bytes),
-            admission_memory_bytes: self.flash.as_ref().map_or(0, Flash::admission_memory_bytes),
-            drive_life: self.flash.as_ref().and_then(|flash| flash.drive_life(self.clock.now())),
+            dram_items: self.core.dram.len() as u64,
+            dram_used_bytes: self.core.dram.used_bytes(),
+            departing_bytes: self.core.dram.departures().bytes() as u64,
+            loc_objects: self.core.flash.as_ref().map_or(0, Flash::large_objects),
+            loc_index_bytes: self.core.flash.as_ref().map_or(0, Flash::index_bytes),
+            flash_memory_bytes: self.core.flash.as_ref().map_or(0, Flash::memory_bytes),
+            tombstone_bytes: self.core.flash.as_ref().map_or(0, Flash::tombstone_bytes),
+            admission_memory_bytes: self
+                .core
+                .flash
+                .as_ref()
+                .map_or(0, Flash::admission_memory_bytes),
+            drive_life: self
+                .core
+                .flash
+                .as_ref()
+                .and_then(|flash| flash.drive_life(self.core.clock.now())),
             loc_unindexed_regions: self
+                .core
                 .flash
                 .as_ref()
                 .map_or(0, |flash| u64::from(flash.unindexed_regions())),
-            crash_safe: u64::from(self.flash.as_ref().is_some_and(Flash::is_crash_safe)),
+            crash_safe: u64::from(self.core.flash.as_ref().is_some_and(Flash::is_crash_safe)),
             compromised_streams: self.placement().compromised_streams(),
-            soc_filter_bytes: self.flash.as_ref().map_or(0, Flash::filter_bytes),
-            ..self.counters.snapshot()
+            soc_filter_bytes: self.core.flash.as_ref().map_or(0, Flash::filter_bytes),
+            ..self.core.counters.snapshot()
         }
     }
 
     /// What the drives say of themselves. Takes down whose data they have moved.
     fn drives(&self) -> Vec<Arc<DriveReport>> {
-        let Some(flash) = &self.flash else { return Vec::new() };
+        let Some(flash) = &self.core.flash else { return Vec::new() };
         let drives = flash.device().stats().drives;
-        self.counters.own_moves(&drives, flash.layout());
+        self.core.counters.own_moves(&drives, flash.layout());
         drives
     }
 
@@ -130,7 +141,7 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn placement(&self) -> &PlacementPlan {
-        self.flash.as_ref().map_or(PlacementPlan::NONE, Flash::placement)
+        self.core.flash.as_ref().map_or(PlacementPlan::NONE, Flash::placement)
     }
 
     /// How the device is divided. `None` without flash.
@@ -142,7 +153,7 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn layout(&self) -> Option<&Layout> {
-        self.flash.as_ref().map(Flash::layout)
+        self.core.flash.as_ref().map(Flash::layout)
     }
 
     /// What the opening found; after a crash, as far as it is found again by now. `None` without flash.
@@ -154,6 +165,6 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn recovery(&self) -> Option<Recovery> {
-        self.flash.as_ref().map(Flash::recovery)
+        self.core.flash.as_ref().map(Flash::recovery)
     }
 }

@@ -25,11 +25,7 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn now(&self) -> Duration {
-        self.clock.now()
-    }
-
-    pub(super) fn now_ms(&self) -> u64 {
-        u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX)
+        self.core.clock.now()
     }
 
     /// An item that is stored with these options.
@@ -86,14 +82,14 @@ impl Larder {
 
     /// The marks of what is set now.
     fn marks_of_new(&self, won: bool) -> Marks {
-        Marks::of_new(won, self.notes_access.then(|| self.now_s()))
+        Marks::of_new(won, self.notes_access.then(|| self.core.now_s()))
     }
 
     /// In which second something expires that lives so long, and by how many milliseconds earlier; 0 is never.
     fn expiry(&self, ttl: Option<Duration>) -> (u32, u16) {
         let Some(ttl) = ttl else { return (0, 0) };
         // Rounded up as a sum: a value lives at least as long as it was promised.
-        let end_ns = self.clock.now().saturating_add(ttl).as_nanos();
+        let end_ns = self.core.clock.now().saturating_add(ttl).as_nanos();
         let end_ms = end_ns.div_ceil(1_000_000);
         let Ok(end_s) = u32::try_from(end_ms.div_ceil(1000).max(1)) else { return (u32::MAX, 0) };
         let early_ms = u128::from(end_s) * 1000 - end_ms;

@@ -120,9 +120,9 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn scan(&self) -> Scan<'_> {
-        let dram = self.dram.parts();
+        let dram = self.core.dram.parts();
         let loc =
-            self.flash.as_ref().and_then(|flash| flash.loc()).map_or(dram, |loc| loc.shards());
+            self.core.flash.as_ref().and_then(|flash| flash.loc()).map_or(dram, |loc| loc.shards());
         Scan {
             cache: self,
             slices: 0..dram.min(loc),
@@ -197,7 +197,7 @@ impl Scan<'_> {
         let inside = self.cache.enter().await.ok()?;
         while !self.found.is_enough() {
             if self.left.is_none() {
-                if let Some(flash) = &self.cache.flash {
+                if let Some(flash) = &self.cache.core.flash {
                     flash.index_all().await;
                 }
                 let Some(slice) = self.slices.next() else { break };
@@ -224,13 +224,13 @@ impl Scan<'_> {
         let start = |slice: usize| ((slice as u128) << 64) >> self.count.trailing_zeros();
         let narrow = |hash: u128| u64::try_from(hash).expect("slices divide 2^64");
         let hashes = narrow(start(slice))..=narrow(start(slice + 1) - 1);
-        let dram = &self.cache.dram;
+        let dram = &self.cache.core.dram;
         let parts = dram.parts();
         let listed = part(parts).flat_map(|part| dram.hashes_in(part, parts));
         let mut resident: Vec<KeyHash> = listed.map(|(hash, _)| hash).collect();
         resident.sort_unstable_by_key(|hash| hash.0);
         resident.dedup();
-        let flash = self.cache.flash.as_ref();
+        let flash = self.cache.core.flash.as_ref();
         Left {
             dram: resident,
             loc_shards: flash.and_then(|flash| flash.loc()).map_or(0..0, |loc| part(loc.shards())),
@@ -248,7 +248,7 @@ impl Left {
     /// Goes on a little. `false` if nothing is left.
     async fn step(&mut self, cache: &Larder, found: &mut Found) -> bool {
         if let Some(hash) = self.dram.pop() {
-            for resident in cache.dram.residents(hash) {
+            for resident in cache.core.dram.residents(hash) {
                 // Expired or not: what flash has of the key is older.
                 self.seen.insert(cache.hasher.marked(hash, resident.value.key()));
                 if let Some(item) = cache.alive(resident.value, Tier::Dram) {
@@ -257,7 +257,7 @@ impl Left {
             }
             return true;
         }
-        let Some(flash) = &cache.flash else { return false };
+        let Some(flash) = &cache.core.flash else { return false };
         if let (Some(loc), false) = (flash.loc(), self.names.is_empty()) {
             let rest = self.names.len().saturating_sub(READS_AT_ONCE);
             let judge = |item: &ItemRef<'_>| cache.newest(item, Tier::LargeObjects);
@@ -295,16 +295,16 @@ impl Left {
 impl Larder {
     /// The newest version of an object that was read from flash, if it is alive.
     fn newest(&self, item: &ItemRef<'_>, tier: Tier) -> Option<Scanned> {
-        let mut residents = self.dram.residents(item.hash).into_iter();
+        let mut residents = self.core.dram.residents(item.hash).into_iter();
         match residents.find(|resident| resident.value.key() == item.key) {
             Some(resident) => self.alive(resident.value, Tier::Dram),
-            None if item.is_expired(self.now_s()) => None,
+            None if item.is_expired(self.core.now_s()) => None,
             None => Some(Scanned { value: Value::alone(item), tier }),
         }
     }
 
     fn alive(&self, value: Value, tier: Tier) -> Option<Scanned> {
-        let expired = value.is_over(self.now_ms());
+        let expired = value.is_over(self.core.now_ms());
         (!expired).then_some(Scanned { value, tier })
     }
 }

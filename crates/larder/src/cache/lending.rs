@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::Larder;
+use super::departing::Patience;
 use crate::config::DRAM_BYTES_MIN;
 use crate::error::Error;
 use crate::flash::Flash;
@@ -45,6 +46,8 @@ pub(crate) struct Lending {
     dividing: Mutex<()>,
     /// Whether somebody may have to give something back.
     owed: AtomicBool,
+    /// What there was for all tiers together when it was divided last.
+    tiers: AtomicU64,
 }
 
 /// A cache's place among the members.
@@ -118,7 +121,8 @@ impl Lending {
     pub(crate) fn new(bytes: u64, of_all: bool) -> Arc<Self> {
         let bytes = AtomicU64::new(bytes);
         let (members, dividing) = (OnceLock::new(), Mutex::default());
-        Arc::new(Self { bytes, of_all, members, dividing, owed: AtomicBool::new(false) })
+        let (owed, tiers) = (AtomicBool::new(false), AtomicU64::new(u64::MAX));
+        Arc::new(Self { bytes, of_all, members, dividing, owed, tiers })
     }
 
     /// From now on these are its members, who must not have others.
@@ -129,7 +133,7 @@ impl Lending {
         let bytes = self.bytes.load(Ordering::Relaxed);
         let caches: Vec<_> = members.iter().filter_map(|member| member.cache.upgrade()).collect();
         if self.of_all {
-            let flash = || caches.iter().filter_map(|cache| cache.flash.as_ref());
+            let flash = || caches.iter().filter_map(|cache| cache.core.flash.as_ref());
             flash().for_each(Flash::keep_buffers);
             let needed: u64 = flash().map(Flash::memory_bytes_to_keep).sum();
             let tiers = (bytes / TIERS_PART_MIN).max(DRAM_BYTES_MIN * caches.len() as u64);
@@ -144,7 +148,8 @@ impl Lending {
         }
         for cache in &caches {
             let (brought, step) = (AtomicU64::new(0), AtomicU64::new(0));
-            let _first = cache.memory.place.set(Place { lending: Arc::clone(self), brought, step });
+            let _first =
+                cache.core.memory.place.set(Place { lending: Arc::clone(self), brought, step });
         }
         let _first = self.members.set(members);
         self.divide();
@@ -167,15 +172,16 @@ impl Lending {
         let members = self.members.get().map_or(&[][..], Vec::as_slice);
         let caches: Vec<_> = members.iter().map(|member| member.cache.upgrade()).collect();
         let all = self.bytes.load(Ordering::Relaxed);
-        let flash = caches.iter().flatten().filter_map(|cache| cache.flash.as_ref());
+        let flash = caches.iter().flatten().filter_map(|cache| cache.core.flash.as_ref());
         let tiers = if self.of_all {
             let needed: u64 = flash.map(Flash::memory_bytes_to_keep).sum();
             all.saturating_sub(needed).max(all / TIERS_PART_MIN)
         } else {
             all
         };
+        self.tiers.store(tiers, Ordering::Relaxed);
         let standing = |(member, cache): (&Member, &Option<Arc<Larder>>)| {
-            let dram = cache.as_ref().map(|cache| &cache.dram);
+            let dram = cache.as_ref().map(|cache| &cache.core.dram);
             Standing {
                 part: part_of(tiers, member.percent),
                 used: dram.map_or(0, |dram| dram.used_bytes()),
@@ -186,17 +192,26 @@ impl Lending {
         let standings: Vec<_> = members.iter().zip(&caches).map(standing).collect();
         for ((cache, standing), budget) in caches.iter().zip(&standings).zip(divided(&standings)) {
             let Some(cache) = cache else { continue };
-            if let Some(place) = cache.memory.place.get() {
+            if let Some(place) = cache.core.memory.place.get() {
                 place.step.store(standing.reserve() / STEP_PART, Ordering::Relaxed);
             }
             // Buffers come and go; a tier need not breathe with them.
             if budget < standing.had || budget - standing.had > standing.part / SLACK_PART {
-                cache.dram.set_budget(budget.max(DRAM_BYTES_MIN), cache.now_s());
+                cache.core.dram.set_budget(budget.max(DRAM_BYTES_MIN), cache.core.now_s());
+                cache.sender.relieves(); // begins its thread, if something leaves
             }
-            if cache.dram.is_shrinking() {
+            if cache.core.dram.is_shrinking() {
                 self.owed.store(true, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Whether all tiers together have more than there is for them.
+    fn is_over(&self) -> bool {
+        let members = self.members.get().map_or(&[][..], Vec::as_slice);
+        let caches = members.iter().filter_map(|member| member.cache.upgrade());
+        let used: u64 = caches.map(|cache| cache.core.dram.used_bytes()).sum();
+        used > self.tiers.load(Ordering::Relaxed)
     }
 
     /// Others than this one that have to give something back.
@@ -206,7 +221,7 @@ impl Lending {
         }
         let members = self.members.get().map_or(&[][..], Vec::as_slice);
         let caches = members.iter().filter_map(|member| member.cache.upgrade());
-        let debtors: Vec<_> = caches.filter(|cache| cache.dram.is_shrinking()).collect();
+        let debtors: Vec<_> = caches.filter(|cache| cache.core.dram.is_shrinking()).collect();
         if !debtors.is_empty() {
             self.owed.store(true, Ordering::Relaxed);
         }
@@ -223,7 +238,7 @@ pub(crate) fn part_of(bytes: u64, percent: f64) -> u64 {
 impl Larder {
     /// So many bytes come to its DRAM.
     pub(super) fn note_brought(&self, bytes: usize) {
-        let Some(place) = self.memory.place.get() else { return };
+        let Some(place) = self.core.memory.place.get() else { return };
         let brought = place.brought.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
         if brought >= place.step.load(Ordering::Relaxed) {
             place.brought.store(0, Ordering::Relaxed);
@@ -232,12 +247,17 @@ impl Larder {
     }
 
     /// Helps those that have to give something back to do so: they may have no calls of their own.
-    pub(super) async fn settle_for_debtors(&self, bytes: usize) {
-        let Some(place) = self.memory.place.get() else { return };
+    pub(super) async fn help_debtors(&self, bytes: usize) {
+        let Some(place) = self.core.memory.place.get() else { return };
         for debtor in place.lending.debtors(self) {
             // One that is being cleared or closed is left alone: nobody waits for another cache.
-            let Some(_inside) = debtor.gate.try_enter() else { continue };
-            debtor.settle_own_departures(bytes).await;
+            let Some(_inside) = debtor.core.gate.try_enter() else { continue };
+            debtor.give_way(bytes).await;
+            // Its thread may not keep up with us.
+            if debtor.sender.sends() && place.lending.is_over() {
+                let mut patience = Patience::of(self.departure_wait);
+                debtor.wait_for_room(&mut patience, bytes).await;
+            }
         }
     }
 }

@@ -91,7 +91,7 @@ impl Larder {
             for (hash, key) in hashes.iter_mut().zip(keys) {
                 *hash = self.hasher.hash(key.as_ref());
             }
-            self.dram.prefetch(&hashes[..keys.len()]);
+            self.core.dram.prefetch(&hashes[..keys.len()]);
             for (at, (key, hash)) in keys.iter().zip(hashes).enumerate() {
                 let at = chunk * ASKED_TOGETHER + at;
                 match self.get_at_once(hash, key.as_ref(), self.stopwatch.begin()) {

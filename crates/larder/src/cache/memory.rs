@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::core::Core;
 use super::lending::Place;
 use super::{Larder, SETTLED_PER_BROUGHT};
 use crate::config::{DRAM_BYTES_MAX, DRAM_BYTES_MIN};
@@ -53,7 +54,7 @@ impl MemoryBudget {
     }
 }
 
-impl Larder {
+impl Core {
     /// Something went to flash, which may need more memory for it.
     pub(super) fn keep_memory_budget(&self) {
         let all = self.memory.bytes.load(Ordering::Relaxed);
@@ -73,7 +74,9 @@ impl Larder {
             self.dram.set_budget(share, self.now_s());
         }
     }
+}
 
+impl Larder {
     /// Changes [`Config::memory_bytes`](crate::Config::memory_bytes): from now on that many bytes are
     /// for everything. The DRAM tier gets what flash leaves, as [`Larder::set_dram_bytes`] would give it,
     /// but an eighth at least.
@@ -88,9 +91,10 @@ impl Larder {
     /// ```
     pub fn set_memory_bytes(&self, bytes: u64) {
         let bytes = bytes.max(1);
-        self.memory.bytes.store(bytes, Ordering::Relaxed);
-        self.flash.iter().for_each(Flash::keep_buffers);
-        self.divide_memory(bytes);
+        self.core.memory.bytes.store(bytes, Ordering::Relaxed);
+        self.core.flash.iter().for_each(Flash::keep_buffers);
+        self.core.divide_memory(bytes);
+        self.sender.relieves(); // begins the thread, if something leaves
     }
 
     /// Changes the budget of the DRAM tier, in bytes; there is no budget of everything then. Less than 8
@@ -103,9 +107,10 @@ impl Larder {
     /// meanwhile that fits the new budget. A get lets one segment go (of 1 MiB at most). Where nobody calls,
     /// nothing leaves. What values in use keep leaves when these are dropped.
     ///
-    /// Above flash, what leaves has to be written there, by those who set, or get what DRAM does not
-    /// have. It takes as long as flash takes for it; hits in DRAM alone get no further than to the next
-    /// segment.
+    /// Above flash, what leaves has to be written there, and takes as long as flash takes for it. The cache's
+    /// thread does so until all has left; with
+    /// [`Departures::Callers`](crate::config::Departures::Callers) those do who set, or get what DRAM does not
+    /// have, and hits in DRAM alone get no further than to the next segment.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -116,18 +121,19 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn set_dram_bytes(&self, bytes: u64) {
-        self.memory.bytes.store(0, Ordering::Relaxed);
+        self.core.memory.bytes.store(0, Ordering::Relaxed);
         let bytes = if bytes == 0 { 0 } else { bytes.clamp(DRAM_BYTES_MIN, DRAM_BYTES_MAX) };
-        self.dram.set_budget(bytes, self.now_s());
+        self.core.dram.set_budget(bytes, self.core.now_s());
+        self.sender.relieves();
     }
 
     /// How many bytes somebody sends to flash who brought so many to DRAM (rule 7).
     pub(super) fn settled_for(&self, brought: usize) -> usize {
         self.note_brought(brought);
         let usual = brought * SETTLED_PER_BROUGHT;
-        if !self.dram.is_shrinking() {
+        if !self.core.dram.is_shrinking() {
             return usual;
         }
-        self.dram.leaving_for(brought).clamp(*SETTLED.start(), *SETTLED.end()).max(usual)
+        self.core.dram.leaving_for(brought).clamp(*SETTLED.start(), *SETTLED.end()).max(usual)
     }
 }

@@ -8,17 +8,24 @@
 //!    for it.
 //! 3. When an item leaves DRAM, flash ends up with this version or with none; an older one is never
 //!    left behind.
-//! 4. No lock is held while waiting for another key's lock.
+//! 4. No lock is held while waiting for another key's lock. Who changes or sends several keys at once
+//!    waits for the lock of one of them, and takes along those whose locks are free.
 //! 5. Before a key is changed in DRAM, flash has been told that what it holds of the key is void
 //!    (`tombstones`): a crash takes DRAM away, and flash must not answer in its place.
 //! 6. A call that may touch the device is inside the `gate` while it does, once: who clears or closes
 //!    waits until nobody is.
-//! 7. Whoever brings new items to DRAM helps to send old ones to flash, twice as many bytes as he
-//!    brought: nobody pays for all, and the backlog shrinks.
+//! 7. What leaves DRAM is sent to flash by a thread of the cache (`departing`). Where there is none
+//!    (`Departures::Callers`), whoever brings new items to DRAM helps to send old ones, twice as many
+//!    bytes as it brought: nobody pays for all, and the backlog shrinks.
+//! 8. What is on its way to flash is bounded: a part of DRAM's budget, and above it
+//!    `departing_bytes_max`. Who brings more waits, with no lock in hand, and is refused after
+//!    `departure_wait`.
 
 mod blocking;
 mod clear;
 mod close;
+mod core;
+mod departing;
 mod fetch;
 mod flights;
 mod flush;
@@ -42,31 +49,28 @@ use std::time::Duration;
 
 use larder_device::Claim;
 
-use crate::dram::{Admit, Departure, DramTier, Full, Record};
+use crate::dram::{Full, OnItsWay, Record, Taken};
 use crate::error::{Error, ErrorKind};
-use crate::flash::Flash;
 use crate::key::{KeyHash, KeyHasher, check_key, check_value};
 use crate::latency::{Stopwatch, Timed};
 use crate::removal::RemovalReason;
-use crate::stats::Counters;
-use crate::time::CacheClock;
+use crate::signal::until_any;
 use crate::value::{ItemRef, Value};
 
+use self::core::Core;
 pub use blocking::Blocking;
+use departing::{Patience, Sender, Wait};
 use fetch::Outcome;
 pub use fetch::{FetchError, Fetched};
 use flights::Flights;
 pub use flush::Flushed;
-use gate::{Gate, Inside};
+use gate::Inside;
 pub use iterate::{Scan, Scanned, Tier};
 pub use look::Copied;
-use memory::MemoryBudget;
 pub use options::{SetOptions, Tiers};
 use read::Found;
 pub use update::{Cas, Change};
 
-/// Locks for all keys: two keys that share one only wait needlessly.
-const STRIPES: usize = 1024;
 /// Rule 7: bytes sent to flash per byte brought to DRAM.
 const SETTLED_PER_BROUGHT: usize = 2;
 /// How often a set makes room in DRAM before it goes past it.
@@ -89,24 +93,22 @@ const PUTS_BEFORE_BYPASS: usize = 8;
 /// # Ok::<(), larder::Error>(())
 /// ```
 pub struct Larder {
+    /// Ends before the rest does.
+    sender: Sender,
     /// Given back before the device is, and by a close, but for requests that were given up and have not
     /// ended.
     claim: Mutex<Option<Arc<Claim>>>,
-    gate: Gate,
+    core: Arc<Core>,
     /// Every key that comes in is hashed by it, once.
     hasher: KeyHasher,
-    dram: DramTier,
-    flash: Option<Flash>,
-    stripes: Vec<async_lock::Mutex<()>>,
     /// Reads of flash, by the hash of the key.
     reads: Flights<u64, Option<Found>>,
     fetches: Flights<Box<[u8]>, Outcome>,
-    memory: MemoryBudget,
-    clock: Arc<CacheClock>,
     stopwatch: Stopwatch,
+    /// See [`Config::departure_wait`](crate::Config::departure_wait).
+    departure_wait: Duration,
     /// Whether hits note when they were.
     notes_access: bool,
-    counters: Arc<Counters>,
 }
 
 impl Larder {
@@ -185,7 +187,7 @@ impl Larder {
     /// [`Larder::set_with`], of a key that can be.
     async fn store(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<(), Error> {
         let hash = self.hasher.hash(key);
-        self.counters.sets.add(1);
+        self.core.counters.sets.add(1);
         if let Err(refusal) = check_value(value) {
             self.remove(hash, key).await?;
             return Err(refusal);
@@ -195,24 +197,28 @@ impl Larder {
             self.remove(hash, key).await?;
             return Err(self.too_large(&item));
         }
-        let settled_bytes = self.settled_for(item.object_bytes());
-        let mut fulls = 0;
         let mut outdated = Ok(());
-        while self.put(&item, &mut outdated).await.is_err() {
-            if fulls == PUTS_BEFORE_BYPASS {
-                let supersede = |there: Option<&Record<'_>>| self.supersede(hash, key, there);
-                let (stored, told) = self.bypass(&item, &supersede).await;
-                outdated = told;
-                if !stored {
-                    self.remove(hash, key).await?;
-                }
-                break;
+        let mut patience = Patience::of(self.departure_wait);
+        let stored = loop {
+            let taken = match self.room_for(&item, &mut patience).await {
+                Ok(taken) => taken,
+                Err(reason) => break Err(reason),
+            };
+            if let Ok(put) = self.put(&item, taken, &mut outdated).await {
+                break Ok(put);
             }
-            fulls += 1;
-            self.settle_departures(settled_bytes).await;
+        };
+        self.help(item.object_bytes()).await;
+        match stored {
+            Ok(on_its_way) => {
+                self.core.counters.dram_bypassed_objects.add(patience.bypasses());
+                self.settle_if_flash_only(&item, on_its_way).await;
+            }
+            Err(reason) => {
+                self.count_refused(reason, &item);
+                self.remove(hash, key).await?;
+            }
         }
-        self.settle_departures(settled_bytes).await;
-        self.settle_if_flash_only(&item).await;
         outdated
     }
 
@@ -235,7 +241,7 @@ impl Larder {
         check_key(key)?;
         self.check_reentry()?;
         let inside = self.enter().await?;
-        self.counters.deletes.add(1);
+        self.core.counters.deletes.add(1);
         let begun = self.stopwatch.begin();
         let removed = self.remove(self.hasher.hash(key), key).await;
         self.stopwatch.end(begun, Timed::Delete);
@@ -258,53 +264,80 @@ impl Larder {
     /// ```
     pub async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
         check_key(key)?;
-        self.gate.check()?;
+        self.core.gate.check()?;
         let hash = self.hasher.hash(key);
         // DRAM first, and no lock: what flash shows later than that was the newest version at some
         // moment since, for what hides an older one comes to DRAM before it hides it.
-        if let Some(alive) = self.dram.contains(hash, key, self.now_ms()) {
+        if let Some(alive) = self.core.dram.contains(hash, key, self.core.now_ms()) {
             return Ok(alive);
         }
-        let Some(flash) = &self.flash else { return Ok(false) };
+        let Some(flash) = &self.core.flash else { return Ok(false) };
         let inside = self.enter().await?;
-        let found = flash.get(hash, key, self.now_s()).await.is_some();
+        let found = flash.get(hash, key, self.core.now_s()).await.is_some();
         self.leave(inside);
         Ok(found)
     }
 
-    /// For when DRAM is full of what values in use pin, or of what others are sending to flash:
-    /// sends `item` to flash without a place in the budget, if `admit` agrees. Whoever brought it sends
-    /// it. Says whether it is on its way, and whether flash was told that what it has is void.
-    async fn bypass(&self, item: &ItemRef<'_>, admit: Admit<'_>) -> (bool, Result<(), Error>) {
-        let _turn = self.turn(item.hash).await;
-        let outdated = self.outdate(item.hash).await;
-        let may_depart = self.flash.is_some() && item.tiers != Tiers::DramOnly;
-        if may_depart && self.dram.insert_to_depart(item, admit).is_ok() {
-            self.counters.dram_bypassed_objects.add(1);
-            return (true, outdated);
+    /// Where `item` may be put: in DRAM, or with the bytes that were taken for it on its way to flash, if it
+    /// has no place in DRAM. Asked again when that was in vain, it waits first. Where DRAM stays full, of what
+    /// values in use pin or of what others are sending to flash, the item goes past it.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    async fn room_for(
+        &self,
+        item: &ItemRef<'_>,
+        patience: &mut Patience,
+    ) -> Result<Option<Taken<'_>>, RemovalReason> {
+        if self.stays_in_dram(item) && patience.fulls < PUTS_BEFORE_BYPASS {
+            if patience.is_first_try() {
+                return Ok(None);
+            }
+            let bytes = self.settled_for(item.object_bytes());
+            return match self.wait_for_room(patience, bytes).await {
+                Wait::Again => Ok(None),
+                Wait::Over => Err(RemovalReason::RejectedDepartures),
+            };
         }
-        self.counters.rejected_dram_pinned_objects.add(1);
-        let (reason, bytes) = (RemovalReason::RejectedDramPinned, item.object_bytes());
-        self.counters.removals.key(reason, Tier::Dram, item.key, bytes);
-        (false, outdated)
+        if self.core.flash.is_none() || item.tiers == Tiers::DramOnly || !patience.may_go_above() {
+            return Err(RemovalReason::RejectedDramPinned);
+        }
+        let bytes = self.core.dram.departing_bytes(item);
+        let taken = self.take_above(bytes, patience).await;
+        taken.map(Some).ok_or(RemovalReason::RejectedDepartures)
     }
 
-    /// Puts `item` into DRAM, or on its way to flash. Also says whether flash has been told.
-    async fn put(&self, item: &ItemRef<'_>, outdated: &mut Result<(), Error>) -> Result<(), Full> {
-        let _turn = self.turn(item.hash).await;
+    /// Puts `item` into DRAM, or on its way to flash, and says where it is then. Also says whether flash
+    /// has been told.
+    async fn put(
+        &self,
+        item: &ItemRef<'_>,
+        taken: Option<Taken<'_>>,
+        outdated: &mut Result<(), Error>,
+    ) -> Result<Option<OnItsWay>, Full> {
+        let _turn = self.core.turn(item.hash).await;
         *outdated = self.outdate(item.hash).await;
         let supersede = |there: Option<&Record<'_>>| self.supersede(item.hash, item.key, there);
-        if self.stays_in_dram(item) {
-            self.dram.insert(item, self.now_s(), &supersede)
-        } else {
-            self.dram.insert_to_depart(item, &supersede)
+        match taken {
+            Some(taken) => self.core.dram.insert_to_depart(item, taken, &supersede).map(Some),
+            None => self.core.dram.insert(item, self.core.now_s(), &supersede).map(|()| None),
         }
+    }
+
+    /// An item was not stored for want of room.
+    fn count_refused(&self, reason: RemovalReason, item: &ItemRef<'_>) {
+        let counters = &self.core.counters;
+        match reason {
+            RemovalReason::RejectedDepartures => counters.rejected_departures_objects.add(1),
+            _ => counters.rejected_dram_pinned_objects.add(1),
+        }
+        counters.removals.key(reason, Tier::Dram, item.key, item.object_bytes());
     }
 
     /// Sees to it that what flash has of a key does not come back after a crash. The caller holds the
     /// key's lock and is about to change the key.
     async fn outdate(&self, hash: KeyHash) -> Result<(), Error> {
-        match &self.flash {
+        match &self.core.flash {
             Some(flash) => flash.outdate(hash).await,
             None => Ok(()),
         }
@@ -315,93 +348,79 @@ impl Larder {
         self.reads.overtake(hash, &hash.0);
         self.fetches.overtake(hash, key);
         if let Some(Record { key, value, .. }) = there {
-            self.counters.replaced_objects.add(1);
+            self.core.counters.replaced_objects.add(1);
             let bytes = key.len() + value.len();
-            self.counters.removals.key(RemovalReason::Replaced, Tier::Dram, key, bytes);
+            self.core.counters.removals.key(RemovalReason::Replaced, Tier::Dram, key, bytes);
         }
         true
     }
 
     /// Removes `key` from both tiers.
     async fn remove(&self, hash: KeyHash, key: &[u8]) -> Result<bool, Error> {
-        let _turn = self.turn(hash).await;
+        let _turn = self.core.turn(hash).await;
         let seen = self.tier_and_bytes(hash, key);
-        let on_flash = match &self.flash {
-            Some(flash) => flash.remove(hash, key, self.now_s()).await,
+        let on_flash = match &self.core.flash {
+            Some(flash) => flash.remove(hash, key, self.core.now_s()).await,
             None => Ok(false),
         };
         // Between the two: a read that begins now finds nothing on flash, one that began before
         // brings nothing to DRAM afterwards.
         self.supersede(hash, key, None);
-        let in_dram = self.dram.remove(hash, key, self.now_ms());
+        let in_dram = self.core.dram.remove(hash, key, self.core.now_ms());
         let was_there = in_dram.unwrap_or(matches!(on_flash, Ok(true)));
         if was_there {
-            self.counters.deleted_objects.add(1);
+            self.core.counters.deleted_objects.add(1);
             let (tier, bytes) = seen.unwrap_or((Tier::SmallObjects, 0));
-            self.counters.removals.key(RemovalReason::Deleted, tier, key, bytes);
+            self.core.counters.removals.key(RemovalReason::Deleted, tier, key, bytes);
         }
         on_flash.map(|_| was_there)
     }
 
     /// Where `key` is, if it is anywhere, and its bytes if DRAM has it; only for who listens.
     fn tier_and_bytes(&self, hash: KeyHash, key: &[u8]) -> Option<(Tier, usize)> {
-        if !self.counters.removals.wanted() {
+        if !self.core.counters.removals.wanted() {
             return None;
         }
-        let mut residents = self.dram.residents(hash).into_iter();
+        let mut residents = self.core.dram.residents(hash).into_iter();
         if let Some(there) = residents.find(|resident| resident.value.key() == key) {
             return Some((Tier::Dram, key.len() + there.value.len()));
         }
-        let loc = self.flash.as_ref().and_then(|flash| flash.loc());
+        let loc = self.core.flash.as_ref().and_then(|flash| flash.loc());
         let is_large = loc.is_some_and(|loc| loc.holds(hash));
         Some((if is_large { Tier::LargeObjects } else { Tier::SmallObjects }, 0))
     }
 
-    /// Sends what DRAM has evicted to flash: at least `bytes` of it, or all.
-    async fn settle_departures(&self, bytes: usize) {
-        self.settle_own_departures(bytes).await;
-        self.settle_for_debtors(bytes).await;
+    /// Rule 7, for who brought so many bytes to DRAM.
+    async fn help(&self, brought: usize) {
+        let bytes = self.settled_for(brought);
+        self.give_way(bytes).await;
+        self.help_debtors(bytes).await;
     }
 
-    async fn settle_own_departures(&self, bytes: usize) {
-        let mut settled_bytes = 0;
-        while settled_bytes < bytes {
-            let next = self.dram.next_departure().or_else(|| {
-                let more = self.dram.is_shrinking();
-                more.then(|| self.dram.let_go_a_little(self.now_s()))?;
-                self.dram.next_departure()
-            });
-            let Some(departure) = next else { break };
-            settled_bytes += departure.item(false).object_bytes();
-            let mut unsettled = Unsettled { dram: &self.dram, departure: Some(departure) };
-            let Some(departure) = &unsettled.departure else { break };
-            let turn = self.turn(departure.hash).await;
-            if let Some(item) = unsettled.item()
-                && let Some(flash) = &self.flash
-            {
-                flash.settle(&item, self.now_s()).await;
-            }
-            unsettled.departed();
-            drop(turn);
-            self.keep_memory_budget();
+    /// Sends at least `bytes` of what waits to flash, or leaves that to who does so beside the callers.
+    async fn give_way(&self, bytes: usize) {
+        if self.core.flash.is_none() || !self.sender.relieves() {
+            self.core.settle_departures(bytes).await;
+        } else if self.core.dram.is_shrinking() {
+            self.core.dram.let_go_a_little(self.core.now_s());
         }
     }
 
     /// Sees to it that an item that is for flash only is there, or given up, before its set returns.
-    async fn settle_if_flash_only(&self, item: &ItemRef<'_>) {
-        if item.tiers != Tiers::FlashOnly || self.flash.is_none() {
+    async fn settle_if_flash_only(&self, item: &ItemRef<'_>, on_its_way: Option<OnItsWay>) {
+        let Some(on_its_way) = on_its_way.filter(|_| item.tiers == Tiers::FlashOnly) else {
             return;
+        };
+        let departures = self.core.dram.departures();
+        let signals = [&departures.settled, &departures.added, &self.core.gate.wanted];
+        let waits = || self.core.dram.is_on_its_way(on_its_way);
+        let may_help = || !self.sender.sends() && departures.wait();
+        while waits() {
+            until_any(signals, || !waits() || may_help()).await;
+            if waits() {
+                self.core.settle_departures(1).await;
+            }
         }
-        while self.dram.holds(item.hash) && self.dram.departures_wait() {
-            self.settle_departures(1).await;
-        }
-        // Somebody else may be at it.
-        drop(self.turn(item.hash).await);
-    }
-
-    /// The lock of a key. Without flash there is nothing to keep in step.
-    async fn turn(&self, hash: KeyHash) -> Option<async_lock::MutexGuard<'_, ()>> {
-        if self.flash.is_some() { Some(self.stripe(hash).lock().await) } else { None }
     }
 
     /// Comes in, for a call that may touch the device. Without flash nobody who clears or closes has to
@@ -410,23 +429,23 @@ impl Larder {
     /// # Errors
     /// [`ErrorKind::Closed`].
     async fn enter(&self) -> Result<Option<Inside<'_>>, Error> {
-        if self.flash.is_some() {
-            self.gate.enter().await.map(Some)
+        if self.core.flash.is_some() {
+            self.core.gate.enter().await.map(Some)
         } else {
-            self.gate.check().map(|()| None)
+            self.core.gate.check().map(|()| None)
         }
     }
 
     /// A call that came in has given everything back: who listens is told what it removed.
     fn leave(&self, inside: Option<Inside<'_>>) {
         drop(inside);
-        self.counters.removals.tell();
+        self.core.counters.removals.tell();
     }
 
     /// Refuses what would wait for a lock that the caller's own thread holds. Without flash there are
     /// none.
     fn check_reentry(&self) -> Result<(), Error> {
-        if self.flash.is_some() { reentry::check_update(self.id()) } else { Ok(()) }
+        if self.core.flash.is_some() { reentry::check_update(self.id()) } else { Ok(()) }
     }
 
     /// Names the cache as long as it stays where it is, as it does during a call.
@@ -434,19 +453,11 @@ impl Larder {
         std::ptr::from_ref(self).addr()
     }
 
-    fn stripe(&self, hash: KeyHash) -> &async_lock::Mutex<()> {
-        let stripe = hash.spread_over(self.stripes.len() as u64);
-        &self.stripes[usize::try_from(stripe).expect("below the number of stripes")]
-    }
-
-    fn now_s(&self) -> u32 {
-        self.clock.now_s()
-    }
-
     /// Whether some tier that `item` may be in can hold it.
     fn can_hold(&self, item: &ItemRef<'_>) -> bool {
         // Flash first: it answers without a lock.
-        self.flash
+        self.core
+            .flash
             .as_ref()
             .is_some_and(|flash| item.tiers != Tiers::DramOnly && flash.engine_for(item).is_some())
             || self.stays_in_dram(item)
@@ -454,13 +465,13 @@ impl Larder {
 
     /// Whether `item` has a place in DRAM; if not, it is on its way to flash at once.
     fn stays_in_dram(&self, item: &ItemRef<'_>) -> bool {
-        let is_for_flash = item.tiers == Tiers::FlashOnly && self.flash.is_some();
-        !is_for_flash && self.dram.can_hold(item.object_bytes())
+        let is_for_flash = item.tiers == Tiers::FlashOnly && self.core.flash.is_some();
+        !is_for_flash && self.core.dram.can_hold(item.object_bytes())
     }
 
     fn too_large(&self, item: &ItemRef<'_>) -> Error {
         let object_bytes = item.object_bytes();
-        let message = match &self.flash {
+        let message = match &self.core.flash {
             Some(_) if item.tiers == Tiers::DramOnly => format!(
                 "object of {object_bytes} bytes, for DRAM only: dram_bytes is too small for it"
             ),
@@ -472,33 +483,5 @@ impl Larder {
             None => format!("object of {object_bytes} bytes: dram_bytes is too small for it"),
         };
         Error::new(ErrorKind::InvalidInput, message)
-    }
-}
-
-/// A record that is being sent to flash. If the sender is dropped on the way, the next one takes
-/// over.
-struct Unsettled<'a> {
-    dram: &'a DramTier,
-    departure: Option<Departure>,
-}
-
-impl Unsettled<'_> {
-    /// The item, if it is still the newest of its key.
-    fn item(&self) -> Option<ItemRef<'_>> {
-        self.dram.departing(self.departure.as_ref()?)
-    }
-
-    fn departed(&mut self) {
-        if let Some(departure) = self.departure.take() {
-            self.dram.departed(departure);
-        }
-    }
-}
-
-impl Drop for Unsettled<'_> {
-    fn drop(&mut self) {
-        if let Some(departure) = self.departure.take() {
-            self.dram.requeue_departure(departure);
-        }
     }
 }

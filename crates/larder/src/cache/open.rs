@@ -5,8 +5,12 @@ use std::time::Duration;
 
 use larder_device::{Claim, Clock, Device, TimeoutDevice};
 
-use super::{Flights, Gate, Larder, MemoryBudget, STRIPES};
-use crate::config::Config;
+use super::core::{Core, STRIPES};
+use super::departing::Sender;
+use super::gate::Gate;
+use super::memory::MemoryBudget;
+use super::{Flights, Larder};
+use crate::config::{Config, Departures};
 use crate::dram::DramTier;
 use crate::error::Error;
 use crate::events;
@@ -97,28 +101,36 @@ impl Larder {
             }
             None => config.dram_bytes,
         };
-        Ok(Self {
-            claim: Mutex::new(claim),
-            gate: Gate::default(),
+        let dram = DramTier::new(
+            dram_bytes,
+            config.dram_policy,
+            flash.is_some(),
+            first_version(clock.now(), flash.as_ref()),
             hasher,
-            dram: DramTier::new(
-                dram_bytes,
-                config.dram_policy,
-                flash.is_some(),
-                first_version(clock.now(), flash.as_ref()),
-                hasher,
-            )
-            .counting(Arc::clone(&counters))
-            .noting_access(config.access_times),
-            notes_access: config.access_times,
+        );
+        let ahead = config.departures == Departures::Thread;
+        let core = Arc::new(Core {
+            gate: Gate::default(),
+            dram: dram
+                .departing_by(ahead, config.departing_bytes(dram_bytes))
+                .counting(Arc::clone(&counters))
+                .noting_access(config.access_times),
             flash,
             stripes: (0..STRIPES).map(|_| async_lock::Mutex::new(())).collect(),
-            reads: Flights::new(),
-            fetches: Flights::new(),
             memory: MemoryBudget::new(config.memory_bytes),
             clock,
-            stopwatch,
             counters,
+        });
+        Ok(Self {
+            sender: Sender::new(config.departures, &core),
+            claim: Mutex::new(claim),
+            core,
+            hasher,
+            reads: Flights::new(),
+            fetches: Flights::new(),
+            stopwatch,
+            departure_wait: config.departure_wait,
+            notes_access: config.access_times,
         })
     }
 }

@@ -36,14 +36,14 @@ enum Tier {
 impl Larder {
     /// Looks `key` up in DRAM; counts it if it is there.
     pub(super) fn get_at_once(&self, hash: KeyHash, key: &[u8], begun: Begun) -> Option<Value> {
-        if self.gate.is_closed() {
+        if self.core.gate.is_closed() {
             return None; // whoever goes on below is told
         }
-        if self.dram.is_shrinking() {
-            self.dram.let_go_a_little(self.now_s());
+        if self.core.dram.is_shrinking() {
+            self.core.dram.let_go_a_little(self.core.now_s());
         }
-        let value = self.dram.get_at_once(hash, key, || self.now_ms())?;
-        self.counters.hits_at_once.add(1);
+        let value = self.core.dram.get_at_once(hash, key, || self.core.now_ms())?;
+        self.core.counters.hits_at_once.add(1);
         self.stopwatch.end(begun, Timed::GetDram);
         Some(value)
     }
@@ -57,8 +57,8 @@ impl Larder {
     ) -> Result<Option<Value>, Error> {
         self.check_reentry()?;
         let inside = self.enter().await?;
-        self.counters.gets.add(1);
-        if let Some(flash) = &self.flash {
+        self.core.counters.gets.add(1);
+        if let Some(flash) = &self.core.flash {
             flash.asked(hash);
         }
         let found = self.find(hash, key).await;
@@ -70,9 +70,9 @@ impl Larder {
         let from_dram = tier == Tier::Dram;
         self.stopwatch.end(begun, if from_dram { Timed::GetDram } else { Timed::GetFlash });
         match tier {
-            Tier::Dram => self.counters.dram_hits.add(1),
-            Tier::Flash(Engine::Soc) => self.counters.soc_hits.add(1),
-            Tier::Flash(Engine::Loc) => self.counters.loc_hits.add(1),
+            Tier::Dram => self.core.counters.dram_hits.add(1),
+            Tier::Flash(Engine::Soc) => self.core.counters.soc_hits.add(1),
+            Tier::Flash(Engine::Loc) => self.core.counters.loc_hits.add(1),
         }
         Ok(Some(value))
     }
@@ -80,9 +80,9 @@ impl Larder {
     /// Looks `key` up, and counts nobody's get. A hit on flash brings the item to DRAM. The caller is
     /// inside.
     pub(super) async fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Found> {
-        let found = match &self.flash {
+        let found = match &self.core.flash {
             // Most misses end here, without a read.
-            Some(flash) if flash.may_hold(hash) || self.dram.holds(hash) => {
+            Some(flash) if flash.may_hold(hash) || self.core.dram.holds(hash) => {
                 self.read_together(flash, hash, key).await
             }
             Some(flash) => {
@@ -90,16 +90,16 @@ impl Larder {
                 None
             }
             // No flight to board, so nothing that the answer has to be later than.
-            None => match self.dram.get_without_lock(hash, key, || self.now_ms()) {
+            None => match self.core.dram.get_without_lock(hash, key, || self.core.now_ms()) {
                 Lookup::Hit(value) => Some(Found { value, tier: Tier::Dram }),
                 Lookup::Expired => self.look(hash, key).await,
                 Lookup::Absent => None,
             },
         };
         if let Some(Found { value, tier: Tier::Flash(_) }) = &found {
-            self.settle_departures(self.settled_for(key.len() + value.len())).await;
-        } else if self.dram.is_shrinking() {
-            self.settle_departures(self.settled_for(0)).await;
+            self.help(key.len() + value.len()).await;
+        } else if self.core.dram.is_shrinking() {
+            self.help(0).await;
         }
         found
     }
@@ -112,10 +112,10 @@ impl Larder {
             // Two keys of one hash do not answer for each other.
             return found.clone().filter(|found| found.value.key() == key);
         }
-        let found = match self.dram.get(hash, key, || self.now_ms()) {
+        let found = match self.core.dram.get(hash, key, || self.core.now_ms()) {
             Lookup::Hit(value) => Some(Found { value, tier: Tier::Dram }),
             Lookup::Expired => {
-                let _turn = self.turn(hash).await;
+                let _turn = self.core.turn(hash).await;
                 self.look(hash, key).await
             }
             Lookup::Absent => {
@@ -133,29 +133,29 @@ impl Larder {
     /// key's lock.
     pub(super) async fn look(&self, hash: KeyHash, key: &[u8]) -> Option<Found> {
         // Who held the lock before may have brought the key to DRAM, or found it expired.
-        match self.dram.get(hash, key, || self.now_ms()) {
+        match self.core.dram.get(hash, key, || self.core.now_ms()) {
             Lookup::Hit(value) => return Some(Found { value, tier: Tier::Dram }),
             Lookup::Expired => {
-                self.counters.expired.add(1);
+                self.core.counters.expired.add(1);
                 let (_, bytes) = self.tier_and_bytes(hash, key).unwrap_or((super::Tier::Dram, 0));
                 self.note_expired(super::Tier::Dram, key, bytes);
                 // Flash first: as long as the key is in DRAM, an older version on flash stays out
                 // of sight.
-                if let Some(flash) = &self.flash {
-                    flash.forget(hash, key, self.now_s()).await;
+                if let Some(flash) = &self.core.flash {
+                    flash.forget(hash, key, self.core.now_s()).await;
                 }
                 self.reads.overtake(hash, &hash.0);
-                self.dram.remove_expired(hash, key, self.now_ms());
+                self.core.dram.remove_expired(hash, key, self.core.now_ms());
                 return None;
             }
             Lookup::Absent => {}
         }
-        let flash = self.flash.as_ref()?;
+        let flash = self.core.flash.as_ref()?;
         self.fetch_from(flash, hash, key, &|there| there.is_none()).await
     }
 
     fn note_expired(&self, tier: super::Tier, key: &[u8], bytes: usize) {
-        self.counters.removals.key(RemovalReason::Expired, tier, key, bytes);
+        self.core.counters.removals.key(RemovalReason::Expired, tier, key, bytes);
     }
 
     /// Reads `key` from flash, and brings it to DRAM if `unchanged` agrees there.
@@ -166,17 +166,18 @@ impl Larder {
         key: &[u8],
         unchanged: &(dyn Fn(Option<&Record<'_>>) -> bool + Sync),
     ) -> Option<Found> {
-        let (fetched, engine) = flash.get(hash, key, self.now_s()).await?;
+        let (fetched, engine) = flash.get(hash, key, self.core.now_s()).await?;
         let mut item = fetched.item();
-        if item.is_expired(self.now_s()) {
-            self.counters.expired.add(1); // while it was being read
+        if item.is_expired(self.core.now_s()) {
+            self.core.counters.expired.add(1); // while it was being read
             self.note_expired(engine.tier(), key, item.object_bytes());
             return None;
         }
-        let now_s = self.notes_access.then(|| self.now_s());
+        let now_s = self.notes_access.then(|| self.core.now_s());
         item.dram.marks = item.dram.marks.after_hit(now_s);
         let kept = if self.stays_in_dram(&item) {
-            let kept = self.dram.insert_if(&item, self.now_s(), &|there| unchanged(there));
+            let kept =
+                self.core.dram.insert_if(&item, self.core.now_s(), &|there| unchanged(there));
             kept.ok().flatten().map(Value::unmarked)
         } else {
             None

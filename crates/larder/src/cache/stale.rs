@@ -65,7 +65,8 @@ impl Larder {
     /// ```
     pub fn win(&self, key: &[u8], version: u64) -> Result<bool, Error> {
         check_key(key)?;
-        self.gate.check()?;
-        Ok(version != 0 && self.dram.win(self.hasher.hash(key), key, version, self.now_ms()))
+        self.core.gate.check()?;
+        Ok(version != 0
+            && self.core.dram.win(self.hasher.hash(key), key, version, self.core.now_ms()))
     }
 }

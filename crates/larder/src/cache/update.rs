@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use super::departing::{Patience, Wait};
 use super::{Larder, PUTS_BEFORE_BYPASS, SetOptions, reentry};
-use crate::dram::{Full, Record};
+use crate::dram::{Full, Record, Taken};
 use crate::error::{Error, ErrorKind};
 use crate::key::{KeyHash, check_key, check_value};
 use crate::removal::RemovalReason;
-use crate::value::Value;
+use crate::value::{ItemRef, Value};
 
 /// What [`Larder::update`] shall do with a key.
 ///
@@ -65,6 +66,8 @@ enum Attempt {
     Again,
     /// There is no room in DRAM yet.
     Full,
+    /// It is for flash only, and so many bytes are to be taken for it first.
+    NoneTaken(usize),
 }
 
 impl Larder {
@@ -109,28 +112,41 @@ impl Larder {
         key: &[u8],
         change: &mut impl FnMut(Option<&Value>) -> Change<'a>,
     ) -> Result<Option<Value>, Error> {
-        let mut fulls = 0;
+        let mut patience = Patience::of(self.departure_wait);
+        let mut taken = None;
         loop {
-            match self.try_update(hash, key, change).await? {
+            let waited = match self.try_update(hash, key, change, &mut taken).await? {
                 Attempt::Done(before) => {
                     let brought = before.as_ref().map_or(0, |value| value.len()) + key.len();
-                    self.settle_departures(self.settled_for(brought)).await;
+                    self.help(brought).await;
                     return Ok(before);
                 }
-                Attempt::Again => {}
-                Attempt::Full if fulls == PUTS_BEFORE_BYPASS => {
-                    self.counters.rejected_dram_pinned_objects.add(1);
-                    let reason = RemovalReason::RejectedDramPinned;
-                    self.counters.removals.key(reason, super::Tier::Dram, key, 0);
+                Attempt::Again => Wait::Again,
+                Attempt::Full if patience.pinned == PUTS_BEFORE_BYPASS => {
                     let message = "values in use pin all of DRAM; drop them or raise dram_bytes";
-                    return Err(Error::new(ErrorKind::Busy, message));
+                    return Err(self.refuse(RemovalReason::RejectedDramPinned, key, message));
                 }
                 Attempt::Full => {
-                    fulls += 1;
-                    self.settle_departures(self.dram.segment_bytes()).await;
+                    let bytes = self.core.dram.segment_bytes();
+                    self.wait_for_room(&mut patience, bytes).await
                 }
+                Attempt::NoneTaken(bytes) => {
+                    taken = self.take_above(bytes, &mut patience).await;
+                    if taken.is_some() { Wait::Again } else { Wait::Over }
+                }
+            };
+            if waited == Wait::Over {
+                let message = "too much is on its way to flash, and flash is slow; try later, or raise \
+                               departure_wait";
+                return Err(self.refuse(RemovalReason::RejectedDepartures, key, message));
             }
         }
+    }
+
+    /// A change was not made for want of room.
+    fn refuse(&self, reason: RemovalReason, key: &[u8], message: &str) -> Error {
+        self.count_refused(reason, &ItemRef::new(self.hasher.hash(key), key, &[], 0));
+        Error::new(ErrorKind::Busy, message)
     }
 
     /// Stores `value` if `key` has none. Says whether it was stored.
@@ -352,21 +368,26 @@ impl Larder {
         hash: KeyHash,
         key: &[u8],
         change: &mut impl FnMut(Option<&Value>) -> Change<'a>,
+        taken: &mut Option<Taken<'_>>,
     ) -> Result<Attempt, Error> {
-        let _turn = self.turn(hash).await;
+        let _turn = self.core.turn(hash).await;
         let before = self.look(hash, key).await.map(|found| found.value);
         let changed = reentry::updating(self.id(), || change(before.as_ref()));
         let Some(item) = self.item_after(hash, key, &changed, before.as_ref()) else {
             return Ok(Attempt::Done(before));
         };
         check_value(item.value)?;
-        if !self.dram.can_hold(item.object_bytes()) {
+        if !self.core.dram.can_hold(item.object_bytes()) {
             let message = format!("object of {} bytes: DRAM cannot hold it", item.object_bytes());
             return Err(Error::new(ErrorKind::InvalidInput, message));
         }
+        let stays = self.stays_in_dram(&item);
+        if !stays && taken.is_none() {
+            return Ok(Attempt::NoneTaken(self.core.dram.departing_bytes(&item)));
+        }
         let outdated = self.outdate(hash).await;
-        let now_s = self.now_s();
-        let now_ms = self.now_ms();
+        let now_s = self.core.now_s();
+        let now_ms = self.core.now_ms();
         let unchanged = |there: Option<&Record<'_>>| {
             let alive = there.filter(|record| !record.is_over(now_ms));
             // With flash, the turn keeps others away. Without, this does: the value pins its record, so no
@@ -375,13 +396,12 @@ impl Larder {
                 (Some(record), Some(value)) => value.is_of(record),
                 (alive, before) => alive.is_none() && before.is_none(),
             };
-            (self.flash.is_some() || is_seen) && self.supersede(hash, key, alive)
+            (self.core.flash.is_some() || is_seen) && self.supersede(hash, key, alive)
         };
-        let inserted = if self.stays_in_dram(&item) {
-            self.dram.insert_if(&item, now_s, &unchanged).map(|there| there.is_some())
-        } else {
+        let inserted = match taken.take().filter(|_| !stays) {
+            None => self.core.dram.insert_if(&item, now_s, &unchanged).map(|there| there.is_some()),
             // There is flash: with the turn nobody else has changed it.
-            self.dram.insert_to_depart(&item, &unchanged).map(|()| true)
+            Some(taken) => self.core.dram.insert_to_depart(&item, taken, &unchanged).map(|_| true),
         };
         Ok(match inserted {
             Ok(true) => {

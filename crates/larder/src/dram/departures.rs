@@ -3,15 +3,22 @@
 //! They stay in their segments and in the index until their flash write has ended: a `get` in
 //! between must neither miss nor see an older version, and a `set` or `delete` in between makes the
 //! write pointless. A departing segment is freed when the last of its records was dealt with.
+//!
+//! Segments within the budget depart ahead of need, up to a part of it, where a thread beside the callers
+//! sends them; else one after the other, as callers come to send them. What DRAM has no place for comes
+//! here above the budget: its bytes are taken from the [`Allowance`] first, and given back with its
+//! segment.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 
+use super::allowance::{Allowance, Taken};
 use super::index::Location;
 use super::pins::Share;
-use super::segment::Frozen;
+use super::segment::{Frozen, Segment};
 use crate::key::{KeyHash, KeyHasher};
-use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::signal::Signal;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::value::ItemRef;
 
@@ -30,11 +37,35 @@ impl Departure {
     }
 }
 
-#[derive(Debug, Default)]
+/// So many bytes may depart above the budget where nobody says otherwise.
+const ABOVE_BYTES: usize = 16 << 20;
+/// This part of the budget departs ahead of need.
+const AHEAD_PART: usize = 4;
+
+#[derive(Debug)]
 pub(crate) struct Departures {
     state: Mutex<State>,
     /// Segments and records that wait, to ask without the lock.
     waiting: AtomicUsize,
+    /// Bytes of segments of the budget that are here.
+    within_bytes: AtomicUsize,
+    /// Segments that were here and are not any more.
+    freed_segments: AtomicUsize,
+    /// Whether they depart ahead of need.
+    ahead: AtomicBool,
+    above: Allowance,
+    /// Something has come that waits.
+    pub(crate) added: Signal,
+    /// A segment is not here any more.
+    pub(crate) freed: Signal,
+    /// A record has been dealt with.
+    pub(crate) settled: Signal,
+}
+
+impl Default for Departures {
+    fn default() -> Self {
+        Self::new(false, ABOVE_BYTES)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -52,12 +83,88 @@ pub(super) struct Departing {
 }
 
 impl Departures {
+    pub(crate) fn new(ahead: bool, above_bytes: usize) -> Self {
+        Self {
+            state: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            within_bytes: AtomicUsize::new(0),
+            freed_segments: AtomicUsize::new(0),
+            ahead: AtomicBool::new(ahead),
+            above: Allowance::of_bytes(above_bytes),
+            added: Signal::default(),
+            freed: Signal::default(),
+            settled: Signal::default(),
+        }
+    }
+
+    /// Whether segments depart ahead of need, from now on.
+    pub(crate) fn set_ahead(&self, ahead: bool) {
+        self.ahead.store(ahead, Ordering::Relaxed);
+    }
+
+    /// What may depart above the budget.
+    pub(crate) fn above(&self) -> &Allowance {
+        &self.above
+    }
+
+    /// Bytes of all segments that are here.
+    pub(crate) fn bytes(&self) -> usize {
+        self.within_bytes.load(Ordering::Relaxed) + self.above.used_bytes()
+    }
+
+    /// Whether no further segment of a budget of so many bytes is to depart now.
+    pub(crate) fn are_enough(&self, budget: usize) -> bool {
+        match self.ahead.load(Ordering::Relaxed) {
+            true => self.within_bytes.load(Ordering::Relaxed) > budget / AHEAD_PART,
+            false => self.wait(),
+        }
+    }
+
+    /// Whether there will be room when something here has ended.
+    pub(crate) fn make_room(&self) -> bool {
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        if ahead { self.within_bytes.load(Ordering::Relaxed) > 0 } else { self.wait() }
+    }
+
+    /// Takes a segment of the budget.
     pub(crate) fn add(&self, segment: Frozen, slot: u32) {
+        self.within_bytes.fetch_add(segment.capacity(), Ordering::Relaxed);
+        self.push(segment, slot);
+    }
+
+    /// Takes a segment above the budget.
+    pub(crate) fn add_above(&self, segment: Frozen, slot: u32, taken: Taken<'_>) {
+        segment.note_above(taken.spend());
+        self.push(segment, slot);
+    }
+
+    /// Counts segments that are not here any more.
+    pub(crate) fn freed_segments(&self) -> usize {
+        self.freed_segments.load(Ordering::SeqCst)
+    }
+
+    /// A segment that was here has been freed.
+    pub(crate) fn has_left(&self) {
+        self.freed_segments.fetch_add(1, Ordering::SeqCst);
+        self.freed.notify();
+    }
+
+    /// A segment that was here is about to be freed.
+    pub(crate) fn leaves(&self, segment: &Segment) {
+        match segment.note_above(0) {
+            0 => _ = self.within_bytes.fetch_sub(segment.capacity(), Ordering::Relaxed),
+            above => self.above.give_back(above),
+        }
+    }
+
+    fn push(&self, segment: Frozen, slot: u32) {
         // One for the segment itself, until all its records were given out.
         segment.set_outstanding(1);
         let mut state = self.lock();
         state.segments.push_back(Departing { segment, slot, next: 0 });
         self.waiting.fetch_add(1, Ordering::Relaxed);
+        drop(state);
+        self.added.notify();
     }
 
     /// Whether [`Departures::next`] may have something to give.
@@ -66,8 +173,11 @@ impl Departures {
     }
 
     pub(crate) fn requeue(&self, departure: Departure) {
-        self.lock().given_back.push_back(departure);
+        let mut state = self.lock();
+        state.given_back.push_back(departure);
         self.waiting.fetch_add(1, Ordering::Relaxed);
+        drop(state);
+        self.added.notify();
     }
 
     /// The next record that `is_current` says is still the newest of its key, and the segments that

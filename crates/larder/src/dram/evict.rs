@@ -15,6 +15,8 @@ use crate::value::{ItemRef, is_expired};
 
 /// So many segments are kept free above flash.
 const HEADROOM: usize = 2;
+/// So many segments depart at most for one that is opened: nobody pays for all.
+const DEPARTING_FOR_ONE: usize = 4;
 /// For so many records at a time memory is asked where the index has them: about as many trips to it as
 /// a core makes at once.
 const FETCHED_AHEAD: usize = 16;
@@ -46,9 +48,12 @@ impl DramTier {
     /// Lets segments depart before they are needed: flash takes its time, and those who bring new
     /// items should not all wait for it at once.
     pub(super) fn keep_headroom(&self, now_s: u32) {
-        while self.pool.room_bytes(self.other_bytes()) < HEADROOM * self.pool.segment_bytes()
-            && self.make_room(now_s)
-        {}
+        for _ in 0..DEPARTING_FOR_ONE {
+            let room = self.pool.room_bytes(self.other_bytes());
+            if room >= HEADROOM * self.pool.segment_bytes() || !self.make_room(now_s) {
+                return;
+            }
+        }
     }
 
     /// Makes up for what the index has grown by.
@@ -60,7 +65,7 @@ impl DramTier {
     /// first.
     pub(super) fn make_room(&self, now_s: u32) -> bool {
         let mut evictor = lock(&self.evictor);
-        if self.departures.wait() {
+        if self.departures.are_enough(self.pool.budget_bytes()) {
             return false;
         }
         let next = || lock(&self.queues).next_turn(self.pool.budget_bytes(), now_s);

@@ -67,7 +67,10 @@ impl World {
     fn send(&self, key: u32, version: u32) {
         let (key, value) = (key.to_le_bytes(), value_of(key, version));
         let item = ItemRef::new(KeyHash::of(&key), &key, &value, 0);
-        self.tier.insert_to_depart(&item, &|_| true).expect("slots are left");
+        let taken = self.tier.departures().above().try_take(self.tier.departing_bytes(&item));
+        let put =
+            self.tier.insert_to_depart(&item, taken.expect("few are on their way"), &|_| true);
+        put.expect("slots are left");
     }
 
     fn remove(&self, key: u32) {

@@ -29,13 +29,14 @@
 //! | `queues`, `ghost` | who leaves first |
 //! | `put` | how items come |
 //! | `evict` | how they leave |
-//! | `departures`, `together` | records on their way to flash |
+//! | `departures`, `allowance`, `together` | records on their way to flash, and how many bytes of them there may be |
 //! | `iterate` | what is here, for scans and `flush` |
 //!
 //! Locks are taken in this order: the evictor's, departures, index shard, lane, queues, pool, what is
 //! retired. No lock is held while flash is waited for, and nobody waits for a reader while he holds
 //! one but the evictor's.
 
+mod allowance;
 mod budget;
 mod departures;
 mod directory;
@@ -69,6 +70,7 @@ use crate::key::{KeyHash, KeyHasher};
 use crate::stats::Counters;
 use crate::sync::{Mutex, MutexGuard};
 use crate::value::{ItemRef, Value};
+pub(crate) use allowance::Taken;
 pub(crate) use budget::{BYTES_MAX, BYTES_MIN};
 use budget::{Change, SEGMENT_BYTES, Shape};
 pub(crate) use departures::Departure;
@@ -78,8 +80,10 @@ use index::{Entry, Index, Location, Looking, Moved, OFFSETS_END, Records};
 use lane::Lane;
 pub(crate) use marks::Marks;
 pub(crate) use pins::Pin;
+use pins::Share;
 use pool::Pool;
 pub(crate) use prefetch::prefetch;
+pub(crate) use put::OnItsWay;
 use queues::Queues;
 use readers::Locked;
 pub(crate) use record::{Record, encode, record_bytes};
@@ -165,6 +169,13 @@ impl DramTier {
             counters: Arc::default(),
             notes_access: false,
         }
+    }
+
+    /// The same; segments depart ahead of need if somebody beside the callers sends them, and so many bytes
+    /// may depart above the budget.
+    pub(crate) fn departing_by(self, ahead: bool, above_bytes: u64) -> Self {
+        let above_bytes = usize::try_from(above_bytes).unwrap_or(usize::MAX);
+        Self { departures: Departures::new(ahead, above_bytes), ..self }
     }
 
     /// The same, whose hits note when they were, or not.
@@ -308,13 +319,13 @@ impl DramTier {
     /// until [`DramTier::departed`].
     pub(crate) fn next_departure(&self) -> Option<Departure> {
         let (departure, ended) = self.departures.next(self.hasher, |hash, at| self.is_at(hash, at));
-        ended.into_iter().for_each(|segment| self.free(segment));
+        ended.into_iter().for_each(|segment| self.free_departed(segment));
         departure
     }
 
-    /// Whether a departure waits for somebody to deal with it.
-    pub(crate) fn departures_wait(&self) -> bool {
-        self.departures.wait()
+    /// What is on its way to flash.
+    pub(crate) fn departures(&self) -> &Departures {
+        &self.departures
     }
 
     /// Puts back a record that [`DramTier::next_departure`] gave out and nobody dealt with.
@@ -333,8 +344,15 @@ impl DramTier {
         self.index.remove_at(departure.hash, departure.location);
         let Departure { segment, .. } = departure;
         if segment.one_settled() {
-            self.free(segment.thaw());
+            self.free_departed(segment.thaw());
         }
+        self.departures.settled.notify();
+    }
+
+    fn free_departed(&self, segment: Share) {
+        self.departures.leaves(&segment);
+        self.free(segment);
+        self.departures.has_left();
     }
 
     pub(crate) fn budget_bytes(&self) -> u64 {

@@ -10,7 +10,7 @@ use super::queues::{Queue, first_queue};
 use super::readers::{Locked, LockedAlone};
 use super::record::{encode, record_bytes, record_in};
 use super::segment::{Frozen, Writer};
-use super::{Admit, DramTier, Full, lock};
+use super::{Admit, DramTier, Full, Taken, lock};
 use crate::key::KeyHash;
 use crate::sync::{begin_to_write, wait_a_little};
 use crate::value::{DramFields, ItemRef, Value};
@@ -18,6 +18,13 @@ use crate::value::{DramFields, ItemRef, Value};
 /// When all segments are pinned most pins will be gone in a moment: so often somebody looks again before it
 /// gives up.
 const LOOKS_AT_PINS: u32 = 40;
+
+/// An object above the budget.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OnItsWay {
+    hash: KeyHash,
+    location: Location,
+}
 
 /// An item that goes to a segment: over the record of an older version, if that is as long and nobody looks
 /// at its segment, or to the end of an open one. The one is better: the memory is as near as it was to who
@@ -172,23 +179,40 @@ impl DramTier {
         Ok(pinned.map(|pin| Value::new(pin, item.dram.marks)))
     }
 
-    /// Puts `item` where there is no budget for it, and sends it on to flash at once.
+    /// Memory that [`DramTier::insert_to_depart`] takes for `item`.
+    pub(crate) fn departing_bytes(&self, item: &ItemRef<'_>) -> usize {
+        bytes_at_most(item).max(self.pool.segment_bytes())
+    }
+
+    /// Puts `item` where there is no budget for it, but bytes that were `taken` from what may depart above
+    /// it, and sends it on to flash at once. Says where it is.
     pub(crate) fn insert_to_depart(
         &self,
         item: &ItemRef<'_>,
+        taken: Taken<'_>,
         admit: Admit<'_>,
-    ) -> Result<(), Full> {
-        let longest = DramFields { version: u64::MAX, ..item.dram };
-        let bytes = record_bytes(&ItemRef { dram: longest, ..*item });
-        let writer = self.pool.open_anyway(bytes, self.other_bytes());
+    ) -> Result<OnItsWay, Full> {
+        let writer = self.pool.open_anyway(bytes_at_most(item), self.other_bytes());
         let slot = self.number(writer.segment())?;
         // Before it is found: what departs is not overwritten.
         let segment = Frozen::new(writer.segment().clone());
         let mut putting = ToDepart { tier: self, item, writer, slot, admit };
         let put = self.index.put(item.hash, item.key, item.clean, self, &mut putting);
         drop(putting);
-        self.departures.add(segment, slot);
-        put.map(|_| ()).map_err(|Crowded| Full)
+        self.departures.add_above(segment, slot, taken);
+        let location = Location { slot, at: 0 };
+        put.map(|_| OnItsWay { hash: item.hash, location }).map_err(|Crowded| Full)
+    }
+
+    /// Whether flash has not dealt with it yet. Another of this hash that lies there in a later life of the
+    /// segment is meant only if it is above the budget too.
+    pub(crate) fn is_on_its_way(&self, it: OnItsWay) -> bool {
+        let found = self.index.peek(it.hash, |entry, locked| {
+            let at = entry.location();
+            let is_above = || self.slots.get(at, locked).segment().is_above();
+            (at == it.location).then(is_above)
+        });
+        found.unwrap_or(false)
     }
 
     /// Asks memory for where a hash is, and whether it was. Several trips at once: the lock of whoever puts
@@ -231,7 +255,7 @@ impl DramTier {
                 has_made_room = true;
                 continue;
             }
-            if looks == LOOKS_AT_PINS || self.departures.wait() {
+            if looks == LOOKS_AT_PINS || self.departures.make_room() {
                 return Err(Full);
             }
             // There may be more than before once those who pin have left.
@@ -308,4 +332,10 @@ impl DramTier {
             Full
         })
     }
+}
+
+/// Bytes of its record, whatever version it is given.
+fn bytes_at_most(item: &ItemRef<'_>) -> usize {
+    let longest = DramFields { version: u64::MAX, ..item.dram };
+    record_bytes(&ItemRef { dram: longest, ..*item })
 }

@@ -63,6 +63,8 @@ struct Tally {
     overwriting: AtomicU32,
     /// When the last of its items expires; the largest number if one never does.
     last_expiry_s: AtomicU32,
+    /// Bytes that were taken for it above the budget, while it departs; 0: it is of the budget.
+    above: AtomicUsize,
     /// Its number ([`Slots`](super::slots::Slots)); 0 is none yet.
     slot: AtomicU32,
 }
@@ -313,6 +315,16 @@ impl Segment {
 
     pub(crate) fn set_outstanding(&self, records: u32) {
         self.tally.outstanding.store(records, Ordering::Release);
+    }
+
+    /// Notes how many bytes were taken for it above the budget, and says how many were before.
+    pub(crate) fn note_above(&self, bytes: usize) -> usize {
+        self.tally.above.swap(bytes, Ordering::AcqRel)
+    }
+
+    /// Whether it departs above the budget.
+    pub(crate) fn is_above(&self) -> bool {
+        self.tally.above.load(Ordering::Acquire) > 0
     }
 
     /// One record more to wait for.

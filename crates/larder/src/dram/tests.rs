@@ -252,10 +252,14 @@ fn what_is_larger_than_the_tier_departs_at_once() {
     let key = 0_u64.to_le_bytes();
     let before = tier.used_bytes();
     let item = ItemRef::new(KeyHash::of(&key), &key, &[7; 20_000], 0);
-    tier.insert_to_depart(&item, &|_| true).unwrap();
+    let taken = tier.departures().above().try_take(tier.departing_bytes(&item)).unwrap();
+    let on_its_way = tier.insert_to_depart(&item, taken, &|_| true).unwrap();
     assert!(holds(&tier, 0));
+    assert!(tier.is_on_its_way(on_its_way) && tier.departures().bytes() > 0);
     tier.departed(tier.next_departure().unwrap());
     assert!(tier.next_departure().is_none() && !holds(&tier, 0));
+    assert!(!tier.is_on_its_way(on_its_way));
+    assert_eq!(tier.departures().bytes(), 0, "its bytes were given back");
     assert_eq!(tier.used_bytes(), before);
 }
 

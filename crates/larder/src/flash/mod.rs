@@ -390,6 +390,36 @@ impl Flash {
         self.deliver(item, self.admit(item, now_s), now_s).await;
     }
 
+    /// Takes items that DRAM has evicted, all of one bucket, with one write of it. As [`Flash::settle`]: the
+    /// caller holds the locks of all their keys.
+    pub(crate) async fn settle_together(&self, items: &[ItemRef<'_>], now_s: u32) {
+        let mut small = Vec::with_capacity(items.len());
+        for item in items {
+            if item.clean && self.may_hold(item.hash) {
+                self.counters.evicted_clean_objects.add(1);
+                self.move_to_engine(item, now_s).await;
+                continue;
+            }
+            match self.admit(item, now_s) {
+                Ok(Engine::Soc) if self.breaker.allows() => small.push(*item),
+                admitted => self.deliver(item, admitted, now_s).await,
+            }
+        }
+        let Some(soc) = self.soc.as_ref().filter(|_| !small.is_empty()) else { return };
+        if let (Some(loc), None) = (&self.loc, &self.tombstones) {
+            small.iter().for_each(|item| _ = loc.remove(item.hash));
+        }
+        for item in soc.set_together(&small, now_s).await {
+            self.forget(item.hash, item.key, now_s).await;
+        }
+    }
+
+    /// The bucket of an item that goes to one.
+    pub(crate) fn bucket_for(&self, item: &ItemRef<'_>) -> Option<u64> {
+        let soc = self.soc.as_ref()?;
+        (self.engine_for(item) == Some(Engine::Soc)).then(|| soc.bucket_of(item.hash))
+    }
+
     /// Stores an item that was admitted, or forgets what flash has of its key.
     async fn deliver(
         &self,

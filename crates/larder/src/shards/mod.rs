@@ -105,7 +105,8 @@ impl Shards {
     /// When it is back it starts empty, for its keys may have changed meanwhile. A blank device takes
     /// the place of one that is missing.
     ///
-    /// Of [`Config::dram_bytes`] or [`Config::memory_bytes`] each shard gets an equal part. Everything
+    /// Of [`Config::dram_bytes`] or [`Config::memory_bytes`], and of [`Config::departing_bytes_max`], each
+    /// shard gets an equal part. Everything
     /// else in `config` holds for each of them, a budget of writes and the endurance of a drive too.
     /// Devices of different sizes get as many keys each.
     ///
@@ -134,7 +135,8 @@ impl Shards {
         }
         let dram_bytes = config.dram_bytes / count as u64;
         let memory_bytes = config.memory_bytes.map(|bytes| bytes / count as u64);
-        let config = Config { dram_bytes, memory_bytes, ..config };
+        let departing_bytes_max = config.departing_bytes_max.map(|bytes| bytes / count as u64);
+        let config = Config { dram_bytes, memory_bytes, departing_bytes_max, ..config };
         let mut candidates = Vec::new();
         for device in devices {
             candidates.push(Candidate::examine(device, config.start_empty).await?);
@@ -416,6 +418,11 @@ impl Shards {
     /// [`Larder::rebuild`] of every shard, all at once.
     pub async fn rebuild(&self) -> u64 {
         together(self.shards.iter().map(|(cache, _)| cache.rebuild())).await.into_iter().sum()
+    }
+
+    /// [`Larder::send_departures`] of every shard, all at once, until all are closed.
+    pub async fn send_departures(&self) {
+        together(self.shards.iter().map(|(cache, _)| cache.send_departures())).await;
     }
 
     /// [`Larder::scan`] of every shard, one behind the other.

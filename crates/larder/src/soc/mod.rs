@@ -281,39 +281,72 @@ impl Soc {
     /// the key is.
     pub(crate) async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
         debug_assert!(item.object_bytes() <= OBJECT_BYTES_MAX);
-        if let Some(stored) = self.set_in_log(item, now_s).await {
-            return stored;
+        match self.set_in_log(item, now_s).await {
+            Some(stored) => stored,
+            None => self.set_in_bucket(std::slice::from_ref(item), now_s).await,
         }
-        let number = self.bucket_of(item.hash);
+    }
+
+    /// Stores items of one bucket, each in place of an older version, with one write of it. Returns those that
+    /// are not stored: no version of their keys is.
+    pub(crate) async fn set_together<'i, 'a>(
+        &self,
+        items: &'i [ItemRef<'a>],
+        now_s: u32,
+    ) -> Vec<&'i ItemRef<'a>> {
+        if self.log.is_none() {
+            let stored = self.set_in_bucket(items, now_s).await;
+            return if stored { Vec::new() } else { items.iter().collect() };
+        }
+        let mut lost = Vec::new();
+        for item in items {
+            if !self.set(item, now_s).await {
+                lost.push(item);
+            }
+        }
+        lost
+    }
+
+    /// Writes items of one bucket to it, past the log. Says whether they are stored.
+    async fn set_in_bucket(&self, items: &[ItemRef<'_>], now_s: u32) -> bool {
+        let Some(first) = items.first() else { return true };
+        let number = self.bucket_of(first.hash);
         let mut stripe = self.lock_for_writing(number).await;
-        let in_log = self.find_in_log(number, item.hash, item.key, now_s).await;
-        self.forget_in_log(number, in_log);
+        for item in items {
+            assert_eq!(self.bucket_of(item.hash), number, "they are of one bucket");
+            let in_log = self.find_in_log(number, item.hash, item.key, now_s).await;
+            self.forget_in_log(number, in_log);
+        }
         if !self.is_usable(number) {
-            self.counters.lost_to_device_errors_objects.add(1);
-            self.note_item(RemovalReason::Lost, item);
+            self.counters.lost_to_device_errors_objects.add(items.len() as u64);
+            items.iter().for_each(|item| self.note_item(RemovalReason::Lost, item));
             return false;
         }
         let mut bucket = self.load_or_empty(number).await;
         let change = self.bury_dead(number, &mut bucket);
-        let is_there = |(_, entry): (usize, Entry<'_>)| {
-            (entry.value, entry.expiry_s, entry.flags, entry.tiers)
-                == (item.value, item.expiry_s, item.flags, item.tiers)
+        let is_there = |item: &ItemRef<'_>| {
+            bucket.find(item.hash, item.key).is_some_and(|(_, entry)| {
+                (entry.value, entry.expiry_s, entry.flags, entry.tiers)
+                    == (item.value, item.expiry_s, item.flags, item.tiers)
+            })
         };
-        if bucket.find(item.hash, item.key).is_some_and(is_there) {
+        if items.iter().all(is_there) {
             return true; // a caller that gave up had begun the write, and it went well
         }
-        bucket.remove(item.hash, item.key);
-        let entry = Entry {
-            tag: item.hash.tag(),
-            key: item.key,
-            value: item.value,
-            expiry_s: item.expiry_s,
-            flags: item.flags,
-            tiers: item.tiers,
-        };
-        let (expired, evicted) = bucket.push_and_tell(entry, now_s, &self.gone());
-        self.counters.expired.add(u64::from(expired));
-        self.counters.soc_evicted_objects.add(u64::from(evicted));
+        for item in items {
+            bucket.remove(item.hash, item.key);
+            let entry = Entry {
+                tag: item.hash.tag(),
+                key: item.key,
+                value: item.value,
+                expiry_s: item.expiry_s,
+                flags: item.flags,
+                tiers: item.tiers,
+            };
+            let (expired, evicted) = bucket.push_and_tell(entry, now_s, &self.gone());
+            self.counters.expired.add(u64::from(expired));
+            self.counters.soc_evicted_objects.add(u64::from(evicted));
+        }
         self.store(&mut stripe, number, bucket, change).await
     }
 
@@ -410,7 +443,7 @@ impl Soc {
         self.place.hasher.hash(key)
     }
 
-    fn bucket_of(&self, hash: KeyHash) -> u64 {
+    pub(crate) fn bucket_of(&self, hash: KeyHash) -> u64 {
         hash.spread_over(self.place.buckets)
     }
 

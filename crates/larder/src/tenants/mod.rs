@@ -287,6 +287,20 @@ impl Tenants {
         looked_at
     }
 
+    /// [`Larder::send_departures`] of every tenant, all at once, until all are closed.
+    ///
+    /// ```
+    /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
+    /// # let tenants = vec![Tenant::new("photos", 100.0)];
+    /// # let config = TenantsConfig { tenants, ..TenantsConfig::default() };
+    /// # let tenants = block_on(Tenants::open(config, None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(tenants.send_departures()); // there is no flash
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn send_departures(&self) {
+        together(self.iter().map(|(_, cache)| cache.send_departures())).await;
+    }
+
     /// [`Larder::flush`] of every tenant, one after the other.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ fn config(crash_safety: CrashSafety) -> Config {
         region_bytes: Some(16 << 10),
         crash_safety,
         hash_seed: Some(1),
+        departures: larder::config::Departures::Callers,
         ..Config::default()
     }
 }

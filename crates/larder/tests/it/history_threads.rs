@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use larder::{Cas, Config, ErrorKind, Larder, SetOptions, block_on};
 
-use crate::rig::{Rig, config, drive, logged};
+use crate::rig::{Rig, by_thread, config, drive, logged};
 
 const THREADS: u64 = 4;
 const KEYS: u64 = 64;
@@ -192,7 +192,8 @@ fn run(threads: u64, operations: u64, config: Config) {
 
 #[test]
 fn every_key_has_one_order() {
-    run(THREADS, OPERATIONS, config());
+    run(THREADS, OPERATIONS, by_thread(config()));
+    run(THREADS, OPERATIONS / 4, config());
 }
 
 /// With few buckets and a log that goes round all the time.
@@ -205,7 +206,7 @@ fn every_key_has_one_order_with_a_log() {
 #[test]
 fn every_key_has_one_order_with_more_threads_than_cores() {
     for threads in [16, 64] {
-        run(threads, OPERATIONS / 4, config());
+        run(threads, OPERATIONS / 4, by_thread(config()));
         run(threads, OPERATIONS / 4, logged());
     }
 }
@@ -217,5 +218,5 @@ fn as_long_as_one_likes() {
     let told = std::env::var(OPERATIONS_VARIABLE).ok();
     let told = told.map(|number| number.parse().expect("a number of operations"));
     let half = told.unwrap_or(OPERATIONS_LONG) / 2;
-    [config(), logged()].into_iter().for_each(|config| run(THREADS, half, config));
+    [config(), logged()].into_iter().for_each(|config| run(THREADS, half, by_thread(config)));
 }

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use larder::config::Departures;
 use larder::{
     Config, ErrorKind, Larder, RealClock, Shards, Stats, Tenant, Tenants, TenantsConfig, block_on,
 };
-use larder_device::Device;
+use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule};
 
-use crate::rig::{self, drive_of, key_of, value_of, version_in};
+use crate::rig::{self, drive_of, key_of, model_of, value_of, version_in};
 
 const MIB: u64 = 1 << 20;
 const ALL: u64 = 16 * MIB;
@@ -24,7 +26,12 @@ fn open(config: TenantsConfig, device: Option<Arc<dyn Device>>) -> Tenants {
 }
 
 fn two(borrow_max: u64, device: Option<Arc<dyn Device>>) -> Tenants {
-    let tenants = vec![borrower("greedy", 50.0, borrow_max), borrower("idle", 50.0, 0)];
+    two_by(Departures::Callers, borrow_max, device)
+}
+
+fn two_by(departures: Departures, borrow_max: u64, device: Option<Arc<dyn Device>>) -> Tenants {
+    let mut tenants = vec![borrower("greedy", 50.0, borrow_max), borrower("idle", 50.0, 0)];
+    tenants.iter_mut().for_each(|tenant| tenant.config.departures = departures);
     open(TenantsConfig { dram_bytes: ALL, tenants, ..TenantsConfig::default() }, device)
 }
 
@@ -61,9 +68,11 @@ fn who_needs_more_borrows_what_others_do_not_use_up_to_its_limit() {
 /// calls of its own.
 #[test]
 fn who_lent_has_it_back_as_it_comes_to_need_it() {
-    for above_flash in [false, true] {
+    for (above_flash, departures) in
+        [(false, Departures::Callers), (true, Departures::Callers), (true, Departures::Thread)]
+    {
         let device = || drive_of(64 << 20, true) as Arc<dyn Device>;
-        let tenants = two(64 * MIB, above_flash.then(device));
+        let tenants = two_by(departures, 64 * MIB, above_flash.then(device));
         let (greedy, idle) = (tenants.tenant("greedy").unwrap(), tenants.tenant("idle").unwrap());
         let greedys = keys(0, 14 * MIB);
         greedys.clone().for_each(|key| set(greedy, key));
@@ -84,6 +93,39 @@ fn who_lent_has_it_back_as_it_comes_to_need_it() {
         // And back again.
         block_on(idle.clear()).unwrap();
     }
+}
+
+/// Flash of the one who owes is slow, and its thread the one who writes there: who comes for what it lent waits, and
+/// the sum is kept.
+#[test]
+fn the_sum_is_kept_where_a_thread_gives_back_on_slow_flash() {
+    let drive = Arc::new(FaultDevice::new(model_of(64 << 20, true), &FaultPlan::new(1)));
+    let device = Arc::clone(&drive) as Arc<dyn Device>;
+    let tenants = two_by(Departures::Thread, 64 * MIB, Some(device));
+    let (greedy, idle) = (tenants.tenant("greedy").unwrap(), tenants.tenant("idle").unwrap());
+    keys(0, 14 * MIB).for_each(|key| set(greedy, key));
+    while greedy.stats().departing_bytes > 0 {
+        std::thread::yield_now();
+    }
+    drive.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Stall).on_writes()));
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            drive.set_plan(&FaultPlan::new(1));
+            while !ended.load(Ordering::SeqCst) {
+                drive.release_delayed();
+                std::thread::yield_now();
+            }
+        });
+        let mut peak = 0;
+        for key in keys(0, 6 * MIB) {
+            set(idle, key);
+            peak = peak.max(used(greedy) + used(idle));
+        }
+        ended.store(true, Ordering::SeqCst);
+        assert!(peak <= ALL + ALL / 25, "{peak} of {ALL}");
+    });
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod clearing;
 mod closing;
 mod costs;
 mod crash;
+mod departing;
 mod drives;
 mod each_fault;
 #[cfg(feature = "tracing")]

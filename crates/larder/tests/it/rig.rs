@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use larder::config::Departures;
 use larder::{Config, Error, ErrorKind, Larder, VirtualClock, block_on};
 use larder_device::{Device, ModelDevice, Payload};
 use larder_ssd::managed::{Geometry, ManagedConfig};
@@ -13,9 +14,13 @@ pub(crate) fn drive() -> Arc<ModelDevice> {
 }
 
 pub(crate) fn drive_of(bytes: u64, fdp: bool) -> Arc<ModelDevice> {
+    Arc::new(model_of(bytes, fdp))
+}
+
+pub(crate) fn model_of(bytes: u64, fdp: bool) -> ModelDevice {
     let geometry = Geometry::with_overprovisioning(bytes, 256 << 10, 60.0).unwrap();
     let config = ManagedConfig { fdp, ..ManagedConfig::new(geometry) };
-    Arc::new(ModelDevice::new(config, Payload::Memory).unwrap())
+    ModelDevice::new(config, Payload::Memory).unwrap()
 }
 
 /// A cache that is much smaller than what the tests put in: 20 KiB of DRAM, 2 MiB of small objects,
@@ -26,9 +31,15 @@ pub(crate) fn config() -> Config {
         soc_percent: 25.0,
         region_bytes: Some(256 << 10),
         // What these tests count is the same in each run.
+        departures: Departures::Callers,
         hash_seed: Some(1),
         ..Config::default()
     }
+}
+
+/// The same cache with a thread of its own for what leaves DRAM.
+pub(crate) fn by_thread(config: Config) -> Config {
+    Config { departures: Departures::Thread, ..config }
 }
 
 /// The same with a log of 80 KiB in front of the buckets, which drops nothing for being alone.

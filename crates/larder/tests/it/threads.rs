@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use larder::Config;
 
-use crate::rig::{Rig, config, drive};
+use crate::rig::{Rig, by_thread, config, drive};
 
 const KEYS: u32 = 64;
 const THREADS: u32 = 4;
@@ -14,7 +14,8 @@ const THREADS: u32 = 4;
 #[test]
 fn nobody_sees_a_version_that_was_replaced_before() {
     let drive = drive();
-    let rig = Rig::open(Config { dram_bytes: 12 << 10, reinsertion_hits: 1, ..config() }, &drive);
+    let config = Config { dram_bytes: 12 << 10, reinsertion_hits: 1, ..config() };
+    let rig = Rig::open(by_thread(config), &drive);
     let finished: Vec<AtomicU32> = (0..KEYS).map(|_| AtomicU32::new(0)).collect();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {

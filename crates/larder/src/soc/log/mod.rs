@@ -274,9 +274,7 @@ impl Soc {
             self.finish_segment(log, turn).await;
         }
         let failed = log.lock().failed_pages();
-        for page in failed {
-            self.reclaim_page(log, page, now_s).await;
-        }
+        self.empty_pages(log, failed, now_s).await;
         let retired = log.lock().retire_failed(self.breaker.now_s());
         if let Some(segment) = retired {
             self.counters.soc_log_retired_segments.add(1);

@@ -1,15 +1,21 @@
 //! From the log to the buckets: what is worth a write moves, what is wanted stays, what finds room
 //! moves too, the rest goes.
 
+use std::ops::Range;
+
 use super::index::{Found, Place};
 use super::page::{self, Record};
 use super::segments::Cause;
 use super::{Log, Page, Soc};
+use crate::cache::many::together;
+use crate::crew::run_all;
 use crate::removal::RemovalReason;
 use crate::soc::Stripe;
 use crate::soc::bucket::{Bucket, ENTRIES_BYTES_MAX, Entry};
 use crate::value::{ItemRef, is_expired};
 
+/// Pages that are reclaimed at the same time.
+const PAGES_AT_ONCE: u32 = 8;
 /// Pages that are read at the same time for one bucket.
 const READS_AT_ONCE: usize = 8;
 
@@ -37,19 +43,29 @@ impl Soc {
     pub(super) async fn keep_pace(&self, log: &Log, now_s: u32) {
         let _turn = self.take_turn(log).await;
         loop {
-            let Some(page) = log.lock().due_page() else { break };
-            self.reclaim_page(log, page, now_s).await;
-            self.page_reclaimed(log);
+            let pages = log.lock().due_pages(PAGES_AT_ONCE);
+            if pages.is_empty() {
+                return;
+            }
+            self.reclaim_pages(log, pages, now_s).await;
         }
     }
 
     /// Reclaims what is left of the victim. The caller holds the turn.
     pub(super) async fn reclaim_victim(&self, log: &Log, now_s: u32) {
         loop {
-            let Some(page) = log.lock().victim_page() else { break };
-            self.reclaim_page(log, page, now_s).await;
-            self.page_reclaimed(log);
+            let pages = log.lock().victim_pages(PAGES_AT_ONCE);
+            if pages.is_empty() {
+                return;
+            }
+            self.reclaim_pages(log, pages, now_s).await;
         }
+    }
+
+    /// Reclaims pages of the victim side by side. The caller holds the turn.
+    async fn reclaim_pages(&self, log: &Log, pages: Range<u32>, now_s: u32) {
+        self.empty_pages(log, pages.clone(), now_s).await;
+        pages.for_each(|_| self.page_reclaimed(log));
     }
 
     fn page_reclaimed(&self, log: &Log) {
@@ -58,22 +74,39 @@ impl Soc {
         }
     }
 
-    /// Takes all that the index knows in a page out of it. The caller holds the turn. Dropped on the
-    /// way, it can begin anew.
-    pub(super) async fn reclaim_page(&self, log: &Log, page: u32, now_s: u32) {
-        let Some(read) = self.read_page(log, page).await else {
-            for (number, place) in log.index.of_page(page) {
-                let _stripe = self.lock_for_writing(number).await;
-                if log.index.holds(number, place) {
-                    self.give_up(number, place);
+    /// Takes all that the index knows in these pages out of it: many buckets at a time. The caller holds the
+    /// turn. Dropped on the way, it can begin anew.
+    pub(super) async fn empty_pages(&self, log: &Log, pages: Range<u32>, now_s: u32) {
+        let read = together(pages.clone().map(|page| self.read_page(log, page))).await;
+        let read: Vec<(u32, Option<Page>)> = pages.zip(read).collect();
+        let mut leaving = Vec::new();
+        for (page, read) in &read {
+            let Some(read) = read else {
+                self.give_up_page(log, *page).await;
+                continue;
+            };
+            for (number, record) in (0..=u8::MAX).zip(page::records(read.buffer.as_slice())) {
+                let bucket = self.bucket_of(self.hash_of(record.key));
+                if log.index.holds(bucket, Place { page: *page, number }) {
+                    leaving.push((bucket, *page, read));
                 }
             }
-            return;
-        };
-        for (number, record) in (0..=u8::MAX).zip(page::records(read.buffer.as_slice())) {
-            let bucket = self.bucket_of(self.hash_of(record.key));
-            if log.index.holds(bucket, Place { page, number }) {
-                self.reclaim_bucket(log, bucket, (page, &read), now_s).await;
+        }
+        // By their places on flash. What is in one page for one bucket leaves it together.
+        leaving.sort_by_key(|(bucket, page, _)| (*bucket, *page));
+        leaving.dedup_by_key(|(bucket, page, _)| (*bucket, *page));
+        let each = leaving
+            .into_iter()
+            .map(|(bucket, page, read)| self.reclaim_bucket(log, bucket, (page, read), now_s));
+        run_all(each.collect()).await;
+    }
+
+    /// A page cannot be read.
+    async fn give_up_page(&self, log: &Log, page: u32) {
+        for (number, place) in log.index.of_page(page) {
+            let _stripe = self.lock_for_writing(number).await;
+            if log.index.holds(number, place) {
+                self.give_up(number, place);
             }
         }
     }

@@ -16,6 +16,8 @@
 //!    twice, not even after a restart.
 //! 3. An index entry points into an Active or a Sealed segment, and was made in its current filling.
 
+use std::ops::Range;
+
 use larder_device::IoBuffer;
 
 use super::LogPlace;
@@ -184,7 +186,7 @@ impl Segments {
     }
 
     /// The pages of the closed segment whose write failed: they are in memory only.
-    pub(super) fn failed_pages(&self) -> std::ops::Range<u32> {
+    pub(super) fn failed_pages(&self) -> Range<u32> {
         match self.active.as_ref().filter(|active| active.failed) {
             Some(active) => active.segment * self.pages..(active.segment + 1) * self.pages,
             None => 0..0,
@@ -240,16 +242,21 @@ impl Segments {
         Activation::Done
     }
 
-    /// The next page to reclaim.
-    pub(super) fn victim_page(&self) -> Option<u32> {
-        self.victim.map(|victim| victim.segment * self.pages + victim.next_page)
+    /// The next pages to reclaim, at most so many.
+    pub(super) fn victim_pages(&self, most: u32) -> Range<u32> {
+        self.pages_of_victim(most, self.pages)
     }
 
-    /// The same, if it is behind the pace of the filling.
-    pub(super) fn due_page(&self) -> Option<u32> {
-        let filled = self.active.as_ref().map(|active| active.page)?;
-        let victim = self.victim.filter(|victim| victim.next_page <= filled)?;
-        Some(victim.segment * self.pages + victim.next_page)
+    /// The same, of those that are behind the pace of the filling.
+    pub(super) fn due_pages(&self, most: u32) -> Range<u32> {
+        let filled = self.active.as_ref().map_or(0, |active| active.page + 1);
+        self.pages_of_victim(most, filled)
+    }
+
+    fn pages_of_victim(&self, most: u32, before: u32) -> Range<u32> {
+        let Some(Victim { segment, next_page }) = self.victim else { return 0..0 };
+        let first = segment * self.pages;
+        first + next_page..first + before.min(next_page + most).max(next_page)
     }
 
     /// Nothing points into the next page to reclaim any more.
@@ -376,7 +383,7 @@ mod tests {
         let mut segments = Segments::new(&place());
         for expected in 0..3 {
             assert_eq!(activate(&mut segments), Activation::Done);
-            assert_eq!(segments.victim_page().is_some(), expected == 2);
+            assert_eq!(!segments.victim_pages(8).is_empty(), expected == 2);
             let first = append(&mut segments, Cause::New).unwrap();
             assert_eq!((first.place.page, first.began_page), (expected * 2, false));
             if expected == 2 {
@@ -384,13 +391,14 @@ mod tests {
             }
             fill(&mut segments);
         }
-        assert_eq!(segments.due_page(), Some(0));
+        assert_eq!(segments.due_pages(8), 0..1);
         assert!(!segments.page_reclaimed());
-        assert_eq!((segments.due_page(), segments.victim_page()), (None, Some(1)));
+        assert!(segments.due_pages(8).is_empty());
+        assert_eq!(segments.victim_pages(8), 1..2);
         assert!(append(&mut segments, Cause::New).unwrap().began_page);
-        assert_eq!(segments.due_page(), Some(1));
+        assert_eq!(segments.due_pages(8), 1..2);
         assert!(segments.page_reclaimed());
-        assert_eq!(segments.victim_page(), None);
+        assert!(segments.victim_pages(8).is_empty());
         fill(&mut segments);
         assert_eq!(activate(&mut segments), Activation::Done);
         let identity = PageIdentity { cache: CacheId::ZERO, sequence: 103, segment: 0, page: 1 };
@@ -405,7 +413,7 @@ mod tests {
             fill(&mut segments);
         }
         assert_eq!(activate(&mut segments), Activation::Reclaim);
-        assert_eq!(segments.victim_page(), Some(0));
+        assert_eq!((segments.victim_pages(8), segments.victim_pages(1)), (0..2, 0..1));
         assert!(!segments.page_reclaimed() && segments.page_reclaimed());
         assert_eq!(activate(&mut segments), Activation::Done);
     }
@@ -451,6 +459,6 @@ mod tests {
         assert!(segments.restore(newest, &sealed));
         assert_eq!(activate(&mut segments), Activation::Done);
         assert_eq!(segments.identity(4).sequence, 200);
-        assert_eq!(segments.victim_page(), Some(0));
+        assert_eq!((segments.victim_pages(8), segments.victim_pages(1)), (0..2, 0..1));
     }
 }

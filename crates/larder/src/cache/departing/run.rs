@@ -1,0 +1,122 @@
+//! A run: what waits is taken in hand, sorted by bucket, and sent by many futures at once.
+//!
+//! The bucket whose record has waited longest is next, with all that has come for it meanwhile. The slower
+//! flash is, the more is in hand, and the more records a write of a bucket is for. Segments of DRAM become
+//! free in the order in which they came, one by one: whoever waits for room waits for the oldest of them.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
+
+use super::super::core::Core;
+use super::group::{Group, Unsettled};
+use crate::crew::Crew;
+use crate::flash::Flash;
+use crate::signal::until_any;
+
+/// So many large records are sent one after the other by one future.
+const LARGE_RUN: usize = 32;
+/// So many futures send large records: all append to the same region, and take turns to write it.
+const LARGE_AT_ONCE: usize = 4;
+
+/// Records in the sender's hands. What there may be of them, the bytes bound that may depart.
+struct InHand<'a> {
+    core: &'a Core,
+    flash: &'a Flash,
+    /// Small ones by bucket, in the order in which they left DRAM.
+    small: HashMap<u64, Vec<Unsettled<'a>>>,
+    /// Their buckets, in the order of the oldest record of each.
+    buckets: VecDeque<u64>,
+    large: VecDeque<Unsettled<'a>>,
+}
+
+impl Core {
+    /// Sends whatever leaves DRAM, until the cache is closed or it is to `stop`. `ended` is called after each
+    /// run.
+    pub(super) async fn send_until_closed(&self, stop: &AtomicBool, ended: impl Fn()) {
+        let Some(flash) = &self.flash else { return };
+        let departures = self.dram.departures();
+        loop {
+            let signals = [&departures.added, &self.gate.wanted];
+            let is_over = || stop.load(Ordering::SeqCst) || self.gate.is_closed();
+            until_any(signals, || is_over() || departures.wait()).await;
+            if is_over() {
+                return;
+            }
+            let Ok(inside) = self.gate.enter().await else { return };
+            self.send_waiting(flash, stop).await;
+            drop(inside);
+            ended();
+        }
+    }
+
+    /// One run: until nothing waits, somebody wants the gate, or it is to `stop`, which ends what is
+    /// under way too.
+    async fn send_waiting(&self, flash: &Flash, stop: &AtomicBool) {
+        let departures = self.dram.departures();
+        let large_under_way = AtomicUsize::new(0);
+        let mut in_hand = InHand::new(self, flash);
+        let mut crew = Crew::new();
+        let mut added = departures.added.waiter();
+        poll_fn(|context| {
+            if stop.load(Ordering::SeqCst) {
+                return Poll::Ready(());
+            }
+            // First this: for what comes from here on there may be a free slot.
+            added.note(context.waker());
+            crew.poll(context, || {
+                let group = in_hand.next(&large_under_way)?;
+                Some(self.send_group(flash, group, &large_under_way))
+            })
+        })
+        .await;
+    }
+}
+
+impl<'a> InHand<'a> {
+    fn new(core: &'a Core, flash: &'a Flash) -> Self {
+        let (buckets, large) = (VecDeque::new(), VecDeque::new());
+        Self { core, flash, small: HashMap::new(), buckets, large }
+    }
+
+    /// What the next future sends. None where the run is to end: what is left goes back to where others
+    /// find it.
+    fn next(&mut self, large_under_way: &AtomicUsize) -> Option<Group<'a>> {
+        if self.core.gate.is_wanted() {
+            self.small.clear();
+            self.buckets.clear();
+            self.large.clear();
+            return None;
+        }
+        self.take_what_waits();
+        if !self.large.is_empty() && large_under_way.load(Ordering::Relaxed) < LARGE_AT_ONCE {
+            large_under_way.fetch_add(1, Ordering::Relaxed);
+            let run = self.large.len().min(LARGE_RUN);
+            return Some(Group::Large(self.large.drain(..run).collect()));
+        }
+        let bucket = self.buckets.pop_front()?;
+        self.small.remove(&bucket).map(Group::Small)
+    }
+
+    fn take_what_waits(&mut self) {
+        let dram = &self.core.dram;
+        if dram.is_shrinking() && !dram.departures().wait() {
+            dram.let_go_a_little(self.core.now_s());
+        }
+        while let Some(departure) = dram.next_departure() {
+            let bucket = self.flash.bucket_for(&departure.item(false));
+            let unsettled = Unsettled::new(dram, departure);
+            match bucket {
+                Some(bucket) => {
+                    let records = self.small.entry(bucket).or_default();
+                    if records.is_empty() {
+                        self.buckets.push_back(bucket);
+                    }
+                    records.push(unsettled);
+                }
+                None => self.large.push_back(unsettled),
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The thread that sends, and who else does.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+use larder_device::block_on;
+
+use super::super::Larder;
+use super::super::core::Core;
+use crate::config::Departures;
+
+/// Who sends to flash what leaves DRAM.
+pub(in crate::cache) struct Sender {
+    mode: Departures,
+    core: Arc<Core>,
+    state: Arc<State>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The thread has begun and not come to its end.
+    runs: AtomicBool,
+    /// Nobody is to begin it any more: it is over, or cannot be had.
+    over: AtomicBool,
+    stop: AtomicBool,
+    /// Tasks in [`Larder::send_departures`].
+    tasks: AtomicUsize,
+}
+
+impl Sender {
+    pub(in crate::cache) fn new(mode: Departures, core: &Arc<Core>) -> Self {
+        let (core, state) = (Arc::clone(core), Arc::default());
+        Self { mode, core, state, thread: Mutex::default() }
+    }
+
+    /// Whether the thread sends, also if nobody else does anything: until somebody wants the gate.
+    pub(in crate::cache) fn sends(&self) -> bool {
+        self.state.runs.load(Ordering::SeqCst) && !self.core.gate.is_wanted()
+    }
+
+    /// Whether a thread or a task is at it, so that who brings something need not help. Begins the thread
+    /// if something waits for it.
+    pub(in crate::cache) fn relieves(&self) -> bool {
+        let is_over = self.state.over.load(Ordering::Relaxed);
+        match self.mode {
+            Departures::Thread if !is_over => {
+                self.state.runs.load(Ordering::Relaxed)
+                    || !self.core.dram.departures().wait()
+                    || self.begin()
+            }
+            _ => self.state.tasks.load(Ordering::Relaxed) > 0,
+        }
+    }
+
+    /// Begins the thread. `false` if there cannot be one.
+    #[cold]
+    fn begin(&self) -> bool {
+        let mut thread = self.lock();
+        if thread.is_some() || self.state.over.load(Ordering::SeqCst) {
+            return thread.is_some();
+        }
+        let (core, state) = (Arc::clone(&self.core), Arc::clone(&self.state));
+        self.state.runs.store(true, Ordering::SeqCst);
+        let begun = Builder::new().name("larder-flash".to_owned()).spawn(move || {
+            let _ends = Ends { core: &core, state: &state };
+            block_on(core.send_until_closed(&state.stop, || ()));
+        });
+        match begun {
+            Ok(begun) => *thread = Some(begun),
+            // Then callers do it.
+            Err(_) => drop(Ends { core: &self.core, state: &self.state }),
+        }
+        thread.is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread ends, be it by a panic: callers see to what is left.
+struct Ends<'a> {
+    core: &'a Core,
+    state: &'a State,
+}
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.state.over.store(true, Ordering::SeqCst);
+        self.state.runs.store(false, Ordering::SeqCst);
+        self.core.dram.departures().set_ahead(false);
+        // Who waits for room looks who sends.
+        self.core.dram.departures().freed.notify();
+        self.core.dram.departures().added.notify();
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.state.over.store(true, Ordering::SeqCst);
+        self.state.stop.store(true, Ordering::SeqCst);
+        self.core.dram.departures().added.notify();
+        if let Some(thread) = self.lock().take() {
+            // The thread calls nobody who could drop the cache, and never waits once it is told to stop.
+            assert_ne!(thread.thread().id(), std::thread::current().id(), "it drops no cache");
+            // Its panic, if it had one, was told by itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Somebody in [`Larder::send_departures`].
+struct Task<'a>(&'a Sender);
+
+impl Drop for Task<'_> {
+    fn drop(&mut self) {
+        if self.0.state.tasks.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.core.dram.departures().set_ahead(false);
+        }
+    }
+}
+
+impl Larder {
+    /// Sends to flash what leaves DRAM, until the cache is closed: for a task beside those that use the
+    /// cache, with [`Departures::Callers`]. Where it runs, they send nothing but when DRAM has no room.
+    /// Many records are on their way at once, and those of one bucket are written together. As all futures
+    /// of a cache it has to be polled on or dropped: as long as it rests it may hold locks of keys. Dropped,
+    /// it leaves what it has not sent to others.
+    ///
+    /// Who listens is told by it of what it removed. Without flash, and with [`Departures::Thread`] beside
+    /// the thread, there is nothing for it to do, and it waits for nothing.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use larder::config::Departures;
+    /// use larder::{Config, Larder, RealClock, block_on};
+    ///
+    /// let config = Config { departures: Departures::Callers, ..Config::default() };
+    /// let cache = Arc::new(block_on(Larder::open(config, None, Arc::new(RealClock)))?);
+    /// let beside = Arc::clone(&cache);
+    /// let task = std::thread::spawn(move || block_on(beside.send_departures()));
+    /// block_on(cache.close())?;
+    /// task.join().unwrap();
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn send_departures(&self) {
+        if self.sender.mode == Departures::Thread {
+            return;
+        }
+        self.sender.state.tasks.fetch_add(1, Ordering::SeqCst);
+        self.core.dram.departures().set_ahead(true);
+        let task = Task(&self.sender);
+        let stop = AtomicBool::new(false);
+        let core = &self.core;
+        core.send_until_closed(&stop, || core.counters.removals.tell()).await;
+        drop(task);
+    }
+}
