@@ -94,7 +94,7 @@ pub(crate) fn fill_only(options: &Options) -> Result<(), String> {
 
 fn open(options: &Options) -> Result<(Box<dyn DramCache>, u64), String> {
     let (Some([system]), Some(budget)) = (options.systems.as_deref(), options.dram_bytes) else {
-        return Err("growth-one: needs one --system and --dram-bytes".to_owned());
+        return Err("growth: a run needs one --system and --dram-bytes".to_owned());
     };
     Ok((open_in_dram(*system, budget, budget / ITEM_BYTES)?, budget))
 }

@@ -30,8 +30,6 @@ use larder_lab::machine;
 const LARGE_FLASH_BYTES: u64 = 16 << 30;
 const SMALL_VALUE_BYTES: usize = 300;
 const FILLER_BYTES: usize = 60_000;
-/// Of the kernel's accounting.
-const TICKS_PER_SECOND: f64 = 100.0;
 const PIECE_BYTES: usize = 256 << 10;
 const PIECES_AT_ONCE: usize = 4;
 /// Of more keys than these, only some are looked for: each may take a read.
@@ -91,7 +89,7 @@ fn large(path: &Path, objects: u64, value_bytes: u64, threads: u64) -> Outcome<(
         let cache = open(&config, path, LARGE_FLASH_BYTES)?;
         let hit = block_on(cache.get(&7_u64.to_le_bytes()))?.is_some();
         let first = began.elapsed();
-        let (began, cpu) = (Instant::now(), cpu_seconds()?);
+        let (began, cpu) = (Instant::now(), machine::cpu_seconds()?);
         std::thread::scope(|scope| {
             (0..threads).for_each(|_| _ = scope.spawn(|| block_on(cache.rebuild())));
         });
@@ -102,7 +100,7 @@ fn large(path: &Path, objects: u64, value_bytes: u64, threads: u64) -> Outcome<(
              {seconds:.2} s by {threads} threads: {:.2} million/s, {:.2} million a second of CPU",
             first.as_secs_f64(),
             found as f64 / seconds / 1e6,
-            found as f64 / (cpu_seconds()? - cpu) / 1e6,
+            found as f64 / (machine::cpu_seconds()? - cpu) / 1e6,
         );
         timed_close(&cache, Duration::ZERO)?;
     }
@@ -144,12 +142,12 @@ impl Small {
             closed.soc_bucket_writes - stats.soc_bucket_writes,
         );
         drop(cache);
-        let (began, cpu) = (Instant::now(), cpu_seconds()?);
+        let (began, cpu) = (Instant::now(), machine::cpu_seconds()?);
         let cache = open(&config, path, flash_bytes)?;
         let opened = began.elapsed().as_secs_f64();
         block_on(cache.rebuild());
         let indexed = began.elapsed().as_secs_f64();
-        let cpu = cpu_seconds()? - cpu;
+        let cpu = machine::cpu_seconds()? - cpu;
         println!("opened in {opened:.3} s, indexed after {indexed:.2} s ({cpu:.2} s of CPU)");
         let after = which_are_there(&cache, sets)?;
         let missing = before.iter().zip(&after).filter(|(before, after)| **before && !**after);
@@ -177,14 +175,6 @@ impl Small {
     }
 }
 
-/// Seconds that all processors together have worked for this process.
-fn cpu_seconds() -> Outcome<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
-    let (_, fields) = stat.rsplit_once(')').ok_or("no fields in /proc/self/stat")?;
-    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
-    Ok(ticks.sum::<Result<f64, _>>()? / TICKS_PER_SECOND)
-}
-
 fn which_are_there(cache: &Larder, keys: u64) -> Outcome<Vec<bool>> {
     let step = usize::try_from(keys.div_ceil(LOOKED_FOR).max(1))?;
     let looked_for = (0..keys).step_by(step);
@@ -193,14 +183,14 @@ fn which_are_there(cache: &Larder, keys: u64) -> Outcome<Vec<bool>> {
 }
 
 fn timed_close(cache: &Larder, within: Duration) -> Outcome<(Stats, f64)> {
-    let (began, cpu) = (Instant::now(), cpu_seconds()?);
+    let (began, cpu) = (Instant::now(), machine::cpu_seconds()?);
     let stats = if within.is_zero() {
         block_on(cache.close())?
     } else {
         block_on(cache.close_within(within))?
     };
     let seconds = began.elapsed().as_secs_f64();
-    println!("closed in {seconds:.2} s ({:.2} s of CPU)", cpu_seconds()? - cpu);
+    println!("closed in {seconds:.2} s ({:.2} s of CPU)", machine::cpu_seconds()? - cpu);
     Ok((stats, seconds))
 }
 

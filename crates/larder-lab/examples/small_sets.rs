@@ -30,8 +30,6 @@ const FILLER_BYTES: usize = 60_000;
 const FILLERS_FROM: u64 = 1 << 60;
 /// Flash counts as full when so much was set of what DRAM and buckets hold.
 const FILLED_PERCENT: u64 = 150;
-/// Of the kernel's accounting.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -101,7 +99,7 @@ impl Run {
         let began = Instant::now();
         self.fill(&cache, &next)?;
         let filled = began.elapsed();
-        let (before, cpu, began) = (cache.stats(), cpu_seconds()?, Instant::now());
+        let (before, cpu, began) = (cache.stats(), machine::cpu_seconds()?, Instant::now());
         let mut taken = Vec::new();
         std::thread::scope(|scope| {
             let client = || {
@@ -119,7 +117,7 @@ impl Run {
                 taken.extend(client.join().expect("a client does not panic"));
             });
         });
-        let (seconds, cpu) = (began.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
+        let (seconds, cpu) = (began.elapsed().as_secs_f64(), machine::cpu_seconds()? - cpu);
         let after = cache.stats();
         taken.sort_unstable();
         let at = |percent: usize| f64::from(taken[percent * (taken.len() - 1) / 100]) / 1e3;
@@ -168,12 +166,4 @@ impl Run {
 async fn set(cache: &Larder, key: u64, bytes: usize) -> Result<(), larder::Error> {
     static VALUE: [u8; FILLER_BYTES] = [0x5a; FILLER_BYTES];
     cache.set(&key.to_le_bytes(), &VALUE[..bytes], None).await
-}
-
-/// What this process has taken of the processors.
-fn cpu_seconds() -> Outcome<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
-    let behind_name = stat.rsplit(')').next().unwrap_or_default();
-    let field = |at: usize| behind_name.split_whitespace().nth(at).unwrap_or("0").parse::<f64>();
-    Ok((field(11)? + field(12)?) / TICKS_PER_SECOND)
 }

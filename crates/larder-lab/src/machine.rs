@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::{fs, io};
 
+/// Ticks of `/proc/self/stat` in a second: Linux tells user space this number everywhere.
+const TICKS_PER_SECOND: f64 = 100.0;
+
 /// Lines `name: text` about this machine and the disk under `dir`. What cannot be found out is
 /// "unknown".
 pub fn describe(dir: &Path) -> Vec<String> {
@@ -25,6 +28,21 @@ pub fn resident_bytes() -> io::Result<u64> {
     let kib: Option<u64> = kib.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
     let missing = || io::Error::other("/proc/self/status: no VmRSS in it");
     kib.map(|kib| kib << 10).ok_or_else(missing)
+}
+
+/// Seconds that all processors together have worked for this process, in user space and in the kernel.
+///
+/// # Errors
+/// Where there is no `/proc/self/stat` with these numbers.
+pub fn cpu_seconds() -> io::Result<f64> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    // The name of the program may hold anything, but no field after it holds a parenthesis.
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u32>);
+    match ticks.collect::<Result<Vec<_>, _>>().as_deref() {
+        Ok([user, kernel]) => Ok((f64::from(*user) + f64::from(*kernel)) / TICKS_PER_SECOND),
+        _ => Err(io::Error::other("/proc/self/stat: no CPU times in it")),
+    }
 }
 
 fn cores() -> usize {

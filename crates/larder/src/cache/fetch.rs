@@ -4,15 +4,14 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use super::departing::Patience;
 use super::flights::Passenger;
 use super::{Larder, SetOptions, reentry};
-use crate::dram::{Admit, Full, OnItsWay, Record, Taken};
+use crate::dram::Record;
 use crate::error::Error;
 use crate::key::check_value;
 use crate::latency::Timed;
 use crate::removal::RemovalReason;
-use crate::value::{ItemRef, Value};
+use crate::value::Value;
 
 /// Why [`Larder::get_or_fetch`] has no value.
 ///
@@ -230,45 +229,9 @@ impl Larder {
             self.core.counters.removals.key(reason, super::Tier::Dram, key, bytes);
             return Ok(Value::alone(&item));
         }
-        let mut patience = Patience::of(self.departure_wait);
-        let stored = loop {
-            let taken = match self.room_for(&item, &mut patience).await {
-                Ok(taken) => taken,
-                Err(reason) => break Err(reason),
-            };
-            if let Ok(put) = self.keep_fetched(&item, taken, &is_current, &mut kept).await {
-                break Ok(put);
-            }
-        };
-        self.help(item.object_bytes()).await;
-        match stored {
-            Ok(on_its_way) => {
-                self.core.counters.dram_bypassed_objects.add(patience.bypasses());
-                self.settle_if_flash_only(&item, on_its_way).await;
-            }
-            Err(reason) => self.count_refused(reason, &item),
-        }
+        // Where flash cannot be told that what it has is void, that is counted as the device's error, and it is
+        // stored all the same, as by a set: nothing alive is there.
+        let _counted = self.place(&item, &is_current, Some(&mut kept)).await;
         Ok(kept.unwrap_or_else(|| Value::alone(&item)))
-    }
-
-    /// Puts `item` into DRAM, or on its way to flash, if `is_current` agrees. Where flash cannot be told
-    /// that what it has is void it is stored all the same, as by a set: nothing alive is there.
-    async fn keep_fetched(
-        &self,
-        item: &ItemRef<'_>,
-        taken: Option<Taken<'_>>,
-        is_current: Admit<'_>,
-        kept: &mut Option<Value>,
-    ) -> Result<Option<OnItsWay>, Full> {
-        let _turn = self.core.turn(item.hash).await;
-        // Where that cannot be written down, it is counted as the device's error.
-        let _ = self.outdate(item.hash).await;
-        match taken {
-            Some(taken) => self.core.dram.insert_to_depart(item, taken, is_current).map(Some),
-            None => {
-                *kept = self.core.dram.insert_if(item, self.core.now_s(), is_current)?;
-                Ok(None)
-            }
-        }
     }
 }

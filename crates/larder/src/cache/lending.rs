@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::Larder;
 use super::departing::Patience;
+use super::memory::{check_all, is_another, left_for_dram};
 use crate::config::DRAM_BYTES_MIN;
 use crate::error::Error;
 use crate::flash::Flash;
@@ -21,10 +22,6 @@ use crate::flash::Flash;
 const RESERVE_PART: u64 = 8;
 /// It divides anew after it has brought so much of that.
 const STEP_PART: u64 = 4;
-/// The tiers have this part of a budget of all memory, whatever flash needs.
-const TIERS_PART_MIN: u64 = 8;
-/// A budget that is less than this part of it too small stays.
-const SLACK_PART: u64 = 32;
 
 /// One cache, and its part.
 #[derive(Debug)]
@@ -136,15 +133,8 @@ impl Lending {
             let flash = || caches.iter().filter_map(|cache| cache.core.flash.as_ref());
             flash().for_each(Flash::keep_buffers);
             let needed: u64 = flash().map(Flash::memory_bytes_to_keep).sum();
-            let tiers = (bytes / TIERS_PART_MIN).max(DRAM_BYTES_MIN * caches.len() as u64);
-            if needed.saturating_add(tiers) > bytes {
-                let least = needed.saturating_mul(TIERS_PART_MIN) / (TIERS_PART_MIN - 1) + 1;
-                let least = least.max(needed + DRAM_BYTES_MIN * caches.len() as u64);
-                return Err(Error::config(format!(
-                    "memory_bytes = {bytes}: flash of all tenants alone needs {needed} of it, and DRAM \
-                     what is left; set at least {least}, or use less flash, or a smaller region_bytes"
-                )));
-            }
+            let tiers_min = DRAM_BYTES_MIN * caches.len() as u64;
+            check_all(bytes, needed, tiers_min, "flash of all tenants")?;
         }
         for cache in &caches {
             let (brought, step) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -175,7 +165,7 @@ impl Lending {
         let flash = caches.iter().flatten().filter_map(|cache| cache.core.flash.as_ref());
         let tiers = if self.of_all {
             let needed: u64 = flash.map(Flash::memory_bytes_to_keep).sum();
-            all.saturating_sub(needed).max(all / TIERS_PART_MIN)
+            left_for_dram(all, needed)
         } else {
             all
         };
@@ -195,8 +185,7 @@ impl Lending {
             if let Some(place) = cache.core.memory.place.get() {
                 place.step.store(standing.reserve() / STEP_PART, Ordering::Relaxed);
             }
-            // Buffers come and go; a tier need not breathe with them.
-            if budget < standing.had || budget - standing.had > standing.part / SLACK_PART {
+            if is_another(budget, standing.had, standing.part) {
                 cache.core.dram.set_budget(budget.max(DRAM_BYTES_MIN), cache.core.now_s());
                 cache.sender.relieves(); // begins its thread, if something leaves
             }

@@ -12,7 +12,7 @@ use crate::flash::Flash;
 
 /// The tier keeps this part of the budget, whatever flash needs.
 const TIER_PART_MIN: u64 = 8;
-/// The tier gets back what is more than this part of the budget.
+/// A budget that is less than this part of it too small stays.
 const SLACK_PART: u64 = 32;
 /// So many times something is sent to flash between two looks at what flash needs.
 const SENT_PER_LOOK: u64 = 64;
@@ -41,17 +41,35 @@ impl MemoryBudget {
     /// If that is too little from the start.
     pub(super) fn first_share(bytes: u64, flash: Option<&Flash>) -> Result<u64, Error> {
         let needed = flash.map_or(0, Flash::memory_bytes_to_keep);
-        let tier = (bytes / TIER_PART_MIN).max(DRAM_BYTES_MIN);
-        if needed.saturating_add(tier) > bytes {
-            let least = needed.saturating_mul(TIER_PART_MIN) / (TIER_PART_MIN - 1) + 1;
-            let least = least.max(needed.saturating_add(DRAM_BYTES_MIN));
-            return Err(Error::config(format!(
-                "memory_bytes = {bytes}: flash alone needs {needed} of it, and DRAM what is left; set at \
-                 least {least}, or use less flash, or a smaller region_bytes"
-            )));
-        }
+        check_all(bytes, needed, DRAM_BYTES_MIN, "flash")?;
         Ok(bytes - needed)
     }
+}
+
+/// Refuses a budget of all memory of which too little is left for DRAM, `dram_min` at least, beside what
+/// the flash needs that is called so.
+pub(super) fn check_all(bytes: u64, needed: u64, dram_min: u64, flash: &str) -> Result<(), Error> {
+    let dram = (bytes / TIER_PART_MIN).max(dram_min);
+    if needed.saturating_add(dram) <= bytes {
+        return Ok(());
+    }
+    let least = needed.saturating_mul(TIER_PART_MIN) / (TIER_PART_MIN - 1) + 1;
+    let least = least.max(needed.saturating_add(dram_min));
+    Err(Error::config(format!(
+        "memory_bytes = {bytes}: {flash} alone needs {needed} of it, and DRAM what is left; set at least \
+         {least}, or use less flash, or a smaller region_bytes"
+    )))
+}
+
+/// What DRAM has of a budget of all memory.
+pub(super) fn left_for_dram(bytes: u64, needed: u64) -> u64 {
+    bytes.saturating_sub(needed).max(bytes / TIER_PART_MIN)
+}
+
+/// Whether a tier is to have another budget than it `has`: buffers come and go, and it need not breathe with
+/// them, if these are a small part of `all`.
+pub(super) fn is_another(budget: u64, has: u64, all: u64) -> bool {
+    budget < has || budget - has > all / SLACK_PART
 }
 
 impl Core {
@@ -67,10 +85,8 @@ impl Core {
 
     fn divide_memory(&self, all: u64) {
         let needed = self.flash.as_ref().map_or(0, Flash::memory_bytes_to_keep);
-        let share = all.saturating_sub(needed).max(all / TIER_PART_MIN).max(DRAM_BYTES_MIN);
-        // Buffers come and go; the tier need not breathe with them.
-        let has = self.dram.budget_bytes();
-        if share < has || share - has > all / SLACK_PART {
+        let share = left_for_dram(all, needed).max(DRAM_BYTES_MIN);
+        if is_another(share, self.dram.budget_bytes(), all) {
             self.dram.set_budget(share, self.now_s());
         }
     }
@@ -127,7 +143,8 @@ impl Larder {
         self.sender.relieves();
     }
 
-    /// How many bytes somebody sends to flash who brought so many to DRAM (rule 7).
+    /// How many bytes somebody sends to flash who brought so many to DRAM (rule 7), or is about to: those it
+    /// has a budget with are told of them.
     pub(super) fn settled_for(&self, brought: usize) -> usize {
         self.note_brought(brought);
         let usual = brought * SETTLED_PER_BROUGHT;

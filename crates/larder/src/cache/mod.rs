@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use larder_device::Claim;
 
-use crate::dram::{Full, OnItsWay, Record, Taken};
+use crate::dram::{Admit, Full, OnItsWay, Record, Taken};
 use crate::error::{Error, ErrorKind};
 use crate::key::{KeyHash, KeyHasher, check_key, check_value};
 use crate::latency::{Stopwatch, Timed};
@@ -197,27 +197,10 @@ impl Larder {
             self.remove(hash, key).await?;
             return Err(self.too_large(&item));
         }
-        let mut outdated = Ok(());
-        let mut patience = Patience::of(self.departure_wait);
-        let stored = loop {
-            let taken = match self.room_for(&item, &mut patience).await {
-                Ok(taken) => taken,
-                Err(reason) => break Err(reason),
-            };
-            if let Ok(put) = self.put(&item, taken, &mut outdated).await {
-                break Ok(put);
-            }
-        };
-        self.help(item.object_bytes()).await;
-        match stored {
-            Ok(on_its_way) => {
-                self.core.counters.dram_bypassed_objects.add(patience.bypasses());
-                self.settle_if_flash_only(&item, on_its_way).await;
-            }
-            Err(reason) => {
-                self.count_refused(reason, &item);
-                self.remove(hash, key).await?;
-            }
+        let supersede = |there: Option<&Record<'_>>| self.supersede(hash, key, there);
+        let (stored, outdated) = self.place(&item, &supersede, None).await;
+        if !stored {
+            self.remove(hash, key).await?;
         }
         outdated
     }
@@ -278,6 +261,38 @@ impl Larder {
         Ok(found)
     }
 
+    /// Puts `item` where there is room for it if `admit` agrees, and sees to what follows. What was put in DRAM
+    /// is `kept`, if somebody wants it. Says whether there was room, or else counts that, and whether flash has
+    /// been told.
+    async fn place(
+        &self,
+        item: &ItemRef<'_>,
+        admit: Admit<'_>,
+        mut kept: Option<&mut Option<Value>>,
+    ) -> (bool, Result<(), Error>) {
+        let mut outdated = Ok(());
+        let mut patience = Patience::of(self.departure_wait);
+        let put = loop {
+            let taken = match self.room_for(item, &mut patience).await {
+                Ok(taken) => taken,
+                Err(reason) => break Err(reason),
+            };
+            let kept = kept.as_deref_mut();
+            if let Ok(put) = self.put(item, taken, admit, kept, &mut outdated).await {
+                break Ok(put);
+            }
+        };
+        self.help(item.object_bytes()).await;
+        match put {
+            Ok(on_its_way) => {
+                self.core.counters.dram_bypassed_objects.add(patience.bypasses());
+                self.settle_if_flash_only(item, on_its_way).await;
+            }
+            Err(reason) => self.count_refused(reason, item),
+        }
+        (put.is_ok(), outdated)
+    }
+
     /// Where `item` may be put: in DRAM, or with the bytes that were taken for it on its way to flash, if it
     /// has no place in DRAM. Asked again when that was in vain, it waits first. Where DRAM stays full, of what
     /// values in use pin or of what others are sending to flash, the item goes past it.
@@ -307,21 +322,25 @@ impl Larder {
         taken.map(Some).ok_or(RemovalReason::RejectedDepartures)
     }
 
-    /// Puts `item` into DRAM, or on its way to flash, and says where it is then. Also says whether flash
-    /// has been told.
+    /// Puts `item` into DRAM, or on its way to flash, if `admit` agrees, and says where it is then. Also says
+    /// whether flash has been told.
     async fn put(
         &self,
         item: &ItemRef<'_>,
         taken: Option<Taken<'_>>,
+        admit: Admit<'_>,
+        kept: Option<&mut Option<Value>>,
         outdated: &mut Result<(), Error>,
     ) -> Result<Option<OnItsWay>, Full> {
         let _turn = self.core.turn(item.hash).await;
         *outdated = self.outdate(item.hash).await;
-        let supersede = |there: Option<&Record<'_>>| self.supersede(item.hash, item.key, there);
-        match taken {
-            Some(taken) => self.core.dram.insert_to_depart(item, taken, &supersede).map(Some),
-            None => self.core.dram.insert(item, self.core.now_s(), &supersede).map(|()| None),
+        let (dram, now_s) = (&self.core.dram, self.core.now_s());
+        match (taken, kept) {
+            (Some(taken), _) => return dram.insert_to_depart(item, taken, admit).map(Some),
+            (None, Some(kept)) => *kept = dram.insert_if(item, now_s, admit)?,
+            (None, None) => dram.insert(item, now_s, admit)?,
         }
+        Ok(None)
     }
 
     /// An item was not stored for want of room.

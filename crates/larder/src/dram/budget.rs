@@ -202,7 +202,7 @@ impl DramTier {
                 return;
             }
             if !self.make_room(now_s) {
-                if self.departures.make_room() {
+                if self.departures.will_make_room() {
                     return;
                 }
                 break; // the rest is pinned

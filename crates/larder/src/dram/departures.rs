@@ -121,7 +121,7 @@ impl Departures {
     }
 
     /// Whether there will be room when something here has ended.
-    pub(crate) fn make_room(&self) -> bool {
+    pub(crate) fn will_make_room(&self) -> bool {
         let ahead = self.ahead.load(Ordering::Relaxed);
         if ahead { self.within_bytes.load(Ordering::Relaxed) > 0 } else { self.wait() }
     }

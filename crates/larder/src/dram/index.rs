@@ -40,19 +40,25 @@ pub(crate) enum Put {
     NoRoom,
 }
 
-/// Somebody who puts a record under a key, and is asked with the lock of its shard.
+/// Somebody who puts a record under a key, and is asked with the lock of its shard. Who says nothing else
+/// overwrites none, and does not mind if it is of no use.
 pub(crate) trait Putting {
     /// Whether the record there may be overwritten.
-    fn fits(&mut self, old: Location, locked: &Locked) -> bool;
+    fn fits(&mut self, _old: Location, _locked: &Locked) -> bool {
+        false
+    }
 
-    /// Overwrites the record there; readers without a lock are kept away. `None`: it has to be appended.
-    fn overwrite(&mut self, old: Location, locked: &LockedAlone) -> Option<Put>;
+    /// Overwrites the record there, which fits; readers without a lock are kept away. `None`: it has to be
+    /// appended.
+    fn overwrite(&mut self, _old: Location, _locked: &LockedAlone) -> Option<Put> {
+        None
+    }
 
     /// Writes the record to another place than that of the old one, if there is one; or why not.
     fn append(&mut self, old: Option<Location>, locked: &Locked) -> Result<Location, Put>;
 
     /// The record that was appended is of no use.
-    fn take_back(&mut self, appended: Location, locked: &Locked);
+    fn take_back(&mut self, _appended: Location, _locked: &Locked) {}
 }
 
 #[repr(align(64))]
@@ -377,30 +383,23 @@ impl Index {
         leaves: impl FnOnce(Entry) -> bool,
     ) -> Option<Entry> {
         let (shard, mut len, mut locked) = self.write(hash);
-        let (place, entry) = shard.table(&locked).position_at(hash, location)?;
-        if leaves(entry) {
-            place.clear();
-            *len -= 1;
+        let (entry, left) = shard.take_out(hash, location, &mut len, &locked, leaves)?;
+        if left {
             self.shrink(shard, *len, &mut locked);
         }
         Some(entry)
     }
 
-    /// Takes out the entry of this hash that points to `location` if `leaves` says so, which is told
-    /// whether it is clean. `None` if there is none. The tier ends: no table becomes smaller.
+    /// The same for a tier that ends: no table becomes smaller. Says whether the entry was taken out; `None`:
+    /// there is none.
     pub(crate) fn leave(
         &self,
         hash: KeyHash,
         location: Location,
-        leaves: impl FnOnce(bool) -> bool,
+        leaves: impl FnOnce(Entry) -> bool,
     ) -> Option<bool> {
         let (shard, mut len, locked) = self.write(hash);
-        let (place, entry) = shard.table(&locked).position_at(hash, location)?;
-        let left = leaves(entry.is_clean());
-        if left {
-            place.clear();
-            *len -= 1;
-        }
+        let (_, left) = shard.take_out(hash, location, &mut len, &locked, leaves)?;
         Some(left)
     }
 
@@ -473,6 +472,24 @@ impl Shard {
         }
     }
 
+    /// The entry of this hash that points to `location`, and whether it was taken out: if `leaves` says so.
+    fn take_out(
+        &self,
+        hash: KeyHash,
+        location: Location,
+        len: &mut usize,
+        locked: &LockedAlone,
+        leaves: impl FnOnce(Entry) -> bool,
+    ) -> Option<(Entry, bool)> {
+        let (place, entry) = self.table(locked).position_at(hash, location)?;
+        let left = leaves(entry);
+        if left {
+            place.clear();
+            *len -= 1;
+        }
+        Some((entry, left))
+    }
+
     /// With the lock held, until [`Shard::end_moves`].
     fn begin_moves(&self) {
         self.moves.fetch_add(1, Ordering::SeqCst);
@@ -509,19 +526,9 @@ mod tests {
     struct At(Location);
 
     impl Putting for At {
-        fn fits(&mut self, _: Location, _: &Locked) -> bool {
-            false
-        }
-
-        fn overwrite(&mut self, _: Location, _: &LockedAlone) -> Option<Put> {
-            None
-        }
-
         fn append(&mut self, _: Option<Location>, _: &Locked) -> Result<Location, Put> {
             Ok(self.0)
         }
-
-        fn take_back(&mut self, _: Location, _: &Locked) {}
     }
 
     fn key_of(slot: u32) -> [u8; 4] {

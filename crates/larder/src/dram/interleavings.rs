@@ -288,19 +288,9 @@ fn an_entry_that_goes_to_another_record_is_not_taken_for_gone() {
 struct OfOneKey;
 
 impl Putting for OfOneKey {
-    fn fits(&mut self, _: Location, _: &Locked) -> bool {
-        false
-    }
-
-    fn overwrite(&mut self, _: Location, _: &LockedAlone) -> Option<Put> {
-        None
-    }
-
     fn append(&mut self, _: Option<Location>, _: &Locked) -> Result<Location, Put> {
         Ok(Location { slot: 1, at: 0 })
     }
-
-    fn take_back(&mut self, _: Location, _: &Locked) {}
 }
 
 impl Records for OfOneKey {

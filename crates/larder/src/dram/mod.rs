@@ -251,20 +251,13 @@ impl DramTier {
         if record.key != key {
             return None;
         }
-        if !self.notes_access {
-            if record.expiry_s != 0 && record.is_over(now_ms()) {
-                return Some(Lookup::Expired);
-            }
-            let marks = record.marks;
-            Segment::note_hit(&pin, marks, None);
-            return Some(Lookup::Hit(Value::new(pin, marks)));
-        }
-        let now_ms = now_ms();
-        if record.is_over(now_ms) {
+        let now_ms = (self.notes_access || record.expiry_s != 0).then(now_ms);
+        if now_ms.is_some_and(|now_ms| record.is_over(now_ms)) {
             return Some(Lookup::Expired);
         }
         let marks = record.marks;
-        Segment::note_hit(&pin, marks, Some(second_of(now_ms)));
+        let accessed_s = now_ms.filter(|_| self.notes_access).map(second_of);
+        Segment::note_hit(&pin, marks, accessed_s);
         Some(Lookup::Hit(Value::new(pin, marks)))
     }
 

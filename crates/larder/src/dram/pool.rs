@@ -73,11 +73,13 @@ impl Pool {
         *allocated_bytes -= free.len() * old;
         let (free, hollow) = (std::mem::take(free), std::mem::take(hollow));
         drop(state); // the kernel takes its time
+        let gone = |spare: Spare, bytes| Gone { segment: spare.into_share(), bytes };
         let give_up = |spare: Spare| {
             let bytes = if spare.hollow_out() { 0 } else { old };
-            Gone { segment: spare.into_share(), bytes }
+            gone(spare, bytes)
         };
-        let gone: Vec<Gone> = free.into_iter().chain(hollow).map(give_up).collect();
+        let hollow = hollow.into_iter().map(|spare| gone(spare, 0));
+        let gone: Vec<Gone> = free.into_iter().map(give_up).chain(hollow).collect();
         let bytes: usize = gone.iter().map(|gone| gone.bytes).sum();
         let mut state = self.lock();
         state.allocated_bytes += bytes;

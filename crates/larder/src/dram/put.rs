@@ -32,8 +32,8 @@ pub(crate) struct OnItsWay {
 struct ToSegment<'a> {
     tier: &'a DramTier,
     item: &'a ItemRef<'a>,
-    /// With its version, which is drawn with the lock held: so of two changes of a key the later one has the
-    /// larger version.
+    /// With its version, which is drawn with the lock held and forgotten with it: so of two changes of a key
+    /// the later one has the larger version.
     drawn: Option<ItemRef<'a>>,
     /// Of its record.
     bytes: usize,
@@ -58,8 +58,9 @@ impl<'a> ToSegment<'a> {
         Self { tier, item, drawn, bytes: 0, now_s, admit, pinned, place: None, appended: false }
     }
 
-    fn draw(&mut self) -> ItemRef<'a> {
-        let drawn = self.drawn.take().unwrap_or_else(|| self.tier.with_version(self.item));
+    fn drawn(&mut self) -> ItemRef<'a> {
+        let Self { tier, item, .. } = *self;
+        let drawn = *self.drawn.get_or_insert_with(|| tier.with_version(item));
         self.bytes = record_bytes(&drawn);
         drawn
     }
@@ -76,15 +77,14 @@ impl Putting for ToSegment<'_> {
         if self.pinned.is_some() {
             return false;
         }
-        self.drawn = Some(self.draw());
+        let bytes = record_bytes(&self.drawn());
         let segment = self.tier.slots.get(old, locked).segment();
-        segment.record_bytes(old.at, locked) == self.bytes
+        segment.record_bytes(old.at, locked) == bytes
             && may_lie_with(self.item.expiry_s, segment.last_expiry_s(), self.now_s)
     }
 
     fn overwrite(&mut self, old: Location, locked: &LockedAlone) -> Option<Put> {
-        let drawn = self.draw();
-        self.drawn = Some(drawn);
+        let drawn = self.drawn();
         let segment = self.tier.slots.get(old, locked).segment();
         segment.overwrite(old.at, self.bytes, locked, |room| {
             if !(self.admit)(Some(&record_in(room))) {
@@ -98,16 +98,17 @@ impl Putting for ToSegment<'_> {
     }
 
     fn append(&mut self, old: Option<Location>, locked: &Locked) -> Result<Location, Put> {
-        let (place, drawn) = (self.place(), self.draw());
+        let (place, drawn) = (self.place(), self.drawn());
         let tier = self.tier;
         let mut lane = tier.lane(drawn.hash);
         if !lane.has_room(place, self.bytes) {
+            self.drawn = None;
             return Err(Put::NoRoom);
         }
         if !tier.admits(self.admit, old, locked) {
             return Err(Put::Refused);
         }
-        let (segment, location) = lane.append(place, &drawn).ok_or(Put::NoRoom)?;
+        let (segment, location) = lane.append(place, &drawn).expect("it has room");
         if let Some(pinned) = &mut self.pinned {
             **pinned = Some(segment.pin(location.at));
         }
@@ -123,7 +124,8 @@ impl Putting for ToSegment<'_> {
     }
 }
 
-/// An item that is on its way to flash: its record has a segment of its own.
+/// An item that is on its way to flash: its record has a segment of its own. One that is of no use departs,
+/// and turns out to be nobody's.
 struct ToDepart<'a> {
     tier: &'a DramTier,
     item: &'a ItemRef<'a>,
@@ -133,26 +135,15 @@ struct ToDepart<'a> {
 }
 
 impl Putting for ToDepart<'_> {
-    fn fits(&mut self, _: Location, _: &Locked) -> bool {
-        false
-    }
-
-    fn overwrite(&mut self, _: Location, _: &LockedAlone) -> Option<Put> {
-        None
-    }
-
     fn append(&mut self, old: Option<Location>, locked: &Locked) -> Result<Location, Put> {
         if !self.tier.admits(self.admit, old, locked) {
             return Err(Put::Refused);
         }
         let drawn = self.tier.with_version(self.item);
         let encode = |room: &mut [u8]| encode(room, &drawn);
-        let at = self.writer.append(record_bytes(&drawn), encode).ok_or(Put::NoRoom)?;
-        Ok(Location { slot: self.slot, at })
+        let at = self.writer.append(record_bytes(&drawn), encode);
+        Ok(Location { slot: self.slot, at: at.expect("it was made for the longest version") })
     }
-
-    /// It departs, and turns out to be nobody's.
-    fn take_back(&mut self, _: Location, _: &Locked) {}
 }
 
 impl DramTier {
@@ -255,7 +246,7 @@ impl DramTier {
                 has_made_room = true;
                 continue;
             }
-            if looks == LOOKS_AT_PINS || self.departures.make_room() {
+            if looks == LOOKS_AT_PINS || self.departures.will_make_room() {
                 return Err(Full);
             }
             // There may be more than before once those who pin have left.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use super::DramTier;
 use super::departures::{Departing, Departure};
-use super::index::Location;
+use super::index::{Entry, Location};
 use super::record::Record;
 use super::segment::Frozen;
 use crate::key::KeyHash;
@@ -60,7 +60,7 @@ impl DramTier {
         {
             let location = Location { slot: departing.slot, at };
             departing.next = end;
-            let leaves = |clean: bool| receiver.take(&record.item(hash, clean));
+            let leaves = |entry: Entry| receiver.take(&record.item(hash, entry.is_clean()));
             if self.index.leave(hash, location, leaves) == Some(false) {
                 return Together::Refused(departing.give_out(location, hash));
             }

@@ -382,12 +382,7 @@ impl Flash {
     /// Takes an item that DRAM has evicted. Afterwards flash holds this version of its key or none.
     /// The caller holds the key's lock.
     pub(crate) async fn settle(&self, item: &ItemRef<'_>, now_s: u32) {
-        if item.clean && self.may_hold(item.hash) {
-            self.counters.evicted_clean_objects.add(1);
-            self.move_to_engine(item, now_s).await;
-            return;
-        }
-        self.deliver(item, self.admit(item, now_s), now_s).await;
+        self.settle_together(std::slice::from_ref(item), now_s).await;
     }
 
     /// Takes items that DRAM has evicted, all of one bucket, with one write of it. As [`Flash::settle`]: the
@@ -406,12 +401,23 @@ impl Flash {
             }
         }
         let Some(soc) = self.soc.as_ref().filter(|_| !small.is_empty()) else { return };
-        if let (Some(loc), None) = (&self.loc, &self.tombstones) {
-            small.iter().for_each(|item| _ = loc.remove(item.hash));
-        }
-        for item in soc.set_together(&small, now_s).await {
+        for item in self.store_small(soc, &small, now_s).await {
             self.forget(item.hash, item.key, now_s).await;
         }
+    }
+
+    /// Writes items of one bucket there and takes older versions out of the regions. Returns those that are
+    /// not stored.
+    async fn store_small<'i, 'a>(
+        &self,
+        soc: &Soc,
+        items: &'i [ItemRef<'a>],
+        now_s: u32,
+    ) -> Vec<&'i ItemRef<'a>> {
+        if let (Some(loc), None) = (&self.loc, &self.tombstones) {
+            items.iter().for_each(|item| _ = loc.remove(item.hash));
+        }
+        soc.set_together(items, now_s).await
     }
 
     /// The bucket of an item that goes to one.
@@ -503,11 +509,8 @@ impl Flash {
             return Err(Some(RemovalReason::RejectedInOutage));
         }
         let stored = match (engine, &self.soc, &self.loc) {
-            (Engine::Soc, Some(soc), loc) => {
-                if let (Some(loc), None) = (loc, &self.tombstones) {
-                    loc.remove(item.hash);
-                }
-                soc.set(item, now_s).await
+            (Engine::Soc, Some(soc), _) => {
+                self.store_small(soc, std::slice::from_ref(item), now_s).await.is_empty()
             }
             (Engine::Loc, soc, Some(loc)) => {
                 if let (Some(soc), None) = (soc, &self.tombstones) {
