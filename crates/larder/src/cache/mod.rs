@@ -39,6 +39,7 @@ pub(crate) mod many;
 mod memory;
 mod open;
 mod options;
+mod place;
 mod read;
 mod reentry;
 mod stale;
@@ -49,17 +50,16 @@ use std::time::Duration;
 
 use larder_device::Claim;
 
-use crate::dram::{Admit, Full, OnItsWay, Record, Taken};
+use crate::dram::Record;
 use crate::error::{Error, ErrorKind};
 use crate::key::{KeyHash, KeyHasher, check_key, check_value};
 use crate::latency::{Stopwatch, Timed};
 use crate::removal::RemovalReason;
-use crate::signal::until_any;
 use crate::value::{ItemRef, Value};
 
 use self::core::Core;
 pub use blocking::Blocking;
-use departing::{Patience, Sender, Wait};
+use departing::Sender;
 use fetch::Outcome;
 pub use fetch::{FetchError, Fetched};
 use flights::Flights;
@@ -73,8 +73,6 @@ pub use update::{Cas, Change};
 
 /// Rule 7: bytes sent to flash per byte brought to DRAM.
 const SETTLED_PER_BROUGHT: usize = 2;
-/// How often a set makes room in DRAM before it goes past it.
-const PUTS_BEFORE_BYPASS: usize = 8;
 
 /// A hybrid cache, DRAM in front of flash. Share it between threads and tasks behind an [`Arc`].
 ///
@@ -261,98 +259,6 @@ impl Larder {
         Ok(found)
     }
 
-    /// Puts `item` where there is room for it if `admit` agrees, and sees to what follows. What was put in DRAM
-    /// is `kept`, if somebody wants it. Says whether there was room, or else counts that, and whether flash has
-    /// been told.
-    async fn place(
-        &self,
-        item: &ItemRef<'_>,
-        admit: Admit<'_>,
-        mut kept: Option<&mut Option<Value>>,
-    ) -> (bool, Result<(), Error>) {
-        let mut outdated = Ok(());
-        let mut patience = Patience::of(self.departure_wait);
-        let put = loop {
-            let taken = match self.room_for(item, &mut patience).await {
-                Ok(taken) => taken,
-                Err(reason) => break Err(reason),
-            };
-            let kept = kept.as_deref_mut();
-            if let Ok(put) = self.put(item, taken, admit, kept, &mut outdated).await {
-                break Ok(put);
-            }
-        };
-        self.help(item.object_bytes()).await;
-        match put {
-            Ok(on_its_way) => {
-                self.core.counters.dram_bypassed_objects.add(patience.bypasses());
-                self.settle_if_flash_only(item, on_its_way).await;
-            }
-            Err(reason) => self.count_refused(reason, item),
-        }
-        (put.is_ok(), outdated)
-    }
-
-    /// Where `item` may be put: in DRAM, or with the bytes that were taken for it on its way to flash, if it
-    /// has no place in DRAM. Asked again when that was in vain, it waits first. Where DRAM stays full, of what
-    /// values in use pin or of what others are sending to flash, the item goes past it.
-    ///
-    /// # Errors
-    /// Why it is refused.
-    async fn room_for(
-        &self,
-        item: &ItemRef<'_>,
-        patience: &mut Patience,
-    ) -> Result<Option<Taken<'_>>, RemovalReason> {
-        if self.stays_in_dram(item) && patience.fulls < PUTS_BEFORE_BYPASS {
-            if patience.is_first_try() {
-                return Ok(None);
-            }
-            let bytes = self.settled_for(item.object_bytes());
-            return match self.wait_for_room(patience, bytes).await {
-                Wait::Again => Ok(None),
-                Wait::Over => Err(RemovalReason::RejectedDepartures),
-            };
-        }
-        if self.core.flash.is_none() || item.tiers == Tiers::DramOnly || !patience.may_go_above() {
-            return Err(RemovalReason::RejectedDramPinned);
-        }
-        let bytes = self.core.dram.departing_bytes(item);
-        let taken = self.take_above(bytes, patience).await;
-        taken.map(Some).ok_or(RemovalReason::RejectedDepartures)
-    }
-
-    /// Puts `item` into DRAM, or on its way to flash, if `admit` agrees, and says where it is then. Also says
-    /// whether flash has been told.
-    async fn put(
-        &self,
-        item: &ItemRef<'_>,
-        taken: Option<Taken<'_>>,
-        admit: Admit<'_>,
-        kept: Option<&mut Option<Value>>,
-        outdated: &mut Result<(), Error>,
-    ) -> Result<Option<OnItsWay>, Full> {
-        let _turn = self.core.turn(item.hash).await;
-        *outdated = self.outdate(item.hash).await;
-        let (dram, now_s) = (&self.core.dram, self.core.now_s());
-        match (taken, kept) {
-            (Some(taken), _) => return dram.insert_to_depart(item, taken, admit).map(Some),
-            (None, Some(kept)) => *kept = dram.insert_if(item, now_s, admit)?,
-            (None, None) => dram.insert(item, now_s, admit)?,
-        }
-        Ok(None)
-    }
-
-    /// An item was not stored for want of room.
-    fn count_refused(&self, reason: RemovalReason, item: &ItemRef<'_>) {
-        let counters = &self.core.counters;
-        match reason {
-            RemovalReason::RejectedDepartures => counters.rejected_departures_objects.add(1),
-            _ => counters.rejected_dram_pinned_objects.add(1),
-        }
-        counters.removals.key(reason, Tier::Dram, item.key, item.object_bytes());
-    }
-
     /// Sees to it that what flash has of a key does not come back after a crash. The caller holds the
     /// key's lock and is about to change the key.
     async fn outdate(&self, hash: KeyHash) -> Result<(), Error> {
@@ -422,23 +328,6 @@ impl Larder {
             self.core.settle_departures(bytes).await;
         } else if self.core.dram.is_shrinking() {
             self.core.dram.let_go_a_little(self.core.now_s());
-        }
-    }
-
-    /// Sees to it that an item that is for flash only is there, or given up, before its set returns.
-    async fn settle_if_flash_only(&self, item: &ItemRef<'_>, on_its_way: Option<OnItsWay>) {
-        let Some(on_its_way) = on_its_way.filter(|_| item.tiers == Tiers::FlashOnly) else {
-            return;
-        };
-        let departures = self.core.dram.departures();
-        let signals = [&departures.settled, &departures.added, &self.core.gate.wanted];
-        let waits = || self.core.dram.is_on_its_way(on_its_way);
-        let may_help = || !self.sender.sends() && departures.wait();
-        while waits() {
-            until_any(signals, || !waits() || may_help()).await;
-            if waits() {
-                self.core.settle_departures(1).await;
-            }
         }
     }
 

@@ -5,7 +5,8 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::departing::{Patience, Wait};
-use super::{Larder, PUTS_BEFORE_BYPASS, SetOptions, reentry};
+use super::place::PUTS_BEFORE_BYPASS;
+use super::{Larder, SetOptions, reentry};
 use crate::dram::{Full, Record, Taken};
 use crate::error::{Error, ErrorKind};
 use crate::key::{KeyHash, check_key, check_value};

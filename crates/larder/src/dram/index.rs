@@ -16,6 +16,7 @@ use super::looking::Since;
 pub(crate) use super::looking::{Looking, Moved};
 use super::prefetch::prefetch;
 use super::published::Published;
+pub(crate) use super::putting::{Put, Putting};
 use super::readers::{Held, Locked, LockedAlone, Readers};
 use super::retired::Retired;
 pub(crate) use super::table::Records;
@@ -28,38 +29,6 @@ use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// More keys have this hash than there are places for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Crowded;
-
-/// What became of a record that was to be put under a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Put {
-    /// It is there.
-    Done,
-    /// What is there stays.
-    Refused,
-    /// It could not be written.
-    NoRoom,
-}
-
-/// Somebody who puts a record under a key, and is asked with the lock of its shard. Who says nothing else
-/// overwrites none, and does not mind if it is of no use.
-pub(crate) trait Putting {
-    /// Whether the record there may be overwritten.
-    fn fits(&mut self, _old: Location, _locked: &Locked) -> bool {
-        false
-    }
-
-    /// Overwrites the record there, which fits; readers without a lock are kept away. `None`: it has to be
-    /// appended.
-    fn overwrite(&mut self, _old: Location, _locked: &LockedAlone) -> Option<Put> {
-        None
-    }
-
-    /// Writes the record to another place than that of the old one, if there is one; or why not.
-    fn append(&mut self, old: Option<Location>, locked: &Locked) -> Result<Location, Put>;
-
-    /// The record that was appended is of no use.
-    fn take_back(&mut self, _appended: Location, _locked: &Locked) {}
-}
 
 #[repr(align(64))]
 #[derive(Debug)]

@@ -27,7 +27,7 @@
 //! | `prefetch` | asking memory ahead |
 //! | `lane` | open segments, by lifetime |
 //! | `queues`, `ghost` | who leaves first |
-//! | `put` | how items come |
+//! | `put`, `putting` | how items come |
 //! | `evict` | how they leave |
 //! | `departures`, `allowance`, `together` | records on their way to flash, and how many bytes of them there may be |
 //! | `iterate` | what is here, for scans and `flush` |
@@ -53,6 +53,7 @@ mod pool;
 mod prefetch;
 mod published;
 mod put;
+mod putting;
 mod queues;
 mod readers;
 mod record;
