@@ -22,11 +22,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
+use crate::plug;
+
 /// What fetches the completions of pending requests.
 pub(crate) trait Driver: Send + Sync {
     /// Settles requests on this thread, or sleeps while another thread does, until `parker` is
     /// woken.
     fn drive(self: Arc<Self>, parker: &Arc<Parker>);
+
+    /// Tells the kernel of what a thread has left in the queue while it was [`plugged`](crate::plugged).
+    fn tell(&self);
 
     /// Lets the thread that is inside [`Driver::drive`] look at its parker.
     fn interrupt(&self);
@@ -182,6 +187,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 return output;
             }
+            plug::tell_all();
             let driver = here.noted.borrow().clone();
             match driver {
                 Some(driver) => driver.drive(&here.parker),

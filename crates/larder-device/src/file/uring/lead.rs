@@ -33,6 +33,7 @@ use crate::file::engine::join;
 use crate::file::options::FileOptions;
 use crate::file::transfer::Pieces;
 use crate::park::{Driver, Parker};
+use crate::plug;
 
 pub(crate) struct Ring<W: Wire> {
     port: Port<W>,
@@ -86,6 +87,9 @@ impl<W: Wire> Ring<W> {
     pub(crate) fn submit(self: &Arc<Self>, pieces: Pieces, telling: Telling) {
         pieces.driven_by(Arc::clone(self) as Arc<dyn Driver>);
         self.port.submit(pieces, telling);
+        if telling == Telling::Unplugged {
+            plug::hold(Arc::clone(self) as Arc<dyn Driver>);
+        }
     }
 
     pub(crate) fn registered_file(&self) -> bool {
@@ -249,6 +253,10 @@ impl<W: Wire> Driver for Ring<W> {
         while !parker.is_woken() && self.turn() {}
         parker.drives(outer);
         drop(leading);
+    }
+
+    fn tell(&self) {
+        self.port.tell();
     }
 
     fn interrupt(&self) {

@@ -66,7 +66,7 @@ impl<W: Wire> Uring<W> {
         // A thread that is on its way out has lost its number.
         let thread = THREAD.try_with(Cell::get).unwrap_or(0);
         let rings = match telling {
-            Telling::Caller => self.rings.len(),
+            Telling::Caller | Telling::Unplugged => self.rings.len(),
             Telling::Leader => self.rings.len().div_ceil(CORES_PER_REAPER),
         };
         let ours = &self.rings[thread % rings];

@@ -9,7 +9,7 @@
 //!    `io_uring_enter` is called without it: the kernel orders its callers itself.
 //! 4. A slot's index is the `user_data` of one operation at most.
 //! 5. What lies in the submission queue, the kernel is told of soon: by whoever put it there or, if it
-//!    was handed over, by the thread that leads. That one looks into the queue, under the lock, before
+//!    was handed over, by the thread that leads; or when it unplugs. The one that leads looks into the queue, under the lock, before
 //!    it says that it sleeps or leads no more; who hands over sees, under the lock, which of these it
 //!    has said, and then wakes it or tells the kernel itself.
 #![allow(unsafe_code)]
@@ -30,6 +30,7 @@ use super::wire::{Link, Range, Wire};
 use crate::file::options::FileOptions;
 use crate::file::transfer::{Piece, Pieces, Step};
 use crate::file::waiting::Waiting;
+use crate::park::is_inside_block_on;
 
 /// `user_data` of what only wakes a thread.
 const WAKE: u64 = u64::MAX;
@@ -163,16 +164,32 @@ impl<W: Wire> Port<W> {
         }
         self.count(&slots);
         slots.crowd = slots.crowd.max(slots.under_way());
-        let told = intact && placed && telling == Telling::Leader && slots.hand_over();
-        // Who waits in the ring will tell what the kernel has no memory for now, and so will a thread
-        // that leads before it sleeps. One that sleeps does so as long as nothing completes.
+        let is_left = intact
+            && match telling {
+                Telling::Caller => false,
+                Telling::Leader => placed && slots.hand_over(),
+                Telling::Unplugged => true,
+            };
         let alone = telling == Telling::Leader && slots.leader == Leader::Asleep;
         drop(slots);
         drop(aged);
-        if placed && !told {
-            while self.enter_once(0, intact) == Entered::Later && alone {
-                std::thread::sleep(UNTIL_MEMORY);
-            }
+        if placed && !is_left {
+            self.tell_until_taken(intact, alone);
+        }
+    }
+
+    /// Tells the kernel what is new in the queue.
+    pub(crate) fn tell(&self) {
+        let alone = !is_inside_block_on() && self.lock().leader == Leader::Asleep;
+        self.tell_until_taken(true, alone);
+    }
+
+    /// Who waits in the ring will tell what the kernel has no memory for now, and so will a thread that
+    /// leads before it sleeps. One that sleeps does so as long as nothing completes: then who tells is
+    /// `alone`.
+    fn tell_until_taken(&self, intact: bool, alone: bool) {
+        while self.enter_once(0, intact) == Entered::Later && alone {
+            std::thread::sleep(UNTIL_MEMORY);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Who tells the kernel what is new in the submission queue.
 
 use crate::park::is_inside_block_on;
+use crate::plug::is_plugged;
 
 /// Who tells the kernel of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,12 +12,18 @@ pub(crate) enum Telling {
     /// it sleeps and few requests are under way, the caller. For those who do not wait in the ring:
     /// fewer and larger calls.
     Leader,
+    /// The caller does when it unplugs, with what it has begun meanwhile.
+    Unplugged,
 }
 
 impl Telling {
     /// How this thread does it.
     pub(crate) fn here() -> Self {
-        if is_inside_block_on() { Self::Caller } else { Self::Leader }
+        match (is_plugged(), is_inside_block_on()) {
+            (true, _) => Self::Unplugged,
+            (false, true) => Self::Caller,
+            (false, false) => Self::Leader,
+        }
     }
 }
 

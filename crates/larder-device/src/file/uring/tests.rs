@@ -21,6 +21,7 @@ use crate::file::options::FileOptions;
 use crate::file::transfer::Pieces;
 use crate::io::{Io, IoFuture};
 use crate::park::block_on;
+use crate::plug::plugged;
 
 const BLOCK: usize = 4096;
 
@@ -404,5 +405,41 @@ fn requests_that_have_waited_for_too_long_fail() {
     // The third may have aged as well: it ends, one way or the other.
     writer.write_all(&[1; BLOCK]).unwrap();
     let _ = third.wait();
+    assert!(ring.close());
+}
+
+#[test]
+fn the_kernel_is_told_of_all_at_once_by_who_unplugs() {
+    let Some((ring, mut writer)) = over_pipe(&depth(8)) else { return };
+    writer.write_all(&[7; 3 * BLOCK]).unwrap();
+    let mut reads = plugged(|| {
+        let mut reads: Vec<_> = (0..3).map(|_| read(&ring, 1)).collect();
+        // The bytes are there: a read that the kernel knew of would end.
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(reads.iter_mut().all(|read| poll(read, Waker::noop()).is_pending()));
+        plugged(|| ()); // one within another ends nothing
+        assert!(reads.iter_mut().all(|read| poll(read, Waker::noop()).is_pending()));
+        reads
+    });
+    for read in reads.drain(..) {
+        assert_eq!(block_on(read).unwrap().as_slice(), [7; BLOCK]);
+    }
+    assert!(ring.close());
+}
+
+#[test]
+fn who_waits_with_requests_held_back_waits_for_them() {
+    let Some((ring, mut writer)) = over_pipe(&depth(8)) else { return };
+    writer.write_all(&[7; 2 * BLOCK]).unwrap();
+    let read_one = || block_on(async { read(&ring, 1).await });
+    assert_eq!(plugged(read_one).unwrap().len(), BLOCK);
+    // Other executors sleep outside of the ring; a panic unplugs too.
+    let caught = std::panic::catch_unwind(|| {
+        plugged(|| -> () {
+            std::mem::forget(read(&ring, 1));
+            panic!("on purpose");
+        })
+    });
+    assert!(caught.is_err());
     assert!(ring.close());
 }
