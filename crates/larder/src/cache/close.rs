@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use super::Larder;
 use super::departing::Unsettled;
-use super::many::together;
 use crate::dram::Together;
 use crate::error::Error;
 use crate::flash::{Admitted, Flash};
+use crate::side_by_side::together;
 use crate::stats::Stats;
 
 /// Items that are sent to buckets side by side.

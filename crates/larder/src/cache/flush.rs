@@ -1,10 +1,10 @@
 //! Making what DRAM alone holds outlive a crash, while the cache goes on.
 
 use super::Larder;
-use super::many::together;
 use crate::error::Error;
 use crate::flash::{Flash, Sent};
 use crate::key::KeyHash;
+use crate::side_by_side::together;
 
 /// Items that are sent to flash side by side.
 const SENT_AT_ONCE: usize = 32;

@@ -19,8 +19,10 @@ use std::future::poll_fn;
 use std::sync::PoisonError;
 use std::task::{Poll, Waker};
 
+use event_listener::Event;
+
 use crate::error::{Error, ErrorKind};
-use crate::signal::Signal;
+use crate::signal::ALL;
 use crate::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use crate::sync::{Mutex, STRIPES, stripe};
 
@@ -42,7 +44,7 @@ pub(super) struct Gate {
     /// Who waits until all are out: the one who holds `shut`.
     waiting: Mutex<Option<Waker>>,
     /// Somebody has begun to shut it.
-    pub(super) wanted: Signal,
+    pub(super) wanted: Event,
 }
 
 /// Somebody inside.
@@ -115,7 +117,7 @@ impl Gate {
         self.check()?;
         self.state.store(HELD, Ordering::SeqCst);
         let held = Held { gate: self, _shut: shut };
-        self.wanted.notify();
+        self.wanted.notify(ALL);
         self.all_out().await;
         Ok(held)
     }
@@ -124,7 +126,7 @@ impl Gate {
     pub(super) async fn close(&self) -> Closing<'_> {
         let shut = self.shut.lock().await;
         self.state.store(CLOSED, Ordering::SeqCst);
-        self.wanted.notify();
+        self.wanted.notify(ALL);
         self.all_out().await;
         Closing(shut)
     }

@@ -15,8 +15,8 @@ use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 use super::Larder;
-use super::many::together;
 use crate::key::KeyHash;
+use crate::side_by_side::together;
 use crate::value::{ItemRef, Value};
 
 /// A batch ends when it has so many items, or so many bytes of keys and values.

@@ -244,7 +244,7 @@ impl Larder {
             debtor.give_way(bytes).await;
             // Its thread may not keep up with us.
             if debtor.sender.sends() && place.lending.is_over() {
-                let mut patience = Patience::of(self.departure_wait);
+                let mut patience = Patience::new(&debtor.core, self.departure_wait);
                 debtor.wait_for_room(&mut patience, bytes).await;
             }
         }

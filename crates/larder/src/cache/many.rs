@@ -1,13 +1,10 @@
 //! Many keys at once: memory is asked for all of them before the first one is looked at, and what has to
 //! be read from flash is read side by side.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use super::Larder;
 use crate::error::Error;
 use crate::key::{KeyHash, check_key};
+use crate::side_by_side::together;
 use crate::value::{Value, ValueMeta};
 
 /// For so many keys memory is asked at a time: a few more than the trips to it that a core has under way
@@ -118,49 +115,5 @@ impl Larder {
         let values: Result<Vec<_>, _> =
             together(missed.iter().map(get)).await.into_iter().collect();
         Ok(missed.into_iter().map(|(at, _)| at).zip(values?).collect())
-    }
-}
-
-/// Waits for all of them; they run side by side, in one task.
-pub(crate) async fn together<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output>
-where
-    F::Output: Unpin,
-{
-    let running = futures.into_iter().map(|future| Step::Running(Box::pin(future)));
-    Together(running.collect()).await
-}
-
-enum Step<F: Future> {
-    Running(Pin<Box<F>>),
-    Done(Option<F::Output>),
-}
-
-/// Polls all until all are done.
-struct Together<F: Future>(Vec<Step<F>>);
-
-impl<F: Future> Future for Together<F>
-where
-    F::Output: Unpin,
-{
-    type Output = Vec<F::Output>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut running = false;
-        for step in &mut self.0 {
-            if let Step::Running(future) = step {
-                match future.as_mut().poll(context) {
-                    Poll::Ready(output) => *step = Step::Done(Some(output)),
-                    Poll::Pending => running = true,
-                }
-            }
-        }
-        if running {
-            return Poll::Pending;
-        }
-        let outputs = self.0.iter_mut().filter_map(|step| match step {
-            Step::Done(output) => output.take(),
-            Step::Running(_) => None,
-        });
-        Poll::Ready(outputs.collect())
     }
 }

@@ -22,7 +22,7 @@ impl Larder {
         mut kept: Option<&mut Option<Value>>,
     ) -> (bool, Result<(), Error>) {
         let mut outdated = Ok(());
-        let mut patience = Patience::of(self.departure_wait);
+        let mut patience = Patience::new(&self.core, self.departure_wait);
         let put = loop {
             let taken = match self.room_for(item, &mut patience).await {
                 Ok(taken) => taken,
@@ -33,10 +33,12 @@ impl Larder {
                 break Ok(put);
             }
         };
+        let bypasses = patience.bypasses();
+        drop(patience); // others need not wait until this call has helped
         self.help(item.object_bytes()).await;
         match put {
             Ok(on_its_way) => {
-                self.core.counters.dram_bypassed_objects.add(patience.bypasses());
+                self.core.counters.dram_bypassed_objects.add(bypasses);
                 self.settle_if_flash_only(item, on_its_way).await;
             }
             Err(reason) => self.count_refused(reason, item),
@@ -53,7 +55,7 @@ impl Larder {
     async fn room_for(
         &self,
         item: &ItemRef<'_>,
-        patience: &mut Patience,
+        patience: &mut Patience<'_>,
     ) -> Result<Option<Taken<'_>>, RemovalReason> {
         if self.stays_in_dram(item) && patience.fulls < PUTS_BEFORE_BYPASS {
             if patience.is_first_try() {
@@ -110,11 +112,11 @@ impl Larder {
             return;
         };
         let departures = self.core.dram.departures();
-        let signals = [&departures.settled, &departures.added, &self.core.gate.wanted];
+        let events = [&departures.settled, &departures.unattended, &self.core.gate.wanted];
         let waits = || self.core.dram.is_on_its_way(on_its_way);
         let may_help = || !self.sender.sends() && departures.wait();
         while waits() {
-            until_any(signals, || !waits() || may_help()).await;
+            until_any(events, || !waits() || may_help()).await;
             if waits() {
                 self.core.settle_departures(1).await;
             }

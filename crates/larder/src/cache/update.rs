@@ -113,7 +113,7 @@ impl Larder {
         key: &[u8],
         change: &mut impl FnMut(Option<&Value>) -> Change<'a>,
     ) -> Result<Option<Value>, Error> {
-        let mut patience = Patience::of(self.departure_wait);
+        let mut patience = Patience::new(&self.core, self.departure_wait);
         let mut taken = None;
         loop {
             let waited = match self.try_update(hash, key, change, &mut taken).await? {

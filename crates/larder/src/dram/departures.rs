@@ -12,12 +12,14 @@
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 
+use event_listener::Event;
+
 use super::allowance::{Allowance, Taken};
 use super::index::Location;
 use super::pins::Share;
 use super::segment::{Frozen, Segment};
 use crate::key::{KeyHash, KeyHasher};
-use crate::signal::Signal;
+use crate::signal::ALL;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::value::ItemRef;
@@ -54,12 +56,17 @@ pub(crate) struct Departures {
     /// Whether they depart ahead of need.
     ahead: AtomicBool,
     above: Allowance,
-    /// Something has come that waits.
-    pub(crate) added: Signal,
-    /// A segment is not here any more.
-    pub(crate) freed: Signal,
+    /// Those who take whatever comes.
+    attended: AtomicUsize,
+    /// Something has come that waits: for those who take whatever comes.
+    pub(crate) added: Event,
+    /// Something waits, and nobody takes whatever comes.
+    pub(crate) unattended: Event,
+    /// A segment is not here any more: for one who waits for room, who tells the next one if there is room
+    /// for more.
+    pub(crate) freed: Event,
     /// A record has been dealt with.
-    pub(crate) settled: Signal,
+    pub(crate) settled: Event,
 }
 
 impl Default for Departures {
@@ -91,9 +98,11 @@ impl Departures {
             freed_segments: AtomicUsize::new(0),
             ahead: AtomicBool::new(ahead),
             above: Allowance::of_bytes(above_bytes),
-            added: Signal::default(),
-            freed: Signal::default(),
-            settled: Signal::default(),
+            attended: AtomicUsize::new(0),
+            added: Event::new(),
+            unattended: Event::new(),
+            freed: Event::new(),
+            settled: Event::new(),
         }
     }
 
@@ -118,6 +127,12 @@ impl Departures {
             true => self.within_bytes.load(Ordering::Relaxed) > budget / AHEAD_PART,
             false => self.wait(),
         }
+    }
+
+    /// How much of what may depart ahead of a budget of so many bytes does, as a part of `whole`, which is the most.
+    pub(crate) fn part_of(&self, whole: usize, budget: usize) -> usize {
+        let most = (budget / AHEAD_PART).max(1);
+        (self.bytes().min(most) / most.div_ceil(whole.max(1))).min(whole)
     }
 
     /// Whether there will be room when something here has ended.
@@ -146,7 +161,23 @@ impl Departures {
     /// A segment that was here has been freed.
     pub(crate) fn has_left(&self) {
         self.freed_segments.fetch_add(1, Ordering::SeqCst);
-        self.freed.notify();
+        // Nobody waits for the next one if there is none.
+        self.freed.notify(if self.bytes() == 0 { ALL } else { 1 });
+    }
+
+    /// From now on somebody takes whatever comes, until that is dropped.
+    pub(crate) fn attend(&self) -> Attends<'_> {
+        self.attended.fetch_add(1, Ordering::SeqCst);
+        Attends(self)
+    }
+
+    /// Something waits that did not before.
+    fn tell_of_more(&self) {
+        self.added.notify(ALL);
+        // Who attends no more says so first and looks who is to be told afterwards.
+        if self.attended.load(Ordering::SeqCst) == 0 {
+            self.unattended.notify(ALL);
+        }
     }
 
     /// A segment that was here is about to be freed.
@@ -164,7 +195,7 @@ impl Departures {
         state.segments.push_back(Departing { segment, slot, next: 0 });
         self.waiting.fetch_add(1, Ordering::Relaxed);
         drop(state);
-        self.added.notify();
+        self.tell_of_more();
     }
 
     /// Whether [`Departures::next`] may have something to give.
@@ -177,7 +208,7 @@ impl Departures {
         state.given_back.push_back(departure);
         self.waiting.fetch_add(1, Ordering::Relaxed);
         drop(state);
-        self.added.notify();
+        self.tell_of_more();
     }
 
     /// The next record that `is_current` says is still the newest of its key, and the segments that
@@ -223,6 +254,16 @@ impl Departures {
     }
 }
 
+/// Somebody takes whatever comes.
+pub(crate) struct Attends<'a>(&'a Departures);
+
+impl Drop for Attends<'_> {
+    fn drop(&mut self) {
+        self.0.attended.fetch_sub(1, Ordering::SeqCst);
+        self.0.unattended.notify(ALL);
+    }
+}
+
 impl Departing {
     fn next_record(
         &mut self,
@@ -244,5 +285,57 @@ impl Departing {
     pub(super) fn give_out(&self, location: Location, hash: KeyHash) -> Departure {
         self.segment.one_more();
         Departure { segment: self.segment.clone(), location, hash }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+
+    fn told(listeners: &mut [event_listener::EventListener]) -> usize {
+        let mut context = Context::from_waker(Waker::noop());
+        let polled = listeners.iter_mut().map(|one| Pin::new(one).poll(&mut context));
+        polled.filter(Poll::is_ready).count()
+    }
+
+    #[test]
+    fn one_is_told_of_room_and_all_of_the_last_one() {
+        let departures = Departures::new(true, 1000);
+        departures.within_bytes.store(100, Ordering::Relaxed);
+        let mut waiting: Vec<_> = (0..3).map(|_| departures.freed.listen()).collect();
+        departures.has_left();
+        assert_eq!(told(&mut waiting[..1]), 1);
+        assert_eq!(told(&mut waiting[1..]), 0);
+        departures.within_bytes.store(0, Ordering::Relaxed);
+        departures.has_left();
+        assert_eq!(told(&mut waiting[1..]), 2, "there is no next one that would tell them");
+    }
+
+    #[test]
+    fn urgency_grows_with_what_departs() {
+        let departures = Departures::new(true, 1000);
+        let part_with = |bytes| {
+            departures.within_bytes.store(bytes, Ordering::Relaxed);
+            departures.part_of(60, 4 << 20)
+        };
+        assert_eq!([0, 512 << 10, 1 << 20, 3 << 20].map(part_with), [0, 29, 59, 59]);
+        assert_eq!(departures.part_of(0, 0), 0);
+    }
+
+    #[test]
+    fn who_may_help_is_told_only_where_nobody_attends() {
+        let departures = Departures::default();
+        let mut waiting = [departures.unattended.listen()];
+        let attends = departures.attend();
+        departures.tell_of_more();
+        assert_eq!(told(&mut waiting), 0);
+        drop(attends);
+        assert_eq!(told(&mut waiting), 1, "nobody will");
+        let mut waiting = [departures.unattended.listen()];
+        departures.tell_of_more();
+        assert_eq!(told(&mut waiting), 1);
     }
 }

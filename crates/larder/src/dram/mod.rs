@@ -68,14 +68,14 @@ use std::sync::{Arc, PoisonError};
 
 use crate::config::DramPolicy;
 use crate::key::{KeyHash, KeyHasher};
+use crate::signal::ALL;
 use crate::stats::Counters;
 use crate::sync::{Mutex, MutexGuard};
 use crate::value::{ItemRef, Value};
 pub(crate) use allowance::Taken;
 pub(crate) use budget::{BYTES_MAX, BYTES_MIN};
 use budget::{Change, SEGMENT_BYTES, Shape};
-pub(crate) use departures::Departure;
-use departures::Departures;
+pub(crate) use departures::{Departure, Departures};
 use ghost::Ghost;
 use index::{Entry, Index, Location, Looking, Moved, OFFSETS_END, Records};
 use lane::Lane;
@@ -317,6 +317,16 @@ impl DramTier {
         departure
     }
 
+    /// Whether there may be room for one item while there is none for another.
+    pub(crate) fn has_lanes(&self) -> bool {
+        self.lanes.len() > 1
+    }
+
+    /// How urgent departures are, from 0 to `most`: there whoever brings something has to wait.
+    pub(crate) fn urgency_of_departures(&self, most: usize) -> usize {
+        self.departures.part_of(most, self.pool.budget_bytes())
+    }
+
     /// What is on its way to flash.
     pub(crate) fn departures(&self) -> &Departures {
         &self.departures
@@ -340,7 +350,7 @@ impl DramTier {
         if segment.one_settled() {
             self.free_departed(segment.thaw());
         }
-        self.departures.settled.notify();
+        self.departures.settled.notify(ALL);
     }
 
     fn free_departed(&self, segment: Share) {

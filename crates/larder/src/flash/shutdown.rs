@@ -5,8 +5,8 @@ use super::Flash;
 use super::dead_keys::DeadKeysSnapshot;
 use super::metadata::{self, LargeDead, SNAPSHOT_HEADER_BYTES, SUPERBLOCK_BYTES, Superblock};
 use super::recovery::UNKNOWN_OBJECTS;
-use crate::cache::many::together;
 use crate::error::Error;
+use crate::side_by_side::together;
 
 /// Whether somebody who has only so much time is to leave the rest out.
 pub(super) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);

@@ -14,13 +14,13 @@ use bytes::BufMut;
 use larder_device::{Claim, Clock, Device, PlacementHandle, SliceDevice};
 
 use crate::cache::look::copy_many;
-use crate::cache::many::together;
 use crate::cache::{Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, SetOptions};
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::events;
 use crate::key::{KeyHasher, mixed};
 use crate::partition::{self, Part};
+use crate::side_by_side::together;
 use crate::stats::Stats;
 use crate::value::{Value, ValueMeta};
 use set::{Candidate, SHARDS_MAX, Set};

@@ -13,7 +13,6 @@ use std::time::Duration;
 use larder_device::{Claim, Clock, Device, PlacementHandle, SliceDevice};
 
 use crate::cache::lending::{Lending, Member, part_of};
-use crate::cache::many::together;
 use crate::cache::{Flushed, Larder};
 use crate::config::{Config, DRAM_BYTES_MAX, DRAM_BYTES_MIN};
 use crate::endurance::Wear;
@@ -21,6 +20,7 @@ use crate::error::{Error, ErrorKind};
 use crate::events;
 use crate::partition::{self, Part};
 use crate::plan::{self, Class, PlacementPlan};
+use crate::side_by_side::together;
 use crate::stats::Stats;
 pub use config::{Tenant, TenantsConfig};
 use division::Division;

@@ -5,7 +5,7 @@
 //! that runs [`Larder::send_departures`]. Thread and task do the same:
 //!
 //! ```text
-//!   departures ──► in hand, by bucket ──► groups ──► up to 32 futures ──► flash
+//!   departures ──► in hand, by bucket ──► groups ──► 4 to 64 futures ──► flash
 //!                                    one bucket each,
 //!                               or a run of large records
 //! ```

@@ -12,11 +12,12 @@ use larder_device::Sleep;
 
 use super::super::Larder;
 use super::super::core::Core;
-use crate::dram::Taken;
+use crate::dram::{Departures, Taken};
 use crate::signal::until_any;
 
 /// How long one call waits for room in all.
-pub(in crate::cache) struct Patience {
+pub(in crate::cache) struct Patience<'a> {
+    departures: &'a Departures,
     wait: Duration,
     /// Since the first time that there was none.
     end: Option<(Duration, Sleep)>,
@@ -37,10 +38,19 @@ pub(in crate::cache) enum Wait {
     Over,
 }
 
-impl Patience {
-    pub(in crate::cache) fn of(wait: Duration) -> Self {
-        let (has_tried, has_gone_above) = (false, false);
-        Self { wait, end: None, pinned: 0, fulls: 0, has_tried, has_gone_above }
+impl Drop for Patience<'_> {
+    /// The call has what it has waited for, or gives up: if there is room for more, that is for the next one.
+    fn drop(&mut self) {
+        if self.fulls > 0 {
+            self.departures.freed.notify(1);
+        }
+    }
+}
+
+impl<'a> Patience<'a> {
+    pub(in crate::cache) fn new(core: &'a Core, wait: Duration) -> Self {
+        let (departures, has_tried, has_gone_above) = (core.dram.departures(), false, false);
+        Self { departures, wait, end: None, pinned: 0, fulls: 0, has_tried, has_gone_above }
     }
 
     /// Whether the call has not tried yet. From now on it has.
@@ -87,11 +97,17 @@ impl Larder {
     /// nobody else does.
     pub(in crate::cache) async fn wait_for_room(
         &self,
-        patience: &mut Patience,
+        patience: &mut Patience<'_>,
         bytes: usize,
     ) -> Wait {
         patience.fulls += 1;
         let departures = self.core.dram.departures();
+        let before = departures.freed_segments();
+        if patience.fulls > 1 && self.core.dram.has_lanes() {
+            // There may be room in the lane of another one: that is told in turn, until it comes to somebody
+            // who has tried since.
+            departures.freed.notify(1);
+        }
         if departures.bytes() == 0 {
             patience.pinned += 1;
             return Wait::Again;
@@ -101,7 +117,6 @@ impl Larder {
         }
         self.sender.relieves(); // begins it, if that is to be
         let sends = || self.sender.sends();
-        let before = departures.freed_segments();
         if !sends() && self.core.settle_departures(bytes).await {
             return Wait::Again;
         }
@@ -110,8 +125,8 @@ impl Larder {
                 || departures.bytes() == 0
                 || !sends() && departures.wait()
         };
-        let signals = [&departures.freed, &departures.added, &self.core.gate.wanted];
-        let mut room = Box::pin(until_any(signals, may_go_on));
+        let events = [&departures.freed, &departures.unattended, &self.core.gate.wanted];
+        let mut room = Box::pin(until_any(events, may_go_on));
         poll_fn(|context| match room.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Wait::Again),
             Poll::Pending => patience.poll(&self.core, context).map(|()| Wait::Over),
@@ -124,7 +139,7 @@ impl Larder {
     pub(in crate::cache) async fn take_above(
         &self,
         bytes: usize,
-        patience: &mut Patience,
+        patience: &mut Patience<'_>,
     ) -> Option<Taken<'_>> {
         let departures = self.core.dram.departures();
         if let Some(taken) = departures.above().try_take(bytes) {
@@ -134,8 +149,8 @@ impl Larder {
         let may_help = || !self.sender.sends() && departures.wait();
         let mut taking = departures.above().take(bytes);
         loop {
-            let signals = [&departures.added, &self.core.gate.wanted];
-            let mut help = Box::pin(until_any(signals, may_help));
+            let events = [&departures.unattended, &self.core.gate.wanted];
+            let mut help = Box::pin(until_any(events, may_help));
             let taken = poll_fn(|context| {
                 if let Poll::Ready(taken) = Pin::new(&mut taking).poll(context) {
                     return Poll::Ready(Ok(taken));

@@ -5,20 +5,28 @@
 //! free in the order in which they came, one by one: whoever waits for room waits for the oldest of them.
 
 use std::collections::{HashMap, VecDeque};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::Poll;
+use std::task::{Poll, ready};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use larder_device::plugged;
 
 use super::super::core::Core;
 use super::group::{Group, Unsettled};
-use crate::crew::Crew;
 use crate::flash::Flash;
+use crate::side_by_side::AT_ONCE;
 use crate::signal::until_any;
 
 /// So many large records are sent one after the other by one future.
 const LARGE_RUN: usize = 32;
 /// So many futures send large records: all append to the same region, and take turns to write it.
 const LARGE_AT_ONCE: usize = 4;
+/// So many futures send while there is plenty of room: what waits behind them for the drive are reads, and
+/// the longer a record is in hand, the more others come for its bucket.
+const AT_ONCE_MIN: usize = 4;
 
 /// Records in the sender's hands. What there may be of them, the bytes bound that may depart.
 struct InHand<'a> {
@@ -38,9 +46,9 @@ impl Core {
         let Some(flash) = &self.flash else { return };
         let departures = self.dram.departures();
         loop {
-            let signals = [&departures.added, &self.gate.wanted];
+            let events = [&departures.added, &self.gate.wanted];
             let is_over = || stop.load(Ordering::SeqCst) || self.gate.is_closed();
-            until_any(signals, || is_over() || departures.wait()).await;
+            until_any(events, || is_over() || departures.wait()).await;
             if is_over() {
                 return;
             }
@@ -57,20 +65,34 @@ impl Core {
         let departures = self.dram.departures();
         let large_under_way = AtomicUsize::new(0);
         let mut in_hand = InHand::new(self, flash);
-        let mut crew = Crew::new();
-        let mut added = departures.added.waiter();
+        let mut under_way = FuturesUnordered::new();
+        let attends = departures.attend();
+        let mut added = departures.added.listen();
         poll_fn(|context| {
             if stop.load(Ordering::SeqCst) {
                 return Poll::Ready(());
             }
-            // First this: for what comes from here on there may be a free slot.
-            added.note(context.waker());
-            crew.poll(context, || {
-                let group = in_hand.next(&large_under_way)?;
-                Some(self.send_group(flash, group, &large_under_way))
+            // First this: what comes from here on wakes this task.
+            while Pin::new(&mut added).poll(context).is_ready() {
+                added = departures.added.listen();
+            }
+            plugged(|| {
+                loop {
+                    let at_once =
+                        AT_ONCE_MIN + self.dram.urgency_of_departures(AT_ONCE - AT_ONCE_MIN);
+                    while under_way.len() < at_once
+                        && let Some(group) = in_hand.next(&large_under_way)
+                    {
+                        under_way.push(self.send_group(flash, group, &large_under_way));
+                    }
+                    if ready!(under_way.poll_next_unpin(context)).is_none() {
+                        return Poll::Ready(());
+                    }
+                }
             })
         })
         .await;
+        drop(attends);
     }
 }
 

@@ -9,6 +9,7 @@ use larder_device::block_on;
 use super::super::Larder;
 use super::super::core::Core;
 use crate::config::Departures;
+use crate::signal::ALL;
 
 /// Who sends to flash what leaves DRAM.
 pub(in crate::cache) struct Sender {
@@ -91,9 +92,8 @@ impl Drop for Ends<'_> {
         self.state.over.store(true, Ordering::SeqCst);
         self.state.runs.store(false, Ordering::SeqCst);
         self.core.dram.departures().set_ahead(false);
-        // Who waits for room looks who sends.
-        self.core.dram.departures().freed.notify();
-        self.core.dram.departures().added.notify();
+        // Whoever waits for room looks who sends.
+        self.core.dram.departures().unattended.notify(ALL);
     }
 }
 
@@ -101,7 +101,7 @@ impl Drop for Sender {
     fn drop(&mut self) {
         self.state.over.store(true, Ordering::SeqCst);
         self.state.stop.store(true, Ordering::SeqCst);
-        self.core.dram.departures().added.notify();
+        self.core.dram.departures().added.notify(ALL);
         if let Some(thread) = self.lock().take() {
             // The thread calls nobody who could drop the cache, and never waits once it is told to stop.
             assert_ne!(thread.thread().id(), std::thread::current().id(), "it drops no cache");
