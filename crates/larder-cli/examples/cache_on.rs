@@ -83,8 +83,12 @@ fn run() -> Result<(), Failure> {
     let arguments = arguments()?;
     let opened = open_asking(&arguments.target, &arguments.options, arguments.ask)?;
     println!("{}", opened.rung);
-    let config =
-        Config { dram_bytes: 8 << 20, soc_percent: 30.0, start_empty: true, ..Config::default() };
+    let config = Config {
+        dram_bytes: 8 << 20,
+        soc_percent: Some(30.0),
+        start_empty: true,
+        ..Config::default()
+    };
     let device = opened.device;
     let cache = Larder::open(config, Some(Arc::clone(&device)), Arc::new(RealClock));
     let cache = block_on(cache)?;

@@ -1,7 +1,7 @@
 //! Requests that a thread begins one after the other, of which the kernel is told at once.
 //!
-//! The block layer of Linux calls this a plug (`blk_start_plug`). A call of the kernel for each request costs more than the
-//! request does where a drive is a guest's: each rings the host's bell.
+//! The block layer of Linux calls this a plug (`blk_start_plug`). Where the drive is a guest's, a call of the kernel
+//! for each request costs more than the request does: each rings the host's bell.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;

@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device: Arc<dyn Device> = Arc::new(model);
     let config = Config {
         dram_bytes: 16 << 20,
-        soc_percent: 0.0,
+        soc_percent: Some(0.0),
         region_bytes: Some(REGION_BYTES),
         ..Config::default()
     };

@@ -88,7 +88,13 @@ impl Run {
             _ => (0.0, 0.0),
         };
         let dram_bytes = self.dram_bytes;
-        Config { dram_bytes, soc_percent, soc_log_percent, departures, ..Config::default() }
+        Config {
+            dram_bytes,
+            soc_percent: Some(soc_percent),
+            soc_log_percent,
+            departures,
+            ..Config::default()
+        }
     }
 
     fn measure(&self, path: &Path, departures: Departures) -> Outcome<()> {

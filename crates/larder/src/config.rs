@@ -27,6 +27,11 @@ const REGION_BYTES_MAX: u32 = 1 << 30;
 const DEPARTING_PART: u64 = 4;
 const DEPARTING_BYTES_MIN: u64 = 16 << 20;
 
+/// Up to so many bytes of flash a byte of memory all objects go to the large-object engine.
+const FLASH_PER_MEMORY_WITHOUT_SOC: u64 = 16;
+/// What the small-object engine gets of more, in percent.
+pub(crate) const SOC_PERCENT: f64 = 4.0;
+
 /// Configuration of a cache. `Config::default()` is a safe start; set at least
 /// [`Config::dram_bytes`].
 ///
@@ -40,7 +45,7 @@ const DEPARTING_BYTES_MIN: u64 = 16 << 20;
 ///     admission: "random:0.5".parse()?,
 ///     ..Config::default()
 /// };
-/// assert_eq!(config.soc_percent, 4.0);
+/// assert_eq!(config.soc_percent, None);
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -62,8 +67,19 @@ pub struct Config {
     pub dram_policy: DramPolicy,
     /// Share of the device that the cache uses, in percent (more than 0, at most 100).
     pub utilization_percent: f64,
-    /// Share of the cache's flash that the small-object engine gets, in percent (0 to 100).
-    pub soc_percent: f64,
+    /// Share of the cache's flash that the small-object engine (SOC) gets, in percent (0 to 100). Objects of at
+    /// most [`Config::soc_max_object_bytes`] go there, all others to the large-object engine (LOC).
+    ///
+    /// `None`, the default, decides by flash and memory when a cache begins empty, and keeps what it finds
+    /// later, however the budget changes meanwhile:
+    ///
+    /// - up to 16 bytes of flash for each byte of memory (of [`Config::memory_bytes`], else
+    ///   [`Config::dram_bytes`]) there is no SOC. The LOC writes in order, a fifth of what buckets write, and
+    ///   answers several times as many clients; its index takes up to 12 bytes of memory an object, which are those of
+    ///   the budget again where objects are 200 bytes long, and a quarter of it at 800.
+    /// - with more flash the SOC gets 4, so that the many that are small take no memory but a few bits. Set it
+    ///   by the share of small objects in all bytes that shall stay.
+    pub soc_percent: Option<f64>,
     /// Share of the cache's flash that goes to a log in front of the small-object engine's buckets,
     /// in percent; 0 is no log. Small objects wait in it until several of them can be written to
     /// their bucket together, which divides the engine's write amplification by several. A log of 5
@@ -209,7 +225,7 @@ impl Default for Config {
             memory_bytes: None,
             dram_policy: DramPolicy::default(),
             utilization_percent: 100.0,
-            soc_percent: 4.0,
+            soc_percent: None,
             soc_log_percent: 0.0,
             soc_log_threshold: 2,
             soc_max_object_bytes: 640,
@@ -249,6 +265,15 @@ impl Config {
         self.departing_bytes_max.unwrap_or(DEPARTING_BYTES_MIN.max(dram_bytes / DEPARTING_PART))
     }
 
+    /// The share of the small-object engine of so much flash, if the cache begins empty.
+    pub(crate) fn soc_percent_of(&self, flash_bytes: u64) -> f64 {
+        let memory_bytes = self.memory_bytes.unwrap_or(self.dram_bytes);
+        let all_in_loc = flash_bytes <= memory_bytes.saturating_mul(FLASH_PER_MEMORY_WITHOUT_SOC);
+        // A log is nothing without buckets.
+        let chosen = if all_in_loc && self.soc_log_percent == 0.0 { 0.0 } else { SOC_PERCENT };
+        self.soc_percent.unwrap_or(chosen)
+    }
+
     /// Refuses what cannot work on any device.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let percent = |name: &str, value: f64| {
@@ -259,22 +284,23 @@ impl Config {
             }
         };
         percent("utilization_percent", self.utilization_percent)?;
-        percent("soc_percent", self.soc_percent)?;
+        let soc_percent = self.soc_percent.unwrap_or(SOC_PERCENT);
+        percent("soc_percent", soc_percent)?;
         if self.utilization_percent == 0.0 {
             return Err(Error::config("utilization_percent = 0: must be more than 0"));
         }
         percent("soc_log_percent", self.soc_log_percent)?;
-        if self.soc_log_percent > 0.0 && self.soc_percent == 0.0 {
+        if self.soc_log_percent > 0.0 && soc_percent == 0.0 {
             return Err(Error::config(format!(
                 "soc_log_percent = {}: with soc_percent = 0 there are no buckets that the log \
                  could write to; set soc_percent too, or soc_log_percent = 0",
                 self.soc_log_percent
             )));
         }
-        if self.soc_percent + self.soc_log_percent > 100.0 {
+        if soc_percent + self.soc_log_percent > 100.0 {
             return Err(Error::config(format!(
-                "soc_percent = {} and soc_log_percent = {}: must be at most 100 together",
-                self.soc_percent, self.soc_log_percent
+                "soc_percent = {soc_percent} and soc_log_percent = {}: must be at most 100 together",
+                self.soc_log_percent
             )));
         }
         if self.soc_log_threshold == 0 {

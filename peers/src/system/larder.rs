@@ -49,7 +49,7 @@ impl LarderHybrid {
             _ => return Self::open_with(plan, Config::default()).await,
         };
         let config = Config {
-            soc_percent,
+            soc_percent: Some(soc_percent),
             soc_log_percent,
             // What the peers promise: nothing of what was replaced before a crash.
             crash_safety: CrashSafety::Off,

@@ -150,7 +150,7 @@ pub fn run(
 fn open(device: Option<Arc<dyn Device>>) -> Result<Larder, Error> {
     let config = Config {
         dram_bytes: BUDGET_BYTES,
-        soc_percent: 25.0,
+        soc_percent: Some(25.0),
         region_bytes: Some(256 << 10),
         reinsertion_hits: 1,
         // What another run has left would be seen as never stored.

@@ -217,7 +217,7 @@ fn set(config: &mut Config, name: &str, value: &str) -> Result<(), String> {
         "reinsertion_hits" => config.reinsertion_hits = parsed(name, value)?,
         "soc_log_percent" => config.soc_log_percent = parsed(name, value)?,
         "soc_max_object_bytes" => config.soc_max_object_bytes = parsed(name, value)?,
-        "soc_percent" => config.soc_percent = parsed(name, value)?,
+        "soc_percent" => config.soc_percent = Some(parsed(name, value)?),
         "ttl_classes" => {
             let bounds = value.split(',').filter(|bound| !bound.is_empty());
             config.ttl_classes =

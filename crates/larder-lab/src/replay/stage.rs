@@ -158,7 +158,7 @@ fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> C
         dram_bytes: options.dram_bytes,
         dram_policy: options.dram_policy,
         utilization_percent: options.utilization_percent,
-        soc_percent: options.soc_percent,
+        soc_percent: Some(options.soc_percent),
         soc_log_percent: options.soc_log_percent,
         soc_log_threshold: Config::default().soc_log_threshold,
         soc_max_object_bytes: options.soc_max_object_bytes,

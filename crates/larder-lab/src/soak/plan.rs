@@ -260,7 +260,7 @@ fn config(rng: &mut fastrand::Rng) -> Config {
         dram_bytes: [0, 8 << 10, 20 << 10, 64 << 10, 512 << 10][rng.usize(..5)],
         dram_policy: [DramPolicy::S3Fifo, DramPolicy::Lru][rng.usize(..2)],
         utilization_percent: [25.0, 60.0, 100.0][rng.usize(..3)],
-        soc_percent: [2.0, 10.0, 40.0][rng.usize(..3)],
+        soc_percent: Some([2.0, 10.0, 40.0][rng.usize(..3)]),
         soc_log_percent: [0.0, 0.0, 2.0, 5.0, 25.0][rng.usize(..5)],
         soc_log_threshold: rng.u8(1..=4),
         soc_max_object_bytes: [200, 640, 2000][rng.usize(..3)],

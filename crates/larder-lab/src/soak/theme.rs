@@ -78,7 +78,7 @@ impl Theme {
                 plan.drop_one_in = 0;
                 plan.step_ns = 2_000;
                 plan.config.soc_log_percent = 0.0;
-                plan.config.soc_percent = 40.0;
+                plan.config.soc_percent = Some(40.0);
                 plan.clients = 16;
                 plan.keys = 100;
                 plan.operations = 2000;
@@ -104,7 +104,7 @@ impl Plan {
             dram_bytes: 8 << 10,
             utilization_percent: 100.0,
             // Dead keys of buckets are worked off, a few dozen may wait. Dead records wait for their region.
-            soc_percent: 2.0,
+            soc_percent: Some(2.0),
             soc_log_percent: 0.0,
             soc_max_object_bytes: 200,
             region_bytes: Some(32 << 10),

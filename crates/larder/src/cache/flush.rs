@@ -48,7 +48,8 @@ impl Larder {
     /// every value that was set before the call is found again after a crash
     /// ([`CrashSafety::Process`](crate::CrashSafety::Process)), but for what the admission policy or
     /// its size keeps from flash and what is lost to device errors ([`Flushed`] counts both), what
-    /// flash drops to make room, and what is changed later. After a loss of power flash starts empty
+    /// flash drops to make room, and what is changed later; large objects as soon as the opening has indexed them
+    /// again ([`Larder::rebuild`]). After a loss of power flash starts empty
     /// all the same.
     ///
     /// Items stay in DRAM; when they are evicted later, nothing is written again. The cache goes on
@@ -82,7 +83,9 @@ impl Larder {
     /// block_on(cache.set(b"bread", b"rye", None))?;
     /// assert_eq!(block_on(cache.flush())?.objects, 1);
     /// drop(cache); // no close: as if the process had died
-    /// assert_eq!(block_on(open()?.get(b"bread"))?.as_deref(), Some(&b"rye"[..]));
+    /// let cache = open()?;
+    /// block_on(cache.rebuild()); // it would serve meanwhile
+    /// assert_eq!(block_on(cache.get(b"bread"))?.as_deref(), Some(&b"rye"[..]));
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub async fn flush(&self) -> Result<Flushed, Error> {

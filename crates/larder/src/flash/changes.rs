@@ -9,7 +9,7 @@ use std::str::FromStr;
 use larder_device::DeviceInfo;
 
 use super::layout::{Layout, soc_buckets, soc_log_segments, usable_bytes};
-use crate::config::{Config, CrashSafety};
+use crate::config::{Config, CrashSafety, SOC_PERCENT};
 use crate::soc::{BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES};
 
 /// Percentages that are looked for are multiples of these parts of one, and people prefer the first.
@@ -80,6 +80,18 @@ pub(super) fn reconcile(
     if fits && Layout::plan(config, &as_before).is_ok_and(|layout| layout == *found) {
         return Ok(*found);
     }
+    if config.soc_percent.is_none() {
+        // Either of what it may have decided is no change: budgets come and go.
+        for percent in [0.0, SOC_PERCENT] {
+            let config = Config { soc_percent: Some(percent), ..config.clone() };
+            let planned = Layout::plan(&config, info);
+            if let Some(layout) =
+                planned.ok().and_then(|it| reconcile(&config, info, &it, found).ok())
+            {
+                return Ok(layout);
+            }
+        }
+    }
     let mut changes = Vec::new();
     if !fits && info.capacity_bytes != found.capacity_bytes {
         changes.push(change("the bytes of the device", info.capacity_bytes, found.capacity_bytes));
@@ -91,9 +103,17 @@ pub(super) fn reconcile(
 /// The settings of `config` that are not those with which a device like `info` is divided as `found`.
 fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
     let mut changes = Vec::new();
+    let soc_before = soc_percent(config.soc_percent.unwrap_or(SOC_PERCENT), found);
+    // What it decides by itself is no setting that has changed.
+    let decided = [0.0, SOC_PERCENT].contains(&soc_before);
+    let is_same = config.soc_percent.map_or(decided, |now| now.to_bits() == soc_before.to_bits());
+    if !is_same {
+        let now = config.soc_percent.map_or("None".to_owned(), |percent| percent.to_string());
+        changes.push(change("soc_percent", now, soc_before));
+    }
     let mut before = Config {
         utilization_percent: utilization_percent(config.utilization_percent, found),
-        soc_percent: soc_percent(config.soc_percent, found),
+        soc_percent: Some(soc_before),
         soc_log_percent: soc_log_percent(config.soc_log_percent, found),
         crash_safety: match found.tombstone_log_bytes {
             0 => CrashSafety::Off,
@@ -103,7 +123,6 @@ fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
     };
     let percents = [
         ("utilization_percent", config.utilization_percent, before.utilization_percent),
-        ("soc_percent", config.soc_percent, before.soc_percent),
         ("soc_log_percent", config.soc_log_percent, before.soc_log_percent),
     ];
     // They are the configuration's own wherever that explains the layout.
@@ -213,11 +232,11 @@ mod tests {
 
     #[test]
     fn each_setting_is_named_with_both_values() {
-        let base = Config::default;
+        let base = || Config { soc_percent: Some(4.0), ..Config::default() };
         let said = |now: Config| said(&base(), &now);
         assert_eq!(said(base()), "");
         assert_eq!(
-            said(Config { soc_percent: 10.0, ..base() }),
+            said(Config { soc_percent: Some(10.0), ..base() }),
             "soc_percent = 10 (it was made with 4)"
         );
         assert_eq!(
@@ -240,7 +259,7 @@ mod tests {
             said(Config { tombstone_log_bytes: Some(64 << 10), ..base() }),
             "tombstone_log_bytes = 65536 (it was made with 1048576)"
         );
-        let several = Config { soc_percent: 12.25, soc_log_percent: 3.5, ..base() };
+        let several = Config { soc_percent: Some(12.25), soc_log_percent: 3.5, ..base() };
         assert_eq!(
             said(several),
             "soc_percent = 12.25 (it was made with 4), soc_log_percent = 3.5 (it was made with 0)"
@@ -249,10 +268,10 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_is_found_again() {
-        let base = Config::default;
+        let base = || Config { soc_percent: Some(4.0), ..Config::default() };
         for percent in [0.0, 0.5, 1.0, 7.25, 33.3, 50.0, 97.5, 100.0] {
-            let before = Config { soc_percent: percent, ..base() };
-            let now = Config { soc_percent: 20.0, ..base() };
+            let before = Config { soc_percent: Some(percent), ..base() };
+            let now = Config { soc_percent: Some(20.0), ..base() };
             let expected = format!("soc_percent = 20 (it was made with {percent})");
             assert_eq!(said(&before, &now), expected);
         }
@@ -267,6 +286,24 @@ mod tests {
         let before = Config { region_bytes: Some(3 << 19), ..base() };
         let now = Config { ru_aware_eviction: true, ..base() };
         assert!(!said(&before, &now).is_empty());
+    }
+
+    #[test]
+    fn who_leaves_the_small_objects_share_to_the_cache_keeps_what_there_is() {
+        let with = |dram_bytes| Config { dram_bytes, ..Config::default() };
+        let info = info(256 << 20);
+        let (much, little) = (with(16 << 20), with((16 << 20) - 1));
+        let plan = |config: &Config| Layout::plan(config, &info).unwrap();
+        assert_eq!(plan(&much).soc_buckets, 0, "16 bytes of flash a byte");
+        assert!(plan(&little).soc_buckets > 0);
+        for (now, before) in [(&much, &little), (&little, &much)] {
+            let found = plan(before);
+            assert_eq!(reconcile(now, &info, &plan(now), &found), Ok(found));
+        }
+        let asked = Config { soc_percent: Some(20.0), ..with(64 << 20) };
+        assert_eq!(said(&asked, &much), "soc_percent = None (it was made with 20)");
+        let all = Config { memory_bytes: Some(1 << 20), ..much };
+        assert!(plan(&all).soc_buckets > 0, "the budget of everything counts");
     }
 
     #[test]

@@ -79,7 +79,8 @@ impl Layout {
         let usable = usable_bytes(config.utilization_percent, info.capacity_bytes);
         let tombstone_log_bytes = tombstone_log_bytes(config, usable);
         let fixed = fixed_bytes(tombstone_log_bytes);
-        let soc_buckets = soc_buckets(config.soc_percent, usable, tombstone_log_bytes);
+        let soc_percent = config.soc_percent_of(usable);
+        let soc_buckets = soc_buckets(soc_percent, usable, tombstone_log_bytes);
         let soc_offset = usable - soc_buckets * BUCKET_BYTES as u64;
         let buckets_snapshot = soc_buckets * BUCKET_SNAPSHOT_BYTES as u64;
         let dead_keys_snapshot = dead_keys_snapshot_bytes(tombstone_log_bytes, soc_buckets);
@@ -96,7 +97,7 @@ impl Layout {
             None => automatic_region_bytes(loc_space),
         };
         let region_cost = u64::from(region_bytes) + snapshot_bytes_max(region_bytes);
-        let wants_loc = config.soc_percent + config.soc_log_percent < 100.0;
+        let wants_loc = soc_percent + config.soc_log_percent < 100.0;
         // Regions that are reclaimed together are all there, or none of them.
         let together = u64::from(unit::regions_per_unit(config, info, region_bytes)?.unwrap_or(1));
         let regions_min = (REGIONS_MIN * together).max(regions_open_min(config));
@@ -108,7 +109,7 @@ impl Layout {
                  of {region_bytes} bytes; use more flash, smaller regions, or soc_percent = 100"
             )));
         }
-        check_engines(config, usable, soc_buckets, loc_regions * u64::from(region_bytes))?;
+        check_engines(soc_percent, usable, soc_buckets, loc_regions * u64::from(region_bytes))?;
         let snapshot = SNAPSHOT_HEADER_BYTES as u64
             + dead_keys_snapshot
             + buckets_snapshot
@@ -263,16 +264,15 @@ fn regions_open_min(config: &Config) -> u64 {
 }
 
 fn check_engines(
-    config: &Config,
+    soc_percent: f64,
     usable: u64,
     soc_buckets: u64,
     loc_bytes: u64,
 ) -> Result<(), Error> {
-    if config.soc_percent > 0.0 && soc_buckets == 0 {
+    if soc_percent > 0.0 && soc_buckets == 0 {
         return Err(Error::config(format!(
-            "soc_percent = {} of {usable} bytes is less than one bucket; use more flash or \
-             soc_percent = 0",
-            config.soc_percent
+            "soc_percent = {soc_percent} of {usable} bytes is less than one bucket; use more flash or \
+             soc_percent = 0"
         )));
     }
     if loc_bytes > loc::BYTES_MAX {
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn all_flash_can_go_to_small_objects() {
-        let config = Config { soc_percent: 100.0, ..Config::default() };
+        let config = Config { soc_percent: Some(100.0), ..Config::default() };
         let layout = Layout::plan(&config, &info(64 << 20)).unwrap();
         assert_eq!(layout.loc_regions, 0);
         assert!(layout.soc_buckets > 16_000);
@@ -359,7 +359,8 @@ mod tests {
     #[test]
     fn regions_that_share_a_unit_are_all_there() {
         let mut info = info(64 << 20);
-        let config = Config { ru_aware_eviction: true, ..Config::default() };
+        let config =
+            Config { ru_aware_eviction: true, soc_percent: Some(4.0), ..Config::default() };
         assert!(Layout::plan(&config, &info).unwrap_err().to_string().contains("does not say"));
         info.placement.reclaim_unit_bytes = Some(5 << 20);
         let layout = Layout::plan(&config, &info).unwrap();
@@ -395,7 +396,7 @@ mod tests {
         ) {
             let config = Config {
                 utilization_percent: utilization,
-                soc_percent: soc,
+                soc_percent: Some(soc),
                 soc_log_percent: log,
                 ..Config::default()
             };

@@ -42,7 +42,7 @@ pub(crate) use streams::streams_of;
 /// let drive = ModelDevice::new(ManagedConfig::new(geometry), Payload::None).unwrap();
 /// let tenants = [("photos", Config::default(), 40 << 20), ("pages", Config::default(), 20 << 20)];
 /// let plan = plan::plan(&tenants, drive.info())?;
-/// assert_eq!(plan.handle_of("pages", plan::Class::Loc).index(), 4);
+/// assert_eq!(plan.handle_of("pages", plan::Class::Loc).index(), 2);
 /// # Ok::<(), larder::Error>(())
 /// ```
 pub fn plan(tenants: &[(&str, Config, u64)], device: &DeviceInfo) -> Result<PlacementPlan, Error> {
@@ -206,7 +206,7 @@ impl Assignment {
 ///
 /// let geometry = Geometry::with_overprovisioning(8 << 20, 256 << 10, 60.0).unwrap();
 /// let drive = ModelDevice::new(ManagedConfig::new(geometry), Payload::Memory).unwrap();
-/// let config = Config { soc_percent: 20.0, ..Config::default() };
+/// let config = Config { soc_percent: Some(20.0), ..Config::default() };
 /// let cache = Larder::open(config, Some(Arc::new(drive)), Arc::new(RealClock));
 /// let cache = block_on(cache)?;
 /// let plan = cache.placement();

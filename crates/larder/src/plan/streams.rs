@@ -136,6 +136,7 @@ mod tests {
         let config = Config {
             ttl_classes: vec![60, 3600],
             region_eviction: RegionEviction::SegmentedFifo,
+            soc_percent: Some(4.0),
             ..Config::default()
         };
         let all = streams(&config);
@@ -152,7 +153,7 @@ mod tests {
     #[test]
     fn an_engine_that_is_off_has_no_stream() {
         for (soc_percent, left) in [(100.0, Class::Soc), (0.0, Class::Loc)] {
-            let all = streams(&Config { soc_percent, ..Config::default() });
+            let all = streams(&Config { soc_percent: Some(soc_percent), ..Config::default() });
             assert_eq!((all.len(), all[0].class, all[0].write_share), (2, left, 1.0));
         }
     }

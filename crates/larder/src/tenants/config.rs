@@ -19,7 +19,7 @@ const ALL: f64 = 100.0 + 1e-6;
 ///
 /// let photos = Tenant {
 ///     dram_percent: 10.0,
-///     config: Config { soc_percent: 1.0, ..Config::default() },
+///     config: Config { soc_percent: Some(1.0), ..Config::default() },
 ///     ..Tenant::new("photos", 60.0)
 /// };
 /// assert_eq!((photos.flash_percent, photos.dram_percent), (60.0, 10.0));
@@ -225,7 +225,7 @@ mod tests {
             assert!(refused.contains("tenant \"a\": flash_percent ="), "{refused}");
         }
         assert!(refusal(vec![Tenant::new("", 1.0)]).contains("0 bytes, must be 1 to 64"));
-        let config = Config { soc_percent: 101.0, ..Config::default() };
+        let config = Config { soc_percent: Some(101.0), ..Config::default() };
         let inner = refusal(vec![Tenant { config, ..Tenant::new("a", 1.0) }]);
         assert!(inner.starts_with("tenant \"a\": soc_percent = 101"), "{inner}");
         let config = Config { memory_bytes: Some(7), ..Config::default() };

@@ -44,7 +44,7 @@ fn a_budget_of_media_bytes_is_held_for_a_day_and_turns_nothing_away_below() {
     let rig = Rig::open(
         Config {
             admission: AdmissionPolicy::Budget { bytes_per_day: BUDGET },
-            soc_percent: 90.0,
+            soc_percent: Some(90.0),
             ..config()
         },
         &drive,
@@ -89,7 +89,8 @@ fn only_what_was_asked_for_often_goes_to_flash() {
 fn the_life_of_a_drive_is_forecast_from_its_media_bytes() {
     let drive = drive();
     let rated = Endurance { rated_bytes: 100 << 30, written_bytes: 1 << 30 };
-    let rig = Rig::open(Config { endurance: Some(rated), soc_percent: 90.0, ..config() }, &drive);
+    let rig =
+        Rig::open(Config { endurance: Some(rated), soc_percent: Some(90.0), ..config() }, &drive);
     assert_eq!(rig.cache.stats().drive_life.unwrap().days_left, None, "nothing is known yet");
     a_day(&rig, &drive, 1000, 30_000);
     // What the opening wrote counts too.

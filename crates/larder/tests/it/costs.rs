@@ -20,7 +20,7 @@ fn value(number: u32) -> Vec<u8> {
 
 /// A cache whose items are all on flash: it was closed and opened again.
 fn reopened(device: &Arc<dyn Device>) -> Larder {
-    let config = Config { dram_bytes: 64 << 20, soc_percent: 20.0, ..Config::default() };
+    let config = Config { dram_bytes: 64 << 20, soc_percent: Some(20.0), ..Config::default() };
     let open = || {
         let clock = Arc::new(VirtualClock::default());
         block_on(Larder::open(config.clone(), Some(Arc::clone(device)), clock)).unwrap()

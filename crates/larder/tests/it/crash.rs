@@ -174,7 +174,7 @@ fn what_changes_while_a_clean_opening_indexes_stays_changed() {
 fn changes_before_it_is_found_again(crash_safety: CrashSafety, closed_one_in: u8) -> (u32, u32) {
     let config = Config {
         region_bytes: Some(16 << 10),
-        soc_percent: 5.0,
+        soc_percent: Some(5.0),
         crash_safety,
         eager_index_objects: 0,
         ..config()

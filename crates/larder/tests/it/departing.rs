@@ -112,7 +112,7 @@ fn a_change_waits_for_a_departure_that_is_under_way_and_beats_it() {
     for base in [config(), logged()] {
         // Few buckets, so that many keys go together.
         let crash_safety = CrashSafety::Off;
-        let base = Config { soc_percent: 1.0, soc_log_percent: 0.0, crash_safety, ..base };
+        let base = Config { soc_percent: Some(1.0), soc_log_percent: 0.0, crash_safety, ..base };
         let drive = faulty(&FaultPlan::new(1));
         let cache = open(patient(base), &drive);
         (0..40).for_each(|key| set(&cache, key, 1, 200));
@@ -162,7 +162,7 @@ fn the_keys_of_what_is_sent_together_are_locked() {
     let drive = faulty(&FaultPlan::new(1));
     // Some 20 buckets.
     let crash_safety = CrashSafety::Off;
-    let base = Config { dram_bytes: 256 << 10, soc_percent: 1.0, crash_safety, ..config() };
+    let base = Config { dram_bytes: 256 << 10, soc_percent: Some(1.0), crash_safety, ..config() };
     let cache = open(patient(base), &drive);
     (0..2000).for_each(|key| set(&cache, key, 1, 100));
     let mut sending = Task::new(cache.send_departures());
@@ -198,7 +198,7 @@ fn what_waits_for_a_bucket_is_written_together() {
     let drive = faulty(&FaultPlan::new(1));
     // Some 20 buckets.
     let (crash_safety, departure_wait) = (CrashSafety::Off, EVER);
-    let base = Config { dram_bytes: 256 << 10, soc_percent: 1.0, crash_safety, ..config() };
+    let base = Config { dram_bytes: 256 << 10, soc_percent: Some(1.0), crash_safety, ..config() };
     let cache = open(patient(by_thread(Config { departure_wait, ..base })), &drive);
     (0..2500).for_each(|key| set(&cache, key, 1, 100));
     until("flash has what left", || cache.stats().departing_bytes == 0);

@@ -21,7 +21,7 @@ fn memory(bytes: Vec<u8>) -> Arc<MemoryDevice> {
 fn config(crash_safety: CrashSafety) -> Config {
     Config {
         dram_bytes: 8 << 10,
-        soc_percent: 25.0,
+        soc_percent: Some(25.0),
         region_bytes: Some(16 << 10),
         crash_safety,
         hash_seed: Some(1),

@@ -92,7 +92,7 @@ fn keys_made_for_one_hash_are_found_on_flash_again() {
         let open = || {
             let config = Config {
                 dram_bytes: 1 << 20,
-                soc_percent: 50.0,
+                soc_percent: Some(50.0),
                 soc_log_percent,
                 soc_log_threshold: 1,
                 ..Config::default()

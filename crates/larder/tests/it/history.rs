@@ -51,7 +51,7 @@ fn settings() -> impl Strategy<Value = Config> {
         let (soc_percent, soc_log_percent, soc_log_threshold) = log;
         let (region_bytes, ru_aware_eviction, dynamic_placement) = lessons;
         Config {
-            soc_percent,
+            soc_percent: Some(soc_percent),
             soc_log_percent,
             soc_log_threshold,
             admission,

@@ -199,7 +199,7 @@ fn every_key_has_one_order() {
 /// With few buckets and a log that goes round all the time.
 #[test]
 fn every_key_has_one_order_with_a_log() {
-    run(THREADS, OPERATIONS, Config { soc_percent: 0.5, soc_log_threshold: 2, ..logged() });
+    run(THREADS, OPERATIONS, Config { soc_percent: Some(0.5), soc_log_threshold: 2, ..logged() });
 }
 
 /// Far more threads than cores, so that each is stopped in the middle of everything.

@@ -274,7 +274,7 @@ impl Ends {
 fn end_at(crash_safety: CrashSafety, end: End, requests: u64) -> bool {
     let config = Config {
         dram_bytes: 64 << 10,
-        soc_percent: 25.0,
+        soc_percent: Some(25.0),
         region_bytes: Some(16 << 10),
         crash_safety,
         eager_index_objects: if requests.is_multiple_of(2) { 0 } else { 1 << 16 },

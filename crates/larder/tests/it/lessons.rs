@@ -156,7 +156,7 @@ fn a_deallocated_unit_is_filled_before_another_one_goes() {
 #[test]
 fn the_drive_finds_the_units_dead() {
     let drive = drive();
-    let config = Config { soc_percent: 0.0, ..by_units() };
+    let config = Config { soc_percent: Some(0.0), ..by_units() };
     let rig = Rig::open(config, &drive);
     (0..6000).for_each(|key| rig.set(key, 1, 3000));
     assert!(rig.cache.stats().loc_deallocated_bytes > 4 * UNIT_BYTES);
@@ -221,7 +221,7 @@ fn an_abandoned_deallocation_is_waited_for() {
     use std::pin::pin;
     use std::task::{Context, Waker};
     let device = Arc::new(FaultDevice::new(drive_of(8 << 20, true), &FaultPlan::new(1)));
-    let rig = Rig::open(Config { soc_percent: 0.0, ..by_units() }, &device);
+    let rig = Rig::open(Config { soc_percent: Some(0.0), ..by_units() }, &device);
     (0..3000).for_each(|key| rig.set(key, 1, 3000));
     let before = rig.cache.stats();
     let late = FaultRule::new(Fault::Delay { submissions: 1000 }).on_deallocates();

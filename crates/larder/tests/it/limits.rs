@@ -60,8 +60,10 @@ fn settings_that_cannot_work_are_refused_by_name() {
         error.to_string()
     };
     let base = Config::default;
-    assert!(refuse(Config { soc_percent: 120.0, ..base() }).starts_with("soc_percent = 120"));
-    assert!(refuse(Config { soc_percent: f64::NAN, ..base() }).starts_with("soc_percent = NaN"));
+    assert!(refuse(Config { soc_percent: Some(120.0), ..base() }).starts_with("soc_percent = 120"));
+    assert!(
+        refuse(Config { soc_percent: Some(f64::NAN), ..base() }).starts_with("soc_percent = NaN")
+    );
     assert!(refuse(Config { utilization_percent: 0.0, ..base() }).contains("more than 0"));
     assert!(refuse(Config { utilization_percent: 1.0, ..base() }).contains("use more flash"));
     assert!(refuse(Config { soc_max_object_bytes: 5000, ..base() }).contains("1 to 4050"));

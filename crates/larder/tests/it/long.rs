@@ -14,7 +14,7 @@ const REGION: usize = 64 << 10;
 /// Every object goes to flash at once; most are longer than a region.
 fn small_regions() -> Config {
     let region_bytes = Some(u32::try_from(REGION).unwrap());
-    Config { dram_bytes: 0, soc_percent: 5.0, region_bytes, ..config() }
+    Config { dram_bytes: 0, soc_percent: Some(5.0), region_bytes, ..config() }
 }
 
 /// Patterns that make a part in the place of another one visible.

@@ -80,7 +80,8 @@ fn as_many_are_told_as_are_counted() {
     use RemovalReason::*;
     let classes = Config { ttl_classes: vec![60], ..config() };
     let hits = Config { reinsertion_hits: 1, region_bytes: Some(64 << 10), ..config() };
-    let few = Config { soc_percent: 1.0, admission: AdmissionPolicy::Random(0.8), ..logged() };
+    let few =
+        Config { soc_percent: Some(1.0), admission: AdmissionPolicy::Random(0.8), ..logged() };
     for (number, (config, reasons)) in [
         (config(), [Replaced, Deleted, Expired, RegionReclaimed, BucketOverflow]),
         (classes, [Replaced, Deleted, Expired, RegionReclaimed, BucketOverflow]),
@@ -91,7 +92,8 @@ fn as_many_are_told_as_are_counted() {
     .enumerate()
     {
         // Buckets overflow only where there are few.
-        let config = Config { soc_percent: config.soc_percent.min(4.0), ..config };
+        let config =
+            Config { soc_percent: config.soc_percent.map(|percent| percent.min(4.0)), ..config };
         let (config, told) = listening(Config { soc_log_threshold: 3, ..config });
         let rig = Rig::open(config, &drive());
         live(&rig, 40);

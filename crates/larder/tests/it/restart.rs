@@ -107,7 +107,7 @@ fn another_configuration_costs_nothing_unasked_with(config: Config) {
     let rig = Rig::open(config.clone(), &drive);
     fill(&rig);
     block_on(rig.cache.close()).unwrap();
-    let other = Config { soc_percent: 30.0, ..config.clone() };
+    let other = Config { soc_percent: Some(30.0), ..config.clone() };
     let written = drive.stats().host_written_bytes;
     let error = Rig::try_open(other.clone(), &drive).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Config);
@@ -133,7 +133,7 @@ fn a_cache_of_which_nothing_is_left_does_not_hold_to_its_settings() {
     let rig = Rig::open(config.clone(), &drive);
     fill(&rig);
     drop(rig);
-    let rig = Rig::open(Config { soc_percent: 30.0, ..config }, &drive);
+    let rig = Rig::open(Config { soc_percent: Some(30.0), ..config }, &drive);
     assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));
     (0..440).for_each(|key| assert_eq!(rig.get(key), None));
 }

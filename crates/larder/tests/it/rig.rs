@@ -28,7 +28,7 @@ pub(crate) fn model_of(bytes: u64, fdp: bool) -> ModelDevice {
 pub(crate) fn config() -> Config {
     Config {
         dram_bytes: 20 << 10,
-        soc_percent: 25.0,
+        soc_percent: Some(25.0),
         region_bytes: Some(256 << 10),
         // What these tests count is the same in each run.
         departures: Departures::Callers,

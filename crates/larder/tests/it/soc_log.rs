@@ -11,7 +11,7 @@ use crate::rig::{Rig, config, drive, drive_of, logged};
 
 /// A log of half the size of its buckets.
 fn half() -> Config {
-    Config { soc_percent: 8.0, soc_log_percent: 4.0, ..config() }
+    Config { soc_percent: Some(8.0), soc_log_percent: 4.0, ..config() }
 }
 
 /// A load of small objects in which half of the gets are of a few keys.
@@ -34,8 +34,9 @@ fn play(config: Config) -> (Stats, f64) {
 
 #[test]
 fn several_objects_share_a_bucket_write() {
-    let (without, hits_without) = play(Config { soc_percent: 12.0, ..config() });
-    let (with, hits_with) = play(Config { soc_percent: 10.0, soc_log_percent: 2.0, ..config() });
+    let (without, hits_without) = play(Config { soc_percent: Some(12.0), ..config() });
+    let (with, hits_with) =
+        play(Config { soc_percent: Some(10.0), soc_log_percent: 2.0, ..config() });
     let (without_alwa, with_alwa) = (without.alwa().unwrap(), with.alwa().unwrap());
     assert!(with_alwa < without_alwa / 2.5, "{with_alwa} {without_alwa}");
     assert!(hits_with > hits_without - 0.02, "{hits_with} {hits_without}");
@@ -46,7 +47,7 @@ fn several_objects_share_a_bucket_write() {
 #[test]
 fn every_logged_object_is_accounted_for() {
     // Too few buckets for all: some find no room.
-    let (stats, _) = play(Config { soc_percent: 18.0, soc_log_threshold: 3, ..logged() });
+    let (stats, _) = play(Config { soc_percent: Some(18.0), soc_log_threshold: 3, ..logged() });
     assert!(stats.soc_log_dropped_objects > 100, "{stats:?}");
     assert!(stats.soc_log_readmitted_objects > 100, "{stats:?}");
     // Nothing expires, is deleted or replaced here.
@@ -239,8 +240,8 @@ fn settings_that_cannot_work_are_refused_by_name() {
     };
     for (config, expected) in [
         (Config { soc_log_percent: -1.0, ..config() }, "soc_log_percent = -1: must be 0 to 100"),
-        (Config { soc_percent: 0.0, ..logged() }, "set soc_percent too"),
-        (Config { soc_percent: 99.5, ..logged() }, "must be at most 100 together"),
+        (Config { soc_percent: Some(0.0), ..logged() }, "set soc_percent too"),
+        (Config { soc_percent: Some(99.5), ..logged() }, "must be at most 100 together"),
         (Config { soc_log_threshold: 0, ..logged() }, "soc_log_threshold = 0"),
         (Config { soc_log_percent: 0.1, ..config() }, "fewer than 4; use more flash"),
     ] {

@@ -285,7 +285,7 @@ fn dlwa_of_four(solved: bool) -> f64 {
     let config_of_drive = ManagedConfig { handles: 5, ..ManagedConfig::new(geometry) };
     let drive = Arc::new(ModelDevice::new(config_of_drive, Payload::Memory).unwrap());
     let names = ["a", "b", "c", "d"];
-    let own = Config { region_write_bytes: 4096, soc_percent: 12.0, ..rig::config() };
+    let own = Config { region_write_bytes: 4096, soc_percent: Some(12.0), ..rig::config() };
     let tenants = names.map(|name| Tenant { config: own.clone(), ..Tenant::new(name, 25.0) });
     let config = TenantsConfig {
         dram_bytes: 80 << 10,

@@ -8,10 +8,10 @@
 //! 3. The two queues that are shared with the kernel are touched only under the lock of the slots.
 //!    `io_uring_enter` is called without it: the kernel orders its callers itself.
 //! 4. A slot's index is the `user_data` of one operation at most.
-//! 5. What lies in the submission queue, the kernel is told of soon: by whoever put it there or, if it
-//!    was handed over, by the thread that leads; or when it unplugs. The one that leads looks into the queue, under the lock, before
-//!    it says that it sleeps or leads no more; who hands over sees, under the lock, which of these it
-//!    has said, and then wakes it or tells the kernel itself.
+//! 5. What lies in the submission queue, the kernel is told of soon: by whoever put it there, at the latest
+//!    when it unplugs; or, if it was handed over, by the thread that leads. That one looks into the
+//!    queue, under the lock, before it says that it sleeps or leads no more; who hands over sees, under
+//!    the lock, which of these it has said, and then wakes it or tells the kernel itself.
 #![allow(unsafe_code)]
 
 use std::fs::File;
