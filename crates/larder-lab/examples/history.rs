@@ -24,8 +24,17 @@ use larder_ssd::managed::{Geometry, ManagedConfig};
 /// How often the line of progress is renewed.
 const PROGRESS: Duration = Duration::from_millis(250);
 const FLASH_BYTES: u64 = 64 << 20;
-const USAGE: &str =
-    "usage: history [--ops N] [--threads N] [--keys N] [--seed S] [--file PATH | --model]";
+const USAGE: &str = "\
+usage: history [--ops N] [--threads N] [--keys N] [--seed S] [--file PATH | --model]
+
+Threads change the same keys, and the history of each key is judged.
+
+  --ops N       operations of all threads (default 100000000: a minute or two in DRAM)
+  --threads N   threads (default 16)
+  --keys N      keys (default 256); fewer meet more often
+  --seed S      of the operations (default 1); the order of the threads' steps is not repeated
+  --file PATH   above a file of 64 MiB there, which is deleted afterwards
+  --model       above the SSD model";
 
 enum Below {
     Nothing,
@@ -35,6 +44,10 @@ enum Below {
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| ["-h", "--help"].contains(&word.as_str())) {
+        println!("{USAGE}");
+        return Ok(ExitCode::SUCCESS);
+    }
     let (options, below) = match read(&words) {
         Ok(asked) => asked,
         Err(complaint) => {

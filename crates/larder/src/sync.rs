@@ -41,12 +41,15 @@ pub(crate) fn stripe() -> usize {
 
 /// Lets others go on, who will change what was looked at `looks` times in vain. Not for long: for
 /// what takes others less than a microsecond, unless they were interrupted.
+///
+/// Whoever was interrupted waits for a core, and so this thread leaves its own. It sleeps for that, and does not
+/// yield: whoever yields is put behind all that are runnable, which with many threads a core is a tenth of a
+/// second; whoever has slept goes before those who have not.
 #[cfg(not(shuttle))]
 pub(crate) fn wait_a_little(looks: u32) {
     match looks {
         0..32 => std::hint::spin_loop(),
-        32..64 => std::thread::yield_now(),
-        _ => std::thread::sleep(std::time::Duration::from_micros(50)),
+        _ => std::thread::sleep(std::time::Duration::from_micros(20)),
     }
 }
 

@@ -165,7 +165,7 @@ fn each_opening_is_told_with_how_it_ended() {
     let (refused, line) = open(config());
     assert_eq!(line, format!("ERROR opening refused error={}", refused.err().unwrap()));
     drop(rig);
-    let changed = || Config { soc_percent: 50.0, ..config() };
+    let changed = || Config { soc_percent: Some(50.0), ..config() };
     let (refused, line) = open(changed());
     assert!(refused.is_err() && line.starts_with("ERROR opening refused"), "{line}");
     let (rig, line) = open(Config { on_change: OnChange::Discard, ..changed() });
@@ -174,7 +174,7 @@ fn each_opening_is_told_with_how_it_ended() {
     assert!(line.ends_with(&format!("reason={reason:?}")), "{line}");
     assert!(line.contains(&drive.info().name), "{line}");
     let lines = told(|| {
-        let refused = Config { soc_percent: 101.0, ..Config::default() };
+        let refused = Config { soc_percent: Some(101.0), ..Config::default() };
         assert!(block_on(Larder::open(refused, None, Arc::new(RealClock))).is_err());
     });
     assert!(lines[0].starts_with("ERROR opening refused error=soc_percent"), "{lines:?}");
