@@ -32,9 +32,8 @@ struct Plug {
 /// };
 /// let reads: Vec<_> = plugged(|| (0..8).map(read).collect());
 /// for read in reads {
-///     assert_eq!(block_on(read)?.len(), 4096);
+///     assert_eq!(block_on(read).unwrap().len(), 4096);
 /// }
-/// # Ok::<(), larder_device::IoError>(())
 /// ```
 pub fn plugged<T>(work: impl FnOnce() -> T) -> T {
     /// Ends it, after a panic too.
