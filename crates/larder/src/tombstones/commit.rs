@@ -14,7 +14,13 @@ impl Tombstones {
     /// If neither it nor the superblock can be written.
     pub(crate) async fn commit(&self, receipt: Receipt) -> Result<(), Error> {
         while !self.is_durable(receipt) {
-            let mut turn = self.turn.lock().await;
+            let end = self.turns.end();
+            let Some(mut turn) = self.turns.try_lock() else {
+                if !self.is_durable(receipt) {
+                    end.await;
+                }
+                continue;
+            };
             self.finish(&mut turn).await?;
             if !self.is_durable(receipt) && self.make_room(&mut turn).await? {
                 self.write_block(&mut turn);
@@ -48,7 +54,7 @@ impl Tombstones {
         if self.time_is_durable(expiry_s) || !self.is_trusted() {
             return self.time_is_durable(expiry_s);
         }
-        let Some(mut turn) = self.turn.try_lock() else { return false };
+        let Some(mut turn) = self.turns.try_lock() else { return false };
         // Best effort: whoever needs the log itself hears of errors.
         if matches!(self.finish(&mut turn).await, Ok(true))
             && !self.time_is_durable(expiry_s)

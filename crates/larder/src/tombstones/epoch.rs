@@ -15,7 +15,7 @@ impl Tombstones {
     /// # Errors
     /// If it cannot be written. Nothing is forgotten then; it may have happened all the same.
     pub(crate) async fn begin_epoch(&self, superblock: Superblock) -> Result<(), Error> {
-        let mut turn = self.turn.lock().await;
+        let mut turn = self.turns.lock().await;
         self.finish(&mut turn).await?;
         // A log that lacks something says so as before: it may be damaged, not only behind.
         let recoverable = self.is_trusted();

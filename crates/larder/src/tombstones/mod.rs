@@ -36,12 +36,14 @@ mod fillings;
 mod lost;
 mod replay;
 mod trust;
+mod turns;
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_device::{Device, IoFuture};
+use turns::Turns;
 
 use crate::flash::Superblock;
 use crate::stats::Counters;
@@ -114,8 +116,7 @@ pub(crate) struct Tombstones {
     fillings: Fillings,
     lost: Lost,
     state: Mutex<State>,
-    /// Held by whoever writes.
-    turn: async_lock::Mutex<Turn>,
+    turns: Turns,
     clock: Arc<CacheClock>,
     counters: Arc<Counters>,
 }
@@ -227,7 +228,7 @@ impl Tombstones {
             fillings: Fillings::new(superblock.layout.loc_regions),
             lost: Lost::default(),
             state: Mutex::new(state),
-            turn: async_lock::Mutex::new(None),
+            turns: Turns::default(),
             clock,
             counters,
         }

@@ -272,3 +272,39 @@ fn the_more_hashes_are_lost_the_more_hurry_there_is() {
     assert_eq!((of(Pressure::None), of(Pressure::Some), of(Pressure::High)), (limit, limit, 1));
     assert!(hurry.first() == Some(&Pressure::None) && hurry.last() == Some(&Pressure::High));
 }
+
+#[test]
+fn whoever_waits_for_the_write_of_another_runs_once_for_its_end() {
+    use std::future::Future;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake, Waker};
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    let rig = rig();
+    let busy = rig.log.turns.try_lock().expect("nobody writes");
+    let receipts: Vec<_> = (0..50).map(|hash| rig.log.bury_key(hash)).collect();
+    let woken: Vec<Arc<Woken>> = (0..50).map(|_| Arc::default()).collect();
+    let mut waiting: Vec<_> = receipts.iter().map(|it| Box::pin(rig.log.commit(*it))).collect();
+    for (commit, woken) in waiting.iter_mut().zip(&woken) {
+        let waker = Waker::from(Arc::clone(woken));
+        assert!(commit.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    drop(busy);
+    assert!(woken.iter().all(|woken| woken.0.load(Ordering::SeqCst) == 1), "all at once");
+    // The last one is the first to run, and writes for all.
+    for commit in waiting.iter_mut().rev() {
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(
+            commit.as_mut().poll(&mut context).is_ready(),
+            "nobody waits for a turn of its own"
+        );
+    }
+    assert_eq!(rig.counters.tombstone_log_written_bytes.get(), BLOCK_BYTES as u64);
+}

@@ -106,7 +106,7 @@ impl Tombstones {
                 self.lock().retry.is_due(now_s)
             }
         };
-        if is_due && let Some(mut turn) = self.turn.try_lock() {
+        if is_due && let Some(mut turn) = self.turns.try_lock() {
             // What fails here is tried again later; nobody waits for it.
             let _ = self.try_regain(&mut turn).await;
         }
