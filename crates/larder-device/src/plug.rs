@@ -19,9 +19,11 @@ struct Plug {
     held: RefCell<Vec<Arc<dyn Driver>>>,
 }
 
-/// Does `work`, and tells the kernel of all requests that it begins on this thread only when it has ended, with as
-/// few calls as possible. For executors that poll many futures in a row; `work` should be short, for the first request
-/// waits for the last. Where a device knows no such thing, it makes no difference.
+/// Does `work`, and tells the kernel of all requests that it begins on this thread only when it has ended,
+/// with as few calls as possible. For futures that poll many others in a row inside
+/// [`block_on`](crate::block_on); `work` should be short, for the first request waits for the last. On a
+/// thread that does not wait for its requests itself it makes no difference, as they are handed on together
+/// anyway, nor where a device knows no such thing.
 ///
 /// ```
 /// use larder_device::{Device, Io, IoBuffer, MemoryDevice, block_on, plugged};
@@ -30,10 +32,12 @@ struct Plug {
 /// let read = |block: u64| {
 ///     device.submit(Io::Read { offset: 4096 * block, buffer: IoBuffer::zeroed(4096) })
 /// };
-/// let reads: Vec<_> = plugged(|| (0..8).map(read).collect());
-/// for read in reads {
-///     assert_eq!(block_on(read).unwrap().len(), 4096);
-/// }
+/// block_on(async {
+///     let reads: Vec<_> = plugged(|| (0..8).map(read).collect());
+///     for read in reads {
+///         assert_eq!(read.await.unwrap().len(), 4096);
+///     }
+/// });
 /// ```
 pub fn plugged<T>(work: impl FnOnce() -> T) -> T {
     /// Ends it, after a panic too.

@@ -129,10 +129,11 @@ impl Departures {
         }
     }
 
-    /// How much of what may depart ahead of a budget of so many bytes does, as a part of `whole`, which is the most.
-    pub(crate) fn part_of(&self, whole: usize, budget: usize) -> usize {
-        let most = (budget / AHEAD_PART).max(1);
-        (self.bytes().min(most) / most.div_ceil(whole.max(1))).min(whole)
+    /// How urgent it is that they end, from 0 to `most`: there as many bytes depart as may, of a budget of so
+    /// many, ahead of need.
+    pub(crate) fn urgency(&self, most: usize, budget: usize) -> usize {
+        let ahead = (budget / AHEAD_PART).max(1);
+        (self.bytes().min(ahead) / ahead.div_ceil(most.max(1))).min(most)
     }
 
     /// Whether there will be room when something here has ended.
@@ -319,10 +320,10 @@ mod tests {
         let departures = Departures::new(true, 1000);
         let part_with = |bytes| {
             departures.within_bytes.store(bytes, Ordering::Relaxed);
-            departures.part_of(60, 4 << 20)
+            departures.urgency(60, 4 << 20)
         };
         assert_eq!([0, 512 << 10, 1 << 20, 3 << 20].map(part_with), [0, 29, 59, 59]);
-        assert_eq!(departures.part_of(0, 0), 0);
+        assert_eq!(departures.urgency(0, 0), 0);
     }
 
     #[test]

@@ -317,14 +317,14 @@ impl DramTier {
         departure
     }
 
-    /// Whether there may be room for one item while there is none for another.
+    /// Whether items go to several open segments, by their hash: there may be room in one and none in another.
     pub(crate) fn has_lanes(&self) -> bool {
         self.lanes.len() > 1
     }
 
     /// How urgent departures are, from 0 to `most`: there whoever brings something has to wait.
     pub(crate) fn urgency_of_departures(&self, most: usize) -> usize {
-        self.departures.part_of(most, self.pool.budget_bytes())
+        self.departures.urgency(most, self.pool.budget_bytes())
     }
 
     /// What is on its way to flash.

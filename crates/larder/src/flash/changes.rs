@@ -75,22 +75,14 @@ pub(super) fn reconcile(
     if planned == found {
         return Ok(*found);
     }
+    let config = &as_decided(config, found);
+    if Layout::plan(config, info).is_ok_and(|layout| layout == *found) {
+        return Ok(*found);
+    }
     let as_before = DeviceInfo { capacity_bytes: found.capacity_bytes, ..info.clone() };
     let fits = found.usable_bytes <= info.capacity_bytes && config.on_change == OnChange::Refuse;
     if fits && Layout::plan(config, &as_before).is_ok_and(|layout| layout == *found) {
         return Ok(*found);
-    }
-    if config.soc_percent.is_none() {
-        // Either of what it may have decided is no change: budgets come and go.
-        for percent in [0.0, SOC_PERCENT] {
-            let config = Config { soc_percent: Some(percent), ..config.clone() };
-            let planned = Layout::plan(&config, info);
-            if let Some(layout) =
-                planned.ok().and_then(|it| reconcile(&config, info, &it, found).ok())
-            {
-                return Ok(layout);
-            }
-        }
     }
     let mut changes = Vec::new();
     if !fits && info.capacity_bytes != found.capacity_bytes {
@@ -100,14 +92,20 @@ pub(super) fn reconcile(
     Err(changes.join(", "))
 }
 
+/// `config` with what the cache decided when it began, where that is left to it: either is no change, for
+/// budgets come and go.
+fn as_decided(config: &Config, found: &Layout) -> Config {
+    let before = soc_percent(SOC_PERCENT, found);
+    let is_decided = config.soc_percent.is_none() && [0.0, SOC_PERCENT].contains(&before);
+    let soc_percent = if is_decided { Some(before) } else { config.soc_percent };
+    Config { soc_percent, ..config.clone() }
+}
+
 /// The settings of `config` that are not those with which a device like `info` is divided as `found`.
 fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
     let mut changes = Vec::new();
     let soc_before = soc_percent(config.soc_percent.unwrap_or(SOC_PERCENT), found);
-    // What it decides by itself is no setting that has changed.
-    let decided = [0.0, SOC_PERCENT].contains(&soc_before);
-    let is_same = config.soc_percent.map_or(decided, |now| now.to_bits() == soc_before.to_bits());
-    if !is_same {
+    if config.soc_percent.is_none_or(|now| now.to_bits() != soc_before.to_bits()) {
         let now = config.soc_percent.map_or("None".to_owned(), |percent| percent.to_string());
         changes.push(change("soc_percent", now, soc_before));
     }

@@ -30,7 +30,6 @@ use super::wire::{Link, Range, Wire};
 use crate::file::options::FileOptions;
 use crate::file::transfer::{Piece, Pieces, Step};
 use crate::file::waiting::Waiting;
-use crate::park::is_inside_block_on;
 
 /// `user_data` of what only wakes a thread.
 const WAKE: u64 = u64::MAX;
@@ -170,27 +169,21 @@ impl<W: Wire> Port<W> {
                 Telling::Leader => placed && slots.hand_over(),
                 Telling::Unplugged => true,
             };
+        // Who waits in the ring will tell what the kernel has no memory for now, and so will a thread
+        // that leads before it sleeps. One that sleeps does so as long as nothing completes.
         let alone = telling == Telling::Leader && slots.leader == Leader::Asleep;
         drop(slots);
         drop(aged);
         if placed && !is_left {
-            self.tell_until_taken(intact, alone);
+            while self.enter_once(0, intact) == Entered::Later && alone {
+                std::thread::sleep(UNTIL_MEMORY);
+            }
         }
     }
 
-    /// Tells the kernel what is new in the queue.
+    /// Tells the kernel what is new in the queue, for who will wait in the ring.
     pub(crate) fn tell(&self) {
-        let alone = !is_inside_block_on() && self.lock().leader == Leader::Asleep;
-        self.tell_until_taken(true, alone);
-    }
-
-    /// Who waits in the ring will tell what the kernel has no memory for now, and so will a thread that
-    /// leads before it sleeps. One that sleeps does so as long as nothing completes: then who tells is
-    /// `alone`.
-    fn tell_until_taken(&self, intact: bool, alone: bool) {
-        while self.enter_once(0, intact) == Entered::Later && alone {
-            std::thread::sleep(UNTIL_MEMORY);
-        }
+        self.enter(0, true);
     }
 
     fn count(&self, slots: &Slots) {

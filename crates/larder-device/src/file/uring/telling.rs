@@ -12,17 +12,17 @@ pub(crate) enum Telling {
     /// it sleeps and few requests are under way, the caller. For those who do not wait in the ring:
     /// fewer and larger calls.
     Leader,
-    /// The caller does when it unplugs, with what it has begun meanwhile.
+    /// The caller does when it unplugs, with what it has begun meanwhile: it will wait for all of it.
     Unplugged,
 }
 
 impl Telling {
     /// How this thread does it.
     pub(crate) fn here() -> Self {
-        match (is_plugged(), is_inside_block_on()) {
-            (true, _) => Self::Unplugged,
-            (false, true) => Self::Caller,
-            (false, false) => Self::Leader,
+        match (is_inside_block_on(), is_plugged()) {
+            (false, _) => Self::Leader,
+            (true, false) => Self::Caller,
+            (true, true) => Self::Unplugged,
         }
     }
 }

@@ -412,17 +412,21 @@ fn requests_that_have_waited_for_too_long_fail() {
 fn the_kernel_is_told_of_all_at_once_by_who_unplugs() {
     let Some((ring, mut writer)) = over_pipe(&depth(8)) else { return };
     writer.write_all(&[7; 3 * BLOCK]).unwrap();
-    let mut reads = plugged(|| {
-        let mut reads: Vec<_> = (0..3).map(|_| read(&ring, 1)).collect();
-        assert!(reads.iter_mut().all(|read| poll(read, Waker::noop()).is_pending()));
-        plugged(|| ()); // one within another ends nothing
-        // A read that the kernel knew of would have taken its bytes.
-        assert_eq!(rustix::io::ioctl_fionread(&writer).unwrap(), 3 * BLOCK as u64);
-        reads
+    let left = || rustix::io::ioctl_fionread(&writer).unwrap();
+    block_on(async {
+        let mut reads = plugged(|| {
+            let mut reads: Vec<_> = (0..3).map(|_| read(&ring, 1)).collect();
+            assert!(reads.iter_mut().all(|read| poll(read, Waker::noop()).is_pending()));
+            plugged(|| ()); // one within another ends nothing
+            // A read that the kernel knew of would have taken its bytes.
+            assert_eq!(left(), 3 * BLOCK as u64);
+            reads
+        });
+        assert_eq!(left(), 0);
+        for read in reads.drain(..) {
+            assert_eq!(read.await.unwrap().as_slice(), [7; BLOCK]);
+        }
     });
-    for read in reads.drain(..) {
-        assert_eq!(block_on(read).unwrap().as_slice(), [7; BLOCK]);
-    }
     assert!(ring.close());
 }
 
@@ -432,13 +436,16 @@ fn who_waits_with_requests_held_back_waits_for_them() {
     writer.write_all(&[7; 2 * BLOCK]).unwrap();
     let read_one = || block_on(async { read(&ring, 1).await });
     assert_eq!(plugged(read_one).unwrap().len(), BLOCK);
-    // Other executors sleep outside of the ring; a panic unplugs too.
+    // A panic unplugs too.
     let caught = std::panic::catch_unwind(|| {
-        plugged(|| -> () {
-            std::mem::forget(read(&ring, 1));
-            panic!("on purpose");
+        block_on(async {
+            plugged(|| -> () {
+                std::mem::forget(read(&ring, 1));
+                panic!("on purpose");
+            })
         })
     });
     assert!(caught.is_err());
+    assert_eq!(rustix::io::ioctl_fionread(&writer).unwrap(), 0);
     assert!(ring.close());
 }
