@@ -1,9 +1,10 @@
 //! How room is made: what has hits is copied onward, what is dead leaves no trace, the rest departs
 //! for flash or is gone.
 
+use super::evictors::Evictor;
 use super::index::{Entry, Location};
 use super::lane::{Lane, group_of};
-use super::queues::{Queue, Sealed, Turn, visits_to_go_on_with};
+use super::queues::{Queue, Sealed, Turn, visits_left};
 use super::readers::LockedAlone;
 use super::record::{Record, record_bytes};
 use super::segment::Frozen;
@@ -24,8 +25,8 @@ const FETCHED_AHEAD: usize = 16;
 impl DramTier {
     /// Makes every item depart, for shutdown.
     pub(crate) fn evict_all(&self) {
-        let mut evictor = lock(&self.evictor);
-        self.seal_all(&mut evictor);
+        let mut evictors = self.evictors.all();
+        evictors.iter_mut().for_each(|evictor| self.seal_all(evictor));
         let mut queues = lock(&self.queues);
         while let Some(sealed) = queues.next_of_all() {
             self.departures.add(Frozen::new(sealed.segment), sealed.slot);
@@ -64,7 +65,7 @@ impl DramTier {
     /// Deals with the segment whose turn it is. `false` if there is none, or others must depart
     /// first.
     pub(super) fn make_room(&self, now_s: u32) -> bool {
-        let mut evictor = lock(&self.evictor);
+        let mut evictor = self.evictors.free_one();
         if self.departures.are_enough(self.pool.budget_bytes()) {
             return false;
         }
@@ -76,7 +77,7 @@ impl DramTier {
         });
         match turn {
             Some(Turn::Evict(victim)) => self.evict(&mut evictor, victim, now_s),
-            Some(Turn::Compact(sparse)) => self.compact(&mut evictor, sparse, now_s),
+            Some(Turn::Compact(sparse)) => self.compact(&mut evictor.lane, sparse, now_s),
             None => return false,
         }
         true
@@ -100,22 +101,26 @@ impl DramTier {
         }
     }
 
-    fn evict(&self, evictor: &mut Lane, victim: Sealed, now_s: u32) {
+    fn evict(&self, evictor: &mut Evictor, victim: Sealed, now_s: u32) {
         let mut depart = false;
+        let capacity = victim.segment.capacity();
+        let mut bar = evictor.seen(victim.queue).bar(self.policy, victim.queue, capacity);
         let mut to_remember = Vec::with_capacity(FETCHED_AHEAD);
         let frozen = Frozen::new(victim.segment.clone());
         self.each_record(&frozen, &victim, |from, hash, record| {
             let expired = is_expired(record.expiry_s, now_s);
-            let goes_on_with = |entry: Entry| match expired {
-                true => None,
-                false => visits_to_go_on_with(self.policy, victim.queue, entry.visits()),
-            };
-            let leaves = |entry| !self.above_flash && goes_on_with(entry).is_none();
+            let goes_on = |entry: Entry| !expired && bar.is_passed_by(entry.visits());
+            let leaves = |entry| !self.above_flash && !goes_on(entry);
             let Some(entry) = self.index.remove_at_if(hash, from, leaves) else { return };
             let item = record.item(hash, entry.is_clean());
-            if let Some(visits) = goes_on_with(entry) {
+            let goes_on = goes_on(entry);
+            if !expired {
+                bar.note(entry.visits(), record_bytes(&item));
+            }
+            if goes_on {
+                let visits = visits_left(self.policy, victim.queue, entry.visits());
                 let place = (Queue::Main, group_of(item.expiry_s, now_s));
-                if self.go_on(evictor, &item, place, (from, visits)) {
+                if self.go_on(&mut evictor.lane, &item, place, (from, visits)) {
                     return;
                 }
                 if !self.above_flash && !self.index.remove_at(hash, from) {
@@ -135,6 +140,7 @@ impl DramTier {
             }
         });
         self.remember(&mut to_remember);
+        *evictor.seen(victim.queue) = bar.into_seen();
         if depart {
             self.departures.add(frozen, victim.slot);
         } else {
@@ -219,13 +225,11 @@ impl DramTier {
         }
     }
 
-    /// Seals every open segment, the evictor's first.
-    pub(super) fn seal_all(&self, evictor: &mut Lane) {
-        let seal = |lane: &mut Lane| {
-            let mut queues = lock(&self.queues);
-            lane.seal_all().for_each(|sealed| queues.push(sealed));
-        };
-        seal(evictor);
-        self.lanes.iter().for_each(|lane| seal(&mut lock(lane)));
+    /// Seals every open segment, that evictor's first, but for those of others who are at work.
+    pub(super) fn seal_all(&self, evictor: &mut Evictor) {
+        let push = |sealed| lock(&self.queues).push(sealed);
+        evictor.lane.seal_all().for_each(push);
+        self.evictors.seal_idle(push);
+        self.lanes.iter().for_each(|lane| lock(lane).seal_all().for_each(push));
     }
 }

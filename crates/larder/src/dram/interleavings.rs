@@ -49,6 +49,7 @@ impl World {
         let mut tier = DramTier::new(budget, policy, above_flash, 0, KeyHasher::UNSEEDED);
         // So small a tier has one lane; the keys of this one share two.
         tier.lanes = (0..2).map(|_| Mutex::new(Lane::default())).collect();
+        tier.evictors = super::evictors::Evictors::beside(2);
         let returned = std::array::from_fn(|_| AtomicU32::new(0));
         Arc::new(Self { tier, flash: Mutex::new(HashMap::new()), returned })
     }

@@ -28,19 +28,21 @@
 //! | `lane` | open segments, by lifetime |
 //! | `queues`, `ghost` | who leaves first |
 //! | `put`, `putting` | how items come |
-//! | `evict` | how they leave |
+//! | `evict`, `evictors`, `bar` | how they leave, who makes them, and which of those with hits |
 //! | `departures`, `allowance`, `together` | records on their way to flash, and how many bytes of them there may be |
 //! | `iterate` | what is here, for scans and `flush` |
 //!
-//! Locks are taken in this order: the evictor's, departures, index shard, lane, queues, pool, what is
+//! Locks are taken in this order: an evictor's, departures, index shard, lane, queues, pool, what is
 //! retired. No lock is held while flash is waited for, and nobody waits for a reader while he holds
-//! one but the evictor's.
+//! one but an evictor's. Who has an evictor's takes another's only if it is free, or has none but the ones before.
 
 mod allowance;
+mod bar;
 mod budget;
 mod departures;
 mod directory;
 mod evict;
+mod evictors;
 mod ghost;
 mod index;
 mod iterate;
@@ -76,6 +78,7 @@ pub(crate) use allowance::Taken;
 pub(crate) use budget::{BYTES_MAX, BYTES_MIN};
 use budget::{Change, SEGMENT_BYTES, Shape};
 pub(crate) use departures::{Departure, Departures};
+use evictors::Evictors;
 use ghost::Ghost;
 use index::{Entry, Index, Location, Looking, Moved, OFFSETS_END, Records};
 use lane::Lane;
@@ -105,8 +108,7 @@ pub(crate) struct DramTier {
     slots: Slots,
     pool: Pool,
     lanes: Box<[Mutex<Lane>]>,
-    /// Held by the one who evicts; what goes on is appended here.
-    evictor: Mutex<Lane>,
+    evictors: Evictors,
     versions: Versions,
     queues: Mutex<Queues>,
     ghost: Ghost,
@@ -158,7 +160,7 @@ impl DramTier {
             slots: Slots::new(),
             pool: Pool::new(budget, shape.segment_bytes),
             lanes: (0..shape.lanes).map(|_| Mutex::default()).collect(),
-            evictor: Mutex::default(),
+            evictors: Evictors::beside(shape.lanes),
             versions: Versions::after(first_version),
             queues: Mutex::default(),
             ghost: Ghost::of_bytes(shape.ghost_bytes),
@@ -388,9 +390,13 @@ impl DramTier {
         self.slots.get(at, locked).segment().record(at.at, locked)
     }
 
+    /// The lane of a hash, or another that nobody is at: with more threads than cores whoever is at it may have been
+    /// interrupted.
     fn lane(&self, hash: KeyHash) -> MutexGuard<'_, Lane> {
-        let lane = usize::from(hash.tag()) % self.lanes.len();
-        lock(&self.lanes[lane])
+        let own = usize::from(hash.tag()) % self.lanes.len();
+        let (before, from_own) = self.lanes.split_at(own);
+        let free = from_own.iter().chain(before).find_map(|lane| lane.try_lock().ok());
+        free.unwrap_or_else(|| lock(&self.lanes[own]))
     }
 
     /// Memory besides segments.

@@ -266,12 +266,19 @@ pub(crate) fn first_queue(policy: DramPolicy, known: bool) -> Queue {
     }
 }
 
-/// With how many visits an item goes on when its turn comes. `None`: it leaves.
-pub(crate) fn visits_to_go_on_with(policy: DramPolicy, queue: Queue, visits: u64) -> Option<u64> {
+/// So many visits an item needs to go on when its turn comes.
+pub(crate) fn visits_needed(policy: DramPolicy, queue: Queue) -> u64 {
     match (policy, queue) {
-        (DramPolicy::S3Fifo, Queue::Small) => (visits >= PROMOTION_VISITS).then_some(0),
-        (DramPolicy::S3Fifo, Queue::Main) => visits.checked_sub(1),
-        (DramPolicy::Lru, _) => (visits > 0).then_some(0),
+        (DramPolicy::S3Fifo, Queue::Small) => PROMOTION_VISITS,
+        (DramPolicy::S3Fifo, Queue::Main) | (DramPolicy::Lru, _) => 1,
+    }
+}
+
+/// With so many of its visits an item goes on.
+pub(crate) fn visits_left(policy: DramPolicy, queue: Queue, visits: u64) -> u64 {
+    match (policy, queue) {
+        (DramPolicy::S3Fifo, Queue::Main) => visits.saturating_sub(1),
+        (DramPolicy::S3Fifo, Queue::Small) | (DramPolicy::Lru, _) => 0,
     }
 }
 

@@ -31,7 +31,7 @@ const SLOT_BITS: u32 = 20;
 const SLOT_AT: u32 = OFFSET_BITS;
 const CLEAN_BIT: u64 = 1 << 38;
 const VISITS_AT: u32 = 39;
-const VISITS_MAX: u64 = 3;
+pub(super) const VISITS_MAX: u64 = 3;
 const TAG_AT: u32 = 41;
 /// A table that is emptier than one in so many places does not grow for a tag whose buckets are full: so
 /// many keys have the same hash that no table would have room for them.

@@ -441,3 +441,20 @@ proptest! {
         }
     }
 }
+
+/// Where all is hit all the time, whoever sets copies no segment after the other.
+#[test]
+fn each_eviction_frees_something_where_all_is_hot() {
+    for policy in [DramPolicy::S3Fifo, DramPolicy::Lru] {
+        let tier = tier(4 << 20, policy);
+        (0..40_000).for_each(|key| insert(&tier, key, 100, 0).unwrap());
+        for round in 0..40 {
+            (0..3 * 40_000).for_each(|hit| drop(get(&tier, hit % 40_000, 0)));
+            let before = tier.len();
+            assert!(tier.make_room(0));
+            let (left, at_least) = (before - tier.len(), tier.segment_bytes() / 8 / 160);
+            // The first segment of a queue shows what it is like.
+            assert!(round < 3 || left >= at_least, "{policy:?}, {round}: {left} of {at_least}");
+        }
+    }
+}

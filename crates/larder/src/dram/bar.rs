@@ -1,0 +1,139 @@
+//! How many visits a record needs to go on when the turn of its segment comes.
+//!
+//! The policy says so ([`visits_needed`]), but where hits come much faster than new items nearly all records of a
+//! segment have them: all would be copied, nothing would be free, and whoever brings an item would copy segment after
+//! segment for it. So part of a segment leaves in any case, the records with the fewest visits. What they are is
+//! taken from the segment before: those that have their turns one after the other were filled one after the other.
+
+use super::queues::{Queue, visits_needed};
+use super::table::VISITS_MAX;
+use crate::config::DramPolicy;
+
+/// This part of a segment is free afterwards, or was dead before.
+const FREED_PART: usize = 8;
+/// From less records nothing is concluded: of one long record no part leaves.
+const RECORDS_MIN: usize = 16;
+#[allow(clippy::cast_possible_truncation)] // it is 3
+const CLASSES: usize = VISITS_MAX as usize + 1;
+
+/// What the segments of a queue were like.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Bytes of the records that lived in the last one, by their visits.
+    living: [usize; CLASSES],
+    /// Bytes of the segment; none if nothing is to be concluded from it.
+    capacity: usize,
+}
+
+/// The bar for the records of a segment.
+#[derive(Debug)]
+pub(super) struct Bar {
+    /// Who has as many goes on.
+    visits: u64,
+    /// But for so many bytes, of those who have just as many.
+    too_many: usize,
+    living: [usize; CLASSES],
+    records: usize,
+    capacity: usize,
+}
+
+impl Seen {
+    /// The bar for the next segment of the queue, of so many bytes.
+    pub(super) fn bar(&self, policy: DramPolicy, queue: Queue, capacity: usize) -> Bar {
+        let needed = visits_needed(policy, queue);
+        let (mut visits, mut too_many) = (needed, 0);
+        let kept: usize = self.living[class(needed)..].iter().sum();
+        let may_be_kept = capacity - capacity / FREED_PART;
+        let is_alike = self.capacity == capacity;
+        let mut excess = if is_alike { kept.saturating_sub(may_be_kept) } else { 0 };
+        while excess > 0 {
+            too_many = excess.min(self.living[class(visits)]);
+            excess -= too_many;
+            if excess > 0 {
+                (visits, too_many) = (visits + 1, 0);
+            }
+        }
+        Bar { visits, too_many, living: [0; CLASSES], records: 0, capacity }
+    }
+}
+
+impl Bar {
+    /// Whether a living record with so many visits goes on.
+    pub(super) fn is_passed_by(&self, visits: u64) -> bool {
+        visits > self.visits || visits == self.visits && self.too_many == 0
+    }
+
+    /// It was so: a living record of so many bytes.
+    pub(super) fn note(&mut self, visits: u64, bytes: usize) {
+        self.living[class(visits)] += bytes;
+        self.records += 1;
+        if visits == self.visits {
+            self.too_many = self.too_many.saturating_sub(bytes);
+        }
+    }
+
+    /// What is known now.
+    pub(super) fn into_seen(self) -> Seen {
+        let capacity = if self.records < RECORDS_MIN { 0 } else { self.capacity };
+        Seen { living: self.living, capacity }
+    }
+}
+
+fn class(visits: u64) -> usize {
+    usize::try_from(visits).map_or(CLASSES, |visits| visits).min(CLASSES - 1)
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+
+    const CAPACITY: usize = 8000;
+
+    /// Bytes that leave of a segment like the one before, of which records of 10 bytes have so many visits.
+    fn leaving(queue: Queue, records: [usize; CLASSES]) -> [usize; CLASSES] {
+        let mut seen = Seen::default();
+        let mut leaving = [0; CLASSES];
+        for _ in 0..2 {
+            leaving = [0; CLASSES];
+            let mut bar = seen.bar(DramPolicy::S3Fifo, queue, CAPACITY);
+            for (visits, leaving) in (0..).zip(&mut leaving) {
+                for _ in 0..records[class(visits)] {
+                    *leaving += if bar.is_passed_by(visits) { 0 } else { 10 };
+                    bar.note(visits, 10);
+                }
+            }
+            seen = bar.into_seen();
+        }
+        leaving
+    }
+
+    #[test]
+    fn where_enough_leaves_the_policy_decides() {
+        assert_eq!(leaving(Queue::Main, [100, 200, 300, 200]), [1000, 0, 0, 0]);
+        assert_eq!(leaving(Queue::Small, [50, 50, 300, 400]), [500, 500, 0, 0]);
+        assert_eq!(leaving(Queue::Main, [0, 200, 300, 200]), [0, 0, 0, 0], "an eighth was dead");
+    }
+
+    #[test]
+    fn where_all_is_hot_those_with_the_fewest_visits_leave() {
+        assert_eq!(leaving(Queue::Main, [0, 200, 300, 300]), [0, 1000, 0, 0]);
+        assert_eq!(leaving(Queue::Main, [20, 50, 400, 330]), [200, 500, 300, 0]);
+        assert_eq!(leaving(Queue::Main, [0, 0, 0, 800]), [0, 0, 0, 1000]);
+        assert_eq!(leaving(Queue::Small, [0, 0, 0, 800]), [0, 0, 0, 1000]);
+    }
+
+    #[test]
+    fn nothing_is_concluded_from_a_few_long_records_or_a_segment_of_another_length() {
+        let seen = |records, capacity| {
+            let mut bar = Seen::default().bar(DramPolicy::S3Fifo, Queue::Main, capacity);
+            (0..records).for_each(|_| bar.note(3, capacity / records));
+            bar.into_seen()
+        };
+        let goes_on =
+            |seen: Seen| seen.bar(DramPolicy::S3Fifo, Queue::Main, CAPACITY).is_passed_by(3);
+        assert!(goes_on(seen(1, CAPACITY)));
+        assert!(goes_on(seen(800, 2 * CAPACITY)));
+        assert!(!goes_on(seen(800, CAPACITY)));
+    }
+}
