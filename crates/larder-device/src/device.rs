@@ -48,6 +48,12 @@ pub struct DeviceStats {
     ///
     /// [`ErrorKind::Busy`]: crate::ErrorKind::Busy
     pub shed_requests: u64,
+    /// Those of the bytes written that the kernel has taken into its page cache, because they need only outlive the
+    /// process ([`Durability::Process`]): of a block that is written several times within seconds the device gets
+    /// the last version.
+    ///
+    /// [`Durability::Process`]: crate::Durability::Process
+    pub page_cache_written_bytes: u64,
     /// Pieces of requests that went to the kernel with a buffer that it knew beforehand (io_uring with
     /// registered buffers). A request is one piece if it is no longer than `max_transfer_bytes`.
     pub fixed_buffer_pieces: u64,

@@ -32,6 +32,8 @@ pub enum Io {
         buffer: IoBuffer,
         /// Where they belong.
         handle: PlacementHandle,
+        /// What they must survive once the write has completed.
+        durability: Durability,
     },
     /// Tell the device that a range is dead. What it reads as afterwards is unspecified.
     Deallocate {
@@ -42,6 +44,20 @@ pub enum Io {
     },
     /// Make everything written so far durable.
     Flush,
+}
+
+/// What the bytes of a write survive once it has completed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// The end of this process, however it ends, but not of the computer: the kernel may have them in its page cache.
+    /// A file device is done at once, and the kernel writes the last version of each block some seconds later, or
+    /// with the next flush. Other devices do as for [`Durability::Device`].
+    ///
+    /// If the kernel then fails to write them, nobody hears of it before the next flush.
+    Process,
+    /// The device has taken them; without power it may lose what was not flushed.
+    #[default]
+    Device,
 }
 
 /// A request whose bounds, alignment and handle fit its device. Only [`Io::check`] makes one.
@@ -73,6 +89,11 @@ impl std::error::Error for IoFailure {
 }
 
 impl Io {
+    /// A write that the device has taken when it completes.
+    pub fn write(offset: u64, buffer: IoBuffer, handle: PlacementHandle) -> Self {
+        Self::Write { offset, buffer, handle, durability: Durability::Device }
+    }
+
     /// Verb, byte offset and length, for messages and checks.
     pub fn extent(&self) -> (&'static str, u64, u64) {
         match self {
@@ -177,7 +198,7 @@ mod tests {
         assert!(complaint(read(1 << 20, 4096)).contains("beyond the capacity"));
         assert!(complaint(read(u64::MAX - 4095, 4096)).contains("beyond the capacity"));
         let handle = PlacementHandle::new(2);
-        let write = Io::Write { offset: 0, buffer: IoBuffer::zeroed(4096), handle };
+        let write = Io::write(0, IoBuffer::zeroed(4096), handle);
         assert!(complaint(write).contains("handle 2 is not among"));
         assert!(read((1 << 20) - 4096, 4096).check(&info()).is_ok());
         assert!(Io::Flush.check(&info()).is_ok());

@@ -53,7 +53,7 @@ pub use device::{Device, DeviceInfo, DeviceStats};
 pub use error::{Error, ErrorKind};
 pub use fault::{Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
 pub use file::{DirectIo, FileDevice, FileOptions, IoEngine};
-pub use io::{CheckedIo, Completer, Io, IoFailure, IoFuture, IoResult};
+pub use io::{CheckedIo, Completer, Durability, Io, IoFailure, IoFuture, IoResult};
 pub use ladder::{OpenOptions, Opened, PlacementMode, Rung, RungKind, Target, open, open_asking};
 pub use memory::MemoryDevice;
 pub use model::{ModelDevice, Payload};

@@ -151,10 +151,11 @@ impl<D: Device> Device for SliceDevice<D> {
         }
         self.device.submit(match io {
             Io::Read { offset, buffer } => Io::Read { offset: self.start + offset, buffer },
-            Io::Write { offset, buffer, handle } => Io::Write {
+            Io::Write { offset, buffer, handle, durability } => Io::Write {
                 offset: self.start + offset,
                 buffer,
                 handle: self.handles[usize::from(handle.index())],
+                durability,
             },
             Io::Deallocate { offset, bytes } => {
                 Io::Deallocate { offset: self.start + offset, bytes }
@@ -203,7 +204,7 @@ mod tests {
         let mut buffer = IoBuffer::zeroed(4096);
         buffer.as_mut_slice().fill(byte);
         let handle = PlacementHandle::new(handle);
-        device.submit(Io::Write { offset, buffer, handle }).wait().is_ok()
+        device.submit(Io::write(offset, buffer, handle)).wait().is_ok()
     }
 
     #[test]

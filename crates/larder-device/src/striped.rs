@@ -11,7 +11,7 @@ use crate::buffer::{BufferPool, IoBuffer};
 use crate::claim::Extent;
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
-use crate::io::{CheckedIo, Io, IoFailure, IoFuture, IoResult};
+use crate::io::{CheckedIo, Durability, Io, IoFailure, IoFuture, IoResult};
 use crate::nvme::DriveReport;
 use crate::placement::{PlacementHandle, PlacementInfo};
 
@@ -126,13 +126,19 @@ impl<D: Device> StripedDevice<D> {
         })
     }
 
-    fn write(&self, range: Range<u64>, buffer: IoBuffer, handle: PlacementHandle) -> IoFuture {
+    fn write(
+        &self,
+        range: Range<u64>,
+        buffer: IoBuffer,
+        (handle, durability): (PlacementHandle, Durability),
+    ) -> IoFuture {
         let start = |part: Part| {
             let mut bytes = self.pool.take(usize_of(part.bytes));
             self.layout.each_stripe(&range, &part, |inside, whole| {
                 bytes.as_mut_slice()[inside].copy_from_slice(&buffer.as_slice()[whole]);
             });
-            self.pass_on(part.device, Io::Write { offset: part.offset, buffer: bytes, handle })
+            let offset = part.offset;
+            self.pass_on(part.device, Io::Write { offset, buffer: bytes, handle, durability })
         };
         let futures = self.layout.parts(&range).into_iter().map(start).collect();
         IoFuture::joined(futures, move |results| end(first_error(results), buffer))
@@ -185,14 +191,16 @@ impl<D: Device> Device for StripedDevice<D> {
             (Io::Read { buffer, .. }, Some((device, offset))) => {
                 self.pass_on(device, Io::Read { offset, buffer })
             }
-            (Io::Write { buffer, handle, .. }, Some((device, offset))) => {
-                self.pass_on(device, Io::Write { offset, buffer, handle })
+            (Io::Write { buffer, handle, durability, .. }, Some((device, offset))) => {
+                self.pass_on(device, Io::Write { offset, buffer, handle, durability })
             }
             (Io::Deallocate { bytes, .. }, Some((device, offset))) => {
                 self.pass_on(device, Io::Deallocate { offset, bytes })
             }
             (Io::Read { buffer, .. }, None) => self.read(range, buffer),
-            (Io::Write { buffer, handle, .. }, None) => self.write(range, buffer, handle),
+            (Io::Write { buffer, handle, durability, .. }, None) => {
+                self.write(range, buffer, (handle, durability))
+            }
             (Io::Deallocate { .. }, None) => self.deallocate(&range),
         }
     }
@@ -216,6 +224,7 @@ impl<D: Device> Device for StripedDevice<D> {
             deallocated_bytes: sum(|stats| stats.deallocated_bytes),
             failed_requests: sum(|stats| stats.failed_requests),
             shed_requests: sum(|stats| stats.shed_requests),
+            page_cache_written_bytes: sum(|stats| stats.page_cache_written_bytes),
             fixed_buffer_pieces: sum(|stats| stats.fixed_buffer_pieces),
             drives: (0..).zip(&all).flat_map(|(i, stats)| self.layout.drives(i, stats)).collect(),
         }

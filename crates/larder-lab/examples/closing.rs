@@ -219,7 +219,7 @@ fn write_in_order(path: &Path, bytes: u64) -> Outcome<Duration> {
             block_on(oldest).map_err(|failure: IoFailure| failure.error)?;
         }
         let (buffer, handle) = (IoBuffer::zeroed(PIECE_BYTES), PlacementHandle::DEFAULT);
-        under_way.push_back(device.submit(Io::Write { offset, buffer, handle }));
+        under_way.push_back(device.submit(Io::write(offset, buffer, handle)));
     }
     for write in under_way {
         block_on(write).map_err(|failure: IoFailure| failure.error)?;

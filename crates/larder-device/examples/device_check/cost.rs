@@ -117,7 +117,7 @@ fn requests(
             let offset = rng.u64(..places) * bytes;
             let Some(buffer) = spare.pop() else { return Err("no buffer".into()) };
             under_way.push_back(device.submit(match kind.write {
-                true => Io::Write { offset, buffer, handle: PlacementHandle::DEFAULT },
+                true => Io::write(offset, buffer, PlacementHandle::DEFAULT),
                 false => Io::Read { offset, buffer },
             }));
         }

@@ -300,7 +300,7 @@ impl<'a> Shadow<'a> {
             }
         }
         let handle = PlacementHandle::new(self.rng.u16(..self.device.info().placement.handles));
-        let io = Io::Write { offset: self.offset(first), buffer, handle };
+        let io = Io::write(self.offset(first), buffer, handle);
         self.start(Kind::Write, first, blocks, io)
     }
 
@@ -372,7 +372,7 @@ fn canary(device: &dyn Device) -> Result<(), Failure> {
     let end = device.info().capacity_bytes;
     let write = |offset: u64, blocks: usize| {
         let buffer = IoBuffer::zeroed(blocks * BLOCK);
-        device.submit(Io::Write { offset, buffer, handle: PlacementHandle::DEFAULT }).wait()
+        device.submit(Io::write(offset, buffer, PlacementHandle::DEFAULT)).wait()
     };
     let block = BLOCK as u64;
     write(end - block, 1)?;

@@ -146,18 +146,21 @@ impl<D: Device + 'static> Core<D> {
     }
 
     fn tear(&self, state: &mut State, io: Io, blocks: Option<u32>, done: bool) -> IoResult {
-        let Io::Write { offset, buffer, handle } = io else { return self.carry_out(state, io) };
+        let Io::Write { offset, buffer, handle, durability } = io else {
+            return self.carry_out(state, io);
+        };
         let block = self.inner.info().block_bytes as usize;
         let all = buffer.len() / block;
         let kept = blocks.map_or_else(|| state.injector.rng.usize(..all), |n| n as usize);
         if kept >= all {
-            return self.carry_out(state, Io::Write { offset, buffer, handle });
+            return self.carry_out(state, Io::Write { offset, buffer, handle, durability });
         }
         state.counts.torn_writes += 1;
         if kept > 0 {
             let mut first = IoBuffer::zeroed(kept * block);
             first.as_mut_slice().copy_from_slice(&buffer.as_slice()[..kept * block]);
-            let torn = self.carry_out(state, Io::Write { offset, buffer: first, handle });
+            let torn =
+                self.carry_out(state, Io::Write { offset, buffer: first, handle, durability });
             if let Err(failure) = torn {
                 return Err(IoFailure { error: failure.error, buffer });
             }
@@ -166,12 +169,14 @@ impl<D: Device + 'static> Core<D> {
             return Ok(buffer);
         }
         state.counts.errors += 1;
-        Err(self.failed(Io::Write { offset, buffer, handle }))
+        Err(self.failed(Io::Write { offset, buffer, handle, durability }))
     }
 
     fn tear_sectors(&self, state: &mut State, io: Io) -> IoResult {
         const SECTOR_BYTES: usize = 512;
-        let Io::Write { offset, buffer, handle } = io else { return self.carry_out(state, io) };
+        let Io::Write { offset, buffer, handle, durability } = io else {
+            return self.carry_out(state, io);
+        };
         let kept = state.injector.rng.usize(..buffer.len() / SECTOR_BYTES) * SECTOR_BYTES;
         let there = Io::Read { offset, buffer: IoBuffer::zeroed(buffer.len()) };
         let mut torn = match self.inner.submit(there).wait() {
@@ -182,8 +187,8 @@ impl<D: Device + 'static> Core<D> {
         state.counts.torn_writes += 1;
         state.counts.errors += 1;
         // What the write under it says is what the caller is told in any case.
-        let _failed = self.carry_out(state, Io::Write { offset, buffer: torn, handle });
-        Err(self.failed(Io::Write { offset, buffer, handle }))
+        let _failed = self.carry_out(state, Io::Write { offset, buffer: torn, handle, durability });
+        Err(self.failed(Io::Write { offset, buffer, handle, durability }))
     }
 
     fn flip(&self, state: &mut State, io: Io) -> IoResult {
@@ -198,10 +203,10 @@ impl<D: Device + 'static> Core<D> {
             buffer
         };
         match io {
-            Io::Write { offset, buffer, handle } => {
+            Io::Write { offset, buffer, handle, durability } => {
                 let buffer = flip(buffer);
                 // The caller's bytes come back as they were.
-                match self.carry_out(state, Io::Write { offset, buffer, handle }) {
+                match self.carry_out(state, Io::Write { offset, buffer, handle, durability }) {
                     Ok(buffer) => Ok(flip(buffer)),
                     Err(f) => Err(IoFailure { error: f.error, buffer: flip(f.buffer) }),
                 }

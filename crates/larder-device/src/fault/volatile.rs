@@ -163,7 +163,7 @@ impl Volatile {
         let mut buffer = IoBuffer::zeroed(bytes.len());
         buffer.as_mut_slice().copy_from_slice(bytes);
         let handle = PlacementHandle::DEFAULT;
-        let write = device.submit(Io::Write { offset, buffer, handle }).wait();
+        let write = device.submit(Io::write(offset, buffer, handle)).wait();
         self.housekeeping.written_bytes += bytes.len() as u64;
         write.map(drop).map_err(|failure| failure.error)
     }

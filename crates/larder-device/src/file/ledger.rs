@@ -14,6 +14,8 @@ pub(super) const FAILURES_IN_ROW_MAX: u32 = 64;
 pub(crate) struct Ledger {
     pub(crate) name: String,
     pub(crate) read_bytes: AtomicU64,
+    /// Those of the bytes written that the page cache has.
+    pub(super) page_cache_written_bytes: AtomicU64,
     /// By placement handle.
     pub(crate) written_bytes: Box<[AtomicU64]>,
     pub(crate) deallocated_bytes: AtomicU64,
@@ -75,6 +77,7 @@ impl Ledger {
             deallocated_bytes: get(&self.deallocated_bytes),
             failed_requests: get(&self.failed_requests),
             shed_requests: get(&self.shed_requests),
+            page_cache_written_bytes: get(&self.page_cache_written_bytes),
             ..DeviceStats::default()
         }
     }

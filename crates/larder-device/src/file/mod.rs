@@ -13,6 +13,7 @@
 pub(crate) mod engine;
 pub(crate) mod ledger;
 mod options;
+mod page_cache;
 pub(crate) mod setup;
 pub(crate) mod sys;
 mod threads;
@@ -33,6 +34,7 @@ use crate::io::{CheckedIo, IoFuture};
 use crate::placement::PlacementInfo;
 use engine::{Chosen, Engine, Reach};
 use ledger::Ledger;
+use page_cache::PageCache;
 use transfer::Pieces;
 
 /// A file as device. Dropping it waits for the requests under way and then releases the file.
@@ -49,7 +51,7 @@ use transfer::Pieces;
 /// let directory = tempfile::tempdir()?;
 /// let device = FileDevice::create(directory.path().join("cache"), 1 << 20)?;
 /// let buffer = IoBuffer::zeroed(4096);
-/// let write = Io::Write { offset: 0, buffer, handle: PlacementHandle::DEFAULT };
+/// let write = Io::write(0, buffer, PlacementHandle::DEFAULT);
 /// let buffer = device.submit(write).wait()?;
 /// device.submit(Io::Read { offset: 0, buffer }).wait()?;
 /// # Ok(())
@@ -58,6 +60,8 @@ use transfer::Pieces;
 pub struct FileDevice {
     info: DeviceInfo,
     engine: Box<dyn Engine>,
+    /// For what need only outlive the process. `None`: it goes the way of all.
+    page_cache: Option<PageCache>,
     kind: IoEngine,
     fallback: Option<String>,
     direct: bool,
@@ -106,6 +110,7 @@ impl FileDevice {
         let name = path.display().to_string();
         let reach = Reach { block: prepared.block, streams: streams.is_active() };
         let shown_at = sys::shown_at(&prepared.file);
+        let page_cache = PageCache::of(&prepared.file);
         let chosen = engine::choose(&Arc::new(prepared.file), reach, options)
             .map_err(|why| Error::new(ErrorKind::Setup, format!("file device {name}: {why}")))?;
         let Chosen { engine, kind, fallback } = chosen;
@@ -122,7 +127,7 @@ impl FileDevice {
         };
         let ledger = Arc::new(Ledger::new(name, info.placement.handles).shown_at(shown_at));
         let (direct, preallocated) = (prepared.direct, prepared.preallocated);
-        Ok(Self { info, engine, kind, fallback, direct, preallocated, ledger })
+        Ok(Self { info, engine, page_cache, kind, fallback, direct, preallocated, ledger })
     }
 
     /// The engine that serves: [`IoEngine::IoUring`] or [`IoEngine::Threads`].
@@ -173,6 +178,11 @@ impl Device for FileDevice {
     }
 
     fn start(&self, io: CheckedIo) -> IoFuture {
+        if let Some(page_cache) = &self.page_cache
+            && page_cache.has_taken(io.get(), &self.ledger)
+        {
+            return IoFuture::ready(Ok(io.into_inner().into_buffer()));
+        }
         let (future, completer) = IoFuture::pending();
         let piece_bytes = self.info.max_transfer_bytes;
         self.engine.submit(Pieces::new(io.into_inner(), completer, piece_bytes, &self.ledger));

@@ -83,6 +83,12 @@ mod platform {
         File::options().read(true).write(true).custom_flags(alone).open(path)
     }
 
+    /// Opens a file that is open once more, with flags of its own, whatever its name is now.
+    pub(crate) fn open_again(file: &File) -> io::Result<File> {
+        use std::os::fd::AsRawFd;
+        File::options().read(true).write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+    }
+
     /// Whether a node is a block device.
     pub(crate) fn is_block(metadata: &std::fs::Metadata) -> bool {
         std::os::unix::fs::FileTypeExt::is_block_device(&metadata.file_type())
@@ -143,6 +149,10 @@ mod platform {
 
     pub(crate) fn open_alone(path: &Path) -> io::Result<File> {
         File::options().read(true).write(true).open(path)
+    }
+
+    pub(crate) fn open_again(_: &File) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     pub(crate) fn is_block(_: &std::fs::Metadata) -> bool {

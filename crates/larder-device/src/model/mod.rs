@@ -34,7 +34,7 @@ const MAX_TRANSFER_BYTES: u32 = 1 << 30;
 /// let geometry = Geometry::with_overprovisioning(64 << 20, 256 << 10, 17.0)?;
 /// let device = ModelDevice::new(ManagedConfig::new(geometry), Payload::Memory)?;
 /// let (buffer, handle) = (IoBuffer::zeroed(4096), PlacementHandle::new(1));
-/// let buffer = device.submit(Io::Write { offset: 0, buffer, handle }).wait()?;
+/// let buffer = device.submit(Io::write(0, buffer, handle)).wait()?;
 /// device.submit(Io::Read { offset: 0, buffer }).wait()?;
 /// assert_eq!(device.stats().dlwa(), Some(1.0));
 /// # Ok(())
@@ -145,7 +145,7 @@ impl State {
                 self.read_bytes += buffer.len() as u64;
                 Ok(())
             }
-            Io::Write { offset, buffer, handle } => self.write(*offset, buffer, handle.index()),
+            Io::Write { offset, buffer, handle, .. } => self.write(*offset, buffer, handle.index()),
             Io::Deallocate { offset, bytes } => self.deallocate(*offset, *bytes),
             Io::Flush => Ok(()),
         };
@@ -191,6 +191,7 @@ impl State {
             deallocated_bytes: self.deallocated_bytes,
             failed_requests: self.failed_requests,
             shed_requests: 0,
+            page_cache_written_bytes: 0,
             fixed_buffer_pieces: 0,
             drives: Vec::new(),
         }
@@ -239,7 +240,7 @@ mod tests {
         let mut buffer = IoBuffer::zeroed(4096);
         buffer.as_mut_slice().fill(byte);
         let handle = PlacementHandle::new(handle);
-        device.submit(Io::Write { offset, buffer, handle }).wait().unwrap();
+        device.submit(Io::write(offset, buffer, handle)).wait().unwrap();
     }
 
     fn read(device: &ModelDevice, offset: u64) -> u8 {

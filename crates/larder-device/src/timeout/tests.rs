@@ -27,7 +27,7 @@ fn stalling(rule: impl Fn(FaultRule) -> FaultRule) -> (Below, TimeoutDevice) {
 fn write(device: &impl Device, offset: u64, byte: u8) -> Result<(), ErrorKind> {
     let mut buffer = IoBuffer::zeroed(4096);
     buffer.as_mut_slice().fill(byte);
-    let io = Io::Write { offset, buffer, handle: PlacementHandle::DEFAULT };
+    let io = Io::write(offset, buffer, PlacementHandle::DEFAULT);
     block_on(device.submit(io)).map(drop).map_err(|failure| failure.error.kind())
 }
 

@@ -27,7 +27,7 @@ fn work(
             let offset = slot * BLOCK as u64;
             let buffer = spare.pop().unwrap();
             under_way.push(device.submit(match round % 2 {
-                0 => Io::Write { offset, buffer, handle: PlacementHandle::DEFAULT },
+                0 => Io::write(offset, buffer, PlacementHandle::DEFAULT),
                 _ => Io::Read { offset, buffer },
             }));
         }
@@ -92,7 +92,7 @@ fn work_for_sleeper(
         for (slot, buffer) in (0..).zip(spare.drain(..)) {
             let offset = slot * BLOCK as u64;
             let handle = PlacementHandle::DEFAULT;
-            under_way.push(device.submit(Io::Write { offset, buffer, handle }));
+            under_way.push(device.submit(Io::write(offset, buffer, handle)));
         }
         while !under_way.is_empty() {
             let mut at = 0;

@@ -7,11 +7,12 @@ use std::path::Path;
 use std::pin::Pin;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use larder_device::{
-    Device, DirectIo, ErrorKind, FileDevice, FileOptions, Io, IoBuffer, IoEngine, PlacementHandle,
+    Device, DirectIo, Durability, ErrorKind, FileDevice, FileOptions, Io, IoBuffer, IoEngine,
+    IoFuture, PlacementHandle,
 };
 
 use crate::support::{
@@ -88,7 +89,7 @@ fn refused_requests_never_reach_the_file() {
             read(MIB as u64, BLOCK),
             read(512, BLOCK),
             read(0, 100),
-            Io::Write { offset: 0, buffer: IoBuffer::zeroed(BLOCK), handle },
+            Io::write(0, IoBuffer::zeroed(BLOCK), handle),
             Io::Deallocate { offset: 4096, bytes: MIB as u64 },
         ] {
             let buffer = io.extent().2;
@@ -98,6 +99,39 @@ fn refused_requests_never_reach_the_file() {
             assert_eq!(failure.buffer.len() as u64, if carries { buffer } else { 0 });
         }
         assert_eq!(device.stats(), file(&options(MIB as u64, engine)).0.stats());
+    }
+}
+
+fn start_process_write(device: &dyn Device, block: u64, buffer: IoBuffer) -> IoFuture {
+    let (offset, handle) = (block * BLOCK as u64, PlacementHandle::DEFAULT);
+    device.submit(Io::Write { offset, buffer, handle, durability: Durability::Process })
+}
+
+/// With and without `O_DIRECT`, between other writes of the same blocks, on both engines.
+#[test]
+fn what_need_only_outlive_the_process_is_done_at_once_and_seen_by_all() {
+    for engine in engines() {
+        for direct in [DirectIo::Auto, DirectIo::Off] {
+            let options = FileOptions { direct, ..options(MIB as u64, engine) };
+            let (device, directory) = file(&options);
+            write(&device, 3, pattern(1, 4)).unwrap();
+            let mut future = start_process_write(&device, 4, pattern(2, 2));
+            let waker = Waker::noop();
+            let at_once = Pin::new(&mut future).poll(&mut Context::from_waker(waker));
+            assert!(matches!(at_once, Poll::Ready(Ok(_))), "{engine}, {direct:?}");
+            let expected = [&pattern(1, 4).as_slice()[..BLOCK], pattern(2, 2).as_slice()].concat();
+            assert!(read(&device, 3, 3).unwrap().as_slice() == expected);
+            write(&device, 5, pattern(3, 1)).unwrap();
+            start_process_write(&device, 6, pattern(4, 1)).wait().unwrap();
+            flush(&device).unwrap();
+            let stats = device.stats();
+            assert_eq!(stats.page_cache_written_bytes, 3 * BLOCK as u64);
+            assert_eq!(stats.host_written_bytes, 8 * BLOCK as u64);
+            drop(device);
+            let bytes = std::fs::read(directory.path().join("cache")).unwrap();
+            assert!(bytes[5 * BLOCK..6 * BLOCK] == *pattern(3, 1).as_slice());
+            assert!(bytes[6 * BLOCK..7 * BLOCK] == *pattern(4, 1).as_slice());
+        }
     }
 }
 

@@ -58,7 +58,7 @@ impl<'a> Shadow<'a> {
                 self.rng.fill(buffer.as_mut_slice());
                 self.bytes[range.clone()].copy_from_slice(buffer.as_slice());
                 let handle = PlacementHandle::DEFAULT;
-                self.device.submit(Io::Write { offset: range.start as u64, buffer, handle })
+                self.device.submit(Io::write(range.start as u64, buffer, handle))
             })
             .collect();
         writes.into_iter().for_each(|write| drop(write.wait().unwrap()));
@@ -133,7 +133,7 @@ fn threads_share_registered_buffers() {
                     rng.fill(buffer.as_mut_slice());
                     let copy = buffer.as_slice().to_vec();
                     let handle = PlacementHandle::DEFAULT;
-                    device.submit(Io::Write { offset, buffer, handle }).wait().unwrap();
+                    device.submit(Io::write(offset, buffer, handle)).wait().unwrap();
                     let buffer = pool.take(copy.len());
                     let back = device.submit(Io::Read { offset, buffer }).wait().unwrap();
                     assert!(back.as_slice() == copy);
@@ -170,7 +170,7 @@ fn memory_that_must_not_be_held_is_named_each_time() {
                     buffer.as_mut_slice().fill(at + round);
                     let offset = u64::from(at) * MIB as u64 / 4;
                     let handle = PlacementHandle::DEFAULT;
-                    device.submit(Io::Write { offset, buffer, handle })
+                    device.submit(Io::write(offset, buffer, handle))
                 })
                 .collect();
             requests.into_iter().for_each(|request| drop(request.wait().unwrap()));

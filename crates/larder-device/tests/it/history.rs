@@ -1,7 +1,8 @@
 //! Random histories through every backend, against an array in memory.
 
 use larder_device::{
-    Device, FaultDevice, FaultPlan, FileOptions, Io, IoBuffer, IoEngine, IoFuture, PlacementHandle,
+    Device, Durability, FaultDevice, FaultPlan, FileOptions, Io, IoBuffer, IoEngine, IoFuture,
+    PlacementHandle,
 };
 
 use crate::support::{BLOCK, block_on, engines, file, model, options, pattern};
@@ -51,7 +52,9 @@ impl<'a> History<'a> {
                 self.known[first..first + blocks].fill(true);
                 let handle = self.rng.u16(..self.device.info().placement.handles);
                 let handle = PlacementHandle::new(handle);
-                (Io::Write { offset, buffer, handle }, Expected::Nothing)
+                let durability =
+                    [Durability::Process, Durability::Device][usize::from(self.rng.bool())];
+                (Io::Write { offset, buffer, handle, durability }, Expected::Nothing)
             }
             7..14 => {
                 let known = self.known[first..first + blocks].to_vec();

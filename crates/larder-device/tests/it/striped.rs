@@ -91,7 +91,7 @@ fn handles_pass_through_if_all_devices_offer_the_same() {
     assert_eq!(device.info().placement, model(CAPACITY).info().placement);
     let handle = PlacementHandle::new(3);
     for block in 0..4 {
-        let io = Io::Write { offset: block * 4096, buffer: IoBuffer::zeroed(BLOCK), handle };
+        let io = Io::write(block * 4096, IoBuffer::zeroed(BLOCK), handle);
         device.submit(io).wait().unwrap();
     }
     assert_eq!(device.stats().host_written_bytes_by_handle[3], 4 * 4096);

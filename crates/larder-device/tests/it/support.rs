@@ -28,7 +28,7 @@ pub(crate) fn pattern(tag: u64, blocks: usize) -> IoBuffer {
 
 pub(crate) fn start_write(device: &dyn Device, block: u64, buffer: IoBuffer) -> IoFuture {
     let handle = PlacementHandle::DEFAULT;
-    device.submit(Io::Write { offset: block * BLOCK as u64, buffer, handle })
+    device.submit(Io::write(block * BLOCK as u64, buffer, handle))
 }
 
 pub(crate) fn start_read(device: &dyn Device, block: u64, blocks: usize) -> IoFuture {

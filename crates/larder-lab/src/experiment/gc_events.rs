@@ -250,7 +250,7 @@ mod tests {
             for page in 0..500 {
                 let handle = PlacementHandle::new(if page < 400 { 1 } else { 0 });
                 let buffer = IoBuffer::zeroed(4096);
-                let write = Io::Write { offset: page * 4096, buffer, handle };
+                let write = Io::write(page * 4096, buffer, handle);
                 device.submit(write).wait().unwrap();
             }
             let by_handle = device.stats().host_written_bytes_by_handle;

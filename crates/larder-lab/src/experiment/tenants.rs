@@ -383,7 +383,7 @@ impl<'a> Neighbour<'a> {
 
     fn write(&self, offset: u64) -> Result<(), Error> {
         let buffer = IoBuffer::zeroed(4096);
-        let io = Io::Write { offset, buffer, handle: self.handle };
+        let io = Io::write(offset, buffer, self.handle);
         self.drive.submit(io).wait().map_err(|failure| Error::run(failure.to_string()))?;
         Ok(())
     }

@@ -366,7 +366,7 @@ impl World {
         let block = used[self.rng.usize(..used.len())];
         let at = block * BLOCK_BYTES + self.rng.usize(..BLOCK_BYTES);
         front.as_mut_slice()[at] ^= 1 << self.rng.u32(..8);
-        let write = Io::Write { offset: 0, buffer: front, handle: PlacementHandle::DEFAULT };
+        let write = Io::write(0, front, PlacementHandle::DEFAULT);
         match faults.submit(write).wait() {
             Ok(_) => self.totals.rotten_blocks += 1,
             Err(failure) => self.complain(&format!("a block cannot be damaged: {failure}")),
@@ -377,7 +377,7 @@ impl World {
     fn erase_front(&mut self) {
         self.device.faults().set_plan(&FaultPlan::new(0));
         let (buffer, handle) = (IoBuffer::zeroed(FRONT_BYTES), PlacementHandle::DEFAULT);
-        let erased = self.device.faults().submit(Io::Write { offset: 0, buffer, handle }).wait();
+        let erased = self.device.faults().submit(Io::write(0, buffer, handle)).wait();
         if let Err(failure) = erased {
             self.complain(&format!("the front cannot be erased: {failure}"));
         }

@@ -447,7 +447,7 @@ impl Flash {
         let mut buffer = IoBuffer::zeroed(bytes.len());
         buffer.as_mut_slice().copy_from_slice(bytes);
         self.counters.metadata_written_bytes.add(bytes.len() as u64);
-        let write = Io::Write { offset, buffer, handle: PlacementHandle::DEFAULT };
+        let write = Io::write(offset, buffer, PlacementHandle::DEFAULT);
         let written = self.device.submit(write).await;
         written.map_err(|f| Error::device(format!("cannot write {what}"), f.error))?;
         Ok(())

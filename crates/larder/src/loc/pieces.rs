@@ -96,11 +96,11 @@ impl Loc {
             let next = self.lock().active.next_piece(piece_bytes, &self.pool);
             let Some((identity, shelf, piece)) = next else { return };
             self.counters.loc_written_bytes.add(piece.buffer.len() as u64);
-            let write = self.device.submit(Io::Write {
-                offset: self.offset_of(identity.region) + piece.offset,
-                buffer: piece.buffer,
-                handle: self.place.handles[shelf],
-            });
+            let write = self.device.submit(Io::write(
+                self.offset_of(identity.region) + piece.offset,
+                piece.buffer,
+                self.place.handles[shelf],
+            ));
             turn.pieces.push_back((identity, write));
             // A device drives what somebody has asked for: nobody may for a while.
             self.note_ends(turn, true).await;

@@ -39,7 +39,7 @@ impl Loc {
         tail.as_mut_slice().copy_from_slice(&whole.as_slice()[from..]);
         self.counters.loc_written_bytes.add(tail.len() as u64);
         let handle = self.place.handles[0];
-        let write = Io::Write { offset: offset + from as u64, buffer: tail, handle };
+        let write = Io::write(offset + from as u64, tail, handle);
         match self.device.submit(write).await {
             Ok(_) => Some(footer),
             Err(failure) => {

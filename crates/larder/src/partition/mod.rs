@@ -122,7 +122,7 @@ pub(crate) async fn erase_front(device: &dyn Device, part: &Part) -> Result<(), 
 async fn write_bytes(device: &dyn Device, offset: u64, bytes: &[u8]) -> Result<(), Error> {
     let mut buffer = IoBuffer::zeroed(bytes.len());
     buffer.as_mut_slice().copy_from_slice(bytes);
-    let write = Io::Write { offset, buffer, handle: PlacementHandle::DEFAULT };
+    let write = Io::write(offset, buffer, PlacementHandle::DEFAULT);
     let written = device.submit(write).await;
     written.map_err(|f| Error::device("cannot write the partition table", f.error))?;
     Ok(())

@@ -1,6 +1,6 @@
 //! Writing the log: whoever waits for a tombstone first writes for all who wait.
 
-use larder_device::{Io, IoBuffer, IoFuture, PlacementHandle};
+use larder_device::{Durability, Io, IoBuffer, IoFuture, PlacementHandle};
 
 use super::block::{BLOCK_BYTES, ENTRIES_MAX, LogBlock, Tombstone};
 use super::{BlockWrite, Full, Receipt, State, Tombstones, Trust, Turn, Unfinished};
@@ -164,7 +164,10 @@ impl Tombstones {
         let Superblock { cache, ring, .. } = self.superblock;
         LogBlock { cache, ring, number, oldest, clock, second, entries }
             .encode(buffer.as_mut_slice());
-        let future = self.submit_write(self.place.slot_offset(number), buffer);
+        // Of a block that is full the device itself says that it has it: so what an error of the kernel's can lose
+        // in silence is never more than the open one.
+        let durability = if count < ENTRIES_MAX { Durability::Process } else { Durability::Device };
+        let future = self.submit_write(self.place.slot_offset(number), buffer, durability);
         *turn = Some(Unfinished::Block(BlockWrite { future, up_to, entries: count, second }));
     }
 
@@ -195,9 +198,15 @@ impl Tombstones {
         }
     }
 
-    pub(super) fn submit_write(&self, offset: u64, buffer: IoBuffer) -> IoFuture {
+    pub(super) fn submit_write(
+        &self,
+        offset: u64,
+        buffer: IoBuffer,
+        durability: Durability,
+    ) -> IoFuture {
         self.counters.tombstone_log_written_bytes.add(buffer.len() as u64);
-        self.device.submit(Io::Write { offset, buffer, handle: PlacementHandle::DEFAULT })
+        let handle = PlacementHandle::DEFAULT;
+        self.device.submit(Io::Write { offset, buffer, handle, durability })
     }
 }
 

@@ -1,6 +1,6 @@
 //! A new epoch, which voids everything before it: there is nothing left to be dead.
 
-use larder_device::IoBuffer;
+use larder_device::{Durability, IoBuffer};
 
 use super::dead::DeadKeys;
 use super::{Retry, Said, Tombstones, Trust, Turn, Unfinished};
@@ -21,7 +21,7 @@ impl Tombstones {
         let recoverable = self.is_trusted();
         let mut buffer = IoBuffer::zeroed(SUPERBLOCK_BYTES);
         Superblock { recoverable, ..superblock }.encode(buffer.as_mut_slice());
-        *turn = Some(Unfinished::Epoch(self.submit_write(0, buffer)));
+        *turn = Some(Unfinished::Epoch(self.submit_write(0, buffer, Durability::Device)));
         self.finish_epoch(&mut turn).await?;
         let first_sequence = superblock.epoch << 32;
         for region in 0..superblock.layout.loc_regions {

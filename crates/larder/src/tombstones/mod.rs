@@ -25,8 +25,10 @@
 //!    until flash knows the time (`Tombstones::is_over`).
 //!
 //! "Durable" means that the device has said that the write is done: it survives the end of the
-//! process. What it loses together with its power is a matter of [`Device::boot`]: then nothing is
-//! believed.
+//! process ([`Durability::Process`]): of a file the open block is in the kernel's page cache, and nobody waits for a
+//! disk. What it loses together with its power is a matter of [`Device::boot`]: then nothing is believed.
+//!
+//! [`Durability::Process`]: larder_device::Durability::Process
 
 mod block;
 mod commit;

@@ -161,7 +161,7 @@ fn join(found: BTreeMap<u64, LogBlock>) -> Option<Inheritance> {
 pub(crate) async fn erase(device: &dyn Device, place: TombstonesPlace) -> Result<(), Error> {
     for_each_step(place, async |offset, bytes| {
         let (buffer, handle) = (IoBuffer::zeroed(bytes), PlacementHandle::DEFAULT);
-        let write = device.submit(Io::Write { offset, buffer, handle }).await;
+        let write = device.submit(Io::write(offset, buffer, handle)).await;
         write.map(drop).map_err(|f| Error::device("cannot erase the log", f.error))
     })
     .await

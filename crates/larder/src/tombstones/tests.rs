@@ -240,7 +240,7 @@ fn a_log_that_lacks_a_block_is_not_believed() {
     });
     assert!(replayed().is_some());
     let offset = place().slot_offset(2);
-    let write = Io::Write { offset, buffer: IoBuffer::zeroed(BLOCK_BYTES), handle };
+    let write = Io::write(offset, IoBuffer::zeroed(BLOCK_BYTES), handle);
     rig.flash.submit(write).wait().unwrap();
     assert!(replayed().is_none(), "a blank slot among those that count");
 }

@@ -16,7 +16,7 @@
 //! log has room for, and after a while, each time twice as long, they are written. With more, or
 //! where a block of the log is lost for good, a crash empties flash.
 
-use larder_device::IoBuffer;
+use larder_device::{Durability, IoBuffer};
 
 use super::{Said, State, Tombstones, Trust, Turn, Unfinished};
 use crate::breaker::Backoff;
@@ -138,7 +138,8 @@ impl Tombstones {
         let (clean, recoverable, second) = (false, believe, self.clock.now_s());
         Superblock { clean, recoverable, second, epoch, oldest_epoch, ..self.superblock }
             .encode(buffer.as_mut_slice());
-        *turn = Some(Unfinished::Superblock(self.submit_write(0, buffer), believe));
+        *turn =
+            Some(Unfinished::Superblock(self.submit_write(0, buffer, Durability::Device), believe));
         self.finish_superblock(turn).await
     }
 

@@ -370,7 +370,7 @@ fn a_damaged_log_is_not_believed() {
     assert_eq!(&buffer.as_slice()[..4], b"LTMB");
     buffer.as_mut_slice()[100] ^= 4;
     let handle = PlacementHandle::DEFAULT;
-    device.submit(Io::Write { offset: log, buffer, handle }).wait().unwrap();
+    device.submit(Io::write(log, buffer, handle)).wait().unwrap();
     let rig = Rig::open(config(), &device);
     let Some(Recovery::Discarded { reason }) = rig.cache.recovery() else { panic!() };
     assert!(reason.contains("damaged"), "{reason}");

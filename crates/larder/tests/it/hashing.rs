@@ -49,7 +49,7 @@ fn first_block(device: &impl Device) -> IoBuffer {
 
 fn write_first_block(device: &impl Device, buffer: IoBuffer) {
     let handle = PlacementHandle::DEFAULT;
-    block_on(device.submit(Io::Write { offset: 0, buffer, handle })).unwrap();
+    block_on(device.submit(Io::write(0, buffer, handle))).unwrap();
 }
 
 fn seed_on(device: &impl Device) -> u64 {
@@ -322,7 +322,7 @@ fn shards_that_divide_keys_otherwise_begin_empty() {
     // The second shard is as it was before.
     for (at, buffer) in image.into_iter().enumerate() {
         let (offset, handle) = ((at as u64) << 20, PlacementHandle::DEFAULT);
-        block_on(drives[1].submit(Io::Write { offset, buffer, handle })).unwrap();
+        block_on(drives[1].submit(Io::write(offset, buffer, handle))).unwrap();
     }
     let cache = open(false);
     let mut kept = 0;

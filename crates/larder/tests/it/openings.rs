@@ -33,7 +33,7 @@ fn change(device: &impl Device, offset: u64, change: impl FnOnce(&mut u8)) {
     let mut buffer = device.submit(read).wait().unwrap();
     change(&mut buffer.as_mut_slice()[usize::try_from(offset - block).unwrap()]);
     let handle = PlacementHandle::DEFAULT;
-    device.submit(Io::Write { offset: block, buffer, handle }).wait().unwrap();
+    device.submit(Io::write(block, buffer, handle)).wait().unwrap();
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn a_lost_superblock_brings_nothing_back_with(config: Config) {
     fill(&rig);
     block_on(rig.cache.close()).unwrap();
     let handle = PlacementHandle::DEFAULT;
-    let blank = Io::Write { offset: 0, buffer: IoBuffer::zeroed(4096), handle };
+    let blank = Io::write(0, IoBuffer::zeroed(4096), handle);
     device.submit(blank).wait().unwrap();
     let rig = Rig::open_at(config.clone(), &device, 2000);
     assert_eq!(rig.cache.recovery(), Some(Recovery::Fresh));
@@ -214,7 +214,7 @@ fn refused_with_data_at(offset: u64) {
     let mut buffer = IoBuffer::zeroed(4096);
     buffer.as_mut_slice()[..8].copy_from_slice(b"precious");
     let handle = PlacementHandle::DEFAULT;
-    drive.submit(Io::Write { offset, buffer, handle }).wait().unwrap();
+    drive.submit(Io::write(offset, buffer, handle)).wait().unwrap();
     let device: Arc<dyn Device> = Arc::clone(&drive) as _;
     let error = block_on(Larder::open(config(), Some(device), Arc::new(RealClock))).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Foreign);
@@ -240,7 +240,7 @@ fn a_damaged_snapshot_costs_the_cache_but_nothing_else_with(config: Config) {
         let mut buffer = drive.submit(read).wait().unwrap();
         buffer.as_mut_slice()[usize::try_from(damaged - block).unwrap()] ^= 0x10;
         let handle = PlacementHandle::DEFAULT;
-        drive.submit(Io::Write { offset: block, buffer, handle }).wait().unwrap();
+        drive.submit(Io::write(block, buffer, handle)).wait().unwrap();
         let rig = Rig::open(config.clone(), &drive);
         assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));
         (0..440).for_each(|key| assert_eq!(rig.get(key), None));
@@ -262,7 +262,7 @@ fn a_discarded_cache_stays_discarded_on_a_device_that_loses_writes_with(config: 
     fill(&rig);
     block_on(rig.cache.close()).unwrap();
     let handle = PlacementHandle::DEFAULT;
-    let damaged = Io::Write { offset: 4096, buffer: IoBuffer::zeroed(4096), handle };
+    let damaged = Io::write(4096, IoBuffer::zeroed(4096), handle);
     device.submit(damaged).wait().unwrap();
     let rig = Rig::open(config.clone(), &device);
     assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));

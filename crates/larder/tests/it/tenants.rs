@@ -57,7 +57,7 @@ fn write(drive: &ModelDevice, offset: u64, byte: u8) {
     let mut buffer = IoBuffer::zeroed(4096);
     buffer.as_mut_slice().fill(byte);
     let handle = PlacementHandle::DEFAULT;
-    drive.submit(Io::Write { offset, buffer, handle }).wait().unwrap();
+    drive.submit(Io::write(offset, buffer, handle)).wait().unwrap();
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_table_outlives_the_loss_of_one_copy_and_is_refused_without_both() {
         half.as_mut_slice()[..8].copy_from_slice(b"LARDERPT");
         half.as_mut_slice()[8] = 1;
         let handle = PlacementHandle::DEFAULT;
-        drive.submit(Io::Write { offset: 4096 - lost, buffer: half, handle }).wait().unwrap();
+        drive.submit(Io::write(4096 - lost, half, handle)).wait().unwrap();
         let (kind, told) = refusal(two, &drive);
         assert_eq!(kind, ErrorKind::Foreign);
         assert!(told.contains("fails its checksum in both copies"), "{told}");

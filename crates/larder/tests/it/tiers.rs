@@ -241,7 +241,7 @@ fn what_the_format_before_wrote_is_found() {
                 }
             }
             let handle = PlacementHandle::DEFAULT;
-            block_on(drive.submit(Io::Write { offset, buffer, handle })).unwrap();
+            block_on(drive.submit(Io::write(offset, buffer, handle))).unwrap();
         }
         let [superblock, snapshot, buckets, pages, records] = made_older;
         // With a tombstone log it is of a version that there was not then.

@@ -108,7 +108,7 @@ fn a_lost_superblock_and_a_clock_behind_revive_nothing() {
         let mut buffer = drive.submit(read).wait().unwrap();
         buffer.as_mut_slice()[20] ^= 1;
         let handle = PlacementHandle::DEFAULT;
-        drive.submit(Io::Write { offset: 0, buffer, handle }).wait().unwrap();
+        drive.submit(Io::write(0, buffer, handle)).wait().unwrap();
         let rig = Rig::open_at(config(), &drive, 1000 - behind);
         assert!((0..80).all(|key| rig.get(key).is_none()), "it starts empty");
         drop(rig);

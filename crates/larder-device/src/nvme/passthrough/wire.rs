@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(failure.error.kind(), ErrorKind::Io);
         assert!(failure.to_string().contains("SCT 2h, SC 81h"), "{failure}");
         let handle = PlacementHandle::DEFAULT;
-        let write = Io::Write { offset: 0, buffer: IoBuffer::zeroed(4096), handle };
+        let write = Io::write(0, IoBuffer::zeroed(4096), handle);
         assert_eq!(ended(write, 0x81).unwrap_err().error.kind(), ErrorKind::NoSpace);
         for gone in [-6, -19, 0x0b] {
             assert_eq!(ended(read(), gone).unwrap_err().error.kind(), ErrorKind::Gone, "{gone}");

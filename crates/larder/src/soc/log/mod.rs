@@ -270,7 +270,7 @@ impl Soc {
             self.counters.soc_log_written_bytes.add(buffer.len() as u64);
             let offset = log.offset_of(segment * log.place.pages_per_segment());
             let handle = log.place.handle;
-            *turn = Some(self.device.submit(Io::Write { offset, buffer, handle }));
+            *turn = Some(self.device.submit(Io::write(offset, buffer, handle)));
             self.finish_segment(log, turn).await;
         }
         let failed = log.lock().failed_pages();

@@ -1,0 +1,40 @@
+//! Writes that need only outlive this process: the kernel's page cache has them at once.
+//!
+//! The file is opened once more, without `O_DIRECT`. Reads past the page cache still see what is in it: the kernel
+//! writes it first. Nor does a flush leave it out, for that is of the file and not of one opening of it.
+
+use std::fs::File;
+use std::sync::atomic::Ordering;
+
+use super::ledger::Ledger;
+use super::sys;
+use crate::io::{Durability, Io};
+
+/// The file by way of the page cache.
+#[derive(Debug)]
+pub(super) struct PageCache(File);
+
+impl PageCache {
+    /// `None` where the file cannot be opened so.
+    pub(super) fn of(file: &File) -> Option<Self> {
+        sys::open_again(file).ok().map(Self)
+    }
+
+    /// Writes `io` if it is a write that need only outlive the process. `false`: somebody else has to carry it out,
+    /// also if it failed here, for he knows what to say of errors.
+    pub(super) fn has_taken(&self, io: &Io, ledger: &Ledger) -> bool {
+        let Io::Write { offset, buffer, handle, durability: Durability::Process } = io else {
+            return false;
+        };
+        let written = sys::write_at(&self.0, buffer.as_slice(), *offset);
+        if written.ok() != Some(buffer.len()) {
+            return false;
+        }
+        let bytes = buffer.len() as u64;
+        if let Some(written) = ledger.written_by(handle.index()) {
+            written.fetch_add(bytes, Ordering::Relaxed);
+        }
+        ledger.page_cache_written_bytes.fetch_add(bytes, Ordering::Relaxed);
+        true
+    }
+}
