@@ -3,7 +3,7 @@
 use larder_device::{Durability, Io, IoBuffer, IoFuture, PlacementHandle};
 
 use super::block::{BLOCK_BYTES, ENTRIES_MAX, LogBlock, Tombstone};
-use super::{BlockWrite, Full, Receipt, State, Tombstones, Trust, Turn, Unfinished};
+use super::{BlockWrite, Full, FullBlock, Receipt, State, Tombstones, Trust, Turn, Unfinished};
 use crate::error::Error;
 use crate::flash::Superblock;
 
@@ -90,10 +90,12 @@ impl Tombstones {
             if state.open.is_empty() { state.block_to_free(self.place.blocks) } else { None }
         };
         while let Some(number) = oldest {
-            let Some(block) = self.read_block(number).await else {
+            let is_sealed = !self.lock().not_sealed.remove(&number);
+            let entries = if is_sealed { self.read_block(number).await } else { Some(Vec::new()) };
+            let Some(entries) = entries else {
                 return self.give_up(turn).await.map(|()| false);
             };
-            match self.copy_needed(number, block) {
+            match self.copy_needed(number, entries) {
                 Ok(next) => oldest = next,
                 Err(Full) => return self.give_up(turn).await.map(|()| false),
             }
@@ -103,9 +105,8 @@ impl Tombstones {
 
     /// Copies what is still needed of the oldest block to the open one. Returns the next one that
     /// must give way, if that has room for more.
-    fn copy_needed(&self, number: u64, block: LogBlock) -> Result<Option<u64>, Full> {
-        let needed: Vec<_> =
-            block.entries.into_iter().filter(|entry| self.is_needed(entry)).collect();
+    fn copy_needed(&self, number: u64, entries: Vec<Tombstone>) -> Result<Option<u64>, Full> {
+        let needed: Vec<_> = entries.into_iter().filter(|entry| self.is_needed(entry)).collect();
         let mut state = self.lock();
         if state.open.len() + needed.len() > ENTRIES_MAX {
             return Ok(None); // it gives way to the next block
@@ -132,7 +133,7 @@ impl Tombstones {
         }
     }
 
-    async fn read_block(&self, number: u64) -> Option<LogBlock> {
+    async fn read_block(&self, number: u64) -> Option<Vec<Tombstone>> {
         let buffer = IoBuffer::zeroed(BLOCK_BYTES);
         let read = Io::Read { offset: self.place.slot_offset(number), buffer };
         let block = match self.device.submit(read).await {
@@ -142,7 +143,8 @@ impl Tombstones {
                 None
             }
         };
-        block.filter(|block| (block.ring, block.number) == (self.superblock.ring, number))
+        let is_it = |block: &LogBlock| (block.ring, block.number) == (self.superblock.ring, number);
+        block.filter(is_it).map(|block| block.entries)
     }
 
     /// Begins to write the open block, with as much as it has room for of what waits.
@@ -160,28 +162,29 @@ impl Tombstones {
         let (number, oldest, clock) = (state.number, state.oldest, state.clock);
         drop(state);
         let count = entries.len();
+        let offset = self.place.slot_offset(number);
         let mut buffer = IoBuffer::zeroed(BLOCK_BYTES);
         let Superblock { cache, ring, .. } = self.superblock;
         LogBlock { cache, ring, number, oldest, clock, second, entries }
             .encode(buffer.as_mut_slice());
-        // Of a block that is full the device itself says that it has it: so what an error of the kernel's can lose
-        // in silence is never more than the open one.
-        let durability = if count < ENTRIES_MAX { Durability::Process } else { Durability::Device };
-        let future = self.submit_write(self.place.slot_offset(number), buffer, durability);
-        *turn = Some(Unfinished::Block(BlockWrite { future, up_to, entries: count, second }));
+        let future = self.submit_write(offset, buffer, Durability::Process);
+        let write = BlockWrite { future, number, up_to, entries: count, second };
+        turn.unfinished = Some(Unfinished::Block(write));
     }
 
     /// Waits for the end of what is under way. Says whether it went well; if not, the log was given up.
     pub(super) async fn finish(&self, turn: &mut Turn) -> Result<bool, Error> {
-        match turn {
+        match &mut turn.unfinished {
             None => Ok(true),
             Some(Unfinished::Block(write)) => {
                 let ended = (&mut write.future).await;
-                let Some(Unfinished::Block(write)) = turn.take() else { return Ok(true) };
+                let Some(Unfinished::Block(write)) = turn.unfinished.take() else {
+                    return Ok(true);
+                };
                 match ended {
-                    Ok(_) => {
-                        self.lock().block_written(&write);
-                        Ok(true)
+                    Ok(buffer) => {
+                        turn.unfinished = self.lock().block_written(&write, buffer);
+                        self.finish_full(turn).await
                     }
                     Err(failure) => {
                         self.counters.device_failed(&failure.error);
@@ -189,6 +192,7 @@ impl Tombstones {
                     }
                 }
             }
+            Some(Unfinished::Full(_)) => self.finish_full(turn).await,
             Some(Unfinished::Superblock(..)) => self.finish_superblock(turn).await.map(|()| true),
             Some(Unfinished::Epoch(_)) => {
                 // Its caller gave up: whether it went well, only a crash would ask.
@@ -196,6 +200,15 @@ impl Tombstones {
                 Ok(true)
             }
         }
+    }
+
+    /// Has the block sealed that is full, if one is.
+    async fn finish_full(&self, turn: &mut Turn) -> Result<bool, Error> {
+        let Some(Unfinished::Full(_)) = turn.unfinished else { return Ok(true) };
+        if self.seal(turn).await {
+            return Ok(true);
+        }
+        self.give_up(turn).await.map(|()| false)
     }
 
     pub(super) fn submit_write(
@@ -211,8 +224,8 @@ impl Tombstones {
 }
 
 impl State {
-    /// The open block is on flash, as it was when it was sent.
-    fn block_written(&mut self, written: &BlockWrite) {
+    /// The open block is on flash, as it was when it was sent. What is to be done with it now, if it is full.
+    fn block_written(&mut self, written: &BlockWrite, buffer: IoBuffer) -> Option<Unfinished> {
         assert!(
             written.up_to <= self.taken && written.entries <= self.open.len(),
             "one block at a time is written, and nothing leaves it meanwhile"
@@ -222,5 +235,7 @@ impl State {
         let durable = written.up_to.max(self.durable);
         self.durable = durable;
         self.on_their_way.retain(|_, position| *position > durable);
+        let full = |entries| FullBlock { number: written.number, entries, buffer };
+        (written.entries == ENTRIES_MAX).then(|| Unfinished::Full(full(self.open.clone())))
     }
 }

@@ -21,7 +21,7 @@ impl Tombstones {
         let recoverable = self.is_trusted();
         let mut buffer = IoBuffer::zeroed(SUPERBLOCK_BYTES);
         Superblock { recoverable, ..superblock }.encode(buffer.as_mut_slice());
-        *turn = Some(Unfinished::Epoch(self.submit_write(0, buffer, Durability::Device)));
+        turn.unfinished = Some(Unfinished::Epoch(self.submit_write(0, buffer, Durability::Device)));
         self.finish_epoch(&mut turn).await?;
         let first_sequence = superblock.epoch << 32;
         for region in 0..superblock.layout.loc_regions {
@@ -42,9 +42,9 @@ impl Tombstones {
     }
 
     pub(super) async fn finish_epoch(&self, turn: &mut Turn) -> Result<(), Error> {
-        let Some(Unfinished::Epoch(write)) = turn else { return Ok(()) };
+        let Some(Unfinished::Epoch(write)) = &mut turn.unfinished else { return Ok(()) };
         let ended = write.await;
-        *turn = None;
+        turn.unfinished = None;
         ended.map(drop).map_err(|failure| {
             self.counters.device_failed(&failure.error);
             Error::device("cannot write down that everything is void", failure.error)

@@ -37,10 +37,11 @@ mod epoch;
 mod fillings;
 mod lost;
 mod replay;
+mod sealing;
 mod trust;
 mod turns;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -55,6 +56,7 @@ use dead::DeadKeys;
 use fillings::Fillings;
 pub(crate) use lost::{Firsts, Lost};
 pub(crate) use replay::{Inheritance, erase, fuzz_log, replay};
+use sealing::{FullBlock, Sealing};
 use trust::Retry;
 
 /// Clocks end here: buckets keep 48 bits of them, and half of those leave room to count on.
@@ -142,6 +144,9 @@ struct State {
     open_durable: usize,
     /// The first block that counts. Its place is not written while it does.
     oldest: u64,
+    /// Those from there on that the device did not take. What was in them is logged anew; until they have given way
+    /// a crash would find a log that lacks something, and believe nothing.
+    not_sealed: BTreeSet<u64>,
     /// Blocks in a row that copies have filled.
     crowded: u64,
     /// The latest second that flash knows of.
@@ -179,17 +184,24 @@ struct Full;
 /// The open block on its way.
 struct BlockWrite {
     future: IoFuture,
+    number: u64,
     /// New tombstones below this position are in it or in earlier blocks.
     up_to: u64,
     entries: usize,
     second: u32,
 }
 
-/// A write that is still under way. It outlives the caller who began it.
-type Turn = Option<Unfinished>;
+/// What is still under way. It outlives the caller who began it.
+#[derive(Default)]
+struct Turn {
+    unfinished: Option<Unfinished>,
+    sealing: Option<Sealing>,
+}
 
 enum Unfinished {
     Block(BlockWrite),
+    /// It is on flash, and to be sealed.
+    Full(FullBlock),
     /// The superblock, and whether it says to believe the log.
     Superblock(IoFuture, bool),
     /// The superblock with a new epoch. What it says of the log is what it said before.
@@ -215,6 +227,7 @@ impl Tombstones {
             open: Vec::new(),
             open_durable: 0,
             oldest: 0,
+            not_sealed: BTreeSet::new(),
             crowded: 0,
             second: superblock.second,
             trust: Trust::Log,

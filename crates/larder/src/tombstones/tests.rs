@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder_device::{
-    Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, MemoryDevice, PlacementHandle,
-    VirtualClock,
+    Durability, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, MemoryDevice,
+    PlacementHandle, VirtualClock,
 };
 
 use super::block::{BLOCK_BYTES, ENTRIES_MAX};
@@ -67,18 +67,22 @@ impl Rig {
         replayed.unwrap().expect("the log is whole")
     }
 
-    /// Has the ring go round with tombstones that nobody needs.
     fn go_round(&self) {
-        for filler in 0..BLOCKS {
-            let hashes: Vec<u64> =
-                (0..ENTRIES_MAX as u64).map(|n| 1 << 40 | filler << 16 | n).collect();
-            for &hash in &hashes {
-                let _ = self.log.bury_key(hash);
-            }
-            self.commit(self.log.all_so_far()).unwrap();
-            self.log.resolve(&hashes);
-            self.log.resolved(&hashes, true);
+        go_round(&self.log);
+    }
+}
+
+/// Has the ring go round with tombstones that nobody needs.
+fn go_round(log: &Tombstones) {
+    for filler in 0..BLOCKS {
+        let hashes: Vec<u64> =
+            (0..ENTRIES_MAX as u64).map(|n| 1 << 40 | filler << 16 | n).collect();
+        for &hash in &hashes {
+            let _ = log.bury_key(hash);
         }
+        crate::block_on(log.commit(log.all_so_far())).unwrap();
+        log.resolve(&hashes);
+        log.resolved(&hashes, true);
     }
 }
 
@@ -243,6 +247,72 @@ fn a_log_that_lacks_a_block_is_not_believed() {
     let write = Io::write(offset, IoBuffer::zeroed(BLOCK_BYTES), handle);
     rig.flash.submit(write).wait().unwrap();
     assert!(replayed().is_none(), "a blank slot among those that count");
+}
+
+/// A drive that may fail to take full blocks, and loses what it had of them.
+struct Forgetful {
+    flash: Arc<MemoryDevice>,
+    full_blocks: Arc<std::sync::atomic::AtomicU32>,
+    forgets: fn(u32) -> bool,
+}
+
+impl Device for Forgetful {
+    fn info(&self) -> &larder_device::DeviceInfo {
+        self.flash.info()
+    }
+
+    fn start(&self, io: larder_device::CheckedIo) -> IoFuture {
+        use std::sync::atomic::Ordering;
+        let Io::Write { offset, durability: Durability::Device, .. } = *io.get() else {
+            return self.flash.start(io);
+        };
+        let is_full_block = offset >= place().offset;
+        if !is_full_block || !(self.forgets)(self.full_blocks.fetch_add(1, Ordering::Relaxed)) {
+            return self.flash.start(io);
+        }
+        let lost = Io::write(offset, IoBuffer::zeroed(BLOCK_BYTES), PlacementHandle::DEFAULT);
+        self.flash.submit(lost).wait().unwrap();
+        io.fail(larder_device::Error::new(larder_device::ErrorKind::Io, "lost"))
+    }
+
+    fn stats(&self) -> larder_device::DeviceStats {
+        self.flash.stats()
+    }
+}
+
+#[test]
+fn what_was_in_a_block_that_the_drive_did_not_take_is_logged_anew() {
+    let forgets: [fn(u32) -> bool; 3] =
+        [|_| false, |full| full == 1, |full| full < 8 && full % 3 == 2];
+    for (case, forgets) in forgets.into_iter().enumerate() {
+        let rig = rig();
+        let (flash, full_blocks) = (Arc::clone(&rig.flash), Arc::default());
+        let device = Forgetful { flash, full_blocks: Arc::clone(&full_blocks), forgets };
+        let shared = (Arc::clone(&rig.counters), Arc::clone(&rig.log.clock));
+        let log = Tombstones::new(Arc::new(device), place(), superblock(), shared);
+        let mut was_given_up = false;
+        // Half as many as the log has room for.
+        let many = place().entries() / 2;
+        for hash in 0..many {
+            crate::block_on(log.commit(log.bury_key(hash))).unwrap();
+            was_given_up |= !log.is_trusted();
+            rig.clock.advance_to(Duration::from_secs(1000 + 60 * hash));
+        }
+        let full = full_blocks.load(std::sync::atomic::Ordering::Relaxed);
+        assert!(u64::from(full) >= many / ENTRIES_MAX as u64, "full blocks go to the drive itself");
+        assert_eq!(was_given_up, case > 0);
+        let replayed = crate::block_on(replay(&*rig.flash, place(), (CacheId::ZERO, 1))).unwrap();
+        // A hole voids all. Where it is the last block that is sealed, that is not known yet.
+        let lost = |left: Inheritance| (0..many).filter(|h| !left.keys.contains_key(h)).count();
+        let lost = replayed.map(lost);
+        assert!(lost.is_none_or(|lost| lost == 0), "{case}: {lost:?} of {many}");
+        assert_eq!(lost.is_some(), case == 0, "{case}");
+        go_round(&log);
+        rig.clock.advance_to(Duration::from_secs(1_000_000));
+        go_round(&log);
+        assert!(log.is_trusted());
+        assert_eq!((0..many).filter(|h| !rig.left().keys.contains_key(h)).count(), 0, "{case}");
+    }
 }
 
 #[test]

@@ -138,15 +138,17 @@ impl Tombstones {
         let (clean, recoverable, second) = (false, believe, self.clock.now_s());
         Superblock { clean, recoverable, second, epoch, oldest_epoch, ..self.superblock }
             .encode(buffer.as_mut_slice());
-        *turn =
+        turn.unfinished =
             Some(Unfinished::Superblock(self.submit_write(0, buffer, Durability::Device), believe));
         self.finish_superblock(turn).await
     }
 
     pub(super) async fn finish_superblock(&self, turn: &mut Turn) -> Result<(), Error> {
-        let Some(Unfinished::Superblock(write, believe)) = turn else { return Ok(()) };
+        let Some(Unfinished::Superblock(write, believe)) = &mut turn.unfinished else {
+            return Ok(());
+        };
         let (ended, believe) = (write.await, *believe);
-        *turn = None;
+        turn.unfinished = None;
         match ended {
             Ok(_) => {
                 let mut state = self.lock();

@@ -1,0 +1,56 @@
+//! A block that is full, on its way to where the device itself says that it has it.
+//!
+//! What need only outlive the process is in the kernel's page cache, and if the kernel cannot write it later, nobody
+//! hears of it. So a full block is written once more, past the page cache. Nobody waits for that but who seals the next
+//! one; until then what is in it is kept, to be logged anew if it fails. So no more than the open block can be lost in
+//! silence.
+
+use larder_device::{Durability, IoBuffer, IoFuture};
+
+use super::block::Tombstone;
+use super::{Tombstones, Turn, Unfinished};
+
+/// The block that is being sealed.
+pub(super) struct Sealing {
+    future: IoFuture,
+    number: u64,
+    entries: Vec<Tombstone>,
+}
+
+/// A block that outlives the process and is to be sealed when the one before is.
+pub(super) struct FullBlock {
+    pub(super) number: u64,
+    pub(super) entries: Vec<Tombstone>,
+    pub(super) buffer: IoBuffer,
+}
+
+impl Tombstones {
+    /// Begins to seal the full block. Says whether the one before was sealed; if not, what was in it waits to be
+    /// logged anew.
+    pub(super) async fn seal(&self, turn: &mut Turn) -> bool {
+        let is_sealed = self.is_sealed(&mut turn.sealing).await;
+        // From here on nobody gives up.
+        if let Some(Unfinished::Full(_)) = turn.unfinished
+            && let Some(Unfinished::Full(full)) = turn.unfinished.take()
+        {
+            let FullBlock { number, entries, buffer } = full;
+            let offset = self.place.slot_offset(number);
+            let future = self.submit_write(offset, buffer, Durability::Device);
+            turn.sealing = Some(Sealing { future, number, entries });
+        }
+        is_sealed
+    }
+
+    async fn is_sealed(&self, sealing: &mut Option<Sealing>) -> bool {
+        let Some(under_way) = sealing else { return true };
+        let ended = (&mut under_way.future).await;
+        let (Some(Sealing { number, entries, .. }), Err(failure)) = (sealing.take(), ended) else {
+            return true;
+        };
+        self.counters.device_failed(&failure.error);
+        let mut state = self.lock();
+        state.not_sealed.insert(number);
+        entries.into_iter().for_each(|tombstone| state.enqueue(tombstone));
+        false
+    }
+}
