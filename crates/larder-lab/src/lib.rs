@@ -1,9 +1,7 @@
-//! Workloads, trace readers and experiments for Larder.
+//! What Larder is measured with: the replay, experiments, the plan, reports.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`workload`] | requests, and the generators that make them |
-//! | [`trace`] | readers of recorded traces |
 //! | [`replay`] | a workload through the cache on a device, with and without placement |
 //! | [`experiment`] | published results, reproduced on the model and judged |
 //! | [`plan`] | what a drive will cost with a workload, before it is bought |
@@ -22,7 +20,5 @@ pub mod plan;
 pub mod replay;
 pub mod report;
 pub mod soak;
-pub mod trace;
-pub mod workload;
 
 pub use error::Error;

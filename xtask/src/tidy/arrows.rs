@@ -15,15 +15,26 @@ enum May {
 }
 
 /// The house, from the bottom up.
-const HOUSE: [(&str, May); 8] = [
+const HOUSE: [(&str, May); 9] = [
+    ("larder-workload", May::Use(&[], &[])),
     ("larder-ssd", May::Use(&[], &[])),
     ("larder-device", May::Use(&["larder-ssd"], &[])),
     ("larder", May::Use(&["larder-device"], &["larder-ssd"])),
-    ("larder-server", May::Use(&["larder", "larder-device"], &["larder-ssd"])),
+    ("larder-server", May::Use(&["larder", "larder-device"], &["larder-ssd", "larder-workload"])),
     ("larder-block", May::Use(&["larder", "larder-device"], &["larder-ssd"])),
     (
         "larder-lab",
-        May::Use(&["larder", "larder-device", "larder-ssd", "larder-server", "larder-block"], &[]),
+        May::Use(
+            &[
+                "larder",
+                "larder-device",
+                "larder-ssd",
+                "larder-workload",
+                "larder-server",
+                "larder-block",
+            ],
+            &[],
+        ),
     ),
     ("larder-cli", May::UseAll),
     ("xtask", May::Use(&[], &[])),
@@ -91,6 +102,20 @@ mod tests {
         assert!(found[0].starts_with("crates/larder/Cargo.toml:4: error: arrows: larder must not"));
         assert_eq!(tree("larder-device", "[dev-dependencies]\nlarder = \"0\"\n").len(), 1);
         assert_eq!(tree("larder-ssd", "[dev-dependencies]\nlarder-device = \"0\"\n").len(), 1);
+    }
+
+    #[test]
+    fn workloads_are_below_everything_and_know_nothing() {
+        let lines = "[dependencies]\nlarder-workload.workspace = true\n";
+        assert!(tree("larder-lab", lines).is_empty());
+        assert!(tree("larder-server", &lines.replace("[", "[dev-")).is_empty());
+        assert_eq!(tree("larder-server", lines).len(), 1);
+        for above in ["larder", "larder-device", "larder-ssd"] {
+            assert_eq!(tree(above, &lines.replace("[", "[dev-")).len(), 1, "{above}");
+            let back = format!("[dev-dependencies]\n{above}.workspace = true\n");
+            let found = tree("larder-workload", &back);
+            assert!(found[0].contains("it stands alone"), "{found:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The names of operations in traces.
 
-use crate::workload::Op;
+use crate::Op;
 
 use super::fault::{Fault, FaultBox};
 

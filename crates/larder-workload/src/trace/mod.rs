@@ -32,8 +32,7 @@ mod table;
 
 use std::path::Path;
 
-use crate::Error;
-use crate::workload::RequestSource;
+use crate::{Error, RequestSource};
 use buffer::Buffer;
 use input::Input;
 

@@ -1,9 +1,10 @@
 //! What an object is like: sizes and lifetime as functions of its key.
 
+use crate::hash::{finish, mix};
+use crate::{Op, Request};
+
 use super::convert::spread;
-use super::hash::{finish, mix};
 use super::size_law::SizeLaw;
-use super::{Op, Request};
 
 /// What the size law of an object counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,30 +1,6 @@
 //! Requests, and where they come from.
-//!
-//! | module | what it is |
-//! |---|---|
-//! | `preset` | the generators by name |
-//! | `popularity`, `zipf` | which key comes next |
-//! | `object_law`, `size_law`, `quantiles`, `normal` | sizes and lifetimes, functions of the key |
-//! | `skewed`, `twitter_c12`, `uniform` | the generators |
-//! | [`stats`] | what a workload looks like: sizes, repeats, miss ratios |
 
 use crate::Error;
-
-mod convert;
-mod hash;
-mod normal;
-mod object_law;
-mod popularity;
-mod preset;
-mod quantiles;
-mod size_law;
-mod skewed;
-pub mod stats;
-mod twitter_c12;
-mod uniform;
-mod zipf;
-
-pub use preset::{GeneratorOptions, Preset, preset, presets};
 
 /// What a client asks of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

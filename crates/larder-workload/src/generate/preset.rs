@@ -7,15 +7,15 @@
 //! recency that does not scale. `meta-kv` has the popularity of `meta-kv-small-values` over more keys, and
 //! was fitted to what published runs report.
 
-use crate::Error;
+use crate::{Error, RequestSource};
 
 use super::object_law::{ObjectLaw, Sized, TtlLaw, TtlPercent};
 use super::popularity::Popularity;
+use super::quantiles;
 use super::size_law::{Lognormal, SizeLaw};
 use super::skewed::{Mix, Skewed};
 use super::twitter_c12::{self, TwitterC12};
 use super::uniform::Uniform;
-use super::{RequestSource, quantiles};
 
 /// What a generator is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
 //! Real traces, against the statistics that came with them (`stats.json` beside the data).
 
-use larder_lab::trace::{self, TraceFormat, TraceOptions};
-use larder_lab::workload::stats::Stats;
+use larder_workload::stats::Stats;
+use larder_workload::trace::{self, TraceFormat, TraceOptions};
 
 use crate::trace_support::data;
 

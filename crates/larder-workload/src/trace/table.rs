@@ -3,8 +3,7 @@
 //! They differ in where their columns are named: in a header line, or in the format. Both end up as
 //! a list of [`Column`]s, one a field, by which each line is read.
 
-use crate::Error;
-use crate::workload::{Op, Request, RequestSource};
+use crate::{Error, Op, Request, RequestSource};
 
 use super::buffer::Buffer;
 use super::clock::TraceClock;

@@ -1,7 +1,6 @@
 //! Traces that are lists of keys: `keys` (text) and `keys-u32` (binary).
 
-use crate::Error;
-use crate::workload::{Op, Request, RequestSource};
+use crate::{Error, Op, Request, RequestSource};
 
 use super::buffer::Buffer;
 use super::fault::{Fault, shown};

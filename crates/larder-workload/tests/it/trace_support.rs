@@ -3,9 +3,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use larder_lab::Error;
-use larder_lab::trace::{self, TraceFormat, TraceOptions};
-use larder_lab::workload::{Request, RequestSource};
+use larder_workload::trace::{self, TraceFormat, TraceOptions};
+use larder_workload::{Error, Request, RequestSource};
 
 /// A file of the shared data; `None`, and a line that says so, where the data is not there. The
 /// folder is `LARDER_DATA`, or `../shared/data` beside the workspace.

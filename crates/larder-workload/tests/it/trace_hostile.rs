@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use larder_lab::trace::{self, TraceFormat};
+use larder_workload::trace::{self, TraceFormat};
 use proptest::prelude::*;
 
 use crate::trace_support::{drain, file, options};

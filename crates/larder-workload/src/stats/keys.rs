@@ -2,9 +2,8 @@
 
 use hashbrown::HashTable;
 
-use crate::Error;
-use crate::workload::Request;
-use crate::workload::hash::finish;
+use crate::hash::finish;
+use crate::{Error, Request};
 
 /// Number of a key, in the order of first requests, from 0.
 pub(super) type KeyId = u32;

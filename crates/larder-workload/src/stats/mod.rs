@@ -9,9 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::Error;
-
-use super::{Op, Request, RequestSource};
+use crate::{Error, Op, Request, RequestSource};
 use keys::Keys;
 use lru::Lru;
 

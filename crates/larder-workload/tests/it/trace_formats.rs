@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use larder_lab::trace::{self, TraceFormat, TraceOptions};
-use larder_lab::workload::{Op, Request};
+use larder_workload::trace::{self, TraceFormat, TraceOptions};
+use larder_workload::{Op, Request};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::trace_support::{file, options, read};

@@ -9,8 +9,7 @@
 //! `next` is the number of the next request of the same object, negative if there is none. Policies
 //! that see the future use it; here it only helps to recognise the format.
 
-use crate::Error;
-use crate::workload::{Op, Request, RequestSource};
+use crate::{Error, Op, Request, RequestSource};
 
 use super::buffer::Buffer;
 use super::clock::TraceClock;

@@ -1,12 +1,11 @@
 //! The generator `uniform`: every key as likely as any other.
 
-use crate::Error;
+use crate::hash::mix;
+use crate::{Error, Op, Request, RequestSource};
 
 use super::convert::spread;
-use super::hash::mix;
 use super::object_law::ObjectLaw;
 use super::skewed::REQUESTS_PER_S;
-use super::{Op, Request, RequestSource};
 
 /// Requests per key, on average.
 const REQUESTS_PER_KEY: u64 = 10;

@@ -1,7 +1,7 @@
 //! Files that are not what they should be: one clear error each.
 
-use larder_lab::Error;
-use larder_lab::trace::{self, TraceFormat, TraceOptions};
+use larder_workload::Error;
+use larder_workload::trace::{self, TraceFormat, TraceOptions};
 
 use crate::trace_support::{file, message, options};
 

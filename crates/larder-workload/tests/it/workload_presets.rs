@@ -1,8 +1,8 @@
 //! The generators: their laws, and the miss ratios that they were fitted to.
 
-use larder_lab::Error;
-use larder_lab::workload::stats::Stats;
-use larder_lab::workload::{GeneratorOptions, Op, Request, RequestSource, preset, presets};
+use larder_workload::generate::{GeneratorOptions, preset, presets};
+use larder_workload::stats::Stats;
+use larder_workload::{Error, Op, Request, RequestSource};
 
 use crate::trace_support::drain;
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::workload::Op;
+use crate::Op;
 
 use super::keys::KeyId;
 use super::ratio;

@@ -130,7 +130,7 @@ impl Lognormal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::hash::mix;
+    use crate::hash::mix;
 
     fn sizes(law: &SizeLaw) -> Vec<u32> {
         let mut sizes: Vec<u32> = (0..200_000).map(|i| law.size_bytes(mix(i, 1))).collect();

@@ -8,14 +8,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::Error;
+use crate::hash::mix;
+use crate::{Error, Op, Request, RequestSource};
 
 use super::convert::{spread, to_u64};
-use super::hash::mix;
 use super::object_law::ObjectLaw;
 use super::popularity::happens;
 use super::size_law::Lognormal;
-use super::{Op, Request, RequestSource};
 
 /// SETs per second.
 const SETS_PER_S: u64 = 3505;

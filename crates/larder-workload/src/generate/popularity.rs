@@ -1,7 +1,8 @@
 //! Which key comes next: a model of popularity with recency, one-hit keys and drift.
 
+use crate::hash::{mix, seed_of};
+
 use super::convert::{spread, to_u64, unit};
-use super::hash::{mix, seed_of};
 use super::zipf::ZipfMandelbrot;
 
 /// Requests that a re-request reaches back.

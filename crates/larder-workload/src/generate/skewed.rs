@@ -1,10 +1,9 @@
 //! Generators whose keys follow [`Popularity`]: all presets but `twitter-c12` and `uniform`.
 
-use crate::Error;
+use crate::{Error, Op, Request, RequestSource};
 
 use super::object_law::ObjectLaw;
 use super::popularity::{KeyStream, Popularity, happens};
-use super::{Op, Request, RequestSource};
 
 /// Requests per second of the generators whose source has no rate.
 pub(super) const REQUESTS_PER_S: u64 = 10_000;
