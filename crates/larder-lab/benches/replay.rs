@@ -10,9 +10,9 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use larder_lab::machine;
 use larder_lab::replay::{Monitor, PlacementRuns, ReplayOptions, Workload, replay};
 use larder_workload::generate::{self, GeneratorOptions};
+use larder_workload::machine;
 use larder_workload::trace::{self, TraceOptions};
 use larder_workload::{Op, RequestSource};
 

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use larder_device::{Device, FileDevice, ModelDevice, Payload};
 use larder_lab::history::{Options, Totals, run};
-use larder_lab::machine;
 use larder_ssd::managed::{Geometry, ManagedConfig};
+use larder_workload::machine;
 
 /// How often the line of progress is renewed.
 const PROGRESS: Duration = Duration::from_millis(250);

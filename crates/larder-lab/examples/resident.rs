@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use larder::{Blocking, Config, Larder, RealClock, Stats, block_on};
 use larder_device::{Device, FileDevice};
-use larder_lab::machine;
 use larder_workload::generate::{self, GeneratorOptions};
+use larder_workload::machine;
 use larder_workload::{Op, Request, RequestSource};
 
 const PRESET: &str = "meta-kv";

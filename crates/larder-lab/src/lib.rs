@@ -9,13 +9,11 @@
 //! | [`soak`] | deterministic simulation of the cache, judged by an oracle |
 //! | [`history`] | the cache on threads, judged by the history of each key |
 //! | [`kills`] | the cache under `kill -9`, on a file, judged by the journals of its victims |
-//! | [`machine`] | what numbers were measured on |
 
 pub mod error;
 pub mod experiment;
 pub mod history;
 pub mod kills;
-pub mod machine;
 pub mod plan;
 pub mod replay;
 pub mod report;

@@ -10,12 +10,14 @@
 //! | [`trace`] | readers of recorded traces |
 //! | [`generate`] | generators fitted to published traces, by name |
 //! | [`stats`] | what a workload looks like: sizes, repeats, miss ratios |
+//! | [`machine`] | what numbers were measured on |
 //! | `hash` | numbers mixed into keys, and keys into their properties |
 //! | [`error`] | what can go wrong |
 
 pub mod error;
 pub mod generate;
 mod hash;
+pub mod machine;
 mod request;
 pub mod stats;
 pub mod trace;

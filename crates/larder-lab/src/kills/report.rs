@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use larder_workload::machine;
 use serde::Serialize;
 
 use super::options::{Ending, Options};
 use super::oracle::Kind;
-use crate::machine;
 
 /// How much of something was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
