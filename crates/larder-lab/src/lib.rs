@@ -6,17 +6,11 @@
 //! | [`experiment`] | published results, reproduced on the model and judged |
 //! | [`plan`] | what a drive will cost with a workload, before it is bought |
 //! | [`report`] | what came out of it, as a page to look at |
-//! | [`soak`] | deterministic simulation of the cache, judged by an oracle |
-//! | [`history`] | the cache on threads, judged by the history of each key |
-//! | [`kills`] | the cache under `kill -9`, on a file, judged by the journals of its victims |
 
 pub mod error;
 pub mod experiment;
-pub mod history;
-pub mod kills;
 pub mod plan;
 pub mod replay;
 pub mod report;
-pub mod soak;
 
 pub use error::Error;

@@ -15,13 +15,17 @@ enum May {
 }
 
 /// The house, from the bottom up.
-const HOUSE: [(&str, May); 9] = [
+const HOUSE: [(&str, May); 10] = [
     ("larder-workload", May::Use(&[], &[])),
     ("larder-ssd", May::Use(&[], &[])),
     ("larder-device", May::Use(&["larder-ssd"], &[])),
     ("larder", May::Use(&["larder-device"], &["larder-ssd"])),
-    ("larder-server", May::Use(&["larder", "larder-device"], &["larder-ssd", "larder-workload"])),
-    ("larder-block", May::Use(&["larder", "larder-device"], &["larder-ssd"])),
+    ("larder-sim", May::Use(&["larder", "larder-device", "larder-ssd", "larder-workload"], &[])),
+    (
+        "larder-server",
+        May::Use(&["larder", "larder-device"], &["larder-ssd", "larder-workload", "larder-sim"]),
+    ),
+    ("larder-block", May::Use(&["larder", "larder-device"], &["larder-ssd", "larder-sim"])),
     (
         "larder-lab",
         May::Use(
@@ -30,6 +34,7 @@ const HOUSE: [(&str, May); 9] = [
                 "larder-device",
                 "larder-ssd",
                 "larder-workload",
+                "larder-sim",
                 "larder-server",
                 "larder-block",
             ],
@@ -115,6 +120,26 @@ mod tests {
             let back = format!("[dev-dependencies]\n{above}.workspace = true\n");
             let found = tree("larder-workload", &back);
             assert!(found[0].contains("it stands alone"), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn the_simulation_is_above_the_cache_and_serves_tests_above_it() {
+        let lines = "[dependencies]\nlarder-sim.workspace = true\n";
+        let in_tests = lines.replace("[", "[dev-");
+        for user in ["larder-server", "larder-block"] {
+            assert!(tree(user, &in_tests).is_empty(), "{user}");
+            assert_eq!(tree(user, lines).len(), 1, "{user}");
+        }
+        assert!(tree("larder-lab", lines).is_empty());
+        for below in ["larder", "larder-device", "larder-ssd", "larder-workload"] {
+            assert_eq!(tree(below, &in_tests).len(), 1, "{below}");
+            let uses = format!("[dependencies]\n{below}.workspace = true\n");
+            assert!(tree("larder-sim", &uses).is_empty(), "{below}");
+        }
+        for above in ["larder-lab", "larder-cli", "larder-server"] {
+            let uses = format!("[dev-dependencies]\n{above}.workspace = true\n");
+            assert_eq!(tree("larder-sim", &uses).len(), 1, "{above}");
         }
     }
 

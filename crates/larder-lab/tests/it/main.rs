@@ -6,7 +6,5 @@ mod experiment_goods;
 mod experiment_judges;
 mod experiment_runs;
 mod experiment_settings;
-mod kills;
 mod replay_passes;
 mod replay_segments;
-mod soak;

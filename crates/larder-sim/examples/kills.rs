@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use larder_lab::kills::{self, Ending, Lie, Options, Progress, Report, SETTINGS};
+use larder_sim::kills::{self, Ending, Lie, Options, Progress, Report, SETTINGS};
 
 const HELP: &str = "\
 Kills a cache with SIGKILL in the middle of its work, again and again on the same file, and judges
@@ -89,7 +89,7 @@ fn run(arguments: &Arguments) -> ExitCode {
     let mut progress = |progress: Progress<'_>| show(progress, arguments.options.times, begin);
     let report = match kills::run(&arguments.options, &victim, &mut progress) {
         Ok(report) => report,
-        Err(larder_lab::Error::Usage(why)) => {
+        Err(larder_sim::Error::Usage(why)) => {
             eprintln!("kills: {why}");
             return ExitCode::from(2);
         }

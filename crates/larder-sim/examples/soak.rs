@@ -8,7 +8,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use larder_lab::soak::{Lie, Totals, run_seed};
+use larder_sim::soak::{Lie, Totals, run_seed};
 use serde_json::json;
 
 /// How often the line of progress is renewed.

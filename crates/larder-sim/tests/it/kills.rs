@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use larder_lab::kills::{self, Ending, Kind, Lie, Options, Report};
+use larder_sim::kills::{self, Ending, Kind, Lie, Options, Report};
 
 /// This program again, as a victim: with nothing to run but [`victim`].
 fn victim_command() -> Command {

@@ -1,6 +1,6 @@
 //! The simulation of the cache: a few hundred seeds, and whether its oracle has teeth.
 
-use larder_lab::soak::{Lie, Totals, run_seed};
+use larder_sim::soak::{Lie, Totals, run_seed};
 
 /// More seeds: `cargo xtask soak --seeds N`.
 const SEEDS: u64 = 200;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use larder_device::{Device, FileDevice, ModelDevice, Payload};
-use larder_lab::history::{Options, Totals, run};
+use larder_sim::history::{Options, Totals, run};
 use larder_ssd::managed::{Geometry, ManagedConfig};
 use larder_workload::machine;
 
@@ -82,7 +82,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             let words =
                 if words.is_empty() { String::new() } else { format!(" -- {}", words.join(" ")) };
             println!(
-                "{wrong}\n\nreplay: cargo run --release -p larder-lab --example history{words}"
+                "{wrong}\n\nreplay: cargo run --release -p larder-sim --example history{words}"
             );
             Ok(ExitCode::FAILURE)
         }
