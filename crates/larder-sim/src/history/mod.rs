@@ -2,7 +2,7 @@
 //!
 //! Whoever works writes down what it did: the key, what it saw or stored, and two ticks of one common clock, before and
 //! after. Every value that is stored is another, so the history of a key says which look saw which change, and
-//! [`judge`] decides whether all of it can have happened in some order, evictions anywhere. Meanwhile one thread
+//! `judge` decides whether all of it can have happened in some order, evictions anywhere. Meanwhile one thread
 //! changes the budget of DRAM a hundredfold up and down, one keeps values and looks at them again when it drops them,
 //! and above flash one begins changes and drops them on their way.
 //!
