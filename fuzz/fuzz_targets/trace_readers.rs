@@ -5,9 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use larder_lab::Error;
-use larder_lab::trace::{self, TraceFormat, TraceOptions};
-use larder_lab::workload::{Request, RequestSource};
+use larder_workload::trace::{self, TraceFormat, TraceOptions};
+use larder_workload::{Error, Request, RequestSource};
 use libfuzzer_sys::fuzz_target;
 
 /// Four bytes of a trace can ask for 2^32 requests.

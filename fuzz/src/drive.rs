@@ -21,7 +21,7 @@ const CAPACITY_BYTES: u64 = 160 << 10;
 pub fn config() -> Config {
     Config {
         dram_bytes: 2 << 10,
-        soc_percent: 30.0,
+        soc_percent: Some(30.0),
         region_bytes: Some(8192),
         hash_seed: Some(0),
         ..Config::default()

@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// Lines `name: text` about this machine, the disk under `dir` and the versions of the peers.
 pub(crate) fn describe(dir: &Path) -> Vec<String> {
-    let mut lines = larder_lab::machine::describe(dir);
+    let mut lines = larder_workload::machine::describe(dir);
     lines.extend([
         format!("compiler: {}", compiler()),
         format!("allocator: of the C library, for every system; versions: {}", versions()),

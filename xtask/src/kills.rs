@@ -1,5 +1,5 @@
-//! `cargo xtask kills`: the cache under `kill -9`. An example of the lab does it; here it is built and
-//! started.
+//! `cargo xtask kills`: the cache under `kill -9`. An example of `larder-sim` does it; here it is
+//! built and started.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,7 +13,7 @@ const USUAL: [&str; 2] = ["--times", "30"];
 /// Runs it with these options; `--help` is one of them.
 pub(crate) fn run(arguments: &[&str]) -> Verdict {
     let words =
-        "run --release --quiet --locked --package larder-lab --example kills --manifest-path";
+        "run --release --quiet --locked --package larder-sim --example kills --manifest-path";
     let words: Vec<&str> = words.split(' ').collect();
     let mut command = step::cargo(&words);
     command.arg(workspace::root().join("Cargo.toml")).arg("--");

@@ -56,7 +56,7 @@ pub(crate) fn run(soak: &Soak) -> Verdict {
     match soak {
         Soak::Seeds { seeds, first_seed, json } => {
             let mut words: Vec<String> =
-                "run --release --quiet --locked --package larder-lab --example soak --"
+                "run --release --quiet --locked --package larder-sim --example soak --"
                     .split(' ')
                     .map(str::to_owned)
                     .collect();

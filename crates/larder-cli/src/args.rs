@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion};
 use larder_device::{PlacementMode, Target};
-use larder_lab::trace::TraceFormat;
+use larder_workload::trace::TraceFormat;
 
 #[cfg(target_os = "linux")]
 pub(crate) use device::{

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use larder_device::{Isolation, PlacementMode};
 use larder_lab::replay::{Monitor, Outcome, PlacementRuns, ReplayOptions, Storage, Workload};
-use larder_lab::trace::TraceOptions;
 use larder_lab::{Error, report};
+use larder_workload::trace::TraceOptions;
 
 use crate::args::{DeviceArg, FormatArgs, IsolationArg, PlacementArg, ReplayArgs};
 use crate::drive::{Drive, DriveFacts, Told, is_placing};

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use indicatif::HumanCount;
-use larder_lab::workload::stats::Stats;
-use larder_lab::workload::{self, GeneratorOptions, Request, RequestSource};
-use larder_lab::{Error, trace};
+use larder_lab::Error;
+use larder_workload::generate::{self, GeneratorOptions};
+use larder_workload::stats::Stats;
+use larder_workload::{Request, RequestSource, trace};
 
 use crate::args::{StatsArgs, WorkloadCommand};
 use crate::json::{JsonTarget, print};
@@ -22,7 +23,7 @@ pub(crate) fn run(command: &WorkloadCommand) -> Result<Ending, Error> {
 
 fn list() -> Result<(), Error> {
     let mut text = String::new();
-    for preset in workload::presets() {
+    for preset in generate::presets() {
         text += &format!(
             "{:20} {} ({} requests)\n{:20} {}\n",
             preset.name,
@@ -56,17 +57,15 @@ fn stats(arguments: &StatsArgs) -> Result<(), Error> {
 /// A trace if there is such a file, or else a built-in workload.
 fn open(arguments: &StatsArgs) -> Result<Box<dyn RequestSource>, Error> {
     let name = arguments.workload.as_str();
-    let preset = workload::presets().iter().find(|preset| preset.name == name);
+    let preset = generate::presets().iter().find(|preset| preset.name == name);
     if let Some(preset) = preset {
         let requests = arguments.requests.unwrap_or(preset.requests);
-        return workload::preset(
-            name,
-            GeneratorOptions { requests, span_requests: None, seed: arguments.seed },
-        );
+        let options = GeneratorOptions { requests, span_requests: None, seed: arguments.seed };
+        return Ok(generate::preset(name, options)?);
     }
     let path = Path::new(name);
     if !path.exists() {
-        let names: Vec<_> = workload::presets().iter().map(|preset| preset.name).collect();
+        let names: Vec<_> = generate::presets().iter().map(|preset| preset.name).collect();
         return Err(Error::usage(format!(
             "{name}: neither a file nor a built-in workload; those are {}",
             names.join(", ")
@@ -86,7 +85,7 @@ struct Limited {
 }
 
 impl RequestSource for Limited {
-    fn next_request(&mut self) -> Result<Option<Request>, Error> {
+    fn next_request(&mut self) -> Result<Option<Request>, larder_workload::Error> {
         if self.left == 0 {
             return Ok(None);
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use larder::{Config, Larder, RealClock, block_on};
-use larder_lab::machine;
+use larder_workload::machine;
 
 const KEYS: u32 = 250_000;
 const ZIPF: f64 = 0.9;

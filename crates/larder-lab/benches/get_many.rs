@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use larder::{Blocking, Config, Larder, RealClock, block_on};
-use larder_lab::machine;
+use larder_workload::machine;
 
 const DRAM_BYTES: u64 = 1 << 30;
 const VALUE_BYTES: usize = 300;

@@ -17,8 +17,8 @@ use larder::{Config, Larder, RealClock, Recovery, block_on};
 use larder_device::{
     CheckedIo, Device, DeviceInfo, DeviceStats, Io, IoFuture, ModelDevice, Payload, PlacementInfo,
 };
-use larder_lab::machine;
 use larder_ssd::managed::{Geometry, ManagedConfig};
+use larder_workload::machine;
 
 const FLASH_BYTES: u64 = 1 << 30;
 const UNIT_BYTES: u64 = 16 << 20;

@@ -10,10 +10,11 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use larder_lab::machine;
 use larder_lab::replay::{Monitor, PlacementRuns, ReplayOptions, Workload, replay};
-use larder_lab::trace::{self, TraceOptions};
-use larder_lab::workload::{self, GeneratorOptions, Op, RequestSource};
+use larder_workload::generate::{self, GeneratorOptions};
+use larder_workload::machine;
+use larder_workload::trace::{self, TraceOptions};
+use larder_workload::{Op, RequestSource};
 
 const TRACE: &str = "kv/twitter_c52_req0-4M.csv.zst";
 const TRACE_REQUESTS: u64 = 4_000_000;
@@ -57,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         rates[2].push(rate_of_source(source.as_mut())?);
         let options =
             GeneratorOptions { requests: PRESET_REQUESTS, span_requests: None, seed: SEED };
-        rates[3].push(rate_of_source(workload::preset(PRESET, options)?.as_mut())?);
+        rates[3].push(rate_of_source(generate::preset(PRESET, options)?.as_mut())?);
     }
     let names = [
         "replay of the trace, in DRAM",
@@ -128,7 +129,7 @@ fn stand_in(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let encoder = zstd::Encoder::new(File::create(&path)?, 3)?.auto_finish();
     let mut file = BufWriter::new(encoder);
     let options = GeneratorOptions { requests: TRACE_REQUESTS, span_requests: None, seed: SEED };
-    let mut source = workload::preset(PRESET, options)?;
+    let mut source = generate::preset(PRESET, options)?;
     writeln!(file, "time,object,size")?;
     while let Some(request) = source.next_request()? {
         debug_assert!(request.op != Op::Delete, "{PRESET} deletes nothing");

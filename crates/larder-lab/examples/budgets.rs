@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use larder::{Config, Larder, RealClock, block_on};
-use larder_lab::machine;
+use larder_workload::machine;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let arguments: Vec<u64> =

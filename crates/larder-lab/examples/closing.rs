@@ -25,7 +25,7 @@ use larder::{Config, CrashSafety, Larder, RealClock, Stats, block_on};
 use larder_device::{
     Device, FileDevice, FileOptions, Io, IoBuffer, IoFailure, IoFuture, PlacementHandle,
 };
-use larder_lab::machine;
+use larder_workload::machine;
 
 const LARGE_FLASH_BYTES: u64 = 16 << 30;
 const SMALL_VALUE_BYTES: usize = 300;

@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 
 use larder::{Blocking, Config, Larder, RealClock, Stats, block_on};
 use larder_device::{Device, FileDevice};
-use larder_lab::machine;
-use larder_lab::workload::{self, GeneratorOptions, Op, Request, RequestSource};
+use larder_workload::generate::{self, GeneratorOptions};
+use larder_workload::machine;
+use larder_workload::{Op, Request, RequestSource};
 
 const PRESET: &str = "meta-kv";
 const MEMORY_BYTES: u64 = 256 << 20;
@@ -84,7 +85,7 @@ fn run(path: &PathBuf, length: Duration) -> Result<f64, Box<dyn Error>> {
 }
 
 fn generator(seed: u64) -> Result<Box<dyn RequestSource>, Box<dyn Error>> {
-    Ok(workload::preset(
+    Ok(generate::preset(
         PRESET,
         GeneratorOptions { requests: REQUESTS, span_requests: None, seed },
     )?)

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use larder::config::Departures;
 use larder::{Config, Larder, RealClock, block_on};
 use larder_device::{Device, FileDevice};
-use larder_lab::machine;
+use larder_workload::machine;
 
 const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 300;

@@ -34,3 +34,12 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<larder_workload::Error> for Error {
+    fn from(error: larder_workload::Error) -> Self {
+        match error {
+            larder_workload::Error::Usage(message) => Self::Usage(message),
+            other => Self::Run(other.to_string()),
+        }
+    }
+}

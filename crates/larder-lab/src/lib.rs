@@ -1,28 +1,16 @@
-//! Workloads, trace readers and experiments for Larder.
+//! What Larder is measured with: the replay, experiments, the plan, reports.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`workload`] | requests, and the generators that make them |
-//! | [`trace`] | readers of recorded traces |
 //! | [`replay`] | a workload through the cache on a device, with and without placement |
 //! | [`experiment`] | published results, reproduced on the model and judged |
 //! | [`plan`] | what a drive will cost with a workload, before it is bought |
 //! | [`report`] | what came out of it, as a page to look at |
-//! | [`soak`] | deterministic simulation of the cache, judged by an oracle |
-//! | [`history`] | the cache on threads, judged by the history of each key |
-//! | [`kills`] | the cache under `kill -9`, on a file, judged by the journals of its victims |
-//! | [`machine`] | what numbers were measured on |
 
 pub mod error;
 pub mod experiment;
-pub mod history;
-pub mod kills;
-pub mod machine;
 pub mod plan;
 pub mod replay;
 pub mod report;
-pub mod soak;
-pub mod trace;
-pub mod workload;
 
 pub use error::Error;

@@ -52,7 +52,7 @@ pub(super) const STAGES: [Stage; 5] = [
     Stage { name: "threads", package: "larder", binary: &["--test", "it"], tests: &[THREADS] },
     Stage {
         name: "soak",
-        package: "larder-lab",
+        package: "larder-sim",
         binary: &["--test", "it"],
         tests: &["soak::every_answer"],
     },

@@ -15,15 +15,31 @@ enum May {
 }
 
 /// The house, from the bottom up.
-const HOUSE: [(&str, May); 8] = [
+const HOUSE: [(&str, May); 10] = [
+    ("larder-workload", May::Use(&[], &[])),
     ("larder-ssd", May::Use(&[], &[])),
     ("larder-device", May::Use(&["larder-ssd"], &[])),
     ("larder", May::Use(&["larder-device"], &["larder-ssd"])),
-    ("larder-server", May::Use(&["larder", "larder-device"], &["larder-ssd"])),
-    ("larder-block", May::Use(&["larder", "larder-device"], &["larder-ssd"])),
+    ("larder-sim", May::Use(&["larder", "larder-device", "larder-ssd", "larder-workload"], &[])),
+    (
+        "larder-server",
+        May::Use(&["larder", "larder-device"], &["larder-ssd", "larder-workload", "larder-sim"]),
+    ),
+    ("larder-block", May::Use(&["larder", "larder-device"], &["larder-ssd", "larder-sim"])),
     (
         "larder-lab",
-        May::Use(&["larder", "larder-device", "larder-ssd", "larder-server", "larder-block"], &[]),
+        May::Use(
+            &[
+                "larder",
+                "larder-device",
+                "larder-ssd",
+                "larder-workload",
+                "larder-sim",
+                "larder-server",
+                "larder-block",
+            ],
+            &[],
+        ),
     ),
     ("larder-cli", May::UseAll),
     ("xtask", May::Use(&[], &[])),
@@ -91,6 +107,40 @@ mod tests {
         assert!(found[0].starts_with("crates/larder/Cargo.toml:4: error: arrows: larder must not"));
         assert_eq!(tree("larder-device", "[dev-dependencies]\nlarder = \"0\"\n").len(), 1);
         assert_eq!(tree("larder-ssd", "[dev-dependencies]\nlarder-device = \"0\"\n").len(), 1);
+    }
+
+    #[test]
+    fn workloads_are_below_everything_and_know_nothing() {
+        let lines = "[dependencies]\nlarder-workload.workspace = true\n";
+        assert!(tree("larder-lab", lines).is_empty());
+        assert!(tree("larder-server", &lines.replace("[", "[dev-")).is_empty());
+        assert_eq!(tree("larder-server", lines).len(), 1);
+        for above in ["larder", "larder-device", "larder-ssd"] {
+            assert_eq!(tree(above, &lines.replace("[", "[dev-")).len(), 1, "{above}");
+            let back = format!("[dev-dependencies]\n{above}.workspace = true\n");
+            let found = tree("larder-workload", &back);
+            assert!(found[0].contains("it stands alone"), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn the_simulation_is_above_the_cache_and_serves_tests_above_it() {
+        let lines = "[dependencies]\nlarder-sim.workspace = true\n";
+        let in_tests = lines.replace("[", "[dev-");
+        for user in ["larder-server", "larder-block"] {
+            assert!(tree(user, &in_tests).is_empty(), "{user}");
+            assert_eq!(tree(user, lines).len(), 1, "{user}");
+        }
+        assert!(tree("larder-lab", lines).is_empty());
+        for below in ["larder", "larder-device", "larder-ssd", "larder-workload"] {
+            assert_eq!(tree(below, &in_tests).len(), 1, "{below}");
+            let uses = format!("[dependencies]\n{below}.workspace = true\n");
+            assert!(tree("larder-sim", &uses).is_empty(), "{below}");
+        }
+        for above in ["larder-lab", "larder-cli", "larder-server"] {
+            let uses = format!("[dev-dependencies]\n{above}.workspace = true\n");
+            assert_eq!(tree("larder-sim", &uses).len(), 1, "{above}");
+        }
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The scaled-down drive, and how long it has to run.
 
+use larder_workload::Op;
+
 use super::fit::{self, check_fit};
 use super::options::PlanOptions;
 use super::outcome::ModelFacts;
 use super::sweep::{self, Measured};
 use crate::Error;
 use crate::replay::{Monitor, ReplayOptions, Workload};
-use crate::workload::Op;
 
 /// Times that the drive is written over by the requests of a run, after ageing: half of it is
 /// warm-up.

@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use larder::{Larder, Value, block_on};
+use larder_workload::{Op, Request};
 
 use crate::Error;
-use crate::workload::{Op, Request};
 
 /// Of the number of the key, and of that of the SET. Values too short for both have parts of both.
 const MARK_BYTES: usize = 8;

@@ -16,9 +16,9 @@ mod timeline;
 use std::time::{Duration, Instant};
 
 use larder::Clock;
+use larder_workload::RequestSource;
 
 use crate::Error;
-use crate::workload::RequestSource;
 use client::Client;
 pub use options::{EngineOptions, PlacementRuns, ReplayOptions, Storage, Workload};
 pub use outcome::{Outcome, Run, SocLog, StreamPlan};

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion};
 use larder_device::{Isolation, PlacementMode, Target};
+use larder_workload::RequestSource;
+use larder_workload::generate::{self, GeneratorOptions};
+use larder_workload::trace::{self, TraceOptions};
 use serde_json::{Map, Value, json};
 
 use crate::Error;
-use crate::trace::{self, TraceOptions};
-use crate::workload::{self, GeneratorOptions, RequestSource};
 
 /// Units of the drive when `--ru` is not given: the ratio of a 1.88 TB drive to its 6 GB units.
 const UNITS_AUTO: f64 = 340.0;
@@ -232,9 +233,9 @@ impl ReplayOptions {
                 };
                 let span_requests = self.span_requests;
                 let options = GeneratorOptions { requests, span_requests, seed: self.seed };
-                workload::preset(name, options)
+                Ok(generate::preset(name, options)?)
             }
-            Workload::Trace(path, options) => trace::open(path, options),
+            Workload::Trace(path, options) => Ok(trace::open(path, options)?),
         }
     }
 
@@ -311,9 +312,9 @@ impl ReplayOptions {
 }
 
 fn default_requests(preset: &str) -> Result<u64, Error> {
-    let known = workload::presets().iter().find(|known| known.name == preset);
+    let known = generate::presets().iter().find(|known| known.name == preset);
     let known = known.ok_or_else(|| {
-        let names: Vec<_> = workload::presets().iter().map(|known| known.name).collect();
+        let names: Vec<_> = generate::presets().iter().map(|known| known.name).collect();
         Error::usage(format!("--workload {preset}: unknown; known are {}", names.join(", ")))
     })?;
     Ok(known.requests)

@@ -16,6 +16,7 @@ use std::time::Duration;
 use larder::Layout;
 use larder_device::{Device, ModelDevice};
 use larder_ssd::managed;
+use larder_workload::{Op, Request, RequestSource};
 
 use super::client::{Client, ClientCounts};
 use super::options::{EngineOptions, ReplayOptions};
@@ -25,7 +26,6 @@ use super::stage::{self, Stage};
 use super::timeline::Timeline;
 use super::{BREATH, check_device, sample};
 use crate::Error;
-use crate::workload::{Op, Request, RequestSource};
 
 /// Rounds of the large-object engine before the requests of the workload begin.
 pub const AGE_WRAPS: u64 = 3;

@@ -1,12 +1,14 @@
 //! What a client does to a key again: overwrites cost writes, and time goes on from pass to pass.
 
-use larder_lab::replay::{self, Monitor, PlacementRuns, ReplayOptions, Run, Workload};
+use std::io::Write;
 
-use crate::trace_support::{file, options};
+use larder_lab::replay::{self, Monitor, PlacementRuns, ReplayOptions, Run, Workload};
+use larder_workload::trace::TraceOptions;
 
 fn replayed(trace: &str, change: impl FnOnce(ReplayOptions) -> ReplayOptions) -> Run {
-    let file = file(trace.as_bytes());
-    let workload = Workload::Trace(file.path().to_owned(), options(None));
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(trace.as_bytes()).unwrap();
+    let workload = Workload::Trace(file.path().to_owned(), TraceOptions::default());
     let base = ReplayOptions { workload, ..ReplayOptions::of_preset("", 1) };
     let base = ReplayOptions { placement: PlacementRuns::On, warmup_percent: 0.0, ..base };
     replay::replay(&change(base), &Monitor::default()).unwrap().runs.remove(0)

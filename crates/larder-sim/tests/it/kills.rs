@@ -1,0 +1,81 @@
+//! A few real kills, and whether the judgement has teeth. More: `cargo xtask kills --times N`.
+
+use std::process::Command;
+
+use larder_sim::kills::{self, Ending, Kind, Lie, Options, Report};
+
+/// This program again, as a victim: with nothing to run but [`victim`].
+fn victim_command() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["kills::victim", "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+    command
+}
+
+#[test]
+#[ignore = "what the other tests kill; started by them"]
+fn victim() {
+    if let Some(served) = kills::serve() {
+        served.unwrap();
+    }
+}
+
+fn run(options: Options) -> Report {
+    let dir = tempfile::tempdir().unwrap();
+    let small = Options {
+        dir: dir.path().to_owned(),
+        size_bytes: 24 << 20,
+        dram_bytes: 2 << 20,
+        threads: 4,
+        ..options
+    };
+    kills::run(&small, &victim_command, &mut |_| {}).unwrap()
+}
+
+#[test]
+fn every_answer_is_right_after_kills() {
+    let mut operations = 0;
+    for ending in [None, Some(Ending::Opening), Some(Ending::Closing), Some(Ending::Closed)] {
+        let options = Options { times: 2, load_ms: 400, ending, ..Options::default() };
+        let report = run(options);
+        let Report { failed, wrong, rounds, .. } = &report;
+        assert!(failed.is_none() && wrong.is_empty(), "{ending:?}: {failed:?} {wrong:#?}");
+        assert_eq!(rounds.len(), 2);
+        operations += rounds.iter().map(|round| round.operations).sum::<u64>();
+        if ending == Some(Ending::Closed) {
+            // What was closed is found again: the judge sees what is there.
+            let totals = report.totals(Ending::Closed);
+            assert_eq!(totals.rounds, 2);
+            assert!(totals.alive.found > 0, "{totals:?}");
+        }
+    }
+    assert!(operations > 0);
+}
+
+/// A victim that lies must be found out, or one that passes would prove nothing.
+#[test]
+fn every_lie_is_found_out() {
+    for lie in Lie::ALL {
+        // Closed, so that the judge has something to see; long enough for times to live to end.
+        let load_ms = if lie == Lie::Immortal { 8000 } else { 1500 };
+        let ending = Some(Ending::Closed);
+        let report = run(Options { times: 3, load_ms, ending, lie, ..Options::default() });
+        let kinds = report.wrong_by_kind();
+        let expected = match lie {
+            Lie::OmittedSet => Kind::Unknown,
+            Lie::ForgedSet | Lie::OldFile => Kind::Stale,
+            Lie::ForgedDelete => Kind::Deleted,
+            Lie::Torn => Kind::Torn,
+            Lie::Foreign => Kind::Foreign,
+            Lie::Immortal => Kind::Expired,
+            Lie::None => unreachable!(),
+        };
+        assert!(kinds.contains_key(&expected), "{lie:?}: {kinds:?} {:?}", report.failed);
+        let last = report.rounds.last().unwrap();
+        assert_eq!(report.failed_round(), Some(last.round));
+        let wrong: u64 = last.wrong.values().sum();
+        assert!(last.wrong_to_judge > 0, "{lie:?}: {last:?}");
+        // An old file is there only after the victim; all else its own gets find as well.
+        assert_eq!(wrong == last.wrong_to_judge, lie == Lie::OldFile, "{lie:?}: {last:?}");
+        assert!(report.wrong[0].text.contains("allowed was"), "{:?}", report.wrong);
+    }
+}

@@ -1,0 +1,45 @@
+//! The simulation of the cache: a few hundred seeds, and whether its oracle has teeth.
+
+use larder_sim::soak::{Lie, Totals, run_seed};
+
+/// More seeds: `cargo xtask soak --seeds N`.
+const SEEDS: u64 = 200;
+/// Seeds within which a defect must be found.
+const SEEDS_PER_LIE: u64 = 40;
+
+#[test]
+fn every_answer_is_right_whatever_happens() {
+    let mut totals = Totals::default();
+    for seed in 0..SEEDS {
+        let report = run_seed(seed, Lie::None);
+        if let Some(wrong) = report.wrong {
+            panic!("{wrong}\nreplay: cargo xtask soak --seeds 1 --first-seed {seed}");
+        }
+        totals.add(&report.totals);
+    }
+    println!("{totals:#?}");
+    assert_eq!((totals.wrong_answers, totals.undecided), (0, 0));
+    let Totals { seeds, crash_points, crashed_openings, crashed_closes, power_losses, .. } = totals;
+    assert!(crash_points > seeds, "{totals:?}");
+    assert!(crashed_openings.min(crashed_closes).min(power_losses) > seeds / 40, "{totals:?}");
+    let Totals { kept_openings, closes, given_up, cut_off, faults, device_errors, .. } = totals;
+    assert!(kept_openings.min(closes) > seeds / 4, "{totals:?}");
+    assert!(given_up.min(cut_off).min(faults).min(device_errors) > seeds, "{totals:?}");
+    assert!(totals.operations > seeds * 1000, "{totals:?}");
+    // A simulation that never saw a misfortune says nothing about it.
+    for (what, times) in totals.rows() {
+        let never = ["undecided histories", "wrong answers"].contains(&what);
+        assert!(never || times > 0, "{what}: never");
+    }
+    assert!(totals.flash_hits > seeds * 10, "{totals:?}");
+}
+
+/// A cache that lies must be found out, or a cache that passes would prove nothing.
+#[test]
+fn every_lie_is_found_out() {
+    for lie in Lie::ALL {
+        let found = (0..SEEDS_PER_LIE).find_map(|seed| run_seed(seed, lie).wrong);
+        let wrong = found.unwrap_or_else(|| panic!("{lie:?} was not noticed"));
+        assert!(wrong.contains("key "), "{lie:?}: {wrong}");
+    }
+}

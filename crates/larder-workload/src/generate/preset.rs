@@ -1,0 +1,280 @@
+//! The generators by name: workloads fitted to public traces, with the source of every number.
+//!
+//! The popularity models were fitted so that the LRU miss ratios of a cache that counts objects
+//! follow those of the full trace (root mean square error 0.003 to 0.004 over cache sizes from 0.1
+//! % to 80 % of the objects). Scaled to a million requests the miss ratios move by less than 0.006,
+//! those of `meta-kv-small-values` by less than 0.03: its smallest caches are then smaller than the
+//! recency that does not scale. `meta-kv` has the popularity of `meta-kv-small-values` over more keys, and
+//! was fitted to what published runs report.
+
+use crate::{Error, RequestSource};
+
+use super::object_law::{ObjectLaw, Sized, TtlLaw, TtlPercent};
+use super::popularity::Popularity;
+use super::quantiles;
+use super::size_law::{Lognormal, SizeLaw};
+use super::skewed::{Mix, Skewed};
+use super::twitter_c12::{self, TwitterC12};
+use super::uniform::Uniform;
+
+/// What a generator is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GeneratorOptions {
+    /// Requests to generate, from 1 up.
+    pub requests: u64,
+    /// Requests of the workload as a whole, of which these are the first: the number of keys, and how
+    /// long they stay popular, grow with it. `None` takes the requests to generate for all of them.
+    pub span_requests: Option<u64>,
+    /// Seed of everything random: the same seed gives the same requests.
+    pub seed: u64,
+}
+
+/// A generator that can be asked for by name.
+///
+/// Generators are deterministic. The sizes and the TTL of a key are functions of the key; GETs
+/// carry them too, for the fill after a miss. Without a rate in the source, 10,000 requests make a
+/// second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Preset {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is like, in a line.
+    pub description: &'static str,
+    /// Requests that are a good default: enough to write the default drive of a replay many times
+    /// over.
+    pub requests: u64,
+    /// Where its numbers come from.
+    pub source: &'static str,
+}
+
+const PRESETS: [Preset; 8] = [
+    Preset {
+        name: "meta-kv",
+        description: "small values and a few large ones, GET:SET 4:1, TTLs of minutes to hours",
+        requests: 10_000_000,
+        source: "meta-kv-small-values, with the share of large objects fitted to the bytes of a put \
+                 (983) and the number of keys to the hit ratio (75 to 81 %) that the published runs of \
+                 Meta's trace kvcache/202206 report",
+    },
+    Preset {
+        name: "meta-kv-write-only",
+        description: "the SETs of meta-kv alone: the hardest case for the flash",
+        requests: 5_000_000,
+        source: "as meta-kv",
+    },
+    Preset {
+        name: "meta-kv-small-values",
+        description: "meta-kv with a quarter of the large objects and a tenth of the keys",
+        requests: 20_000_000,
+        source: "popularity fitted to Meta's trace kvcache (meta_kvcache_traces_1); value sizes from \
+                 CacheLib's kvcache_reg (Apache-2.0); TTLs and key sizes from its 2024 sample",
+    },
+    Preset {
+        name: "twitter-c12",
+        description: "SET:GET 4:1, nearly all keys new, TTL 5 minutes",
+        requests: 10_000_000,
+        source: "fitted to cluster 12 of Twitter's cache traces (OSDI'20, CC-BY 4.0)",
+    },
+    Preset {
+        name: "cdn",
+        description: "objects of 127 bytes to 4 MB (median 13 KB), many asked for once",
+        requests: 10_000_000,
+        source: "popularity fitted to Meta's CDN trace (meta_rprn); \
+                 object sizes from CacheLib's cdn (Apache-2.0)",
+    },
+    Preset {
+        name: "image",
+        description: "photos of 32 to 128 KB (mean 61 KB)",
+        requests: 10_000_000,
+        source: "popularity fitted to Tencent's photo trace (tencent_photo1); \
+                 sizes: a lognormal law, mu 10.669, sigma 0.658",
+    },
+    Preset {
+        name: "document",
+        description: "objects of about a kilobyte, wide popularity",
+        requests: 10_000_000,
+        source: "popularity fitted to Wikipedia's text trace (wiki_2019t); \
+                 sizes: a lognormal law, mu 6.49, sigma 0.94",
+    },
+    Preset {
+        name: "uniform",
+        description: "every key as likely, objects of 1 KiB, 10 requests a key",
+        requests: 1_000_000,
+        source: "made up: the worst case for any cache",
+    },
+];
+
+/// Popularity of `meta_kvcache_traces_1`; root mean square error of the fit 0.0039.
+const META_KV_SMALL_VALUES: Popularity = Popularity {
+    requests: 1e7,
+    exponent: 1.238,
+    ranks: 323_516.0,
+    shift: 10.0,
+    once: 0.0416,
+    life: 50_996_237.0,
+    repeat: 0.333,
+};
+
+/// The same over ten times as many keys: the requests are the first tenth of a trace. With as many
+/// keys as requests make otherwise, a cache of the published runs' proportions has 89 to 91 % of hits,
+/// and the few large objects that are asked for most are most of its bytes.
+const META_KV: Popularity =
+    Popularity { ranks: 3_235_160.0, shift: 100.0, life: 509_962_370.0, ..META_KV_SMALL_VALUES };
+
+/// Popularity of `meta_rprn`; root mean square error of the fit 0.003.
+const CDN: Popularity = Popularity {
+    requests: 1e7,
+    exponent: 0.816,
+    ranks: 3_370_001.0,
+    shift: 4.5,
+    once: 0.2698,
+    life: 200_000_000.0,
+    repeat: 0.366,
+};
+
+/// Popularity of `tencent_photo1`; root mean square error of the fit 0.0022.
+const IMAGE: Popularity = Popularity {
+    requests: 1e7,
+    exponent: 1.206,
+    ranks: 421_361.0,
+    shift: 522.4,
+    once: 0.1758,
+    life: 18_757_279.0,
+    repeat: 0.221,
+};
+
+/// Popularity of `wiki_2019t`; root mean square error of the fit 0.004.
+const DOCUMENT: Popularity = Popularity {
+    requests: 1e7,
+    exponent: 1.123,
+    ranks: 363_340.0,
+    shift: 321.7,
+    once: 0.0509,
+    life: 19_951_708.0,
+    repeat: 0.135,
+};
+
+/// Share of SETs in `meta-kv`: GET:SET is 4:1.
+const META_KV_SETS: f64 = 0.2;
+
+/// TTLs of Meta's sample of 2024, the most frequent ones.
+const META_KV_TTL: [TtlPercent; 10] = [
+    (14_400, 33),
+    (7200, 17),
+    (10_800, 13),
+    (21_600, 8),
+    (1320, 8),
+    (3600, 5),
+    (13_740, 4),
+    (900, 4),
+    (120, 4),
+    (0, 4),
+];
+
+/// TTLs of Twitter's cluster 12.
+const TWITTER_C12_TTL: [TtlPercent; 2] = [(300, 98), (299, 2)];
+
+/// The generators that [`preset`] knows.
+pub fn presets() -> &'static [Preset] {
+    &PRESETS
+}
+
+/// The generator of this name.
+///
+/// # Errors
+/// [`Error::Usage`] for a name that is not in [`presets`], and for no requests at all.
+pub fn preset(name: &str, options: GeneratorOptions) -> Result<Box<dyn RequestSource>, Error> {
+    let GeneratorOptions { requests, span_requests, seed } = options;
+    let span = span_requests.unwrap_or(requests);
+    if requests == 0 || span == 0 {
+        return Err(Error::usage("a workload needs at least 1 request"));
+    }
+    let skewed = |model: Popularity, objects, mix: Mix| -> Box<dyn RequestSource> {
+        Box::new(Skewed::new(model.scaled(mix.drawn(span)), objects, mix, requests, seed))
+    };
+    let lognormal = |law| sized_objects(SizeLaw::Lognormal(law));
+    Ok(match name {
+        "meta-kv" => skewed(META_KV, meta_kv_objects(), Mix::Sets(META_KV_SETS)),
+        "meta-kv-write-only" => skewed(META_KV, meta_kv_objects(), Mix::SetsOnly(META_KV_SETS)),
+        "meta-kv-small-values" => {
+            skewed(META_KV_SMALL_VALUES, meta_kv_small_objects(), Mix::Sets(META_KV_SETS))
+        }
+        "twitter-c12" => Box::new(TwitterC12::new(twitter_c12_objects(), requests, seed)),
+        "cdn" => {
+            let sizes = SizeLaw::quantiles(&quantiles::META_CDN_OBJECT);
+            skewed(CDN, sized_objects(sizes), Mix::Gets)
+        }
+        "image" => {
+            let law = Lognormal::new(10.669, 0.658).truncated(32_768, 131_072);
+            skewed(IMAGE, lognormal(law), Mix::Gets)
+        }
+        "document" => skewed(DOCUMENT, lognormal(Lognormal::new(6.49, 0.94)), Mix::Gets),
+        "uniform" => {
+            Box::new(Uniform::new(sized_objects(SizeLaw::Fixed(1024)), span, requests, seed))
+        }
+        unknown => return Err(unknown_name(unknown)),
+    })
+}
+
+fn unknown_name(name: &str) -> Error {
+    let known = PRESETS.map(|preset| preset.name).join(", ");
+    Error::usage(format!("unknown workload \"{}\": known are {known}", name.escape_debug()))
+}
+
+/// Key sizes of the sample lie between 21 and 120 bytes with a mean of 64; uniform from 21 to 107
+/// bytes has the same mean.
+fn meta_kv_small_objects() -> ObjectLaw {
+    ObjectLaw {
+        key_size: SizeLaw::Uniform(21, 107),
+        size: SizeLaw::quantiles(&quantiles::META_KV_SMALL_VALUE),
+        sized: Sized::Value,
+        ttl: TtlLaw::new(&META_KV_TTL),
+    }
+}
+
+/// The same keys, and larger values.
+fn meta_kv_objects() -> ObjectLaw {
+    ObjectLaw { size: SizeLaw::quantiles(&quantiles::META_KV_VALUE), ..meta_kv_small_objects() }
+}
+
+fn twitter_c12_objects() -> ObjectLaw {
+    ObjectLaw {
+        key_size: SizeLaw::Fixed(44),
+        size: SizeLaw::Lognormal(twitter_c12::value_law()),
+        sized: Sized::Value,
+        ttl: TtlLaw::new(&TWITTER_C12_TTL),
+    }
+}
+
+/// Objects whose sizes are those of key and value together, with keys of 16 bytes, that never
+/// expire.
+fn sized_objects(size: SizeLaw) -> ObjectLaw {
+    ObjectLaw { key_size: SizeLaw::Fixed(16), size, sized: Sized::Object, ttl: TtlLaw::never() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_there() {
+        for entry in presets() {
+            let options = GeneratorOptions { requests: 10, span_requests: None, seed: 1 };
+            let mut source = preset(entry.name, options).unwrap();
+            for _ in 0..10 {
+                assert!(source.next_request().unwrap().is_some(), "{}", entry.name);
+            }
+            assert_eq!(source.next_request().unwrap(), None, "{}", entry.name);
+            assert_eq!(source.progress(), Some(1.0));
+        }
+    }
+
+    #[test]
+    fn unknown_names_and_empty_workloads_are_refused() {
+        let options = GeneratorOptions { requests: 10, span_requests: None, seed: 1 };
+        let Err(Error::Usage(message)) = preset("metakv", options) else { panic!("accepted") };
+        assert!(message.contains("meta-kv-write-only") && message.contains("uniform"));
+        let options = GeneratorOptions { requests: 0, ..options };
+        assert!(matches!(preset("cdn", options), Err(Error::Usage(_))));
+    }
+}

@@ -1,0 +1,51 @@
+//! Requests, and where they come from.
+
+use crate::Error;
+
+/// What a client asks of the cache.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Op {
+    /// Look the key up. A look-aside client sets it after a miss.
+    Get,
+    /// Store a value. Stands for all commands that write one (add, replace, cas, append, incr, …).
+    Set,
+    /// Remove the key.
+    Delete,
+}
+
+/// One request of a workload: sizes, not contents.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// Seconds since the first request of the workload.
+    pub time_s: u32,
+    /// Identity of the key: a number from the trace, or a hash of the key's text.
+    pub key: u64,
+    /// Length of the key.
+    pub key_bytes: u32,
+    /// Length of the value; 0 where the trace does not know it.
+    pub value_bytes: u32,
+    /// What is asked.
+    pub op: Op,
+    /// Seconds until a value that this request stores expires; 0 means never.
+    pub ttl_s: u32,
+}
+
+impl Request {
+    /// Key and value together: the size that cache traces call "object size".
+    pub fn object_bytes(&self) -> u64 {
+        u64::from(self.key_bytes) + u64::from(self.value_bytes)
+    }
+}
+
+/// A stream of requests: a trace reader or a generator. Holds no more than a few megabytes, however
+/// long the stream.
+pub trait RequestSource: Send {
+    /// The next request; `None` at the end.
+    ///
+    /// # Errors
+    /// [`Error::Run`] with file, line and what was expected, when a trace is not what it should be.
+    fn next_request(&mut self) -> Result<Option<Request>, Error>;
+
+    /// How much of the stream has been read, from 0 to 1, where known.
+    fn progress(&self) -> Option<f64>;
+}

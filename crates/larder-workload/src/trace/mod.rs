@@ -1,0 +1,111 @@
+//! Readers of recorded traces.
+//!
+//! A trace is read as a stream: whatever its length, a reader holds one buffer of
+//! 256 KiB and the decompressor's window. Compression and format are recognised
+//! by content, never by name.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `format` | the formats by name, and the rules by which `detect` tells them apart |
+//! | `input` | a file, opened and decompressed |
+//! | `buffer`, `line`, `field` | bytes, lines and fields of hostile text |
+//! | `table` | the comma-separated formats: `csv`, `twitter`, `meta-kv` |
+//! | `keys` | the key lists: `keys`, `keys-u32` |
+//! | `oracle` | `oracle-general` |
+//! | `fault` | how a bad line is reported |
+//!
+//! Nothing here trusts a byte of the file: indexing is denied in all of it.
+#![deny(clippy::indexing_slicing)]
+
+mod buffer;
+mod clock;
+mod detect;
+mod fault;
+mod field;
+mod format;
+mod input;
+mod keys;
+mod line;
+mod op;
+mod oracle;
+mod table;
+
+use std::path::Path;
+
+use crate::{Error, RequestSource};
+use buffer::Buffer;
+use input::Input;
+
+pub use format::TraceFormat;
+
+/// Bytes that the key takes of an object where the trace gives only the size of key and value
+/// together.
+pub const KEY_BYTES: u32 = 8;
+
+/// How to read a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TraceOptions {
+    /// The format; `None` to detect it (see [`TraceFormat`] for the rules).
+    pub format: Option<TraceFormat>,
+    /// Size of key and value of every object, in bytes, for the formats that have no sizes (`keys`,
+    /// `keys-u32`); from 1 up. [`KEY_BYTES`] of it are the key's, the value has the rest and at
+    /// least one byte.
+    pub object_bytes: u32,
+}
+
+impl Default for TraceOptions {
+    fn default() -> Self {
+        Self { format: None, object_bytes: 1024 }
+    }
+}
+
+/// Opens a trace: plain, or compressed with zstd, xz or gzip (any number of frames or members).
+///
+/// # Errors
+/// [`Error::Usage`] for options that make no sense; [`Error::Run`] for a file that cannot be read,
+/// is empty, or is in no format known here. Errors further down the file come out of the source.
+pub fn open(path: &Path, options: &TraceOptions) -> Result<Box<dyn RequestSource>, Error> {
+    if options.object_bytes == 0 {
+        return Err(Error::usage("the size of an object must be at least 1 byte, not 0"));
+    }
+    let mut buffer = open_buffer(path)?;
+    let format = match options.format {
+        Some(format) => format,
+        None => detect::detect(&mut buffer)?,
+    };
+    let source: Box<dyn RequestSource> = match format {
+        TraceFormat::Csv | TraceFormat::Twitter | TraceFormat::MetaKv => {
+            Box::new(table::TableSource::new(buffer, format)?)
+        }
+        TraceFormat::OracleGeneral => Box::new(oracle::OracleSource::new(buffer)),
+        TraceFormat::Keys => Box::new(keys::TextKeys::new(buffer, options.object_bytes)),
+        TraceFormat::KeysU32 => Box::new(keys::BinaryKeys::new(buffer, options.object_bytes)),
+    };
+    Ok(source)
+}
+
+/// The format that [`open`] would detect.
+///
+/// # Errors
+/// [`Error::Run`] for a file that cannot be read, is empty, or is in no format known here.
+pub fn format_of(path: &Path) -> Result<TraceFormat, Error> {
+    detect::detect(&mut open_buffer(path)?)
+}
+
+fn open_buffer(path: &Path) -> Result<Buffer, Error> {
+    let mut buffer = Buffer::new(Input::open(path)?);
+    if buffer.peek(1)?.is_empty() {
+        return Err(Error::run(format!("{}: is empty, expected a trace", path.display())));
+    }
+    Ok(buffer)
+}
+
+/// Splits an object size into key and value: the key has [`KEY_BYTES`], the value the rest and at
+/// least one byte. Size 0 stands for an unknown size and leaves the value at 0, which means the
+/// same in a request.
+fn split_object(object_bytes: u32) -> (u32, u32) {
+    match object_bytes {
+        0 => (KEY_BYTES, 0),
+        size => (KEY_BYTES, size.saturating_sub(KEY_BYTES).max(1)),
+    }
+}

@@ -1,0 +1,9 @@
+//! Tests of workloads from outside, in one binary.
+#![allow(clippy::unwrap_used, reason = "a test that fails panics, in its helpers too")]
+
+mod trace_errors;
+mod trace_files;
+mod trace_formats;
+mod trace_hostile;
+mod trace_support;
+mod workload_presets;
