@@ -15,7 +15,7 @@ use crate::config::DramPolicy;
 use crate::key::{KeyHash, KeyHasher};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::value::{ItemRef, Value};
+use crate::value::{ItemRef, Pinned, Value};
 
 /// Orders by chance, and as many by priorities that change a few times.
 const ORDERS: usize = 300;

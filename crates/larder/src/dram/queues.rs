@@ -53,9 +53,10 @@ pub(crate) struct Sealed {
 }
 
 impl Sealed {
-    /// Its memory is of no use to others before those have gone who pin it.
-    fn is_pinned(&self) -> bool {
-        self.segment.pins.are_any()
+    /// Its memory is of no use to others before those have gone who pin it. One that is not used again anyway may
+    /// leave at once: it is left to them.
+    fn is_pinned(&self, segment_bytes: usize) -> bool {
+        self.segment.is_usual(segment_bytes) && self.segment.pins.are_any()
     }
 
     fn dead_eighths(&self) -> usize {
@@ -81,16 +82,27 @@ struct Ticket {
     slot: u32,
 }
 
+/// A segment whose turn will come.
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    sealed: Sealed,
+    /// It had its turn while somebody pinned it: it waits in `small` for that to end, and takes nothing of the part of
+    /// newcomers.
+    is_late: bool,
+}
+
 /// The segments, and lists of tickets by which the next one is found. Whoever takes a segment leaves
 /// its other tickets where they are: so no choice looks at more than a few, however many there are.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     /// By slot.
-    sealed: Vec<Option<(u64, Sealed)>>,
+    sealed: Vec<Option<Waiting>>,
     len: usize,
     next_number: u64,
     small: VecDeque<Ticket>,
     main: VecDeque<Ticket>,
+    /// Of those that are not late.
     small_bytes: usize,
     /// Those that expire, as far as was known when they came.
     expiring: BinaryHeap<Reverse<(u32, Ticket)>>,
@@ -118,7 +130,7 @@ impl Queues {
             self.sealed.resize_with(at + 1, || None);
         }
         debug_assert!(self.sealed[at].is_none(), "a slot is of one segment");
-        self.sealed[at] = Some((ticket.number, sealed));
+        self.sealed[at] = Some(Waiting { number: ticket.number, sealed, is_late: false });
         self.len += 1;
         self.note_sparser(ticket.slot);
         self.throw_away_tickets();
@@ -126,7 +138,9 @@ impl Queues {
 
     /// A segment, which may be here, is worth more to compact than before.
     pub(crate) fn note_sparser(&mut self, slot: u32) {
-        let Some(Some((number, sealed))) = self.sealed.get(slot as usize) else { return };
+        let Some(Some(Waiting { number, sealed, .. })) = self.sealed.get(slot as usize) else {
+            return;
+        };
         let (number, eighths) = (*number, sealed.dead_eighths());
         if eighths >= COMPACTED_EIGHTHS {
             self.sparse[eighths].push_back(Ticket { number, slot });
@@ -134,23 +148,28 @@ impl Queues {
     }
 
     /// The segment whose turn it is, out of its queue: one that has expired whole before any other,
-    /// then one that is dead in large part. None that somebody pins: that would free nothing.
-    pub(crate) fn next_turn(&mut self, budget_bytes: usize, now_s: u32) -> Option<Turn> {
-        if let Some(expired) = self.next_expired(now_s) {
+    /// then one that is dead in large part. None of the usual length that somebody pins: that would free nothing.
+    pub(crate) fn next_turn(
+        &mut self,
+        budget_bytes: usize,
+        segment_bytes: usize,
+        now_s: u32,
+    ) -> Option<Turn> {
+        if let Some(expired) = self.next_expired(segment_bytes, now_s) {
             return Some(Turn::Evict(expired));
         }
-        if let Some(sparse) = self.next_sparse() {
+        if let Some(sparse) = self.next_sparse(segment_bytes) {
             return Some(Turn::Compact(sparse));
         }
-        self.next_victim(budget_bytes).map(Turn::Evict)
+        self.next_victim(budget_bytes, segment_bytes).map(Turn::Evict)
     }
 
     /// The segment to evict by age.
-    pub(crate) fn next_victim(&mut self, budget_bytes: usize) -> Option<Sealed> {
+    fn next_victim(&mut self, budget_bytes: usize, segment_bytes: usize) -> Option<Sealed> {
         let small_is_due = self.small_bytes > budget_bytes / SMALL_PART;
         let [first, second] =
             if small_is_due { [Queue::Small, Queue::Main] } else { [Queue::Main, Queue::Small] };
-        self.oldest(first).or_else(|| self.oldest(second))
+        self.oldest(first, segment_bytes).or_else(|| self.oldest(second, segment_bytes))
     }
 
     /// Any segment, pinned or not.
@@ -164,11 +183,11 @@ impl Queues {
     }
 
     /// The oldest one of a queue that nobody pins. Those that somebody does go to its end.
-    fn oldest(&mut self, queue: Queue) -> Option<Sealed> {
+    fn oldest(&mut self, queue: Queue, segment_bytes: usize) -> Option<Sealed> {
         for _ in 0..self.tickets(queue).len() {
             let ticket = self.tickets(queue).pop_front()?;
-            match self.peek(ticket).map(Sealed::is_pinned) {
-                Some(true) => self.tickets(queue).push_back(ticket),
+            match self.peek(ticket).map(|sealed| sealed.is_pinned(segment_bytes)) {
+                Some(true) => self.pass_over(queue, ticket),
                 Some(false) => return self.take(ticket),
                 None => {}
             }
@@ -176,10 +195,22 @@ impl Queues {
         None
     }
 
+    fn pass_over(&mut self, queue: Queue, ticket: Ticket) {
+        self.tickets(queue).push_back(ticket);
+        if let Some(Some(Waiting { sealed, is_late, .. })) =
+            self.sealed.get_mut(ticket.slot as usize)
+            && queue == Queue::Small
+            && !std::mem::replace(is_late, true)
+        {
+            self.small_bytes -= sealed.segment.capacity();
+        }
+    }
+
     /// One whose last item has expired.
-    fn next_expired(&mut self, now_s: u32) -> Option<Sealed> {
-        let mut pinned = None;
-        while let Some(&Reverse((expiry_s, ticket))) = self.expiring.peek()
+    fn next_expired(&mut self, segment_bytes: usize, now_s: u32) -> Option<Sealed> {
+        let (mut pinned, mut next) = (Vec::new(), None);
+        while next.is_none()
+            && let Some(&Reverse((expiry_s, ticket))) = self.expiring.peek()
             && expiry_s <= now_s
         {
             self.expiring.pop();
@@ -188,19 +219,18 @@ impl Queues {
             if later_s > now_s {
                 // Something in it was overwritten by what lives for longer.
                 self.expiring.push(Reverse((later_s, ticket)));
-            } else if sealed.is_pinned() {
-                pinned = Some(Reverse((expiry_s, ticket)));
-                break;
+            } else if sealed.is_pinned(segment_bytes) {
+                pinned.push(Reverse((expiry_s, ticket)));
             } else {
-                return self.take(ticket);
+                next = self.take(ticket);
             }
         }
         self.expiring.extend(pinned);
-        None
+        next
     }
 
     /// One of those with the most dead bytes, if they are enough.
-    fn next_sparse(&mut self) -> Option<Sealed> {
+    fn next_sparse(&mut self, segment_bytes: usize) -> Option<Sealed> {
         for eighths in (COMPACTED_EIGHTHS..=EIGHTHS).rev() {
             for _ in 0..self.sparse[eighths].len() {
                 let ticket = self.sparse[eighths].pop_front()?;
@@ -208,7 +238,7 @@ impl Queues {
                 if sealed.dead_eighths() != eighths {
                     continue; // it has a ticket in another list
                 }
-                if !sealed.is_pinned() {
+                if !sealed.is_pinned(segment_bytes) {
                     return self.take(ticket);
                 }
                 self.sparse[eighths].push_back(ticket);
@@ -225,15 +255,15 @@ impl Queues {
     }
 
     fn peek(&self, ticket: Ticket) -> Option<&Sealed> {
-        let (number, sealed) = self.sealed.get(ticket.slot as usize)?.as_ref()?;
-        (*number == ticket.number).then_some(sealed)
+        let waiting = self.sealed.get(ticket.slot as usize)?.as_ref()?;
+        (waiting.number == ticket.number).then_some(&waiting.sealed)
     }
 
     fn take(&mut self, ticket: Ticket) -> Option<Sealed> {
         self.peek(ticket)?;
-        let (_, sealed) = self.sealed[ticket.slot as usize].take()?;
+        let Waiting { sealed, is_late, .. } = self.sealed[ticket.slot as usize].take()?;
         self.len -= 1;
-        if sealed.queue == Queue::Small {
+        if sealed.queue == Queue::Small && !is_late {
             self.small_bytes -= sealed.segment.capacity();
         }
         Some(sealed)
@@ -245,7 +275,7 @@ impl Queues {
         let Self { sealed, small, main, expiring, sparse, .. } = self;
         let is_of_use = |ticket: &Ticket| {
             let there = sealed.get(ticket.slot as usize).and_then(Option::as_ref);
-            there.is_some_and(|(number, _)| *number == ticket.number)
+            there.is_some_and(|waiting| waiting.number == ticket.number)
         };
         for list in sparse.iter_mut().chain([small, main]) {
             if list.len() > most {
@@ -278,13 +308,19 @@ pub(crate) fn visits_to_go_on_with(policy: DramPolicy, queue: Queue, visits: u64
 #[cfg(test)]
 #[cfg(not(shuttle))]
 mod tests {
+    use super::super::memory::Blocks;
+    use super::super::permits::Permits;
     use super::super::segment::Writer;
     use super::*;
+    use std::sync::Arc;
+
+    const SEGMENT_BYTES: usize = 800;
 
     fn sealed(slot: u32, queue: Queue, expiry_s: u32) -> Sealed {
-        let segment = Writer::allocate(800).segment().clone();
-        segment.note_expiry(expiry_s);
-        Sealed { segment, slot, queue }
+        let permits = Arc::new(Permits::default());
+        let writer = Writer::allocate_in(&mut Blocks::default(), SEGMENT_BYTES, permits);
+        writer.segment().note_expiry(expiry_s);
+        Sealed { segment: writer.segment().clone(), slot, queue }
     }
 
     fn queues_of(slots: std::ops::Range<u32>) -> Queues {
@@ -294,14 +330,14 @@ mod tests {
     }
 
     fn next(queues: &mut Queues, now_s: u32) -> Option<(char, u32)> {
-        queues.next_turn(8000, now_s).map(|turn| match turn {
+        queues.next_turn(8000, SEGMENT_BYTES, now_s).map(|turn| match turn {
             Turn::Evict(sealed) => ('e', sealed.slot),
             Turn::Compact(sealed) => ('c', sealed.slot),
         })
     }
 
     fn die(queues: &mut Queues, slot: u32, bytes: usize) {
-        let (_, sealed) = queues.sealed[slot as usize].as_ref().unwrap();
+        let Waiting { sealed, .. } = queues.sealed[slot as usize].as_ref().unwrap();
         if sealed.segment.note_dead(bytes) {
             queues.note_sparser(slot);
         }
@@ -324,7 +360,7 @@ mod tests {
         let mut queues = Queues::default();
         queues.push(sealed(1, Queue::Main, 100));
         queues.push(sealed(2, Queue::Main, 150));
-        queues.sealed[1].as_ref().unwrap().1.segment.note_expiry(200);
+        queues.sealed[1].as_ref().unwrap().sealed.segment.note_expiry(200);
         assert_eq!(
             [next(&mut queues, 160), next(&mut queues, 160)],
             [Some(('e', 2)), Some(('e', 1))]
@@ -344,7 +380,7 @@ mod tests {
         let mut queues = queues_of(1..4);
         queues.push(sealed(4, Queue::Main, 50));
         die(&mut queues, 2, 800);
-        let pin = |slot: usize| queues.sealed[slot].as_ref().unwrap().1.segment.pin(0);
+        let pin = |slot: usize| queues.sealed[slot].as_ref().unwrap().sealed.segment.pin(0);
         let (sparse, old, expired) = (pin(2), pin(1), pin(4));
         assert_eq!([next(&mut queues, 60), next(&mut queues, 60)], [Some(('e', 3)), None]);
         drop((sparse, old, expired));
