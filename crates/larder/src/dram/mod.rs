@@ -434,4 +434,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod interleavings;
 #[cfg(test)]
 #[cfg(not(shuttle))]
+mod kept_tests;
+#[cfg(test)]
+#[cfg(not(shuttle))]
 mod tests;
