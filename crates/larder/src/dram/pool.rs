@@ -334,6 +334,30 @@ mod tests {
         assert_eq!(pool.open(1, 0).unwrap().segment().capacity(), 100, "not the free one");
     }
 
+    /// Segments come to be as long as that of an item was.
+    #[test]
+    fn memory_of_one_long_item_is_never_that_of_many() {
+        let pool = Pool::new(4000, 300);
+        let long = pool.open(500, 0).unwrap();
+        assert!(long.segment().permits().is_none());
+        pool.set_segment_bytes(500);
+        pool.give_back(long.segment().clone(), 0);
+        drop(long);
+        assert!(pool.open(1, 0).unwrap().segment().permits().is_some());
+        assert_eq!(pool.kept_bytes(), 500);
+    }
+
+    #[test]
+    fn pins_keep_what_is_used_again_and_nothing_else() {
+        let pool = Pool::new(4000, 300);
+        let segments = [pool.open(1, 0).unwrap(), pool.open(800, 0).unwrap()];
+        let pins: Vec<_> = segments.iter().map(|writer| writer.segment().pin(0)).collect();
+        segments.into_iter().for_each(|writer| pool.give_back(writer.segment().clone(), 0));
+        assert_eq!((pool.room_bytes(0), pool.kept_bytes()), (3700, 300), "the long one is theirs");
+        drop(pins);
+        assert_eq!(pool.room_bytes(0), 4000);
+    }
+
     #[test]
     fn a_long_item_gets_a_segment_of_its_own_size() {
         let pool = Pool::new(1300, 300);

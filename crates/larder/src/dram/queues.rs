@@ -389,6 +389,40 @@ mod tests {
     }
 
     #[test]
+    fn one_that_expires_while_somebody_pins_it_hides_no_other() {
+        let mut queues = queues_of(1..2);
+        (2..4).for_each(|slot| queues.push(sealed(slot, Queue::Main, slot)));
+        let pin = queues.sealed[2].as_ref().unwrap().sealed.segment.pin(0);
+        assert_eq!(next(&mut queues, 60), Some(('e', 3)));
+        drop(pin);
+        assert_eq!(next(&mut queues, 60), Some(('e', 2)));
+    }
+
+    #[test]
+    fn those_that_wait_for_pins_take_nothing_of_the_part_of_newcomers() {
+        let mut queues = queues_of(1..3);
+        (3..5).for_each(|slot| queues.push(sealed(slot, Queue::Small, 0)));
+        let pin = queues.sealed[3].as_ref().unwrap().sealed.segment.pin(0);
+        assert_eq!(next(&mut queues, 0), Some(('e', 4)));
+        queues.push(sealed(5, Queue::Small, 0));
+        assert_eq!(next(&mut queues, 0), Some(('e', 1)), "5 has its time");
+        drop(pin);
+        queues.push(sealed(6, Queue::Small, 0));
+        let turns: Vec<_> = (0..4).map_while(|_| next(&mut queues, 0)).collect();
+        assert_eq!(turns, [('e', 5), ('e', 2), ('e', 3), ('e', 6)]);
+    }
+
+    /// It frees as much as if nobody pinned it.
+    #[test]
+    fn one_of_another_length_waits_for_nobody() {
+        let mut queues = queues_of(1..3);
+        let pin = queues.sealed[1].as_ref().unwrap().sealed.segment.pin(0);
+        let turn = queues.next_turn(8000, SEGMENT_BYTES + 1, 0);
+        assert!(matches!(turn, Some(Turn::Evict(Sealed { slot: 1, .. }))));
+        drop(pin);
+    }
+
+    #[test]
     fn lists_stay_as_short_as_there_are_segments() {
         let mut queues = queues_of(1..4); // 1 is the oldest, and never goes
         for turn in 0..10_000 {
