@@ -13,8 +13,8 @@ use crate::key::KeyHash;
 /// A value that the cache returned. It is not copied, but pins the memory that it lies in, which the cache does
 /// not use for anything else until the value is dropped.
 ///
-/// Of so many values as DRAM has segments, an eighth may be kept at a time like that: 64 of a cache of 64 MiB to 512
-/// MiB, one more for every 8 MiB above that. Whoever keeps more, clones included, gets copies of its own, which
+/// An eighth as many values as DRAM has segments may be kept at a time like that: 64 with 512 KiB to 512 MiB of DRAM,
+/// one more for every 8 MiB above, fewer below. Whoever keeps more, clones included, gets copies of its own, which
 /// are no part of the cache's budget and are counted in [`Stats::copied_values`](crate::Stats::copied_values). Drop
 /// what you do not need, and look at values with [`Larder::get_with`](crate::Larder::get_with), which keeps none.
 ///

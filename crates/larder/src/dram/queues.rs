@@ -82,27 +82,16 @@ struct Ticket {
     slot: u32,
 }
 
-/// A segment whose turn will come.
-#[derive(Debug)]
-struct Waiting {
-    number: u64,
-    sealed: Sealed,
-    /// It had its turn while somebody pinned it: it waits in `small` for that to end, and takes nothing of the part of
-    /// newcomers.
-    is_late: bool,
-}
-
 /// The segments, and lists of tickets by which the next one is found. Whoever takes a segment leaves
 /// its other tickets where they are: so no choice looks at more than a few, however many there are.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     /// By slot.
-    sealed: Vec<Option<Waiting>>,
+    sealed: Vec<Option<(u64, Sealed)>>,
     len: usize,
     next_number: u64,
     small: VecDeque<Ticket>,
     main: VecDeque<Ticket>,
-    /// Of those that are not late.
     small_bytes: usize,
     /// Those that expire, as far as was known when they came.
     expiring: BinaryHeap<Reverse<(u32, Ticket)>>,
@@ -130,7 +119,7 @@ impl Queues {
             self.sealed.resize_with(at + 1, || None);
         }
         debug_assert!(self.sealed[at].is_none(), "a slot is of one segment");
-        self.sealed[at] = Some(Waiting { number: ticket.number, sealed, is_late: false });
+        self.sealed[at] = Some((ticket.number, sealed));
         self.len += 1;
         self.note_sparser(ticket.slot);
         self.throw_away_tickets();
@@ -138,9 +127,7 @@ impl Queues {
 
     /// A segment, which may be here, is worth more to compact than before.
     pub(crate) fn note_sparser(&mut self, slot: u32) {
-        let Some(Some(Waiting { number, sealed, .. })) = self.sealed.get(slot as usize) else {
-            return;
-        };
+        let Some(Some((number, sealed))) = self.sealed.get(slot as usize) else { return };
         let (number, eighths) = (*number, sealed.dead_eighths());
         if eighths >= COMPACTED_EIGHTHS {
             self.sparse[eighths].push_back(Ticket { number, slot });
@@ -187,23 +174,12 @@ impl Queues {
         for _ in 0..self.tickets(queue).len() {
             let ticket = self.tickets(queue).pop_front()?;
             match self.peek(ticket).map(|sealed| sealed.is_pinned(segment_bytes)) {
-                Some(true) => self.pass_over(queue, ticket),
+                Some(true) => self.tickets(queue).push_back(ticket),
                 Some(false) => return self.take(ticket),
                 None => {}
             }
         }
         None
-    }
-
-    fn pass_over(&mut self, queue: Queue, ticket: Ticket) {
-        self.tickets(queue).push_back(ticket);
-        if let Some(Some(Waiting { sealed, is_late, .. })) =
-            self.sealed.get_mut(ticket.slot as usize)
-            && queue == Queue::Small
-            && !std::mem::replace(is_late, true)
-        {
-            self.small_bytes -= sealed.segment.capacity();
-        }
     }
 
     /// One whose last item has expired.
@@ -255,15 +231,15 @@ impl Queues {
     }
 
     fn peek(&self, ticket: Ticket) -> Option<&Sealed> {
-        let waiting = self.sealed.get(ticket.slot as usize)?.as_ref()?;
-        (waiting.number == ticket.number).then_some(&waiting.sealed)
+        let (number, sealed) = self.sealed.get(ticket.slot as usize)?.as_ref()?;
+        (*number == ticket.number).then_some(sealed)
     }
 
     fn take(&mut self, ticket: Ticket) -> Option<Sealed> {
         self.peek(ticket)?;
-        let Waiting { sealed, is_late, .. } = self.sealed[ticket.slot as usize].take()?;
+        let (_, sealed) = self.sealed[ticket.slot as usize].take()?;
         self.len -= 1;
-        if sealed.queue == Queue::Small && !is_late {
+        if sealed.queue == Queue::Small {
             self.small_bytes -= sealed.segment.capacity();
         }
         Some(sealed)
@@ -275,7 +251,7 @@ impl Queues {
         let Self { sealed, small, main, expiring, sparse, .. } = self;
         let is_of_use = |ticket: &Ticket| {
             let there = sealed.get(ticket.slot as usize).and_then(Option::as_ref);
-            there.is_some_and(|waiting| waiting.number == ticket.number)
+            there.is_some_and(|(number, _)| *number == ticket.number)
         };
         for list in sparse.iter_mut().chain([small, main]) {
             if list.len() > most {
@@ -337,7 +313,7 @@ mod tests {
     }
 
     fn die(queues: &mut Queues, slot: u32, bytes: usize) {
-        let Waiting { sealed, .. } = queues.sealed[slot as usize].as_ref().unwrap();
+        let (_, sealed) = queues.sealed[slot as usize].as_ref().unwrap();
         if sealed.segment.note_dead(bytes) {
             queues.note_sparser(slot);
         }
@@ -360,7 +336,7 @@ mod tests {
         let mut queues = Queues::default();
         queues.push(sealed(1, Queue::Main, 100));
         queues.push(sealed(2, Queue::Main, 150));
-        queues.sealed[1].as_ref().unwrap().sealed.segment.note_expiry(200);
+        queues.sealed[1].as_ref().unwrap().1.segment.note_expiry(200);
         assert_eq!(
             [next(&mut queues, 160), next(&mut queues, 160)],
             [Some(('e', 2)), Some(('e', 1))]
@@ -380,7 +356,7 @@ mod tests {
         let mut queues = queues_of(1..4);
         queues.push(sealed(4, Queue::Main, 50));
         die(&mut queues, 2, 800);
-        let pin = |slot: usize| queues.sealed[slot].as_ref().unwrap().sealed.segment.pin(0);
+        let pin = |slot: usize| queues.sealed[slot].as_ref().unwrap().1.segment.pin(0);
         let (sparse, old, expired) = (pin(2), pin(1), pin(4));
         assert_eq!([next(&mut queues, 60), next(&mut queues, 60)], [Some(('e', 3)), None]);
         drop((sparse, old, expired));
@@ -392,31 +368,17 @@ mod tests {
     fn one_that_expires_while_somebody_pins_it_hides_no_other() {
         let mut queues = queues_of(1..2);
         (2..4).for_each(|slot| queues.push(sealed(slot, Queue::Main, slot)));
-        let pin = queues.sealed[2].as_ref().unwrap().sealed.segment.pin(0);
+        let pin = queues.sealed[2].as_ref().unwrap().1.segment.pin(0);
         assert_eq!(next(&mut queues, 60), Some(('e', 3)));
         drop(pin);
         assert_eq!(next(&mut queues, 60), Some(('e', 2)));
-    }
-
-    #[test]
-    fn those_that_wait_for_pins_take_nothing_of_the_part_of_newcomers() {
-        let mut queues = queues_of(1..3);
-        (3..5).for_each(|slot| queues.push(sealed(slot, Queue::Small, 0)));
-        let pin = queues.sealed[3].as_ref().unwrap().sealed.segment.pin(0);
-        assert_eq!(next(&mut queues, 0), Some(('e', 4)));
-        queues.push(sealed(5, Queue::Small, 0));
-        assert_eq!(next(&mut queues, 0), Some(('e', 1)), "5 has its time");
-        drop(pin);
-        queues.push(sealed(6, Queue::Small, 0));
-        let turns: Vec<_> = (0..4).map_while(|_| next(&mut queues, 0)).collect();
-        assert_eq!(turns, [('e', 5), ('e', 2), ('e', 3), ('e', 6)]);
     }
 
     /// It frees as much as if nobody pinned it.
     #[test]
     fn one_of_another_length_waits_for_nobody() {
         let mut queues = queues_of(1..3);
-        let pin = queues.sealed[1].as_ref().unwrap().sealed.segment.pin(0);
+        let pin = queues.sealed[1].as_ref().unwrap().1.segment.pin(0);
         let turn = queues.next_turn(8000, SEGMENT_BYTES + 1, 0);
         assert!(matches!(turn, Some(Turn::Evict(Sealed { slot: 1, .. }))));
         drop(pin);

@@ -14,7 +14,8 @@ fn get(rig: &Rig, key: u32) -> Option<Value> {
 /// More values than the tier has segments, each twice.
 fn keep_all(rig: &Rig, keys: std::ops::Range<u32>) -> Vec<(u32, Value)> {
     let found: Vec<_> = keys.filter_map(|key| Some((key, get(rig, key)?))).collect();
-    found.iter().cloned().chain(found.clone()).collect()
+    let clones = found.clone();
+    found.into_iter().chain(clones).collect()
 }
 
 #[test]
