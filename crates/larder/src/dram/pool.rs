@@ -37,7 +37,8 @@ struct State {
     gone: Vec<Gone>,
     /// Of those that are gone and still have memory, which is freed in a moment.
     retired_bytes: usize,
-    /// Of no use to the tier, but pinned by values that are still in use: of the usual size, but for what has just come.
+    /// Of no use to the tier, but pinned by values that are still in use: of the usual size, but for what has just
+    /// come.
     pinned: Vec<Share>,
     /// Without memory: only their places in blocks are kept, for when the budget grows again.
     hollow: Vec<Spare>,
