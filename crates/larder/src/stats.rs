@@ -184,6 +184,9 @@ numbers! {
         rejected_too_large_objects,
         /// Objects that went to flash past DRAM, which was full of others on their way there.
         dram_bypassed_objects,
+        /// Values that DRAM has and that were copied for whoever keeps them, because others are kept that pin as much
+        /// of DRAM as may be ([`Value`](crate::Value) says how many).
+        copied_values,
         /// Objects that were not stored because values in use pin all of DRAM.
         rejected_dram_pinned_objects,
         /// Objects that were not stored because too much was on its way to flash for longer than

@@ -10,9 +10,13 @@ use crate::cache::Tiers;
 use crate::dram::{Marks, Pin, Record, Writer, encode, record_bytes};
 use crate::key::KeyHash;
 
-/// A value that the cache returned. Cheap to clone and never copied: it pins the memory that it
-/// lies in, which the cache does not use for anything else until the value is dropped. Copy what
-/// you want to keep for long.
+/// A value that the cache returned. It is not copied, but pins the memory that it lies in, which the cache does
+/// not use for anything else until the value is dropped.
+///
+/// An eighth as many values as DRAM has segments may be kept at a time like that: 64 with 512 KiB to 512 MiB of DRAM,
+/// one more for every 8 MiB above, fewer below. Whoever keeps more, clones included, gets copies of its own, which
+/// are no part of the cache's budget and are counted in [`Stats::copied_values`](crate::Stats::copied_values). Drop
+/// what you do not need, and look at values with [`Larder::get_with`](crate::Larder::get_with), which keeps none.
 ///
 /// ```
 /// # use larder::{Larder, RealClock, SetOptions, block_on};
@@ -24,12 +28,17 @@ use crate::key::KeyHash;
 /// assert_eq!(*bread, *b"rye", "a value never changes");
 /// # Ok::<(), larder::Error>(())
 /// ```
-#[derive(Clone)]
 pub struct Value {
     pin: Pin,
     /// Those of its record before it was found: the value is what it was then, and so is what is known of it.
     marks: Marks,
+    /// Whether it has taken a permit of its tier, which it gives back.
+    permitted: bool,
 }
+
+/// A value that somebody looks at, and does not keep: it has no permit.
+#[derive(Debug)]
+pub(crate) struct Pinned(Value);
 
 /// What is known of a value beside its bytes.
 ///
@@ -97,16 +106,6 @@ impl ValueMeta {
 }
 
 impl Value {
-    /// The value of a record, which had these marks when it was found.
-    pub(crate) fn new(pin: Pin, marks: Marks) -> Self {
-        Self { pin, marks }
-    }
-
-    /// The same, of which nobody knows whether it was found before.
-    pub(crate) fn unmarked(self) -> Self {
-        Self { marks: Marks::default(), ..self }
-    }
-
     pub(crate) fn key(&self) -> &[u8] {
         self.record().key
     }
@@ -184,13 +183,94 @@ impl Value {
     /// A value that no tier keeps: a copy in memory of its own.
     pub(crate) fn alone(item: &ItemRef<'_>) -> Self {
         let dram = DramFields { version: 0, ..item.dram };
-        let item = ItemRef { dram, ..*item };
-        let bytes = record_bytes(&item);
-        let mut writer = Writer::allocate(bytes);
-        let at = writer.append(bytes, |room| encode(room, &item));
-        let pin = writer.segment().pin(at.expect("the segment was made for it"));
-        Self::new(pin, Marks::default())
+        let pin = copied(&ItemRef { dram, ..*item });
+        Self { pin, marks: Marks::default(), permitted: false }
     }
+
+    /// The same for somebody who keeps it: with a permit, or else a copy. Memory that is its alone needs none.
+    #[inline]
+    pub(crate) fn kept(mut self) -> Self {
+        let Some(permits) = self.pin.permits() else { return self };
+        if self.permitted || permits.try_take() {
+            self.permitted = true;
+            return self;
+        }
+        permits.copied.add(1);
+        // No record says its hash, nor whether flash has it.
+        let pin = copied(&self.record().item(KeyHash(0), false));
+        Self { pin, marks: self.marks, permitted: false }
+    }
+}
+
+impl Clone for Value {
+    fn clone(&self) -> Self {
+        Pinned::new(self.pin.clone(), self.marks).keep()
+    }
+}
+
+impl Drop for Value {
+    #[inline]
+    fn drop(&mut self) {
+        // Before the pin goes, and with it perhaps the segment.
+        if self.permitted
+            && let Some(permits) = self.pin.permits()
+        {
+            permits.give_back();
+        }
+    }
+}
+
+impl Pinned {
+    /// The value of a record, which had these marks when it was found.
+    #[inline]
+    pub(crate) fn new(pin: Pin, marks: Marks) -> Self {
+        Self(Value { pin, marks, permitted: false })
+    }
+
+    /// See [`Value::alone`].
+    pub(crate) fn alone(item: &ItemRef<'_>) -> Self {
+        Self(Value::alone(item))
+    }
+
+    /// The same, of which nobody knows whether it was found before.
+    pub(crate) fn unmarked(mut self) -> Self {
+        self.0.marks = Marks::default();
+        self
+    }
+
+    /// For somebody who keeps it.
+    #[inline]
+    pub(crate) fn keep(self) -> Value {
+        self.0.kept()
+    }
+
+    /// For somebody who drops it at once, before anything is waited for.
+    #[inline]
+    pub(crate) fn for_now(self) -> Value {
+        self.0
+    }
+}
+
+impl Clone for Pinned {
+    fn clone(&self) -> Self {
+        Self::new(self.0.pin.clone(), self.0.marks)
+    }
+}
+
+impl Deref for Pinned {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.0
+    }
+}
+
+/// A record in memory of its own.
+fn copied(item: &ItemRef<'_>) -> Pin {
+    let bytes = record_bytes(item);
+    let mut writer = Writer::allocate(bytes);
+    let at = writer.append(bytes, |room| encode(room, item));
+    writer.segment().pin(at.expect("the segment was made for it"))
 }
 
 impl Deref for Value {

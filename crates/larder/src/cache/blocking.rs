@@ -10,7 +10,7 @@ use super::{Cas, Change, Copied, FetchError, Flushed, Larder, Scanned, SetOption
 use crate::error::Error;
 use crate::key::check_key;
 use crate::stats::Stats;
-use crate::value::{Value, ValueMeta};
+use crate::value::{Pinned, Value, ValueMeta};
 
 /// The calls of [`Larder`] for threads that may block. A hit in DRAM returns at once.
 ///
@@ -56,11 +56,20 @@ impl Blocking<'_> {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn get(self, key: &[u8]) -> Result<Option<Value>, Error> {
+        self.look_up(key, Pinned::keep)
+    }
+
+    /// What DRAM has at once is for what `look` makes of it.
+    fn look_up(
+        self,
+        key: &[u8],
+        look: impl FnOnce(Pinned) -> Value,
+    ) -> Result<Option<Value>, Error> {
         check_key(key)?;
         let hash = self.0.hasher.hash(key);
         let begun = self.0.stopwatch.begin();
         match self.0.get_at_once(hash, key, begun) {
-            Some(value) => Ok(Some(value)),
+            Some(found) => Ok(Some(look(found))),
             None => block_on(self.0.get_below_dram(hash, key, begun)),
         }
     }
@@ -139,7 +148,8 @@ impl Blocking<'_> {
         key: &[u8],
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
-        Ok(self.get(key)?.map(|value| look(&value, value.meta())))
+        let found = self.look_up(key, Pinned::for_now)?;
+        Ok(found.map(|value| look(&value, value.meta())))
     }
 
     /// See [`Larder::get_into`].
@@ -160,7 +170,8 @@ impl Blocking<'_> {
         key: &[u8],
         buffer: &mut impl BufMut,
     ) -> Result<Option<ValueMeta>, Error> {
-        self.get(key)?.map(|value| look::copy(&value, buffer)).transpose()
+        let found = self.look_up(key, Pinned::for_now)?;
+        found.map(|value| look::copy(&value, buffer)).transpose()
     }
 
     /// See [`Larder::set`].

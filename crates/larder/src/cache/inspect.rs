@@ -88,6 +88,7 @@ impl Larder {
             latencies: self.stopwatch.latencies(),
             soc_log_held_objects,
             soc_log_index_bytes,
+            copied_values: self.core.dram.copied_values(),
             dram_items: self.core.dram.len() as u64,
             dram_used_bytes: self.core.dram.used_bytes(),
             departing_bytes: self.core.dram.departures().bytes() as u64,

@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::Larder;
 use crate::key::KeyHash;
 use crate::side_by_side::together;
-use crate::value::{ItemRef, Value};
+use crate::value::{ItemRef, Pinned, Value};
 
 /// A batch ends when it has so many items, or so many bytes of keys and values.
 const BATCH_ITEMS: usize = 256;
@@ -303,8 +303,8 @@ impl Larder {
         }
     }
 
-    fn alive(&self, value: Value, tier: Tier) -> Option<Scanned> {
+    fn alive(&self, value: Pinned, tier: Tier) -> Option<Scanned> {
         let expired = value.is_over(self.core.now_ms());
-        (!expired).then_some(Scanned { value, tier })
+        (!expired).then(|| Scanned { value: value.keep(), tier })
     }
 }

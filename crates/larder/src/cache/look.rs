@@ -29,7 +29,7 @@ impl Larder {
         key: &[u8],
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
-        let found = self.get(key).await?;
+        let found = self.get_for_now(key).await?;
         Ok(found.map(|value| look(&value, value.meta())))
     }
 
@@ -53,7 +53,7 @@ impl Larder {
         key: &[u8],
         buffer: &mut impl BufMut,
     ) -> Result<Option<ValueMeta>, Error> {
-        self.get(key).await?.map(|value| copy(&value, buffer)).transpose()
+        self.get_for_now(key).await?.map(|value| copy(&value, buffer)).transpose()
     }
 
     /// Looks all `keys` up as [`Larder::get_many`] does and appends the values that are there to `buffer`, in the
@@ -82,7 +82,16 @@ impl Larder {
         keys: &[K],
         buffer: &mut impl BufMut,
     ) -> Result<Vec<Option<Copied>>, Error> {
-        copy_many(&self.get_many(keys).await?, buffer)
+        let mut found = vec![None; keys.len()];
+        let missed = self.get_many_at_once(keys, |at, value| found[at] = Some(value.for_now()))?;
+        if !missed.is_empty() {
+            // Whoever waits keeps what it has found.
+            found.iter_mut().for_each(|value| *value = value.take().map(Value::kept));
+            for (at, value) in self.get_missed(keys, missed).await? {
+                found[at] = value;
+            }
+        }
+        copy_many(&found, buffer)
     }
 }
 

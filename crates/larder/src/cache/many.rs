@@ -5,7 +5,7 @@ use super::Larder;
 use crate::error::Error;
 use crate::key::{KeyHash, check_key};
 use crate::side_by_side::together;
-use crate::value::{Value, ValueMeta};
+use crate::value::{Pinned, Value, ValueMeta};
 
 /// For so many keys memory is asked at a time: a few more than the trips to it that a core has under way
 /// at once, few enough for all to be near when they are looked at.
@@ -29,7 +29,7 @@ impl Larder {
     /// ```
     pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>, Error> {
         let mut found = vec![None; keys.len()];
-        let missed = self.get_many_at_once(keys, |at, value| found[at] = Some(value))?;
+        let missed = self.get_many_at_once(keys, |at, value| found[at] = Some(value.keep()))?;
         for (at, value) in self.get_missed(keys, missed).await? {
             found[at] = value;
         }
@@ -65,7 +65,7 @@ impl Larder {
             hits += 1;
             look(at, &value, value.meta());
         };
-        let missed = self.get_many_at_once(keys, &mut show)?;
+        let missed = self.get_many_at_once(keys, |at, value| show(at, value.for_now()))?;
         for (at, value) in self.get_missed(keys, missed).await? {
             if let Some(value) = value {
                 show(at, value);
@@ -76,10 +76,10 @@ impl Larder {
 
     /// Shows `hit` what DRAM has. Returns where those keys are, and their hashes, that it does not answer
     /// for at once.
-    fn get_many_at_once<K: AsRef<[u8]>>(
+    pub(super) fn get_many_at_once<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
-        mut hit: impl FnMut(usize, Value),
+        mut hit: impl FnMut(usize, Pinned),
     ) -> Result<Vec<(usize, KeyHash)>, Error> {
         keys.iter().try_for_each(|key| check_key(key.as_ref()))?;
         let mut missed = Vec::new();
@@ -101,7 +101,7 @@ impl Larder {
     }
 
     /// Goes on with those keys of which DRAM does not know at once.
-    async fn get_missed<K: AsRef<[u8]>>(
+    pub(super) async fn get_missed<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
         missed: Vec<(usize, KeyHash)>,

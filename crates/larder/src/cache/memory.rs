@@ -121,7 +121,8 @@ impl Larder {
     /// this returns, the rest with the calls that come. A set lets several times as much go as it brings, so
     /// that after sets of half as many bytes as the new budget all of it has left; none is refused
     /// meanwhile that fits the new budget. A get lets one segment go (of 1 MiB at most). Where nobody calls,
-    /// nothing leaves. What values in use keep leaves when these are dropped.
+    /// nothing leaves. What values in use keep of a budget that was more than twice as large is not counted
+    /// any more, and is freed when these are dropped.
     ///
     /// Above flash, what leaves has to be written there, and takes as long as flash takes for it. The cache's
     /// thread does so until all has left; with

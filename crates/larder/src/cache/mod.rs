@@ -128,7 +128,7 @@ impl Larder {
         let hash = self.hasher.hash(key);
         let begun = self.stopwatch.begin();
         match self.get_at_once(hash, key, begun) {
-            Some(value) => Ok(Some(value)),
+            Some(value) => Ok(Some(value.keep())),
             None => self.get_below_dram(hash, key, begun).await,
         }
     }

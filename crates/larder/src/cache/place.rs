@@ -6,7 +6,7 @@ use crate::dram::{Admit, Full, OnItsWay, Taken};
 use crate::error::Error;
 use crate::removal::RemovalReason;
 use crate::signal::until_any;
-use crate::value::{ItemRef, Value};
+use crate::value::{ItemRef, Pinned, Value};
 
 /// How often a set makes room in DRAM before it goes past it.
 pub(super) const PUTS_BEFORE_BYPASS: usize = 8;
@@ -90,7 +90,7 @@ impl Larder {
         let (dram, now_s) = (&self.core.dram, self.core.now_s());
         match (taken, kept) {
             (Some(taken), _) => return dram.insert_to_depart(item, taken, admit).map(Some),
-            (None, Some(kept)) => *kept = dram.insert_if(item, now_s, admit)?,
+            (None, Some(kept)) => *kept = dram.insert_if(item, now_s, admit)?.map(Pinned::keep),
             (None, None) => dram.insert(item, now_s, admit)?,
         }
         Ok(None)

@@ -15,15 +15,15 @@ use super::Larder;
 use crate::dram::{Lookup, Record};
 use crate::error::Error;
 use crate::flash::{Engine, Flash};
-use crate::key::KeyHash;
+use crate::key::{KeyHash, check_key};
 use crate::latency::{Begun, Timed};
 use crate::removal::RemovalReason;
-use crate::value::Value;
+use crate::value::{Pinned, Value};
 
 /// A value and where it was found.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
-    pub(super) value: Value,
+pub(super) struct Found<V = Pinned> {
+    pub(super) value: V,
     tier: Tier,
 }
 
@@ -35,7 +35,7 @@ enum Tier {
 
 impl Larder {
     /// Looks `key` up in DRAM; counts it if it is there.
-    pub(super) fn get_at_once(&self, hash: KeyHash, key: &[u8], begun: Begun) -> Option<Value> {
+    pub(super) fn get_at_once(&self, hash: KeyHash, key: &[u8], begun: Begun) -> Option<Pinned> {
         if self.core.gate.is_closed() {
             return None; // whoever goes on below is told
         }
@@ -46,6 +46,18 @@ impl Larder {
         self.core.counters.hits_at_once.add(1);
         self.stopwatch.end(begun, Timed::GetDram);
         Some(value)
+    }
+
+    /// Looks `key` up for somebody who drops what was found before it waits for anything: most of that needs no
+    /// permit then.
+    pub(super) async fn get_for_now(&self, key: &[u8]) -> Result<Option<Value>, Error> {
+        check_key(key)?;
+        let hash = self.hasher.hash(key);
+        let begun = self.stopwatch.begin();
+        match self.get_at_once(hash, key, begun) {
+            Some(value) => Ok(Some(value.for_now())),
+            None => self.get_below_dram(hash, key, begun).await,
+        }
     }
 
     /// Goes on with a look-up that DRAM did not answer at once.
@@ -79,7 +91,7 @@ impl Larder {
 
     /// Looks `key` up, and counts nobody's get. A hit on flash brings the item to DRAM. The caller is
     /// inside.
-    pub(super) async fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Found> {
+    pub(super) async fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Found<Value>> {
         let found = match &self.core.flash {
             // Most misses end here, without a read.
             Some(flash) if flash.may_hold(hash) || self.core.dram.holds(hash) => {
@@ -96,6 +108,9 @@ impl Larder {
                 Lookup::Absent => None,
             },
         };
+        // Whoever waits keeps what it has found.
+        let keep = |Found { value, tier }| Found { value: Pinned::keep(value), tier };
+        let found = found.map(keep);
         if let Some(Found { value, tier: Tier::Flash(_) }) = &found {
             self.help(key.len() + value.len()).await;
         } else if self.core.dram.is_shrinking() {
@@ -178,12 +193,12 @@ impl Larder {
         let kept = if self.stays_in_dram(&item) {
             let kept =
                 self.core.dram.insert_if(&item, self.core.now_s(), &|there| unchanged(there));
-            kept.ok().flatten().map(Value::unmarked)
+            kept.ok().flatten().map(Pinned::unmarked)
         } else {
             None
         };
         // Where DRAM has no room, flash still has the item.
-        let value = kept.unwrap_or_else(|| Value::alone(&item));
+        let value = kept.unwrap_or_else(|| Pinned::alone(&item));
         Some(Found { value, tier: Tier::Flash(engine) })
     }
 }

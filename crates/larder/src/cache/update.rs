@@ -11,7 +11,7 @@ use crate::dram::{Full, Record, Taken};
 use crate::error::{Error, ErrorKind};
 use crate::key::{KeyHash, check_key, check_value};
 use crate::removal::RemovalReason;
-use crate::value::{ItemRef, Value};
+use crate::value::{ItemRef, Pinned, Value};
 
 /// What [`Larder::update`] shall do with a key.
 ///
@@ -372,10 +372,12 @@ impl Larder {
         taken: &mut Option<Taken<'_>>,
     ) -> Result<Attempt, Error> {
         let _turn = self.core.turn(hash).await;
-        let before = self.look(hash, key).await.map(|found| found.value);
+        // Without flash nothing is waited for, and it is known by where it lies: a copy would not do.
+        let look = if self.core.flash.is_some() { Pinned::keep } else { Pinned::for_now };
+        let before = self.look(hash, key).await.map(|found| look(found.value));
         let changed = reentry::updating(self.id(), || change(before.as_ref()));
         let Some(item) = self.item_after(hash, key, &changed, before.as_ref()) else {
-            return Ok(Attempt::Done(before));
+            return Ok(Attempt::Done(before.map(Value::kept)));
         };
         check_value(item.value)?;
         if !self.core.dram.can_hold(item.object_bytes()) {
@@ -407,7 +409,7 @@ impl Larder {
         Ok(match inserted {
             Ok(true) => {
                 outdated?;
-                Attempt::Done(before)
+                Attempt::Done(before.map(Value::kept))
             }
             Ok(false) => Attempt::Again,
             Err(Full) => Attempt::Full,

@@ -126,6 +126,7 @@ impl DramTier {
             *shaped_for = budget;
         }
         self.pool.set_budget(budget);
+        self.pool.permits().follow(budget, self.pool.segment_bytes());
         drop(shaped_for);
         let is_above = self.pool.shrink(self.other_bytes());
         if is_above {

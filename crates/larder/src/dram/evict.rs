@@ -69,7 +69,8 @@ impl DramTier {
         if self.departures.are_enough(self.pool.budget_bytes()) {
             return false;
         }
-        let next = || lock(&self.queues).next_turn(self.pool.budget_bytes(), now_s);
+        let (budget, segment_bytes) = (self.pool.budget_bytes(), self.pool.segment_bytes());
+        let next = || lock(&self.queues).next_turn(budget, segment_bytes, now_s);
         let turn = next().or_else(|| {
             // A small budget is all in open segments.
             self.seal_all(&mut evictor);

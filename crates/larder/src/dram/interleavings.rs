@@ -8,6 +8,7 @@ use shuttle::thread;
 
 use super::index::{Index, Location, Put, Putting, Records};
 use super::lane::Lane;
+use super::permits::Permits;
 use super::published::{Old, Published};
 use super::readers::{Locked, LockedAlone, Readers};
 use super::{DramTier, Full, Lookup, lock};
@@ -15,7 +16,7 @@ use crate::config::DramPolicy;
 use crate::key::{KeyHash, KeyHasher};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::value::{ItemRef, Value};
+use crate::value::{ItemRef, Pinned, Value};
 
 /// Orders by chance, and as many by priorities that change a few times.
 const ORDERS: usize = 300;
@@ -83,7 +84,7 @@ impl World {
         self.returned[key as usize].store(version, Ordering::SeqCst);
     }
 
-    fn get(&self, key: u32) -> Option<Value> {
+    fn look(&self, key: u32) -> Option<Pinned> {
         let key = key.to_le_bytes();
         let hash = KeyHash::of(&key);
         self.tier.get_at_once(hash, &key, || 0).or_else(|| match self.tier.get(hash, &key, || 0) {
@@ -106,9 +107,9 @@ impl World {
     }
 
     /// Looks a key up like a reader of the cache; what it finds is whole and not too old.
-    fn judge(&self, key: u32) -> Option<Value> {
+    fn judge(&self, key: u32) -> Option<Pinned> {
         let newest = self.returned[key as usize].load(Ordering::SeqCst);
-        let found = self.get(key);
+        let found = self.look(key);
         match &found {
             Some(value) => {
                 let version = version_of(value);
@@ -125,8 +126,10 @@ impl World {
         found
     }
 
-    /// When all is over nothing is left, and no memory is lost.
+    /// When all is over nothing is left, no memory is lost, and no permit.
     fn empty(&self) {
+        let permits = self.tier.pool.permits();
+        assert_eq!(permits.free(), permits.limit(), "a permit was lost");
         self.tier.evict_all();
         if self.tier.above_flash {
             self.let_depart(usize::MAX);
@@ -252,8 +255,10 @@ fn memory_that_a_value_pins_is_not_used_again() {
             for key in 0..KEYS {
                 let Some(value) = world.judge(key) else { continue };
                 let before = value.to_vec();
+                let kept = value.clone().keep();
                 (0..8).for_each(|turn| world.set(100 + turn, 1));
                 assert_eq!(value[..], before, "the value changed under its holder");
+                assert_eq!(kept[..], before, "the value changed under its keeper");
             }
         };
         together(&world, vec![change, hold, hold]);
@@ -335,15 +340,61 @@ fn values_outlive_the_tier() {
         let world = World::new(DramPolicy::Lru, false);
         (0..3).for_each(|key| world.set(key, 1));
         let ending: Vec<_> = (0..3)
-            .filter_map(|key| Some((key, world.get(key)?)))
+            .filter_map(|key| Some((key, world.look(key)?)))
             .map(|(key, value)| {
-                let other = value.clone();
+                // There is a permit for one of them. The others are copies.
+                let (other, kept) = (value.clone(), value.clone().keep());
                 let end = move |value: Value| assert_eq!(value[..], value_of(key, 1));
-                [thread::spawn(move || end(value)), thread::spawn(move || end(other))]
+                let ending = [value.for_now(), other.for_now(), kept];
+                ending.map(|value| thread::spawn(move || end(value.clone())))
             })
             .collect();
         drop(world);
         ending.into_iter().flatten().for_each(|thread| thread.join().expect("no thread panics"));
+    });
+}
+
+/// Each takes permits and has another thread give them back, while there come to be fewer and more.
+#[test]
+fn no_permit_is_lost_and_none_is_lent_twice() {
+    in_many_orders(|| {
+        const MOST: u32 = 3;
+        let permits = Arc::new(Permits::default());
+        let lent = Arc::new(AtomicU32::new(0));
+        let set_limit = |permits: &Permits, limit: usize| permits.follow(limit * 8, 1);
+        set_limit(&permits, MOST as usize);
+        let taking = (0..2).map(|_| {
+            let (permits, lent) = (Arc::clone(&permits), Arc::clone(&lent));
+            thread::spawn(move || {
+                let mut giving = Vec::new();
+                for _ in 0..4 {
+                    if !permits.try_take() {
+                        continue;
+                    }
+                    let before = lent.fetch_add(1, Ordering::SeqCst);
+                    assert!(before < MOST, "more are lent than there are");
+                    let (permits, lent) = (Arc::clone(&permits), Arc::clone(&lent));
+                    let give_back = move || {
+                        lent.fetch_sub(1, Ordering::SeqCst);
+                        permits.give_back();
+                    };
+                    if giving.is_empty() {
+                        giving.push(thread::spawn(give_back));
+                    } else {
+                        give_back();
+                    }
+                }
+                giving.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
+            })
+        });
+        let changing = {
+            let permits = Arc::clone(&permits);
+            thread::spawn(move || [1, MOST as usize, 2].map(|limit| set_limit(&permits, limit)))
+        };
+        let taking: Vec<_> = taking.collect();
+        taking.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
+        changing.join().expect("no thread panics");
+        assert_eq!((permits.limit(), permits.free()), (2, 2));
     });
 }
 
@@ -373,7 +424,7 @@ fn set_and_find(meanwhile: fn(&World)) {
         for round in 0..ITEMS {
             let set = world.returned[0].load(Ordering::SeqCst);
             let key = set.saturating_sub(round * 7 % set.max(1));
-            let found = world.get(key).map(|value| value.to_vec());
+            let found = world.look(key).map(|value| value.to_vec());
             assert_eq!(found, (key > 0).then(|| value_of(key, 1)), "key {key} of {set}");
         }
     };

@@ -2,12 +2,12 @@
 
 use super::DramTier;
 use crate::key::KeyHash;
-use crate::value::Value;
+use crate::value::Pinned;
 
 /// An item of the tier, pinned.
 #[derive(Debug)]
 pub(crate) struct Resident {
-    pub(crate) value: Value,
+    pub(crate) value: Pinned,
     /// Whether flash held this very version, or none, when it came or was flushed.
     pub(crate) clean: bool,
 }
@@ -49,7 +49,7 @@ impl DramTier {
             let known = found.iter().any(|resident: &Resident| resident.value.key() == key);
             if !known && self.hasher.hash(key) == hash {
                 let pin = self.slots.get(at, locked).pin_locked(at.at, locked);
-                let value = Value::new(pin, record.marks);
+                let value = Pinned::new(pin, record.marks);
                 found.push(Resident { value, clean: entry.is_clean() });
             }
             None::<()>

@@ -17,6 +17,7 @@
 //! | `record`, `versions` | one item in a segment, and what tells it from those of its key before |
 //! | `marks` | what changes of it while it lies there |
 //! | `pins` | who keeps a segment |
+//! | `permits` | how many values may be kept without a copy |
 //! | `slots` | numbers for segments |
 //! | `readers`, `retired` | who looks without a lock, and what waits for them |
 //! | `published` | a slice that they find |
@@ -50,6 +51,7 @@ mod lane;
 mod looking;
 mod marks;
 mod memory;
+mod permits;
 mod pins;
 mod pool;
 mod prefetch;
@@ -73,7 +75,7 @@ use crate::key::{KeyHash, KeyHasher};
 use crate::signal::ALL;
 use crate::stats::Counters;
 use crate::sync::{Mutex, MutexGuard};
-use crate::value::{ItemRef, Value};
+use crate::value::{ItemRef, Pinned};
 pub(crate) use allowance::Taken;
 pub(crate) use budget::{BYTES_MAX, BYTES_MIN};
 use budget::{Change, SEGMENT_BYTES, Shape};
@@ -129,7 +131,7 @@ pub(crate) struct DramTier {
 #[derive(Debug)]
 pub(crate) enum Lookup {
     /// It is here.
-    Hit(Value),
+    Hit(Pinned),
     /// It was here, but its time is over. Flash may hold an older version, which is over too.
     Expired,
     /// The tier knows nothing; flash may.
@@ -206,7 +208,7 @@ impl DramTier {
         hash: KeyHash,
         key: &[u8],
         now_ms: impl Fn() -> u64,
-    ) -> Option<Value> {
+    ) -> Option<Pinned> {
         let look = |at, looking: &Looking<'_>| self.look_at(at, looking, key, &now_ms);
         match self.index.find_without_lock(hash, look) {
             Ok(Some(Lookup::Hit(value))) => Some(value),
@@ -261,7 +263,7 @@ impl DramTier {
         let marks = record.marks;
         let accessed_s = now_ms.filter(|_| self.notes_access).map(second_of);
         Segment::note_hit(&pin, marks, accessed_s);
-        Some(Lookup::Hit(Value::new(pin, marks)))
+        Some(Lookup::Hit(Pinned::new(pin, marks)))
     }
 
     /// Whether there may be an item of this hash.
@@ -361,6 +363,11 @@ impl DramTier {
         self.departures.has_left();
     }
 
+    /// Values that were copied for who keeps them, for so many are kept already.
+    pub(crate) fn copied_values(&self) -> u64 {
+        self.pool.permits().copied.get()
+    }
+
     pub(crate) fn budget_bytes(&self) -> u64 {
         self.pool.budget_bytes() as u64
     }
@@ -431,6 +438,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 #[cfg(shuttle)]
 mod interleavings;
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod kept_tests;
 #[cfg(test)]
 #[cfg(not(shuttle))]
 mod tests;

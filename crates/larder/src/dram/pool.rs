@@ -1,8 +1,9 @@
 //! The budget, and the segments that are made of it.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use super::memory::Blocks;
+use super::permits::Permits;
 use super::pins::Share;
 use super::segment::{Spare, Writer};
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -22,6 +23,7 @@ pub(crate) struct Pool {
     /// was changed.
     segment_bytes: AtomicUsize,
     budget_bytes: AtomicUsize,
+    permits: Arc<Permits>,
     state: Mutex<State>,
 }
 
@@ -35,7 +37,8 @@ struct State {
     gone: Vec<Gone>,
     /// Of those that are gone and still have memory, which is freed in a moment.
     retired_bytes: usize,
-    /// Of no use to the tier, but pinned by values that are still in use.
+    /// Of no use to the tier, but pinned by values that are still in use: of the usual size, but for what has just
+    /// come.
     pinned: Vec<Share>,
     /// Without memory: only their places in blocks are kept, for when the budget grows again.
     hollow: Vec<Spare>,
@@ -52,9 +55,15 @@ pub(crate) struct Gone {
 
 impl Pool {
     pub(crate) fn new(budget_bytes: usize, segment_bytes: usize) -> Self {
+        let permits = Arc::new(Permits::of_budget(budget_bytes, segment_bytes));
         let budget_bytes = AtomicUsize::new(budget_bytes);
         let segment_bytes = AtomicUsize::new(segment_bytes);
-        Self { segment_bytes, budget_bytes, state: Mutex::default() }
+        Self { segment_bytes, budget_bytes, permits, state: Mutex::default() }
+    }
+
+    /// Who keeps values of its segments takes these.
+    pub(crate) fn permits(&self) -> &Permits {
+        &self.permits
     }
 
     pub(crate) fn segment_bytes(&self) -> usize {
@@ -143,7 +152,7 @@ impl Pool {
         if state.in_use_bytes(segment_bytes) + wanted + segment_bytes + other_bytes > budget {
             return None;
         }
-        Some(state.take(wanted, segment_bytes, budget - other_bytes))
+        Some(state.take(wanted, segment_bytes, budget - other_bytes, &self.permits))
     }
 
     /// A segment of at least `bytes`, even if there is no budget for it.
@@ -152,7 +161,7 @@ impl Pool {
         let segment_bytes = self.segment_bytes();
         state.look_at_pinned(segment_bytes);
         let budget = self.budget_bytes().saturating_sub(other_bytes);
-        state.take(bytes.max(segment_bytes), segment_bytes, budget)
+        state.take(bytes.max(segment_bytes), segment_bytes, budget, &self.permits)
     }
 
     /// Takes a segment back that the tier has no use for. What is over the budget is freed.
@@ -192,7 +201,13 @@ impl State {
     }
 
     /// A free segment or a new one. Free ones of another size make room for it.
-    fn take(&mut self, wanted: usize, segment_bytes: usize, budget: usize) -> Writer {
+    fn take(
+        &mut self,
+        wanted: usize,
+        segment_bytes: usize,
+        budget: usize,
+        permits: &Arc<Permits>,
+    ) -> Writer {
         if wanted == segment_bytes
             && let Some(spare) = self.free.pop()
         {
@@ -208,7 +223,7 @@ impl State {
                 spare.refill();
                 Writer::recycle(spare)
             }
-            None => Writer::allocate_in(&mut self.blocks, wanted),
+            None => Writer::allocate_in(&mut self.blocks, wanted, Arc::clone(permits)),
         }
     }
 
@@ -217,7 +232,7 @@ impl State {
         let Some(spare) = self.free.pop() else { return false };
         let bytes = spare.capacity();
         if !spare.hollow_out() {
-            self.give_up(spare);
+            self.give_up(spare.into_share());
             return true;
         }
         self.allocated_bytes -= bytes;
@@ -229,11 +244,12 @@ impl State {
         true
     }
 
-    /// Gives up one whose memory is freed when it is dropped.
-    fn give_up(&mut self, spare: Spare) {
-        let bytes = spare.capacity();
+    /// Gives up one whose memory is freed when nobody pins it any more. Who does so pays for it: it is not of the
+    /// budget.
+    fn give_up(&mut self, segment: Share) {
+        let bytes = segment.capacity();
         self.retired_bytes += bytes;
-        self.gone.push(Gone { segment: spare.into_share(), bytes });
+        self.gone.push(Gone { segment, bytes });
     }
 
     /// Keeps those that nobody pins any more for reuse, if they are of the usual size.
@@ -241,8 +257,9 @@ impl State {
         let mut at = 0;
         while at < self.pinned.len() {
             match Spare::new(self.pinned.swap_remove(at)) {
-                Ok(spare) if spare.capacity() == segment_bytes => self.free.push(spare),
-                Ok(spare) => self.give_up(spare),
+                Ok(spare) if spare.is_usual(segment_bytes) => self.free.push(spare),
+                Ok(spare) => self.give_up(spare.into_share()),
+                Err(pinned) if !pinned.is_usual(segment_bytes) => self.give_up(pinned),
                 Err(pinned) => {
                     self.pinned.push(pinned);
                     let last = self.pinned.len() - 1;
@@ -316,6 +333,30 @@ mod tests {
         pool.shrink(0);
         pool.set_segment_bytes(100);
         assert_eq!(pool.open(1, 0).unwrap().segment().capacity(), 100, "not the free one");
+    }
+
+    /// Segments come to be as long as that of an item was.
+    #[test]
+    fn memory_of_one_long_item_is_never_that_of_many() {
+        let pool = Pool::new(4000, 300);
+        let long = pool.open(500, 0).unwrap();
+        assert!(long.segment().permits().is_none());
+        pool.set_segment_bytes(500);
+        pool.give_back(long.segment().clone(), 0);
+        drop(long);
+        assert!(pool.open(1, 0).unwrap().segment().permits().is_some());
+        assert_eq!(pool.kept_bytes(), 500);
+    }
+
+    #[test]
+    fn pins_keep_what_is_used_again_and_nothing_else() {
+        let pool = Pool::new(4000, 300);
+        let segments = [pool.open(1, 0).unwrap(), pool.open(800, 0).unwrap()];
+        let pins: Vec<_> = segments.iter().map(|writer| writer.segment().pin(0)).collect();
+        segments.into_iter().for_each(|writer| pool.give_back(writer.segment().clone(), 0));
+        assert_eq!((pool.room_bytes(0), pool.kept_bytes()), (3700, 300), "the long one is theirs");
+        drop(pins);
+        assert_eq!(pool.room_bytes(0), 4000);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::segment::{Frozen, Writer};
 use super::{Admit, DramTier, Full, Taken, lock};
 use crate::key::KeyHash;
 use crate::sync::{begin_to_write, wait_a_little};
-use crate::value::{DramFields, ItemRef, Value};
+use crate::value::{DramFields, ItemRef, Pinned};
 
 /// When all segments are pinned most pins will be gone in a moment: so often somebody looks again before it
 /// gives up.
@@ -164,10 +164,10 @@ impl DramTier {
         item: &ItemRef<'_>,
         now_s: u32,
         admit: Admit<'_>,
-    ) -> Result<Option<Value>, Full> {
+    ) -> Result<Option<Pinned>, Full> {
         let mut pinned = None;
         self.put(ToSegment::new(self, item, now_s, admit, Some(&mut pinned)))?;
-        Ok(pinned.map(|pin| Value::new(pin, item.dram.marks)))
+        Ok(pinned.map(|pin| Pinned::new(pin, item.dram.marks)))
     }
 
     /// Memory that [`DramTier::insert_to_depart`] takes for `item`.

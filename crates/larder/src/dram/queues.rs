@@ -53,9 +53,10 @@ pub(crate) struct Sealed {
 }
 
 impl Sealed {
-    /// Its memory is of no use to others before those have gone who pin it.
-    fn is_pinned(&self) -> bool {
-        self.segment.pins.are_any()
+    /// Its memory is of no use to others before those have gone who pin it. One that is not used again anyway may
+    /// leave at once: it is left to them.
+    fn is_pinned(&self, segment_bytes: usize) -> bool {
+        self.segment.is_usual(segment_bytes) && self.segment.pins.are_any()
     }
 
     fn dead_eighths(&self) -> usize {
@@ -134,23 +135,28 @@ impl Queues {
     }
 
     /// The segment whose turn it is, out of its queue: one that has expired whole before any other,
-    /// then one that is dead in large part. None that somebody pins: that would free nothing.
-    pub(crate) fn next_turn(&mut self, budget_bytes: usize, now_s: u32) -> Option<Turn> {
-        if let Some(expired) = self.next_expired(now_s) {
+    /// then one that is dead in large part. None of the usual length that somebody pins: that would free nothing.
+    pub(crate) fn next_turn(
+        &mut self,
+        budget_bytes: usize,
+        segment_bytes: usize,
+        now_s: u32,
+    ) -> Option<Turn> {
+        if let Some(expired) = self.next_expired(segment_bytes, now_s) {
             return Some(Turn::Evict(expired));
         }
-        if let Some(sparse) = self.next_sparse() {
+        if let Some(sparse) = self.next_sparse(segment_bytes) {
             return Some(Turn::Compact(sparse));
         }
-        self.next_victim(budget_bytes).map(Turn::Evict)
+        self.next_victim(budget_bytes, segment_bytes).map(Turn::Evict)
     }
 
     /// The segment to evict by age.
-    pub(crate) fn next_victim(&mut self, budget_bytes: usize) -> Option<Sealed> {
+    fn next_victim(&mut self, budget_bytes: usize, segment_bytes: usize) -> Option<Sealed> {
         let small_is_due = self.small_bytes > budget_bytes / SMALL_PART;
         let [first, second] =
             if small_is_due { [Queue::Small, Queue::Main] } else { [Queue::Main, Queue::Small] };
-        self.oldest(first).or_else(|| self.oldest(second))
+        self.oldest(first, segment_bytes).or_else(|| self.oldest(second, segment_bytes))
     }
 
     /// Any segment, pinned or not.
@@ -164,10 +170,10 @@ impl Queues {
     }
 
     /// The oldest one of a queue that nobody pins. Those that somebody does go to its end.
-    fn oldest(&mut self, queue: Queue) -> Option<Sealed> {
+    fn oldest(&mut self, queue: Queue, segment_bytes: usize) -> Option<Sealed> {
         for _ in 0..self.tickets(queue).len() {
             let ticket = self.tickets(queue).pop_front()?;
-            match self.peek(ticket).map(Sealed::is_pinned) {
+            match self.peek(ticket).map(|sealed| sealed.is_pinned(segment_bytes)) {
                 Some(true) => self.tickets(queue).push_back(ticket),
                 Some(false) => return self.take(ticket),
                 None => {}
@@ -177,9 +183,10 @@ impl Queues {
     }
 
     /// One whose last item has expired.
-    fn next_expired(&mut self, now_s: u32) -> Option<Sealed> {
-        let mut pinned = None;
-        while let Some(&Reverse((expiry_s, ticket))) = self.expiring.peek()
+    fn next_expired(&mut self, segment_bytes: usize, now_s: u32) -> Option<Sealed> {
+        let (mut pinned, mut next) = (Vec::new(), None);
+        while next.is_none()
+            && let Some(&Reverse((expiry_s, ticket))) = self.expiring.peek()
             && expiry_s <= now_s
         {
             self.expiring.pop();
@@ -188,19 +195,18 @@ impl Queues {
             if later_s > now_s {
                 // Something in it was overwritten by what lives for longer.
                 self.expiring.push(Reverse((later_s, ticket)));
-            } else if sealed.is_pinned() {
-                pinned = Some(Reverse((expiry_s, ticket)));
-                break;
+            } else if sealed.is_pinned(segment_bytes) {
+                pinned.push(Reverse((expiry_s, ticket)));
             } else {
-                return self.take(ticket);
+                next = self.take(ticket);
             }
         }
         self.expiring.extend(pinned);
-        None
+        next
     }
 
     /// One of those with the most dead bytes, if they are enough.
-    fn next_sparse(&mut self) -> Option<Sealed> {
+    fn next_sparse(&mut self, segment_bytes: usize) -> Option<Sealed> {
         for eighths in (COMPACTED_EIGHTHS..=EIGHTHS).rev() {
             for _ in 0..self.sparse[eighths].len() {
                 let ticket = self.sparse[eighths].pop_front()?;
@@ -208,7 +214,7 @@ impl Queues {
                 if sealed.dead_eighths() != eighths {
                     continue; // it has a ticket in another list
                 }
-                if !sealed.is_pinned() {
+                if !sealed.is_pinned(segment_bytes) {
                     return self.take(ticket);
                 }
                 self.sparse[eighths].push_back(ticket);
@@ -285,13 +291,19 @@ pub(crate) fn visits_left(policy: DramPolicy, queue: Queue, visits: u64) -> u64 
 #[cfg(test)]
 #[cfg(not(shuttle))]
 mod tests {
+    use super::super::memory::Blocks;
+    use super::super::permits::Permits;
     use super::super::segment::Writer;
     use super::*;
+    use std::sync::Arc;
+
+    const SEGMENT_BYTES: usize = 800;
 
     fn sealed(slot: u32, queue: Queue, expiry_s: u32) -> Sealed {
-        let segment = Writer::allocate(800).segment().clone();
-        segment.note_expiry(expiry_s);
-        Sealed { segment, slot, queue }
+        let permits = Arc::new(Permits::default());
+        let writer = Writer::allocate_in(&mut Blocks::default(), SEGMENT_BYTES, permits);
+        writer.segment().note_expiry(expiry_s);
+        Sealed { segment: writer.segment().clone(), slot, queue }
     }
 
     fn queues_of(slots: std::ops::Range<u32>) -> Queues {
@@ -301,7 +313,7 @@ mod tests {
     }
 
     fn next(queues: &mut Queues, now_s: u32) -> Option<(char, u32)> {
-        queues.next_turn(8000, now_s).map(|turn| match turn {
+        queues.next_turn(8000, SEGMENT_BYTES, now_s).map(|turn| match turn {
             Turn::Evict(sealed) => ('e', sealed.slot),
             Turn::Compact(sealed) => ('c', sealed.slot),
         })
@@ -357,6 +369,26 @@ mod tests {
         drop((sparse, old, expired));
         let turns: Vec<_> = (0..3).map_while(|_| next(&mut queues, 60)).collect();
         assert_eq!(turns, [('e', 4), ('c', 2), ('e', 1)]);
+    }
+
+    #[test]
+    fn one_that_expires_while_somebody_pins_it_hides_no_other() {
+        let mut queues = queues_of(1..2);
+        (2..4).for_each(|slot| queues.push(sealed(slot, Queue::Main, slot)));
+        let pin = queues.sealed[2].as_ref().unwrap().1.segment.pin(0);
+        assert_eq!(next(&mut queues, 60), Some(('e', 3)));
+        drop(pin);
+        assert_eq!(next(&mut queues, 60), Some(('e', 2)));
+    }
+
+    /// It frees as much as if nobody pinned it.
+    #[test]
+    fn one_of_another_length_waits_for_nobody() {
+        let mut queues = queues_of(1..3);
+        let pin = queues.sealed[1].as_ref().unwrap().1.segment.pin(0);
+        let turn = queues.next_turn(8000, SEGMENT_BYTES + 1, 0);
+        assert!(matches!(turn, Some(Turn::Evict(Sealed { slot: 1, .. }))));
+        drop(pin);
     }
 
     #[test]

@@ -22,9 +22,11 @@
 #![allow(unsafe_code)]
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use super::marks::Marks;
 use super::memory::{Blocks, Memory};
+use super::permits::Permits;
 use super::pins::{Pin, Pins, Share};
 use super::prefetch::prefetch;
 use super::queues::is_sparser;
@@ -48,6 +50,8 @@ pub(crate) struct Segment {
     memory: Memory,
     published: AtomicUsize,
     pub(super) pins: Pins,
+    /// Of its tier. `None`: it is for one record, and nobody else pays if it is kept.
+    permits: Option<Arc<Permits>>,
     tally: Tally,
 }
 
@@ -134,11 +138,23 @@ impl Deref for Frozen {
 }
 
 impl Segment {
-    fn new(memory: Memory) -> Self {
+    fn new(memory: Memory, permits: Option<Arc<Permits>>) -> Self {
         let pins = Pins::of_segment(memory.len());
         assert!(memory.start().cast::<u32>().is_aligned(), "records begin with a word");
         memory.forbid(); // until it is appended to
-        Self { memory, published: AtomicUsize::new(0), pins, tally: Tally::default() }
+        Self { memory, published: AtomicUsize::new(0), pins, permits, tally: Tally::default() }
+    }
+
+    /// What whoever keeps a value of it takes first; `None` is nothing.
+    #[inline]
+    pub(crate) fn permits(&self) -> Option<&Permits> {
+        self.permits.as_deref()
+    }
+
+    /// Whether it is one of many of this length, and is used again. Any other is left to those who pin it when the
+    /// tier has no use for it any more.
+    pub(super) fn is_usual(&self, segment_bytes: usize) -> bool {
+        self.permits.is_some() && self.capacity() == segment_bytes
     }
 
     /// What it takes beside the memory for records.
@@ -356,6 +372,10 @@ impl Spare {
         self.0.capacity()
     }
 
+    pub(super) fn is_usual(&self, segment_bytes: usize) -> bool {
+        self.0.is_usual(segment_bytes)
+    }
+
     /// Gives the memory back but keeps its place, if it has one that can be kept.
     pub(super) fn hollow_out(&self) -> bool {
         self.0.published.store(0, Ordering::Relaxed);
@@ -379,14 +399,14 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// A new segment of `bytes`, in memory of its own.
+    /// A new segment of `bytes` for one record, in memory of its own.
     pub(crate) fn allocate(bytes: usize) -> Self {
-        Self { segment: Share::new(Segment::new(Memory::of_bytes(bytes))) }
+        Self { segment: Share::new(Segment::new(Memory::of_bytes(bytes), None)) }
     }
 
     /// A new segment of `bytes`, one of many.
-    pub(super) fn allocate_in(blocks: &mut Blocks, bytes: usize) -> Self {
-        Self { segment: Share::new(Segment::new(blocks.take(bytes))) }
+    pub(super) fn allocate_in(blocks: &mut Blocks, bytes: usize, permits: Arc<Permits>) -> Self {
+        Self { segment: Share::new(Segment::new(blocks.take(bytes), Some(permits))) }
     }
 
     /// Begins a segment anew.

@@ -97,7 +97,10 @@ fn values_in_use_stay_what_they_are_above_a_smaller_budget() {
     for key in 100_000..101_000 {
         set(&cache, key, 1000);
     }
-    assert!(cache.stats().dram_used_bytes > 16 * MIB, "they are pinned");
+    let stats = cache.stats();
+    assert!(stats.copied_values > 1900, "{} of them are copies", stats.copied_values);
+    // Segments of the old length are not used again: they are left to those who pin them.
+    assert!(stats.dram_used_bytes <= 2 * MIB, "{}", stats.dram_used_bytes);
     for (key, value) in keys.zip(kept) {
         assert!(value.iter().all(|&byte| byte == key.to_le_bytes()[0]));
     }

@@ -23,6 +23,7 @@ mod history_threads;
 mod in_order;
 mod items;
 mod iterate;
+mod kept;
 mod lending;
 mod lessons;
 mod limits;
