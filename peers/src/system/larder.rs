@@ -25,10 +25,9 @@ impl LarderDram {
 
 impl DramCache for LarderDram {
     fn get(&self, item: &Item) -> Result<bool, String> {
-        match self.0.blocking().get(&item.key.0).map_err(text)? {
-            Some(value) => item.check(&value).map(|()| true),
-            None => Ok(false),
-        }
+        // The value is looked at and not kept: that is what the call is for.
+        let checked = self.0.blocking().get_with(&item.key.0, |value, _| item.check(value));
+        checked.map_err(text)?.map_or(Ok(false), |checked| checked.map(|()| true))
     }
 
     fn set(&self, item: &Item, value: &[u8]) -> Result<(), String> {
