@@ -13,6 +13,8 @@ use crate::key::{KeyHash, check_key, check_value};
 use crate::removal::RemovalReason;
 use crate::value::{ItemRef, Pinned, Value};
 
+const DRAM_IS_PINNED: &str = "values in use pin all of DRAM; drop them or raise dram_bytes";
+
 /// What [`Larder::update`] shall do with a key.
 ///
 /// ```
@@ -115,17 +117,37 @@ impl Larder {
     ) -> Result<Option<Value>, Error> {
         let mut patience = Patience::new(&self.core, self.departure_wait);
         let mut taken = None;
+        let mut goes_above = false;
         loop {
-            let waited = match self.try_update(hash, key, change, &mut taken).await? {
+            let attempt = self.try_update(hash, key, change, (&mut taken, goes_above)).await?;
+            let waited = match attempt {
                 Attempt::Done(before) => {
                     let brought = before.as_ref().map_or(0, |value| value.len()) + key.len();
                     self.help(brought).await;
                     return Ok(before);
                 }
                 Attempt::Again => Wait::Again,
+                // Where DRAM holds the old version or the new one, but not both, each try to make room for the one
+                // makes the other leave.
+                Attempt::Full
+                    if self.core.flash.is_some() && patience.fulls >= PUTS_BEFORE_BYPASS =>
+                {
+                    if !patience.may_go_above() {
+                        return Err(self.refuse(
+                            RemovalReason::RejectedDramPinned,
+                            key,
+                            DRAM_IS_PINNED,
+                        ));
+                    }
+                    goes_above = true;
+                    Wait::Again
+                }
                 Attempt::Full if patience.pinned == PUTS_BEFORE_BYPASS => {
-                    let message = "values in use pin all of DRAM; drop them or raise dram_bytes";
-                    return Err(self.refuse(RemovalReason::RejectedDramPinned, key, message));
+                    return Err(self.refuse(
+                        RemovalReason::RejectedDramPinned,
+                        key,
+                        DRAM_IS_PINNED,
+                    ));
                 }
                 Attempt::Full => {
                     let bytes = self.core.dram.segment_bytes();
@@ -369,7 +391,7 @@ impl Larder {
         hash: KeyHash,
         key: &[u8],
         change: &mut impl FnMut(Option<&Value>) -> Change<'a>,
-        taken: &mut Option<Taken<'_>>,
+        (taken, goes_above): (&mut Option<Taken<'_>>, bool),
     ) -> Result<Attempt, Error> {
         let _turn = self.core.turn(hash).await;
         // Without flash nothing is waited for, and it is known by where it lies: a copy would not do.
@@ -384,7 +406,8 @@ impl Larder {
             let message = format!("object of {} bytes: DRAM cannot hold it", item.object_bytes());
             return Err(Error::new(ErrorKind::InvalidInput, message));
         }
-        let stays = self.stays_in_dram(&item);
+        let goes_above = goes_above && item.tiers != super::Tiers::DramOnly;
+        let stays = !goes_above && self.stays_in_dram(&item);
         if !stays && taken.is_none() {
             return Ok(Attempt::NoneTaken(self.core.dram.departing_bytes(&item)));
         }
@@ -406,13 +429,31 @@ impl Larder {
             // There is flash: with the turn nobody else has changed it.
             Some(taken) => self.core.dram.insert_to_depart(&item, taken, &unchanged).map(|_| true),
         };
+        // Flash has been told to forget what it had: where DRAM has nothing of the key either, it would be lost.
+        let inserted = match inserted {
+            Err(Full)
+                if self.core.flash.is_some() && before.is_some() && !self.core.dram.holds(hash) =>
+            {
+                let above = self.core.dram.departures().above();
+                let taken = above.try_take(self.core.dram.departing_bytes(&item));
+                let may = |_: &Taken<'_>| item.tiers != super::Tiers::DramOnly;
+                taken.filter(may).map_or(Err(Full), |taken| {
+                    self.core.dram.insert_to_depart(&item, taken, &unchanged).map(|_| true)
+                })
+            }
+            inserted => inserted,
+        };
         Ok(match inserted {
             Ok(true) => {
                 outdated?;
                 Attempt::Done(before.map(Value::kept))
             }
             Ok(false) => Attempt::Again,
-            Err(Full) => Attempt::Full,
+            Err(Full) => {
+                // What is here leaves for flash now, which has been told to forget what it had.
+                self.core.dram.note_dirty(hash, key);
+                Attempt::Full
+            }
         })
     }
 }

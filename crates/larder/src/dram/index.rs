@@ -296,12 +296,12 @@ impl Index {
         }
     }
 
-    /// Marks the entry of `key` as one whose version flash holds.
-    pub(crate) fn set_clean(&self, hash: KeyHash, key: &[u8], records: &impl Records) {
+    /// Marks the entry of `key` as one whose version flash holds, or does not hold any more.
+    pub(crate) fn set_clean(&self, hash: KeyHash, key: &[u8], clean: bool, records: &impl Records) {
         let (shard, _len, locked) = self.write(hash);
         let found = shard.table(&locked).position(hash, key, records, &locked);
         if let Some((place, entry)) = found {
-            place.put(entry.cleaned());
+            place.put(entry.with_clean(clean));
         }
     }
 

@@ -59,6 +59,11 @@ impl DramTier {
 
     /// Flash holds the very version of `key` that is here. The caller holds the key's lock.
     pub(crate) fn note_clean(&self, hash: KeyHash, key: &[u8]) {
-        self.index.set_clean(hash, key, self);
+        self.index.set_clean(hash, key, true, self);
+    }
+
+    /// Flash does not hold the version of `key` any more that is here, if it did. The caller holds the key's lock.
+    pub(crate) fn note_dirty(&self, hash: KeyHash, key: &[u8]) {
+        self.index.set_clean(hash, key, false, self);
     }
 }

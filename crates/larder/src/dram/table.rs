@@ -86,8 +86,8 @@ impl Entry {
         )
     }
 
-    pub(super) fn cleaned(self) -> Self {
-        Self(self.0 | CLEAN_BIT)
+    pub(super) fn with_clean(self, clean: bool) -> Self {
+        Self(self.0 & !CLEAN_BIT | if clean { CLEAN_BIT } else { 0 })
     }
 
     fn tag(self) -> Tag {

@@ -12,7 +12,7 @@ use larder::{
     Change, Config, CrashSafety, ErrorKind, Larder, RealClock, SetOptions, Tiers, VirtualClock,
     block_on,
 };
-use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, ModelDevice};
+use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice, ModelDevice};
 
 use crate::faults::faulty;
 use crate::rig::{Rig, by_thread, config, drive, key_of, logged, value_of, version_in};
@@ -502,4 +502,30 @@ fn there_is_a_thread_where_something_leaves_dram_for_flash_and_nowhere_else() {
     let ended = alone.args(["--exact", "departing::alone", "--ignored"]).output().unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
     assert!(String::from_utf8_lossy(&ended.stdout).contains("1 passed"));
+}
+
+/// The old version, which flash has, comes to DRAM to be looked at, and must leave it for the new one: over and
+/// over, if that had to be in DRAM.
+#[test]
+fn an_object_is_touched_of_which_dram_holds_one_version_but_not_two() {
+    let drive = MemoryDevice::holding(vec![0; 64 << 20]);
+    let config = Config {
+        dram_bytes: 256 << 10,
+        departures: Departures::Callers,
+        soc_percent: Some(0.0),
+        ..Config::default()
+    };
+    let cache = block_on(Larder::open(config, Some(Arc::new(drive)), Arc::new(RealClock))).unwrap();
+    let value = vec![7; 150 << 10];
+    for key in [b"bread", b"cheek"] {
+        block_on(cache.set(key, &value, None)).unwrap();
+    }
+    block_on(cache.flush()).unwrap();
+    for round in 1..10 {
+        for key in [b"bread", b"cheek"] {
+            let ttl = Some(Duration::from_secs(1000 * round));
+            assert!(block_on(cache.touch(key, ttl)).unwrap(), "round {round}");
+            assert_eq!(block_on(cache.get(key)).unwrap().as_deref(), Some(&value[..]));
+        }
+    }
 }
