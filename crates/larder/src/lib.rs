@@ -63,6 +63,7 @@ mod soc;
 pub mod stats;
 mod sync;
 pub mod tenants;
+mod tier;
 mod time;
 mod tombstones;
 mod typed;
@@ -71,7 +72,7 @@ mod value;
 pub use admission::AdmissionPolicy;
 pub use cache::{
     Blocking, Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, Scanned, SetOptions,
-    Tier, Tiers,
+    Tiers,
 };
 pub use config::{Config, CrashSafety, DramPolicy, RegionEviction, Reinsertion};
 pub use endurance::{DriveLife, Endurance};
@@ -90,6 +91,7 @@ pub use removal::{Removal, RemovalListener, RemovalReason};
 pub use shards::Shards;
 pub use stats::Stats;
 pub use tenants::{Tenant, Tenants, TenantsConfig};
+pub use tier::Tier;
 pub use typed::{Codec, Typed, TypedError};
 #[cfg(feature = "serde")]
 pub use typed::{Postcard, PostcardError};

@@ -22,7 +22,7 @@ use larder_device::Device;
 
 use crate::admission::{Admission, Candidate};
 use crate::breaker::CircuitBreaker;
-use crate::cache::{Tier, Tiers};
+use crate::cache::Tiers;
 use crate::config::Config;
 use crate::endurance::{self, DriveLife, Wear};
 use crate::error::Error;
@@ -34,6 +34,7 @@ use crate::plan::{self, PlacementPlan};
 use crate::removal::RemovalReason;
 use crate::soc::Soc;
 use crate::stats::Counters;
+use crate::tier::Tier;
 use crate::time::CacheClock;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};

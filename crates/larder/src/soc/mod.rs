@@ -23,11 +23,11 @@ use async_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use larder_device::{BufferPool, Device, Io, PlacementHandle};
 
 use crate::breaker::{Backoff, CircuitBreaker};
-use crate::cache::Tier;
 use crate::identity::CacheId;
 use crate::key::{KeyHash, KeyHasher};
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
+use crate::tier::Tier;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef, is_expired};
 use afterlife::{Change, UNKNOWN_FILTER};

@@ -2,9 +2,9 @@
 
 use super::index::Place;
 use super::{Page, Record, Soc};
-use crate::cache::Tier;
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
+use crate::tier::Tier;
 use crate::value::{Fetched, ItemRef, Kind, is_expired};
 
 /// How often a look-up beside those who change the log begins anew.
