@@ -74,10 +74,10 @@ pub use cache::{
     Blocking, Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, Scanned, SetOptions,
     Tiers,
 };
-pub use config::{Config, CrashSafety, DramPolicy, RegionEviction, Reinsertion};
+pub use config::{Config, CrashSafety, DramPolicy, OnChange, RegionEviction, Reinsertion};
 pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
-pub use flash::{Layout, OnChange, Recovery};
+pub use flash::{Layout, Recovery};
 /// The devices, with everything that can be said about them.
 pub use larder_device as device;
 pub use larder_device::{

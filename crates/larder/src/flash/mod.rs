@@ -38,7 +38,6 @@ use crate::tier::Tier;
 use crate::time::CacheClock;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
-pub use changes::OnChange;
 pub(crate) use close::Admitted;
 pub use layout::Layout;
 pub(crate) use metadata::{

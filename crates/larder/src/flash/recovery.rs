@@ -18,14 +18,13 @@ use std::time::Duration;
 pub(crate) use larder_device::label::FRONT_BYTES;
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 
-use super::changes::OnChange;
 use super::dead_keys::DeadKeysSnapshot;
 use super::layout::Layout;
 use super::metadata::{
     self, EPOCH_MAX, FirstBlock, LargeDead, SUPERBLOCK_BYTES, Superblock, VERSION,
 };
 use super::{Flash, changes};
-use crate::config::Config;
+use crate::config::{Config, OnChange};
 use crate::error::{Error, ErrorKind};
 use crate::identity::CacheId;
 use crate::key::KeyHasher;
