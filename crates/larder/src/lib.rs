@@ -49,6 +49,7 @@ mod flash;
 mod identity;
 mod key;
 mod latency;
+mod layout;
 mod le;
 mod loc;
 mod metrics;
@@ -77,13 +78,14 @@ pub use cache::{
 pub use config::{Config, CrashSafety, DramPolicy, OnChange, RegionEviction, Reinsertion};
 pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
-pub use flash::{Layout, Recovery};
+pub use flash::Recovery;
 /// The devices, with everything that can be said about them.
 pub use larder_device as device;
 pub use larder_device::{
     Clock, Device, DirectIo, FileDevice, FileOptions, IoEngine, RealClock, VirtualClock, block_on,
 };
 pub use latency::{Histogram, Latency};
+pub use layout::Layout;
 pub use metrics::{Metric, MetricKind};
 pub use open_metrics::OpenMetrics;
 pub use plan::PlacementPlan;

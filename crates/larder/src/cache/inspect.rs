@@ -6,7 +6,8 @@ use larder_device::PlacementHandle;
 use larder_device::nvme::DriveReport;
 
 use super::Larder;
-use crate::flash::{Flash, Layout, Recovery};
+use crate::flash::{Flash, Recovery};
+use crate::layout::Layout;
 use crate::plan::PlacementPlan;
 use crate::stats::Stats;
 

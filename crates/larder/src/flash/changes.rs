@@ -7,8 +7,9 @@ use std::fmt;
 
 use larder_device::DeviceInfo;
 
-use super::layout::{Layout, soc_buckets, soc_log_segments, usable_bytes};
+use super::layout::{soc_buckets, soc_log_segments, usable_bytes};
 use crate::config::{Config, CrashSafety, OnChange, SOC_PERCENT};
+use crate::layout::Layout;
 use crate::soc::{BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES};
 
 /// Percentages that are looked for are multiples of these parts of one, and people prefer the first.

@@ -28,6 +28,7 @@ use crate::endurance::{self, DriveLife, Wear};
 use crate::error::Error;
 use crate::events;
 use crate::key::KeyHash;
+use crate::layout::Layout;
 use crate::loc::long::{has_room_for_head, long_object_bytes_max};
 use crate::loc::{Loc, object_bytes_max};
 use crate::plan::{self, PlacementPlan};
@@ -39,7 +40,6 @@ use crate::time::CacheClock;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
 pub(crate) use close::Admitted;
-pub use layout::Layout;
 pub(crate) use metadata::{
     SNAPSHOT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
     VERSION as SUPERBLOCK_VERSION, is_blank_or_ours,

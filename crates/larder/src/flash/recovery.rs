@@ -19,7 +19,6 @@ pub(crate) use larder_device::label::FRONT_BYTES;
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 
 use super::dead_keys::DeadKeysSnapshot;
-use super::layout::Layout;
 use super::metadata::{
     self, EPOCH_MAX, FirstBlock, LargeDead, SUPERBLOCK_BYTES, Superblock, VERSION,
 };
@@ -28,6 +27,7 @@ use crate::config::{Config, OnChange};
 use crate::error::{Error, ErrorKind};
 use crate::identity::CacheId;
 use crate::key::KeyHasher;
+use crate::layout::Layout;
 use crate::le::u64_at;
 use crate::soc::BUCKET_SNAPSHOT_BYTES;
 use crate::tombstones::{self, Inheritance};
