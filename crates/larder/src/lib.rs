@@ -56,6 +56,7 @@ mod metrics;
 mod open_metrics;
 mod partition;
 pub mod plan;
+mod recovery;
 mod removal;
 pub mod shards;
 mod side_by_side;
@@ -78,7 +79,6 @@ pub use cache::{
 pub use config::{Config, CrashSafety, DramPolicy, OnChange, RegionEviction, Reinsertion};
 pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
-pub use flash::Recovery;
 /// The devices, with everything that can be said about them.
 pub use larder_device as device;
 pub use larder_device::{
@@ -89,6 +89,7 @@ pub use layout::Layout;
 pub use metrics::{Metric, MetricKind};
 pub use open_metrics::OpenMetrics;
 pub use plan::PlacementPlan;
+pub use recovery::Recovery;
 pub use removal::{Removal, RemovalListener, RemovalReason};
 pub use shards::Shards;
 pub use stats::Stats;

@@ -32,6 +32,7 @@ use crate::layout::Layout;
 use crate::loc::long::{has_room_for_head, long_object_bytes_max};
 use crate::loc::{Loc, object_bytes_max};
 use crate::plan::{self, PlacementPlan};
+use crate::recovery::Recovery;
 use crate::removal::RemovalReason;
 use crate::soc::Soc;
 use crate::stats::Counters;
@@ -46,8 +47,7 @@ pub(crate) use metadata::{
 };
 pub(crate) use persist::Sent;
 use places::Places;
-pub use recovery::Recovery;
-pub(crate) use recovery::{FRONT_BYTES, Start, examine, fuzz_snapshot};
+pub(crate) use recovery::{Start, examine, fuzz_snapshot};
 
 /// Objects of flash that the policies with a memory of keys expect, for want of knowledge: bytes per object.
 const OBJECT_BYTES_GUESS: u64 = 1024;
