@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 
 use larder_device::{Io, IoBuffer, IoFuture, PlacementHandle};
 
-use super::afterlife::Change;
 use super::bucket::{BUCKET_BYTES, Bucket, BucketIdentity, Entry};
+use super::change::Change;
 use super::log::Place;
 use super::{Knowledge, Soc, Stripe, filter};
 use crate::events;
