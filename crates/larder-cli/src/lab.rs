@@ -10,9 +10,10 @@ use larder_lab::report::lab::LabResult;
 use larder_lab::{Error, report};
 
 use crate::args::{LabCommand, LabReportArgs, LabRunArgs};
+use crate::bars;
+use crate::ending::Ending;
 use crate::json::{JsonTarget, print};
 use crate::replay::stop_on_interrupt;
-use crate::{Ending, bars};
 
 pub(crate) fn run(command: &LabCommand) -> Result<Ending, Error> {
     match command {

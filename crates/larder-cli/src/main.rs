@@ -8,6 +8,7 @@ mod bars;
 #[cfg(target_os = "linux")]
 mod device;
 mod drive;
+mod ending;
 mod json;
 mod lab;
 mod plan;
@@ -20,13 +21,8 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Cli, Command};
+use ending::Ending;
 use larder_lab::Error;
-
-/// How a command that did not fail ended.
-enum Ending {
-    Complete,
-    Interrupted,
-}
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

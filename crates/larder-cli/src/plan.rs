@@ -7,9 +7,10 @@ use larder_lab::replay::{Monitor, Workload};
 use larder_lab::{Error, report};
 
 use crate::args::PlanArgs;
+use crate::bars;
+use crate::ending::Ending;
 use crate::json::{JsonTarget, print};
 use crate::replay::{soc_max_object, stop_on_interrupt, trace_options};
-use crate::{Ending, bars};
 
 pub(crate) fn run(arguments: &PlanArgs) -> Result<Ending, Error> {
     let options = options(arguments)?;

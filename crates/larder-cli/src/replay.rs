@@ -9,8 +9,9 @@ use larder_workload::trace::TraceOptions;
 
 use crate::args::{DeviceArg, FormatArgs, IsolationArg, PlacementArg, ReplayArgs};
 use crate::drive::{Drive, DriveFacts, Told, is_placing};
+use crate::ending::Ending;
 use crate::json::{JsonTarget, print};
-use crate::{Ending, bars, table};
+use crate::{bars, table};
 
 /// Below this many drive writes before the measurement, DLWA has hardly settled.
 const STEADY_DRIVE_WRITES: f64 = 3.0;

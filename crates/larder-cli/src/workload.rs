@@ -9,9 +9,10 @@ use larder_workload::stats::Stats;
 use larder_workload::{Request, RequestSource, trace};
 
 use crate::args::{StatsArgs, WorkloadCommand};
+use crate::bars;
+use crate::ending::Ending;
 use crate::json::{JsonTarget, print};
 use crate::replay::trace_options;
-use crate::{Ending, bars};
 
 pub(crate) fn run(command: &WorkloadCommand) -> Result<Ending, Error> {
     match command {

@@ -3,6 +3,7 @@
 mod crash_safety;
 mod departures;
 mod dram_policy;
+mod on_change;
 mod regions;
 
 use std::time::Duration;
@@ -11,11 +12,11 @@ use crate::admission::AdmissionPolicy;
 pub(crate) use crate::dram::{BYTES_MAX as DRAM_BYTES_MAX, BYTES_MIN as DRAM_BYTES_MIN};
 use crate::endurance::Endurance;
 use crate::error::Error;
-use crate::flash::OnChange;
 use crate::removal::RemovalListener;
 pub use crash_safety::CrashSafety;
 pub use departures::Departures;
 pub use dram_policy::DramPolicy;
+pub use on_change::OnChange;
 pub use regions::{RegionEviction, Reinsertion};
 
 const TTL_CLASSES_MAX: usize = 8;

@@ -22,7 +22,7 @@
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables))]
 
 use crate::error::Error;
-use crate::flash::Recovery;
+use crate::recovery::Recovery;
 
 /// An event, if somebody wants to know.
 macro_rules! event {

@@ -49,12 +49,14 @@ mod flash;
 mod identity;
 mod key;
 mod latency;
+mod layout;
 mod le;
 mod loc;
 mod metrics;
 mod open_metrics;
 mod partition;
 pub mod plan;
+mod recovery;
 mod removal;
 pub mod shards;
 mod side_by_side;
@@ -63,6 +65,7 @@ mod soc;
 pub mod stats;
 mod sync;
 pub mod tenants;
+mod tier;
 mod time;
 mod tombstones;
 mod typed;
@@ -71,25 +74,27 @@ mod value;
 pub use admission::AdmissionPolicy;
 pub use cache::{
     Blocking, Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, Scanned, SetOptions,
-    Tier, Tiers,
+    Tiers,
 };
-pub use config::{Config, CrashSafety, DramPolicy, RegionEviction, Reinsertion};
+pub use config::{Config, CrashSafety, DramPolicy, OnChange, RegionEviction, Reinsertion};
 pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
-pub use flash::{Layout, OnChange, Recovery};
 /// The devices, with everything that can be said about them.
 pub use larder_device as device;
 pub use larder_device::{
     Clock, Device, DirectIo, FileDevice, FileOptions, IoEngine, RealClock, VirtualClock, block_on,
 };
 pub use latency::{Histogram, Latency};
+pub use layout::Layout;
 pub use metrics::{Metric, MetricKind};
 pub use open_metrics::OpenMetrics;
 pub use plan::PlacementPlan;
+pub use recovery::Recovery;
 pub use removal::{Removal, RemovalListener, RemovalReason};
 pub use shards::Shards;
 pub use stats::Stats;
 pub use tenants::{Tenant, Tenants, TenantsConfig};
+pub use tier::Tier;
 pub use typed::{Codec, Typed, TypedError};
 #[cfg(feature = "serde")]
 pub use typed::{Postcard, PostcardError};

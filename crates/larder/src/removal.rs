@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::cache::Tier;
 use crate::key::KeyHasher;
+use crate::tier::Tier;
 
 /// Why an object left the cache, or a tier of it, and which counters of [`Stats`](crate::Stats) count the
 /// same.

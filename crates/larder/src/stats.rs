@@ -7,9 +7,9 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use larder_device::nvme::DriveReport;
 
 use crate::endurance::DriveLife;
-use crate::flash::Layout;
 use crate::key::KeyHasher;
 use crate::latency::Latency;
+use crate::layout::Layout;
 use crate::metrics::{MetricKind, Named};
 use crate::removal::{RemovalListener, Removals};
 use crate::sync::{STRIPES, stripe};

@@ -1,8 +1,9 @@
 //! Whether what became of mutants is good enough.
 
+use super::Mutant;
+use super::mutant::FOLDERS;
 use super::reasons::{Reason, Reasons, Sort};
 use super::stages::Fate;
-use super::{FOLDERS, Mutant};
 use crate::step::Verdict;
 
 /// Of mutants that a test could notice, so many per cent must be caught.

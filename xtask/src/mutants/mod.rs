@@ -17,7 +17,7 @@ mod workshop;
 use std::fs;
 use std::path::Path;
 
-use self::mutant::Mutant;
+use self::mutant::{FOLDERS, Mutant};
 use self::reasons::Reasons;
 use self::stages::{Course, Fate};
 use self::workshop::Workshop;
@@ -26,8 +26,6 @@ use crate::{tools, workspace};
 
 /// Its list of mutants is what a seed draws from: another version may draw others.
 const TOOL: &str = "cargo-mutants@27.1.0";
-/// Folders of `crates/larder/src` that are mutated.
-const FOLDERS: [&str; 5] = ["tombstones", "soc", "loc", "flash", "cache"];
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]

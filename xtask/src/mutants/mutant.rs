@@ -5,6 +5,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
+/// Folders of `crates/larder/src` that are mutated.
+pub(super) const FOLDERS: [&str; 5] = ["tombstones", "soc", "loc", "flash", "cache"];
+
 /// Where the mutated folders are.
 const SOURCES: &str = "crates/larder/src/";
 

@@ -3,6 +3,7 @@
 //! | rule | file |
 //! |---|---|
 //! | which crate may use which | `arrows` |
+//! | which files of a crate may import each other | `circles` |
 //! | length of files, functions and lines | `sizes` |
 //! | a module doc on every file | `module_doc` |
 //! | `unsafe`, unfinished code, empty names | `banned` |
@@ -13,6 +14,7 @@
 
 mod arrows;
 mod banned;
+mod circles;
 mod finding;
 mod formats;
 mod manifest;
@@ -32,8 +34,9 @@ use crate::step::Verdict;
 use crate::workspace;
 
 /// Checks of a tree. A new rule is a file and a line here.
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 8] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 9] = [
     arrows::check,
+    circles::check,
     sizes::check,
     module_doc::check,
     banned::check,

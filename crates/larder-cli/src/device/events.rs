@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::machine::Machine;
 use super::{Missing, Unavailable, deliver, find, group_of, json_target, open, row, survey};
-use crate::Ending;
 use crate::args::{EventsArgs, NamedRange};
+use crate::ending::Ending;
 
 #[derive(Debug, Serialize)]
 struct Events {

@@ -12,8 +12,8 @@ use super::{
     Missing, Unavailable, Way, deliver, find, human, json_target, open, row, survey, ways,
     yes_or_no,
 };
-use crate::Ending;
 use crate::args::InfoArgs;
+use crate::ending::Ending;
 
 #[derive(Debug, Serialize)]
 struct Info {

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::machine::Machine;
 use super::{WAY_OUT, deliver, human, json_target, open, survey, ways};
-use crate::Ending;
 use crate::args::ListArgs;
+use crate::ending::Ending;
 
 #[derive(Debug, Serialize)]
 struct List {

@@ -17,8 +17,8 @@ use larder_device::nvme::{Asked, Commands, Node, Silence, Survey};
 use larder_lab::Error;
 use serde::Serialize;
 
-use crate::Ending;
 use crate::args::{DeviceCommand, OutputArgs};
+use crate::ending::Ending;
 use crate::json::JsonTarget;
 use machine::{Linux, Machine};
 

@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use super::machine::Machine;
 use super::{WAY_OUT, deliver, human, json_target, yes_or_no};
-use crate::Ending;
 use crate::args::PrepareArgs;
+use crate::ending::Ending;
 
 #[derive(Debug, Serialize)]
 struct Prepared {

@@ -15,8 +15,8 @@ use super::{
     Missing, Unavailable, WAY_OUT, clamp, deliver, find, group_of, human, json_target, open, row,
     survey,
 };
-use crate::Ending;
 use crate::args::DeviceStatsArgs;
+use crate::ending::Ending;
 use crate::json::JsonTarget;
 
 /// Columns of the picture of live DLWA.

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::machine::Machine;
 use super::{deliver, find, human, json_target};
-use crate::Ending;
 use crate::args::TrimArgs;
+use crate::ending::Ending;
 
 /// One call to the kernel: enough to be quick, little enough to be interrupted between two.
 const PIECE_BYTES: u64 = 64 << 30;

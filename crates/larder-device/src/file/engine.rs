@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use super::options::{FileOptions, IoEngine};
 use super::threads::ThreadPool;
@@ -88,14 +87,6 @@ fn ring(file: &Arc<File>, how: Reach, options: &FileOptions) -> Result<Box<dyn E
 #[cfg(not(target_os = "linux"))]
 fn ring(_: &Arc<File>, _: Reach, _: &FileOptions) -> Result<Box<dyn Engine>, String> {
     Err("io_uring exists on Linux only".to_owned())
-}
-
-/// Waits for an engine's thread, unless that thread itself dropped the device (in a waker): it ends
-/// by itself.
-pub(crate) fn join(thread: JoinHandle<()>) {
-    if thread.thread().id() != std::thread::current().id() {
-        let _ = thread.join();
-    }
 }
 
 #[cfg(test)]

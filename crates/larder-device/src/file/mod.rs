@@ -11,6 +11,7 @@
 //! the handles for them.
 
 pub(crate) mod engine;
+mod join;
 pub(crate) mod ledger;
 mod options;
 mod page_cache;

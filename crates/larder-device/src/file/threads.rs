@@ -6,7 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use super::engine::{Engine, join};
+use super::engine::Engine;
+use super::join::join;
 use super::options::FileOptions;
 use super::sys;
 use super::transfer::{Piece, Pieces, Step, Verb};

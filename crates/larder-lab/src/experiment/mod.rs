@@ -6,6 +6,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `settings` | parameters: defaults, and what the user sets |
+//! | `row` | what an experiment is made of |
 //! | `result` | what came out, in its stable JSON form |
 //! | `judge` | criteria in words and as checks |
 //! | `admission` | what may be judged: all that is needed was measured, on a settled drive |
@@ -30,6 +31,7 @@ mod placement;
 mod real_drive;
 mod result;
 mod rig;
+mod row;
 mod ru_aware;
 mod settings;
 mod soc_size;
@@ -45,33 +47,8 @@ use crate::Error;
 use crate::replay::Monitor;
 pub use judge::{Judgement, Verdict};
 pub use result::{ExperimentResult, Metrics, PaperValue, Spread, Summary};
+pub use row::Experiment;
 pub use settings::{Parameter, Settings};
-
-/// One experiment: data, and two functions.
-#[derive(Debug)]
-pub struct Experiment {
-    /// Name on the command line.
-    pub name: &'static str,
-    /// What it shows, in a line.
-    pub title: &'static str,
-    /// Which figure, table or section it reproduces.
-    pub reproduces: &'static str,
-    /// When it counts as reproduced, in words.
-    pub criterion: &'static str,
-    /// What can be set.
-    pub parameters: &'static [Parameter],
-    /// What it measures: the stable names of its metrics and what they mean. A name that ends with
-    /// `.*` stands for a series.
-    pub metrics: &'static [(&'static str, &'static str)],
-    /// What the paper says, by metric.
-    pub paper: &'static [PaperValue],
-    /// The metrics without which there is no judging.
-    pub needs: &'static [&'static str],
-    /// Measures everything once.
-    pub measure: fn(&Settings, u64, &Monitor) -> Result<Metrics, Error>,
-    /// Judges what was measured over all seeds; see [`judge()`].
-    pub judge: fn(&Summary) -> Judgement,
-}
 
 /// All experiments, in the order in which `lab run all` makes them.
 pub fn all() -> &'static [&'static Experiment] {

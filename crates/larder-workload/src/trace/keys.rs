@@ -4,8 +4,9 @@ use crate::{Error, Op, Request, RequestSource};
 
 use super::buffer::Buffer;
 use super::fault::{Fault, shown};
+use super::field;
 use super::line::Lines;
-use super::{field, split_object};
+use super::object::split_object;
 
 /// Bytes of a key in `keys-u32`.
 const KEY_RECORD_BYTES: usize = 4;

@@ -9,6 +9,7 @@
 //! | `format` | the formats by name, and the rules by which `detect` tells them apart |
 //! | `input` | a file, opened and decompressed |
 //! | `buffer`, `line`, `field` | bytes, lines and fields of hostile text |
+//! | `object` | key and value of an object that has one size |
 //! | `table` | the comma-separated formats: `csv`, `twitter`, `meta-kv` |
 //! | `keys` | the key lists: `keys`, `keys-u32` |
 //! | `oracle` | `oracle-general` |
@@ -26,6 +27,7 @@ mod format;
 mod input;
 mod keys;
 mod line;
+mod object;
 mod op;
 mod oracle;
 mod table;
@@ -37,10 +39,7 @@ use buffer::Buffer;
 use input::Input;
 
 pub use format::TraceFormat;
-
-/// Bytes that the key takes of an object where the trace gives only the size of key and value
-/// together.
-pub const KEY_BYTES: u32 = 8;
+pub use object::KEY_BYTES;
 
 /// How to read a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,14 +97,4 @@ fn open_buffer(path: &Path) -> Result<Buffer, Error> {
         return Err(Error::run(format!("{}: is empty, expected a trace", path.display())));
     }
     Ok(buffer)
-}
-
-/// Splits an object size into key and value: the key has [`KEY_BYTES`], the value the rest and at
-/// least one byte. Size 0 stands for an unknown size and leaves the value at 0, which means the
-/// same in a request.
-fn split_object(object_bytes: u32) -> (u32, u32) {
-    match object_bytes {
-        0 => (KEY_BYTES, 0),
-        size => (KEY_BYTES, size.saturating_sub(KEY_BYTES).max(1)),
-    }
 }

@@ -14,7 +14,7 @@ use crate::{Error, Op, Request, RequestSource};
 use super::buffer::Buffer;
 use super::clock::TraceClock;
 use super::fault::{Fault, shown};
-use super::split_object;
+use super::object::split_object;
 
 /// Bytes of a record.
 pub(super) const RECORD_BYTES: usize = 4 + 8 + 4 + 8;

@@ -11,7 +11,8 @@ use super::fault::{Fault, FaultBox, shown};
 use super::field::{self, Fields};
 use super::format::TraceFormat;
 use super::line::Lines;
-use super::{KEY_BYTES, op, split_object};
+use super::object::{KEY_BYTES, split_object};
+use super::op;
 
 /// What a field of a line is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

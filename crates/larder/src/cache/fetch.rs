@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::key::check_value;
 use crate::latency::Timed;
 use crate::removal::RemovalReason;
+use crate::tier::Tier;
 use crate::value::Value;
 
 /// Why [`Larder::get_or_fetch`] has no value.
@@ -226,7 +227,7 @@ impl Larder {
             self.core.counters.rejected_too_large_objects.add(1);
             let reason = RemovalReason::RejectedTooLarge;
             let bytes = item.object_bytes();
-            self.core.counters.removals.key(reason, super::Tier::Dram, key, bytes);
+            self.core.counters.removals.key(reason, Tier::Dram, key, bytes);
             return Ok(Value::alone(&item));
         }
         // Where flash cannot be told that what it has is void, that is counted as the device's error, and it is

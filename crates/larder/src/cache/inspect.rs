@@ -6,8 +6,10 @@ use larder_device::PlacementHandle;
 use larder_device::nvme::DriveReport;
 
 use super::Larder;
-use crate::flash::{Flash, Layout, Recovery};
+use crate::flash::Flash;
+use crate::layout::Layout;
 use crate::plan::PlacementPlan;
+use crate::recovery::Recovery;
 use crate::stats::Stats;
 
 impl Larder {

@@ -17,6 +17,7 @@ use std::time::Duration;
 use super::Larder;
 use crate::key::KeyHash;
 use crate::side_by_side::together;
+use crate::tier::Tier;
 use crate::value::{ItemRef, Pinned, Value};
 
 /// A batch ends when it has so many items, or so many bytes of keys and values.
@@ -24,24 +25,6 @@ const BATCH_ITEMS: usize = 256;
 const BATCH_BYTES: usize = 1 << 20;
 /// Records of large objects that are read side by side.
 const READS_AT_ONCE: usize = 8;
-
-/// Where an item was found.
-///
-/// ```
-/// use larder::Tier;
-///
-/// assert_ne!(Tier::Dram, Tier::SmallObjects);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Tier {
-    /// In DRAM; flash may hold it too.
-    Dram,
-    /// On flash, in the small-object engine.
-    SmallObjects,
-    /// On flash, in the large-object engine.
-    LargeObjects,
-}
 
 /// An item that [`Scan::next`] found. It pins the memory of its value, as every [`Value`] does.
 ///

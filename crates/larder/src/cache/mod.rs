@@ -55,6 +55,7 @@ use crate::error::{Error, ErrorKind};
 use crate::key::{KeyHash, KeyHasher, check_key, check_value};
 use crate::latency::{Stopwatch, Timed};
 use crate::removal::RemovalReason;
+use crate::tier::Tier;
 use crate::value::{ItemRef, Value};
 
 use self::core::Core;
@@ -65,7 +66,7 @@ pub use fetch::{FetchError, Fetched};
 use flights::Flights;
 pub use flush::Flushed;
 use gate::Inside;
-pub use iterate::{Scan, Scanned, Tier};
+pub use iterate::{Scan, Scanned};
 pub use look::Copied;
 pub use options::{SetOptions, Tiers};
 use read::Found;

@@ -1,11 +1,12 @@
 //! Where a new item goes: to DRAM, past it where it stays full, or nowhere.
 
 use super::departing::{Patience, Wait};
-use super::{Larder, Tier, Tiers};
+use super::{Larder, Tiers};
 use crate::dram::{Admit, Full, OnItsWay, Taken};
 use crate::error::Error;
 use crate::removal::RemovalReason;
 use crate::signal::until_any;
+use crate::tier::Tier;
 use crate::value::{ItemRef, Pinned, Value};
 
 /// How often a set makes room in DRAM before it goes past it.

@@ -152,8 +152,9 @@ impl Larder {
             Lookup::Hit(value) => return Some(Found { value, tier: Tier::Dram }),
             Lookup::Expired => {
                 self.core.counters.expired.add(1);
-                let (_, bytes) = self.tier_and_bytes(hash, key).unwrap_or((super::Tier::Dram, 0));
-                self.note_expired(super::Tier::Dram, key, bytes);
+                let (_, bytes) =
+                    self.tier_and_bytes(hash, key).unwrap_or((crate::tier::Tier::Dram, 0));
+                self.note_expired(crate::tier::Tier::Dram, key, bytes);
                 // Flash first: as long as the key is in DRAM, an older version on flash stays out
                 // of sight.
                 if let Some(flash) = &self.core.flash {
@@ -169,7 +170,7 @@ impl Larder {
         self.fetch_from(flash, hash, key, &|there| there.is_none()).await
     }
 
-    fn note_expired(&self, tier: super::Tier, key: &[u8], bytes: usize) {
+    fn note_expired(&self, tier: crate::tier::Tier, key: &[u8], bytes: usize) {
         self.core.counters.removals.key(RemovalReason::Expired, tier, key, bytes);
     }
 

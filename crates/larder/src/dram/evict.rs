@@ -9,9 +9,9 @@ use super::readers::LockedAlone;
 use super::record::{Record, record_bytes};
 use super::segment::Frozen;
 use super::{DramTier, lock};
-use crate::cache::Tier;
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
+use crate::tier::Tier;
 use crate::value::{ItemRef, is_expired};
 
 /// So many segments are kept free above flash.

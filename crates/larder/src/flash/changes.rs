@@ -4,12 +4,12 @@
 //! of all percentages that give as many buckets, the roundest is what somebody wrote.
 
 use std::fmt;
-use std::str::FromStr;
 
 use larder_device::DeviceInfo;
 
-use super::layout::{Layout, soc_buckets, soc_log_segments, usable_bytes};
-use crate::config::{Config, CrashSafety, SOC_PERCENT};
+use super::layout::{soc_buckets, soc_log_segments, usable_bytes};
+use crate::config::{Config, CrashSafety, OnChange, SOC_PERCENT};
+use crate::layout::Layout;
 use crate::soc::{BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES};
 
 /// Percentages that are looked for are multiples of these parts of one, and people prefer the first.
@@ -18,46 +18,6 @@ const GRAINS: [f64; 9] = [1.0, 2.0, 10.0, 20.0, 100.0, 200.0, 1000.0, 10_000.0, 
 /// How many multiples of each are tried: metadata takes a part of a share that is only
 /// roughly known.
 const STEPS: i32 = 50;
-
-/// What an opening does with a cache that was made with other settings.
-///
-/// ```
-/// use larder::OnChange;
-///
-/// assert_eq!("discard".parse(), Ok(OnChange::Discard));
-/// assert_eq!(OnChange::default().to_string(), "refuse");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum OnChange {
-    /// It fails, and names the settings with their old and new values. Nothing is changed. A cache of
-    /// which nothing would be left anyway, after a loss of power for example, is no reason to fail.
-    #[default]
-    Refuse,
-    /// It starts empty.
-    Discard,
-}
-
-impl fmt::Display for OnChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Refuse => "refuse",
-            Self::Discard => "discard",
-        })
-    }
-}
-
-impl FromStr for OnChange {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Self, String> {
-        match s {
-            "refuse" => Ok(Self::Refuse),
-            "discard" => Ok(Self::Discard),
-            _ => Err(format!("\"{s}\" is not what to do on a change: use refuse or discard")),
-        }
-    }
-}
 
 /// With which layout the cache on a device goes on, where `planned` is what the configuration asks for.
 ///

@@ -18,11 +18,12 @@
 use std::sync::atomic::Ordering;
 
 use super::{Engine, Flash};
-use crate::cache::{Tier, Tiers};
+use crate::cache::Tiers;
 use crate::dram::Receiver;
 use crate::key::KeyHash;
 use crate::loc::{Appending, object_bytes_max};
 use crate::removal::RemovalReason;
+use crate::tier::Tier;
 use crate::value::ItemRef;
 
 /// Small objects get at most this part of the regions' room.

@@ -46,9 +46,9 @@
 
 use larder_device::label;
 
-use super::layout::Layout;
 use crate::identity::CacheId;
 use crate::key::KeyHasher;
+use crate::layout::Layout;
 use crate::le::{u16_at, u32_at, u64_at};
 
 pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = label::SUPERBLOCK_MARK;

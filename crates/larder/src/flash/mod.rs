@@ -22,32 +22,32 @@ use larder_device::Device;
 
 use crate::admission::{Admission, Candidate};
 use crate::breaker::CircuitBreaker;
-use crate::cache::{Tier, Tiers};
+use crate::cache::Tiers;
 use crate::config::Config;
 use crate::endurance::{self, DriveLife, Wear};
 use crate::error::Error;
 use crate::events;
 use crate::key::KeyHash;
+use crate::layout::Layout;
 use crate::loc::long::{has_room_for_head, long_object_bytes_max};
 use crate::loc::{Loc, object_bytes_max};
 use crate::plan::{self, PlacementPlan};
+use crate::recovery::Recovery;
 use crate::removal::RemovalReason;
 use crate::soc::Soc;
 use crate::stats::Counters;
+use crate::tier::Tier;
 use crate::time::CacheClock;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
-pub use changes::OnChange;
 pub(crate) use close::Admitted;
-pub use layout::Layout;
 pub(crate) use metadata::{
     SNAPSHOT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
     VERSION as SUPERBLOCK_VERSION, is_blank_or_ours,
 };
 pub(crate) use persist::Sent;
 use places::Places;
-pub use recovery::Recovery;
-pub(crate) use recovery::{FRONT_BYTES, Start, examine, fuzz_snapshot};
+pub(crate) use recovery::{Start, examine, fuzz_snapshot};
 
 /// Objects of flash that the policies with a memory of keys expect, for want of knowledge: bytes per object.
 const OBJECT_BYTES_GUESS: u64 = 1024;

@@ -2,11 +2,11 @@
 
 use larder_device::{DeviceInfo, PlacementHandle};
 
-use super::layout::Layout;
 use super::metadata::Superblock;
 use super::unit;
 use crate::config::Config;
 use crate::error::Error;
+use crate::layout::Layout;
 use crate::loc::{LocPlace, shelves::shelves};
 use crate::plan::{Class, PlacementPlan};
 use crate::soc::{LogPlace, SocPlace};

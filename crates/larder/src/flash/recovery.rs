@@ -15,21 +15,21 @@
 
 use std::time::Duration;
 
-pub(crate) use larder_device::label::FRONT_BYTES;
+use larder_device::label::FRONT_BYTES;
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 
-use super::changes::OnChange;
 use super::dead_keys::DeadKeysSnapshot;
-use super::layout::Layout;
 use super::metadata::{
     self, EPOCH_MAX, FirstBlock, LargeDead, SUPERBLOCK_BYTES, Superblock, VERSION,
 };
 use super::{Flash, changes};
-use crate::config::Config;
+use crate::config::{Config, OnChange};
 use crate::error::{Error, ErrorKind};
 use crate::identity::CacheId;
 use crate::key::KeyHasher;
+use crate::layout::Layout;
 use crate::le::u64_at;
+use crate::recovery::Recovery;
 use crate::soc::BUCKET_SNAPSHOT_BYTES;
 use crate::tombstones::{self, Inheritance};
 
@@ -42,37 +42,6 @@ const RECORD_BYTES_MIN: u64 = 49;
 pub(super) const UNKNOWN_OBJECTS: u64 = u64::MAX;
 
 const STARTS_EMPTY: &str = "the configuration says to start empty";
-
-/// What an opening found on its device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Recovery {
-    /// A blank device.
-    Fresh,
-    /// A cache that was shut down cleanly; it goes on where it was. Small objects are found by their
-    /// buckets, large ones when the region that holds them has been looked at, as after a crash; if there
-    /// are few, before the opening returns
-    /// ([`Config::eager_index_objects`](crate::Config::eager_index_objects)).
-    Clean {
-        /// Large objects found again so far.
-        large_objects: u64,
-    },
-    /// A cache that was not shut down. What had reached flash and was not replaced, deleted or
-    /// dropped since is found again: large objects when the region that holds them has been looked
-    /// at, which [`Larder::rebuild`](crate::Larder::rebuild) does, and little by little everybody who
-    /// uses the cache; small ones when their bucket is read.
-    Crashed {
-        /// Large objects found again so far.
-        large_objects: u64,
-        /// Regions of large objects that have not been looked at yet.
-        regions_left: u32,
-    },
-    /// A cache that could not be taken over; it starts empty.
-    Discarded {
-        /// Why.
-        reason: String,
-    },
-}
 
 /// What there is to take over.
 pub(crate) enum Heritage {

@@ -12,9 +12,9 @@ use super::footer::RegionIdentity;
 use super::index::Location;
 use super::regions::RegionState;
 use super::{Loc, State};
-use crate::cache::Tier;
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
+use crate::tier::Tier;
 
 /// A region that is opened has so much of the index swept, if there is something to sweep.
 const PARTS_OF_A_SWEEP: usize = 8;

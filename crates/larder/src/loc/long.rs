@@ -22,11 +22,11 @@ use std::sync::atomic::Ordering;
 use super::footer::RegionIdentity;
 use super::index::Location;
 use super::{Loc, object_bytes_max};
-use crate::cache::Tier;
 use crate::key::{KeyHash, VALUE_BYTES_MAX};
 use crate::le::{u32_at, u64_at};
 use crate::removal::RemovalReason;
 use crate::side_by_side::together;
+use crate::tier::Tier;
 use crate::value::{Fetched, ItemRef, Kind};
 
 /// So many parts fill a region. What does not fit its end stays unused: with an eighth, that is a

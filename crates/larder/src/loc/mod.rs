@@ -40,13 +40,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use larder_device::{BufferPool, Device, Io, IoBuffer, PlacementHandle};
 
 use crate::breaker::CircuitBreaker;
-use crate::cache::Tier;
 use crate::config::{RegionEviction, Reinsertion};
 use crate::error::Error;
 use crate::identity::CacheId;
 use crate::key::{KeyHash, KeyHasher};
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
+use crate::tier::Tier;
 use crate::tombstones::{Lost, Receipt, Tombstones};
 use crate::value::{Fetched, ItemRef, Kind};
 use active::{ActiveRegion, ActiveRegions};

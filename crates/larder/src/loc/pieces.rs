@@ -13,11 +13,11 @@ use larder_device::{Io, IoFuture, IoResult};
 
 use super::Loc;
 use super::footer::{FooterEntry, RegionIdentity};
-use crate::cache::Tier;
 use crate::error::Error;
 use crate::events;
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
+use crate::tier::Tier;
 
 /// So many pieces are on their way at once, of all regions together.
 pub(super) const PIECES_UNDER_WAY: usize = 4;

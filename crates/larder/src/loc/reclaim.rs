@@ -8,10 +8,10 @@ use super::pieces::Turn;
 use super::regions::{Next, RegionState};
 use super::saved::Saved;
 use super::{Loc, State, append};
-use crate::cache::Tier;
 use crate::events;
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
+use crate::tier::Tier;
 
 /// A region that gives way, with its records if its footer could be read.
 struct Reclaimed {

@@ -13,32 +13,9 @@
 use std::collections::HashMap;
 
 use super::Loc;
-use super::footer::{Footer, FooterEntry, RegionIdentity};
+use super::footer::{FooterEntry, RegionIdentity};
+use super::witness::Listed;
 use crate::key::KeyHash;
-
-/// Which records of a region are current.
-pub(super) struct Listed {
-    pub(super) sequence: u64,
-    count: usize,
-    bitmap: Box<[u8]>,
-}
-
-impl Listed {
-    /// Whether this is the footer that it tells of.
-    pub(super) fn is_of(&self, footer: &Footer) -> bool {
-        footer.sequence == self.sequence && footer.entries.len() == self.count
-    }
-
-    /// How many records are current.
-    pub(super) fn current(&self) -> u64 {
-        self.bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum()
-    }
-
-    /// Whether the record with this number in the footer is current.
-    pub(super) fn is_current(&self, record: usize) -> bool {
-        self.bitmap.get(record / 8).is_some_and(|byte| byte >> (record % 8) & 1 == 1)
-    }
-}
 
 /// Bytes that the snapshot of one region of this size takes at most.
 pub(crate) fn snapshot_bytes_max(region_bytes: u32) -> u64 {

@@ -3,8 +3,31 @@
 use std::collections::HashMap;
 
 use super::footer::Footer;
-use super::snapshot::Listed;
 use crate::tombstones::Inheritance;
+
+/// Which records of a region are current, as a snapshot lists them.
+pub(super) struct Listed {
+    pub(super) sequence: u64,
+    pub(super) count: usize,
+    pub(super) bitmap: Box<[u8]>,
+}
+
+impl Listed {
+    /// Whether this is the footer that it tells of.
+    pub(super) fn is_of(&self, footer: &Footer) -> bool {
+        footer.sequence == self.sequence && footer.entries.len() == self.count
+    }
+
+    /// How many records are current.
+    pub(super) fn current(&self) -> u64 {
+        self.bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum()
+    }
+
+    /// Whether the record with this number in the footer is current.
+    pub(super) fn is_current(&self, record: usize) -> bool {
+        self.bitmap.get(record / 8).is_some_and(|byte| byte >> (record % 8) & 1 == 1)
+    }
+}
 
 /// Who says what is dead in the regions that an earlier life has left.
 pub(super) enum Witness {

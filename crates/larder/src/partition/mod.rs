@@ -14,7 +14,8 @@ mod table;
 use larder_device::{Device, DeviceInfo, Io, IoBuffer, PlacementHandle};
 
 use crate::error::{Error, ErrorKind};
-use crate::flash::{FRONT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, is_blank_or_ours};
+use crate::flash::{SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, is_blank_or_ours};
+use larder_device::label::FRONT_BYTES;
 pub(crate) use table::{
     COPIES, Found, Kind, Membership, NAME_BYTES_MAX, PARTS_MAX, Part, TABLE_BYTES, Table,
 };

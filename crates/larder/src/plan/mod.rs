@@ -23,7 +23,7 @@ use larder_device::{DeviceInfo, PlacementHandle};
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::flash::Layout;
+use crate::layout::Layout;
 pub(crate) use solve::solve;
 pub(crate) use streams::streams_of;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Class, Stream};
 use crate::config::{Config, RegionEviction};
-use crate::flash::Layout;
+use crate::layout::Layout;
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// With both engines each gets half of the bytes that are written: small objects are many, but each

@@ -10,22 +10,13 @@ use std::sync::atomic::Ordering;
 use larder_device::{Io, IoBuffer};
 
 use super::bucket::{BUCKET_BYTES, BadBucket, Bucket};
+use super::change::Change;
+use super::filter::UNKNOWN_FILTER;
 use super::{Knowledge, Soc};
 use crate::key::KeyHash;
 
-/// The filter of a bucket of which nothing is known: it may hold anything.
-pub(super) const UNKNOWN_FILTER: [u64; 2] = [u64::MAX; 2];
-
 /// Buckets that are read at once.
 const LEARNT_AT_ONCE: usize = 64;
-
-/// What a bucket that is about to be written has followed.
-#[derive(Debug, Default)]
-pub(super) struct Change {
-    pub(super) stamp: u64,
-    /// Hashes in order.
-    pub(super) dead: Vec<u64>,
-}
 
 impl Soc {
     /// Takes the dead out of a bucket that is about to be written. The caller holds its lock.

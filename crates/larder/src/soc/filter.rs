@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) const FILTER_BYTES: usize = 16;
 const PROBES: u32 = 4;
 
+/// The filter of a bucket of which nothing is known: it may hold anything.
+pub(super) const UNKNOWN_FILTER: [u64; 2] = [u64::MAX; 2];
+
 /// The filters of all buckets. Each is written under its bucket's lock; reading needs none.
 #[derive(Debug)]
 pub(crate) struct Filters {

@@ -8,6 +8,7 @@
 
 mod afterlife;
 pub(crate) mod bucket;
+mod change;
 mod clear;
 mod filter;
 mod iterate;
@@ -23,17 +24,17 @@ use async_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use larder_device::{BufferPool, Device, Io, PlacementHandle};
 
 use crate::breaker::{Backoff, CircuitBreaker};
-use crate::cache::Tier;
 use crate::identity::CacheId;
 use crate::key::{KeyHash, KeyHasher};
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
+use crate::tier::Tier;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef, is_expired};
-use afterlife::{Change, UNKNOWN_FILTER};
 pub(crate) use bucket::{BUCKET_BYTES, OBJECT_BYTES_MAX};
 use bucket::{Bucket, Entry, Wanted};
-use filter::{FILTER_BYTES, Filters};
+use change::Change;
+use filter::{FILTER_BYTES, Filters, UNKNOWN_FILTER};
 pub(crate) use log::LogPlace;
 use log::{Log, Looked};
 use temperature::Temperatures;

@@ -4,14 +4,14 @@ use std::sync::atomic::Ordering;
 
 use larder_device::{Io, IoBuffer, IoFuture, PlacementHandle};
 
-use super::afterlife::Change;
 use super::bucket::{BUCKET_BYTES, Bucket, BucketIdentity, Entry};
+use super::change::Change;
 use super::log::Place;
 use super::{Knowledge, Soc, Stripe, filter};
-use crate::cache::Tier;
 use crate::events;
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
+use crate::tier::Tier;
 
 /// The write of a bucket that is still under way.
 pub(super) struct UnfinishedWrite {

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use crate::cache::lending::part_of;
+use crate::config::OnChange;
 use crate::config::{Config, DRAM_BYTES_MAX, DRAM_BYTES_MIN, check_dram, check_memory};
 use crate::endurance::Endurance;
 use crate::error::Error;
-use crate::flash::OnChange;
 use crate::partition::{NAME_BYTES_MAX, PARTS_MAX};
 
 /// Percentages are added up to this.

@@ -3,8 +3,8 @@
 use larder_device::DeviceInfo;
 
 use super::config::{Tenant, TenantsConfig};
+use crate::config::OnChange;
 use crate::error::{Error, ErrorKind};
-use crate::flash::OnChange;
 use crate::partition::{Kind, Part, Table, grain_bytes};
 
 /// What the device shall look like.

@@ -11,9 +11,9 @@ use larder_device::{
 use super::block::{BLOCK_BYTES, ENTRIES_MAX};
 use super::*;
 use crate::error::Error;
-use crate::flash::Layout;
 use crate::identity::CacheId;
 use crate::key::KeyHasher;
+use crate::layout::Layout;
 
 const BLOCKS: u64 = 16;
 

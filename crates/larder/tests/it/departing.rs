@@ -520,7 +520,7 @@ fn an_object_is_touched_of_which_dram_holds_one_version_but_not_two() {
     for key in [b"bread", b"cheek"] {
         block_on(cache.set(key, &value, None)).unwrap();
     }
-    block_on(cache.flush()).unwrap();
+    let _all = block_on(cache.flush()).unwrap();
     for round in 1..10 {
         for key in [b"bread", b"cheek"] {
             let ttl = Some(Duration::from_secs(1000 * round));

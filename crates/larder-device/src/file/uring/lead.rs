@@ -29,7 +29,7 @@ use super::fixed::Granted;
 use super::port::Port;
 use super::telling::Telling;
 use super::wire::Wire;
-use crate::file::engine::join;
+use crate::file::join::join;
 use crate::file::options::FileOptions;
 use crate::file::transfer::Pieces;
 use crate::park::{Driver, Parker};

@@ -1,25 +1,14 @@
 //! Looking a key up in the log.
 
 use super::index::Place;
-use super::{Page, Record, Soc};
-use crate::cache::Tier;
+use super::{Looked, Page, Record, Soc};
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
+use crate::tier::Tier;
 use crate::value::{Fetched, ItemRef, Kind, is_expired};
 
 /// How often a look-up beside those who change the log begins anew.
 const LOOKS: usize = 3;
-
-/// What the log says of a key.
-pub(in crate::soc) enum Looked {
-    Found(Fetched),
-    /// Its newest version expired, or cannot be read: an older one must not answer for it.
-    Gone,
-    /// It is not in the log; the bucket may have it.
-    Absent,
-    /// It moved whenever it was looked at.
-    Moving,
-}
 
 /// What became of one candidate.
 enum Tried {

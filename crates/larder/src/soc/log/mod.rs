@@ -45,10 +45,9 @@ use crate::events;
 use crate::identity::CacheId;
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
-use crate::value::ItemRef;
+use crate::value::{Fetched, ItemRef};
 use index::Index;
 pub(super) use index::Place;
-pub(super) use look::Looked;
 use page::{PAGE_BYTES, PageIdentity, Record};
 use segments::{Activation, Appended, Cause, Segments, Whereabouts};
 pub(crate) use snapshot::snapshot_bytes_max;
@@ -58,6 +57,17 @@ pub(crate) const BYTES_MAX: u64 = index::PAGES_MAX * PAGE_BYTES as u64;
 
 /// What fits a bucket fits a page.
 const _: () = assert!(super::OBJECT_BYTES_MAX <= page::OBJECT_BYTES_MAX);
+
+/// What the log says of a key.
+pub(super) enum Looked {
+    Found(Fetched),
+    /// Its newest version expired, or cannot be read: an older one must not answer for it.
+    Gone,
+    /// It is not in the log; the bucket may have it.
+    Absent,
+    /// It moved whenever it was looked at.
+    Moving,
+}
 
 /// Where the log lives and how it works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

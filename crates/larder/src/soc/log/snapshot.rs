@@ -16,8 +16,8 @@
 use super::index::{self, ENTRY_SNAPSHOT_BYTES, PARTITION_SNAPSHOT_BYTES};
 use super::page::PAGE_BYTES;
 use super::{LogPlace, Soc};
-use crate::cache::Tier;
 use crate::removal::RemovalReason;
+use crate::tier::Tier;
 
 /// Objects a page that the snapshot has room for: objects of 34 bytes (key and value) on average.
 const PAGE_OBJECTS: u64 = 96;

@@ -1,0 +1,32 @@
+//! What an opening says of what it found.
+
+/// What an opening found on its device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Recovery {
+    /// A blank device.
+    Fresh,
+    /// A cache that was shut down cleanly; it goes on where it was. Small objects are found by their
+    /// buckets, large ones when the region that holds them has been looked at, as after a crash; if there
+    /// are few, before the opening returns
+    /// ([`Config::eager_index_objects`](crate::Config::eager_index_objects)).
+    Clean {
+        /// Large objects found again so far.
+        large_objects: u64,
+    },
+    /// A cache that was not shut down. What had reached flash and was not replaced, deleted or
+    /// dropped since is found again: large objects when the region that holds them has been looked
+    /// at, which [`Larder::rebuild`](crate::Larder::rebuild) does, and little by little everybody who
+    /// uses the cache; small ones when their bucket is read.
+    Crashed {
+        /// Large objects found again so far.
+        large_objects: u64,
+        /// Regions of large objects that have not been looked at yet.
+        regions_left: u32,
+    },
+    /// A cache that could not be taken over; it starts empty.
+    Discarded {
+        /// Why.
+        reason: String,
+    },
+}

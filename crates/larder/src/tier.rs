@@ -1,0 +1,19 @@
+//! Where an item of the cache is.
+
+/// Where an item was found.
+///
+/// ```
+/// use larder::Tier;
+///
+/// assert_ne!(Tier::Dram, Tier::SmallObjects);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Tier {
+    /// In DRAM; flash may hold it too.
+    Dram,
+    /// On flash, in the small-object engine.
+    SmallObjects,
+    /// On flash, in the large-object engine.
+    LargeObjects,
+}

@@ -1,0 +1,147 @@
+//! Files of a crate import each other in one direction: at most two may import each other.
+//!
+//! A circle of more files can only be read as a whole. What ties one is most often a type or a
+//! function that stands too high: whoever needs it from below pulls all that lies between along.
+//! Names are followed through re-exports to the file that defines them; what only tests import
+//! does not count, nor what a file merely hands on.
+
+mod allowed;
+mod graph;
+mod house;
+mod module;
+mod tokens;
+
+use std::collections::BTreeSet;
+
+use self::allowed::{ALLOWED, Allowed};
+use self::house::{Tie, Ties};
+use super::arrows;
+use super::finding::Finding;
+use super::tree::Tree;
+
+const RULE: &str = "circles";
+/// As many files may import each other.
+const FILES_MAX: usize = 2;
+/// Where the table of allowed circles is.
+const TABLE: &str = "xtask/src/tidy/circles/allowed.rs";
+
+/// Every crate of the workspace.
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    judge(tree, ALLOWED)
+}
+
+fn judge(tree: &Tree, allowed: &[Allowed]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut met = BTreeSet::new();
+    for manifest in arrows::manifests(tree) {
+        let folder = manifest.path.trim_end_matches("Cargo.toml");
+        for root in ["src/lib.rs", "src/main.rs"] {
+            let ties = house::ties(tree, &format!("{folder}{root}"));
+            for circle in graph::circles(ties.keys()).iter().filter(|c| c.len() > FILES_MAX) {
+                let known = allowed.iter().position(|entry| entry.is(circle));
+                match known {
+                    Some(entry) => _ = met.insert(entry),
+                    None => findings.push(found(folder, circle, &ties)),
+                }
+            }
+        }
+    }
+    let lost = allowed.iter().enumerate().filter(|(index, _)| !met.contains(index));
+    findings.extend(lost.map(|(_, entry)| entry.lost()));
+    findings
+}
+
+impl Allowed {
+    fn is(&self, circle: &[&str]) -> bool {
+        let files = circle.iter().map(|path| path.strip_prefix(self.folder));
+        files.eq(self.files.iter().map(|file| Some(*file)))
+    }
+
+    fn lost(&self) -> Finding {
+        let Self { folder, files, reason } = self;
+        let files = files.join(", ");
+        let message = format!("no circle of exactly these is left in {folder}: {files} ({reason})");
+        Finding::error((TABLE, 1), RULE, message, "take the entry out of the table")
+    }
+}
+
+/// What is wrong with a circle, at an import of its first file.
+fn found(folder: &str, circle: &[&str], ties: &Ties) -> Finding {
+    let inside = |path: &String| circle.contains(&path.as_str());
+    let within: Vec<(&(String, String), &Tie)> =
+        ties.iter().filter(|((from, to), _)| inside(from) && inside(to)).collect();
+    let short = |path: &str| path.trim_start_matches(folder).trim_start_matches("src/").to_owned();
+    let arrows: Vec<String> = (within.iter())
+        .map(|((from, to), tie)| {
+            format!("{} -> {}: {}", short(from), short(to), tie.names.join(", "))
+        })
+        .collect();
+    let message = format!("{} files import each other: {}", circle.len(), arrows.join("; "));
+    let line = within.first().map_or(1, |(_, tie)| tie.line);
+    let fix = "move what is needed from below into a file below";
+    Finding::error((circle[0], line), RULE, message, fix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIB: &str = "mod a;\nmod b;\nmod c;";
+    const A: &str = "use crate::b::B;\npub struct A;";
+    const B: &str = "\nuse crate::c::C;\npub struct B;";
+
+    fn judged(lib: &str, a: &str, b: &str, c: &str, allowed: &[Allowed]) -> Vec<String> {
+        let tree = Tree::of(&[
+            ("crates/x/Cargo.toml", ""),
+            ("crates/x/src/lib.rs", lib),
+            ("crates/x/src/a.rs", a),
+            ("crates/x/src/b.rs", b),
+            ("crates/x/src/c.rs", c),
+        ]);
+        judge(&tree, allowed).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_circle_of_three_is_found_with_what_ties_it() {
+        let found = judged(LIB, A, B, "use crate::a::A;\npub struct C;", &[]);
+        let expected = "crates/x/src/a.rs:1: error: circles: 3 files import each other: \
+            a.rs -> b.rs: B; b.rs -> c.rs: C; c.rs -> a.rs: A; \
+            move what is needed from below into a file below";
+        assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn two_may_import_each_other_and_three_in_a_row_are_no_circle() {
+        assert!(judged(LIB, A, B, "pub struct C;", &[]).is_empty());
+        assert!(judged(LIB, A, "use crate::a::A;\npub struct B;", "", &[]).is_empty());
+        let two = "use crate::b::B;\npub struct C;";
+        assert!(judged(LIB, A, B, two, &[]).is_empty());
+    }
+
+    #[test]
+    fn an_import_for_tests_closes_no_circle() {
+        let c = "pub struct C;\n#[cfg(test)]\nuse crate::a::A;";
+        assert!(judged(LIB, A, B, c, &[]).is_empty());
+        let c = "pub struct C;\n#[cfg(test)]\nmod tests {\n use crate::a::A;\n}";
+        assert!(judged(LIB, A, B, c, &[]).is_empty());
+    }
+
+    #[test]
+    fn a_circle_through_a_re_export_is_found() {
+        let lib = "mod a;\nmod b;\nmod c;\npub use a::A;";
+        assert_eq!(judged(lib, A, B, "use crate::A;\npub struct C;", &[]).len(), 1);
+    }
+
+    #[test]
+    fn the_table_allows_one_circle_and_shrinks_with_it() {
+        const FILES: &[&str] = &["a.rs", "b.rs", "c.rs"];
+        let folder = "crates/x/src/";
+        let allowed = [Allowed { folder, files: FILES, reason: "it is one" }];
+        assert!(judged(LIB, A, B, "use crate::a::A;\npub struct C;", &allowed).is_empty());
+        let found = judged(LIB, A, B, "pub struct C;", &allowed);
+        assert!(found[0].contains("no circle of exactly these is left in crates/x/src/: a.rs, b"));
+        let smaller = [Allowed { folder, files: &FILES[..2], reason: "it was two" }];
+        let found = judged(LIB, A, B, "use crate::a::A;\npub struct C;", &smaller);
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+}
