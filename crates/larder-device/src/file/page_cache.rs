@@ -20,8 +20,8 @@ impl PageCache {
         sys::open_again(file).ok().map(Self)
     }
 
-    /// Writes `io` if it is a write that need only outlive the process. `false`: somebody else has to carry it out,
-    /// also if it failed here, for he knows what to say of errors.
+    /// Writes `io` if it is a write that need only outlive the process. `false`: it has to go the way of all, also if
+    /// it failed here: errors are told there.
     pub(super) fn has_taken(&self, io: &Io, ledger: &Ledger) -> bool {
         let Io::Write { offset, buffer, handle, durability: Durability::Process } = io else {
             return false;

@@ -59,7 +59,7 @@ impl Blocking<'_> {
         self.look_up(key, Pinned::keep)
     }
 
-    /// What DRAM has at once is for what `look` makes of it.
+    /// As `Larder::look_up`, without a future where DRAM answers.
     fn look_up(
         self,
         key: &[u8],

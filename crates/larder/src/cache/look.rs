@@ -4,7 +4,7 @@ use bytes::BufMut;
 
 use super::Larder;
 use crate::error::{Error, ErrorKind};
-use crate::value::{Value, ValueMeta};
+use crate::value::{Pinned, Value, ValueMeta};
 
 impl Larder {
     /// Looks `key` up and shows `look` its value and what is known of it. `None` is a miss.
@@ -29,7 +29,7 @@ impl Larder {
         key: &[u8],
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
-        let found = self.get_for_now(key).await?;
+        let found = self.look_up(key, Pinned::for_now).await?;
         Ok(found.map(|value| look(&value, value.meta())))
     }
 
@@ -53,7 +53,8 @@ impl Larder {
         key: &[u8],
         buffer: &mut impl BufMut,
     ) -> Result<Option<ValueMeta>, Error> {
-        self.get_for_now(key).await?.map(|value| copy(&value, buffer)).transpose()
+        let found = self.look_up(key, Pinned::for_now).await?;
+        found.map(|value| copy(&value, buffer)).transpose()
     }
 
     /// Looks all `keys` up as [`Larder::get_many`] does and appends the values that are there to `buffer`, in the
@@ -82,16 +83,7 @@ impl Larder {
         keys: &[K],
         buffer: &mut impl BufMut,
     ) -> Result<Vec<Option<Copied>>, Error> {
-        let mut found = vec![None; keys.len()];
-        let missed = self.get_many_at_once(keys, |at, value| found[at] = Some(value.for_now()))?;
-        if !missed.is_empty() {
-            // Whoever waits keeps what it has found.
-            found.iter_mut().for_each(|value| *value = value.take().map(Value::kept));
-            for (at, value) in self.get_missed(keys, missed).await? {
-                found[at] = value;
-            }
-        }
-        copy_many(&found, buffer)
+        copy_many(&self.look_up_many(keys, Pinned::for_now).await?, buffer)
     }
 }
 

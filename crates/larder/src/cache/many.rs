@@ -28,8 +28,22 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>, Error> {
+        self.look_up_many(keys, Pinned::keep).await
+    }
+
+    /// As [`Larder::look_up`], of many keys.
+    pub(super) async fn look_up_many<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        look: impl Fn(Pinned) -> Value,
+    ) -> Result<Vec<Option<Value>>, Error> {
         let mut found = vec![None; keys.len()];
-        let missed = self.get_many_at_once(keys, |at, value| found[at] = Some(value.keep()))?;
+        let missed = self.get_many_at_once(keys, |at, value| found[at] = Some(look(value)))?;
+        if missed.is_empty() {
+            return Ok(found);
+        }
+        // Whoever waits keeps what it has found.
+        found.iter_mut().for_each(|value| *value = value.take().map(Value::kept));
         for (at, value) in self.get_missed(keys, missed).await? {
             found[at] = value;
         }
@@ -76,7 +90,7 @@ impl Larder {
 
     /// Shows `hit` what DRAM has. Returns where those keys are, and their hashes, that it does not answer
     /// for at once.
-    pub(super) fn get_many_at_once<K: AsRef<[u8]>>(
+    fn get_many_at_once<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
         mut hit: impl FnMut(usize, Pinned),
@@ -101,7 +115,7 @@ impl Larder {
     }
 
     /// Goes on with those keys of which DRAM does not know at once.
-    pub(super) async fn get_missed<K: AsRef<[u8]>>(
+    async fn get_missed<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
         missed: Vec<(usize, KeyHash)>,

@@ -56,7 +56,7 @@ use crate::key::{KeyHash, KeyHasher, check_key, check_value};
 use crate::latency::{Stopwatch, Timed};
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
-use crate::value::{ItemRef, Value};
+use crate::value::{ItemRef, Pinned, Value};
 
 use self::core::Core;
 pub use blocking::Blocking;
@@ -125,13 +125,7 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
-        check_key(key)?;
-        let hash = self.hasher.hash(key);
-        let begun = self.stopwatch.begin();
-        match self.get_at_once(hash, key, begun) {
-            Some(value) => Ok(Some(value.keep())),
-            None => self.get_below_dram(hash, key, begun).await,
-        }
+        self.look_up(key, Pinned::keep).await
     }
 
     /// Stores `value` under `key`, in place of an older value. It expires after `ttl` (rounded up

@@ -48,14 +48,18 @@ impl Larder {
         Some(value)
     }
 
-    /// Looks `key` up for somebody who drops what was found before it waits for anything: most of that needs no
-    /// permit then.
-    pub(super) async fn get_for_now(&self, key: &[u8]) -> Result<Option<Value>, Error> {
+    /// Looks `key` up. What DRAM has at once is for what `look` makes of it, which may be a look that needs no permit
+    /// if it is dropped before anything is waited for.
+    pub(super) async fn look_up(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(Pinned) -> Value,
+    ) -> Result<Option<Value>, Error> {
         check_key(key)?;
         let hash = self.hasher.hash(key);
         let begun = self.stopwatch.begin();
         match self.get_at_once(hash, key, begun) {
-            Some(value) => Ok(Some(value.for_now())),
+            Some(found) => Ok(Some(look(found))),
             None => self.get_below_dram(hash, key, begun).await,
         }
     }

@@ -13,8 +13,6 @@ use crate::key::{KeyHash, check_key, check_value};
 use crate::removal::RemovalReason;
 use crate::value::{ItemRef, Pinned, Value};
 
-const DRAM_IS_PINNED: &str = "values in use pin all of DRAM; drop them or raise dram_bytes";
-
 /// What [`Larder::update`] shall do with a key.
 ///
 /// ```
@@ -130,24 +128,16 @@ impl Larder {
                 // Where DRAM holds the old version or the new one, but not both, each try to make room for the one
                 // makes the other leave.
                 Attempt::Full
-                    if self.core.flash.is_some() && patience.fulls >= PUTS_BEFORE_BYPASS =>
+                    if self.core.flash.is_some()
+                        && patience.fulls >= PUTS_BEFORE_BYPASS
+                        && patience.may_go_above() =>
                 {
-                    if !patience.may_go_above() {
-                        return Err(self.refuse(
-                            RemovalReason::RejectedDramPinned,
-                            key,
-                            DRAM_IS_PINNED,
-                        ));
-                    }
                     goes_above = true;
                     Wait::Again
                 }
-                Attempt::Full if patience.pinned == PUTS_BEFORE_BYPASS => {
-                    return Err(self.refuse(
-                        RemovalReason::RejectedDramPinned,
-                        key,
-                        DRAM_IS_PINNED,
-                    ));
+                Attempt::Full if goes_above || patience.pinned == PUTS_BEFORE_BYPASS => {
+                    let message = "values in use pin all of DRAM; drop them or raise dram_bytes";
+                    return Err(self.refuse(RemovalReason::RejectedDramPinned, key, message));
                 }
                 Attempt::Full => {
                     let bytes = self.core.dram.segment_bytes();

@@ -80,7 +80,7 @@ impl Bar {
 }
 
 fn class(visits: u64) -> usize {
-    usize::try_from(visits).map_or(CLASSES, |visits| visits).min(CLASSES - 1)
+    usize::try_from(visits).unwrap_or(usize::MAX).min(CLASSES - 1)
 }
 
 #[cfg(test)]

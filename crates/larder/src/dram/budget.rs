@@ -170,7 +170,7 @@ impl DramTier {
         // The ghost knows no lock but the one that we hold.
         self.ghost.resize(shape.ghost_bytes, self.index.readers(), &mut LockedAlone::new());
         if are_too_long {
-            self.evictors.all().iter_mut().for_each(|evictor| self.seal_all(evictor));
+            self.seal_all(&mut self.evictors.all());
         }
         self.reclaim();
     }

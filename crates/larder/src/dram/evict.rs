@@ -11,6 +11,7 @@ use super::segment::Frozen;
 use super::{DramTier, lock};
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
+use crate::sync::MutexGuard;
 use crate::tier::Tier;
 use crate::value::{ItemRef, is_expired};
 
@@ -26,7 +27,7 @@ impl DramTier {
     /// Makes every item depart, for shutdown.
     pub(crate) fn evict_all(&self) {
         let mut evictors = self.evictors.all();
-        evictors.iter_mut().for_each(|evictor| self.seal_all(evictor));
+        self.seal_all(&mut evictors);
         let mut queues = lock(&self.queues);
         while let Some(sealed) = queues.next_of_all() {
             self.departures.add(Frozen::new(sealed.segment), sealed.slot);
@@ -73,7 +74,8 @@ impl DramTier {
         let next = || lock(&self.queues).next_turn(budget, segment_bytes, now_s);
         let turn = next().or_else(|| {
             // A small budget is all in open segments.
-            self.seal_all(&mut evictor);
+            self.seal(&mut evictor.lane);
+            self.seal_all(&mut self.evictors.idle());
             next()
         });
         match turn {
@@ -226,11 +228,14 @@ impl DramTier {
         }
     }
 
-    /// Seals every open segment, that evictor's first, but for those of others who are at work.
-    pub(super) fn seal_all(&self, evictor: &mut Evictor) {
-        let push = |sealed| lock(&self.queues).push(sealed);
-        evictor.lane.seal_all().for_each(push);
-        self.evictors.seal_idle(push);
-        self.lanes.iter().for_each(|lane| lock(lane).seal_all().for_each(push));
+    /// Seals every open segment, those of these evictors first.
+    pub(super) fn seal_all(&self, evictors: &mut [MutexGuard<'_, Evictor>]) {
+        evictors.iter_mut().for_each(|evictor| self.seal(&mut evictor.lane));
+        self.lanes.iter().for_each(|lane| self.seal(&mut lock(lane)));
+    }
+
+    fn seal(&self, lane: &mut Lane) {
+        let mut queues = lock(&self.queues);
+        lane.seal_all().for_each(|sealed| queues.push(sealed));
     }
 }

@@ -6,7 +6,7 @@
 use super::bar::Seen;
 use super::lane::Lane;
 use super::lock;
-use super::queues::{Queue, Sealed};
+use super::queues::Queue;
 use crate::sync::{Mutex, MutexGuard};
 
 /// At most so many at a time.
@@ -50,9 +50,8 @@ impl Evictors {
         self.0.iter().map(lock).collect()
     }
 
-    /// Seals what is open of those who are not at work.
-    pub(super) fn seal_idle(&self, mut sealed: impl FnMut(Sealed)) {
-        let idle = self.0.iter().filter_map(|evictor| evictor.try_lock().ok());
-        idle.for_each(|mut it| it.lane.seal_all().for_each(&mut sealed));
+    /// Those who are not at work.
+    pub(super) fn idle(&self) -> Vec<MutexGuard<'_, Evictor>> {
+        self.0.iter().filter_map(|evictor| evictor.try_lock().ok()).collect()
     }
 }

@@ -175,7 +175,7 @@ impl Tombstones {
     /// Waits for the end of what is under way. Says whether it went well; if not, the log was given up.
     pub(super) async fn finish(&self, turn: &mut Turn) -> Result<bool, Error> {
         match &mut turn.unfinished {
-            None => Ok(true),
+            None => self.finish_full(turn).await,
             Some(Unfinished::Block(write)) => {
                 let ended = (&mut write.future).await;
                 let Some(Unfinished::Block(write)) = turn.unfinished.take() else {
@@ -183,7 +183,7 @@ impl Tombstones {
                 };
                 match ended {
                     Ok(buffer) => {
-                        turn.unfinished = self.lock().block_written(&write, buffer);
+                        turn.full = self.lock().block_written(&write, buffer);
                         self.finish_full(turn).await
                     }
                     Err(failure) => {
@@ -192,7 +192,6 @@ impl Tombstones {
                     }
                 }
             }
-            Some(Unfinished::Full(_)) => self.finish_full(turn).await,
             Some(Unfinished::Superblock(..)) => self.finish_superblock(turn).await.map(|()| true),
             Some(Unfinished::Epoch(_)) => {
                 // Its caller gave up: whether it went well, only a crash would ask.
@@ -204,7 +203,6 @@ impl Tombstones {
 
     /// Has the block sealed that is full, if one is.
     async fn finish_full(&self, turn: &mut Turn) -> Result<bool, Error> {
-        let Some(Unfinished::Full(_)) = turn.unfinished else { return Ok(true) };
         if self.seal(turn).await {
             return Ok(true);
         }
@@ -224,8 +222,8 @@ impl Tombstones {
 }
 
 impl State {
-    /// The open block is on flash, as it was when it was sent. What is to be done with it now, if it is full.
-    fn block_written(&mut self, written: &BlockWrite, buffer: IoBuffer) -> Option<Unfinished> {
+    /// The open block is on flash, as it was when it was sent. Returned if it is full, to be sealed.
+    fn block_written(&mut self, written: &BlockWrite, buffer: IoBuffer) -> Option<FullBlock> {
         assert!(
             written.up_to <= self.taken && written.entries <= self.open.len(),
             "one block at a time is written, and nothing leaves it meanwhile"
@@ -235,7 +233,7 @@ impl State {
         let durable = written.up_to.max(self.durable);
         self.durable = durable;
         self.on_their_way.retain(|_, position| *position > durable);
-        let full = |entries| FullBlock { number: written.number, entries, buffer };
-        (written.entries == ENTRIES_MAX).then(|| Unfinished::Full(full(self.open.clone())))
+        let is_full = written.entries == ENTRIES_MAX;
+        is_full.then(|| FullBlock { number: written.number, entries: self.open.clone(), buffer })
     }
 }

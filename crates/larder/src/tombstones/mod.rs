@@ -195,13 +195,13 @@ struct BlockWrite {
 #[derive(Default)]
 struct Turn {
     unfinished: Option<Unfinished>,
+    /// It outlives the process, and waits for the one before to be sealed.
+    full: Option<FullBlock>,
     sealing: Option<Sealing>,
 }
 
 enum Unfinished {
     Block(BlockWrite),
-    /// It is on flash, and to be sealed.
-    Full(FullBlock),
     /// The superblock, and whether it says to believe the log.
     Superblock(IoFuture, bool),
     /// The superblock with a new epoch. What it says of the log is what it said before.

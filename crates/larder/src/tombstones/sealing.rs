@@ -8,7 +8,7 @@
 use larder_device::{Durability, IoBuffer, IoFuture};
 
 use super::block::Tombstone;
-use super::{Tombstones, Turn, Unfinished};
+use super::{Tombstones, Turn};
 
 /// The block that is being sealed.
 pub(super) struct Sealing {
@@ -25,15 +25,15 @@ pub(super) struct FullBlock {
 }
 
 impl Tombstones {
-    /// Begins to seal the full block. Says whether the one before was sealed; if not, what was in it waits to be
-    /// logged anew.
+    /// Begins to seal the full block, if there is one. Says whether the one before was sealed; if not, what was in
+    /// it waits to be logged anew.
     pub(super) async fn seal(&self, turn: &mut Turn) -> bool {
+        if turn.full.is_none() {
+            return true;
+        }
         let is_sealed = self.is_sealed(&mut turn.sealing).await;
-        // From here on nobody gives up.
-        if let Some(Unfinished::Full(_)) = turn.unfinished
-            && let Some(Unfinished::Full(full)) = turn.unfinished.take()
-        {
-            let FullBlock { number, entries, buffer } = full;
+        // Only now: whoever waits may be dropped, and its successor finds the block where it was.
+        if let Some(FullBlock { number, entries, buffer }) = turn.full.take() {
             let offset = self.place.slot_offset(number);
             let future = self.submit_write(offset, buffer, Durability::Device);
             turn.sealing = Some(Sealing { future, number, entries });
