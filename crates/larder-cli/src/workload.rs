@@ -62,7 +62,7 @@ fn open(arguments: &StatsArgs) -> Result<Box<dyn RequestSource>, Error> {
     if let Some(preset) = preset {
         let requests = arguments.requests.unwrap_or(preset.requests);
         let options = GeneratorOptions { requests, span_requests: None, seed: arguments.seed };
-        return Ok(generate::preset(name, options)?);
+        return generate::preset(name, options);
     }
     let path = Path::new(name);
     if !path.exists() {
@@ -86,7 +86,7 @@ struct Limited {
 }
 
 impl RequestSource for Limited {
-    fn next_request(&mut self) -> Result<Option<Request>, larder_workload::Error> {
+    fn next_request(&mut self) -> Result<Option<Request>, Error> {
         if self.left == 0 {
             return Ok(None);
         }

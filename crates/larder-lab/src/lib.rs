@@ -7,10 +7,9 @@
 //! | [`plan`] | what a drive will cost with a workload, before it is bought |
 //! | [`report`] | what came out of it, as a page to look at |
 
-pub mod error;
 pub mod experiment;
 pub mod plan;
 pub mod replay;
 pub mod report;
 
-pub use error::Error;
+pub use larder_workload::Error;

@@ -9,11 +9,12 @@
 //! | [`soak`] | under virtual time, on one thread, with faults, crashes and power losses by seed |
 //! | [`history`] | on real threads that change the same keys, judged by the history of each key |
 //! | [`kills`] | in a real process, on a file, under `kill -9`, judged by the journals of its victims |
-//! | [`error`] | what can go wrong before anything is judged |
+//!
+//! An [`Error`] is what goes wrong before anything is judged. Wrong answers of the cache are none: they are what a run
+//! reports.
 
-pub mod error;
 pub mod history;
 pub mod kills;
 pub mod soak;
 
-pub use error::Error;
+pub use larder_workload::Error;

@@ -1,4 +1,5 @@
-//! What can go wrong with a workload, sorted by whose fault it is.
+//! What can go wrong, sorted by whose fault it is: with a workload here, and for whoever runs one, in the lab and in
+//! simulations, with options and files of theirs. The command's exit status follows from it.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ pub enum Error {
     /// The question was wrong: an argument is missing, out of range or contradicts another.
     Usage(String),
     /// The question was fine, but answering it failed: a file that is not what it should be,
-    /// more keys than can be counted, …
+    /// a full disk, more keys than can be counted, …
     Run(String),
 }
 
