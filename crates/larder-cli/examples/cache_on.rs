@@ -113,6 +113,7 @@ fn run() -> Result<(), Failure> {
         Ok(stats) => println!("closed\nclosed_written_bytes {}", stats.flash_written_bytes()),
         Err(error) => eprintln!("closing: {error}"),
     }
+    println!("closed_page_cache_bytes {}", device.stats().page_cache_written_bytes);
     if let Some(ask) = arguments.ask {
         // Long enough for the drive to be asked once more, about all that was written.
         std::thread::sleep(ask * 3);

@@ -111,7 +111,7 @@ impl FileDevice {
         let name = path.display().to_string();
         let reach = Reach { block: prepared.block, streams: streams.is_active() };
         let shown_at = sys::shown_at(&prepared.file);
-        let page_cache = PageCache::of(&prepared.file);
+        let page_cache = PageCache::of(&prepared.file, reach.streams);
         let chosen = engine::choose(&Arc::new(prepared.file), reach, options)
             .map_err(|why| Error::new(ErrorKind::Setup, format!("file device {name}: {why}")))?;
         let Chosen { engine, kind, fallback } = chosen;

@@ -1,7 +1,8 @@
 //! Writes that need only outlive this process: the kernel's page cache has them at once.
 //!
 //! The file is opened once more, without `O_DIRECT`. Reads past the page cache still see what is in it: the kernel
-//! writes it first. Nor does a flush leave it out, for that is of the file and not of one opening of it.
+//! writes it first. Nor does a flush leave it out, for that is of the file and not of one opening of it. Only write
+//! streams do not pass through: the kernel writes a page back as nobody's.
 
 use std::fs::File;
 use std::sync::atomic::Ordering;
@@ -9,15 +10,20 @@ use std::sync::atomic::Ordering;
 use super::ledger::Ledger;
 use super::sys;
 use crate::io::{Durability, Io};
+use crate::placement::PlacementHandle;
 
 /// The file by way of the page cache.
 #[derive(Debug)]
-pub(super) struct PageCache(File);
+pub(super) struct PageCache {
+    file: File,
+    /// The handles but the default one stand for write streams.
+    has_streams: bool,
+}
 
 impl PageCache {
     /// `None` where the file cannot be opened so.
-    pub(super) fn of(file: &File) -> Option<Self> {
-        sys::open_again(file).ok().map(Self)
+    pub(super) fn of(file: &File, has_streams: bool) -> Option<Self> {
+        Some(Self { file: sys::open_again(file).ok()?, has_streams })
     }
 
     /// Writes `io` if it is a write that need only outlive the process. `false`: it has to go the way of all, also if
@@ -26,7 +32,11 @@ impl PageCache {
         let Io::Write { offset, buffer, handle, durability: Durability::Process } = io else {
             return false;
         };
-        let written = sys::write_at(&self.0, buffer.as_slice(), *offset);
+        // It would arrive without its stream, beside bytes of another lifetime.
+        if self.has_streams && *handle != PlacementHandle::DEFAULT {
+            return false;
+        }
+        let written = sys::write_at(&self.file, buffer.as_slice(), *offset);
         if written.ok() != Some(buffer.len()) {
             return false;
         }

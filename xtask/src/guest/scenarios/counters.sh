@@ -11,7 +11,9 @@
 #: check number(media) = mbmw(after)
 #: check number(host_here) = hbmw(after) - hbmw(before)
 #: check number(media_here) = mbmw(after) - mbmw(before)
-#: check number(host_here) = number(ours)
+#: check number(host_here) <= number(ours)
+#: check number(host_here) >= number(ours) - number(page_cache)
+#: check number(page_cache) < 1M
 #: check number(media_here) > number(host_here)
 #: check number(events) > 0
 #: check says(unplaced, "placement_active 0")
@@ -46,6 +48,7 @@ step media of placed closed_media_bytes_ever
 step host_here of placed closed_since_open_host_bytes
 step media_here of placed closed_since_open_media_bytes
 step ours of placed closed_written_bytes
+step page_cache of placed closed_page_cache_bytes
 step events of placed "events 00h"
 step unplaced cache_on block:/dev/nvme0n1 --placement off --seconds 1 --ask 0
 chmod 666 /dev/nvme0n1 /dev/ng0n1
