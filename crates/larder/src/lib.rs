@@ -43,6 +43,7 @@ mod cache;
 pub mod config;
 mod dram;
 pub mod endurance;
+mod engine;
 pub mod error;
 mod events;
 mod flash;

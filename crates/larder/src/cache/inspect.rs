@@ -75,11 +75,9 @@ impl Larder {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn stats(&self) -> Stats {
-        let (soc_log_held_objects, soc_log_index_bytes) =
-            self.core.flash.as_ref().map_or((0, 0), Flash::soc_log);
         let drives = self.drives();
         let placement_active = self.places();
-        Stats {
+        let mut stats = Stats {
             placement_active: u64::from(placement_active),
             placement_path: match &self.core.flash {
                 Some(flash) if placement_active => flash.device().info().placement.path,
@@ -88,36 +86,17 @@ impl Larder {
             },
             drives,
             latencies: self.stopwatch.latencies(),
-            soc_log_held_objects,
-            soc_log_index_bytes,
             copied_values: self.core.dram.copied_values(),
             dram_items: self.core.dram.len() as u64,
             dram_used_bytes: self.core.dram.used_bytes(),
             departing_bytes: self.core.dram.departures().bytes() as u64,
-            loc_objects: self.core.flash.as_ref().map_or(0, Flash::large_objects),
-            loc_index_bytes: self.core.flash.as_ref().map_or(0, Flash::index_bytes),
-            flash_memory_bytes: self.core.flash.as_ref().map_or(0, Flash::memory_bytes),
-            tombstone_bytes: self.core.flash.as_ref().map_or(0, Flash::tombstone_bytes),
-            admission_memory_bytes: self
-                .core
-                .flash
-                .as_ref()
-                .map_or(0, Flash::admission_memory_bytes),
-            drive_life: self
-                .core
-                .flash
-                .as_ref()
-                .and_then(|flash| flash.drive_life(self.core.clock.now())),
-            loc_unindexed_regions: self
-                .core
-                .flash
-                .as_ref()
-                .map_or(0, |flash| u64::from(flash.unindexed_regions())),
-            crash_safe: u64::from(self.core.flash.as_ref().is_some_and(Flash::is_crash_safe)),
             compromised_streams: self.placement().compromised_streams(),
-            soc_filter_bytes: self.core.flash.as_ref().map_or(0, Flash::filter_bytes),
             ..self.core.counters.snapshot()
+        };
+        if let Some(flash) = &self.core.flash {
+            flash.add_to(&mut stats);
         }
+        stats
     }
 
     /// What the drives say of themselves. Takes down whose data they have moved.

@@ -15,16 +15,14 @@ use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 use super::Larder;
+use crate::flash::{Flash, FlashCursor};
 use crate::key::KeyHash;
-use crate::side_by_side::together;
 use crate::tier::Tier;
 use crate::value::{ItemRef, Pinned, Value};
 
 /// A batch ends when it has so many items, or so many bytes of keys and values.
 const BATCH_ITEMS: usize = 256;
 const BATCH_BYTES: usize = 1 << 20;
-/// Records of large objects that are read side by side.
-const READS_AT_ONCE: usize = 8;
 
 /// An item that [`Scan::next`] found. It pins the memory of its value, as every [`Value`] does.
 ///
@@ -104,15 +102,9 @@ impl Larder {
     /// ```
     pub fn scan(&self) -> Scan<'_> {
         let dram = self.core.dram.parts();
-        let loc =
-            self.core.flash.as_ref().and_then(|flash| flash.loc()).map_or(dram, |loc| loc.shards());
-        Scan {
-            cache: self,
-            slices: 0..dram.min(loc),
-            count: dram.min(loc),
-            left: None,
-            found: Found::default(),
-        }
+        let flash = self.core.flash.as_ref().map_or(dram, Flash::scan_parts_max);
+        let count = dram.min(flash);
+        Scan { cache: self, slices: 0..count, count, left: None, found: Found::default() }
     }
 }
 
@@ -165,10 +157,7 @@ impl Found {
 struct Left {
     hashes: RangeInclusive<u64>,
     dram: Vec<KeyHash>,
-    loc_shards: Range<usize>,
-    /// Of the large-object shard that is being walked.
-    names: Vec<KeyHash>,
-    buckets: Range<u64>,
+    flash: Option<FlashCursor>,
     /// Keys that are not to be returned again.
     seen: HashSet<(u64, u64)>,
 }
@@ -216,11 +205,7 @@ impl Scan<'_> {
         let flash = self.cache.core.flash.as_ref();
         Left {
             dram: resident,
-            loc_shards: flash.and_then(|flash| flash.loc()).map_or(0..0, |loc| part(loc.shards())),
-            names: Vec::new(),
-            buckets: flash
-                .and_then(|flash| flash.soc())
-                .map_or(0..0, |soc| soc.buckets_of(&hashes)),
+            flash: flash.map(|flash| flash.scan(&hashes)),
             seen: HashSet::new(),
             hashes,
         }
@@ -241,26 +226,16 @@ impl Left {
             return true;
         }
         let Some(flash) = &cache.core.flash else { return false };
-        if let (Some(loc), false) = (flash.loc(), self.names.is_empty()) {
-            let rest = self.names.len().saturating_sub(READS_AT_ONCE);
-            let judge = |item: &ItemRef<'_>| cache.newest(item, Tier::LargeObjects);
-            let read = together(self.names[rest..].iter().map(|&name| loc.peek(name, judge))).await;
-            self.names.truncate(rest);
-            self.keep(cache, read.into_iter().flatten(), found);
-            return true;
-        }
-        if let (Some(loc), Some(shard)) = (flash.loc(), self.loc_shards.next()) {
-            self.names = loc.names_in(shard);
-            return true;
-        }
-        let Some(soc) = flash.soc().filter(|_| !self.buckets.is_empty()) else { return false };
+        let Some(cursor) = &mut self.flash else { return false };
+        let Some(tier) = flash.scans(cursor) else { return false };
+        let (hashes, seen) = (&self.hashes, &self.seen);
         let judge = |item: &ItemRef<'_>| {
-            let wanted = self.hashes.contains(&item.hash.0)
-                && !self.seen.contains(&cache.hasher.marked(item.hash, item.key));
-            wanted.then(|| cache.newest(item, Tier::SmallObjects))?
+            // What a slice shares its first or last place with belongs to others.
+            let wanted = hashes.contains(&item.hash.0)
+                && !seen.contains(&cache.hasher.marked(item.hash, item.key));
+            wanted.then(|| cache.newest(item, tier))?
         };
-        let read = soc.peek(self.buckets.start, &judge).await;
-        self.buckets.start += 1;
+        let Some(read) = flash.scan_on(cursor, &judge).await else { return false };
         self.keep(cache, read, found);
         true
     }

@@ -258,7 +258,7 @@ impl Larder {
     /// key's lock and is about to change the key.
     async fn outdate(&self, hash: KeyHash) -> Result<(), Error> {
         match &self.core.flash {
-            Some(flash) => flash.outdate(hash).await,
+            Some(flash) => flash.invalidate(hash).await,
             None => Ok(()),
         }
     }
@@ -305,9 +305,8 @@ impl Larder {
         if let Some(there) = residents.find(|resident| resident.value.key() == key) {
             return Some((Tier::Dram, key.len() + there.value.len()));
         }
-        let loc = self.core.flash.as_ref().and_then(|flash| flash.loc());
-        let is_large = loc.is_some_and(|loc| loc.holds(hash));
-        Some((if is_large { Tier::LargeObjects } else { Tier::SmallObjects }, 0))
+        let tier = self.core.flash.as_ref().and_then(|flash| flash.tier_of(hash));
+        Some((tier.unwrap_or(Tier::SmallObjects), 0))
     }
 
     /// Rule 7, for who brought so many bytes to DRAM.
@@ -362,7 +361,7 @@ impl Larder {
         self.core
             .flash
             .as_ref()
-            .is_some_and(|flash| item.tiers != Tiers::DramOnly && flash.engine_for(item).is_some())
+            .is_some_and(|flash| item.tiers != Tiers::DramOnly && flash.takes(item))
             || self.stays_in_dram(item)
     }
 

@@ -14,10 +14,11 @@
 use super::Larder;
 use crate::dram::{Lookup, Record};
 use crate::error::Error;
-use crate::flash::{Engine, Flash};
+use crate::flash::Flash;
 use crate::key::{KeyHash, check_key};
 use crate::latency::{Begun, Timed};
 use crate::removal::RemovalReason;
+use crate::tier::Tier;
 use crate::value::{Pinned, Value};
 
 /// A value and where it was found.
@@ -25,12 +26,6 @@ use crate::value::{Pinned, Value};
 pub(super) struct Found<V = Pinned> {
     pub(super) value: V,
     tier: Tier,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tier {
-    Dram,
-    Flash(Engine),
 }
 
 impl Larder {
@@ -87,8 +82,8 @@ impl Larder {
         self.stopwatch.end(begun, if from_dram { Timed::GetDram } else { Timed::GetFlash });
         match tier {
             Tier::Dram => self.core.counters.dram_hits.add(1),
-            Tier::Flash(Engine::Soc) => self.core.counters.soc_hits.add(1),
-            Tier::Flash(Engine::Loc) => self.core.counters.loc_hits.add(1),
+            Tier::SmallObjects => self.core.counters.soc_hits.add(1),
+            Tier::LargeObjects => self.core.counters.loc_hits.add(1),
         }
         Ok(Some(value))
     }
@@ -115,7 +110,9 @@ impl Larder {
         // Whoever waits keeps what it has found.
         let keep = |Found { value, tier }| Found { value: Pinned::keep(value), tier };
         let found = found.map(keep);
-        if let Some(Found { value, tier: Tier::Flash(_) }) = &found {
+        if let Some(Found { value, tier }) = &found
+            && *tier != Tier::Dram
+        {
             self.help(key.len() + value.len()).await;
         } else if self.core.dram.is_shrinking() {
             self.help(0).await;
@@ -156,9 +153,8 @@ impl Larder {
             Lookup::Hit(value) => return Some(Found { value, tier: Tier::Dram }),
             Lookup::Expired => {
                 self.core.counters.expired.add(1);
-                let (_, bytes) =
-                    self.tier_and_bytes(hash, key).unwrap_or((crate::tier::Tier::Dram, 0));
-                self.note_expired(crate::tier::Tier::Dram, key, bytes);
+                let (_, bytes) = self.tier_and_bytes(hash, key).unwrap_or((Tier::Dram, 0));
+                self.note_expired(Tier::Dram, key, bytes);
                 // Flash first: as long as the key is in DRAM, an older version on flash stays out
                 // of sight.
                 if let Some(flash) = &self.core.flash {
@@ -174,7 +170,7 @@ impl Larder {
         self.fetch_from(flash, hash, key, &|there| there.is_none()).await
     }
 
-    fn note_expired(&self, tier: crate::tier::Tier, key: &[u8], bytes: usize) {
+    fn note_expired(&self, tier: Tier, key: &[u8], bytes: usize) {
         self.core.counters.removals.key(RemovalReason::Expired, tier, key, bytes);
     }
 
@@ -186,11 +182,11 @@ impl Larder {
         key: &[u8],
         unchanged: &(dyn Fn(Option<&Record<'_>>) -> bool + Sync),
     ) -> Option<Found> {
-        let (fetched, engine) = flash.get(hash, key, self.core.now_s()).await?;
+        let (fetched, tier) = flash.get(hash, key, self.core.now_s()).await?;
         let mut item = fetched.item();
         if item.is_expired(self.core.now_s()) {
             self.core.counters.expired.add(1); // while it was being read
-            self.note_expired(engine.tier(), key, item.object_bytes());
+            self.note_expired(tier, key, item.object_bytes());
             return None;
         }
         let now_s = self.notes_access.then(|| self.core.now_s());
@@ -204,6 +200,6 @@ impl Larder {
         };
         // Where DRAM has no room, flash still has the item.
         let value = kept.unwrap_or_else(|| Pinned::alone(&item));
-        Some(Found { value, tier: Tier::Flash(engine) })
+        Some(Found { value, tier })
     }
 }

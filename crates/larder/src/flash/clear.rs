@@ -13,6 +13,7 @@
 use std::sync::PoisonError;
 
 use super::Flash;
+use super::engines::{call, wait_for};
 use super::metadata::{EPOCH_MAX, Superblock};
 use crate::error::{Error, ErrorKind};
 
@@ -23,11 +24,8 @@ impl Flash {
     /// # Errors
     /// [`ErrorKind::Device`] if it cannot be written; everything is as it was, and a crash may void it.
     pub(crate) async fn clear(&self) -> Result<(), Error> {
-        if let Some(soc) = &self.soc {
-            soc.finish_writes().await;
-        }
-        if let Some(loc) = &self.loc {
-            loc.finish_writes().await;
+        for any in self.engines.iter() {
+            wait_for!(any, finish_writes());
         }
         let before = self.superblock();
         let epoch = before.epoch + 1;
@@ -43,12 +41,7 @@ impl Flash {
             None => self.write_superblock(after).await?,
         }
         *self.superblock.lock().unwrap_or_else(PoisonError::into_inner) = after;
-        if let Some(soc) = &self.soc {
-            soc.clear(epoch);
-        }
-        if let Some(loc) = &self.loc {
-            loc.clear(epoch);
-        }
+        self.engines.iter().for_each(|any| call!(any, clear(epoch)));
         Ok(())
     }
 }

@@ -17,7 +17,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Engine, Flash};
+use super::Flash;
+use super::engines::{EngineId, call, wait_for};
+use super::settle::Admitted;
 use crate::cache::Tiers;
 use crate::dram::Receiver;
 use crate::key::KeyHash;
@@ -31,12 +33,11 @@ const IN_ORDER_PART: u64 = 2;
 /// What a record of a region takes beside key and value, with its line in the footer, about.
 const RECORD_BYTES: u64 = 56;
 
-/// What admission has said of an item.
-pub(crate) type Admitted = Result<Engine, RemovalReason>;
-
 /// Takes items of a cache that is being closed, as long as that needs no wait.
 pub(crate) struct InOrder<'a> {
     flash: &'a Flash,
+    /// The engine that it appends to.
+    loc: EngineId,
     appending: Appending<'a>,
     now_s: u32,
     /// Small objects that it has appended, and their bytes.
@@ -60,7 +61,7 @@ impl Receiver for InOrder<'_> {
     fn take(&mut self, item: &ItemRef<'_>) -> bool {
         let Self { flash, appending, now_s, .. } = self;
         let counters = &flash.counters;
-        if item.clean && (appending.holds(item.hash) || flash.soc_may_hold(item.hash)) {
+        if item.clean && (appending.holds(item.hash) || flash.others_may_hold(item.hash)) {
             counters.evicted_clean_objects.add(1);
             return true;
         }
@@ -73,13 +74,14 @@ impl Receiver for InOrder<'_> {
             return false;
         }
         let admitted = flash.admit(item, *now_s);
+        let is_small = admitted.is_ok_and(|engine| engine != self.loc);
         let may_go = match admitted {
-            Ok(Engine::Soc) => flash.has_room_in_order(self.appended.1, item),
-            Ok(Engine::Loc) => true,
+            Ok(_) if is_small => flash.has_room_in_order(self.appended.1, item),
+            Ok(_) => true,
             Err(_) => false,
         };
-        if may_go && !flash.buckets_may_count(item.hash) && appending.append_new(item) {
-            if admitted == Ok(Engine::Soc) {
+        if may_go && !flash.others_may_count(item.hash) && appending.append_new(item) {
+            if is_small {
                 self.appended.0 += 1;
                 self.appended.1 += bytes_in_order(item);
             }
@@ -93,7 +95,7 @@ impl Receiver for InOrder<'_> {
 impl Flash {
     /// A close is about to send so many items.
     pub(crate) fn expect_in_order(&self, items: u64) {
-        if let Some(loc) = &self.loc {
+        if let Some((_, loc)) = self.engines.loc() {
             loc.expect(items.min(self.in_order_bytes_max() / RECORD_BYTES));
         }
     }
@@ -104,13 +106,14 @@ impl Flash {
 
     /// Takes items of a cache that is being closed. `None` if there are no regions.
     pub(crate) fn in_order(&self, now_s: u32) -> Option<InOrder<'_>> {
-        let appending = self.loc.as_ref()?.appending(now_s);
-        Some(InOrder { flash: self, appending, now_s, appended: (0, 0), admitted: None })
+        let (name, loc) = self.engines.loc()?;
+        let appending = loc.appending(now_s);
+        Some(InOrder { flash: self, loc: name, appending, now_s, appended: (0, 0), admitted: None })
     }
 
     /// Sends off what it has taken, if that is enough for a write.
     pub(crate) async fn write_in_order(&self) {
-        if let Some(loc) = &self.loc {
+        if let Some((_, loc)) = self.engines.loc() {
             loc.write_what_is_due().await;
         }
     }
@@ -129,13 +132,16 @@ impl Flash {
             return true;
         }
         let mut admitted = asked.unwrap_or_else(|| self.admit(item, now_s));
-        if admitted == Ok(Engine::Soc) {
+        let loc = self.engines.loc().map(|(loc, _)| loc);
+        if let Ok(engine) = admitted
+            && Some(engine) != loc
+        {
             // Who was asked already did not take it.
-            if asked.is_some() || !self.goes_in_order(item) {
+            let Some(loc) = loc.filter(|_| asked.is_none() && self.goes_in_order(item)) else {
                 return false;
-            }
+            };
             self.note_in_order(1, bytes_in_order(item));
-            admitted = Ok(Engine::Loc);
+            admitted = Ok(loc);
         }
         self.deliver(item, admitted, now_s).await;
         true
@@ -143,24 +149,27 @@ impl Flash {
 
     /// Takes an item that was admitted and cannot be written in order.
     pub(crate) async fn settle_in_bucket(&self, item: &ItemRef<'_>, now_s: u32) {
-        self.deliver(item, Ok(Engine::Soc), now_s).await;
+        let admitted = self.engines.for_item(item).ok_or(RemovalReason::RejectedTooLarge);
+        self.deliver(item, admitted, now_s).await;
     }
 
     fn goes_in_order(&self, item: &ItemRef<'_>) -> bool {
-        let Some(loc) = &self.loc else { return false };
+        let Some((_, loc)) = self.engines.loc() else { return false };
         item.object_bytes() <= object_bytes_max(self.layout.region_bytes)
-            && !loc.holds(item.hash)
-            && !self.buckets_may_count(item.hash)
+            && !loc.has(item.hash)
+            && !self.others_may_count(item.hash)
             && self.has_room_in_order(0, item)
     }
 
     /// Whether a version of this hash in a bucket may be believed: with tombstones it is void.
-    fn buckets_may_count(&self, hash: KeyHash) -> bool {
-        self.tombstones.is_none() && self.soc_may_hold(hash)
+    fn others_may_count(&self, hash: KeyHash) -> bool {
+        self.tombstones.is_none() && self.others_may_hold(hash)
     }
 
-    fn soc_may_hold(&self, hash: KeyHash) -> bool {
-        self.soc.as_ref().is_some_and(|soc| soc.may_hold(hash))
+    /// Whether an engine that objects do not go to in order may hold a key of this hash.
+    fn others_may_hold(&self, hash: KeyHash) -> bool {
+        let Some((loc, _)) = self.engines.loc() else { return self.may_hold(hash) };
+        self.engines.others(loc).any(|any| call!(any, may_hold(hash)))
     }
 
     /// Whether there is room for `item` in the part of the regions that is for small objects, beside so many
@@ -200,11 +209,8 @@ impl Flash {
         };
         removals.key(reason, Tier::Dram, item.key, item.object_bytes());
         if self.tombstones.is_none() {
-            if let Some(loc) = &self.loc {
-                loc.remove(item.hash);
-            }
-            if let Some(soc) = &self.soc {
-                soc.void(item.hash).await;
+            for any in self.engines.iter() {
+                wait_for!(any, void(item.hash));
             }
         }
     }
@@ -212,13 +218,18 @@ impl Flash {
     /// Moves a small object that lies in a region, and that DRAM has too, to the engine for small ones. The
     /// caller holds the key's lock.
     pub(super) async fn move_to_engine(&self, item: &ItemRef<'_>, now_s: u32) {
-        let (Some(loc), Some(soc)) = (&self.loc, &self.soc) else { return };
-        let is_misplaced = loc.holds(item.hash) && self.engine_for(item) == Some(Engine::Soc);
+        let (Some((name, loc)), Some(own)) = (self.engines.loc(), self.engines.for_item(item))
+        else {
+            return;
+        };
+        let is_misplaced = own != name && loc.has(item.hash);
         if !is_misplaced || item.is_expired(now_s) || !self.breaker.allows() {
             return;
         }
+        let own = self.engines.get(own);
+        let lost = wait_for!(own, set_together(std::slice::from_ref(item), now_s));
         // In this order: what a crash finds in both is the same version.
-        if soc.set(item, now_s).await && loc.bury(item.hash).await.is_ok() {
+        if lost.is_empty() && loc.bury(item.hash).await.is_ok() {
             self.counters.moved_small_objects.add(1);
         }
     }

@@ -138,18 +138,6 @@ impl Layout {
             blocks: self.tombstone_log_bytes / BLOCK,
         })
     }
-
-    /// Longest object (key and value, in bytes) that flash can hold with this layout and this bound
-    /// for small ones.
-    pub(crate) fn object_bytes_max(&self, soc_max_object_bytes: usize) -> usize {
-        let soc = if self.soc_buckets > 0 { soc_max_object_bytes } else { 0 };
-        let loc = if self.loc_regions > 0 {
-            loc::long::long_object_bytes_max(self.loc_regions, self.region_bytes)
-        } else {
-            0
-        };
-        soc.max(loc)
-    }
 }
 
 /// What the cache uses of a device.

@@ -46,6 +46,7 @@
 
 use larder_device::label;
 
+use crate::engine::DeadRecords;
 use crate::identity::CacheId;
 use crate::key::KeyHasher;
 use crate::layout::Layout;
@@ -215,17 +216,8 @@ pub(crate) fn is_blank_or_ours(behind: &[u8]) -> bool {
     behind.get(..4) == Some(&SNAPSHOT_MAGIC[..]) || behind.iter().all(|&byte| byte == 0)
 }
 
-/// Who says which large objects are dead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LargeDead {
-    /// The snapshot: it lists regions, and what of them is current.
-    Listed,
-    /// The tombstone log, which goes on in the next life.
-    InLog,
-}
-
 /// Completes a snapshot: `bytes` begins with room for the header.
-pub(crate) fn encode_snapshot(bytes: &mut [u8], large: LargeDead, cache: CacheId, epoch: u64) {
+pub(crate) fn encode_snapshot(bytes: &mut [u8], records: DeadRecords, cache: CacheId, epoch: u64) {
     let length = bytes.len().saturating_sub(SNAPSHOT_HEADER_BYTES) as u64;
     let mut put = |at: usize, value: &[u8]| {
         if let Some(room) = bytes.get_mut(at..at + value.len()) {
@@ -233,9 +225,9 @@ pub(crate) fn encode_snapshot(bytes: &mut [u8], large: LargeDead, cache: CacheId
         }
     };
     put(0, &SNAPSHOT_MAGIC);
-    let version = match large {
-        LargeDead::Listed => SNAPSHOT_VERSION,
-        LargeDead::InLog => BESIDE_LOG_VERSION,
+    let version = match records {
+        DeadRecords::Listed => SNAPSHOT_VERSION,
+        DeadRecords::InLog => BESIDE_LOG_VERSION,
     };
     put(4, &version.to_le_bytes());
     put(6, &[0; 10]);
@@ -265,18 +257,18 @@ pub(crate) fn parse_snapshot(
     bytes: &[u8],
     cache: CacheId,
     epoch: u64,
-) -> Option<(LargeDead, &[u8])> {
+) -> Option<(DeadRecords, &[u8])> {
     let total = announced_snapshot_bytes(bytes, bytes.len() as u64)?;
     let whole = bytes.get(..total)?;
     let valid = u16_at(whole, 6)? == 0
         && u32_at(whole, 12)? == 0
         && u32_at(whole, 8)? == cache.checksum(whole.get(CHECKED_FROM..)?)
         && u64_at(whole, 24)? == epoch;
-    let large = match u16_at(whole, 4)? {
-        BESIDE_LOG_VERSION => LargeDead::InLog,
-        _ => LargeDead::Listed,
+    let records = match u16_at(whole, 4)? {
+        BESIDE_LOG_VERSION => DeadRecords::InLog,
+        _ => DeadRecords::Listed,
     };
-    if valid { Some((large, whole.get(SNAPSHOT_HEADER_BYTES..)?)) } else { None }
+    if valid { Some((records, whole.get(SNAPSHOT_HEADER_BYTES..)?)) } else { None }
 }
 
 #[cfg(test)]
@@ -338,12 +330,12 @@ mod tests {
     fn a_snapshot_belongs_to_its_cache_and_epoch() {
         let mut bytes = vec![0; SNAPSHOT_HEADER_BYTES];
         bytes.extend_from_slice(b"content");
-        encode_snapshot(&mut bytes, LargeDead::InLog, CacheId::ZERO, 4);
+        encode_snapshot(&mut bytes, DeadRecords::InLog, CacheId::ZERO, 4);
         bytes.resize(4096, 0xee);
         assert_eq!(announced_snapshot_bytes(&bytes, 39), Some(39));
         assert_eq!(announced_snapshot_bytes(&bytes, 38), None);
         let parsed = parse_snapshot(&bytes, CacheId::ZERO, 4);
-        assert_eq!(parsed, Some((LargeDead::InLog, &b"content"[..])));
+        assert_eq!(parsed, Some((DeadRecords::InLog, &b"content"[..])));
         assert_eq!(parse_snapshot(&bytes, CacheId::ZERO, 5), None);
         assert_eq!(parse_snapshot(&bytes, CacheId::from_number(1), 4), None);
     }

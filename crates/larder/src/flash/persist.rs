@@ -1,6 +1,7 @@
 //! Sending items to flash that stay in DRAM, and making sure that all that was sent is there.
 
 use super::Flash;
+use super::engines::wait_for;
 use crate::cache::Tiers;
 use crate::error::Error;
 use crate::value::ItemRef;
@@ -35,8 +36,8 @@ impl Flash {
     /// # Errors
     /// If the device cannot flush. What its other errors cost is counted.
     pub(crate) async fn persist(&self) -> Result<(), Error> {
-        if let Some(loc) = &self.loc {
-            loc.write_out().await;
+        for any in self.engines.iter() {
+            wait_for!(any, persist());
         }
         self.flush().await
     }

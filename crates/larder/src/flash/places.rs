@@ -34,6 +34,7 @@ impl Places {
             buckets: layout.soc_buckets,
             handle: handle_of(Class::Soc),
             hot_handle: config.dynamic_placement.then(|| handle_of(Class::SocHot)),
+            object_bytes_max: config.soc_max_object_bytes as usize,
             cache: superblock.cache,
             hasher: superblock.hasher,
             epoch: superblock.epoch,
@@ -54,6 +55,7 @@ impl Places {
             reinsertion: config.effective_reinsertion(),
             cache: superblock.cache,
             hasher: superblock.hasher,
+            eager_index_objects: config.eager_index_objects,
             oldest_sequence: superblock.oldest_epoch << 32,
             first_sequence,
         });

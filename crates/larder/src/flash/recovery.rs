@@ -13,33 +13,24 @@
 //! the device has lost its power since, nothing is believed: the new epoch is the oldest valid one,
 //! filters and index start empty.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use larder_device::label::FRONT_BYTES;
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 
 use super::dead_keys::DeadKeysSnapshot;
-use super::metadata::{
-    self, EPOCH_MAX, FirstBlock, LargeDead, SUPERBLOCK_BYTES, Superblock, VERSION,
-};
+use super::engines::{call, wait_for};
+use super::metadata::{self, EPOCH_MAX, FirstBlock, SUPERBLOCK_BYTES, Superblock, VERSION};
 use super::{Flash, changes};
 use crate::config::{Config, OnChange};
+use crate::engine::{DeadRecords, Kept};
 use crate::error::{Error, ErrorKind};
 use crate::identity::CacheId;
 use crate::key::KeyHasher;
 use crate::layout::Layout;
-use crate::le::u64_at;
 use crate::recovery::Recovery;
-use crate::soc::BUCKET_SNAPSHOT_BYTES;
 use crate::tombstones::{self, Inheritance};
-
-/// An opening indexes a region at once for so many objects that it may index at once.
-const OBJECTS_PER_EAGER_REGION: u64 = 64;
-
-/// What a large object takes at least, with its line in the footer of its region.
-const RECORD_BYTES_MIN: u64 = 49;
-/// In a snapshot, where a number of objects is not known.
-pub(super) const UNKNOWN_OBJECTS: u64 = u64::MAX;
 
 const STARTS_EMPTY: &str = "the configuration says to start empty";
 
@@ -216,15 +207,17 @@ async fn inherit(
     if found.clean {
         let snapshot = read_snapshot(device, found).await?;
         // A right checksum is no proof of who made it.
-        let is_ours = |(large, snapshot): &(LargeDead, Vec<u8>)| match found.layout.tombstones() {
+        let is_ours = |(records, snapshot): &(DeadRecords, Vec<u8>)| match found.layout.tombstones()
+        {
             Some(_) => DeadKeysSnapshot::split_off(snapshot).is_some(),
-            None => *large == LargeDead::Listed,
+            None => *records == DeadRecords::Listed,
         };
-        let (large, snapshot) = match snapshot.filter(is_ours) {
+        let (records, snapshot) = match snapshot.filter(is_ours) {
             Some(snapshot) => snapshot,
             None => return Ok(Err("the snapshot failed its checks")),
         };
-        let Some(place) = found.layout.tombstones().filter(|_| large == LargeDead::InLog) else {
+        let Some(place) = found.layout.tombstones().filter(|_| records == DeadRecords::InLog)
+        else {
             return Ok(Ok(Heritage::Snapshot(snapshot)));
         };
         let log = tombstones::replay(device, place, (found.cache, found.ring)).await?;
@@ -248,7 +241,7 @@ async fn inherit(
 async fn read_snapshot(
     device: &dyn Device,
     found: &Superblock,
-) -> Result<Option<(LargeDead, Vec<u8>)>, Error> {
+) -> Result<Option<(DeadRecords, Vec<u8>)>, Error> {
     let room = found.layout.metadata_bytes - SUPERBLOCK_BYTES as u64;
     let at = SUPERBLOCK_BYTES as u64;
     let header = read(device, at, SUPERBLOCK_BYTES, "the snapshot").await?;
@@ -258,7 +251,7 @@ async fn read_snapshot(
     let whole = length.next_multiple_of(SUPERBLOCK_BYTES);
     let whole = read(device, at, whole, "the snapshot").await?;
     let parsed = metadata::parse_snapshot(whole.as_slice(), found.cache, found.epoch);
-    Ok(parsed.map(|(large, content)| (large, content.to_vec())))
+    Ok(parsed.map(|(records, content)| (records, content.to_vec())))
 }
 
 async fn read(
@@ -278,32 +271,34 @@ impl Flash {
             Heritage::None => self.begin_empty().await,
             Heritage::Snapshot(snapshot) => {
                 self.import(&snapshot).await?;
-                // The new log may have been given up already; without one nothing is believed.
-                let recoverable = self.is_crash_safe();
-                self.write_superblock(Superblock { recoverable, ..self.superblock() }).await
+                self.serve_again().await
             }
             Heritage::Closed(snapshot, log) => {
-                let large_objects = self.go_on(&snapshot, log).await?;
-                let recoverable = self.is_crash_safe();
-                self.write_superblock(Superblock { recoverable, ..self.superblock() }).await?;
-                self.index_few(large_objects).await;
-                Ok(())
+                self.go_on(&snapshot, log).await?;
+                self.serve_again().await
             }
             Heritage::Log(mut log) => {
                 // First, so that no epoch is ever used twice.
                 self.write_superblock(self.superblock()).await?;
-                if let Some(soc) = &self.soc {
-                    soc.forget_all();
-                }
                 if let Some(tombstones) = &self.tombstones {
                     tombstones.inherit(&mut log);
                 }
-                if let Some(loc) = &mut self.loc {
-                    loc.inherit(log);
-                }
+                let log = Arc::new(log);
+                self.engines.iter_mut().for_each(|any| call!(any, inherit(&log)));
                 Ok(())
             }
         }
+    }
+
+    /// What a clean shutdown left has been taken over: marks the device as in use.
+    async fn serve_again(&self) -> Result<(), Error> {
+        // The new log may have been given up already; without one nothing is believed.
+        let recoverable = self.is_crash_safe();
+        self.write_superblock(Superblock { recoverable, ..self.superblock() }).await?;
+        for any in self.engines.iter() {
+            wait_for!(any, index_eagerly());
+        }
+        Ok(())
     }
 
     async fn begin_empty(&self) -> Result<(), Error> {
@@ -317,9 +312,8 @@ impl Flash {
         self.write_superblock(self.superblock()).await
     }
 
-    /// Takes over what a clean shutdown left that relied on the log. Returns how many large objects
-    /// there are, if that is known.
-    async fn go_on(&mut self, snapshot: &[u8], mut log: Inheritance) -> Result<Option<u64>, Error> {
+    /// Takes over what a clean shutdown left that relied on the log.
+    async fn go_on(&mut self, snapshot: &[u8], mut log: Inheritance) -> Result<(), Error> {
         let (dead, rest) =
             DeadKeysSnapshot::split_off(snapshot).expect("the snapshot was looked at before");
         // Of dead keys in buckets it says more than the log: which of them are gone from theirs.
@@ -331,41 +325,7 @@ impl Flash {
                 let _later = tombstones.bury_key(hash);
             }
         }
-        let rest = self.import_small(rest);
-        let large_objects = u64_at(rest, 0).filter(|&objects| objects != UNKNOWN_OBJECTS);
-        if let Some(loc) = &mut self.loc {
-            loc.inherit(log);
-            // No more than regions can hold, whatever a snapshot says.
-            let most = self.layout.usable_bytes / RECORD_BYTES_MIN;
-            loc.expect(large_objects.filter(|&objects| objects <= most).unwrap_or(0));
-        }
-        if let Some(tombstones) = &self.tombstones {
-            tombstones.commit(tombstones.all_so_far()).await?;
-        }
-        Ok(large_objects)
-    }
-
-    /// Indexes the large objects of a clean shutdown at once, if that does not take long.
-    async fn index_few(&self, large_objects: Option<u64>) {
-        let (Some(loc), most) = (&self.loc, self.eager_index_objects) else { return };
-        let too_many = large_objects.is_some_and(|objects| objects > most)
-            || u64::from(loc.unindexed_regions()) > most / OBJECTS_PER_EAGER_REGION;
-        if !too_many {
-            loc.index_until(&|| loc.found_objects() > most).await;
-        }
-    }
-
-    /// Takes over what a snapshot says of small objects. Returns what is behind.
-    fn import_small<'a>(&self, snapshot: &'a [u8]) -> &'a [u8] {
-        let buckets = usize::try_from(self.layout.soc_buckets).unwrap_or(usize::MAX);
-        let bucket_bytes = buckets.saturating_mul(BUCKET_SNAPSHOT_BYTES);
-        let (buckets, mut rest) = snapshot.split_at_checked(bucket_bytes).unwrap_or_default();
-        if let Some(soc) = &self.soc {
-            // Written by the same program for the same layout, under a checksum.
-            rest = soc.import_log(rest).unwrap_or_default();
-            soc.import(buckets);
-        }
-        rest
+        self.import_engines(rest, &Kept::Log(Arc::new(log))).await
     }
 
     /// Takes a snapshot over that says everything.
@@ -386,18 +346,14 @@ impl Flash {
             }
             rest = behind;
         }
-        let regions = self.import_small(rest);
-        match (&mut self.loc, &self.tombstones) {
-            (None, _) => {}
-            // Nobody relies on what is written here before the next clean shutdown.
-            (Some(loc), None) => {
-                let large_objects = loc.inherit_listed(regions);
-                self.index_few(Some(large_objects)).await;
-            }
-            (Some(loc), Some(_)) => {
-                loc.import(regions).await;
-                loc.empty_unsealed().await?;
-            }
+        self.import_engines(rest, &Kept::Snapshot).await
+    }
+
+    async fn import_engines(&mut self, snapshot: &[u8], kept: &Kept) -> Result<(), Error> {
+        let mut rest = snapshot;
+        // The last one first, as the format has it.
+        for any in self.engines.iter_mut().rev() {
+            rest = wait_for!(any, import(rest, kept))?;
         }
         if let Some(tombstones) = &self.tombstones {
             tombstones.commit(tombstones.all_so_far()).await?;

@@ -128,7 +128,7 @@ impl Loc {
             let part = ItemRef::new(self.place.hasher.hash(&key), &key, chunk, item.expiry_s);
             if !self.set_record(&ItemRef { kind: Kind::Part, ..part }, now_s).await {
                 if self.tombstones.is_none() {
-                    self.remove(item.hash);
+                    self.remove_entry(item.hash);
                 }
                 return false;
             }

@@ -15,6 +15,7 @@
 
 mod active;
 mod clear;
+mod engine;
 mod expiry;
 pub(crate) mod footer;
 mod index;
@@ -82,6 +83,8 @@ pub(crate) struct LocPlace {
     pub(crate) cache: CacheId,
     /// Under which hash the index knows a key.
     pub(crate) hasher: KeyHasher,
+    /// See [`Config::eager_index_objects`](crate::Config::eager_index_objects).
+    pub(crate) eager_index_objects: u64,
     /// Smaller than any sequence number that may be believed.
     pub(crate) oldest_sequence: u64,
     /// Larger than any sequence number that was ever used on the device.
@@ -112,6 +115,8 @@ pub(crate) struct Loc {
     unindexed: AtomicU32,
     /// Objects found in others that were.
     found: AtomicU64,
+    /// Objects that a clean shutdown has left, if it says how many.
+    left: Option<u64>,
     /// Where it is written down what is dead, if that shall outlive a crash.
     tombstones: Option<Arc<Tombstones>>,
     /// Without those: hashes of which Unknown regions hold nothing that counts.
@@ -174,6 +179,7 @@ impl Loc {
             batches: AtomicU32::new(0),
             unindexed: AtomicU32::new(0),
             found: AtomicU64::new(0),
+            left: None,
             tombstones,
             forgotten: Lost::default(),
             next_stamp,
@@ -183,7 +189,7 @@ impl Loc {
     }
 
     /// Whether an object of this hash is stored. Costs no I/O.
-    pub(crate) fn holds(&self, hash: KeyHash) -> bool {
+    pub(crate) fn has(&self, hash: KeyHash) -> bool {
         self.lock().get(hash).is_some()
     }
 
@@ -284,7 +290,7 @@ impl Loc {
         let (hash, bytes) = (item.hash.0, item.object_bytes());
         self.counters.removals.hash(RemovalReason::Lost, Tier::LargeObjects, hash, bytes);
         if self.tombstones.is_none() {
-            self.remove(item.hash);
+            self.remove_entry(item.hash);
         }
         stored
     }
@@ -331,7 +337,7 @@ impl Loc {
     /// # Errors
     /// If that cannot be written down; a crash may bring it back then.
     pub(crate) async fn bury(&self, hash: KeyHash) -> Result<bool, Error> {
-        let Some(tombstones) = &self.tombstones else { return Ok(self.remove(hash)) };
+        let Some(tombstones) = &self.tombstones else { return Ok(self.remove_entry(hash)) };
         let mut was_there = false;
         // Once more if it was moved in the meantime.
         while let Some((location, identity)) = self.place_of(hash) {
@@ -355,7 +361,7 @@ impl Loc {
     }
 
     /// Makes sure that no version of the key is stored. Says whether one was. Costs no I/O.
-    pub(crate) fn remove(&self, hash: KeyHash) -> bool {
+    pub(crate) fn remove_entry(&self, hash: KeyHash) -> bool {
         let state = &mut *self.lock();
         let was_there = state.get(hash).is_some();
         state.index.remove(hash);
@@ -383,6 +389,11 @@ impl Loc {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What all regions have room for.
+    pub(crate) fn region_bytes_of_all(&self) -> u64 {
+        u64::from(self.place.regions) * u64::from(self.place.region_bytes)
     }
 
     fn offset_of(&self, region: u32) -> u64 {

@@ -48,7 +48,7 @@ impl Loc {
     pub(super) async fn write_pieces(&self, hash: KeyHash) -> bool {
         let mut turn = self.take_turn().await;
         self.write_due(&mut turn).await;
-        self.holds(hash)
+        self.has(hash)
     }
 
     /// Sends off what is to be written. Waits only where more is than may be under way.

@@ -27,6 +27,7 @@
 //! Whoever drives this may be dropped at any await; what was read and not yet indexed stays here.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
@@ -101,7 +102,7 @@ pub(super) struct Rebuild {
 
 impl Loc {
     /// An earlier life has left all regions; nothing is known of them.
-    pub(crate) fn inherit(&mut self, inheritance: Inheritance) {
+    pub(super) fn inherit(&mut self, inheritance: Arc<Inheritance>) {
         self.lock().regions.forget_all();
         self.begin_rebuild(Witness::Log(inheritance), self.place.regions);
     }

@@ -27,7 +27,7 @@ pub(crate) fn snapshot_bytes_max(region_bytes: u32) -> u64 {
 impl Loc {
     /// Seals what is in memory and writes the snapshot to `out`. A region whose footer cannot be
     /// read is left out.
-    pub(crate) async fn export(&self, out: &mut Vec<u8>) {
+    pub(super) async fn export_listed(&self, out: &mut Vec<u8>) {
         let mut turn = self.take_turn().await;
         self.seal_all(&mut turn).await;
         let sealed: Vec<RegionIdentity> = self.lock().regions.sealed().collect();
@@ -73,7 +73,7 @@ impl Loc {
     }
 
     /// Takes the snapshot of a clean shutdown, all of it at once.
-    pub(crate) async fn import(&self, bytes: &[u8]) {
+    pub(super) async fn import_listed(&self, bytes: &[u8]) {
         let mut rest = bytes;
         while let Some((identity, _, bitmap, behind)) = self.split_region(rest) {
             rest = behind;

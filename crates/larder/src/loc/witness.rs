@@ -1,6 +1,7 @@
 //! Who says what is dead in regions that an earlier life has left.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::footer::Footer;
 use crate::tombstones::Inheritance;
@@ -32,7 +33,7 @@ impl Listed {
 /// Who says what is dead in the regions that an earlier life has left.
 pub(super) enum Witness {
     /// The tombstone log.
-    Log(Inheritance),
+    Log(Arc<Inheritance>),
     /// The snapshot, by region: what is not listed is dead.
     Snapshot(HashMap<u32, Listed>),
 }

@@ -10,6 +10,7 @@ mod afterlife;
 pub(crate) mod bucket;
 mod change;
 mod clear;
+mod engine;
 mod filter;
 mod iterate;
 pub(crate) mod log;
@@ -55,6 +56,8 @@ pub(crate) struct SocPlace {
     pub(crate) handle: PlacementHandle,
     /// For buckets that are rewritten often; `None` makes no difference between buckets.
     pub(crate) hot_handle: Option<PlacementHandle>,
+    /// Longest object (key and value) that it takes; up to [`OBJECT_BYTES_MAX`].
+    pub(crate) object_bytes_max: usize,
     /// Whose buckets to write and to believe.
     pub(crate) cache: CacheId,
     /// Which key belongs to which bucket.
@@ -406,7 +409,7 @@ impl Soc {
 
     /// What DRAM knows of the buckets, to keep it over a clean shutdown: [`BUCKET_SNAPSHOT_BYTES`]
     /// each.
-    pub(crate) fn export(&self, out: &mut Vec<u8>) {
+    fn export_buckets(&self, out: &mut Vec<u8>) {
         for number in 0..self.place.buckets {
             let usable = match self.knows(number) {
                 Knowledge::Known => self.filters.get(number),
@@ -421,8 +424,8 @@ impl Soc {
         }
     }
 
-    /// Takes what [`Soc::export`] gave.
-    pub(crate) fn import(&self, bytes: &[u8]) {
+    /// Takes what [`Soc::export_buckets`] gave.
+    fn import_buckets(&self, bytes: &[u8]) {
         for (number, kept) in (0..self.place.buckets).zip(bytes.chunks_exact(BUCKET_SNAPSHOT_BYTES))
         {
             let (words, generation) = kept.split_at(FILTER_BYTES);

@@ -107,7 +107,7 @@ pub(crate) enum Pressure {
 }
 
 /// A tombstone on its way: everything up to this position must be durable.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use]
 pub(crate) struct Receipt(u64);
 

@@ -127,7 +127,7 @@ impl<'a> InHand<'a> {
             dram.let_go_a_little(self.core.now_s());
         }
         while let Some(departure) = dram.next_departure() {
-            let bucket = self.flash.bucket_for(&departure.item(false));
+            let bucket = self.flash.group_of(&departure.item(false));
             let unsettled = Unsettled::new(dram, departure);
             match bucket {
                 Some(bucket) => {

@@ -34,13 +34,19 @@ pub(crate) fn snapshot_bytes_max(segment_bytes: u32, buckets: u64) -> (u64, u64)
 }
 
 impl Soc {
-    /// Writes what is in memory, and gives the log's part of the snapshot. Empty without a log.
-    /// To be called before the buckets' part is exported.
-    pub(crate) async fn export_log(&self) -> Vec<u8> {
-        let Some(log) = &self.log else { return Vec::new() };
+    /// Writes what the log has in memory.
+    pub(in crate::soc) async fn write_log_out(&self) {
+        let Some(log) = &self.log else { return };
         let mut turn = self.take_turn(log).await;
         // At second 0 nothing is taken for expired.
         self.write_active(log, &mut turn, 0).await;
+    }
+
+    /// The log's part of the snapshot, of what is on flash. Empty without a log. To be called before the
+    /// buckets' part is exported.
+    pub(in crate::soc) async fn export_log(&self) -> Vec<u8> {
+        let Some(log) = &self.log else { return Vec::new() };
+        let _turn = self.take_turn(log).await;
         let mut out = vec![0; LENGTH_BYTES];
         let (newest, sealed) = log.lock().sealed();
         let count = u32::try_from(sealed.len()).expect("segments are counted in 32 bits");
@@ -66,7 +72,7 @@ impl Soc {
     /// Takes the log's part from the front of `bytes` and returns what is behind it. `None` if it
     /// is not what [`Soc::export_log`] gave; then nothing was taken. Without a log there is no such
     /// part.
-    pub(crate) fn import_log<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+    pub(in crate::soc) fn import_log<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let Some(log) = &self.log else { return Some(bytes) };
         let (length, rest) = bytes.split_first_chunk::<LENGTH_BYTES>()?;
         let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;

@@ -45,6 +45,7 @@ fn soc(device: &Arc<Faulty>, threshold: u8, epoch: u64) -> Soc {
         buckets: 200,
         handle: PlacementHandle::DEFAULT,
         hot_handle: None,
+        object_bytes_max: 2048,
         epoch,
         oldest_epoch: 1,
     };
@@ -243,13 +244,14 @@ fn a_snapshot_brings_the_log_back() {
     (0..500).for_each(|key| set(&first, key, key + 1));
     let (held, found): (_, Vec<_>) =
         (first.log_objects(), (0..500).map(|k| get(&first, k)).collect());
+    block_on(first.write_log_out());
     let part = block_on(first.export_log());
     let mut buckets = Vec::new();
-    first.export(&mut buckets);
+    first.export_buckets(&mut buckets);
     drop(first);
     let second = soc(&device, 2, 2);
     assert_eq!(second.import_log(&[&part[..], b"behind"].concat()), Some(&b"behind"[..]));
-    second.import(&buckets);
+    second.import_buckets(&buckets);
     assert_eq!(second.log_objects(), held);
     (0..500).zip(found).for_each(|(key, found)| assert_eq!(get(&second, key), found, "{key}"));
     go_round(&second, 1000);

@@ -1,0 +1,229 @@
+//! What flash asks of an engine: one that keeps objects of some sizes on a part of the device.
+//!
+//! Flash holds a list of them and knows no more of each than this. An engine is a module that implements [`Engine`]
+//! and a line in `flash/engines.rs`.
+//!
+//! What all of them keep to:
+//!
+//! 1. A look-up returns a value whole and for its own key, or nothing. Nothing expired is returned.
+//! 2. Of one key an engine holds one version. Two engines may hold one each for a moment, while an object moves: then
+//!    they are the same.
+//! 3. Where there are tombstones, what [`Engine::invalidate`] was called for stays away for good, also after a crash,
+//!    once its receipt is committed. Where there are none, a crash empties flash, and [`Engine::remove`] and
+//!    [`Engine::void`] need only hold until then.
+//! 4. A caller may be dropped at any wait. What it began goes on or is finished by the next one.
+//! 5. "No" of [`Engine::may_hold`] is certain and costs no I/O.
+
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::key::KeyHash;
+use crate::stats::Stats;
+use crate::tier::Tier;
+use crate::tombstones::{Inheritance, Receipt};
+use crate::value::{Fetched, ItemRef};
+
+/// Whether somebody who has only so much time is to leave the rest out.
+pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
+
+/// What an engine makes of an invalidation.
+#[derive(Debug, Default)]
+pub(crate) struct Invalidated {
+    /// There was something, and it is written down that it is dead.
+    pub(crate) was_there: bool,
+    /// What still has to be committed before the caller may be told. A later receipt stands for earlier ones.
+    pub(crate) receipt: Option<Receipt>,
+}
+
+/// Bytes of memory, by what they are for.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// What is known of the objects: index, filters.
+    pub(crate) index_bytes: u64,
+    /// Buffers that are in use or kept for the next request.
+    pub(crate) buffer_bytes: u64,
+    /// What these come to at times.
+    pub(crate) buffer_bytes_max: u64,
+}
+
+/// What was found again of an earlier life.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FoundAgain {
+    pub(crate) objects: u64,
+    /// Regions that nobody has looked at yet.
+    pub(crate) regions_left: u32,
+}
+
+impl FoundAgain {
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            objects: self.objects + other.objects,
+            regions_left: self.regions_left + other.regions_left,
+        }
+    }
+}
+
+/// Who says which records in regions are dead, after a clean shutdown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeadRecords {
+    /// The snapshot: it lists regions, and what of them is current.
+    Listed,
+    /// The tombstone log, which goes on in the next life.
+    InLog,
+}
+
+/// What a clean shutdown has left beside an engine's part of the snapshot.
+pub(crate) enum Kept {
+    /// Nothing: the snapshot says everything.
+    Snapshot,
+    /// The tombstone log, which says what records are dead.
+    Log(Arc<Inheritance>),
+}
+
+/// How far a scan of an engine has come.
+#[derive(Debug, Default)]
+pub(crate) struct Cursor {
+    /// Parts of the engine that were not begun.
+    pub(crate) parts: Range<u64>,
+    /// Names of objects in the part that was begun last.
+    pub(crate) names: Vec<KeyHash>,
+}
+
+/// Judges an object that a scan has come to, at a time at which the engine holds it.
+pub(crate) type Judge<'a, T> = &'a (dyn Fn(&ItemRef<'_>) -> Option<T> + Sync);
+
+/// See the [module](self). The caller holds the key's lock wherever a key is changed.
+pub(crate) trait Engine {
+    /// What statistics and listeners call it.
+    const TIER: Tier;
+
+    /// Whether it can hold an object of this size.
+    fn takes(&self, item: &ItemRef<'_>) -> bool;
+
+    /// Longest object that it can hold, key and value, in bytes.
+    fn object_bytes_max(&self) -> usize;
+
+    /// Objects that have the same group are written with one write. `None`: each with its own, or with whatever comes.
+    fn group_of(&self, _hash: KeyHash) -> Option<u64> {
+        None
+    }
+
+    /// Whether an object of this hash may be stored.
+    fn may_hold(&self, hash: KeyHash) -> bool;
+
+    /// Whether a version of `key` is stored. An expired one may count, if only a read would show that it is.
+    async fn holds(&self, hash: KeyHash, key: &[u8], now_s: u32) -> bool;
+
+    /// Looks `key` up.
+    async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched>;
+
+    /// Stores items of one group, each in place of an older version. Returns those that are not stored: no version of
+    /// their keys is, and it has said why.
+    async fn set_together<'i, 'a>(
+        &self,
+        items: &'i [ItemRef<'a>],
+        now_s: u32,
+    ) -> Vec<&'i ItemRef<'a>>;
+
+    /// Makes sure that no version of `key` is stored, in this life. Says whether one was.
+    async fn remove(&self, hash: KeyHash, key: &[u8], now_s: u32) -> bool;
+
+    /// As [`Engine::remove`], without a read: other objects may have to go with it. Only where there are no
+    /// tombstones.
+    async fn void(&self, hash: KeyHash);
+
+    /// Whatever it holds of this hash is older than what the caller is about to do. Only where there are tombstones.
+    ///
+    /// # Errors
+    /// If that cannot be written down; a crash may bring it back then.
+    async fn invalidate(&self, hash: KeyHash) -> Result<Invalidated, Error>;
+
+    /// Does its part that fewer tombstones are needed, if they are too many: gives up what most of them are of, or
+    /// what `hash` shares its place with.
+    async fn relieve_tombstones(&self, hash: KeyHash);
+
+    /// Learns what it does not know of the place of this hash, if tombstones of keys count there.
+    async fn learn_place_of(&self, _hash: u64) {}
+
+    /// Writes the place of this hash without its dead, if tombstones of keys count there.
+    async fn write_without_dead(&self, _hash: u64) {}
+
+    /// Takes over what a crash has left of which `log` says what is dead; nothing is known of it yet.
+    fn inherit(&mut self, log: &Arc<Inheritance>);
+
+    /// Takes over its part of the snapshot of a clean shutdown, which `bytes` begins with, and returns what is behind.
+    ///
+    /// # Errors
+    /// If something has to be written down and cannot be.
+    async fn import<'b>(&mut self, bytes: &'b [u8], kept: &Kept) -> Result<&'b [u8], Error>;
+
+    /// Brings to its index at once what an opening has left, if that does not take long.
+    async fn index_eagerly(&self) {}
+
+    /// Brings all that an opening has left to its index, unless it is to stop. Returns the regions looked at.
+    async fn index_until(&self, _stop: Stop<'_>) -> u64 {
+        0
+    }
+
+    /// Does a little of that, for who found nothing.
+    async fn index_a_little(&self) {}
+
+    /// Whether its index knows all that it holds.
+    fn is_indexed(&self) -> bool {
+        true
+    }
+
+    /// Objects that it holds and that its index does not know, if the snapshot of the last shutdown listed them.
+    async fn unindexed_objects(&self) -> u64 {
+        0
+    }
+
+    /// Reads what would answer misses without I/O and an opening has left unknown, unless it is to stop. Returns how
+    /// many places it read.
+    async fn learn_until(&self, _stop: Stop<'_>) -> u64 {
+        0
+    }
+
+    /// What was found again of an earlier life.
+    fn found_again(&self) -> FoundAgain {
+        FoundAgain::default()
+    }
+
+    /// Writes what it holds in memory. It goes on to be filled.
+    async fn persist(&self);
+
+    /// For a clean shutdown: writes what it holds in memory and waits for all that is under way. Little is set
+    /// afterwards.
+    async fn finish(&self);
+
+    /// Appends what the next life needs to know of it to a snapshot. After [`Engine::finish`].
+    async fn export(&self, dead: DeadRecords, out: &mut Vec<u8>);
+
+    /// Waits for all writes that are under way. Nobody else uses it.
+    async fn finish_writes(&self);
+
+    /// What was written before this epoch is void. Nobody else uses it, and nothing is under way.
+    fn clear(&self, epoch: u64);
+
+    /// Buffers are counted in a budget of all memory: what they take is to stay about the same.
+    fn keep_buffers(&self) {}
+
+    /// Memory that it takes.
+    fn memory(&self) -> Memory;
+
+    /// Adds what it knows of itself.
+    fn add_to(&self, stats: &mut Stats);
+
+    /// Into so many equal parts of the space of hashes, a power of two, a scan may be divided at most.
+    fn scan_parts_max(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Begins a scan of the objects with these hashes. It may come to others too.
+    fn scan(&self, hashes: &RangeInclusive<u64>) -> Cursor;
+
+    /// Goes on with a scan: what `judge` makes of the next few objects, expired or not. Counts no hit and forgets
+    /// nothing. `None` at the end.
+    async fn scan_on<T>(&self, cursor: &mut Cursor, judge: Judge<'_, T>) -> Option<Vec<T>>;
+}

@@ -1,0 +1,123 @@
+//! The engines of a cache.
+
+use std::sync::Arc;
+
+use larder_device::Device;
+
+use super::places::Places;
+use crate::breaker::CircuitBreaker;
+use crate::engine::Engine;
+use crate::loc::Loc;
+use crate::soc::Soc;
+use crate::stats::Counters;
+use crate::tier::Tier;
+use crate::tombstones::Tombstones;
+use crate::value::ItemRef;
+
+/// One of the engines: for each a line here and in [`Engines::open`], and an arm in [`call`] and
+/// [`wait_for`].
+#[allow(clippy::large_enum_variant)] // a cache has one of each
+pub(super) enum AnyEngine {
+    Loc(Loc),
+    Soc(Soc),
+}
+
+/// Calls a method of [`Engine`] on whichever engine it is. By the trait's name: an engine may have one of its own that
+/// is called the same.
+macro_rules! call {
+    ($any:expr, $method:ident($($argument:expr),*)) => {
+        match $any {
+            $crate::flash::engines::AnyEngine::Loc(engine) => {
+                $crate::engine::Engine::$method(engine, $($argument),*)
+            }
+            $crate::flash::engines::AnyEngine::Soc(engine) => {
+                $crate::engine::Engine::$method(engine, $($argument),*)
+            }
+        }
+    };
+}
+pub(super) use call;
+
+/// The same, and waits for its end.
+macro_rules! wait_for {
+    ($any:expr, $method:ident($($argument:expr),*)) => {
+        match $any {
+            $crate::flash::engines::AnyEngine::Loc(engine) => {
+                $crate::engine::Engine::$method(engine, $($argument),*).await
+            }
+            $crate::flash::engines::AnyEngine::Soc(engine) => {
+                $crate::engine::Engine::$method(engine, $($argument),*).await
+            }
+        }
+    };
+}
+pub(super) use wait_for;
+
+/// Names an engine of the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EngineId(usize);
+
+/// All that the cache has.
+///
+/// In the order in which a look-up asks them: regions first, for a close puts there what is newer than its bucket. An
+/// object goes to the last one that takes it, so that small ones go to buckets where there are any.
+pub(super) struct Engines(Vec<AnyEngine>);
+
+impl Engines {
+    pub(super) fn open(
+        places: Places,
+        device: &Arc<dyn Device>,
+        tombstones: Option<&Arc<Tombstones>>,
+        (counters, breaker): (&Arc<Counters>, &Arc<CircuitBreaker>),
+    ) -> Self {
+        let shared = || (Arc::clone(counters), Arc::clone(breaker));
+        let loc = places.loc.map(|place| {
+            AnyEngine::Loc(Loc::new(Arc::clone(device), place, tombstones.cloned(), shared()))
+        });
+        let soc = places.soc.map(|place| {
+            let (device, log) = (Arc::clone(device), places.soc_log);
+            AnyEngine::Soc(Soc::new(device, place, log, tombstones.cloned(), shared()))
+        });
+        Self(loc.into_iter().chain(soc).collect())
+    }
+
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, AnyEngine> {
+        self.0.iter()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> std::slice::IterMut<'_, AnyEngine> {
+        self.0.iter_mut()
+    }
+
+    /// All but one.
+    pub(super) fn others(&self, than: EngineId) -> impl Iterator<Item = &AnyEngine> {
+        self.0.iter().enumerate().filter(move |(at, _)| *at != than.0).map(|(_, engine)| engine)
+    }
+
+    pub(super) fn get(&self, engine: EngineId) -> &AnyEngine {
+        &self.0[engine.0]
+    }
+
+    /// The engine that an object of this size goes to. `None` if none can hold it.
+    pub(super) fn for_item(&self, item: &ItemRef<'_>) -> Option<EngineId> {
+        let takes = |any: &AnyEngine| call!(any, takes(item));
+        self.0.iter().rposition(takes).map(EngineId)
+    }
+
+    /// The one that can append without a wait, and its name.
+    pub(super) fn loc(&self) -> Option<(EngineId, &Loc)> {
+        self.0.iter().enumerate().find_map(|(at, any)| match any {
+            AnyEngine::Loc(loc) => Some((EngineId(at), loc)),
+            AnyEngine::Soc(_) => None,
+        })
+    }
+}
+
+impl AnyEngine {
+    pub(super) fn tier(&self) -> Tier {
+        match self {
+            Self::Loc(_) => Loc::TIER,
+            Self::Soc(_) => Soc::TIER,
+        }
+    }
+}

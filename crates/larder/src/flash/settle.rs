@@ -1,0 +1,129 @@
+//! What DRAM evicts: whether it is worth a write, and which engine it goes to.
+
+use super::Flash;
+use super::engines::{EngineId, call, wait_for};
+use crate::admission::Candidate;
+use crate::cache::Tiers;
+use crate::endurance;
+use crate::key::KeyHash;
+use crate::removal::RemovalReason;
+use crate::tier::Tier;
+use crate::value::ItemRef;
+
+/// What admission has said of an item.
+pub(crate) type Admitted = Result<EngineId, RemovalReason>;
+
+impl Flash {
+    /// Takes an item that DRAM has evicted. Afterwards flash holds this version of its key or none.
+    /// The caller holds the key's lock.
+    pub(crate) async fn settle(&self, item: &ItemRef<'_>, now_s: u32) {
+        self.settle_together(std::slice::from_ref(item), now_s).await;
+    }
+
+    /// Takes items that DRAM has evicted, all of one group ([`Flash::group_of`]), with one write of it. As
+    /// [`Flash::settle`]: the caller holds the locks of all their keys.
+    pub(crate) async fn settle_together(&self, items: &[ItemRef<'_>], now_s: u32) {
+        let mut grouped = Vec::with_capacity(items.len());
+        let mut of = None;
+        for item in items {
+            if item.clean && self.may_hold(item.hash) {
+                self.counters.evicted_clean_objects.add(1);
+                self.move_to_engine(item, now_s).await;
+                continue;
+            }
+            match self.admit(item, now_s) {
+                Ok(engine) if self.has_groups(engine, item.hash) && self.breaker.allows() => {
+                    debug_assert!(of.is_none_or(|of| of == engine), "one group, one engine");
+                    of = Some(engine);
+                    grouped.push(*item);
+                }
+                admitted => self.deliver(item, admitted, now_s).await,
+            }
+        }
+        let Some(engine) = of else { return };
+        for item in self.set_in(engine, &grouped, now_s).await {
+            self.forget(item.hash, item.key, now_s).await;
+        }
+    }
+
+    fn has_groups(&self, engine: EngineId, hash: KeyHash) -> bool {
+        call!(self.engines.get(engine), group_of(hash)).is_some()
+    }
+
+    /// Items of the same group are best sent together. `None` for one that goes with whatever comes.
+    pub(crate) fn group_of(&self, item: &ItemRef<'_>) -> Option<u64> {
+        let engine = self.engines.for_item(item)?;
+        call!(self.engines.get(engine), group_of(item.hash))
+    }
+
+    /// Writes items of one group to their engine and takes older versions out of the others. Returns those that
+    /// are not stored. Where there are tombstones, there are no older ones: who made an item saw to that.
+    async fn set_in<'i, 'a>(
+        &self,
+        engine: EngineId,
+        items: &'i [ItemRef<'a>],
+        now_s: u32,
+    ) -> Vec<&'i ItemRef<'a>> {
+        if self.tombstones.is_none() {
+            for any in self.engines.others(engine) {
+                for item in items {
+                    wait_for!(any, remove(item.hash, item.key, now_s));
+                }
+            }
+        }
+        wait_for!(self.engines.get(engine), set_together(items, now_s))
+    }
+
+    /// Stores an item that was admitted, or forgets what flash has of its key.
+    pub(super) async fn deliver(&self, item: &ItemRef<'_>, admitted: Admitted, now_s: u32) {
+        let stored = match admitted {
+            Ok(engine) => self.store(item, engine, now_s).await,
+            Err(reason) => Err(Some(reason)),
+        };
+        if let Err(reason) = stored {
+            // Of what engines lose they tell themselves.
+            if let Some(reason) = reason {
+                let removals = &self.counters.removals;
+                removals.key(reason, Tier::Dram, item.key, item.object_bytes());
+            }
+            self.forget(item.hash, item.key, now_s).await;
+        }
+    }
+
+    /// Decides whether `item` is worth a write, and counts why not.
+    pub(super) fn admit(&self, item: &ItemRef<'_>, now_s: u32) -> Admitted {
+        let counters = &self.counters;
+        if item.is_expired(now_s) {
+            counters.expired.add(1);
+            return Err(RemovalReason::Expired);
+        }
+        if item.tiers == Tiers::DramOnly {
+            counters.dram_evicted_objects.add(1);
+            return Err(RemovalReason::Evicted);
+        }
+        let Some(engine) = self.engines.for_item(item) else {
+            counters.rejected_too_large_objects.add(1);
+            return Err(RemovalReason::RejectedTooLarge);
+        };
+        let object_bytes = item.object_bytes() as u64;
+        let candidate = Candidate { hash: item.hash, object_bytes, now_s };
+        let written = || endurance::written_bytes(&*self.device);
+        let admitted = self.admission.admits(candidate, counters, written);
+        if admitted { Ok(engine) } else { Err(RemovalReason::RejectedByAdmission) }
+    }
+
+    /// Writes `item` to its engine. If it is not stored, says why, unless an engine has told that already.
+    pub(super) async fn store(
+        &self,
+        item: &ItemRef<'_>,
+        engine: EngineId,
+        now_s: u32,
+    ) -> Result<(), Option<RemovalReason>> {
+        if !self.breaker.allows() {
+            self.counters.rejected_in_outage_objects.add(1);
+            return Err(Some(RemovalReason::RejectedInOutage));
+        }
+        let lost = self.set_in(engine, std::slice::from_ref(item), now_s).await;
+        if lost.is_empty() { Ok(()) } else { Err(None) }
+    }
+}

@@ -1,0 +1,215 @@
+//! The large-object engine as flash sees it.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::long::{has_room_for_head, long_object_bytes_max};
+use super::{Loc, object_bytes_max};
+use crate::engine::{
+    Cursor, DeadRecords, Engine, FoundAgain, Invalidated, Judge, Kept, Memory, Stop,
+};
+use crate::error::Error;
+use crate::key::KeyHash;
+use crate::le::u64_at;
+use crate::side_by_side::together;
+use crate::stats::Stats;
+use crate::tier::Tier;
+use crate::tombstones::Inheritance;
+use crate::value::{Fetched, ItemRef};
+
+/// An opening indexes a region at once for so many objects that it may index at once.
+const OBJECTS_PER_EAGER_REGION: u64 = 64;
+/// What an object takes at least, with its line in the footer of its region.
+const RECORD_BYTES_MIN: u64 = 49;
+/// In a snapshot, where the number of objects is not known.
+const UNKNOWN_OBJECTS: u64 = u64::MAX;
+/// Objects that a scan reads side by side.
+const READS_AT_ONCE: usize = 8;
+
+impl Engine for Loc {
+    const TIER: Tier = Tier::LargeObjects;
+
+    fn takes(&self, item: &ItemRef<'_>) -> bool {
+        let (object_bytes, region_bytes) = (item.object_bytes(), self.place.region_bytes);
+        object_bytes <= object_bytes_max(region_bytes)
+            || object_bytes <= self.object_bytes_max()
+                && has_room_for_head(item.key.len(), region_bytes)
+    }
+
+    /// Of values in parts too. A key that leaves a region no room for 24 bytes more makes it shorter.
+    fn object_bytes_max(&self) -> usize {
+        long_object_bytes_max(self.place.regions, self.place.region_bytes)
+    }
+
+    fn may_hold(&self, hash: KeyHash) -> bool {
+        self.has(hash)
+    }
+
+    async fn holds(&self, hash: KeyHash, _key: &[u8], _now_s: u32) -> bool {
+        self.has(hash)
+    }
+
+    async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
+        self.get(hash, key, now_s).await
+    }
+
+    async fn set_together<'i, 'a>(
+        &self,
+        items: &'i [ItemRef<'a>],
+        now_s: u32,
+    ) -> Vec<&'i ItemRef<'a>> {
+        let mut lost = Vec::new();
+        for item in items {
+            if !self.set(item, now_s).await {
+                lost.push(item);
+            }
+        }
+        lost
+    }
+
+    async fn remove(&self, hash: KeyHash, _key: &[u8], _now_s: u32) -> bool {
+        self.remove_entry(hash)
+    }
+
+    async fn void(&self, hash: KeyHash) {
+        self.remove_entry(hash);
+    }
+
+    async fn invalidate(&self, hash: KeyHash) -> Result<Invalidated, Error> {
+        // First: from here on no object of this hash comes to the index from an earlier life. If one is there
+        // already, it is buried next.
+        let receipt = self.bury_unindexed(hash);
+        let was_there = self.bury(hash).await?;
+        Ok(Invalidated { was_there, receipt })
+    }
+
+    async fn relieve_tombstones(&self, _hash: KeyHash) {
+        let region = self.tombstones.as_ref().and_then(|tombstones| tombstones.region_to_give_up());
+        if let Some(region) = region {
+            self.give_up_region(region).await;
+        }
+    }
+
+    fn inherit(&mut self, log: &Arc<Inheritance>) {
+        self.inherit(Arc::clone(log));
+    }
+
+    async fn import<'b>(&mut self, bytes: &'b [u8], kept: &Kept) -> Result<&'b [u8], Error> {
+        self.left = match kept {
+            Kept::Log(log) => {
+                let objects = u64_at(bytes, 0).filter(|&objects| objects != UNKNOWN_OBJECTS);
+                self.inherit(Arc::clone(log));
+                // No more than regions can hold, whatever a snapshot says.
+                let most = self.region_bytes_of_all() / RECORD_BYTES_MIN;
+                self.expect(objects.filter(|&objects| objects <= most).unwrap_or(0));
+                objects
+            }
+            // Nobody relies on what is written here before the next clean shutdown.
+            Kept::Snapshot if self.tombstones.is_none() => Some(self.inherit_listed(bytes)),
+            Kept::Snapshot => {
+                self.import_listed(bytes).await;
+                self.empty_unsealed().await?;
+                None
+            }
+        };
+        Ok(&[])
+    }
+
+    async fn index_eagerly(&self) {
+        let most = self.place.eager_index_objects;
+        let too_many = self.left.is_some_and(|objects| objects > most)
+            || u64::from(self.unindexed_regions()) > most / OBJECTS_PER_EAGER_REGION;
+        if !too_many {
+            self.index_until(&|| self.found_objects() > most).await;
+        }
+    }
+
+    async fn index_until(&self, stop: Stop<'_>) -> u64 {
+        self.index_until(stop).await
+    }
+
+    async fn index_a_little(&self) {
+        self.index_a_little().await;
+    }
+
+    fn is_indexed(&self) -> bool {
+        self.is_indexed()
+    }
+
+    async fn unindexed_objects(&self) -> u64 {
+        self.unindexed_objects().await
+    }
+
+    fn found_again(&self) -> FoundAgain {
+        FoundAgain { objects: self.found_objects(), regions_left: self.unindexed_regions() }
+    }
+
+    async fn persist(&self) {
+        self.write_out().await;
+    }
+
+    async fn finish(&self) {
+        self.seal().await;
+    }
+
+    async fn export(&self, dead: DeadRecords, out: &mut Vec<u8>) {
+        match dead {
+            DeadRecords::Listed => self.export_listed(out).await,
+            DeadRecords::InLog => {
+                let known = if self.is_indexed() { self.len() as u64 } else { UNKNOWN_OBJECTS };
+                out.extend_from_slice(&known.to_le_bytes());
+            }
+        }
+    }
+
+    async fn finish_writes(&self) {
+        self.finish_writes().await;
+    }
+
+    fn clear(&self, epoch: u64) {
+        self.clear(epoch);
+    }
+
+    fn keep_buffers(&self) {
+        self.keep_spare();
+    }
+
+    fn memory(&self) -> Memory {
+        let buffer_bytes = self.buffer_bytes();
+        Memory {
+            index_bytes: self.index_bytes() as u64,
+            buffer_bytes,
+            buffer_bytes_max: buffer_bytes.max(self.buffer_bytes_expected()),
+        }
+    }
+
+    fn add_to(&self, stats: &mut Stats) {
+        stats.loc_objects = self.len() as u64;
+        stats.loc_index_bytes = self.index_bytes() as u64;
+        stats.loc_unindexed_regions = u64::from(self.unindexed.load(Ordering::Acquire));
+    }
+
+    fn scan_parts_max(&self) -> usize {
+        self.shards()
+    }
+
+    fn scan(&self, hashes: &RangeInclusive<u64>) -> Cursor {
+        let shards = self.shards() as u64;
+        let shard_of = |hash: u64| KeyHash(hash).spread_over(shards);
+        Cursor { parts: shard_of(*hashes.start())..shard_of(*hashes.end()) + 1, names: Vec::new() }
+    }
+
+    async fn scan_on<T>(&self, cursor: &mut Cursor, judge: Judge<'_, T>) -> Option<Vec<T>> {
+        if cursor.names.is_empty() {
+            let shard = cursor.parts.next()?;
+            cursor.names = self.names_in(usize::try_from(shard).expect("a shard of the index"));
+        }
+        let rest = cursor.names.len().saturating_sub(READS_AT_ONCE);
+        let judged =
+            together(cursor.names[rest..].iter().map(|&name| self.peek(name, judge))).await;
+        // Not before: who drops this comes to them again.
+        cursor.names.truncate(rest);
+        Some(judged.into_iter().flatten().collect())
+    }
+}

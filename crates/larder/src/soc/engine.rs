@@ -1,0 +1,152 @@
+//! The small-object engine as flash sees it.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use super::{BUCKET_SNAPSHOT_BYTES, OBJECT_BYTES_MAX, Soc};
+use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memory, Stop};
+use crate::error::Error;
+use crate::key::KeyHash;
+use crate::stats::Stats;
+use crate::tier::Tier;
+use crate::tombstones::Inheritance;
+use crate::value::{Fetched, ItemRef};
+
+impl Engine for Soc {
+    const TIER: Tier = Tier::SmallObjects;
+
+    fn takes(&self, item: &ItemRef<'_>) -> bool {
+        item.object_bytes() <= self.place.object_bytes_max
+    }
+
+    fn object_bytes_max(&self) -> usize {
+        debug_assert!(self.place.object_bytes_max <= OBJECT_BYTES_MAX);
+        self.place.object_bytes_max
+    }
+
+    fn group_of(&self, hash: KeyHash) -> Option<u64> {
+        Some(self.bucket_of(hash))
+    }
+
+    fn may_hold(&self, hash: KeyHash) -> bool {
+        self.may_hold(hash)
+    }
+
+    async fn holds(&self, hash: KeyHash, key: &[u8], now_s: u32) -> bool {
+        self.get(hash, key, now_s).await.is_some()
+    }
+
+    async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
+        self.get(hash, key, now_s).await
+    }
+
+    async fn set_together<'i, 'a>(
+        &self,
+        items: &'i [ItemRef<'a>],
+        now_s: u32,
+    ) -> Vec<&'i ItemRef<'a>> {
+        self.set_together(items, now_s).await
+    }
+
+    async fn remove(&self, hash: KeyHash, key: &[u8], now_s: u32) -> bool {
+        self.remove(hash, key, now_s).await
+    }
+
+    async fn void(&self, hash: KeyHash) {
+        self.void(hash).await;
+    }
+
+    async fn invalidate(&self, hash: KeyHash) -> Result<Invalidated, Error> {
+        let Some(tombstones) = &self.tombstones else { return Ok(Invalidated::default()) };
+        self.outdate_in_log(hash).await;
+        // Also if it is dead already: its tombstone may still be on its way.
+        let receipt = self.is_listed(hash).then(|| tombstones.bury_key(hash.0));
+        Ok(Invalidated { was_there: receipt.is_some(), receipt })
+    }
+
+    async fn relieve_tombstones(&self, hash: KeyHash) {
+        let dead =
+            self.tombstones.as_ref().and_then(|tombstones| tombstones.key_to_work_off(hash.0));
+        if let Some(dead) = dead {
+            self.work_off(dead).await;
+        }
+    }
+
+    async fn learn_place_of(&self, hash: u64) {
+        self.learn_bucket_of(hash).await;
+    }
+
+    async fn write_without_dead(&self, hash: u64) {
+        self.work_off(hash).await;
+    }
+
+    fn inherit(&mut self, _log: &Arc<Inheritance>) {
+        self.forget_all();
+    }
+
+    async fn import<'b>(&mut self, bytes: &'b [u8], _kept: &Kept) -> Result<&'b [u8], Error> {
+        let buckets = usize::try_from(self.place.buckets).unwrap_or(usize::MAX);
+        let bucket_bytes = buckets.saturating_mul(BUCKET_SNAPSHOT_BYTES);
+        let (buckets, rest) = bytes.split_at_checked(bucket_bytes).unwrap_or_default();
+        // Written by the same program for the same layout, under a checksum.
+        let rest = self.import_log(rest).unwrap_or_default();
+        self.import_buckets(buckets);
+        Ok(rest)
+    }
+
+    async fn learn_until(&self, stop: Stop<'_>) -> u64 {
+        self.learn_until(stop).await
+    }
+
+    /// Buckets are written at once, and the log in front of them may be lost in a crash.
+    async fn persist(&self) {}
+
+    async fn finish(&self) {
+        self.finish_all().await;
+        self.write_log_out().await;
+    }
+
+    async fn export(&self, _dead: DeadRecords, out: &mut Vec<u8>) {
+        // First: what the log has no room for empties its bucket.
+        let log = self.export_log().await;
+        self.export_buckets(out);
+        out.extend_from_slice(&log);
+    }
+
+    async fn finish_writes(&self) {
+        self.finish_writes().await;
+    }
+
+    fn clear(&self, epoch: u64) {
+        self.clear(epoch);
+    }
+
+    fn memory(&self) -> Memory {
+        let buffer_bytes = self.buffer_bytes();
+        Memory {
+            index_bytes: self.memory_bytes() + self.log_index_bytes(),
+            buffer_bytes,
+            buffer_bytes_max: buffer_bytes,
+        }
+    }
+
+    fn add_to(&self, stats: &mut Stats) {
+        stats.soc_filter_bytes = self.memory_bytes();
+        stats.soc_log_held_objects = self.log_objects();
+        stats.soc_log_index_bytes = self.log_index_bytes();
+    }
+
+    fn scan(&self, hashes: &RangeInclusive<u64>) -> Cursor {
+        Cursor { parts: self.buckets_of(hashes), names: Vec::new() }
+    }
+
+    async fn scan_on<T>(&self, cursor: &mut Cursor, judge: Judge<'_, T>) -> Option<Vec<T>> {
+        if cursor.parts.is_empty() {
+            return None;
+        }
+        let judged = self.peek(cursor.parts.start, judge).await;
+        // Not before: who drops this comes to the bucket again.
+        cursor.parts.start += 1;
+        Some(judged)
+    }
+}
