@@ -21,7 +21,7 @@ fuzz_target!(|content: &[u8]| {
     let length = content.len().min(room - header.len());
     let mut snapshot = [header, &content[..length]].concat();
     snapshot[16..24].copy_from_slice(&(length as u64).to_le_bytes());
-    let snapshot = seal::snapshot(&snapshot, drive::EPOCH);
+    let snapshot = seal::snapshot(&snapshot, drive::EPOCH, drive::identity(&image));
     image[SNAPSHOT_AT..SNAPSHOT_AT + snapshot.len()].copy_from_slice(&snapshot);
 
     let device = Arc::new(MemoryDevice::holding(image));

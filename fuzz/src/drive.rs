@@ -6,7 +6,9 @@ use larder::{Config, Larder, VirtualClock, block_on};
 use larder_device::{Device, MemoryDevice};
 
 /// Where the snapshot begins.
-pub const SNAPSHOT_AT: usize = 4096;
+pub const SNAPSHOT_AT: usize = 32 << 10;
+/// What the superblock says begins here, behind the header of its label.
+const CONTENT_AT: usize = 64;
 /// The epoch of the shutdown.
 pub const EPOCH: u64 = 1;
 /// Keys that were set: the first of them have small values.
@@ -15,12 +17,12 @@ pub const KEYS: u32 = 24;
 pub const SMALL: u32 = 16;
 
 /// The tombstone log alone takes 64 KiB.
-const CAPACITY_BYTES: u64 = 160 << 10;
+const CAPACITY_BYTES: u64 = 192 << 10;
 
 /// The configuration of all caches here.
 pub fn config() -> Config {
     Config {
-        dram_bytes: 2 << 10,
+        dram_bytes: 8 << 10,
         soc_percent: Some(30.0),
         region_bytes: Some(8192),
         hash_seed: Some(0),
@@ -60,7 +62,17 @@ pub fn after_clean_shutdown() -> Vec<u8> {
 
 /// Bytes that the layout reserves for the snapshot.
 pub fn snapshot_room(image: &[u8]) -> usize {
-    number(image, 48) - SNAPSHOT_AT
+    number(image, CONTENT_AT + 64) - SNAPSHOT_AT
+}
+
+/// The identity of the cache that left it: the beginning of the UUID in its label.
+pub fn identity(image: &[u8]) -> [u8; 6] {
+    *image[24..].first_chunk().expect("within the label")
+}
+
+/// Where the regions begin: the second section of the superblock says so.
+pub fn regions_at(image: &[u8]) -> usize {
+    number(image, CONTENT_AT + 80 + 32 + 8)
 }
 
 /// A field of 8 bytes of a device, as an address or a length.

@@ -1,27 +1,25 @@
 //! Puts magic, version, identity and checksum of arbitrary bytes right, at the places that
 //! `docs/formats.md` gives for them. Lengths and counts stay as they are: they are the fuzzer's.
 //!
-//! Versions are those of the code, so that a new one does not stop the fuzzer at the door.
+//! The version is that of the code, so that a new one does not stop the fuzzer at the door.
 //!
 //! Bytes too short for a header, or with a length that leads out of them, come back unsealed.
 
-use larder::fuzzing::{FOOTER_VERSION, RECORD_VERSION, SNAPSHOT_VERSION, SUPERBLOCK_VERSION};
+use larder_device::label::FORMAT_VERSION;
 
 /// Bytes in front of what a snapshot says.
 pub const SNAPSHOT_HEADER_BYTES: usize = 32;
 const RECORD_HEADER_BYTES: usize = 32;
 const TRAILER_BYTES: usize = 36;
 const FOOTER_ENTRY_BYTES: usize = 16;
-/// Bytes of a superblock that are not zeros.
-pub const SUPERBLOCK_USED_BYTES: usize = 144;
-/// The identity of the cache that the fuzzer plays.
-const IDENTITY: [u8; 6] = [0; 6];
+/// The identity of the cache that the fuzzer plays, where it plays one.
+pub const IDENTITY: [u8; 6] = [0; 6];
 
 /// A record with sequence number 0 at offset 0.
 pub fn record(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if bytes.len() >= RECORD_HEADER_BYTES {
-        mark(&mut bytes, 0, b"LREC", RECORD_VERSION);
+        mark(&mut bytes, 0, b"LREC");
         put(&mut bytes, 16, &[0; 12]);
         let checksum = checksum(&bytes[12..]);
         put(&mut bytes, 8, &checksum.to_le_bytes());
@@ -33,7 +31,7 @@ pub fn record(bytes: &[u8]) -> Vec<u8> {
 pub fn footer(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let Some(trailer) = bytes.len().checked_sub(TRAILER_BYTES) else { return bytes };
-    mark(&mut bytes, trailer, b"LFTR", FOOTER_VERSION);
+    mark(&mut bytes, trailer, b"LFTR");
     put(&mut bytes, trailer + 6, &[0; 2]);
     put(&mut bytes, trailer + 16, &[0; 12]);
     let count = word(&bytes, trailer + 12) as usize;
@@ -45,30 +43,23 @@ pub fn footer(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A superblock.
-pub fn superblock(bytes: &[u8]) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    if bytes.len() >= SUPERBLOCK_USED_BYTES {
-        mark(&mut bytes, 0, b"LARDERSB", SUPERBLOCK_VERSION);
-        put(&mut bytes, 10, &[0; 2]);
-        let checksum = crc32c::crc32c(&bytes[16..SUPERBLOCK_USED_BYTES]);
-        put(&mut bytes, 12, &checksum.to_le_bytes());
-    }
-    bytes
-}
-
-/// The snapshot of this epoch.
-pub fn snapshot(bytes: &[u8], epoch: u64) -> Vec<u8> {
+/// The snapshot of this epoch, of the cache with this identity.
+pub fn snapshot(bytes: &[u8], epoch: u64, identity: [u8; 6]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if bytes.len() >= SNAPSHOT_HEADER_BYTES {
-        mark(&mut bytes, 0, b"LSNP", SNAPSHOT_VERSION);
-        put(&mut bytes, 6, &[0; 2]);
+        mark(&mut bytes, 0, b"LSNP");
+        // Who says which records are dead: one or the other.
+        bytes[6] &= 1;
+        bytes[7] = 0;
         put(&mut bytes, 12, &[0; 4]);
         put(&mut bytes, 24, &epoch.to_le_bytes());
         let length = u64::from(word(&bytes, 16)) | u64::from(word(&bytes, 20)) << 32;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if let Some(checked) = bytes.get(16..SNAPSHOT_HEADER_BYTES.saturating_add(length)) {
-            let checksum = checksum(checked);
+            let checksum = crc32c::crc32c_append(
+                crc32c::crc32c_append(crc32c::crc32c(&identity), &bytes[4..8]),
+                checked,
+            );
             put(&mut bytes, 8, &checksum.to_le_bytes());
         }
     }
@@ -80,9 +71,9 @@ fn checksum(bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&IDENTITY), bytes)
 }
 
-fn mark(bytes: &mut [u8], at: usize, magic: &[u8], version: u16) {
+fn mark(bytes: &mut [u8], at: usize, magic: &[u8]) {
     put(bytes, at, magic);
-    put(bytes, at + magic.len(), &version.to_le_bytes());
+    put(bytes, at + magic.len(), &FORMAT_VERSION.to_le_bytes());
 }
 
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
@@ -102,12 +93,10 @@ mod tests {
     #[test]
     fn what_a_cache_wrote_is_sealed_already() {
         let image = drive::after_clean_shutdown();
-        let block = &image[..4096];
-        assert_eq!(superblock(block), block);
         let snapshot_bytes = SNAPSHOT_HEADER_BYTES + drive::number(&image, drive::SNAPSHOT_AT + 16);
         let there = &image[drive::SNAPSHOT_AT..drive::SNAPSHOT_AT + snapshot_bytes];
-        assert_eq!(snapshot(there, drive::EPOCH), there);
-        let regions = image[drive::number(&image, 56)..].chunks_exact(8192);
+        assert_eq!(snapshot(there, drive::EPOCH, drive::identity(&image)), there);
+        let regions = image[drive::regions_at(&image)..].chunks_exact(8192);
         let written: Vec<_> = regions.filter(|region| region.starts_with(b"LREC")).collect();
         assert!(written.len() > 1, "{} regions were written", written.len());
         for region in written {

@@ -98,6 +98,9 @@ pub(crate) trait Engine {
     /// What statistics and listeners call it.
     const TIER: Tier;
 
+    /// What the superblock and the snapshot call its part.
+    const SECTION: [u8; 4];
+
     /// Whether it can hold an object of this size.
     fn takes(&self, item: &ItemRef<'_>) -> bool;
 
@@ -152,11 +155,11 @@ pub(crate) trait Engine {
     /// Takes over what a crash has left of which `log` says what is dead; nothing is known of it yet.
     fn inherit(&mut self, log: &Arc<Inheritance>);
 
-    /// Takes over its part of the snapshot of a clean shutdown, which `bytes` begins with, and returns what is behind.
+    /// Takes over its part of the snapshot of a clean shutdown; an empty one if there is none.
     ///
     /// # Errors
     /// If something has to be written down and cannot be.
-    async fn import<'b>(&mut self, bytes: &'b [u8], kept: &Kept) -> Result<&'b [u8], Error>;
+    async fn import(&mut self, part: &[u8], kept: &Kept) -> Result<(), Error>;
 
     /// Brings to its index at once what an opening has left, if that does not take long.
     async fn index_eagerly(&self) {}
@@ -197,8 +200,8 @@ pub(crate) trait Engine {
     /// afterwards.
     async fn finish(&self);
 
-    /// Appends what the next life needs to know of it to a snapshot. After [`Engine::finish`].
-    async fn export(&self, dead: DeadRecords, out: &mut Vec<u8>);
+    /// What the next life needs to know of it: its part of a snapshot. After [`Engine::finish`].
+    async fn export(&self, dead: DeadRecords) -> Vec<u8>;
 
     /// Waits for all writes that are under way. Nobody else uses it.
     async fn finish_writes(&self);

@@ -1,22 +1,14 @@
 //! Doors for the fuzzer: every decoder of bytes that come from flash. Not part of the API.
 
 use larder_device::IoBuffer;
+use larder_device::label::{self, Uuid};
 
-use crate::flash::Superblock;
 use crate::identity::CacheId;
 use crate::loc::footer;
 use crate::loc::record::{self, RecordIdentity};
 use crate::soc::bucket::{BUCKET_BYTES, Bucket, Wanted};
 use crate::soc::log::page::{self as log, PAGE_BYTES, PageIdentity};
-
-/// Version of the superblock.
-pub const SUPERBLOCK_VERSION: u16 = crate::flash::SUPERBLOCK_VERSION;
-/// Version of a snapshot that says everything.
-pub const SNAPSHOT_VERSION: u16 = crate::flash::SNAPSHOT_VERSION;
-/// Version of a record of the large-object engine.
-pub const RECORD_VERSION: u16 = record::VERSION;
-/// Version of the footer of a region.
-pub const FOOTER_VERSION: u16 = footer::VERSION;
+use crate::superblock::Superblock;
 
 /// Any bytes as a bucket of the small-object engine. Bytes that fail the checksum are given the
 /// right one and tried again, so that the fuzzer gets behind it.
@@ -76,9 +68,13 @@ pub fn footer(bytes: &[u8]) {
     }
 }
 
-/// Any bytes as superblock and snapshot.
+/// Any bytes as the front of a device, as a superblock behind a right checksum, and as a snapshot.
 pub fn metadata(bytes: &[u8]) {
-    let _ = Superblock::parse(bytes);
+    let _ = label::find(bytes);
+    let uuid = Uuid::from_bytes([0; 16]);
+    if let Some(superblock) = Superblock::parse(bytes, uuid) {
+        assert_eq!(Superblock::parse(&superblock.encode(), uuid), Some(superblock));
+    }
     crate::flash::fuzz_snapshot(bytes);
 }
 

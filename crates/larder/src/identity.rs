@@ -2,16 +2,16 @@
 //!
 //! Epochs and sequence numbers order what one cache wrote. They do not tell it from what another one
 //! left on the same device: a cache whose superblock was lost, or of which an older image was put
-//! back, counts anew from a wall clock that may be behind. So each cache that begins empty draws an
-//! identity, and everything that it writes carries it: buckets as a field, for a bucket of another
-//! cache is void and no damage; everything else in its checksum.
+//! back, counts anew from a wall clock that may be behind. So each cache that begins empty draws a UUID for its
+//! label, of which this is the beginning, and everything that it writes carries it: buckets as a field, for a bucket of
+//! another cache is void and no damage; everything else in its checksum.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use larder_device::label::Uuid;
 
 /// Bytes of an identity.
 pub(crate) const CACHE_ID_BYTES: usize = 6;
 
-/// 48 random bits.
+/// 48 random bits: bytes 0 to 6 of a UUID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CacheId(u64);
 
@@ -19,10 +19,9 @@ impl CacheId {
     /// For tests of single structures, and the fuzzer's.
     pub(crate) const ZERO: Self = Self(0);
 
-    /// One that no cache had before. It is random even where everything else follows a seed: the same
-    /// test run twice on one device makes two caches. Nothing is decided by it.
-    pub(crate) fn draw() -> Self {
-        Self::from_number(RandomState::new().build_hasher().finish())
+    /// The one of the cache with this UUID, which the label has.
+    pub(crate) fn of(uuid: Uuid) -> Self {
+        Self::from_number(u64::from_le_bytes(*uuid.bytes().first_chunk().expect("8 of 16 bytes")))
     }
 
     /// The identity that begins with these bits of `number`.

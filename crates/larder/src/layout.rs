@@ -2,13 +2,27 @@
 //!
 //! ```text
 //!   0            metadata_bytes   loc_offset          soc_log_offset   soc_offset     usable_bytes
-//!   ├── superblock, snapshot ──┼─ tombstones ─┼─ LOC: regions … ─ gap ─┼─ SOC log ─┼─ SOC: buckets … ─┤
+//!   ├──── label, snapshot ────┼─ tombstones ─┼─ LOC: regions … ─ gap ─┼─ SOC log ─┼─ SOC: buckets … ─┤
 //! ```
 
-/// Bits of the superblock's word for the number of segments.
-const LOG_WORD_BITS: u32 = 24;
 /// Segments that the log has at most.
-pub(crate) const LOG_SEGMENTS_MAX: u64 = (1 << LOG_WORD_BITS) - 1;
+pub(crate) const LOG_SEGMENTS_MAX: u64 = (1 << 24) - 1;
+
+/// Bytes of a block of the tombstone log, and of a bucket.
+const BLOCK_BYTES: u32 = 4096;
+const TOMBSTONES: [u8; 4] = *b"TOMB";
+pub(crate) const REGIONS: [u8; 4] = *b"LREG";
+const LOG_SEGMENTS: [u8; 4] = *b"SLOG";
+pub(crate) const BUCKETS: [u8; 4] = *b"SBKT";
+
+/// A part of the device, as the superblock lists it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Section {
+    pub(crate) kind: [u8; 4],
+    pub(crate) offset: u64,
+    pub(crate) units: u64,
+    pub(crate) unit_bytes: u32,
+}
 
 /// Where on the device each part of the cache lies. All offsets and sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,7 +32,7 @@ pub struct Layout {
     pub capacity_bytes: u64,
     /// What the cache uses of it.
     pub usable_bytes: u64,
-    /// Superblock and snapshot, from 0 on.
+    /// Label and snapshot, from 0 on.
     pub metadata_bytes: u64,
     /// The tombstone log, from `metadata_bytes` on; 0 where there is none.
     pub tombstone_log_bytes: u64,
@@ -41,34 +55,54 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// What the superblock says of the log: number of segments, and logarithm of their size.
-    pub(crate) fn soc_log_word(&self) -> u32 {
-        let logarithm = self.soc_log_segment_bytes.checked_ilog2().unwrap_or(0);
-        self.soc_log_segments | logarithm << LOG_WORD_BITS
+    /// The parts that there are, in the order of the device.
+    pub(crate) fn sections(&self) -> Vec<Section> {
+        let section = |kind, offset, units, unit_bytes| Section { kind, offset, units, unit_bytes };
+        let blocks = self.tombstone_log_bytes / u64::from(BLOCK_BYTES);
+        // Engines that are off are listed too: their places are compared with those that the configuration gives.
+        vec![
+            section(TOMBSTONES, self.metadata_bytes, blocks, BLOCK_BYTES),
+            section(REGIONS, self.loc_offset, self.loc_regions.into(), self.region_bytes),
+            section(
+                LOG_SEGMENTS,
+                self.soc_log_offset,
+                self.soc_log_segments.into(),
+                self.soc_log_segment_bytes,
+            ),
+            section(BUCKETS, self.soc_offset, self.soc_buckets, BLOCK_BYTES),
+        ]
     }
 
-    /// An empty layout with the log that the word tells of, in front of buckets at `soc_offset`.
-    /// `None` if there is no such log.
-    pub(crate) fn with_soc_log(word: u32, soc_offset: u64) -> Option<Self> {
-        let segments = word & ((1 << LOG_WORD_BITS) - 1);
-        let segment_bytes = match word >> LOG_WORD_BITS {
-            0 => 0,
-            logarithm => 1_u32.checked_shl(logarithm)?,
-        };
-        let log_bytes = u64::from(segments) * u64::from(segment_bytes);
-        Some(Self {
-            capacity_bytes: 0,
-            usable_bytes: 0,
-            metadata_bytes: 0,
-            tombstone_log_bytes: 0,
-            loc_offset: 0,
-            loc_regions: 0,
-            region_bytes: 0,
-            soc_offset,
-            soc_buckets: 0,
-            soc_log_offset: soc_offset.checked_sub(log_bytes)?,
-            soc_log_segments: segments,
-            soc_log_segment_bytes: segment_bytes,
+    /// The same layout with these parts. `None` if one of them is unknown or too large.
+    pub(crate) fn with_sections(self, sections: &[Section]) -> Option<Self> {
+        sections.iter().try_fold(self, |layout, section| {
+            let Section { kind, offset, units, unit_bytes } = *section;
+            let in_blocks = unit_bytes == BLOCK_BYTES;
+            match kind {
+                TOMBSTONES if in_blocks && offset == layout.metadata_bytes => {
+                    let tombstone_log_bytes = units.checked_mul(BLOCK_BYTES.into())?;
+                    Some(Self { tombstone_log_bytes, ..layout })
+                }
+                REGIONS => {
+                    let loc_regions = u32::try_from(units).ok()?;
+                    Some(Self {
+                        loc_offset: offset,
+                        loc_regions,
+                        region_bytes: unit_bytes,
+                        ..layout
+                    })
+                }
+                LOG_SEGMENTS => Some(Self {
+                    soc_log_offset: offset,
+                    soc_log_segments: u32::try_from(units).ok()?,
+                    soc_log_segment_bytes: unit_bytes,
+                    ..layout
+                }),
+                BUCKETS if in_blocks => {
+                    Some(Self { soc_offset: offset, soc_buckets: units, ..layout })
+                }
+                _ => None,
+            }
         })
     }
 }

@@ -64,6 +64,7 @@ mod side_by_side;
 mod signal;
 mod soc;
 pub mod stats;
+mod superblock;
 mod sync;
 pub mod tenants;
 mod tier;

@@ -79,7 +79,7 @@ impl Larder {
         let device = device.map(|device| in_time(&config, device, claim.as_ref(), &clock));
         let clock = Arc::new(CacheClock::new(clock));
         let start = match &device {
-            Some(device) => Some(flash::examine(&**device, &config, clock.now()).await?),
+            Some(device) => Some(flash::examine(device, &config, clock.now()).await?),
             None => None,
         };
         let hasher = match &start {

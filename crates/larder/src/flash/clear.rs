@@ -14,8 +14,8 @@ use std::sync::PoisonError;
 
 use super::Flash;
 use super::engines::{call, wait_for};
-use super::metadata::{EPOCH_MAX, Superblock};
 use crate::error::{Error, ErrorKind};
+use crate::superblock::{EPOCH_MAX, Superblock};
 
 impl Flash {
     /// Voids everything that flash holds. Nobody else uses it meanwhile. It is done when the superblock is

@@ -114,6 +114,13 @@ impl Engines {
 }
 
 impl AnyEngine {
+    pub(super) fn section(&self) -> [u8; 4] {
+        match self {
+            Self::Loc(_) => Loc::SECTION,
+            Self::Soc(_) => Soc::SECTION,
+        }
+    }
+
     pub(super) fn tier(&self) -> Tier {
         match self {
             Self::Loc(_) => Loc::TIER,

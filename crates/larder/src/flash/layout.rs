@@ -3,7 +3,7 @@
 use larder_device::DeviceInfo;
 
 use super::dead_keys::{DEAD_KEY_SNAPSHOT_BYTES, DEAD_KEYS_SNAPSHOT_HEADER_BYTES};
-use super::metadata::{SNAPSHOT_HEADER_BYTES, SUPERBLOCK_BYTES};
+use super::snapshot::{HEADER_BYTES, PART_HEADER_BYTES, SNAPSHOT_AT};
 use super::unit;
 use crate::config::{Config, CrashSafety};
 use crate::error::Error;
@@ -18,6 +18,8 @@ const BLOCK: u64 = 4096;
 const LOG_PART: u64 = 256;
 const LOG_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=128 << 20;
 const REGION_BYTES_AUTO: std::ops::RangeInclusive<u64> = 1 << 20..=32 << 20;
+/// Header of the snapshot, and of its parts: one for each engine.
+const SNAPSHOT_FIXED_BYTES: u64 = (HEADER_BYTES + 2 * PART_HEADER_BYTES) as u64;
 /// With fewer regions, dropping one drops too much of the cache.
 const REGIONS_AUTO: u64 = 64;
 /// Or as many times the regions that are reclaimed together.
@@ -73,12 +75,12 @@ impl Layout {
             )));
         }
         check_engines(soc_percent, usable, soc_buckets, loc_regions * u64::from(region_bytes))?;
-        let snapshot = SNAPSHOT_HEADER_BYTES as u64
+        let snapshot = SNAPSHOT_FIXED_BYTES
             + dead_keys_snapshot
             + buckets_snapshot
             + log.snapshot_bytes
             + loc_regions * snapshot_bytes_max(region_bytes);
-        let metadata_bytes = SUPERBLOCK_BYTES as u64 + snapshot.next_multiple_of(BLOCK);
+        let metadata_bytes = SNAPSHOT_AT + snapshot.next_multiple_of(BLOCK);
         Ok(Self {
             capacity_bytes: info.capacity_bytes,
             usable_bytes: usable,
@@ -107,7 +109,7 @@ impl Layout {
         let segment_bytes = u32::try_from(segment_bytes).expect("the range is far below 4 GiB");
         let (per_segment, fixed) = log::snapshot_bytes_max(segment_bytes, soc_buckets);
         let segments = space.saturating_sub(fixed) / (u64::from(segment_bytes) + per_segment);
-        let space_of_metadata = SUPERBLOCK_BYTES as u64 + 2 * BLOCK;
+        let space_of_metadata = SNAPSHOT_AT + 2 * BLOCK;
         let buckets = soc_buckets * (BUCKET_BYTES + BUCKET_SNAPSHOT_BYTES) as u64;
         let fits = buckets + space + space_of_metadata <= usable;
         if segments < LOG_SEGMENTS_MIN || !fits {
@@ -147,7 +149,7 @@ pub(super) fn usable_bytes(utilization_percent: f64, capacity_bytes: u64) -> u64
 
 /// What the cache needs however it divides the rest.
 fn fixed_bytes(tombstone_log_bytes: u64) -> u64 {
-    SUPERBLOCK_BYTES as u64 + BLOCK + tombstone_log_bytes
+    SNAPSHOT_AT + BLOCK + tombstone_log_bytes
 }
 
 /// Buckets that the share of the small-object engine has room for.
@@ -299,7 +301,7 @@ mod tests {
         let (per_segment, fixed) =
             log::snapshot_bytes_max(layout.soc_log_segment_bytes, layout.soc_buckets);
         let of_log = if segments > 0 { fixed + segments * per_segment } else { 0 };
-        SUPERBLOCK_BYTES as u64
+        SNAPSHOT_AT
             + of_log
             + layout.soc_buckets * BUCKET_SNAPSHOT_BYTES as u64
             + dead_keys_snapshot_bytes(layout.tombstone_log_bytes, layout.soc_buckets)
@@ -326,9 +328,13 @@ mod tests {
                 prop_assert_eq!(layout.soc_log_offset + log_bytes, layout.soc_offset);
                 prop_assert_eq!(log > 0.0, layout.soc_log_segments > 0);
                 prop_assert!(loc_end_of(&layout) <= layout.soc_log_offset, "{layout:?}");
-                let told = Layout::with_soc_log(layout.soc_log_word(), layout.soc_offset).unwrap();
-                prop_assert_eq!(told.soc_log_offset, layout.soc_log_offset);
-                prop_assert_eq!(told.soc_log_segment_bytes, layout.soc_log_segment_bytes);
+                let front = Layout {
+                    capacity_bytes: layout.capacity_bytes,
+                    usable_bytes: layout.usable_bytes,
+                    metadata_bytes: layout.metadata_bytes,
+                    ..Layout::default()
+                };
+                prop_assert_eq!(front.with_sections(&layout.sections()), Some(layout));
                 prop_assert_eq!(layout.metadata_bytes + layout.tombstone_log_bytes, layout.loc_offset);
                 prop_assert_eq!(layout.soc_offset + layout.soc_buckets * 4096, layout.usable_bytes);
                 prop_assert!(layout.usable_bytes <= capacity);

@@ -9,13 +9,13 @@ mod engines;
 mod invalidate;
 mod layout;
 mod memory;
-mod metadata;
 mod persist;
 mod places;
 mod recovery;
 mod scan;
 mod settle;
 mod shutdown;
+mod snapshot;
 mod unit;
 
 use std::sync::atomic::AtomicU64;
@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use larder_device::Device;
+use larder_device::label::Labeller;
 
 use crate::admission::Admission;
 use crate::breaker::CircuitBreaker;
@@ -36,15 +37,12 @@ use crate::layout::Layout;
 use crate::plan::{self, PlacementPlan};
 use crate::recovery::Recovery;
 use crate::stats::{Counters, Stats};
+use crate::superblock::Superblock;
 use crate::tier::Tier;
 use crate::time::CacheClock;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
 use engines::{AnyEngine, Engines, call, wait_for};
-pub(crate) use metadata::{
-    SNAPSHOT_VERSION, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock,
-    VERSION as SUPERBLOCK_VERSION, is_blank_or_ours,
-};
 pub(crate) use persist::Sent;
 use places::Places;
 pub(crate) use recovery::{Start, examine, fuzz_snapshot};
@@ -68,6 +66,7 @@ pub(crate) struct Flash {
     admission: Admission,
     wear: Option<Wear>,
     placement: PlacementPlan,
+    labeller: Labeller,
     /// As it was written last.
     superblock: Mutex<Superblock>,
     recovery: Recovery,
@@ -87,12 +86,17 @@ impl Flash {
         placed: Option<Placed>,
         (counters, clock): (Arc<Counters>, Arc<CacheClock>),
     ) -> Result<Self, Error> {
-        let superblock = start.superblock;
+        let Start { superblock, labeller, heritage, recovery } = start;
         let layout = superblock.layout;
         clock.begin_at(superblock.second);
         let tombstones = layout.tombstones().map(|place| {
             let (device, counters) = (Arc::clone(&device), Arc::clone(&counters));
-            Arc::new(Tombstones::new(device, place, superblock, (counters, Arc::clone(&clock))))
+            Arc::new(Tombstones::new(
+                device,
+                place,
+                (superblock, labeller.clone()),
+                (counters, Arc::clone(&clock)),
+            ))
         });
         let (placement, tenant) = placed.unwrap_or_else(|| {
             let streams = plan::streams_of(config, &layout, "");
@@ -114,11 +118,12 @@ impl Flash {
             layout,
             engines,
             tombstones,
+            labeller,
             superblock: Mutex::new(superblock),
-            recovery: start.recovery,
+            recovery,
             counters,
         };
-        flash.recover(start.heritage).await?;
+        flash.recover(heritage).await?;
         events::opened(&flash.device.info().name, &flash.recovery());
         Ok(flash)
     }

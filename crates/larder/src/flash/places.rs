@@ -2,7 +2,6 @@
 
 use larder_device::{DeviceInfo, PlacementHandle};
 
-use super::metadata::Superblock;
 use super::unit;
 use crate::config::Config;
 use crate::error::Error;
@@ -10,6 +9,7 @@ use crate::layout::Layout;
 use crate::loc::{LocPlace, shelves::shelves};
 use crate::plan::{Class, PlacementPlan};
 use crate::soc::{LogPlace, SocPlace};
+use crate::superblock::Superblock;
 
 /// The parts of one cache.
 pub(super) struct Places {

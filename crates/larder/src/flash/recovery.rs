@@ -16,12 +16,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_device::label::FRONT_BYTES;
+use larder_device::label::{
+    self, FORMAT_VERSION, FRONT_BYTES, Found, Kind, Labeller, OldFormat, Uuid,
+};
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 
 use super::dead_keys::DeadKeysSnapshot;
 use super::engines::{call, wait_for};
-use super::metadata::{self, EPOCH_MAX, FirstBlock, SUPERBLOCK_BYTES, Superblock, VERSION};
+use super::snapshot::{self, SNAPSHOT_AT};
 use super::{Flash, changes};
 use crate::config::{Config, OnChange};
 use crate::engine::{DeadRecords, Kept};
@@ -30,8 +32,10 @@ use crate::identity::CacheId;
 use crate::key::KeyHasher;
 use crate::layout::Layout;
 use crate::recovery::Recovery;
+use crate::superblock::{EPOCH_MAX, Superblock};
 use crate::tombstones::{self, Inheritance};
 
+const BLOCK: usize = 4096;
 const STARTS_EMPTY: &str = "the configuration says to start empty";
 
 /// What there is to take over.
@@ -49,6 +53,7 @@ pub(crate) enum Heritage {
 pub(crate) struct Start {
     /// To be written; the clean mark is gone.
     pub(super) superblock: Superblock,
+    pub(super) labeller: Labeller,
     pub(super) heritage: Heritage,
     pub(super) recovery: Recovery,
 }
@@ -62,7 +67,12 @@ impl Start {
 
 impl Superblock {
     /// Of a cache that has nothing yet, from `now` on.
-    fn of_another_cache(epoch: u64, layout: &Layout, now: Duration, config: &Config) -> Self {
+    fn of_another_cache(
+        epoch: u64,
+        layout: &Layout,
+        now: Duration,
+        (config, uuid): (&Config, Uuid),
+    ) -> Self {
         Self {
             clean: false,
             recoverable: layout.tombstones().is_some(),
@@ -71,7 +81,7 @@ impl Superblock {
             ring: u32::try_from(epoch).expect("epochs end at 2^32"),
             boot: None,
             second: u32::try_from(now.as_secs()).unwrap_or(u32::MAX),
-            cache: CacheId::draw(),
+            cache: CacheId::of(uuid),
             hasher: KeyHasher::seeded_or_drawn(config.hash_seed),
             layout: *layout,
         }
@@ -87,47 +97,53 @@ impl Superblock {
 /// # Errors
 /// [`ErrorKind::Config`] if the configuration cannot work, or would discard what there is unasked.
 pub(crate) async fn examine(
-    device: &dyn Device,
+    device: &Arc<dyn Device>,
     config: &Config,
     now: Duration,
 ) -> Result<Start, Error> {
     let planned = Layout::plan(config, device.info())?;
     let front = usize::try_from(device.info().capacity_bytes.min(FRONT_BYTES)).unwrap_or(0);
-    let front = read(device, 0, front, "the superblock").await?;
+    let front = read(&**device, 0, front, "the label").await?;
     let first_epoch = now.as_secs().clamp(1, EPOCH_MAX - 1);
-    let start = |epoch, layout: &Layout| Superblock {
+    let labeller =
+        |uuid, generation| Labeller::new(Arc::clone(device), Kind::Cache, uuid, generation);
+    let another = |epoch, uuid| Superblock {
         boot: device.boot(),
-        ..Superblock::of_another_cache(epoch, layout, now, config)
+        ..Superblock::of_another_cache(epoch, &planned, now, (config, uuid))
     };
-    let empty = |epoch, recovery| {
-        Ok(Start { superblock: start(epoch, &planned), heritage: Heritage::None, recovery })
+    // Its label is newer than what is there, so that no copy of that is left to count.
+    let empty = |epoch, generation, recovery| {
+        let uuid = Uuid::draw();
+        let (superblock, labeller) = (another(epoch, uuid), labeller(uuid, generation));
+        Ok(Start { superblock, labeller, heritage: Heritage::None, recovery })
     };
-    let discard =
-        |epoch, reason: &str| empty(epoch, Recovery::Discarded { reason: reason.to_owned() });
-    let found = match look_at(front.as_slice(), &device.info().name, config.start_empty)? {
-        Ok(found) => found,
-        Err(recovery) => return empty(first_epoch, recovery),
+    let there = match look_at(front.as_slice(), &device.info().name, config.start_empty)? {
+        Ok(there) => there,
+        Err(recovery) => return empty(first_epoch, 0, recovery),
     };
+    let There { superblock: found, uuid, generation } = there;
     let next = found.epoch + 1;
+    let discard =
+        |reason: &str| empty(next, generation, Recovery::Discarded { reason: reason.to_owned() });
     if config.start_empty {
-        return discard(next, STARTS_EMPTY);
+        return discard(STARTS_EMPTY);
     }
     let layout = match changes::reconcile(config, device.info(), &planned, &found.layout) {
         Ok(layout) => layout,
         Err(changes) => {
-            if config.on_change == OnChange::Refuse && is_there(device, &found).await? {
+            if config.on_change == OnChange::Refuse && is_there(&**device, &found).await? {
                 return Err(refused_change(&changes, &device.info().name));
             }
             let reason = "the configuration divides the device differently than before";
-            return discard(next, &format!("{reason}: {changes}"));
+            return discard(&format!("{reason}: {changes}"));
         }
     };
-    let next = start(next, &layout);
+    let next = another(next, uuid);
     let kept = Superblock {
+        layout,
         oldest_epoch: found.oldest_epoch,
         // An earlier life has seen it, whatever the clock says now.
         second: found.second.max(next.second),
-        cache: found.cache,
         hasher: found.hasher,
         ..next
     };
@@ -135,54 +151,62 @@ pub(crate) async fn examine(
         let second = log.second().max(kept.second);
         Superblock { ring: found.ring, second, ..kept }
     };
-    match inherit(device, &found).await? {
+    let (superblock, heritage, recovery) = match inherit(&**device, &found).await? {
         Ok(Heritage::Log(log)) => {
             let recovery = Recovery::Crashed { large_objects: 0, regions_left: 0 };
-            Ok(Start { superblock: going_on(&log), heritage: Heritage::Log(log), recovery })
+            (going_on(&log), Heritage::Log(log), recovery)
         }
         Ok(Heritage::Closed(snapshot, log)) => {
-            let (superblock, recovery) = (going_on(&log), Recovery::Clean { large_objects: 0 });
-            Ok(Start { superblock, heritage: Heritage::Closed(snapshot, log), recovery })
+            let recovery = Recovery::Clean { large_objects: 0 };
+            (going_on(&log), Heritage::Closed(snapshot, log), recovery)
         }
-        Ok(heritage) => {
-            Ok(Start { superblock: kept, heritage, recovery: Recovery::Clean { large_objects: 0 } })
-        }
-        Err(reason) => discard(next.epoch, reason),
-    }
+        Ok(heritage) => (kept, heritage, Recovery::Clean { large_objects: 0 }),
+        Err(reason) => return discard(reason),
+    };
+    Ok(Start { superblock, labeller: labeller(uuid, generation), heritage, recovery })
 }
 
-/// The superblock in the front of a device, or, if a cache can start empty there, what it then finds.
-fn look_at(
-    front: &[u8],
-    name: &str,
-    start_empty: bool,
-) -> Result<Result<Superblock, Recovery>, Error> {
-    let (block, rest) = front.split_at(SUPERBLOCK_BYTES);
+/// A cache that an earlier opening has left.
+struct There {
+    superblock: Superblock,
+    uuid: Uuid,
+    generation: u64,
+}
+
+/// The cache in the front of a device, or, if one can start empty there, what it then finds.
+fn look_at(front: &[u8], name: &str, start_empty: bool) -> Result<Result<There, Recovery>, Error> {
     let foreign = |what: &str| {
         let message = format!(
             "{name} holds {what}; to use it for this cache, erase its first {FRONT_BYTES} bytes"
         );
         Error::new(ErrorKind::Foreign, message)
     };
-    let discarded = |reason: String| Ok(Err(Recovery::Discarded { reason }));
-    match Superblock::parse(block) {
-        FirstBlock::Blank if !metadata::is_blank_or_ours(rest) => {
-            Err(foreign("data of another program"))
+    let discarded = |reason: &str| Ok(Err(Recovery::Discarded { reason: reason.to_owned() }));
+    let another_version = |version: &str| {
+        if start_empty {
+            return discarded(&format!("{STARTS_EMPTY}; it was in format version {version}"));
         }
-        FirstBlock::Blank => Ok(Err(Recovery::Fresh)),
-        FirstBlock::Foreign if crate::partition::is_table(block) => {
+        Err(foreign(&format!(
+            "a cache in format version {version}, and this program knows {FORMAT_VERSION} (open it with a \
+             program that knows it, or set start_empty to begin a new one in its place)"
+        )))
+    };
+    match label::find(front) {
+        Found::Blank => Ok(Err(Recovery::Fresh)),
+        Found::Label(label) if label.kind == Kind::Cache => {
+            let (uuid, generation) = (label.uuid, label.generation);
+            match Superblock::parse(&label.content, uuid) {
+                Some(superblock) => Ok(Ok(There { superblock, uuid, generation })),
+                None => discarded("the superblock is none, behind a right checksum"),
+            }
+        }
+        Found::Label(_) | Found::Old(OldFormat::Parts) => {
             Err(foreign("a partition table (open it as Tenants or Shards)"))
         }
-        FirstBlock::Foreign => Err(foreign("data of another program")),
-        FirstBlock::OtherVersion(version) if start_empty => {
-            discarded(format!("{STARTS_EMPTY}; it was in format version {version}"))
-        }
-        FirstBlock::OtherVersion(version) => Err(foreign(&format!(
-            "a cache in format version {version}, and this program knows {VERSION} (set start_empty to \
-             begin a new one in its place)"
-        ))),
-        FirstBlock::Corrupt => discarded("the superblock failed its checksum".to_owned()),
-        FirstBlock::Valid(found) => Ok(Ok(found)),
+        Found::Damaged => discarded("the label failed its checks in both copies"),
+        Found::Later(version) => another_version(&version.to_string()),
+        Found::Old(_) => another_version("8 or earlier"),
+        _ => Err(foreign("data of another program")),
     }
 }
 
@@ -242,15 +266,14 @@ async fn read_snapshot(
     device: &dyn Device,
     found: &Superblock,
 ) -> Result<Option<(DeadRecords, Vec<u8>)>, Error> {
-    let room = found.layout.metadata_bytes - SUPERBLOCK_BYTES as u64;
-    let at = SUPERBLOCK_BYTES as u64;
-    let header = read(device, at, SUPERBLOCK_BYTES, "the snapshot").await?;
-    let Some(length) = metadata::announced_snapshot_bytes(header.as_slice(), room) else {
+    let Some(room) = found.layout.metadata_bytes.checked_sub(SNAPSHOT_AT) else { return Ok(None) };
+    let header = read(device, SNAPSHOT_AT, BLOCK, "the snapshot").await?;
+    let Some(length) = snapshot::announced_bytes(header.as_slice(), room) else {
         return Ok(None);
     };
-    let whole = length.next_multiple_of(SUPERBLOCK_BYTES);
-    let whole = read(device, at, whole, "the snapshot").await?;
-    let parsed = metadata::parse_snapshot(whole.as_slice(), found.cache, found.epoch);
+    let whole = length.next_multiple_of(BLOCK);
+    let whole = read(device, SNAPSHOT_AT, whole, "the snapshot").await?;
+    let parsed = snapshot::parse(whole.as_slice(), found.cache, found.epoch);
     Ok(parsed.map(|(records, content)| (records, content.to_vec())))
 }
 
@@ -350,10 +373,9 @@ impl Flash {
     }
 
     async fn import_engines(&mut self, snapshot: &[u8], kept: &Kept) -> Result<(), Error> {
-        let mut rest = snapshot;
-        // The last one first, as the format has it.
-        for any in self.engines.iter_mut().rev() {
-            rest = wait_for!(any, import(rest, kept))?;
+        for any in self.engines.iter_mut() {
+            let part = snapshot::part(snapshot, any.section());
+            wait_for!(any, import(part, kept))?;
         }
         if let Some(tombstones) = &self.tombstones {
             tombstones.commit(tombstones.all_so_far()).await?;
@@ -362,10 +384,10 @@ impl Flash {
     }
 
     pub(super) async fn write_superblock(&self, superblock: Superblock) -> Result<(), Error> {
-        let mut block = vec![0; SUPERBLOCK_BYTES];
-        superblock.encode(&mut block);
-        self.write(0, &block, "the superblock").await?;
-        self.flush().await
+        let content = superblock.encode();
+        self.counters.metadata_written_bytes.add(Labeller::written_bytes(content.len()));
+        let written = self.labeller.write(content).await;
+        written.map_err(|error| Error::device("cannot write the label", error))
     }
 
     pub(super) async fn write(&self, offset: u64, bytes: &[u8], what: &str) -> Result<(), Error> {
@@ -387,6 +409,6 @@ impl Flash {
 
 /// Entry for the fuzzer: any bytes as a snapshot.
 pub(crate) fn fuzz_snapshot(bytes: &[u8]) {
-    let _ = metadata::announced_snapshot_bytes(bytes, 1 << 20);
-    let _ = metadata::parse_snapshot(bytes, CacheId::ZERO, 1);
+    let _ = snapshot::announced_bytes(bytes, 1 << 20);
+    let _ = snapshot::parse(bytes, CacheId::ZERO, 1);
 }

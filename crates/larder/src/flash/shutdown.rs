@@ -4,11 +4,13 @@
 use super::Flash;
 use super::dead_keys::DeadKeysSnapshot;
 use super::engines::{call, wait_for};
-use super::metadata::{self, SNAPSHOT_HEADER_BYTES, SUPERBLOCK_BYTES, Superblock};
+use super::snapshot::{self, SNAPSHOT_AT};
 use crate::engine::{DeadRecords, Stop};
 use crate::error::Error;
 use crate::side_by_side::together;
+use crate::superblock::Superblock;
 
+const BLOCK: usize = 4096;
 /// Buckets that are read side by side.
 const LEARNT_AT_ONCE: usize = 32;
 
@@ -57,22 +59,22 @@ impl Flash {
         let Some(records) = self.settle_dead_records(stop).await? else {
             return self.leave_unclosed().await;
         };
-        let mut bytes = vec![0; SNAPSHOT_HEADER_BYTES];
+        let mut content = Vec::new();
         if self.tombstones.is_some() {
-            dead.export(&mut bytes);
+            dead.export(&mut content);
         }
-        // The last one first, as the format has it.
-        for any in self.engines.iter().rev() {
-            wait_for!(any, export(records, &mut bytes));
+        for any in self.engines.iter() {
+            let part = wait_for!(any, export(records));
+            snapshot::put_part(&mut content, any.section(), &part);
         }
         let Superblock { cache, epoch, .. } = self.superblock();
-        metadata::encode_snapshot(&mut bytes, records, cache, epoch);
-        bytes.resize(bytes.len().next_multiple_of(SUPERBLOCK_BYTES), 0);
+        let mut bytes = snapshot::encode(&content, records, (cache, epoch));
+        bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
         assert!(
-            (SUPERBLOCK_BYTES + bytes.len()) as u64 <= self.layout.metadata_bytes,
+            SNAPSHOT_AT + bytes.len() as u64 <= self.layout.metadata_bytes,
             "the layout reserves what the largest snapshot takes"
         );
-        self.write(SUPERBLOCK_BYTES as u64, &bytes, "the snapshot").await?;
+        self.write(SNAPSHOT_AT, &bytes, "the snapshot").await?;
         self.flush().await?;
         let second = self.clock.now_s();
         self.write_superblock(Superblock { clean: true, second, ..self.superblock() }).await

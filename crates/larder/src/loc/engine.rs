@@ -1,4 +1,7 @@
 //! The large-object engine as flash sees it.
+//!
+//! Its part of a snapshot is the regions (`loc/snapshot.rs`) or, where the tombstone log says which records are dead,
+//! the number of objects (8 bytes), ones if not all are known.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -11,6 +14,7 @@ use crate::engine::{
 };
 use crate::error::Error;
 use crate::key::KeyHash;
+use crate::layout;
 use crate::le::u64_at;
 use crate::side_by_side::together;
 use crate::stats::Stats;
@@ -29,6 +33,7 @@ const READS_AT_ONCE: usize = 8;
 
 impl Engine for Loc {
     const TIER: Tier = Tier::LargeObjects;
+    const SECTION: [u8; 4] = layout::REGIONS;
 
     fn takes(&self, item: &ItemRef<'_>) -> bool {
         let (object_bytes, region_bytes) = (item.object_bytes(), self.place.region_bytes);
@@ -95,10 +100,10 @@ impl Engine for Loc {
         self.inherit(Arc::clone(log));
     }
 
-    async fn import<'b>(&mut self, bytes: &'b [u8], kept: &Kept) -> Result<&'b [u8], Error> {
+    async fn import(&mut self, part: &[u8], kept: &Kept) -> Result<(), Error> {
         self.left = match kept {
             Kept::Log(log) => {
-                let objects = u64_at(bytes, 0).filter(|&objects| objects != UNKNOWN_OBJECTS);
+                let objects = u64_at(part, 0).filter(|&objects| objects != UNKNOWN_OBJECTS);
                 self.inherit(Arc::clone(log));
                 // No more than regions can hold, whatever a snapshot says.
                 let most = self.region_bytes_of_all() / RECORD_BYTES_MIN;
@@ -106,14 +111,14 @@ impl Engine for Loc {
                 objects
             }
             // Nobody relies on what is written here before the next clean shutdown.
-            Kept::Snapshot if self.tombstones.is_none() => Some(self.inherit_listed(bytes)),
+            Kept::Snapshot if self.tombstones.is_none() => Some(self.inherit_listed(part)),
             Kept::Snapshot => {
-                self.import_listed(bytes).await;
+                self.import_listed(part).await;
                 self.empty_unsealed().await?;
                 None
             }
         };
-        Ok(&[])
+        Ok(())
     }
 
     async fn index_eagerly(&self) {
@@ -153,12 +158,12 @@ impl Engine for Loc {
         self.seal().await;
     }
 
-    async fn export(&self, dead: DeadRecords, out: &mut Vec<u8>) {
+    async fn export(&self, dead: DeadRecords) -> Vec<u8> {
         match dead {
-            DeadRecords::Listed => self.export_listed(out).await,
+            DeadRecords::Listed => self.export_listed().await,
             DeadRecords::InLog => {
                 let known = if self.is_indexed() { self.len() as u64 } else { UNKNOWN_OBJECTS };
-                out.extend_from_slice(&known.to_le_bytes());
+                known.to_le_bytes().to_vec()
             }
         }
     }

@@ -8,7 +8,7 @@
 //!                         4  offset of the record in the region
 //!                         4  length of the record
 //!            36      4  magic "LFTR"
-//!            32      2  version (3)
+//!            32      2  version of the formats
 //!            30      2  reserved, 0
 //!            28      4  CRC-32C of the cache's identity (6 bytes), of the entries and of the last
 //!                       24 bytes
@@ -25,9 +25,9 @@
 use super::index::UNIT_BYTES;
 use super::record::RECORD_HEADER_BYTES;
 use crate::identity::CacheId;
+use larder_device::label::FORMAT_VERSION;
 
 pub(crate) const FOOTER_MAGIC: [u8; 4] = *b"LFTR";
-pub(crate) const VERSION: u16 = 3;
 const TRAILER_BYTES: usize = 36;
 const TRAILER_CHECKED_FROM: usize = 12;
 const ENTRY_BYTES: usize = 16;
@@ -101,8 +101,13 @@ pub(crate) fn encode(
     checked.extend_from_slice(&used_bytes.to_le_bytes());
     checked.extend_from_slice(&latest_expiry_s.to_le_bytes());
     let checksum = crc32c::crc32c_append(cache.checksum(listed), &checked);
-    let fields =
-        [&FOOTER_MAGIC[..], &VERSION.to_le_bytes(), &[0, 0], &checksum.to_le_bytes(), &checked];
+    let fields = [
+        &FOOTER_MAGIC[..],
+        &FORMAT_VERSION.to_le_bytes(),
+        &[0, 0],
+        &checksum.to_le_bytes(),
+        &checked,
+    ];
     trailer.copy_from_slice(&fields.concat());
 }
 
@@ -117,7 +122,7 @@ pub(crate) fn announced_bytes(tail: &[u8], region_bytes: usize) -> Option<usize>
     let count = usize::try_from(u32::from_le_bytes(*checked.first_chunk()?)).ok()?;
     let announced = count.checked_mul(ENTRY_BYTES)?.checked_add(TRAILER_BYTES)?;
     let plausible = *magic == FOOTER_MAGIC
-        && u16::from_le_bytes(*version) == VERSION
+        && u16::from_le_bytes(*version) == FORMAT_VERSION
         && *reserved == [0, 0]
         && announced <= region_bytes;
     plausible.then_some(announced)

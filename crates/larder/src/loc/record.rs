@@ -4,7 +4,7 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  magic "LREC"
-//!       4      2  version (7; 4 is the same without values for flash only)
+//!       4      2  version of the formats
 //!       6      2  key length
 //!       8      4  CRC-32C of the cache's identity (6 bytes) and of bytes 12 to the end
 //!      12      4  value length (28 bits); bit 28: for flash only; bit 29: the head of a long value;
@@ -27,12 +27,9 @@ use crate::identity::CacheId;
 use crate::key::KEY_BYTES_MAX;
 use crate::le::{u16_at, u32_at, u64_at};
 use crate::value::{ItemRef, Kind};
+use larder_device::label::FORMAT_VERSION;
 
 pub(crate) const RECORD_MAGIC: [u8; 4] = *b"LREC";
-pub(crate) const VERSION: u16 = 7;
-/// The oldest that can be read: it has no values for flash only. A flipped bit makes neither of the two of
-/// the other: they differ in two.
-const OLDEST_VERSION: u16 = 4;
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
 const CHECKED_FROM: usize = 12;
 const FLAGS_BYTES: usize = 4;
@@ -122,7 +119,7 @@ pub(crate) fn encode(room: &mut [u8], identity: RecordIdentity, item: &ItemRef<'
     let checksum = crc32c::crc32c_append(identity.cache.checksum(middle), body);
     let key_bytes = u16::try_from(item.key.len()).expect("asserted above");
     put(front, 0, &RECORD_MAGIC);
-    put(front, 4, &VERSION.to_le_bytes());
+    put(front, 4, &FORMAT_VERSION.to_le_bytes());
     put(front, 6, &key_bytes.to_le_bytes());
     put(front, 8, &checksum.to_le_bytes());
 }
@@ -187,7 +184,7 @@ pub(crate) fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>
     };
     let value_bytes = usize::try_from(value_bytes & LENGTH).ok()?;
     let valid = *magic == RECORD_MAGIC
-        && [VERSION, OLDEST_VERSION].contains(&u16::from_le_bytes(*version))
+        && u16::from_le_bytes(*version) == FORMAT_VERSION
         && u64::from_le_bytes(*sequence) == identity.sequence
         && u32::from_le_bytes(*offset) == identity.offset
         && key_bytes > 0

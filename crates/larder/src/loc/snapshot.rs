@@ -27,7 +27,8 @@ pub(crate) fn snapshot_bytes_max(region_bytes: u32) -> u64 {
 impl Loc {
     /// Seals what is in memory and writes the snapshot to `out`. A region whose footer cannot be
     /// read is left out.
-    pub(super) async fn export_listed(&self, out: &mut Vec<u8>) {
+    pub(super) async fn export_listed(&self) -> Vec<u8> {
+        let mut out = Vec::new();
         let mut turn = self.take_turn().await;
         self.seal_all(&mut turn).await;
         let sealed: Vec<RegionIdentity> = self.lock().regions.sealed().collect();
@@ -48,6 +49,7 @@ impl Loc {
                     .fold(0, |byte, (bit, entry)| byte | u8::from(current(entry)) << bit)
             }));
         }
+        out
     }
 
     /// Seals what is in memory. Little is appended afterwards.

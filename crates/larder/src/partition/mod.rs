@@ -1,42 +1,32 @@
-//! Parts of a device: reading and writing the table in front of them.
+//! Parts of a device: reading and writing the table in front of them, which is the content of a label.
 //!
-//! ```text
-//!   0        4096     8192        first part
-//!   ├─ table ─┼─ table ─┼─ unused ─┼─ part … ─┼─ free or part … ─┤
-//! ```
-//!
-//! The two copies are written one after the other, with a flush between them: of a table whose
-//! writing was cut short the old copy or the new one is whole. Before a table names a new part, the
-//! part's front is erased, so that nothing that lay there earlier is taken for its content.
+//! Before a table names a new part, the part's front is erased, so that nothing that lay there earlier is taken for
+//! its content.
 
 mod table;
 
+use std::sync::Arc;
+
+use larder_device::label::{
+    self, AREA_BYTES, FORMAT_VERSION, FRONT_BYTES, Found, Labeller, OldFormat, Uuid,
+};
 use larder_device::{Device, DeviceInfo, Io, IoBuffer, PlacementHandle};
 
 use crate::error::{Error, ErrorKind};
-use crate::flash::{SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, is_blank_or_ours};
-use larder_device::label::FRONT_BYTES;
-pub(crate) use table::{
-    COPIES, Found, Kind, Membership, NAME_BYTES_MAX, PARTS_MAX, Part, TABLE_BYTES, Table,
-};
+pub(crate) use table::{Kind, Membership, NAME_BYTES_MAX, PARTS_MAX, Part, Table};
 
 /// Parts begin and end with a multiple of this, where the device is large enough.
 const GRAIN_BYTES: u64 = 1 << 20;
 /// A grain is at most this part of the device.
 const GRAINS_MIN: u64 = 32;
 
-/// Whether a block begins as a table does.
-pub(crate) fn is_table(block: &[u8]) -> bool {
-    !matches!(Table::parse(block, 0), Found::Other)
-}
-
 /// What parts of the device are multiples of: reclaim units where it says how large they are, else
 /// mebibytes, and blocks where these would be too much of it.
 pub(crate) fn grain_bytes(info: &DeviceInfo) -> u64 {
     let most = info.capacity_bytes / GRAINS_MIN;
-    let fits = |bytes: &u64| bytes.is_multiple_of(4096) && (8192..=most).contains(bytes);
+    let fits = |bytes: &u64| bytes.is_multiple_of(4096) && (AREA_BYTES..=most).contains(bytes);
     let unit = info.placement.reclaim_unit_bytes.filter(fits);
-    unit.or(Some(GRAIN_BYTES).filter(fits)).unwrap_or(8192)
+    unit.or(Some(GRAIN_BYTES).filter(fits)).unwrap_or(AREA_BYTES)
 }
 
 /// The table of a device; `None` if the device is blank, or, with `start_empty`, if its table cannot be
@@ -62,55 +52,40 @@ pub(crate) async fn read(device: &dyn Device, start_empty: bool) -> Result<Optio
         true => Ok(None),
         false => refused(what, "set start_empty, or "),
     };
-    let copies = COPIES.map(|offset| {
-        let at = usize::try_from(offset).unwrap_or(usize::MAX);
-        Table::parse(front.get(at..at + TABLE_BYTES).unwrap_or_default(), offset)
-    });
-    let mut found_one = false;
-    let mut newest: Option<Table> = None;
-    for copy in copies {
-        found_one |= copy != Found::Other;
-        match copy {
-            Found::Valid(table)
-                if newest.as_ref().is_none_or(|n| n.generation < table.generation) =>
-            {
-                newest = Some(table);
-            }
-            Found::OtherVersion(version) => {
-                return unusable(&format!("a partition table in format version {version}"));
-            }
-            _ => {}
+    let another_version = |version: &str| {
+        let known = format!("this program knows {FORMAT_VERSION}");
+        unusable(&format!("a partition table in format version {version}, and {known}"))
+    };
+    let table = match label::find(front) {
+        Found::Blank => return Ok(None),
+        Found::Label(label) if label.kind == label::Kind::Parts => {
+            Table::parse(&label.content, label.uuid, label.generation)
         }
-    }
-    if let Some(table) = newest {
-        let end = table.parts.iter().map(|part| part.range().end).max().unwrap_or(0);
-        if end > info.capacity_bytes {
-            let bytes = info.capacity_bytes;
-            return unusable(&format!("parts up to byte {end}, more than its {bytes} bytes"));
+        Found::Label(_) | Found::Old(OldFormat::Cache) => {
+            return foreign("a cache that has it for itself");
         }
-        return Ok(Some(table));
+        Found::Later(version) => return another_version(&version.to_string()),
+        Found::Old(OldFormat::Parts) => return another_version("2 or earlier"),
+        Found::Damaged => None,
+        _ => return foreign("data of another program"),
+    };
+    let Some(table) = table else {
+        return unusable("a label that fails its checks in both copies");
+    };
+    let end = table.parts.iter().map(|part| part.range().end).max().unwrap_or(0);
+    if end > info.capacity_bytes {
+        let bytes = info.capacity_bytes;
+        return unusable(&format!("parts up to byte {end}, more than its {bytes} bytes"));
     }
-    if found_one {
-        return unusable("a partition table that fails its checksum in both copies");
-    }
-    if front.starts_with(&SUPERBLOCK_MAGIC) {
-        return foreign("a cache that has it for itself");
-    }
-    let (block, rest) = front.split_at(SUPERBLOCK_BYTES.min(front.len()));
-    if block.iter().any(|&byte| byte != 0) || !is_blank_or_ours(rest) {
-        return foreign("data of another program");
-    }
-    Ok(None)
+    Ok(Some(table))
 }
 
-/// Writes both copies of a table.
-pub(crate) async fn write(device: &dyn Device, table: &Table) -> Result<(), Error> {
-    for offset in COPIES {
-        let bytes = table.encode(offset);
-        write_bytes(device, offset, &bytes).await?;
-        flush(device).await?;
-    }
-    Ok(())
+/// Writes a table; its generation is higher than those that were written before.
+pub(crate) async fn write(device: &Arc<dyn Device>, table: &Table) -> Result<(), Error> {
+    let before = table.generation.saturating_sub(1);
+    let labeller = Labeller::new(Arc::clone(device), label::Kind::Parts, table.uuid, before);
+    let written = labeller.write(table.encode()).await;
+    written.map_err(|error| Error::device("cannot write the partition table", error))
 }
 
 /// Makes a part look blank to a cache that opens there.
@@ -135,17 +110,19 @@ async fn flush(device: &dyn Device) -> Result<(), Error> {
     Ok(())
 }
 
-/// Entry for the fuzzer: any bytes as a table. Their checksum is put right and they are tried again.
+/// Entry for the fuzzer: any bytes as a table, behind a right checksum.
 pub(crate) fn fuzz_table(bytes: &[u8]) {
-    let mut block = bytes.to_vec();
-    block.resize(TABLE_BYTES, 0);
-    let _ = Table::parse(&block, 0);
-    let empty = Table { generation: 0, kind: Kind::Tenants, parts: Vec::new() };
-    block.splice(..10, empty.encode(0).into_iter().take(10));
-    let checksum = crc32c::crc32c(block.get(16..).unwrap_or_default());
-    block.splice(12..16, checksum.to_le_bytes());
-    if let Found::Valid(table) = Table::parse(&block, 0) {
-        let again = Table::parse(&table.encode(0), 0);
-        assert_eq!(again, Found::Valid(table));
+    let uuid = Uuid::from_bytes([0; 16]);
+    let mut content = bytes.to_vec();
+    // A number of parts for which there are bytes.
+    if let Some(count) = content.get_mut(20..24) {
+        count.copy_from_slice(
+            &u32::try_from(bytes.len().saturating_sub(32) / 88).unwrap_or(0).to_le_bytes(),
+        );
+    }
+    for content in [bytes, &content] {
+        if let Some(table) = Table::parse(content, uuid, 1) {
+            assert_eq!(Table::parse(&table.encode(), uuid, 1), Some(table));
+        }
     }
 }

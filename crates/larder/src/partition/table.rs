@@ -1,33 +1,66 @@
-//! The partition table: who has which part of a device. See `docs/formats.md`.
+//! The partition table: who has which part of a device. It is the content of a label. Little-endian.
+//!
+//! ```text
+//!  offset  bytes  field
+//!       0      8  set: names the set of shards; 0 for tenants alone
+//!       8      8  a bit for each shard that is out
+//!      16      2  number of this shard
+//!      18      2  shards of the set; 0: the device is no shard
+//!      20      4  p: number of parts
+//!      24      8  seed by which keys are divided among the shards of the set
+//!      32   88 p  parts
+//!
+//!  part
+//!       0      8  start, from the beginning of the device
+//!       8      8  bytes, more than 0
+//!      16      4  what was asked for, in millionths of the device
+//!      20      2  n: bytes of the name, at most 64
+//!      22      2  reserved, 0
+//!      24      n  name, UTF-8, and zeros up to 64 bytes
+//! ```
 
 #![deny(clippy::indexing_slicing)]
 
 use std::ops::Range;
 
-use larder_device::label;
+use larder_device::label::{AREA_BYTES, CONTENT_BYTES_MAX, Uuid};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::key::KeyHasher;
-use crate::le::{u16_at, u32_at, u64_at};
 
-pub(crate) const TABLE_MAGIC: [u8; 8] = label::PARTITION_TABLE_MARK;
-pub(crate) const VERSION: u16 = 2;
-/// Of before keys were divided among shards under a seed.
-const UNSEEDED_VERSION: u16 = 1;
-pub(crate) const TABLE_BYTES: usize = 4096;
-/// Where the copies are.
-pub(crate) const COPIES: [u64; 2] = [0, TABLE_BYTES as u64];
-pub(crate) const PARTS_MAX: usize = (TABLE_BYTES - HEADER_BYTES) / PART_BYTES;
+pub(crate) const PARTS_MAX: usize = (CONTENT_BYTES_MAX - size_of::<Fixed>()) / size_of::<Entry>();
 pub(crate) const NAME_BYTES_MAX: usize = 64;
 
-const HEADER_BYTES: usize = 64;
-const PART_BYTES: usize = 24 + NAME_BYTES_MAX;
-const CHECKED_FROM: usize = 16;
-const TENANTS: u16 = 1;
-const SHARD: u16 = 2;
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Fixed {
+    set: U64,
+    out: U64,
+    number: U16,
+    count: U16,
+    parts: U32,
+    seed: U64,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Entry {
+    start: U64,
+    bytes: U64,
+    share_ppm: U32,
+    name_bytes: U16,
+    reserved: U16,
+    name: [u8; NAME_BYTES_MAX],
+}
+
+const _: () = assert!(size_of::<Fixed>() == 32 && size_of::<Entry>() == 88 && PARTS_MAX == 185);
 
 /// Who has which part of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table {
+    /// Names it, from its first writing on.
+    pub(crate) uuid: Uuid,
     /// Grows with each writing.
     pub(crate) generation: u64,
     pub(crate) kind: Kind,
@@ -78,111 +111,71 @@ impl Part {
     }
 }
 
-/// What was found where a table may be.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    Valid(Table),
-    Corrupt,
-    OtherVersion(u16),
-    /// No table.
-    Other,
-}
-
 impl Table {
-    /// The copy that is to be written at `offset`.
-    pub(crate) fn encode(&self, offset: u64) -> Vec<u8> {
-        let (kind, membership) = match self.kind {
-            Kind::Tenants => (TENANTS, Membership::NONE),
-            Kind::Shard(membership) => (SHARD, membership),
+    /// The content of a label.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let member = match self.kind {
+            Kind::Tenants => Membership::NONE,
+            Kind::Shard(membership) => membership,
         };
-        let count = u16::try_from(self.parts.len()).expect("at most as many as fit");
-        let mut checked = Vec::with_capacity(TABLE_BYTES - CHECKED_FROM);
-        checked.extend_from_slice(&self.generation.to_le_bytes());
-        checked.extend_from_slice(&offset.to_le_bytes());
-        checked.extend_from_slice(&membership.set.to_le_bytes());
-        checked.extend_from_slice(&membership.out.to_le_bytes());
-        for number in [membership.number, membership.count, count, kind] {
-            checked.extend_from_slice(&number.to_le_bytes());
-        }
-        checked.extend_from_slice(&membership.hasher.seed().to_le_bytes());
+        let fixed = Fixed {
+            set: member.set.into(),
+            out: member.out.into(),
+            number: member.number.into(),
+            count: member.count.into(),
+            parts: u32::try_from(self.parts.len()).expect("at most as many as fit").into(),
+            seed: member.hasher.seed().into(),
+        };
+        let mut content = fixed.as_bytes().to_vec();
         for part in &self.parts {
-            let length = u16::try_from(part.name.len()).expect("names are checked");
-            checked.extend_from_slice(&part.start.to_le_bytes());
-            checked.extend_from_slice(&part.bytes.to_le_bytes());
-            checked.extend_from_slice(&part.share_ppm.to_le_bytes());
-            checked.extend_from_slice(&length.to_le_bytes());
-            checked.extend_from_slice(&[0; 2]);
-            checked.extend_from_slice(part.name.as_bytes());
-            checked.resize(checked.len() + NAME_BYTES_MAX - part.name.len(), 0);
-        }
-        checked.resize(TABLE_BYTES - CHECKED_FROM, 0);
-        [
-            &TABLE_MAGIC[..],
-            &VERSION.to_le_bytes(),
-            &[0, 0],
-            &crc32c::crc32c(&checked).to_le_bytes(),
-            &checked,
-        ]
-        .concat()
-    }
-
-    /// Reads the copy that was found at `offset` of a device.
-    pub(crate) fn parse(block: &[u8], offset: u64) -> Found {
-        if block.get(..8) != Some(&TABLE_MAGIC[..]) {
-            return match label::begins_nearly_with(block, TABLE_MAGIC) {
-                true => Found::Corrupt,
-                false => Found::Other,
+            let mut name = [0; NAME_BYTES_MAX];
+            let room = name.get_mut(..part.name.len()).expect("names are checked");
+            room.copy_from_slice(part.name.as_bytes());
+            let entry = Entry {
+                start: part.start.into(),
+                bytes: part.bytes.into(),
+                share_ppm: part.share_ppm.into(),
+                name_bytes: u16::try_from(part.name.len()).expect("names are checked").into(),
+                reserved: 0.into(),
+                name,
             };
+            content.extend_from_slice(entry.as_bytes());
         }
-        match u16_at(block, 8) {
-            Some(version @ (UNSEEDED_VERSION | VERSION)) => {
-                let table = Self::parse_fields(block, offset, version == VERSION);
-                table.map_or(Found::Corrupt, Found::Valid)
-            }
-            Some(version) => Found::OtherVersion(version),
-            None => Found::Corrupt,
-        }
+        content
     }
 
-    fn parse_fields(block: &[u8], offset: u64, has_seed: bool) -> Option<Self> {
-        let checked = block.get(CHECKED_FROM..TABLE_BYTES)?;
-        let identity = (u16_at(block, 10)?, u32_at(block, 12)?, u64_at(block, 24)?);
-        if identity != (0, crc32c::crc32c(checked), offset) {
-            return None;
-        }
+    /// Reads the content of the label with this UUID and generation. `None` if it cannot be a table.
+    pub(crate) fn parse(content: &[u8], uuid: Uuid, generation: u64) -> Option<Self> {
+        let (fixed, rest) = Fixed::ref_from_prefix(content).ok()?;
         let membership = Membership {
-            set: u64_at(block, 32)?,
-            out: u64_at(block, 40)?,
-            number: u16_at(block, 48)?,
-            count: u16_at(block, 50)?,
-            hasher: KeyHasher::from_seed(if has_seed { u64_at(block, 56)? } else { 0 }),
+            set: fixed.set.get(),
+            out: fixed.out.get(),
+            number: fixed.number.get(),
+            count: fixed.count.get(),
+            hasher: KeyHasher::from_seed(fixed.seed.get()),
         };
-        let kind = match u16_at(block, 54)? {
-            TENANTS => Kind::Tenants,
-            SHARD if membership.number < membership.count => Kind::Shard(membership),
+        let kind = match membership {
+            Membership::NONE => Kind::Tenants,
+            _ if membership.number < membership.count => Kind::Shard(membership),
             _ => return None,
         };
-        let count = usize::from(u16_at(block, 52)?);
-        if count > PARTS_MAX {
-            return None;
-        }
-        let entries = block.get(HEADER_BYTES..)?.chunks_exact(PART_BYTES).take(count);
-        let parts: Vec<Part> = entries.map(Part::parse).collect::<Option<_>>()?;
-        are_apart(&parts).then_some(Self { generation: u64_at(block, 16)?, kind, parts })
+        let count = usize::try_from(fixed.parts.get()).ok().filter(|&count| count <= PARTS_MAX)?;
+        let entries = <[Entry]>::ref_from_bytes_with_elems(rest, count).ok()?;
+        let parts: Vec<Part> = entries.iter().map(Part::of).collect::<Option<_>>()?;
+        are_apart(&parts).then_some(Self { uuid, generation, kind, parts })
     }
 }
 
 impl Part {
-    fn parse(entry: &[u8]) -> Option<Self> {
-        let length = usize::from(u16_at(entry, 20)?);
-        let name = entry.get(24..24_usize.checked_add(length)?)?;
-        let (start, bytes) = (u64_at(entry, 0)?, u64_at(entry, 8)?);
-        let behind_table = start >= (COPIES.len() * TABLE_BYTES) as u64;
+    fn of(entry: &Entry) -> Option<Self> {
+        let name = entry.name.get(..usize::from(entry.name_bytes.get()))?;
+        let (start, bytes) = (entry.start.get(), entry.bytes.get());
+        let behind_label = start >= AREA_BYTES;
         let whole = start.is_multiple_of(4096) && bytes.is_multiple_of(4096) && bytes > 0;
-        start.checked_add(bytes).filter(|_| behind_table && whole)?;
+        start.checked_add(bytes).filter(|_| behind_label && whole)?;
         Some(Self {
             name: String::from_utf8(name.to_vec()).ok()?,
-            share_ppm: u32_at(entry, 16)?,
+            share_ppm: entry.share_ppm.get(),
             start,
             bytes,
         })
@@ -205,6 +198,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const UUID: Uuid = Uuid::from_bytes([7; 16]);
+
     fn table() -> Table {
         let part = |name: &str, start, bytes| Part {
             name: name.to_owned(),
@@ -214,33 +209,23 @@ mod tests {
         };
         let hasher = KeyHasher::from_seed(0x1122_3344_5566_7788);
         let membership = Membership { set: 7, number: 2, count: 4, out: 0b1001, hasher };
-        let parts = vec![part("photos", 8192, 1 << 20), part("é", 2 << 20, 4096)];
-        Table { generation: 3, kind: Kind::Shard(membership), parts }
+        let parts = vec![part("photos", AREA_BYTES, 1 << 20), part("é", 2 << 20, 4096)];
+        Table { uuid: UUID, generation: 3, kind: Kind::Shard(membership), parts }
+    }
+
+    fn again(table: &Table) -> Option<Table> {
+        Table::parse(&table.encode(), table.uuid, table.generation)
     }
 
     #[test]
-    fn what_was_written_is_read_again_where_it_was_written() {
-        for offset in COPIES {
-            let bytes = table().encode(offset);
-            assert_eq!(bytes.len(), TABLE_BYTES);
-            assert_eq!(Table::parse(&bytes, offset), Found::Valid(table()));
-            assert_eq!(Table::parse(&bytes, 4096 - offset), Found::Corrupt, "another place");
-        }
+    fn what_was_written_is_read_again() {
         let tenants = Table { kind: Kind::Tenants, ..table() };
-        assert_eq!(Table::parse(&tenants.encode(0), 0), Found::Valid(tenants));
-        let mut older = table().encode(0);
-        older.splice(8..10, 1_u16.to_le_bytes());
-        let checksum = crc32c::crc32c(older.get(16..).unwrap());
-        older.splice(12..16, checksum.to_le_bytes());
-        let Found::Valid(Table { kind: Kind::Shard(unseeded), .. }) = Table::parse(&older, 0)
-        else {
-            panic!("a table of before seeds")
-        };
-        assert_eq!((unseeded.set, unseeded.hasher), (7, KeyHasher::UNSEEDED));
-        let mut newer = table().encode(0);
-        newer.splice(8..10, 9_u16.to_le_bytes());
-        assert_eq!(Table::parse(&newer, 0), Found::OtherVersion(9));
-        assert_eq!(Table::parse(&[0; TABLE_BYTES], 0), Found::Other);
+        for table in [table(), tenants] {
+            assert_eq!(again(&table), Some(table.clone()));
+            let content = table.encode();
+            let short = content.get(..content.len() - 1).unwrap();
+            assert_eq!(Table::parse(short, UUID, 3), None, "cut short");
+        }
     }
 
     #[test]
@@ -248,7 +233,7 @@ mod tests {
         let refused = |change: &dyn Fn(&mut Vec<Part>)| {
             let mut table = table();
             change(&mut table.parts);
-            Table::parse(&table.encode(0), 0) == Found::Corrupt
+            again(&table).is_none()
         };
         assert!(!refused(&|_| {}));
         assert!(refused(&|parts| parts.iter_mut().for_each(|part| part.start = 4096)));
@@ -264,24 +249,16 @@ mod tests {
         let part = |i: u64| Part {
             name: format!("{i:064}"),
             share_ppm: 0,
-            start: (i + 2) * 4096,
+            start: AREA_BYTES + i * 4096,
             bytes: 4096,
         };
         let parts: Vec<Part> = (0..PARTS_MAX as u64).map(part).collect();
-        let table = Table { generation: 1, kind: Kind::Tenants, parts };
-        assert_eq!(Table::parse(&table.encode(0), 0), Found::Valid(table));
+        let table = Table { kind: Kind::Tenants, parts, ..table() };
+        assert!(table.encode().len() <= CONTENT_BYTES_MAX);
+        assert_eq!(again(&table), Some(table));
     }
 
     proptest! {
-        #[test]
-        fn no_bit_flip_passes(bit in 0..TABLE_BYTES * 8) {
-            let mut block = table().encode(0);
-            if let Some(byte) = block.get_mut(bit / 8) {
-                *byte ^= 1 << (bit % 8);
-            }
-            prop_assert!(!matches!(Table::parse(&block, 0), Found::Valid(_)));
-        }
-
         #[test]
         fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             crate::fuzzing::partition_table(&bytes);

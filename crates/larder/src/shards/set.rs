@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use larder_device::label::Uuid;
 use larder_device::{Claim, Clock, Device};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -198,7 +199,8 @@ impl Set {
             return None;
         }
         let parts = vec![self.part(usize::from(number))?];
-        Some(Table { generation: self.generation + 1, kind, parts })
+        let uuid = candidate.table.as_ref().map_or_else(Uuid::draw, |table| table.uuid);
+        Some(Table { uuid, generation: self.generation + 1, kind, parts })
     }
 }
 

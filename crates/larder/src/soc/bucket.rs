@@ -3,7 +3,7 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  magic "LBKT"
-//!       4      2  version (7; 4 is the same without values for flash only)
+//!       4      2  version of the formats
 //!       6      2  number of entries
 //!       8      4  CRC-32C of the bucket's number (8 bytes) and of bytes 12 to 32 + used
 //!      12      2  used: bytes of entries
@@ -26,6 +26,7 @@
 //! methods trust lengths.
 
 use larder_device::IoBuffer;
+use larder_device::label::FORMAT_VERSION;
 
 use crate::cache::Tiers;
 use crate::identity::CacheId;
@@ -36,10 +37,6 @@ use crate::value::{Fetched, Kind, is_expired};
 /// Bytes of a bucket.
 pub(crate) const BUCKET_BYTES: usize = 4096;
 pub(crate) const BUCKET_MAGIC: [u8; 4] = *b"LBKT";
-const VERSION: u16 = 7;
-/// The oldest that can be read: it has no values for flash only. A flipped bit makes neither of the two of
-/// the other: they differ in two.
-const OLDEST_VERSION: u16 = 4;
 
 const COUNT_AT: usize = 6;
 const CHECKSUM_AT: usize = 8;
@@ -273,7 +270,7 @@ impl Bucket {
         let bytes = self.buffer.as_mut_slice();
         let header = &mut bytes[..HEADER_BYTES];
         header[0..4].copy_from_slice(&BUCKET_MAGIC);
-        header[4..6].copy_from_slice(&VERSION.to_le_bytes());
+        header[4..6].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
         header[COUNT_AT..COUNT_AT + 2].copy_from_slice(&self.count.to_le_bytes());
         header[USED_AT..USED_AT + 2].copy_from_slice(&used.to_le_bytes());
         header[GENERATION_AT..CACHE_AT].copy_from_slice(&identity.generation.to_le_bytes());
@@ -365,7 +362,7 @@ impl<'a> Iterator for Entries<'a> {
 fn check(bytes: &[u8], wanted: Wanted) -> Result<(usize, u16), BadBucket> {
     if bytes.len() != BUCKET_BYTES
         || bytes.get(0..4) != Some(&BUCKET_MAGIC)
-        || u16_at(bytes, 4).is_none_or(|it| it != VERSION && it != OLDEST_VERSION)
+        || u16_at(bytes, 4) != Some(FORMAT_VERSION)
     {
         return Err(BadBucket::Foreign);
     }
@@ -418,7 +415,7 @@ fn length(part: &[u8]) -> [u8; 2] {
 pub(crate) fn forge(mut buffer: IoBuffer) -> IoBuffer {
     let bytes = buffer.as_mut_slice();
     bytes[0..4].copy_from_slice(&BUCKET_MAGIC);
-    bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[4..6].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
     bytes[GENERATION_AT..HEADER_BYTES].fill(0);
     let used = u16_at(bytes, USED_AT).map_or(0, usize::from);
     let checksum = checksum(0, bytes, used);

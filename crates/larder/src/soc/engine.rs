@@ -1,4 +1,7 @@
 //! The small-object engine as flash sees it.
+//!
+//! Its part of a snapshot is all buckets, filter (16 bytes) and generation (2) each; then the log in front of them, if
+//! there is one (`soc/log/snapshot.rs`).
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -7,6 +10,7 @@ use super::{BUCKET_SNAPSHOT_BYTES, OBJECT_BYTES_MAX, Soc};
 use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memory, Stop};
 use crate::error::Error;
 use crate::key::KeyHash;
+use crate::layout;
 use crate::stats::Stats;
 use crate::tier::Tier;
 use crate::tombstones::Inheritance;
@@ -14,6 +18,7 @@ use crate::value::{Fetched, ItemRef};
 
 impl Engine for Soc {
     const TIER: Tier = Tier::SmallObjects;
+    const SECTION: [u8; 4] = layout::BUCKETS;
 
     fn takes(&self, item: &ItemRef<'_>) -> bool {
         item.object_bytes() <= self.place.object_bytes_max
@@ -84,14 +89,14 @@ impl Engine for Soc {
         self.forget_all();
     }
 
-    async fn import<'b>(&mut self, bytes: &'b [u8], _kept: &Kept) -> Result<&'b [u8], Error> {
+    async fn import(&mut self, part: &[u8], _kept: &Kept) -> Result<(), Error> {
         let buckets = usize::try_from(self.place.buckets).unwrap_or(usize::MAX);
         let bucket_bytes = buckets.saturating_mul(BUCKET_SNAPSHOT_BYTES);
-        let (buckets, rest) = bytes.split_at_checked(bucket_bytes).unwrap_or_default();
+        let (buckets, rest) = part.split_at_checked(bucket_bytes).unwrap_or_default();
         // Written by the same program for the same layout, under a checksum.
-        let rest = self.import_log(rest).unwrap_or_default();
+        self.import_log(rest);
         self.import_buckets(buckets);
-        Ok(rest)
+        Ok(())
     }
 
     async fn learn_until(&self, stop: Stop<'_>) -> u64 {
@@ -106,11 +111,13 @@ impl Engine for Soc {
         self.write_log_out().await;
     }
 
-    async fn export(&self, _dead: DeadRecords, out: &mut Vec<u8>) {
+    async fn export(&self, _dead: DeadRecords) -> Vec<u8> {
         // First: what the log has no room for empties its bucket.
         let log = self.export_log().await;
-        self.export_buckets(out);
-        out.extend_from_slice(&log);
+        let mut part = Vec::new();
+        self.export_buckets(&mut part);
+        part.extend_from_slice(&log);
+        part
     }
 
     async fn finish_writes(&self) {

@@ -5,6 +5,8 @@ use larder_device::DeviceInfo;
 use super::config::{Tenant, TenantsConfig};
 use crate::config::OnChange;
 use crate::error::{Error, ErrorKind};
+use larder_device::label::Uuid;
+
 use crate::partition::{Kind, Part, Table, grain_bytes};
 
 /// What the device shall look like.
@@ -70,7 +72,8 @@ impl Division {
         }
         if !division.new.is_empty() || taken.len() != had.len() || found.is_none() {
             let generation = found.map_or(0, |table| table.generation) + 1;
-            division.table = Some(Table { generation, kind: Kind::Tenants, parts: taken });
+            let uuid = found.map_or_else(Uuid::draw, |table| table.uuid);
+            division.table = Some(Table { uuid, generation, kind: Kind::Tenants, parts: taken });
         }
         Ok(division)
     }

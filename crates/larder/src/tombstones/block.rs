@@ -3,7 +3,7 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  magic "LTMB"
-//!       4      2  version (3)
+//!       4      2  version of the formats
 //!       6      2  reserved, 0
 //!       8      4  CRC-32C of the cache's identity (6 bytes) and of bytes 12 to 48 + 16 n
 //!      12      4  ring: epoch in which the log began
@@ -29,10 +29,10 @@
 
 use crate::identity::CacheId;
 use crate::le::{u16_at, u32_at, u64_at};
+use larder_device::label::FORMAT_VERSION;
 
 pub(crate) const BLOCK_BYTES: usize = 4096;
 pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"LTMB";
-const VERSION: u16 = 3;
 /// Where the three numbers of entries are.
 const COUNTS_AT: [usize; 3] = [42, 44, 46];
 /// The clock takes so many bytes: it ends at [`super::CLOCK_MAX`].
@@ -93,7 +93,8 @@ impl LogBlock {
         sections.iter().flatten().for_each(|entry| encode_entry(entry, &mut checked));
         let checksum = self.cache.checksum(&checked).to_le_bytes();
         let encoded =
-            [&BLOCK_MAGIC[..], &VERSION.to_le_bytes(), &[0, 0], &checksum, &checked].concat();
+            [&BLOCK_MAGIC[..], &FORMAT_VERSION.to_le_bytes(), &[0, 0], &checksum, &checked]
+                .concat();
         room.fill(0);
         if let Some(front) = room.get_mut(..encoded.len()) {
             front.copy_from_slice(&encoded);
@@ -107,7 +108,7 @@ impl LogBlock {
         let checked = bytes.get(CHECKED_FROM..end)?;
         let valid = bytes.len() == BLOCK_BYTES
             && bytes.get(..4)? == BLOCK_MAGIC
-            && u16_at(bytes, 4)? == VERSION
+            && u16_at(bytes, 4)? == FORMAT_VERSION
             && u16_at(bytes, 6)? == 0
             && u32_at(bytes, 8)? == cache.checksum(checked)
             && bytes.get(end..)?.iter().all(|&byte| byte == 0);
@@ -176,8 +177,8 @@ pub(crate) fn forge(bytes: &mut [u8]) {
     let end = HEADER_BYTES + entries * ENTRY_BYTES;
     let Some(checked) = bytes.get(CHECKED_FROM..end) else { return };
     let checksum = CacheId::ZERO.checksum(checked);
-    let marks =
-        [&BLOCK_MAGIC[..], &VERSION.to_le_bytes(), &[0, 0], &checksum.to_le_bytes()].concat();
+    let marks = [&BLOCK_MAGIC[..], &FORMAT_VERSION.to_le_bytes(), &[0, 0], &checksum.to_le_bytes()]
+        .concat();
     if let Some(front) = bytes.get_mut(..marks.len()) {
         front.copy_from_slice(&marks);
     }

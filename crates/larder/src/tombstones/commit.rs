@@ -5,7 +5,7 @@ use larder_device::{Durability, Io, IoBuffer, IoFuture, PlacementHandle};
 use super::block::{BLOCK_BYTES, ENTRIES_MAX, LogBlock, Tombstone};
 use super::{BlockWrite, Full, FullBlock, Receipt, State, Tombstones, Trust, Turn, Unfinished};
 use crate::error::Error;
-use crate::flash::Superblock;
+use crate::superblock::Superblock;
 
 impl Tombstones {
     /// Waits until a tombstone is durable.

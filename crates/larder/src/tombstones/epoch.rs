@@ -1,11 +1,9 @@
 //! A new epoch, which voids everything before it: there is nothing left to be dead.
 
-use larder_device::{Durability, IoBuffer};
-
 use super::dead::DeadKeys;
 use super::{Retry, Said, Tombstones, Trust, Turn, Unfinished};
 use crate::error::Error;
-use crate::flash::{SUPERBLOCK_BYTES, Superblock};
+use crate::superblock::Superblock;
 
 impl Tombstones {
     /// Writes a superblock that says that everything before its epoch is void, and forgets what was dead.
@@ -19,9 +17,8 @@ impl Tombstones {
         self.finish(&mut turn).await?;
         // A log that lacks something says so as before: it may be damaged, not only behind.
         let recoverable = self.is_trusted();
-        let mut buffer = IoBuffer::zeroed(SUPERBLOCK_BYTES);
-        Superblock { recoverable, ..superblock }.encode(buffer.as_mut_slice());
-        turn.unfinished = Some(Unfinished::Epoch(self.submit_write(0, buffer, Durability::Device)));
+        let superblock = Superblock { recoverable, ..superblock };
+        turn.unfinished = Some(Unfinished::Epoch(self.begin_label(&superblock)));
         self.finish_epoch(&mut turn).await?;
         let first_sequence = superblock.epoch << 32;
         for region in 0..superblock.layout.loc_regions {
@@ -45,9 +42,9 @@ impl Tombstones {
         let Some(Unfinished::Epoch(write)) = &mut turn.unfinished else { return Ok(()) };
         let ended = write.await;
         turn.unfinished = None;
-        ended.map(drop).map_err(|failure| {
-            self.counters.device_failed(&failure.error);
-            Error::device("cannot write down that everything is void", failure.error)
+        ended.map_err(|error| {
+            self.counters.device_failed(&error);
+            Error::device("cannot write down that everything is void", error)
         })
     }
 }

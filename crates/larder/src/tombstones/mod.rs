@@ -43,13 +43,15 @@ mod turns;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use larder_device::label::Labeller;
 use larder_device::{Device, IoFuture};
 use turns::Turns;
 
-use crate::flash::Superblock;
 use crate::stats::Counters;
+use crate::superblock::Superblock;
 use crate::time::CacheClock;
 use block::{BLOCK_BYTES, ENTRIES_MAX, Tombstone};
 use dead::DeadKeys;
@@ -117,6 +119,7 @@ pub(crate) struct Tombstones {
     keys_max: u64,
     /// What the device's superblock says, but for its epochs: see [`State::epochs`].
     superblock: Superblock,
+    labeller: Labeller,
     fillings: Fillings,
     lost: Lost,
     state: Mutex<State>,
@@ -200,20 +203,24 @@ struct Turn {
     sealing: Option<Sealing>,
 }
 
+#[allow(clippy::large_enum_variant)] // there is one, and blocks are what is written most often
 enum Unfinished {
     Block(BlockWrite),
     /// The superblock, and whether it says to believe the log.
-    Superblock(IoFuture, bool),
+    Superblock(LabelWrite, bool),
     /// The superblock with a new epoch. What it says of the log is what it said before.
-    Epoch(IoFuture),
+    Epoch(LabelWrite),
 }
+
+/// The label on its way to the device.
+type LabelWrite = Pin<Box<dyn Future<Output = Result<(), larder_device::Error>> + Send>>;
 
 impl Tombstones {
     /// An empty log; `superblock` is what the device will say.
     pub(crate) fn new(
         device: Arc<dyn Device>,
         place: TombstonesPlace,
-        superblock: Superblock,
+        (superblock, labeller): (Superblock, Labeller),
         (counters, clock): (Arc<Counters>, Arc<CacheClock>),
     ) -> Self {
         let state = State {
@@ -240,6 +247,7 @@ impl Tombstones {
             place,
             keys_max: place.keys_max(superblock.layout.soc_buckets),
             superblock,
+            labeller,
             fillings: Fillings::new(superblock.layout.loc_regions),
             lost: Lost::default(),
             state: Mutex::new(state),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use larder_device::label::{AREA_BYTES, Kind, Labeller, Uuid};
 use larder_device::{
     Durability, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, MemoryDevice,
     PlacementHandle, VirtualClock,
@@ -26,7 +27,7 @@ struct Rig {
 }
 
 fn place() -> TombstonesPlace {
-    TombstonesPlace { offset: BLOCK_BYTES as u64, blocks: BLOCKS }
+    TombstonesPlace { offset: AREA_BYTES, blocks: BLOCKS }
 }
 
 fn superblock() -> Superblock {
@@ -45,6 +46,10 @@ fn superblock() -> Superblock {
     }
 }
 
+fn labeller(device: &Arc<dyn Device>) -> Labeller {
+    Labeller::new(Arc::clone(device), Kind::Cache, Uuid::from_bytes([0; 16]), 0)
+}
+
 fn rig() -> Rig {
     let flash = Arc::new(MemoryDevice::holding(vec![0; 1 << 20]));
     let device =
@@ -52,7 +57,9 @@ fn rig() -> Rig {
     let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
     let counters = Arc::new(Counters::default());
     let shared = (Arc::clone(&counters), Arc::new(CacheClock::new(Arc::clone(&clock) as _)));
-    let log = Tombstones::new(Arc::clone(&device) as _, place(), superblock(), shared);
+    let device_below = Arc::clone(&device) as Arc<dyn Device>;
+    let told = (superblock(), labeller(&device_below));
+    let log = Tombstones::new(device_below, place(), told, shared);
     Rig { device, flash, clock, log, counters }
 }
 
@@ -155,7 +162,7 @@ fn a_ring_full_of_what_is_needed_is_given_up_and_comes_back() {
 fn an_outage_is_not_for_ever() {
     let rig = rig();
     rig.commit(rig.log.bury_key(1)).unwrap();
-    let log_fails = FaultRule::new(Fault::Error).on_writes().within(4096..1 << 20);
+    let log_fails = FaultRule::new(Fault::Error).on_writes().within(AREA_BYTES..1 << 20);
     rig.device.set_plan(&FaultPlan::new(1).with(log_fails));
     rig.commit(rig.log.bury_key(2)).unwrap();
     assert!(!rig.log.is_trusted(), "the superblock says so");
@@ -176,7 +183,8 @@ fn an_outage_is_not_for_ever() {
 fn more_than_the_log_has_room_for_is_not_kept() {
     let rig = rig();
     rig.device.set_plan(
-        &FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes().within(4096..1 << 20)),
+        &FaultPlan::new(1)
+            .with(FaultRule::new(Fault::Error).on_writes().within(AREA_BYTES..1 << 20)),
     );
     rig.commit(rig.log.bury_key(1)).unwrap();
     for hash in 2..10_000 {
@@ -289,7 +297,9 @@ fn what_was_in_a_block_that_the_drive_did_not_take_is_logged_anew() {
         let (flash, full_blocks) = (Arc::clone(&rig.flash), Arc::default());
         let device = Forgetful { flash, full_blocks: Arc::clone(&full_blocks), forgets };
         let shared = (Arc::clone(&rig.counters), Arc::clone(&rig.log.clock));
-        let log = Tombstones::new(Arc::new(device), place(), superblock(), shared);
+        let device: Arc<dyn Device> = Arc::new(device);
+        let told = (superblock(), labeller(&device));
+        let log = Tombstones::new(device, place(), told, shared);
         let mut was_given_up = false;
         // Half as many as the log has room for.
         let many = place().entries() / 2;

@@ -16,13 +16,13 @@
 //! log has room for, and after a while, each time twice as long, they are written. With more, or
 //! where a block of the log is lost for good, a crash empties flash.
 
-use larder_device::{Durability, IoBuffer};
+use larder_device::label::Labeller;
 
-use super::{Said, State, Tombstones, Trust, Turn, Unfinished};
+use super::{LabelWrite, Said, State, Tombstones, Trust, Turn, Unfinished};
 use crate::breaker::Backoff;
 use crate::error::Error;
 use crate::events;
-use crate::flash::{SUPERBLOCK_BYTES, Superblock};
+use crate::superblock::Superblock;
 
 /// When a log that was given up is tried again.
 #[derive(Debug)]
@@ -134,13 +134,18 @@ impl Tombstones {
             state.said = Said::Unknown;
             state.epochs
         };
-        let mut buffer = IoBuffer::zeroed(SUPERBLOCK_BYTES);
         let (clean, recoverable, second) = (false, believe, self.clock.now_s());
-        Superblock { clean, recoverable, second, epoch, oldest_epoch, ..self.superblock }
-            .encode(buffer.as_mut_slice());
-        turn.unfinished =
-            Some(Unfinished::Superblock(self.submit_write(0, buffer, Durability::Device), believe));
+        let superblock =
+            Superblock { clean, recoverable, second, epoch, oldest_epoch, ..self.superblock };
+        turn.unfinished = Some(Unfinished::Superblock(self.begin_label(&superblock), believe));
         self.finish_superblock(turn).await
+    }
+
+    /// Begins to write a superblock. It goes on when somebody waits for it, who may be another caller.
+    pub(super) fn begin_label(&self, superblock: &Superblock) -> LabelWrite {
+        let content = superblock.encode();
+        self.counters.tombstone_log_written_bytes.add(Labeller::written_bytes(content.len()));
+        Box::pin(self.labeller.write(content))
     }
 
     pub(super) async fn finish_superblock(&self, turn: &mut Turn) -> Result<(), Error> {
@@ -150,7 +155,7 @@ impl Tombstones {
         let (ended, believe) = (write.await, *believe);
         turn.unfinished = None;
         match ended {
-            Ok(_) => {
+            Ok(()) => {
                 let mut state = self.lock();
                 (state.trust, state.said) = if believe {
                     state.retry.succeeded();
@@ -168,11 +173,11 @@ impl Tombstones {
                 }
                 Ok(())
             }
-            Err(failure) => {
-                self.counters.device_failed(&failure.error);
+            Err(error) => {
+                self.counters.device_failed(&error);
                 let message = "cannot write down that an older value on flash is void, and after a \
                                crash it would come back";
-                Err(Error::device(message, failure.error))
+                Err(Error::device(message, error))
             }
         }
     }

@@ -7,6 +7,7 @@ use std::task::{Context, Waker};
 use larder::{
     Config, CrashSafety, ErrorKind, Larder, RealClock, Recovery, SetOptions, Shards, block_on,
 };
+use larder_device::label;
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, ModelDevice};
 
 use crate::rig::{Rig, config, drive, drive_of, key_of, logged, value_of, version_in};
@@ -47,7 +48,7 @@ fn a_cleared_cache_goes_on() {
             let writes = drive.stats().host_written_bytes;
             block_on(rig.cache.clear()).unwrap();
             // What was under way may have ended meanwhile; nothing else was begun.
-            assert_eq!(drive.stats().host_written_bytes - writes, 4096);
+            assert_eq!(drive.stats().host_written_bytes - writes, 2 * 4096, "a label");
             assert_eq!((rig.cache.stats().dram_items, rig.cache.stats().loc_objects), (0, 0));
             assert_eq!(found(&rig), []);
             let mut scan = rig.cache.scan();
@@ -158,7 +159,7 @@ fn a_clear_that_fails_changes_nothing() {
         let rig = Rig::open(config(), &device);
         fill(&rig, 1);
         let before = found(&rig);
-        let superblock = FaultRule::new(fault).on_writes().within(0..4096);
+        let superblock = FaultRule::new(fault).on_writes().within(0..label::AREA_BYTES);
         device.set_plan(&FaultPlan::new(1).with(superblock));
         assert_eq!(block_on(rig.cache.clear()).unwrap_err().kind(), ErrorKind::Device);
         assert_eq!(found(&rig), before);

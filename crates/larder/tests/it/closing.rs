@@ -8,6 +8,7 @@ use larder::{
     Change, Config, Error, ErrorKind, FetchError, Larder, RealClock, Recovery, Shards, Tenant,
     Tenants, TenantsConfig, block_on,
 };
+use larder_device::label;
 use larder_device::{Device, Fault, FaultPlan, FaultRule};
 
 use crate::faults::faulty;
@@ -159,7 +160,7 @@ fn a_close_that_failed_or_was_dropped_can_be_repeated() {
     let device = faulty(&FaultPlan::new(9));
     let rig = Rig::open(config(), &device);
     (0..KEYS).for_each(|key| rig.set(key, 1, bytes_of(key)));
-    let superblock = FaultRule::new(Fault::Error).on_writes().within(0..4096);
+    let superblock = FaultRule::new(Fault::Error).on_writes().within(0..label::AREA_BYTES);
     device.set_plan(&FaultPlan::new(9).with(superblock));
     let failed = block_on(rig.cache.close());
     assert_eq!(failed.unwrap_err().kind(), ErrorKind::Device);

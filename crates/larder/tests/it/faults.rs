@@ -123,7 +123,7 @@ fn every_request_may_fail_with(config: &Config, small: u32) {
         let shared: Arc<dyn Device> = Arc::clone(&device) as _;
         let opened = block_on(Larder::open(config.clone(), Some(shared), Arc::new(RealClock)));
         if opened.is_err() {
-            assert!(number < 4, "only the superblock can stop an opening, not request {number}");
+            assert!(number < 10, "only the label can stop an opening, not request {number}");
             continue;
         }
         drop(opened);

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use larder::{Config, CrashSafety, Larder, RealClock, Recovery, Shards, VirtualClock, block_on};
+use larder_device::label;
 use larder_device::{Device, Io, IoBuffer, MemoryDevice, PlacementHandle};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -12,7 +13,9 @@ use crate::rig::{Rig, config, drive, key_of, logged, value_of, version_in};
 const ALIKE: u64 = 100_000;
 const ALIKE_IN_DRAM: u64 = 1_000_000;
 const OTHERS: u64 = 20_000;
-const SEED_AT: usize = 136;
+/// In the label of a cache, and in that of a shard, which lists its part behind.
+const SEED_AT: usize = 64 + 40;
+const ROUTING_SEED_AT: usize = 64 + 24;
 
 /// Keys that XXH3 takes for one if it has no seed: the first eight bytes are those of its secret, and
 /// what follows them is multiplied by the difference, 0.
@@ -47,25 +50,16 @@ fn first_block(device: &impl Device) -> IoBuffer {
     block_on(device.submit(Io::Read { offset: 0, buffer: IoBuffer::zeroed(4096) })).unwrap()
 }
 
-fn write_first_block(device: &impl Device, buffer: IoBuffer) {
-    let handle = PlacementHandle::DEFAULT;
-    block_on(device.submit(Io::write(0, buffer, handle))).unwrap();
+fn damage(device: &impl Device, offset: u64) {
+    let read = Io::Read { offset, buffer: IoBuffer::zeroed(4096) };
+    let mut block = block_on(device.submit(read)).unwrap();
+    block.as_mut_slice()[20] ^= 1;
+    block_on(device.submit(Io::write(offset, block, PlacementHandle::DEFAULT))).unwrap();
 }
 
 fn seed_on(device: &impl Device) -> u64 {
     let block = first_block(device);
     u64::from_le_bytes(block.as_slice()[SEED_AT..SEED_AT + 8].try_into().unwrap())
-}
-
-/// As the program before wrote it, which knew of no seeds.
-fn make_older(device: &impl Device, version: u8) {
-    let mut block = first_block(device);
-    let bytes = block.as_mut_slice();
-    assert_eq!((bytes[8], &bytes[SEED_AT..SEED_AT + 8]), (8, &[0; 8][..]));
-    bytes[8] = version;
-    let checksum = crc32c::crc32c(&bytes[16..SEED_AT]);
-    bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
-    write_first_block(device, block);
 }
 
 #[test]
@@ -159,10 +153,10 @@ fn a_cache_keeps_its_seed_as_long_as_it_has_content() {
     assert_eq!(seed_on(&*drive), 7, "or takes what is given");
 }
 
-/// The program before hashed without a seed: what it wrote is found where it lies, in this life and in
-/// those that follow.
+/// The seed of the cache's first life counts: what was stored under it is found where it lies, in the lives that
+/// follow.
 #[test]
-fn what_was_stored_without_a_seed_is_found() {
+fn what_was_stored_under_the_first_seed_is_found() {
     let off = Config { crash_safety: CrashSafety::Off, ..config() };
     for (config, crash) in [(config(), false), (logged(), false), (config(), true), (off, false)] {
         let drive = drive();
@@ -177,7 +171,6 @@ fn what_was_stored_without_a_seed_is_found() {
             block_on(rig.cache.close()).unwrap();
         }
         drop(rig);
-        make_older(&*drive, 7);
         for _ in 0..3 {
             let rig = Rig::open(Config { hash_seed: None, ..config.clone() }, &drive);
             block_on(rig.cache.rebuild());
@@ -186,8 +179,7 @@ fn what_was_stored_without_a_seed_is_found() {
             assert!(lost.is_empty(), "{lost:?}");
             block_on(rig.cache.close()).unwrap();
         }
-        let block = first_block(&*drive);
-        assert_eq!((block.as_slice()[8], seed_on(&*drive)), (8, 0), "told from now on");
+        assert_eq!(seed_on(&*drive), 0);
     }
 }
 
@@ -201,10 +193,8 @@ fn nothing_that_was_stored_under_another_seed_is_believed() {
         for life in 0..6_u32 {
             // All begin in the same second without a valid superblock: epochs and sequence numbers are
             // no help.
-            let mut block = first_block(&*drive);
-            block.as_mut_slice()[20] ^= 1;
             if life > 0 {
-                write_first_block(&*drive, block);
+                label::COPIES.into_iter().for_each(|copy| damage(&*drive, copy));
             }
             let rig = Rig::open(config.clone(), &drive);
             assert!(!fronts.contains(&seed_on(&*drive)));
@@ -339,15 +329,17 @@ fn shards_that_divide_keys_otherwise_begin_empty() {
 /// Seed of the set, in the partition table.
 fn routing_seed(device: &impl Device) -> u64 {
     let block = first_block(device);
-    assert_eq!((&block.as_slice()[..8], block.as_slice()[8]), (&b"LARDERPT"[..], 2));
-    u64::from_le_bytes(block.as_slice()[56..64].try_into().unwrap())
+    assert_eq!((&block.as_slice()[..8], block.as_slice()[16]), (&b"LARDERLB"[..], 2));
+    u64::from_le_bytes(block.as_slice()[ROUTING_SEED_AT..][..8].try_into().unwrap())
 }
 
 /// Seed of the cache of a shard.
 fn seed_of_shard(device: &impl Device) -> u64 {
-    let start = u64::from_le_bytes(first_block(device).as_slice()[64..72].try_into().unwrap());
+    let start = u64::from_le_bytes(
+        first_block(device).as_slice()[ROUTING_SEED_AT + 8..][..8].try_into().unwrap(),
+    );
     let read = Io::Read { offset: start, buffer: IoBuffer::zeroed(4096) };
     let block = block_on(device.submit(read)).unwrap();
-    assert_eq!(&block.as_slice()[..8], b"LARDERSB");
+    assert_eq!((&block.as_slice()[..8], block.as_slice()[16]), (&b"LARDERLB"[..], 1));
     u64::from_le_bytes(block.as_slice()[SEED_AT..SEED_AT + 8].try_into().unwrap())
 }

@@ -6,6 +6,7 @@ use larder::{
     AdmissionPolicy, Config, Error, ErrorKind, Larder, RealClock, Recovery, Shards, Tenant,
     Tenants, TenantsConfig, block_on,
 };
+use larder_device::label;
 use larder_device::{Device, FileDevice, Io, IoBuffer, PlacementHandle, SliceDevice};
 
 use crate::rig::{Rig, config, drive};
@@ -84,7 +85,9 @@ fn a_damaged_superblock_does_not_keep_an_empty_start_away() {
     for bit in 0..80_u64 {
         let drive = drive();
         drop(Rig::open(config(), &drive));
-        change(&*drive, bit / 8, |byte| *byte ^= 1 << (bit % 8));
+        for copy in label::COPIES {
+            change(&*drive, copy + bit / 8, |byte| *byte ^= 1 << (bit % 8));
+        }
         let rig = Rig::try_open(Config { start_empty: true, ..config() }, &drive);
         let rig = rig.unwrap_or_else(|error| panic!("bit {bit}: {error}"));
         assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })), "bit {bit}");
@@ -92,19 +95,55 @@ fn a_damaged_superblock_does_not_keep_an_empty_start_away() {
 }
 
 #[test]
-fn another_format_is_refused_and_gives_way_when_asked_to() {
-    for version in [0_u8, 1, 2, 200] {
+fn one_copy_of_the_label_is_enough() {
+    for copy in label::COPIES {
         let drive = drive();
         let rig = Rig::open(config(), &drive);
         rig.set(1, 1, 100);
         block_on(rig.cache.close()).unwrap();
-        change(&*drive, 8, |byte| *byte = version);
+        drop(rig);
+        change(&*drive, copy + 70, |byte| *byte ^= 1);
+        assert_eq!(Rig::open(config(), &drive).get(1), Some(1));
+    }
+}
+
+/// The front of a device as formats up to version 8 began: a superblock in the first block.
+fn make_old(device: &impl Device, mark: &[u8; 8]) {
+    for copy in label::COPIES {
+        for at in 0..96 {
+            change(device, copy + at, |byte| *byte = 0);
+        }
+    }
+    for (at, &mark) in (0..).zip(mark) {
+        change(device, at, |byte| *byte = mark);
+    }
+    change(device, 8, |byte| *byte = 8);
+}
+
+#[test]
+fn another_format_is_refused_and_gives_way_when_asked_to() {
+    let later = label::FORMAT_VERSION + 1;
+    for version in ["8 or earlier".to_owned(), later.to_string()] {
+        let drive = drive();
+        let rig = Rig::open(config(), &drive);
+        rig.set(1, 1, 100);
+        block_on(rig.cache.close()).unwrap();
+        drop(rig);
+        if version == later.to_string() {
+            for copy in label::COPIES {
+                change(&*drive, copy + 8, |byte| *byte += 1);
+            }
+        } else {
+            make_old(&*drive, b"LARDERSB");
+        }
         let before = drive.stats().host_written_bytes;
         let error = Rig::try_open(config(), &drive).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Foreign);
-        let said = format!("a cache in format version {version}, and this program knows");
+        let said = format!("a cache in format version {version}, and this program knows 9");
         assert!(error.to_string().contains(&said), "{error}");
-        assert!(error.to_string().contains("set start_empty to begin"), "{error}");
+        for way_out in ["open it with a program that knows it", "set start_empty to begin"] {
+            assert!(error.to_string().contains(way_out), "{error}");
+        }
         assert_eq!(drive.stats().host_written_bytes, before, "it is as it was");
         let rig = Rig::open_at(Config { start_empty: true, ..config() }, &drive, 2000);
         let Some(Recovery::Discarded { reason }) = rig.cache.recovery() else { panic!() };
@@ -126,13 +165,20 @@ fn another_partition_table_gives_way_when_asked_to() {
         block_on(Tenants::open(config, Some(Arc::clone(&drive)), Arc::new(RealClock)))
     };
     drop(open(false).unwrap());
-    // Another version, and a checksum that fails, in both copies.
-    for (at, value) in [(8, 77), (100, 77)] {
-        change(&drive, at, |byte| *byte = value);
-        change(&drive, 4096 + at, |byte| *byte = value);
+    // A later version, a checksum that fails in both copies, and an old table.
+    for (at, value) in [(8, 77), (100, 77), (0, 0)] {
+        if at == 0 {
+            make_old(&drive, b"LARDERPT");
+        } else {
+            label::COPIES
+                .into_iter()
+                .for_each(|copy| change(&drive, copy + at, |byte| *byte = value));
+        }
+        let before = drive.stats().host_written_bytes;
         let error = open(false).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Foreign);
         assert!(error.to_string().contains("set start_empty, or erase"), "{error}");
+        assert_eq!(drive.stats().host_written_bytes, before, "it is as it was");
         drop(open(true).unwrap());
         drop(open(false).unwrap());
     }
@@ -141,7 +187,7 @@ fn another_partition_table_gives_way_when_asked_to() {
         let config = Config { start_empty, ..config() };
         block_on(Shards::open(config, devices(), Arc::new(RealClock)))
     };
-    [8, 4096 + 8].into_iter().for_each(|at| change(&drive, at, |byte| *byte = 77));
+    label::COPIES.into_iter().for_each(|copy| change(&drive, copy + 8, |byte| *byte = 77));
     assert_eq!(shards(false).err().unwrap().kind(), ErrorKind::Foreign);
     drop(shards(true).unwrap());
     drop(shards(false).unwrap());

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use larder::{Config, CrashSafety, ErrorKind, Larder, OnChange, RealClock, Recovery, block_on};
+use larder_device::label;
 use larder_device::{
     Device, Fault, FaultDevice, FaultPlan, FaultRule, FileDevice, FileOptions, Io, IoBuffer,
     PlacementHandle,
@@ -194,8 +195,8 @@ fn a_lost_superblock_brings_nothing_back_with(config: Config) {
     fill(&rig);
     block_on(rig.cache.close()).unwrap();
     let handle = PlacementHandle::DEFAULT;
-    let blank = Io::write(0, IoBuffer::zeroed(4096), handle);
-    device.submit(blank).wait().unwrap();
+    let area = usize::try_from(label::AREA_BYTES).unwrap();
+    device.submit(Io::write(0, IoBuffer::zeroed(area), handle)).wait().unwrap();
     let rig = Rig::open_at(config.clone(), &device, 2000);
     assert_eq!(rig.cache.recovery(), Some(Recovery::Fresh));
     device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::LostWrite).on_writes()));
@@ -230,7 +231,7 @@ fn a_damaged_snapshot_costs_the_cache_but_nothing_else() {
 }
 
 fn a_damaged_snapshot_costs_the_cache_but_nothing_else_with(config: Config) {
-    for damaged in [4096, 4096 + 16, 4096 + 40] {
+    for damaged in [0, 16, 40].map(|at| label::AREA_BYTES + at) {
         let drive = drive();
         let rig = Rig::open(config.clone(), &drive);
         fill(&rig);
@@ -262,7 +263,7 @@ fn a_discarded_cache_stays_discarded_on_a_device_that_loses_writes_with(config: 
     fill(&rig);
     block_on(rig.cache.close()).unwrap();
     let handle = PlacementHandle::DEFAULT;
-    let damaged = Io::write(4096, IoBuffer::zeroed(4096), handle);
+    let damaged = Io::write(label::AREA_BYTES, IoBuffer::zeroed(4096), handle);
     device.submit(damaged).wait().unwrap();
     let rig = Rig::open(config.clone(), &device);
     assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));

@@ -6,7 +6,6 @@ use larder::{
     Config, CrashSafety, ErrorKind, Larder, RealClock, RemovalListener, RemovalReason, SetOptions,
     Tier, Tiers, block_on,
 };
-use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 
 use crate::rig::{Rig, config, drive, key_of, logged, value_of, version_in};
 
@@ -196,64 +195,5 @@ fn without_flash_all_of_them_mean_dram() {
         block_on(cache.set_with(key, b"1", options)).unwrap();
         let found = block_on(cache.get(key)).unwrap().unwrap();
         assert!(found.version() > 0, "DRAM has it");
-    }
-}
-
-/// Structures of the version before, which had no values for flash only: all of them are found.
-#[test]
-fn what_the_format_before_wrote_is_found() {
-    let off = Config { crash_safety: CrashSafety::Off, ..config() };
-    for (config, crash) in [(config(), false), (logged(), false), (config(), true), (off, false)] {
-        let drive = drive();
-        // Keys had no seed then either.
-        let rig = Rig::open(Config { hash_seed: Some(0), ..config.clone() }, &drive);
-        (0..300).for_each(|key| set(&rig, key, 1, SetOptions::default()));
-        if crash {
-            let _all = block_on(rig.cache.flush()).unwrap();
-        } else {
-            block_on(rig.cache.close()).unwrap();
-        }
-        drop(rig);
-        let mut made_older = [0; 5];
-        const STEP: usize = 1 << 20;
-        for offset in (0..drive.info().capacity_bytes).step_by(STEP) {
-            let read = Io::Read { offset, buffer: IoBuffer::zeroed(STEP) };
-            let mut buffer = block_on(drive.submit(read)).unwrap();
-            let bytes = buffer.as_mut_slice();
-            for at in (0..bytes.len() - 10).step_by(4) {
-                let older = [
-                    (&b"LARDERSB"[..], 8, 4),
-                    (b"LSNP", 7, 4),
-                    (b"LBKT", 7, 4),
-                    (b"LLOG", 4, 2),
-                    (b"LREC", 7, 4),
-                ];
-                for (kind, (magic, now, before)) in older.into_iter().enumerate() {
-                    let version = at + magic.len();
-                    if bytes[at..].starts_with(magic) && bytes[version..version + 2] == [now, 0] {
-                        bytes[version] = before;
-                        made_older[kind] += 1;
-                        if kind == 0 {
-                            let checksum = crc32c::crc32c(&bytes[at + 16..at + 136]);
-                            bytes[at + 12..at + 16].copy_from_slice(&checksum.to_le_bytes());
-                        }
-                    }
-                }
-            }
-            let handle = PlacementHandle::DEFAULT;
-            block_on(drive.submit(Io::write(offset, buffer, handle))).unwrap();
-        }
-        let [superblock, snapshot, buckets, pages, records] = made_older;
-        // With a tombstone log it is of a version that there was not then.
-        let listed = !crash && config.crash_safety == CrashSafety::Off;
-        assert_eq!((superblock, snapshot), (1, u32::from(listed)));
-        assert!(records > 40 && (buckets > 100 || pages > 2), "{made_older:?}");
-        let rig = Rig::open(config.clone(), &drive);
-        block_on(rig.cache.rebuild());
-        assert!((0..300).all(|key| rig.get(key) == Some(1)));
-        set(&rig, 7, 2, FLASH_ONLY);
-        assert_eq!(rig.get(7), Some(2));
-        block_on(rig.cache.close()).unwrap();
-        assert_eq!(Rig::open(config, &drive).get(7), Some(2));
     }
 }

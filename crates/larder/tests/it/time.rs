@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder::{AdmissionPolicy, Config, CrashSafety};
+use larder_device::label;
 use larder_device::{Device, Io, IoBuffer, ModelDevice, PlacementHandle};
 
 use crate::rig::{Rig, config, drive, drive_of, logged};
@@ -104,11 +105,13 @@ fn a_lost_superblock_and_a_clock_behind_revive_nothing() {
         (50..80).for_each(|key| rig.set(key, 1, 5_000));
         (1000..1300).for_each(|key| rig.set(key, 1, 200));
         drop(rig);
-        let read = Io::Read { offset: 0, buffer: IoBuffer::zeroed(4096) };
-        let mut buffer = drive.submit(read).wait().unwrap();
-        buffer.as_mut_slice()[20] ^= 1;
-        let handle = PlacementHandle::DEFAULT;
-        drive.submit(Io::write(0, buffer, handle)).wait().unwrap();
+        for offset in label::COPIES {
+            let read = Io::Read { offset, buffer: IoBuffer::zeroed(4096) };
+            let mut buffer = drive.submit(read).wait().unwrap();
+            buffer.as_mut_slice()[20] ^= 1;
+            let handle = PlacementHandle::DEFAULT;
+            drive.submit(Io::write(offset, buffer, handle)).wait().unwrap();
+        }
         let rig = Rig::open_at(config(), &drive, 1000 - behind);
         assert!((0..80).all(|key| rig.get(key).is_none()), "it starts empty");
         drop(rig);

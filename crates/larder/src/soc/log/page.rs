@@ -3,7 +3,7 @@
 //! ```text
 //!  offset  bytes  field
 //!       0      4  magic "LLOG"
-//!       4      2  version (4; 2 is the same without values for flash only)
+//!       4      2  version of the formats
 //!       6      2  reserved, 0
 //!       8      4  CRC-32C of the cache's identity (6 bytes) and of bytes 12 to 32 + used
 //!      12      2  used: bytes of records
@@ -29,16 +29,13 @@ use crate::cache::Tiers;
 use crate::identity::CacheId;
 use crate::le::{u16_at, u32_at, u64_at};
 use crate::value::ItemRef;
+use larder_device::label::FORMAT_VERSION;
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;
 /// Most records of a page: a record's number takes eight bits in the index.
 pub(super) const RECORDS_MAX: u16 = 256;
 pub(crate) const PAGE_MAGIC: [u8; 4] = *b"LLOG";
-const VERSION: u16 = 4;
-/// The oldest that can be read: it has no values for flash only. A flipped bit makes neither of the two of
-/// the other: they differ in two.
-const OLDEST_VERSION: u16 = 2;
 const RESERVED_AT: usize = 6;
 const CHECKSUM_AT: usize = 8;
 const USED_AT: usize = 12;
@@ -130,7 +127,7 @@ pub(super) fn has_room(page: &[u8], record_bytes: usize) -> bool {
 /// Writes header and checksum; the page can go to flash.
 pub(super) fn seal(page: &mut [u8], identity: PageIdentity) {
     put(page, 0, &PAGE_MAGIC);
-    put(page, 4, &VERSION.to_le_bytes());
+    put(page, 4, &FORMAT_VERSION.to_le_bytes());
     put(page, RESERVED_AT, &[0, 0]);
     put(page, SEQUENCE_AT, &identity.sequence.to_le_bytes());
     put(page, SEQUENCE_AT + 8, &identity.segment.to_le_bytes());
@@ -151,7 +148,7 @@ pub(crate) fn is_valid(page: &[u8], identity: PageIdentity) -> bool {
     };
     let whole = page.len() == PAGE_BYTES
         && page.get(..4) == Some(&PAGE_MAGIC[..])
-        && u16_at(page, 4).is_some_and(|it| it == VERSION || it == OLDEST_VERSION)
+        && u16_at(page, 4) == Some(FORMAT_VERSION)
         && u16_at(page, RESERVED_AT) == Some(0)
         && u16_at(page, USED_AT).is_some_and(|used| usize::from(used) <= PAGE_BYTES - HEADER_BYTES)
         && u32_at(page, CHECKSUM_AT) == Some(checksum(identity.cache, page))

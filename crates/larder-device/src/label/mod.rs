@@ -1,0 +1,240 @@
+//! What a device of ours begins with: which kind of content it has, in which version of the formats, and whose it is.
+//!
+//! ```text
+//!   0          16 KiB      32 KiB
+//!   ├─ label ───┼─ label ───┼─ what the label says …
+//! ```
+//!
+//! There are two copies. They are written one after the other with a flush between them ([`Labeller::write`]), so that
+//! of a label whose writing was cut short the old copy or the new one is whole. The one with the higher generation
+//! counts. All that Larder writes has one [`FORMAT_VERSION`], which stands here and nowhere else.
+//!
+//! What an earlier version of Larder has written is told from what another program has: the marks of old formats are
+//! known ([`OldFormat`]), and nothing more of them.
+
+mod copy;
+mod labeller;
+
+use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+pub use labeller::Labeller;
+
+/// The version of everything that Larder writes to a device. Whatever changes one format changes it.
+pub const FORMAT_VERSION: u16 = 9;
+
+/// Bytes that a copy of the label has room for.
+pub const COPY_BYTES: usize = 16 << 10;
+
+/// What a cache keeps behind its label begins with this.
+pub const SNAPSHOT_MARK: [u8; 4] = *b"LSNP";
+
+/// Where the copies are.
+pub const COPIES: [u64; 2] = [0, COPY_BYTES as u64];
+
+/// What the label takes in front of a device.
+pub const AREA_BYTES: u64 = 2 * COPY_BYTES as u64;
+
+/// Bytes of content that a label has room for.
+pub const CONTENT_BYTES_MAX: usize = COPY_BYTES - copy::HEADER_BYTES;
+
+/// How far into a device to look before taking it for blank: file systems and volume managers leave
+/// their marks within the first 64 KiB or just behind, and often not in the first block.
+pub const FRONT_BYTES: u64 = 128 << 10;
+
+const MARK_BYTES: usize = 8;
+const MARK: [u8; MARK_BYTES] = *b"LARDERLB";
+/// Marks of formats up to version 8, and where they may be: the second is the table's copy.
+const OLD_MARKS: [([u8; MARK_BYTES], OldFormat); 2] =
+    [(*b"LARDERSB", OldFormat::Cache), (*b"LARDERPT", OldFormat::Parts)];
+const OLD_MARKS_AT: [usize; 2] = [0, 4096];
+
+/// Bits of a mark that may have flipped: fewer than half of what tells the marks apart. Bytes of another
+/// program come that close to a mark once in 10^16 times.
+const FLIPPED_BITS_MAX: u32 = 2;
+
+const _: () = assert!(AREA_BYTES <= FRONT_BYTES, "who looks for other programs has seen the label");
+
+/// What the content of a device is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A cache that has the device, or a part of one, for itself.
+    Cache,
+    /// Parts of the device that belong to tenants or shards, or both.
+    Parts,
+}
+
+/// What versions up to 8 have left. Its content is not known any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OldFormat {
+    /// A cache that had the device for itself.
+    Cache,
+    /// A table of parts.
+    Parts,
+}
+
+/// Names one content of a device: drawn whenever it begins anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Uuid([u8; 16]);
+
+impl Uuid {
+    /// One that no content had before: 122 random bits, as RFC 9562 has them in version 4. It is random even where
+    /// everything else follows a seed: the same test run twice on one device makes two contents.
+    ///
+    /// ```
+    /// use larder_device::label::Uuid;
+    ///
+    /// assert_ne!(Uuid::draw(), Uuid::draw());
+    /// assert_eq!(Uuid::draw().to_string().len(), 36);
+    /// ```
+    pub fn draw() -> Self {
+        let half = || RandomState::new().build_hasher().finish().to_le_bytes();
+        let mut bytes = [0; 16];
+        let (low, high) = bytes.split_at_mut(8);
+        low.copy_from_slice(&half());
+        high.copy_from_slice(&half());
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        Self(bytes)
+    }
+
+    /// The one of these bytes.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    pub const fn bytes(self) -> [u8; 16] {
+        self.0
+    }
+}
+
+impl fmt::Display for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, byte) in self.0.iter().enumerate() {
+            let hyphen = if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
+            write!(f, "{hyphen}{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What a device begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// What the content is.
+    pub kind: Kind,
+    /// Which one.
+    pub uuid: Uuid,
+    /// Grows with each writing.
+    pub generation: u64,
+    /// What the kind says of itself, at most [`CONTENT_BYTES_MAX`] bytes.
+    pub content: Vec<u8>,
+}
+
+/// What was found in front of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Found {
+    /// Zeros, as far as [`FRONT_BYTES`]; or no label, and behind its place the snapshot of a cache whose user has
+    /// erased the label.
+    Blank,
+    /// A label.
+    Label(Label),
+    /// A label of ours of which no copy passes its checks.
+    Damaged,
+    /// A label of a later version of the formats.
+    Later(u16),
+    /// What a version up to 8 has left.
+    Old(OldFormat),
+    /// Something else.
+    Foreign,
+}
+
+/// Tells what the first bytes of a device are; [`FRONT_BYTES`] of them, or all that there are.
+///
+/// ```
+/// use larder_device::label::{self, Found};
+///
+/// assert_eq!(label::find(&[0; 4096]), Found::Blank);
+/// assert_eq!(label::find(b"\x7fELF"), Found::Foreign);
+/// ```
+pub fn find(front: &[u8]) -> Found {
+    let mut newest: Option<Label> = None;
+    let mut other = None;
+    for offset in COPIES {
+        let copy = usize::try_from(offset).ok().and_then(|at| front.get(at..)).unwrap_or_default();
+        match copy::parse(copy, offset) {
+            Some(Found::Label(label))
+                if newest.as_ref().is_none_or(|newest| newest.generation < label.generation) =>
+            {
+                newest = Some(label);
+            }
+            Some(Found::Label(_)) => {}
+            Some(found) => other = other.or(Some(found)),
+            None => {}
+        }
+    }
+    if let Some(label) = newest {
+        return Found::Label(label);
+    }
+    let old = || {
+        OLD_MARKS_AT.iter().find_map(|&at| {
+            let block = front.get(at..).unwrap_or_default();
+            let old = OLD_MARKS.iter().find(|(mark, _)| begins_nearly_with(block, *mark))?;
+            Some(Found::Old(old.1))
+        })
+    };
+    other.or_else(old).unwrap_or_else(|| {
+        let area = usize::try_from(AREA_BYTES).unwrap_or(usize::MAX).min(front.len());
+        let (area, behind) = front.split_at(area);
+        let is_blank = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+        if is_blank(area) && (is_blank(behind) || behind.starts_with(&SNAPSHOT_MARK)) {
+            Found::Blank
+        } else {
+            Found::Foreign
+        }
+    })
+}
+
+/// Whether `block` begins with `mark`, but for a few flipped bits.
+fn begins_nearly_with(block: &[u8], mark: [u8; MARK_BYTES]) -> bool {
+    let Some(found) = block.first_chunk::<MARK_BYTES>() else { return false };
+    let flipped: u32 = found.iter().zip(mark).map(|(a, b)| (a ^ b).count_ones()).sum();
+    flipped <= FLIPPED_BITS_MAX
+}
+
+/// Whether the front of a device shows nothing of another program: it is all zeros, or has a mark of
+/// ours, a damaged one too.
+pub fn is_blank_or_ours(front: &[u8]) -> bool {
+    find(front) != Found::Foreign
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_is_told_from_others() {
+        assert!(is_blank_or_ours(&[]) && is_blank_or_ours(&[0; 10_000]));
+        assert!(!is_blank_or_ours(b"\x7fELF") && !is_blank_or_ours(&[7; 10_000]));
+        assert!(is_blank_or_ours(b"LARDERLB and more") && !is_blank_or_ours(b"LARDER"));
+        assert_eq!(find(b"LARDERSB and more"), Found::Old(OldFormat::Cache));
+        let mut second = vec![7; 8192];
+        second[4096..4104].copy_from_slice(b"LARDERPT");
+        assert_eq!(find(&second), Found::Old(OldFormat::Parts), "the copy of a table");
+    }
+
+    #[test]
+    fn flipped_bits_do_not_make_a_mark_another_programs() {
+        for bit in 0..64 {
+            let mut mark = MARK;
+            mark[bit / 8] ^= 1 << (bit % 8);
+            assert!(begins_nearly_with(&mark, MARK));
+            assert!(OLD_MARKS.iter().all(|(old, _)| !begins_nearly_with(&mark, *old)));
+        }
+        assert!(!begins_nearly_with(b"LARDERXX", MARK), "several bits");
+    }
+}
