@@ -217,6 +217,9 @@ pub struct Config {
     /// seed can. Set it only where a run is to be repeated exactly. It says nothing for a cache that is
     /// on flash already: that keeps the seed that it began with.
     pub hash_seed: Option<u64>,
+    /// Share of the cache's flash of an engine that shows what an engine needs, in percent.
+    #[cfg(test)]
+    pub(crate) plain_percent: u8,
 }
 
 impl Default for Config {
@@ -256,6 +259,8 @@ impl Default for Config {
             removal_listener: None,
             seed: 0,
             hash_seed: None,
+            #[cfg(test)]
+            plain_percent: 0,
         }
     }
 }

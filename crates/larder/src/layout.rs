@@ -14,6 +14,8 @@ const TOMBSTONES: [u8; 4] = *b"TOMB";
 pub(crate) const REGIONS: [u8; 4] = *b"LREG";
 const LOG_SEGMENTS: [u8; 4] = *b"SLOG";
 pub(crate) const BUCKETS: [u8; 4] = *b"SBKT";
+#[cfg(test)]
+const PLAIN: [u8; 4] = *b"TEST";
 
 /// A part of the device, as the superblock lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +54,12 @@ pub struct Layout {
     pub soc_log_segments: u32,
     /// Their size, a power of 2; 0 without a log.
     pub soc_log_segment_bytes: u32,
+    /// The ring of the engine for tests.
+    #[cfg(test)]
+    pub(crate) plain_offset: u64,
+    /// Its blocks.
+    #[cfg(test)]
+    pub(crate) plain_blocks: u64,
 }
 
 impl Layout {
@@ -70,6 +78,8 @@ impl Layout {
                 self.soc_log_segment_bytes,
             ),
             section(BUCKETS, self.soc_offset, self.soc_buckets, BLOCK_BYTES),
+            #[cfg(test)]
+            section(PLAIN, self.plain_offset, self.plain_blocks, BLOCK_BYTES),
         ]
     }
 
@@ -101,6 +111,8 @@ impl Layout {
                 BUCKETS if in_blocks => {
                     Some(Self { soc_offset: offset, soc_buckets: units, ..layout })
                 }
+                #[cfg(test)]
+                PLAIN => Some(Self { plain_offset: offset, plain_blocks: units, ..layout }),
                 _ => None,
             }
         })

@@ -189,6 +189,8 @@ mod tests {
             soc_log_offset: (7 << 20) - 5 * 8192,
             soc_log_segments: 5,
             soc_log_segment_bytes: 8192,
+            plain_offset: 10,
+            plain_blocks: 11,
         };
         Superblock {
             clean: true,

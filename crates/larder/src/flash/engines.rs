@@ -5,6 +5,8 @@ use std::sync::Arc;
 use larder_device::Device;
 
 use super::places::Places;
+#[cfg(test)]
+use super::plain::Plain;
 use crate::breaker::CircuitBreaker;
 use crate::engine::Engine;
 use crate::loc::Loc;
@@ -20,6 +22,8 @@ use crate::value::ItemRef;
 pub(super) enum AnyEngine {
     Loc(Loc),
     Soc(Soc),
+    #[cfg(test)]
+    Plain(Plain),
 }
 
 /// Calls a method of [`Engine`] on whichever engine it is. By the trait's name: an engine may have one of its own that
@@ -31,6 +35,10 @@ macro_rules! call {
                 $crate::engine::Engine::$method(engine, $($argument),*)
             }
             $crate::flash::engines::AnyEngine::Soc(engine) => {
+                $crate::engine::Engine::$method(engine, $($argument),*)
+            }
+            #[cfg(test)]
+            $crate::flash::engines::AnyEngine::Plain(engine) => {
                 $crate::engine::Engine::$method(engine, $($argument),*)
             }
         }
@@ -46,6 +54,10 @@ macro_rules! wait_for {
                 $crate::engine::Engine::$method(engine, $($argument),*).await
             }
             $crate::flash::engines::AnyEngine::Soc(engine) => {
+                $crate::engine::Engine::$method(engine, $($argument),*).await
+            }
+            #[cfg(test)]
+            $crate::flash::engines::AnyEngine::Plain(engine) => {
                 $crate::engine::Engine::$method(engine, $($argument),*).await
             }
         }
@@ -78,7 +90,12 @@ impl Engines {
             let (device, log) = (Arc::clone(device), places.soc_log);
             AnyEngine::Soc(Soc::new(device, place, log, tombstones.cloned(), shared()))
         });
-        Self(loc.into_iter().chain(soc).collect())
+        let all = loc.into_iter().chain(soc);
+        #[cfg(test)]
+        let all = all.chain(places.plain.map(|place| {
+            AnyEngine::Plain(Plain::new(Arc::clone(device), place, Arc::clone(counters)))
+        }));
+        Self(all.collect())
     }
 
     pub(super) fn iter(&self) -> std::slice::Iter<'_, AnyEngine> {
@@ -108,7 +125,7 @@ impl Engines {
     pub(super) fn loc(&self) -> Option<(EngineId, &Loc)> {
         self.0.iter().enumerate().find_map(|(at, any)| match any {
             AnyEngine::Loc(loc) => Some((EngineId(at), loc)),
-            AnyEngine::Soc(_) => None,
+            _ => None,
         })
     }
 }
@@ -118,6 +135,8 @@ impl AnyEngine {
         match self {
             Self::Loc(_) => Loc::SECTION,
             Self::Soc(_) => Soc::SECTION,
+            #[cfg(test)]
+            Self::Plain(_) => Plain::SECTION,
         }
     }
 
@@ -125,6 +144,8 @@ impl AnyEngine {
         match self {
             Self::Loc(_) => Loc::TIER,
             Self::Soc(_) => Soc::TIER,
+            #[cfg(test)]
+            Self::Plain(_) => Plain::TIER,
         }
     }
 }

@@ -42,8 +42,16 @@ impl Layout {
     /// Divides the device as the configuration asks.
     pub(crate) fn plan(config: &Config, info: &DeviceInfo) -> Result<Self, Error> {
         let usable = usable_bytes(config.utilization_percent, info.capacity_bytes);
+        #[cfg(test)]
+        let (usable, plain_blocks) = super::plain::carve(config, usable);
         let tombstone_log_bytes = tombstone_log_bytes(config, usable);
         let fixed = fixed_bytes(tombstone_log_bytes);
+        let snapshot_fixed = SNAPSHOT_FIXED_BYTES;
+        #[cfg(test)]
+        let (fixed, snapshot_fixed) = {
+            let plain = super::plain::snapshot_bytes(plain_blocks);
+            (fixed + plain, snapshot_fixed + plain)
+        };
         let soc_percent = config.soc_percent_of(usable);
         let soc_buckets = soc_buckets(soc_percent, usable, tombstone_log_bytes);
         let soc_offset = usable - soc_buckets * BUCKET_BYTES as u64;
@@ -75,7 +83,7 @@ impl Layout {
             )));
         }
         check_engines(soc_percent, usable, soc_buckets, loc_regions * u64::from(region_bytes))?;
-        let snapshot = SNAPSHOT_FIXED_BYTES
+        let snapshot = snapshot_fixed
             + dead_keys_snapshot
             + buckets_snapshot
             + log.snapshot_bytes
@@ -95,6 +103,10 @@ impl Layout {
             soc_log_offset,
             soc_log_segments: log.segments,
             soc_log_segment_bytes: log.segment_bytes,
+            #[cfg(test)]
+            plain_offset: usable,
+            #[cfg(test)]
+            plain_blocks,
         })
     }
 

@@ -11,11 +11,15 @@ mod layout;
 mod memory;
 mod persist;
 mod places;
+#[cfg(test)]
+mod plain;
 mod recovery;
 mod scan;
 mod settle;
 mod shutdown;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod unit;
 
 use std::sync::atomic::AtomicU64;

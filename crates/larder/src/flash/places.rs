@@ -16,6 +16,8 @@ pub(super) struct Places {
     pub(super) soc: Option<SocPlace>,
     pub(super) soc_log: Option<LogPlace>,
     pub(super) loc: Option<LocPlace>,
+    #[cfg(test)]
+    pub(super) plain: Option<super::plain::PlainPlace>,
 }
 
 impl Places {
@@ -68,7 +70,20 @@ impl Places {
             cache: superblock.cache,
             first_sequence,
         });
-        Ok(Self { soc, soc_log, loc })
+        #[cfg(test)]
+        let plain = (layout.plain_blocks > 0).then_some(super::plain::PlainPlace {
+            offset: layout.plain_offset,
+            blocks: layout.plain_blocks,
+            cache: superblock.cache,
+            first_position: first_sequence,
+        });
+        Ok(Self {
+            soc,
+            soc_log,
+            loc,
+            #[cfg(test)]
+            plain,
+        })
     }
 }
 

@@ -1,0 +1,305 @@
+//! An engine for tests alone: a ring of blocks and a map in memory. It shows what an engine needs, and keeps the seam
+//! from fitting two engines only.
+//!
+//! An object is written in whole blocks at the head of the ring, over what was written there a round ago, and the map
+//! says where. A clean shutdown exports the map; a crash empties it, so nothing needs a tombstone.
+//!
+//! ```text
+//!   0  4  CRC-32C of the cache's identity and of what follows
+//!   4  8  position: blocks written before, in all rounds
+//!  12  4  bytes of the value
+//!  16  4  second of expiry          20  4  flags
+//!  24  2  bytes of the key          26  2  1 if it is for flash only
+//!  28  *  key and value
+//! ```
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use larder_device::{Device, Io, IoBuffer, PlacementHandle};
+
+use crate::cache::Tiers;
+use crate::config::Config;
+use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memory};
+use crate::error::Error;
+use crate::identity::CacheId;
+use crate::key::KeyHash;
+use crate::le::{u16_at, u32_at, u64_at};
+use crate::stats::{Counters, Stats};
+use crate::tier::Tier;
+use crate::tombstones::Inheritance;
+use crate::value::{Fetched, ItemRef, Kind};
+
+const BLOCK_BYTES: usize = 4096;
+const HEADER_BYTES: usize = 28;
+const OBJECT_BYTES_MAX: usize = 16 << 10;
+/// In the snapshot, of an object: hash, position, blocks.
+const OBJECT_SNAPSHOT_BYTES: usize = 20;
+
+/// Takes the engine's share from the end of what the cache uses: bytes for the others, and its blocks.
+pub(super) fn carve(config: &Config, usable: u64) -> (u64, u64) {
+    let blocks = usable / 100 * u64::from(config.plain_percent) / BLOCK_BYTES as u64;
+    (usable - blocks * BLOCK_BYTES as u64, blocks)
+}
+
+/// What it adds to a snapshot at most: each block is an object.
+pub(super) fn snapshot_bytes(blocks: u64) -> u64 {
+    if blocks > 0 { (24 + OBJECT_SNAPSHOT_BYTES as u64 * blocks).next_multiple_of(4096) } else { 0 }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PlainPlace {
+    pub(super) offset: u64,
+    pub(super) blocks: u64,
+    pub(super) cache: CacheId,
+    /// Above all positions that were used on the device.
+    pub(super) first_position: u64,
+}
+
+pub(super) struct Plain {
+    device: Arc<dyn Device>,
+    place: PlainPlace,
+    state: Mutex<State>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Position and blocks of each object, by hash.
+    map: HashMap<u64, (u64, u64)>,
+    /// What was written in the last round, oldest first.
+    order: VecDeque<(u64, u64, u64)>,
+    head: u64,
+}
+
+impl State {
+    /// Makes room for so many blocks, and says where.
+    fn advance(&mut self, blocks: u64, ring: u64) -> u64 {
+        debug_assert!(blocks <= ring);
+        let left = ring - self.head % ring;
+        let at = if left < blocks { self.head + left } else { self.head };
+        self.head = at + blocks;
+        while let Some(&(hash, position, _)) = self.order.front()
+            && position + ring < self.head
+        {
+            self.order.pop_front();
+            if self.map.get(&hash).is_some_and(|&(current, _)| current == position) {
+                self.map.remove(&hash);
+            }
+        }
+        at
+    }
+}
+
+impl Plain {
+    pub(super) fn new(device: Arc<dyn Device>, place: PlainPlace, counters: Arc<Counters>) -> Self {
+        let head = place.first_position.next_multiple_of(place.blocks);
+        let state = Mutex::new(State { head, ..State::default() });
+        Self { device, place, state, counters }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn offset_of(&self, position: u64) -> u64 {
+        self.place.offset + position % self.place.blocks * BLOCK_BYTES as u64
+    }
+
+    fn encode(&self, item: &ItemRef<'_>, position: u64) -> IoBuffer {
+        let length = HEADER_BYTES + item.object_bytes();
+        let mut buffer = IoBuffer::zeroed(length.next_multiple_of(BLOCK_BYTES));
+        let key_bytes = u16::try_from(item.key.len()).expect("a key");
+        let fields: [&[u8]; 8] = [
+            &position.to_le_bytes(),
+            &u32::try_from(item.value.len()).expect("it fits").to_le_bytes(),
+            &item.expiry_s.to_le_bytes(),
+            &item.flags.to_le_bytes(),
+            &key_bytes.to_le_bytes(),
+            &u16::from(item.tiers == Tiers::FlashOnly).to_le_bytes(),
+            item.key,
+            item.value,
+        ];
+        let checked = fields.concat();
+        let bytes = buffer.as_mut_slice();
+        bytes[..4].copy_from_slice(&self.place.cache.checksum(&checked).to_le_bytes());
+        bytes[4..length].copy_from_slice(&checked);
+        buffer
+    }
+
+    fn parse(&self, buffer: IoBuffer, hash: KeyHash, position: u64) -> Option<Fetched> {
+        let bytes = buffer.as_slice();
+        let (key_bytes, value_bytes) = (u16_at(bytes, 24)?, u32_at(bytes, 12)? as usize);
+        let length = HEADER_BYTES + usize::from(key_bytes) + value_bytes;
+        let is_it = u64_at(bytes, 4)? == position
+            && u32_at(bytes, 0)? == self.place.cache.checksum(bytes.get(4..length)?);
+        let (expiry_s, flags) = (u32_at(bytes, 16)?, u32_at(bytes, 20)?);
+        let tiers = if u16_at(bytes, 26)? == 1 { Tiers::FlashOnly } else { Tiers::Both };
+        is_it.then_some(Fetched {
+            buffer,
+            hash,
+            at: HEADER_BYTES,
+            key_bytes: key_bytes.into(),
+            value_bytes,
+            expiry_s,
+            flags,
+            kind: Kind::Whole,
+            tiers,
+        })
+    }
+
+    async fn read(&self, hash: KeyHash) -> Option<Fetched> {
+        let (position, blocks) = *self.lock().map.get(&hash.0)?;
+        let bytes = usize::try_from(blocks).ok()? * BLOCK_BYTES;
+        let read = Io::Read { offset: self.offset_of(position), buffer: IoBuffer::zeroed(bytes) };
+        match self.device.submit(read).await {
+            // What was written over meanwhile names another position.
+            Ok(buffer) => self.parse(buffer, hash, position),
+            Err(failure) => {
+                self.counters.device_failed(&failure.error);
+                None
+            }
+        }
+    }
+
+    async fn write(&self, item: &ItemRef<'_>) -> bool {
+        let blocks = (HEADER_BYTES + item.object_bytes()).div_ceil(BLOCK_BYTES) as u64;
+        let position = {
+            let mut state = self.lock();
+            // Whatever becomes of the write: the older version is outdated.
+            state.map.remove(&item.hash.0);
+            state.advance(blocks, self.place.blocks)
+        };
+        let buffer = self.encode(item, position);
+        let write = Io::write(self.offset_of(position), buffer, PlacementHandle::DEFAULT);
+        if let Err(failure) = self.device.submit(write).await {
+            self.counters.device_failed(&failure.error);
+            self.counters.lost_to_device_errors_objects.add(1);
+            return false;
+        }
+        let mut state = self.lock();
+        // While it was under way others may have come round to it.
+        if position + self.place.blocks >= state.head {
+            state.map.insert(item.hash.0, (position, blocks));
+            state.order.push_back((item.hash.0, position, blocks));
+        }
+        true
+    }
+}
+
+impl Engine for Plain {
+    const TIER: Tier = Tier::LargeObjects;
+    const SECTION: [u8; 4] = *b"TEST";
+
+    fn takes(&self, item: &ItemRef<'_>) -> bool {
+        item.object_bytes() <= self.object_bytes_max()
+    }
+
+    fn object_bytes_max(&self) -> usize {
+        OBJECT_BYTES_MAX
+    }
+
+    fn may_hold(&self, hash: KeyHash) -> bool {
+        self.lock().map.contains_key(&hash.0)
+    }
+
+    async fn holds(&self, hash: KeyHash, _key: &[u8], _now_s: u32) -> bool {
+        self.may_hold(hash)
+    }
+
+    async fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Fetched> {
+        let found = self.read(hash).await.filter(|found| found.item().key == key)?;
+        (!found.item().is_expired(now_s)).then_some(found)
+    }
+
+    async fn set_together<'i, 'a>(
+        &self,
+        items: &'i [ItemRef<'a>],
+        _now_s: u32,
+    ) -> Vec<&'i ItemRef<'a>> {
+        let mut lost = Vec::new();
+        for item in items {
+            if !self.write(item).await {
+                lost.push(item);
+            }
+        }
+        lost
+    }
+
+    async fn remove(&self, hash: KeyHash, _key: &[u8], _now_s: u32) -> bool {
+        self.lock().map.remove(&hash.0).is_some()
+    }
+
+    async fn void(&self, hash: KeyHash) {
+        self.lock().map.remove(&hash.0);
+    }
+
+    async fn invalidate(&self, hash: KeyHash) -> Result<Invalidated, Error> {
+        let was_there = self.lock().map.remove(&hash.0).is_some();
+        Ok(Invalidated { was_there, receipt: None })
+    }
+
+    async fn relieve_tombstones(&self, _hash: KeyHash) {}
+
+    fn inherit(&mut self, _log: &Arc<Inheritance>) {}
+
+    async fn import(&mut self, part: &[u8], _kept: &Kept) -> Result<(), Error> {
+        let Some((head, objects)) = part.split_first_chunk::<8>() else { return Ok(()) };
+        let objects = objects.chunks_exact(OBJECT_SNAPSHOT_BYTES).filter_map(|object| {
+            let blocks = u64::from(u32_at(object, 16)?);
+            Some((u64_at(object, 0)?, u64_at(object, 8)?, blocks))
+        });
+        let mut order: Vec<_> = objects.collect();
+        order.sort_unstable_by_key(|(_, position, _)| *position);
+        let map = order.iter().map(|&(hash, position, blocks)| (hash, (position, blocks)));
+        // Goes on where the last life ended: places come round in the same order.
+        let (map, head) = (map.collect(), u64::from_le_bytes(*head));
+        *self.lock() = State { map, order: order.into(), head };
+        Ok(())
+    }
+
+    async fn persist(&self) {}
+
+    async fn finish(&self) {}
+
+    async fn export(&self, _dead: DeadRecords) -> Vec<u8> {
+        let state = self.lock();
+        let objects = state.map.iter().map(|(hash, (position, blocks))| {
+            let blocks = u32::try_from(*blocks).expect("of one object").to_le_bytes();
+            [&hash.to_le_bytes()[..], &position.to_le_bytes(), &blocks].concat()
+        });
+        state.head.to_le_bytes().into_iter().chain(objects.flatten()).collect()
+    }
+
+    async fn finish_writes(&self) {}
+
+    fn clear(&self, epoch: u64) {
+        let head = (epoch << 32).next_multiple_of(self.place.blocks);
+        *self.lock() = State { head, ..State::default() };
+    }
+
+    fn memory(&self) -> Memory {
+        let index_bytes = self.lock().map.len() as u64 * 48;
+        Memory { index_bytes, ..Memory::default() }
+    }
+
+    fn add_to(&self, stats: &mut Stats) {
+        stats.loc_objects += self.lock().map.len() as u64;
+    }
+
+    fn scan(&self, hashes: &RangeInclusive<u64>) -> Cursor {
+        let state = self.lock();
+        let names =
+            state.map.keys().filter(|hash| hashes.contains(hash)).map(|&hash| KeyHash(hash));
+        Cursor { parts: 0..0, names: names.collect() }
+    }
+
+    async fn scan_on<T>(&self, cursor: &mut Cursor, judge: Judge<'_, T>) -> Option<Vec<T>> {
+        let name = *cursor.names.last()?;
+        let judged = self.read(name).await.and_then(|found| judge(&found.item()));
+        cursor.names.pop();
+        // It may have gone, or another version come, while it was read.
+        Some(judged.filter(|_| self.may_hold(name)).into_iter().collect())
+    }
+}
