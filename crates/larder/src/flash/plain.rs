@@ -1,8 +1,8 @@
 //! An engine for tests alone: a ring of blocks and a map in memory. It shows what an engine needs, and keeps the seam
 //! from fitting two engines only.
 //!
-//! An object is written in whole blocks at the head of the ring, over what was written there a round ago, and the map
-//! says where. A clean shutdown exports the map; a crash empties it, so nothing needs a tombstone.
+//! An object is written in whole blocks at the head of the ring, over what was there a round ago. A clean shutdown
+//! exports the map; a crash empties it, so nothing needs a tombstone.
 //!
 //! ```text
 //!   0  4  CRC-32C of the cache's identity and of what follows
@@ -48,7 +48,6 @@ pub(super) fn snapshot_bytes(blocks: u64) -> u64 {
     if blocks > 0 { (24 + OBJECT_SNAPSHOT_BYTES as u64 * blocks).next_multiple_of(4096) } else { 0 }
 }
 
-#[derive(Debug, Clone, Copy)]
 pub(super) struct PlainPlace {
     pub(super) offset: u64,
     pub(super) blocks: u64,
@@ -66,9 +65,8 @@ pub(super) struct Plain {
 
 #[derive(Default)]
 struct State {
-    /// Position and blocks of each object, by hash.
+    /// Position and blocks of each object, by hash; and hash, position, blocks of the last round, oldest first.
     map: HashMap<u64, (u64, u64)>,
-    /// What was written in the last round, oldest first.
     order: VecDeque<(u64, u64, u64)>,
     head: u64,
 }
@@ -76,7 +74,6 @@ struct State {
 impl State {
     /// Makes room for so many blocks, and says where.
     fn advance(&mut self, blocks: u64, ring: u64) -> u64 {
-        debug_assert!(blocks <= ring);
         let left = ring - self.head % ring;
         let at = if left < blocks { self.head + left } else { self.head };
         self.head = at + blocks;
@@ -109,7 +106,6 @@ impl Plain {
 
     fn encode(&self, item: &ItemRef<'_>, position: u64) -> IoBuffer {
         let length = HEADER_BYTES + item.object_bytes();
-        let mut buffer = IoBuffer::zeroed(length.next_multiple_of(BLOCK_BYTES));
         let key_bytes = u16::try_from(item.key.len()).expect("a key");
         let fields: [&[u8]; 8] = [
             &position.to_le_bytes(),
@@ -122,6 +118,7 @@ impl Plain {
             item.value,
         ];
         let checked = fields.concat();
+        let mut buffer = IoBuffer::zeroed(length.next_multiple_of(BLOCK_BYTES));
         let bytes = buffer.as_mut_slice();
         bytes[..4].copy_from_slice(&self.place.cache.checksum(&checked).to_le_bytes());
         bytes[4..length].copy_from_slice(&checked);
@@ -132,8 +129,8 @@ impl Plain {
         let bytes = buffer.as_slice();
         let (key_bytes, value_bytes) = (u16_at(bytes, 24)?, u32_at(bytes, 12)? as usize);
         let length = HEADER_BYTES + usize::from(key_bytes) + value_bytes;
-        let is_it = u64_at(bytes, 4)? == position
-            && u32_at(bytes, 0)? == self.place.cache.checksum(bytes.get(4..length)?);
+        let checksum = self.place.cache.checksum(bytes.get(4..length)?);
+        let is_it = (u32_at(bytes, 0)?, u64_at(bytes, 4)?) == (checksum, position);
         let (expiry_s, flags) = (u32_at(bytes, 16)?, u32_at(bytes, 20)?);
         let tiers = if u16_at(bytes, 26)? == 1 { Tiers::FlashOnly } else { Tiers::Both };
         is_it.then_some(Fetched {
@@ -193,7 +190,7 @@ impl Engine for Plain {
     const SECTION: [u8; 4] = *b"TEST";
 
     fn takes(&self, item: &ItemRef<'_>) -> bool {
-        item.object_bytes() <= self.object_bytes_max()
+        item.object_bytes() <= OBJECT_BYTES_MAX
     }
 
     fn object_bytes_max(&self) -> usize {
@@ -246,14 +243,13 @@ impl Engine for Plain {
 
     async fn import(&mut self, part: &[u8], _kept: &Kept) -> Result<(), Error> {
         let Some((head, objects)) = part.split_first_chunk::<8>() else { return Ok(()) };
-        let objects = objects.chunks_exact(OBJECT_SNAPSHOT_BYTES).filter_map(|object| {
-            let blocks = u64::from(u32_at(object, 16)?);
-            Some((u64_at(object, 0)?, u64_at(object, 8)?, blocks))
-        });
-        let mut order: Vec<_> = objects.collect();
+        let read =
+            |object| Some((u64_at(object, 0)?, u64_at(object, 8)?, u32_at(object, 16)?.into()));
+        let mut order: Vec<(u64, u64, u64)> =
+            objects.chunks_exact(OBJECT_SNAPSHOT_BYTES).filter_map(read).collect();
         order.sort_unstable_by_key(|(_, position, _)| *position);
         let map = order.iter().map(|&(hash, position, blocks)| (hash, (position, blocks)));
-        // Goes on where the last life ended: places come round in the same order.
+        // Goes on where the last life ended.
         let (map, head) = (map.collect(), u64::from_le_bytes(*head));
         *self.lock() = State { map, order: order.into(), head };
         Ok(())
@@ -280,8 +276,7 @@ impl Engine for Plain {
     }
 
     fn memory(&self) -> Memory {
-        let index_bytes = self.lock().map.len() as u64 * 48;
-        Memory { index_bytes, ..Memory::default() }
+        Memory { index_bytes: self.lock().map.len() as u64 * 48, ..Memory::default() }
     }
 
     fn add_to(&self, stats: &mut Stats) {
@@ -299,7 +294,6 @@ impl Engine for Plain {
         let name = *cursor.names.last()?;
         let judged = self.read(name).await.and_then(|found| judge(&found.item()));
         cursor.names.pop();
-        // It may have gone, or another version come, while it was read.
         Some(judged.filter(|_| self.may_hold(name)).into_iter().collect())
     }
 }
