@@ -41,6 +41,8 @@ pub mod nvme;
 mod park;
 pub mod placement;
 mod plug;
+#[cfg(target_os = "linux")]
+mod ring;
 pub mod slice;
 mod spares;
 pub mod striped;

@@ -10,13 +10,11 @@
 //! meanwhile, in `epoll_wait` say, is interrupted for that (`EINTR`, which executors know).
 
 mod bell;
-mod fixed;
-mod lead;
+pub(crate) mod lead;
 mod port;
-mod telling;
+pub(crate) mod telling;
 #[cfg(test)]
 mod tests;
-pub(crate) mod wire;
 
 use std::cell::Cell;
 use std::fs::File;
@@ -27,9 +25,9 @@ use std::sync::{Arc, OnceLock};
 use super::engine::Engine;
 use super::options::FileOptions;
 use super::transfer::Pieces;
+use crate::ring::wire::Wire;
 use lead::Ring;
 use telling::Telling;
-use wire::Wire;
 
 /// Threads that leave completions to a reaper share a ring between so many cores: more of their requests
 /// go to the kernel at a time, and one reaper keeps up with them.
