@@ -124,10 +124,7 @@ impl FixedBuffers {
     /// Linux before 6.1 does not know them in commands to a drive. The piece, and all that come, must
     /// then go with their addresses.
     pub(crate) fn is_refused(&mut self, piece: &Piece, result: i32) -> bool {
-        if result >= 0 || !piece.by_entry {
-            return false;
-        }
-        let refused = sys::is_misunderstood(&io::Error::from_raw_os_error(result.wrapping_neg()));
+        let refused = is_refusal(piece, result);
         if refused {
             // The kernel's goes with the ring.
             self.known = Box::default();
@@ -148,6 +145,13 @@ impl FixedBuffers {
             self.allowance = Allowance::default();
         }
     }
+}
+
+/// As [`FixedBuffers::is_refused`], for those who share the table with others.
+pub(crate) fn is_refusal(piece: &Piece, result: i32) -> bool {
+    result < 0
+        && piece.by_entry
+        && sys::is_misunderstood(&io::Error::from_raw_os_error(result.wrapping_neg()))
 }
 
 /// Bytes that the rings of this process hold where they are limited.

@@ -1,0 +1,522 @@
+//! A ring that one thread hosts for all its devices: who may touch it, and what becomes of requests.
+//!
+//! The *owner* is the thread that hosts, and after it its heir, a thread that only sees out what is
+//! left. It alone sleeps in the ring. A *visitor* is a thread that drops a device of which requests
+//! are under way here: it looks into the ring from time to time, for the owner may be busy.
+//!
+//! Invariants:
+//!
+//! 1. A piece whose address the kernel knows lies in a slot until its completion was fetched. If the
+//!    ring breaks before that, pieces are leaked: the kernel never writes to memory that someone else
+//!    has. Whether anybody still waits for the request makes no difference: a dropped future needs
+//!    nobody's care, for the owner fetches all completions anyway.
+//! 2. The queues and the slots are touched only under the lock of the core. It is the owner's but for
+//!    visitors: it does not wait for it. The kernel is entered without it.
+//! 3. A slot's index is the `user_data` of one operation at most, and there are fewer slots than
+//!    entries of the submission queue: there is always room.
+//! 4. Requests are completed, which runs foreign code, without the lock, from a queue that a call from
+//!    inside that code goes on with.
+//! 5. The owner sleeps only with the bell armed. Whoever rings sets `rung` first; the owner clears it
+//!    when it has fetched the bell's completion, and looks afterwards at what it was called for: if a
+//!    caller finds it set, the completion is still to come. A visitor that fetched anything leaves the
+//!    bell armed and rung: what it fetched may be what the owner is about to sleep for.
+//! 6. There is an owner as long as anything is under way: a host that goes makes an heir of another
+//!    thread, or sees all of it out itself.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use super::kernel::{BELL, Entered, Kernel, Wait};
+use super::seat::Seat;
+use super::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use super::sync::{Condvar, Mutex, MutexGuard, nap, pause};
+use super::wire::Range;
+use crate::file::options::FileOptions;
+use crate::file::transfer::{Piece, Pieces, Step};
+use crate::park::{Driver, Parker, is_host};
+
+pub(crate) struct Hosted<K: Kernel> {
+    kernel: K,
+    core: Mutex<Core<K>>,
+    /// Something has ended, for those who leave.
+    ended: Condvar,
+    /// The bell was rung, and its completion was not fetched by the owner.
+    rung: AtomicBool,
+    counts: Counts,
+}
+
+/// Who is at work. See the top of this file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Owner,
+    Visitor,
+}
+
+/// What was done, since the ring was made. The owner alone adds, but for visits.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) enters: AtomicU64,
+    pub(super) sleeps: AtomicU64,
+    pub(super) ended: AtomicU64,
+}
+
+struct Core<K: Kernel> {
+    books: K::Books,
+    slots: Vec<Option<Flight>>,
+    free: Vec<usize>,
+    /// What the commands in the slots point to besides the pieces' memory.
+    ranges: Box<[Range]>,
+    seats: Vec<Option<Seat<K::Target>>>,
+    /// The seat whose waiting pieces are looked at first.
+    first: usize,
+    /// Settled pieces: dropping them completes their requests.
+    ended: VecDeque<Piece>,
+    bell_armed: bool,
+    /// Nothing more is taken.
+    broken: bool,
+}
+
+/// A piece that the kernel has.
+struct Flight {
+    piece: Piece,
+    seat: usize,
+}
+
+impl<K: Kernel> Hosted<K> {
+    /// A ring with so many slots, which are fewer than the entries of its submission queue.
+    pub(crate) fn new(kernel: K, books: K::Books, slots: usize) -> Arc<Self> {
+        let core = Core {
+            books,
+            slots: (0..slots).map(|_| None).collect(),
+            free: (0..slots).rev().collect(),
+            ranges: vec![Range::default(); slots].into(),
+            seats: Vec::new(),
+            first: 0,
+            ended: VecDeque::new(),
+            bell_armed: false,
+            broken: false,
+        };
+        Arc::new(Self {
+            kernel,
+            core: Mutex::new(core),
+            ended: Condvar::new(),
+            rung: AtomicBool::new(false),
+            counts: Counts::default(),
+        })
+    }
+
+    /// Tells rings apart.
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    pub(crate) fn kernel(&self) -> &K {
+        &self.kernel
+    }
+
+    pub(super) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core<K>> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the books and at what the ring has of a device, if it has it.
+    pub(crate) fn look<T>(
+        &self,
+        device: u64,
+        look: impl FnOnce(&K::Books, &K::Target) -> T,
+    ) -> Option<T> {
+        let core = self.lock();
+        let seat = core.seats.iter().flatten().find(|seat| seat.device == device)?;
+        Some(look(&core.books, &seat.target))
+    }
+
+    /// Pieces that have not ended.
+    pub(crate) fn pending(&self) -> usize {
+        let core = self.lock();
+        let seats = core.seats.iter().flatten();
+        seats.map(|seat| seat.under_way + seat.waiting.len()).sum()
+    }
+
+    /// Takes the pieces of a request; the kernel hears of them when it is told. Called by the host.
+    /// Whoever comes for the first time is asked to `sit` down. Gives them back if it cannot, or if the
+    /// ring is broken.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        device: u64,
+        options: &FileOptions,
+        sit: impl FnOnce(&K, &mut K::Books) -> Option<K::Target>,
+        pieces: Pieces,
+    ) -> Result<(), Pieces> {
+        let mut core = self.lock();
+        let Some(at) = core.seat(device, options, &self.kernel, sit) else { return Err(pieces) };
+        pieces.driven_by(Arc::clone(self) as Arc<dyn Driver>);
+        let refused = core.take(&self.kernel, at, pieces);
+        let intact = !matches!(refused, Taken::Broken);
+        drop(core);
+        drop(refused);
+        if !intact {
+            self.give_up();
+        }
+        self.complete(self.lock());
+        Ok(())
+    }
+
+    /// Settles what has completed and says how many pieces have ended.
+    pub(crate) fn reap(&self, role: Role) -> usize {
+        let mut core = self.lock();
+        let (mut seen, mut intact) = (0_usize, true);
+        while intact && let Some((what, result)) = self.kernel.next(&mut core.books) {
+            seen += 1;
+            if what == BELL {
+                core.bell_armed = false;
+                if role == Role::Owner {
+                    self.rung.store(false, Ordering::SeqCst);
+                }
+                continue;
+            }
+            intact = core.settle(&self.kernel, what, result);
+        }
+        if seen > 0 {
+            intact = intact && core.fill(&self.kernel);
+            self.ended.notify_all();
+        }
+        if !intact {
+            drop(core);
+            self.give_up();
+            core = self.lock();
+        } else if seen > 0 && role == Role::Visitor {
+            // Invariant 5: the owner may be about to sleep for what was fetched here.
+            self.arm(&mut core);
+            drop(core);
+            self.rung.store(true, Ordering::SeqCst);
+            self.kernel.ring_bell();
+            self.enter(Wait::No);
+            core = self.lock();
+        }
+        self.complete(core)
+    }
+
+    /// Completes the requests of what has ended.
+    fn complete<'a>(&'a self, mut core: MutexGuard<'a, Core<K>>) -> usize {
+        let mut count = 0;
+        while let Some(piece) = core.ended.pop_front() {
+            drop(core);
+            drop(piece);
+            count += 1;
+            core = self.lock();
+        }
+        drop(core);
+        if count > 0 {
+            self.counts.ended.fetch_add(count as u64, Ordering::Relaxed);
+        }
+        count
+    }
+
+    /// Tells the kernel what is new, if anything is, and does not stop before it has taken all of it.
+    pub(crate) fn tell_all(&self, role: Role) {
+        while self.is_untold() {
+            self.enter(Wait::No);
+            if self.is_untold() {
+                // It has no memory: completions give some back.
+                self.reap(role);
+                pause();
+            }
+        }
+    }
+
+    fn is_untold(&self) -> bool {
+        let mut core = self.lock();
+        !core.broken && self.kernel.untold(&mut core.books)
+    }
+
+    /// Tells the kernel what is new and sleeps until something has completed, somebody rings, or the
+    /// time is over. Called by the owner, which has looked before at whatever others ring for.
+    pub(crate) fn sleep(&self, timeout: Option<Duration>) {
+        let mut core = self.lock();
+        let (broken, armed) = (core.broken, self.arm(&mut core));
+        drop(core);
+        self.counts.sleeps.fetch_add(1, Ordering::Relaxed);
+        match (broken, armed) {
+            (true, _) => {
+                self.kernel.await_bell(timeout);
+                self.rung.store(false, Ordering::SeqCst);
+            }
+            (false, true) => self.enter(Wait::Completion(timeout)),
+            // There is room at all times (invariant 3); if not, awake is right, if dear.
+            (false, false) => self.enter(Wait::No),
+        }
+    }
+
+    /// Whether the bell will end the owner's sleep.
+    fn arm(&self, core: &mut Core<K>) -> bool {
+        if !core.bell_armed && !core.broken {
+            core.bell_armed = self.kernel.arm_bell(&mut core.books);
+        }
+        core.bell_armed
+    }
+
+    /// Ends the owner's sleep, or its next one.
+    pub(crate) fn ring(&self) {
+        if !self.rung.swap(true, Ordering::SeqCst) {
+            self.kernel.ring_bell();
+        }
+    }
+
+    fn enter(&self, wait: Wait) {
+        self.counts.enters.fetch_add(1, Ordering::Relaxed);
+        if self.kernel.enter(wait) == Entered::Broken {
+            self.give_up();
+        }
+    }
+
+    /// The ring cannot be relied on: all requests fail, and the memory that the kernel may know is
+    /// kept for ever.
+    pub(crate) fn give_up(&self) {
+        let mut core = self.lock();
+        core.broken = true;
+        let known: Vec<Flight> = core.slots.iter_mut().filter_map(Option::take).collect();
+        Box::leak(std::mem::take(&mut core.ranges));
+        for mut seat in std::mem::take(&mut core.seats).into_iter().flatten() {
+            core.ended.extend(seat.waiting.take_all());
+            self.kernel.abandon(seat.target);
+        }
+        self.ended.notify_all();
+        drop(core);
+        known.into_iter().for_each(|flight| flight.piece.leak());
+        self.complete(self.lock());
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.lock().broken
+    }
+
+    /// Waits until nothing of `device` is under way and lets go of it. Nothing of it must be submitted
+    /// any more. A visitor need not wait for the owner to look into the ring.
+    pub(crate) fn leave(&self, device: u64, role: Role) {
+        loop {
+            // What the host has not told yet, nobody else may ever tell.
+            self.tell_all(role);
+            self.reap(role);
+            let mut core = self.lock();
+            let mine = |seat: &Option<Seat<_>>| seat.as_ref().is_some_and(|it| it.device == device);
+            let Some(at) = core.seats.iter().position(mine) else { return };
+            if core.seats[at].as_ref().is_some_and(Seat::is_idle) {
+                if let Some(seat) = core.seats[at].take() {
+                    self.kernel.release(&mut core.books, seat.target);
+                }
+                return;
+            }
+            match role {
+                Role::Visitor => nap(&self.ended, core),
+                Role::Owner => {
+                    drop(core);
+                    self.sleep(None);
+                }
+            }
+        }
+    }
+
+    /// Sees to what is under way until nothing is, and closes the ring. The host has gone: this thread
+    /// owns the ring.
+    pub(crate) fn see_out(&self) {
+        while !self.close() {
+            self.sleep(None);
+        }
+    }
+
+    /// Closes the ring if nothing is under way. Called by the owner when the host has gone.
+    pub(crate) fn close(&self) -> bool {
+        loop {
+            self.tell_all(Role::Owner);
+            self.reap(Role::Owner);
+            let mut core = self.lock();
+            if core.broken {
+                return true;
+            }
+            if !core.seats.iter().flatten().all(Seat::is_idle) {
+                return false;
+            }
+            if !core.bell_armed {
+                for seat in std::mem::take(&mut core.seats).into_iter().flatten() {
+                    self.kernel.release(&mut core.books, seat.target);
+                }
+                self.kernel.close(&mut core.books);
+                // Somebody may have kept a way to ring.
+                return true;
+            }
+            drop(core);
+            // Takes the armed operation back.
+            self.kernel.ring_bell();
+            self.enter(Wait::Completion(None));
+        }
+    }
+}
+
+impl<K: Kernel> Driver for Hosted<K> {
+    fn drive(self: Arc<Self>, parker: &Arc<Parker>) {
+        if !is_host(self.address()) || self.is_broken() {
+            return parker.park();
+        }
+        let outer = parker.drives(Some(Arc::clone(&self) as Arc<dyn Driver>));
+        // A waker may end the hosting.
+        while !parker.is_woken() && is_host(self.address()) && !self.is_broken() {
+            if Self::reap(&self, Role::Owner) == 0 {
+                self.sleep(None);
+            }
+        }
+        parker.drives(outer);
+    }
+
+    fn tell(&self) {
+        self.tell_all(Role::Owner);
+    }
+
+    fn interrupt(&self) {
+        self.ring();
+    }
+
+    fn reap(&self) {
+        if is_host(self.address()) {
+            Self::reap(self, Role::Owner);
+        }
+    }
+
+    fn is_hosted(&self) -> bool {
+        true
+    }
+
+    // Its owner sees to all requests (invariants 1 and 6).
+    fn noted(&self, _more: bool) {}
+
+    fn adopted(&self, _more: bool) {}
+
+    fn left(&self) {}
+}
+
+/// What became of a request.
+enum Taken {
+    All,
+    /// Dropping it fails the request.
+    Refused(#[allow(dead_code)] Pieces),
+    Broken,
+}
+
+impl<K: Kernel> Core<K> {
+    /// The seat of `device`.
+    fn seat(
+        &mut self,
+        device: u64,
+        options: &FileOptions,
+        kernel: &K,
+        sit: impl FnOnce(&K, &mut K::Books) -> Option<K::Target>,
+    ) -> Option<usize> {
+        if self.broken {
+            return None;
+        }
+        let taken = |seat: &Option<Seat<_>>| seat.as_ref().is_some_and(|it| it.device == device);
+        if let Some(at) = self.seats.iter().position(taken) {
+            return Some(at);
+        }
+        let seat = Seat::new(device, sit(kernel, &mut self.books)?, options);
+        let at = self.seats.iter().position(Option::is_none).unwrap_or(self.seats.len());
+        if at == self.seats.len() {
+            self.seats.push(None);
+        }
+        self.seats[at] = Some(seat);
+        Some(at)
+    }
+
+    /// Puts pieces into slots, or lets them wait.
+    fn take(&mut self, kernel: &K, at: usize, pieces: Pieces) -> Taken {
+        let Some(seat) = &mut self.seats[at] else { return Taken::Refused(pieces) };
+        self.ended.extend(seat.waiting.take_aged());
+        let pieces = match seat.waiting.admit(pieces) {
+            Ok(pieces) => pieces,
+            Err(refused) => return Taken::Refused(refused),
+        };
+        let mut now = None;
+        for piece in pieces {
+            let Some(seat) = &mut self.seats[at] else { break };
+            if !seat.waiting.is_empty() || !seat.has_room() || self.free.is_empty() {
+                seat.push(&mut now, piece);
+            } else if !self.place(kernel, at, piece) {
+                return Taken::Broken;
+            }
+        }
+        Taken::All
+    }
+
+    /// Puts `piece` into a free slot, of which there is one, and into the submission queue.
+    fn place(&mut self, kernel: &K, seat: usize, piece: Piece) -> bool {
+        let (Some(slot), Some(it)) = (self.free.pop(), &mut self.seats[seat]) else { return false };
+        it.under_way += 1;
+        debug_assert!(self.slots[slot].is_none(), "a free slot is empty (invariant 3)");
+        self.slots[slot] = Some(Flight { piece, seat });
+        self.push(kernel, slot)
+    }
+
+    /// Puts what remains of the piece in `slot` into the submission queue.
+    fn push(&mut self, kernel: &K, slot: usize) -> bool {
+        let Some(flight) = &mut self.slots[slot] else { return false };
+        let Some(seat) = &mut self.seats[flight.seat] else { return false };
+        let range = &mut self.ranges[slot];
+        let what = (slot as u64, &mut flight.piece, range);
+        kernel.push(&mut self.books, &mut seat.target, what)
+    }
+
+    /// `false`: the ring is broken.
+    fn settle(&mut self, kernel: &K, what: u64, result: i32) -> bool {
+        let Ok(slot) = usize::try_from(what) else { return false };
+        let Some(flight) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
+            // After a break the kernel may still report what was given up.
+            return self.broken;
+        };
+        let Some(seat) = &mut self.seats[flight.seat] else { return false };
+        let step = match kernel.outcome(&mut seat.target, &mut flight.piece, result) {
+            None => Step::Again,
+            Some(outcome) => flight.piece.settle(outcome),
+        };
+        if step == Step::Again {
+            return self.push(kernel, slot);
+        }
+        seat.under_way -= 1;
+        self.free.push(slot);
+        self.ended.extend(self.slots[slot].take().map(|flight| flight.piece));
+        true
+    }
+
+    /// Gives free slots to what waits, a piece of each device in turn. `false`: the ring is broken.
+    fn fill(&mut self, kernel: &K) -> bool {
+        let seats = self.seats.len();
+        for seat in self.seats.iter_mut().flatten() {
+            self.ended.extend(seat.waiting.take_aged());
+        }
+        let mut idle = 0;
+        while idle < seats && !self.free.is_empty() {
+            let at = self.first % seats;
+            self.first = at + 1;
+            let Some(piece) = self.seats[at].as_mut().and_then(Seat::pop) else {
+                idle += 1;
+                continue;
+            };
+            idle = 0;
+            if !self.place(kernel, at, piece) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl<K: Kernel> Drop for Core<K> {
+    fn drop(&mut self) {
+        if self.slots.iter().any(Option::is_some) {
+            Box::leak(std::mem::take(&mut self.ranges));
+        }
+        self.slots.drain(..).flatten().for_each(|flight| flight.piece.leak());
+    }
+}
