@@ -125,7 +125,7 @@ pub fn submit() {
 
 /// [`HostedRing::reap`] of the ring that this thread hosts; 0 on one that hosts none.
 pub fn reap() -> usize {
-    here().map_or(0, |ring| ring.reap(Role::Owner))
+    here().map_or(0, |ring| ring.reap(Role::Owner).ended)
 }
 
 impl HostedRing {
@@ -141,7 +141,7 @@ impl HostedRing {
     /// For loops that sleep elsewhere: in each turn, whatever it was that woke them. The kernel often
     /// interrupts the sleeper (`EINTR`) before it reports [`HostedRing::poll_fd`] as readable.
     pub fn reap(&self) -> usize {
-        self.hosted.reap(Role::Owner)
+        self.hosted.reap(Role::Owner).ended
     }
 
     /// Becomes readable when there is something to [`reap`](HostedRing::reap). For `epoll`, tokio's
@@ -155,13 +155,7 @@ impl HostedRing {
     /// what has ended. Does not sleep if something has ended already. Returns how many pieces of requests
     /// have ended; it may be none.
     pub fn turn(&self, timeout: Option<Duration>) -> usize {
-        let ended = self.hosted.reap(Role::Owner);
-        if ended > 0 {
-            self.hosted.tell_all(Role::Owner);
-            return ended;
-        }
-        self.hosted.sleep(timeout);
-        self.hosted.reap(Role::Owner)
+        self.hosted.turn(timeout)
     }
 
     /// Runs `future` to its end on this thread, which sleeps for all its devices at once. The same as
@@ -187,7 +181,7 @@ impl HostedRing {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(super) fn hosted(&self) -> &Arc<Hosted<Linux>> {
         &self.hosted
     }

@@ -18,7 +18,8 @@
 //!    inside that code goes on with.
 //! 5. The owner sleeps only with the bell armed. Whoever rings sets `rung` first; the owner clears it
 //!    when it has fetched the bell's completion, and looks afterwards at what it was called for: if a
-//!    caller finds it set, the completion is still to come. A visitor that fetched anything leaves the
+//!    caller finds it set, the completion is still to come. Between that and a sleep it looks once
+//!    more: the call may be for what came after its last look. A visitor that fetched anything leaves the
 //!    bell armed and rung: what it fetched may be what the owner is about to sleep for.
 //! 6. There is an owner as long as anything is under way: a host that goes makes an heir of another
 //!    thread, or sees all of it out itself.
@@ -59,6 +60,15 @@ pub(super) struct Counts {
     pub(super) enters: AtomicU64,
     pub(super) sleeps: AtomicU64,
     pub(super) ended: AtomicU64,
+}
+
+/// What there was to fetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reaped {
+    /// Pieces of requests that have ended.
+    pub(crate) ended: usize,
+    /// The bell was rung: the owner looks at what it was called for before it sleeps.
+    pub(crate) called: bool,
 }
 
 struct Core<K: Kernel> {
@@ -165,14 +175,14 @@ impl<K: Kernel> Hosted<K> {
         Ok(())
     }
 
-    /// Settles what has completed and says how many pieces have ended.
-    pub(crate) fn reap(&self, role: Role) -> usize {
+    /// Settles what has completed.
+    pub(crate) fn reap(&self, role: Role) -> Reaped {
         let mut core = self.lock();
-        let (mut seen, mut intact) = (0_usize, true);
+        let (mut seen, mut called, mut intact) = (0_usize, false, true);
         while intact && let Some((what, result)) = self.kernel.next(&mut core.books) {
             seen += 1;
             if what == BELL {
-                core.bell_armed = false;
+                (core.bell_armed, called) = (false, true);
                 if role == Role::Owner {
                     self.rung.store(false, Ordering::SeqCst);
                 }
@@ -197,7 +207,21 @@ impl<K: Kernel> Hosted<K> {
             self.enter(Wait::No);
             core = self.lock();
         }
-        self.complete(core)
+        Reaped { ended: self.complete(core), called }
+    }
+
+    /// Settles what has completed, or tells the kernel and sleeps until something has, somebody rings or
+    /// the time is over. Tells the kernel in either case. Called by the owner. Returns how many pieces of
+    /// requests have ended.
+    pub(crate) fn turn(&self, timeout: Option<Duration>) -> usize {
+        let reaped = self.reap(Role::Owner);
+        if reaped.ended > 0 || reaped.called {
+            // What others rang for may have come after the owner looked at it: no sleep.
+            self.tell_all(Role::Owner);
+            return reaped.ended;
+        }
+        self.sleep(timeout);
+        self.reap(Role::Owner).ended
     }
 
     /// Completes the requests of what has ended.
@@ -234,8 +258,9 @@ impl<K: Kernel> Hosted<K> {
     }
 
     /// Tells the kernel what is new and sleeps until something has completed, somebody rings, or the
-    /// time is over. Called by the owner, which has looked before at whatever others ring for.
-    pub(crate) fn sleep(&self, timeout: Option<Duration>) {
+    /// time is over. Called by the owner. If it has fetched a call, it has looked since at whatever
+    /// others ring for.
+    fn sleep(&self, timeout: Option<Duration>) {
         let mut core = self.lock();
         let (broken, armed) = (core.broken, self.arm(&mut core));
         drop(core);
@@ -364,9 +389,7 @@ impl<K: Kernel> Driver for Hosted<K> {
         let outer = parker.drives(Some(Arc::clone(&self) as Arc<dyn Driver>));
         // A waker may end the hosting.
         while !parker.is_woken() && is_host(self.address()) && !self.is_broken() {
-            if Self::reap(&self, Role::Owner) == 0 {
-                self.sleep(None);
-            }
+            self.turn(None);
         }
         parker.drives(outer);
     }

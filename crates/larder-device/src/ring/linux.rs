@@ -76,6 +76,14 @@ impl Linux {
         Self::over(queues, probe, registered_buffers)
     }
 
+    #[cfg(all(test, not(shuttle)))]
+    pub(super) fn with_small_entries(entries: u32) -> io::Result<(Self, Books)> {
+        let queues = Queues::small(entries)?;
+        let mut probe = Probe::new();
+        queues.submitter().register_probe(&mut probe)?;
+        Self::over(queues, probe, false)
+    }
+
     fn over(queues: Queues, probe: Probe, buffers: bool) -> io::Result<(Self, Books)> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let granted = queues.submitter().register_files_sparse(FILES).is_ok();

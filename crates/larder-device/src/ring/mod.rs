@@ -49,6 +49,9 @@
 pub(crate) mod fixed;
 mod host;
 mod hosted;
+#[cfg(test)]
+#[cfg(shuttle)]
+mod interleavings;
 mod kernel;
 mod linux;
 pub(crate) mod member;
@@ -56,6 +59,7 @@ mod queues;
 mod seat;
 mod sync;
 #[cfg(test)]
+#[cfg(not(shuttle))]
 mod tests;
 pub(crate) mod wire;
 

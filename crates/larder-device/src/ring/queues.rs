@@ -43,7 +43,7 @@ impl Queues {
         builder.build(entries).map(Self::Big)
     }
 
-    pub(crate) fn small(entries: u32) -> io::Result<Self> {
+    pub(super) fn small(entries: u32) -> io::Result<Self> {
         IoUring::new(entries).map(Self::Small)
     }
 

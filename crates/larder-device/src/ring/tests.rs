@@ -11,14 +11,19 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use io_uring::{cqueue, opcode, squeue};
+
+use super::linux::{Guest, Linux};
 use super::member::Member;
-use super::wire::FileWire;
+use super::wire::{AnyWire, FileWire, Link, Wire};
 use super::{HostedRing, RingOptions, host, host_with};
 use crate::buffer::IoBuffer;
 use crate::error::ErrorKind;
 use crate::file::ledger::Ledger;
 use crate::file::options::FileOptions;
-use crate::file::transfer::Pieces;
+use crate::file::transfer::{Piece, Pieces};
+use crate::file::uring::lead::Ring;
+use crate::file::uring::telling::Telling;
 use crate::io::{Io, IoFuture, IoResult};
 use crate::park::block_on;
 
@@ -396,6 +401,115 @@ fn a_ring_may_be_hosted_and_given_up_inside_block_on() {
     let Some(left) = left else { return };
     writer.write_all(&[2; BLOCK]).unwrap();
     assert_eq!(left.wait().unwrap().as_slice(), [2; BLOCK]);
+}
+
+/// The thread would have fetched the completions of the other ring itself.
+#[test]
+fn what_was_noted_before_is_left_to_others() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let file = Arc::new(File::from(OwnedFd::from(reader)));
+    let Ok(shared) = Ring::new(&Arc::<FileWire>::default(), &file, &FileOptions::default()) else {
+        return;
+    };
+    let (mut future, completer) = IoFuture::pending();
+    let io = Io::Read { offset: 0, buffer: IoBuffer::zeroed(BLOCK) };
+    let pieces = Pieces::new(io, completer, 4096, &Arc::new(Ledger::default()));
+    shared.submit(pieces, Telling::Caller);
+    let (mut writing, mut ring) = (None, None);
+    block_on(std::future::poll_fn(|context| {
+        let polled = poll(&mut future, context.waker());
+        if polled.is_pending() && ring.is_none() {
+            ring = hosted();
+            let mut writer = writer.try_clone().unwrap();
+            writing = Some(std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(20));
+                writer.write_all(&[1; BLOCK]).unwrap();
+            }));
+        }
+        polled
+    }))
+    .unwrap();
+    writing.unwrap().join().unwrap();
+    writer.flush().unwrap();
+    assert!(shared.close());
+}
+
+#[test]
+fn a_turn_tells_the_kernel_even_if_something_has_ended_already() {
+    let Some(ring) = hosted() else { return };
+    let (members, mut writers): (Vec<_>, Vec<_>) = (0..2).map(|_| plain()).unzip();
+    writers.iter_mut().for_each(|writer| writer.write_all(&[7; BLOCK]).unwrap());
+    let _first = read(&members[0]);
+    ring.submit();
+    let _second = read(&members[1]);
+    assert_eq!(ring.turn(None), 1);
+    assert_eq!(bytes_in(&writers[1]), 0);
+}
+
+#[test]
+fn a_device_that_left_leaves_nothing_in_the_ring() {
+    let Some(ring) = hosted() else { return };
+    // More of them than the kernel's table of files has entries.
+    for _ in 0..80 {
+        let (member, mut writer) = plain();
+        writer.write_all(&[1; BLOCK]).unwrap();
+        read(&member).wait().unwrap();
+        assert!(member.registered_file() && member.leave());
+        drop(member);
+        // Nobody holds the other end any more.
+        let closed = writer.write_all(&[1]).unwrap_err();
+        assert_eq!(closed.kind(), std::io::ErrorKind::BrokenPipe);
+    }
+    assert_eq!(ring.stats().pending_pieces, 0);
+}
+
+/// Commands to a namespace, to a file that takes none.
+#[test]
+fn large_entries_travel_through_the_same_ring_as_small_ones() {
+    let Some(ring) = hosted() else { return };
+    let file = Arc::new(File::open("/dev/zero").unwrap());
+    let commands = Member::new(Arc::new(Large), &file, &FileOptions::default());
+    let (member, mut writer) = plain();
+    writer.write_all(&[1; BLOCK]).unwrap();
+    let (mut small, Some(large)) = (read(&member), try_read(&commands, 1)) else {
+        return println!("large entries are not tested: the kernel has none");
+    };
+    let failure = large.wait().unwrap_err();
+    assert_eq!((failure.error.kind(), failure.buffer.len()), (ErrorKind::Io, BLOCK));
+    while poll(&mut small, Waker::noop()).is_pending() {
+        ring.turn(None);
+    }
+    assert!(commands.leave() && member.leave());
+}
+
+/// As a passthrough device speaks.
+struct Large;
+
+impl Wire for Large {
+    type Submission = squeue::Entry128;
+    type Completion = cqueue::Entry32;
+    const NEEDED: &'static [u8] = &[opcode::UringCmd80::CODE];
+
+    fn describe(&self, _: &mut Piece, link: Link<'_>) -> squeue::Entry128 {
+        let command = opcode::UringCmd80::new(link.file, 0).build();
+        command.flags(link.flags).user_data(link.slot)
+    }
+
+    fn outcome(&self, _: &Piece, result: i32) -> std::io::Result<usize> {
+        usize::try_from(result).map_err(|_| std::io::Error::from_raw_os_error(-result))
+    }
+}
+
+#[test]
+fn a_ring_of_small_entries_takes_no_commands() {
+    let Ok((kernel, mut books)) = Linux::with_small_entries(16) else { return };
+    let guest = |wire: Arc<dyn AnyWire>| {
+        let file = Arc::new(File::open("/dev/zero").unwrap());
+        let (fixed_pieces, broken) = Default::default();
+        Arc::new(Guest { wire, file, registered_buffers: false, fixed_pieces, broken })
+    };
+    assert!(kernel.admit(&mut books, &guest(Arc::new(Large))).is_none());
+    assert!(kernel.admit(&mut books, &guest(Arc::new(FileWire::default()))).is_some());
 }
 
 #[test]
