@@ -16,25 +16,25 @@
 //!    entries of the submission queue: there is always room.
 //! 4. Requests are completed, which runs foreign code, without the lock, from a queue that a call from
 //!    inside that code goes on with.
-//! 5. The owner sleeps only with the bell armed. Whoever rings sets `rung` first; the owner clears it
-//!    when it has fetched the bell's completion, and looks afterwards at what it was called for: if a
-//!    caller finds it set, the completion is still to come. Between that and a sleep it looks once
+//! 5. The owner sleeps only with the bell armed. Whoever rings sets `rung` first; it is cleared when the
+//!    bell's completion is fetched, and the owner looks afterwards at what it was called for: if a
+//!    caller finds it set, the completion is still to come. Between that and a sleep the owner looks once
 //!    more: the call may be for what came after its last look. A visitor that fetched anything leaves the
-//!    bell armed and rung: what it fetched may be what the owner is about to sleep for.
+//!    bell armed and rung: what it fetched, a call among it, may be what the owner is about to sleep
+//!    for.
 //! 6. There is an owner as long as anything is under way: a host that goes makes an heir of another
 //!    thread, or sees all of it out itself.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use super::core::{Core, Flight, Taken};
 use super::kernel::{BELL, Entered, Kernel, Wait};
 use super::seat::Seat;
 use super::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::sync::{Condvar, Mutex, MutexGuard, nap, pause};
-use super::wire::Range;
 use crate::file::options::FileOptions;
-use crate::file::transfer::{Piece, Pieces, Step};
+use crate::file::transfer::Pieces;
 use crate::park::{Driver, Parker, is_host};
 
 pub(crate) struct Hosted<K: Kernel> {
@@ -42,7 +42,7 @@ pub(crate) struct Hosted<K: Kernel> {
     core: Mutex<Core<K>>,
     /// Something has ended, for those who leave.
     ended: Condvar,
-    /// The bell was rung, and its completion was not fetched by the owner.
+    /// The bell was rung, and its completion was not fetched.
     rung: AtomicBool,
     counts: Counts,
 }
@@ -71,42 +71,10 @@ pub(crate) struct Reaped {
     pub(crate) called: bool,
 }
 
-struct Core<K: Kernel> {
-    books: K::Books,
-    slots: Vec<Option<Flight>>,
-    free: Vec<usize>,
-    /// What the commands in the slots point to besides the pieces' memory.
-    ranges: Box<[Range]>,
-    seats: Vec<Option<Seat<K::Target>>>,
-    /// The seat whose waiting pieces are looked at first.
-    first: usize,
-    /// Settled pieces: dropping them completes their requests.
-    ended: VecDeque<Piece>,
-    bell_armed: bool,
-    /// Nothing more is taken.
-    broken: bool,
-}
-
-/// A piece that the kernel has.
-struct Flight {
-    piece: Piece,
-    seat: usize,
-}
-
 impl<K: Kernel> Hosted<K> {
     /// A ring with so many slots, which are fewer than the entries of its submission queue.
     pub(crate) fn new(kernel: K, books: K::Books, slots: usize) -> Arc<Self> {
-        let core = Core {
-            books,
-            slots: (0..slots).map(|_| None).collect(),
-            free: (0..slots).rev().collect(),
-            ranges: vec![Range::default(); slots].into(),
-            seats: Vec::new(),
-            first: 0,
-            ended: VecDeque::new(),
-            bell_armed: false,
-            broken: false,
-        };
+        let core = Core::new(books, slots);
         Arc::new(Self {
             kernel,
             core: Mutex::new(core),
@@ -183,9 +151,7 @@ impl<K: Kernel> Hosted<K> {
             seen += 1;
             if what == BELL {
                 (core.bell_armed, called) = (false, true);
-                if role == Role::Owner {
-                    self.rung.store(false, Ordering::SeqCst);
-                }
+                self.rung.store(false, Ordering::SeqCst);
                 continue;
             }
             intact = core.settle(&self.kernel, what, result);
@@ -418,128 +384,4 @@ impl<K: Kernel> Driver for Hosted<K> {
     fn adopted(&self, _more: bool) {}
 
     fn left(&self) {}
-}
-
-/// What became of a request.
-enum Taken {
-    All,
-    /// Dropping it fails the request.
-    Refused(#[allow(dead_code)] Pieces),
-    Broken,
-}
-
-impl<K: Kernel> Core<K> {
-    /// The seat of `device`.
-    fn seat(
-        &mut self,
-        device: u64,
-        options: &FileOptions,
-        kernel: &K,
-        sit: impl FnOnce(&K, &mut K::Books) -> Option<K::Target>,
-    ) -> Option<usize> {
-        if self.broken {
-            return None;
-        }
-        let taken = |seat: &Option<Seat<_>>| seat.as_ref().is_some_and(|it| it.device == device);
-        if let Some(at) = self.seats.iter().position(taken) {
-            return Some(at);
-        }
-        let seat = Seat::new(device, sit(kernel, &mut self.books)?, options);
-        let at = self.seats.iter().position(Option::is_none).unwrap_or(self.seats.len());
-        if at == self.seats.len() {
-            self.seats.push(None);
-        }
-        self.seats[at] = Some(seat);
-        Some(at)
-    }
-
-    /// Puts pieces into slots, or lets them wait.
-    fn take(&mut self, kernel: &K, at: usize, pieces: Pieces) -> Taken {
-        let Some(seat) = &mut self.seats[at] else { return Taken::Refused(pieces) };
-        self.ended.extend(seat.waiting.take_aged());
-        let pieces = match seat.waiting.admit(pieces) {
-            Ok(pieces) => pieces,
-            Err(refused) => return Taken::Refused(refused),
-        };
-        let mut now = None;
-        for piece in pieces {
-            let Some(seat) = &mut self.seats[at] else { break };
-            if !seat.waiting.is_empty() || !seat.has_room() || self.free.is_empty() {
-                seat.push(&mut now, piece);
-            } else if !self.place(kernel, at, piece) {
-                return Taken::Broken;
-            }
-        }
-        Taken::All
-    }
-
-    /// Puts `piece` into a free slot, of which there is one, and into the submission queue.
-    fn place(&mut self, kernel: &K, seat: usize, piece: Piece) -> bool {
-        let (Some(slot), Some(it)) = (self.free.pop(), &mut self.seats[seat]) else { return false };
-        it.under_way += 1;
-        debug_assert!(self.slots[slot].is_none(), "a free slot is empty (invariant 3)");
-        self.slots[slot] = Some(Flight { piece, seat });
-        self.push(kernel, slot)
-    }
-
-    /// Puts what remains of the piece in `slot` into the submission queue.
-    fn push(&mut self, kernel: &K, slot: usize) -> bool {
-        let Some(flight) = &mut self.slots[slot] else { return false };
-        let Some(seat) = &mut self.seats[flight.seat] else { return false };
-        let range = &mut self.ranges[slot];
-        let what = (slot as u64, &mut flight.piece, range);
-        kernel.push(&mut self.books, &mut seat.target, what)
-    }
-
-    /// `false`: the ring is broken.
-    fn settle(&mut self, kernel: &K, what: u64, result: i32) -> bool {
-        let Ok(slot) = usize::try_from(what) else { return false };
-        let Some(flight) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
-            // After a break the kernel may still report what was given up.
-            return self.broken;
-        };
-        let Some(seat) = &mut self.seats[flight.seat] else { return false };
-        let step = match kernel.outcome(&mut seat.target, &mut flight.piece, result) {
-            None => Step::Again,
-            Some(outcome) => flight.piece.settle(outcome),
-        };
-        if step == Step::Again {
-            return self.push(kernel, slot);
-        }
-        seat.under_way -= 1;
-        self.free.push(slot);
-        self.ended.extend(self.slots[slot].take().map(|flight| flight.piece));
-        true
-    }
-
-    /// Gives free slots to what waits, a piece of each device in turn. `false`: the ring is broken.
-    fn fill(&mut self, kernel: &K) -> bool {
-        let seats = self.seats.len();
-        for seat in self.seats.iter_mut().flatten() {
-            self.ended.extend(seat.waiting.take_aged());
-        }
-        let mut idle = 0;
-        while idle < seats && !self.free.is_empty() {
-            let at = self.first % seats;
-            self.first = at + 1;
-            let Some(piece) = self.seats[at].as_mut().and_then(Seat::pop) else {
-                idle += 1;
-                continue;
-            };
-            idle = 0;
-            if !self.place(kernel, at, piece) {
-                return false;
-            }
-        }
-        true
-    }
-}
-
-impl<K: Kernel> Drop for Core<K> {
-    fn drop(&mut self) {
-        if self.slots.iter().any(Option::is_some) {
-            Box::leak(std::mem::take(&mut self.ranges));
-        }
-        self.slots.drain(..).flatten().for_each(|flight| flight.piece.leak());
-    }
 }

@@ -11,11 +11,10 @@
 //!
 //! Such a thread must go round:
 //!
-//! | loop | in each turn |
-//! |---|---|
-//! | none: one future | [`HostedRing::block_on`] does all |
-//! | its own, which sleeps for the drives | [`HostedRing::turn`] |
-//! | `epoll` or a runtime | [`HostedRing::reap`], the tasks, [`HostedRing::submit`], sleep for [`HostedRing::poll_fd`] among others |
+//! - with one future: [`HostedRing::block_on`] does all;
+//! - with a loop of its own that sleeps for drives: [`HostedRing::turn`];
+//! - with `epoll` or a runtime: in each turn [`HostedRing::reap`], the tasks, [`HostedRing::submit`], and the
+//!   sleep, for [`HostedRing::poll_fd`] among others. The example `ring_server` has both.
 //!
 //! Requests that it has begun do not end while it does not. Their futures can be polled, waited for and
 //! dropped on any thread; whoever blocks the host until another thread has got such a request blocks both.
@@ -46,6 +45,7 @@
 //! # }
 //! ```
 
+mod core;
 pub(crate) mod fixed;
 mod host;
 mod hosted;

@@ -295,6 +295,17 @@ fn a_device_leaves_a_ring_whose_host_is_busy() {
     assert_eq!(block_on(&mut reads[2]).unwrap().as_slice(), [2; BLOCK]);
 }
 
+#[test]
+fn a_device_leaves_with_what_the_host_has_not_told() {
+    let Some(_ring) = hosted() else { return };
+    let (member, mut writer) = plain();
+    writer.write_all(&[1; BLOCK]).unwrap();
+    let mut untold = read(&member);
+    let leaving = std::thread::spawn(move || member.leave());
+    assert!(leaving.join().unwrap());
+    assert!(poll(&mut untold, Waker::noop()).is_ready());
+}
+
 /// The same while the host sleeps again and again for a device of its own.
 #[test]
 fn a_device_leaves_a_ring_whose_host_sleeps() {
