@@ -12,9 +12,10 @@
 //! and the version that the shadow says it has. Prints what was done and the differences; the exit
 //! status is 1 if there are any.
 //!
-//! With `--hosted` so many of the threads host a ring (Linux). `--cost` measures processor time and allocations of a request of 4 KiB, or as many bytes as are given,
-//! with and without registered buffers in turn; `--canary` tries to leave the device. TARGET is as in
-//! [`larder_device::ladder`]; a file is made with `--capacity`.
+//! With `--hosted` so many of the threads host a ring (Linux). `--cost` measures processor time and allocations
+//! of a request of 4 KiB, or as many bytes as are given, with and without registered buffers in turn;
+//! `--canary` tries to leave the device. TARGET is as in [`larder_device::ladder`]; a file is made with
+//! `--capacity`.
 
 mod cost;
 
