@@ -363,10 +363,12 @@ fn a_ring_that_breaks_fails_its_requests_and_keeps_their_memory() {
     assert_eq!(waiter.join().unwrap().unwrap_err().error.kind(), ErrorKind::Gone);
     assert!(try_read(&member, 1).is_none(), "the device's own rings serve");
     // It still sleeps and is called.
+    let begin = Instant::now();
     assert_eq!(ring.turn(Some(Duration::from_millis(1))), 0);
     let waker = ring.waker();
     let other = std::thread::spawn(move || waker.wake());
     ring.turn(Some(LONG));
+    assert!(begin.elapsed() < LONG, "it was not called");
     other.join().unwrap();
     let (mut other, completer) = IoFuture::pending();
     let completing = std::thread::spawn(move || completer.complete(Ok(IoBuffer::empty())));
