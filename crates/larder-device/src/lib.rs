@@ -19,6 +19,7 @@
 //! | [`memory`] | bytes in memory as device, for tests |
 //! | [`model`] | the SSD model as device, payload in memory |
 //! | [`nvme`] | NVMe drives of Linux and what they say of their placement |
+//! | `ring` (Linux) | a ring of io_uring that a thread hosts for all its devices |
 //! | [`striped`] | several devices as one |
 //! | [`mod@slice`] | a part of a device as a device: one tenant of a drive |
 //! | [`timeout`] | a device around any other whose requests end in time, well or not |
@@ -41,6 +42,8 @@ pub mod nvme;
 mod park;
 pub mod placement;
 mod plug;
+#[cfg(target_os = "linux")]
+pub mod ring;
 pub mod slice;
 mod spares;
 pub mod striped;

@@ -9,7 +9,8 @@
 //!
 //! 1. Every polled or dropped request that has not ended is seen to: either it is noted by a thread
 //!    inside [`block_on`], which drives the driver that it has noted whenever it has nothing to
-//!    poll and hands it over when it leaves; or the driver has adopted it.
+//!    poll and hands it over when it leaves; or the driver has adopted it. A thread that hosts a
+//!    driver ([`set_host`]) drives that one alone; what it had noted before it hands over.
 //! 2. A wake-up sets `woken` first and looks afterwards at where the thread sleeps; the thread says
 //!    first where it is about to sleep and looks at `woken` afterwards. One of the two sees the
 //!    other: no wake-up is lost.
@@ -47,6 +48,11 @@ pub(crate) trait Driver: Send + Sync {
 
     /// A thread leaves [`block_on`]; requests that it had noted may be left.
     fn left(&self);
+
+    /// Whether one thread alone drives it, or its heir does: no other takes note of it.
+    fn is_hosted(&self) -> bool {
+        false
+    }
 }
 
 /// Where one thread sleeps, and whether it must not.
@@ -138,14 +144,31 @@ struct Here {
     waker: Waker,
     depth: Cell<u32>,
     noted: RefCell<Option<Arc<dyn Driver>>>,
+    /// The driver that is this thread's alone.
+    host: RefCell<Option<Arc<dyn Driver>>>,
 }
 
 thread_local! {
     static HERE: Here = {
         let parker = Arc::new(Parker::new());
         let waker = Waker::from(Arc::clone(&parker));
-        Here { parker, waker, depth: Cell::new(0), noted: RefCell::new(None) }
+        let (noted, host) = (RefCell::new(None), RefCell::new(None));
+        Here { parker, waker, depth: Cell::new(0), noted, host }
     };
+}
+
+/// From now on this thread drives `driver`, and nobody else does. `None`: it has none of its own.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+pub(crate) fn set_host(driver: Option<Arc<dyn Driver>>) {
+    let before = HERE.try_with(|here| here.host.replace(driver));
+    drop(before);
+}
+
+/// Whether the driver at this address is this thread's own.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+pub(crate) fn is_host(address: usize) -> bool {
+    let is_at = |driver: &Arc<dyn Driver>| Arc::as_ptr(driver).addr() == address;
+    HERE.try_with(|here| here.host.borrow().as_ref().is_some_and(is_at)).unwrap_or(false)
 }
 
 /// Takes note of `driver`, which stands behind a pending request that this thread has polled.
@@ -153,6 +176,12 @@ thread_local! {
 pub(crate) fn note(driver: &Arc<dyn Driver>) -> bool {
     HERE.try_with(|here| {
         if here.depth.get() == 0 {
+            return false;
+        }
+        if let Some(host) = &*here.host.borrow() {
+            return Arc::ptr_eq(host, driver);
+        }
+        if driver.is_hosted() {
             return false;
         }
         let mut noted = here.noted.borrow_mut();
@@ -188,13 +217,26 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
                 return output;
             }
             plug::tell_all();
-            let driver = here.noted.borrow().clone();
-            match driver {
+            match here.driver() {
                 Some(driver) => driver.drive(&here.parker),
                 None => here.parker.park(),
             }
         }
     })
+}
+
+impl Here {
+    /// What the thread drives while it has nothing to poll.
+    fn driver(&self) -> Option<Arc<dyn Driver>> {
+        let host = self.host.borrow().clone();
+        if host.is_some() {
+            // It began to host inside.
+            let noted = self.noted.take();
+            noted.into_iter().for_each(|noted| noted.left());
+            return host;
+        }
+        self.noted.borrow().clone()
+    }
 }
 
 /// A stay inside [`block_on`], which may be inside another one.
@@ -217,6 +259,11 @@ impl Drop for Inside<'_> {
         let noted = here.noted.replace(self.outer.take());
         if let Some(noted) = noted {
             noted.left();
+        }
+        let host = here.host.borrow().clone();
+        if let Some(host) = host {
+            // What it has begun and does not wait for must not wait for its next stay.
+            host.tell();
         }
         // Wake-ups of the outer one may have ended up here.
         if here.depth.get() > 0 {

@@ -3,7 +3,7 @@
 //! ```sh
 //! cargo run --release -p larder-device --example device_check -- TARGET [--ops N] [--seed N]
 //!     [--placement required|preferred|off] [--capacity BYTES] [--threads N] [--depth N]
-//!     [--engine auto|io-uring|threads] [--no-registered-buffers] [--canary]
+//!     [--engine auto|io-uring|threads] [--no-registered-buffers] [--hosted N] [--canary]
 //!     [--cost [--rounds N] [--bytes N]]
 //! ```
 //!
@@ -12,9 +12,10 @@
 //! and the version that the shadow says it has. Prints what was done and the differences; the exit
 //! status is 1 if there are any.
 //!
-//! `--cost` measures processor time and allocations of a request of 4 KiB, or as many bytes as are given,
-//! with and without registered buffers in turn; `--canary` tries to leave the device. TARGET is as in
-//! [`larder_device::ladder`]; a file is made with `--capacity`.
+//! With `--hosted` so many of the threads host a ring (Linux). `--cost` measures processor time and allocations
+//! of a request of 4 KiB, or as many bytes as are given, with and without registered buffers in turn;
+//! `--canary` tries to leave the device. TARGET is as in [`larder_device::ladder`]; a file is made with
+//! `--capacity`.
 
 mod cost;
 
@@ -39,6 +40,7 @@ struct Arguments {
     ops: u64,
     seed: u64,
     threads: u64,
+    hosted: u64,
     depth: usize,
     cost: bool,
     rounds: u64,
@@ -53,6 +55,7 @@ fn arguments() -> Result<Arguments, Failure> {
         ops: 200_000,
         seed: 1,
         threads: 2,
+        hosted: 0,
         depth: 64,
         cost: false,
         rounds: 5,
@@ -67,6 +70,7 @@ fn arguments() -> Result<Arguments, Failure> {
             "--ops" => parsed.ops = value()?.parse()?,
             "--seed" => parsed.seed = value()?.parse()?,
             "--threads" => parsed.threads = value()?.parse::<u64>()?.max(1),
+            "--hosted" => parsed.hosted = value()?.parse()?,
             "--depth" => parsed.depth = value()?.parse()?,
             "--engine" => {
                 parsed.options.file.engine = match value()?.as_str() {
@@ -142,7 +146,11 @@ fn check(device: &dyn Device, arguments: &Arguments) -> Result<bool, Failure> {
             .map(|number| {
                 let shadow = Shadow::new(device, arguments.seed + number, number * blocks, blocks);
                 let ops = arguments.ops / arguments.threads;
-                scope.spawn(move || shadow.run(ops, arguments.depth))
+                let hosts = number < arguments.hosted;
+                scope.spawn(move || match hosts {
+                    true => hosted(|| shadow.run(ops, arguments.depth)),
+                    false => shadow.run(ops, arguments.depth),
+                })
             })
             .collect();
         let ended = workers.into_iter().map(|it| it.join().unwrap_or(Err("a panic".into())));
@@ -164,6 +172,21 @@ fn check(device: &dyn Device, arguments: &Arguments) -> Result<bool, Failure> {
     println!("pieces with a registered buffer: {}", stats.fixed_buffer_pieces);
     println!("blocks compared: {}, differences: {}", sum(|it| it.compared), sum(|it| it.different));
     Ok(sum(|it| it.different) == 0)
+}
+
+/// Does `work` on a ring that this thread hosts.
+#[cfg(target_os = "linux")]
+fn hosted<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    let ring = larder_device::ring::host()?;
+    let done = work()?;
+    let stats = ring.stats();
+    println!("hosted: {} pieces, {} calls of the kernel", stats.ended_pieces, stats.enters);
+    if stats.ended_pieces > 0 { Ok(done) } else { Err("the hosted ring served nothing".into()) }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn hosted<T>(_: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    Err("rings are hosted on Linux only".into())
 }
 
 /// Says whether the device is gone.

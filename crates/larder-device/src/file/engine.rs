@@ -78,7 +78,7 @@ fn choose_with(
 
 #[cfg(target_os = "linux")]
 fn ring(file: &Arc<File>, how: Reach, options: &FileOptions) -> Result<Box<dyn Engine>, String> {
-    let wire = super::uring::wire::FileWire::new(how.block, how.streams);
+    let wire = crate::ring::wire::FileWire::new(how.block, how.streams);
     super::uring::Uring::new(wire, file, options)
         .map(|ring| Box::new(ring) as Box<dyn Engine>)
         .map_err(|e| format!("io_uring is refused: {e}"))

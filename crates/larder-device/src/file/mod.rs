@@ -13,7 +13,7 @@
 pub(crate) mod engine;
 mod join;
 pub(crate) mod ledger;
-mod options;
+pub(crate) mod options;
 mod page_cache;
 pub(crate) mod setup;
 pub(crate) mod sys;
@@ -21,7 +21,7 @@ mod threads;
 pub(crate) mod transfer;
 #[cfg(target_os = "linux")]
 pub(crate) mod uring;
-mod waiting;
+pub(crate) mod waiting;
 
 use std::path::Path;
 use std::sync::Arc;

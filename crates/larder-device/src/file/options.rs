@@ -70,7 +70,8 @@ pub struct FileOptions {
     /// GiB. Longer transfers are split, and their pieces are under way at the same time.
     pub max_transfer_bytes: u32,
     /// Pieces that each ring keeps under way at once, 1 to 4096; further ones wait their turn.
-    /// There is a ring for each core that submits.
+    /// There is a ring for each core that submits, and one for each thread that hosts one
+    /// (`ring::host`), which has a bound for all devices together besides.
     pub queue_depth: u16,
     /// Tell the kernel once and for all of buffers that are used again and again (io_uring's registered
     /// buffers), instead of with every request. It holds their memory from then on, which counts

@@ -9,5 +9,7 @@ mod file;
 #[cfg(target_os = "linux")]
 mod fixed;
 mod history;
+#[cfg(target_os = "linux")]
+mod hosted;
 mod striped;
 mod support;

@@ -25,15 +25,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use super::fixed::Granted;
 use super::port::Port;
 use super::telling::Telling;
-use super::wire::Wire;
 use crate::file::join::join;
 use crate::file::options::FileOptions;
 use crate::file::transfer::Pieces;
 use crate::park::{Driver, Parker};
 use crate::plug;
+use crate::ring::fixed::Granted;
+use crate::ring::wire::Wire;
 
 pub(crate) struct Ring<W: Wire> {
     port: Port<W>,

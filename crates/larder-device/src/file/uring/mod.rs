@@ -6,17 +6,17 @@
 //! brings the kernel many at a time. With few under way it lets that thread sleep until something has
 //! completed, and tells the kernel itself.
 //!
+//! A thread that hosts a ring ([`crate::ring`]) goes past all this.
+//!
 //! The kernel finishes a request on the thread that submitted it: one that sleeps elsewhere
 //! meanwhile, in `epoll_wait` say, is interrupted for that (`EINTR`, which executors know).
 
 mod bell;
-mod fixed;
-mod lead;
+pub(crate) mod lead;
 mod port;
-mod telling;
+pub(crate) mod telling;
 #[cfg(test)]
 mod tests;
-pub(crate) mod wire;
 
 use std::cell::Cell;
 use std::fs::File;
@@ -27,9 +27,10 @@ use std::sync::{Arc, OnceLock};
 use super::engine::Engine;
 use super::options::FileOptions;
 use super::transfer::Pieces;
+use crate::ring::member::Member;
+use crate::ring::wire::{AnyWire, Wire};
 use lead::Ring;
 use telling::Telling;
-use wire::Wire;
 
 /// Threads that leave completions to a reaper share a ring between so many cores: more of their requests
 /// go to the kernel at a time, and one reaper keeps up with them.
@@ -41,6 +42,8 @@ pub(crate) struct Uring<W: Wire> {
     wire: Arc<W>,
     file: Arc<File>,
     options: FileOptions,
+    /// For threads that host a ring of their own.
+    member: Member,
 }
 
 thread_local! {
@@ -59,7 +62,8 @@ impl<W: Wire> Uring<W> {
         let first = Ring::new(&wire, file, options)?;
         let rings: Box<[_]> = (0..cores).map(|_| OnceLock::new()).collect();
         let _ = rings[0].set(first);
-        Ok(Self { rings, wire, file: Arc::clone(file), options: options.clone() })
+        let member = Member::new(Arc::clone(&wire) as Arc<dyn AnyWire>, file, options);
+        Ok(Self { rings, wire, file: Arc::clone(file), options: options.clone(), member })
     }
 
     fn ring(&self, telling: Telling) -> Option<&Arc<Ring<W>>> {
@@ -83,6 +87,7 @@ impl<W: Wire> Uring<W> {
 
 impl<W: Wire> Engine for Uring<W> {
     fn submit(&self, pieces: Pieces) {
+        let Err(pieces) = self.member.submit(pieces) else { return };
         let telling = Telling::here();
         match self.ring(telling) {
             Some(ring) => ring.submit(pieces, telling),
@@ -93,15 +98,17 @@ impl<W: Wire> Engine for Uring<W> {
 
     fn registered_file(&self) -> bool {
         self.rings.iter().filter_map(OnceLock::get).all(|ring| ring.registered_file())
+            && self.member.registered_file()
     }
 
     fn registered_buffers(&self) -> bool {
         self.rings.iter().filter_map(OnceLock::get).all(|ring| ring.fixed_buffers().all)
+            && self.member.registered_buffers()
     }
 
     fn fixed_pieces(&self) -> u64 {
         let rings = self.rings.iter().filter_map(OnceLock::get);
-        rings.map(|ring| ring.fixed_buffers().pieces).sum()
+        rings.map(|ring| ring.fixed_buffers().pieces).sum::<u64>() + self.member.fixed_pieces()
     }
 }
 
@@ -109,7 +116,7 @@ impl<W: Wire> Drop for Uring<W> {
     fn drop(&mut self) {
         let rings = self.rings.iter().filter_map(OnceLock::get);
         let broken = rings.filter(|ring| !ring.close()).count();
-        if broken == 0 {
+        if self.member.leave() && broken == 0 {
             // The kernel may hold the file a little longer than we do, and with it the lock.
             let _ = self.file.unlock();
         }

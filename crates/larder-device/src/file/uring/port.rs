@@ -24,12 +24,12 @@ use std::time::{Duration, Instant};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 
 use super::bell::Bell;
-use super::fixed::{FixedBuffers, Granted};
 use super::telling::{Leader, Telling};
-use super::wire::{Link, Range, Wire};
 use crate::file::options::FileOptions;
 use crate::file::transfer::{Piece, Pieces, Step};
 use crate::file::waiting::Waiting;
+use crate::ring::fixed::{FixedBuffers, Granted};
+use crate::ring::wire::{Link, Range, Wire};
 
 /// `user_data` of what only wakes a thread.
 const WAKE: u64 = u64::MAX;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::lead::Ring;
 use super::telling::Telling;
-use super::wire::FileWire;
+
 use crate::buffer::IoBuffer;
 use crate::error::ErrorKind;
 use crate::file::ledger::Ledger;
@@ -22,6 +22,7 @@ use crate::file::transfer::Pieces;
 use crate::io::{Io, IoFuture};
 use crate::park::block_on;
 use crate::plug::plugged;
+use crate::ring::wire::FileWire;
 
 const BLOCK: usize = 4096;
 

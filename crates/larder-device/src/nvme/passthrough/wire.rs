@@ -7,7 +7,7 @@ use larder_ssd::nvme::command::{RANGE_BYTES, encode_range, encode_uring};
 use larder_ssd::nvme::{Command, Status};
 
 use crate::file::transfer::{Piece, Verb};
-use crate::file::uring::wire::{Link, Wire};
+use crate::ring::wire::{Link, Wire};
 
 /// `NVME_URING_CMD_IO`: `_IOWR('N', 0x80, struct nvme_uring_cmd)`, which has 72 bytes.
 const URING_IO: u32 = 0xc048_4e80;

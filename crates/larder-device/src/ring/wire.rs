@@ -33,7 +33,7 @@ pub(crate) struct Link<'a> {
 /// What [`Wire::describe`] returns must name no memory but the piece's and the link's range: the
 /// ring keeps nothing else alive.
 pub(crate) trait Wire: Send + Sync + 'static {
-    type Submission: squeue::EntryMarker;
+    type Submission: squeue::EntryMarker + Into<AnyEntry>;
     type Completion: cqueue::EntryMarker;
     /// Operations that the kernel must know.
     const NEEDED: &'static [u8];
@@ -43,6 +43,51 @@ pub(crate) trait Wire: Send + Sync + 'static {
 
     /// What the completion of such an operation means: how many bytes were moved, or why not.
     fn outcome(&self, piece: &Piece, result: i32) -> io::Result<usize>;
+}
+
+/// An entry of a submission queue, of one size or the other.
+pub(crate) enum AnyEntry {
+    Small(squeue::Entry),
+    Big(squeue::Entry128),
+}
+
+impl From<squeue::Entry> for AnyEntry {
+    fn from(entry: squeue::Entry) -> Self {
+        Self::Small(entry)
+    }
+}
+
+impl From<squeue::Entry128> for AnyEntry {
+    fn from(entry: squeue::Entry128) -> Self {
+        Self::Big(entry)
+    }
+}
+
+/// Any [`Wire`], for a ring in which several are spoken. The same holds for what it returns.
+pub(crate) trait AnyWire: Send + Sync {
+    fn needed(&self) -> &'static [u8];
+    /// Whether its entries are [`AnyEntry::Big`].
+    fn is_big(&self) -> bool;
+    fn describe(&self, piece: &mut Piece, link: Link<'_>) -> AnyEntry;
+    fn outcome(&self, piece: &Piece, result: i32) -> io::Result<usize>;
+}
+
+impl<W: Wire> AnyWire for W {
+    fn needed(&self) -> &'static [u8] {
+        W::NEEDED
+    }
+
+    fn is_big(&self) -> bool {
+        size_of::<W::Submission>() > size_of::<squeue::Entry>()
+    }
+
+    fn describe(&self, piece: &mut Piece, link: Link<'_>) -> AnyEntry {
+        Wire::describe(self, piece, link).into()
+    }
+
+    fn outcome(&self, piece: &Piece, result: i32) -> io::Result<usize> {
+        Wire::outcome(self, piece, result)
+    }
 }
 
 /// Operations on a regular file or a block device.

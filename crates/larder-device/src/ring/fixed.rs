@@ -28,7 +28,7 @@ use crate::fixed_index::{ENTRIES, Registrable, Tag, given_back};
 
 /// A ring's table of registered buffers, as we know it.
 #[derive(Debug, Default)]
-pub(super) struct FixedBuffers {
+pub(crate) struct FixedBuffers {
     /// What the kernel has; no entries: it gave us no table.
     known: Box<[Option<Tag>]>,
     /// Bytes that the kernel holds by each entry.
@@ -55,7 +55,7 @@ pub(crate) struct Granted {
 
 impl FixedBuffers {
     /// An empty table, if it is `wanted` and the kernel grants one (Linux 5.19).
-    pub(super) fn new(submitter: &Submitter<'_>, wanted: bool) -> Self {
+    pub(crate) fn new(submitter: &Submitter<'_>, wanted: bool) -> Self {
         let entries = u32::try_from(ENTRIES).unwrap_or(0);
         if !wanted || submitter.register_buffers_sparse(entries).is_err() {
             return Self::default();
@@ -65,7 +65,7 @@ impl FixedBuffers {
     }
 
     /// The entry by which the kernel is to be told of the piece's buffer. `None`: by its address.
-    pub(super) fn entry(&mut self, submitter: &Submitter<'_>, piece: &mut Piece) -> Option<u16> {
+    pub(crate) fn entry(&mut self, submitter: &Submitter<'_>, piece: &mut Piece) -> Option<u16> {
         let entry = self.find(submitter, piece);
         piece.by_entry = entry.is_some();
         self.named += u64::from(entry.is_some());
@@ -123,11 +123,8 @@ impl FixedBuffers {
     /// Whether the kernel ended the piece because of its registered buffer, as far as can be told:
     /// Linux before 6.1 does not know them in commands to a drive. The piece, and all that come, must
     /// then go with their addresses.
-    pub(super) fn is_refused(&mut self, piece: &Piece, result: i32) -> bool {
-        if result >= 0 || !piece.by_entry {
-            return false;
-        }
-        let refused = sys::is_misunderstood(&io::Error::from_raw_os_error(result.wrapping_neg()));
+    pub(crate) fn is_refused(&mut self, piece: &Piece, result: i32) -> bool {
+        let refused = is_refusal(piece, result);
         if refused {
             // The kernel's goes with the ring.
             self.known = Box::default();
@@ -135,12 +132,12 @@ impl FixedBuffers {
         refused
     }
 
-    pub(super) fn granted(&self) -> Granted {
+    pub(crate) fn granted(&self) -> Granted {
         Granted { all: !self.known.is_empty() && !self.full && !self.short, pieces: self.named }
     }
 
     /// Takes the table back. Called when nothing is pending.
-    pub(super) fn close(&mut self, submitter: &Submitter<'_>) {
+    pub(crate) fn close(&mut self, submitter: &Submitter<'_>) {
         if !self.known.is_empty() {
             // Otherwise the kernel would hold the memory until it has taken the ring apart.
             let _ = submitter.unregister_buffers();
@@ -148,6 +145,13 @@ impl FixedBuffers {
             self.allowance = Allowance::default();
         }
     }
+}
+
+/// As [`FixedBuffers::is_refused`], for those who share the table with others.
+pub(crate) fn is_refusal(piece: &Piece, result: i32) -> bool {
+    result < 0
+        && piece.by_entry
+        && sys::is_misunderstood(&io::Error::from_raw_os_error(result.wrapping_neg()))
 }
 
 /// Bytes that the rings of this process hold where they are limited.

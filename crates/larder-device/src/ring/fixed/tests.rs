@@ -14,8 +14,8 @@ use crate::file::options::FileOptions;
 use crate::file::transfer::Pieces;
 use crate::file::uring::lead::Ring;
 use crate::file::uring::telling::Telling;
-use crate::file::uring::wire::FileWire;
 use crate::io::{Io, IoFuture};
+use crate::ring::wire::FileWire;
 
 const BLOCK: usize = 4096;
 const EINVAL: i32 = 22;

@@ -1,0 +1,170 @@
+//! What a hosted ring has under its lock: what the kernel is working on, and what waits for a slot. The
+//! invariants are those of `hosted.rs`.
+
+use std::collections::VecDeque;
+
+use super::kernel::Kernel;
+use super::seat::Seat;
+use super::wire::Range;
+use crate::file::options::FileOptions;
+use crate::file::transfer::{Piece, Pieces, Step};
+
+pub(super) struct Core<K: Kernel> {
+    pub(super) books: K::Books,
+    pub(super) slots: Vec<Option<Flight>>,
+    free: Vec<usize>,
+    /// What the commands in the slots point to besides the pieces' memory.
+    pub(super) ranges: Box<[Range]>,
+    pub(super) seats: Vec<Option<Seat<K::Target>>>,
+    /// The seat whose waiting pieces are looked at first.
+    first: usize,
+    /// Settled pieces: dropping them completes their requests.
+    pub(super) ended: VecDeque<Piece>,
+    pub(super) bell_armed: bool,
+    /// Nothing more is taken.
+    pub(super) broken: bool,
+}
+
+/// A piece that the kernel has.
+pub(super) struct Flight {
+    pub(super) piece: Piece,
+    seat: usize,
+}
+
+/// What became of a request.
+pub(super) enum Taken {
+    All,
+    /// Dropping it fails the request.
+    Refused(#[allow(dead_code)] Pieces),
+    Broken,
+}
+
+impl<K: Kernel> Core<K> {
+    pub(super) fn new(books: K::Books, slots: usize) -> Self {
+        Self {
+            books,
+            slots: (0..slots).map(|_| None).collect(),
+            free: (0..slots).rev().collect(),
+            ranges: vec![Range::default(); slots].into(),
+            seats: Vec::new(),
+            first: 0,
+            ended: VecDeque::new(),
+            bell_armed: false,
+            broken: false,
+        }
+    }
+
+    /// The seat of `device`.
+    pub(super) fn seat(
+        &mut self,
+        device: u64,
+        options: &FileOptions,
+        kernel: &K,
+        sit: impl FnOnce(&K, &mut K::Books) -> Option<K::Target>,
+    ) -> Option<usize> {
+        if self.broken {
+            return None;
+        }
+        let taken = |seat: &Option<Seat<_>>| seat.as_ref().is_some_and(|it| it.device == device);
+        if let Some(at) = self.seats.iter().position(taken) {
+            return Some(at);
+        }
+        let seat = Seat::new(device, sit(kernel, &mut self.books)?, options);
+        let at = self.seats.iter().position(Option::is_none).unwrap_or(self.seats.len());
+        if at == self.seats.len() {
+            self.seats.push(None);
+        }
+        self.seats[at] = Some(seat);
+        Some(at)
+    }
+
+    /// Puts pieces into slots, or lets them wait.
+    pub(super) fn take(&mut self, kernel: &K, at: usize, pieces: Pieces) -> Taken {
+        let Some(seat) = &mut self.seats[at] else { return Taken::Refused(pieces) };
+        self.ended.extend(seat.waiting.take_aged());
+        let pieces = match seat.waiting.admit(pieces) {
+            Ok(pieces) => pieces,
+            Err(refused) => return Taken::Refused(refused),
+        };
+        let mut now = None;
+        for piece in pieces {
+            let Some(seat) = &mut self.seats[at] else { break };
+            if !seat.waiting.is_empty() || !seat.has_room() || self.free.is_empty() {
+                seat.push(&mut now, piece);
+            } else if !self.place(kernel, at, piece) {
+                return Taken::Broken;
+            }
+        }
+        Taken::All
+    }
+
+    /// Puts `piece` into a free slot, of which there is one, and into the submission queue.
+    fn place(&mut self, kernel: &K, seat: usize, piece: Piece) -> bool {
+        let (Some(slot), Some(it)) = (self.free.pop(), &mut self.seats[seat]) else { return false };
+        it.under_way += 1;
+        debug_assert!(self.slots[slot].is_none(), "a free slot is empty (invariant 3)");
+        self.slots[slot] = Some(Flight { piece, seat });
+        self.push(kernel, slot)
+    }
+
+    /// Puts what remains of the piece in `slot` into the submission queue.
+    fn push(&mut self, kernel: &K, slot: usize) -> bool {
+        let Some(flight) = &mut self.slots[slot] else { return false };
+        let Some(seat) = &mut self.seats[flight.seat] else { return false };
+        let range = &mut self.ranges[slot];
+        let what = (slot as u64, &mut flight.piece, range);
+        kernel.push(&mut self.books, &mut seat.target, what)
+    }
+
+    /// `false`: the ring is broken.
+    pub(super) fn settle(&mut self, kernel: &K, what: u64, result: i32) -> bool {
+        let Ok(slot) = usize::try_from(what) else { return false };
+        let Some(flight) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
+            // After a break the kernel may still report what was given up.
+            return self.broken;
+        };
+        let Some(seat) = &mut self.seats[flight.seat] else { return false };
+        let step = match kernel.outcome(&mut seat.target, &mut flight.piece, result) {
+            None => Step::Again,
+            Some(outcome) => flight.piece.settle(outcome),
+        };
+        if step == Step::Again {
+            return self.push(kernel, slot);
+        }
+        seat.under_way -= 1;
+        self.free.push(slot);
+        self.ended.extend(self.slots[slot].take().map(|flight| flight.piece));
+        true
+    }
+
+    /// Gives free slots to what waits, a piece of each device in turn. `false`: the ring is broken.
+    pub(super) fn fill(&mut self, kernel: &K) -> bool {
+        let seats = self.seats.len();
+        for seat in self.seats.iter_mut().flatten() {
+            self.ended.extend(seat.waiting.take_aged());
+        }
+        let mut idle = 0;
+        while idle < seats && !self.free.is_empty() {
+            let at = self.first % seats;
+            self.first = at + 1;
+            let Some(piece) = self.seats[at].as_mut().and_then(Seat::pop) else {
+                idle += 1;
+                continue;
+            };
+            idle = 0;
+            if !self.place(kernel, at, piece) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl<K: Kernel> Drop for Core<K> {
+    fn drop(&mut self) {
+        if self.slots.iter().any(Option::is_some) {
+            Box::leak(std::mem::take(&mut self.ranges));
+        }
+        self.slots.drain(..).flatten().for_each(|flight| flight.piece.leak());
+    }
+}

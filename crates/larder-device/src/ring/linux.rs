@@ -1,0 +1,215 @@
+//! A hosted ring of Linux: its queues, its bell, the files and the buffers that it knows beforehand.
+//!
+//! Invariant: what the queues are given access by is the one set of [`Books`], made with the ring and
+//! never copied. Whoever has them mutably is alone at the queues.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use io_uring::{Probe, squeue, types};
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::fixed::{FixedBuffers, Granted, is_refusal};
+use super::kernel::{Entered, Kernel, Wait};
+use super::queues::{Queues, await_readable};
+use super::wire::{AnyWire, Link, Range};
+use crate::file::transfer::Piece;
+
+/// Entries of the table of registered files: so many devices save the kernel a look-up a request.
+const FILES: u32 = 64;
+
+pub(crate) struct Linux {
+    queues: Queues,
+    probe: Probe,
+    bell: OwnedFd,
+}
+
+/// What changes with the queues, and the right to them.
+pub(crate) struct Books {
+    fixed: FixedBuffers,
+    /// Entries of the kernel's table of files that are free.
+    files: Vec<u32>,
+}
+
+/// A device as all rings know it that it comes to.
+pub(crate) struct Guest {
+    pub(crate) wire: Arc<dyn AnyWire>,
+    pub(crate) file: Arc<File>,
+    /// It wants its buffers registered.
+    pub(crate) registered_buffers: bool,
+    /// Pieces that went with a registered buffer.
+    pub(crate) fixed_pieces: AtomicU64,
+    /// Some ring broke with requests of it under way.
+    pub(crate) broken: AtomicBool,
+}
+
+/// A device in this ring.
+pub(crate) struct Target {
+    guest: Arc<Guest>,
+    registered_file: Option<u32>,
+    /// Its requests may name registered buffers.
+    fixed: bool,
+}
+
+impl Target {
+    pub(crate) fn registered_file(&self) -> bool {
+        self.registered_file.is_some()
+    }
+}
+
+impl Books {
+    /// What the kernel granted of registered buffers.
+    pub(crate) fn granted(&self) -> Granted {
+        self.fixed.granted()
+    }
+}
+
+impl Linux {
+    /// A ring of so many entries, and its books.
+    pub(crate) fn new(entries: u32, registered_buffers: bool) -> io::Result<(Self, Books)> {
+        let (queues, probe) = Queues::new(entries)?;
+        Self::over(queues, probe, registered_buffers)
+    }
+
+    #[cfg(all(test, not(shuttle)))]
+    pub(super) fn with_small_entries(entries: u32) -> io::Result<(Self, Books)> {
+        let queues = Queues::small(entries)?;
+        let mut probe = Probe::new();
+        queues.submitter().register_probe(&mut probe)?;
+        Self::over(queues, probe, false)
+    }
+
+    fn over(queues: Queues, probe: Probe, buffers: bool) -> io::Result<(Self, Books)> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let granted = queues.submitter().register_files_sparse(FILES).is_ok();
+        let files = if granted { (0..FILES).rev().collect() } else { Vec::new() };
+        let fixed = FixedBuffers::new(&queues.submitter(), buffers);
+        Ok((Self { queues, probe, bell }, Books { fixed, files }))
+    }
+
+    /// Lets a device in. `None`: the ring does not speak its language.
+    pub(crate) fn admit(&self, books: &mut Books, guest: &Arc<Guest>) -> Option<Target> {
+        let wire = &guest.wire;
+        let speaks = wire.needed().iter().all(|&code| self.probe.is_supported(code));
+        if !speaks || (wire.is_big() && !self.queues.is_big()) {
+            return None;
+        }
+        let registered_file = books.files.pop().filter(|&entry| {
+            let known = self.set_file(entry, guest.file.as_raw_fd());
+            if !known {
+                books.files.clear();
+            }
+            known
+        });
+        let fixed = guest.registered_buffers;
+        Some(Target { guest: Arc::clone(guest), registered_file, fixed })
+    }
+
+    fn set_file(&self, entry: u32, fd: i32) -> bool {
+        self.queues.submitter().register_files_update(entry, &[fd]).is_ok()
+    }
+}
+
+impl Kernel for Linux {
+    type Target = Target;
+    type Books = Books;
+
+    fn push(
+        &self,
+        books: &mut Books,
+        target: &mut Target,
+        (slot, piece, range): (u64, &mut Piece, &mut Range),
+    ) -> bool {
+        let guest = &target.guest;
+        let (file, flags) = match target.registered_file {
+            Some(entry) => (i32::try_from(entry).unwrap_or(0), squeue::Flags::FIXED_FILE),
+            None => (guest.file.as_raw_fd(), squeue::Flags::empty()),
+        };
+        piece.by_entry = false;
+        let entry = match target.fixed {
+            true => books.fixed.entry(&self.queues.submitter(), piece),
+            false => None,
+        };
+        if entry.is_some() {
+            guest.fixed_pieces.fetch_add(1, Ordering::Relaxed);
+        }
+        let link = Link { file: types::Fd(file), flags, slot, entry, range };
+        let entry = guest.wire.describe(piece, link);
+        // SAFETY: the books are ours. The entry names memory of the piece and of the range alone,
+        // which stay where they are until the completion was fetched, or for ever (invariant 1 of a
+        // hosted ring). The target holds the file open until then.
+        unsafe { self.queues.push(entry) }
+    }
+
+    fn arm_bell(&self, _: &mut Books) -> bool {
+        // SAFETY: the books are ours. The bell lives and dies with the ring.
+        unsafe { self.queues.push_bell(self.bell.as_fd()) }
+    }
+
+    fn next(&self, _: &mut Books) -> Option<(u64, i32)> {
+        // SAFETY: the books are ours.
+        unsafe { self.queues.next() }
+    }
+
+    fn untold(&self, _: &mut Books) -> bool {
+        // SAFETY: the books are ours.
+        unsafe { self.queues.untold() }
+    }
+
+    fn outcome(
+        &self,
+        target: &mut Target,
+        piece: &mut Piece,
+        result: i32,
+    ) -> Option<io::Result<usize>> {
+        if is_refusal(piece, result) {
+            // Others in the ring may go on with theirs: old kernels refuse them in commands alone.
+            target.fixed = false;
+            return None;
+        }
+        Some(target.guest.wire.outcome(piece, result))
+    }
+
+    fn enter(&self, wait: Wait) -> Entered {
+        self.queues.enter(wait)
+    }
+
+    fn ring_bell(&self) {
+        // A write fails only if the counter is full, and then the bell rings all the same.
+        let _ = rustix::io::write(&self.bell, bytemuck::bytes_of(&1_u64));
+    }
+
+    fn await_bell(&self, timeout: Option<Duration>) {
+        let _ = await_readable(self.bell.as_fd(), timeout);
+        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+    }
+
+    fn release(&self, books: &mut Books, target: Target) {
+        let Some(entry) = target.registered_file else { return };
+        // Otherwise the kernel would hold the file as long as the ring lives.
+        if self.set_file(entry, -1) {
+            books.files.push(entry);
+        }
+    }
+
+    fn abandon(&self, target: Target) {
+        target.guest.broken.store(true, Ordering::SeqCst);
+    }
+
+    fn close(&self, books: &mut Books) {
+        books.fixed.close(&self.queues.submitter());
+        // Otherwise the kernel would hold them until it has taken the ring apart.
+        let _ = self.queues.submitter().unregister_files();
+    }
+}
+
+impl AsFd for Linux {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.queues.as_fd()
+    }
+}

@@ -1,0 +1,66 @@
+//! A ring of io_uring that a thread hosts for all its devices. Linux only.
+//!
+//! A thread that hosts nothing shares a device's own rings with others: a waiter fetches completions for
+//! all, or a thread of the device (a reaper) does, and wakes who waits. A thread with a loop of its own, a
+//! worker of a server say, can do better: it *hosts* a ring ([`host`]), and all its requests, to whichever
+//! [`FileDevice`](crate::FileDevice) or [`PassthroughDevice`](crate::nvme::PassthroughDevice), travel
+//! through that. The kernel is told of all requests of a turn with one call; the
+//! thread sleeps once for all devices and fetches its completions itself; no other thread wakes for them,
+//! and no lock is waited for. Devices need not know: they come to the ring with their first request from
+//! this thread, and serve other threads as ever meanwhile.
+//!
+//! Such a thread must go round:
+//!
+//! - with one future: [`HostedRing::block_on`] does all;
+//! - with a loop of its own that sleeps for drives: [`HostedRing::turn`];
+//! - with `epoll` or a runtime: in each turn [`HostedRing::reap`], the tasks, [`HostedRing::submit`], and the
+//!   sleep, for [`HostedRing::poll_fd`] among others. The example `ring_server` has both.
+//!
+//! Requests that it has begun do not end while it does not. Their futures can be polled, waited for and
+//! dropped on any thread; whoever blocks the host until another thread has got such a request blocks both.
+//! Where no ring is granted, or the ring cannot carry what a device needs, requests go through
+//! the device's own rings or threads as if nothing were hosted.
+//!
+//! # Examples
+//! ```
+//! use larder_device::{Device, FileDevice, Io, IoBuffer, IoResult, ring};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let directory = tempfile::tempdir()?;
+//! let devices = [0, 1].map(|n| FileDevice::create(directory.path().join(n.to_string()), 1 << 20));
+//! let [one, other] = devices.map(Result::unwrap);
+//! let read = |device: &FileDevice| {
+//!     device.submit(Io::Read { offset: 0, buffer: IoBuffer::zeroed(4096) })
+//! };
+//! match ring::host() {
+//!     Ok(ring) => ring.block_on(async {
+//!         // One call tells the kernel of both, and one sleep waits for both.
+//!         let (first, second) = (read(&one), read(&other));
+//!         assert_eq!(first.await?.len() + second.await?.len(), 8192);
+//!         IoResult::Ok(IoBuffer::empty())
+//!     })?,
+//!     Err(why) => return Ok(println!("{why}; requests work all the same")),
+//! };
+//! # Ok(())
+//! # }
+//! ```
+
+mod core;
+pub(crate) mod fixed;
+mod host;
+mod hosted;
+#[cfg(test)]
+#[cfg(shuttle)]
+mod interleavings;
+mod kernel;
+mod linux;
+pub(crate) mod member;
+mod queues;
+mod seat;
+mod sync;
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests;
+pub(crate) mod wire;
+
+pub use host::{HostedRing, RingOptions, RingStats, host, host_with, reap, submit};
