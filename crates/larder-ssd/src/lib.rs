@@ -7,6 +7,8 @@
 //! studied without a drive. Payload bytes are not its business: it maps logical pages to places,
 //! and whoever wants contents keeps them by logical address.
 //!
+//! [`nand`] is the medium that it stands on: blocks, wear, failures, power.
+//!
 //! [`analytic`] is what theory says about such a drive: write amplification in closed form, life,
 //! embodied and operational carbon.
 //!
@@ -20,7 +22,9 @@
 pub mod analytic;
 pub mod error;
 pub mod managed;
+pub mod nand;
 pub mod nvme;
+mod rng;
 pub mod timed;
 
 pub use error::{Error, ErrorKind};

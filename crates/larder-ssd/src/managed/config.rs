@@ -2,9 +2,10 @@
 
 use super::geometry::Geometry;
 use super::options::{
-    Endurance, GcDestination, InvalidPid, LazyCollection, SaveSequential, VictimPolicy, VictimScope,
+    GcDestination, InvalidPid, LazyCollection, SaveSequential, VictimPolicy, VictimScope,
 };
 use crate::error::{Error, ErrorKind};
+use crate::nand::Endurance;
 
 /// A drive and the habits of its firmware.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +104,12 @@ impl ManagedConfig {
 
     /// Erased units of one group below which collection runs.
     pub(crate) fn reserve_units(&self) -> u32 {
-        self.gc_reserve_units.saturating_add(self.endurance.extra_reserve_units())
+        // An erase that fails during collection gives nothing back for what the collection took.
+        let extra = match self.endurance {
+            Endurance::Unlimited => 0,
+            Endurance::Rated { .. } | Endurance::Planned(_) => 2,
+        };
+        self.gc_reserve_units.saturating_add(extra)
     }
 
     /// Host frontiers of one group.

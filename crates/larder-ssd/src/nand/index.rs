@@ -1,0 +1,29 @@
+//! Numbers of the parts of a medium. Each kind is a type of its own, so that none is taken for
+//! another.
+
+/// A block: what is erased at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockIndex(pub u32);
+
+/// A page of the medium in units of mapping, numbered block after block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageIndex(pub u32);
+
+impl BlockIndex {
+    /// For tables with an entry a block.
+    #[inline]
+    pub(crate) fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl PageIndex {
+    /// For tables with an entry a page.
+    #[inline]
+    pub(crate) fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+// Tables are indexed by 32-bit numbers.
+const _: () = assert!(usize::BITS >= u32::BITS);

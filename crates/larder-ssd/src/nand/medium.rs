@@ -1,0 +1,216 @@
+//! The medium as a whole: what each operation does to the state of its block, to wear and to what
+//! lies beside the pages.
+
+use super::block::Block;
+use super::failures::{Endurance, Failures};
+use super::index::{BlockIndex, PageIndex};
+use super::out_of_band::{self, OutOfBand};
+use super::power::PowerSupply;
+use super::wear::WearCounts;
+
+/// How a firmware divides its medium.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Division {
+    /// Blocks, each erased at once.
+    pub(crate) blocks: u32,
+    /// Pages of mapping in a block.
+    pub(crate) block_pages: u32,
+}
+
+impl Division {
+    fn pages(self) -> u64 {
+        u64::from(self.blocks) * u64::from(self.block_pages)
+    }
+}
+
+/// An erase failed, and took its block out of use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EraseFailed;
+
+/// A medium.
+#[derive(Debug)]
+pub(crate) struct Medium {
+    division: Division,
+    blocks: Vec<Block>,
+    wear: WearCounts,
+    failures: Failures,
+    beside: Option<Box<OutOfBand>>,
+    power: PowerSupply,
+}
+
+impl Medium {
+    /// A medium fresh from the factory: all erased, nothing worn.
+    pub(crate) fn new(division: Division, endurance: &Endurance, seed: u64) -> Self {
+        assert!(division.block_pages > 0, "a block has pages");
+        assert!(division.pages() < u64::from(u32::MAX), "pages are numbered in 32 bits");
+        Self {
+            division,
+            blocks: vec![Block::FRESH; division.blocks as usize],
+            wear: WearCounts::new(division.blocks),
+            failures: Failures::new(endurance, seed),
+            beside: None,
+            power: PowerSupply::new(),
+        }
+    }
+
+    /// The same with a word of out-of-band data beside each page.
+    #[allow(clippy::cast_possible_truncation)] // pages are numbered in 32 bits
+    pub(crate) fn with_words(self) -> Self {
+        let (blocks, pages) = (self.division.blocks as usize, self.division.pages() as usize);
+        Self { beside: Some(Box::new(OutOfBand::new(blocks, pages))), ..self }
+    }
+
+    #[inline]
+    pub(crate) fn block(&self, block: BlockIndex) -> &Block {
+        &self.blocks[block.at()]
+    }
+
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.iter()
+    }
+
+    pub(crate) fn wear(&self) -> &WearCounts {
+        &self.wear
+    }
+
+    pub(crate) fn power(&mut self) -> &mut PowerSupply {
+        &mut self.power
+    }
+
+    #[inline]
+    pub(crate) fn has_power(&self) -> bool {
+        self.power.is_on()
+    }
+
+    /// Programs the next `count` pages of `block`. Returns how many of its pages are programmed now.
+    #[inline]
+    pub(crate) fn program(&mut self, block: BlockIndex, count: u32) -> u32 {
+        let entry = &mut self.blocks[block.at()];
+        // Checked in debug builds only: this runs for every page that is written.
+        debug_assert!(!entry.bad, "{block:?} is bad");
+        debug_assert!(count <= self.division.block_pages - entry.written, "{block:?} has no room");
+        entry.written += count;
+        if let Some(beside) = &mut self.beside {
+            beside.programmed(block, count);
+        }
+        entry.written
+    }
+
+    /// Programs the next `count` pages of `block`, the first of which is `first`, with nothing.
+    pub(crate) fn pad(&mut self, block: BlockIndex, first: PageIndex, count: u32) {
+        assert_eq!(first, self.write_pointer(block), "padding goes on where data ended");
+        if let Some(beside) = &mut self.beside {
+            beside.clear(first, count);
+        }
+        self.program(block, count);
+    }
+
+    /// The page of `block` that is programmed next; of a full one, the one behind its end.
+    pub(crate) fn write_pointer(&self, block: BlockIndex) -> PageIndex {
+        PageIndex(block.0 * self.division.block_pages + self.block(block).written)
+    }
+
+    /// Erases `block`. If that fails, the block is bad from then on; what it holds is given up.
+    pub(crate) fn erase(&mut self, block: BlockIndex) -> Result<(), EraseFailed> {
+        let entry = &mut self.blocks[block.at()];
+        assert!(!entry.bad, "{block:?} is bad");
+        assert!(entry.written > 0, "{block:?} is erased: to erase it again is wear for nothing");
+        if self.failures.strikes(block, entry.erases + 1) {
+            entry.bad = true;
+            self.wear.retired(entry.erases);
+            return Err(EraseFailed);
+        }
+        entry.written = 0;
+        entry.erases += 1;
+        self.wear.erased(entry.erases);
+        Ok(())
+    }
+
+    /// The word beside `page`, which must be programmed; `None` beside padding, and on a medium
+    /// without out-of-band data.
+    pub(crate) fn word(&self, page: PageIndex) -> Option<u64> {
+        let word = self.beside.as_ref()?.word(page);
+        (word != out_of_band::EMPTY).then_some(word)
+    }
+
+    /// Puts `word` beside `page`, which is being programmed.
+    pub(crate) fn write_word(&mut self, page: PageIndex, word: u64) {
+        debug_assert_ne!(word, out_of_band::EMPTY, "that is the word of padding");
+        if let Some(beside) = &mut self.beside {
+            beside.write(page, word);
+        }
+    }
+
+    /// Copies what lies beside `from` to `to`, which is being programmed.
+    pub(crate) fn copy_word(&mut self, from: PageIndex, to: PageIndex) {
+        if let Some(beside) = &mut self.beside {
+            beside.write(to, beside.word(from));
+        }
+    }
+
+    /// When a page of `block` was programmed last, in programs of the medium; 0 on a medium
+    /// without out-of-band data.
+    pub(crate) fn last_program(&self, block: BlockIndex) -> u64 {
+        self.beside.as_ref().map_or(0, |beside| beside.last_program(block))
+    }
+
+    /// Bytes of memory that the out-of-band data take.
+    pub(crate) fn out_of_band_bytes(&self) -> u64 {
+        self.beside.as_ref().map_or(0, |beside| beside.memory_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIVISION: Division = Division { blocks: 3, block_pages: 4 };
+
+    #[test]
+    fn a_block_is_programmed_in_order_and_erased_whole() {
+        let mut medium = Medium::new(DIVISION, &Endurance::Unlimited, 0).with_words();
+        let block = BlockIndex(1);
+        medium.write_word(PageIndex(4), 7);
+        assert_eq!(medium.program(block, 1), 1);
+        medium.copy_word(PageIndex(4), PageIndex(5));
+        assert_eq!(medium.program(block, 1), 2);
+        assert_eq!(medium.write_pointer(block), PageIndex(6));
+        medium.pad(block, PageIndex(6), 2);
+        let words = (4..8).map(|page| medium.word(PageIndex(page)));
+        assert_eq!(words.collect::<Vec<_>>(), [Some(7), Some(7), None, None]);
+        assert_eq!((medium.last_program(block), medium.last_program(BlockIndex(0))), (4, 0));
+        assert_eq!(medium.erase(block), Ok(()));
+        assert_eq!((medium.block(block).written, medium.block(block).erases), (0, 1));
+        assert_eq!((medium.wear().min(), medium.wear().max()), (0, 1));
+    }
+
+    #[test]
+    fn a_failed_erase_makes_a_block_bad_and_leaves_its_wear_out() {
+        let endurance = Endurance::Planned(vec![(2, 2)]);
+        let mut medium = Medium::new(DIVISION, &endurance, 0);
+        let block = BlockIndex(2);
+        medium.program(block, 4);
+        assert_eq!(medium.erase(block), Ok(()));
+        medium.program(block, 1);
+        assert_eq!(medium.erase(block), Err(EraseFailed));
+        assert!(medium.block(block).bad);
+        assert_eq!(medium.wear().max(), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "is bad")]
+    fn a_bad_block_is_not_erased_again() {
+        let endurance = Endurance::Planned(vec![(0, 1)]);
+        let mut medium = Medium::new(DIVISION, &endurance, 0);
+        medium.program(BlockIndex(0), 4);
+        assert_eq!(medium.erase(BlockIndex(0)), Err(EraseFailed));
+        let _ = medium.erase(BlockIndex(0));
+    }
+
+    #[test]
+    #[should_panic(expected = "goes on where data ended")]
+    fn padding_cannot_skip_pages() {
+        let mut medium = Medium::new(DIVISION, &Endurance::Unlimited, 0);
+        medium.pad(BlockIndex(0), PageIndex(1), 3);
+    }
+}
