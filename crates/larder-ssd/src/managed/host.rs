@@ -31,11 +31,12 @@ impl ManagedSsd {
     ) -> Result<(), Error> {
         let (mut lpn, mut left) = self.check_range(lpn, pages)?;
         self.check_writable()?;
-        let mut index = match self.frontier_index(placement) {
-            Some(index) => index,
-            None => self.resolve(placement)?,
+        // The first stream of a group is handle 0's, and the handle is known without a division.
+        let (mut index, handle) = match self.frontier_index(placement) {
+            Some(index) => (index, usize::from(placement.handle)),
+            None => (self.resolve(placement)?, 0),
         };
-        let handle = index % self.streams;
+        debug_assert_eq!(handle, index % self.streams);
         if self.sequential.is_some() && self.is_sequential(lpn, left) {
             index = self.streams - 1;
         }

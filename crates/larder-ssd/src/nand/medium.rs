@@ -36,6 +36,8 @@ pub(crate) struct Medium {
     failures: Failures,
     beside: Option<Box<OutOfBand>>,
     power: PowerSupply,
+    /// Pages programmed since the medium was made.
+    programs: u64,
 }
 
 impl Medium {
@@ -50,14 +52,15 @@ impl Medium {
             failures: Failures::new(endurance, seed),
             beside: None,
             power: PowerSupply::new(),
+            programs: 0,
         }
     }
 
     /// The same with a word of out-of-band data beside each page.
     #[allow(clippy::cast_possible_truncation)] // pages are numbered in 32 bits
     pub(crate) fn with_words(self) -> Self {
-        let (blocks, pages) = (self.division.blocks as usize, self.division.pages() as usize);
-        Self { beside: Some(Box::new(OutOfBand::new(blocks, pages))), ..self }
+        let pages = self.division.pages() as usize;
+        Self { beside: Some(Box::new(OutOfBand::new(pages))), ..self }
     }
 
     #[inline]
@@ -90,9 +93,8 @@ impl Medium {
         debug_assert!(!entry.bad, "{block:?} is bad");
         debug_assert!(count <= self.division.block_pages - entry.written, "{block:?} has no room");
         entry.written += count;
-        if let Some(beside) = &mut self.beside {
-            beside.programmed(block, count);
-        }
+        self.programs += u64::from(count);
+        entry.last_program = self.programs;
         entry.written
     }
 
@@ -148,15 +150,10 @@ impl Medium {
         }
     }
 
-    /// When a page of `block` was programmed last, in programs of the medium; 0 on a medium
-    /// without out-of-band data.
-    pub(crate) fn last_program(&self, block: BlockIndex) -> u64 {
-        self.beside.as_ref().map_or(0, |beside| beside.last_program(block))
-    }
-
-    /// Bytes of memory that the out-of-band data take.
+    /// Bytes of memory that the out-of-band data take, the times of the last programs among them.
     pub(crate) fn out_of_band_bytes(&self) -> u64 {
-        self.beside.as_ref().map_or(0, |beside| beside.memory_bytes())
+        let times = self.blocks.len() * size_of::<u64>();
+        self.beside.as_ref().map_or(0, |beside| beside.memory_bytes() + times as u64)
     }
 }
 
@@ -178,7 +175,10 @@ mod tests {
         medium.pad(block, PageIndex(6), 2);
         let words = (4..8).map(|page| medium.word(PageIndex(page)));
         assert_eq!(words.collect::<Vec<_>>(), [Some(7), Some(7), None, None]);
-        assert_eq!((medium.last_program(block), medium.last_program(BlockIndex(0))), (4, 0));
+        assert_eq!(
+            (medium.block(block).last_program, medium.block(BlockIndex(0)).last_program),
+            (4, 0)
+        );
         assert_eq!(medium.erase(block), Ok(()));
         assert_eq!((medium.block(block).written, medium.block(block).erases), (0, 1));
         assert_eq!((medium.wear().min(), medium.wear().max()), (0, 1));

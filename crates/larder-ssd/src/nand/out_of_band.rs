@@ -1,7 +1,6 @@
-//! What lies beside the pages: a word of the firmware's with each page of mapping, and when a page
-//! of each block was programmed last, in programs of the medium.
+//! What lies beside the pages: a word of the firmware's with each page of mapping.
 
-use super::index::{BlockIndex, PageIndex};
+use super::index::PageIndex;
 
 /// The word of padding and of pages never programmed.
 pub(crate) const EMPTY: u64 = 0;
@@ -9,23 +8,11 @@ pub(crate) const EMPTY: u64 = 0;
 #[derive(Debug)]
 pub(crate) struct OutOfBand {
     words: Vec<u64>,
-    last_program: Vec<u64>,
-    programs: u64,
 }
 
 impl OutOfBand {
-    pub(crate) fn new(blocks: usize, pages: usize) -> Self {
-        Self { words: vec![EMPTY; pages], last_program: vec![0; blocks], programs: 0 }
-    }
-
-    /// `count` pages of `block` were programmed.
-    pub(crate) fn programmed(&mut self, block: BlockIndex, count: u32) {
-        self.programs += u64::from(count);
-        self.last_program[block.at()] = self.programs;
-    }
-
-    pub(crate) fn last_program(&self, block: BlockIndex) -> u64 {
-        self.last_program[block.at()]
+    pub(crate) fn new(pages: usize) -> Self {
+        Self { words: vec![EMPTY; pages] }
     }
 
     pub(crate) fn word(&self, page: PageIndex) -> u64 {
@@ -42,6 +29,6 @@ impl OutOfBand {
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
-        ((self.words.len() + self.last_program.len()) * size_of::<u64>()) as u64
+        (self.words.len() * size_of::<u64>()) as u64
     }
 }
