@@ -47,7 +47,7 @@ pub use frontier::Placement;
 pub use geometry::{Geometry, PAGE_BYTES};
 pub use journal::MediaOp;
 pub use options::{
-    GcDestination, InvalidPid, LazyCollection, SaveSequential, VictimPolicy, VictimScope,
+    GcDestination, GroupDies, InvalidPid, LazyCollection, SaveSequential, VictimPolicy, VictimScope,
 };
 pub use recovery::Recovery;
 pub use stats::Stats;
@@ -57,7 +57,7 @@ pub use wear::Wear;
 pub use crate::nand::Endurance;
 
 use crate::error::Error;
-use crate::nand::{Division, Medium};
+use crate::nand::{BlockIndex, DieIndex, Division, Medium};
 use events::Events;
 use frontier::Frontier;
 use map::PageMap;
@@ -175,6 +175,16 @@ impl ManagedSsd {
         })
     }
 
+    /// The dies that the units of `group` lie on, in the order in which stripes go round them; none
+    /// if there is no such group. A drive whose dies nobody named has one.
+    pub fn dies_of_group(&self, group: u16) -> &[DieIndex] {
+        if group >= self.config.groups {
+            return &[];
+        }
+        let first = self.units.of_group(usize::from(group)).start;
+        self.medium.spans().dies(self.medium.spans().of_block(BlockIndex(first)))
+    }
+
     /// The logical pages that live in `unit`, in the order in which they were written.
     pub fn live_pages_of(&self, unit: u32) -> impl Iterator<Item = u64> {
         let pages = self.config.geometry.pages_per_unit;
@@ -197,8 +207,8 @@ impl ManagedSsd {
 
 /// A fresh medium, each unit of which is a block.
 fn medium(config: &ManagedConfig) -> Medium {
-    let Geometry { units: blocks, pages_per_unit: block_pages, .. } = config.geometry;
-    let medium = Medium::new(Division { blocks, block_pages }, &config.endurance, config.seed);
+    let division = Division { spans: config.spans(), block_pages: config.geometry.pages_per_unit };
+    let medium = Medium::new(division, &config.endurance, config.seed);
     if config.out_of_band { medium.with_words() } else { medium }
 }
 

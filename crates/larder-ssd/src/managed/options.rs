@@ -15,6 +15,19 @@ pub enum GcDestination {
     Handle(u16),
 }
 
+/// On which dies the units of a reclaim group lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum GroupDies {
+    /// On all: groups share every die and every channel.
+    #[default]
+    All,
+    /// On dies of its own, on as many channels as they can be: groups wait for each other on
+    /// channels, but not for each other's programs and erases.
+    Dies,
+    /// On channels of its own, with all their dies: groups share nothing but link and buffer.
+    Channels,
+}
+
 /// Which full unit garbage collection reclaims. The file of each in `victim/` states its rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum VictimPolicy {

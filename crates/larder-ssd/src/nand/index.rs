@@ -1,7 +1,15 @@
 //! Numbers of the parts of a medium. Each kind is a type of its own, so that none is taken for
 //! another.
 
-/// A block: what is erased at once.
+/// A channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChannelIndex(pub u32);
+
+/// A die. Dies are numbered round the channels: see [`DieArray::channel_of`](super::DieArray).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DieIndex(pub u32);
+
+/// A block of a medium: what is erased at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockIndex(pub u32);
 

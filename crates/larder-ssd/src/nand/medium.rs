@@ -6,20 +6,21 @@ use super::failures::{Endurance, Failures};
 use super::index::{BlockIndex, PageIndex};
 use super::out_of_band::{self, OutOfBand};
 use super::power::PowerSupply;
+use super::span::Spans;
 use super::wear::WearCounts;
 
 /// How a firmware divides its medium.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Division {
-    /// Blocks, each erased at once.
-    pub(crate) blocks: u32,
+    /// Blocks, each erased at once, and the dies that they lie on.
+    pub(crate) spans: Spans,
     /// Pages of mapping in a block.
     pub(crate) block_pages: u32,
 }
 
 impl Division {
-    fn pages(self) -> u64 {
-        u64::from(self.blocks) * u64::from(self.block_pages)
+    fn pages(&self) -> u64 {
+        u64::from(self.spans.blocks()) * u64::from(self.block_pages)
     }
 }
 
@@ -45,10 +46,11 @@ impl Medium {
     pub(crate) fn new(division: Division, endurance: &Endurance, seed: u64) -> Self {
         assert!(division.block_pages > 0, "a block has pages");
         assert!(division.pages() < u64::from(u32::MAX), "pages are numbered in 32 bits");
+        let blocks = division.spans.blocks();
         Self {
             division,
-            blocks: vec![Block::FRESH; division.blocks as usize],
-            wear: WearCounts::new(division.blocks),
+            blocks: vec![Block::FRESH; blocks as usize],
+            wear: WearCounts::new(blocks),
             failures: Failures::new(endurance, seed),
             beside: None,
             power: PowerSupply::new(),
@@ -61,6 +63,10 @@ impl Medium {
     pub(crate) fn with_words(self) -> Self {
         let pages = self.division.pages() as usize;
         Self { beside: Some(Box::new(OutOfBand::new(pages))), ..self }
+    }
+
+    pub(crate) fn spans(&self) -> &Spans {
+        &self.division.spans
     }
 
     #[inline]
@@ -159,13 +165,17 @@ impl Medium {
 
 #[cfg(test)]
 mod tests {
+    use super::super::array::DieArray;
     use super::*;
 
-    const DIVISION: Division = Division { blocks: 3, block_pages: 4 };
+    fn medium(endurance: &Endurance) -> Medium {
+        let spans = Spans::over_all(DieArray::ONE, 3);
+        Medium::new(Division { spans, block_pages: 4 }, endurance, 0)
+    }
 
     #[test]
     fn a_block_is_programmed_in_order_and_erased_whole() {
-        let mut medium = Medium::new(DIVISION, &Endurance::Unlimited, 0).with_words();
+        let mut medium = medium(&Endurance::Unlimited).with_words();
         let block = BlockIndex(1);
         medium.write_word(PageIndex(4), 7);
         assert_eq!(medium.program(block, 1), 1);
@@ -187,7 +197,7 @@ mod tests {
     #[test]
     fn a_failed_erase_makes_a_block_bad_and_leaves_its_wear_out() {
         let endurance = Endurance::Planned(vec![(2, 2)]);
-        let mut medium = Medium::new(DIVISION, &endurance, 0);
+        let mut medium = medium(&endurance);
         let block = BlockIndex(2);
         medium.program(block, 4);
         assert_eq!(medium.erase(block), Ok(()));
@@ -201,7 +211,7 @@ mod tests {
     #[should_panic(expected = "is bad")]
     fn a_bad_block_is_not_erased_again() {
         let endurance = Endurance::Planned(vec![(0, 1)]);
-        let mut medium = Medium::new(DIVISION, &endurance, 0);
+        let mut medium = medium(&endurance);
         medium.program(BlockIndex(0), 4);
         assert_eq!(medium.erase(BlockIndex(0)), Err(EraseFailed));
         let _ = medium.erase(BlockIndex(0));
@@ -210,7 +220,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "goes on where data ended")]
     fn padding_cannot_skip_pages() {
-        let mut medium = Medium::new(DIVISION, &Endurance::Unlimited, 0);
+        let mut medium = medium(&Endurance::Unlimited);
         medium.pad(BlockIndex(0), PageIndex(1), 3);
     }
 }

@@ -10,15 +10,19 @@
 //! - a bad block is neither programmed nor erased any more; it stays bad;
 //! - what an erase or a program does to wear and to out-of-band data happens with it, not later.
 
+mod array;
 mod block;
 mod failures;
 mod index;
 mod medium;
 mod out_of_band;
 mod power;
+mod span;
 mod wear;
 
+pub use array::DieArray;
 pub use failures::Endurance;
-pub use index::{BlockIndex, PageIndex};
+pub use index::{BlockIndex, ChannelIndex, DieIndex, PageIndex};
+pub use span::Spans;
 
 pub(crate) use medium::{Division, Medium};
