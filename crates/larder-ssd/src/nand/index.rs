@@ -17,6 +17,22 @@ pub struct BlockIndex(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageIndex(pub u32);
 
+impl ChannelIndex {
+    /// For tables with an entry a channel.
+    #[inline]
+    pub(crate) fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl DieIndex {
+    /// For tables with an entry a die.
+    #[inline]
+    pub(crate) fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
 impl BlockIndex {
     /// For tables with an entry a block.
     #[inline]

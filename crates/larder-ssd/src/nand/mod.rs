@@ -15,6 +15,7 @@ mod block;
 mod failures;
 mod index;
 mod medium;
+mod op;
 mod out_of_band;
 mod power;
 mod span;
@@ -23,6 +24,7 @@ mod wear;
 pub use array::DieArray;
 pub use failures::Endurance;
 pub use index::{BlockIndex, ChannelIndex, DieIndex, PageIndex};
+pub use op::PhysicalOp;
 pub use span::Spans;
 
 pub(crate) use medium::{Division, Medium};

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::managed::PAGE_BYTES;
+use crate::nand::DieArray;
 
 /// A NAND die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,9 +51,14 @@ pub struct DriveTiming {
 }
 
 impl DriveTiming {
+    /// Channels and dies.
+    pub fn array(&self) -> DieArray {
+        DieArray { channels: self.channels, dies_per_channel: self.dies_per_channel }
+    }
+
     /// Dies of the drive.
     pub fn dies(&self) -> u32 {
-        self.channels * self.dies_per_channel
+        self.array().dies()
     }
 
     /// Mapped pages that one die programs at once.
