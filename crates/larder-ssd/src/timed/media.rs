@@ -4,6 +4,7 @@
 use super::Nanoseconds;
 use super::buffer::WriteBuffer;
 use super::die::Die;
+use super::service::DieService;
 use super::timing::DriveTiming;
 use crate::error::Error;
 use crate::managed::PAGE_BYTES;
@@ -102,7 +103,8 @@ impl Media {
             }
             PhysicalOp::Erase { die, blocks, between_programs } => {
                 let entry = &mut self.dies[die.at()];
-                if between_programs {
+                // A die that works in order has no slices.
+                if between_programs && self.timing.service != DieService::InOrder {
                     entry.erase(blocks, &self.timing.nand);
                 } else {
                     entry.work(now, blocks * self.timing.nand.erase_ns, false);
@@ -126,7 +128,8 @@ impl Media {
     }
 
     fn read(&mut self, now: Nanoseconds, die: DieIndex, bytes: u64) -> Nanoseconds {
-        let (sensed, delayed_ns) = self.dies[die.at()].read(now, &self.timing.nand);
+        let DriveTiming { nand, service, .. } = &self.timing;
+        let (sensed, delayed_ns) = self.dies[die.at()].read(now, nand, *service);
         self.buffer.delay(die.at(), now, delayed_ns);
         let transfer = self.timing.channel_ns(bytes);
         // A read's few kilobytes slip in between the transfers of programs, which go on later.

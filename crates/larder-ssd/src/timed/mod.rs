@@ -22,6 +22,7 @@
 //!   is due with it.
 //! - Reads go before programs and erases that wait. One that is under way is waited for, or
 //!   suspended if the drive can. They too sense all planes at once. What they take, programs lose.
+//!   [`DieService`] has this and the other ways: dies that do all in order, or suspend nothing.
 //! - While the host waits for room, collection is urgent, and reads do not suspend its programs (the
 //!   urgent mode of MQSim's garbage collection).
 
@@ -30,11 +31,13 @@ mod collection;
 mod die;
 mod drives;
 mod media;
+mod service;
 mod striping;
 mod timing;
 
 pub use drives::{enterprise_tlc, pm9d3_like, small};
 pub use media::Media;
+pub use service::DieService;
 pub use timing::{DriveTiming, NandTiming};
 
 use crate::error::{Error, ErrorKind};

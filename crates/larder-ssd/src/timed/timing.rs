@@ -1,5 +1,6 @@
 //! Timing as data: what a NAND die, a channel, a link and a write buffer take.
 
+use super::service::DieService;
 use crate::error::{Error, ErrorKind};
 use crate::managed::PAGE_BYTES;
 use crate::nand::DieArray;
@@ -37,6 +38,8 @@ pub struct DriveTiming {
     pub dies_per_channel: u32,
     /// The die.
     pub nand: NandTiming,
+    /// In which order a die does what it is asked for.
+    pub service: DieService,
     /// Bytes per second of a channel.
     pub channel_bytes_per_s: u64,
     /// Bytes per second of the host link, each way.

@@ -9,6 +9,7 @@ mod events;
 mod groups;
 mod habits;
 mod hot_cold;
+mod isolation;
 mod nvme;
 mod policies;
 mod power_loss;
