@@ -68,7 +68,7 @@ impl ManagedSsd {
                 UnitState::Full => full += u32::from(block.written == pages_per_unit),
                 UnitState::Open => open += 1,
                 UnitState::Erased => erased += usize::from(block.written == 0),
-                UnitState::Retired => retired += u64::from(unit.live == 0 && block.bad),
+                UnitState::Retired => retired += u64::from(unit.live == 0 && block.is_retired()),
             }
         }
         let frontiers = self.host_frontiers.iter().chain(&self.gc_frontiers);

@@ -281,22 +281,7 @@ impl ManagedConfig {
         if self.wear_levelling_gap == Some(0) {
             return fail("wear_levelling_gap of 0 would never rest: use at least 1".to_owned());
         }
-        match &self.endurance {
-            Endurance::Rated { rated, certain } if certain <= rated => fail(format!(
-                "endurance rated for {rated} erases and over at {certain}: the second must be \
-                 larger"
-            )),
-            Endurance::Planned(plan) => {
-                let beyond = plan.iter().find(|(unit, _)| *unit >= self.geometry.units);
-                beyond.map_or(Ok(()), |(unit, _)| {
-                    fail(format!(
-                        "endurance plan names unit {unit}: the drive has {}",
-                        self.geometry.units
-                    ))
-                })
-            }
-            Endurance::Rated { .. } | Endurance::Unlimited => Ok(()),
-        }
+        self.endurance.check(self.geometry.units, "unit")
     }
 
     fn check_units(&self) -> Result<(), Error> {

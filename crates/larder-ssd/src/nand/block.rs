@@ -3,10 +3,31 @@
 //! ```text
 //!             program, in order        last page
 //!   erased ───────────────────► written ─────────► full
-//!      ▲                           │                │ erase
-//!      └───────────────────────────┴────────────────┤
-//!                                bad ◄──────────────┘ it failed
+//!      ▲                         │   │              │
+//!      │ erase                   │   │ erase        │ erase
+//!      ├─────────────────────────│───┴──────────────┤
+//!      │                         │                  │ it failed
+//!      │        power failed     ▼                  ▼
+//!      └────────────────────── torn                bad
+//!                                │ a program failed, not the power
+//!                                ▼
+//!                             read-only
 //! ```
+
+/// What a block is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Health {
+    /// Everything.
+    Good,
+    /// The power failed during a program or an erase of it. What had been programmed before is
+    /// readable (after an erase nothing is); it takes no program until it is erased.
+    Torn,
+    /// A program of it failed. What had been programmed before is readable; it is never programmed
+    /// nor erased again.
+    ReadOnly,
+    /// It was bad from the factory, or its erase failed. It is good for nothing.
+    Bad,
+}
 
 /// What a medium knows of one block.
 #[derive(Debug, Clone, Copy)]
@@ -17,12 +38,22 @@ pub(crate) struct Block {
     pub(crate) erases: u32,
     /// When a page of it was programmed last, in programs of the medium.
     pub(crate) last_program: u64,
-    /// A failure took it out of use, for good.
-    pub(crate) bad: bool,
+    pub(crate) health: Health,
 }
 
 impl Block {
-    pub(crate) const FRESH: Self = Self { written: 0, erases: 0, last_program: 0, bad: false };
+    pub(crate) const FRESH: Self =
+        Self { written: 0, erases: 0, last_program: 0, health: Health::Good };
+
+    /// Whether a failure took it out of use, for good.
+    pub(crate) fn is_retired(&self) -> bool {
+        matches!(self.health, Health::ReadOnly | Health::Bad)
+    }
+
+    /// Pages that can be read.
+    pub(crate) fn readable(&self) -> u32 {
+        if self.health == Health::Bad { 0 } else { self.written }
+    }
 }
 
 // A terabyte in blocks of a megabyte must not take more than a few dozen megabytes.

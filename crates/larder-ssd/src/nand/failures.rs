@@ -1,8 +1,9 @@
-//! Which erases fail.
+//! Which erases and programs fail.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::index::BlockIndex;
+use crate::error::{Error, ErrorKind};
 use crate::rng::Rng;
 
 /// When erases fail.
@@ -21,6 +22,27 @@ pub enum Endurance {
     },
     /// By plan: pairs of a block (of a managed drive: a reclaim unit) and the number of its erase that fails, counted from 1.
     Planned(Vec<(u32, u32)>),
+}
+
+impl Endurance {
+    /// Refuses an endurance that could not be, of a drive with so many blocks, which its firmware
+    /// calls by `name`.
+    pub(crate) fn check(&self, blocks: u32, name: &str) -> Result<(), Error> {
+        let fail = |message: String| Err(Error::new(ErrorKind::Config, message));
+        match self {
+            Self::Rated { rated, certain } if certain <= rated => fail(format!(
+                "endurance rated for {rated} erases and over at {certain}: the second must be \
+                 larger"
+            )),
+            Self::Planned(plan) => {
+                let beyond = plan.iter().find(|(block, _)| *block >= blocks);
+                beyond.map_or(Ok(()), |(block, _)| {
+                    fail(format!("endurance plan names {name} {block}: the drive has {blocks}"))
+                })
+            }
+            Self::Rated { .. } | Self::Unlimited => Ok(()),
+        }
+    }
 }
 
 /// Decides which erases fail.
@@ -55,9 +77,37 @@ impl Failures {
     }
 }
 
+/// Decides which programs fail: those of a plan, once each.
+#[derive(Debug, Default)]
+pub(crate) struct ProgramFailures {
+    planned: BTreeSet<(BlockIndex, u32)>,
+}
+
+impl ProgramFailures {
+    /// Pairs of a block and its page whose next program fails.
+    pub(crate) fn new(plan: &[(BlockIndex, u32)]) -> Self {
+        Self { planned: plan.iter().copied().collect() }
+    }
+
+    /// Whether the program of `count` pages of `block` from its page `at` on fails.
+    pub(crate) fn strikes(&mut self, block: BlockIndex, at: u32, count: u32) -> bool {
+        let hit = self.planned.range((block, at)..(block, at + count)).next().copied();
+        hit.is_some_and(|hit| self.planned.remove(&hit))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_planned_program_fails_once() {
+        let block = BlockIndex(3);
+        let mut failures = ProgramFailures::new(&[(block, 10)]);
+        assert!(!failures.strikes(block, 4, 6) && !failures.strikes(BlockIndex(2), 8, 4));
+        assert!(failures.strikes(block, 8, 4));
+        assert!(!failures.strikes(block, 8, 4));
+    }
 
     #[test]
     fn rated_erases_hold_and_certain_ones_fail() {

@@ -1,12 +1,13 @@
 //! The medium as a whole: what each operation does to the state of its block, to wear and to what
 //! lies beside the pages.
 
-use super::block::Block;
+use super::block::{Block, Health};
 use super::failures::{Endurance, Failures};
 use super::index::{BlockIndex, PageIndex};
 use super::out_of_band::{self, OutOfBand};
 use super::power::PowerSupply;
 use super::span::Spans;
+use super::tags::{Tag, Tags};
 use super::wear::WearCounts;
 
 /// How a firmware divides its medium.
@@ -36,6 +37,7 @@ pub(crate) struct Medium {
     wear: WearCounts,
     failures: Failures,
     beside: Option<Box<OutOfBand>>,
+    tags: Option<Box<Tags>>,
     power: PowerSupply,
     /// Pages programmed since the medium was made.
     programs: u64,
@@ -53,6 +55,7 @@ impl Medium {
             wear: WearCounts::new(blocks),
             failures: Failures::new(endurance, seed),
             beside: None,
+            tags: None,
             power: PowerSupply::new(),
             programs: 0,
         }
@@ -63,6 +66,12 @@ impl Medium {
     pub(crate) fn with_words(self) -> Self {
         let pages = self.division.pages() as usize;
         Self { beside: Some(Box::new(OutOfBand::new(pages))), ..self }
+    }
+
+    /// The same with a tag of out-of-band data in each block.
+    pub(crate) fn with_tags(self) -> Self {
+        let tags = Tags::new(self.division.spans.blocks());
+        Self { tags: Some(Box::new(tags)), ..self }
     }
 
     pub(crate) fn spans(&self) -> &Spans {
@@ -96,7 +105,7 @@ impl Medium {
     pub(crate) fn program(&mut self, block: BlockIndex, count: u32) -> u32 {
         let entry = &mut self.blocks[block.at()];
         // Checked in debug builds only: this runs for every page that is written.
-        debug_assert!(!entry.bad, "{block:?} is bad");
+        debug_assert_eq!(entry.health, Health::Good, "{block:?}");
         debug_assert!(count <= self.division.block_pages - entry.written, "{block:?} has no room");
         entry.written += count;
         self.programs += u64::from(count);
@@ -121,17 +130,69 @@ impl Medium {
     /// Erases `block`. If that fails, the block is bad from then on; what it holds is given up.
     pub(crate) fn erase(&mut self, block: BlockIndex) -> Result<(), EraseFailed> {
         let entry = &mut self.blocks[block.at()];
-        assert!(!entry.bad, "{block:?} is bad");
-        assert!(entry.written > 0, "{block:?} is erased: to erase it again is wear for nothing");
+        assert!(!entry.is_retired(), "{block:?} is {:?}", entry.health);
+        let torn = entry.health == Health::Torn;
+        assert!(entry.written > 0 || torn, "{block:?} is erased: this is wear for nothing");
         if self.failures.strikes(block, entry.erases + 1) {
-            entry.bad = true;
+            entry.health = Health::Bad;
             self.wear.retired(entry.erases);
             return Err(EraseFailed);
         }
         entry.written = 0;
+        entry.health = Health::Good;
         entry.erases += 1;
         self.wear.erased(entry.erases);
+        if let Some(tags) = &mut self.tags {
+            tags.erase(block);
+        }
         Ok(())
+    }
+
+    /// A program of `block` failed: what it holds can be read, and nothing else.
+    pub(crate) fn fail_program(&mut self, block: BlockIndex) {
+        let entry = &mut self.blocks[block.at()];
+        assert_eq!(entry.health, Health::Good, "{block:?}");
+        entry.health = Health::ReadOnly;
+        self.wear.retired(entry.erases);
+    }
+
+    /// `block` is bad from the factory.
+    pub(crate) fn mark_bad(&mut self, block: BlockIndex) {
+        let entry = &mut self.blocks[block.at()];
+        assert!(entry.health == Health::Good && entry.written == 0, "{block:?} was in use");
+        entry.health = Health::Bad;
+        self.wear.retired(entry.erases);
+    }
+
+    /// The power failed during a program of `block`: the pages before are there.
+    pub(crate) fn tear_program(&mut self, block: BlockIndex) {
+        let entry = &mut self.blocks[block.at()];
+        assert_eq!(entry.health, Health::Good, "{block:?}");
+        entry.health = Health::Torn;
+    }
+
+    /// The power failed during an erase of `block`: nothing is left, and it is not erased either.
+    pub(crate) fn tear_erase(&mut self, block: BlockIndex) {
+        let entry = &mut self.blocks[block.at()];
+        assert!(!entry.is_retired(), "{block:?} is {:?}", entry.health);
+        entry.health = Health::Torn;
+        entry.written = 0;
+        if let Some(tags) = &mut self.tags {
+            tags.erase(block);
+        }
+    }
+
+    /// The tag of `block`, which its first program wrote.
+    pub(crate) fn tag(&self, block: BlockIndex) -> Option<Tag> {
+        self.tags.as_ref()?.get(block)
+    }
+
+    /// Puts `tag` beside the first page of `block`, which is being programmed.
+    pub(crate) fn write_tag(&mut self, block: BlockIndex, tag: Tag) {
+        assert_eq!(self.block(block).written, 0, "{block:?}: the tag is beside the first page");
+        if let Some(tags) = &mut self.tags {
+            tags.write(block, tag);
+        }
     }
 
     /// The word beside `page`, which must be programmed; `None` beside padding, and on a medium
@@ -203,18 +264,32 @@ mod tests {
         assert_eq!(medium.erase(block), Ok(()));
         medium.program(block, 1);
         assert_eq!(medium.erase(block), Err(EraseFailed));
-        assert!(medium.block(block).bad);
+        assert!(medium.block(block).is_retired());
         assert_eq!(medium.wear().max(), 0);
     }
 
     #[test]
-    #[should_panic(expected = "is bad")]
+    #[should_panic(expected = "is Bad")]
     fn a_bad_block_is_not_erased_again() {
         let endurance = Endurance::Planned(vec![(0, 1)]);
         let mut medium = medium(&endurance);
         medium.program(BlockIndex(0), 4);
         assert_eq!(medium.erase(BlockIndex(0)), Err(EraseFailed));
         let _ = medium.erase(BlockIndex(0));
+    }
+
+    #[test]
+    fn a_torn_block_is_good_again_when_it_is_erased() {
+        let mut medium = medium(&Endurance::Unlimited).with_tags();
+        let block = BlockIndex(0);
+        medium.write_tag(block, [7; 16]);
+        medium.program(block, 2);
+        medium.tear_program(block);
+        assert_eq!((medium.block(block).readable(), medium.tag(block)), (2, Some([7; 16])));
+        medium.tear_erase(block);
+        assert_eq!((medium.block(block).readable(), medium.tag(block)), (0, None));
+        assert_eq!(medium.erase(block), Ok(()));
+        assert_eq!((medium.block(block).health, medium.block(block).erases), (Health::Good, 1));
     }
 
     #[test]

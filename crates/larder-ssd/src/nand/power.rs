@@ -1,17 +1,18 @@
-//! The power supply. It fails before a program, never within: of a program that it interrupts
-//! nothing is left, of one before it everything.
+//! The power supply: how many more operations it lasts. Of what came before it fails, all is there.
+//! What becomes of the operation that finds none is the firmware's to say: the managed one has not
+//! begun it, its capacitors see to that; the raw one has, and leaves a torn block.
 
 /// Whether there is power, and for how long.
 #[derive(Debug)]
 pub(crate) struct PowerSupply {
     on: bool,
-    /// Programs until it fails; `None`: it does not.
-    programs_left: Option<u64>,
+    /// Operations until it fails; `None`: it does not.
+    operations_left: Option<u64>,
 }
 
 impl PowerSupply {
     pub(crate) fn new() -> Self {
-        Self { on: true, programs_left: None }
+        Self { on: true, operations_left: None }
     }
 
     #[inline]
@@ -19,15 +20,15 @@ impl PowerSupply {
         self.on
     }
 
-    /// Lets the power fail after `programs` more page programs.
-    pub(crate) fn fail_after(&mut self, programs: u64) {
-        self.programs_left = Some(programs);
+    /// Lets the power fail after `operations` more.
+    pub(crate) fn fail_after(&mut self, operations: u64) {
+        self.operations_left = Some(operations);
     }
 
-    /// How many of `count` page programs will still happen. The rest finds no power.
+    /// How many of `count` operations will still happen. The rest finds no power.
     #[inline]
     pub(crate) fn admit(&mut self, count: u32) -> u32 {
-        let Some(left) = &mut self.programs_left else { return count };
+        let Some(left) = &mut self.operations_left else { return count };
         let admitted = u32::try_from(*left).map_or(count, |left| left.min(count));
         *left -= u64::from(admitted);
         admitted
@@ -49,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_fails_after_so_many_programs_and_comes_back_for_good() {
+    fn it_fails_after_so_many_operations_and_comes_back_for_good() {
         let mut power = PowerSupply::new();
         assert_eq!(power.admit(1000), 1000);
         power.fail_after(5);

@@ -3,7 +3,7 @@
 use super::service::DieService;
 use crate::error::{Error, ErrorKind};
 use crate::managed::PAGE_BYTES;
-use crate::nand::DieArray;
+use crate::nand::{DieArray, NandGeometry};
 
 /// A NAND die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +57,33 @@ impl DriveTiming {
     /// Channels and dies.
     pub fn array(&self) -> DieArray {
         DieArray { channels: self.channels, dies_per_channel: self.dies_per_channel }
+    }
+
+    /// The medium that such a drive has with so many blocks on each die, mapped in 4 KiB.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if there can be no such medium.
+    pub fn geometry(&self, blocks_per_die: u32) -> Result<NandGeometry, Error> {
+        self.check()?;
+        let narrow = |n: u64| {
+            u32::try_from(n).map_err(|_| {
+                let message = format!("{}: {n} does not fit 32 bits", self.name);
+                Error::new(ErrorKind::Config, message)
+            })
+        };
+        let geometry = NandGeometry {
+            array: self.array(),
+            planes: self.nand.planes,
+            bits: self.nand.bits,
+            blocks_per_die,
+            pages_per_block: narrow(
+                u64::from(self.nand.block_stripes) * u64::from(self.nand.bits),
+            )?,
+            page_bytes: narrow(self.nand.page_bytes)?,
+            mapping_bytes: narrow(PAGE_BYTES)?,
+        };
+        geometry.check()?;
+        Ok(geometry)
     }
 
     /// Dies of the drive.

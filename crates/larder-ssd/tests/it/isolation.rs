@@ -7,10 +7,12 @@
 //! under way stands beside a writer of 64 KiB with 16.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use larder_ssd::managed::{Geometry, GroupDies, ManagedConfig, Placement};
-use larder_ssd::timed::{DieService, DriveTiming, NandTiming, TimedSsd, enterprise_tlc};
+use larder_ssd::nand::{BlockIndex, DieIndex, PhysicalOp};
+use larder_ssd::raw::{RawConfig, RawSsd};
+use larder_ssd::timed::{DieService, DriveTiming, Media, NandTiming, TimedSsd, enterprise_tlc};
 
 const PIECE: u64 = 16;
 const READS: usize = 8_000;
@@ -110,6 +112,134 @@ impl Tenants for Groups {
 
     fn idle_at(&self) -> u64 {
         self.ssd.idle_at()
+    }
+}
+
+/// A host that puts blocks of an open-channel drive together: a block of each of its dies, filled
+/// stripe by stripe round them; the oldest are erased for the newest.
+struct Superblocks {
+    dies: Vec<DieIndex>,
+    open: Vec<BlockIndex>,
+    full: VecDeque<Vec<BlockIndex>>,
+    /// Stripes in the open ones.
+    stripes: usize,
+}
+
+impl Superblocks {
+    const KEPT: usize = 8;
+
+    fn new(dies: Vec<DieIndex>) -> Self {
+        Self { dies, open: Vec::new(), full: VecDeque::new(), stripes: 0 }
+    }
+
+    /// Programs the next stripe.
+    fn append(&mut self, ssd: &mut RawSsd) {
+        let stripe = ssd.geometry().stripe_pages();
+        let round = ssd.geometry().block_pages() as usize / stripe as usize;
+        if self.stripes == self.open.len() * round {
+            if !self.open.is_empty() {
+                self.full.push_back(std::mem::take(&mut self.open));
+            }
+            if self.full.len() > Self::KEPT {
+                self.full.pop_front().unwrap().iter().for_each(|&block| ssd.erase(block).unwrap());
+            }
+            let allocate = |&die| ssd.allocate(die, [0; 16]).unwrap();
+            self.open = self.dies.iter().map(allocate).collect();
+            self.stripes = 0;
+        }
+        let block = self.open[self.stripes % self.dies.len()];
+        let row = (self.stripes / self.dies.len()) as u32;
+        ssd.program(block, row * stripe, stripe).unwrap();
+        self.stripes += 1;
+    }
+}
+
+/// Two hosts on the dies of one open-channel drive.
+struct RawHosts {
+    ssd: RawSsd,
+    media: Media,
+    reader: Superblocks,
+    writer: Superblocks,
+    ops: Vec<PhysicalOp>,
+}
+
+impl RawHosts {
+    /// The reader has the dies for which `is_readers` says so, the writer those for which
+    /// `is_writers` does.
+    fn new(
+        service: DieService,
+        is_readers: impl Fn(DieIndex) -> bool,
+        is_writers: impl Fn(DieIndex) -> bool,
+    ) -> Self {
+        let media = Media::new(timing(service)).unwrap();
+        let mut ssd = RawSsd::new(RawConfig::new(media.timing().geometry(32).unwrap())).unwrap();
+        ssd.record_ops(true);
+        let dies = (0..media.timing().dies()).map(DieIndex);
+        let mut reader = Superblocks::new(dies.clone().filter(|&die| is_readers(die)).collect());
+        let writer = Superblocks::new(dies.filter(|&die| is_writers(die)).collect());
+        let round = reader.dies.len() * 64;
+        (0..round * Superblocks::KEPT).for_each(|_| reader.append(&mut ssd));
+        let mut hosts = Self { ssd, media, reader, writer, ops: Vec::new() };
+        hosts.book(0);
+        hosts
+    }
+
+    /// Books what the firmware did and can begin at `now`. Returns when the last of it is done, and
+    /// when the last of what is programmed was in the buffer.
+    fn book(&mut self, now: u64) -> (u64, u64) {
+        self.ssd.take_ops(&mut self.ops);
+        let (mut done, mut buffered) = (now, now);
+        for op in self.ops.drain(..) {
+            if let PhysicalOp::Program { .. } = op {
+                buffered = self.media.wait_for_room(buffered);
+            }
+            done = done.max(self.media.book(buffered, op));
+        }
+        (done, buffered)
+    }
+}
+
+impl Tenants for RawHosts {
+    fn read(&mut self, now: u64, random: u64) -> u64 {
+        let begin = self.media.command(now);
+        // A row of four blocks that were programmed one after the other.
+        let dies = self.reader.dies.len() / 4;
+        let full = &self.reader.full;
+        let blocks = &full[random as usize % full.len()];
+        let first = (random >> 8) as usize % dies * 4;
+        let at = (random >> 16) as u32 % 64 * 4;
+        for block in &blocks[first..first + 4] {
+            self.ssd.read(*block, at, 4).unwrap();
+        }
+        let (ready, _) = self.book(begin);
+        self.media.send(begin, ready, PIECE * 4096)
+    }
+
+    fn write(&mut self, now: u64) -> u64 {
+        let arrived = self.media.receive(now, PIECE * 4096);
+        (0..4).for_each(|_| self.writer.append(&mut self.ssd));
+        let (_, buffered) = self.book(arrived);
+        self.media.acknowledge(buffered)
+    }
+
+    fn idle_at(&self) -> u64 {
+        self.media.idle_at()
+    }
+}
+
+/// The same of blocks that the hosts choose by themselves.
+#[test]
+fn raw_blocks_on_channels_of_their_own_isolate_as_groups_do() {
+    let array = timing(DieService::InOrder).array();
+    let first_channels = |die| array.channel_of(die).0 < 4;
+    for service in [DieService::InOrder, DieService::ReadsFirst] {
+        let own = || RawHosts::new(service, first_channels, |die| !first_channels(die));
+        let alone = p99_us(&mut own(), false);
+        let beside = p99_us(&mut own(), true);
+        let shared = p99_us(&mut RawHosts::new(service, first_channels, |_| true), true);
+        println!("{service:?}: alone {alone:.0} us, on channels {beside:.0}, shared {shared:.0}");
+        assert!((beside / alone - 1.0).abs() < 0.03, "{beside} us, {alone} us alone");
+        assert!(shared > alone * 3.0, "{shared} us, {alone} us alone");
     }
 }
 

@@ -13,6 +13,7 @@ mod isolation;
 mod nvme;
 mod policies;
 mod power_loss;
+mod raw;
 mod rollover;
 mod scattered;
 mod support;
