@@ -279,6 +279,23 @@ mod tests {
     }
 
     #[test]
+    fn blocks_that_fail_leave_wear_however_they_fail() {
+        let mut medium = medium(&Endurance::Unlimited);
+        for block in (0..3).map(BlockIndex) {
+            for _ in 0..=block.0 {
+                medium.program(block, 1);
+                assert_eq!(medium.erase(block), Ok(()));
+            }
+        }
+        assert_eq!((medium.wear().min(), medium.wear().max()), (1, 3));
+        medium.program(BlockIndex(2), 2);
+        medium.fail_program(BlockIndex(2));
+        assert_eq!((medium.wear().max(), medium.block(BlockIndex(2)).readable()), (2, 2));
+        medium.mark_bad(BlockIndex(0));
+        assert_eq!((medium.wear().min(), medium.block(BlockIndex(0)).readable()), (2, 0));
+    }
+
+    #[test]
     fn a_torn_block_is_good_again_when_it_is_erased() {
         let mut medium = medium(&Endurance::Unlimited).with_tags();
         let block = BlockIndex(0);

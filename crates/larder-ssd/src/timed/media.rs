@@ -137,3 +137,56 @@ impl Media {
         sensed + transfer
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::drives::small;
+    use super::*;
+
+    const DIE: DieIndex = DieIndex(2);
+
+    fn media(service: DieService) -> Media {
+        Media::new(DriveTiming { service, ..small() }).unwrap()
+    }
+
+    fn stripe(urgent: bool) -> PhysicalOp {
+        let bytes = u64::from(small().stripe_pages()) * PAGE_BYTES;
+        PhysicalOp::Program { die: DIE, bytes, urgent }
+    }
+
+    fn erase(between_programs: bool) -> PhysicalOp {
+        PhysicalOp::Erase { die: DIE, blocks: 2, between_programs }
+    }
+
+    #[test]
+    fn an_erase_is_done_whole_or_between_programs() {
+        let whole = 2 * small().nand.erase_ns;
+        assert_eq!(media(DieService::ReadsSuspend).book(500, erase(false)), 500 + whole);
+        assert_eq!(media(DieService::ReadsSuspend).book(500, erase(true)), 500);
+        assert_eq!(media(DieService::InOrder).book(500, erase(true)), 500 + whole);
+    }
+
+    #[test]
+    fn dies_of_a_channel_share_it_and_others_do_not() {
+        let (mut media, timing) = (media(DieService::ReadsSuspend), small());
+        let there = timing.channel_ns(u64::from(timing.stripe_pages()) * PAGE_BYTES);
+        assert_eq!(media.book(0, stripe(false)), there + timing.nand.program_ns);
+        let on = |die| {
+            let PhysicalOp::Program { bytes, urgent, .. } = stripe(false) else { unreachable!() };
+            PhysicalOp::Program { die, bytes, urgent }
+        };
+        // Dies 0 and 2 are on channel 0, die 1 is on channel 1.
+        assert_eq!(media.book(0, on(DieIndex(0))), 2 * there + timing.nand.program_ns);
+        assert_eq!(media.book(0, on(DieIndex(1))), there + timing.nand.program_ns);
+    }
+
+    #[test]
+    fn a_firmware_read_waits_for_the_programs_before_it_and_a_host_read_does_not() {
+        let mut media = media(DieService::ReadsSuspend);
+        let programmed = media.book(0, stripe(false));
+        let read = PhysicalOp::FirmwareRead { die: DIE, bytes: PAGE_BYTES };
+        assert_eq!(media.book(10, read), programmed + small().nand.read_ns);
+        let read = PhysicalOp::HostRead { die: DIE, bytes: PAGE_BYTES };
+        assert!(media.book(20, read) < programmed);
+    }
+}
