@@ -67,6 +67,7 @@ impl Failures {
 
     /// Whether the `erase`th erase of `block`, counted from 1, fails. Ask once for each: it draws.
     pub(crate) fn strikes(&mut self, block: BlockIndex, erase: u32) -> bool {
+        debug_assert!(erase > 0, "erases are counted from 1");
         match self {
             Self::Never => false,
             Self::Rated { rated, certain, rng } => {
@@ -91,6 +92,7 @@ impl ProgramFailures {
 
     /// Whether the program of `count` pages of `block` from its page `at` on fails.
     pub(crate) fn strikes(&mut self, block: BlockIndex, at: u32, count: u32) -> bool {
+        debug_assert!(count > 0, "a program has pages");
         let hit = self.planned.range((block, at)..(block, at + count)).next().copied();
         hit.is_some_and(|hit| self.planned.remove(&hit))
     }

@@ -47,6 +47,7 @@ impl NandGeometry {
 
     /// Pages of mapping that a die senses at once: a flash page of each plane.
     pub fn row_pages(&self) -> u32 {
+        debug_assert!(self.page_bytes.is_multiple_of(self.mapping_bytes), "checked");
         self.page_bytes / self.mapping_bytes * self.planes
     }
 
@@ -57,6 +58,7 @@ impl NandGeometry {
 
     /// Pages of mapping in a block.
     pub fn block_pages(&self) -> u32 {
+        debug_assert!(self.pages_per_block.is_multiple_of(self.bits), "checked");
         self.row_pages() * self.pages_per_block
     }
 

@@ -64,12 +64,14 @@ impl Medium {
     /// The same with a word of out-of-band data beside each page.
     #[allow(clippy::cast_possible_truncation)] // pages are numbered in 32 bits
     pub(crate) fn with_words(self) -> Self {
+        assert!(self.programs == 0 && self.beside.is_none(), "a medium is made once");
         let pages = self.division.pages() as usize;
         Self { beside: Some(Box::new(OutOfBand::new(pages))), ..self }
     }
 
     /// The same with a tag of out-of-band data in each block.
     pub(crate) fn with_tags(self) -> Self {
+        assert!(self.programs == 0 && self.tags.is_none(), "a medium is made once");
         let tags = Tags::new(self.division.spans.blocks());
         Self { tags: Some(Box::new(tags)), ..self }
     }
@@ -119,7 +121,8 @@ impl Medium {
         if let Some(beside) = &mut self.beside {
             beside.clear(first, count);
         }
-        self.program(block, count);
+        let written = self.program(block, count);
+        debug_assert_eq!(written, self.division.block_pages, "padding closes a block");
     }
 
     /// The page of `block` that is programmed next; of a full one, the one behind its end.
@@ -145,6 +148,8 @@ impl Medium {
         if let Some(tags) = &mut self.tags {
             tags.erase(block);
         }
+        debug_assert_eq!(self.block(block).readable(), 0, "nothing outlives an erase");
+        debug_assert_eq!(self.tag(block), None, "nothing outlives an erase");
         Ok(())
     }
 
@@ -175,6 +180,8 @@ impl Medium {
     pub(crate) fn tear_erase(&mut self, block: BlockIndex) {
         let entry = &mut self.blocks[block.at()];
         assert!(!entry.is_retired(), "{block:?} is {:?}", entry.health);
+        let held = entry.written > 0 || entry.health == Health::Torn;
+        assert!(held, "{block:?} is erased: this is wear for nothing");
         entry.health = Health::Torn;
         entry.written = 0;
         if let Some(tags) = &mut self.tags {
@@ -212,6 +219,7 @@ impl Medium {
 
     /// Copies what lies beside `from` to `to`, which is being programmed.
     pub(crate) fn copy_word(&mut self, from: PageIndex, to: PageIndex) {
+        debug_assert_ne!(from, to, "a copy goes elsewhere");
         if let Some(beside) = &mut self.beside {
             beside.write(to, beside.word(from));
         }

@@ -31,6 +31,7 @@ impl PowerSupply {
         let Some(left) = &mut self.operations_left else { return count };
         let admitted = u32::try_from(*left).map_or(count, |left| left.min(count));
         *left -= u64::from(admitted);
+        debug_assert!(admitted == count || *left == 0, "it fails when nothing is left");
         admitted
     }
 
@@ -42,6 +43,7 @@ impl PowerSupply {
     /// The power is back, and stays.
     pub(crate) fn turn_on(&mut self) {
         *self = Self::new();
+        debug_assert!(self.on && self.operations_left.is_none());
     }
 }
 

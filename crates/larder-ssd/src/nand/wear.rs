@@ -18,7 +18,9 @@ impl WearCounts {
 
     /// A block was erased for the `erases`th time.
     pub(crate) fn erased(&mut self, erases: u32) {
+        assert!(erases > 0, "the first erase is number 1");
         let erases = erases as usize;
+        assert!(self.blocks[erases - 1] > 0, "no block was erased {} times", erases - 1);
         self.blocks[erases - 1] -= 1;
         if self.blocks.len() == erases {
             self.blocks.push(0);
@@ -31,6 +33,7 @@ impl WearCounts {
 
     /// A block that was erased `erases` times is gone.
     pub(crate) fn retired(&mut self, erases: u32) {
+        assert!(self.blocks[erases as usize] > 0, "no block was erased {erases} times");
         self.blocks[erases as usize] -= 1;
         self.erases -= u64::from(erases);
         self.good -= 1;
@@ -44,6 +47,8 @@ impl WearCounts {
         while self.max > self.min && self.blocks[self.max] == 0 {
             self.max -= 1;
         }
+        debug_assert!(self.min <= self.max && self.max < self.blocks.len());
+        debug_assert!(self.good == 0 || self.blocks[self.min] > 0, "nobody is worn least");
     }
 
     #[allow(clippy::cast_possible_truncation)] // erases are counted in 32 bits

@@ -1,10 +1,14 @@
-//! The same firmware under a clock: how long a read or a write takes.
+//! A clock for the firmwares: how long a read or a write takes.
 //!
-//! [`TimedSsd`] asks the firmware what a request does to the media and books that on the resources
-//! that do it: the host link, the channels, the dies. Each is a queue of its own, so what waits
-//! where is seen. Time is a number that the caller brings along; nothing here reads a clock.
+//! [`Media`] are the resources that do the work: the host link, the channels, the dies, the write
+//! buffer. Each is a queue of its own, so what waits where is seen. They are fed with
+//! [`PhysicalOp`](crate::nand::PhysicalOp)s, which any firmware can yield. Time is a number that the
+//! caller brings along; nothing here reads a clock.
 //!
-//! How a drive behaves:
+//! [`TimedSsd`] is the managed firmware on such media: it asks the firmware what a request does and
+//! books that. For the [`raw`](crate::raw) one its host does so, who knows what waits for what.
+//!
+//! How a managed drive behaves:
 //!
 //! - A write is acknowledged when it is in the write buffer. It leaves the buffer when it is
 //!   programmed.
@@ -12,8 +16,8 @@
 //!   to be moved for it: the write credits of NVMeVirt (`conv_ftl.c`), the shares of the buffer of pblk
 //!   (Linux, `pblk-rl.c`). A write waits where host and collection together fill the buffer, which happens
 //!   long before the media are busy all the time.
-//! - Pages of one reclaim unit are programmed stripe by stripe, round the dies. A stripe is what
-//!   one die programs at once: all planes, all bits of a cell (one-shot programming).
+//! - Pages of one reclaim unit are programmed stripe by stripe, round the dies of its group. A stripe
+//!   is what one die programs at once: all planes, all bits of a cell (one-shot programming).
 //! - Garbage collection reads, programs and erases on the same dies, in the order in which the
 //!   firmware asks for it, spread over the host's writes until the next unit is wanted: a write is
 //!   slowed down a little, none waits for a whole unit. It senses all planes of a die at once.
