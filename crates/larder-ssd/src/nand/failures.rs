@@ -20,7 +20,8 @@ pub enum Endurance {
         /// The erase that fails for sure.
         certain: u32,
     },
-    /// By plan: pairs of a block (of a managed drive: a reclaim unit) and the number of its erase that fails, counted from 1.
+    /// By plan: pairs of a block (of a managed drive: a reclaim unit) and the number of its erase
+    /// that fails, counted from 1.
     Planned(Vec<(u32, u32)>),
 }
 

@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::Nanoseconds;
 use super::service::DieService;
-use super::timing::NandTiming;
+use super::timing::{NandTiming, Nanoseconds};
 
 /// When a die is busy. Work (programs, erases, the reads of garbage collection) is done in the
 /// order in which it was booked; host reads slip in.

@@ -1,11 +1,10 @@
 //! The resources of a drive under a clock: dies, channels, the host link, the write buffer. Each is
 //! a queue of its own. Any firmware's operations are booked here, in the order of their times.
 
-use super::Nanoseconds;
 use super::buffer::WriteBuffer;
 use super::die::Die;
 use super::service::DieService;
-use super::timing::DriveTiming;
+use super::timing::{DriveTiming, Nanoseconds};
 use crate::error::Error;
 use crate::managed::PAGE_BYTES;
 use crate::nand::{DieIndex, PhysicalOp};

@@ -42,15 +42,12 @@ mod timing;
 pub use drives::{enterprise_tlc, pm9d3_like, small};
 pub use media::Media;
 pub use service::DieService;
-pub use timing::{DriveTiming, NandTiming};
+pub use timing::{DriveTiming, NandTiming, Nanoseconds};
 
 use crate::error::{Error, ErrorKind};
 use crate::managed::{ManagedConfig, ManagedSsd, MediaOp, PAGE_BYTES, Placement};
 use collection::Backlog;
 use striping::Striping;
-
-/// Nanoseconds since the drive was made.
-pub type Nanoseconds = u64;
 
 /// A managed drive under a clock.
 #[derive(Debug)]

@@ -5,6 +5,9 @@ use crate::error::{Error, ErrorKind};
 use crate::managed::PAGE_BYTES;
 use crate::nand::{DieArray, NandGeometry};
 
+/// Nanoseconds since the drive was made.
+pub type Nanoseconds = u64;
+
 /// A NAND die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NandTiming {
