@@ -144,7 +144,7 @@ impl ManagedSsd {
                 let (Some(version), Some(lpn)) = (version, self.map.logical(ppn)) else {
                     continue;
                 };
-                let last_program = |unit| medium.block(BlockIndex(unit)).last_program;
+                let last_program = |unit| medium.last_program(BlockIndex(unit));
                 let age = |ppn| (medium.word(PageIndex(ppn)), last_program(self.map.unit_of(ppn)));
                 let newer = self
                     .map
@@ -212,7 +212,7 @@ impl ManagedSsd {
         let state = |unit: u32| self.units.get(unit).state;
         let mut full: Vec<u32> =
             (0..self.config.geometry.units).filter(|&u| state(u) == UnitState::Full).collect();
-        full.sort_by_key(|&unit| self.medium.block(BlockIndex(unit)).last_program);
+        full.sort_by_key(|&unit| self.medium.last_program(BlockIndex(unit)));
         self.victims = Victims::new(&self.config, self.sets());
         for unit in full {
             self.become_victim(unit);

@@ -36,14 +36,11 @@ pub(crate) struct Block {
     pub(crate) written: u32,
     /// Times that it was erased.
     pub(crate) erases: u32,
-    /// When a page of it was programmed last, in programs of the medium.
-    pub(crate) last_program: u64,
     pub(crate) health: Health,
 }
 
 impl Block {
-    pub(crate) const FRESH: Self =
-        Self { written: 0, erases: 0, last_program: 0, health: Health::Good };
+    pub(crate) const FRESH: Self = Self { written: 0, erases: 0, health: Health::Good };
 
     /// Whether a failure took it out of use, for good.
     pub(crate) fn is_retired(&self) -> bool {
@@ -57,4 +54,4 @@ impl Block {
 }
 
 // A terabyte in blocks of a megabyte must not take more than a few dozen megabytes.
-const _: () = assert!(size_of::<Block>() <= 24);
+const _: () = assert!(size_of::<Block>() <= 12);

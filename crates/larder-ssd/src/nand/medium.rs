@@ -39,8 +39,6 @@ pub(crate) struct Medium {
     beside: Option<Box<OutOfBand>>,
     tags: Option<Box<Tags>>,
     power: PowerSupply,
-    /// Pages programmed since the medium was made.
-    programs: u64,
 }
 
 impl Medium {
@@ -57,21 +55,20 @@ impl Medium {
             beside: None,
             tags: None,
             power: PowerSupply::new(),
-            programs: 0,
         }
     }
 
     /// The same with a word of out-of-band data beside each page.
     #[allow(clippy::cast_possible_truncation)] // pages are numbered in 32 bits
     pub(crate) fn with_words(self) -> Self {
-        assert!(self.programs == 0 && self.beside.is_none(), "a medium is made once");
-        let pages = self.division.pages() as usize;
-        Self { beside: Some(Box::new(OutOfBand::new(pages))), ..self }
+        assert!(self.beside.is_none(), "a medium is made once");
+        let (blocks, pages) = (self.blocks.len(), self.division.pages() as usize);
+        Self { beside: Some(Box::new(OutOfBand::new(blocks, pages))), ..self }
     }
 
     /// The same with a tag of out-of-band data in each block.
     pub(crate) fn with_tags(self) -> Self {
-        assert!(self.programs == 0 && self.tags.is_none(), "a medium is made once");
+        assert!(self.tags.is_none(), "a medium is made once");
         let tags = Tags::new(self.division.spans.blocks());
         Self { tags: Some(Box::new(tags)), ..self }
     }
@@ -110,9 +107,11 @@ impl Medium {
         debug_assert_eq!(entry.health, Health::Good, "{block:?}");
         debug_assert!(count <= self.division.block_pages - entry.written, "{block:?} has no room");
         entry.written += count;
-        self.programs += u64::from(count);
-        entry.last_program = self.programs;
-        entry.written
+        let written = entry.written;
+        if let Some(beside) = &mut self.beside {
+            beside.programmed(block, count);
+        }
+        written
     }
 
     /// Programs the next `count` pages of `block`, the first of which is `first`, with nothing.
@@ -227,8 +226,13 @@ impl Medium {
 
     /// Bytes of memory that the out-of-band data take, the times of the last programs among them.
     pub(crate) fn out_of_band_bytes(&self) -> u64 {
-        let times = self.blocks.len() * size_of::<u64>();
-        self.beside.as_ref().map_or(0, |beside| beside.memory_bytes() + times as u64)
+        self.beside.as_ref().map_or(0, |beside| beside.memory_bytes())
+    }
+
+    /// When a page of `block` was programmed last, in programs of the medium; 0 on a medium without
+    /// words of out-of-band data.
+    pub(crate) fn last_program(&self, block: BlockIndex) -> u64 {
+        self.beside.as_ref().map_or(0, |beside| beside.last_program(block))
     }
 }
 
@@ -254,10 +258,7 @@ mod tests {
         medium.pad(block, PageIndex(6), 2);
         let words = (4..8).map(|page| medium.word(PageIndex(page)));
         assert_eq!(words.collect::<Vec<_>>(), [Some(7), Some(7), None, None]);
-        assert_eq!(
-            (medium.block(block).last_program, medium.block(BlockIndex(0)).last_program),
-            (4, 0)
-        );
+        assert_eq!((medium.last_program(block), medium.last_program(BlockIndex(0))), (4, 0));
         assert_eq!(medium.erase(block), Ok(()));
         assert_eq!((medium.block(block).written, medium.block(block).erases), (0, 1));
         assert_eq!((medium.wear().min(), medium.wear().max()), (0, 1));
