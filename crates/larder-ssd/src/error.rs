@@ -17,6 +17,15 @@ pub enum ErrorKind {
     /// The drive has lost more units than its spare covers and takes no more writes. What it holds
     /// can still be read.
     ReadOnly,
+    /// A program that does not go on where its block was programmed last.
+    OutOfOrder,
+    /// A program of pages that hold data, or of a block that must be erased first.
+    NotErased,
+    /// A read of pages that hold nothing, or a use of a block that nobody allocated.
+    NotWritten,
+    /// The block failed, now or before. Other blocks go on; what a failed program left behind can
+    /// be read.
+    BadBlock,
     /// The power failed during or before this command, and has not come back.
     PowerLoss,
 }

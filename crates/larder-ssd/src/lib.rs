@@ -7,10 +7,14 @@
 //! studied without a drive. Payload bytes are not its business: it maps logical pages to places,
 //! and whoever wants contents keeps them by logical address.
 //!
+//! [`raw`] is the firmware of an open-channel drive: blocks of dies for a host that maps by itself.
+//!
+//! [`nand`] is the medium that both stand on: blocks, wear, failures, power.
+//!
 //! [`analytic`] is what theory says about such a drive: write amplification in closed form, life,
 //! embodied and operational carbon.
 //!
-//! [`timed`] is the same firmware under a clock: dies, channels, a link, a write buffer.
+//! [`timed`] is a clock for either: dies, channels, a link, a write buffer.
 //!
 //! [`nvme`] is the drive at the level of commands, as hosts see it, and the encoders and decoders
 //! that a host needs.
@@ -20,7 +24,10 @@
 pub mod analytic;
 pub mod error;
 pub mod managed;
+pub mod nand;
 pub mod nvme;
+pub mod raw;
+mod rng;
 pub mod timed;
 
 pub use error::{Error, ErrorKind};

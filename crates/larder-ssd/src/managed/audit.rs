@@ -3,6 +3,7 @@
 
 use super::ManagedSsd;
 use super::units::UnitState;
+use crate::nand::BlockIndex;
 
 impl ManagedSsd {
     /// Checks that the maps agree, that every count adds up and that no page was made from nothing.
@@ -28,7 +29,7 @@ impl ManagedSsd {
         let by_owner: u64 = stats.copied_pages_by_owner.iter().sum();
         ensure(by_owner == stats.copied_pages, || format!("copies by owner sum to {by_owner}"))?;
         let pages = u64::from(self.config.geometry.pages_per_unit);
-        let in_units: u64 = self.units.iter().map(|unit| u64::from(unit.written)).sum();
+        let in_units: u64 = self.medium.blocks().map(|block| u64::from(block.written)).sum();
         let erased = stats.erased_units * pages;
         ensure(in_units + erased == stats.media_pages, || {
             format!("written {in_units} + erased {erased} != media {}", stats.media_pages)
@@ -53,20 +54,21 @@ impl ManagedSsd {
         let pages_per_unit = self.config.geometry.pages_per_unit;
         let (mut full, mut open, mut erased, mut retired) = (0, 0, 0, 0);
         for (number, unit) in (0..).zip(self.units.iter()) {
+            let block = self.medium.block(BlockIndex(number));
             let bits: u32 = (0..self.map.words_per_unit())
                 .map(|w| self.map.live_word(number, w).count_ones())
                 .sum();
             ensure(bits == unit.live, || {
                 format!("unit {number} counts {} live pages, its bits {bits}", unit.live)
             })?;
-            ensure(unit.live <= unit.written, || {
+            ensure(unit.live <= block.written, || {
                 format!("unit {number} has more live than written")
             })?;
             match unit.state {
-                UnitState::Full => full += u32::from(unit.written == pages_per_unit),
+                UnitState::Full => full += u32::from(block.written == pages_per_unit),
                 UnitState::Open => open += 1,
-                UnitState::Erased => erased += usize::from(unit.written == 0),
-                UnitState::Retired => retired += u64::from(unit.live == 0),
+                UnitState::Erased => erased += usize::from(block.written == 0),
+                UnitState::Retired => retired += u64::from(unit.live == 0 && block.is_retired()),
             }
         }
         let frontiers = self.host_frontiers.iter().chain(&self.gc_frontiers);

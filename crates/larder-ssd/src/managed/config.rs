@@ -2,9 +2,10 @@
 
 use super::geometry::Geometry;
 use super::options::{
-    Endurance, GcDestination, InvalidPid, LazyCollection, SaveSequential, VictimPolicy, VictimScope,
+    GcDestination, GroupDies, InvalidPid, LazyCollection, SaveSequential, VictimPolicy, VictimScope,
 };
 use crate::error::{Error, ErrorKind};
+use crate::nand::{DieArray, Endurance, Spans};
 
 /// A drive and the habits of its firmware.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +16,13 @@ pub struct ManagedConfig {
     /// erased units, victims and frontiers. The logical space is shared: a write puts any page into
     /// any group, which can therefore fill up ([`ErrorKind::NoSpace`]).
     pub groups: u16,
+    /// Channels and dies, if anybody needs to know: [`GroupDies`] does, and a
+    /// [`TimedSsd`](crate::timed::TimedSsd), which takes them from its timing if they are not said
+    /// here. Write amplification does not depend on them.
+    pub array: Option<DieArray>,
+    /// On which dies the units of a group lie. Dies or channels are divided among the groups in
+    /// equal parts.
+    pub group_dies: GroupDies,
     /// Reclaim unit handles, the default (0) among them.
     pub handles: u16,
     /// Whether FDP is enabled. If not, every write is forced to handle 0 and the same code runs.
@@ -57,6 +65,8 @@ impl ManagedConfig {
         Self {
             geometry,
             groups: 1,
+            array: None,
+            group_dies: GroupDies::All,
             handles: 8,
             fdp: true,
             invalid_pid: InvalidPid::default(),
@@ -101,9 +111,25 @@ impl ManagedConfig {
         self.geometry.units / u32::from(self.groups)
     }
 
+    /// Which dies the units lie on.
+    pub(crate) fn spans(&self) -> Spans {
+        let array = self.array.unwrap_or(DieArray::ONE);
+        let groups = u32::from(self.groups);
+        match self.group_dies {
+            GroupDies::All => Spans::over_all(array, self.geometry.units),
+            GroupDies::Dies => Spans::of_dies(array, groups, self.units_per_group()),
+            GroupDies::Channels => Spans::of_channels(array, groups, self.units_per_group()),
+        }
+    }
+
     /// Erased units of one group below which collection runs.
     pub(crate) fn reserve_units(&self) -> u32 {
-        self.gc_reserve_units.saturating_add(self.endurance.extra_reserve_units())
+        // An erase that fails during collection gives nothing back for what the collection took.
+        let extra = match self.endurance {
+            Endurance::Unlimited => 0,
+            Endurance::Rated { .. } | Endurance::Planned(_) => 2,
+        };
+        self.gc_reserve_units.saturating_add(extra)
     }
 
     /// Host frontiers of one group.
@@ -124,6 +150,7 @@ impl ManagedConfig {
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.check_geometry()?;
         self.check_placement()?;
+        self.check_dies()?;
         self.check_collection()?;
         self.check_wear()?;
         self.check_units()
@@ -189,6 +216,40 @@ impl ManagedConfig {
         Ok(())
     }
 
+    /// Groups must divide the dies or channels that they own.
+    fn check_dies(&self) -> Result<(), Error> {
+        let Some(array) = self.array else {
+            if self.group_dies == GroupDies::All {
+                return Ok(());
+            }
+            return fail(format!(
+                "group_dies {:?} on a drive whose dies are not said: set array to its channels and \
+                 dies, or group_dies to All",
+                self.group_dies
+            ));
+        };
+        array.check()?;
+        let (parts, what) = match self.group_dies {
+            GroupDies::All => return Ok(()),
+            GroupDies::Dies => (array.dies(), "dies"),
+            GroupDies::Channels => (array.channels, "channels"),
+        };
+        let groups = u32::from(self.groups);
+        if !parts.is_multiple_of(groups) {
+            let fitting: Vec<String> = (1..=parts.min(u32::from(u16::MAX)))
+                .filter(|&groups| parts.is_multiple_of(groups))
+                .map(|groups| groups.to_string())
+                .collect();
+            return fail(format!(
+                "group_dies {:?}: {parts} {what} do not divide among {groups} reclaim groups: set \
+                 groups to one of {}, or group_dies to All",
+                self.group_dies,
+                fitting.join(", ")
+            ));
+        }
+        Ok(())
+    }
+
     fn check_collection(&self) -> Result<(), Error> {
         if self.gc_reserve_units < 2 {
             return fail(format!(
@@ -220,22 +281,7 @@ impl ManagedConfig {
         if self.wear_levelling_gap == Some(0) {
             return fail("wear_levelling_gap of 0 would never rest: use at least 1".to_owned());
         }
-        match &self.endurance {
-            Endurance::Rated { rated, certain } if certain <= rated => fail(format!(
-                "endurance rated for {rated} erases and over at {certain}: the second must be \
-                 larger"
-            )),
-            Endurance::Planned(plan) => {
-                let beyond = plan.iter().find(|(unit, _)| *unit >= self.geometry.units);
-                beyond.map_or(Ok(()), |(unit, _)| {
-                    fail(format!(
-                        "endurance plan names unit {unit}: the drive has {}",
-                        self.geometry.units
-                    ))
-                })
-            }
-            Endurance::Rated { .. } | Endurance::Unlimited => Ok(()),
-        }
+        self.endurance.check(self.geometry.units, "unit")
     }
 
     fn check_units(&self) -> Result<(), Error> {
@@ -305,6 +351,18 @@ mod tests {
         assert!(refused(|c| c.endurance = Endurance::Planned(vec![(120, 1)])).contains("unit 120"));
         let lazy = LazyCollection { below_erased_units: 3, live_percent_max: 10 };
         assert!(refused(|c| c.lazy_collection = Some(lazy)).contains("above the reserve of 3"));
+        let array = Some(DieArray { channels: 4, dies_per_channel: 3 });
+        let dies = |c: &mut ManagedConfig, group_dies, groups| {
+            (c.array, c.group_dies, c.groups, c.handles) = (array, group_dies, groups, 1);
+        };
+        let error = refused(|c| dies(c, GroupDies::Channels, 3));
+        assert!(error.contains("group_dies Channels: 4 channels do not divide among 3"), "{error}");
+        assert!(error.contains("set groups to one of 1, 2, 4"), "{error}");
+        let error = refused(|c| dies(c, GroupDies::Dies, 5));
+        assert!(error.contains("12 dies do not divide among 5"), "{error}");
+        assert!(refused(|c| c.group_dies = GroupDies::Dies).contains("set array"));
+        let none = Some(DieArray { channels: 0, dies_per_channel: 3 });
+        assert!(refused(|c| c.array = none).contains("0 channels of 3 dies"));
         let save = SaveSequential { streams: 1, pages_min: 8 };
         assert!(refused(|c| c.save_sequential = Some(save)).contains("without FDP"));
     }

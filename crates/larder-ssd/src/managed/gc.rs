@@ -224,9 +224,7 @@ impl ManagedSsd {
                     *frontier = self.open_for_moved(group, owner, role, *frontier)?;
                     batch_start = frontier.next;
                 }
-                if let Some(media) = &mut self.out_of_band
-                    && !media.copy(source, frontier.next)
-                {
+                if self.out_of_band.is_some() && !self.copy_beside(source, frontier.next) {
                     self.book_moved(batch_start, frontier.next, slot);
                     return Err(self.power_failed());
                 }
@@ -261,9 +259,6 @@ impl ManagedSsd {
             self.stats.copied_pages += pages;
             self.stats.media_pages += pages;
             self.stats.copied_pages_by_owner[slot] += pages;
-            if let Some(media) = &mut self.out_of_band {
-                media.programmed(self.map.unit_of(start), end - start);
-            }
             self.pages_written(start, end - start);
         }
     }

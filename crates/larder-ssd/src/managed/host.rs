@@ -6,6 +6,7 @@ use super::frontier::{Frontier, Placement};
 use super::options::{InvalidPid, VictimScope};
 use super::units::{Owner, UnitState};
 use crate::error::{Error, ErrorKind};
+use crate::nand::{BlockIndex, PageIndex};
 
 impl ManagedSsd {
     /// Writes `pages` logical pages from `lpn` on, with placement handle `handle` of group 0.
@@ -30,11 +31,12 @@ impl ManagedSsd {
     ) -> Result<(), Error> {
         let (mut lpn, mut left) = self.check_range(lpn, pages)?;
         self.check_writable()?;
-        let mut index = match self.frontier_index(placement) {
-            Some(index) => index,
-            None => self.resolve(placement)?,
+        // The first stream of a group is handle 0's, and the handle is known without a division.
+        let (mut index, handle) = match self.frontier_index(placement) {
+            Some(index) => (index, usize::from(placement.handle)),
+            None => (self.resolve(placement)?, 0),
         };
-        let handle = index % self.streams;
+        debug_assert_eq!(handle, index % self.streams);
         if self.sequential.is_some() && self.is_sequential(lpn, left) {
             index = self.streams - 1;
         }
@@ -72,8 +74,8 @@ impl ManagedSsd {
         while let Some((at, run)) = self.kill_next_run(next, end) {
             self.map.unmap(at, run);
             self.stats.deallocated_pages += u64::from(run);
-            if let Some(media) = &mut self.out_of_band {
-                media.deallocated(at, run);
+            if let Some(beside) = &mut self.out_of_band {
+                beside.deallocated(at, run);
             }
             next = at + run;
         }
@@ -159,7 +161,7 @@ impl ManagedSsd {
 
     #[inline]
     pub(super) fn check_writable(&mut self) -> Result<(), Error> {
-        if !self.powered {
+        if !self.medium.has_power() {
             return Err(self.power_failed());
         }
         if self.read_only {
@@ -265,9 +267,8 @@ impl ManagedSsd {
     /// Books `count` pages of `unit`, counted as live already, as written.
     #[inline]
     pub(super) fn programmed_in(&mut self, unit: u32, count: u32) {
-        let entry = self.units.get_mut(unit);
-        entry.written += count;
-        if entry.written == self.config.geometry.pages_per_unit {
+        let written = self.medium.program(BlockIndex(unit), count);
+        if written == self.config.geometry.pages_per_unit {
             self.seal(unit);
         }
     }
@@ -289,11 +290,7 @@ impl ManagedSsd {
         let unit = self.map.unit_of(frontier.next);
         self.stats.padded_pages += u64::from(count);
         self.stats.media_pages += u64::from(count);
-        self.units.get_mut(unit).written += count;
-        if let Some(media) = &mut self.out_of_band {
-            media.padded(frontier.next, count);
-            media.programmed(unit, count);
-        }
+        self.medium.pad(BlockIndex(unit), PageIndex(frontier.next), count);
         self.seal(unit);
     }
 

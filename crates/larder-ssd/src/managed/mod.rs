@@ -34,7 +34,6 @@ mod map;
 mod options;
 mod out_of_band;
 mod recovery;
-mod rng;
 mod scattered;
 mod sequential;
 mod stats;
@@ -48,14 +47,17 @@ pub use frontier::Placement;
 pub use geometry::{Geometry, PAGE_BYTES};
 pub use journal::MediaOp;
 pub use options::{
-    Endurance, GcDestination, InvalidPid, LazyCollection, SaveSequential, VictimPolicy, VictimScope,
+    GcDestination, GroupDies, InvalidPid, LazyCollection, SaveSequential, VictimPolicy, VictimScope,
 };
 pub use recovery::Recovery;
 pub use stats::Stats;
 pub use units::{Owner, UnitState};
 pub use wear::Wear;
 
+pub use crate::nand::Endurance;
+
 use crate::error::Error;
+use crate::nand::{BlockIndex, DieIndex, Division, Medium};
 use events::Events;
 use frontier::Frontier;
 use map::PageMap;
@@ -63,12 +65,12 @@ use out_of_band::OutOfBand;
 use sequential::Detector;
 use units::Units;
 use victim::Victims;
-use wear::Failures;
 
 /// A drive with its own firmware. Counting clock: it takes no time at all.
 #[derive(Debug)]
 pub struct ManagedSsd {
     config: ManagedConfig,
+    medium: Medium,
     map: PageMap,
     units: Units,
     victims: Victims,
@@ -78,7 +80,6 @@ pub struct ManagedSsd {
     gc_frontiers: Vec<Frontier>,
     stats: Stats,
     events: Events,
-    failures: Failures,
     sequential: Option<Detector>,
     out_of_band: Option<Box<OutOfBand>>,
     /// From the configuration.
@@ -88,7 +89,6 @@ pub struct ManagedSsd {
     /// Erased units of a group below which collection runs, from the configuration.
     reserve: usize,
     read_only: bool,
-    powered: bool,
     /// What was done to the media, if somebody asks.
     journal: Option<Vec<MediaOp>>,
 }
@@ -118,6 +118,7 @@ impl ManagedSsd {
         let groups = usize::from(config.groups);
         let geometry = &config.geometry;
         Ok(Self {
+            medium: medium(&config),
             map: PageMap::new(geometry),
             units: Units::new(config.groups, config.units_per_group()),
             victims: Victims::new(&config, sets(&config)),
@@ -125,14 +126,12 @@ impl ManagedSsd {
             gc_frontiers: vec![Frontier::default(); groups * config.gc_frontiers()],
             stats: Stats::new(config.handles),
             events: Events::new(config.event_capacity),
-            failures: Failures::new(&config.endurance, config.seed),
             sequential: config.save_sequential.map(Detector::new),
             out_of_band: config.out_of_band.then(|| Box::new(OutOfBand::new(geometry))),
             active_handles: config.active_handles(),
             streams: config.streams(),
             reserve: config.reserve_units() as usize,
             read_only: false,
-            powered: true,
             journal: None,
             config,
         })
@@ -167,13 +166,23 @@ impl ManagedSsd {
 
     /// All units, in the order of the drive; those of group 0 come first.
     pub fn units(&self) -> impl Iterator<Item = UnitView> {
-        self.units.iter().map(|unit| UnitView {
+        self.units.iter().zip(self.medium.blocks()).map(|(unit, block)| UnitView {
             state: unit.state,
             owner: unit.owner,
             live_pages: unit.live,
-            written_pages: unit.written,
-            erases: unit.erases,
+            written_pages: block.written,
+            erases: block.erases,
         })
+    }
+
+    /// The dies that the units of `group` lie on, in the order in which stripes go round them; none
+    /// if there is no such group. A drive whose dies nobody named has one.
+    pub fn dies_of_group(&self, group: u16) -> &[DieIndex] {
+        if group >= self.config.groups {
+            return &[];
+        }
+        let first = self.units.of_group(usize::from(group)).start;
+        self.medium.spans().dies(self.medium.spans().of_block(BlockIndex(first)))
     }
 
     /// The logical pages that live in `unit`, in the order in which they were written.
@@ -187,13 +196,20 @@ impl ManagedSsd {
 
     /// Bytes of memory that the maps take, out-of-band data included if it is kept.
     pub fn map_memory_bytes(&self) -> u64 {
-        let beside = self.out_of_band.as_ref().map_or(0, |media| media.memory_bytes());
-        self.map.memory_bytes() + beside
+        let beside = self.out_of_band.as_ref().map_or(0, |beside| beside.memory_bytes());
+        self.map.memory_bytes() + beside + self.medium.out_of_band_bytes()
     }
 
     fn sets(&self) -> usize {
         sets(&self.config)
     }
+}
+
+/// A fresh medium, each unit of which is a block.
+fn medium(config: &ManagedConfig) -> Medium {
+    let division = Division { spans: config.spans(), block_pages: config.geometry.pages_per_unit };
+    let medium = Medium::new(division, &config.endurance, config.seed);
+    if config.out_of_band { medium.with_words() } else { medium }
 }
 
 /// Sets of victims: one per group, or one per stream and one for mixed units in each group.

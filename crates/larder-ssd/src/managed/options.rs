@@ -15,6 +15,19 @@ pub enum GcDestination {
     Handle(u16),
 }
 
+/// On which dies the units of a reclaim group lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum GroupDies {
+    /// On all: groups share every die and every channel.
+    #[default]
+    All,
+    /// On dies of its own, on as many channels as they can be: groups wait for each other on
+    /// channels, but not for each other's programs and erases.
+    Dies,
+    /// On channels of its own, with all their dies: groups share nothing but link and buffer.
+    Channels,
+}
+
 /// Which full unit garbage collection reclaims. The file of each in `victim/` states its rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum VictimPolicy {
@@ -73,33 +86,4 @@ pub struct SaveSequential {
     pub streams: u8,
     /// A stream counts as sequential when it has gone on for this many pages.
     pub pages_min: u32,
-}
-
-/// When erases fail.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Endurance {
-    /// Never.
-    #[default]
-    Unlimited,
-    /// By chance: never up to `rated` erases of a unit, always from `certain` on, with a
-    /// probability that rises linearly between. Seeded by the configuration.
-    Rated {
-        /// Erases that each unit is good for (P/E cycles).
-        rated: u32,
-        /// The erase that fails for sure.
-        certain: u32,
-    },
-    /// By plan: pairs of a unit and the number of its erase that fails, counted from 1.
-    Planned(Vec<(u32, u32)>),
-}
-
-impl Endurance {
-    /// Erased units that a group keeps beyond the reserve, because an erase that fails during
-    /// collection gives nothing back for what the collection took.
-    pub(crate) fn extra_reserve_units(&self) -> u32 {
-        match self {
-            Self::Unlimited => 0,
-            Self::Rated { .. } | Self::Planned(_) => 2,
-        }
-    }
 }

@@ -23,6 +23,7 @@ use super::sequential::Detector;
 use super::units::{Owner, UnitState};
 use super::victim::Victims;
 use crate::error::{Error, ErrorKind};
+use crate::nand::{BlockIndex, PageIndex};
 
 /// What was found on the media after a power loss.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,7 +43,7 @@ impl ManagedSsd {
     /// [`ErrorKind::Config`] on a drive without out-of-band data: it could not come back.
     pub fn power_loss(&mut self) -> Result<(), Error> {
         self.cut_power_after(0)?;
-        self.powered = false;
+        self.medium.power().turn_off();
         Ok(())
     }
 
@@ -52,16 +53,18 @@ impl ManagedSsd {
     /// # Errors
     /// [`ErrorKind::Config`] on a drive without out-of-band data: it could not come back.
     pub fn cut_power_after(&mut self, programs: u64) -> Result<(), Error> {
-        let media = self.out_of_band.as_mut().ok_or_else(needs_out_of_band)?;
-        media.cut_after(Some(programs));
+        if self.out_of_band.is_none() {
+            return Err(needs_out_of_band());
+        }
+        self.medium.power().fail_after(programs);
         Ok(())
     }
 
     /// Makes the deallocations so far survive a power loss. The drive does it by itself before an
     /// erase. Nothing is counted for what this writes. Without out-of-band data it does nothing.
     pub fn checkpoint(&mut self) {
-        if let Some(media) = &mut self.out_of_band {
-            media.checkpoint(&self.map);
+        if let Some(beside) = &mut self.out_of_band {
+            beside.checkpoint(&self.map);
         }
     }
 
@@ -71,15 +74,15 @@ impl ManagedSsd {
     /// # Errors
     /// [`ErrorKind::Config`] on a drive without out-of-band data.
     pub fn power_on(&mut self) -> Result<Recovery, Error> {
-        let mut media = self.out_of_band.take().ok_or_else(needs_out_of_band)?;
-        media.forget();
-        let scanned_pages = self.rebuild_forward_map(&media);
-        self.out_of_band = Some(media);
+        let mut beside = self.out_of_band.take().ok_or_else(needs_out_of_band)?;
+        beside.forget();
+        let scanned_pages = self.rebuild_forward_map(&beside);
+        self.out_of_band = Some(beside);
         let mapped_pages = self.rebuild_live();
         let reopened_units = self.rebuild_frontiers();
         self.rebuild_victims();
         self.sequential = self.config.save_sequential.map(Detector::new);
-        self.powered = true;
+        self.medium.power().turn_on();
         self.finish_collections()?;
         Ok(Recovery { scanned_pages, mapped_pages, reopened_units })
     }
@@ -88,13 +91,13 @@ impl ManagedSsd {
     /// or on a drive without out-of-band data.
     pub fn version_of(&self, lpn: u64) -> Option<u64> {
         let lpn = u32::try_from(lpn).ok().filter(|&n| (n as usize) < self.map.logical_pages())?;
-        self.out_of_band.as_ref()?.version(self.map.physical(lpn)?)
+        self.medium.word(PageIndex(self.map.physical(lpn)?))
     }
 
     /// Says that the power is gone, and makes it so.
     #[cold]
     pub(super) fn power_failed(&mut self) -> Error {
-        self.powered = false;
+        self.medium.power().turn_off();
         Error::new(ErrorKind::PowerLoss, "the drive has no power: power_on brings it back")
     }
 
@@ -106,37 +109,48 @@ impl ManagedSsd {
         lpn: u32,
         count: u32,
     ) -> Result<u32, Error> {
-        let Some(media) = &mut self.out_of_band else { return Ok(count) };
-        let admitted = media.admit(count);
+        let Some(beside) = &mut self.out_of_band else { return Ok(count) };
+        let admitted = self.medium.power().admit(count);
         if admitted == 0 {
             return Err(self.power_failed());
         }
-        media.host_wrote(lpn, first, admitted);
-        media.programmed(self.map.unit_of(first), admitted);
+        beside.host_writes(&mut self.medium, lpn, first, admitted);
         Ok(admitted)
     }
 
-    fn rebuild_forward_map(&mut self, media: &OutOfBand) -> u64 {
+    /// Programs what lies beside `source` beside `destination`; false if the power failed before.
+    pub(super) fn copy_beside(&mut self, source: u32, destination: u32) -> bool {
+        let admitted = self.medium.power().admit(1) == 1;
+        if admitted {
+            self.medium.copy_word(PageIndex(source), PageIndex(destination));
+        }
+        admitted
+    }
+
+    fn rebuild_forward_map(&mut self, beside: &OutOfBand) -> u64 {
+        let medium = &self.medium;
         self.map.forget_forward();
         let pages_per_unit = self.config.geometry.pages_per_unit;
         let mut scanned = 0;
         for unit in 0..self.config.geometry.units {
-            let entry = self.units.get(unit);
-            if !matches!(entry.state, UnitState::Open | UnitState::Full) {
+            if !matches!(self.units.get(unit).state, UnitState::Open | UnitState::Full) {
                 continue;
             }
-            scanned += u64::from(entry.written);
+            let written = medium.block(BlockIndex(unit)).written;
+            scanned += u64::from(written);
             let first = unit * pages_per_unit;
-            for ppn in first..first + entry.written {
-                let (Some(version), Some(lpn)) = (media.version(ppn), self.map.logical(ppn)) else {
+            for ppn in first..first + written {
+                let version = medium.word(PageIndex(ppn));
+                let (Some(version), Some(lpn)) = (version, self.map.logical(ppn)) else {
                     continue;
                 };
-                let age = |ppn| (media.version(ppn), media.last_program(self.map.unit_of(ppn)));
+                let last_program = |unit| medium.last_program(BlockIndex(unit));
+                let age = |ppn| (medium.word(PageIndex(ppn)), last_program(self.map.unit_of(ppn)));
                 let newer = self
                     .map
                     .physical(lpn)
-                    .is_none_or(|other| (Some(version), media.last_program(unit)) > age(other));
-                if newer && !media.is_gone(lpn) {
+                    .is_none_or(|other| (Some(version), last_program(unit)) > age(other));
+                if newer && !beside.is_gone(lpn) {
                     self.map.place(lpn, ppn);
                 }
             }
@@ -167,18 +181,19 @@ impl ManagedSsd {
         let mut reopened = 0;
         for unit in 0..self.config.geometry.units {
             let role = self.units.role(unit);
+            let written = self.medium.block(BlockIndex(unit)).written;
             let entry = self.units.get_mut(unit);
             if entry.state != UnitState::Open {
                 continue;
             }
-            if entry.written == 0 {
+            if written == 0 {
                 // Opening a unit programs nothing.
                 entry.state = UnitState::Erased;
                 entry.owner = Owner::Nobody;
                 continue;
             }
             let first = unit * pages_per_unit;
-            let frontier = Frontier { next: first + entry.written, end: first + pages_per_unit };
+            let frontier = Frontier { next: first + written, end: first + pages_per_unit };
             match role {
                 Role::Host(index) => self.host_frontiers[index as usize] = frontier,
                 Role::Collection(index) => self.gc_frontiers[index as usize] = frontier,
@@ -189,16 +204,15 @@ impl ManagedSsd {
             }
             reopened += 1;
         }
-        self.units.find_erased();
+        self.units.find_erased(&self.medium);
         reopened
     }
 
     fn rebuild_victims(&mut self) {
-        let Some(media) = &self.out_of_band else { return };
         let state = |unit: u32| self.units.get(unit).state;
         let mut full: Vec<u32> =
             (0..self.config.geometry.units).filter(|&u| state(u) == UnitState::Full).collect();
-        full.sort_by_key(|&unit| media.last_program(unit));
+        full.sort_by_key(|&unit| self.medium.last_program(BlockIndex(unit)));
         self.victims = Victims::new(&self.config, self.sets());
         for unit in full {
             self.become_victim(unit);

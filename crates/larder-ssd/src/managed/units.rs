@@ -1,4 +1,5 @@
-//! Reclaim units: what state they are in, whose data they hold, how worn they are.
+//! Reclaim units: what state they are in and whose data they hold. How far they are written and how
+//! worn they are, the medium knows: a unit is a block of it.
 //!
 //! ```text
 //!            open                    last page written
@@ -12,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::frontier::Role;
-use super::wear::WearCounts;
+use crate::nand::{BlockIndex, Medium};
 
 /// Whose data a unit holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,9 +49,6 @@ pub(crate) struct Unit {
     pub(crate) owner: Owner,
     /// The set of victims that it belongs to while it is full.
     pub(crate) set: u32,
-    /// Pages written since the last erase, padding included.
-    pub(crate) written: u32,
-    pub(crate) erases: u32,
 }
 
 /// All units, and the erased ones of each group by wear.
@@ -65,39 +63,35 @@ pub(crate) struct Units {
     /// Units of each group that are not retired.
     good: Vec<u32>,
     units_per_group: u32,
-    wear: WearCounts,
 }
 
 impl Units {
     pub(crate) fn new(groups: u16, units_per_group: u32) -> Self {
         let count = u32::from(groups) * units_per_group;
-        let fresh = Unit {
-            live: 0,
-            state: UnitState::Erased,
-            owner: Owner::Nobody,
-            set: 0,
-            written: 0,
-            erases: 0,
-        };
+        let fresh = Unit { live: 0, state: UnitState::Erased, owner: Owner::Nobody, set: 0 };
         let mut units = Self {
             all: vec![fresh; count as usize],
             roles: vec![Role::Levelling; count as usize],
             erased: vec![BinaryHeap::new(); usize::from(groups)],
             good: vec![units_per_group; usize::from(groups)],
             units_per_group,
-            wear: WearCounts::new(count),
         };
-        units.find_erased();
+        // A fresh medium: no unit is worn.
+        units.find_erased_by(|_| 0);
         units
     }
 
-    /// Fills the heaps anew from the states.
-    pub(crate) fn find_erased(&mut self) {
+    /// Fills the heaps anew from the states, and the wear from `medium`.
+    pub(crate) fn find_erased(&mut self, medium: &Medium) {
+        self.find_erased_by(|unit| medium.block(unit).erases);
+    }
+
+    fn find_erased_by(&mut self, erases: impl Fn(BlockIndex) -> u32) {
         self.erased.iter_mut().for_each(BinaryHeap::clear);
         for (number, unit) in (0..).zip(&self.all) {
             if unit.state == UnitState::Erased {
                 let group = (number / self.units_per_group) as usize;
-                self.erased[group].push(Reverse((unit.erases, number)));
+                self.erased[group].push(Reverse((erases(BlockIndex(number)), number)));
             }
         }
     }
@@ -149,10 +143,6 @@ impl Units {
         self.good.iter().copied().map(u64::from).sum()
     }
 
-    pub(crate) fn wear(&self) -> &WearCounts {
-        &self.wear
-    }
-
     /// Opens the least worn erased unit of `group`.
     pub(crate) fn open(&mut self, group: usize, owner: Owner, role: Role) -> Option<u32> {
         let Reverse((_, unit)) = self.erased[group].pop()?;
@@ -181,19 +171,15 @@ impl Units {
         self.roles[unit as usize] = role;
     }
 
-    /// Erases a full unit without live pages.
-    pub(crate) fn erase(&mut self, unit: u32) {
+    /// A full unit without live pages was erased, for the `erases`th time.
+    pub(crate) fn erased_again(&mut self, unit: u32, erases: u32) {
         let entry = self.get_mut(unit);
         assert_eq!(entry.state, UnitState::Full, "only full units are erased");
         assert_eq!(entry.live, 0, "live pages are moved before the erase");
         entry.state = UnitState::Erased;
         entry.owner = Owner::Nobody;
-        entry.written = 0;
-        entry.erases += 1;
-        let erases = entry.erases;
         let group = self.group_of(unit);
         self.erased[group].push(Reverse((erases, unit)));
-        self.wear.erased(erases);
     }
 
     /// Takes a full unit without live pages out of use.
@@ -203,9 +189,7 @@ impl Units {
         assert_eq!(entry.live, 0, "live pages are moved before the erase");
         entry.state = UnitState::Retired;
         entry.owner = Owner::Nobody;
-        let erases = entry.erases;
         let group = self.group_of(unit);
         self.good[group] -= 1;
-        self.wear.retired(erases);
     }
 }

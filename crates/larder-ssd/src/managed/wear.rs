@@ -1,4 +1,4 @@
-//! Wear: how often units were erased, when an erase fails, and moving cold data to worn units.
+//! Wear: what the firmware makes of failed erases, and moving cold data to worn units.
 //!
 //! *Dynamic* levelling opens the least worn erased unit first; it cannot reach units whose data
 //! never dies. *Static* levelling can: when the gap between the most and the least worn unit grows
@@ -6,15 +6,12 @@
 //! erased unit and returns to the pool. The copy keeps its owner, so isolation holds; what was dead
 //! in the old unit is padding in the new one, so no space is gained or lost.
 
-use std::collections::BTreeMap;
-
 use super::ManagedSsd;
 use super::events::Event;
 use super::frontier::{Frontier, Role};
-use super::options::Endurance;
-use super::rng::Rng;
 use super::units::UnitState;
 use crate::error::{Error, ErrorKind};
+use crate::nand::BlockIndex;
 
 /// How worn the drive is. Retired units are left out of the erase counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,102 +31,10 @@ pub struct Wear {
     pub read_only: bool,
 }
 
-/// Units by erase count.
-#[derive(Debug)]
-pub(crate) struct WearCounts {
-    units: Vec<u32>,
-    min: usize,
-    max: usize,
-    erases: u64,
-    good: u32,
-}
-
-impl WearCounts {
-    pub(crate) fn new(units: u32) -> Self {
-        Self { units: vec![units], min: 0, max: 0, erases: 0, good: units }
-    }
-
-    /// A unit was erased for the `erases`th time.
-    pub(crate) fn erased(&mut self, erases: u32) {
-        let erases = erases as usize;
-        self.units[erases - 1] -= 1;
-        if self.units.len() == erases {
-            self.units.push(0);
-        }
-        self.units[erases] += 1;
-        self.erases += 1;
-        self.max = self.max.max(erases);
-        self.settle();
-    }
-
-    /// A unit that was erased `erases` times is gone.
-    pub(crate) fn retired(&mut self, erases: u32) {
-        self.units[erases as usize] -= 1;
-        self.erases -= u64::from(erases);
-        self.good -= 1;
-        self.settle();
-    }
-
-    fn settle(&mut self) {
-        while self.min < self.max && self.units[self.min] == 0 {
-            self.min += 1;
-        }
-        while self.max > self.min && self.units[self.max] == 0 {
-            self.max -= 1;
-        }
-    }
-
-    #[allow(clippy::cast_possible_truncation)] // erases are counted in 32 bits
-    fn min(&self) -> u32 {
-        self.min as u32
-    }
-
-    #[allow(clippy::cast_possible_truncation)] // erases are counted in 32 bits
-    fn max(&self) -> u32 {
-        self.max as u32
-    }
-
-    #[allow(clippy::cast_precision_loss)]
-    fn mean(&self) -> f64 {
-        self.erases as f64 / f64::from(self.good.max(1))
-    }
-}
-
-/// Decides which erases fail.
-#[derive(Debug)]
-pub(crate) enum Failures {
-    Never,
-    Rated { rated: u32, certain: u32, rng: Rng },
-    Planned(BTreeMap<u32, u32>),
-}
-
-impl Failures {
-    pub(crate) fn new(endurance: &Endurance, seed: u64) -> Self {
-        match endurance {
-            Endurance::Unlimited => Self::Never,
-            // Another stream than the victim policy's, which starts from the seed itself.
-            Endurance::Rated { rated, certain } => {
-                Self::Rated { rated: *rated, certain: *certain, rng: Rng::new(!seed) }
-            }
-            Endurance::Planned(plan) => Self::Planned(plan.iter().copied().collect()),
-        }
-    }
-
-    fn strikes(&mut self, unit: u32, erase: u32) -> bool {
-        match self {
-            Self::Never => false,
-            Self::Rated { rated, certain, rng } => {
-                erase > *rated && rng.below(*certain - *rated) < erase - *rated
-            }
-            Self::Planned(plan) => plan.get(&unit) == Some(&erase),
-        }
-    }
-}
-
 impl ManagedSsd {
     /// How worn the drive is.
     pub fn wear(&self) -> Wear {
-        let counts = self.units.wear();
+        let counts = self.medium.wear();
         Wear {
             min_erases: counts.min(),
             mean_erases: counts.mean(),
@@ -142,20 +47,25 @@ impl ManagedSsd {
 
     /// Erases `unit`, from which everything live was moved, or retires it if that fails.
     pub(super) fn erase(&mut self, unit: u32) {
-        if let Some(media) = &mut self.out_of_band {
-            media.before_erase(&self.map);
+        if let Some(beside) = &mut self.out_of_band {
+            beside.before_erase(&self.map);
         }
-        let erases = self.units.get(unit).erases;
-        if self.failures.strikes(unit, erases + 1) {
+        let outcome = self.medium.erase(BlockIndex(unit));
+        let erases = self.erases_of(unit);
+        if outcome.is_err() {
             self.units.retire(unit);
             self.stats.retired_units += 1;
             self.events.record(Event::UnitRetired { unit, erases });
             self.read_only |= self.spare_is_used_up(self.units.group_of(unit));
         } else {
-            self.units.erase(unit);
+            self.units.erased_again(unit, erases);
             self.journal_erase(unit);
             self.stats.erased_units += 1;
         }
+    }
+
+    fn erases_of(&self, unit: u32) -> u32 {
+        self.medium.block(BlockIndex(unit)).erases
     }
 
     fn spare_is_used_up(&self, group: usize) -> bool {
@@ -166,7 +76,7 @@ impl ManagedSsd {
     /// Static wear levelling: at most one unit is moved each time that the host opens one.
     pub(super) fn level_wear(&mut self, group: usize) -> Result<(), Error> {
         let Some(gap) = self.config.wear_levelling_gap else { return Ok(()) };
-        let counts = self.units.wear();
+        let counts = self.medium.wear();
         let max = counts.max();
         if max - counts.min() <= gap {
             return Ok(());
@@ -175,10 +85,10 @@ impl ManagedSsd {
             .units
             .of_group(group)
             .filter(|&unit| self.units.get(unit).state == UnitState::Full);
-        let Some(coldest) = full.min_by_key(|&unit| self.units.get(unit).erases) else {
+        let Some(coldest) = full.min_by_key(|&unit| self.erases_of(unit)) else {
             return Ok(());
         };
-        let erases = self.units.get(coldest).erases;
+        let erases = self.erases_of(coldest);
         match self.units.most_worn_erased(group) {
             Some((worn, worn_erases)) if worn_erases > erases && max - erases > gap => {
                 self.relocate(coldest, worn, group)
@@ -217,34 +127,5 @@ impl ManagedSsd {
                 self.config.units_required(),
             ),
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_follow_erases_and_retirements() {
-        let mut counts = WearCounts::new(3);
-        counts.erased(1);
-        counts.erased(2);
-        assert_eq!((counts.min(), counts.max()), (0, 2));
-        counts.erased(1);
-        counts.erased(1);
-        assert_eq!((counts.min(), counts.max()), (1, 2));
-        counts.retired(2);
-        assert_eq!((counts.min(), counts.max()), (1, 1));
-        assert!((counts.mean() - 1.0).abs() < 1e-12);
-    }
-
-    #[test]
-    fn rated_erases_hold_and_certain_ones_fail() {
-        let endurance = Endurance::Rated { rated: 10, certain: 20 };
-        let mut failures = Failures::new(&endurance, 1);
-        assert!((1..=10).all(|erase| !failures.strikes(0, erase)));
-        assert!((0..100).all(|unit| failures.strikes(unit, 20)));
-        let halfway = (0..1000).filter(|&unit| failures.strikes(unit, 15)).count();
-        assert!((400..600).contains(&halfway), "{halfway}");
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::Nanoseconds;
+use super::timing::Nanoseconds;
 
 #[derive(Debug)]
 pub(super) struct WriteBuffer {

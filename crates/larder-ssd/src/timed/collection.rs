@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use crate::managed::MediaOp;
+use crate::nand::DieIndex;
 
 /// What collection has still to do to the media.
 #[derive(Debug, Default)]
@@ -49,11 +50,16 @@ impl Slices {
         Self { stripes: (0..dies).map(begun).collect(), block_stripes }
     }
 
-    /// Erases so many stripes on each die. Returns the dies that erase blocks for it, with how many.
+    /// Erases so many stripes on each of `dies`. Returns the dies that erase blocks for it, with how many.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // blocks of a unit
-    pub(super) fn erase(&mut self, stripes: f64) -> impl Iterator<Item = (usize, u64)> + '_ {
+    pub(super) fn erase<'a>(
+        &'a mut self,
+        dies: &'a [DieIndex],
+        stripes: f64,
+    ) -> impl Iterator<Item = (DieIndex, u64)> + 'a {
         let block_stripes = self.block_stripes;
-        self.stripes.iter_mut().enumerate().filter_map(move |(die, erased)| {
+        dies.iter().filter_map(move |&die| {
+            let erased = &mut self.stripes[die.at()];
             *erased += stripes;
             let blocks = (*erased / block_stripes).floor();
             *erased -= blocks * block_stripes;
@@ -65,6 +71,8 @@ impl Slices {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const DIES: [DieIndex; 2] = [DieIndex(0), DieIndex(1)];
 
     #[test]
     fn what_is_to_be_done_is_spread_over_the_pages_of_the_host() {
@@ -79,16 +87,20 @@ mod tests {
     #[test]
     fn a_block_is_erased_when_all_of_its_slices_were() {
         let mut slices = Slices::new(2, 8);
-        let erased: Vec<Vec<_>> = (0..9).map(|_| slices.erase(2.0).collect()).collect();
+        let erased: Vec<Vec<_>> = (0..9).map(|_| slices.erase(&DIES, 2.0).collect()).collect();
         let [_, second, _, fourth, ..] = &erased[..] else { panic!("nine") };
-        assert_eq!((second.as_slice(), fourth.as_slice()), (&[(1, 1)][..], &[(0, 1)][..]));
+        assert_eq!(
+            (second.as_slice(), fourth.as_slice()),
+            (&[(DIES[1], 1)][..], &[(DIES[0], 1)][..])
+        );
         assert_eq!(erased.iter().flatten().count(), 4, "two blocks a die in 18 stripes");
     }
 
     #[test]
     fn a_unit_of_whole_blocks_erases_each_time() {
         let mut slices = Slices::new(2, 4);
-        assert!((0..5).all(|_| slices.erase(4.0).count() == 2));
-        assert_eq!(slices.erase(12.0).collect::<Vec<_>>(), [(0, 3), (1, 3)]);
+        assert!((0..5).all(|_| slices.erase(&DIES, 4.0).count() == 2));
+        assert_eq!(slices.erase(&DIES, 12.0).collect::<Vec<_>>(), [(DIES[0], 3), (DIES[1], 3)]);
+        assert_eq!(slices.erase(&DIES[1..], 4.0).collect::<Vec<_>>(), [(DIES[1], 1)]);
     }
 }

@@ -1,9 +1,9 @@
-//! A die: one thing at a time, reads first.
+//! A die: one thing at a time, in the order of its [`DieService`].
 
 use std::collections::VecDeque;
 
-use super::Nanoseconds;
-use super::timing::NandTiming;
+use super::service::DieService;
+use super::timing::{NandTiming, Nanoseconds};
 
 /// When a die is busy. Work (programs, erases, the reads of garbage collection) is done in the
 /// order in which it was booked; host reads slip in.
@@ -66,8 +66,36 @@ impl Die {
     }
 
     /// Reads a flash page for the host, asked for at `now`. Returns when it is sensed, and how much
-    /// later for it all booked work is done.
-    pub(super) fn read(&mut self, now: Nanoseconds, nand: &NandTiming) -> (Nanoseconds, u64) {
+    /// later for it all work is done that was booked before.
+    pub(super) fn read(
+        &mut self,
+        now: Nanoseconds,
+        nand: &NandTiming,
+        service: DieService,
+    ) -> (Nanoseconds, u64) {
+        match service {
+            DieService::InOrder => (self.read_in_order(now, nand), 0),
+            DieService::ReadsFirst => self.read_first(now, nand, None),
+            DieService::ReadsSuspend => self.read_first(now, nand, nand.suspend_ns),
+        }
+    }
+
+    /// Behind everything that was booked.
+    fn read_in_order(&mut self, now: Nanoseconds, nand: &NandTiming) -> Nanoseconds {
+        // No read will ask again what was under way when.
+        self.works.clear();
+        self.reads_until = now.max(self.reads_until).max(self.work_until) + nand.read_ns;
+        self.reads_until
+    }
+
+    /// Before everything that waits. What is under way is suspended, which takes `suspend_ns`, or
+    /// waited for.
+    fn read_first(
+        &mut self,
+        now: Nanoseconds,
+        nand: &NandTiming,
+        suspend_ns: Option<u64>,
+    ) -> (Nanoseconds, u64) {
         let begin = now.max(self.reads_until);
         while self.works.front().is_some_and(|work| work.end <= begin) {
             self.works.pop_front();
@@ -78,7 +106,7 @@ impl Die {
         let (wait, suspend) = match under_way.map(|work| (work.end - begin, work.urgent)) {
             None => (0, 0),
             Some(_) if suspended => (0, 0),
-            Some((left, urgent)) => match nand.suspend_ns.filter(|_| !urgent) {
+            Some((left, urgent)) => match suspend_ns.filter(|_| !urgent) {
                 Some(suspend) => (suspend.min(left), suspend.min(left)),
                 None => (left, 0),
             },
@@ -97,6 +125,8 @@ impl Die {
 mod tests {
     use super::*;
 
+    const SERVICE: DieService = DieService::ReadsSuspend;
+
     const NAND: NandTiming = NandTiming {
         page_bytes: 16 << 10,
         planes: 4,
@@ -109,18 +139,37 @@ mod tests {
     };
 
     #[test]
+    fn reads_in_order_wait_for_all_that_was_booked_and_hold_up_what_comes() {
+        let nand = NandTiming { suspend_ns: Some(20), ..NAND };
+        let mut die = Die::default();
+        (0..3).for_each(|_| die.work(0, 1000, false));
+        assert_eq!(die.read(400, &nand, DieService::InOrder), (3050, 0));
+        assert_eq!(die.read(410, &nand, DieService::InOrder), (3100, 0));
+        die.work(500, 1000, false);
+        assert_eq!(die.idle_at(), 4100);
+    }
+
+    #[test]
+    fn reads_first_suspend_nothing_though_the_die_could() {
+        let nand = NandTiming { suspend_ns: Some(20), ..NAND };
+        let mut die = Die::default();
+        (0..3).for_each(|_| die.work(0, 1000, false));
+        assert_eq!(die.read(400, &nand, DieService::ReadsFirst), (1050, 50));
+    }
+
+    #[test]
     fn reads_of_an_idle_die_take_one_sensing_each() {
         let mut die = Die::default();
-        assert_eq!(die.read(100, &NAND).0, 150);
-        assert_eq!(die.read(100, &NAND).0, 200);
-        assert_eq!(die.read(1000, &NAND).0, 1050);
+        assert_eq!(die.read(100, &NAND, SERVICE).0, 150);
+        assert_eq!(die.read(100, &NAND, SERVICE).0, 200);
+        assert_eq!(die.read(1000, &NAND, SERVICE).0, 1050);
     }
 
     #[test]
     fn a_read_waits_for_what_is_under_way_but_not_for_what_waits() {
         let mut die = Die::default();
         (0..3).for_each(|_| die.work(0, 1000, false));
-        assert_eq!(die.read(400, &NAND).0, 1050, "600 of the first program are left");
+        assert_eq!(die.read(400, &NAND, SERVICE).0, 1050, "600 of the first program are left");
         assert_eq!(die.idle_at(), 3050);
     }
 
@@ -129,7 +178,7 @@ mod tests {
         let nand = NandTiming { suspend_ns: Some(20), ..NAND };
         let mut die = Die::default();
         die.work(0, 5000, false);
-        assert_eq!(die.read(400, &nand).0, 470);
+        assert_eq!(die.read(400, &nand, SERVICE).0, 470);
         assert_eq!(die.idle_at(), 5070);
     }
 
@@ -138,10 +187,10 @@ mod tests {
         let nand = NandTiming { suspend_ns: Some(20), ..NAND };
         let mut die = Die::default();
         die.work(0, 5000, false);
-        assert_eq!(die.read(400, &nand).0, 470);
-        assert_eq!(die.read(410, &nand).0, 520);
+        assert_eq!(die.read(400, &nand, SERVICE).0, 470);
+        assert_eq!(die.read(410, &nand, SERVICE).0, 520);
         assert_eq!(die.idle_at(), 5120);
-        assert_eq!(die.read(600, &nand).0, 670, "the program had gone on");
+        assert_eq!(die.read(600, &nand, SERVICE).0, 670, "the program had gone on");
     }
 
     #[test]
@@ -150,8 +199,12 @@ mod tests {
         let mut die = Die::default();
         die.work(0, 1000, true);
         die.work(0, 1000, false);
-        assert_eq!(die.read(400, &nand), (1050, 50), "600 are left, and what waits goes on later");
-        assert_eq!(die.read(1500, &nand), (1570, 70), "the other is suspended");
+        assert_eq!(
+            die.read(400, &nand, SERVICE),
+            (1050, 50),
+            "600 are left, and what waits goes on later"
+        );
+        assert_eq!(die.read(1500, &nand, SERVICE), (1570, 70), "the other is suspended");
         assert_eq!(die.idle_at(), 2120);
     }
 

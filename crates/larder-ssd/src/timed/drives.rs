@@ -1,5 +1,6 @@
 //! Ready-made drives. Each number with its source; what is assumed is called assumed.
 
+use super::service::DieService;
 use super::timing::{DriveTiming, NandTiming};
 
 /// 176-layer TLC: tR 50 us and 168 MB/s per die with four planes (ISSCC 2021, SK hynix), which
@@ -28,6 +29,7 @@ pub fn enterprise_tlc() -> DriveTiming {
         channels: 16,
         dies_per_channel: 4,
         nand: TLC_176,
+        service: DieService::ReadsSuspend,
         channel_bytes_per_s: 1_600_000_000,
         link_bytes_per_s: 7_000_000_000,
         command_ns: 8_000,

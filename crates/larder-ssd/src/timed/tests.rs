@@ -1,7 +1,8 @@
 //! What a drive of known parts must do.
 
 use super::*;
-use crate::managed::{Geometry, ManagedConfig};
+use crate::managed::{Geometry, GroupDies, ManagedConfig, Placement};
+use crate::nand::DieArray;
 
 fn drive(timing: DriveTiming) -> TimedSsd {
     let stripe = timing.stripe_pages();
@@ -240,4 +241,55 @@ fn reads_keep_the_buffer_full() {
     };
     let (alone, with_reads) = (fill(false), fill(true));
     assert!(with_reads > alone + 8 * small().nand.read_ns * 9 / 10, "{alone} and {with_reads} ns");
+}
+
+/// The 99th percentile of reads in nanoseconds of what lies in one reclaim group, while another
+/// group is written to as fast as it goes, or is not.
+fn reads_beside_a_writer(group_dies: GroupDies, writes: bool) -> u64 {
+    let timing = small();
+    let pages_per_unit = timing.stripe_pages() * 4;
+    let geometry =
+        Geometry { logical_pages: u64::from(pages_per_unit) * 60, pages_per_unit, units: 80 };
+    let config =
+        ManagedConfig { groups: 2, group_dies, handles: 1, ..ManagedConfig::new(geometry) };
+    let mut ssd = TimedSsd::new(config, timing).unwrap();
+    let half = geometry.logical_pages / 2;
+    let of = |group| Placement { group, handle: 0 };
+    ssd.write_placed(0, of(0), 0, half).unwrap();
+    let mut now = ssd.idle_at() + 1_000_000;
+    let mut rng = fastrand::Rng::with_seed(1);
+    let (mut took, mut written, mut next) = (Vec::new(), now, 0);
+    for _ in 0..4_000 {
+        now += 100_000;
+        while writes && written < now {
+            written = ssd.write_placed(written, of(1), half + next % half, 4).unwrap();
+            next += 4;
+        }
+        took.push(ssd.read(now, rng.u64(..half), 1).unwrap() - now);
+    }
+    took.sort_unstable();
+    percentile(&took, 99)
+}
+
+#[test]
+fn groups_on_channels_or_dies_of_their_own_do_not_wait_for_each_other() {
+    let alone = reads_beside_a_writer(GroupDies::Channels, false);
+    for own in [GroupDies::Channels, GroupDies::Dies] {
+        let beside = reads_beside_a_writer(own, true);
+        assert!(beside.abs_diff(alone) <= alone / 50, "{own:?}: {beside} ns, {alone} ns alone");
+    }
+    let shared = reads_beside_a_writer(GroupDies::All, true);
+    assert!(shared > alone * 3 / 2, "{shared} ns, {alone} ns alone");
+}
+
+#[test]
+fn a_configuration_with_other_dies_than_the_timing_is_refused() {
+    let timing = small();
+    let geometry = Geometry { logical_pages: 6_000, pages_per_unit: 384, units: 60 };
+    let array = Some(DieArray { channels: 4, dies_per_channel: 1 });
+    let config = ManagedConfig { array, ..ManagedConfig::new(geometry) };
+    let error = TimedSsd::new(config.clone(), timing.clone()).unwrap_err().to_string();
+    assert!(error.contains("4 channels of 1 dies, and small has 2 of 2"), "{error}");
+    let array = Some(timing.array());
+    assert!(TimedSsd::new(ManagedConfig { array, ..config }, timing).is_ok());
 }

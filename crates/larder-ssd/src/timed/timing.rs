@@ -1,7 +1,12 @@
 //! Timing as data: what a NAND die, a channel, a link and a write buffer take.
 
+use super::service::DieService;
 use crate::error::{Error, ErrorKind};
 use crate::managed::PAGE_BYTES;
+use crate::nand::{DieArray, NandGeometry};
+
+/// Nanoseconds since the drive was made.
+pub type Nanoseconds = u64;
 
 /// A NAND die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +41,8 @@ pub struct DriveTiming {
     pub dies_per_channel: u32,
     /// The die.
     pub nand: NandTiming,
+    /// In which order a die does what it is asked for.
+    pub service: DieService,
     /// Bytes per second of a channel.
     pub channel_bytes_per_s: u64,
     /// Bytes per second of the host link, each way.
@@ -50,9 +57,41 @@ pub struct DriveTiming {
 }
 
 impl DriveTiming {
+    /// Channels and dies.
+    pub fn array(&self) -> DieArray {
+        DieArray { channels: self.channels, dies_per_channel: self.dies_per_channel }
+    }
+
+    /// The medium that such a drive has with so many blocks on each die, mapped in 4 KiB.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if there can be no such medium.
+    pub fn geometry(&self, blocks_per_die: u32) -> Result<NandGeometry, Error> {
+        self.check()?;
+        let narrow = |n: u64| {
+            u32::try_from(n).map_err(|_| {
+                let message = format!("{}: {n} does not fit 32 bits", self.name);
+                Error::new(ErrorKind::Config, message)
+            })
+        };
+        let geometry = NandGeometry {
+            array: self.array(),
+            planes: self.nand.planes,
+            bits: self.nand.bits,
+            blocks_per_die,
+            pages_per_block: narrow(
+                u64::from(self.nand.block_stripes) * u64::from(self.nand.bits),
+            )?,
+            page_bytes: narrow(self.nand.page_bytes)?,
+            mapping_bytes: narrow(PAGE_BYTES)?,
+        };
+        geometry.check()?;
+        Ok(geometry)
+    }
+
     /// Dies of the drive.
     pub fn dies(&self) -> u32 {
-        self.channels * self.dies_per_channel
+        self.array().dies()
     }
 
     /// Mapped pages that one die programs at once.

@@ -1,7 +1,10 @@
 //! Reclaim groups: data stays in the group that the write named, and a full group says so.
 
 use larder_ssd::ErrorKind;
-use larder_ssd::managed::{Geometry, ManagedConfig, ManagedSsd, Placement, VictimPolicy};
+use larder_ssd::managed::{
+    Geometry, GroupDies, ManagedConfig, ManagedSsd, Placement, VictimPolicy,
+};
+use larder_ssd::nand::DieArray;
 
 fn config(victim_policy: VictimPolicy) -> ManagedConfig {
     let geometry = Geometry { logical_pages: 640, pages_per_unit: 16, units: 64 };
@@ -38,4 +41,33 @@ fn placements_that_the_drive_does_not_have_are_refused_by_name() {
     assert_eq!(error.kind(), ErrorKind::OutOfRange);
     assert!(error.to_string().contains("reclaim group 2"), "{error}");
     assert!(ssd.update_placed(Placement { group: 2, handle: 0 }).is_err());
+}
+
+/// Which dies a group's units lie on is the layout of the drive alone: nothing that is counted
+/// depends on it.
+#[test]
+fn groups_own_dies_or_channels_and_count_the_same() {
+    let array = Some(DieArray { channels: 4, dies_per_channel: 2 });
+    let run = |group_dies| {
+        let config = ManagedConfig { array, group_dies, ..config(VictimPolicy::Greedy) };
+        let mut ssd = ManagedSsd::new(config).unwrap();
+        let mut rng = fastrand::Rng::with_seed(1);
+        for _ in 0..20_000 {
+            let half = rng.u16(..2);
+            let placement = Placement { group: half, handle: 1 };
+            ssd.write_placed(placement, u64::from(half) * 320 + rng.u64(..320), 1).unwrap();
+        }
+        ssd.audit().unwrap();
+        let dies = |group| ssd.dies_of_group(group).iter().map(|die| die.0).collect::<Vec<_>>();
+        assert_eq!(dies(2), []);
+        ([dies(0), dies(1)], ssd.stats().clone())
+    };
+    let (all, counted) = run(GroupDies::All);
+    assert_eq!(all, [(0..8).collect::<Vec<_>>(), (0..8).collect()]);
+    let (dies, counted_on_dies) = run(GroupDies::Dies);
+    assert_eq!(dies, [vec![0, 1, 2, 3], vec![4, 5, 6, 7]]);
+    let (channels, counted_on_channels) = run(GroupDies::Channels);
+    assert_eq!(channels, [vec![0, 1, 4, 5], vec![2, 3, 6, 7]]);
+    assert!(counted.copied_pages > 0);
+    assert!(counted == counted_on_dies && counted == counted_on_channels);
 }

@@ -74,19 +74,4 @@ pub(super) const ALLOWED: &[Allowed] = &[
         ],
         reason: "the options ask the model what fits, which is made by the options",
     },
-    Allowed {
-        folder: "crates/larder-ssd/src/managed/",
-        files: &[
-            "events.rs",
-            "mod.rs",
-            "units.rs",
-            "victim/cost_benefit.rs",
-            "victim/d_choices.rs",
-            "victim/mod.rs",
-            "victim/scan.rs",
-            "victim/windowed.rs",
-            "wear.rs",
-        ],
-        reason: "the drive is one type over several files; counts of wear stand above the units",
-    },
 ];

@@ -3,9 +3,9 @@
 //! collection algorithms in flash-based solid state drives", SIGMETRICS'13). Two choices already
 //! gain most of what greedy gains over one, and ten come within a few per cent of it.
 
-use super::super::rng::Rng;
 use super::super::units::Units;
 use super::members::Members;
+use crate::rng::Rng;
 
 #[derive(Debug)]
 pub(crate) struct DChoices {

@@ -1,6 +1,6 @@
 //! The full units of each set in no order, to draw from at random.
 
-use super::super::rng::Rng;
+use crate::rng::Rng;
 
 #[derive(Debug)]
 pub(super) struct Members {

@@ -2,8 +2,8 @@
 //! victim is live with probability 1/α, so write amplification is α / (α - 1), the worst of all
 //! policies and the easiest to check.
 
-use super::super::rng::Rng;
 use super::members::Members;
+use crate::rng::Rng;
 
 #[derive(Debug)]
 pub(crate) struct Random {

@@ -57,9 +57,9 @@ impl Scan {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::rng::Rng;
     use super::super::greedy::Greedy;
     use super::*;
+    use crate::rng::Rng;
 
     /// A random history of units that fill, lose pages and are reclaimed.
     #[test]

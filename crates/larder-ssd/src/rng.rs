@@ -1,4 +1,4 @@
-//! Chance for the victim policies and the erase failures: `SplitMix64` (Steele, Lea, Flood:
+//! Chance for victim policies and failures: `SplitMix64` (Steele, Lea, Flood:
 //! "Fast splittable pseudorandom number generators", OOPSLA'14). Ten lines, so that the crate needs
 //! no dependency and a seed means the same run for ever.
 

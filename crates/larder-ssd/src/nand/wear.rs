@@ -1,0 +1,87 @@
+//! How often the blocks of a medium were erased, bad ones left out: least, most and mean, kept up to
+//! date at each erase.
+
+/// Blocks by erase count.
+#[derive(Debug)]
+pub(crate) struct WearCounts {
+    blocks: Vec<u32>,
+    min: usize,
+    max: usize,
+    erases: u64,
+    good: u32,
+}
+
+impl WearCounts {
+    pub(crate) fn new(blocks: u32) -> Self {
+        Self { blocks: vec![blocks], min: 0, max: 0, erases: 0, good: blocks }
+    }
+
+    /// A block was erased for the `erases`th time.
+    pub(crate) fn erased(&mut self, erases: u32) {
+        assert!(erases > 0, "the first erase is number 1");
+        let erases = erases as usize;
+        assert!(self.blocks[erases - 1] > 0, "no block was erased {} times", erases - 1);
+        self.blocks[erases - 1] -= 1;
+        if self.blocks.len() == erases {
+            self.blocks.push(0);
+        }
+        self.blocks[erases] += 1;
+        self.erases += 1;
+        self.max = self.max.max(erases);
+        self.settle();
+    }
+
+    /// A block that was erased `erases` times is gone.
+    pub(crate) fn retired(&mut self, erases: u32) {
+        assert!(self.blocks[erases as usize] > 0, "no block was erased {erases} times");
+        self.blocks[erases as usize] -= 1;
+        self.erases -= u64::from(erases);
+        self.good -= 1;
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while self.min < self.max && self.blocks[self.min] == 0 {
+            self.min += 1;
+        }
+        while self.max > self.min && self.blocks[self.max] == 0 {
+            self.max -= 1;
+        }
+        debug_assert!(self.min <= self.max && self.max < self.blocks.len());
+        debug_assert!(self.good == 0 || self.blocks[self.min] > 0, "nobody is worn least");
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // erases are counted in 32 bits
+    pub(crate) fn min(&self) -> u32 {
+        self.min as u32
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // erases are counted in 32 bits
+    pub(crate) fn max(&self) -> u32 {
+        self.max as u32
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn mean(&self) -> f64 {
+        self.erases as f64 / f64::from(self.good.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_follow_erases_and_retirements() {
+        let mut counts = WearCounts::new(3);
+        counts.erased(1);
+        counts.erased(2);
+        assert_eq!((counts.min(), counts.max()), (0, 2));
+        counts.erased(1);
+        counts.erased(1);
+        assert_eq!((counts.min(), counts.max()), (1, 2));
+        counts.retired(2);
+        assert_eq!((counts.min(), counts.max()), (1, 1));
+        assert!((counts.mean() - 1.0).abs() < 1e-12);
+    }
+}
