@@ -351,7 +351,7 @@ mod tests {
         let run = alone(20_000, 10, 5000.0);
         let (seen, tenant) = (&run.seen[0], &run.run.tenants[0]);
         assert_eq!((seen.requests, tenant.run.requests), (10_000, 20_000));
-        assert!(seen.gets.len() < tenant.run.gets as usize && !seen.gets.is_empty());
+        assert!((seen.gets.len() as u64) < tenant.run.gets && !seen.gets.is_empty());
         assert!(seen.gets.iter().all(|ns| *ns > 0));
         let pages: u64 = run.run.drive.host_pages;
         assert!(seen.writes.len() as u64 <= pages && !seen.writes.is_empty(), "{pages}");
