@@ -2,8 +2,8 @@
 //!
 //! A [`TimingModel`] is asked once a request, as it comes, and says when it ends; the end is noted in the clock's
 //! agenda, and whoever moves the clock there completes it. So as one thread moves the clock on, ends come in the order
-//! of virtual time, those of the same time in the order of their requests, and a run is a function of its requests. An hour of
-//! a busy drive takes as long as what is computed in it.
+//! of virtual time, those of the same time in the order of their requests, and a run is a function of its requests. An
+//! hour of a busy drive takes as long as what is computed in it.
 //!
 //! | module | what it is |
 //! |---|---|

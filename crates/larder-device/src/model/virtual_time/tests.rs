@@ -1,3 +1,5 @@
+//! What a device under virtual time does with requests, clock and bytes, whatever its model.
+
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
