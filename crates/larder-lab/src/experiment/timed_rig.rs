@@ -1,7 +1,8 @@
 //! The real cache on the timed drive: what the experiments about time have in common.
 //!
 //! Clients make the requests of a workload in a closed loop ([`timed`](crate::replay::timed)): each asks the cache,
-//! waits for its answer, and makes the next. Cache and drive are the real one and the timed SSD model, under virtual time.
+//! waits for its answer, and makes the next. Cache and drive are the real one and the timed SSD model, under
+//! virtual time.
 //!
 //! The drive has the dies of the FDP paper's, and as many units; only the units are small. Dies and
 //! times are those of the field, so loads and clients are not scaled down: the paper's 10 clients drive 16 dies. How

@@ -1,9 +1,9 @@
 //! Several caches on one drive under virtual time: closed loops of clients that wait for what they ask for.
 //!
 //! Each client takes the next request of its cache's workload, is busy with it for a while by itself, asks the
-//! cache, which is the real one, waits for the answer, and takes the next. What leaves DRAM a task of the cache sends
-//! to flash beside them. All run under one executor, and the drive takes the time that the timed SSD model says; nothing
-//! else takes any. So a run is a function of its parameters and seed.
+//! cache, which is the real one, waits for the answer, and takes the next. What leaves DRAM a task of the cache
+//! sends to flash beside them. All run under one executor, and the drive takes the time that the timed SSD model
+//! says; nothing else takes any. So a run is a function of its parameters and seed.
 //!
 //! The drive is aged as that of the other experiments ([`shared`](super::shared)), by one client alone.
 
