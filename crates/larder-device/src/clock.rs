@@ -1,12 +1,17 @@
 //! Time, injected: the wall clock in production, a number that a simulation sets in tests and
 //! replays.
 
+mod agenda;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::park::{Driver, Parker};
+use agenda::Agenda;
 
 /// Ends at some time of a clock, or soon after.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -53,45 +58,81 @@ impl Clock for RealClock {
     }
 }
 
-/// A clock that stands still until it is set. Whoever sleeps by it is woken by who sets it.
-#[derive(Debug)]
+/// A clock that stands still until it is set, and the agenda of what is due by it. Whoever sleeps by it is
+/// woken by who sets it.
+///
+/// As the clock moves on, what is due happens in the order of its time, and what is due at the same time in the
+/// order in which it was noted: with one thread a run is the same each time.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use std::time::Duration;
+/// use larder_device::{Clock, VirtualClock};
+///
+/// let clock = VirtualClock::default();
+/// let rings = Arc::new(AtomicU32::new(0));
+/// for second in [3, 1] {
+///     let rings = Arc::clone(&rings);
+///     clock.call_at(Duration::from_secs(second), move || _ = rings.fetch_add(1, Ordering::SeqCst));
+/// }
+/// assert_eq!(clock.advance_to_next(), Some(Duration::from_secs(1)));
+/// assert_eq!((rings.load(Ordering::SeqCst), clock.next_due()), (1, Some(Duration::from_secs(3))));
+/// ```
+#[derive(Debug, Default)]
 pub struct VirtualClock {
     nanoseconds: AtomicU64,
-    /// When the next sleeper is due; most often there is none.
-    next_due_ns: AtomicU64,
-    sleepers: Mutex<Vec<Arc<Sleeper>>>,
+    agenda: Agenda,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Sleeper {
-    due_ns: u64,
     is_due: AtomicBool,
     waker: Mutex<Option<Waker>>,
-}
-
-impl Default for VirtualClock {
-    fn default() -> Self {
-        Self::starting_at(Duration::ZERO)
-    }
 }
 
 impl VirtualClock {
     /// A clock at `start`.
     pub fn starting_at(start: Duration) -> Self {
-        Self {
-            nanoseconds: AtomicU64::new(nanoseconds(start)),
-            next_due_ns: AtomicU64::new(u64::MAX),
-            sleepers: Mutex::default(),
-        }
+        Self { nanoseconds: AtomicU64::new(nanoseconds(start)), agenda: Agenda::default() }
     }
 
-    /// Moves the clock on to `now`; an earlier time is ignored.
+    /// Moves the clock on to `now`; an earlier time is ignored. What is due until then happens on the way,
+    /// at its time.
     pub fn advance_to(&self, now: Duration) {
-        self.nanoseconds.fetch_max(nanoseconds(now), Ordering::SeqCst);
-        self.wake_due();
+        let now_ns = nanoseconds(now);
+        while let Some((due_ns, event)) = self.agenda.take_due(now_ns) {
+            self.nanoseconds.fetch_max(due_ns, Ordering::SeqCst);
+            event();
+        }
+        self.nanoseconds.fetch_max(now_ns, Ordering::SeqCst);
+        // Something may have been noted meanwhile.
+        self.catch_up();
     }
 
-    /// Sets the clock, also to an earlier time: as an administrator does, or a time server.
+    /// Moves the clock on to when something is due, and lets all happen that is due then. Returns that time,
+    /// or `None` if nothing is due, ever.
+    pub fn advance_to_next(&self) -> Option<Duration> {
+        let due = self.next_due()?;
+        self.advance_to(due);
+        Some(due)
+    }
+
+    /// When something is due next.
+    pub fn next_due(&self) -> Option<Duration> {
+        self.agenda.next_due_ns().map(Duration::from_nanos)
+    }
+
+    /// Calls `event` when the clock has come to `at`, on the thread that moves it there; at once if it is there.
+    /// It should do little: nothing else that is due happens meanwhile.
+    pub fn call_at(&self, at: Duration, event: impl FnOnce() + Send + 'static) {
+        self.agenda.note(nanoseconds(at), Box::new(event));
+        // The clock may be there, or have been set meanwhile.
+        self.catch_up();
+    }
+
+    /// Sets the clock, also to an earlier time: as an administrator does, or a time server. What is due
+    /// until then happens late, when the clock is set already, in the order in which it was noted.
     ///
     /// ```
     /// use std::time::Duration;
@@ -103,20 +144,12 @@ impl VirtualClock {
     /// ```
     pub fn set(&self, now: Duration) {
         self.nanoseconds.store(nanoseconds(now), Ordering::SeqCst);
-        self.wake_due();
+        self.catch_up();
     }
 
-    fn wake_due(&self) {
+    fn catch_up(&self) {
         let now_ns = self.nanoseconds.load(Ordering::SeqCst);
-        if now_ns < self.next_due_ns.load(Ordering::SeqCst) {
-            return;
-        }
-        let mut sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
-        let due: Vec<_> = sleepers.extract_if(.., |sleeper| sleeper.due_ns <= now_ns).collect();
-        let next_due_ns = sleepers.iter().map(|sleeper| sleeper.due_ns).min().unwrap_or(u64::MAX);
-        self.next_due_ns.store(next_due_ns, Ordering::SeqCst);
-        drop(sleepers);
-        due.iter().for_each(|sleeper| sleeper.wake());
+        self.agenda.take_overdue(now_ns).into_iter().for_each(|event| event());
     }
 }
 
@@ -145,17 +178,37 @@ impl Clock for VirtualClock {
     }
 
     fn sleep_until(&self, at: Duration) -> Sleep {
-        let due_ns = nanoseconds(at);
-        let is_due = AtomicBool::new(false);
-        let sleeper = Arc::new(Sleeper { due_ns, is_due, waker: Mutex::default() });
-        let mut sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
-        sleepers.push(Arc::clone(&sleeper));
-        self.next_due_ns.fetch_min(due_ns, Ordering::SeqCst);
-        drop(sleepers);
-        // The clock may have been set meanwhile.
-        self.wake_due();
+        let sleeper = Arc::new(Sleeper::default());
+        let noted = Arc::clone(&sleeper);
+        self.call_at(at, move || noted.wake());
         Box::pin(std::future::poll_fn(move |context| sleeper.poll(context)))
     }
+}
+
+/// A thread in [`block_on`](crate::block_on) that waits for what ends by the clock moves it on itself.
+impl Driver for VirtualClock {
+    fn drive(self: Arc<Self>, parker: &Arc<Parker>) {
+        while !parker.is_woken() {
+            if self.advance_to_next().is_none() {
+                return parker.park();
+            }
+        }
+    }
+
+    fn tell(&self) {}
+
+    /// Whoever drives sleeps where the parker knows it.
+    fn interrupt(&self) {}
+
+    /// Nothing has ended before the clock says so.
+    fn reap(&self) {}
+
+    fn noted(&self, _more: bool) {}
+
+    /// Who polls it elsewhere moves the clock, or has somebody do so.
+    fn adopted(&self, _more: bool) {}
+
+    fn left(&self) {}
 }
 
 fn nanoseconds(time: Duration) -> u64 {
@@ -184,6 +237,37 @@ mod tests {
             assert!(clock.now() >= Duration::from_secs(least_s));
         }
         setter.join().unwrap();
-        assert!(clock.sleepers.lock().unwrap().is_empty());
+        assert_eq!(clock.next_due(), None);
+    }
+
+    #[test]
+    fn what_is_due_happens_in_the_order_of_its_time_and_then_as_it_was_noted() {
+        let clock = Arc::new(VirtualClock::default());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        for (number, at_ns) in [30, 10, 20, 10, 30, 10].into_iter().enumerate() {
+            let (seen, beside) = (Arc::clone(&seen), Arc::clone(&clock));
+            clock.call_at(Duration::from_nanos(at_ns), move || {
+                seen.lock().unwrap().push((beside.now().as_nanos(), number));
+            });
+        }
+        clock.advance_to(Duration::from_nanos(25));
+        assert_eq!(*seen.lock().unwrap(), [(10, 1), (10, 3), (10, 5), (20, 2)]);
+        assert_eq!(clock.now(), Duration::from_nanos(25));
+        assert_eq!(clock.advance_to_next(), Some(Duration::from_nanos(30)));
+        assert_eq!(seen.lock().unwrap()[4..], [(30, 0), (30, 4)]);
+        assert_eq!(clock.advance_to_next(), None);
+    }
+
+    #[test]
+    fn what_is_noted_for_now_happens_at_once_also_from_an_event() {
+        let clock = Arc::new(VirtualClock::default());
+        let seen = Arc::new(AtomicU64::new(0));
+        let (beside, again) = (Arc::clone(&clock), Arc::clone(&seen));
+        clock.call_at(Duration::from_nanos(5), move || {
+            beside
+                .call_at(Duration::from_nanos(5), move || _ = again.fetch_add(1, Ordering::SeqCst));
+        });
+        assert_eq!(clock.advance_to_next(), Some(Duration::from_nanos(5)));
+        assert_eq!((seen.load(Ordering::SeqCst), clock.next_due()), (1, None));
     }
 }

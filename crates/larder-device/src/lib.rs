@@ -18,6 +18,7 @@
 //! | [`mod@file`] | a plain file or a block device as device: io_uring or a thread pool |
 //! | [`memory`] | bytes in memory as device, for tests |
 //! | [`model`] | the SSD model as device, payload in memory |
+//! | [`model::virtual_time`] | devices whose requests take the time that a model says, by a virtual clock |
 //! | [`nvme`] | NVMe drives of Linux and what they say of their placement |
 //! | `ring` (Linux) | a ring of io_uring that a thread hosts for all its devices |
 //! | [`striped`] | several devices as one |
@@ -59,6 +60,7 @@ pub use file::{DirectIo, FileDevice, FileOptions, IoEngine};
 pub use io::{CheckedIo, Completer, Durability, Io, IoFailure, IoFuture, IoResult};
 pub use ladder::{OpenOptions, Opened, PlacementMode, Rung, RungKind, Target, open, open_asking};
 pub use memory::MemoryDevice;
+pub use model::virtual_time::{ShapedStorage, SsdTiming, VirtualTimeDevice};
 pub use model::{ModelDevice, Payload};
 pub use park::block_on;
 pub use placement::{Isolation, PlacementHandle, PlacementInfo};

@@ -10,9 +10,13 @@
 //! | [`history`] | on real threads that change the same keys, judged by the history of each key |
 //! | [`kills`] | in a real process, on a file, under `kill -9`, judged by the journals of its victims |
 //!
+//! [`executor`] runs tasks under virtual time for whoever has some: thousands of clients of a cache, say, on a device
+//! that takes as long as a model says.
+//!
 //! An [`Error`] is what goes wrong before anything is judged. Wrong answers of the cache are none: they are what a run
 //! reports.
 
+pub mod executor;
 pub mod history;
 pub mod kills;
 pub mod soak;

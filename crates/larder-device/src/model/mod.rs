@@ -2,26 +2,27 @@
 //!
 //! The model's firmware decides where pages lie and counts what that costs; the bytes are kept
 //! beside it by logical address. Garbage collection therefore moves mappings and never a byte.
-//! Everything completes at once, in the thread that submits, so a run over this device is a
-//! function of its requests.
+//!
+//! [`ModelDevice`] knows no time: everything completes at once, in the thread that submits, so a run over
+//! it is a function of its requests. [`virtual_time`] has devices whose requests take the time that a
+//! model says, by a clock that no one waits for.
 
+mod counts;
 mod payload;
+pub mod virtual_time;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use larder_ssd::managed::{GcDestination, ManagedConfig, ManagedSsd, PAGE_BYTES, Placement};
+use larder_ssd::managed::{ManagedConfig, ManagedSsd, PAGE_BYTES, Placement};
 
 pub use payload::Payload;
 
 use crate::buffer::IoBuffer;
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
-use crate::io::{CheckedIo, Io, IoFailure, IoFuture};
-use crate::placement::{Isolation, PlacementInfo};
+use crate::io::{CheckedIo, Io, IoFuture};
+use counts::Counts;
 use payload::Contents;
-
-/// Nothing is split: a transfer of any length is one step of the model.
-const MAX_TRANSFER_BYTES: u32 = 1 << 30;
 
 /// A simulated drive. Blocks are the model's 4096-byte pages.
 ///
@@ -48,9 +49,7 @@ pub struct ModelDevice {
 struct State {
     ssd: ManagedSsd,
     contents: Contents,
-    read_bytes: u64,
-    deallocated_bytes: u64,
-    failed_requests: u64,
+    counts: Counts,
 }
 
 impl ModelDevice {
@@ -60,19 +59,11 @@ impl ModelDevice {
     /// [`ErrorKind::Setup`] if no such drive could work, or if its payload does not fit the address
     /// space.
     pub fn new(config: ManagedConfig, payload: Payload) -> Result<Self, Error> {
-        let info = describe(&config);
+        let info = counts::describe(&config, "model");
         let ssd = ManagedSsd::new(config)
             .map_err(|e| Error::new(ErrorKind::Setup, format!("SSD model: {e}")))?;
-        if payload == Payload::Memory && usize::try_from(info.capacity_bytes).is_err() {
-            let context = format!(
-                "SSD model of {} bytes: more than this machine can address; use no payload",
-                info.capacity_bytes
-            );
-            return Err(Error::new(ErrorKind::Setup, context));
-        }
-        let contents = Contents::new(payload, info.capacity_bytes);
-        let state =
-            State { ssd, contents, read_bytes: 0, deallocated_bytes: 0, failed_requests: 0 };
+        let contents = Contents::checked(payload, info.capacity_bytes)?;
+        let state = State { ssd, contents, counts: Counts::default() };
         Ok(Self { info, state: Mutex::new(state) })
     }
 
@@ -108,12 +99,13 @@ impl Device for ModelDevice {
         let outcome = self.lock().carry_out(&mut io);
         IoFuture::ready(match outcome {
             Ok(()) => Ok(io.into_buffer()),
-            Err(error) => Err(self.failure(&error, io)),
+            Err(error) => Err(counts::failure(&error, io, &self.info.name)),
         })
     }
 
     fn stats(&self) -> DeviceStats {
-        self.lock().stats()
+        let state = self.lock();
+        state.counts.with(&state.ssd)
     }
 
     /// Its power never fails; whoever wants that wraps it in a
@@ -123,33 +115,19 @@ impl Device for ModelDevice {
     }
 }
 
-impl ModelDevice {
-    #[cold]
-    fn failure(&self, error: &larder_ssd::Error, io: Io) -> IoFailure {
-        let kind = match error.kind() {
-            larder_ssd::ErrorKind::NoSpace | larder_ssd::ErrorKind::ReadOnly => ErrorKind::NoSpace,
-            _ => ErrorKind::Io,
-        };
-        let (verb, offset, bytes) = io.extent();
-        let context = format!("{verb} of {bytes} bytes at {offset} on {}: {error}", self.info.name);
-        IoFailure { error: Error::new(kind, context), buffer: io.into_buffer() }
-    }
-}
-
 impl State {
     /// The model goes first: what it refuses leaves the contents as they were.
     fn carry_out(&mut self, io: &mut Io) -> Result<(), larder_ssd::Error> {
         let outcome = match io {
             Io::Read { offset, buffer } => {
                 self.contents.read(*offset, buffer.as_mut_slice());
-                self.read_bytes += buffer.len() as u64;
                 Ok(())
             }
             Io::Write { offset, buffer, handle, .. } => self.write(*offset, buffer, handle.index()),
             Io::Deallocate { offset, bytes } => self.deallocate(*offset, *bytes),
             Io::Flush => Ok(()),
         };
-        self.failed_requests += u64::from(outcome.is_err());
+        self.counts.note(io, &outcome);
         outcome
     }
 
@@ -170,57 +148,7 @@ impl State {
     fn deallocate(&mut self, offset: u64, bytes: u64) -> Result<(), larder_ssd::Error> {
         self.ssd.deallocate(offset / PAGE_BYTES, bytes / PAGE_BYTES)?;
         self.contents.clear(offset, bytes);
-        self.deallocated_bytes += bytes;
         Ok(())
-    }
-
-    fn stats(&self) -> DeviceStats {
-        let ssd = self.ssd.stats();
-        let unit_bytes = self.ssd.config().geometry.unit_bytes();
-        // The drive counts by handle of all groups together, which says nothing of ours.
-        let known = self.ssd.config().groups == 1;
-        let by_handle = ssd.host_pages_by_handle.iter().filter(|_| known);
-        let by_handle = by_handle.map(|pages| pages * PAGE_BYTES).collect();
-        DeviceStats {
-            host_read_bytes: self.read_bytes,
-            host_written_bytes: ssd.host_bytes(),
-            host_written_bytes_by_handle: by_handle,
-            media_written_bytes: Some(ssd.media_bytes()),
-            copied_bytes: Some(ssd.copied_pages * PAGE_BYTES),
-            erased_bytes: Some(ssd.erased_units * unit_bytes),
-            deallocated_bytes: self.deallocated_bytes,
-            failed_requests: self.failed_requests,
-            shed_requests: 0,
-            page_cache_written_bytes: 0,
-            fixed_buffer_pieces: 0,
-            drives: Vec::new(),
-        }
-    }
-}
-
-fn describe(config: &ManagedConfig) -> DeviceInfo {
-    let geometry = &config.geometry;
-    let placement = if config.fdp {
-        PlacementInfo {
-            handles: config.handles.saturating_mul(config.groups),
-            groups: config.groups,
-            reclaim_unit_bytes: Some(geometry.unit_bytes()),
-            isolation: match config.gc_destination {
-                GcDestination::Shared => Some(Isolation::InitiallyIsolated),
-                GcDestination::PerHandle => Some(Isolation::PersistentlyIsolated),
-                _ => None,
-            },
-            path: "model",
-        }
-    } else {
-        PlacementInfo { reclaim_unit_bytes: Some(geometry.unit_bytes()), ..PlacementInfo::none() }
-    };
-    DeviceInfo {
-        name: "model".to_owned(),
-        capacity_bytes: geometry.logical_bytes(),
-        block_bytes: u32::try_from(PAGE_BYTES).unwrap_or(u32::MAX),
-        max_transfer_bytes: MAX_TRANSFER_BYTES,
-        placement,
     }
 }
 
@@ -229,7 +157,7 @@ mod tests {
     use larder_ssd::managed::Geometry;
 
     use super::*;
-    use crate::placement::PlacementHandle;
+    use crate::placement::{Isolation, PlacementHandle};
 
     fn config() -> ManagedConfig {
         let geometry = Geometry::with_overprovisioning(16 << 20, 256 << 10, 40.0).unwrap();

@@ -1,6 +1,8 @@
 //! The bytes of a simulated drive, by logical address, in memory that is taken when it is first
 //! written.
 
+use crate::error::{Error, ErrorKind};
+
 /// Unit of allocation. The allocator hands memory of this size out zeroed and untouched, so that a
 /// chunk costs only the pages that were written.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -23,6 +25,20 @@ pub(super) struct Contents {
 }
 
 impl Contents {
+    /// As [`Contents::new`], for a drive of so many bytes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if they do not fit the address space.
+    pub(super) fn checked(payload: Payload, capacity_bytes: u64) -> Result<Self, Error> {
+        if payload == Payload::Memory && usize::try_from(capacity_bytes).is_err() {
+            let context = format!(
+                "simulated drive of {capacity_bytes} bytes: more than this machine can address; use no payload"
+            );
+            return Err(Error::new(ErrorKind::Setup, context));
+        }
+        Ok(Self::new(payload, capacity_bytes))
+    }
+
     pub(super) fn new(payload: Payload, capacity_bytes: u64) -> Self {
         let count = match payload {
             Payload::Memory => capacity_bytes.div_ceil(CHUNK_BYTES as u64),

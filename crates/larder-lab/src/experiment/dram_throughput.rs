@@ -31,7 +31,6 @@ pub(super) static DRAM_THROUGHPUT: Experiment = Experiment {
                    second with all of the DRAM",
         },
         timed_rig::CLIENTS,
-        timed_rig::WRITERS,
     ],
     metrics: &[
         (
@@ -95,7 +94,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
             rig::note_steadiness(&mut metrics, &percent.to_string(), &run.run);
             let tenants = run.run.tenants.iter().map(|tenant| &tenant.run);
             let gets: f64 = tenants.map(|run| run.gets as f64 / run.requests as f64).sum();
-            let kget = run.requests_per_s(0) * gets / 1000.0;
+            let kget = timed_rig::requests_per_s(run, 0) * gets / 1000.0;
             metrics.insert(format!("kget_per_s.{placement}.{percent}"), kget);
             let all = metrics[&format!("kget_per_s.{placement}.100")];
             metrics.insert(format!("kget_ratio.{placement}.{percent}"), kget / all);

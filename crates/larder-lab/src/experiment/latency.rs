@@ -1,4 +1,5 @@
-//! How long reads and writes of the real cache take on the timed drive, over a range of loads.
+//! How long GETs through the real cache take on the timed drive, and its reads and writes there, over a range
+//! of loads.
 
 use super::judge::{Checks, published};
 use super::rig::{self, SOC_SHARE};
@@ -17,7 +18,7 @@ const UNCHANGED: f64 = 0.08;
 
 pub(super) static LATENCY: Experiment = Experiment {
     name: "latency",
-    title: "latency of the cache's reads and writes on the timed drive, by load",
+    title: "latency of GETs through the cache and of its reads and writes on the timed drive, by load",
     reproduces: "FDP paper (EuroSys'25), Figure 6: p99 latency and throughput at 100 % utilisation",
     criterion: "at each of 50, 75 and 95 % of what the drive takes without placement: p99 off / on of \
                 reads and writes half to twice the paper's, throughput with and without placement \
@@ -32,7 +33,6 @@ pub(super) static LATENCY: Experiment = Experiment {
                    without placement, by commas, 1 to 1000",
         },
         timed_rig::CLIENTS,
-        timed_rig::WRITERS,
     ],
     metrics: &[
         ("read_p50_us.*", "latency of reads in us, with (on) and without placement, by load"),
@@ -41,6 +41,9 @@ pub(super) static LATENCY: Experiment = Experiment {
         ("write_p50_us.*", "latency of writes in us, with (on) and without placement, by load"),
         ("write_p99_us.*", "99 % of them are at most so long"),
         ("write_p999_us.*", "99.9 % of them"),
+        timed_rig::GET_P50,
+        timed_rig::GET_P99,
+        timed_rig::GET_P999,
         (
             "kilo_requests_per_s.*",
             "thousands of requests made a second, with and without placement",
@@ -123,11 +126,11 @@ fn judge(summary: &Summary) -> Judgement {
     checks
         .note(format!(
             "at 95 % of what the drive takes without placement its dies program {media:.0} % of the time; \
-             reads, and the programs that they suspend, take the rest. A write finds room in the write \
-             buffer, or waits until one of the programs of host and collection is done, about a \
-             millisecond by the number of dies. Latencies are the drive's: those of the paper include what \
-             the host takes, which makes its ratio of writes smaller. The paper does not say how near its \
-             load came to what its drive takes"
+             reads, and the programs that they suspend, take the rest. What leaves DRAM the cache writes in \
+             bursts, many buckets at a time: a write finds room in the write buffer, or waits until some of \
+             the programs of host and collection are done. Latencies of reads and writes are the drive's: \
+             those of the paper include what the host takes, which makes its ratio of writes smaller. The \
+             paper does not say how near its load came to what its drive takes"
         ))
         .judge()
 }

@@ -11,13 +11,12 @@
 //! | `judge` | criteria in words and as checks |
 //! | `admission` | what may be judged: all that is needed was measured, on a settled drive |
 //! | `rig` | the drive of the experiments with the real cache, how runs on it are made |
-//! | `closed_loop`, `timed_rig` | clients that wait for a timed drive; the real cache on one |
+//! | `timed_rig` | the real cache on a timed drive, under virtual time |
 //! | the others | one experiment, or a family of them |
 
 mod admission;
 mod bare;
 mod carbon;
-mod closed_loop;
 mod dram;
 mod dram_throughput;
 mod dynamic;

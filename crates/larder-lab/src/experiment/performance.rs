@@ -10,9 +10,11 @@ use crate::replay::{Monitor, ReplayOptions};
 /// What is measured: the point, percent of the drive in use, and of it for small objects.
 const POINTS: [(&str, f64, f64); 4] =
     [("used50", 50.0, 4.0), ("used90", 90.0, 4.0), ("used100", 100.0, 4.0), ("soc64", 100.0, 64.0)];
-/// How far throughput and hit ratio may be apart and be unchanged: the authors' slides have throughput
-/// up to 8 % lower without placement.
+/// How far throughput may be apart and be unchanged: the authors' slides have it up to 8 % lower without
+/// placement.
 const UNCHANGED: f64 = 0.08;
+/// The same of hit ratios. Who is served when, and so what is evicted, depends on the drive.
+const SAME_HITS: f64 = 0.005;
 /// How many times as high or as low as the paper's a ratio of latencies may be.
 const FACTOR: f64 = 2.0;
 
@@ -22,7 +24,7 @@ pub(super) static PERFORMANCE: Experiment = Experiment {
     reproduces: "FDP paper (EuroSys'25), Figures 6, 9 and 13: throughput and hit ratio do not change with \
                  placement; p99 of WO KV Cache at 100 %",
     criterion: "at each point throughput with and without placement within 8 % and the hit ratio the \
-                same; p99 off / on of WO KV Cache half to twice the paper's",
+                same to half a point; p99 off / on of WO KV Cache half to twice the paper's",
     parameters: &[
         Parameter {
             name: "requests",
@@ -36,7 +38,6 @@ pub(super) static PERFORMANCE: Experiment = Experiment {
             help: "percent of what the drive takes without placement at 100 % utilisation, 1 to 1000",
         },
         timed_rig::CLIENTS,
-        timed_rig::WRITERS,
     ],
     metrics: &[
         (
@@ -53,6 +54,9 @@ pub(super) static PERFORMANCE: Experiment = Experiment {
         ("write_p50_us.*", "latency of writes in us, with (on) and without placement, by point"),
         ("write_p99_us.*", "99 % of them are at most so long"),
         ("write_p999_us.*", "99.9 % of them"),
+        timed_rig::GET_P50,
+        timed_rig::GET_P99,
+        timed_rig::GET_P999,
         timed_rig::THROUGHPUT_RATIO,
         timed_rig::READ_P99_RATIO,
         timed_rig::WRITE_P99_RATIO,
@@ -121,7 +125,7 @@ fn judge(summary: &Summary) -> Judgement {
     let apart = POINTS.map(|(point, ..)| (at("hit.on", point) - at("hit.off", point)).abs());
     let apart = highest(apart);
     let mut checks = Checks::default()
-        .shape(apart <= 1e-9, format!("hit ratios are the same: {apart:.4} apart"));
+        .shape(apart <= SAME_HITS, format!("hit ratios are the same: {apart:.4} apart"));
     for (point, ..) in POINTS {
         let ratio = at("throughput_ratio", point);
         checks = checks.exact(

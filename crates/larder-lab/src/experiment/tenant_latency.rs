@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder_device::{Device, PlacementHandle, SliceDevice};
+use larder_device::{PlacementHandle, SliceDevice};
 use larder_ssd::managed::PAGE_BYTES;
 
 use super::judge::Checks;
@@ -10,7 +10,8 @@ use super::rig::{self, SOC_SHARE};
 use super::timed_rig;
 use super::{Experiment, Judgement, Metrics, PaperValue, Parameter, Settings, Summary};
 use crate::Error;
-use crate::replay::shared::{self, Tenant};
+use crate::replay::shared::Tenant;
+use crate::replay::timed::{self, Load, TimedRun};
 use crate::replay::{Monitor, ReplayOptions};
 
 /// How many times as high or as low as the slides' a ratio of latencies may be.
@@ -38,7 +39,6 @@ pub(super) static TENANT_LATENCY: Experiment = Experiment {
             help: "percent of what the drive takes without placement, 1 to 1000",
         },
         timed_rig::CLIENTS,
-        timed_rig::WRITERS,
     ],
     metrics: &[
         (
@@ -52,6 +52,9 @@ pub(super) static TENANT_LATENCY: Experiment = Experiment {
         ("write_p50_us.*", "latency of writes in us, with (on) and without placement, by tenant"),
         ("write_p99_us.*", "99 % of them are at most so long"),
         ("write_p999_us.*", "99.9 % of them"),
+        timed_rig::GET_P50,
+        timed_rig::GET_P99,
+        timed_rig::GET_P999,
         ("read_p999_ratio.*", "p99.9 of reads, off / on, by tenant"),
         ("write_p999_ratio.*", "p99.9 of writes, off / on, by tenant"),
         ("throughput_ratio.*", "requests a second, on / off, by tenant"),
@@ -102,7 +105,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
         rig::note_steadiness(&mut metrics, "pair", &run.run);
         for cache in 0..2 {
             let tenant = (cache + 1).to_string();
-            let made = run.requests_per_s(cache) / 1000.0;
+            let made = timed_rig::requests_per_s(&run, cache) / 1000.0;
             metrics.insert(format!("kilo_requests_per_s.{placement}.{tenant}"), made);
             timed_rig::note_latencies(&mut metrics, placement, &tenant, &mut run.seen[cache]);
         }
@@ -126,19 +129,19 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
 fn pair(
     whole: &ReplayOptions,
     placement: bool,
-    load: super::closed_loop::Load,
+    load: Load,
     monitor: &Monitor,
-) -> Result<timed_rig::TimedRun, Error> {
-    let drive = shared::drive(whole, placement, shared::HANDLES)?;
+) -> Result<TimedRun, Error> {
+    let drive = timed_rig::drive(whole, placement, 2)?;
     let part = whole.flash_bytes / 2 / PAGE_BYTES * PAGE_BYTES;
-    let tenant = |number: usize, drive: Arc<dyn Device>| {
+    let tenant = |number: usize| {
         let first = u16::try_from(number * 2 + 1).unwrap_or(0);
         // Without placement the drive has the default handle alone.
         let own =
             |handle| if placement { PlacementHandle::new(handle) } else { Default::default() };
         let handles = [first, first + 1].map(own);
         let start = part * number as u64;
-        let device = SliceDevice::new(drive, start..start + part, &handles)
+        let device = SliceDevice::new(drive.device(), start..start + part, &handles)
             .map_err(|error| Error::run(error.to_string()))?;
         let options = ReplayOptions {
             requests: whole.requests.map(|requests| (requests / 2).max(1)),
@@ -149,7 +152,8 @@ fn pair(
         };
         Ok(Tenant::new(options, Arc::new(device)))
     };
-    timed_rig::play(&drive, 2, &tenant, placement, load, monitor)
+    let tenants = [tenant(0)?, tenant(1)?];
+    timed::play(&drive, &tenants, placement, load, monitor)
 }
 
 fn judge(summary: &Summary) -> Judgement {

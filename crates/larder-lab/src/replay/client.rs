@@ -30,51 +30,79 @@ pub(super) struct Client<'a> {
     cache: &'a Larder,
     key: Vec<u8>,
     value: Vec<u8>,
-    /// So far, fills included.
-    sets: u64,
+    /// The number of the next SET, fills included, and by how much it grows: no two clients of a cache have the same.
+    next_set: u64,
+    clients: u64,
     pub(super) counts: ClientCounts,
+}
+
+impl ClientCounts {
+    /// Those of another client as well.
+    pub(super) fn add(&mut self, other: Self) {
+        let Self { requests, gets, hits, refused } = other;
+        self.requests += requests;
+        self.gets += gets;
+        self.hits += hits;
+        self.refused += refused;
+    }
 }
 
 impl<'a> Client<'a> {
     pub(super) fn new(cache: &'a Larder) -> Self {
-        let counts = ClientCounts::default();
-        Self { cache, key: Vec::new(), value: Vec::new(), sets: 0, counts }
+        Self::one_of(cache, 0, 1)
     }
 
-    /// Makes one request, and the fill that follows from it.
+    /// The client of this number, from 0 on, of so many.
+    pub(super) fn one_of(cache: &'a Larder, number: u64, clients: u64) -> Self {
+        let counts = ClientCounts::default();
+        let (key, value, next_set) = (Vec::new(), Vec::new(), number + 1);
+        Self { cache, key, value, next_set, clients, counts }
+    }
+
+    /// Makes one request, and the fill that follows from it, and waits for both.
     pub(super) fn make(&mut self, request: &Request) -> Result<(), Error> {
+        block_on(self.play(request, || ()))
+    }
+
+    /// Makes one request, and the fill that follows from it. `got` is called when a GET has its answer.
+    pub(super) async fn play(
+        &mut self,
+        request: &Request,
+        got: impl FnOnce(),
+    ) -> Result<(), Error> {
         self.counts.requests += 1;
         self.write_key(request);
         match request.op {
             Op::Get => {
                 self.counts.gets += 1;
-                let found = block_on(self.cache.get(&self.key)).map_err(cache_error)?;
+                let found = self.cache.get(&self.key).await.map_err(cache_error)?;
+                got();
                 match found {
                     Some(value) => {
                         check_value(request.key, &value)?;
                         self.counts.hits += 1;
                     }
                     // Size 0 is unknown: nothing to fill with.
-                    None if request.value_bytes > 0 => self.set(request),
+                    None if request.value_bytes > 0 => self.set(request).await,
                     None => {}
                 }
             }
-            Op::Set => self.set(request),
-            Op::Delete => _ = block_on(self.cache.delete(&self.key)).map_err(cache_error)?,
+            Op::Set => self.set(request).await,
+            Op::Delete => _ = self.cache.delete(&self.key).await.map_err(cache_error)?,
         }
         Ok(())
     }
 
-    fn set(&mut self, request: &Request) {
+    async fn set(&mut self, request: &Request) {
         let bytes = request.value_bytes.min(VALUE_BYTES_MAX) as usize;
         if self.value.len() < bytes {
             self.value.resize(bytes.next_power_of_two(), 0x6c);
         }
-        self.sets += 1;
-        mark(&mut self.value[..bytes], request.key, self.sets);
+        mark(&mut self.value[..bytes], request.key, self.next_set);
+        self.next_set += self.clients;
         let ttl = (request.ttl_s > 0).then(|| Duration::from_secs(u64::from(request.ttl_s)));
         // The only refusal is of an object that no tier can hold; the cache has no older one then.
-        if block_on(self.cache.set(&self.key, &self.value[..bytes], ttl)).is_err() {
+        if self.cache.set(&self.key, &self.value[..bytes], ttl).await.is_err() {
             self.counts.refused += 1;
         }
     }

@@ -144,7 +144,7 @@ fn play_pass(
 impl Leg {
     /// Everything since the beginning.
     fn up_to(stage: &Stage, client: &Client<'_>) -> Self {
-        let now = sample(stage, client);
+        let now = sample(stage, client.counts);
         let ClientCounts { gets, hits, .. } = now.client;
         Self {
             host_bytes: now.device.host_written_bytes,

@@ -11,6 +11,7 @@ pub mod outcome;
 mod progress;
 pub mod shared;
 mod stage;
+pub mod timed;
 mod timeline;
 
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use larder::Clock;
 use larder_workload::RequestSource;
 
 use crate::Error;
-use client::Client;
+use client::{Client, ClientCounts};
 pub use options::{EngineOptions, PlacementRuns, ReplayOptions, Storage, Workload};
 pub use outcome::{Outcome, Run, SocLog, StreamPlan};
 pub use progress::{Monitor, RunProgress};
@@ -91,7 +92,7 @@ fn play(
     placement: bool,
 ) -> Result<(Timeline, bool), Error> {
     let mut client = Client::new(&stage.cache);
-    let mut timeline = Timeline::starting_with(sample(stage, &client));
+    let mut timeline = Timeline::starting_with(sample(stage, client.counts));
     let limit = options.requests.unwrap_or(u64::MAX);
     for pass in 0..options.repeat {
         let mut source = options.open_workload()?;
@@ -105,21 +106,21 @@ fn play(
             client.make(&request)?;
             let requests = client.counts.requests;
             if timeline.is_due(requests) {
-                timeline.add(sample(stage, &client));
+                timeline.add(sample(stage, client.counts));
             }
             if requests.is_multiple_of(BREATH) {
                 check_device(stage)?;
                 let share = share(options, source.as_ref(), requests, pass);
                 monitor.run(placement).set(requests, share);
                 if monitor.is_stopped() {
-                    return Ok((timeline.finish(sample(stage, &client)), true));
+                    return Ok((timeline.finish(sample(stage, client.counts)), true));
                 }
             }
         }
     }
     check_device(stage)?;
     monitor.run(placement).set(client.counts.requests, 1.0);
-    Ok((timeline.finish(sample(stage, &client)), false))
+    Ok((timeline.finish(sample(stage, client.counts)), false))
 }
 
 #[allow(clippy::cast_precision_loss)]
@@ -133,8 +134,8 @@ fn share(options: &ReplayOptions, source: &dyn RequestSource, requests: u64, pas
     }
 }
 
-fn sample(stage: &Stage, client: &Client<'_>) -> Sample {
-    Sample { client: client.counts, cache: stage.cache.stats(), device: stage.device_stats() }
+fn sample(stage: &Stage, client: ClientCounts) -> Sample {
+    Sample { client, cache: stage.cache.stats(), device: stage.device_stats() }
 }
 
 /// A cache goes on without its device; a measurement does not.

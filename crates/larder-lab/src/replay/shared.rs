@@ -150,10 +150,7 @@ pub fn play(
         .zip(&stages)
         .map(|(tenant, stage)| Player::new(tenant, stage))
         .collect::<Result<_, _>>()?;
-    while players.iter_mut().try_fold(false, |busy, player| Ok::<_, Error>(player.age()? | busy))? {
-        stop_if_asked(monitor)?;
-    }
-    players.iter_mut().for_each(Player::begin);
+    age(&mut players, monitor)?;
     let turns = players.iter().map(Player::turns).min().unwrap_or(0);
     let warm_turn = turns / 2;
     let mut warm = drive_stats(drive);
@@ -179,7 +176,16 @@ pub fn play(
     Ok(SharedRun { tenants: ended.collect::<Result<_, _>>()?, drive: work })
 }
 
-fn stop_if_asked(monitor: &Monitor) -> Result<(), Error> {
+/// Ages the drive of all players. From then on it counts what they do.
+pub(super) fn age(players: &mut [Player<'_>], monitor: &Monitor) -> Result<(), Error> {
+    while players.iter_mut().try_fold(false, |busy, player| Ok::<_, Error>(player.age()? | busy))? {
+        stop_if_asked(monitor)?;
+    }
+    players.iter_mut().for_each(Player::begin);
+    Ok(())
+}
+
+pub(super) fn stop_if_asked(monitor: &Monitor) -> Result<(), Error> {
     if monitor.is_stopped() { Err(Error::run("interrupted")) } else { Ok(()) }
 }
 
@@ -189,7 +195,7 @@ fn drive_stats(drive: &ModelDevice) -> managed::Stats {
 
 impl DriveWork {
     #[allow(clippy::cast_precision_loss)]
-    fn between([from, halfway, to]: &[managed::Stats; 3], capacity_bytes: u64) -> Self {
+    pub(super) fn between([from, halfway, to]: &[managed::Stats; 3], capacity_bytes: u64) -> Self {
         let by_handle = to.host_pages_by_handle.iter().zip(&from.host_pages_by_handle);
         Self {
             host_pages_by_handle: by_handle.map(|(to, from)| to - from).collect(),
@@ -214,7 +220,7 @@ pub(crate) fn drift(from: &managed::Stats, halfway: &managed::Stats, to: &manage
 }
 
 /// A tenant at work.
-struct Player<'a> {
+pub(super) struct Player<'a> {
     tenant: &'a Tenant,
     stage: &'a Stage,
     client: Client<'a>,
@@ -225,16 +231,16 @@ struct Player<'a> {
 }
 
 impl<'a> Player<'a> {
-    fn new(tenant: &'a Tenant, stage: &'a Stage) -> Result<Self, Error> {
+    pub(super) fn new(tenant: &'a Tenant, stage: &'a Stage) -> Result<Self, Error> {
         let client = Client::new(&stage.cache);
         let source = tenant.options.open_workload()?;
         let ageing = Ageing::new(&tenant.options, stage.cache.layout())?;
-        let timeline = Timeline::starting_with(sample(stage, &client));
+        let timeline = Timeline::starting_with(sample(stage, client.counts));
         Ok(Self { tenant, stage, client, source, ageing, timeline, loc_bytes_before: 0 })
     }
 
     /// Ages the drive a little. Returns whether there is more to do.
-    fn age(&mut self) -> Result<bool, Error> {
+    pub(super) fn age(&mut self) -> Result<bool, Error> {
         let stats = self.stage.cache.stats();
         let written = (stats.loc_written_bytes, stats.flash_written_bytes());
         if written.0 >= self.ageing.loc_bytes && written.1 >= self.ageing.bytes {
@@ -249,36 +255,53 @@ impl<'a> Player<'a> {
     }
 
     /// From here on it counts.
-    fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.client.counts = ClientCounts::default();
-        self.timeline = Timeline::starting_with(sample(self.stage, &self.client));
+        self.timeline = Timeline::starting_with(sample(self.stage, self.client.counts));
         self.loc_bytes_before = self.stage.cache.stats().loc_written_bytes;
     }
 
-    fn turns(&self) -> u64 {
+    pub(super) fn turns(&self) -> u64 {
         self.tenant.options.total_requests().unwrap_or(u64::MAX) / self.tenant.requests_per_turn
     }
 
     fn take_turn(&mut self) -> Result<(), Error> {
         for _ in 0..self.tenant.requests_per_turn {
-            let Some(request) = self.source.next_request()? else { break };
+            let Some(request) = self.next_request()? else { break };
             self.stage.clock.advance_to(Duration::from_secs(u64::from(request.time_s)));
             self.client.make(&request)?;
-            let requests = self.client.counts.requests;
-            if self.timeline.is_due(requests) {
-                self.timeline.add(sample(self.stage, &self.client));
-            }
-            if requests.is_multiple_of(BREATH) {
-                check_device(self.stage)?;
-            }
+            self.note_made()?;
+        }
+        Ok(())
+    }
+
+    /// The next request of the workload.
+    pub(super) fn next_request(&mut self) -> Result<Option<Request>, Error> {
+        self.source.next_request()
+    }
+
+    /// Another client has made a request.
+    pub(super) fn made_by(&mut self, client: &mut Client<'_>) -> Result<(), Error> {
+        self.client.counts.add(std::mem::take(&mut client.counts));
+        self.note_made()
+    }
+
+    /// A request was made.
+    fn note_made(&mut self) -> Result<(), Error> {
+        let requests = self.client.counts.requests;
+        if self.timeline.is_due(requests) {
+            self.timeline.add(sample(self.stage, self.client.counts));
+        }
+        if requests.is_multiple_of(BREATH) {
+            check_device(self.stage)?;
         }
         Ok(())
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn end(self, placement: bool, work: &DriveWork) -> Result<TenantRun, Error> {
+    pub(super) fn end(self, placement: bool, work: &DriveWork) -> Result<TenantRun, Error> {
         check_device(self.stage)?;
-        let timeline = self.timeline.finish(sample(self.stage, &self.client));
+        let timeline = self.timeline.finish(sample(self.stage, self.client.counts));
         let run = Run::sum_up(placement, &timeline, 50.0);
         let warm = run.intervals.iter().filter(|interval| interval.warmup);
         let loc_bytes = self.loc_bytes_before + warm.map(|i| i.loc_bytes).sum::<u64>();

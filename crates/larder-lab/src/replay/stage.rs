@@ -65,7 +65,17 @@ impl Stage {
         placement: bool,
         device: Option<Arc<dyn Device>>,
     ) -> Result<Self, Error> {
-        let clock = Arc::new(VirtualClock::default());
+        Self::open_by(options, engines, placement, device, Arc::default())
+    }
+
+    /// The same under a clock that somebody else moves too.
+    pub(super) fn open_by(
+        options: &ReplayOptions,
+        engines: EngineOptions,
+        placement: bool,
+        device: Option<Arc<dyn Device>>,
+        clock: Arc<VirtualClock>,
+    ) -> Result<Self, Error> {
         let config = config(options, engines, placement);
         let cache = Larder::open(config, device.clone(), Arc::clone(&clock) as _);
         let cache = block_on(cache).map_err(|error| match error.kind() {
@@ -134,14 +144,21 @@ pub(super) fn drive(
     placement: bool,
     handles: u16,
 ) -> Result<ModelDevice, Error> {
-    let usage = |error: &dyn std::fmt::Display| {
-        Error::usage(format!("--flash, --op, --ru describe no drive that could work: {error}"))
-    };
+    let config = drive_config(options, placement, handles)?;
+    ModelDevice::new(config, Payload::Memory).map_err(|error| no_such_drive(&error))
+}
+
+/// What that drive is.
+pub(super) fn drive_config(
+    options: &ReplayOptions,
+    placement: bool,
+    handles: u16,
+) -> Result<ManagedConfig, Error> {
     let unit_bytes = options.resolved_unit_bytes();
     let geometry =
         Geometry::with_overprovisioning(options.flash_bytes, unit_bytes, options.op_percent)
-            .map_err(|e| usage(&e))?;
-    let config = ManagedConfig {
+            .map_err(|error| no_such_drive(&error))?;
+    Ok(ManagedConfig {
         handles,
         fdp: placement,
         gc_destination: match options.isolation {
@@ -149,8 +166,11 @@ pub(super) fn drive(
             Isolation::PersistentlyIsolated => GcDestination::PerHandle,
         },
         ..ManagedConfig::new(geometry)
-    };
-    ModelDevice::new(config, Payload::Memory).map_err(|e| usage(&e))
+    })
+}
+
+pub(super) fn no_such_drive(error: &dyn std::fmt::Display) -> Error {
+    Error::usage(format!("--flash, --op, --ru describe no drive that could work: {error}"))
 }
 
 fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> Config {

@@ -10,13 +10,13 @@ use larder_device::{Device, FaultPlan, Io, IoBuffer, ModelDevice, Payload, Place
 use larder_ssd::managed::{Geometry, ManagedConfig};
 
 use super::device::StagedDevice;
-use super::executor::{Executor, Running};
 use super::history::KeyHistory;
 use super::plan::{DRIVE_BYTES, Ending, Plan, Trouble, UNIT_BYTES};
 use super::request::Answer;
 use super::subject::{Lie, Subject};
 use super::theme::Theme;
 use super::world::{Issued, World};
+use crate::executor::{Running, Tasks};
 
 /// Spare space of the drive, in percent.
 const OVERPROVISIONING_PERCENT: f64 = 60.0;
@@ -328,8 +328,12 @@ impl World {
     }
 
     /// Runs one future alone, `None` if it is cut off at step `crash_at`.
-    fn drive<T: 'static>(&mut self, future: Running<T>, crash_at: Option<u32>) -> Option<T> {
-        let mut executor = Executor::new(1);
+    fn drive<T: 'static>(
+        &mut self,
+        future: Running<'static, T>,
+        crash_at: Option<u32>,
+    ) -> Option<T> {
+        let mut executor = Tasks::new(1);
         executor.spawn(0, future);
         for step in 0.. {
             if Some(step) == crash_at {
@@ -337,7 +341,7 @@ impl World {
                 return None;
             }
             self.tick();
-            if executor.next(&mut self.rng).is_some() {
+            if executor.next(|ready| self.rng.usize(..ready)).is_some() {
                 if let Some(output) = executor.poll(0) {
                     return Some(output);
                 }

@@ -13,7 +13,6 @@
 //! | `plan` | what a seed decides before anything runs |
 //! | `theme` | what some seeds are about |
 //! | `device` | the SSD model with faults, whose completions the scheduler releases |
-//! | `executor` | tasks, and who of them can go on |
 //! | `subject` | the cache, and lies to try the oracle with |
 //! | `request` | what clients ask, and what an answer says of the key |
 //! | `choose` | which request comes next |
@@ -25,7 +24,6 @@
 
 mod choose;
 mod device;
-mod executor;
 mod history;
 mod life;
 mod oracle;

@@ -11,7 +11,6 @@ use larder::VirtualClock;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::device::{Outage, StagedDevice};
-use super::executor::Executor;
 use super::history::{Effect, KeyHistory, NEVER, Operation};
 use super::oracle::{self, Judgement};
 use super::plan::{Plan, Trouble};
@@ -20,6 +19,7 @@ use super::subject::{Lie, Subject, flags_of};
 use super::theme::Theme;
 use super::value::{Content, content_of, first_piece};
 use super::{SeedReport, Totals};
+use crate::executor::Tasks;
 
 /// Second at which a simulation begins.
 /// In 2027: versions go on to grow with the time since 2025 where no flash remembers an opening.
@@ -48,7 +48,7 @@ pub(super) struct World {
     judged_ns: Rc<Cell<u64>>,
     pub(super) device: Arc<StagedDevice>,
     pub(super) log: Rc<RefCell<Log>>,
-    pub(super) executor: Executor<Answer>,
+    pub(super) executor: Tasks<'static, Answer>,
     calls: Vec<Option<Call>>,
     /// Calls chosen but not begun, by key.
     pub(super) planned: Vec<usize>,
@@ -109,7 +109,7 @@ impl World {
             device,
             log: Rc::new(RefCell::new(log)),
             // The last ones are for who brings back what a crash has left, and who sends departures.
-            executor: Executor::new(plan.clients + 2),
+            executor: Tasks::new(plan.clients + 2),
             calls: (0..plan.clients + 2).map(|_| None).collect(),
             planned: vec![0; keys],
             tokens: vec![None; keys],
@@ -239,7 +239,7 @@ impl World {
         if overdue && self.rng.bool() {
             return self.release();
         }
-        match self.executor.next(&mut self.rng) {
+        match self.executor.next(|ready| self.rng.usize(..ready)) {
             Some(client) => {
                 self.go_on(client);
                 true

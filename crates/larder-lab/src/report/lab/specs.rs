@@ -308,6 +308,17 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
                 base: 0.0,
             },
             Spec {
+                title: "p99 of GETs that wait for flash by load",
+                x: LOAD,
+                y: "time (us)",
+                series: &[
+                    ("get_p99_us.on.*", "placement on"),
+                    ("get_p99_us.off.*", "placement off"),
+                ],
+                places: Places::Numbers,
+                base: 0.0,
+            },
+            Spec {
                 title: "p99 of writes by load",
                 x: LOAD,
                 y: "latency (us)",

@@ -106,9 +106,7 @@ impl<'a> InHand<'a> {
     /// find it.
     fn next(&mut self, large_under_way: &AtomicUsize) -> Option<Group<'a>> {
         if self.core.gate.is_wanted() {
-            self.small.clear();
-            self.buckets.clear();
-            self.large.clear();
+            self.give_back();
             return None;
         }
         self.take_what_waits();
@@ -119,6 +117,16 @@ impl<'a> InHand<'a> {
         }
         let bucket = self.buckets.pop_front()?;
         self.small.remove(&bucket).map(Group::Small)
+    }
+
+    /// Lets go of what is left, bucket by bucket as they would have been sent: a map has another order each
+    /// time, and a run would not be a function of its seed.
+    fn give_back(&mut self) {
+        for bucket in self.buckets.drain(..) {
+            drop(self.small.remove(&bucket));
+        }
+        debug_assert!(self.small.is_empty(), "whatever is in hand has its bucket in the queue");
+        self.large.clear();
     }
 
     fn take_what_waits(&mut self) {
@@ -140,5 +148,11 @@ impl<'a> InHand<'a> {
                 None => self.large.push_back(unsettled),
             }
         }
+    }
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.give_back();
     }
 }

@@ -1,0 +1,89 @@
+//! What is due when, by a virtual clock.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Something that happens at a time.
+pub(super) type Event = Box<dyn FnOnce() + Send>;
+
+/// Events by their time, and by the order in which they were noted where that is the same.
+pub(super) struct Agenda {
+    /// When the next one is due, `u64::MAX` for none: most clocks have none, and are asked often. Written under
+    /// the lock of `events`.
+    next_due_ns: AtomicU64,
+    events: Mutex<Events>,
+}
+
+#[derive(Default)]
+struct Events {
+    by_due: BTreeMap<(u64, u64), Event>,
+    noted: u64,
+}
+
+impl Default for Agenda {
+    fn default() -> Self {
+        Self { next_due_ns: AtomicU64::new(u64::MAX), events: Mutex::default() }
+    }
+}
+
+impl Agenda {
+    /// Notes what is to happen at `due_ns`; at the end of time nothing does.
+    pub(super) fn note(&self, due_ns: u64, event: Event) {
+        if due_ns == u64::MAX {
+            return;
+        }
+        let mut events = self.lock();
+        events.noted += 1;
+        let number = events.noted;
+        let before = events.by_due.insert((due_ns, number), event);
+        debug_assert!(before.is_none(), "numbers are given once");
+        self.next_due_ns.fetch_min(due_ns, Ordering::SeqCst);
+    }
+
+    /// When the next event is due.
+    pub(super) fn next_due_ns(&self) -> Option<u64> {
+        self.lock().by_due.keys().next().map(|(due_ns, _)| *due_ns)
+    }
+
+    /// Takes the first event out if it is due at `now_ns` at the latest, with its time.
+    pub(super) fn take_due(&self, now_ns: u64) -> Option<(u64, Event)> {
+        if now_ns < self.next_due_ns.load(Ordering::SeqCst) {
+            return None;
+        }
+        let mut events = self.lock();
+        let first = events.by_due.first_entry().filter(|first| first.key().0 <= now_ns)?;
+        let ((due_ns, _), event) = first.remove_entry();
+        let next = events.by_due.keys().next().map_or(u64::MAX, |(due_ns, _)| *due_ns);
+        assert!(due_ns <= next, "events happen in the order of their times");
+        self.next_due_ns.store(next, Ordering::SeqCst);
+        Some((due_ns, event))
+    }
+
+    /// Takes out all that is due at `now_ns` at the latest, in the order in which it was noted: the clock was set
+    /// past all of it at once.
+    pub(super) fn take_overdue(&self, now_ns: u64) -> Vec<Event> {
+        if now_ns < self.next_due_ns.load(Ordering::SeqCst) {
+            return Vec::new();
+        }
+        let mut events = self.lock();
+        let later = events.by_due.split_off(&(now_ns.saturating_add(1), 0));
+        let mut overdue: Vec<_> =
+            std::mem::replace(&mut events.by_due, later).into_iter().collect();
+        let next = events.by_due.keys().next().map_or(u64::MAX, |(due_ns, _)| *due_ns);
+        self.next_due_ns.store(next, Ordering::SeqCst);
+        overdue.sort_unstable_by_key(|((_, number), _)| *number);
+        overdue.into_iter().map(|(_, event)| event).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Events> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Agenda {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agenda").field("next_due_ns", &self.next_due_ns()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,99 @@
+//! What simulated drives count beside their firmware, and what they say of themselves.
+
+use larder_ssd::managed::{GcDestination, ManagedConfig, ManagedSsd, PAGE_BYTES};
+
+use crate::device::{DeviceInfo, DeviceStats};
+use crate::error::{Error, ErrorKind};
+use crate::io::{Io, IoFailure};
+use crate::placement::{Isolation, PlacementInfo};
+
+/// Nothing is split: a transfer of any length is one step of the model.
+pub(super) const MAX_TRANSFER_BYTES: u32 = 1 << 30;
+
+/// What the firmware does not count: it never hears of reads, and counts deallocated pages only where they
+/// held something.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub(super) read_bytes: u64,
+    pub(super) deallocated_bytes: u64,
+    pub(super) failed_requests: u64,
+}
+
+impl Counts {
+    /// Notes how `io` ended.
+    pub(super) fn note<E>(&mut self, io: &Io, outcome: &Result<(), E>) {
+        match (io, outcome) {
+            (_, Err(_)) => self.failed_requests += 1,
+            (Io::Read { buffer, .. }, Ok(())) => self.read_bytes += buffer.len() as u64,
+            (Io::Deallocate { bytes, .. }, Ok(())) => self.deallocated_bytes += bytes,
+            (Io::Write { .. } | Io::Flush, Ok(())) => {}
+        }
+    }
+
+    /// These, and those of the firmware.
+    pub(super) fn with(&self, ssd: &ManagedSsd) -> DeviceStats {
+        let stats = ssd.stats();
+        let unit_bytes = ssd.config().geometry.unit_bytes();
+        // The drive counts by handle of all groups together, which says nothing of ours.
+        let known = ssd.config().groups == 1;
+        let by_handle = stats.host_pages_by_handle.iter().filter(|_| known);
+        let by_handle = by_handle.map(|pages| pages * PAGE_BYTES).collect();
+        DeviceStats {
+            host_written_bytes: stats.host_bytes(),
+            host_written_bytes_by_handle: by_handle,
+            media_written_bytes: Some(stats.media_bytes()),
+            copied_bytes: Some(stats.copied_pages * PAGE_BYTES),
+            erased_bytes: Some(stats.erased_units * unit_bytes),
+            ..self.alone()
+        }
+    }
+
+    /// These alone.
+    pub(super) fn alone(&self) -> DeviceStats {
+        DeviceStats {
+            host_read_bytes: self.read_bytes,
+            deallocated_bytes: self.deallocated_bytes,
+            failed_requests: self.failed_requests,
+            ..DeviceStats::default()
+        }
+    }
+}
+
+/// A request that the model has refused.
+#[cold]
+pub(super) fn failure(error: &larder_ssd::Error, io: Io, device: &str) -> IoFailure {
+    let kind = match error.kind() {
+        larder_ssd::ErrorKind::NoSpace | larder_ssd::ErrorKind::ReadOnly => ErrorKind::NoSpace,
+        _ => ErrorKind::Io,
+    };
+    let (verb, offset, bytes) = io.extent();
+    let context = format!("{verb} of {bytes} bytes at {offset} on {device}: {error}");
+    IoFailure { error: Error::new(kind, context), buffer: io.into_buffer() }
+}
+
+/// What a drive of `config` says of itself.
+pub(super) fn describe(config: &ManagedConfig, name: &str) -> DeviceInfo {
+    let geometry = &config.geometry;
+    let placement = if config.fdp {
+        PlacementInfo {
+            handles: config.handles.saturating_mul(config.groups),
+            groups: config.groups,
+            reclaim_unit_bytes: Some(geometry.unit_bytes()),
+            isolation: match config.gc_destination {
+                GcDestination::Shared => Some(Isolation::InitiallyIsolated),
+                GcDestination::PerHandle => Some(Isolation::PersistentlyIsolated),
+                _ => None,
+            },
+            path: "model",
+        }
+    } else {
+        PlacementInfo { reclaim_unit_bytes: Some(geometry.unit_bytes()), ..PlacementInfo::none() }
+    };
+    DeviceInfo {
+        name: name.to_owned(),
+        capacity_bytes: geometry.logical_bytes(),
+        block_bytes: u32::try_from(PAGE_BYTES).unwrap_or(u32::MAX),
+        max_transfer_bytes: MAX_TRANSFER_BYTES,
+        placement,
+    }
+}

@@ -1,0 +1,310 @@
+//! Storage by a handful of numbers: how long a request takes that nobody is before, how many are served at a time,
+//! how many bytes a second go in and out in all, what a flush and a seek cost.
+//!
+//! ```text
+//!   request ──► the channel that is free first ──► latency (and seek) ──► transfer ──► end
+//!                                                       └ all transfers of a direction: one link
+//! ```
+//!
+//! - A request takes the channel that is free first, and holds it to its end. So it waits where all are busy.
+//! - Its bytes go over a link that all channels share. A link carries one request's bytes after the other's: no more
+//!   than its bytes a second, whatever is asked. A request that waits for its latency holds up no other's bytes.
+//! - Requests are begun in the order in which they come. Nothing is sorted by address, as a disk with a queue would.
+//! - A flush begins when all writes before it have ended.
+//!
+//! What is not there: garbage collection, caches that fill up, wear. For flash under load take
+//! [`SsdTiming`](super::SsdTiming).
+
+use crate::device::{DeviceInfo, DeviceStats};
+use crate::error::{Error, ErrorKind};
+use crate::io::Io;
+use crate::model::counts::MAX_TRANSFER_BYTES;
+use crate::placement::PlacementInfo;
+
+use super::{Moment, TimingModel};
+
+/// Where a number comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Somebody has published it: who, and where.
+    Published(&'static str),
+    /// Chosen: so that what comes out fits something, or for want of anything better. Says to what, or why.
+    Fitted(&'static str),
+}
+
+/// A number and where it comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sourced {
+    /// The number, in the unit of its field's name.
+    pub value: u64,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+impl Sourced {
+    /// A number that was published.
+    pub const fn published(value: u64, by: &'static str) -> Self {
+        Self { value, source: Source::Published(by) }
+    }
+
+    /// A number that was chosen.
+    pub const fn fitted(value: u64, to: &'static str) -> Self {
+        Self { value, source: Source::Fitted(to) }
+    }
+}
+
+/// One direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transfer {
+    /// What a request takes before its bytes move, in nanoseconds; at most [`Shape::LONGEST_NS`].
+    pub latency_ns: Sourced,
+    /// What all channels together move in a second; at least 1.
+    pub bytes_per_s: Sourced,
+}
+
+/// What it costs to go elsewhere, for storage with an arm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seek {
+    /// To the next track, in nanoseconds.
+    pub shortest_ns: Sourced,
+    /// From one end to the other; between, it grows with the square root of the way.
+    pub longest_ns: Sourced,
+    /// Half a turn: what comes after a seek, on average, and here each time.
+    pub half_turn_ns: Sourced,
+}
+
+/// A kind of storage, as data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// For people.
+    pub name: &'static str,
+    /// Smallest addressable unit in bytes: a power of two from 512 to 4096.
+    pub block_bytes: u32,
+    /// Requests that are served at a time: 1 to 4096.
+    pub channels: Sourced,
+    /// What reads take.
+    pub read: Transfer,
+    /// What writes take.
+    pub write: Transfer,
+    /// Whether reads and writes have a link each; if not they share one.
+    pub is_duplex: bool,
+    /// What a flush takes once all writes before it have ended, in nanoseconds.
+    pub flush_ns: Sourced,
+    /// What a deallocation takes, in nanoseconds.
+    pub deallocate_ns: Sourced,
+    /// For storage with an arm, which has one channel.
+    pub seek: Option<Seek>,
+}
+
+impl Shape {
+    /// Longest latency, seek or flush that a shape may have, in nanoseconds: 100 s.
+    pub const LONGEST_NS: u64 = 100_000_000_000;
+
+    /// Whether there can be such storage.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] that names the field and what it must be.
+    pub fn check(&self) -> Result<(), Error> {
+        let complaint = |what: String| {
+            Err(Error::new(ErrorKind::Setup, format!("shape {}: {what}", self.name)))
+        };
+        if !(512..=4096).contains(&self.block_bytes) || !self.block_bytes.is_power_of_two() {
+            return complaint(format!(
+                "block_bytes {}: must be a power of two from 512 to 4096",
+                self.block_bytes
+            ));
+        }
+        let channels = self.channels.value;
+        if !(1..=4096).contains(&channels) {
+            return complaint(format!("channels {channels}: must be 1 to 4096"));
+        }
+        for (field, rate) in [("read", self.read), ("write", self.write)] {
+            if rate.bytes_per_s.value == 0 {
+                return complaint(format!("{field}.bytes_per_s 0: must be at least 1"));
+            }
+        }
+        let mut times = vec![
+            ("read.latency_ns", self.read.latency_ns),
+            ("write.latency_ns", self.write.latency_ns),
+            ("flush_ns", self.flush_ns),
+            ("deallocate_ns", self.deallocate_ns),
+        ];
+        if let Some(seek) = self.seek {
+            times.push(("seek.longest_ns", seek.longest_ns));
+            times.push(("seek.half_turn_ns", seek.half_turn_ns));
+            if channels != 1 {
+                return complaint(format!("channels {channels}: must be 1 where there is a seek"));
+            }
+            if seek.shortest_ns.value > seek.longest_ns.value {
+                return complaint(format!(
+                    "seek.shortest_ns {}: must be at most seek.longest_ns {}",
+                    seek.shortest_ns.value, seek.longest_ns.value
+                ));
+            }
+        }
+        match times.into_iter().find(|(_, time)| time.value > Self::LONGEST_NS) {
+            Some((field, time)) => {
+                complaint(format!("{field} {}: must be at most {}", time.value, Self::LONGEST_NS))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Storage of a [`Shape`] and a size, and how busy it is.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use larder_device::model::virtual_time::{ShapedStorage, VirtualTimeDevice, shapes};
+/// use larder_device::{Clock, Device, Io, IoBuffer, Payload, VirtualClock};
+///
+/// let disk = ShapedStorage::new(shapes::HDD, 1 << 40)?;
+/// let clock = Arc::new(VirtualClock::default());
+/// let disk = VirtualTimeDevice::new(disk, Payload::Memory, Arc::clone(&clock))?;
+/// disk.submit(Io::Read { offset: 1 << 39, buffer: IoBuffer::zeroed(4096) }).wait()?;
+/// assert!(clock.now() > Duration::from_millis(10), "the arm has to go half of the way");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ShapedStorage {
+    shape: Shape,
+    capacity_bytes: u64,
+    /// When each channel is free.
+    free_at: Vec<Moment>,
+    /// When each link has carried all that was given to it: reads, writes.
+    links: [Moment; 2],
+    /// When the last of the writes so far ends.
+    writes_end: Moment,
+    /// Behind the byte that was moved last.
+    arm: u64,
+    busy_ns: u64,
+    written_bytes: u64,
+}
+
+impl ShapedStorage {
+    /// Storage of `shape` and so many bytes, a multiple of its blocks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] that names the field, if there can be no such storage.
+    pub fn new(shape: Shape, capacity_bytes: u64) -> Result<Self, Error> {
+        shape.check()?;
+        let block = u64::from(shape.block_bytes);
+        if capacity_bytes == 0 || !capacity_bytes.is_multiple_of(block) {
+            let context = format!(
+                "shape {}: capacity_bytes {capacity_bytes}: must be a multiple of {block}, and not 0",
+                shape.name
+            );
+            return Err(Error::new(ErrorKind::Setup, context));
+        }
+        // Checked to be 4096 at most.
+        let channels = usize::try_from(shape.channels.value).unwrap_or(1);
+        Ok(Self {
+            free_at: vec![Moment::default(); channels],
+            links: Default::default(),
+            writes_end: Moment::default(),
+            arm: 0,
+            busy_ns: 0,
+            written_bytes: 0,
+            shape,
+            capacity_bytes,
+        })
+    }
+
+    /// What it is made of.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Nanoseconds that its channels were busy, or will be with what has come, added up.
+    pub fn busy_ns(&self) -> u64 {
+        self.busy_ns
+    }
+
+    /// When all that has come is done.
+    pub fn idle_at(&self) -> Moment {
+        self.free_at.iter().copied().max().unwrap_or_default()
+    }
+
+    /// Holds the channel that is free first from `ready` on, for as long as `serve` says of when it begins.
+    fn hold(&mut self, ready: Moment, serve: impl FnOnce(&mut Self, Moment) -> Moment) -> Moment {
+        let first = (0..self.free_at.len()).min_by_key(|channel| self.free_at[*channel]);
+        let channel = first.expect("there is a channel");
+        let begin = self.free_at[channel].max(ready);
+        let end = serve(self, begin);
+        assert!(end >= begin, "{end:?}: nothing ends before it began at {begin:?}");
+        self.busy_ns += end.as_nanos() - begin.as_nanos();
+        self.free_at[channel] = end;
+        end
+    }
+
+    /// Moves `bytes` bytes, the first of them at `offset`. Returns when that is done.
+    fn transfer(&mut self, begin: Moment, offset: u64, bytes: u64, is_write: bool) -> Moment {
+        let direction = if is_write { self.shape.write } else { self.shape.read };
+        let ready = begin.after(direction.latency_ns.value).after(self.seek_ns(offset));
+        self.arm = offset + bytes;
+        let moving_ns = transfer_ns(bytes, direction.bytes_per_s.value);
+        let link = &mut self.links[usize::from(is_write && self.shape.is_duplex)];
+        *link = (*link).max(begin).after(moving_ns);
+        (*link).max(ready.after(moving_ns))
+    }
+
+    /// None for what follows on what was moved last.
+    fn seek_ns(&self, offset: u64) -> u64 {
+        let Some(seek) = self.shape.seek.filter(|_| offset != self.arm) else { return 0 };
+        let way = u128::from(offset.abs_diff(self.arm)) << 32;
+        // At most 2^32, so that its root is at most 2^16: no floating point, the same everywhere.
+        let share = u64::try_from(way / u128::from(self.capacity_bytes)).unwrap_or(u64::MAX);
+        let root = share.min(1 << 32).isqrt();
+        let longer_ns = seek.longest_ns.value - seek.shortest_ns.value;
+        seek.shortest_ns.value + ((longer_ns * root) >> 16) + seek.half_turn_ns.value
+    }
+}
+
+/// Rounded up: what is moved in no time could be moved for ever.
+fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
+    let ns = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(bytes_per_s));
+    u64::try_from(ns).unwrap_or(u64::MAX)
+}
+
+impl TimingModel for ShapedStorage {
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo {
+            name: self.shape.name.to_owned(),
+            capacity_bytes: self.capacity_bytes,
+            block_bytes: self.shape.block_bytes,
+            max_transfer_bytes: MAX_TRANSFER_BYTES,
+            placement: PlacementInfo::none(),
+        }
+    }
+
+    fn serve(&mut self, now: Moment, io: &Io) -> Result<Moment, larder_ssd::Error> {
+        let (_, offset, bytes) = io.extent();
+        let end = match io {
+            Io::Read { .. } => {
+                self.hold(now, |storage, begin| storage.transfer(begin, offset, bytes, false))
+            }
+            Io::Write { .. } => {
+                self.written_bytes += bytes;
+                let end = self.hold(now, |it, begin| it.transfer(begin, offset, bytes, true));
+                self.writes_end = self.writes_end.max(end);
+                end
+            }
+            Io::Deallocate { .. } => {
+                self.hold(now, |it, begin| begin.after(it.shape.deallocate_ns.value))
+            }
+            Io::Flush => {
+                let ready = now.max(self.writes_end);
+                self.hold(ready, |it, begin| begin.after(it.shape.flush_ns.value))
+            }
+        };
+        Ok(end)
+    }
+
+    fn stats(&self) -> DeviceStats {
+        DeviceStats { host_written_bytes: self.written_bytes, ..DeviceStats::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! The SSD model under a clock: dies, channels, the link, a write buffer, garbage collection.
+
+use larder_ssd::managed::{ManagedConfig, ManagedSsd, PAGE_BYTES};
+use larder_ssd::timed::{DriveTiming, TimedSsd};
+
+use crate::device::{DeviceInfo, DeviceStats};
+use crate::error::{Error, ErrorKind};
+use crate::io::Io;
+use crate::model::counts::{self, Counts};
+
+use super::{Moment, TimingModel};
+
+/// [`larder_ssd::timed`] as the model of a device. What is in the drive's write buffer outlives a loss of power
+/// there, so a flush costs a command and no more.
+#[derive(Debug)]
+pub struct SsdTiming {
+    ssd: TimedSsd,
+}
+
+impl SsdTiming {
+    /// A fresh drive of `config` that takes the times of `timing`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if no such drive could work, or if it has several reclaim groups.
+    pub fn new(config: ManagedConfig, timing: DriveTiming) -> Result<Self, Error> {
+        let setup = |why: &dyn std::fmt::Display| {
+            Error::new(ErrorKind::Setup, format!("timed SSD model: {why}"))
+        };
+        if config.groups != 1 {
+            return Err(setup(&format!("{} reclaim groups: must be 1", config.groups)));
+        }
+        TimedSsd::new(config, timing).map(|ssd| Self { ssd }).map_err(|error| setup(&error))
+    }
+
+    /// The drive, to look at.
+    pub fn timed(&self) -> &TimedSsd {
+        &self.ssd
+    }
+
+    /// Its firmware, to look at.
+    pub fn firmware(&self) -> &ManagedSsd {
+        self.ssd.ssd()
+    }
+}
+
+impl TimingModel for SsdTiming {
+    fn info(&self) -> DeviceInfo {
+        counts::describe(self.firmware().config(), self.ssd.timing().name)
+    }
+
+    fn serve(&mut self, now: Moment, io: &Io) -> Result<Moment, larder_ssd::Error> {
+        let (_, offset, bytes) = io.extent();
+        let (lpn, pages) = (offset / PAGE_BYTES, bytes / PAGE_BYTES);
+        let now_ns = now.as_nanos();
+        let end_ns = match io {
+            Io::Read { .. } => self.ssd.read(now_ns, lpn, pages)?,
+            Io::Write { handle, .. } => self.ssd.write(now_ns, lpn, pages, handle.index())?,
+            Io::Deallocate { .. } => self.ssd.deallocate(now_ns, lpn, pages)?,
+            Io::Flush => now_ns + self.ssd.timing().command_ns,
+        };
+        Ok(Moment::from_nanos(end_ns))
+    }
+
+    fn stats(&self) -> DeviceStats {
+        Counts::default().with(self.firmware())
+    }
+}

@@ -1,0 +1,371 @@
+//! Several caches on one drive under virtual time: closed loops of clients that wait for what they ask for.
+//!
+//! Each client takes the next request of its cache's workload, is busy with it for a while by itself, asks the
+//! cache, which is the real one, waits for the answer, and takes the next. What leaves DRAM a task of the cache
+//! sends to flash beside them. All run under one executor, and the drive takes the time that the timed SSD model
+//! says; nothing else takes any. So a run is a function of its parameters and seed.
+//!
+//! The drive is aged as that of the other experiments ([`shared`](super::shared)), by one client alone.
+
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use larder::Clock;
+use larder_device::model::virtual_time::{Moment, TimingModel};
+use larder_device::{
+    Device, DeviceInfo, DeviceStats, Io, Payload, SsdTiming, VirtualClock, VirtualTimeDevice,
+};
+use larder_sim::executor::Executor;
+use larder_ssd::managed;
+use larder_ssd::timed::DriveTiming;
+
+use super::client::Client;
+use super::progress::Monitor;
+use super::shared::{self, DriveWork, Player, SharedRun, Tenant};
+use super::stage::{self, Stage};
+use super::{BREATH, ReplayOptions};
+use crate::Error;
+
+/// How hard the clients of a cache drive.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    /// Clients, each of which has one request under way.
+    pub clients: usize,
+    /// What a request takes beside the drive, on average, in nanoseconds.
+    pub request_ns: f64,
+    /// Stands behind how long each one takes.
+    pub seed: u64,
+}
+
+/// What one cache and its clients saw, in nanoseconds each.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Reads of the drive.
+    pub reads: Vec<u32>,
+    /// Writes to the drive, until it acknowledges them.
+    pub writes: Vec<u32>,
+    /// GETs that took any time: those that waited for flash.
+    pub gets: Vec<u32>,
+    /// Requests that began.
+    pub requests: u64,
+}
+
+/// A run, and what was seen in its second half.
+#[derive(Debug)]
+pub struct TimedRun {
+    /// The run, as one that knows no time has it.
+    pub run: SharedRun,
+    /// By tenant.
+    pub seen: Vec<Seen>,
+    /// How long the second half took, in seconds of virtual time.
+    pub seconds: f64,
+}
+
+/// The drive of a timed run, shared by tenants that have parts of it of the same size.
+#[derive(Debug)]
+pub struct TimedDrive {
+    device: Arc<VirtualTimeDevice<Metered>>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl TimedDrive {
+    /// A fresh drive as `options` have it, that takes the times of `timing`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if no such drive could work.
+    pub fn new(
+        options: &ReplayOptions,
+        placement: bool,
+        handles: u16,
+        timing: DriveTiming,
+        tenants: usize,
+    ) -> Result<Self, Error> {
+        options.check()?;
+        let config = stage::drive_config(options, placement, handles)?;
+        let part_bytes = (config.geometry.logical_bytes() / tenants as u64).max(1);
+        let ssd = SsdTiming::new(config, timing).map_err(|error| stage::no_such_drive(&error))?;
+        let seen: Vec<_> = (0..tenants).map(|_| Seen::default()).collect();
+        let seen = Arc::new(Mutex::new(seen));
+        let model = Metered { ssd, part_bytes, seen: Arc::clone(&seen) };
+        let device = VirtualTimeDevice::new(model, Payload::Memory, Arc::default());
+        let device = device.map_err(|error| stage::no_such_drive(&error))?;
+        Ok(Self { device: Arc::new(device), seen })
+    }
+
+    /// The drive for those who use it.
+    pub fn device(&self) -> Arc<dyn Device> {
+        Arc::clone(&self.device) as _
+    }
+
+    fn clock(&self) -> &Arc<VirtualClock> {
+        self.device.clock()
+    }
+
+    fn stats(&self) -> managed::Stats {
+        self.device.with_model(|model| model.ssd.firmware().stats().clone())
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Vec<Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was seen so far, by tenant; from here on it counts anew.
+    fn take_seen(&self) -> Vec<Seen> {
+        self.seen().iter_mut().map(std::mem::take).collect()
+    }
+}
+
+/// The timed SSD, and how long its requests take, by the tenant whose part they are in.
+#[derive(Debug)]
+struct Metered {
+    ssd: SsdTiming,
+    part_bytes: u64,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl TimingModel for Metered {
+    fn info(&self) -> DeviceInfo {
+        self.ssd.info()
+    }
+
+    fn serve(&mut self, now: Moment, io: &Io) -> Result<Moment, larder_ssd::Error> {
+        let end = self.ssd.serve(now, io)?;
+        let took = nanoseconds(end.as_nanos() - now.as_nanos());
+        let part = usize::try_from(io.extent().1 / self.part_bytes).unwrap_or(usize::MAX);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = seen.len() - 1;
+        match io {
+            Io::Read { .. } => seen[part.min(last)].reads.push(took),
+            Io::Write { .. } => seen[part.min(last)].writes.push(took),
+            Io::Deallocate { .. } | Io::Flush => {}
+        }
+        Ok(end)
+    }
+
+    fn stats(&self) -> DeviceStats {
+        self.ssd.stats()
+    }
+}
+
+/// At most 4.3 s.
+fn nanoseconds(ns: u64) -> u32 {
+    u32::try_from(ns).unwrap_or(u32::MAX)
+}
+
+/// Ages `drive`, then has `load.clients` clients play the workload of each tenant, until one of these has made all its
+/// requests.
+///
+/// # Errors
+/// As [`shared::play`](super::shared::play); [`Error::Run`] if somebody waits for good.
+pub fn play(
+    drive: &TimedDrive,
+    tenants: &[Tenant],
+    placement: bool,
+    load: Load,
+    monitor: &Monitor,
+) -> Result<TimedRun, Error> {
+    let open = |tenant: &Tenant| {
+        let (device, clock) = (Some(Arc::clone(&tenant.device)), Arc::clone(drive.clock()));
+        Stage::open_by(&tenant.options, tenant.engines, placement, device, clock)
+    };
+    let stages: Vec<Stage> = tenants.iter().map(open).collect::<Result<_, _>>()?;
+    let players = tenants.iter().zip(&stages).map(|(tenant, stage)| Player::new(tenant, stage));
+    let mut players: Vec<Player<'_>> = players.collect::<Result<_, _>>()?;
+    shared::age(&mut players, monitor)?;
+    let each = tenants.iter().filter_map(|tenant| tenant.options.total_requests()).min();
+    let field = Field {
+        drive,
+        players: players.into_iter().map(RefCell::new).collect(),
+        each: each.unwrap_or(0),
+        load,
+        rng: RefCell::new(fastrand::Rng::with_seed(load.seed)),
+        begun: Cell::new(0),
+        marks: RefCell::new(vec![(drive.clock().now(), drive.stats())]),
+        seen: RefCell::default(),
+        error: RefCell::new(None),
+        monitor,
+    };
+    let mut executor = Executor::new(Arc::clone(drive.clock()));
+    for (number, stage) in stages.iter().enumerate() {
+        executor.spawn_background(stage.cache.send_departures());
+        for client in 0..load.clients as u64 {
+            let client = Client::one_of(&stage.cache, client, load.clients as u64);
+            executor.spawn(field.run(number, client));
+        }
+    }
+    executor.run().map_err(|stalled| Error::run(format!("virtual time: {stalled}")))?;
+    drop(executor);
+    field.end(placement)
+}
+
+/// What all clients of a run share.
+struct Field<'a> {
+    drive: &'a TimedDrive,
+    players: Vec<RefCell<Player<'a>>>,
+    /// Requests that each cache gets.
+    each: u64,
+    load: Load,
+    rng: RefCell<fastrand::Rng>,
+    /// Requests that have begun, of all caches.
+    begun: Cell<u64>,
+    /// When the run began, was half over, three quarters over and over, and what the drive had counted by then.
+    marks: RefCell<Vec<(Duration, managed::Stats)>>,
+    /// What was seen in the second half, when it is over: what is under way then does not count.
+    seen: RefCell<Vec<Seen>>,
+    error: RefCell<Option<Error>>,
+    monitor: &'a Monitor,
+}
+
+impl<'a> Field<'a> {
+    /// A client of one cache, to its end.
+    async fn run(&self, tenant: usize, mut client: Client<'a>) {
+        if let Err(error) = self.play(tenant, &mut client).await {
+            self.error.borrow_mut().get_or_insert(error);
+        }
+    }
+
+    async fn play(&self, tenant: usize, client: &mut Client<'a>) -> Result<(), Error> {
+        let clock = self.drive.clock();
+        let player = &self.players[tenant];
+        while !self.is_over() {
+            clock.sleep_until(clock.now() + self.request_time()).await;
+            if self.is_over() {
+                break;
+            }
+            let Some(request) = player.borrow_mut().next_request()? else {
+                self.end_now();
+                break;
+            };
+            self.note_begun(tenant)?;
+            let asked = clock.now();
+            client.play(&request, || self.note_get(tenant, clock.now() - asked)).await?;
+            player.borrow_mut().made_by(client)?;
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.marks.borrow().len() > 3 || self.error.borrow().is_some()
+    }
+
+    /// Exponentially distributed: clients do not march in step.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a positive number
+    fn request_time(&self) -> Duration {
+        let share = -(1.0 - self.rng.borrow_mut().f64()).ln();
+        Duration::from_nanos((share * self.load.request_ns) as u64)
+    }
+
+    /// A request of a cache begins. Marks the parts of the run.
+    fn note_begun(&self, tenant: usize) -> Result<(), Error> {
+        let begun = self.begun.get() + 1;
+        self.begun.set(begun);
+        self.drive.seen()[tenant].requests += 1;
+        let all = self.each * self.players.len() as u64;
+        if begun >= all {
+            self.end_now();
+        } else if begun == all / 2 {
+            self.mark();
+            drop(self.drive.take_seen());
+        } else if begun == all / 2 + all.div_ceil(4) {
+            self.mark();
+        }
+        if begun.is_multiple_of(BREATH) {
+            shared::stop_if_asked(self.monitor)?;
+        }
+        Ok(())
+    }
+
+    fn note_get(&self, tenant: usize, took: Duration) {
+        if !took.is_zero() {
+            let took = nanoseconds(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+            self.drive.seen()[tenant].gets.push(took);
+        }
+    }
+
+    fn mark(&self) {
+        let mark = (self.drive.clock().now(), self.drive.stats());
+        self.marks.borrow_mut().push(mark);
+    }
+
+    /// The run is over, whatever marks it has.
+    fn end_now(&self) {
+        while self.marks.borrow().len() <= 3 {
+            self.mark();
+        }
+        self.seen.replace(self.drive.take_seen());
+    }
+
+    fn end(self, placement: bool) -> Result<TimedRun, Error> {
+        if let Some(error) = self.error.into_inner() {
+            return Err(error);
+        }
+        let marks = <[_; 4]>::try_from(self.marks.into_inner());
+        let Ok([_, (from, warm), (_, halfway), (to, last)]) = marks else {
+            return Err(Error::run("timed run: it ended before it was over"));
+        };
+        let capacity_bytes = self.drive.device.info().capacity_bytes;
+        let work = DriveWork::between(&[warm, halfway, last], capacity_bytes);
+        let ended =
+            self.players.into_iter().map(|player| player.into_inner().end(placement, &work));
+        let tenants = ended.collect::<Result<_, _>>()?;
+        let (seen, seconds) = (self.seen.into_inner(), (to - from).as_secs_f64());
+        Ok(TimedRun { run: SharedRun { tenants, drive: work }, seen, seconds })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_ssd::timed::small;
+
+    use super::*;
+    use crate::replay::shared::HANDLES;
+
+    fn options(requests: u64) -> ReplayOptions {
+        ReplayOptions {
+            requests: Some(requests),
+            flash_bytes: 60 << 20,
+            dram_bytes: 1 << 20,
+            unit_bytes: Some(4 * (192 << 10)),
+            ..ReplayOptions::of_preset("meta-kv", 1)
+        }
+    }
+
+    fn alone(requests: u64, clients: usize, request_ns: f64) -> TimedRun {
+        let options = options(requests);
+        let drive = TimedDrive::new(&options, false, HANDLES, small(), 1).unwrap();
+        let tenant = Tenant::new(options, drive.device());
+        let load = Load { clients, request_ns, seed: 1 };
+        play(&drive, &[tenant], false, load, &Monitor::default()).unwrap()
+    }
+
+    #[test]
+    fn a_run_is_the_same_each_time_down_to_every_request() {
+        let once = format!("{:?}", alone(20_000, 10, 5000.0));
+        assert!(once == format!("{:?}", alone(20_000, 10, 5000.0)));
+        assert!(once != format!("{:?}", alone(20_000, 10, 5001.0)));
+    }
+
+    #[test]
+    fn the_second_half_is_measured() {
+        let run = alone(20_000, 10, 5000.0);
+        let (seen, tenant) = (&run.seen[0], &run.run.tenants[0]);
+        assert_eq!((seen.requests, tenant.run.requests), (10_000, 20_000));
+        assert!((seen.gets.len() as u64) < tenant.run.gets && !seen.gets.is_empty());
+        assert!(seen.gets.iter().all(|ns| *ns > 0));
+        let pages: u64 = run.run.drive.host_pages;
+        assert!(seen.writes.len() as u64 <= pages && !seen.writes.is_empty(), "{pages}");
+        assert!(tenant.loc_wraps_before >= 3.0 && run.run.drive.dlwa > 1.0);
+    }
+
+    #[test]
+    fn more_clients_make_more_requests_until_the_drive_is_the_limit() {
+        let rate = |clients| {
+            let run = alone(20_000, clients, 50_000.0);
+            run.seen[0].requests as f64 / run.seconds
+        };
+        let [one, eight, many] = [1, 8, 512].map(rate);
+        assert!((4.0..8.1).contains(&(eight / one)), "{one} {eight}");
+        assert!((2.0..32.0).contains(&(many / eight)), "{eight} {many}");
+    }
+}
