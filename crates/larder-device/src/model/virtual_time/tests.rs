@@ -188,7 +188,7 @@ fn a_clock_that_goes_back_under_a_device_is_refused() {
     let device = shaped(shapes::SATA_SSD, &clock);
     device.submit(read(0)).wait().unwrap();
     clock.set(Duration::from_secs(4));
-    let _ = device.submit(read(0));
+    drop(device.submit(read(0)));
 }
 
 /// Ends everything a second before it came.
@@ -213,7 +213,7 @@ impl TimingModel for Hasty {
 fn a_model_that_ends_what_has_not_come_is_refused() {
     let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(5)));
     let device = VirtualTimeDevice::new(Hasty, Payload::None, clock).unwrap();
-    let _ = device.submit(read(0));
+    drop(device.submit(read(0)));
 }
 
 #[test]

@@ -169,13 +169,14 @@ fn a_disk_seeks_only_where_it_has_to_and_longer_to_farther() {
 
 #[test]
 fn a_shape_that_cannot_be_is_refused_with_the_field() {
-    let complaint = |change: fn(&mut Shape)| {
+    type Change = fn(&mut Shape);
+    let complaint = |change: Change| {
         let mut shape = shapes::HDD;
         change(&mut shape);
         ShapedStorage::new(shape, CAPACITY).expect_err("must be refused").to_string()
     };
     let none = Sourced::fitted(0, "");
-    let cases: [(fn(&mut Shape), &str); 8] = [
+    let cases: [(Change, &str); 8] = [
         (|it| it.block_bytes = 1000, "block_bytes 1000: must be a power of two from 512 to 4096"),
         (|it| it.channels.value = 0, "channels 0: must be 1 to 4096"),
         (|it| it.channels.value = 4097, "channels 4097: must be 1 to 4096"),
