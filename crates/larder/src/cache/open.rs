@@ -1,9 +1,10 @@
 //! How a cache begins.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use larder_device::{Claim, Clock, Device, TimeoutDevice};
+use larder_device::{Claim, Clock, Device, FileDevice, RealClock, TimeoutDevice, block_on};
 
 use super::core::{Core, STRIPES};
 use super::departing::Sender;
@@ -63,6 +64,56 @@ impl Larder {
         config.check()?;
         let claim = device.as_ref().map(Claim::take).transpose()?.map(Arc::new);
         Self::open_placed(config, device.zip(claim), clock, None).await
+    }
+
+    /// A cache of `dram_bytes` in memory alone, by the wall clock; everything else is as [`Config::default`] has it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a budget that no tier can have: see
+    /// [`Config::dram_bytes`].
+    ///
+    /// ```
+    /// use larder::{Larder, block_on};
+    ///
+    /// let cache = Larder::in_memory(64 << 20)?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert_eq!(block_on(cache.get(b"bread"))?.as_deref(), Some(&b"rye"[..]));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn in_memory(dram_bytes: u64) -> Result<Self, Error> {
+        let config = Config { dram_bytes, ..Config::default() };
+        // Without flash nothing is waited for.
+        block_on(Self::open(config, None, Arc::new(RealClock)))
+    }
+
+    /// A cache on a file of `flash_bytes` (a positive multiple of 4096) at `path`, which is made if it is not there,
+    /// with the DRAM of [`Config::default`] in front of it. What an earlier cache left there is taken over. The file
+    /// is opened on the calling thread, and another cache has it until this one is dropped. For anything else than
+    /// the defaults there is [`Larder::open`] on a [`FileDevice`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Device`](crate::ErrorKind::Device) if the file cannot be opened or made; otherwise as
+    /// [`Larder::open`].
+    ///
+    /// ```
+    /// use larder::{Larder, block_on};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("cache");
+    /// let cache = block_on(Larder::at(&path, 64 << 20))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// block_on(cache.close())?;
+    /// drop(cache);
+    /// let again = block_on(Larder::at(&path, 64 << 20))?;
+    /// assert_eq!(block_on(again.get(b"bread"))?.as_deref(), Some(&b"rye"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn at(path: impl AsRef<Path>, flash_bytes: u64) -> Result<Self, Error> {
+        let device = FileDevice::create(path, flash_bytes)
+            .map_err(|error| Error::device("cannot open the cache's file", error))?;
+        Self::open(Config::default(), Some(Arc::new(device)), Arc::new(RealClock)).await
     }
 
     /// As [`Larder::open`], for a device that is claimed already. One of several may have a placement plan

@@ -5,7 +5,8 @@
 //! segment for it. So part of a segment leaves in any case, the records with the fewest visits. What they are is
 //! taken from the segment before: those that have their turns one after the other were filled one after the other.
 
-use super::queues::{Queue, visits_needed};
+use super::policy::visits_needed;
+use super::queues::Queue;
 use super::table::VISITS_MAX;
 use crate::config::DramPolicy;
 

@@ -11,6 +11,7 @@
 
 use super::index::SLOTS_MAX;
 use super::memory::{self, PAGE_BYTES};
+use super::policy;
 use super::readers::LockedAlone;
 use super::{DramTier, lock};
 use crate::config::DramPolicy;
@@ -22,8 +23,6 @@ const SEGMENTS: usize = 512;
 /// At least into so many, where these are pages.
 const SEGMENTS_MIN: usize = 64;
 pub(super) const SEGMENT_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=1 << 20;
-/// The ghost gets this part of the budget: a mark of 4 bytes for every 128.
-const GHOST_PART: usize = 32;
 /// One index shard for so many bytes of budget, at most [`SHARDS_MAX`]: a shard is small, so that one
 /// that grows holds nobody up for long.
 const SHARD_BYTES: usize = 512 << 10;
@@ -62,13 +61,9 @@ impl Shape {
         let segment = (budget / SEGMENTS).clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
         // Whole pages, but for small tiers.
         let unit = if segment < 4 * PAGE_BYTES { 64 } else { PAGE_BYTES };
-        let ghost_bytes = match policy {
-            DramPolicy::S3Fifo => budget / GHOST_PART,
-            DramPolicy::Lru => 0,
-        };
         Self {
             segment_bytes: segment / unit * unit,
-            ghost_bytes,
+            ghost_bytes: policy::ghost_bytes(policy, budget),
             shards: (budget / SHARD_BYTES).clamp(1, SHARDS_MAX).next_power_of_two(),
             lanes: (budget / LANE_BYTES).clamp(1, LANES_MAX),
         }

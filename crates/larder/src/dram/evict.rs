@@ -4,7 +4,8 @@
 use super::evictors::Evictor;
 use super::index::{Entry, Location};
 use super::lane::{Lane, group_of};
-use super::queues::{Queue, Sealed, Turn, visits_left};
+use super::policy::visits_left;
+use super::queues::{Queue, Sealed, Turn};
 use super::readers::LockedAlone;
 use super::record::{Record, record_bytes};
 use super::segment::Frozen;

@@ -53,6 +53,7 @@ mod marks;
 mod memory;
 mod permits;
 mod pins;
+mod policy;
 mod pool;
 mod prefetch;
 mod published;

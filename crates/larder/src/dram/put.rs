@@ -6,7 +6,8 @@
 use super::index::{Crowded, Location, Put, Putting};
 use super::lane::{Lane, group_of, may_lie_with};
 use super::pins::{Pin, Share};
-use super::queues::{Queue, first_queue};
+use super::policy::first_queue;
+use super::queues::Queue;
 use super::readers::{Locked, LockedAlone};
 use super::record::{encode, record_bytes, record_in};
 use super::segment::{Frozen, Writer};

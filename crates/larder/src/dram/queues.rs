@@ -1,19 +1,12 @@
 //! Full segments in the order in which they filled, and who leaves first.
 //!
-//! S3-FIFO (Yang, Zhang, Qiu, Yue, Vinayak: "FIFO queues are all you need for cache eviction",
-//! SOSP'23) over segments: new items go to `small` (a tenth of the budget). When a segment's turn
-//! comes, items that were hit twice are copied to `main`, others leave and are remembered by the
-//! ghost; a newcomer that the ghost recalls goes to `main` directly. In `main` an item with hits is
-//! copied to the end with one hit less. A hit only counts; nothing moves.
-//!
-//! LRU is approximated with one queue and a second chance: an item that was hit since it was
-//! written is copied to the end once.
+//! There are two queues, `small` (a tenth of the budget) and `main`. When the turn comes to a segment, what the policy
+//! (`policy/`) lets go on is copied to the end of `main`, and the rest leaves. A hit only counts; nothing moves.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::pins::Share;
-use crate::config::DramPolicy;
 
 /// Dead bytes are told in eighths of a segment.
 const EIGHTHS: usize = 8;
@@ -22,8 +15,6 @@ const EIGHTHS: usize = 8;
 const COMPACTED_EIGHTHS: usize = 3;
 /// `small` gets this part of the budget.
 const SMALL_PART: usize = 10;
-/// Hits in `small` that earn a place in `main`.
-const PROMOTION_VISITS: u64 = 2;
 /// A list may have so many tickets for each segment before those that are of no use are taken out.
 const TICKETS: usize = 4;
 /// Short lists are left as they are.
@@ -261,30 +252,6 @@ impl Queues {
         if expiring.len() > most {
             expiring.retain(|Reverse((_, ticket))| is_of_use(ticket));
         }
-    }
-}
-
-/// Where a newcomer begins.
-pub(crate) fn first_queue(policy: DramPolicy, known: bool) -> Queue {
-    match policy {
-        DramPolicy::S3Fifo if !known => Queue::Small,
-        DramPolicy::S3Fifo | DramPolicy::Lru => Queue::Main,
-    }
-}
-
-/// So many visits an item needs to go on when its turn comes.
-pub(crate) fn visits_needed(policy: DramPolicy, queue: Queue) -> u64 {
-    match (policy, queue) {
-        (DramPolicy::S3Fifo, Queue::Small) => PROMOTION_VISITS,
-        (DramPolicy::S3Fifo, Queue::Main) | (DramPolicy::Lru, _) => 1,
-    }
-}
-
-/// With so many of its visits an item goes on.
-pub(crate) fn visits_left(policy: DramPolicy, queue: Queue, visits: u64) -> u64 {
-    match (policy, queue) {
-        (DramPolicy::S3Fifo, Queue::Main) => visits.saturating_sub(1),
-        (DramPolicy::S3Fifo, Queue::Small) | (DramPolicy::Lru, _) => 0,
     }
 }
 

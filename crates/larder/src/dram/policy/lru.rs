@@ -1,0 +1,22 @@
+//! Least recently used, as far as segments can: one queue, and who was asked for since its last turn goes to its end.
+
+use super::Policy;
+use crate::dram::queues::Queue;
+
+pub(super) struct Lru;
+
+impl Policy for Lru {
+    const GHOST_PART: Option<usize> = None;
+
+    fn first_queue(_known: bool) -> Queue {
+        Queue::Main
+    }
+
+    fn visits_needed(_queue: Queue) -> u64 {
+        1
+    }
+
+    fn visits_left(_queue: Queue, _visits: u64) -> u64 {
+        0
+    }
+}
