@@ -80,7 +80,7 @@ impl Soc {
             let read = Io::Read { offset: self.offset_of(first), buffer: self.pool.take(bytes) };
             let Ok(buffer) = self.device.submit(read).await else { continue };
             for (number, bytes) in numbers.zip(buffer.as_slice().chunks_exact(BUCKET_BYTES)) {
-                let _reading = self.lock_for_reading(number).await;
+                let _reading = self.lock_bucket(number).await;
                 // Whoever writes a bucket knows it: if nobody does, nobody wrote it while it was read.
                 if self.knows(number) == Knowledge::Unknown {
                     let mut bucket = self.pool.take(BUCKET_BYTES);
@@ -96,7 +96,7 @@ impl Soc {
     pub(crate) async fn learn_bucket_of(&self, hash: u64) {
         let number = self.bucket_of(KeyHash(hash));
         if self.knows(number) == Knowledge::Unknown {
-            let _reading = self.lock_for_reading(number).await;
+            let _reading = self.lock_bucket(number).await;
             // Bad ones are counted.
             let _ = self.load(number).await;
         }
@@ -105,7 +105,7 @@ impl Soc {
     /// Writes the bucket of a dead key without it, and without its other dead.
     pub(crate) async fn work_off(&self, hash: u64) {
         let number = self.bucket_of(KeyHash(hash));
-        let mut stripe = self.lock_for_writing(number).await;
+        let mut stripe = self.lock_bucket(number).await;
         if !self.is_usable(number) {
             return;
         }

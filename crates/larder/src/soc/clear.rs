@@ -11,7 +11,7 @@ impl Soc {
             drop(self.take_turn(log).await);
         }
         for stripe in &self.stripes {
-            let mut stripe = stripe.write().await;
+            let mut stripe = stripe.lock().await;
             // How it ends, the stripe's next holder need not know.
             self.finish(&mut stripe).await;
         }

@@ -34,7 +34,7 @@ impl Soc {
                 return judged;
             }
         }
-        let _reading = self.lock_for_reading(number).await;
+        let _reading = self.lock_bucket(number).await;
         let (mut judged, logged) = self.peek_in_log(number, judge).await;
         let Some(logged) = logged else { return judged };
         if self.knows(number) == Knowledge::Retired || self.filters.is_empty(number) {

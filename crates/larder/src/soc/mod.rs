@@ -21,7 +21,6 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use larder_device::{BufferPool, Device, Io, PlacementHandle};
 
 use crate::breaker::{Backoff, CircuitBreaker};
@@ -106,7 +105,9 @@ pub(crate) struct Soc {
     /// Which buckets are rewritten often, where that matters.
     temperatures: Option<Temperatures>,
     log: Option<Log>,
-    stripes: Vec<RwLock<Stripe>>,
+    /// Readers exclude each other too: of `async_lock`'s lock for readers and writers, two readers that wait wake each
+    /// other until the writer is done.
+    stripes: Vec<async_lock::Mutex<Stripe>>,
     /// Buckets whose write failed, by number.
     retired: Mutex<HashMap<u64, Backoff>>,
     breaker: Arc<CircuitBreaker>,
@@ -130,7 +131,9 @@ impl Soc {
             knowledge: (0..place.buckets).map(|_| AtomicU8::new(Knowledge::Known as u8)).collect(),
             tombstones,
             temperatures: place.hot_handle.map(|_| Temperatures::new(place.buckets)),
-            stripes: (0..STRIPES.min(place.buckets)).map(|_| RwLock::new(None)).collect(),
+            stripes: (0..STRIPES.min(place.buckets))
+                .map(|_| async_lock::Mutex::new(None))
+                .collect(),
             retired: Mutex::default(),
             epoch: AtomicU64::new(place.epoch),
             oldest_epoch: AtomicU64::new(place.oldest_epoch),
@@ -202,7 +205,7 @@ impl Soc {
             }
             Looked::Moving => {}
         }
-        let _reading = self.lock_for_reading(number).await;
+        let _reading = self.lock_bucket(number).await;
         match self.look_in_log(hash, key, now_s).await {
             Looked::Found(found) => return Some(found),
             Looked::Gone | Looked::Moving => return None,
@@ -260,7 +263,7 @@ impl Soc {
         }
         self.counters.expired.add(1);
         self.note(RemovalReason::Expired, &entry);
-        let _reading = self.lock_for_reading(number).await;
+        let _reading = self.lock_bucket(number).await;
         if self.generation(number).load(Ordering::Acquire) == before {
             self.forget_expired(number, &bucket, now_s).await;
         }
@@ -315,7 +318,7 @@ impl Soc {
     async fn set_in_bucket(&self, items: &[ItemRef<'_>], now_s: u32) -> bool {
         let Some(first) = items.first() else { return true };
         let number = self.bucket_of(first.hash);
-        let mut stripe = self.lock_for_writing(number).await;
+        let mut stripe = self.lock_bucket(number).await;
         for item in items {
             assert_eq!(self.bucket_of(item.hash), number, "they are of one bucket");
             let in_log = self.find_in_log(number, item.hash, item.key, now_s).await;
@@ -380,7 +383,7 @@ impl Soc {
             return false;
         }
         let number = self.bucket_of(hash);
-        let mut stripe = self.lock_for_writing(number).await;
+        let mut stripe = self.lock_bucket(number).await;
         let in_log = self.find_in_log(number, hash, key, now_s).await;
         let in_bucket = self.remove_from_bucket(&mut stripe, hash, key, now_s).await;
         // Last: it hides what is in the bucket.
@@ -451,23 +454,16 @@ impl Soc {
         hash.spread_over(self.place.buckets)
     }
 
-    fn stripe(&self, number: u64) -> &RwLock<Stripe> {
+    fn stripe(&self, number: u64) -> &async_lock::Mutex<Stripe> {
         &self.stripes[usize::try_from(number % self.stripes.len() as u64).expect("small")]
     }
 
-    async fn lock_for_writing(&self, number: u64) -> RwLockWriteGuard<'_, Stripe> {
-        let mut stripe = self.stripe(number).write().await;
+    /// Nobody else writes or, but for who reads without a lock, reads the bucket meanwhile. A write of an earlier
+    /// holder has ended.
+    async fn lock_bucket(&self, number: u64) -> async_lock::MutexGuard<'_, Stripe> {
+        let mut stripe = self.stripe(number).lock().await;
         self.finish(&mut stripe).await;
         stripe
-    }
-
-    async fn lock_for_reading(&self, number: u64) -> RwLockReadGuard<'_, Stripe> {
-        let stripe = self.stripe(number).read().await;
-        if stripe.is_none() {
-            return stripe;
-        }
-        drop(stripe);
-        RwLockWriteGuard::downgrade(self.lock_for_writing(number).await)
     }
 
     fn knows(&self, number: u64) -> Knowledge {

@@ -74,7 +74,7 @@ impl Soc {
             return;
         }
         let number = self.bucket_of(hash);
-        let _stripe = self.lock_for_writing(number).await;
+        let _stripe = self.lock_bucket(number).await;
         self.clear_log_of(number);
         self.empty(number);
         self.counters.left_out_buckets.add(1);
@@ -156,7 +156,7 @@ impl Soc {
     /// Waits for the end of every write that somebody began and gave up.
     pub(crate) async fn finish_all(&self) {
         for stripe in 0..self.stripes.len() as u64 {
-            drop(self.lock_for_writing(stripe).await); // of the bucket with this number, and others
+            drop(self.lock_bucket(stripe).await); // of the bucket with this number, and others
         }
     }
 

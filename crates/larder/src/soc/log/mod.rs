@@ -201,7 +201,7 @@ impl Soc {
             return;
         }
         // Not while it moves.
-        let _stripe = self.lock_for_writing(number).await;
+        let _stripe = self.lock_bucket(number).await;
         for candidate in log.index.candidates(number, hash) {
             log.index.touch(number, candidate.place, true);
         }
@@ -213,7 +213,7 @@ impl Soc {
         let log = self.log.as_ref()?;
         let number = self.bucket_of(item.hash);
         loop {
-            let stripe = self.lock_for_writing(number).await;
+            let stripe = self.lock_bucket(number).await;
             if !self.is_usable(number) {
                 // It would be lost when it moves there.
                 self.counters.lost_to_device_errors_objects.add(1);

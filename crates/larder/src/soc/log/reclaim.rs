@@ -103,7 +103,7 @@ impl Soc {
     /// A page cannot be read.
     async fn give_up_page(&self, log: &Log, page: u32) {
         for (number, place) in log.index.of_page(page) {
-            let _stripe = self.lock_for_writing(number).await;
+            let _stripe = self.lock_bucket(number).await;
             if log.index.holds(number, place) {
                 self.give_up(number, place);
             }
@@ -112,7 +112,7 @@ impl Soc {
 
     /// Takes the objects of one bucket out of a page.
     async fn reclaim_bucket(&self, log: &Log, number: u64, page: (u32, &Page), now_s: u32) {
-        let mut stripe = self.lock_for_writing(number).await;
+        let mut stripe = self.lock_bucket(number).await;
         let all = log.index.of_bucket(number);
         let (leaving, others): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|found| found.place.page == page.0);

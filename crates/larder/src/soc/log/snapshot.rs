@@ -59,7 +59,7 @@ impl Soc {
         let LogPlace { segments, .. } = log.place;
         let pages = u64::from(segments) * u64::from(log.place.pages_per_segment());
         for (number, _) in log.index.export(&mut out, pages * PAGE_OBJECTS) {
-            let _stripe = self.lock_for_writing(number).await;
+            let _stripe = self.lock_bucket(number).await;
             self.empty(number);
             self.counters.soc_log_dropped_objects.add(1);
             self.counters.removals.unknown(RemovalReason::LogDropped, Tier::SmallObjects, 1);

@@ -223,7 +223,7 @@ fn a_write_whose_caller_gave_up_has_ended_when_a_snapshot_is_made() {
     let slow = FaultRule::new(Fault::Delay { submissions: u32::MAX }).on_writes().within(buckets);
     device.set_plan(&FaultPlan::new(1).with(slow));
     let mut context = Context::from_waker(Waker::noop());
-    let mut stripe = block_on(soc.lock_for_writing(number));
+    let mut stripe = block_on(soc.lock_bucket(number));
     let bucket = block_on(soc.load_or_empty(number));
     {
         let store = soc.store(&mut stripe, number, bucket, crate::soc::Change::default());
@@ -234,7 +234,7 @@ fn a_write_whose_caller_gave_up_has_ended_when_a_snapshot_is_made() {
     assert!(finishing.as_mut().poll(&mut context).is_pending(), "it is slow");
     device.release_delayed();
     assert!(finishing.as_mut().poll(&mut context).is_ready());
-    assert!(block_on(soc.stripe(number).read()).is_none());
+    assert!(block_on(soc.stripe(number).lock()).is_none());
 }
 
 #[test]
