@@ -51,7 +51,7 @@ impl Labeller {
     /// use larder_device::label::{Kind, Labeller, Uuid};
     /// use larder_device::{Device, MemoryDevice, block_on};
     ///
-    /// let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(1 << 20)?);
+    /// let device: Arc<dyn Device> = Arc::new(MemoryDevice::holding(vec![0; 1 << 20]));
     /// let labeller = Labeller::new(device, Kind::Cache, Uuid::draw(), 0);
     /// block_on(labeller.write(b"what the cache says of itself".to_vec()))?;
     /// # Ok::<(), larder_device::Error>(())

@@ -79,8 +79,9 @@ impl Striping {
             self.begin_stripe(ppn, unit);
         }
         let open = &mut self.open_stripes[unit as usize];
+        // What collection has put off comes later than pages of the host behind it in the same unit, and joins the
+        // stripe that is open then: one stripe has some pages more, another some less.
         *open += 1;
-        debug_assert!(*open <= self.stripe_pages, "unit {unit}: a stripe of {open} pages");
         let written = in_unit + 1;
         if !written.is_multiple_of(self.stripe_pages) && written != self.pages_per_unit {
             return None;
