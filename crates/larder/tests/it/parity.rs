@@ -43,7 +43,9 @@ fn methods(type_name: &str) -> BTreeSet<String> {
 /// What `Larder` has and `type_name` has not, but for what is excused.
 fn missing(type_name: &str, excused: &[&str]) -> Vec<String> {
     let own = methods(type_name);
-    let all = methods("Larder");
+    let mut all = methods("Larder");
+    // Ways to begin one cache; the other forms begin with several, or with one that is open.
+    assert!(all.remove("at") && all.remove("in_memory"));
     assert!(all.len() > 20 && own.len() > 5, "the sources are read");
     for excused in excused {
         assert!(all.contains(*excused) && !own.contains(*excused), "{excused} needs no excuse");
