@@ -96,10 +96,10 @@ pub(crate) type Judge<'a, T> = &'a (dyn Fn(&ItemRef<'_>) -> Option<T> + Sync);
 /// See the [module](self). The caller holds the key's lock wherever a key is changed.
 pub(crate) trait Engine {
     /// What statistics and listeners call it.
-    const TIER: Tier;
+    fn tier(&self) -> Tier;
 
     /// What the superblock and the snapshot call its part.
-    const SECTION: [u8; 4];
+    fn section(&self) -> [u8; 4];
 
     /// Whether it can hold an object of this size.
     fn takes(&self, item: &ItemRef<'_>) -> bool;
@@ -144,7 +144,7 @@ pub(crate) trait Engine {
 
     /// Does its part that fewer tombstones are needed, if they are too many: gives up what most of them are of, or
     /// what `hash` shares its place with.
-    async fn relieve_tombstones(&self, hash: KeyHash);
+    async fn relieve_tombstones(&self, _hash: KeyHash) {}
 
     /// Learns what it does not know of the place of this hash, if tombstones of keys count there.
     async fn learn_place_of(&self, _hash: u64) {}
@@ -193,8 +193,8 @@ pub(crate) trait Engine {
         FoundAgain::default()
     }
 
-    /// Writes what it holds in memory. It goes on to be filled.
-    async fn persist(&self);
+    /// Writes what it holds in memory, if what is set may wait there. It goes on to be filled.
+    async fn persist(&self) {}
 
     /// For a clean shutdown: writes what it holds in memory and waits for all that is under way. Little is set
     /// afterwards.

@@ -55,6 +55,8 @@ mod interleavings;
 mod kernel;
 mod linux;
 pub(crate) mod member;
+#[cfg(test)]
+pub(crate) mod pipe;
 mod queues;
 mod seat;
 mod sync;

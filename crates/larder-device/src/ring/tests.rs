@@ -8,13 +8,14 @@ use std::io::{PipeWriter, Write};
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use io_uring::{cqueue, opcode, squeue};
 
 use super::linux::{Guest, Linux};
 use super::member::Member;
+use super::pipe::{self, BLOCK, foreign_waker, poll, read_of, request};
 use super::wire::{AnyWire, FileWire, Link, Wire};
 use super::{HostedRing, RingOptions, host, host_with};
 use crate::buffer::IoBuffer;
@@ -27,7 +28,6 @@ use crate::file::uring::telling::Telling;
 use crate::io::{Io, IoFuture, IoResult};
 use crate::park::block_on;
 
-const BLOCK: usize = 4096;
 const LONG: Duration = Duration::from_secs(20);
 
 /// A ring that this thread hosts. `None` where the kernel has none for us.
@@ -37,8 +37,7 @@ fn hosted() -> Option<HostedRing> {
 
 /// A device over a pipe, and the pipe's other end.
 fn pipe(options: &FileOptions) -> (Arc<Member>, PipeWriter) {
-    let (reader, writer) = std::io::pipe().unwrap();
-    let file = Arc::new(File::from(OwnedFd::from(reader)));
+    let (file, writer) = pipe::pipe();
     (Arc::new(Member::new(Arc::new(FileWire::default()), &file, options)), writer)
 }
 
@@ -47,9 +46,7 @@ fn plain() -> (Arc<Member>, PipeWriter) {
 }
 
 fn try_read(member: &Member, blocks: usize) -> Option<IoFuture> {
-    let (future, completer) = IoFuture::pending();
-    let io = Io::Read { offset: 0, buffer: IoBuffer::zeroed(blocks * BLOCK) };
-    let pieces = Pieces::new(io, completer, 4096, &Arc::new(Ledger::default()));
+    let (future, pieces) = request(read_of(blocks));
     member.submit(pieces).is_ok().then_some(future)
 }
 
@@ -57,25 +54,8 @@ fn read(member: &Member) -> IoFuture {
     try_read(member, 1).expect("this thread hosts a ring")
 }
 
-fn poll(future: &mut IoFuture, waker: &Waker) -> Poll<IoResult> {
-    Pin::new(future).poll(&mut Context::from_waker(waker))
-}
-
 fn bytes_in(writer: &PipeWriter) -> u64 {
     rustix::io::ioctl_fionread(writer).unwrap()
-}
-
-struct Tells(mpsc::Sender<()>);
-
-impl Wake for Tells {
-    fn wake(self: Arc<Self>) {
-        let _ = self.0.send(());
-    }
-}
-
-fn foreign_waker() -> (Waker, mpsc::Receiver<()>) {
-    let (sender, receiver) = mpsc::channel();
-    (Waker::from(Arc::new(Tells(sender))), receiver)
 }
 
 #[test]

@@ -13,7 +13,7 @@
 use std::sync::PoisonError;
 
 use super::Flash;
-use super::engines::{call, wait_for};
+use super::engines::call;
 use crate::error::{Error, ErrorKind};
 use crate::superblock::{EPOCH_MAX, Superblock};
 
@@ -25,7 +25,7 @@ impl Flash {
     /// [`ErrorKind::Device`] if it cannot be written; everything is as it was, and a crash may void it.
     pub(crate) async fn clear(&self) -> Result<(), Error> {
         for any in self.engines.iter() {
-            wait_for!(any, finish_writes());
+            call!(any, finish_writes().await);
         }
         let before = self.superblock();
         let epoch = before.epoch + 1;

@@ -18,7 +18,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Flash;
-use super::engines::{EngineId, call, wait_for};
+use super::engines::{EngineId, call};
 use super::settle::Admitted;
 use crate::cache::Tiers;
 use crate::dram::Receiver;
@@ -210,7 +210,7 @@ impl Flash {
         removals.key(reason, Tier::Dram, item.key, item.object_bytes());
         if self.tombstones.is_none() {
             for any in self.engines.iter() {
-                wait_for!(any, void(item.hash));
+                call!(any, void(item.hash).await);
             }
         }
     }
@@ -227,7 +227,7 @@ impl Flash {
             return;
         }
         let own = self.engines.get(own);
-        let lost = wait_for!(own, set_together(std::slice::from_ref(item), now_s));
+        let lost = call!(own, set_together(std::slice::from_ref(item), now_s).await);
         // In this order: what a crash finds in both is the same version.
         if lost.is_empty() && loc.bury(item.hash).await.is_ok() {
             self.counters.moved_small_objects.add(1);

@@ -8,16 +8,13 @@ use super::places::Places;
 #[cfg(test)]
 use super::plain::Plain;
 use crate::breaker::CircuitBreaker;
-use crate::engine::Engine;
 use crate::loc::Loc;
 use crate::soc::Soc;
 use crate::stats::Counters;
-use crate::tier::Tier;
 use crate::tombstones::Tombstones;
 use crate::value::ItemRef;
 
-/// One of the engines: for each a line here and in [`Engines::open`], and an arm in [`call`] and
-/// [`wait_for`].
+/// One of the engines: for each a line here and in [`Engines::open`], and an arm in [`call`].
 #[allow(clippy::large_enum_variant)] // a cache has one of each
 pub(super) enum AnyEngine {
     Loc(Loc),
@@ -26,44 +23,25 @@ pub(super) enum AnyEngine {
     Plain(Plain),
 }
 
-/// Calls a method of [`Engine`] on whichever engine it is. By the trait's name: an engine may have one of its own that
-/// is called the same.
+/// Calls a method of [`Engine`] on whichever engine it is, and waits for its end if `.await` follows it. By the trait's
+/// name: an engine may have a method of its own that is called the same.
 macro_rules! call {
-    ($any:expr, $method:ident($($argument:expr),*)) => {
+    ($any:expr, $method:ident($($argument:expr),*) $(.$wait:tt)?) => {
         match $any {
             $crate::flash::engines::AnyEngine::Loc(engine) => {
-                $crate::engine::Engine::$method(engine, $($argument),*)
+                $crate::engine::Engine::$method(engine, $($argument),*) $(.$wait)?
             }
             $crate::flash::engines::AnyEngine::Soc(engine) => {
-                $crate::engine::Engine::$method(engine, $($argument),*)
+                $crate::engine::Engine::$method(engine, $($argument),*) $(.$wait)?
             }
             #[cfg(test)]
             $crate::flash::engines::AnyEngine::Plain(engine) => {
-                $crate::engine::Engine::$method(engine, $($argument),*)
+                $crate::engine::Engine::$method(engine, $($argument),*) $(.$wait)?
             }
         }
     };
 }
 pub(super) use call;
-
-/// The same, and waits for its end.
-macro_rules! wait_for {
-    ($any:expr, $method:ident($($argument:expr),*)) => {
-        match $any {
-            $crate::flash::engines::AnyEngine::Loc(engine) => {
-                $crate::engine::Engine::$method(engine, $($argument),*).await
-            }
-            $crate::flash::engines::AnyEngine::Soc(engine) => {
-                $crate::engine::Engine::$method(engine, $($argument),*).await
-            }
-            #[cfg(test)]
-            $crate::flash::engines::AnyEngine::Plain(engine) => {
-                $crate::engine::Engine::$method(engine, $($argument),*).await
-            }
-        }
-    };
-}
-pub(super) use wait_for;
 
 /// Names an engine of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,25 +105,5 @@ impl Engines {
             AnyEngine::Loc(loc) => Some((EngineId(at), loc)),
             _ => None,
         })
-    }
-}
-
-impl AnyEngine {
-    pub(super) fn section(&self) -> [u8; 4] {
-        match self {
-            Self::Loc(_) => Loc::SECTION,
-            Self::Soc(_) => Soc::SECTION,
-            #[cfg(test)]
-            Self::Plain(_) => Plain::SECTION,
-        }
-    }
-
-    pub(super) fn tier(&self) -> Tier {
-        match self {
-            Self::Loc(_) => Loc::TIER,
-            Self::Soc(_) => Soc::TIER,
-            #[cfg(test)]
-            Self::Plain(_) => Plain::TIER,
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Making what flash holds of a key void.
 
 use super::Flash;
-use super::engines::wait_for;
+use super::engines::call;
 use crate::error::Error;
 use crate::key::KeyHash;
 
@@ -18,7 +18,7 @@ impl Flash {
         let Some(tombstones) = &self.tombstones else { return Ok(()) };
         let (mut was_there, mut receipt) = (false, None);
         for any in self.engines.iter() {
-            let invalidated = wait_for!(any, invalidate(hash))?;
+            let invalidated = call!(any, invalidate(hash).await)?;
             was_there |= invalidated.was_there;
             // The later one stands for both.
             receipt = receipt.max(invalidated.receipt);
@@ -39,7 +39,7 @@ impl Flash {
     /// Whoever adds a tombstone helps to do without others, where there are too many.
     async fn relieve(&self, hash: KeyHash) {
         for any in self.engines.iter() {
-            wait_for!(any, relieve_tombstones(hash));
+            call!(any, relieve_tombstones(hash).await);
         }
         self.index_a_little().await;
     }
@@ -70,12 +70,12 @@ impl Flash {
         let mut was_there = false;
         if self.tombstones.is_none() {
             for any in self.engines.iter() {
-                was_there |= wait_for!(any, remove(hash, key, now_s));
+                was_there |= call!(any, remove(hash, key, now_s).await);
             }
             return Ok(was_there);
         }
         for any in self.engines.iter() {
-            was_there = wait_for!(any, holds(hash, key, now_s));
+            was_there = call!(any, holds(hash, key, now_s).await);
             if was_there {
                 break;
             }

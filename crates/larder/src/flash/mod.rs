@@ -46,7 +46,7 @@ use crate::tier::Tier;
 use crate::time::CacheClock;
 use crate::tombstones::Tombstones;
 use crate::value::{Fetched, ItemRef};
-use engines::{AnyEngine, Engines, call, wait_for};
+use engines::{Engines, call};
 pub(crate) use persist::Sent;
 use places::Places;
 pub(crate) use recovery::{Start, examine, fuzz_snapshot};
@@ -143,10 +143,10 @@ impl Flash {
         let mut looked_at = 0;
         // Objects first: what is only learnt makes misses cheaper.
         for any in self.engines.iter() {
-            looked_at += wait_for!(any, index_until(stop));
+            looked_at += call!(any, index_until(stop).await);
         }
         for any in self.engines.iter() {
-            looked_at += wait_for!(any, learn_until(stop));
+            looked_at += call!(any, learn_until(stop).await);
         }
         looked_at
     }
@@ -154,14 +154,14 @@ impl Flash {
     /// Brings all objects to the indexes that an opening has left.
     pub(crate) async fn index_all(&self) {
         for any in self.engines.iter() {
-            wait_for!(any, index_until(&|| false));
+            call!(any, index_until(&|| false).await);
         }
     }
 
     /// Somebody who found nothing helps to find what a crash has left.
     pub(crate) async fn index_a_little(&self) {
         for any in self.engines.iter() {
-            wait_for!(any, index_a_little());
+            call!(any, index_a_little().await);
         }
     }
 
@@ -225,8 +225,8 @@ impl Flash {
         now_s: u32,
     ) -> Option<(Fetched, Tier)> {
         for any in self.engines.iter() {
-            if let Some(item) = wait_for!(any, get(hash, key, now_s)) {
-                return Some((item, any.tier()));
+            if let Some(item) = call!(any, get(hash, key, now_s).await) {
+                return Some((item, call!(any, tier())));
             }
         }
         self.index_a_little().await;
@@ -242,7 +242,7 @@ impl Flash {
     pub(crate) fn tier_of(&self, hash: KeyHash) -> Option<Tier> {
         let mut engines = self.engines.iter();
         let holder = engines.find(|any| call!(any, may_hold(hash)));
-        holder.or_else(|| self.engines.iter().next_back()).map(AnyEngine::tier)
+        holder.or_else(|| self.engines.iter().next_back()).map(|any| call!(any, tier()))
     }
 
     /// Somebody asked for this key.

@@ -1,7 +1,7 @@
 //! Sending items to flash that stay in DRAM, and making sure that all that was sent is there.
 
 use super::Flash;
-use super::engines::wait_for;
+use super::engines::call;
 use crate::cache::Tiers;
 use crate::error::Error;
 use crate::value::ItemRef;
@@ -37,7 +37,7 @@ impl Flash {
     /// If the device cannot flush. What its other errors cost is counted.
     pub(crate) async fn persist(&self) -> Result<(), Error> {
         for any in self.engines.iter() {
-            wait_for!(any, persist());
+            call!(any, persist().await);
         }
         self.flush().await
     }

@@ -1,5 +1,4 @@
-//! An engine for tests alone: a ring of blocks and a map in memory. It shows what an engine needs, and keeps the seam
-//! from fitting two engines only.
+//! An engine for tests alone, a ring of blocks and a map in memory: the least that an engine needs.
 //!
 //! An object is written in whole blocks at the head of the ring, over what was there a round ago. A clean shutdown
 //! exports the map; a crash empties it, so nothing needs a tombstone.
@@ -186,8 +185,13 @@ impl Plain {
 }
 
 impl Engine for Plain {
-    const TIER: Tier = Tier::LargeObjects;
-    const SECTION: [u8; 4] = *b"TEST";
+    fn tier(&self) -> Tier {
+        Tier::LargeObjects
+    }
+
+    fn section(&self) -> [u8; 4] {
+        *b"TEST"
+    }
 
     fn takes(&self, item: &ItemRef<'_>) -> bool {
         item.object_bytes() <= OBJECT_BYTES_MAX
@@ -237,8 +241,6 @@ impl Engine for Plain {
         Ok(Invalidated { was_there, receipt: None })
     }
 
-    async fn relieve_tombstones(&self, _hash: KeyHash) {}
-
     fn inherit(&mut self, _log: &Arc<Inheritance>) {}
 
     async fn import(&mut self, part: &[u8], _kept: &Kept) -> Result<(), Error> {
@@ -254,8 +256,6 @@ impl Engine for Plain {
         *self.lock() = State { map, order: order.into(), head };
         Ok(())
     }
-
-    async fn persist(&self) {}
 
     async fn finish(&self) {}
 

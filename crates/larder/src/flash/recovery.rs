@@ -22,7 +22,7 @@ use larder_device::label::{
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 
 use super::dead_keys::DeadKeysSnapshot;
-use super::engines::{call, wait_for};
+use super::engines::call;
 use super::snapshot::{self, SNAPSHOT_AT};
 use super::{Flash, changes};
 use crate::config::{Config, OnChange};
@@ -319,7 +319,7 @@ impl Flash {
         let recoverable = self.is_crash_safe();
         self.write_superblock(Superblock { recoverable, ..self.superblock() }).await?;
         for any in self.engines.iter() {
-            wait_for!(any, index_eagerly());
+            call!(any, index_eagerly().await);
         }
         Ok(())
     }
@@ -374,8 +374,8 @@ impl Flash {
 
     async fn import_engines(&mut self, snapshot: &[u8], kept: &Kept) -> Result<(), Error> {
         for any in self.engines.iter_mut() {
-            let part = snapshot::part(snapshot, any.section());
-            wait_for!(any, import(part, kept))?;
+            let part = snapshot::part(snapshot, call!(any, section()));
+            call!(any, import(part, kept).await)?;
         }
         if let Some(tombstones) = &self.tombstones {
             tombstones.commit(tombstones.all_so_far()).await?;

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::Flash;
-use super::engines::{call, wait_for};
+use super::engines::call;
 use crate::engine::{Cursor, Judge};
 use crate::tier::Tier;
 
@@ -30,7 +30,7 @@ impl Flash {
 
     /// The engine that the next step walks over. `None` at the end.
     pub(crate) fn scans(&self, cursor: &FlashCursor) -> Option<Tier> {
-        self.engines.iter().nth(cursor.at).map(|any| any.tier())
+        self.engines.iter().nth(cursor.at).map(|any| call!(any, tier()))
     }
 
     /// Goes on: what `judge` makes of the next few objects. `None` at the end.
@@ -41,7 +41,7 @@ impl Flash {
     ) -> Option<Vec<T>> {
         let any = self.engines.iter().nth(cursor.at)?;
         let part = cursor.cursors.get_mut(cursor.at)?;
-        let judged = wait_for!(any, scan_on(part, judge));
+        let judged = call!(any, scan_on(part, judge).await);
         if judged.is_none() {
             cursor.at += 1;
         }

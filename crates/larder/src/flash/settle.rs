@@ -1,7 +1,7 @@
 //! What DRAM evicts: whether it is worth a write, and which engine it goes to.
 
 use super::Flash;
-use super::engines::{EngineId, call, wait_for};
+use super::engines::{EngineId, call};
 use crate::admission::Candidate;
 use crate::cache::Tiers;
 use crate::endurance;
@@ -67,11 +67,11 @@ impl Flash {
         if self.tombstones.is_none() {
             for any in self.engines.others(engine) {
                 for item in items {
-                    wait_for!(any, remove(item.hash, item.key, now_s));
+                    call!(any, remove(item.hash, item.key, now_s).await);
                 }
             }
         }
-        wait_for!(self.engines.get(engine), set_together(items, now_s))
+        call!(self.engines.get(engine), set_together(items, now_s).await)
     }
 
     /// Stores an item that was admitted, or forgets what flash has of its key.

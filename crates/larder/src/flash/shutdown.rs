@@ -3,7 +3,7 @@
 
 use super::Flash;
 use super::dead_keys::DeadKeysSnapshot;
-use super::engines::{call, wait_for};
+use super::engines::call;
 use super::snapshot::{self, SNAPSHOT_AT};
 use crate::engine::{DeadRecords, Stop};
 use crate::error::Error;
@@ -25,7 +25,7 @@ impl Flash {
                 return None;
             }
             for any in self.engines.iter() {
-                together(hashes.iter().map(async |&hash| wait_for!(any, learn_place_of(hash))))
+                together(hashes.iter().map(async |&hash| call!(any, learn_place_of(hash).await)))
                     .await;
             }
         }
@@ -37,7 +37,7 @@ impl Flash {
                     return None;
                 }
                 for any in self.engines.iter() {
-                    wait_for!(any, write_without_dead(hash));
+                    call!(any, write_without_dead(hash).await);
                 }
             }
             hashes = tombstones.dead();
@@ -51,7 +51,7 @@ impl Flash {
     pub(crate) async fn close(&self, stop: Stop<'_>) -> Result<(), Error> {
         // First: what is under way may still change buckets.
         for any in self.engines.iter() {
-            wait_for!(any, finish());
+            call!(any, finish().await);
         }
         let Some(dead) = self.settle_dead_keys(stop).await else {
             return self.leave_unclosed().await;
@@ -64,8 +64,8 @@ impl Flash {
             dead.export(&mut content);
         }
         for any in self.engines.iter() {
-            let part = wait_for!(any, export(records));
-            snapshot::put_part(&mut content, any.section(), &part);
+            let part = call!(any, export(records).await);
+            snapshot::put_part(&mut content, call!(any, section()), &part);
         }
         let Superblock { cache, epoch, .. } = self.superblock();
         let mut bytes = snapshot::encode(&content, records, (cache, epoch));
@@ -95,13 +95,13 @@ impl Flash {
         }
         let mut is_indexed = true;
         for any in self.engines.iter() {
-            wait_for!(any, index_until(stop));
+            call!(any, index_until(stop).await);
             is_indexed &= call!(any, is_indexed());
         }
         if !is_indexed && self.tombstones.is_none() && stop() {
             // What of it is current only a look at its region would tell.
             for any in self.engines.iter() {
-                let objects = wait_for!(any, unindexed_objects());
+                let objects = call!(any, unindexed_objects().await);
                 self.counters.left_out_objects.add(objects);
             }
             return Ok(Some(DeadRecords::Listed));

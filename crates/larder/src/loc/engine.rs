@@ -32,8 +32,13 @@ const UNKNOWN_OBJECTS: u64 = u64::MAX;
 const READS_AT_ONCE: usize = 8;
 
 impl Engine for Loc {
-    const TIER: Tier = Tier::LargeObjects;
-    const SECTION: [u8; 4] = layout::REGIONS;
+    fn tier(&self) -> Tier {
+        Tier::LargeObjects
+    }
+
+    fn section(&self) -> [u8; 4] {
+        layout::REGIONS
+    }
 
     fn takes(&self, item: &ItemRef<'_>) -> bool {
         let (object_bytes, region_bytes) = (item.object_bytes(), self.place.region_bytes);

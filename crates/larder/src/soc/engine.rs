@@ -1,7 +1,8 @@
 //! The small-object engine as flash sees it.
 //!
 //! Its part of a snapshot is all buckets, filter (16 bytes) and generation (2) each; then the log in front of them, if
-//! there is one (`soc/log/snapshot.rs`).
+//! there is one (`soc/log/snapshot.rs`). It has nothing to persist: buckets are written at once, and the log may be
+//! lost in a crash.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -17,8 +18,13 @@ use crate::tombstones::Inheritance;
 use crate::value::{Fetched, ItemRef};
 
 impl Engine for Soc {
-    const TIER: Tier = Tier::SmallObjects;
-    const SECTION: [u8; 4] = layout::BUCKETS;
+    fn tier(&self) -> Tier {
+        Tier::SmallObjects
+    }
+
+    fn section(&self) -> [u8; 4] {
+        layout::BUCKETS
+    }
 
     fn takes(&self, item: &ItemRef<'_>) -> bool {
         item.object_bytes() <= self.place.object_bytes_max
@@ -102,9 +108,6 @@ impl Engine for Soc {
     async fn learn_until(&self, stop: Stop<'_>) -> u64 {
         self.learn_until(stop).await
     }
-
-    /// Buckets are written at once, and the log in front of them may be lost in a crash.
-    async fn persist(&self) {}
 
     async fn finish(&self) {
         self.finish_all().await;

@@ -7,8 +7,8 @@ use std::future::Future;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::lead::Ring;
@@ -16,20 +16,16 @@ use super::telling::Telling;
 
 use crate::buffer::IoBuffer;
 use crate::error::ErrorKind;
-use crate::file::ledger::Ledger;
 use crate::file::options::FileOptions;
-use crate::file::transfer::Pieces;
 use crate::io::{Io, IoFuture};
 use crate::park::block_on;
 use crate::plug::plugged;
+use crate::ring::pipe::{BLOCK, foreign_waker, pipe, poll, read_of, request};
 use crate::ring::wire::FileWire;
-
-const BLOCK: usize = 4096;
 
 /// A ring over a pipe, and the pipe's other end. `None` where the kernel has no ring for us.
 fn over_pipe(options: &FileOptions) -> Option<(Arc<Ring<FileWire>>, std::io::PipeWriter)> {
-    let (reader, writer) = std::io::pipe().unwrap();
-    let file = Arc::new(File::from(OwnedFd::from(reader)));
+    let (file, writer) = pipe();
     over(&file, options).map(|ring| (ring, writer))
 }
 
@@ -43,8 +39,7 @@ fn depth(queue_depth: u16) -> FileOptions {
 }
 
 fn submit(ring: &Arc<Ring<FileWire>>, io: Io, telling: Telling) -> IoFuture {
-    let (future, completer) = IoFuture::pending();
-    let pieces = Pieces::new(io, completer, 4096, &Arc::new(Ledger::default()));
+    let (future, pieces) = request(io);
     ring.submit(pieces, telling);
     future
 }
@@ -54,7 +49,7 @@ fn read(ring: &Arc<Ring<FileWire>>, blocks: usize) -> IoFuture {
 }
 
 fn read_told_by(ring: &Arc<Ring<FileWire>>, blocks: usize, telling: Telling) -> IoFuture {
-    submit(ring, Io::Read { offset: 0, buffer: IoBuffer::zeroed(blocks * BLOCK) }, telling)
+    submit(ring, read_of(blocks), telling)
 }
 
 /// Returns when a thread sleeps in the ring, or is about to.
@@ -70,24 +65,6 @@ fn read_that_is_slept_for(ring: &Arc<Ring<FileWire>>, waker: &Waker) -> IoFuture
     assert!(poll(&mut future, waker).is_pending());
     wait_for_a_sleeper(ring);
     future
-}
-
-struct Tells(mpsc::Sender<()>);
-
-impl Wake for Tells {
-    fn wake(self: Arc<Self>) {
-        let _ = self.0.send(());
-    }
-}
-
-/// A waker that has nothing to do with [`block_on`], and what hears it.
-fn foreign_waker() -> (Waker, mpsc::Receiver<()>) {
-    let (sender, receiver) = mpsc::channel();
-    (Waker::from(Arc::new(Tells(sender))), receiver)
-}
-
-fn poll(future: &mut IoFuture, waker: &Waker) -> Poll<crate::io::IoResult> {
-    Pin::new(future).poll(&mut Context::from_waker(waker))
 }
 
 #[test]
