@@ -209,9 +209,6 @@ pub(crate) trait Engine {
     /// What was written before this epoch is void. Nobody else uses it, and nothing is under way.
     fn clear(&self, epoch: u64);
 
-    /// Buffers are counted in a budget of all memory: what they take is to stay about the same.
-    fn keep_buffers(&self) {}
-
     /// Memory that it takes.
     fn memory(&self) -> Memory;
 

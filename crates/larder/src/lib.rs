@@ -47,7 +47,6 @@ mod engine;
 pub mod error;
 mod events;
 mod flash;
-mod identity;
 mod key;
 mod latency;
 mod layout;

@@ -146,10 +146,7 @@ impl Larder {
             None => None,
         };
         let dram_bytes = match config.memory_bytes {
-            Some(all) => {
-                flash.iter().for_each(Flash::keep_buffers);
-                MemoryBudget::first_share(all, flash.as_ref())?
-            }
+            Some(all) => MemoryBudget::first_share(all, flash.as_ref())?,
             None => config.dram_bytes,
         };
         let dram = DramTier::new(

@@ -229,7 +229,7 @@ impl Flash {
         let own = self.engines.get(own);
         let lost = call!(own, set_together(std::slice::from_ref(item), now_s).await);
         // In this order: what a crash finds in both is the same version.
-        if lost.is_empty() && loc.bury(item.hash).await.is_ok() {
+        if lost.is_empty() && loc.invalidate(item.hash).await.is_ok() {
             self.counters.moved_small_objects.add(1);
         }
     }

@@ -29,10 +29,10 @@ use larder_device::IoBuffer;
 use larder_device::label::FORMAT_VERSION;
 
 use crate::cache::Tiers;
-use crate::identity::CacheId;
 use crate::key::{KeyHash, KeyHasher};
 use crate::le::{u16_at, u32_at};
 use crate::value::{Fetched, Kind, is_expired};
+use larder_log::CacheId;
 
 /// Bytes of a bucket.
 pub(crate) const BUCKET_BYTES: usize = 4096;

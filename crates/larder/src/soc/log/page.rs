@@ -26,10 +26,10 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::cache::Tiers;
-use crate::identity::CacheId;
 use crate::le::{u16_at, u32_at, u64_at};
 use crate::value::ItemRef;
 use larder_device::label::FORMAT_VERSION;
+use larder_log::CacheId;
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;

@@ -10,7 +10,7 @@ use larder_device::{
 use larder_ssd::managed::{Geometry, ManagedConfig};
 use proptest::prelude::*;
 
-use super::LogPlace;
+use super::SocLogPlace;
 use crate::key::{KeyHash, KeyHasher};
 use crate::soc::{Knowledge, Soc, SocPlace};
 use crate::stats::Counters;
@@ -29,8 +29,8 @@ fn device() -> Arc<Faulty> {
 
 /// 200 buckets and a log of four segments of two pages.
 fn soc(device: &Arc<Faulty>, threshold: u8, epoch: u64) -> Soc {
-    let log = LogPlace {
-        cache: crate::identity::CacheId::ZERO,
+    let log = SocLogPlace {
+        cache: larder_log::CacheId::ZERO,
         offset: 1 << 20,
         segments: SEGMENTS,
         segment_bytes: 8192,
@@ -39,7 +39,7 @@ fn soc(device: &Arc<Faulty>, threshold: u8, epoch: u64) -> Soc {
         first_sequence: epoch << 32,
     };
     let place = SocPlace {
-        cache: crate::identity::CacheId::ZERO,
+        cache: larder_log::CacheId::ZERO,
         hasher: KeyHasher::UNSEEDED,
         offset: 2 << 20,
         buckets: 200,
