@@ -11,10 +11,9 @@ use crate::chunks::{Chunks, SpareChunks};
 use crate::expiry::later_expiry;
 use crate::footer::{self, FooterEntry};
 use crate::identity::CacheId;
-use crate::in_flight::InFlight;
+use crate::in_flight::{InFlight, PIECES_IN_FLIGHT};
 use crate::record::{self, NewRecord, RECORD_ALIGN_BYTES, RecordIdentity};
 use crate::region::{RegionId, RegionIdentity};
-use crate::writer::PIECES_IN_FLIGHT;
 use crate::{BLOCK_BYTES, narrow};
 
 /// All Active regions. There are few: one or two for each stream.

@@ -212,6 +212,24 @@ mod tests {
         assert_eq!(parse(&region(0), CacheId::ZERO, REGION, 8192), footer(0));
     }
 
+    /// Each byte, as docs/formats.md draws it.
+    #[test]
+    fn a_footer_is_what_it_was_in_version_9() {
+        let identity = RegionIdentity { region: REGION, sequence: 0x0102_0304_0506_0708 };
+        let entries = [
+            FooterEntry { hash: 0x1111_2222_3333_4444, offset: 0, length: 50 },
+            FooterEntry { hash: 7, offset: 52, length: 60 },
+        ];
+        let mut bytes = vec![0; footer_bytes(2)];
+        encode(&mut bytes, CacheId::from_number(0x1122_3344_5566), identity, &entries, (112, 777));
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            hex,
+            "444433332222111100000000320000000700000000000000340000003c0000004c465452090000008cd6abfd\
+             020000000807060504030201030000007000000009030000"
+        );
+    }
+
     #[test]
     fn another_region_or_cache_is_refused() {
         assert!(parse(&region(5), CacheId::ZERO, RegionId::new(4), 8192).is_none());

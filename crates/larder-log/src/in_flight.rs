@@ -2,6 +2,9 @@
 
 use std::collections::VecDeque;
 
+/// So many pieces are on their way at once, of all regions together.
+pub const PIECES_IN_FLIGHT: usize = 4;
+
 /// How far a region was sent to flash, and how far it is there.
 ///
 /// *Always:* `on_flash <= sent`; they are the same if nothing is under way.

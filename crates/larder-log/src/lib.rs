@@ -48,11 +48,12 @@ pub use expiry::is_expired;
 pub use footer::{Footer, FooterEntry};
 pub use host::{AsRecord, Entries, Event, Host, Kept, Rescue};
 pub use identity::{CACHE_ID_BYTES, CacheId};
+pub use in_flight::PIECES_IN_FLIGHT;
 pub use log::{LogPlace, LogState, RegionLog, Stream};
 pub use record::{NewRecord, Record, RecordIdentity};
 pub use region::{Region, RegionId, RegionIdentity, RegionState};
 pub use regions::{Next, Regions, SEGMENTS};
-pub use writer::{PIECES_IN_FLIGHT, Writer};
+pub use writer::Writer;
 
 /// What devices write whole.
 const BLOCK_BYTES: usize = 4096;

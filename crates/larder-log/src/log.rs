@@ -9,10 +9,11 @@ use crate::eviction::RegionEviction;
 use crate::expired::Sweep;
 use crate::host::{Entries, Host};
 use crate::identity::CacheId;
+use crate::in_flight::PIECES_IN_FLIGHT;
 use crate::record::NewRecord;
 use crate::region::{RegionId, RegionIdentity, RegionState};
 use crate::regions::Regions;
-use crate::writer::{PIECES_IN_FLIGHT, Writer};
+use crate::writer::Writer;
 use crate::{BLOCK_BYTES, SEGMENTS};
 
 /// Where a log lies, what it may touch and how it evicts.

@@ -15,11 +15,9 @@ use larder_device::{Io, IoFuture, IoResult};
 use crate::active::Piece;
 use crate::footer::FooterEntry;
 use crate::host::{Entries, Event, Host};
+use crate::in_flight::PIECES_IN_FLIGHT;
 use crate::log::RegionLog;
 use crate::region::{RegionId, RegionIdentity};
-
-/// So many pieces are on their way at once, of all regions together.
-pub const PIECES_IN_FLIGHT: usize = 4;
 
 /// What is still under way on flash. It outlives the caller that began it: one that is dropped
 /// leaves it here, and whoever comes next goes on with it.

@@ -101,6 +101,15 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// A pool whose buffers were used before.
+fn used_pool() -> BufferPool {
+    let pool = BufferPool::new();
+    let lengths = (1..=REGION / BLOCK_BYTES).map(|blocks| blocks * BLOCK_BYTES);
+    let mut buffers: Vec<IoBuffer> = lengths.map(|bytes| pool.take(bytes)).collect();
+    buffers.iter_mut().for_each(|buffer| buffer.as_mut_slice().fill(0xdd));
+    pool
+}
+
 /// A region with its device.
 struct Bench {
     regions: ActiveRegions,
@@ -156,7 +165,7 @@ proptest! {
     #[test]
     fn a_region_is_on_flash_as_it_was_in_memory(steps in prop::collection::vec(step(), 1..80)) {
         let regions = ActiveRegions::new(PIECE, REGION);
-        let (pool, in_flight, written) = (BufferPool::new(), Vec::new(), Vec::new());
+        let (pool, in_flight, written) = (used_pool(), Vec::new(), Vec::new());
         let mut bench = Bench { regions, pool, in_flight, flash: vec![0xee; REGION], written };
         add(&mut bench.regions, 0, 0);
         for step in steps {
@@ -187,6 +196,9 @@ proptest! {
             let record = parsed(&bench.flash[entry.offset as usize..], entry.offset).unwrap();
             prop_assert!(record.body[3..].iter().all(|byte| byte == tag));
         }
+        let records_end = entries.last().map_or(0, FooterEntry::end);
+        let rest = &bench.flash[records_end..REGION - footer::footer_bytes(entries.len())];
+        prop_assert!(rest.iter().all(|&byte| byte == 0), "nothing of what buffers had before");
         let filled = bench.regions.remove(RegionId::new(0)).unwrap();
         prop_assert_eq!(filled.entries.len(), bench.written.len());
     }
