@@ -181,7 +181,7 @@ mod tests {
                 all.resize(all.len() + bytes, if kind == 0 { byte } else { 0 });
                 prop_assert_eq!(chunks.end(), all.len());
             }
-            prop_assert!(&*chunks.get(start, all.len()) == &all[start..]);
+            prop_assert!(*chunks.get(start, all.len()) == all[start..]);
             let mut room = vec![1; all.len() - start];
             chunks.copy_to(start, &mut room);
             prop_assert!(room == all[start..]);

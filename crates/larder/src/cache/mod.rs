@@ -27,7 +27,6 @@ mod close;
 mod core;
 mod departing;
 mod fetch;
-mod flights;
 mod flush;
 mod gate;
 mod inspect;
@@ -42,6 +41,7 @@ mod options;
 mod place;
 mod read;
 mod reentry;
+mod single_flight;
 mod stale;
 mod update;
 
@@ -63,13 +63,13 @@ pub use blocking::Blocking;
 use departing::Sender;
 use fetch::Outcome;
 pub use fetch::{FetchError, Fetched};
-use flights::Flights;
 pub use flush::Flushed;
 use gate::Inside;
 pub use iterate::{Scan, Scanned};
 pub use look::Copied;
 pub use options::{SetOptions, Tiers};
 use read::Found;
+use single_flight::SingleFlight;
 pub use update::{Cas, Change};
 
 /// Rule 7: bytes sent to flash per byte brought to DRAM.
@@ -101,8 +101,8 @@ pub struct Larder {
     /// Every key that comes in is hashed by it, once.
     hasher: KeyHasher,
     /// Reads of flash, by the hash of the key.
-    reads: Flights<u64, Option<Found>>,
-    fetches: Flights<Box<[u8]>, Outcome>,
+    reads: SingleFlight<u64, Option<Found>>,
+    fetches: SingleFlight<Box<[u8]>, Outcome>,
     stopwatch: Stopwatch,
     /// See [`Config::departure_wait`](crate::Config::departure_wait).
     departure_wait: Duration,

@@ -55,8 +55,11 @@ impl Host for LogHost {
 
     async fn invalidate_before(&self, regions: &[RegionId], sequence: u64) -> Result<(), Error> {
         let Some(tombstones) = &self.tombstones else { return Ok(()) };
-        let receipts = regions.iter().map(|it| tombstones.bury_region(it.number(), sequence));
-        match receipts.last() {
+        let mut last = None;
+        for region in regions {
+            last = Some(tombstones.bury_region(region.number(), sequence));
+        }
+        match last {
             Some(last) => tombstones.commit(last).await,
             None => Ok(()),
         }
@@ -104,7 +107,7 @@ impl Host for LogHost {
             }
             Event::Reinserted(bytes) => {
                 counters.loc_reinserted_objects.add(1);
-                counters.loc_reinserted_bytes.add(bytes as u64);
+                counters.loc_reinserted_bytes.add(bytes);
             }
             Event::Evicted { records, listed } => {
                 counters.loc_evicted_objects.add(records);
