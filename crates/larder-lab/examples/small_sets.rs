@@ -132,7 +132,7 @@ impl Run {
         let written = after.flash_written_bytes() - before.flash_written_bytes();
         println!(
             "{:8} {:8} {} clients: {:9.0} sets/s  {:6.1} us of CPU a set  p99 {:9.1} us  max {:9.1} us  \
-             {:5.2} bytes written a byte set  {} buckets read and {} written  {} bypassed  {} refused  \
+             {:5.2} bytes written a byte set  {} buckets read and {} written  {} written around  {} refused  \
              (filled in {:.1} s)",
             self.setting,
             departures,
@@ -144,7 +144,7 @@ impl Run {
             written as f64 / set_bytes,
             after.soc_bucket_reads - before.soc_bucket_reads,
             after.soc_bucket_writes - before.soc_bucket_writes,
-            after.dram_bypassed_objects - before.dram_bypassed_objects,
+            after.dram_written_around_objects - before.dram_written_around_objects,
             after.rejected_departures_objects - before.rejected_departures_objects,
             filled.as_secs_f64(),
         );

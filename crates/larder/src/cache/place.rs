@@ -34,12 +34,12 @@ impl Larder {
                 break Ok(put);
             }
         };
-        let bypasses = patience.bypasses();
+        let written_around = patience.written_around();
         drop(patience); // others need not wait until this call has helped
         self.help(item.object_bytes()).await;
         match put {
             Ok(on_its_way) => {
-                self.core.counters.dram_bypassed_objects.add(bypasses);
+                self.core.counters.dram_written_around_objects.add(written_around);
                 self.settle_if_flash_only(item, on_its_way).await;
             }
             Err(reason) => self.count_refused(reason, item),

@@ -1,7 +1,7 @@
 //! Full segments in the order in which they filled, and who leaves first.
 //!
 //! There are two queues, `small` (a tenth of the budget) and `main`. When the turn comes to a segment, what the policy
-//! (`policy/`) lets go on is copied to the end of `main`, and the rest leaves. A hit only counts; nothing moves.
+//! (`policy/`) has reinserted is copied to the end of `main`, and the rest leaves. A hit only counts; nothing moves.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
