@@ -18,11 +18,11 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::stats::Stats;
 use crate::tier::Tier;
 use crate::tombstones::{Inheritance, Receipt};
-use crate::value::{Fetched, ItemRef};
 
 /// Whether somebody who has only so much time is to leave the rest out.
 pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);

@@ -47,6 +47,7 @@ mod engine;
 pub mod error;
 mod events;
 mod flash;
+mod item;
 mod key;
 mod latency;
 mod layout;

@@ -52,11 +52,12 @@ use larder_device::Claim;
 
 use crate::dram::Record;
 use crate::error::{Error, ErrorKind};
+use crate::item::ItemRef;
 use crate::key::{KeyHash, KeyHasher, check_key, check_value};
 use crate::latency::{Stopwatch, Timed};
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
-use crate::value::{ItemRef, Pinned, Value};
+use crate::value::{Pinned, Value};
 
 use self::core::Core;
 pub use blocking::Blocking;

@@ -4,10 +4,11 @@ use super::departing::{Patience, Wait};
 use super::{Larder, Tiers};
 use crate::dram::{Admit, Full, OnItsWay, Taken};
 use crate::error::Error;
+use crate::item::ItemRef;
 use crate::removal::RemovalReason;
 use crate::signal::until_any;
 use crate::tier::Tier;
-use crate::value::{ItemRef, Pinned, Value};
+use crate::value::{Pinned, Value};
 
 /// How often a set makes room in DRAM before it goes past it.
 pub(super) const PUTS_BEFORE_BYPASS: usize = 8;

@@ -10,11 +10,11 @@ use super::readers::LockedAlone;
 use super::record::{Record, record_bytes};
 use super::segment::Frozen;
 use super::{DramTier, lock};
+use crate::item::{ItemRef, is_expired};
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
 use crate::sync::MutexGuard;
 use crate::tier::Tier;
-use crate::value::{ItemRef, is_expired};
 
 /// So many segments are kept free above flash.
 const HEADROOM: usize = 2;

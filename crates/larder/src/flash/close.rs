@@ -22,11 +22,11 @@ use super::engines::{EngineId, call};
 use super::settle::Admitted;
 use crate::cache::Tiers;
 use crate::dram::Receiver;
+use crate::item::ItemRef;
 use crate::key::KeyHash;
 use crate::loc::{Appending, object_bytes_max};
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
-use crate::value::ItemRef;
 
 /// Small objects get at most this part of the regions' room.
 const IN_ORDER_PART: u64 = 2;

@@ -7,8 +7,8 @@ use larder_log::{LogState, RegionId, RegionState};
 use super::index::Was;
 use super::stored::record_of;
 use super::{Loc, State, location_of};
+use crate::item::ItemRef;
 use crate::key::KeyHash;
-use crate::value::ItemRef;
 
 /// Somebody who appends, and keeps others from the index meanwhile.
 pub(crate) struct Appending<'a> {

@@ -13,6 +13,7 @@ use crate::engine::{
     Cursor, DeadRecords, Engine, FoundAgain, Invalidated, Judge, Kept, Memory, Stop,
 };
 use crate::error::Error;
+use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::layout;
 use crate::le::u64_at;
@@ -20,7 +21,6 @@ use crate::side_by_side::together;
 use crate::stats::Stats;
 use crate::tier::Tier;
 use crate::tombstones::Inheritance;
-use crate::value::{Fetched, ItemRef};
 
 /// An opening indexes a region at once for so many objects that it may index at once.
 const OBJECTS_PER_EAGER_REGION: u64 = 64;

@@ -4,8 +4,8 @@ use larder_log::RegionIdentity;
 
 use super::Loc;
 use super::index::Location;
+use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::KeyHash;
-use crate::value::{Fetched, ItemRef, Kind};
 
 /// How often to look again for an object that moved while it was read.
 const LOOKS: usize = 3;

@@ -23,12 +23,12 @@ use larder_log::RegionIdentity;
 
 use super::index::Location;
 use super::{Loc, object_bytes_max};
+use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::{KeyHash, VALUE_BYTES_MAX};
 use crate::le::{u32_at, u64_at};
 use crate::removal::RemovalReason;
 use crate::side_by_side::together;
 use crate::tier::Tier;
-use crate::value::{Fetched, ItemRef, Kind};
 
 /// So many parts fill a region. What does not fit its end stays unused: with an eighth, that is a
 /// sixteenth of a region on average. Smaller parts would cost more memory of the index and reads.

@@ -39,12 +39,12 @@ use larder_log::{LogPlace, LogState, RecordIdentity, RegionIdentity, RegionLog, 
 use crate::breaker::CircuitBreaker;
 use crate::config::Reinsertion;
 use crate::error::Error;
+use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::{KeyHash, KeyHasher};
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
 use crate::tier::Tier;
 use crate::tombstones::{Lost, Receipt, Tombstones};
-use crate::value::{Fetched, ItemRef, Kind};
 pub(crate) use appending::Appending;
 use host::LogHost;
 pub(crate) use index::{BYTES_MAX, HITS_MAX};

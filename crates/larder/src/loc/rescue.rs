@@ -5,8 +5,8 @@ use larder_log::{FooterEntry, Kept, RegionIdentity, Rescue, footer};
 
 use super::Loc;
 use crate::config::Reinsertion;
+use crate::item::Fetched;
 use crate::key::KeyHash;
-use crate::value::Fetched;
 
 /// Keeps those that have earned it by their hits, in this second.
 pub(super) struct Hot<'a> {

@@ -9,7 +9,7 @@
 use larder_log::{AsRecord, NewRecord, Record};
 
 use crate::cache::Tiers;
-use crate::value::{Fetched, ItemRef, Kind};
+use crate::item::{Fetched, ItemRef, Kind};
 
 const FLASH_ONLY: u8 = 1;
 const IS_HEAD: u8 = 2;

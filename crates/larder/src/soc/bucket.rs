@@ -29,9 +29,9 @@ use larder_device::IoBuffer;
 use larder_device::label::FORMAT_VERSION;
 
 use crate::cache::Tiers;
+use crate::item::{Fetched, Kind, is_expired};
 use crate::key::{KeyHash, KeyHasher};
 use crate::le::{u16_at, u32_at};
-use crate::value::{Fetched, Kind, is_expired};
 use larder_log::CacheId;
 
 /// Bytes of a bucket.

@@ -24,12 +24,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use larder_device::{BufferPool, Device, Io, PlacementHandle};
 
 use crate::breaker::CircuitBreaker;
+use crate::item::{Fetched, ItemRef, is_expired};
 use crate::key::{KeyHash, KeyHasher};
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
 use crate::tier::Tier;
 use crate::tombstones::Tombstones;
-use crate::value::{Fetched, ItemRef, is_expired};
 pub(crate) use bucket::{BUCKET_BYTES, OBJECT_BYTES_MAX};
 use bucket::{Bucket, Entry, Wanted};
 use change::Change;

@@ -1,6 +1,6 @@
-//! Which item leaves first. A policy is a file: it says where a newcomer begins, what an item needs to be reinserted when the
-//! turn comes to its segment, and what of its frequency it keeps then. Segments, index, ghost and departures are the
-//! tier's.
+//! Which item leaves first. A policy is a file: it says where a newcomer begins, what frequency an item needs to be
+//! reinserted when the turn comes to its segment, and what of that it keeps then. Segments, index, ghost and departures
+//! are the tier's.
 //!
 //! One more: its file, a line in each function here, and its name in `config/dram_policy.rs`.
 

@@ -42,9 +42,9 @@ use larder_device::{Io, IoBuffer, IoFuture, PlacementHandle};
 
 use super::Soc;
 use crate::events;
+use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
-use crate::value::{Fetched, ItemRef};
 use index::Index;
 pub(super) use index::Place;
 use larder_log::CacheId;

@@ -26,8 +26,8 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::cache::Tiers;
+use crate::item::ItemRef;
 use crate::le::{u16_at, u32_at, u64_at};
-use crate::value::ItemRef;
 use larder_device::label::FORMAT_VERSION;
 use larder_log::CacheId;
 

@@ -23,7 +23,7 @@ use larder_device::IoBuffer;
 use super::SocLogPlace;
 use super::index::Place;
 use super::page::{self, PAGE_BYTES, PageIdentity};
-use crate::value::ItemRef;
+use crate::item::ItemRef;
 use larder_log::{Backoff, CacheId};
 
 /// At most this part of a segment is filled with objects that are logged once more.

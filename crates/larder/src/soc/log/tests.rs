@@ -11,10 +11,10 @@ use larder_ssd::managed::{Geometry, ManagedConfig};
 use proptest::prelude::*;
 
 use super::SocLogPlace;
+use crate::item::ItemRef;
 use crate::key::{KeyHash, KeyHasher};
 use crate::soc::{Knowledge, Soc, SocPlace};
 use crate::stats::Counters;
-use crate::value::ItemRef;
 use larder_device::block_on;
 
 type Faulty = FaultDevice<ModelDevice>;
@@ -61,7 +61,7 @@ fn set(soc: &Soc, key: u32, version: u32) {
     assert!(block_on(soc.set(&ItemRef::new(KeyHash::of(&key), &key, &value, 0), 0)));
 }
 
-fn version_in(fetched: &crate::value::Fetched) -> u32 {
+fn version_in(fetched: &crate::item::Fetched) -> u32 {
     u32::from_le_bytes(*fetched.item().value.first_chunk().unwrap())
 }
 
