@@ -32,7 +32,7 @@ pub(crate) fn all(options: &Options) -> Result<(), String> {
     machine::describe(&options.dir).iter().for_each(|line| println!("{line}"));
     let usual = [System::Larder, System::QuickCache];
     let systems = options.systems.as_deref().unwrap_or(&usual);
-    let budgets: Vec<u64> = match (options.dram_bytes, options.scale) {
+    let budgets: Vec<u64> = match (options.dram_bytes, options.scale()) {
         (Some(bytes), _) => vec![bytes],
         (None, Scale::Full) => vec![256 * MIB, 1024 * MIB, 4096 * MIB, 12288 * MIB],
         (None, Scale::Quick) => vec![256 * MIB, 1024 * MIB],

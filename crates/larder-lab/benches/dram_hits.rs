@@ -9,6 +9,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
 
+use clap::Parser;
 use larder::{Config, Larder, RealClock, block_on};
 use larder_workload::machine;
 
@@ -20,8 +21,18 @@ const OPS: usize = 4 << 20;
 const ROUNDS: usize = 7;
 const SEED: u64 = 1;
 
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Threads beside which one is measured
+    #[arg(default_value_t = 2)]
+    threads: usize,
+    /// What cargo says to every benchmark
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let threads = std::env::args().skip(1).find_map(|text| text.parse().ok()).unwrap_or(2);
+    let Arguments { threads, .. } = Arguments::parse();
     for line in machine::describe(&std::env::current_dir()?) {
         println!("{line}");
     }

@@ -10,6 +10,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
+use clap::Parser;
 use larder::{Blocking, Config, Larder, RealClock, block_on};
 use larder_workload::machine;
 
@@ -25,8 +26,18 @@ type Key = [u8; 16];
 /// A way to look keys up, and its name.
 type Way<'a> = (&'a str, &'a dyn Fn(&[Key]));
 
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Keys that are asked for at once
+    #[arg(default_value_t = 16)]
+    at_once: usize,
+    /// What cargo says to every benchmark
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let at_once = std::env::args().skip(1).find_map(|text| text.parse().ok()).unwrap_or(16);
+    let Arguments { at_once, .. } = Arguments::parse();
     for line in machine::describe(&std::env::current_dir()?) {
         println!("{line}");
     }

@@ -41,7 +41,8 @@ impl Clients {
     pub(crate) fn begin(address: SocketAddr, arguments: &Arguments) -> Result<Self, Failure> {
         let shared = Arc::<Shared>::default();
         let theirs = Arc::clone(&shared);
-        let (count, depth, blocks) = (arguments.connections, arguments.depth, arguments.blocks);
+        let (count, depth, blocks) =
+            (arguments.connections as usize, arguments.depth as usize, arguments.blocks());
         let builder = std::thread::Builder::new().name(CLIENTS.to_owned());
         let thread = builder.spawn(move || {
             pin(usize::MAX);
