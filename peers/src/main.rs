@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `workload`, `stream`, `zipf`, `tables`, `item` | the work: which operations, on what |
 //! | `system` | the caches |
-//! | `drive`, `run`, `process`, `histogram` | one run, and what it costs |
+//! | `drive`, `run`, `process` | one run, and what it costs |
 //! | `rounds`, `child`, `neighbour` | all runs: who comes when, beside what |
 //! | `summary`, `report`, `machine`, `options` | what is said, what was asked for |
 //! | `growth`, `threads` | two looks at caches in memory: as they grow, and with more threads than cores |
@@ -12,7 +12,6 @@
 mod child;
 mod drive;
 mod growth;
-mod histogram;
 mod item;
 mod machine;
 mod neighbour;

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use larder::{Config, Larder, RealClock, block_on};
-use larder_workload::machine;
+use larder_workload::{Spread, machine};
 
 const KEYS: u32 = 250_000;
 const ZIPF: f64 = 0.9;
@@ -53,13 +53,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             result.1.push(round(&cache, &drawn, &lengths, *set_percent));
         }
     }
-    for ((name, _), (mut one, mut many)) in kinds.iter().zip(results) {
-        let mut gains: Vec<f64> = one.iter().zip(&many).map(|(one, many)| many / one).collect();
+    for ((name, _), (one, many)) in kinds.iter().zip(results) {
+        let gains = one.iter().zip(&many).map(|(one, many)| many / one).collect();
         println!(
             "{name}: 1 thread {} M/s, {threads} threads {} M/s, {} times as many",
-            spread(&mut one),
-            spread(&mut many),
-            spread(&mut gains)
+            spread(one),
+            spread(many),
+            spread(gains)
         );
     }
     Ok(())
@@ -117,8 +117,6 @@ fn draw(rng: &mut fastrand::Rng) -> Vec<u32> {
 }
 
 /// Median, least and most.
-fn spread(values: &mut [f64]) -> String {
-    values.sort_by(f64::total_cmp);
-    let median = values[values.len() / 2];
-    format!("{median:.2} ({:.2} to {:.2})", values[0], values[values.len() - 1])
+fn spread(rounds: Vec<f64>) -> Spread {
+    Spread::of(rounds).expect("there are rounds")
 }

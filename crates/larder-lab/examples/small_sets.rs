@@ -19,7 +19,7 @@ use clap::{Parser, ValueEnum, value_parser};
 use larder::config::Departures;
 use larder::{Config, Larder, RealClock, block_on};
 use larder_device::{Device, FileDevice};
-use larder_workload::machine;
+use larder_workload::{Latencies, machine};
 
 const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 300;
@@ -145,28 +145,28 @@ impl Run {
         self.fill(&cache, &next)?;
         let filled = began.elapsed();
         let (before, cpu, began) = (cache.stats(), machine::cpu_seconds()?, Instant::now());
-        let mut taken = Vec::new();
+        let mut taken = Latencies::default();
         std::thread::scope(|scope| {
             let client = || {
-                let mut taken = Vec::new();
+                let mut taken = Latencies::default();
                 while began.elapsed() < self.length {
                     let key = next.fetch_add(1, Ordering::Relaxed);
                     let asked = Instant::now();
                     block_on(set(&cache, key, VALUE_BYTES)).expect("the device works");
-                    taken.push(u32::try_from(asked.elapsed().as_nanos()).unwrap_or(u32::MAX));
+                    taken.record(asked.elapsed());
                 }
                 taken
             };
             let clients: Vec<_> = (0..self.clients).map(|_| scope.spawn(client)).collect();
             clients.into_iter().for_each(|client| {
-                taken.extend(client.join().expect("a client does not panic"));
+                taken.merge(&client.join().expect("a client does not panic"));
             });
         });
         let (seconds, cpu) = (began.elapsed().as_secs_f64(), machine::cpu_seconds()? - cpu);
         let after = cache.stats();
-        taken.sort_unstable();
-        let at = |percent: usize| f64::from(taken[percent * (taken.len() - 1) / 100]) / 1e3;
-        let sets = taken.len() as f64;
+        let (p99, most) = (taken.quantile_us(0.99), taken.max_us());
+        #[allow(clippy::cast_precision_loss)] // far below 2^52
+        let sets = taken.count() as f64;
         let set_bytes = sets * (KEY_BYTES + VALUE_BYTES) as f64;
         let written = after.flash_written_bytes() - before.flash_written_bytes();
         println!(
@@ -178,8 +178,8 @@ impl Run {
             self.clients,
             sets / seconds,
             cpu * 1e6 / sets,
-            at(99),
-            at(100),
+            p99.unwrap_or(f64::NAN),
+            most.unwrap_or(f64::NAN),
             written as f64 / set_bytes,
             after.soc_bucket_reads - before.soc_bucket_reads,
             after.soc_bucket_writes - before.soc_bucket_writes,
