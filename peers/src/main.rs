@@ -2,7 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `workload`, `stream`, `zipf`, `tables`, `item` | the work: which operations, on what |
+//! | `workload`, `stream`, `tables`, `item` | the work: which operations, on what |
 //! | `system` | the caches |
 //! | `drive`, `run`, `process` | one run, and what it costs |
 //! | `rounds`, `child`, `neighbour` | all runs: who comes when, beside what |
@@ -26,7 +26,6 @@ mod system;
 mod tables;
 mod threads;
 mod workload;
-mod zipf;
 
 use std::process::ExitCode;
 

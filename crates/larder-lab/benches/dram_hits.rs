@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use larder::{Config, Larder, RealClock, block_on};
+use larder_workload::generate::ZipfMandelbrot;
 use larder_workload::{Spread, machine};
 
 const KEYS: u32 = 250_000;
@@ -101,19 +102,11 @@ fn key_bytes(key: u32) -> [u8; 16] {
 
 /// Keys by popularity, which has nothing to do with the order in which they were set.
 fn draw(rng: &mut fastrand::Rng) -> Vec<u32> {
-    let weights = (1..=KEYS).map(|rank| f64::from(rank).powf(-ZIPF));
-    let sums: Vec<f64> = weights
-        .scan(0.0, |sum, weight| {
-            *sum += weight;
-            Some(*sum)
-        })
-        .collect();
-    let all = sums.last().copied().unwrap_or_default();
+    let law = ZipfMandelbrot::new(u64::from(KEYS), 0.0, ZIPF);
     let mut order: Vec<u32> = (0..KEYS).collect();
     fastrand::Rng::with_seed(SEED).shuffle(&mut order);
-    (0..DRAWN)
-        .map(|_| order[sums.partition_point(|sum| *sum < rng.f64() * all).min(order.len() - 1)])
-        .collect()
+    let ranks = (0..DRAWN).map(|_| usize::try_from(law.draw(rng)).expect("a rank of KEYS"));
+    ranks.map(|rank| order[rank - 1]).collect()
 }
 
 /// Median, least and most.
