@@ -29,10 +29,6 @@ impl CacheId {
         Self(number & ((1 << (8 * CACHE_ID_BYTES)) - 1))
     }
 
-    pub(crate) fn number(self) -> u64 {
-        self.0
-    }
-
     pub(crate) fn bytes(self) -> [u8; CACHE_ID_BYTES] {
         *self.0.to_le_bytes().first_chunk().expect("six of eight bytes")
     }
