@@ -26,8 +26,9 @@ pub mod command;
 pub mod controller;
 pub mod event;
 pub mod fdp_log;
+#[cfg(test)]
+mod golden;
 pub mod io_management;
-mod le;
 pub mod namespace;
 pub mod placement_id;
 pub mod smart;
