@@ -333,6 +333,14 @@ pub fn encode_namespace(blocks: u64, format: LbaFormat, endurance_group: u16) ->
     data.as_bytes().to_vec()
 }
 
+/// Logical blocks of a namespace, bytes of a block (0 if there are no such blocks) and of metadata beside each.
+pub fn decode_format_in_use(data: &[u8]) -> Option<(u64, u32, u16)> {
+    let (data, _) = IdentifiedNamespace::ref_from_prefix(data).ok()?;
+    let format = data.formats.get(usize::from(format_index(data.flbas)))?;
+    let block_bytes = format.block_bytes().unwrap_or(0);
+    Some((data.blocks.get(), block_bytes, format.metadata_bytes.get()))
+}
+
 /// Logical blocks, bytes of a block, and endurance group of a namespace, from what Identify says of
 /// it.
 pub fn decode_namespace(data: &[u8]) -> Option<(u64, u32, u16)> {

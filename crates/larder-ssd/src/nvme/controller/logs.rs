@@ -2,12 +2,11 @@
 
 #![deny(clippy::indexing_slicing)]
 
-use std::mem::offset_of;
-
-use zerocopy::little_endian::{U32, U128};
+use zerocopy::little_endian::U32;
 use zerocopy::{FromZeros, Immutable, IntoBytes};
 
 use super::super::command::{Command, admin, high, io, log, low};
+use super::super::endurance_log::EnduranceLog;
 use super::super::event;
 use super::super::fdp_log::{self, Configuration, HandleType, Statistics};
 use super::super::smart::SmartLog;
@@ -17,25 +16,6 @@ use super::{Answer, Controller, ENDURANCE_GROUP, answer};
 use crate::managed::PAGE_BYTES;
 
 const FRESH_SPARE_PERCENT: u8 = 100;
-
-/// Endurance group information. Units of data are billions of bytes, rounded up.
-#[derive(FromZeros, IntoBytes, Immutable)]
-#[repr(C)]
-struct EnduranceLog {
-    critical_warning: u8,
-    reserved: [u8; 2],
-    available_spare_percent: u8,
-    reserved_4: [u8; 60],
-    data_units_written: U128,
-    media_units_written: U128,
-    reserved_96: [u8; 64],
-    capacity_bytes: U128,
-    unallocated_bytes: U128,
-    reserved_192: [u8; 320],
-}
-const _: () = assert!(size_of::<EnduranceLog>() == 512);
-const _: () = assert!(offset_of!(EnduranceLog, data_units_written) == 64);
-const _: () = assert!(offset_of!(EnduranceLog, capacity_bytes) == 160);
 
 /// Commands supported and effects, by opcode.
 #[derive(FromZeros, IntoBytes, Immutable)]
@@ -64,7 +44,7 @@ impl Controller {
             return Err(Status::InvalidField);
         }
         match page {
-            log::ENDURANCE_GROUP => answer(data, self.endurance_log().as_bytes(), offset),
+            log::ENDURANCE_GROUP => answer(data, &self.endurance_log().encode(), offset),
             log::FDP_CONFIGURATIONS => {
                 let reply = fdp_log::encode_configurations(&[self.configuration()]);
                 answer(data, &reply.ok_or(Status::InternalError)?, offset)
@@ -122,16 +102,16 @@ impl Controller {
     }
 
     fn endurance_log(&self) -> EnduranceLog {
-        const DATA_UNIT_BYTES: u128 = 1_000_000_000;
         let statistics = self.statistics();
-        let unallocated = u128::from(self.namespaces.unallocated_pages()) * u128::from(PAGE_BYTES);
-        let mut log = EnduranceLog::new_zeroed();
-        log.available_spare_percent = FRESH_SPARE_PERCENT;
-        log.data_units_written = statistics.host_bytes.div_ceil(DATA_UNIT_BYTES).into();
-        log.media_units_written = statistics.media_bytes.div_ceil(DATA_UNIT_BYTES).into();
-        log.capacity_bytes = u128::from(self.config.firmware.geometry.logical_bytes()).into();
-        log.unallocated_bytes = unallocated.into();
-        log
+        EnduranceLog {
+            available_spare_percent: FRESH_SPARE_PERCENT,
+            host_bytes: statistics.host_bytes,
+            media_bytes: statistics.media_bytes,
+            capacity_bytes: self.config.firmware.geometry.logical_bytes().into(),
+            unallocated_bytes: u128::from(self.namespaces.unallocated_pages())
+                * u128::from(PAGE_BYTES),
+            ..EnduranceLog::default()
+        }
     }
 }
 
