@@ -29,11 +29,6 @@ impl CacheId {
         Self(number & ((1 << (8 * CACHE_ID_BYTES)) - 1))
     }
 
-    /// Its 48 bits.
-    pub fn number(self) -> u64 {
-        self.0
-    }
-
     /// Its bytes, little-endian.
     pub fn bytes(self) -> [u8; CACHE_ID_BYTES] {
         *self.0.to_le_bytes().first_chunk().expect("six of eight bytes")
