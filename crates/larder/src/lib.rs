@@ -59,6 +59,7 @@ mod partition;
 pub mod plan;
 mod recovery;
 mod removal;
+mod route;
 pub mod shards;
 mod side_by_side;
 mod signal;
@@ -75,8 +76,7 @@ mod value;
 
 pub use admission::AdmissionPolicy;
 pub use cache::{
-    Blocking, Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, Scanned, SetOptions,
-    Tiers,
+    Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, Scanned, SetOptions, Tiers,
 };
 pub use config::{Config, CrashSafety, DramPolicy, OnChange, RegionEviction, Reinsertion};
 pub use endurance::{DriveLife, Endurance};
@@ -93,7 +93,8 @@ pub use open_metrics::OpenMetrics;
 pub use plan::PlacementPlan;
 pub use recovery::Recovery;
 pub use removal::{Removal, RemovalListener, RemovalReason};
-pub use shards::Shards;
+pub use route::{Blocking, Route, Routed};
+pub use shards::{ShardMap, Shards};
 pub use stats::Stats;
 pub use tenants::{Tenant, Tenants, TenantsConfig};
 pub use tier::Tier;
