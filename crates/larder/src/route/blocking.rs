@@ -109,6 +109,11 @@ impl<'a, R: Route> Blocking<'a, R> {
         Self(route)
     }
 
+    /// What says which cache a key belongs to, for what does not wait.
+    pub fn route(self) -> &'a R {
+        self.0
+    }
+
     /// See [`Larder::get`].
     ///
     /// # Errors
