@@ -44,7 +44,7 @@ pub trait Route: sealed::Held + Send + Sync {
     fn cache_for(&self, key: &[u8]) -> &Larder;
 
     /// All caches, at least one, always in the same order.
-    fn caches(&self) -> impl Iterator<Item = &Larder>;
+    fn caches(&self) -> impl Iterator<Item = &Larder> + Send;
 
     /// The place of [`Route::cache_for`] among [`Route::caches`].
     fn position(&self, key: &[u8]) -> usize;
@@ -73,7 +73,7 @@ impl Route for Larder {
         self
     }
 
-    fn caches(&self) -> impl Iterator<Item = &Larder> {
+    fn caches(&self) -> impl Iterator<Item = &Larder> + Send {
         std::iter::once(self)
     }
 
@@ -104,7 +104,7 @@ macro_rules! route_by {
                 R::cache_for($by, key)
             }
 
-            fn caches(&self) -> impl Iterator<Item = &Larder> {
+            fn caches(&self) -> impl Iterator<Item = &Larder> + Send {
                 let $route = self;
                 R::caches($by)
             }

@@ -185,7 +185,7 @@ impl Route for ShardMap {
         &self.shards[self.position(key)].cache
     }
 
-    fn caches(&self) -> impl Iterator<Item = &Larder> {
+    fn caches(&self) -> impl Iterator<Item = &Larder> + Send {
         self.shards.iter().map(|shard| &*shard.cache)
     }
 

@@ -109,12 +109,46 @@ fn the_same_key_in_two_tenants_is_two_items_on_every_device() {
     let (sum, sets) = (tenants.stats(), 2 * u64::from(KEYS.end));
     assert_eq!((sum.sets, a.stats().sets + b.stats().sets), (sets, sets));
     fill(a, 1, 7..8);
+    let dram_used = || tenants.stats().dram_used_bytes;
+    assert!(dram_used() > 150 << 10 && dram_used() <= 240 << 10, "{}", dram_used());
+    tenants.set_dram_bytes(120 << 10);
+    fill_both_twice(a, b);
+    assert!(dram_used() > 60 << 10 && dram_used() <= 120 << 10, "{}", dram_used());
     block_on(tenants.close()).unwrap();
-    drop(tenants);
+    // The devices are free, though this is still there.
     drives.rotate_left(1);
-    let tenants = open_at(two(), given(&drives), 2000).unwrap();
+    let again = open_at(two(), given(&drives), 2000).unwrap();
+    assert!(block_on(a.get(&key_of(7))).is_err(), "it is closed");
+    let tenants = again;
     let warm = ["a", "b"].map(|name| tenants.tenant(name).unwrap());
     assert_eq!((found(warm[0], 1, KEYS), found(warm[1], 2, KEYS)), (of_a, of_b));
+}
+
+fn fill_both_twice(a: &Shards, b: &Shards) {
+    for _ in 0..2 {
+        fill(a, 1, KEYS);
+        fill(b, 2, KEYS);
+    }
+}
+
+#[test]
+fn each_tenant_places_its_streams_on_every_device() {
+    use larder::plan::Class;
+    let drives = drives(2);
+    let tenants = open_at(two(), given(&drives), 1000).unwrap();
+    fill_both(&tenants, 1, KEYS);
+    let plans = tenants.placements();
+    assert_eq!(plans.len(), 2);
+    for (number, (plan, drive)) in plans.iter().zip(&drives).enumerate() {
+        let by_handle = drive.stats().host_written_bytes_by_handle;
+        for (name, tenant) in tenants.iter() {
+            let stats = tenant.shards().nth(number).unwrap().cache().stats();
+            let written = |class| by_handle[usize::from(plan.handle_of(name, class).index())];
+            assert_eq!(written(Class::Soc), stats.soc_written_bytes, "{name} {number}: {plan}");
+            assert_eq!(written(Class::Loc), stats.loc_written_bytes);
+            assert!(stats.soc_written_bytes > 0 && stats.loc_written_bytes > 0);
+        }
+    }
 }
 
 /// Calls of many keys go to all caches at once and answer in the order of the keys.
