@@ -13,23 +13,23 @@ use crate::side_by_side::together;
 use crate::value::{Pinned, Value, ValueMeta};
 
 /// The keys of one cache, and where they are among all.
-struct Share<'a> {
+struct Group<'a> {
     cache: &'a Larder,
     keys: Vec<&'a [u8]>,
     places: Vec<usize>,
 }
 
 /// What DRAM does not answer for at once, of one cache.
-struct Rest<'a> {
-    share: Share<'a>,
+struct Unanswered<'a> {
+    group: Group<'a>,
     missed: Vec<Missed>,
 }
 
-impl Rest<'_> {
+impl Unanswered<'_> {
     /// The answers, and their places among all keys.
     async fn go_on(&self) -> Result<Vec<(usize, Option<Value>)>, Error> {
-        let found = self.share.cache.get_missed(&self.share.keys, &self.missed).await?;
-        Ok(found.into_iter().map(|(at, value)| (self.share.places[at], value)).collect())
+        let found = self.group.cache.get_missed(&self.group.keys, &self.missed).await?;
+        Ok(found.into_iter().map(|(at, value)| (self.group.places[at], value)).collect())
     }
 }
 
@@ -37,42 +37,42 @@ impl Rest<'_> {
 ///
 /// # Errors
 /// For the first key that cannot be one; no cache is asked then.
-fn shares<'a, K: AsRef<[u8]>>(
+fn groups<'a, K: AsRef<[u8]>>(
     route: &'a impl Route,
     keys: &'a [K],
-) -> Result<Vec<Share<'a>>, Error> {
+) -> Result<Vec<Group<'a>>, Error> {
     keys.iter().try_for_each(|key| check_key(key.as_ref()))?;
-    let empty = |cache| Share { cache, keys: Vec::new(), places: Vec::new() };
-    let mut shares: Vec<Share<'a>> = route.caches().map(empty).collect();
+    let empty = |cache| Group { cache, keys: Vec::new(), places: Vec::new() };
+    let mut groups: Vec<Group<'a>> = route.caches().map(empty).collect();
     for (place, key) in keys.iter().enumerate() {
-        let share = &mut shares[route.position(key.as_ref())];
-        share.keys.push(key.as_ref());
-        share.places.push(place);
+        let group = &mut groups[route.position(key.as_ref())];
+        group.keys.push(key.as_ref());
+        group.places.push(place);
     }
-    shares.retain(|share| !share.keys.is_empty());
-    debug_assert_eq!(shares.iter().map(|share| share.places.len()).sum::<usize>(), keys.len());
-    Ok(shares)
+    groups.retain(|group| !group.keys.is_empty());
+    debug_assert_eq!(groups.iter().map(|group| group.places.len()).sum::<usize>(), keys.len());
+    Ok(groups)
 }
 
 /// Asks DRAM of all caches and shows `hit` what it has, with its place among all keys; returns the rest.
 fn at_once<'a>(
-    shares: Vec<Share<'a>>,
+    groups: Vec<Group<'a>>,
     mut hit: impl FnMut(usize, Pinned),
-) -> Result<Vec<Rest<'a>>, Error> {
-    let mut rests = Vec::new();
-    for share in shares {
-        let found = |at: usize, value| hit(share.places[at], value);
-        let missed = share.cache.get_many_at_once(&share.keys, found)?;
+) -> Result<Vec<Unanswered<'a>>, Error> {
+    let mut unanswered = Vec::new();
+    for group in groups {
+        let found = |at: usize, value| hit(group.places[at], value);
+        let missed = group.cache.get_many_at_once(&group.keys, found)?;
         if !missed.is_empty() {
-            rests.push(Rest { share, missed });
+            unanswered.push(Unanswered { group, missed });
         }
     }
-    Ok(rests)
+    Ok(unanswered)
 }
 
 /// What was missed, from all caches side by side.
-async fn below(rests: &[Rest<'_>]) -> Result<Vec<(usize, Option<Value>)>, Error> {
-    let answers = together(rests.iter().map(Rest::go_on)).await;
+async fn below(unanswered: &[Unanswered<'_>]) -> Result<Vec<(usize, Option<Value>)>, Error> {
+    let answers = together(unanswered.iter().map(Unanswered::go_on)).await;
     Ok(answers.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
@@ -83,13 +83,14 @@ pub(super) async fn look_up<K: AsRef<[u8]>>(
     look: impl Fn(Pinned) -> Value,
 ) -> Result<Vec<Option<Value>>, Error> {
     let mut found = vec![None; keys.len()];
-    let rests = at_once(shares(route, keys)?, |place, value| found[place] = Some(look(value)))?;
-    if rests.is_empty() {
+    let unanswered =
+        at_once(groups(route, keys)?, |place, value| found[place] = Some(look(value)))?;
+    if unanswered.is_empty() {
         return Ok(found);
     }
     // Whoever waits keeps what it has found.
     found.iter_mut().for_each(|value| *value = value.take().map(Value::kept));
-    for (place, value) in below(&rests).await? {
+    for (place, value) in below(&unanswered).await? {
         found[place] = value;
     }
     Ok(found)
@@ -106,8 +107,8 @@ pub(super) async fn show<K: AsRef<[u8]>>(
         hits += 1;
         look(place, &value, value.meta());
     };
-    let rests = at_once(shares(route, keys)?, |place, value| show(place, value.for_now()))?;
-    for (place, value) in below(&rests).await? {
+    let unanswered = at_once(groups(route, keys)?, |place, value| show(place, value.for_now()))?;
+    for (place, value) in below(&unanswered).await? {
         if let Some(value) = value {
             show(place, value);
         }

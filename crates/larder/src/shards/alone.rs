@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use larder_device::{Claim, Clock, Device, DeviceInfo, PlacementHandle, SliceDevice};
 
-use super::opening::{Place, Tenancy};
+use super::opening::{ShardDevice, Tenancy};
 use super::rendezvous::config_of;
 use crate::cache::Larder;
 use crate::config::Config;
@@ -61,9 +61,9 @@ impl Tenancy for Alone {
     async fn open(
         &self,
         shard: ShardNumber,
-        place: Option<Place<'_>>,
+        on: Option<ShardDevice<'_>>,
     ) -> Result<Vec<Larder>, Error> {
-        let slice = place.map(|place| slice(&place)).transpose()?;
+        let slice = on.map(|on| slice(&on)).transpose()?;
         let config = config_of(&self.config, shard);
         let cache = Larder::open_placed(config, slice, Arc::clone(&self.clock), None).await?;
         Ok(vec![cache])
@@ -82,11 +82,11 @@ fn whole(info: &DeviceInfo) -> Result<Part, Error> {
 }
 
 /// The part of a device that is its shard, with all handles, and the claim of the device.
-fn slice(place: &Place<'_>) -> Result<(Arc<dyn Device>, Arc<Claim>), Error> {
-    let [part] = place.parts else { unreachable!("it was divided so") };
-    let handles = 1..place.device.info().placement.handles;
+fn slice(on: &ShardDevice<'_>) -> Result<(Arc<dyn Device>, Arc<Claim>), Error> {
+    let [part] = on.parts else { unreachable!("it was divided so") };
+    let handles = 1..on.device.info().placement.handles;
     let handles: Vec<_> = handles.map(PlacementHandle::new).collect();
-    let slice = SliceDevice::new(Arc::clone(place.device), part.range(), &handles)
+    let slice = SliceDevice::new(Arc::clone(on.device), part.range(), &handles)
         .map_err(|error| Error::device("shard", error))?;
-    Ok((Arc::new(slice), Arc::clone(place.claim)))
+    Ok((Arc::new(slice), Arc::clone(on.claim)))
 }

@@ -33,13 +33,13 @@ pub(crate) trait Tenancy {
     async fn open(
         &self,
         shard: ShardNumber,
-        place: Option<Place<'_>>,
+        on: Option<ShardDevice<'_>>,
     ) -> Result<Vec<Larder>, Error>;
 }
 
-/// Where the caches of a shard lie.
+/// The device of a shard, on parts of which its caches lie.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ShardDevice<'a> {
     pub(crate) device: &'a Arc<dyn Device>,
     pub(crate) claim: &'a Arc<Claim>,
     /// A part for each cache.
@@ -88,6 +88,7 @@ pub(crate) async fn open(
     for device in devices {
         candidates.push(Candidate::examine(device, start_empty).await?);
     }
+    // Steps 1 and 2. Whatever is refused so far is as it was.
     let mut set = Set::assemble(candidates, clock, start_empty, hash_seed)?;
     for shard in set.numbers() {
         let Some(device) = set.candidate(shard).serving() else { continue };
@@ -97,7 +98,7 @@ pub(crate) async fn open(
     }
     set.prepare().await;
     let mut opened = open_caches(tenancy, &mut set).await?;
-    // Before anything is served.
+    // Step 4: without it, whoever is away now would be believed when it is back.
     let lost = set.settle().await;
     for (shard, caches) in set.numbers().zip(&mut opened) {
         if lost.has(shard) {
@@ -122,9 +123,9 @@ async fn open_caches(
         let candidate = set.candidate(shard);
         let serving = candidate.serving().zip(candidate.claim.as_ref());
         let parts = &candidate.division.parts;
-        let place = serving.map(|(device, claim)| Place { device, claim, parts });
-        let caches = match place {
-            Some(place) => tenancy.open(shard, Some(place)).await.map(Some),
+        let on = serving.map(|(device, claim)| ShardDevice { device, claim, parts });
+        let caches = match on {
+            Some(on) => tenancy.open(shard, Some(on)).await.map(Some),
             None => Ok(None),
         };
         opened.push(match caches.map_err(|error| error.of(&shard.to_string())) {

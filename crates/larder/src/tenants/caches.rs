@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::partition::{Part, ShardNumber};
 use crate::plan::{self, Class, PlacementPlan};
-use crate::shards::opening::Place;
+use crate::shards::opening::ShardDevice;
 use crate::shards::rendezvous::config_of;
 
 /// What the tenants have on each device, of all that they have.
@@ -56,15 +56,15 @@ impl Shares<'_> {
     pub(super) async fn open(
         &self,
         shard: Option<ShardNumber>,
-        place: Option<(Place<'_>, &PlacementPlan)>,
+        on: Option<(ShardDevice<'_>, &PlacementPlan)>,
         clock: &Arc<dyn Clock>,
     ) -> Result<Vec<Larder>, Error> {
         let mut caches = Vec::new();
         for (at, tenant) in self.config.tenants.iter().enumerate() {
             let whose = |error: Error| error.of(&format!("tenant {:?}", tenant.name));
-            let slice = place.map(|(place, plan)| slice(&place, &place.parts[at], plan, tenant));
+            let slice = on.map(|(on, plan)| slice(&on, &on.parts[at], plan, tenant));
             let slice = slice.transpose().map_err(whose)?;
-            let placed = place.map(|(_, plan)| (plan.of_tenant(&tenant.name), tenant.name.clone()));
+            let placed = on.map(|(_, plan)| (plan.of_tenant(&tenant.name), tenant.name.clone()));
             let config = self.config_of(tenant, shard);
             let cache = Larder::open_placed(config, slice, Arc::clone(clock), placed).await;
             caches.push(cache.map_err(whose)?);
@@ -104,17 +104,17 @@ fn check_groups(
 
 /// The part of a tenant, with all handles of the device under their own numbers, and the claim of the device.
 fn slice(
-    place: &Place<'_>,
+    on: &ShardDevice<'_>,
     part: &Part,
     plan: &PlacementPlan,
     tenant: &Tenant,
 ) -> Result<(Arc<dyn Device>, Arc<Claim>), Error> {
     debug_assert_eq!(part.name, tenant.name, "parts are in the order of tenants");
-    let handles = 1..place.device.info().placement.handles;
+    let handles = 1..on.device.info().placement.handles;
     let handles: Vec<_> = handles.map(PlacementHandle::new).collect();
     let default = plan.handle_of(&tenant.name, Class::Metadata);
-    let slice = SliceDevice::new(Arc::clone(place.device), part.range(), &handles)
+    let slice = SliceDevice::new(Arc::clone(on.device), part.range(), &handles)
         .and_then(|slice| slice.defaulting_to(default))
         .map_err(|error| Error::device("its part", error))?;
-    Ok((Arc::new(slice.counting_its_own()), Arc::clone(place.claim)))
+    Ok((Arc::new(slice.counting_its_own()), Arc::clone(on.claim)))
 }

@@ -2,7 +2,7 @@
 //!
 //! A tenant is a whole cache on a part of the device; over several devices (`sharded.rs`) it is one on a part of each. Nothing is shared but the drive: one tenant's
 //! writes evict nothing of another's, and the same key is another item in each. The placement
-//! handles of the device are given out to all of them by one [`plan`].
+//! handles of the device are given out to all of them by one [`plan`](crate::plan).
 
 mod budget;
 mod caches;

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind};
 use crate::events;
 use crate::partition::{self, Division, PartitionTable};
 use crate::plan::PlacementPlan;
-use crate::shards::opening::Place;
+use crate::shards::opening::ShardDevice;
 
 impl Tenants {
     /// Opens all tenants. Each finds what it had; who is new starts empty in a free part of the
@@ -56,8 +56,8 @@ impl Tenants {
         let caches = match device.as_ref().zip(claim.as_ref()) {
             Some((device, claim)) => {
                 let (parts, plan) = prepare(&shares, device).await?;
-                let place = Place { device, claim, parts: &parts };
-                shares.open(None, Some((place, &plan)), &clock).await?
+                let on = ShardDevice { device, claim, parts: &parts };
+                shares.open(None, Some((on, &plan)), &clock).await?
             }
             None => shares.open(None, None, &clock).await?,
         };

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::events;
 use crate::partition::{Division, PartitionTable, ShardNumber};
 use crate::plan::PlacementPlan;
-use crate::shards::opening::{self, OpenShard, Place, Tenancy};
+use crate::shards::opening::{self, OpenShard, ShardDevice, Tenancy};
 use crate::shards::{ShardCache, ShardMap, Shards};
 
 /// A part of each device for each tenant.
@@ -35,17 +35,17 @@ impl Tenancy for Everywhere<'_> {
     async fn open(
         &self,
         shard: ShardNumber,
-        place: Option<Place<'_>>,
+        on: Option<ShardDevice<'_>>,
     ) -> Result<Vec<Larder>, Error> {
-        let plan = place.map(|place| self.shares.plan(place.device, place.parts)).transpose()?;
-        self.shares.open(Some(shard), place.zip(plan.as_ref()), self.clock).await
+        let plan = on.map(|on| self.shares.plan(on.device, on.parts)).transpose()?;
+        self.shares.open(Some(shard), on.zip(plan.as_ref()), self.clock).await
     }
 }
 
 impl Tenants<Shards> {
     /// Opens all tenants on each of `devices`, at most 64, in any order, as [`Shards::open`] opens one cache: `None`
     /// stands for one that is missing, a device that cannot be used costs all tenants the keys that they have there and
-    /// nothing else, one that is back starts empty for all of them, and a blank one takes the place of one that is missing.
+    /// nothing else, one that is back starts empty for all of them, and a blank one takes the on of one that is missing.
     ///
     /// A tenant's [`flash_percent`](crate::Tenant::flash_percent) is its share of every device. Of its DRAM, of what it
     /// may borrow, and of [`departing_bytes_max`](crate::Config::departing_bytes_max), each of its caches has an equal

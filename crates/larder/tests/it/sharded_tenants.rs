@@ -136,7 +136,7 @@ fn each_tenant_places_its_streams_on_every_device() {
     use larder::plan::Class;
     let drives = drives(2);
     let tenants = open_at(two(), given(&drives), 1000).unwrap();
-    fill_both(&tenants, 1, KEYS);
+    fill_both(&tenants, 1, 0..3000);
     let plans = tenants.placements();
     assert_eq!(plans.len(), 2);
     for (number, (plan, drive)) in plans.iter().zip(&drives).enumerate() {
