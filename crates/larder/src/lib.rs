@@ -47,6 +47,7 @@ mod engine;
 pub mod error;
 mod events;
 mod flash;
+mod front;
 mod identity;
 mod key;
 mod latency;
@@ -59,7 +60,6 @@ mod partition;
 pub mod plan;
 mod recovery;
 mod removal;
-mod route;
 pub mod shards;
 mod side_by_side;
 mod signal;
@@ -81,6 +81,7 @@ pub use cache::{
 pub use config::{Config, CrashSafety, DramPolicy, OnChange, RegionEviction, Reinsertion};
 pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
+pub use front::{Blocking, Route, Routed};
 /// The devices, with everything that can be said about them.
 pub use larder_device as device;
 pub use larder_device::{
@@ -93,7 +94,6 @@ pub use open_metrics::OpenMetrics;
 pub use plan::PlacementPlan;
 pub use recovery::Recovery;
 pub use removal::{Removal, RemovalListener, RemovalReason};
-pub use route::{Blocking, Route, Routed};
 pub use shards::{ShardMap, Shards};
 pub use stats::Stats;
 pub use tenants::{Tenant, Tenants, TenantsConfig};

@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 
 use crate::cache::{FetchError, SetOptions};
 use crate::error::Error;
-use crate::route::Route;
+use crate::front::Route;
 use crate::value::Value;
 
 /// How values become bytes and bytes become values.
@@ -208,8 +208,8 @@ where
     }
 
     /// Looks `key` up and fetches what is missing, once for all who miss it: see
-    /// [`Larder::get_or_fetch`](crate::Larder::get_or_fetch). Bytes that are no such value are as good as missing: what is fetched
-    /// takes their place. Each of those who wait decodes for itself.
+    /// [`Larder::get_or_fetch`](crate::Larder::get_or_fetch). Bytes that are no such value are as good as missing:
+    /// what is fetched takes their place. Each of those who wait decodes for itself.
     ///
     /// # Errors
     /// [`TypedError::Fetch`] if the fetch failed, or what it brought could not be encoded or stored;

@@ -1,7 +1,7 @@
 //! Several devices as independent shards.
 //!
-//! Each key belongs to one shard, by rendezvous hashing (`rendezvous.rs`). A shard is a whole cache on one device, or on
-//! the part of it that a tenant has. When a device is gone its shard is a cache in DRAM; the keys of all others stay
+//! Each key belongs to one shard, by rendezvous hashing (`rendezvous.rs`). A shard is a whole cache on one device, or
+//! on the part of it that a tenant has. When a device is gone its shard is a cache in DRAM; the keys of all others stay
 //! where they are. `opening.rs` says in which order that is written down.
 //!
 //! This is a shard of the keys, on a device of its own; the index in DRAM has shards too, which are another thing.
@@ -19,17 +19,16 @@ use crate::cache::Larder;
 use crate::config::Config;
 use crate::error::Error;
 use crate::events;
+use crate::front::{Held, Route, Routed};
 use crate::key::KeyHasher;
 use crate::partition::ShardNumber;
-use crate::route::sealed::Held;
-use crate::route::{Route, Routed};
 use alone::Alone;
 use rendezvous::number_of;
 
 /// A cache over several devices, which fail one by one.
 ///
-/// The calls are those of [`Larder`], and mean the same: see [`Routed`]. [`Shards::shards`] leads to what each shard says
-/// of itself: layout, placement, recovery.
+/// The calls are those of [`Larder`], and mean the same: see [`Routed`]. [`Shards::shards`] leads to what each shard
+/// says of itself: layout, placement, recovery.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -3,8 +3,8 @@
 //! 1. Each device says which shard it is (`set.rs`), and is divided in thought.
 //! 2. What is new or given up there is erased, and who is divided anew writes that down.
 //! 3. Caches open on all parts. A device that fails takes its shard away, with all tenants' caches there, and no other.
-//! 4. Who serves writes down who does not. Only then is anything served: a shard that is away from now on has old values
-//!    of keys that change.
+//! 4. Who serves writes down who does not. Only then is anything served: a shard that is away from now on has old
+//!    values of keys that change.
 //! 5. Shards without a device are caches in DRAM.
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use crate::cache::Larder;
 use crate::cache::lending::{Lending, Member, part_of};
 use crate::config::{DRAM_BYTES_MAX, DRAM_BYTES_MIN};
 use crate::error::Error;
-use crate::route::Route;
+use crate::front::Route;
 
 /// One budget of all tenants.
 pub(super) struct Budget {

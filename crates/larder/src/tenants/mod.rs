@@ -1,8 +1,8 @@
 //! Several tenants on one device or on several, each with flash, DRAM, keys, statistics and options of its own.
 //!
-//! A tenant is a whole cache on a part of the device; over several devices (`sharded.rs`) it is one on a part of each. Nothing is shared but the drive: one tenant's
-//! writes evict nothing of another's, and the same key is another item in each. The placement
-//! handles of the device are given out to all of them by one [`plan`](crate::plan).
+//! A tenant is a whole cache on a part of the device; over several devices (`sharded.rs`) it is one on a part of each.
+//! Nothing is shared but the drive: one tenant's writes evict nothing of another's, and the same key is another item in
+//! each. The placement handles of a device are given out to all of them by one [`plan`](crate::plan).
 
 mod budget;
 mod caches;
@@ -19,7 +19,7 @@ use larder_device::{Claim, Clock, Device};
 use crate::cache::{Flushed, Larder};
 use crate::endurance::{DriveLife, Wear};
 use crate::error::{Error, ErrorKind};
-use crate::route::{Route, Routed};
+use crate::front::{Route, Routed};
 use crate::side_by_side::together;
 use crate::stats::Stats;
 use budget::Budget;
@@ -28,8 +28,8 @@ pub use config::{Tenant, TenantsConfig};
 /// Several tenants on one device ([`Tenants::open`]), or in DRAM only; or on several devices
 /// ([`Tenants::open_sharded`]).
 ///
-/// `R` is what a tenant has: a [`Larder`], or [`Shards`](crate::Shards) where there are several devices. The calls of keys
-/// are a tenant's ([`Tenants::tenant`]); here are those of everything.
+/// `R` is what a tenant has: a [`Larder`], or [`Shards`](crate::Shards) where there are several devices. The calls of
+/// keys are a tenant's ([`Tenants::tenant`]); here are those of everything.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -44,8 +44,9 @@ impl Tenancy for Everywhere<'_> {
 
 impl Tenants<Shards> {
     /// Opens all tenants on each of `devices`, at most 64, in any order, as [`Shards::open`] opens one cache: `None`
-    /// stands for one that is missing, a device that cannot be used costs all tenants the keys that they have there and
-    /// nothing else, one that is back starts empty for all of them, and a blank one takes the on of one that is missing.
+    /// stands for one that is missing, a device that cannot be used costs all tenants the keys that they have there
+    /// and nothing else, one that is back starts empty for all of them, and a blank one takes the place of one that is
+    /// missing.
     ///
     /// A tenant's [`flash_percent`](crate::Tenant::flash_percent) is its share of every device. Of its DRAM, of what it
     /// may borrow, and of [`departing_bytes_max`](crate::Config::departing_bytes_max), each of its caches has an equal
@@ -114,8 +115,8 @@ impl Tenants<Shards> {
         Ok(Self::of(&config, tenants, budget, (set.claims, drives), clock))
     }
 
-    /// Which stream of which tenant writes with which placement handle, and why: a plan for each device, in the order of
-    /// the shards; an empty one for a shard without its device.
+    /// Which stream of which tenant writes with which placement handle, and why: a plan for each device, in the order
+    /// of the shards; an empty one for a shard without its device.
     ///
     /// ```
     /// # use larder::{Device, RealClock, Tenant, Tenants, TenantsConfig, block_on};

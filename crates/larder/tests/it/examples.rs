@@ -6,20 +6,20 @@ use std::path::Path;
 /// Obvious from the example of their type.
 const SHOWN_BY_THEIR_TYPE: [&str; 5] = [
     "src/cache/iterate.rs",
-    "src/route/blocking.rs",
-    "src/route/routed.rs",
+    "src/front/blocking.rs",
+    "src/front/routed.rs",
     "src/shards/mod.rs",
     "src/typed.rs",
 ];
 
 /// All calls of the cache, of which the example of the type shows each.
-const FORMS: [&str; 2] = ["src/route/blocking.rs", "src/route/routed.rs"];
+const FORMS: [&str; 2] = ["src/front/blocking.rs", "src/front/routed.rs"];
 
 #[test]
 fn every_public_call_has_an_example() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut calls = 0;
-    for folder in ["src", "src/cache", "src/plan", "src/route", "src/shards", "src/tenants"] {
+    for folder in ["src", "src/cache", "src/plan", "src/front", "src/shards", "src/tenants"] {
         for file in fs::read_dir(root.join(folder)).unwrap() {
             let path = file.unwrap().path();
             let known = SHOWN_BY_THEIR_TYPE.iter().any(|known| path.ends_with(known));

@@ -1,5 +1,5 @@
 //! Whoever learns the calls of `Larder` finds them in its other forms too. Most of these are made of one list
-//! (`route/calls.rs`), so that none can lack what the other has; what remains is that the list is whole, and that the
+//! (`front/calls.rs`), so that none can lack what the other has; what remains is that the list is whole, and that the
 //! calls which each form writes by hand are all there. The sources are read for it.
 
 use std::collections::BTreeSet;
@@ -59,7 +59,7 @@ fn methods(type_name: &str) -> BTreeSet<String> {
 
 /// The calls of one key of which all forms are made.
 pub(crate) fn listed() -> BTreeSet<String> {
-    let text = fs::read_to_string(source_folder().join("route/calls.rs")).unwrap();
+    let text = fs::read_to_string(source_folder().join("front/calls.rs")).unwrap();
     let list = text.split("$form! {").nth(1).unwrap().split('}').next().unwrap();
     list.lines()
         .filter(|line| line.contains(';'))

@@ -410,6 +410,38 @@ fn tenants_come_and_go_on_all_devices() {
     assert!((9..14).contains(&parts), "a fifth of three devices of 16: {parts}");
 }
 
+/// Where the parts of a device begin, as its table says.
+fn part_starts(device: &ModelDevice) -> Vec<u64> {
+    let block = read(device, 0);
+    let field = |at: usize| u64::from_le_bytes(block.as_slice()[at..at + 8].try_into().unwrap());
+    // Behind the head of the label and that of the table; a number of parts is 32 bits.
+    let parts = usize::try_from(field(64 + 20) & 0xffff_ffff).unwrap();
+    (0..parts).map(|part| field(64 + 32 + 88 * part)).collect()
+}
+
+fn read(device: &ModelDevice, offset: u64) -> IoBuffer {
+    let read = Io::Read { offset, buffer: IoBuffer::zeroed(4096) };
+    device.submit(read).wait().unwrap()
+}
+
+/// One copy of a table may be older than the other, if its writing was cut short, and be the one that is left: what it
+/// leads to must be nobody's.
+#[test]
+fn no_cache_is_left_where_an_old_table_leads() {
+    let drives = drives(2);
+    drop(open_at(config(&[("a", 30.0), ("b", 40.0)]), given(&drives), 1000).unwrap());
+    let before = part_starts(&drives[1]);
+    let is_label = |at: u64| read(&drives[1], at).as_slice().starts_with(b"LARDERLB");
+    assert!(before.len() == 2 && before.iter().all(|&at| is_label(at)));
+    let other = TenantsConfig { drop_others: true, ..config(&[("b", 40.0), ("c", 30.0)]) };
+    drop(open_at(other.clone(), without(&drives, 1), 2000).unwrap());
+    drop(open_at(other, given(&drives), 3000).unwrap());
+    let after = part_starts(&drives[1]);
+    assert!(after[0] == before[0] && after[1] != before[1], "{before:?} {after:?}");
+    assert!(after.iter().all(|&at| is_label(at)));
+    assert!(!is_label(before[1]));
+}
+
 #[test]
 fn what_was_divided_otherwise_is_refused_and_left_as_it_was() {
     let clock = || Arc::new(RealClock);

@@ -7,7 +7,8 @@ use bytes::BufMut;
 
 use super::blocking::Blocking;
 use super::calls::calls_of_one_key;
-use super::{Route, many};
+use super::many;
+use super::route::{Held, Route, route_by};
 use crate::cache::{Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, SetOptions};
 use crate::error::Error;
 use crate::side_by_side::together;
@@ -86,6 +87,11 @@ impl<R: Route> Routed<R> {
     pub fn blocking(&self) -> Blocking<'_, R> {
         Blocking::new(&self.0)
     }
+}
+
+route_by! {
+    #[doc = "With its calls."]
+    Routed<R>, route => route.route();
 }
 
 /// A method that waits for each call of the list.

@@ -3,7 +3,7 @@
 
 use bytes::BufMut;
 
-use super::Route;
+use super::route::Route;
 use crate::cache::look::copy_many;
 use crate::cache::many::Missed;
 use crate::cache::{Copied, Larder};

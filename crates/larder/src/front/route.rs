@@ -1,24 +1,8 @@
-//! Which cache a key belongs to, and the calls over whatever says so.
-//!
-//! [`Larder`] is one cache. A [`Route`] leads each key to one: a cache to itself, [`Shards`](crate::Shards) to that of
-//! a device. The calls are written once over a route, for tasks ([`Routed`]) and for threads that block ([`Blocking`]);
-//! `calls.rs` lists them. Whoever writes something on top (types, a server) writes it over a route, and never asks
-//! how many caches there are.
-//!
-//! A call of one key goes to the key's cache as it is: no allocation, no `dyn`, and for a plain cache no step more
-//! than its own method. A call of many keys is divided among the caches (`many.rs`); one of everything goes to all of
-//! them, and its answers are added up.
-
-mod blocking;
-mod calls;
-mod many;
-mod routed;
+//! Which cache a key belongs to.
 
 use std::sync::Arc;
 
 use crate::cache::Larder;
-pub use blocking::Blocking;
-pub use routed::Routed;
 
 /// Which cache a key belongs to: always the same one, as long as this is open.
 ///
@@ -39,7 +23,7 @@ pub use routed::Routed;
 /// assert_eq!(cache.caches().map(|cache| cache.stats().gets).sum::<u64>(), 2);
 /// # Ok::<(), larder::Error>(())
 /// ```
-pub trait Route: sealed::Held + Send + Sync {
+pub trait Route: Held + Send + Sync {
     /// The cache that has `key`, if any has it.
     fn cache_for(&self, key: &[u8]) -> &Larder;
 
@@ -56,16 +40,13 @@ pub trait Route: sealed::Held + Send + Sync {
     }
 }
 
-/// What is no call of users.
-pub(crate) mod sealed {
-    /// What is held beside the caches.
-    pub trait Held {
-        /// All caches have been closed: gives back what is held.
-        fn release(&self) {}
-    }
+/// What is held beside the caches, which is no call of users.
+pub trait Held {
+    /// All caches have been closed: gives back what is held.
+    fn release(&self) {}
 }
 
-impl sealed::Held for Larder {}
+impl Held for Larder {}
 
 impl Route for Larder {
     #[inline]
@@ -89,10 +70,10 @@ impl Route for Larder {
 /// What leads to a route is one.
 macro_rules! route_by {
     ($(#[$note:meta] $leads:ty, $route:ident => $by:expr;)+) => {$(
-        impl<R: Route> sealed::Held for $leads {
+        impl<R: Route> Held for $leads {
             fn release(&self) {
                 let $route = self;
-                sealed::Held::release($by);
+                Held::release($by);
             }
         }
 
@@ -122,11 +103,11 @@ macro_rules! route_by {
     )+};
 }
 
+pub(super) use route_by;
+
 route_by! {
     #[doc = "Borrowed."]
     &R, route => *route;
     #[doc = "Shared."]
     Arc<R>, route => &**route;
-    #[doc = "With its calls."]
-    Routed<R>, route => route.route();
 }

@@ -6,7 +6,8 @@ use bytes::BufMut;
 use larder_device::block_on;
 
 use super::calls::calls_of_one_key;
-use super::{Route, Routed};
+use super::route::Route;
+use super::routed::Routed;
 use crate::cache::{Cas, Change, Copied, FetchError, Flushed, Larder, Scanned, SetOptions, look};
 use crate::error::Error;
 use crate::stats::Stats;
