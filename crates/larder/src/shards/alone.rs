@@ -9,6 +9,7 @@ use super::rendezvous::config_of;
 use crate::cache::Larder;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind};
+use crate::layout::Layout;
 use crate::partition::{Division, Part, PartitionTable, ShardNumber, grain_bytes};
 
 /// The only part of a device without tenants is called so.
@@ -52,6 +53,9 @@ impl Tenancy for Alone {
             )),
             None => {
                 let part = whole(info)?;
+                // What cannot work is refused before anything is erased.
+                let capacity_bytes = part.bytes;
+                Layout::plan(&self.config, &DeviceInfo { capacity_bytes, ..info.clone() })?;
                 let parts = vec![part];
                 Ok(Division { new: parts.clone(), parts, is_changed: true, ..Division::default() })
             }

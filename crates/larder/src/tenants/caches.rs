@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder_device::{Claim, Clock, Device, PlacementHandle, SliceDevice};
+use larder_device::{Claim, Clock, Device, DeviceInfo, PlacementHandle, SliceDevice};
 
 use super::config::{Tenant, TenantsConfig};
 use crate::cache::Larder;
@@ -37,18 +37,14 @@ impl Shares<'_> {
     ///
     /// # Errors
     /// If their options cannot work with their parts, or their parts with the device's reclaim groups.
-    pub(super) fn plan(
-        &self,
-        device: &Arc<dyn Device>,
-        parts: &[Part],
-    ) -> Result<PlacementPlan, Error> {
+    pub(super) fn plan(&self, info: &DeviceInfo, parts: &[Part]) -> Result<PlacementPlan, Error> {
         let tenants = self.config.tenants.iter();
         let own = tenants
             .zip(parts)
             .map(|(tenant, part)| (tenant.name.as_str(), self.config_of(tenant, None), part.bytes));
         let tenants: Vec<_> = own.collect();
-        let plan = plan::plan(&tenants, device.info())?;
-        check_groups(&plan, device, parts)?;
+        let plan = plan::plan(&tenants, info)?;
+        check_groups(&plan, info, parts)?;
         Ok(plan)
     }
 
@@ -74,13 +70,9 @@ impl Shares<'_> {
 }
 
 /// A reclaim group has room for its part of the device only.
-fn check_groups(
-    plan: &PlacementPlan,
-    device: &Arc<dyn Device>,
-    parts: &[Part],
-) -> Result<(), Error> {
-    let placement = &device.info().placement;
-    let room = device.info().capacity_bytes / u64::from(placement.groups());
+fn check_groups(plan: &PlacementPlan, info: &DeviceInfo, parts: &[Part]) -> Result<(), Error> {
+    let placement = &info.placement;
+    let room = info.capacity_bytes / u64::from(placement.groups());
     for group in 0..placement.groups() {
         let is_in = |part: &&Part| {
             let handle = plan.handle_of(&part.name, Class::Metadata);
@@ -93,7 +85,7 @@ fn check_groups(
             return Err(Error::config(format!(
                 "reclaim group {group} of {} has room for {room} bytes, and {} would get {bytes} of it; \
                  use smaller shares, so that tenants spread over its {} groups",
-                device.info().name,
+                info.name,
                 names.join(", "),
                 placement.groups()
             )));

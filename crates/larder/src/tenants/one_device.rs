@@ -96,7 +96,7 @@ async fn prepare(
         return Err(Error::new(ErrorKind::Foreign, message));
     }
     let division = divide(shares.config, device.info(), found.as_ref())?;
-    let plan = shares.plan(device, &division.parts)?;
+    let plan = shares.plan(device.info(), &division.parts)?;
     partition::erase(device, &division).await?;
     if division.is_changed {
         let (generation, uuid) =

@@ -29,7 +29,10 @@ struct Everywhere<'a> {
 
 impl Tenancy for Everywhere<'_> {
     fn divide(&self, info: &DeviceInfo, found: Option<&PartitionTable>) -> Result<Division, Error> {
-        divide(self.shares.config, info, found)
+        let division = divide(self.shares.config, info, found)?;
+        // What cannot work is refused before anything is erased.
+        self.shares.plan(info, &division.parts)?;
+        Ok(division)
     }
 
     async fn open(
@@ -37,7 +40,7 @@ impl Tenancy for Everywhere<'_> {
         shard: ShardNumber,
         on: Option<ShardDevice<'_>>,
     ) -> Result<Vec<Larder>, Error> {
-        let plan = on.map(|on| self.shares.plan(on.device, on.parts)).transpose()?;
+        let plan = on.map(|on| self.shares.plan(on.device.info(), on.parts)).transpose()?;
         self.shares.open(Some(shard), on.zip(plan.as_ref()), self.clock).await
     }
 }

@@ -493,6 +493,23 @@ fn what_was_divided_otherwise_is_refused_and_left_as_it_was() {
     assert_eq!(found(&shards, 0, KEYS), [0, 0]);
 }
 
+#[test]
+fn settings_that_do_not_fit_are_refused_before_anything_is_written() {
+    let drives = drives(2);
+    let large = Config { region_bytes: Some(64 << 20), ..rig::config() };
+    let shards = block_on(Shards::open(large.clone(), given(&drives), Arc::new(RealClock)));
+    let tenants = TenantsConfig {
+        tenants: vec![Tenant { config: large, ..Tenant::new("a", 50.0) }],
+        ..TenantsConfig::default()
+    };
+    let tenants = open_at(tenants, given(&drives), 1000);
+    for error in [shards.err().unwrap(), tenants.err().unwrap()] {
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().starts_with("shard 0: "), "{error}");
+    }
+    assert!(drives.iter().all(|drive| drive.stats().host_written_bytes == 0), "they are blank");
+}
+
 /// Few keys: what follows is done again and again.
 const FEW: Range<u32> = 0..60;
 
