@@ -47,6 +47,7 @@ mod engine;
 pub mod error;
 mod events;
 mod flash;
+mod front;
 mod item;
 mod key;
 mod latency;
@@ -75,12 +76,12 @@ mod value;
 
 pub use admission::AdmissionPolicy;
 pub use cache::{
-    Blocking, Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, Scanned, SetOptions,
-    Tiers,
+    Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, Scanned, SetOptions, Tiers,
 };
 pub use config::{Config, CrashSafety, DramPolicy, OnChange, RegionEviction, Reinsertion};
 pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
+pub use front::{Blocking, Route, Routed};
 /// The devices, with everything that can be said about them.
 pub use larder_device as device;
 pub use larder_device::{
@@ -93,7 +94,7 @@ pub use open_metrics::OpenMetrics;
 pub use plan::PlacementPlan;
 pub use recovery::Recovery;
 pub use removal::{Removal, RemovalListener, RemovalReason};
-pub use shards::Shards;
+pub use shards::{ShardMap, Shards};
 pub use stats::Stats;
 pub use tenants::{Tenant, Tenants, TenantsConfig};
 pub use tier::Tier;

@@ -11,10 +11,10 @@
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::ops::Deref;
 
-use crate::cache::{FetchError, Larder, SetOptions};
+use crate::cache::{FetchError, SetOptions};
 use crate::error::Error;
+use crate::front::Route;
 use crate::value::Value;
 
 /// How values become bytes and bytes become values.
@@ -109,9 +109,9 @@ impl<E> From<Error> for TypedError<E> {
 }
 
 /// A cache whose keys are `K` and whose values are `V`, encoded by `C`. Several of them, of several
-/// types, may share one [`Larder`], if their keys differ.
+/// types, may share one cache, if their keys differ.
 ///
-/// `L` is the cache: a `&Larder`, an `Arc<Larder>`, or what else leads to one.
+/// `R` is the cache: a [`Larder`](crate::Larder), [`Shards`](crate::Shards), or what borrows or shares one.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -138,47 +138,48 @@ impl<E> From<Error> for TypedError<E> {
 /// assert!(block_on(flours.get("cake")).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Typed<K: ?Sized, V, C, L> {
-    cache: L,
+pub struct Typed<K: ?Sized, V, C, R> {
+    cache: R,
     codec: C,
     types: PhantomData<fn(&K) -> V>,
 }
 
-impl<K: ?Sized, V, C, L> fmt::Debug for Typed<K, V, C, L> {
+impl<K: ?Sized, V, C, R> fmt::Debug for Typed<K, V, C, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Typed").finish_non_exhaustive()
     }
 }
 
-impl<K, V, C, L> Typed<K, V, C, L>
+impl<K, V, C, R> Typed<K, V, C, R>
 where
     K: AsRef<[u8]> + ?Sized,
     C: Codec<V>,
-    L: Deref<Target = Larder>,
+    R: Route,
 {
-    /// Types for the cache behind `cache`.
-    pub fn new(cache: L, codec: C) -> Self {
+    /// Types for `cache`.
+    pub fn new(cache: R, codec: C) -> Self {
         Self { cache, codec, types: PhantomData }
     }
 
     /// The cache of bytes.
-    pub fn bytes(&self) -> &Larder {
+    pub fn bytes(&self) -> &R {
         &self.cache
     }
 
-    /// Looks `key` up: see [`Larder::get`].
+    /// Looks `key` up: see [`Larder::get`](crate::Larder::get).
     ///
     /// # Errors
-    /// [`TypedError::Decode`] for bytes that are no such value; as [`Larder::get`].
+    /// [`TypedError::Decode`] for bytes that are no such value; as [`Larder::get`](crate::Larder::get).
     pub async fn get(&self, key: &K) -> Result<Option<V>, TypedError<C::Error>> {
-        let Some(bytes) = self.cache.get(key.as_ref()).await? else { return Ok(None) };
+        let key = key.as_ref();
+        let Some(bytes) = self.cache.cache_for(key).get(key).await? else { return Ok(None) };
         self.codec.decode(&bytes).map(Some).map_err(TypedError::Decode)
     }
 
-    /// Stores `value`: see [`Larder::set_with`].
+    /// Stores `value`: see [`Larder::set_with`](crate::Larder::set_with).
     ///
     /// # Errors
-    /// [`TypedError::Encode`], which leaves the older value as it is; as [`Larder::set`].
+    /// [`TypedError::Encode`], which leaves the older value as it is; as [`Larder::set`](crate::Larder::set).
     pub async fn set(
         &self,
         key: &K,
@@ -186,28 +187,29 @@ where
         options: SetOptions,
     ) -> Result<(), TypedError<C::Error>> {
         let bytes = self.encode(value).map_err(TypedError::Encode)?;
-        Ok(self.cache.set_with(key.as_ref(), &bytes, options).await?)
+        let key = key.as_ref();
+        Ok(self.cache.cache_for(key).set_with(key, &bytes, options).await?)
     }
 
-    /// Removes `key`: see [`Larder::delete`].
+    /// Removes `key`: see [`Larder::delete`](crate::Larder::delete).
     ///
     /// # Errors
-    /// As [`Larder::delete`].
+    /// As [`Larder::delete`](crate::Larder::delete).
     pub async fn delete(&self, key: &K) -> Result<bool, Error> {
-        self.cache.delete(key.as_ref()).await
+        self.cache.cache_for(key.as_ref()).delete(key.as_ref()).await
     }
 
-    /// Whether `key` has a value, or bytes that are none: see [`Larder::contains`].
+    /// Whether `key` has a value, or bytes that are none: see [`Larder::contains`](crate::Larder::contains).
     ///
     /// # Errors
-    /// As [`Larder::contains`].
+    /// As [`Larder::contains`](crate::Larder::contains).
     pub async fn contains(&self, key: &K) -> Result<bool, Error> {
-        self.cache.contains(key.as_ref()).await
+        self.cache.cache_for(key.as_ref()).contains(key.as_ref()).await
     }
 
     /// Looks `key` up and fetches what is missing, once for all who miss it: see
-    /// [`Larder::get_or_fetch`]. Bytes that are no such value are as good as missing: what is fetched
-    /// takes their place. Each of those who wait decodes for itself.
+    /// [`Larder::get_or_fetch`](crate::Larder::get_or_fetch). Bytes that are no such value are as good as missing:
+    /// what is fetched takes their place. Each of those who wait decodes for itself.
     ///
     /// # Errors
     /// [`TypedError::Fetch`] if the fetch failed, or what it brought could not be encoded or stored;
@@ -232,7 +234,9 @@ where
             there = self.codec.decode(bytes).ok();
             there.is_some()
         };
-        let bytes = self.cache.get_or_replace(key.as_ref(), options, decodes, fetched).await;
+        let key = key.as_ref();
+        let cache = self.cache.cache_for(key);
+        let bytes = cache.get_or_replace(key, options, decodes, fetched).await;
         let bytes = bytes.map_err(TypedError::Fetch)?;
         there.map_or_else(|| self.codec.decode(&bytes).map_err(TypedError::Decode), Ok)
     }

@@ -11,6 +11,13 @@ use crate::value::{Pinned, Value, ValueMeta};
 /// at once, few enough for all to be near when they are looked at.
 const ASKED_TOGETHER: usize = 16;
 
+/// A key that DRAM does not answer for at once: where it is among the keys, and its hash.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Missed {
+    at: usize,
+    hash: KeyHash,
+}
+
 impl Larder {
     /// Looks all `keys` up; the answers are in their order. Look-ups in DRAM wait for memory together, and
     /// reads of flash run side by side.
@@ -44,7 +51,7 @@ impl Larder {
         }
         // Whoever waits keeps what it has found.
         found.iter_mut().for_each(|value| *value = value.take().map(Value::kept));
-        for (at, value) in self.get_missed(keys, missed).await? {
+        for (at, value) in self.get_missed(keys, &missed).await? {
             found[at] = value;
         }
         Ok(found)
@@ -80,7 +87,7 @@ impl Larder {
             look(at, &value, value.meta());
         };
         let missed = self.get_many_at_once(keys, |at, value| show(at, value.for_now()))?;
-        for (at, value) in self.get_missed(keys, missed).await? {
+        for (at, value) in self.get_missed(keys, &missed).await? {
             if let Some(value) = value {
                 show(at, value);
             }
@@ -88,13 +95,12 @@ impl Larder {
         Ok(hits)
     }
 
-    /// Shows `hit` what DRAM has. Returns where those keys are, and their hashes, that it does not answer
-    /// for at once.
-    fn get_many_at_once<K: AsRef<[u8]>>(
+    /// Shows `hit` what DRAM has. Returns the keys that it does not answer for at once.
+    pub(crate) fn get_many_at_once<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
         mut hit: impl FnMut(usize, Pinned),
-    ) -> Result<Vec<(usize, KeyHash)>, Error> {
+    ) -> Result<Vec<Missed>, Error> {
         keys.iter().try_for_each(|key| check_key(key.as_ref()))?;
         let mut missed = Vec::new();
         let mut hashes = [KeyHash(0); ASKED_TOGETHER];
@@ -107,7 +113,7 @@ impl Larder {
                 let at = chunk * ASKED_TOGETHER + at;
                 match self.get_at_once(hash, key.as_ref(), self.stopwatch.begin()) {
                     Some(value) => hit(at, value),
-                    None => missed.push((at, hash)),
+                    None => missed.push(Missed { at, hash }),
                 }
             }
         }
@@ -115,19 +121,19 @@ impl Larder {
     }
 
     /// Goes on with those keys of which DRAM does not know at once.
-    async fn get_missed<K: AsRef<[u8]>>(
+    pub(crate) async fn get_missed<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
-        missed: Vec<(usize, KeyHash)>,
+        missed: &[Missed],
     ) -> Result<Vec<(usize, Option<Value>)>, Error> {
         if missed.is_empty() {
             return Ok(Vec::new());
         }
-        let get = |&(at, hash): &(usize, KeyHash)| {
+        let get = |&Missed { at, hash }: &Missed| {
             self.get_below_dram(hash, keys[at].as_ref(), self.stopwatch.begin())
         };
         let values: Result<Vec<_>, _> =
             together(missed.iter().map(get)).await.into_iter().collect();
-        Ok(missed.into_iter().map(|(at, _)| at).zip(values?).collect())
+        Ok(missed.iter().map(|missed| missed.at).zip(values?).collect())
     }
 }

@@ -21,7 +21,6 @@
 //!    `departing_bytes_max`. Who brings more waits, with no lock in hand, and is refused after
 //!    `departure_wait`.
 
-mod blocking;
 mod clear;
 mod close;
 mod core;
@@ -60,7 +59,6 @@ use crate::tier::Tier;
 use crate::value::{Pinned, Value};
 
 use self::core::Core;
-pub use blocking::Blocking;
 use departing::Sender;
 use fetch::Outcome;
 pub use fetch::{FetchError, Fetched};

@@ -11,6 +11,8 @@
 //! - Whoever leads a call looks into DRAM once more before it reads: a set that came before it joined
 //!   is seen there, or has gone on to flash.
 
+use larder_device::block_on;
+
 use super::Larder;
 use crate::dram::{Lookup, Record};
 use crate::error::Error;
@@ -56,6 +58,21 @@ impl Larder {
         match self.get_at_once(hash, key, begun) {
             Some(found) => Ok(Some(look(found))),
             None => self.get_below_dram(hash, key, begun).await,
+        }
+    }
+
+    /// As [`Larder::look_up`], for a thread that may block: without a future where DRAM answers.
+    pub(crate) fn look_up_blocking(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(Pinned) -> Value,
+    ) -> Result<Option<Value>, Error> {
+        check_key(key)?;
+        let hash = self.hasher.hash(key);
+        let begun = self.stopwatch.begin();
+        match self.get_at_once(hash, key, begun) {
+            Some(found) => Ok(Some(look(found))),
+            None => block_on(self.get_below_dram(hash, key, begun)),
         }
     }
 

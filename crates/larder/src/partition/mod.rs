@@ -3,6 +3,8 @@
 //! Before a table names a new part, the part's front is erased, so that nothing that lay there earlier is taken for
 //! its content.
 
+mod division;
+mod membership;
 mod table;
 
 use std::sync::Arc;
@@ -13,7 +15,9 @@ use larder_device::label::{
 use larder_device::{Device, DeviceInfo, Io, IoBuffer, PlacementHandle};
 
 use crate::error::{Error, ErrorKind};
-pub(crate) use table::{Kind, Membership, NAME_BYTES_MAX, PARTS_MAX, Part, Table};
+pub(crate) use division::{Division, erase};
+pub(crate) use membership::{Membership, SHARDS_MAX, ShardMask, ShardNumber};
+pub(crate) use table::{NAME_BYTES_MAX, PARTS_MAX, Part, PartitionTable};
 
 /// Parts begin and end with a multiple of this, where the device is large enough.
 const GRAIN_BYTES: u64 = 1 << 20;
@@ -34,7 +38,10 @@ pub(crate) fn grain_bytes(info: &DeviceInfo) -> u64 {
 ///
 /// # Errors
 /// [`ErrorKind::Foreign`] if it holds something else, [`ErrorKind::Device`] if it cannot be read.
-pub(crate) async fn read(device: &dyn Device, start_empty: bool) -> Result<Option<Table>, Error> {
+pub(crate) async fn read(
+    device: &dyn Device,
+    start_empty: bool,
+) -> Result<Option<PartitionTable>, Error> {
     let info = device.info();
     let bytes = usize::try_from(info.capacity_bytes.min(FRONT_BYTES)).unwrap_or(0);
     let read = device.submit(Io::Read { offset: 0, buffer: IoBuffer::zeroed(bytes) }).await;
@@ -59,7 +66,7 @@ pub(crate) async fn read(device: &dyn Device, start_empty: bool) -> Result<Optio
     let table = match label::find(front) {
         Found::Blank => return Ok(None),
         Found::Label(label) if label.kind == label::Kind::Parts => {
-            Table::parse(&label.content, label.uuid, label.generation)
+            PartitionTable::parse(&label.content, label.uuid, label.generation)
         }
         Found::Label(_) | Found::Old(OldFormat::Cache) => {
             return foreign("a cache that has it for itself");
@@ -81,7 +88,8 @@ pub(crate) async fn read(device: &dyn Device, start_empty: bool) -> Result<Optio
 }
 
 /// Writes a table; its generation is higher than those that were written before.
-pub(crate) async fn write(device: &Arc<dyn Device>, table: &Table) -> Result<(), Error> {
+pub(crate) async fn write(device: &Arc<dyn Device>, table: &PartitionTable) -> Result<(), Error> {
+    assert!(table.is_possible(), "nobody could read it again");
     let before = table.generation.saturating_sub(1);
     let labeller = Labeller::new(Arc::clone(device), label::Kind::Parts, table.uuid, before);
     let written = labeller.write(table.encode()).await;
@@ -89,7 +97,7 @@ pub(crate) async fn write(device: &Arc<dyn Device>, table: &Table) -> Result<(),
 }
 
 /// Makes a part look blank to a cache that opens there.
-pub(crate) async fn erase_front(device: &dyn Device, part: &Part) -> Result<(), Error> {
+async fn erase_front(device: &dyn Device, part: &Part) -> Result<(), Error> {
     let bytes = usize::try_from(part.bytes.min(FRONT_BYTES)).unwrap_or(0);
     write_bytes(device, part.start, &vec![0; bytes]).await?;
     flush(device).await
@@ -121,8 +129,8 @@ pub(crate) fn fuzz_table(bytes: &[u8]) {
         );
     }
     for content in [bytes, &content] {
-        if let Some(table) = Table::parse(content, uuid, 1) {
-            assert_eq!(Table::parse(&table.encode(), uuid, 1), Some(table));
+        if let Some(table) = PartitionTable::parse(content, uuid, 1) {
+            assert_eq!(PartitionTable::parse(&table.encode(), uuid, 1), Some(table));
         }
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  offset  bytes  field
-//!       0      8  set: names the set of shards; 0 for tenants alone
+//!       0      8  set: names the set of shards; 0: the device is no shard, and all up to 20 and the seed are 0
 //!       8      8  a bit for each shard that is out
 //!      16      2  number of this shard
-//!      18      2  shards of the set; 0: the device is no shard
+//!      18      2  shards of the set, at most 64
 //!      20      4  p: number of parts
 //!      24      8  seed by which keys are divided among the shards of the set
-//!      32   88 p  parts
+//!      32   88 p  parts: one for each tenant, or one that is called "shard"
 //!
 //!  part
 //!       0      8  start, from the beginning of the device
@@ -25,8 +25,9 @@ use std::ops::Range;
 
 use larder_device::label::{AREA_BYTES, CONTENT_BYTES_MAX, Uuid};
 use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::membership::{Membership, ShardMask, ShardNumber};
 use crate::key::KeyHasher;
 
 pub(crate) const PARTS_MAX: usize = (CONTENT_BYTES_MAX - size_of::<Fixed>()) / size_of::<Entry>();
@@ -56,43 +57,16 @@ struct Entry {
 
 const _: () = assert!(size_of::<Fixed>() == 32 && size_of::<Entry>() == 88 && PARTS_MAX == 185);
 
-/// Who has which part of a device.
+/// Who has which part of a device, and which shard of a set the device is, if it is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Table {
+pub(crate) struct PartitionTable {
     /// Names it, from its first writing on.
     pub(crate) uuid: Uuid,
     /// Grows with each writing.
     pub(crate) generation: u64,
-    pub(crate) kind: Kind,
+    pub(crate) membership: Option<Membership>,
     /// They do not overlap, and have names of their own.
     pub(crate) parts: Vec<Part>,
-}
-
-/// What the parts are for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Tenants,
-    Shard(Membership),
-}
-
-/// Which shard of which set a device is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Membership {
-    /// Names the set.
-    pub(crate) set: u64,
-    pub(crate) number: u16,
-    /// Shards of the set.
-    pub(crate) count: u16,
-    /// A bit for each shard that was not there when the set was last in use.
-    pub(crate) out: u64,
-    /// Which key belongs to which shard follows from this. All shards of a set have the same.
-    pub(crate) hasher: KeyHasher,
-}
-
-impl Membership {
-    /// Of a device that is no shard.
-    const NONE: Self =
-        Self { set: 0, number: 0, count: 0, out: 0, hasher: KeyHasher::from_seed(0) };
 }
 
 /// One part of a device.
@@ -111,21 +85,11 @@ impl Part {
     }
 }
 
-impl Table {
+impl PartitionTable {
     /// The content of a label.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let member = match self.kind {
-            Kind::Tenants => Membership::NONE,
-            Kind::Shard(membership) => membership,
-        };
-        let fixed = Fixed {
-            set: member.set.into(),
-            out: member.out.into(),
-            number: member.number.into(),
-            count: member.count.into(),
-            parts: u32::try_from(self.parts.len()).expect("at most as many as fit").into(),
-            seed: member.hasher.seed().into(),
-        };
+        let parts = u32::try_from(self.parts.len()).expect("at most as many as fit").into();
+        let fixed = Fixed { parts, ..Fixed::of(self.membership) };
         let mut content = fixed.as_bytes().to_vec();
         for part in &self.parts {
             let mut name = [0; NAME_BYTES_MAX];
@@ -144,25 +108,53 @@ impl Table {
         content
     }
 
+    /// Whether it would be taken for a table when it is read again.
+    pub(super) fn is_possible(&self) -> bool {
+        let fits = self.parts.len() <= PARTS_MAX && are_apart(&self.parts);
+        fits && self.membership.is_none_or(|member| member.is_possible())
+    }
+
     /// Reads the content of the label with this UUID and generation. `None` if it cannot be a table.
     pub(crate) fn parse(content: &[u8], uuid: Uuid, generation: u64) -> Option<Self> {
         let (fixed, rest) = Fixed::ref_from_prefix(content).ok()?;
-        let membership = Membership {
-            set: fixed.set.get(),
-            out: fixed.out.get(),
-            number: fixed.number.get(),
-            count: fixed.count.get(),
-            hasher: KeyHasher::from_seed(fixed.seed.get()),
-        };
-        let kind = match membership {
-            Membership::NONE => Kind::Tenants,
-            _ if membership.number < membership.count => Kind::Shard(membership),
-            _ => return None,
-        };
+        let membership = fixed.membership()?;
         let count = usize::try_from(fixed.parts.get()).ok().filter(|&count| count <= PARTS_MAX)?;
         let entries = <[Entry]>::ref_from_bytes_with_elems(rest, count).ok()?;
         let parts: Vec<Part> = entries.iter().map(Part::of).collect::<Option<_>>()?;
-        are_apart(&parts).then_some(Self { uuid, generation, kind, parts })
+        Some(Self { uuid, generation, membership, parts }).filter(Self::is_possible)
+    }
+}
+
+impl Fixed {
+    /// With no part yet.
+    fn of(membership: Option<Membership>) -> Self {
+        let nothing = Self::new_zeroed();
+        let Some(member) = membership else { return nothing };
+        let number = u16::try_from(member.number.index()).expect("below 64");
+        Self {
+            set: member.set.into(),
+            out: member.out.bits().into(),
+            number: number.into(),
+            count: member.count.into(),
+            seed: member.hasher.seed().into(),
+            ..nothing
+        }
+    }
+
+    /// `None` if it cannot be; `Some(None)` of a device that is no shard.
+    fn membership(&self) -> Option<Option<Membership>> {
+        let numbers = [self.set.get(), self.out.get(), self.seed.get()];
+        if numbers == [0; 3] && self.number.get() == 0 && self.count.get() == 0 {
+            return Some(None);
+        }
+        let member = Membership {
+            set: self.set.get(),
+            number: ShardNumber::new(usize::from(self.number.get()))?,
+            count: self.count.get(),
+            out: ShardMask::from_bits(self.out.get()),
+            hasher: KeyHasher::from_seed(self.seed.get()),
+        };
+        member.is_possible().then_some(Some(member))
     }
 }
 
@@ -200,7 +192,7 @@ mod tests {
 
     const UUID: Uuid = Uuid::from_bytes([7; 16]);
 
-    fn table() -> Table {
+    fn table() -> PartitionTable {
         let part = |name: &str, start, bytes| Part {
             name: name.to_owned(),
             share_ppm: 250_000,
@@ -208,23 +200,25 @@ mod tests {
             bytes,
         };
         let hasher = KeyHasher::from_seed(0x1122_3344_5566_7788);
-        let membership = Membership { set: 7, number: 2, count: 4, out: 0b1001, hasher };
+        let number = ShardNumber::new(2).unwrap();
+        let out = ShardMask::from_bits(0b1001);
+        let membership = Some(Membership { set: 7, number, count: 4, out, hasher });
         let parts = vec![part("photos", AREA_BYTES, 1 << 20), part("é", 2 << 20, 4096)];
-        Table { uuid: UUID, generation: 3, kind: Kind::Shard(membership), parts }
+        PartitionTable { uuid: UUID, generation: 3, membership, parts }
     }
 
-    fn again(table: &Table) -> Option<Table> {
-        Table::parse(&table.encode(), table.uuid, table.generation)
+    fn again(table: &PartitionTable) -> Option<PartitionTable> {
+        PartitionTable::parse(&table.encode(), table.uuid, table.generation)
     }
 
     #[test]
     fn what_was_written_is_read_again() {
-        let tenants = Table { kind: Kind::Tenants, ..table() };
+        let tenants = PartitionTable { membership: None, ..table() };
         for table in [table(), tenants] {
             assert_eq!(again(&table), Some(table.clone()));
             let content = table.encode();
             let short = content.get(..content.len() - 1).unwrap();
-            assert_eq!(Table::parse(short, UUID, 3), None, "cut short");
+            assert_eq!(PartitionTable::parse(short, UUID, 3), None, "cut short");
         }
     }
 
@@ -253,9 +247,23 @@ mod tests {
             bytes: 4096,
         };
         let parts: Vec<Part> = (0..PARTS_MAX as u64).map(part).collect();
-        let table = Table { kind: Kind::Tenants, parts, ..table() };
+        let table = PartitionTable { parts, ..table() };
         assert!(table.encode().len() <= CONTENT_BYTES_MAX);
         assert_eq!(again(&table), Some(table));
+    }
+
+    #[test]
+    fn a_right_checksum_does_not_excuse_a_set_that_cannot_be() {
+        let changed = |at: usize, value: u8| {
+            let mut content = table().encode();
+            *content.get_mut(at).unwrap() = value;
+            PartitionTable::parse(&content, UUID, 3)
+        };
+        assert!(changed(16, 3).is_some(), "another number");
+        assert!(changed(16, 4).is_none(), "a number that the set has not");
+        assert!(changed(18, 65).is_none(), "more shards than a set has");
+        assert!(changed(8, 0b1_0001).is_none(), "a shard is out that the set has not");
+        assert!(changed(18, 64).is_some());
     }
 
     proptest! {

@@ -3,7 +3,7 @@
 //! Every device says in its partition table which shard of which set it is, so that devices may be
 //! given in any order. Who was not there when keys of his changed still has their old values: before
 //! the set serves without him, all others write down that he is out, and when he comes back he
-//! starts empty.
+//! starts empty, with all that lies on him, whosever it is.
 
 use std::sync::Arc;
 
@@ -11,20 +11,17 @@ use larder_device::label::Uuid;
 use larder_device::{Claim, Clock, Device};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::key::{KeyHasher, mixed};
-use crate::partition::{self, Kind, Membership, Part, Table, grain_bytes};
-
-/// Shards of a set: a bit each.
-pub(super) const SHARDS_MAX: usize = 64;
-const NAME: &str = "shard";
+use crate::partition::{self, Division, Membership, PartitionTable, ShardMask, ShardNumber};
 
 /// A device that may serve as a shard.
 pub(super) struct Candidate {
     pub(super) device: Option<Arc<dyn Device>>,
     pub(super) claim: Option<Arc<Claim>>,
-    pub(super) table: Option<Table>,
+    pub(super) table: Option<PartitionTable>,
+    /// The parts that it is to have.
+    pub(super) division: Division,
     /// Why it does not serve.
     pub(super) down: Option<String>,
 }
@@ -36,25 +33,35 @@ impl Candidate {
         device: Option<Arc<dyn Device>>,
         start_empty: bool,
     ) -> Result<Self, Error> {
-        let Some(device) = device else {
-            let down = Some("no device was given for it".to_owned());
-            return Ok(Self { device: None, claim: None, table: None, down });
+        let claim = device.as_ref().map(Claim::take).transpose()?.map(Arc::new);
+        let read = match &device {
+            Some(device) => partition::read(device, start_empty).await.map_err(Some),
+            None => Err(None),
         };
-        let claim = Some(Arc::new(Claim::take(&device)?));
-        match partition::read(&device, start_empty).await {
-            Ok(table) => Ok(Self { device: Some(device), claim, table, down: None }),
-            Err(error) if error.kind() == ErrorKind::Device => {
-                Ok(Self { device: Some(device), claim, table: None, down: Some(error.to_string()) })
+        let (table, down) = match read {
+            Ok(table) => (table, None),
+            Err(None) => (None, Some("no device was given for it".to_owned())),
+            Err(Some(error)) if error.kind() == ErrorKind::Device => {
+                (None, Some(error.to_string()))
             }
-            Err(error) => Err(error),
-        }
+            Err(Some(error)) => return Err(error),
+        };
+        Ok(Self { device, claim, table, division: Division::default(), down })
     }
 
+    /// The device, if it serves.
+    pub(super) fn serving(&self) -> Option<&Arc<dyn Device>> {
+        self.device.as_ref().filter(|_| self.down.is_none())
+    }
+
+    /// What its table says of the set; `None` if it has none.
     fn membership(&self) -> Result<Option<Membership>, Error> {
-        match self.table.as_ref().map(|table| table.kind) {
+        match &self.table {
             None => Ok(None),
-            Some(Kind::Shard(membership)) => Ok(Some(membership)),
-            Some(Kind::Tenants) => Err(self.refuse("is divided among tenants; open it as Tenants")),
+            Some(PartitionTable { membership: Some(member), .. }) => Ok(Some(*member)),
+            Some(_) => Err(self.refuse(
+                "is divided among tenants and no shard of a set; open it alone, with Tenants::open",
+            )),
         }
     }
 
@@ -62,17 +69,23 @@ impl Candidate {
         let name = self.device.as_ref().map_or("?", |device| device.info().name.as_str());
         Error::new(ErrorKind::Foreign, format!("{name} {complaint}, or erase its first 128 KiB"))
     }
+
+    fn generation(&self) -> u64 {
+        self.table.as_ref().map_or(0, |table| table.generation)
+    }
 }
 
 /// A set in the order of its shards.
 pub(super) struct Set {
-    pub(super) id: u64,
+    id: u64,
     /// Which key belongs to which shard.
     pub(super) hasher: KeyHasher,
     pub(super) candidates: Vec<Candidate>,
-    /// A bit for each shard whose content is not to be believed.
-    pub(super) out: u64,
+    /// Those whose content is not to be believed.
+    out: ShardMask,
+    /// The highest that any of them has written.
     generation: u64,
+    start_empty: bool,
 }
 
 impl Set {
@@ -83,138 +96,186 @@ impl Set {
     pub(super) fn assemble(
         candidates: Vec<Candidate>,
         clock: &dyn Clock,
-        config: &Config,
+        start_empty: bool,
+        hash_seed: Option<u64>,
     ) -> Result<Self, Error> {
         let count = candidates.len();
-        let mut ordered: Vec<Option<Candidate>> = (0..count).map(|_| None).collect();
         let mut others = Vec::new();
-        let mut id = None;
-        let (mut out, mut generation) = (0, 0);
-        let mut hasher = None;
+        let mut members = Members::of(count);
         for candidate in candidates {
-            let Some(member) = candidate.membership()? else {
-                others.push(candidate);
-                continue;
-            };
-            if usize::from(member.count) != count {
-                return Err(candidate.refuse(&format!(
-                    "is one of a set of {} shards, and {count} devices were given; give None for \
-                     each that is missing",
-                    member.count
-                )));
+            match candidate.membership()? {
+                Some(member) => members.take(candidate, member)?,
+                None => others.push(candidate),
             }
-            if *id.get_or_insert(member.set) != member.set {
-                return Err(candidate.refuse("is a shard of another set; leave it out"));
-            }
-            out |= member.out;
-            let written = candidate.table.as_ref().map_or(0, |it| it.generation);
-            if hasher.is_none() || written > generation {
-                hasher = Some(member.hasher);
-            }
-            generation = generation.max(written);
-            let place = &mut ordered[usize::from(member.number)];
-            if place.is_some() {
-                return Err(candidate.refuse("is there twice; leave one out"));
-            }
-            *place = Some(candidate);
         }
-        let hasher = match hasher {
-            Some(hasher) if !config.start_empty => hasher,
+        let hasher = match members.hasher {
+            Some(hasher) if !start_empty => hasher,
             // Another than those of the shards' caches, which may be given.
-            _ => KeyHasher::seeded_or_drawn(config.hash_seed.map(|seed| mixed(!seed))),
+            _ => KeyHasher::seeded_or_drawn(hash_seed.map(|seed| mixed(!seed))),
         };
-        if !config.start_empty {
-            out |= divided_otherwise(&ordered, hasher);
-        }
+        let out =
+            if start_empty { members.out } else { members.out.and(members.otherwise(hasher)) };
         // Blank ones first: who has nothing has nothing to lose.
         others.sort_by_key(|candidate| candidate.down.is_some());
         let mut others = others.into_iter();
-        let candidates = ordered.into_iter().map(|found| found.or_else(|| others.next()));
-        let candidates: Vec<Candidate> = candidates.flatten().collect();
-        let id = id.unwrap_or_else(|| new_id(clock, count));
-        Ok(Self { id, hasher, candidates, out, generation })
+        let ordered = members.ordered.into_iter().map(|found| found.or_else(|| others.next()));
+        let candidates: Vec<Candidate> = ordered.flatten().collect();
+        assert_eq!((candidates.len(), others.len()), (count, 0), "each has a number of its own");
+        let id = members.id.unwrap_or_else(|| new_id(clock, count));
+        let generation = members.generation;
+        Ok(Self { id, hasher, candidates, out, generation, start_empty })
     }
 
-    /// The part of a device that is its shard.
-    pub(super) fn part(&self, number: usize) -> Option<Part> {
-        let candidate = &self.candidates[number];
-        if let Some(part) = candidate.table.as_ref().and_then(|table| table.parts.first()) {
-            return Some(part.clone());
-        }
-        let info = candidate.device.as_ref()?.info();
-        let grain = grain_bytes(info);
-        let bytes = (info.capacity_bytes / grain * grain).checked_sub(grain)?;
-        let name = NAME.to_owned();
-        (bytes > 0).then_some(Part { name, share_ppm: 1_000_000, start: grain, bytes })
+    /// The numbers of its shards.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = ShardNumber> + use<> {
+        ShardNumber::all(self.candidates.len())
     }
 
-    /// A bit for each shard that does not serve.
-    pub(super) fn down(&self) -> u64 {
-        let down = |(number, candidate): (usize, &Candidate)| {
-            u64::from(candidate.down.is_some()) << number
+    pub(super) fn candidate(&self, shard: ShardNumber) -> &Candidate {
+        &self.candidates[shard.index()]
+    }
+
+    /// The table of a shard whose content is to be believed.
+    pub(super) fn believed(&self, shard: ShardNumber) -> Option<&PartitionTable> {
+        let starts_empty = self.start_empty || self.out.has(shard);
+        self.candidate(shard).table.as_ref().filter(|_| !starts_empty)
+    }
+
+    /// What the parts of a shard are to be.
+    pub(super) fn divide(&mut self, shard: ShardNumber, division: Division) {
+        let had = self.candidate(shard).table.as_ref().map_or(&[][..], |table| &table.parts);
+        // What is not believed is nobody's, and what lies there is erased with what is given up.
+        let dropped = self.believed(shard).is_none().then(|| had.to_vec());
+        let division = match dropped {
+            Some(given_up) => Division { given_up, is_changed: true, ..division },
+            None => division,
         };
-        self.candidates.iter().enumerate().map(down).sum()
+        self.candidates[shard.index()].division = division;
     }
 
-    /// Whether nothing of the content of this shard is to be believed.
-    pub(super) fn starts_empty(&self, number: usize) -> bool {
-        self.out >> number & 1 == 1 || self.candidates[number].table.is_none()
+    /// It does not serve, or not any more; the first reason counts.
+    pub(super) fn lose(&mut self, shard: ShardNumber, why: &Error) {
+        self.candidates[shard.index()].down.get_or_insert_with(|| why.to_string());
     }
 
-    /// Has every shard that serves write down who is out. Who cannot, is out too; returns them.
-    pub(super) async fn settle(&mut self) -> Vec<usize> {
-        let mut failed = Vec::new();
+    /// Those that do not serve.
+    fn down(&self) -> ShardMask {
+        let down = |shard: &ShardNumber| self.candidate(*shard).down.is_some();
+        self.numbers().filter(down).collect()
+    }
+
+    /// Erases what is new or given up on the devices, and has those that are divided anew write that down: from then
+    /// on their parts can be found. Of the others they say what was known before. Whoever fails is lost.
+    pub(super) async fn prepare(&mut self) {
+        for shard in self.numbers() {
+            let candidate = self.candidate(shard);
+            let Some(device) = candidate.serving().cloned() else { continue };
+            let mut done = partition::erase(&device, &candidate.division).await;
+            if done.is_ok() && candidate.division.is_changed {
+                done = self.write(shard, &device, self.out).await;
+            }
+            if let Err(error) = done {
+                self.lose(shard, &error);
+            }
+        }
+    }
+
+    /// Has every shard that serves write down who is out. Who cannot, is lost too; returns those.
+    pub(super) async fn settle(&mut self) -> ShardMask {
+        let before = self.down();
         loop {
             let out = self.down();
-            let before = failed.len();
-            for number in 0..self.candidates.len() {
-                let Some(wanted) = self.wanted(number, out) else { continue };
-                let candidate = &mut self.candidates[number];
-                let Some(device) = &candidate.device else { continue };
-                match partition::write(device, &wanted).await {
-                    Ok(()) => candidate.table = Some(wanted),
-                    Err(error) => {
-                        candidate.down = Some(error.to_string());
-                        failed.push(number);
-                    }
+            for shard in self.numbers() {
+                let Some(device) = self.candidate(shard).serving().cloned() else { continue };
+                let wanted = Some(self.membership(shard, out));
+                let table = self.candidate(shard).table.as_ref();
+                if table.is_some_and(|table| table.membership == wanted) {
+                    continue;
+                }
+                if let Err(error) = self.write(shard, &device, out).await {
+                    self.lose(shard, &error);
                 }
             }
-            if failed.len() == before {
-                return failed;
+            if self.down() == out {
+                return self
+                    .numbers()
+                    .filter(|&shard| out.has(shard) && !before.has(shard))
+                    .collect();
             }
         }
     }
 
-    /// The table that a serving shard should have, if it has another.
-    fn wanted(&self, number: usize, out: u64) -> Option<Table> {
-        let candidate = &self.candidates[number];
-        if candidate.down.is_some() {
-            return None;
-        }
+    fn membership(&self, number: ShardNumber, out: ShardMask) -> Membership {
         let count = u16::try_from(self.candidates.len()).expect("at most 64 shards");
-        let number = u16::try_from(number).expect("below their count");
-        let kind =
-            Kind::Shard(Membership { set: self.id, number, count, out, hasher: self.hasher });
-        if candidate.table.as_ref().is_some_and(|table| table.kind == kind) {
-            return None;
-        }
-        let parts = vec![self.part(usize::from(number))?];
+        Membership { set: self.id, number, count, out, hasher: self.hasher }
+    }
+
+    async fn write(
+        &mut self,
+        shard: ShardNumber,
+        device: &Arc<dyn Device>,
+        out: ShardMask,
+    ) -> Result<(), Error> {
+        let candidate = self.candidate(shard);
+        let membership = Some(self.membership(shard, out));
         let uuid = candidate.table.as_ref().map_or_else(Uuid::draw, |table| table.uuid);
-        Some(Table { uuid, generation: self.generation + 1, kind, parts })
+        let generation = self.generation.max(candidate.generation()) + 1;
+        let parts = candidate.division.parts.clone();
+        let table = PartitionTable { uuid, generation, membership, parts };
+        partition::write(device, &table).await?;
+        self.candidates[shard.index()].table = Some(table);
+        Ok(())
     }
 }
 
-/// A bit for each shard that divides keys otherwise.
-fn divided_otherwise(ordered: &[Option<Candidate>], hasher: KeyHasher) -> u64 {
-    let is_other = |candidate: &Candidate| match candidate.table.as_ref().map(|table| table.kind) {
-        Some(Kind::Shard(member)) => member.hasher != hasher,
-        _ => false,
-    };
-    let others = ordered
-        .iter()
-        .enumerate()
-        .map(|(number, candidate)| u64::from(candidate.as_ref().is_some_and(is_other)) << number);
-    others.sum()
+/// The devices that say which shard they are.
+struct Members {
+    ordered: Vec<Option<Candidate>>,
+    id: Option<u64>,
+    out: ShardMask,
+    generation: u64,
+    /// That of the latest table.
+    hasher: Option<KeyHasher>,
+}
+
+impl Members {
+    fn of(count: usize) -> Self {
+        let ordered = (0..count).map(|_| None).collect();
+        Self { ordered, id: None, out: ShardMask::NONE, generation: 0, hasher: None }
+    }
+
+    fn take(&mut self, candidate: Candidate, member: Membership) -> Result<(), Error> {
+        let count = self.ordered.len();
+        if usize::from(member.count) != count {
+            return Err(candidate.refuse(&format!(
+                "is one of a set of {} shards, and {count} devices were given; give None for each that is \
+                 missing",
+                member.count
+            )));
+        }
+        if *self.id.get_or_insert(member.set) != member.set {
+            return Err(candidate.refuse("is a shard of another set; leave it out"));
+        }
+        self.out = self.out.and(member.out);
+        if self.hasher.is_none() || candidate.generation() > self.generation {
+            self.hasher = Some(member.hasher);
+        }
+        self.generation = self.generation.max(candidate.generation());
+        let place = &mut self.ordered[member.number.index()];
+        if place.is_some() {
+            return Err(candidate.refuse("is there twice; leave one out"));
+        }
+        *place = Some(candidate);
+        Ok(())
+    }
+
+    /// Those that divide keys otherwise.
+    fn otherwise(&self, hasher: KeyHasher) -> ShardMask {
+        let member =
+            |shard: &ShardNumber| self.ordered[shard.index()].as_ref()?.table.as_ref()?.membership;
+        let is_other = |shard: &ShardNumber| member(shard).is_some_and(|it| it.hasher != hasher);
+        ShardNumber::all(self.ordered.len()).filter(is_other).collect()
+    }
 }
 
 fn new_id(clock: &dyn Clock, count: usize) -> u64 {

@@ -4,79 +4,71 @@ use larder_device::DeviceInfo;
 
 use super::config::{Tenant, TenantsConfig};
 use crate::config::OnChange;
-use crate::error::{Error, ErrorKind};
-use larder_device::label::Uuid;
+use crate::error::Error;
+use crate::partition::{Division, Part, PartitionTable, grain_bytes};
 
-use crate::partition::{Kind, Part, Table, grain_bytes};
-
-/// What the device shall look like.
-#[derive(Debug)]
-pub(super) struct Division {
-    /// The parts, in the order of the tenants.
-    pub(super) parts: Vec<Part>,
-    /// Those that are new: nothing is known of what lies there.
-    pub(super) new: Vec<Part>,
-    /// Those that are given up, in which new ones may lie.
-    pub(super) given_up: Vec<Part>,
-    /// The table, if it differs from the one that is there.
-    pub(super) table: Option<Table>,
+/// Keeps the parts that tenants have, and finds room for new ones. `found` is the table that is to be believed.
+pub(super) fn divide(
+    config: &TenantsConfig,
+    info: &DeviceInfo,
+    found: Option<&PartitionTable>,
+) -> Result<Division, Error> {
+    let had = found.map_or(&[][..], |table| &table.parts);
+    if !config.start_empty {
+        check_kept(config, info, had)?;
+    }
+    let is_kept = |part: &Part| {
+        let tenant = tenant_of(config, part).filter(|_| !config.start_empty);
+        tenant.is_some_and(|tenant| tenant.share_ppm() == part.share_ppm)
+    };
+    let (mut taken, given_up): (Vec<Part>, Vec<Part>) = had.iter().cloned().partition(is_kept);
+    let mut division = Division { given_up, ..Division::default() };
+    for tenant in &config.tenants {
+        let part = match taken.iter().find(|part| part.name == tenant.name) {
+            Some(kept) => kept.clone(),
+            None => {
+                let part = make_room(tenant, info, &taken)?;
+                taken.push(part.clone());
+                division.new.push(part.clone());
+                part
+            }
+        };
+        division.parts.push(part);
+    }
+    division.is_changed =
+        found.is_none() || !division.new.is_empty() || !division.given_up.is_empty();
+    debug_assert_eq!(division.parts.len(), taken.len(), "each has one, and none is nobody's");
+    Ok(division)
 }
 
-impl Division {
-    /// Keeps the parts that tenants have, and finds room for new ones.
-    pub(super) fn plan(
-        config: &TenantsConfig,
-        info: &DeviceInfo,
-        found: Option<&Table>,
-    ) -> Result<Self, Error> {
-        if found.is_some_and(|table| table.kind != Kind::Tenants) {
-            let message = format!(
-                "{} is a shard of a set; open it as Shards, or erase its first 128 KiB",
-                info.name
-            );
-            return Err(Error::new(ErrorKind::Foreign, message));
+fn tenant_of<'a>(config: &'a TenantsConfig, part: &Part) -> Option<&'a Tenant> {
+    config.tenants.iter().find(|tenant| tenant.name == part.name)
+}
+
+/// Refuses what would cost a tenant that the device has its content, unless that was asked for.
+fn check_kept(config: &TenantsConfig, info: &DeviceInfo, had: &[Part]) -> Result<(), Error> {
+    for part in had {
+        match tenant_of(config, part) {
+            None if !config.drop_others => return Err(refused_loss(part, info)),
+            Some(tenant)
+                if config.on_change == OnChange::Refuse && tenant.share_ppm() != part.share_ppm =>
+            {
+                return Err(refused_change(tenant, part, info));
+            }
+            _ => {}
         }
-        let had = found.filter(|_| !config.start_empty).map_or(&[][..], |table| &table.parts);
-        let tenant_of = |part: &Part| config.tenants.iter().find(|one| one.name == part.name);
-        let other = had.iter().find(|part| tenant_of(part).is_none() && !config.drop_others);
-        if let Some(other) = other {
-            return Err(Error::config(format!(
-                "{} has a tenant {:?} with {} % of it that is not among the tenants: declare it, or \
-                 set drop_others to give its part away",
-                info.name,
-                other.name,
-                f64::from(other.share_ppm) / 10_000.0
-            )));
-        }
-        let is_resized =
-            |part: &Part| tenant_of(part).filter(|tenant| tenant.share_ppm() != part.share_ppm);
-        for part in had.iter().filter(|_| config.on_change == OnChange::Refuse) {
-            is_resized(part).map_or(Ok(()), |tenant| Err(refused_change(tenant, part, info)))?;
-        }
-        let (mut taken, given_up): (Vec<Part>, Vec<Part>) = had
-            .iter()
-            .cloned()
-            .partition(|part| tenant_of(part).is_some() && is_resized(part).is_none());
-        let mut division = Self { parts: Vec::new(), new: Vec::new(), given_up, table: None };
-        for tenant in &config.tenants {
-            let part = match taken.iter().find(|part| part.name == tenant.name) {
-                Some(kept) => kept.clone(),
-                None => {
-                    let part = make_room(tenant, info, &taken)?;
-                    taken.push(part.clone());
-                    division.new.push(part.clone());
-                    part
-                }
-            };
-            division.parts.push(part);
-        }
-        if !division.new.is_empty() || taken.len() != had.len() || found.is_none() {
-            let generation = found.map_or(0, |table| table.generation) + 1;
-            let uuid = found.map_or_else(Uuid::draw, |table| table.uuid);
-            division.table = Some(Table { uuid, generation, kind: Kind::Tenants, parts: taken });
-        }
-        Ok(division)
     }
+    Ok(())
+}
+
+fn refused_loss(part: &Part, info: &DeviceInfo) -> Error {
+    Error::config(format!(
+        "{} has a tenant {:?} with {} % of it that is not among the tenants: declare it, or set drop_others to \
+         give its part away",
+        info.name,
+        part.name,
+        f64::from(part.share_ppm) / 10_000.0
+    ))
 }
 
 fn refused_change(tenant: &Tenant, part: &Part, info: &DeviceInfo) -> Error {
@@ -129,6 +121,7 @@ fn make_room(tenant: &Tenant, info: &DeviceInfo, taken: &[Part]) -> Result<Part,
 mod tests {
     use super::*;
     use larder_device::PlacementInfo;
+    use larder_device::label::Uuid;
 
     fn info(capacity_bytes: u64, unit: Option<u64>) -> DeviceInfo {
         DeviceInfo {
@@ -145,9 +138,13 @@ mod tests {
         TenantsConfig { tenants, ..TenantsConfig::default() }
     }
 
-    fn divide(config: &TenantsConfig, found: Option<&Table>) -> Result<Division, String> {
-        let info = info(101 << 20, None);
-        Division::plan(config, &info, found).map_err(|error| error.to_string())
+    fn divided(config: &TenantsConfig, found: Option<&PartitionTable>) -> Result<Division, String> {
+        divide(config, &info(101 << 20, None), found).map_err(|error| error.to_string())
+    }
+
+    fn table(division: &Division) -> PartitionTable {
+        let (uuid, parts) = (Uuid::from_bytes([7; 16]), division.parts.clone());
+        PartitionTable { uuid, generation: 1, membership: None, parts }
     }
 
     fn mebibytes(division: &Division) -> Vec<(u64, u64)> {
@@ -158,7 +155,7 @@ mod tests {
     fn parts_are_whole_reclaim_units_where_these_are_known() {
         let config = config(&[("a", 50.0), ("b", 50.0)]);
         let parts = |capacity, unit| {
-            let division = Division::plan(&config, &info(capacity, unit), None).unwrap();
+            let division = divide(&config, &info(capacity, unit), None).unwrap();
             division.parts.iter().map(|part| (part.start, part.bytes)).collect::<Vec<_>>()
         };
         let unit = 3 << 20;
@@ -171,28 +168,29 @@ mod tests {
 
     #[test]
     fn tenants_keep_their_parts_in_any_order_and_new_ones_get_what_is_free() {
-        let first = divide(&config(&[("a", 20.0), ("b", 50.0)]), None).unwrap();
+        let first = divided(&config(&[("a", 20.0), ("b", 50.0)]), None).unwrap();
         assert_eq!(mebibytes(&first), [(1, 20), (21, 50)]);
-        let table = first.table.unwrap();
-        let again = divide(&config(&[("b", 50.0), ("a", 20.0)]), Some(&table)).unwrap();
+        assert!(first.is_changed);
+        let table = table(&first);
+        let again = divided(&config(&[("b", 50.0), ("a", 20.0)]), Some(&table)).unwrap();
         assert_eq!(mebibytes(&again), [(21, 50), (1, 20)]);
-        assert!(again.table.is_none() && again.new.is_empty());
+        assert!(!again.is_changed && again.new.is_empty());
         let grown = config(&[("c", 30.0), ("b", 50.0), ("a", 20.0)]);
-        let grown = divide(&grown, Some(&table)).unwrap();
+        let grown = divided(&grown, Some(&table)).unwrap();
         assert_eq!(mebibytes(&grown), [(71, 30), (21, 50), (1, 20)]);
         assert_eq!(grown.new.iter().map(|part| part.name.as_str()).collect::<Vec<_>>(), ["c"]);
-        assert_eq!(grown.table.unwrap().generation, 2);
-        let full = divide(&config(&[("a", 20.0), ("b", 50.0), ("c", 31.0)]), Some(&table));
+        assert!(grown.is_changed);
+        let full = divided(&config(&[("a", 20.0), ("b", 50.0), ("c", 31.0)]), Some(&table));
         assert!(full.unwrap_err().contains("no free part of that size"));
     }
 
     #[test]
     fn who_gets_another_share_moves_and_the_others_stay() {
         let three = config(&[("a", 20.0), ("b", 50.0), ("c", 10.0)]);
-        let table = divide(&three, None).unwrap().table.unwrap();
+        let before = table(&divided(&three, None).unwrap());
         let resized = |tenants| {
             let config = TenantsConfig { on_change: OnChange::Discard, ..config(tenants) };
-            divide(&config, Some(&table))
+            divided(&config, Some(&before))
         };
         let names = |parts: &[Part]| parts.iter().map(|part| part.name.clone()).collect::<Vec<_>>();
         let smaller = resized(&[("a", 20.0), ("b", 30.0), ("c", 10.0)]).unwrap();
@@ -201,8 +199,7 @@ mod tests {
             (names(&smaller.new), names(&smaller.given_up)),
             (vec!["b".into()], vec!["b".into()])
         );
-        let table = smaller.table.unwrap();
-        assert_eq!((table.generation, table.parts.len()), (2, 3));
+        assert!(smaller.is_changed && smaller.parts.len() == 3);
         let swapped = resized(&[("a", 30.0), ("b", 40.0), ("c", 10.0)]).unwrap();
         assert_eq!(mebibytes(&swapped), [(1, 30), (31, 40), (71, 10)]);
         // What stays may be in the way.
@@ -212,21 +209,22 @@ mod tests {
 
     #[test]
     fn what_would_cost_content_is_refused_with_the_way_out() {
-        let table = divide(&config(&[("a", 20.0), ("b", 50.0)]), None).unwrap().table.unwrap();
+        let before = table(&divided(&config(&[("a", 20.0), ("b", 50.0)]), None).unwrap());
         let fewer = config(&[("b", 50.0)]);
-        let refused = divide(&fewer, Some(&table)).unwrap_err();
+        let refused = divided(&fewer, Some(&before)).unwrap_err();
         assert!(refused.contains("has a tenant \"a\" with 20 % of it"), "{refused}");
         let dropped = TenantsConfig { drop_others: true, ..fewer };
-        let dropped = divide(&dropped, Some(&table)).unwrap();
+        let dropped = divided(&dropped, Some(&before)).unwrap();
         assert_eq!((mebibytes(&dropped), dropped.new.len()), (vec![(21, 50)], 0));
         let in_the_gap = config(&[("b", 50.0), ("c", 20.0)]);
-        let in_the_gap = divide(&in_the_gap, dropped.table.as_ref()).unwrap();
+        let in_the_gap = divided(&in_the_gap, Some(&table(&dropped))).unwrap();
         assert_eq!(mebibytes(&in_the_gap), [(21, 50), (1, 20)]);
         let resized = config(&[("a", 20.0), ("b", 40.0)]);
-        let refused = divide(&resized, Some(&table)).unwrap_err();
+        let refused = divided(&resized, Some(&before)).unwrap_err();
         assert!(refused.contains("flash_percent = 40, but it has 50 % of test"), "{refused}");
         let anew = TenantsConfig { start_empty: true, ..resized };
-        let anew = divide(&anew, Some(&table)).unwrap();
+        let anew = divided(&anew, Some(&before)).unwrap();
         assert_eq!((mebibytes(&anew), anew.new.len()), (vec![(1, 20), (21, 40)], 2));
+        assert_eq!(anew.given_up, before.parts, "what was there is found no more");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use allocation_counter::measure;
-use larder::{Config, Larder, VirtualClock, block_on};
+use larder::{Config, Larder, Route, Routed, Shards, VirtualClock, block_on};
 use larder_device::{Device, FileDevice, FileOptions};
 
 const SMALL: std::ops::Range<u32> = 0..600;
@@ -84,4 +84,28 @@ fn a_hit_in_dram_allocates_nothing() {
         cache.blocking().set(b"bread", b"oat", None).unwrap();
     });
     assert_eq!(counted.count_total, 0);
+}
+
+/// A route is a step on the way, and no more.
+#[test]
+fn a_hit_in_dram_over_a_route_allocates_nothing() {
+    let clock = || Arc::new(VirtualClock::default());
+    let cache = block_on(Larder::open(Config::default(), None, clock())).unwrap();
+    let devices = vec![Some(crate::rig::drive() as _), Some(crate::rig::drive() as _)];
+    let config = Config { dram_bytes: 1 << 20, ..crate::rig::config() };
+    let shards = block_on(Shards::open(config, devices, clock())).unwrap();
+    fn hit<R: Route>(cache: &Routed<R>) {
+        block_on(cache.set(b"bread", b"rye", None)).unwrap();
+        let counted = measure(|| {
+            assert!(block_on(cache.get(b"bread")).unwrap().is_some());
+            assert!(cache.blocking().get(b"bread").unwrap().is_some());
+            assert_eq!(
+                block_on(cache.get_with(b"bread", |value, _| value.len())).unwrap(),
+                Some(3)
+            );
+        });
+        assert_eq!(counted.count_total, 0);
+    }
+    hit(&Routed::new(&cache));
+    hit(&shards);
 }

@@ -4,14 +4,22 @@ use std::fs;
 use std::path::Path;
 
 /// Obvious from the example of their type.
-const SHOWN_BY_THEIR_TYPE: [&str; 3] =
-    ["src/cache/iterate.rs", "src/shards/mod.rs", "src/typed.rs"];
+const SHOWN_BY_THEIR_TYPE: [&str; 5] = [
+    "src/cache/iterate.rs",
+    "src/front/blocking.rs",
+    "src/front/routed.rs",
+    "src/shards/mod.rs",
+    "src/typed.rs",
+];
+
+/// All calls of the cache, of which the example of the type shows each.
+const FORMS: [&str; 2] = ["src/front/blocking.rs", "src/front/routed.rs"];
 
 #[test]
 fn every_public_call_has_an_example() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut calls = 0;
-    for folder in ["src", "src/cache", "src/plan", "src/shards", "src/tenants"] {
+    for folder in ["src", "src/cache", "src/plan", "src/front", "src/shards", "src/tenants"] {
         for file in fs::read_dir(root.join(folder)).unwrap() {
             let path = file.unwrap().path();
             let known = SHOWN_BY_THEIR_TYPE.iter().any(|known| path.ends_with(known));
@@ -31,4 +39,28 @@ fn every_public_call_has_an_example() {
         }
     }
     assert!(calls > 30, "{calls}");
+}
+
+#[test]
+fn the_example_of_a_form_shows_every_call() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+    let listed = crate::parity::listed();
+    for form in FORMS {
+        let text = read(form);
+        let example: String = text.lines().filter(|line| line.starts_with("/// ")).collect();
+        let by_hand = text.lines().filter_map(|line| {
+            let line = line.strip_prefix("    pub ")?;
+            let line = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ")?;
+            line.split(['(', '<']).next()
+        });
+        // How the forms lead to each other, and what has an example of its own.
+        let others = ["new", "route", "cache_for", "blocking", "larder", "get_or_fetch"];
+        let by_hand = by_hand.filter(|name| !others.contains(name)).map(str::to_owned);
+        let calls: Vec<String> = by_hand.chain(listed.iter().cloned()).collect();
+        assert!(calls.len() > 25, "{calls:?}");
+        for call in calls {
+            assert!(example.contains(&format!(".{call}(")), "{form}: nothing shows {call}");
+        }
+    }
 }

@@ -235,7 +235,7 @@ fn shards_divide_keys_by_a_seed_of_the_set() {
         block_on(Shards::open(config, devices, Arc::new(clock))).unwrap()
     };
     let shard_of = |cache: &Shards, key: &[u8]| {
-        cache.shards().position(|shard| std::ptr::eq(shard.cache(), cache.of(key))).unwrap()
+        cache.shards().position(|shard| std::ptr::eq(shard.cache(), cache.cache_for(key))).unwrap()
     };
     let division = |cache: &Shards| -> Vec<usize> {
         (0..2000).map(|which| shard_of(cache, &alike(which))).collect()

@@ -12,11 +12,15 @@
 //! it found nothing, or a version from max(d, s) to b that is no deletion: then, and only then, can
 //! all operations on the key be put in one order (evictions may come anywhere).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use larder::{Cas, Config, ErrorKind, Larder, SetOptions, block_on};
+use larder::{
+    Cas, Config, Device, ErrorKind, RealClock, Route, Routed, SetOptions, Stats, Tenant, Tenants,
+    TenantsConfig, block_on,
+};
 
-use crate::rig::{Rig, by_thread, config, drive, logged};
+use crate::rig::{Rig, by_thread, config, drive, drive_of, logged};
 
 const THREADS: u64 = 4;
 const KEYS: u64 = 64;
@@ -82,7 +86,7 @@ fn version_in(key: u64, value: &[u8]) -> u64 {
 }
 
 /// Looks `key` up; the version of the value and its name for `cas`.
-fn look(cache: &Larder, known: &Known, key: u64) -> Option<(u64, u64)> {
+fn look(cache: &Routed<impl Route>, known: &Known, key: u64) -> Option<(u64, u64)> {
     let oldest = known.done.load(SeqCst).max(known.seen.load(SeqCst));
     let value = block_on(cache.get(&name_of(key))).unwrap()?;
     let newest = known.begun.load(SeqCst);
@@ -95,7 +99,7 @@ fn look(cache: &Larder, known: &Known, key: u64) -> Option<(u64, u64)> {
 
 /// Makes one change of an own key: a set, a delete, or a compare-and-swap.
 fn change(
-    cache: &Larder,
+    cache: &Routed<impl Route>,
     known: &Known,
     key: u64,
     owned: &mut Owned,
@@ -142,7 +146,7 @@ fn change(
 }
 
 fn work(
-    cache: &Larder,
+    cache: &Routed<impl Route>,
     all: &[Known],
     (thread, threads): (u64, u64),
     operations: u64,
@@ -170,15 +174,30 @@ fn run(threads: u64, operations: u64, config: Config) {
     // So little DRAM that keys go to flash and come back all the time.
     let drive = drive();
     let rig = Rig::open(Config { dram_bytes: 24 << 10, reinsertion_hits: 1, ..config }, &drive);
-    let all: Vec<Known> = (0..KEYS).map(|_| Known::default()).collect();
+    work_together(&[Routed::new(&rig.cache)], threads, operations, || rig.cache.stats());
+    drive.with_ssd(|ssd| ssd.audit()).unwrap();
+}
+
+/// Threads on each of several caches, which have the same keys and nothing else in common.
+fn work_together<R: Route>(
+    caches: &[Routed<R>],
+    threads: u64,
+    operations: u64,
+    stats: impl Fn() -> Stats,
+) {
+    let known = || (0..KEYS).map(|_| Known::default()).collect();
+    let all: Vec<Vec<Known>> = caches.iter().map(|_| known()).collect();
     let counts = Counts::default();
     std::thread::scope(|scope| {
-        for thread in 0..threads {
-            let (cache, all, counts) = (&rig.cache, &all, &counts);
-            scope.spawn(move || work(cache, all, (thread, threads), operations / threads, counts));
+        for (cache, all) in caches.iter().zip(&all) {
+            for thread in 0..threads {
+                let counts = &counts;
+                let of_each = operations / threads;
+                scope.spawn(move || work(cache, all, (thread, threads), of_each, counts));
+            }
         }
     });
-    let stats = rig.cache.stats();
+    let stats = stats();
     let [operations, hits, swaps] =
         [&counts.operations, &counts.hits, &counts.swaps].map(|count| count.load(SeqCst));
     println!(
@@ -187,7 +206,6 @@ fn run(threads: u64, operations: u64, config: Config) {
     );
     assert!(hits > operations / 4 && swaps > operations / 1000, "{hits} {swaps} {stats:?}");
     assert!(stats.soc_hits > operations / 1000 && stats.loc_hits > operations / 1000, "{stats:?}");
-    drive.with_ssd(|ssd| ssd.audit()).unwrap();
 }
 
 #[test]
@@ -209,6 +227,22 @@ fn every_key_has_one_order_with_more_threads_than_cores() {
         run(threads, OPERATIONS / 4, by_thread(config()));
         run(threads, OPERATIONS / 4, logged());
     }
+}
+
+/// Two tenants on three devices, whose threads change the same keys.
+#[test]
+fn every_key_of_every_tenant_on_shards_has_one_order() {
+    let own = Config { reinsertion_hits: 1, hash_seed: None, ..by_thread(config()) };
+    let tenants = ["a", "b"].map(|name| Tenant { config: own.clone(), ..Tenant::new(name, 50.0) });
+    let dram_bytes = 6 * (8 << 10);
+    let config =
+        TenantsConfig { dram_bytes, tenants: tenants.to_vec(), ..TenantsConfig::default() };
+    let drives: Vec<_> = (0..3).map(|_| drive_of(16 << 20, true)).collect();
+    let devices = drives.iter().map(|drive| Some(Arc::clone(drive) as Arc<dyn Device>)).collect();
+    let tenants = block_on(Tenants::open_sharded(config, devices, Arc::new(RealClock))).unwrap();
+    let caches: Vec<_> = tenants.iter().map(|(_, tenant)| Routed::new(tenant)).collect();
+    work_together(&caches, 2, OPERATIONS / 4, || tenants.stats());
+    drives.iter().for_each(|drive| drive.with_ssd(|ssd| ssd.audit()).unwrap());
 }
 
 /// `cargo xtask soak --threads-ops N`.

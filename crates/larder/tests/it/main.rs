@@ -38,6 +38,7 @@ mod reads;
 mod removals;
 mod restart;
 mod rig;
+mod sharded_tenants;
 mod shards;
 mod shelves;
 mod soc_log;

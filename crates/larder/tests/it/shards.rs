@@ -50,7 +50,7 @@ fn get(cache: &Shards, key: u32) -> Option<u32> {
 /// Keys of each shard that are there, in this version; others must not be.
 fn found(cache: &Shards, version: u32) -> Vec<u32> {
     let of = |key: u32| {
-        let cache_of = cache.of(&key_of(key));
+        let cache_of = cache.cache_for(&key_of(key));
         cache.shards().position(|shard| std::ptr::eq(shard.cache(), cache_of)).unwrap()
     };
     let mut found = vec![0; cache.shards().count()];

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use larder::{Codec, Config, Larder, SetOptions, Typed, TypedError, VirtualClock, block_on};
+use larder::{
+    Codec, Config, Larder, Route, Routed, SetOptions, Shards, Typed, TypedError, VirtualClock,
+    block_on,
+};
 
 /// Numbers below 1000, as decimal digits.
 #[derive(Clone, Copy)]
@@ -62,6 +65,45 @@ fn values_go_in_and_come_out() {
     assert!(block_on(numbers.contains("a")).unwrap());
     assert!(block_on(numbers.delete("a")).unwrap());
     assert!(!block_on(numbers.contains("a")).unwrap());
+}
+
+/// Keys go to their shards, and types know nothing of it.
+#[test]
+fn values_go_to_shards_too() {
+    let devices = (0..2).map(|_| Some(crate::rig::drive() as _)).collect();
+    let config = Config { dram_bytes: 1 << 20, ..crate::rig::config() };
+    let shards = Shards::open(config, devices, Arc::new(VirtualClock::default()));
+    let shards = block_on(shards).unwrap();
+    let numbers: Typed<str, u32, Digits, _> = Typed::new(&shards, Digits);
+    for number in 0..100 {
+        let key = number.to_string();
+        block_on(numbers.set(&key, &number, PLAIN)).unwrap();
+        let of = shards.cache_for(key.as_bytes());
+        assert!(block_on(of.contains(key.as_bytes())).unwrap());
+        assert_eq!(block_on(numbers.get(&key)).unwrap(), Some(number));
+        let there = async || Err::<u32, _>(NotDigits);
+        assert_eq!(block_on(numbers.get_or_fetch(&key, PLAIN, there)).unwrap(), number);
+        assert!(
+            block_on(numbers.delete(&key)).unwrap() && !block_on(numbers.contains(&key)).unwrap()
+        );
+    }
+    assert!(shards.shards().all(|shard| shard.cache().stats().sets > 20), "both have some");
+}
+
+/// Whoever writes over any route may let tasks go from thread to thread.
+#[test]
+fn futures_over_any_route_can_be_sent() {
+    fn sent<T>(future: impl Future<Output = T> + Send) -> T {
+        block_on(future)
+    }
+    fn use_all<R: Route>(cache: &Routed<R>) {
+        sent(cache.set(b"a", b"1", None)).unwrap();
+        assert!(sent(cache.get(b"a")).unwrap().is_some());
+        assert_eq!(sent(cache.get_many(&["a"])).unwrap().len(), 1);
+        assert_eq!(sent(cache.flush()).unwrap().objects, 0);
+        assert_eq!(sent(cache.close()).unwrap().sets, 1);
+    }
+    use_all(&Routed::new(cache()));
 }
 
 #[test]

@@ -1,0 +1,21 @@
+//! Which cache a key belongs to, and the calls over whatever says so.
+//!
+//! [`Larder`] is one cache. A [`Route`] leads each key to one: a cache to itself, [`Shards`](crate::Shards) to that of
+//! a device. The calls are written once over a route, for tasks ([`Routed`]) and for threads that block ([`Blocking`]);
+//! `calls.rs` lists them. Whoever writes something on top (types, a server) writes it over a route, and never asks
+//! how many caches there are.
+//!
+//! A call of one key goes to the key's cache as it is: no allocation, no `dyn`, and for a plain cache no step more
+//! than its own method. A call of many keys is divided among the caches (`many.rs`); one of everything goes to all of
+//! them, and its answers are added up.
+
+mod blocking;
+mod calls;
+mod many;
+mod route;
+mod routed;
+
+pub use blocking::Blocking;
+pub(crate) use route::Held;
+pub use route::Route;
+pub use routed::Routed;

@@ -1,0 +1,314 @@
+//! The calls of the cache over a route, for tasks.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::BufMut;
+
+use super::blocking::Blocking;
+use super::calls::calls_of_one_key;
+use super::many;
+use super::route::{Held, Route, route_by};
+use crate::cache::{Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, SetOptions};
+use crate::error::Error;
+use crate::side_by_side::together;
+use crate::stats::Stats;
+use crate::value::{Pinned, Value, ValueMeta};
+
+/// The calls of [`Larder`] over whatever says which cache a key belongs to: a cache, shards, what borrows or shares
+/// them. They mean the same. [`Shards`](crate::Shards) are one; whoever writes for any of them makes one of a borrowed
+/// [`Route`], which costs nothing.
+///
+/// ```
+/// use larder::{Cas, Change, Error, Larder, Route, Routed, SetOptions, block_on};
+///
+/// async fn bake(cache: impl Route) -> Result<(), Error> {
+///     let cache = Routed::new(cache);
+///     let rye = SetOptions { flags: 7, ..SetOptions::default() };
+///     cache.set(b"bread", b"rye", None).await?;
+///     cache.set_with(b"bread", b"rye", rye).await?;
+///     let value = cache.get(b"bread").await?.expect("it was just set");
+///     assert_eq!(cache.cas(b"bread", b"oat", value.version(), rye).await?, Cas::Stored);
+///     assert!(cache.replace(b"bread", b"rye", rye).await? && !cache.add(b"bread", b"oat", rye).await?);
+///     assert!(cache.append(b"bread", b" loaf").await? && cache.prepend(b"bread", b"dark ").await?);
+///     assert!(cache.contains(b"bread").await? && cache.touch(b"bread", None).await?);
+///     assert_eq!(cache.get_with(b"bread", |value, _| value.len()).await?, Some(13));
+///     let mut reply = Vec::new();
+///     assert!(cache.get_into(b"bread", &mut reply).await?.is_some() && reply == b"dark rye loaf");
+///     let plum = async || Ok::<_, String>(b"plum".to_vec());
+///     assert_eq!(*cache.get_or_fetch(b"cake", rye, plum).await.unwrap(), *b"plum");
+///     assert_eq!(cache.update(b"pie", |_| Change::Keep).await?, None);
+///     assert_eq!((cache.incr(b"hits", 1).await?, cache.decr(b"hits", 1).await?), (None, None));
+///     assert!(cache.invalidate(b"bread", None).await?, "it is out of date, and who wins brings another");
+///     let stale = cache.get(b"bread").await?.map(|value| value.version());
+///     assert!(cache.win(b"bread", stale.unwrap())?);
+///     assert!(cache.delete(b"bread").await?);
+///
+///     assert_eq!(cache.get_many(&["bread", "cake"]).await?[0], None);
+///     assert_eq!(cache.get_many_with(&["bread", "cake"], |_, _, _| ()).await?, 1);
+///     assert_eq!(cache.get_many_into(&["bread", "cake"], &mut reply).await?[0], None);
+///     for mut scan in cache.scan() {
+///         while let Some(items) = scan.next().await {
+///             assert!(items.iter().all(|item| item.key() == b"cake"));
+///         }
+///     }
+///     cache.set_memory_bytes(8 << 20);
+///     cache.set_dram_bytes(4 << 20);
+///     assert_eq!((cache.stats().deletes, cache.unused_bytes()), (1, 0));
+///     assert_eq!((cache.rebuild().await, cache.flush().await?.objects), (0, 0), "there is no flash");
+///     cache.send_departures().await;
+///     cache.clear().await?;
+///     cache.close_within(std::time::Duration::from_secs(5)).await?;
+///     cache.close().await.map(|_| ())
+/// }
+/// block_on(bake(&Larder::in_memory(1 << 20)?))?;
+/// # Ok::<(), larder::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Routed<R>(R);
+
+impl<R: Route> Routed<R> {
+    /// Calls over `route`.
+    pub fn new(route: R) -> Self {
+        Self(route)
+    }
+
+    /// What says which cache a key belongs to.
+    pub fn route(&self) -> &R {
+        &self.0
+    }
+
+    /// The cache that has `key`, for what it says of itself.
+    pub fn cache_for(&self, key: &[u8]) -> &Larder {
+        self.0.cache_for(key)
+    }
+
+    /// The same calls for threads that may block.
+    pub fn blocking(&self) -> Blocking<'_, R> {
+        Blocking::new(&self.0)
+    }
+}
+
+route_by! {
+    #[doc = "With its calls."]
+    Routed<R>, route => route.route();
+}
+
+/// A method that waits for each call of the list.
+macro_rules! waiting {
+    ($($name:ident $([$($own:tt)+])? ($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {$(
+        #[doc = concat!("See [`Larder::", stringify!($name), "`].\n\n# Errors\nThe same.")]
+        pub async fn $name $(<$($own)+>)? (&self, key: &[u8], $($argument: $type),*) -> $answer {
+            self.0.cache_for(key).$name(key, $($argument),*).await
+        }
+    )+};
+}
+
+/// Calls of one key: its cache answers.
+impl<R: Route> Routed<R> {
+    calls_of_one_key!(waiting);
+
+    /// See [`Larder::get`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
+        self.0.cache_for(key).get(key).await
+    }
+
+    /// See [`Larder::get_with`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn get_with<T>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(&[u8], ValueMeta) -> T,
+    ) -> Result<Option<T>, Error> {
+        self.0.cache_for(key).get_with(key, look).await
+    }
+
+    /// See [`Larder::get_into`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn get_into(
+        &self,
+        key: &[u8],
+        buffer: &mut impl BufMut,
+    ) -> Result<Option<ValueMeta>, Error> {
+        self.0.cache_for(key).get_into(key, buffer).await
+    }
+
+    /// See [`Larder::get_or_fetch`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn get_or_fetch<F, V, E>(
+        &self,
+        key: &[u8],
+        options: SetOptions,
+        fetch: impl FnOnce() -> F,
+    ) -> Result<Value, FetchError>
+    where
+        F: Future<Output = Result<V, E>>,
+        V: Into<Fetched>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.0.cache_for(key).get_or_fetch(key, options, fetch).await
+    }
+
+    /// See [`Larder::win`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn win(&self, key: &[u8], version: u64) -> Result<bool, Error> {
+        self.0.cache_for(key).win(key, version)
+    }
+}
+
+/// Calls of many keys: each cache answers for its own, all at once.
+impl<R: Route> Routed<R> {
+    /// See [`Larder::get_many`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>, Error> {
+        match self.0.only() {
+            Some(cache) => cache.get_many(keys).await,
+            None => many::look_up(&self.0, keys, Pinned::keep).await,
+        }
+    }
+
+    /// See [`Larder::get_many_with`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn get_many_with<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        look: impl FnMut(usize, &[u8], ValueMeta),
+    ) -> Result<usize, Error> {
+        match self.0.only() {
+            Some(cache) => cache.get_many_with(keys, look).await,
+            None => many::show(&self.0, keys, look).await,
+        }
+    }
+
+    /// See [`Larder::get_many_into`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn get_many_into<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        buffer: &mut impl BufMut,
+    ) -> Result<Vec<Option<Copied>>, Error> {
+        match self.0.only() {
+            Some(cache) => cache.get_many_into(keys, buffer).await,
+            None => many::copy(&self.0, keys, buffer).await,
+        }
+    }
+}
+
+/// Calls of everything: all caches at once.
+impl<R: Route> Routed<R> {
+    /// [`Larder::rebuild`] of every cache.
+    pub async fn rebuild(&self) -> u64 {
+        together(self.0.caches().map(Larder::rebuild)).await.into_iter().sum()
+    }
+
+    /// [`Larder::send_departures`] of every cache, until all are closed.
+    pub async fn send_departures(&self) {
+        together(self.0.caches().map(Larder::send_departures)).await;
+    }
+
+    /// [`Larder::scan`] of every cache, one behind the other.
+    pub fn scan(&self) -> impl Iterator<Item = Scan<'_>> {
+        self.0.caches().map(Larder::scan)
+    }
+
+    /// [`Larder::unused_bytes`] of all caches together.
+    pub fn unused_bytes(&self) -> u64 {
+        self.0.caches().map(Larder::unused_bytes).sum()
+    }
+
+    /// [`Larder::set_dram_bytes`]: each cache gets an equal part.
+    pub fn set_dram_bytes(&self, bytes: u64) {
+        let part = self.part(bytes);
+        self.0.caches().for_each(|cache| cache.set_dram_bytes(part));
+    }
+
+    /// [`Larder::set_memory_bytes`]: each cache gets an equal part.
+    pub fn set_memory_bytes(&self, bytes: u64) {
+        let part = self.part(bytes);
+        self.0.caches().for_each(|cache| cache.set_memory_bytes(part));
+    }
+
+    fn part(&self, bytes: u64) -> u64 {
+        bytes / self.0.caches().count().max(1) as u64
+    }
+
+    /// The counters of all caches together. How long drives last is among those of one only.
+    pub fn stats(&self) -> Stats {
+        match self.0.only() {
+            Some(cache) => cache.stats(),
+            None => self.0.caches().map(Larder::stats).sum(),
+        }
+    }
+
+    /// [`Larder::flush`] of every cache. What a shard without its device holds is not on flash afterwards, and not
+    /// counted.
+    ///
+    /// # Errors
+    /// The first one; the others have been flushed.
+    pub async fn flush(&self) -> Result<Flushed, Error> {
+        let mut all = Flushed::default();
+        for flushed in self.named(together(self.0.caches().map(Larder::flush)).await) {
+            all += flushed?;
+        }
+        Ok(all)
+    }
+
+    /// [`Larder::clear`] of every cache.
+    ///
+    /// # Errors
+    /// The first one; the others have been cleared.
+    pub async fn clear(&self) -> Result<(), Error> {
+        self.named(together(self.0.caches().map(Larder::clear)).await).collect()
+    }
+
+    /// [`Larder::close`] of every cache. Returns their counters together.
+    ///
+    /// # Errors
+    /// The first one, after all were closed. The devices are free then when this is dropped.
+    pub async fn close(&self) -> Result<Stats, Error> {
+        self.closed(together(self.0.caches().map(Larder::close)).await)
+    }
+
+    /// [`Larder::close_within`] of every cache, side by side. Returns their counters together.
+    ///
+    /// # Errors
+    /// As [`Routed::close`].
+    pub async fn close_within(&self, time: Duration) -> Result<Stats, Error> {
+        let closing = self.0.caches().map(|cache| cache.close_within(time));
+        self.closed(together(closing).await)
+    }
+
+    fn closed(&self, ended: Vec<Result<Stats, Error>>) -> Result<Stats, Error> {
+        let mut closed = self.named(ended).collect::<Result<Vec<_>, _>>()?;
+        self.0.release();
+        // The only one keeps what cannot be added up.
+        Ok(if closed.len() == 1 { closed.remove(0) } else { closed.into_iter().sum() })
+    }
+
+    /// Answers of all caches; errors say whose they are, if there are several.
+    fn named<T>(&self, answers: Vec<Result<T, Error>>) -> impl Iterator<Item = Result<T, Error>> {
+        let is_one = answers.len() == 1;
+        let named = move |(number, answer): (usize, Result<T, Error>)| match answer {
+            Err(error) if !is_one => Err(error.of(&format!("shard {number}"))),
+            answer => answer,
+        };
+        answers.into_iter().enumerate().map(named)
+    }
+}

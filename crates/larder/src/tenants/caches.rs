@@ -1,0 +1,112 @@
+//! The caches of all tenants on the parts of one device, with one plan for its placement handles.
+
+use std::sync::Arc;
+
+use larder_device::{Claim, Clock, Device, DeviceInfo, PlacementHandle, SliceDevice};
+
+use super::config::{Tenant, TenantsConfig};
+use crate::cache::Larder;
+use crate::config::Config;
+use crate::error::Error;
+use crate::partition::{Part, ShardNumber};
+use crate::plan::{self, Class, PlacementPlan};
+use crate::shards::opening::ShardDevice;
+use crate::shards::rendezvous::config_of;
+
+/// What the tenants have on each device, of all that they have.
+pub(super) struct Shares<'a> {
+    pub(super) config: &'a TenantsConfig,
+    /// On so many devices.
+    pub(super) devices: u64,
+}
+
+impl Shares<'_> {
+    /// What a tenant's cache is told. The budget of DRAM is a first one where there is one for all memory.
+    fn config_of(&self, tenant: &Tenant, shard: Option<ShardNumber>) -> Config {
+        let all = self.config.memory_bytes.unwrap_or(self.config.dram_bytes);
+        let part = |bytes: u64| bytes / self.devices;
+        let config = Config {
+            dram_bytes: part(tenant.dram_bytes(all)),
+            departing_bytes_max: tenant.config.departing_bytes_max.map(part),
+            ..tenant.config.clone()
+        };
+        shard.map_or(config.clone(), |shard| config_of(&config, shard))
+    }
+
+    /// One plan for the streams of all tenants on a device.
+    ///
+    /// # Errors
+    /// If their options cannot work with their parts, or their parts with the device's reclaim groups.
+    pub(super) fn plan(&self, info: &DeviceInfo, parts: &[Part]) -> Result<PlacementPlan, Error> {
+        let tenants = self.config.tenants.iter();
+        let own = tenants
+            .zip(parts)
+            .map(|(tenant, part)| (tenant.name.as_str(), self.config_of(tenant, None), part.bytes));
+        let tenants: Vec<_> = own.collect();
+        let plan = plan::plan(&tenants, info)?;
+        check_groups(&plan, info, parts)?;
+        Ok(plan)
+    }
+
+    /// Opens a cache for each tenant: on its part of the device, or in DRAM.
+    pub(super) async fn open(
+        &self,
+        shard: Option<ShardNumber>,
+        on: Option<(ShardDevice<'_>, &PlacementPlan)>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Vec<Larder>, Error> {
+        let mut caches = Vec::new();
+        for (at, tenant) in self.config.tenants.iter().enumerate() {
+            let whose = |error: Error| error.of(&format!("tenant {:?}", tenant.name));
+            let slice = on.map(|(on, plan)| slice(&on, &on.parts[at], plan, tenant));
+            let slice = slice.transpose().map_err(whose)?;
+            let placed = on.map(|(_, plan)| (plan.of_tenant(&tenant.name), tenant.name.clone()));
+            let config = self.config_of(tenant, shard);
+            let cache = Larder::open_placed(config, slice, Arc::clone(clock), placed).await;
+            caches.push(cache.map_err(whose)?);
+        }
+        Ok(caches)
+    }
+}
+
+/// A reclaim group has room for its part of the device only.
+fn check_groups(plan: &PlacementPlan, info: &DeviceInfo, parts: &[Part]) -> Result<(), Error> {
+    let placement = &info.placement;
+    let room = info.capacity_bytes / u64::from(placement.groups());
+    for group in 0..placement.groups() {
+        let is_in = |part: &&Part| {
+            let handle = plan.handle_of(&part.name, Class::Metadata);
+            handle.index() / placement.handles_per_group() == group
+        };
+        let members: Vec<&Part> = parts.iter().filter(is_in).collect();
+        let bytes: u64 = members.iter().map(|part| part.bytes).sum();
+        if bytes > room {
+            let names: Vec<&str> = members.iter().map(|part| part.name.as_str()).collect();
+            return Err(Error::config(format!(
+                "reclaim group {group} of {} has room for {room} bytes, and {} would get {bytes} of it; \
+                 use smaller shares, so that tenants spread over its {} groups",
+                info.name,
+                names.join(", "),
+                placement.groups()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The part of a tenant, with all handles of the device under their own numbers, and the claim of the device.
+fn slice(
+    on: &ShardDevice<'_>,
+    part: &Part,
+    plan: &PlacementPlan,
+    tenant: &Tenant,
+) -> Result<(Arc<dyn Device>, Arc<Claim>), Error> {
+    debug_assert_eq!(part.name, tenant.name, "parts are in the order of tenants");
+    let handles = 1..on.device.info().placement.handles;
+    let handles: Vec<_> = handles.map(PlacementHandle::new).collect();
+    let default = plan.handle_of(&tenant.name, Class::Metadata);
+    let slice = SliceDevice::new(Arc::clone(on.device), part.range(), &handles)
+        .and_then(|slice| slice.defaulting_to(default))
+        .map_err(|error| Error::device("its part", error))?;
+    Ok((Arc::new(slice.counting_its_own()), Arc::clone(on.claim)))
+}
