@@ -238,7 +238,7 @@ impl World {
         }
     }
 
-    /// The task that sends departures.
+    /// The task that sends demotions.
     fn sender(&self) -> usize {
         self.plan.clients + 1
     }
@@ -248,7 +248,7 @@ impl World {
         self.executor.running() - usize::from(self.executor.is_running(self.sender()))
     }
 
-    /// Somebody sends departures beside the callers, and now and then gives that up for a while.
+    /// Somebody sends demotions beside the callers, and now and then gives that up for a while.
     fn send_beside(&mut self, subject: &Rc<Subject>) {
         if self.rng.u32(..REBUILDING_ONE_IN) > 0 {
             return;
@@ -257,7 +257,7 @@ impl World {
         if !self.executor.drop_task(number) {
             let subject = Rc::clone(subject);
             let send = async move {
-                subject.cache.send_departures().await;
+                subject.cache.send_demotions().await;
                 Answer::Done
             };
             self.executor.spawn(number, Box::pin(send));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder::config::Departures;
+use larder::config::Demotions;
 use larder::{
     AdmissionPolicy, Config, CrashSafety, DramPolicy, OnChange, RegionEviction, Reinsertion,
 };
@@ -287,9 +287,9 @@ fn config(rng: &mut fastrand::Rng) -> Config {
         // Most often an opening serves before it has looked at regions.
         eager_index_objects: [0, 0, 200, 1 << 16][rng.usize(..4)],
         // No thread; whether a task sends is decided for each life.
-        departures: Departures::Callers,
-        departing_bytes_max: [None, None, Some(2 << 10), Some(64 << 10)][rng.usize(..4)],
-        departure_wait: [0, 1_000_000, 5_000_000_000].map(Duration::from_nanos)[rng.usize(..3)],
+        demotions: Demotions::Callers,
+        demoting_bytes_max: [None, None, Some(2 << 10), Some(64 << 10)][rng.usize(..4)],
+        demotion_wait: [0, 1_000_000, 5_000_000_000].map(Duration::from_nanos)[rng.usize(..3)],
         seed: rng.u64(..),
         ..Config::default()
     };

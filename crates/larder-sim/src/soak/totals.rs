@@ -50,7 +50,7 @@ totals! {
     /// Of these, found again.
     large_after_crashes: "  found again",
     /// Lives in which a task sent what left DRAM beside the callers.
-    lives_with_sender: "lives with a task that sends departures",
+    lives_with_sender: "lives with a task that sends demotions",
     /// Openings that failed on a device with faults.
     refused_openings: "openings refused",
     /// Shutdowns that ended well.

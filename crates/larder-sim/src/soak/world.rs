@@ -108,7 +108,7 @@ impl World {
             judged_ns: Rc::new(Cell::new(FIRST_SECOND * 1_000_000_000)),
             device,
             log: Rc::new(RefCell::new(log)),
-            // The last ones are for who brings back what a crash has left, and who sends departures.
+            // The last ones are for who brings back what a crash has left, and who sends demotions.
             executor: Tasks::new(plan.clients + 2),
             calls: (0..plan.clients + 2).map(|_| None).collect(),
             planned: vec![0; keys],

@@ -101,7 +101,7 @@ impl Larder {
         let lost_before = self.core.counters.lost_to_device_errors_objects.get();
         let parts = self.core.dram.parts();
         for part in 0..parts {
-            // What departs is listed too, until flash has it.
+            // What is demoted is listed too, until flash has it.
             let listed = self.core.dram.hashes_in(part, parts).into_iter();
             let missing = |&(hash, clean): &(KeyHash, bool)| !(clean && flash.may_hold(hash));
             let hashes: Vec<KeyHash> = listed.filter(missing).map(|(hash, _)| hash).collect();
@@ -121,8 +121,8 @@ impl Larder {
     /// Sends what DRAM has of this hash to flash, if it is not there yet.
     async fn send(&self, flash: &Flash, hash: KeyHash) -> Flushed {
         let mut flushed = Flushed::default();
-        let _turn = self.core.turn(hash).await;
-        // As it is now: only who has the turn changes it.
+        let _key_lock = self.core.lock_key(hash).await;
+        // As it is now: only whoever holds the key changes it.
         for resident in self.core.dram.residents(hash) {
             let value = &resident.value;
             let item = value.item(hash);

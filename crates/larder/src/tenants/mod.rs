@@ -226,18 +226,18 @@ impl<R: Route> Tenants<R> {
         looked_at
     }
 
-    /// [`Larder::send_departures`] of every tenant, all at once, until all are closed.
+    /// [`Larder::send_demotions`] of every tenant, all at once, until all are closed.
     ///
     /// ```
     /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
     /// # let tenants = vec![Tenant::new("photos", 100.0)];
     /// # let config = TenantsConfig { tenants, ..TenantsConfig::default() };
     /// # let tenants = block_on(Tenants::open(config, None, std::sync::Arc::new(RealClock)))?;
-    /// block_on(tenants.send_departures()); // there is no flash
+    /// block_on(tenants.send_demotions()); // there is no flash
     /// # Ok::<(), larder::Error>(())
     /// ```
-    pub async fn send_departures(&self) {
-        let each = |(_, tenant)| async move { Routed::new(tenant).send_departures().await };
+    pub async fn send_demotions(&self) {
+        let each = |(_, tenant)| async move { Routed::new(tenant).send_demotions().await };
         together(self.iter().map(each)).await;
     }
 

@@ -52,7 +52,7 @@ impl Tenants<Shards> {
     /// missing.
     ///
     /// A tenant's [`flash_percent`](crate::Tenant::flash_percent) is its share of every device. Of its DRAM, of what it
-    /// may borrow, and of [`departing_bytes_max`](crate::Config::departing_bytes_max), each of its caches has an equal
+    /// may borrow, and of [`demoting_bytes_max`](crate::Config::demoting_bytes_max), each of its caches has an equal
     /// part; everything else in its [`config`](crate::Tenant::config) holds for each of them. There are as many caches
     /// as tenants times devices, each with at least 8 KiB of DRAM. Which key belongs to which device follows from a
     /// random seed; from the first tenant's [`hash_seed`](crate::Config::hash_seed), if that is set.

@@ -8,7 +8,7 @@ mod clearing;
 mod closing;
 mod costs;
 mod crash;
-mod departing;
+mod demoting;
 mod drives;
 mod each_fault;
 #[cfg(feature = "tracing")]
