@@ -43,7 +43,7 @@ pub struct FaultCounts {
     pub kept_by_crash: u64,
     /// Unflushed writes that a crash undid.
     pub lost_by_crash: u64,
-    /// Unflushed writes of which a crash left only the first blocks.
+    /// Unflushed writes of which a crash left some sectors.
     pub torn_by_crash: u64,
 }
 
@@ -55,8 +55,10 @@ pub struct FaultCounts {
 ///
 /// **Crash.** The request at which power is lost, and everything after it, fails with
 /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) until [`FaultDevice::restart`]. What was written
-/// before the last successful flush survives. Each later write, the one under way and delayed ones
-/// included, is kept, lost, or torn between two blocks, by a seeded choice of its own.
+/// before the last successful flush was submitted survives, and so does a write with
+/// [`Durability::Power`](crate::Durability::Power) that has completed. Of all others, those under way and delayed ones
+/// included, any subset of the sectors of 512 bytes survives, and where several touched a sector, any of their
+/// versions, by seeded choices. [`FaultPlan::volatile_cache`] and [`FaultPlan::atomic_write_bytes`] are for better drives.
 /// Deallocations are not undone: what a deallocated range reads as is unspecified anyway.
 ///
 /// **Delay.** A delayed request is carried out late: those that overtake it do not see it. A thread
@@ -143,7 +145,7 @@ impl<D: Device + 'static> std::fmt::Debug for FaultDevice<D> {
 
 impl<D: Device + 'static> Device for FaultDevice<D> {
     fn info(&self) -> &DeviceInfo {
-        self.core.inner.info()
+        &self.core.info
     }
 
     fn start(&self, io: CheckedIo) -> IoFuture {
