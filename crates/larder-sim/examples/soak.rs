@@ -1,14 +1,14 @@
 //! Runs seeds of the simulation: what `cargo xtask soak` starts.
 //!
 //! ```text
-//! soak --seeds N [--first-seed S] [--json FILE]
+//! soak --seeds N [--first-seed S] [--json FILE] [--theme power]
 //! ```
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use larder_sim::soak::{Lie, Totals, run_seed};
+use larder_sim::soak::{Lie, Totals, run_power_seed, run_seed};
 use serde_json::json;
 
 /// How often the line of progress is renewed.
@@ -17,6 +17,8 @@ const PROGRESS: Duration = Duration::from_millis(250);
 struct Arguments {
     seeds: u64,
     first_seed: u64,
+    /// Only seeds about losses of power.
+    power: bool,
     json: Option<String>,
 }
 
@@ -24,7 +26,9 @@ fn main() -> ExitCode {
     let arguments = match Arguments::read(std::env::args().skip(1)) {
         Ok(arguments) => arguments,
         Err(complaint) => {
-            eprintln!("soak: {complaint}\nusage: soak --seeds N [--first-seed S] [--json FILE]");
+            eprintln!(
+                "soak: {complaint}\nusage: soak --seeds N [--first-seed S] [--json FILE] [--theme power]"
+            );
             return ExitCode::from(2);
         }
     };
@@ -40,7 +44,11 @@ fn main() -> ExitCode {
     match failed {
         None => ExitCode::SUCCESS,
         Some(seed) => {
-            println!("\nreplay: cargo xtask soak --seeds 1 --first-seed {seed}");
+            if arguments.power {
+                println!("\nreplay: the same with --seeds 1 --first-seed {seed} --theme power");
+            } else {
+                println!("\nreplay: cargo xtask soak --seeds 1 --first-seed {seed}");
+            }
             ExitCode::FAILURE
         }
     }
@@ -48,7 +56,7 @@ fn main() -> ExitCode {
 
 impl Arguments {
     fn read(words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut arguments = Self { seeds: 0, first_seed: 0, json: None };
+        let mut arguments = Self { seeds: 0, first_seed: 0, power: false, json: None };
         let mut words = words;
         while let Some(word) = words.next() {
             let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
@@ -56,6 +64,7 @@ impl Arguments {
             match word.as_str() {
                 "--seeds" => arguments.seeds = number()?,
                 "--first-seed" => arguments.first_seed = number()?,
+                "--theme" if value == "power" => arguments.power = true,
                 "--json" => arguments.json = Some(value),
                 _ => return Err(format!("cannot understand: {word}")),
             }
@@ -76,7 +85,10 @@ fn run(arguments: &Arguments) -> (Totals, Option<u64>) {
     let mut shown = Instant::now();
     let mut failed = None;
     for seed in arguments.first_seed..arguments.first_seed + arguments.seeds {
-        let report = run_seed(seed, Lie::None);
+        let report = match arguments.power {
+            true => run_power_seed(seed),
+            false => run_seed(seed, Lie::None),
+        };
         totals.add(&report.totals);
         if let Some(wrong) = report.wrong {
             clear_progress();

@@ -260,7 +260,7 @@ impl<D: Device + 'static> Core<D> {
 
     /// A request that was under way when power was lost: a write may have reached the device like
     /// any other unflushed one.
-    fn strand(&self, state: &mut State, io: Io) -> IoBuffer {
+    pub(super) fn strand(&self, state: &mut State, io: Io) -> IoBuffer {
         match io {
             Io::Write { .. } => {
                 let (_, result) = self.write_noting(state, io);

@@ -111,10 +111,24 @@ impl<D: Device + 'static> FaultDevice<D> {
     /// # Errors
     /// What the device below reported while it was brought to the surviving image.
     pub fn crash(&self) -> Result<(), Error> {
+        self.crash_during(Vec::new())
+    }
+
+    /// Loses power while these are under way, of which nobody will hear: any subset of the sectors of a write
+    /// survives, whatever its durability, and a flush covers nothing.
+    ///
+    /// # Errors
+    /// As [`FaultDevice::crash`].
+    pub fn crash_during(&self, under_way: Vec<CheckedIo>) -> Result<(), Error> {
         let mut due = Due::new();
         let mut state = self.core.lock();
         let outcome = match state.down {
-            None => self.core.go_down(&mut state, Down::Crashed, &mut due),
+            None => {
+                for io in under_way {
+                    let _unheard = self.core.strand(&mut state, io.into_inner());
+                }
+                self.core.go_down(&mut state, Down::Crashed, &mut due)
+            }
             Some(_) => Ok(()),
         };
         drop(state);

@@ -25,6 +25,11 @@ impl World {
         if self.rng.u32(..100) < self.plan.leaning.deletes_percent {
             return Some(Request::Delete(key));
         }
+        if self.plan.leaning.flush_percent > 0
+            && self.rng.u32(..100) < self.plan.leaning.flush_percent
+        {
+            return Some(Request::Flush);
+        }
         match self.rng.u32(..400) {
             0 => return Some(Request::Flush),
             1 | 2 => {

@@ -5,16 +5,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder::{Larder, Recovery, Stats};
+use larder::{CrashSafety, Larder, Recovery, Stats};
 use larder_device::{Device, FaultPlan, Io, IoBuffer, ModelDevice, Payload, PlacementHandle};
 use larder_ssd::managed::{Geometry, ManagedConfig};
 
 use super::device::StagedDevice;
-use super::history::KeyHistory;
+use super::history::{KeyHistory, Need, Operation};
+use super::kept;
 use super::plan::{DRIVE_BYTES, Ending, Plan, Trouble, UNIT_BYTES};
 use super::request::Answer;
 use super::subject::{Lie, Subject};
 use super::theme::Theme;
+use super::value::{content_of, key_of};
 use super::world::{Issued, World};
 use crate::executor::{Running, Tasks};
 
@@ -39,7 +41,12 @@ pub(super) fn fresh_device(plan: &Plan, rng: &mut fastrand::Rng) -> Arc<StagedDe
     let geometry = geometry.expect("the geometry is ours");
     let config = ManagedConfig { fdp: plan.fdp, ..ManagedConfig::new(geometry) };
     let model = ModelDevice::new(config, Payload::Memory).expect("the drive is ours");
-    let faults = FaultPlan::new(rng.u64(..)).volatile_writes(if plan.volatile { 256 } else { 0 });
+    let mut faults = FaultPlan::new(rng.u64(..))
+        .volatile_writes(if plan.volatile { plan.unflushed_writes } else { 0 })
+        .volatile_cache(!plan.keeps_without_power);
+    if let Some(bytes) = plan.atomic_write_bytes {
+        faults = faults.atomic_write_bytes(bytes);
+    }
     Arc::new(StagedDevice::new(model, &faults, plan.delays, rng.u64(..)))
 }
 
@@ -84,6 +91,7 @@ impl World {
             cache: cache.stats().flash_written_bytes(),
         };
         let undisturbed = self.device.held() == 0 && self.plan.trouble == Trouble::None;
+        let Some(cache) = self.look_at_all(cache) else { return };
         let subject = Rc::new(Subject::new(cache, self.lie));
         let sends_beside = self.rng.bool();
         self.totals.lives_with_sender += u64::from(sends_beside);
@@ -133,8 +141,69 @@ impl World {
         self.finish(subject.cache, ending);
     }
 
+    /// After a crash, asks for every key, if anything is owed: what a flush has returned for must be there, and of
+    /// the others nothing that is void.
+    fn look_at_all(&mut self, cache: Larder) -> Option<Larder> {
+        if !self.kept.follows() || self.rng.u32(..3) == 0 {
+            return Some(cache);
+        }
+        let cache = Rc::new(cache);
+        let beside = Rc::clone(&cache);
+        self.drive(Box::pin(async move { beside.rebuild().await }), None)?;
+        for key in 0..self.plan.keys {
+            let what = format!("look at {key} after an opening at {} ns", self.now_ns);
+            let begun = Operation::begun(what, self.judged_ns.get());
+            let number = self.log.borrow_mut().keys[key as usize].begin(begun);
+            let beside = Rc::clone(&cache);
+            let get = async move { beside.get(&key_of(key)).await };
+            self.issued.gets += 1;
+            let value = match self.drive(Box::pin(get), None)? {
+                Ok(value) => value,
+                Err(error) => {
+                    self.complain(&format!("key {key} cannot be looked up: {error}"));
+                    return None;
+                }
+            };
+            self.issued.hits += u64::from(value.is_some());
+            let content = value.map(|value| content_of(key, &value));
+            self.totals.kept_lookups += u64::from(self.kept.owed(key).is_some());
+            match (&content, self.kept.owed(key)) {
+                (Some(Ok(content)), Some(owed)) if content == owed => {}
+                (_, Some(owed)) => {
+                    let tail = self.log.borrow().keys[key as usize].tail(number, 12);
+                    let recovery = cache.recovery();
+                    let what = format!(
+                        "key {key}: a flush returned for {owed:?}, and it is {content:?}, \
+                         {recovery:?}\n{tail}"
+                    );
+                    self.complain(&what);
+                }
+                _ => {}
+            }
+            let mut wrong = None;
+            self.log.borrow_mut().keys[key as usize].end(number, |operation| {
+                operation.certain = true;
+                match content {
+                    Some(Ok(content)) => operation.need = Need::Content(content),
+                    Some(Err(complaint)) => wrong = Some(complaint),
+                    None => {}
+                }
+            });
+            if let Some(complaint) = wrong {
+                self.complain(&format!("key {key}: {complaint}"));
+            }
+        }
+        Rc::try_unwrap(cache).ok()
+    }
+
     fn finish(&mut self, cache: Larder, ending: Ending) {
         let stats = cache.stats();
+        if ending == Ending::Close {
+            // What closing does to it is not followed; what it had flushed before is there, and more.
+            self.kept.forget();
+        } else {
+            self.kept.end_life(kept::evicted(&stats));
+        }
         self.totals.unindexed_ends += u64::from(stats.loc_unindexed_regions > 0);
         let comparable = ending != Ending::Close
             && self.plan.trouble == Trouble::None
@@ -309,13 +378,13 @@ impl World {
     /// Stops everything. The callers and the cache are gone already.
     fn crash(&mut self, ending: Ending) {
         self.totals.crash_points += 1;
-        self.device.cut();
         if ending == Ending::PowerLoss {
             self.totals.power_losses += 1;
-            let down = self.device.faults().crash();
-            if let Err(error) = down.and_then(|()| self.device.faults().restart()) {
+            if let Err(error) = self.device.lose_power() {
                 self.complain(&format!("the simulated drive does not come back: {error}"));
             }
+        } else {
+            self.device.cut();
         }
         if self.plan.theme == Theme::Rot && self.rng.bool() {
             self.rot();
@@ -432,7 +501,11 @@ impl World {
             // After other settings, what lies where buckets are now may be anything.
             let bad = stats.soc_bad_buckets + stats.loc_bad_records;
             let same_layout = self.totals.changed_settings == 0;
-            wants.push((bad == 0 || !same_layout, "bad structures on a device without faults"));
+            // A loss of power tears what is believed all the same, as far as it is whole.
+            let torn =
+                self.plan.config.crash_safety == CrashSafety::Power && self.totals.power_losses > 0;
+            let may_be_bad = !same_layout || torn;
+            wants.push((bad == 0 || may_be_bad, "bad structures on a device without faults"));
             let retired = stats.soc_retired_buckets + stats.loc_retired_regions;
             wants.push((retired == 0, "retired places on a device without faults"));
         }

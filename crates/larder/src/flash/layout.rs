@@ -181,7 +181,7 @@ pub(super) fn soc_log_segments(percent: f64, usable: u64, soc_buckets: u64) -> O
 fn tombstone_log_bytes(config: &Config, usable: u64) -> u64 {
     match config.crash_safety {
         CrashSafety::Off => 0,
-        CrashSafety::Process => config.tombstone_log_bytes.map_or_else(
+        CrashSafety::Process | CrashSafety::Power => config.tombstone_log_bytes.map_or_else(
             || (usable / LOG_PART / BLOCK * BLOCK).clamp(*LOG_BYTES.start(), *LOG_BYTES.end()),
             u64::from,
         ),

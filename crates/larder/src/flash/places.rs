@@ -1,6 +1,6 @@
 //! Which engine gets which part of the device, and which placement handle.
 
-use larder_device::{DeviceInfo, PlacementHandle};
+use larder_device::{DeviceInfo, Durability, PlacementHandle};
 
 use super::unit;
 use crate::config::Config;
@@ -31,12 +31,14 @@ impl Places {
         (placement, tenant): (&PlacementPlan, &str),
     ) -> Result<Self, Error> {
         let handle_of = |class| placement.handle_of(tenant, class);
+        let durability = if superblock.power { Durability::Power } else { Durability::Device };
         let soc = (layout.soc_buckets > 0).then(|| SocPlace {
             offset: layout.soc_offset,
             buckets: layout.soc_buckets,
             handle: handle_of(Class::Soc),
             hot_handle: config.dynamic_placement.then(|| handle_of(Class::SocHot)),
             object_bytes_max: config.soc_max_object_bytes as usize,
+            durability,
             cache: superblock.cache,
             hasher: superblock.hasher,
             epoch: superblock.epoch,
@@ -55,6 +57,7 @@ impl Places {
             eviction: config.region_eviction,
             regions_per_unit,
             reinsertion: config.effective_reinsertion(),
+            durability,
             cache: superblock.cache,
             hasher: superblock.hasher,
             eager_index_objects: config.eager_index_objects,

@@ -38,7 +38,7 @@ mod witness;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use larder_device::{BufferPool, Device, Io, IoBuffer, PlacementHandle};
+use larder_device::{BufferPool, Device, Durability, Io, IoBuffer, PlacementHandle};
 
 use crate::breaker::CircuitBreaker;
 use crate::config::{RegionEviction, Reinsertion};
@@ -79,6 +79,8 @@ pub(crate) struct LocPlace {
     pub(crate) reinsertion: Reinsertion,
     /// Upper bounds of the classes of times to live, in seconds, ascending.
     pub(crate) ttl_classes: Vec<u32>,
+    /// What the end of a region, with its footer, must survive before the region counts as sealed.
+    pub(crate) durability: Durability,
     /// Whose records to write and to believe.
     pub(crate) cache: CacheId,
     /// Under which hash the index knows a key.

@@ -9,7 +9,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use larder_device::{Io, IoFuture, IoResult};
+use larder_device::{Durability, Io, IoFuture, IoResult};
 
 use super::Loc;
 use super::footer::{FooterEntry, RegionIdentity};
@@ -96,11 +96,16 @@ impl Loc {
             let next = self.lock().active.next_piece(piece_bytes, &self.pool);
             let Some((identity, shelf, piece)) = next else { return };
             self.counters.loc_written_bytes.add(piece.buffer.len() as u64);
-            let write = self.device.submit(Io::write(
-                self.offset_of(identity.region) + piece.offset,
-                piece.buffer,
-                self.place.handles[shelf],
-            ));
+            // The last piece has the footer, which takes the place of the tombstones of earlier fillings.
+            let is_last =
+                piece.offset + piece.buffer.len() as u64 == self.place.region_bytes.into();
+            let durability = if is_last { self.place.durability } else { Durability::Device };
+            let write = self.device.submit(Io::Write {
+                offset: self.offset_of(identity.region) + piece.offset,
+                buffer: piece.buffer,
+                handle: self.place.handles[shelf],
+                durability,
+            });
             turn.pieces.push_back((identity, write));
             // A device drives what somebody has asked for: nobody may for a while.
             self.note_ends(turn, true).await;

@@ -38,8 +38,8 @@ impl Loc {
         let mut tail = IoBuffer::zeroed(region_bytes - from);
         tail.as_mut_slice().copy_from_slice(&whole.as_slice()[from..]);
         self.counters.loc_written_bytes.add(tail.len() as u64);
-        let handle = self.place.handles[0];
-        let write = Io::write(offset + from as u64, tail, handle);
+        let (handle, durability) = (self.place.handles[0], self.place.durability);
+        let write = Io::Write { offset: offset + from as u64, buffer: tail, handle, durability };
         match self.device.submit(write).await {
             Ok(_) => Some(footer),
             Err(failure) => {

@@ -35,6 +35,7 @@ fn superblock() -> Superblock {
     Superblock {
         clean: false,
         recoverable: true,
+        power: false,
         epoch: 1,
         oldest_epoch: 1,
         ring: 1,
