@@ -169,7 +169,7 @@ impl Volatile {
         for index in extent.first..extent.first + extent.sectors {
             let Some(sector) = self.sectors.get_mut(&index) else { continue };
             let later = sector.newer.partition_point(|(id, _)| *id < end);
-            if let Some((_, bytes)) = sector.newer.drain(..later).last() {
+            if let Some((_, bytes)) = sector.newer.drain(..later).next_back() {
                 sector.under = bytes;
             }
             if sector.newer.is_empty() {

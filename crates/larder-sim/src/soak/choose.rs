@@ -31,7 +31,7 @@ impl World {
             return Some(Request::Flush);
         }
         match self.rng.u32(..400) {
-            0 => return Some(Request::Flush),
+            0 if !self.plan.leaning.never_flushes => return Some(Request::Flush),
             1 | 2 => {
                 let mut keys: Vec<u32> = (0..6).filter_map(|_| self.free_key()).collect();
                 keys.sort_unstable();

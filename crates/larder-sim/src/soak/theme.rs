@@ -34,6 +34,8 @@ pub(super) struct Leaning {
     pub(super) deletes_percent: u32,
     /// So many of a hundred are flushes, beside the few that there are anyway.
     pub(super) flush_percent: u32,
+    /// Nobody flushes.
+    pub(super) never_flushes: bool,
     /// Most requests are about the first so many keys, the others about any; 0: the usual mix.
     pub(super) hot_keys: u32,
     /// Nothing is stored that is larger than 600 bytes.
@@ -118,22 +120,37 @@ impl Plan {
             // Small objects that wait in the log are lost in any crash, flushed or not.
             self.config.soc_log_percent = 0.0;
         }
-        let is_roomy = rng.bool();
-        if is_roomy {
-            // Nothing, or little, gives way to anything: what is not there was lost.
-            self.config.utilization_percent = 100.0;
-            self.config.soc_percent = Some(40.0);
-        } else {
-            self.config.utilization_percent = 25.0;
-            self.config.region_bytes = Some(32 << 10);
-        }
         self.clients = 1 << rng.u32(1..=5);
         self.keys = rng.u32(12..80);
         self.operations = rng.u64(100..500);
         self.lives = 10;
         self.step_ns = [2_000, 100_000][rng.usize(..2)];
-        self.leaning.flush_percent = rng.u32(1..6);
         self.leaning.deletes_percent = [0, 10][rng.usize(..2)];
+        match rng.u32(..4) {
+            // Nothing, or little, gives way to anything: what is not there was lost.
+            0 | 1 => {
+                self.config.utilization_percent = 100.0;
+                self.config.soc_percent = Some(40.0);
+                self.config.departing_bytes_max = None;
+                self.config.dram_bytes = [64 << 10, 512 << 10][rng.usize(..2)];
+            }
+            // Regions are filled over and over.
+            2 => {
+                self.config.utilization_percent = 25.0;
+                self.config.region_bytes = Some(32 << 10);
+            }
+            // The log goes round, and no flush helps what was forgotten meanwhile: it must be durable by itself.
+            _ => {
+                self.wrap();
+                self.operations = rng.u64(2000..6000);
+                self.clients = 16;
+                self.atomic_write_bytes = Some(4096);
+                self.leaning.never_flushes = true;
+                self.leaning.hot_keys = [0, 60][rng.usize(..2)];
+                return;
+            }
+        }
+        self.leaning.flush_percent = rng.u32(1..6);
     }
 
     fn wrap(&mut self) {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use larder::{Config, CrashSafety, Recovery, block_on};
-use larder_device::{Device, FaultDevice, FaultPlan, ModelDevice};
+use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, ModelDevice};
 
 use crate::rig::{Rig, config, drive_of};
 
@@ -102,6 +102,55 @@ fn the_dead_stay_dead_after_a_loss_of_power() {
     }
 }
 
+/// Buckets and regions have been written without them, and the log has gone round: what is left of the old
+/// versions must not come back from under writes that were not flushed.
+#[test]
+fn the_dead_stay_dead_when_their_tombstones_are_gone() {
+    let (small, large) = (0..300, 1000..1060);
+    for seed in 0..12 {
+        let drive = drive(&plan(seed));
+        let config = Config {
+            dram_bytes: 20 << 10,
+            utilization_percent: 25.0,
+            tombstone_log_bytes: Some(16 << 10),
+            // Regions that are being filled are on flash in part.
+            region_write_bytes: 16 << 10,
+            ..safe()
+        };
+        let rig = Rig::open(config.clone(), &drive);
+        small.clone().for_each(|key| rig.set(key, 1, 100));
+        large.clone().for_each(|key| rig.set(key, 1, 9_000));
+        flush(&rig);
+        small.clone().chain(large.clone()).for_each(|key| drop(rig.delete(key)));
+        // Every region is filled anew, and every bucket written, by others.
+        (2000..2500).for_each(|key| rig.set(key, 1, 9_000));
+        go_round(&rig);
+        let stats = rig.cache.stats();
+        assert!(stats.tombstones > 3000 && stats.loc_reclaimed_regions > 0, "{stats:?}");
+        drop(rig);
+        lose_power(&drive);
+        let dead = || small.clone().chain(large.clone()).chain(3000..4500);
+        let rig = reopened(config.clone(), &drive);
+        dead().for_each(|key| assert_eq!(rig.get(key), None, "key {key}, seed {seed}"));
+        // The regions that were being filled have got footers from that opening, beside older ones.
+        (2000..2500).for_each(|key| drop(rig.delete(key)));
+        go_round(&rig);
+        drop(rig);
+        lose_power(&drive);
+        let rig = reopened(config, &drive);
+        let dead = || dead().chain(2000..2500);
+        dead().for_each(|key| assert_eq!(rig.get(key), None, "key {key}, seed {seed}, again"));
+    }
+}
+
+/// Thousands of tombstones that nobody needs for long.
+fn go_round(rig: &Rig) {
+    for round in 1..4 {
+        (3000..4500).for_each(|key| rig.set(key, round, 100));
+        (3000..4500).for_each(|key| drop(rig.delete(key)));
+    }
+}
+
 /// What a life for the process has left may be in the drive's cache alone.
 #[test]
 fn a_cache_for_the_process_goes_on_for_power() {
@@ -135,11 +184,38 @@ fn a_cache_for_the_process_goes_on_for_power() {
     }
 }
 
+/// A label that promises more than the life before is on flash before, or after, what it promises.
+#[test]
+fn an_opening_that_is_cut_off_promises_no_more_than_is_there() {
+    let mut discarded = 0;
+    for seed in 0..30 {
+        for write in 0..2 {
+            let drive = drive(&plan(seed));
+            let process = Config { crash_safety: CrashSafety::Process, ..safe() };
+            let rig = Rig::open(process, &drive);
+            set_all(&rig, 1, 0..60);
+            flush(&rig);
+            (0..60).for_each(|key| assert!(rig.delete(key)));
+            drop(rig);
+            let crash = FaultRule::new(Fault::Crash).on_writes().at_match(write);
+            drive.set_plan(&plan(seed).with(crash));
+            assert!(Rig::try_open(safe(), &drive).is_err());
+            drive.restart().unwrap();
+            drive.set_plan(&plan(seed));
+            let rig = reopened(safe(), &drive);
+            discarded +=
+                u64::from(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));
+            (0..60).for_each(|key| assert_eq!(rig.get(key), None, "key {key}, seed {seed}"));
+        }
+    }
+    assert!((1..60).contains(&discarded), "{discarded} of 60");
+}
+
 #[test]
 fn a_drive_without_a_volatile_cache_is_not_asked_to_flush() {
     let asked = |has_cache: bool| {
         // Flushes fail: whoever asks for one hears of it.
-        let rule = larder_device::FaultRule::new(larder_device::Fault::Error).on_flushes();
+        let rule = FaultRule::new(Fault::Error).on_flushes();
         let plan = plan(1).volatile_cache(has_cache);
         let drive = drive(&plan);
         let rig = Rig::open(safe(), &drive);
