@@ -339,12 +339,16 @@ mod tests {
         let mut bytes = [vec![0; BLOCK_BYTES], vec![0; BLOCK_BYTES], vec![0; BLOCK_BYTES]];
         older.encode(&mut bytes[1]);
         latest.encode(&mut bytes[2]);
-        for under in [0, 1] {
-            let mut torn = bytes[2].clone();
-            let parts = 2 * PART_BYTES..5 * PART_BYTES;
-            torn[parts.clone()].copy_from_slice(&bytes[under][parts.clone()]);
+        let [blank, older_bytes, new] = &bytes;
+        for under in [blank, older_bytes] {
+            let parts = under.chunks_exact(PART_BYTES).zip(new.chunks_exact(PART_BYTES));
+            let mut torn: Vec<u8> = parts
+                .enumerate()
+                .flat_map(|(at, (old, new))| if (2..5).contains(&at) { old } else { new })
+                .copied()
+                .collect();
             assert_eq!(Slot::look(&torn, CacheId::ZERO), Slot::Begun(3, latest.number));
-            torn[parts.start + 50] ^= 1;
+            torn.iter_mut().skip(2 * PART_BYTES + 50).take(1).for_each(|byte| *byte ^= 1);
             assert_eq!(Slot::look(&torn, CacheId::ZERO), Slot::Damaged);
         }
         // A part in another's place.
