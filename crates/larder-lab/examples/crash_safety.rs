@@ -4,9 +4,10 @@
 //! crash_safety FILE [SECONDS] [ROUNDS]
 //! ```
 //!
-//! Each round opens an empty cache of each level in turn, fills it, flushes, and then replaces keys that flash holds, which is
-//! when tombstones are written. On FILE with threads for SECONDS of real time; on a virtual NVMe SSD, whose cache outlives
-//! a loss of power, and on a virtual SATA SSD, whose does not, with 64 clients. Printed are medians over the rounds.
+//! Each round opens an empty cache of each level in turn, fills it, flushes, and then replaces keys that flash holds,
+//! which is when tombstones are written. On FILE with threads for SECONDS of real time; on a virtual NVMe SSD, whose
+//! cache outlives a loss of power, and on a virtual SATA SSD, whose does not, with 64 clients. Printed are medians
+//! over the rounds.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 //! | rule | what becomes of a sector |
 //! |---|---|
 //! | by write | each write is kept, lost, or torn behind some sector; later ones lie over earlier ones |
-//! | by sector | each version is kept or lost by itself, with a chance drawn for this crash; the latest kept one stays |
+//! | by sector | each version is kept or lost by itself, with a chance drawn for this crash; the latest kept stays |
 //! | any version | one of all, each as likely: also an older one where later ones reached other sectors |
 //!
 //! A sector is what no loss of power tears: 512 bytes, or what the plan says.

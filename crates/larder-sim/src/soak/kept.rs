@@ -1,9 +1,9 @@
 //! What a flush has returned for: it must be found after a loss of power, unless somebody has touched it since, or
 //! flash has dropped it to make room.
 //!
-//! For the oracle a cache may lose anything. Here only keys count of which all is known: the last call that could change
-//! them was a set without a time to live, alone and answered, before the flush began. And only lives in which nothing was
-//! evicted since that set: what the cache counts as evicted says so for all keys.
+//! For the oracle a cache may lose anything. Here only keys count of which all is known: the last call that could
+//! change them was a set without a time to live, alone and answered, before the flush began. And only lives in which
+//! nothing was evicted since that set: what the cache counts as evicted says so for all keys.
 
 use std::collections::BTreeMap;
 

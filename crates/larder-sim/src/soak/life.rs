@@ -10,13 +10,12 @@ use larder_device::{Device, FaultPlan, Io, IoBuffer, ModelDevice, Payload, Place
 use larder_ssd::managed::{Geometry, ManagedConfig};
 
 use super::device::StagedDevice;
-use super::history::{KeyHistory, Need, Operation};
+use super::history::KeyHistory;
 use super::kept;
 use super::plan::{DRIVE_BYTES, Ending, Plan, Trouble, UNIT_BYTES};
 use super::request::Answer;
 use super::subject::{Lie, Subject};
 use super::theme::Theme;
-use super::value::{content_of, key_of};
 use super::world::{Issued, World};
 use crate::executor::{Running, Tasks};
 
@@ -139,61 +138,6 @@ impl World {
             return;
         };
         self.finish(subject.cache, ending);
-    }
-
-    /// After a crash, asks for every key, if anything is owed: what a flush has returned for must be there, and of
-    /// the others nothing that is void.
-    fn look_at_all(&mut self, cache: Larder) -> Option<Larder> {
-        if !self.kept.follows() || self.rng.u32(..3) == 0 {
-            return Some(cache);
-        }
-        let cache = Rc::new(cache);
-        let beside = Rc::clone(&cache);
-        self.drive(Box::pin(async move { beside.rebuild().await }), None)?;
-        for key in 0..self.plan.keys {
-            let what = format!("look at {key} after an opening at {} ns", self.now_ns);
-            let begun = Operation::begun(what, self.judged_ns.get());
-            let number = self.log.borrow_mut().keys[key as usize].begin(begun);
-            let beside = Rc::clone(&cache);
-            let get = async move { beside.get(&key_of(key)).await };
-            self.issued.gets += 1;
-            let value = match self.drive(Box::pin(get), None)? {
-                Ok(value) => value,
-                Err(error) => {
-                    self.complain(&format!("key {key} cannot be looked up: {error}"));
-                    return None;
-                }
-            };
-            self.issued.hits += u64::from(value.is_some());
-            let content = value.map(|value| content_of(key, &value));
-            self.totals.kept_lookups += u64::from(self.kept.owed(key).is_some());
-            match (&content, self.kept.owed(key)) {
-                (Some(Ok(content)), Some(owed)) if content == owed => {}
-                (_, Some(owed)) => {
-                    let tail = self.log.borrow().keys[key as usize].tail(number, 12);
-                    let recovery = cache.recovery();
-                    let what = format!(
-                        "key {key}: a flush returned for {owed:?}, and it is {content:?}, \
-                         {recovery:?}\n{tail}"
-                    );
-                    self.complain(&what);
-                }
-                _ => {}
-            }
-            let mut wrong = None;
-            self.log.borrow_mut().keys[key as usize].end(number, |operation| {
-                operation.certain = true;
-                match content {
-                    Some(Ok(content)) => operation.need = Need::Content(content),
-                    Some(Err(complaint)) => wrong = Some(complaint),
-                    None => {}
-                }
-            });
-            if let Some(complaint) = wrong {
-                self.complain(&format!("key {key}: {complaint}"));
-            }
-        }
-        Rc::try_unwrap(cache).ok()
     }
 
     fn finish(&mut self, cache: Larder, ending: Ending) {
@@ -397,7 +341,7 @@ impl World {
     }
 
     /// Runs one future alone, `None` if it is cut off at step `crash_at`.
-    fn drive<T: 'static>(
+    pub(super) fn drive<T: 'static>(
         &mut self,
         future: Running<'static, T>,
         crash_at: Option<u32>,

@@ -18,6 +18,7 @@
 //! | `choose` | which request comes next |
 //! | `world` | the scheduler |
 //! | `life` | a cache from its opening to its end, and its counters |
+//! | `look` | a look at every key after an opening |
 //! | `history`, `oracle` | what happened, by key, and the judgement |
 //! | `kept` | what flushes have returned for, which a loss of power may not take |
 //! | `value` | values that say whose they are |
@@ -28,6 +29,7 @@ mod device;
 mod history;
 mod kept;
 mod life;
+mod look;
 mod oracle;
 mod plan;
 mod request;

@@ -26,14 +26,14 @@ pub enum CrashSafety {
     /// ([`Stats::loc_given_up_regions`](crate::Stats::loc_given_up_regions)).
     #[default]
     Process,
-    /// The same, and a loss of power: an opening afterwards finds what a [`flush`](crate::Larder::flush) had returned for,
-    /// and nothing that was deleted or replaced, whatever of the other writes the drive has lost or torn.
+    /// The same, and a loss of power: an opening afterwards finds what a [`flush`](crate::Larder::flush) had returned
+    /// for, and nothing that was deleted or replaced, whatever of the other writes the drive has lost or torn.
     ///
     /// Tombstones, buckets and the ends of regions are written so that they are on the medium when they are done
-    /// ([`Durability::Power`](larder_device::Durability::Power)). On a drive whose cache is not volatile that costs next to
-    /// nothing; on others a `set` or `delete` of a key that flash holds waits for the medium, with all that
-    /// come together. Small objects whose bucket of 4 KiB is being written at that moment are lost where the drive does
-    /// not write 4 KiB whole or not at all.
+    /// ([`Durability::Power`](larder_device::Durability::Power)). On a drive whose cache is not volatile that costs
+    /// next to nothing; on others a `set` or `delete` of a key that flash holds waits for the medium, with all that
+    /// come together. Small objects whose bucket of 4 KiB is being written at that moment are lost where the drive
+    /// does not write 4 KiB whole or not at all.
     Power,
 }
 

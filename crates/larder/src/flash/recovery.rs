@@ -10,8 +10,8 @@
 //! A crash leaves no snapshot. Where a tombstone log was kept, the opening reads this log and nothing
 //! else. Later regions are found again by their footers and buckets by their checksums, and the log
 //! says what of it is dead. Without one, or if
-//! the device has lost its power since (but for a cache that was written to outlive that), nothing is believed: the new epoch is the oldest valid one,
-//! filters and index start empty.
+//! the device has lost its power since (but for a cache that was written to outlive that), nothing is believed: the
+//! new epoch is the oldest valid one, filters and index start empty.
 
 use std::sync::Arc;
 use std::time::Duration;

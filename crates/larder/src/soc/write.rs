@@ -133,7 +133,8 @@ impl Soc {
         let (cache, epoch) = (self.place.cache, self.epoch.load(Ordering::Acquire));
         let buffer = bucket.seal(BucketIdentity { cache, number, epoch, generation, stamp });
         let handle = self.handle_for_write(number);
-        // When it has ended, what the bucket has lost needs no tombstone, nor has what was dropped from it ever had one.
+        // When it has ended, what the bucket has lost needs no tombstone, nor has what was dropped from it ever had
+        // one.
         let (offset, durability) = (self.offset_of(number), self.place.durability);
         let write = Io::Write { offset, buffer, handle, durability };
         self.counters.soc_bucket_writes.add(1);

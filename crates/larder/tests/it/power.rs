@@ -1,5 +1,5 @@
-//! What a loss of power leaves, with `crash_safety = Power`: what a flush has returned for, and nothing that was deleted or
-//! replaced, whichever unflushed sectors the drive has lost.
+//! What a loss of power leaves, with `crash_safety = Power`: what a flush has returned for, and nothing that was
+//! deleted or replaced, whichever unflushed sectors the drive has lost.
 
 use std::sync::Arc;
 
