@@ -49,8 +49,8 @@ impl Larder {
     /// ([`CrashSafety::Process`](crate::CrashSafety::Process)), but for what the admission policy or
     /// its size keeps from flash and what is lost to device errors ([`Flushed`] counts both), what
     /// flash drops to make room, and what is changed later; large objects as soon as the opening has indexed them
-    /// again ([`Larder::rebuild`]). After a loss of power flash starts empty
-    /// all the same.
+    /// again ([`Larder::rebuild`]). After a loss of power flash starts empty all the same, but with
+    /// [`CrashSafety::Power`](crate::CrashSafety::Power) the same holds then.
     ///
     /// Items stay in DRAM; when they are evicted later, nothing is written again. The cache goes on
     /// serving meanwhile. What this costs: a read and a write of 4 KiB for each small object that

@@ -34,6 +34,7 @@ mod openings;
 mod parity;
 mod pieces;
 mod placement;
+mod power;
 mod reads;
 mod removals;
 mod restart;
