@@ -44,11 +44,6 @@ pub(super) const ALLOWED: &[Allowed] = &[
         reason: "what is climbed, and what was reached, are in the ladder's module",
     },
     Allowed {
-        folder: "crates/larder-lab/src/experiment/",
-        files: &["judge.rs", "result.rs", "row.rs"],
-        reason: "a result is made of its experiment, whose row names the functions that judge results",
-    },
-    Allowed {
         folder: "crates/larder-lab/src/plan/",
         files: &[
             "advice.rs",
