@@ -43,20 +43,4 @@ pub(super) const ALLOWED: &[Allowed] = &[
         files: &["ladder/climb.rs", "ladder/mod.rs", "ladder/watched.rs", "nvme/rungs.rs"],
         reason: "what is climbed, and what was reached, are in the ladder's module",
     },
-    Allowed {
-        folder: "crates/larder-lab/src/plan/",
-        files: &[
-            "advice.rs",
-            "bill.rs",
-            "fit.rs",
-            "mod.rs",
-            "model.rs",
-            "options.rs",
-            "outcome.rs",
-            "rows.rs",
-            "sweep.rs",
-            "theory.rs",
-        ],
-        reason: "the options ask the model what fits, which is made by the options",
-    },
 ];
