@@ -38,9 +38,4 @@ pub(super) const ALLOWED: &[Allowed] = &[
         ],
         reason: "the future of a request knows its deadline, which knows the claim that it keeps up",
     },
-    Allowed {
-        folder: "crates/larder-device/src/",
-        files: &["ladder/climb.rs", "ladder/mod.rs", "ladder/watched.rs", "nvme/rungs.rs"],
-        reason: "what is climbed, and what was reached, are in the ladder's module",
-    },
 ];
