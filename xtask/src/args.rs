@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{fuzz, guest, mutants, soak};
+use crate::{fuzz, guest, mutants, soak, tidy};
 
 /// House rules and long checks of Larder.
 #[derive(Debug, Parser)]
@@ -17,7 +17,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// The house rules (also a test of this crate)
-    Tidy,
+    Tidy(tidy::Options),
     /// All that can be checked, and how each check ended: formatting, clippy, tests, documentation, and most of
     /// the commands below
     All,

@@ -31,7 +31,7 @@ use self::args::{Cli, Command};
 
 fn main() -> ExitCode {
     let (name, verdict) = match Cli::parse().command {
-        Command::Tidy => return tidy::command(),
+        Command::Tidy(options) => return tidy::command(options),
         Command::All => return all::command(),
         Command::Msrv => ("msrv", toolchain::msrv()),
         Command::Targets => ("targets", toolchain::targets()),

@@ -15,6 +15,7 @@
 mod arrows;
 mod banned;
 mod circles;
+mod counts;
 mod finding;
 mod formats;
 mod manifest;
@@ -27,6 +28,8 @@ mod tree;
 mod words;
 
 use std::process::ExitCode;
+
+use clap::Args;
 
 use self::finding::{Finding, Weight};
 use self::tree::Tree;
@@ -46,8 +49,28 @@ const CHECKS: [fn(&Tree) -> Vec<Finding>; 9] = [
     words::check,
 ];
 
-/// Prints every finding; the code says whether there was an error.
-pub(crate) fn command() -> ExitCode {
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
+pub(crate) struct Options {
+    /// How long files and functions are, how often something is asserted, and circles of imports: a row a crate
+    #[arg(long)]
+    counts: bool,
+}
+
+/// Prints every finding, or what is counted; the code says whether there was an error.
+pub(crate) fn command(options: Options) -> ExitCode {
+    if options.counts {
+        return match Tree::read(&workspace::root()) {
+            Ok(tree) => {
+                print!("{}", counts::table(&tree));
+                ExitCode::SUCCESS
+            }
+            Err(message) => {
+                eprintln!("tidy: {message}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     match verdict() {
         Verdict::Passed(text) => {
             println!("tidy: {text}");

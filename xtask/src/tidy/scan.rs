@@ -133,6 +133,33 @@ pub(super) fn before_tests(code: &str) -> &str {
     first.map_or(code, |at| &code[..at])
 }
 
+/// Begin and end of every function that has a body.
+pub(super) fn functions(code: &str) -> Vec<(usize, usize)> {
+    words(code, "fn").into_iter().filter_map(|at| Some((at, body_end(code, at)?))).collect()
+}
+
+/// The last brace of the body of the function whose `fn` is at `begin`. A type such as `fn(u8)` has
+/// none.
+fn body_end(code: &str, begin: usize) -> Option<usize> {
+    let name = code[begin + 2..].trim_start().chars().next()?;
+    if !(name.is_alphabetic() || name == '_') {
+        return None;
+    }
+    let (mut braces, mut brackets) = (0_usize, 0_usize);
+    for (at, byte) in code.bytes().enumerate().skip(begin) {
+        match byte {
+            b'(' | b'[' if braces == 0 => brackets += 1,
+            b')' | b']' if braces == 0 => brackets = brackets.saturating_sub(1),
+            b';' if braces == 0 && brackets == 0 => return None,
+            b'{' if brackets == 0 => braces += 1,
+            b'}' if braces == 1 => return Some(at),
+            b'}' => braces = braces.saturating_sub(1),
+            _ => {}
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,5 +201,15 @@ mod tests {
         assert_eq!(before_tests("#[cfg(test)]\n#[allow(x)]\nmod tests {\n}"), "");
         let named = "#[cfg(test)]\nmod tests;\nfn f() {}";
         assert_eq!(before_tests(named), named);
+    }
+
+    #[test]
+    fn braces_in_text_and_functions_without_body_do_not_count() {
+        let code = code_only("trait T { fn a(&self); }\nfn b() { \"{\"; '{'; }\ntype F = fn(u8);");
+        let lines: Vec<_> = functions(&code)
+            .iter()
+            .map(|(a, b)| (line_of(&code, *a), line_of(&code, *b)))
+            .collect();
+        assert_eq!(lines, [(2, 2)]);
     }
 }

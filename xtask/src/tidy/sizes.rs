@@ -38,7 +38,7 @@ fn file_length(file: &SourceFile, code: &str) -> Option<Finding> {
 }
 
 fn function_lengths(file: &SourceFile, code: &str) -> Vec<Finding> {
-    functions(code)
+    scan::functions(code)
         .into_iter()
         .map(|(begin, end)| (scan::line_of(code, begin), scan::line_of(code, end)))
         .filter(|(first, last)| last - first + 1 > FUNCTION_LINES_MAX)
@@ -48,33 +48,6 @@ fn function_lengths(file: &SourceFile, code: &str) -> Vec<Finding> {
             Finding::error((&file.path, first), "function-length", message, fix)
         })
         .collect()
-}
-
-/// Begin and end of every function that has a body.
-fn functions(code: &str) -> Vec<(usize, usize)> {
-    scan::words(code, "fn").into_iter().filter_map(|at| Some((at, body_end(code, at)?))).collect()
-}
-
-/// The last brace of the body of the function whose `fn` is at `begin`. A type such as `fn(u8)` has
-/// none.
-fn body_end(code: &str, begin: usize) -> Option<usize> {
-    let name = code[begin + 2..].trim_start().chars().next()?;
-    if !(name.is_alphabetic() || name == '_') {
-        return None;
-    }
-    let (mut braces, mut brackets) = (0_usize, 0_usize);
-    for (at, byte) in code.bytes().enumerate().skip(begin) {
-        match byte {
-            b'(' | b'[' if braces == 0 => brackets += 1,
-            b')' | b']' if braces == 0 => brackets = brackets.saturating_sub(1),
-            b';' if braces == 0 && brackets == 0 => return None,
-            b'{' if brackets == 0 => braces += 1,
-            b'}' if braces == 1 => return Some(at),
-            b'}' => braces = braces.saturating_sub(1),
-            _ => {}
-        }
-    }
-    None
 }
 
 fn line_lengths(file: &SourceFile) -> Vec<Finding> {
@@ -115,17 +88,6 @@ mod tests {
         let findings = check_text(&function(71));
         assert_eq!((findings[0].rule, findings[0].line), ("function-length", 1));
         assert!(findings[0].message.starts_with("71 lines"));
-    }
-
-    #[test]
-    fn braces_in_text_and_functions_without_body_do_not_count() {
-        let code =
-            scan::code_only("trait T { fn a(&self); }\nfn b() { \"{\"; '{'; }\ntype F = fn(u8);");
-        let lines: Vec<_> = functions(&code)
-            .iter()
-            .map(|(a, b)| (scan::line_of(&code, *a), scan::line_of(&code, *b)))
-            .collect();
-        assert_eq!(lines, [(2, 2)]);
     }
 
     #[test]

@@ -5,11 +5,15 @@ use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::climb::{Climb, Door, Doors, Found};
 use super::*;
+use crate::device::Device;
+use crate::file::FileOptions;
 use crate::memory::MemoryDevice;
 use crate::nvme::{Node, node::Roots};
+use crate::placement::PlacementInfo;
 use crate::{CheckedIo, DeviceInfo, DeviceStats, IoEngine, IoFuture};
 
 /// Memory that says of its placement what it is told to.

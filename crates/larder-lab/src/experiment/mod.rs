@@ -25,6 +25,7 @@ mod ftl_uniform;
 mod gc_events;
 mod judge;
 mod latency;
+mod measured;
 mod performance;
 mod placement;
 mod real_drive;
@@ -45,7 +46,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::Error;
 use crate::replay::Monitor;
 pub use judge::{Judgement, Verdict};
-pub use result::{ExperimentResult, Metrics, PaperValue, Spread, Summary};
+pub use measured::{Metrics, PaperValue, Spread, Summary};
+pub use result::ExperimentResult;
 pub use row::Experiment;
 pub use settings::{Parameter, Settings};
 

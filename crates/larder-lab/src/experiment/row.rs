@@ -1,7 +1,7 @@
 //! What an experiment is made of.
 
 use super::judge::Judgement;
-use super::result::{Metrics, PaperValue, Summary};
+use super::measured::{Metrics, PaperValue, Summary};
 use super::settings::{Parameter, Settings};
 use crate::Error;
 use crate::replay::Monitor;

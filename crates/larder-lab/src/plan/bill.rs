@@ -4,8 +4,8 @@ use larder_ssd::analytic::carbon::{CacheSystem, CarbonFactors};
 use larder_ssd::analytic::life::{DriveBudget, Endurance, media_bytes_per_day};
 use serde::Serialize;
 
+use super::measured::{Measured, SETTLED};
 use super::options::{PlanOptions, Rating};
-use super::sweep::{Measured, SETTLED};
 use crate::Error;
 
 const SECONDS_PER_DAY: f64 = 86_400.0;

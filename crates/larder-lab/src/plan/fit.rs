@@ -3,8 +3,7 @@
 //! What drive and cache say of sizes that are too small is in their own words, of a drive and of settings
 //! that nobody who plans has named. Here it is said in those of the command, with the least that would do.
 
-use super::model::DRAM_MIN;
-use super::options::{FLASH_MIN, PlanOptions};
+use super::options::{DRAM_MIN, FLASH_MIN, PlanOptions};
 use crate::Error;
 use crate::replay::{ReplayOptions, shared};
 

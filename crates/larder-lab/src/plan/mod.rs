@@ -9,9 +9,11 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `options` | what is asked, and what is refused |
+//! | `options` | what is asked |
+//! | `check` | what is refused, and what would do |
 //! | `fit` | whether drive and cache of the model can work, and what would do |
 //! | `model` | the scaled-down drive, and how long it has to run |
+//! | `measured` | what one run measured, and whether that is settled |
 //! | `sweep` | runs over utilisations, with and without placement, on all cores |
 //! | `theory` | DLWA by formula |
 //! | `bill` | life, carbon, cost |
@@ -22,8 +24,10 @@
 
 mod advice;
 mod bill;
+mod check;
 mod fit;
 mod limit;
+mod measured;
 mod model;
 mod options;
 mod outcome;
@@ -37,12 +41,10 @@ use crate::Error;
 use crate::replay::Monitor;
 pub use bill::Bill;
 pub use limit::Limit;
+use measured::Measured;
 pub use options::{PlanOptions, Rating};
 pub use outcome::{Answer, Load, ModelFacts, Plan, SweepPoint};
-use sweep::Measured;
-
-/// Hears how many of all runs are done.
-pub type OnRun<'a> = dyn Fn(usize, usize) + Sync + 'a;
+pub use sweep::OnRun;
 
 /// Simulates and reckons.
 ///

@@ -3,9 +3,9 @@
 use larder_workload::Op;
 
 use super::fit::{self, check_fit};
-use super::options::PlanOptions;
+use super::measured::{self, Measured};
+use super::options::{DRAM_MIN, PlanOptions};
 use super::outcome::ModelFacts;
-use super::sweep::{self, Measured};
 use crate::Error;
 use crate::replay::{Monitor, ReplayOptions, Workload};
 
@@ -25,8 +25,6 @@ const LOOK: u64 = 200_000;
 const AGEING_MAX: f64 = 2e8;
 /// Times that ageing writes the drive over with large objects: half of nine.
 const AGEING_WRITES: f64 = 4.5;
-/// DRAM of the model below which no object fits any more.
-pub(super) const DRAM_MIN: u64 = 16 << 10;
 
 /// What is simulated in place of the drive.
 pub(super) struct Model {
@@ -171,7 +169,7 @@ fn enough(options: &ReplayOptions, available: u64, monitor: &Monitor) -> Result<
     let mut requests = first_guess(options, most, monitor)?;
     while requests < most {
         let options = ReplayOptions { requests: Some(requests), ..options.clone() };
-        if sweep::measure_replay(&options, false, monitor)?.is_settled() {
+        if measured::measure_replay(&options, false, monitor)?.is_settled() {
             break;
         }
         requests = (requests * 2).min(most);
@@ -186,7 +184,7 @@ fn first_guess(options: &ReplayOptions, most: u64, monitor: &Monitor) -> Result<
     let mut pilot = PILOT_REQUESTS.0.min(most);
     loop {
         let options = ReplayOptions { requests: Some(pilot), ..options.clone() };
-        let per_request = sweep::host_bytes_per_request(&options, monitor)?;
+        let per_request = measured::host_bytes_per_request(&options, monitor)?;
         let written = per_request * pilot as f64;
         if written >= drive || pilot >= PILOT_REQUESTS.1.min(most) {
             let wanted = (drive * DRIVE_WRITES / per_request) as u64; // the most if it is infinite

@@ -1,8 +1,8 @@
 //! The answer as rows of a table, for the terminal and the page alike.
 
 use super::limit::Limit;
+use super::measured::{OBJECT_PER_UNIT_MAX, STEADY_DRIVE_WRITES};
 use super::outcome::{Answer, Plan};
-use super::sweep::{OBJECT_PER_UNIT_MAX, STEADY_DRIVE_WRITES};
 
 /// A life longer than this is not wear any more.
 const YEARS_MAX: f64 = 100.0;

@@ -38,30 +38,4 @@ pub(super) const ALLOWED: &[Allowed] = &[
         ],
         reason: "the future of a request knows its deadline, which knows the claim that it keeps up",
     },
-    Allowed {
-        folder: "crates/larder-device/src/",
-        files: &["ladder/climb.rs", "ladder/mod.rs", "ladder/watched.rs", "nvme/rungs.rs"],
-        reason: "what is climbed, and what was reached, are in the ladder's module",
-    },
-    Allowed {
-        folder: "crates/larder-lab/src/experiment/",
-        files: &["judge.rs", "result.rs", "row.rs"],
-        reason: "a result is made of its experiment, whose row names the functions that judge results",
-    },
-    Allowed {
-        folder: "crates/larder-lab/src/plan/",
-        files: &[
-            "advice.rs",
-            "bill.rs",
-            "fit.rs",
-            "mod.rs",
-            "model.rs",
-            "options.rs",
-            "outcome.rs",
-            "rows.rs",
-            "sweep.rs",
-            "theory.rs",
-        ],
-        reason: "the options ask the model what fits, which is made by the options",
-    },
 ];

@@ -1,0 +1,77 @@
+//! How a target is opened, and what came of it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::rung::{Missed, Rung};
+use crate::device::Device;
+use crate::file::FileOptions;
+
+/// What a user wants of placement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum PlacementMode {
+    /// Opening fails where no rung holds.
+    Required,
+    /// Without, if there is none, and with a notice.
+    #[default]
+    Preferred,
+    /// No handle but the default one, whatever the device has.
+    Off,
+}
+
+impl FromStr for PlacementMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "required" => Ok(Self::Required),
+            "preferred" => Ok(Self::Preferred),
+            "off" => Ok(Self::Off),
+            _ => Err("use required, preferred or off".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for PlacementMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Required => "required",
+            Self::Preferred => "preferred",
+            Self::Off => "off",
+        })
+    }
+}
+
+/// How a target is opened.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OpenOptions {
+    /// What is wanted of placement.
+    pub placement: PlacementMode,
+    /// Capacity, queue and transfers; whether a file is made. What a file alone needs is ignored for
+    /// devices.
+    pub file: FileOptions,
+}
+
+/// An open device and how placement reaches it.
+#[non_exhaustive]
+pub struct Opened {
+    /// The device.
+    pub device: Arc<dyn Device>,
+    /// Where on the ladder it stands.
+    pub rung: Rung,
+    /// The rungs above it, and why they did not hold.
+    pub missed: Vec<Missed>,
+    /// What the user must be told: placement was preferred and there is none.
+    pub notice: Option<String>,
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened")
+            .field("rung", &self.rung)
+            .field("missed", &self.missed)
+            .finish_non_exhaustive()
+    }
+}

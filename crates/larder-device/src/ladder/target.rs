@@ -1,0 +1,57 @@
+//! What a user names: a path, and by a prefix what it is to be opened as.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// What a user names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The prefix, if there is one.
+    pub kind: Option<TargetKind>,
+    /// The path behind it.
+    pub path: PathBuf,
+}
+
+/// What a target's prefix asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TargetKind {
+    /// `file:`
+    File,
+    /// `block:`
+    Block,
+    /// `nvme:`
+    Nvme,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let prefixes = [
+            ("file:", TargetKind::File),
+            ("block:", TargetKind::Block),
+            ("nvme:", TargetKind::Nvme),
+        ];
+        let found =
+            prefixes.iter().find_map(|(prefix, kind)| Some((*kind, text.strip_prefix(prefix)?)));
+        let (kind, path) = found.map_or((None, text), |(kind, path)| (Some(kind), path));
+        if path.is_empty() {
+            return Err(format!("\"{text}\" names no path, such as block:/dev/nvme0n1"));
+        }
+        Ok(Self { kind, path: path.into() })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            Some(TargetKind::File) => "file:",
+            Some(TargetKind::Block) => "block:",
+            Some(TargetKind::Nvme) => "nvme:",
+            None => "",
+        })?;
+        write!(f, "{}", self.path.display())
+    }
+}

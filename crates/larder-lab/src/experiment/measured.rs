@@ -1,0 +1,107 @@
+//! What seeds measured, and what a paper says of it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::judge::{highest, lowest};
+
+/// What one seed measured, by the name of the metric.
+pub type Metrics = BTreeMap<String, f64>;
+
+/// What the paper says about a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PaperValue {
+    /// Name of the metric.
+    pub metric: &'static str,
+    /// Its value.
+    pub value: f64,
+    /// Where it stands.
+    pub source: &'static str,
+}
+
+/// A metric over all seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Spread {
+    /// Smallest.
+    pub min: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// All metrics over all seeds.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(transparent)]
+pub struct Summary(BTreeMap<String, Spread>);
+
+impl Summary {
+    /// Sums up what the seeds measured.
+    pub fn of(measured: &[Metrics]) -> Self {
+        let mut values: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
+        for (name, &value) in measured.iter().flatten() {
+            values.entry(name).or_default().push(value);
+        }
+        #[allow(clippy::cast_precision_loss)]
+        let spread = |values: Vec<f64>| Spread {
+            min: lowest(values.iter().copied()),
+            mean: values.iter().sum::<f64>() / values.len() as f64,
+            max: highest(values),
+        };
+        Self(values.into_iter().map(|(name, values)| (name.clone(), spread(values))).collect())
+    }
+
+    /// A metric; NaN where it was not measured, so that every comparison with it fails.
+    pub fn get(&self, name: &str) -> Spread {
+        let nan = Spread { min: f64::NAN, mean: f64::NAN, max: f64::NAN };
+        self.0.get(name).copied().unwrap_or(nan)
+    }
+
+    /// Mean of a metric.
+    pub fn mean(&self, name: &str) -> f64 {
+        self.get(name).mean
+    }
+
+    /// Largest value of a metric over the seeds.
+    pub fn max(&self, name: &str) -> f64 {
+        self.get(name).max
+    }
+
+    /// Smallest value of a metric over the seeds.
+    pub fn min(&self, name: &str) -> f64 {
+        self.get(name).min
+    }
+
+    /// The metrics whose name begins with `prefix`, with what follows it as a number, in its order.
+    pub fn series(&self, prefix: &str) -> Vec<(f64, Spread)> {
+        let numbered = self.0.iter().filter_map(|(name, spread)| {
+            Some((name.strip_prefix(prefix)?.parse::<f64>().ok()?, *spread))
+        });
+        let mut series: Vec<_> = numbered.collect();
+        series.sort_by(|a, b| a.0.total_cmp(&b.0));
+        series
+    }
+
+    /// All metrics by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Spread)> {
+        self.0.iter().map(|(name, spread)| (name.as_str(), spread))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_summed_up() {
+        let one = |value| Metrics::from([("dlwa.on.4".to_owned(), value)]);
+        let summary = Summary::of(&[one(1.0), one(3.0)]);
+        let expected = Spread { min: 1.0, mean: 2.0, max: 3.0 };
+        assert_eq!(summary.get("dlwa.on.4"), expected);
+        assert_eq!(summary.series("dlwa.on."), [(4.0, expected)]);
+        assert!(summary.mean("absent").is_nan());
+        let unknown = Summary::of(&[one(1.0), one(f64::NAN)]).get("dlwa.on.4");
+        assert!(unknown.min.is_nan() && unknown.mean.is_nan() && unknown.max.is_nan());
+    }
+}

@@ -1,0 +1,153 @@
+//! What one run measured, and whether more requests would find the same.
+
+use std::sync::Arc;
+
+use crate::Error;
+use crate::replay::shared::{self, SharedRun, Tenant};
+use crate::replay::{Monitor, ReplayOptions, Run};
+
+/// What one run measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Measured {
+    /// Percent.
+    pub(super) utilization: f64,
+    pub(super) with_placement: bool,
+    /// At least 1.
+    pub(super) dlwa: f64,
+    pub(super) hit_ratio: f64,
+    pub(super) host_bytes_per_request: f64,
+    /// Share of the host's bytes that the small-object engine wrote.
+    pub(super) soc_share: f64,
+    pub(super) drive_writes_before: f64,
+    /// By what share DLWA differs between the halves of the measurement.
+    pub(super) dlwa_drift: f64,
+    /// The same of the host's bytes per request.
+    pub(super) load_drift: f64,
+    /// By what share these may be off by chance: twice their standard error.
+    pub(super) load_error: f64,
+    /// How much of a reclaim unit a large object takes: on a drive of the field next to nothing.
+    pub(super) object_per_unit: f64,
+}
+
+/// A drive and its load are known when neither changes by more than this share from one half of the
+/// measurement to the other, and the drive was written over [`STEADY_DRIVE_WRITES`] times before.
+pub(super) const SETTLED: f64 = 0.05;
+/// Times that a drive has to be written over until its DLWA is steady.
+pub(super) const STEADY_DRIVE_WRITES: f64 = 11.0;
+/// Large objects come in one piece. Where they take more than this of a unit, many units hold nothing
+/// else, die as a whole, and DLWA without placement comes out low.
+pub(super) const OBJECT_PER_UNIT_MAX: f64 = 0.1;
+
+impl Measured {
+    /// Whether more requests would find the same.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_drive_settled() && self.load_drift <= SETTLED
+    }
+
+    pub(super) fn is_drive_settled(&self) -> bool {
+        self.dlwa_drift <= SETTLED && self.drive_writes_before >= STEADY_DRIVE_WRITES
+    }
+
+    /// Whether a unit takes in enough objects to hold of both engines what they write.
+    pub(super) fn is_mixed(&self) -> bool {
+        self.with_placement || self.object_per_unit <= OBJECT_PER_UNIT_MAX
+    }
+
+    pub(super) fn placement(&self) -> &'static str {
+        if self.with_placement { "on" } else { "off" }
+    }
+}
+
+/// Measures a replay.
+pub(super) fn measure_replay(
+    options: &ReplayOptions,
+    with_placement: bool,
+    monitor: &Monitor,
+) -> Result<Measured, Error> {
+    let played = play(options, with_placement, monitor)?;
+    let run = only(&played)?;
+    let host_bytes_per_request = per_request(run);
+    if host_bytes_per_request <= 0.0 || !played.drive.dlwa.is_finite() {
+        return Err(Error::run(format!(
+            "the workload wrote nothing to flash in {} measured requests, so nothing is known of \
+             the drive; use more --requests, a longer trace, or less --dram",
+            run.requests - run.warmup_requests
+        )));
+    }
+    Ok(Measured {
+        utilization: options.utilization_percent,
+        with_placement,
+        dlwa: played.drive.dlwa.max(1.0),
+        hit_ratio: run.hit_ratio,
+        host_bytes_per_request,
+        soc_share: soc_share(run),
+        drive_writes_before: played.drive.drive_writes_before,
+        dlwa_drift: played.drive.drift,
+        load_drift: load_drift(run),
+        load_error: load_error(run),
+        object_per_unit: 0.0,
+    })
+}
+
+/// By what share the host's bytes per request differ between the halves of the measurement.
+#[allow(clippy::cast_precision_loss)] // some gigabytes
+fn load_drift(run: &Run) -> f64 {
+    let measured = run.requests - run.warmup_requests;
+    let middle = run.warmup_requests + measured / 2;
+    let (mut halves, mut last) = ([(0, 0); 2], run.warmup_requests);
+    for interval in run.intervals.iter().filter(|interval| !interval.warmup) {
+        let (bytes, requests) = &mut halves[usize::from(interval.requests > middle)];
+        *bytes += interval.host_bytes;
+        *requests += interval.requests - last;
+        last = interval.requests;
+    }
+    let [first, second] = halves.map(|(bytes, requests)| bytes as f64 / requests as f64);
+    // Of a run so short that it has one half only, nothing is known.
+    let drift = (second / first - 1.0).abs();
+    if drift.is_finite() { drift } else { 1.0 }
+}
+
+/// By what share the host's bytes per request may be off by chance: twice the standard error, by how
+/// they differ between the intervals. A few large objects are many of the bytes.
+#[allow(clippy::cast_precision_loss)] // some gigabytes
+fn load_error(run: &Run) -> f64 {
+    let measured = run.intervals.windows(2).filter(|pair| !pair[1].warmup);
+    let loads: Vec<f64> = measured
+        .map(|pair| pair[1].host_bytes as f64 / (pair[1].requests - pair[0].requests) as f64)
+        .collect();
+    let count = loads.len() as f64;
+    let mean = loads.iter().sum::<f64>() / count;
+    let variance = loads.iter().map(|load| (load - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let error = 2.0 * (variance / count).sqrt() / mean;
+    if error.is_finite() { error } else { 1.0 }
+}
+
+/// Bytes that the cache writes to its drive for each request, after warm-up.
+pub(super) fn host_bytes_per_request(
+    options: &ReplayOptions,
+    monitor: &Monitor,
+) -> Result<f64, Error> {
+    only(&play(options, true, monitor)?).map(per_request)
+}
+
+fn play(options: &ReplayOptions, placement: bool, monitor: &Monitor) -> Result<SharedRun, Error> {
+    let drive = shared::drive(options, placement, shared::HANDLES)?;
+    let tenant = Tenant::new(options.clone(), Arc::clone(&drive) as _);
+    shared::play(&drive, &[tenant], placement, &mut |_| Ok(()), monitor)
+}
+
+fn only(played: &SharedRun) -> Result<&Run, Error> {
+    let run = played.tenants.first().map(|tenant| &tenant.run);
+    run.ok_or_else(|| Error::run("plan: nothing was played"))
+}
+
+#[allow(clippy::cast_precision_loss)] // some gigabytes
+fn per_request(run: &Run) -> f64 {
+    let requests = run.requests - run.warmup_requests;
+    if requests == 0 { 0.0 } else { run.host_bytes as f64 / requests as f64 }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn soc_share(run: &Run) -> f64 {
+    run.soc_bytes as f64 / (run.soc_bytes + run.loc_bytes + run.metadata_bytes).max(1) as f64
+}
