@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::histogram::Histogram;
+use larder_workload::Latencies;
+
 use crate::item::Item;
 use crate::stream::{Op, Stream};
 use crate::system::{DramCache, HybridCache};
@@ -22,8 +23,8 @@ pub(crate) struct Tally {
     pub(crate) hits: u64,
     /// Keys and values that were set, for whatever reason.
     pub(crate) set_bytes: u64,
-    pub(crate) get_latencies: Histogram,
-    pub(crate) set_latencies: Histogram,
+    pub(crate) get_latencies: Latencies,
+    pub(crate) set_latencies: Latencies,
 }
 
 impl Tally {
@@ -40,14 +41,14 @@ impl Tally {
         self.gets += 1;
         self.hits += u64::from(hit);
         if let Some(began) = began {
-            self.get_latencies.add(began.elapsed());
+            self.get_latencies.record(began.elapsed());
         }
     }
 
     fn set(&mut self, item: &Item, began: Option<Instant>) {
         self.set_bytes += item.bytes();
         if let Some(began) = began {
-            self.set_latencies.add(began.elapsed());
+            self.set_latencies.record(began.elapsed());
         }
     }
 }

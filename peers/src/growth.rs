@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use larder_workload::Spread;
 use serde_json::{Value, json};
 
 use crate::item::Item;
 use crate::options::Options;
-use crate::summary::Spread;
+use crate::summary::short;
 use crate::system::{DramCache, System, open_in_dram};
 use crate::workload::Scale;
 use crate::{child, machine, process};
@@ -32,7 +33,7 @@ pub(crate) fn all(options: &Options) -> Result<(), String> {
     machine::describe(&options.dir).iter().for_each(|line| println!("{line}"));
     let usual = [System::Larder, System::QuickCache];
     let systems = options.systems.as_deref().unwrap_or(&usual);
-    let budgets: Vec<u64> = match (options.dram_bytes, options.scale) {
+    let budgets: Vec<u64> = match (options.dram_bytes, options.scale()) {
         (Some(bytes), _) => vec![bytes],
         (None, Scale::Full) => vec![256 * MIB, 1024 * MIB, 4096 * MIB, 12288 * MIB],
         (None, Scale::Quick) => vec![256 * MIB, 1024 * MIB],
@@ -52,7 +53,7 @@ pub(crate) fn all(options: &Options) -> Result<(), String> {
         for (system, rounds) in systems.iter().zip(&done) {
             let cell = |name: &str| {
                 let numbers = rounds.iter().filter_map(|round| round[name].as_f64());
-                Spread::of(numbers).map_or_else(String::new, |spread| spread.short())
+                Spread::of(numbers).map_or_else(String::new, |spread| short(&spread))
             };
             let cells: Vec<_> = COLUMNS.iter().map(|(name, _)| cell(name)).collect();
             let (name, load) = (system.name(), cell("load_average"));

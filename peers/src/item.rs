@@ -3,6 +3,9 @@
 use std::hash::{Hash, Hasher};
 use std::io::{Read, Write};
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
 /// Bytes of a key.
 pub(crate) const KEY_BYTES: usize = 16;
 
@@ -77,12 +80,9 @@ impl Item {
     }
 }
 
-/// Scatters numbers (the finaliser of SplitMix64): a bijection.
+/// Scatters numbers: the first that SplitMix64 draws with this seed, another one for each.
 pub(crate) fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    SplitMix64::seed_from_u64(number).next_u64()
 }
 
 #[cfg(test)]

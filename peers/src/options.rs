@@ -1,112 +1,96 @@
 //! The command line.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Parser, ValueEnum, value_parser};
 
 use crate::run::Task;
 use crate::system::System;
 use crate::workload::{Scale, Workload};
 
-pub(crate) const HELP: &str = "\
-Larder and its peers on the same work, in the same run.
-
-usage: larder-peers [OPTIONS]         every system does every workload, round by round
-       larder-peers one [OPTIONS]     one run in this process, for a profiler; needs --workload
-                                      and --system
-       larder-peers growth [OPTIONS]  one thread, values of 300 bytes, from 256 MiB to 12 GiB of
-                                      memory (--quick: to 1 GiB; --dram-bytes: that one): what a
-                                      set and a look-up cost, the worst operation, what is resident
-       larder-peers threads [OPTIONS] getters and setters, up to 64 threads: what the ones cost the
-                                      others
-
-  --quick             the same at an eighth of the size, 3 rounds in DRAM and 1 on flash:
-                      about 3 minutes
-  --workload LIST     of dram, dramset, dramev, HM, HM128, HL, HS2, graph_leader (default: all)
-  --system LIST       of larder (nothing set but the budget of memory), larder-soc, larder-soc-log
-                      (small objects in buckets, without and with a log before them),
-                      larder-loc (all in one log), foyer, foyer-lru, quick_cache, moka, harness
-                      (default: those that the workload is for; harness is no cache at all, and
-                      shows what the benchmark itself costs)
-  --clients LIST      threads in DRAM (default 2), tasks on flash (default 2,64)
-  --rounds N          how often each system does each workload (default 5)
-  --dir DIR           where flash files go: a directory on a disk, up to 4.3 GB a system; they are
-                      removed at the end (default: the current directory)
-  --data DIR          pop.json and sizes.json of CacheLib's graph_cache_leader_fbobj; without it
-                      graph_leader is skipped
-  --json FILE         every run, and medians
-  --csv FILE          medians and spread, under a description of the machine
-  --seed N            of the operations (default 1)
-  --dram-bytes N      budget of memory, instead of the workload's
-  --neighbour         beside a process that streams through memory
-  --scale NAME        full, quick or tiny (for tests)
-  --help              this text
-
-A run is a process of its own: peak RSS and CPU time are its own. Systems take turns within a
-round. Compare rows of one workload, and trust ratios and cpu_us_per_op: a shared machine changes
-its speed from minute to minute.
-";
-
-/// What was asked for.
-#[derive(Clone, Debug)]
+/// Larder and its peers on the same work, in the same run.
+///
+/// A run is a process of its own: peak RSS and CPU time are its own. Systems take turns within a round. Compare rows
+/// of one workload, and trust ratios and cpu_us_per_op: a shared machine changes its speed from minute to minute.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "larder-peers", bin_name = "cargo xtask peers", max_term_width = 100)]
 pub(crate) struct Options {
-    pub(crate) scale: Scale,
-    /// `None`: all.
+    /// What is done
+    #[arg(value_enum, default_value_t = Mode::Rounds)]
+    pub(crate) mode: Mode,
+    /// The same at an eighth of the size, 3 rounds in DRAM and 1 on flash: about 3 minutes
+    #[arg(long, conflicts_with = "scale")]
+    quick: bool,
+    /// The size of everything; tiny is for tests
+    #[arg(long, default_value = "full", value_parser = scale())]
+    scale: Scale,
+    /// Which workloads, with commas [default: all]
+    #[arg(long = "workload", value_name = "LIST", value_delimiter = ',', ignore_case = true, value_parser = workload())]
     pub(crate) workloads: Option<Vec<String>>,
+    /// Which systems, with commas [default: those that the workload is for]. larder: nothing set but the budget of
+    /// memory; larder-soc, larder-soc-log: small objects in buckets, without and with a log before them;
+    /// larder-loc: all in one log; harness is no cache at all, and shows what the benchmark itself costs
+    #[arg(long = "system", value_name = "LIST", value_delimiter = ',', value_parser = system())]
     pub(crate) systems: Option<Vec<System>>,
+    /// Threads in DRAM [default: 2], tasks on flash [default: 2,64]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clients())]
     pub(crate) clients: Option<Vec<usize>>,
+    /// How often each system does each workload [default: 5]
+    #[arg(long, value_name = "N", value_parser = number())]
     pub(crate) rounds: Option<usize>,
+    /// Where flash files go: a directory on a disk, up to 4.3 GB a system; they are removed at the end
+    #[arg(long, default_value = ".")]
     pub(crate) dir: PathBuf,
+    /// The directory of pop.json and sizes.json of CacheLib's graph_cache_leader_fbobj; without it graph_leader is
+    /// skipped
+    #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+    /// Where every run goes, and medians
+    #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Where medians and spread go, under a description of the machine
+    #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
+    /// Of the operations
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u64).range(1..))]
     pub(crate) seed: u64,
+    /// Budget of memory, instead of the workload's
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     pub(crate) dram_bytes: Option<u64>,
+    /// Beside a process that streams through memory
+    #[arg(long)]
     pub(crate) neighbour: bool,
 }
 
-const NAMES: [&str; 13] = [
-    "workload",
-    "system",
-    "clients",
-    "rounds",
-    "dir",
-    "data",
-    "json",
-    "csv",
-    "seed",
-    "dram-bytes",
-    "scale",
-    "quick",
-    "neighbour",
-];
+/// What is done with the systems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    /// Every system does every workload, round by round
+    Rounds,
+    /// One run in this process, for a profiler; needs --workload and --system
+    One,
+    /// One thread, values of 300 bytes, from 256 MiB to 12 GiB of memory (--quick: to 1 GiB; --dram-bytes: that one):
+    /// what a set and a look-up cost, the worst operation, what is resident
+    Growth,
+    /// Getters and setters, up to 64 threads: what the ones cost the others
+    Threads,
+    #[value(hide = true)]
+    GrowthOne,
+    #[value(hide = true)]
+    GrowthFill,
+    #[value(hide = true)]
+    ThreadsOne,
+    #[value(hide = true)]
+    ThreadsControl,
+    #[value(hide = true)]
+    Neighbour,
+}
 
 impl Options {
-    /// Reads the arguments.
-    pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
-        let given = pairs(arguments)?;
-        let get = |name: &str| given.get(name).map(String::as_str);
-        let path = |name: &str| get(name).map(PathBuf::from);
-        let scale = match get("scale") {
-            None if given.contains_key("quick") => Scale::Quick,
-            None => Scale::Full,
-            Some(name) => *one_of("scale", name, &Scale::ALL)?,
-        };
-        let rounds = get("rounds").map(|text| number("rounds", text)).transpose()?;
-        let dram_bytes = get("dram-bytes").map(|text| number("dram-bytes", text)).transpose()?;
-        Ok(Self {
-            scale,
-            workloads: get("workload").map(workloads).transpose()?,
-            systems: get("system").map(systems).transpose()?,
-            clients: get("clients").map(clients).transpose()?,
-            rounds: rounds.map(|rounds| rounds as usize),
-            dir: path("dir").unwrap_or_else(|| PathBuf::from(".")),
-            data: path("data"),
-            json: path("json"),
-            csv: path("csv"),
-            seed: get("seed").map_or(Ok(1), |text| number("seed", text))?,
-            dram_bytes,
-            neighbour: given.contains_key("neighbour"),
-        })
+    /// The size of everything.
+    pub(crate) fn scale(&self) -> Scale {
+        if self.quick { Scale::Quick } else { self.scale }
     }
 
     /// The workloads that were asked for, or all.
@@ -114,7 +98,7 @@ impl Options {
         let names = self.workloads.clone();
         let names =
             names.unwrap_or_else(|| Workload::names().into_iter().map(str::to_owned).collect());
-        names.iter().filter_map(|name| Workload::find(name, self.scale)).collect()
+        names.iter().filter_map(|name| Workload::find(name, self.scale())).collect()
     }
 
     /// The only run that these options can mean.
@@ -124,7 +108,7 @@ impl Options {
         else {
             return Err("one: needs one --workload and one --system".to_owned());
         };
-        let workload = Workload::find(workload, self.scale).ok_or("workload: unknown")?;
+        let workload = Workload::find(workload, self.scale()).ok_or("workload: unknown")?;
         let clients = self.clients.as_ref().and_then(|list| list.first());
         Ok(Task {
             system: *system,
@@ -138,107 +122,85 @@ impl Options {
     }
 }
 
-/// Options with their values; `quick` and `neighbour` have none.
-fn pairs(arguments: &[String]) -> Result<HashMap<String, String>, String> {
-    let mut given = HashMap::new();
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let Some(option) = argument.strip_prefix("--") else {
-            return Err(format!("cannot understand: {argument}; options begin with --"));
-        };
-        let (name, value) = match option.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (option, None),
-        };
-        if !NAMES.contains(&name) {
-            return Err(format!("--{name}: unknown; known are --{}", NAMES.join(", --")));
-        }
-        let value = match value {
-            Some(value) => value,
-            None if matches!(name, "quick" | "neighbour") => String::new(),
-            None => rest.next().cloned().ok_or_else(|| format!("--{name}: needs a value"))?,
-        };
-        given.insert(name.to_owned(), value);
-    }
-    Ok(given)
+fn scale() -> impl TypedValueParser<Value = Scale> {
+    one_of(&Scale::ALL)
 }
 
-fn workloads(list: &str) -> Result<Vec<String>, String> {
-    let known = |name: &str| Workload::find(name, Scale::Full).map(|w| w.name.to_owned());
-    let refusal =
-        |name| format!("--workload {name}: unknown; use one of {}", Workload::names().join(", "));
-    list.split(',').map(|name| known(name).ok_or_else(|| refusal(name))).collect()
+fn system() -> impl TypedValueParser<Value = System> {
+    one_of(&System::ALL)
 }
 
-fn systems(list: &str) -> Result<Vec<System>, String> {
-    list.split(',').map(|name| one_of("system", name, &System::ALL).copied()).collect()
-}
-
-fn clients(list: &str) -> Result<Vec<usize>, String> {
-    list.split(',')
-        .map(|text| match number("clients", text)? {
-            count @ 1..=4096 => Ok(count as usize),
-            count => Err(format!("--clients {count}: use 1 to 4096")),
-        })
-        .collect()
-}
-
-fn one_of<'a, T>(option: &str, name: &str, known: &'a [(&str, T)]) -> Result<&'a T, String> {
-    let found = known.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
-    found.ok_or_else(|| {
-        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        format!("--{option} {name}: unknown; use one of {}", names.join(", "))
+/// One of a table, by its name.
+fn one_of<T: Copy + Send + Sync + 'static>(
+    known: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(known.iter().map(|(name, _)| *name)).try_map(|name| {
+        let found = known.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+        found.ok_or("unknown")
     })
 }
 
-fn number(option: &str, text: &str) -> Result<u64, String> {
-    let found = text.parse().ok().filter(|number| *number > 0);
-    found.ok_or_else(|| format!("--{option} {text}: use a whole number above 0"))
+/// A workload by its name in any case, which is returned as it is written.
+fn workload() -> impl TypedValueParser<Value = String> {
+    PossibleValuesParser::new(Workload::names()).try_map(|name| {
+        let found = Workload::find(&name, Scale::Full).map(|found| found.name.to_owned());
+        found.ok_or("unknown")
+    })
+}
+
+fn clients() -> impl TypedValueParser<Value = usize> {
+    value_parser!(u64).range(1..=4096).map(|count| count as usize)
+}
+
+fn number() -> impl TypedValueParser<Value = usize> {
+    value_parser!(u64).range(1..=1 << 32).map(|count| count as usize)
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     fn parse(text: &str) -> Result<Options, String> {
-        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        Options::parse(&words)
+        let words = std::iter::once("peers").chain(text.split_whitespace());
+        Options::try_parse_from(words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Options::command().debug_assert();
     }
 
     #[test]
     fn options_are_read() {
         let options = parse("--quick --workload hm,dram --system=larder --clients 2,64").unwrap();
-        assert_eq!(options.scale, Scale::Quick);
+        assert_eq!((options.mode, options.scale()), (Mode::Rounds, Scale::Quick));
         assert_eq!(options.workloads().len(), 2);
         assert_eq!(options.systems, Some(vec![System::Larder]));
         assert_eq!(options.clients, Some(vec![2, 64]));
         assert_eq!(parse("").unwrap().workloads().len(), Workload::names().len());
-        let task = parse("--workload HM --system foyer").unwrap().task().unwrap();
+        let one = parse("one --workload HM --system foyer").unwrap();
+        assert_eq!(one.mode, Mode::One);
+        let task = one.task().unwrap();
         assert_eq!((task.clients, task.dram_bytes), (2, 256 << 20));
-        assert!(parse("--workload HM").unwrap().task().is_err());
+        assert!(parse("one --workload HM").unwrap().task().is_err());
     }
 
     #[test]
     fn wrong_options_are_named_with_a_remedy() {
         for (wrong, says) in [
-            ("--workload x", "use one of dram"),
-            ("--system x", "use one of larder"),
-            ("--clients 0", "above 0"),
-            ("--clients 5000", "1 to 4096"),
-            ("--rounds x", "--rounds x: use a whole number"),
-            ("--what 1", "known are --workload"),
-            ("--dir", "needs a value"),
-            ("x", "begin with --"),
+            ("--workload x", "[possible values: dram"),
+            ("--system x", "[possible values: larder"),
+            ("--clients 0", "0 is not in 1..=4096"),
+            ("--clients 5000", "5000 is not in 1..=4096"),
+            ("--rounds x", "invalid value 'x' for '--rounds <N>'"),
+            ("--what 1", "'--what'"),
+            ("--dir", "a value is required for '--dir <DIR>'"),
+            ("x", "[possible values: rounds, one, growth, threads]"),
         ] {
             let message = parse(wrong).unwrap_err();
             assert!(message.contains(says), "{wrong}: {message}");
-        }
-    }
-
-    #[test]
-    fn the_help_names_every_option() {
-        for name in NAMES {
-            assert!(HELP.contains(&format!("--{name}")), "{name}");
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
+use larder_workload::Spread;
 use serde_json::json;
 
 use crate::run::Outcome;
-use crate::summary::{Row, Spread};
+use crate::summary::Row;
 use crate::system::System;
 use crate::workload::Scale;
 

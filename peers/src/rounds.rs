@@ -38,10 +38,10 @@ pub(crate) fn all(options: &Options) -> Result<(), String> {
     }
     print!("\n{}", report::comparisons(&rows));
     if let Some(path) = &options.csv {
-        write(path, &report::csv(&machine, options.scale, &rows))?;
+        write(path, &report::csv(&machine, options.scale(), &rows))?;
     }
     if let Some(path) = &options.json {
-        write(path, &report::json(&machine, options.scale, &rows))?;
+        write(path, &report::json(&machine, options.scale(), &rows))?;
     }
     Ok(())
 }
@@ -61,7 +61,7 @@ fn of_workload(options: &Options, workload: &Workload) -> Result<Vec<Row>, Strin
                 let at = (turn + round) % tasks.len();
                 let seed = options.seed + round as u64;
                 let label = format!("round {}", round + 1);
-                let outcome = child(&Task { seed, ..tasks[at].clone() }, options.scale, &label)?;
+                let outcome = child(&Task { seed, ..tasks[at].clone() }, options.scale(), &label)?;
                 done[at].rounds.push(outcome);
             }
         }
@@ -71,7 +71,7 @@ fn of_workload(options: &Options, workload: &Workload) -> Result<Vec<Row>, Strin
 }
 
 fn rounds(options: &Options, workload: &Workload) -> usize {
-    let usual = match options.scale {
+    let usual = match options.scale() {
         Scale::Full => ROUNDS,
         Scale::Quick | Scale::Tiny if workload.flash.is_some() => ROUNDS_QUICK.1,
         Scale::Quick | Scale::Tiny => ROUNDS_QUICK.0,
@@ -83,7 +83,7 @@ fn rounds(options: &Options, workload: &Workload) -> usize {
 fn systems(options: &Options, workload: &Workload) -> Vec<System> {
     // A quick look at flash has no time for both of foyer's policies.
     let is_left_out = |system: &System| {
-        let is_quick = options.scale == Scale::Quick && workload.flash.is_some();
+        let is_quick = options.scale() == Scale::Quick && workload.flash.is_some();
         is_quick && *system == System::FoyerLru && options.systems.is_none()
     };
     let asked = options.systems.as_deref().unwrap_or(workload.systems);
@@ -110,13 +110,13 @@ fn tasks(
     if !workload.equal_resident || options.dram_bytes.is_some() {
         return Ok(systems.iter().copied().map(task).collect());
     }
-    let target = child(&task(System::Foyer), options.scale, "adjusting")?;
+    let target = child(&task(System::Foyer), options.scale(), "adjusting")?;
     let as_large = |system| {
         let task = task(system);
         if matches!(system, System::Foyer | System::Harness) {
             return Ok(task);
         }
-        let seen = child(&task, options.scale, "adjusting")?;
+        let seen = child(&task, options.scale(), "adjusting")?;
         Ok(Task { dram_bytes: adjusted(task.dram_bytes, &seen, &target), ..task })
     };
     systems.iter().copied().map(as_large).collect()

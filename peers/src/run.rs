@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use larder_workload::Latencies;
 use serde_json::{Value, json};
 
 use crate::drive::{Phase, Tally, fill, on_tasks, on_threads};
-use crate::histogram::Histogram;
 use crate::process;
 use crate::stream::item;
 use crate::system::{
@@ -122,7 +122,7 @@ impl Meter {
         let seconds = self.began.elapsed().as_secs_f64();
         let cpu_us = (process::cpu_seconds()? - self.cpu_seconds) * 1e6;
         let written = process::written_bytes()?.saturating_sub(self.written_bytes) as f64;
-        let quantile = |of: &Histogram, share| of.quantile_us(share).unwrap_or(0.0);
+        let quantile = |of: &Latencies, share| of.quantile_us(share).unwrap_or(0.0);
         Ok(Outcome {
             ops_per_second: tally.ops as f64 / seconds,
             cpu_us_per_op: cpu_us / tally.ops.max(1) as f64,

@@ -1,5 +1,7 @@
 //! Medians and spread over rounds.
 
+use larder_workload::Spread;
+
 use crate::run::Outcome;
 use crate::system::System;
 
@@ -12,33 +14,6 @@ pub(crate) struct Row {
     pub(crate) rounds: Vec<Outcome>,
 }
 
-/// Median, least and most.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
-}
-
-impl Spread {
-    /// `None` of none.
-    pub(crate) fn of(numbers: impl Iterator<Item = f64>) -> Option<Self> {
-        let mut numbers: Vec<f64> = numbers.collect();
-        numbers.sort_by(f64::total_cmp);
-        let (min, max) = (*numbers.first()?, *numbers.last()?);
-        Some(Self { median: median(&numbers)?, min, max })
-    }
-
-    /// For a cell of a table.
-    pub(crate) fn short(&self) -> String {
-        let digits = |number: f64| match number.abs() {
-            large if large >= 100.0 => format!("{number:.0}"),
-            _ => format!("{number:.2}"),
-        };
-        format!("{} ({}-{})", digits(self.median), digits(self.min), digits(self.max))
-    }
-}
-
 impl Row {
     /// A number of each round, summed up. `None` if there is none.
     pub(crate) fn spread(&self, number: impl Fn(&Outcome) -> Option<f64>) -> Option<Spread> {
@@ -47,25 +22,23 @@ impl Row {
 
     /// Median of how many times this row's number is the other's, in the same round.
     pub(crate) fn ratio(&self, other: &Self, number: impl Fn(&Outcome) -> f64) -> Option<f64> {
-        let mut ratios: Vec<f64> = self
+        let ratios = self
             .rounds
             .iter()
             .zip(&other.rounds)
             .map(|(mine, theirs)| number(mine) / number(theirs))
-            .filter(|ratio| ratio.is_finite())
-            .collect();
-        ratios.sort_by(f64::total_cmp);
-        median(&ratios)
+            .filter(|ratio| ratio.is_finite());
+        Spread::of(ratios).map(|spread| spread.median)
     }
 }
 
-/// The middle of sorted numbers, or the mean of the two in the middle. `None` of none.
-fn median(sorted: &[f64]) -> Option<f64> {
-    let upper = *sorted.get(sorted.len() / 2)?;
-    if sorted.len().is_multiple_of(2) {
-        return Some(f64::midpoint(sorted[sorted.len() / 2 - 1], upper));
-    }
-    Some(upper)
+/// For a cell of a table.
+pub(crate) fn short(spread: &Spread) -> String {
+    let digits = |number: f64| match number.abs() {
+        large if large >= 100.0 => format!("{number:.0}"),
+        _ => format!("{number:.2}"),
+    };
+    format!("{} ({}-{})", digits(spread.median), digits(spread.min), digits(spread.max))
 }
 
 #[cfg(test)]

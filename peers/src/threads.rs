@@ -4,11 +4,12 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use larder_workload::Spread;
 use serde_json::{Value, json};
 
 use crate::item::Item;
 use crate::options::Options;
-use crate::summary::Spread;
+use crate::summary::short;
 use crate::system::{DramCache, System, open_in_dram};
 use crate::{child, machine, process};
 
@@ -43,7 +44,7 @@ pub(crate) fn all(options: &Options) -> Result<(), String> {
         for (system, [with, control]) in systems.iter().zip(&done) {
             let of = |rounds: &[Value], name: &str| {
                 let numbers = rounds.iter().filter_map(|round| round[name].as_f64());
-                Spread::of(numbers).map_or_else(String::new, |spread| spread.short())
+                Spread::of(numbers).map_or_else(String::new, |spread| short(&spread))
             };
             let number = |round: &Value| round["sets_per_second"].as_f64().unwrap_or(f64::NAN);
             let shares = with.iter().zip(control).map(|(with, alone)| number(with) / number(alone));
@@ -52,7 +53,7 @@ pub(crate) fn all(options: &Options) -> Result<(), String> {
                 system.name(),
                 of(with, "sets_per_second"),
                 of(control, "sets_per_second"),
-                Spread::of(shares).map_or_else(String::new, |spread| spread.short()),
+                Spread::of(shares).map_or_else(String::new, |spread| short(&spread)),
                 of(with, "worst_set_ms"),
                 of(control, "worst_set_ms"),
                 of(with, "gets_per_second"),

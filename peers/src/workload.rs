@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use larder_workload::generate::ZipfMandelbrot;
+
 use crate::system::System;
 use crate::tables::Tables;
-use crate::zipf::Zipf;
 
 const MIB: u64 = 1 << 20;
 /// Keys of `graph_leader`: a 64th of `numKeys` in the published config.json.
@@ -229,7 +230,7 @@ impl Workload {
 
 /// Where keys and sizes come from.
 pub(crate) enum Source {
-    Zipf { popularity: Zipf, keys: u64, sizes: Sizes },
+    Zipf { popularity: ZipfMandelbrot, keys: u64, sizes: Sizes },
     Published(Tables),
 }
 
@@ -241,7 +242,7 @@ impl Source {
             return Ok(Self::Published(Tables::read(dir, workload.keys)?));
         }
         let (keys, sizes) = (workload.keys, workload.sizes);
-        Ok(Self::Zipf { popularity: Zipf::new(keys, workload.zipf), keys, sizes })
+        Ok(Self::Zipf { popularity: ZipfMandelbrot::new(keys, 0.0, workload.zipf), keys, sizes })
     }
 
     /// Number of keys that can come more than once.

@@ -2,30 +2,23 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process;
+
+use clap::Args;
 
 use crate::step::{self, Verdict};
 use crate::{toolchain, workspace};
 
-/// How long a target runs unless told otherwise.
-const SECONDS_DEFAULT: u32 = 30;
-
-/// Reads the arguments of the command: nothing, or `--seconds N`.
-pub(crate) fn seconds(arguments: &[&str]) -> Result<u32, String> {
-    let text = match arguments {
-        [] => return Ok(SECONDS_DEFAULT),
-        ["--seconds", text] => *text,
-        [text] if text.starts_with("--seconds=") => &text["--seconds=".len()..],
-        _ => return Err("fuzz takes only --seconds N".to_owned()),
-    };
-    match text.parse() {
-        Ok(seconds) if seconds > 0 => Ok(seconds),
-        _ => Err(format!("--seconds {text}: a whole number above 0 is needed")),
-    }
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
+pub(crate) struct Options {
+    /// How long each target runs, in seconds
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) seconds: u32,
 }
 
-/// Runs each target for so many seconds.
-pub(crate) fn run(seconds: u32) -> Verdict {
+/// Runs each target for so long.
+pub(crate) fn run(&Options { seconds }: &Options) -> Verdict {
     let dir = workspace::root().join("fuzz");
     let targets = targets(&dir.join("fuzz_targets"));
     if targets.is_empty() {
@@ -71,7 +64,7 @@ fn corpora(dir: &Path, target: &str) -> Result<Vec<PathBuf>, String> {
 }
 
 /// Cargo of the nightly toolchain.
-fn nightly(dir: &Path) -> Command {
+fn nightly(dir: &Path) -> process::Command {
     let mut command = toolchain::rustup(&["run", "nightly", "cargo"]);
     command.current_dir(dir);
     command
@@ -92,14 +85,16 @@ fn targets(dir: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::{self, Command};
 
     #[test]
     fn seconds_are_read() {
-        assert_eq!(seconds(&[]), Ok(30));
-        assert_eq!(seconds(&["--seconds", "5"]), Ok(5));
-        assert_eq!(seconds(&["--seconds=7"]), Ok(7));
-        for wrong in [&["--seconds"][..], &["--seconds", "0"], &["--seconds", "x"], &["--what"]] {
-            assert!(seconds(wrong).is_err(), "{wrong:?}");
+        for (line, seconds) in [("fuzz", 30), ("fuzz --seconds 5", 5), ("fuzz --seconds=7", 7)] {
+            let Ok(Command::Fuzz(options)) = args::read(line) else { panic!("{line}") };
+            assert_eq!(options, Options { seconds });
+        }
+        for wrong in ["fuzz --seconds", "fuzz --seconds 0", "fuzz --seconds x", "fuzz --what"] {
+            assert!(args::read(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -11,7 +11,7 @@ use crate::workspace;
 const USUAL: [&str; 2] = ["--times", "30"];
 
 /// Runs it with these options; `--help` is one of them.
-pub(crate) fn run(arguments: &[&str]) -> Verdict {
+pub(crate) fn run(arguments: &[OsString]) -> Verdict {
     let words =
         "run --release --quiet --locked --package larder-sim --example kills --manifest-path";
     let words: Vec<&str> = words.split(' ').collect();
@@ -27,16 +27,16 @@ pub(crate) fn run(arguments: &[&str]) -> Verdict {
 
 /// A minute's worth.
 pub(crate) fn usual() -> Verdict {
-    match run(&USUAL) {
+    match run(&USUAL.map(OsString::from)) {
         Verdict::Passed(_) => Verdict::Passed(format!("{} kills", USUAL[1])),
         other => other,
     }
 }
 
 /// What the caller said, and where files go if he did not say it.
-fn passed_on(arguments: &[&str], dir: &Path) -> Vec<OsString> {
-    let mut all: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-    if !arguments.contains(&"--dir") {
+fn passed_on(arguments: &[OsString], dir: &Path) -> Vec<OsString> {
+    let mut all: Vec<OsString> = arguments.to_vec();
+    if !step::names_dir(arguments) {
         all.extend(["--dir".into(), dir.as_os_str().to_owned()]);
     }
     all
@@ -49,7 +49,10 @@ mod tests {
     #[test]
     fn files_go_to_the_build_directory_unless_told_otherwise() {
         let dir = Path::new("target");
-        assert_eq!(passed_on(&["--times", "3"], dir), ["--times", "3", "--dir", "target"]);
-        assert_eq!(passed_on(&["--dir", "x"], dir), ["--dir", "x"]);
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        assert_eq!(passed_on(&words("--times 3"), dir), words("--times 3 --dir target"));
+        for named in [words("--dir x"), words("--dir=x")] {
+            assert_eq!(passed_on(&named, dir), named);
+        }
     }
 }

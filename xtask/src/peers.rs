@@ -10,9 +10,9 @@ use crate::step::{self, Verdict};
 use crate::workspace;
 
 /// Runs the benchmark with these options; `--help` is one of them.
-pub(crate) fn run(arguments: &[&str]) -> Verdict {
+pub(crate) fn run(arguments: &[OsString]) -> Verdict {
     let dir = flash_dir();
-    let needs_dir = !names_dir(arguments);
+    let needs_dir = !step::names_dir(arguments);
     if needs_dir && let Err(cause) = fs::create_dir_all(&dir) {
         return Verdict::Failed(format!("cannot make {}: {cause}", dir.display()));
     }
@@ -53,16 +53,12 @@ fn cargo(arguments: &[&str]) -> Command {
 }
 
 /// What the caller said, and where flash files go if he did not say it.
-fn passed_on(arguments: &[&str], dir: &Path) -> Vec<OsString> {
-    let mut all: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-    if !names_dir(arguments) {
+fn passed_on(arguments: &[OsString], dir: &Path) -> Vec<OsString> {
+    let mut all: Vec<OsString> = arguments.to_vec();
+    if !step::names_dir(arguments) {
         all.extend(["--dir".into(), dir.as_os_str().to_owned()]);
     }
     all
-}
-
-fn names_dir(arguments: &[&str]) -> bool {
-    arguments.iter().any(|argument| *argument == "--dir" || argument.starts_with("--dir="))
 }
 
 fn flash_dir() -> PathBuf {
@@ -76,9 +72,10 @@ mod tests {
     #[test]
     fn flash_files_go_to_the_build_directory_unless_told_otherwise() {
         let dir = Path::new("target");
-        assert_eq!(passed_on(&["--quick"], dir), ["--quick", "--dir", "target"]);
-        for named in [&["--dir", "x"][..], &["--dir=x"]] {
-            assert_eq!(passed_on(named, dir), named);
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        assert_eq!(passed_on(&words("--quick"), dir), words("--quick --dir target"));
+        for named in [words("--dir x"), words("--dir=x")] {
+            assert_eq!(passed_on(&named, dir), named);
         }
     }
 }

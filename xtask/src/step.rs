@@ -106,6 +106,12 @@ pub(crate) fn find_program(names: &[&str]) -> Option<PathBuf> {
     names.iter().flat_map(|name| dirs.iter().map(move |dir| dir.join(name))).find(|p| is_file(p))
 }
 
+/// Whether these words for another program say where its files go.
+pub(crate) fn names_dir(arguments: &[OsString]) -> bool {
+    let names = |word: &OsString| word == "--dir" || word.as_encoded_bytes().starts_with(b"--dir=");
+    arguments.iter().any(names)
+}
+
 fn is_file(path: &Path) -> bool {
     path.is_file()
 }

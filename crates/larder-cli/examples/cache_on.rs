@@ -1,24 +1,23 @@
 //! A cache on a device, what it says of the drive below, and what becomes of it if that goes away:
 //!
 //! ```sh
-//! cargo run --release -p larder-cli --example cache_on -- TARGET [--placement MODE]
-//!     [--capacity BYTES] [--ask MILLISECONDS] [--seconds N] [--until-gone]
+//! cargo run --release -p larder-cli --example cache_on -- TARGET --help
 //! ```
 //!
 //! **What the target holds is lost.** Keys are set and asked for, a few of them so often that they stay
 //! in DRAM; each value that comes back is compared. Then the counters, one a line. With
 //! `--until-gone` this goes on until the device is gone, and then for as much again without it: the
-//! counters behind `gone` are those of this time. `--ask 0` asks the drive for nothing. TARGET is as in
-//! [`larder_device::ladder`].
+//! counters behind `gone` are those of this time. TARGET is as in [`larder_device::ladder`].
 
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use larder::{Config, Larder, RealClock, Stats, block_on};
 use larder_device::nvme::DriveReport;
-use larder_device::{FileOptions, OpenOptions, open_asking};
+use larder_device::{FileOptions, OpenOptions, PlacementMode, open_asking};
 
 const OFTEN_ASKED: u32 = 200;
 const KEYS: u32 = 60_000;
@@ -28,45 +27,27 @@ const AFTERLIFE: u32 = 20_000;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
+/// A cache on a device, what it says of the drive below, and what becomes of it if that goes away.
+#[derive(Debug, Parser)]
+#[command(name = "cache_on", max_term_width = 100)]
 struct Arguments {
+    /// Where the cache lies, such as block:/dev/nvme0n1; what it holds is lost
     target: String,
-    options: OpenOptions,
-    ask: Option<Duration>,
-    time: Duration,
+    /// required, preferred or off
+    #[arg(long, value_name = "MODE", default_value_t)]
+    placement: PlacementMode,
+    /// How much of it the cache gets
+    #[arg(long, value_name = "BYTES")]
+    capacity: Option<u64>,
+    /// How often the drive is asked for its counters; 0 is never
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 60_000)]
+    ask: u64,
+    /// How long it goes on
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    seconds: u64,
+    /// Go on until the device is gone, and then for as much again without it
+    #[arg(long)]
     until_gone: bool,
-}
-
-fn arguments() -> Result<Arguments, Failure> {
-    let mut parsed = Arguments {
-        target: String::new(),
-        options: OpenOptions::default(),
-        ask: Some(Duration::from_secs(60)),
-        time: Duration::from_secs(2),
-        until_gone: false,
-    };
-    let mut given = std::env::args().skip(1);
-    while let Some(name) = given.next() {
-        let mut value = || given.next().ok_or_else(|| format!("{name} needs a value"));
-        match name.as_str() {
-            "--placement" => parsed.options.placement = value()?.parse()?,
-            "--capacity" => {
-                let capacity_bytes = Some(value()?.parse()?);
-                parsed.options.file = FileOptions { capacity_bytes, ..FileOptions::default() };
-            }
-            "--ask" => {
-                let ask = Duration::from_millis(value()?.parse()?);
-                parsed.ask = (!ask.is_zero()).then_some(ask);
-            }
-            "--seconds" => parsed.time = Duration::from_secs(value()?.parse()?),
-            "--until-gone" => parsed.until_gone = true,
-            _ if parsed.target.is_empty() && !name.starts_with('-') => parsed.target = name,
-            _ => return Err(format!("{name}: unknown; see the head of the example").into()),
-        }
-    }
-    if parsed.target.is_empty() {
-        return Err("name a target, such as block:/dev/nvme0n1; what it holds is lost".into());
-    }
-    Ok(parsed)
 }
 
 fn main() -> ExitCode {
@@ -80,8 +61,11 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Failure> {
-    let arguments = arguments()?;
-    let opened = open_asking(&arguments.target, &arguments.options, arguments.ask)?;
+    let arguments = Arguments::parse();
+    let ask = (arguments.ask > 0).then(|| Duration::from_millis(arguments.ask));
+    let file = FileOptions { capacity_bytes: arguments.capacity, ..FileOptions::default() };
+    let options = OpenOptions { placement: arguments.placement, file };
+    let opened = open_asking(&arguments.target, &options, ask)?;
     println!("{}", opened.rung);
     let config = Config {
         dram_bytes: 8 << 20,
@@ -94,7 +78,7 @@ fn run() -> Result<(), Failure> {
     let cache = block_on(cache)?;
     let mut load = Load { cache: &cache, rng: fastrand::Rng::with_seed(1), wrong: 0, refused: 0 };
     let begun = Instant::now();
-    while begun.elapsed() < arguments.time || arguments.until_gone {
+    while begun.elapsed().as_secs() < arguments.seconds || arguments.until_gone {
         load.request(1000);
         if cache.stats().device_errors > 0 {
             break;
@@ -114,7 +98,7 @@ fn run() -> Result<(), Failure> {
         Err(error) => eprintln!("closing: {error}"),
     }
     println!("closed_page_cache_bytes {}", device.stats().page_cache_written_bytes);
-    if let Some(ask) = arguments.ask {
+    if let Some(ask) = ask {
         // Long enough for the drive to be asked once more, about all that was written.
         std::thread::sleep(ask * 3);
         device.stats().drives.iter().for_each(|drive| show_drive("closed_", drive));

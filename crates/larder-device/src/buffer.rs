@@ -10,6 +10,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
 use crate::fixed_index::{FixedIndex, Tag};
 
 /// Alignment and granularity of a buffer's memory.
@@ -23,7 +25,7 @@ const POOL_PAGES_MAX: usize = 4096;
 /// and a single one may be all that the kernel lets a process register (`RLIMIT_MEMLOCK`).
 const INDEXED_PAGES_MAX: usize = 64;
 
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C, align(4096))]
 struct Page([u8; PAGE_BYTES]);
 
@@ -36,7 +38,9 @@ struct Pages {
 
 impl Pages {
     fn zeroed(count: usize) -> Self {
-        Self { memory: bytemuck::allocation::zeroed_slice_box(count), index: None }
+        // As the allocator of a `Vec` does: where there is no memory left, nothing goes on.
+        let memory = <[Page]>::new_box_zeroed_with_elems(count).expect("there is memory");
+        Self { memory, index: None }
     }
 }
 
@@ -168,12 +172,12 @@ impl IoBuffer {
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.pages.memory)[..self.len]
+        &self.pages.memory.as_bytes()[..self.len]
     }
 
     /// The bytes, to fill.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.pages.memory)[..self.len]
+        &mut self.pages.memory.as_mut_bytes()[..self.len]
     }
 
     /// What names this memory among all buffers as long as it lives, and its bytes, counted in whole

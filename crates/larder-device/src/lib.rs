@@ -42,6 +42,7 @@ pub mod model;
 pub mod nvme;
 mod park;
 pub mod placement;
+pub mod plan;
 mod plug;
 #[cfg(target_os = "linux")]
 pub mod ring;

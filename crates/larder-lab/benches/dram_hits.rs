@@ -9,8 +9,10 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
 
+use clap::Parser;
 use larder::{Config, Larder, RealClock, block_on};
-use larder_workload::machine;
+use larder_workload::generate::ZipfMandelbrot;
+use larder_workload::{Spread, machine};
 
 const KEYS: u32 = 250_000;
 const ZIPF: f64 = 0.9;
@@ -20,8 +22,18 @@ const OPS: usize = 4 << 20;
 const ROUNDS: usize = 7;
 const SEED: u64 = 1;
 
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Threads beside which one is measured
+    #[arg(default_value_t = 2)]
+    threads: usize,
+    /// What cargo says to every benchmark
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let threads = std::env::args().skip(1).find_map(|text| text.parse().ok()).unwrap_or(2);
+    let Arguments { threads, .. } = Arguments::parse();
     for line in machine::describe(&std::env::current_dir()?) {
         println!("{line}");
     }
@@ -42,13 +54,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             result.1.push(round(&cache, &drawn, &lengths, *set_percent));
         }
     }
-    for ((name, _), (mut one, mut many)) in kinds.iter().zip(results) {
-        let mut gains: Vec<f64> = one.iter().zip(&many).map(|(one, many)| many / one).collect();
+    for ((name, _), (one, many)) in kinds.iter().zip(results) {
+        let gains = one.iter().zip(&many).map(|(one, many)| many / one).collect();
         println!(
             "{name}: 1 thread {} M/s, {threads} threads {} M/s, {} times as many",
-            spread(&mut one),
-            spread(&mut many),
-            spread(&mut gains)
+            spread(one),
+            spread(many),
+            spread(gains)
         );
     }
     Ok(())
@@ -90,24 +102,14 @@ fn key_bytes(key: u32) -> [u8; 16] {
 
 /// Keys by popularity, which has nothing to do with the order in which they were set.
 fn draw(rng: &mut fastrand::Rng) -> Vec<u32> {
-    let weights = (1..=KEYS).map(|rank| f64::from(rank).powf(-ZIPF));
-    let sums: Vec<f64> = weights
-        .scan(0.0, |sum, weight| {
-            *sum += weight;
-            Some(*sum)
-        })
-        .collect();
-    let all = sums.last().copied().unwrap_or_default();
+    let law = ZipfMandelbrot::new(u64::from(KEYS), 0.0, ZIPF);
     let mut order: Vec<u32> = (0..KEYS).collect();
     fastrand::Rng::with_seed(SEED).shuffle(&mut order);
-    (0..DRAWN)
-        .map(|_| order[sums.partition_point(|sum| *sum < rng.f64() * all).min(order.len() - 1)])
-        .collect()
+    let ranks = (0..DRAWN).map(|_| usize::try_from(law.draw(rng)).expect("a rank of KEYS"));
+    ranks.map(|rank| order[rank - 1]).collect()
 }
 
 /// Median, least and most.
-fn spread(values: &mut [f64]) -> String {
-    values.sort_by(f64::total_cmp);
-    let median = values[values.len() / 2];
-    format!("{median:.2} ({:.2} to {:.2})", values[0], values[values.len() - 1])
+fn spread(rounds: Vec<f64>) -> Spread {
+    Spread::of(rounds).expect("there are rounds")
 }

@@ -10,8 +10,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
+use clap::Parser;
 use larder::{Blocking, Config, Larder, RealClock, block_on};
-use larder_workload::machine;
+use larder_workload::{Spread, machine};
 
 const DRAM_BYTES: u64 = 1 << 30;
 const VALUE_BYTES: usize = 300;
@@ -25,8 +26,18 @@ type Key = [u8; 16];
 /// A way to look keys up, and its name.
 type Way<'a> = (&'a str, &'a dyn Fn(&[Key]));
 
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Keys that are asked for at once
+    #[arg(default_value_t = 16)]
+    at_once: usize,
+    /// What cargo says to every benchmark
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let at_once = std::env::args().skip(1).find_map(|text| text.parse().ok()).unwrap_or(16);
+    let Arguments { at_once, .. } = Arguments::parse();
     for line in machine::describe(&std::env::current_dir()?) {
         println!("{line}");
     }
@@ -57,13 +68,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let first = took[0].clone();
-    for ((name, _), took) in ways.iter().zip(&mut took) {
-        let mut ratios: Vec<f64> =
-            took.iter().zip(&first).map(|(one, other)| one / other).collect();
+    for ((name, _), took) in ways.iter().zip(took) {
+        let ratios = took.iter().zip(&first).map(|(one, other)| one / other).collect();
         println!(
             "{name}: {} ns a key, {} times as long as the first",
             spread(took),
-            spread(&mut ratios)
+            spread(ratios)
         );
     }
     Ok(())
@@ -108,8 +118,6 @@ fn key_bytes(key: u32) -> Key {
 }
 
 /// Median, least and most.
-fn spread(values: &mut [f64]) -> String {
-    values.sort_by(f64::total_cmp);
-    let median = values[values.len() / 2];
-    format!("{median:.2} ({:.2} to {:.2})", values[0], values[values.len() - 1])
+fn spread(rounds: Vec<f64>) -> Spread {
+    Spread::of(rounds).expect("there are rounds")
 }

@@ -18,7 +18,7 @@ use larder_device::{
     CheckedIo, Device, DeviceInfo, DeviceStats, Io, IoFuture, ModelDevice, Payload, PlacementInfo,
 };
 use larder_ssd::managed::{Geometry, ManagedConfig};
-use larder_workload::machine;
+use larder_workload::{Spread, machine};
 
 const FLASH_BYTES: u64 = 1 << 30;
 const UNIT_BYTES: u64 = 16 << 20;
@@ -154,10 +154,8 @@ fn crash(
 }
 
 /// Median, least and most.
-fn spread(mut values: Vec<f64>) -> String {
-    values.sort_by(f64::total_cmp);
-    let (least, median, most) = (values[0], values[values.len() / 2], values[values.len() - 1]);
-    format!("{median:.2} ({least:.2} to {most:.2})")
+fn spread(rounds: Vec<f64>) -> Spread {
+    Spread::of(rounds).expect("there are rounds")
 }
 
 fn open(config: &Config, device: &Arc<dyn Device>) -> Result<Larder, larder::Error> {

@@ -12,9 +12,8 @@ use std::time::Instant;
 
 use larder_lab::replay::{Monitor, PlacementRuns, ReplayOptions, Workload, replay};
 use larder_workload::generate::{self, GeneratorOptions};
-use larder_workload::machine;
 use larder_workload::trace::{self, TraceOptions};
-use larder_workload::{Op, RequestSource};
+use larder_workload::{Op, RequestSource, Spread, machine};
 
 const TRACE: &str = "kv/twitter_c52_req0-4M.csv.zst";
 const TRACE_REQUESTS: u64 = 4_000_000;
@@ -66,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "trace alone",
         "meta-kv alone",
     ];
-    for ((name, rates), note) in names.iter().zip(&mut rates).zip(&notes) {
+    for ((name, rates), note) in names.iter().zip(rates).zip(&notes) {
         report(name, rates, note);
     }
     Ok(())
@@ -139,12 +138,8 @@ fn stand_in(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     Ok(path)
 }
 
-fn report(name: &str, rates: &mut [f64], note: &str) {
-    rates.sort_by(f64::total_cmp);
-    println!(
-        "{name:30} {:6.2} M requests/s (min {:.2}, max {:.2})  {note}",
-        rates[rates.len() / 2] / 1e6,
-        rates[0] / 1e6,
-        rates[rates.len() - 1] / 1e6
-    );
+fn report(name: &str, rates: Vec<f64>, note: &str) {
+    let rates = rates.into_iter().map(|rate| rate / 1e6);
+    let spread = Spread::of(rates).expect("there are rounds");
+    println!("{name:30} {spread} M requests/s  {note}");
 }

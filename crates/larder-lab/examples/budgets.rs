@@ -1,10 +1,9 @@
 //! A cache in DRAM whose budget changes while threads set and get: how much memory it takes after a pass
 //! of traffic, by its own count and by the resident memory of this process, and what the worst call was.
 //!
-//! `cargo run --release -p larder-lab --example budgets -- [SMALL LARGE [VALUE_BYTES [THREADS]]]` (default
-//! 16 MiB, 1600 MiB, values of 100 bytes, 2 threads; sizes in bytes). The budget goes SMALL, LARGE, SMALL,
-//! LARGE, SMALL. A line for each; ends with status 1 if after sets of as many bytes as the budget the
-//! resident memory is more than a tenth above it, or a set was refused.
+//! `cargo run --release -p larder-lab --example budgets -- --help`. The budget goes SMALL, LARGE, SMALL, LARGE, SMALL.
+//! A line for each; ends with status 1 if after sets of as many bytes as the budget the resident memory is more than
+//! a tenth above it, or a set was refused.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -12,15 +11,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::{Parser, value_parser};
 use larder::{Config, Larder, RealClock, block_on};
 use larder_workload::machine;
 
+/// A cache in DRAM whose budget changes while threads set and get.
+#[derive(Debug, Parser)]
+#[command(name = "budgets", max_term_width = 100)]
+struct Arguments {
+    /// The smaller budget, in bytes
+    #[arg(default_value_t = 16 << 20)]
+    small: u64,
+    /// The larger budget, in bytes
+    #[arg(default_value_t = 1600 << 20)]
+    large: u64,
+    /// Length of a value
+    #[arg(default_value_t = 100)]
+    value_bytes: usize,
+    /// Threads that set and get
+    #[arg(default_value_t = 2, value_parser = value_parser!(u64).range(1..))]
+    threads: u64,
+}
+
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let arguments: Vec<u64> =
-        std::env::args().skip(1).map(|text| text.parse()).collect::<Result<_, _>>()?;
-    let argument = |at: usize, default| arguments.get(at).copied().unwrap_or(default);
-    let (small, large) = (argument(0, 16 << 20), argument(1, 1600 << 20));
-    let (value_bytes, threads) = (usize::try_from(argument(2, 100))?, argument(3, 2));
+    let Arguments { small, large, value_bytes, threads } = Arguments::parse();
     for line in machine::describe(&std::env::current_dir()?) {
         println!("{line}");
     }

@@ -1,15 +1,11 @@
 //! How long a cache takes to close and to open again, on a file: what holds back a restart.
 //!
-//! `cargo run --release -p larder-lab --example closing -- large [OBJECTS [VALUE_BYTES [THREADS [DIR]]]]`
-//! (default 7,600,000 objects of 8 + 700 bytes on 16 GiB, two threads, the current directory): fills a cache
-//! with large objects, closes and opens it. Prints the time to the first answer, and how fast the index
-//! comes back (`Larder::rebuild` on so many threads).
+//! `cargo run --release -p larder-lab --example closing -- --help`. `large` fills a cache with large objects, closes
+//! and opens it. Prints the time to the first answer, and how fast the index comes back (`Larder::rebuild`).
 //!
-//! `… -- small [DRAM_MIB [SETS [process|off [SECONDS [FLASH_MIB [FILLED_MIB [DIR]]]]]]]` (default 256 MiB, a
-//! million sets of 8 + 300 bytes, 2048 MiB, all of it): fills flash with large objects, then DRAM with
-//! small ones; closes the cache (within SECONDS, if they are not 0), opens it again, and looks for keys that
-//! were there before, 200,000 at most. Beside it the time to write as many bytes in order, 256 KiB at a time, four
-//! at once, to another file.
+//! `small` fills flash with large objects, then DRAM with small ones; closes the cache, opens it again, and looks for
+//! keys that were there before, 200,000 at most. Beside it the time to write as many bytes in order, 256 KiB at a
+//! time, four at once, to another file.
 //!
 //! On a machine that has other things to do, the seconds of CPU that this process took tell more.
 //!
@@ -17,10 +13,11 @@
 
 use std::collections::VecDeque;
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clap::{Parser, Subcommand};
 use larder::{Config, CrashSafety, Larder, RealClock, Stats, block_on};
 use larder_device::{
     Device, FileDevice, FileOptions, Io, IoBuffer, IoFailure, IoFuture, PlacementHandle,
@@ -39,33 +36,78 @@ const FILLERS_FROM: u64 = 1 << 60;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
+/// How long a cache takes to close and to open again, on a file.
+#[derive(Debug, Parser)]
+#[command(name = "closing", max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+#[derive(Debug, Subcommand)]
+enum Kind {
+    /// Large objects on 16 GiB
+    Large {
+        /// How many, of 8 bytes and a value
+        #[arg(default_value_t = 7_600_000)]
+        objects: u64,
+        /// Length of a value
+        #[arg(default_value_t = 700)]
+        value_bytes: u64,
+        /// Threads that rebuild the index
+        #[arg(default_value_t = 2)]
+        threads: u64,
+        /// Where the file goes
+        #[arg(default_value = ".")]
+        dir: PathBuf,
+    },
+    /// Small objects in DRAM, over flash that is filled
+    Small {
+        /// Budget of DRAM
+        #[arg(default_value_t = 256)]
+        dram_mib: u64,
+        /// Sets of 8 and 300 bytes
+        #[arg(default_value_t = 1_000_000)]
+        sets: u64,
+        /// What a crash may leave: process or off
+        #[arg(default_value = "process")]
+        crash_safety: CrashSafety,
+        /// How long the close may take; 0 is as long as it likes
+        #[arg(default_value_t = 0.0)]
+        seconds: f64,
+        /// Size of the file
+        #[arg(default_value_t = 2048)]
+        flash_mib: u64,
+        /// How much of it is filled [default: all]
+        filled_mib: Option<u64>,
+        /// Where the files go
+        #[arg(default_value = ".")]
+        dir: PathBuf,
+    },
+}
+
 fn main() -> Outcome<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let text = |at: usize, otherwise: &str| {
-        arguments.get(at).cloned().unwrap_or_else(|| otherwise.to_owned())
-    };
-    let number = |at: usize, otherwise: u64| text(at, &otherwise.to_string()).parse::<u64>();
-    let dir = text(if arguments.first().is_some_and(|kind| kind == "small") { 7 } else { 4 }, ".");
-    for line in machine::describe(Path::new(&dir)) {
+    let Arguments { kind } = Arguments::parse();
+    let (Kind::Large { dir, .. } | Kind::Small { dir, .. }) = &kind;
+    for line in machine::describe(dir) {
         println!("{line}");
     }
-    let (path, other) =
-        (Path::new(&dir).join("closing.flash"), Path::new(&dir).join("closing.order"));
-    let ended = match text(0, "large").as_str() {
-        "large" => large(&path, number(1, 7_600_000)?, number(2, 700)?, number(3, 2)?),
-        "small" => {
-            let flash_mib = number(5, 2048)?;
+    let (path, other) = (dir.join("closing.flash"), dir.join("closing.order"));
+    let ended = match kind {
+        Kind::Large { objects, value_bytes, threads, .. } => {
+            large(&path, objects, value_bytes, threads)
+        }
+        Kind::Small { dram_mib, sets, crash_safety, seconds, flash_mib, filled_mib, .. } => {
             let run = Small {
-                dram_bytes: number(1, 256)? << 20,
-                sets: number(2, 1_000_000)?,
-                crash_safety: text(3, "process").parse()?,
-                within: Duration::from_secs_f64(text(4, "0").parse()?),
+                dram_bytes: dram_mib << 20,
+                sets,
+                crash_safety,
+                within: Duration::try_from_secs_f64(seconds)?,
                 flash_bytes: flash_mib << 20,
-                filled_bytes: number(6, flash_mib)? << 20,
+                filled_bytes: filled_mib.unwrap_or(flash_mib) << 20,
             };
             run.run(&path, &other)
         }
-        other => Err(format!("\"{other}\": large or small").into()),
     };
     let _ = std::fs::remove_file(&path);
     let _ = std::fs::remove_file(&other);

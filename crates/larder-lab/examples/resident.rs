@@ -1,10 +1,9 @@
 //! How much memory a cache takes that runs for long: `meta-kv` on a file, with one budget for all
 //! memory ([`Config::memory_bytes`]), and the resident memory of this process beside it.
 //!
-//! `cargo run --release -p larder-lab --example resident -- [MINUTES [DIR]]` (default 60 minutes, the
-//! current directory). The file is 4 GiB and is removed at the end. A line a minute; what the process
-//! takes without the cache is measured first and subtracted. Ends with status 1 if the resident memory
-//! is ever more than a tenth above the budget, or ends more than a tenth below.
+//! `cargo run --release -p larder-lab --example resident -- [MINUTES [DIR]]`. The file is 4 GiB and is removed at the
+//! end. A line a minute; what the process takes without the cache is measured first and subtracted. Ends with status
+//! 1 if the resident memory is ever more than a tenth above the budget, or ends more than a tenth below.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -12,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use larder::{Blocking, Config, Larder, RealClock, Stats, block_on};
 use larder_device::{Device, FileDevice};
 use larder_workload::generate::{self, GeneratorOptions};
@@ -25,10 +25,20 @@ const FLASH_BYTES: u64 = 4 << 30;
 const REQUESTS: u64 = 20_000_000;
 const LOOK: Duration = Duration::from_secs(60);
 
+/// How much memory a cache takes that runs for long.
+#[derive(Debug, Parser)]
+#[command(name = "resident", max_term_width = 100)]
+struct Arguments {
+    /// How long it runs
+    #[arg(default_value_t = 60)]
+    minutes: u64,
+    /// Where its file of 4 GiB goes, which is removed at the end
+    #[arg(default_value = ".")]
+    dir: PathBuf,
+}
+
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let minutes: u64 = arguments.next().map_or(Ok(60), |text| text.parse())?;
-    let dir = arguments.next().map_or_else(|| PathBuf::from("."), PathBuf::from);
+    let Arguments { minutes, dir } = Arguments::parse();
     for line in machine::describe(&dir) {
         println!("{line}");
     }

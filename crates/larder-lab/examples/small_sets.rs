@@ -1,11 +1,8 @@
 //! How fast small values can be set over DRAM that is full onto flash that is full: what leaves DRAM has to
 //! be written as fast as values come.
 //!
-//! `cargo run --release -p larder-lab --example small_sets -- [SETTING [CLIENTS [SECONDS [DRAM_MIB [FLASH_MIB
-//! [DIR [WHO]]]]]]]` (default: all settings, 1 client, 10 s, 256 MiB, 2048 MiB, the current directory, both). A
-//! setting is `soc` (buckets on 4 % of flash), `soc-log` (the same behind a log of 5 %) or `loc` (regions only).
-//! Each is measured twice, by turns: once with the cache's own thread (WHO is `thread`), once with callers
-//! sending what leaves DRAM (`callers`), who need minutes to fill flash.
+//! `cargo run --release -p larder-lab --example small_sets -- --help`. Each setting is measured twice, by turns: once
+//! with the cache's own thread, once with callers sending what leaves DRAM, who need minutes to fill flash.
 //!
 //! A line says: values set a second, microseconds of CPU of this process for each, the 99th percentile and
 //! the maximum of what a set took, bytes written to flash for each byte set, what was refused.
@@ -13,15 +10,16 @@
 //! The file is `small_sets.flash` and is removed at the end.
 
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::{Parser, ValueEnum, value_parser};
 use larder::config::Departures;
 use larder::{Config, Larder, RealClock, block_on};
 use larder_device::{Device, FileDevice};
-use larder_workload::machine;
+use larder_workload::{Latencies, machine};
 
 const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 300;
@@ -33,8 +31,57 @@ const FILLED_PERCENT: u64 = 150;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
+/// How fast small values can be set over DRAM that is full onto flash that is full.
+#[derive(Debug, Parser)]
+#[command(name = "small_sets", max_term_width = 100)]
+struct Arguments {
+    /// What is measured
+    #[arg(value_enum, default_value_t = Asked::All)]
+    setting: Asked,
+    /// Threads that set
+    #[arg(default_value_t = 1, value_parser = value_parser!(u64).range(1..))]
+    clients: u64,
+    /// How long it is measured
+    #[arg(default_value_t = 10)]
+    seconds: u64,
+    /// Budget of DRAM
+    #[arg(default_value_t = 256)]
+    dram_mib: u64,
+    /// Size of the file
+    #[arg(default_value_t = 2048)]
+    flash_mib: u64,
+    /// Where the file goes
+    #[arg(default_value = ".")]
+    dir: PathBuf,
+    /// Who sends what leaves DRAM: thread or callers [default: both, by turns]
+    who: Option<Departures>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Asked {
+    /// Each of them
+    All,
+    /// Buckets on 4 % of flash
+    Soc,
+    /// The same behind a log of 5 %
+    SocLog,
+    /// Regions only
+    Loc,
+}
+
+impl Asked {
+    fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Soc => "soc",
+            Self::SocLog => "soc-log",
+            Self::Loc => "loc",
+        }
+    }
+}
+
 struct Run {
-    setting: String,
+    setting: Asked,
     clients: u64,
     length: Duration,
     dram_bytes: u64,
@@ -42,35 +89,27 @@ struct Run {
 }
 
 fn main() -> Outcome<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let text = |at: usize, otherwise: &str| {
-        arguments.get(at).cloned().unwrap_or_else(|| otherwise.to_owned())
-    };
-    let number = |at: usize, otherwise: u64| text(at, &otherwise.to_string()).parse::<u64>();
-    let dir = text(5, ".");
-    for line in machine::describe(Path::new(&dir)) {
+    let arguments = Arguments::parse();
+    for line in machine::describe(&arguments.dir) {
         println!("{line}");
     }
-    let who_sends = text(6, "both");
-    let path = Path::new(&dir).join("small_sets.flash");
-    let settings = match text(0, "all").as_str() {
-        "all" => vec!["soc", "soc-log", "loc"],
-        "soc" => vec!["soc"],
-        "soc-log" => vec!["soc-log"],
-        "loc" => vec!["loc"],
-        other => return Err(format!("\"{other}\": soc, soc-log or loc").into()),
+    let path = arguments.dir.join("small_sets.flash");
+    let settings = match arguments.setting {
+        Asked::All => vec![Asked::Soc, Asked::SocLog, Asked::Loc],
+        one => vec![one],
+    };
+    let senders = match arguments.who {
+        None => vec![Departures::Thread, Departures::Callers],
+        Some(one) => vec![one],
     };
     for setting in settings {
-        let both = [Departures::Thread, Departures::Callers];
-        for departures in
-            both.into_iter().filter(|who| ["both", &who.to_string()].contains(&&*who_sends))
-        {
+        for &departures in &senders {
             let run = Run {
-                setting: setting.to_owned(),
-                clients: number(1, 1)?.max(1),
-                length: Duration::from_secs(number(2, 10)?),
-                dram_bytes: number(3, 256)? << 20,
-                flash_bytes: number(4, 2048)? << 20,
+                setting,
+                clients: arguments.clients,
+                length: Duration::from_secs(arguments.seconds),
+                dram_bytes: arguments.dram_mib << 20,
+                flash_bytes: arguments.flash_mib << 20,
             };
             let measured = run.measure(&path, departures);
             let _ = std::fs::remove_file(&path);
@@ -82,9 +121,9 @@ fn main() -> Outcome<()> {
 
 impl Run {
     fn config(&self, departures: Departures) -> Config {
-        let (soc_percent, soc_log_percent) = match self.setting.as_str() {
-            "soc" => (4.0, 0.0),
-            "soc-log" => (4.0, 5.0),
+        let (soc_percent, soc_log_percent) = match self.setting {
+            Asked::Soc => (4.0, 0.0),
+            Asked::SocLog => (4.0, 5.0),
             _ => (0.0, 0.0),
         };
         let dram_bytes = self.dram_bytes;
@@ -106,45 +145,45 @@ impl Run {
         self.fill(&cache, &next)?;
         let filled = began.elapsed();
         let (before, cpu, began) = (cache.stats(), machine::cpu_seconds()?, Instant::now());
-        let mut taken = Vec::new();
+        let mut taken = Latencies::default();
         std::thread::scope(|scope| {
             let client = || {
-                let mut taken = Vec::new();
+                let mut taken = Latencies::default();
                 while began.elapsed() < self.length {
                     let key = next.fetch_add(1, Ordering::Relaxed);
                     let asked = Instant::now();
                     block_on(set(&cache, key, VALUE_BYTES)).expect("the device works");
-                    taken.push(u32::try_from(asked.elapsed().as_nanos()).unwrap_or(u32::MAX));
+                    taken.record(asked.elapsed());
                 }
                 taken
             };
             let clients: Vec<_> = (0..self.clients).map(|_| scope.spawn(client)).collect();
             clients.into_iter().for_each(|client| {
-                taken.extend(client.join().expect("a client does not panic"));
+                taken.merge(&client.join().expect("a client does not panic"));
             });
         });
         let (seconds, cpu) = (began.elapsed().as_secs_f64(), machine::cpu_seconds()? - cpu);
         let after = cache.stats();
-        taken.sort_unstable();
-        let at = |percent: usize| f64::from(taken[percent * (taken.len() - 1) / 100]) / 1e3;
-        let sets = taken.len() as f64;
+        let (p99, most) = (taken.quantile_us(0.99), taken.max_us());
+        #[allow(clippy::cast_precision_loss)] // far below 2^52
+        let sets = taken.count() as f64;
         let set_bytes = sets * (KEY_BYTES + VALUE_BYTES) as f64;
         let written = after.flash_written_bytes() - before.flash_written_bytes();
         println!(
             "{:8} {:8} {} clients: {:9.0} sets/s  {:6.1} us of CPU a set  p99 {:9.1} us  max {:9.1} us  \
-             {:5.2} bytes written a byte set  {} buckets read and {} written  {} bypassed  {} refused  \
+             {:5.2} bytes written a byte set  {} buckets read and {} written  {} written around  {} refused  \
              (filled in {:.1} s)",
-            self.setting,
+            self.setting.name(),
             departures,
             self.clients,
             sets / seconds,
             cpu * 1e6 / sets,
-            at(99),
-            at(100),
+            p99.unwrap_or(f64::NAN),
+            most.unwrap_or(f64::NAN),
             written as f64 / set_bytes,
             after.soc_bucket_reads - before.soc_bucket_reads,
             after.soc_bucket_writes - before.soc_bucket_writes,
-            after.dram_bypassed_objects - before.dram_bypassed_objects,
+            after.dram_written_around_objects - before.dram_written_around_objects,
             after.rejected_departures_objects - before.rejected_departures_objects,
             filled.as_secs_f64(),
         );
@@ -156,9 +195,9 @@ impl Run {
         for filler in 0..self.flash_bytes / FILLER_BYTES as u64 {
             block_on(set(cache, FILLERS_FROM + filler, FILLER_BYTES))?;
         }
-        let small_bytes = match self.setting.as_str() {
-            "soc" => self.flash_bytes / 100 * 4,
-            "soc-log" => self.flash_bytes / 100 * 9,
+        let small_bytes = match self.setting {
+            Asked::Soc => self.flash_bytes / 100 * 4,
+            Asked::SocLog => self.flash_bytes / 100 * 9,
             _ => 0,
         };
         let filled = (self.dram_bytes + small_bytes) * FILLED_PERCENT / 100;

@@ -1,35 +1,15 @@
 //! Kills a cache again and again: what `cargo xtask kills` starts. Its victims are this program too.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
+use clap::{Parser, value_parser};
 use larder_sim::kills::{self, Ending, Lie, Options, Progress, Report, SETTINGS};
+use serde::de::DeserializeOwned;
 
-const HELP: &str = "\
-Kills a cache with SIGKILL in the middle of its work, again and again on the same file, and judges
-every answer afterwards.
-
-usage: cargo xtask kills --times N [OPTIONS]
-
-  --times N        victims, about 2 seconds each (needed)
-  --seed S         of the operations and of the planned moments (default 0)
-  --size BYTES     of the cache's file, such as 256MiB (default), at least 16MiB
-  --dram BYTES     budget of its DRAM tier (default 8MiB)
-  --threads N      threads of a victim, 1 to 255 (default 8)
-  --keys N         size of the key space (default: newest values as large as the file together)
-  --load-ms N      the longest time under load, 1 to 10000 (default 1500); the kill comes anywhere in it
-  --ending NAME    the same for all victims: opening, running, closing (killed in that), or closed (not
-                   killed). Default: drawn, 15, 65, 15 and 5 of a hundred
-  --set NAME=VALUE a setting of the cache, as often as needed; names below
-  --lie NAME       a defect, which must be found out: omitted_set, forged_set, forged_delete, torn, foreign,
-                   immortal or old_file (this one with --ending closed)
-  --dir DIR        where file and journals lie, on a disk (default: the build directory). They are
-                   overwritten; removed at the end, and left if an answer was wrong
-  --json FILE      every round and the sums
-  --help           this text
-
+const LONG: &str = "\
 What is judged. The threads of a victim own their keys and write down what they begin and what they
 are answered, before and after each call, in files that a kill does not touch. A get, by the victim
 or after its end, must find nothing, or the newest acknowledged value, or one whose operation was
@@ -42,12 +22,51 @@ in its last quarter of a second, unchanged since: how many the opening after the
 The rest had been evicted meanwhile or was lost. Times are those of the opening after the kill.
 
 A seed repeats the operations and the planned moments. What the threads and the drive make of a
-millisecond differs from run to run: repeat a failure more than once.
-";
+millisecond differs from run to run: repeat a failure more than once.";
 
-/// What was asked for on the command line.
+/// Kills a cache with SIGKILL in the middle of its work, again and again on the same file, and judges every answer
+/// afterwards.
+#[derive(Debug, Parser)]
+#[command(name = "kills", bin_name = "cargo xtask kills", max_term_width = 100, after_help = explanation())]
 struct Arguments {
-    options: Options,
+    /// Victims, about 2 seconds each
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    times: u32,
+    /// What the operations and the planned moments follow from
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// Size of the cache's file, at least 16MiB
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = size)]
+    size: u64,
+    /// Budget of its DRAM tier
+    #[arg(long, value_name = "BYTES", default_value = "8MiB", value_parser = size)]
+    dram: u64,
+    /// Threads of a victim
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = value_parser!(u32).range(1..=255))]
+    threads: u32,
+    /// Size of the key space [default: newest values as large as the file together]
+    #[arg(long, value_name = "N")]
+    keys: Option<u32>,
+    /// The longest time under load; the kill comes anywhere in it
+    #[arg(long, value_name = "MS", default_value_t = 1500, value_parser = value_parser!(u64).range(1..=10_000))]
+    load_ms: u64,
+    /// The same for all victims: opening, running, closing (killed in that), or closed (not killed) [default:
+    /// drawn, 15, 65, 15 and 5 of a hundred]
+    #[arg(long, value_name = "NAME", value_parser = named::<Ending>)]
+    ending: Option<Ending>,
+    /// A setting of the cache, as often as needed; names below
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    settings: Vec<String>,
+    /// A defect, which must be found out: omitted_set, forged_set, forged_delete, torn, foreign, immortal or
+    /// old_file (this one with --ending closed)
+    #[arg(long, value_name = "NAME", default_value = "none", hide_default_value = true, value_parser = named::<Lie>)]
+    lie: Lie,
+    /// Where file and journals lie, on a disk. They are overwritten; removed at the end, and left if an answer was
+    /// wrong. From `cargo xtask kills` it is the build directory
+    #[arg(long, default_value = "kills")]
+    dir: PathBuf,
+    /// Every round and the sums
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
@@ -61,22 +80,16 @@ fn main() -> ExitCode {
             }
         };
     }
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    if words.iter().any(|word| word == "--help" || word == "-h") {
-        print!("{HELP}\nsettings of the cache:\n");
-        SETTINGS.iter().for_each(|(name, takes)| println!("  {name:22} {takes}"));
-        return ExitCode::SUCCESS;
+    let arguments = Arguments::parse();
+    let options = arguments.options();
+    if let Err(complaint) = options.check() {
+        eprintln!("kills: {complaint}\n--help says more");
+        return ExitCode::from(2);
     }
-    match Arguments::read(words) {
-        Ok(arguments) => run(&arguments),
-        Err(complaint) => {
-            eprintln!("kills: {complaint}\n--help says more");
-            ExitCode::from(2)
-        }
-    }
+    run(&options, arguments.json.as_deref())
 }
 
-fn run(arguments: &Arguments) -> ExitCode {
+fn run(options: &Options, json: Option<&Path>) -> ExitCode {
     let program = match std::env::current_exe() {
         Ok(program) => program,
         Err(cause) => {
@@ -86,8 +99,8 @@ fn run(arguments: &Arguments) -> ExitCode {
     };
     let begin = Instant::now();
     let victim = || Command::new(&program);
-    let mut progress = |progress: Progress<'_>| show(progress, arguments.options.times, begin);
-    let report = match kills::run(&arguments.options, &victim, &mut progress) {
+    let mut progress = |progress: Progress<'_>| show(progress, options.times, begin);
+    let report = match kills::run(options, &victim, &mut progress) {
         Ok(report) => report,
         Err(larder_sim::Error::Usage(why)) => {
             eprintln!("kills: {why}");
@@ -102,8 +115,8 @@ fn run(arguments: &Arguments) -> ExitCode {
     report.machine.iter().for_each(|line| println!("{line}"));
     print!("\n{}", report.table());
     println!("{:14}  {:.1}", "seconds", begin.elapsed().as_secs_f64());
-    let told = tell(&report, arguments);
-    if let Some(path) = &arguments.json
+    let told = tell(&report, options);
+    if let Some(path) = json
         && let Err(cause) = std::fs::write(path, report.page())
     {
         eprintln!("kills: cannot write {}: {cause}", path.display());
@@ -113,7 +126,7 @@ fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// Says what went wrong, and how to see it again.
-fn tell(report: &Report, arguments: &Arguments) -> ExitCode {
+fn tell(report: &Report, options: &Options) -> ExitCode {
     let Some(round) = report.failed_round() else { return ExitCode::SUCCESS };
     println!();
     for wrong in &report.wrong {
@@ -127,7 +140,7 @@ fn tell(report: &Report, arguments: &Arguments) -> ExitCode {
         println!("round {round}: {why}");
     }
     println!("file and journals: {}", report.options.dir.display());
-    println!("again: cargo xtask kills --times {round}{}", same_options(&arguments.options));
+    println!("again: cargo xtask kills --times {round}{}", same_options(options));
     ExitCode::FAILURE
 }
 
@@ -160,59 +173,35 @@ fn same_options(options: &Options) -> String {
 }
 
 impl Arguments {
-    fn read(words: Vec<String>) -> Result<Self, String> {
-        let mut options = Options { times: 0, dir: "kills".into(), ..Options::default() };
-        let mut json = None;
-        let mut words = words.into_iter();
-        while let Some(word) = words.next() {
-            let value = words.next().ok_or_else(|| format!("{word} needs a value, or is none"))?;
-            let number = || number(&word, &value);
-            let small =
-                || u32::try_from(number()?).map_err(|_| format!("{word} {value}: too many"));
-            let bytes = || parse_size::parse_size(&value).map_err(|why| format!("{word}: {why}"));
-            match word.as_str() {
-                "--times" => options.times = small()?,
-                "--seed" => options.seed = number()?,
-                "--size" => options.size_bytes = bytes()?,
-                "--dram" => options.dram_bytes = bytes()?,
-                "--threads" => options.threads = small()?,
-                "--keys" => options.keys = Some(small()?),
-                "--load-ms" => options.load_ms = number()?,
-                "--ending" => options.ending = Some(ending(&value)?),
-                "--lie" => options.lie = lie(&value)?,
-                "--set" => options.settings.push(value),
-                "--dir" => options.dir = value.into(),
-                "--json" => json = Some(value.into()),
-                _ => return Err(format!("cannot understand: {word}")),
-            }
+    fn options(&self) -> Options {
+        Options {
+            times: self.times,
+            seed: self.seed,
+            dir: self.dir.clone(),
+            size_bytes: self.size,
+            dram_bytes: self.dram,
+            threads: self.threads,
+            keys: self.keys,
+            load_ms: self.load_ms,
+            settings: self.settings.clone(),
+            ending: self.ending,
+            lie: self.lie,
         }
-        if options.times == 0 {
-            return Err("--times N is needed, at least 1".to_owned());
-        }
-        options.check()?;
-        Ok(Self { options, json })
     }
 }
 
-fn number(word: &str, value: &str) -> Result<u64, String> {
-    value.parse().map_err(|_| format!("{word} {value}: a whole number is needed"))
+fn explanation() -> String {
+    let settings = SETTINGS.iter().map(|(name, takes)| format!("  {name:22} {takes}\n"));
+    format!("Settings of the cache:\n{}\n{LONG}", settings.collect::<String>())
 }
 
-fn ending(value: &str) -> Result<Ending, String> {
-    Ok(match value {
-        "opening" => Ending::Opening,
-        "running" => Ending::Running,
-        "closing" => Ending::Closing,
-        "closed" => Ending::Closed,
-        _ => {
-            return Err(format!("--ending {value}: opening, running, closing or closed is needed"));
-        }
-    })
+fn size(text: &str) -> Result<u64, String> {
+    parse_size::parse_size(text).map_err(|why| format!("{why}: use bytes, such as 64MiB"))
 }
 
-fn lie(value: &str) -> Result<Lie, String> {
-    let named = serde_json::from_value(value.into());
-    named.map_err(|why| format!("--lie {value}: {why}"))
+/// What serde calls so.
+fn named<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(text.into()).map_err(|why| why.to_string())
 }
 
 fn show(progress: Progress<'_>, times: u32, begin: Instant) {

@@ -1,40 +1,45 @@
-//! Runs seeds of the simulation: what `cargo xtask soak` starts.
-//!
-//! ```text
-//! soak --seeds N [--first-seed S] [--json FILE]
-//! ```
+//! Runs seeds of the simulation: what `cargo xtask soak` starts; `--help` says more.
 
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::{Parser, value_parser};
 use larder_sim::soak::{Lie, Totals, run_seed};
 use serde_json::json;
 
 /// How often the line of progress is renewed.
 const PROGRESS: Duration = Duration::from_millis(250);
 
+/// The cache simulated by seed, up to the first seed that gets a wrong answer.
+#[derive(Debug, Parser)]
+#[command(name = "soak", max_term_width = 100)]
 struct Arguments {
+    /// How many seeds
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     seeds: u64,
+    /// The first of them
+    #[arg(long, value_name = "S", default_value_t = 0)]
     first_seed: u64,
-    json: Option<String>,
+    /// Where the numbers go
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::read(std::env::args().skip(1)) {
-        Ok(arguments) => arguments,
-        Err(complaint) => {
-            eprintln!("soak: {complaint}\nusage: soak --seeds N [--first-seed S] [--json FILE]");
-            return ExitCode::from(2);
-        }
-    };
+    let arguments = Arguments::parse();
+    if arguments.first_seed.checked_add(arguments.seeds).is_none() {
+        eprintln!("soak: --first-seed and --seeds go beyond 2^64: use smaller ones");
+        return ExitCode::from(2);
+    }
     let begin = Instant::now();
     let (totals, failed) = run(&arguments);
     print!("{}", table(&totals, begin.elapsed()));
     if let Some(path) = &arguments.json
         && let Err(cause) = std::fs::write(path, page(&arguments, &totals, failed, begin.elapsed()))
     {
-        eprintln!("soak: cannot write {path}: {cause}");
+        eprintln!("soak: cannot write {}: {cause}", path.display());
         return ExitCode::FAILURE;
     }
     match failed {
@@ -43,30 +48,6 @@ fn main() -> ExitCode {
             println!("\nreplay: cargo xtask soak --seeds 1 --first-seed {seed}");
             ExitCode::FAILURE
         }
-    }
-}
-
-impl Arguments {
-    fn read(words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut arguments = Self { seeds: 0, first_seed: 0, json: None };
-        let mut words = words;
-        while let Some(word) = words.next() {
-            let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
-            let number = || value.parse().map_err(|_| format!("{word} {value}: not a number"));
-            match word.as_str() {
-                "--seeds" => arguments.seeds = number()?,
-                "--first-seed" => arguments.first_seed = number()?,
-                "--json" => arguments.json = Some(value),
-                _ => return Err(format!("cannot understand: {word}")),
-            }
-        }
-        if arguments.seeds == 0 {
-            return Err("--seeds must be at least 1".to_owned());
-        }
-        if arguments.first_seed.checked_add(arguments.seeds).is_none() {
-            return Err("--first-seed and --seeds go beyond 2^64".to_owned());
-        }
-        Ok(arguments)
     }
 }
 

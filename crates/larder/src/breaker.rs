@@ -1,6 +1,6 @@
 //! A circuit breaker for writes to flash: an outage costs what it hits, and is not for ever.
 //!
-//! Where one write fails, the place is bad, and is used no more for a while (`Backoff`). Where several
+//! Where one write fails, the place is bad, and is used no more for a while ([`Backoff`]). Where several
 //! in a row fail, the device is: then nothing is written until a back-off is over, so that no further
 //! place is given up for what is not its fault. After it all may try; the first write that goes well
 //! ends the outage, the first that fails doubles the back-off.
@@ -8,33 +8,13 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use larder_log::Backoff;
+
 use crate::events;
 use crate::time::CacheClock;
 
-/// How long to wait at first and at most, in seconds.
-const BACKOFF_S_MIN: u32 = 1;
-const BACKOFF_S_MAX: u32 = 64;
 /// So many writes in a row fail in an outage.
 const FAILURES_MAX: u32 = 4;
-
-/// When something that failed is worth another try: each time after twice as long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Backoff {
-    due_s: u32,
-    /// How long the last wait was; 0 if nothing has failed.
-    waited_s: u32,
-}
-
-impl Backoff {
-    pub(crate) fn is_due(&self, now_s: u32) -> bool {
-        now_s >= self.due_s
-    }
-
-    pub(crate) fn failed(&mut self, now_s: u32) {
-        self.waited_s = (self.waited_s * 2).clamp(BACKOFF_S_MIN, BACKOFF_S_MAX);
-        self.due_s = now_s.saturating_add(self.waited_s);
-    }
-}
 
 /// Closed, it lets writes through; open, none; half-open, when the back-off is over, all again.
 pub(crate) struct CircuitBreaker {
@@ -83,7 +63,7 @@ impl CircuitBreaker {
             backoff.failed(now_s);
         }
         self.failures.store(failures, Ordering::Release);
-        let waited_s = backoff.waited_s;
+        let waited_s = backoff.waited_s();
         drop(backoff);
         if opens {
             events::writes_suspended(waited_s);
@@ -102,18 +82,6 @@ mod tests {
     use larder_device::VirtualClock;
 
     use super::*;
-
-    #[test]
-    fn each_failure_doubles_the_wait_up_to_a_minute() {
-        let mut backoff = Backoff::default();
-        assert!(backoff.is_due(0));
-        let mut now_s = 1000;
-        for wait_s in [1, 2, 4, 8, 16, 32, 64, 64] {
-            backoff.failed(now_s);
-            assert!(!backoff.is_due(now_s + wait_s - 1) && backoff.is_due(now_s + wait_s));
-            now_s += wait_s;
-        }
-    }
 
     #[test]
     fn several_failures_in_a_row_open_it_and_time_half_opens_it() {

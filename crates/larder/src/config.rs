@@ -16,8 +16,9 @@ use crate::removal::RemovalListener;
 pub use crash_safety::CrashSafety;
 pub use departures::Departures;
 pub use dram_policy::DramPolicy;
+pub use larder_log::RegionEviction;
 pub use on_change::OnChange;
-pub use regions::{RegionEviction, Reinsertion};
+pub use regions::Reinsertion;
 
 const TTL_CLASSES_MAX: usize = 8;
 

@@ -18,11 +18,11 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::stats::Stats;
 use crate::tier::Tier;
 use crate::tombstones::{Inheritance, Receipt};
-use crate::value::{Fetched, ItemRef};
 
 /// Whether somebody who has only so much time is to leave the rest out.
 pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
@@ -208,9 +208,6 @@ pub(crate) trait Engine {
 
     /// What was written before this epoch is void. Nobody else uses it, and nothing is under way.
     fn clear(&self, epoch: u64);
-
-    /// Buffers are counted in a budget of all memory: what they take is to stay about the same.
-    fn keep_buffers(&self) {}
 
     /// Memory that it takes.
     fn memory(&self) -> Memory;

@@ -3,12 +3,11 @@
 use larder_device::IoBuffer;
 use larder_device::label::{self, Uuid};
 
-use crate::identity::CacheId;
-use crate::loc::footer;
-use crate::loc::record::{self, RecordIdentity};
 use crate::soc::bucket::{BUCKET_BYTES, Bucket, Wanted};
 use crate::soc::log::page::{self as log, PAGE_BYTES, PageIdentity};
 use crate::superblock::Superblock;
+use larder_log::CacheId;
+use larder_log::{RecordIdentity, RegionId, footer, record};
 
 /// Any bytes as a bucket of the small-object engine. Bytes that fail the checksum are given the
 /// right one and tried again, so that the fuzzer gets behind it.
@@ -62,7 +61,7 @@ pub fn record(bytes: &[u8]) {
 /// Any bytes as the tail of a region.
 pub fn footer(bytes: &[u8]) {
     const REGION_BYTES: usize = 1 << 20;
-    let footer = footer::parse(bytes, CacheId::ZERO, 0, REGION_BYTES);
+    let footer = footer::parse(bytes, CacheId::ZERO, RegionId::new(0), REGION_BYTES);
     for entry in footer.map(|footer| footer.entries).unwrap_or_default() {
         assert!(entry.offset as usize + entry.length as usize <= REGION_BYTES);
     }

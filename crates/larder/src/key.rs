@@ -71,7 +71,8 @@ impl KeyHasher {
     }
 }
 
-/// A number from which nobody sees those beside it (the finalizer of SplitMix64).
+/// A number from which nobody sees those beside it: the finalizer of SplitMix64 (Steele, Lea, Flood: OOPSLA'14), so a
+/// counter that grows by 2^64 over the golden ratio gives its sequence.
 pub(crate) fn mixed(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

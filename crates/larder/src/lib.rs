@@ -48,7 +48,7 @@ pub mod error;
 mod events;
 mod flash;
 mod front;
-mod identity;
+mod item;
 mod key;
 mod latency;
 mod layout;

@@ -183,7 +183,7 @@ numbers! {
         /// space configured), and fetched ones that neither DRAM nor flash can hold.
         rejected_too_large_objects,
         /// Objects that went to flash past DRAM, which was full of others on their way there.
-        dram_bypassed_objects,
+        dram_written_around_objects,
         /// Values that DRAM has and that were copied for whoever keeps them, because others are kept that pin as much
         /// of DRAM as may be ([`Value`](crate::Value) says how many).
         copied_values,

@@ -20,6 +20,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use clap::Args;
 use serde_json::{Value, json};
 
 use self::packages::Apt;
@@ -30,31 +31,20 @@ use crate::step::Verdict;
 use crate::workspace;
 
 /// What is asked for.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
 pub(crate) struct Options {
+    /// Only the scenario of this name, or these
+    #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// Say what scenarios there are, and run none
+    #[arg(long)]
     list: bool,
+    /// Leave images and console in target/xtask/guest/runs, as a failure does
+    #[arg(long)]
     keep: bool,
+    /// Every check, and every step's output
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-}
-
-impl Options {
-    /// Reads the arguments of the command.
-    pub(crate) fn read(arguments: &[&str]) -> Result<Self, String> {
-        let mut options = Self::default();
-        let mut arguments = arguments.iter();
-        while let Some(name) = arguments.next() {
-            let mut value = || arguments.next().ok_or_else(|| format!("{name} needs a value"));
-            match *name {
-                "--only" => options.only.push((*value()?).to_owned()),
-                "--json" => options.json = Some(PathBuf::from(value()?)),
-                "--list" => options.list = true,
-                "--keep" => options.keep = true,
-                _ => return Err(format!("guest does not know {name}")),
-            }
-        }
-        Ok(options)
-    }
 }
 
 /// Every scenario.
@@ -182,15 +172,16 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::{self, Command};
 
     #[test]
     fn arguments_are_read() {
-        let options = Options::read(&["--only", "a", "--keep", "--only", "b", "--json", "x"]);
-        let options = options.unwrap();
+        let read = args::read("guest --only a --keep --only b --json x");
+        let Ok(Command::Guest(options)) = read else { panic!("{read:?}") };
         assert_eq!(options.only, ["a", "b"]);
         assert!(options.keep && !options.list && options.json == Some("x".into()));
-        for wrong in [&["--only"][..], &["a"]] {
-            assert!(Options::read(wrong).is_err());
+        for wrong in ["guest --only", "guest a"] {
+            assert!(args::read(wrong).is_err(), "{wrong}");
         }
         let missing = Options { only: vec!["no-such".to_owned()], ..Options::default() };
         assert!(chosen(&missing).unwrap_err().contains("no scenario no-such"));

@@ -17,6 +17,8 @@ mod workshop;
 use std::fs;
 use std::path::Path;
 
+use clap::Args;
+
 use self::mutant::{FOLDERS, Mutant};
 use self::reasons::Reasons;
 use self::stages::{Course, Fate};
@@ -28,14 +30,19 @@ use crate::{tools, workspace};
 const TOOL: &str = "cargo-mutants@27.1.0";
 
 /// What is asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub(crate) struct Options {
-    /// How many mutants, as many of each folder as of any other.
-    sample: usize,
+    /// How many, as many of each folder as of any other
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    sample: u32,
+    /// What draws them
+    #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// So many of the sample were seen to already, by a run that was ended.
-    skip: usize,
-    /// All mutants with one of these in their names, instead of a sample.
+    /// Leave out the first K of them, which a run that was ended has seen to
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    skip: u32,
+    /// All with TEXT in their names, or one of several, instead of a sample
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["sample", "seed", "skip"])]
     only: Vec<String>,
 }
 
@@ -43,30 +50,6 @@ impl Options {
     /// A few minutes' worth, as a part of everything.
     pub(crate) fn usual() -> Self {
         Self { sample: 30, ..Self::default() }
-    }
-
-    /// Reads the arguments of the command.
-    pub(crate) fn read(arguments: &[&str]) -> Result<Self, String> {
-        let mut options = Self::default();
-        let (pairs, rest) = arguments.as_chunks::<2>();
-        if let [word] = rest {
-            return Err(format!("{word} needs a value, or is none"));
-        }
-        for [name, value] in pairs {
-            let wrong = |_| format!("{name} {value}: a whole number is needed");
-            match *name {
-                "--sample" => options.sample = value.parse().map_err(wrong)?,
-                "--seed" => options.seed = value.parse().map_err(wrong)?,
-                "--skip" => options.skip = value.parse().map_err(wrong)?,
-                "--only" => options.only.push((*value).to_owned()),
-                _ => return Err(format!("mutants does not know {name}")),
-            }
-        }
-        match options.sample {
-            0 => Err("--sample 0: at least one is needed".to_owned()),
-            all if all <= options.skip => Err(format!("--skip {}: none is left", options.skip)),
-            _ => Ok(options),
-        }
     }
 
     fn command(&self) -> String {
@@ -92,6 +75,12 @@ impl Default for Options {
 
 /// Draws, runs and judges.
 pub(crate) fn run(options: &Options) -> Verdict {
+    let Options { sample, skip, .. } = options;
+    if sample <= skip {
+        return Verdict::Failed(format!(
+            "--skip {skip} leaves none of --sample {sample}: use fewer"
+        ));
+    }
     let program = match tools::find(TOOL) {
         Ok(program) => program,
         Err(why) => return Verdict::Skipped(why),
@@ -108,9 +97,9 @@ fn judged(options: &Options, workshop: &Workshop) -> Result<Verdict, String> {
     let all = workshop.list(&FOLDERS)?;
     let reasons = Reasons::read(&workspace::root().join(reasons::FILE))?;
     let drawn: Vec<&Mutant> = match options.only.is_empty() {
-        true => sample::draw(&all, &FOLDERS, options.sample, options.seed)
+        true => sample::draw(&all, &FOLDERS, options.sample as usize, options.seed)
             .into_iter()
-            .skip(options.skip)
+            .skip(options.skip as usize)
             .collect(),
         false => all.iter().filter(|mutant| mutant.is_named(&options.only)).collect(),
     };
@@ -143,25 +132,25 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::{self, Command};
 
     #[test]
     fn arguments_are_read_and_said_again() {
-        let options = Options::read(&["--sample", "7", "--seed", "3"]).unwrap();
+        let read = |line| match args::read(line) {
+            Ok(Command::Mutants(options)) => options,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(read("mutants"), Options::default());
+        let options = read("mutants --sample 7 --seed 3");
         assert_eq!(options, Options { sample: 7, seed: 3, skip: 0, only: Vec::new() });
         assert_eq!(options.command(), "cargo xtask mutants --seed 3 --sample 7");
-        let only = Options::read(&["--only", "page.rs:7", "--only", "x"]).unwrap();
+        let only = read("mutants --only page.rs:7 --only x");
         assert_eq!(only.command(), "cargo xtask mutants --only 'page.rs:7' --only 'x'");
-        let rest = Options::read(&["--skip", "40"]).unwrap();
+        let rest = read("mutants --skip 40");
         assert_eq!(rest.command(), "cargo xtask mutants --seed 1 --sample 100 --skip 40");
-        let wrong: [&[&str]; 5] = [
-            &["--sample"],
-            &["--sample", "0"],
-            &["--seed", "x"],
-            &["--what", "1"],
-            &["--skip", "100"],
-        ];
-        for wrong in wrong {
-            assert!(Options::read(wrong).is_err(), "{wrong:?}");
+        for wrong in ["--sample", "--sample 0", "--seed x", "--what 1", "--only x --sample 1"] {
+            assert!(args::read(&format!("mutants {wrong}")).is_err(), "{wrong}");
         }
+        assert!(matches!(run(&read("mutants --skip 100")), Verdict::Failed(_)));
     }
 }

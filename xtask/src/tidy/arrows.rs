@@ -15,17 +15,21 @@ enum May {
 }
 
 /// The house, from the bottom up.
-const HOUSE: [(&str, May); 10] = [
+const HOUSE: [(&str, May); 11] = [
     ("larder-workload", May::Use(&[], &[])),
     ("larder-ssd", May::Use(&[], &[])),
     ("larder-device", May::Use(&["larder-ssd"], &[])),
-    ("larder", May::Use(&["larder-device"], &["larder-ssd"])),
+    ("larder-log", May::Use(&["larder-device"], &["larder-ssd"])),
+    ("larder", May::Use(&["larder-device", "larder-log"], &["larder-ssd"])),
     ("larder-sim", May::Use(&["larder", "larder-device", "larder-ssd", "larder-workload"], &[])),
     (
         "larder-server",
         May::Use(&["larder", "larder-device"], &["larder-ssd", "larder-workload", "larder-sim"]),
     ),
-    ("larder-block", May::Use(&["larder", "larder-device"], &["larder-ssd", "larder-sim"])),
+    (
+        "larder-block",
+        May::Use(&["larder", "larder-log", "larder-device"], &["larder-ssd", "larder-sim"]),
+    ),
     (
         "larder-lab",
         May::Use(

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use larder_device::nvme::fdp::EnduranceLog;
+use larder_device::nvme::fdp::read_endurance;
 use larder_device::nvme::smart::{LifeBasis, LifeForecast, read_smart};
 use larder_device::nvme::watch::{self, Watch};
 use larder_device::nvme::{Asked, Commands, FdpCounters, Node, Silence};
 use larder_lab::Error;
+use larder_ssd::nvme::endurance_log::EnduranceLog;
 use larder_ssd::nvme::smart::SmartLog;
 use serde::Serialize;
 
@@ -88,7 +89,7 @@ impl Stats {
         let counters: Asked<FdpCounters> =
             in_group().and_then(|(drive, group)| Ok(FdpCounters::read(drive, group)?));
         let endurance: Asked<EnduranceLog> =
-            in_group().and_then(|(drive, group)| Ok(EnduranceLog::read(drive, group)?));
+            in_group().and_then(|(drive, group)| Ok(read_endurance(drive, group)?));
         let smart: Asked<SmartLog> =
             asking.clone().and_then(|drive| read_smart(drive).map_err(Silence::from));
         let life = forecast(&smart, endurance.as_ref().ok());

@@ -1,10 +1,7 @@
 //! Checks a device against a shadow of what it must hold:
 //!
 //! ```sh
-//! cargo run --release -p larder-device --example device_check -- TARGET [--ops N] [--seed N]
-//!     [--placement required|preferred|off] [--capacity BYTES] [--threads N] [--depth N]
-//!     [--engine auto|io-uring|threads] [--no-registered-buffers] [--hosted N] [--canary]
-//!     [--cost [--rounds N] [--bytes N]]
+//! cargo run --release -p larder-device --example device_check -- TARGET --help
 //! ```
 //!
 //! **What the target holds is lost.** Random writes, reads and deallocations of 1 to 32 blocks, many
@@ -12,10 +9,7 @@
 //! and the version that the shadow says it has. Prints what was done and the differences; the exit
 //! status is 1 if there are any.
 //!
-//! With `--hosted` so many of the threads host a ring (Linux). `--cost` measures processor time and allocations
-//! of a request of 4 KiB, or as many bytes as are given, with and without registered buffers in turn;
-//! `--canary` tries to leave the device. TARGET is as in [`larder_device::ladder`]; a file is made with
-//! `--capacity`.
+//! TARGET is as in [`larder_device::ladder`].
 
 mod cost;
 
@@ -24,10 +18,11 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use clap::{Parser, ValueEnum, value_parser};
 use fastrand::Rng;
 use larder_device::{
     BufferPool, Device, ErrorKind, FileOptions, Io, IoBuffer, IoEngine, IoFuture, OpenOptions,
-    PlacementHandle, open,
+    PlacementHandle, PlacementMode, open,
 };
 
 const BLOCK: usize = 4096;
@@ -35,72 +30,81 @@ const RUN_BLOCKS_MAX: u64 = 32;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
+/// Checks a device against a shadow of what it must hold. What it holds is lost.
+#[derive(Debug, Parser)]
+#[command(name = "device_check", max_term_width = 100)]
 struct Arguments {
+    /// What is checked, such as block:/dev/nvme0n1; what it holds is lost
     target: String,
+    /// Requests of all threads
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
     ops: u64,
+    /// What the requests follow from
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// required, preferred or off
+    #[arg(long, value_name = "MODE", default_value_t)]
+    placement: PlacementMode,
+    /// Make a file of this size
+    #[arg(long, value_name = "BYTES")]
+    capacity: Option<u64>,
+    /// Threads, each with a part of the device
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u64).range(1..))]
     threads: u64,
-    hosted: u64,
+    /// Requests that each has under way
+    #[arg(long, value_name = "N", default_value_t = 64)]
     depth: usize,
-    cost: bool,
-    rounds: u64,
-    bytes: usize,
+    /// What a file is used through
+    #[arg(long, value_enum, default_value_t = Engine::Auto)]
+    engine: Engine,
+    /// Tell the kernel of no buffers ahead
+    #[arg(long)]
+    no_registered_buffers: bool,
+    /// So many of the threads host a ring (Linux)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    hosted: u64,
+    /// Try to leave the device
+    #[arg(long)]
     canary: bool,
-    options: OpenOptions,
+    /// Measure processor time and allocations of a request, with and without registered buffers in turn
+    #[arg(long)]
+    cost: bool,
+    /// How often it is measured
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "cost", value_parser = value_parser!(u64).range(1..))]
+    rounds: u64,
+    /// Length of a request that is measured, rounded up to whole blocks of 4096
+    #[arg(long, value_name = "N", default_value_t = BLOCK, requires = "cost", value_parser = whole_blocks)]
+    bytes: usize,
 }
 
-fn arguments() -> Result<Arguments, Failure> {
-    let mut parsed = Arguments {
-        target: String::new(),
-        ops: 200_000,
-        seed: 1,
-        threads: 2,
-        hosted: 0,
-        depth: 64,
-        cost: false,
-        rounds: 5,
-        bytes: BLOCK,
-        canary: false,
-        options: OpenOptions::default(),
-    };
-    let mut given = std::env::args().skip(1);
-    while let Some(name) = given.next() {
-        let mut value = || given.next().ok_or_else(|| format!("{name} needs a value"));
-        match name.as_str() {
-            "--ops" => parsed.ops = value()?.parse()?,
-            "--seed" => parsed.seed = value()?.parse()?,
-            "--threads" => parsed.threads = value()?.parse::<u64>()?.max(1),
-            "--hosted" => parsed.hosted = value()?.parse()?,
-            "--depth" => parsed.depth = value()?.parse()?,
-            "--engine" => {
-                parsed.options.file.engine = match value()?.as_str() {
-                    "auto" => IoEngine::Auto,
-                    "io-uring" => IoEngine::IoUring,
-                    "threads" => IoEngine::Threads,
-                    other => {
-                        return Err(format!("--engine {other}: auto, io-uring, threads").into());
-                    }
-                }
-            }
-            "--placement" => parsed.options.placement = value()?.parse()?,
-            "--capacity" => {
-                let capacity_bytes = Some(value()?.parse()?);
-                let file = parsed.options.file;
-                parsed.options.file = FileOptions { capacity_bytes, create: true, ..file };
-            }
-            "--cost" => parsed.cost = true,
-            "--rounds" => parsed.rounds = value()?.parse::<u64>()?.max(1),
-            "--bytes" => parsed.bytes = value()?.parse::<usize>()?.next_multiple_of(BLOCK),
-            "--no-registered-buffers" => parsed.options.file.registered_buffers = false,
-            "--canary" => parsed.canary = true,
-            _ if parsed.target.is_empty() && !name.starts_with('-') => parsed.target = name,
-            _ => return Err(format!("{name}: unknown; see the head of the example").into()),
-        }
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Engine {
+    Auto,
+    IoUring,
+    Threads,
+}
+
+impl Arguments {
+    fn options(&self) -> OpenOptions {
+        let engine = match self.engine {
+            Engine::Auto => IoEngine::Auto,
+            Engine::IoUring => IoEngine::IoUring,
+            Engine::Threads => IoEngine::Threads,
+        };
+        let file = FileOptions {
+            capacity_bytes: self.capacity,
+            create: self.capacity.is_some(),
+            engine,
+            registered_buffers: !self.no_registered_buffers,
+            ..FileOptions::default()
+        };
+        OpenOptions { placement: self.placement, file }
     }
-    if parsed.target.is_empty() {
-        return Err("name a target, such as block:/dev/nvme0n1; what it holds is lost".into());
-    }
-    Ok(parsed)
+}
+
+fn whole_blocks(text: &str) -> Result<usize, String> {
+    let bytes: usize = text.parse().map_err(|_| "not a number")?;
+    bytes.checked_next_multiple_of(BLOCK).ok_or_else(|| "too many".to_owned())
 }
 
 fn main() -> ExitCode {
@@ -115,8 +119,8 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<bool, Failure> {
-    let arguments = arguments()?;
-    let opened = open(&arguments.target, &arguments.options)?;
+    let arguments = Arguments::parse();
+    let opened = open(&arguments.target, &arguments.options())?;
     println!("{}", opened.rung);
     opened.missed.iter().for_each(|missed| println!("not {missed}"));
     if let Some(notice) = &opened.notice {

@@ -1,8 +1,7 @@
 //! What it costs to answer a request from flash, by who fetches the drive's completions:
 //!
 //! ```sh
-//! cargo run --release -p larder-device --example ring_server -- [DIRECTORY] [--rounds N]
-//!     [--seconds S] [--connections N] [--depth N] [--megabytes N] [--unpinned]
+//! cargo run --release -p larder-device --example ring_server -- --help
 //! ```
 //!
 //! Servers that answer with the first 64 bytes of a block of 4 KiB, which they read from a file each time:

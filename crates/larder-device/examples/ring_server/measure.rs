@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use clap::{Parser, value_parser};
 use larder_device::{Device, FileDevice, FileOptions, Io, IoBuffer, PlacementHandle};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -24,45 +25,38 @@ pub(crate) const BLOCK: usize = 4096;
 /// Name of the threads whose processor time is not the server's.
 pub(crate) const CLIENTS: &str = "clients";
 
-/// What was asked for.
+/// What it costs to answer a request from flash, by who fetches the drive's completions.
+#[derive(Debug, Parser)]
+#[command(name = "ring_server", max_term_width = 100)]
 pub(crate) struct Arguments {
+    /// Where the file goes, which is removed at the end
+    #[arg(default_value_os_t = std::env::temp_dir())]
     directory: PathBuf,
-    rounds: usize,
-    time: Duration,
-    pub(crate) connections: usize,
-    pub(crate) depth: usize,
-    pub(crate) blocks: u64,
-    pinned: bool,
+    /// How often each server is measured
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// How long each time
+    #[arg(long, value_name = "S", default_value_t = 1.2)]
+    seconds: f64,
+    /// Connections
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..))]
+    pub(crate) connections: u32,
+    /// Requests that each connection has under way
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
+    pub(crate) depth: u32,
+    /// Size of the file in MiB
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u64).range(1..1 << 40))]
+    megabytes: u64,
+    /// Leave threads where the kernel puts them
+    #[arg(long)]
+    unpinned: bool,
 }
 
-fn arguments() -> Result<Arguments, Failure> {
-    let mut parsed = Arguments {
-        directory: std::env::temp_dir(),
-        rounds: 5,
-        time: Duration::from_millis(1200),
-        connections: 50,
-        depth: 1,
-        blocks: 64 << 8,
-        pinned: true,
-    };
-    let mut given = std::env::args().skip(1);
-    while let Some(word) = given.next() {
-        let mut value = || given.next().ok_or(format!("{word} needs a value"));
-        match word.as_str() {
-            "--rounds" => parsed.rounds = value()?.parse()?,
-            "--seconds" => parsed.time = Duration::from_secs_f64(value()?.parse()?),
-            "--connections" => parsed.connections = value()?.parse()?,
-            "--depth" => parsed.depth = value()?.parse()?,
-            "--megabytes" => parsed.blocks = value()?.parse::<u64>()? << 8,
-            "--unpinned" => parsed.pinned = false,
-            option if option.starts_with("--") => return Err(format!("unknown {option}").into()),
-            directory => parsed.directory = directory.into(),
-        }
+impl Arguments {
+    /// How many blocks the file has.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.megabytes << 8
     }
-    if parsed.rounds == 0 || parsed.connections == 0 || parsed.depth == 0 || parsed.blocks == 0 {
-        return Err("nothing to do".into());
-    }
-    Ok(parsed)
 }
 
 /// A server: runs on the thread that calls it until its clients have gone.
@@ -85,11 +79,12 @@ struct Measured {
 }
 
 pub(crate) fn main() -> Result<(), Failure> {
-    let arguments = arguments()?;
-    PINNED.store(arguments.pinned, Ordering::Relaxed);
+    let arguments = Arguments::parse();
+    let time = Duration::try_from_secs_f64(arguments.seconds)?;
+    PINNED.store(!arguments.unpinned, Ordering::Relaxed);
     let directory = tempfile::tempdir_in(&arguments.directory)?;
     let path = directory.path().join("blocks");
-    let engine = fill(&path, arguments.blocks)?;
+    let engine = fill(&path, arguments.blocks())?;
     println!(
         "{}, {} cores, load {}\n{} connections with {} under way each, file of {} MiB in {}, {engine}; \
          {} rounds of {:?}, threads {}",
@@ -98,18 +93,18 @@ pub(crate) fn main() -> Result<(), Failure> {
         read("/proc/loadavg"),
         arguments.connections,
         arguments.depth,
-        arguments.blocks >> 8,
+        arguments.megabytes,
         arguments.directory.display(),
         arguments.rounds,
-        arguments.time,
-        if arguments.pinned { "pinned" } else { "where they like" },
+        time,
+        if arguments.unpinned { "where they like" } else { "pinned" },
     );
     let mut measured = vec![Vec::new(); SERVERS.len()];
     for round in 0..arguments.rounds {
         for turn in 0..SERVERS.len() {
             // Every other round goes backwards: whoever comes after whom changes.
             let at = if round % 2 == 0 { turn } else { SERVERS.len() - 1 - turn };
-            measured[at].push(run(SERVERS[at], &path, &arguments)?);
+            measured[at].push(run(SERVERS[at], &path, (&arguments, time))?);
         }
     }
     println!("load {} at the end\n", read("/proc/loadavg"));
@@ -171,7 +166,7 @@ fn fill(path: &std::path::Path, blocks: u64) -> Result<String, Failure> {
 fn run(
     (name, serve, hosted): (&str, Server, bool),
     path: &std::path::Path,
-    arguments: &Arguments,
+    (arguments, time): (&Arguments, Duration),
 ) -> Result<Measured, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -189,14 +184,14 @@ fn run(
     // Connections are made and rings warm.
     std::thread::sleep(Duration::from_millis(200));
     let (begin, asked, cpu) = (Instant::now(), clients.asked(), server_ns()?);
-    std::thread::sleep(arguments.time);
-    let (time, done, spent) = (begin.elapsed(), clients.asked() - asked, server_ns()? - cpu);
+    std::thread::sleep(time);
+    let (took, done, spent) = (begin.elapsed(), clients.asked() - asked, server_ns()? - cpu);
     let Asked { median_us } = clients.end()?;
     server.join().map_err(|_| format!("{name} has panicked"))??;
     let requests = f64::from(u32::try_from(done)?).max(1.0);
     Ok(Measured {
         cpu_us: f64::from(u32::try_from(spent / 1000)?) / requests,
-        per_second: requests / time.as_secs_f64(),
+        per_second: requests / took.as_secs_f64(),
         median_us,
     })
 }

@@ -3,6 +3,7 @@
 
 use larder_ssd::nvme::Command;
 use larder_ssd::nvme::command::log;
+use larder_ssd::nvme::endurance_log::{ENDURANCE_LOG_BYTES, EnduranceLog};
 use larder_ssd::nvme::event::{Event, decode_events};
 use larder_ssd::nvme::fdp_log::{
     Configuration, STATISTICS_BYTES, Statistics, configurations_bytes, decode_configurations,
@@ -18,7 +19,6 @@ const CONFIGURATIONS_BYTES_MAX: u32 = 1 << 20;
 const CONFIGURATIONS_HEADER_BYTES: u32 = 16;
 /// 63 events of 64 bytes behind a header as long.
 const EVENTS_BYTES: u32 = 4096;
-const ENDURANCE_LOG_BYTES: u32 = 512;
 
 /// All configurations of an endurance group.
 ///
@@ -92,70 +92,32 @@ impl FdpCounters {
                 })
             }
             // Which status a drive without FDP gives is its own affair.
-            Err(CommandError::Status(_)) => EnduranceLog::read(drive, endurance_group)?.counters(),
+            Err(CommandError::Status(_)) => counters_of(&read_endurance(drive, endurance_group)?),
             Err(error) => Err(error),
         }
     }
 }
 
-/// What of the endurance group log (09h) is of use here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EnduranceLog {
-    /// Spare that is left, in percent.
-    pub available_spare_percent: u8,
-    /// Life that is used up, in percent; may exceed 100.
-    pub used_percent: u8,
-    /// Bytes that the maker expects can be written in a lifetime; 0 if not reported.
-    pub endurance_bytes: u128,
-    /// Bytes that hosts wrote.
-    pub host_bytes: u128,
-    /// Bytes that were written to media; 0 if not reported.
-    pub media_bytes: u128,
-    /// Bytes of the group; 0 if not reported.
-    pub capacity_bytes: u128,
-    /// Bytes of it that no namespace has taken.
-    pub unallocated_bytes: u128,
+/// Reads the endurance group log (09h).
+///
+/// # Errors
+/// If a command fails, or an answer makes no sense.
+pub fn read_endurance(
+    drive: &dyn Commands,
+    endurance_group: u16,
+) -> Result<EnduranceLog, CommandError> {
+    let mut page = [0; ENDURANCE_LOG_BYTES];
+    let bytes = u32::try_from(page.len()).map_err(|_| CommandError::Malformed("log length"))?;
+    drive.admin(&Command::get_log(log::ENDURANCE_GROUP, endurance_group, 0, bytes), &mut page)?;
+    EnduranceLog::decode(&page).ok_or(CommandError::Malformed("endurance group log"))
 }
 
-/// The log counts what is written in units of a billion bytes, rounded up.
-const UNIT_BYTES: u128 = 1_000_000_000;
-
-impl EnduranceLog {
-    /// Reads it.
-    ///
-    /// # Errors
-    /// If a command fails, or an answer makes no sense.
-    pub fn read(drive: &dyn Commands, endurance_group: u16) -> Result<Self, CommandError> {
-        let mut page = [0; ENDURANCE_LOG_BYTES as usize];
-        let command =
-            Command::get_log(log::ENDURANCE_GROUP, endurance_group, 0, ENDURANCE_LOG_BYTES);
-        drive.admin(&command, &mut page)?;
-        let number = |at: usize| {
-            let bytes = page[at..].first_chunk().expect("the page is 512 bytes");
-            u128::from_le_bytes(*bytes)
-        };
-        let billions = |at: usize| number(at).saturating_mul(UNIT_BYTES);
-        Ok(Self {
-            available_spare_percent: page[3],
-            used_percent: page[5],
-            endurance_bytes: billions(32),
-            host_bytes: billions(64),
-            media_bytes: billions(80),
-            capacity_bytes: number(160),
-            unallocated_bytes: number(176),
-        })
+/// What it says of bytes written. The log counts in billions.
+fn counters_of(log: &EnduranceLog) -> Result<FdpCounters, CommandError> {
+    if log.host_bytes > 0 && log.media_bytes == 0 {
+        return Err(CommandError::Unreported("what it writes to its media"));
     }
-
-    fn counters(&self) -> Result<FdpCounters, CommandError> {
-        if self.host_bytes > 0 && self.media_bytes == 0 {
-            return Err(CommandError::Unreported("what it writes to its media"));
-        }
-        Ok(FdpCounters {
-            host_bytes: self.host_bytes,
-            media_bytes: self.media_bytes,
-            erased_bytes: None,
-        })
-    }
+    Ok(FdpCounters { host_bytes: log.host_bytes, media_bytes: log.media_bytes, erased_bytes: None })
 }
 
 /// The events that a drive remembers: the host's (`host`) or the controller's.
@@ -197,9 +159,9 @@ mod tests {
         // A byte is a billion, rounded up: this log counts no finer.
         drive.io(&Command::write(nsid, 0, 2, None), &mut [7; 8192]).unwrap();
         let counters = FdpCounters::read(&drive, GROUP).unwrap();
-        assert_eq!((counters.host_bytes, counters.media_bytes), (UNIT_BYTES, UNIT_BYTES));
+        assert_eq!((counters.host_bytes, counters.media_bytes), (1_000_000_000, 1_000_000_000));
         assert_eq!((counters.erased_bytes, counters.dlwa()), (None, Some(1.0)));
-        let log = EnduranceLog::read(&drive, GROUP).unwrap();
+        let log = read_endurance(&drive, GROUP).unwrap();
         assert_eq!(log.capacity_bytes, 64 << 20);
         assert_eq!(log.unallocated_bytes, (64 << 20) - 1000 * 4096);
     }
@@ -215,8 +177,8 @@ mod tests {
             capacity_bytes: 0,
             unallocated_bytes: 0,
         };
-        let error = log.counters().unwrap_err().to_string();
+        let error = counters_of(&log).unwrap_err().to_string();
         assert_eq!(error, "the drive does not report what it writes to its media");
-        assert!(EnduranceLog { host_bytes: 0, ..log }.counters().is_ok());
+        assert!(counters_of(&EnduranceLog { host_bytes: 0, ..log }).is_ok());
     }
 }

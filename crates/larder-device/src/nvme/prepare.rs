@@ -17,7 +17,7 @@ use larder_ssd::nvme::namespace::{
 use larder_ssd::nvme::{Command, Status};
 
 use super::commands::{CommandError, Commands};
-use super::fdp::{EnduranceLog, read_configurations, read_handles};
+use super::fdp::{read_configurations, read_endurance, read_handles};
 use super::survey::read_controller;
 
 /// What to make of a drive.
@@ -290,7 +290,7 @@ impl Facts {
                     .to_owned(),
             );
         }
-        let unallocated_bytes = match EnduranceLog::read(drive, group) {
+        let unallocated_bytes = match read_endurance(drive, group) {
             Ok(log) if log.capacity_bytes > 0 => log.unallocated_bytes,
             Ok(_) | Err(CommandError::Status(_)) => facts.unallocated_bytes,
             Err(error) => return Err(while_doing("reading the endurance group log")(error)),

@@ -4,7 +4,7 @@ use larder_ssd::nvme::Command;
 use larder_ssd::nvme::smart::{SMART_BYTES, SmartLog};
 
 use super::commands::{CommandError, Commands};
-use super::fdp::EnduranceLog;
+use larder_ssd::nvme::endurance_log::EnduranceLog;
 
 /// Hours of a year.
 const YEAR_HOURS: f64 = 8766.0;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use io_uring::{Probe, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
+use zerocopy::IntoBytes;
 
 use super::fixed::{FixedBuffers, Granted, is_refusal};
 use super::kernel::{Entered, Kernel, Wait};
@@ -181,7 +182,7 @@ impl Kernel for Linux {
 
     fn ring_bell(&self) {
         // A write fails only if the counter is full, and then the bell rings all the same.
-        let _ = rustix::io::write(&self.bell, bytemuck::bytes_of(&1_u64));
+        let _ = rustix::io::write(&self.bell, 1_u64.as_bytes());
     }
 
     fn await_bell(&self, timeout: Option<Duration>) {

@@ -123,7 +123,7 @@ impl FileWire {
     fn deallocate(&self, file: types::Fd, offset: u64, bytes: u64) -> squeue::Entry {
         if self.discards() {
             // The kernel reads the length as a number of its own.
-            let command = bytemuck::cast([bytes, 0]);
+            let command = zerocopy::transmute!([bytes, 0]);
             return opcode::UringCmd16::new(file, BLOCK_DISCARD)
                 .addr(Some(offset))
                 .cmd(command)

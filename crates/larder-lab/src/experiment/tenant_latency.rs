@@ -99,7 +99,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
     // Each tenant makes half of them, with clients and writers of its own.
     let load = timed_rig::load(settings, capacity / 2.0 * percent / 100.0)?;
     let mut metrics = Metrics::new();
-    for (placement, mut run) in
+    for (placement, run) in
         rig::with_and_without(|placement| pair(&whole, placement, load, monitor))?
     {
         rig::note_steadiness(&mut metrics, "pair", &run.run);
@@ -107,7 +107,7 @@ fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics,
             let tenant = (cache + 1).to_string();
             let made = timed_rig::requests_per_s(&run, cache) / 1000.0;
             metrics.insert(format!("kilo_requests_per_s.{placement}.{tenant}"), made);
-            timed_rig::note_latencies(&mut metrics, placement, &tenant, &mut run.seen[cache]);
+            timed_rig::note_latencies(&mut metrics, placement, &tenant, &run.seen[cache]);
         }
     }
     for tenant in ["1", "2"] {

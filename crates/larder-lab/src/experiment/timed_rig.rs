@@ -117,7 +117,7 @@ pub(super) fn note_both(
     monitor: &Monitor,
 ) -> Result<(), Error> {
     let runs = rig::with_and_without(|placement| alone(options, placement, load, monitor))?;
-    for (placement, mut run) in runs {
+    for (placement, run) in runs {
         rig::note_steadiness(metrics, point, &run.run);
         let made = requests_per_s(&run, 0) / 1000.0;
         metrics.insert(format!("kilo_requests_per_s.{placement}.{point}"), made);
@@ -125,7 +125,7 @@ pub(super) fn note_both(
         for tenant in run.run.tenants.iter().filter(|tenant| tenant.run.gets > 0) {
             metrics.insert(format!("hit.{placement}.{point}"), tenant.run.hit_ratio);
         }
-        if let Some(seen) = run.seen.first_mut() {
+        if let Some(seen) = run.seen.first() {
             note_latencies(metrics, placement, point, seen);
         }
     }
@@ -148,37 +148,15 @@ pub(super) fn note_ratios(metrics: &mut Metrics, point: &str) {
 }
 
 /// Notes percentiles of reads, writes and GETs in microseconds under the point.
-pub(super) fn note_latencies(metrics: &mut Metrics, setting: &str, point: &str, seen: &mut Seen) {
-    let kinds = [("read", &mut seen.reads), ("write", &mut seen.writes), ("get", &mut seen.gets)];
+pub(super) fn note_latencies(metrics: &mut Metrics, setting: &str, point: &str, seen: &Seen) {
+    let kinds = [("read", &seen.reads), ("write", &seen.writes), ("get", &seen.gets)];
     // A workload of SETs has no GETs.
     for (kind, times) in
-        kinds.into_iter().filter(|(kind, times)| *kind != "get" || !times.is_empty())
+        kinds.into_iter().filter(|(kind, times)| *kind != "get" || times.count() > 0)
     {
-        times.sort_unstable();
         for (name, share) in [("p50", 0.5), ("p99", 0.99), ("p999", 0.999)] {
-            let us = percentile(times, share);
+            let us = times.quantile_us(share).unwrap_or(f64::NAN);
             metrics.insert(format!("{kind}_{name}_us.{setting}.{point}"), us);
         }
-    }
-}
-
-/// In microseconds; NaN without samples.
-#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn percentile(sorted: &[u32], share: f64) -> f64 {
-    let at = (sorted.len() as f64 * share) as usize;
-    let found = sorted.get(at.min(sorted.len().saturating_sub(1)));
-    found.map_or(f64::NAN, |ns| f64::from(*ns) / 1000.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_are_of_sorted_samples() {
-        let sorted: Vec<u32> = (1..=1000).map(|n| n * 1000).collect();
-        assert_eq!(percentile(&sorted, 0.5), 501.0);
-        assert_eq!(percentile(&sorted, 0.999), 1000.0);
-        assert!(percentile(&[], 0.5).is_nan());
     }
 }

@@ -19,6 +19,7 @@ use larder_device::{
 use larder_sim::executor::Executor;
 use larder_ssd::managed;
 use larder_ssd::timed::DriveTiming;
+use larder_workload::Latencies;
 
 use super::client::Client;
 use super::progress::Monitor;
@@ -38,15 +39,15 @@ pub struct Load {
     pub seed: u64,
 }
 
-/// What one cache and its clients saw, in nanoseconds each.
+/// What one cache and its clients saw.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Reads of the drive.
-    pub reads: Vec<u32>,
+    pub reads: Latencies,
     /// Writes to the drive, until it acknowledges them.
-    pub writes: Vec<u32>,
+    pub writes: Latencies,
     /// GETs that took any time: those that waited for flash.
-    pub gets: Vec<u32>,
+    pub gets: Latencies,
     /// Requests that began.
     pub requests: u64,
 }
@@ -131,13 +132,13 @@ impl TimingModel for Metered {
 
     fn serve(&mut self, now: Moment, io: &Io) -> Result<Moment, larder_ssd::Error> {
         let end = self.ssd.serve(now, io)?;
-        let took = nanoseconds(end.as_nanos() - now.as_nanos());
+        let took = end.as_nanos() - now.as_nanos();
         let part = usize::try_from(io.extent().1 / self.part_bytes).unwrap_or(usize::MAX);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let last = seen.len() - 1;
         match io {
-            Io::Read { .. } => seen[part.min(last)].reads.push(took),
-            Io::Write { .. } => seen[part.min(last)].writes.push(took),
+            Io::Read { .. } => seen[part.min(last)].reads.record_ns(took),
+            Io::Write { .. } => seen[part.min(last)].writes.record_ns(took),
             Io::Deallocate { .. } | Io::Flush => {}
         }
         Ok(end)
@@ -146,11 +147,6 @@ impl TimingModel for Metered {
     fn stats(&self) -> DeviceStats {
         self.ssd.stats()
     }
-}
-
-/// At most 4.3 s.
-fn nanoseconds(ns: u64) -> u32 {
-    u32::try_from(ns).unwrap_or(u32::MAX)
 }
 
 /// Ages `drive`, then has `load.clients` clients play the workload of each tenant, until one of these has made all its
@@ -278,8 +274,7 @@ impl<'a> Field<'a> {
 
     fn note_get(&self, tenant: usize, took: Duration) {
         if !took.is_zero() {
-            let took = nanoseconds(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-            self.drive.seen()[tenant].gets.push(took);
+            self.drive.seen()[tenant].gets.record(took);
         }
     }
 
@@ -351,10 +346,10 @@ mod tests {
         let run = alone(20_000, 10, 5000.0);
         let (seen, tenant) = (&run.seen[0], &run.run.tenants[0]);
         assert_eq!((seen.requests, tenant.run.requests), (10_000, 20_000));
-        assert!((seen.gets.len() as u64) < tenant.run.gets && !seen.gets.is_empty());
-        assert!(seen.gets.iter().all(|ns| *ns > 0));
+        assert!((1..tenant.run.gets).contains(&seen.gets.count()));
+        assert!(seen.gets.quantile_us(0.0) > Some(0.0));
         let pages: u64 = run.run.drive.host_pages;
-        assert!(seen.writes.len() as u64 <= pages && !seen.writes.is_empty(), "{pages}");
+        assert!((1..=pages).contains(&seen.writes.count()), "{pages}");
         assert!(tenant.loc_wraps_before >= 3.0 && run.run.drive.dlwa > 1.0);
     }
 

@@ -1,8 +1,9 @@
 //! What a run adds up to.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use larder_workload::machine;
+use larder_workload::{Latencies, machine};
 use serde::Serialize;
 
 use super::options::{Ending, Options};
@@ -304,11 +305,14 @@ fn row(label: &str, cells: &[String; 4]) -> String {
     format!("{label:30}  {a:>18}  {b:>18}  {c:>18}  {d:>18}\n")
 }
 
-/// Median, 95th percentile and maximum.
+/// Median, 95th percentile and maximum, of milliseconds.
 fn spread(values: impl Iterator<Item = f64>) -> String {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let Some(max) = values.last() else { return "-".to_owned() };
-    let at = |percent: usize| values[(values.len() - 1) * percent / 100];
-    format!("median {:.2} ms, 95 % {:.2} ms, most {max:.2} ms", at(50), at(95))
+    let mut times = Latencies::default();
+    values.for_each(|ms| times.record(Duration::from_secs_f64(ms.max(0.0) / 1e3)));
+    let (Some(median), Some(p95), Some(most)) =
+        (times.quantile_us(0.5), times.quantile_us(0.95), times.max_us())
+    else {
+        return "-".to_owned();
+    };
+    format!("median {:.2} ms, 95 % {:.2} ms, most {:.2} ms", median / 1e3, p95 / 1e3, most / 1e3)
 }

@@ -13,7 +13,8 @@
 
 #![deny(clippy::indexing_slicing)]
 
-use super::le::{put, u16_at, u32_at};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute, transmute_ref};
 
 /// Opcodes of the I/O commands.
 pub mod io {
@@ -90,32 +91,44 @@ pub struct Command {
     pub cdw: [u32; 6],
 }
 
-const ENTRY_BYTES: usize = 64;
-const NSID_AT: usize = 4;
-const CDW10_AT: usize = 40;
+const ENTRY_BYTES: usize = size_of::<Entry>();
+const _: () = assert!(ENTRY_BYTES == 64);
+
+/// An entry as it lies in a queue.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Entry {
+    opcode: u8,
+    flags: u8,
+    command_id: U16,
+    nsid: U32,
+    cdw2: [U32; 2],
+    metadata: U64,
+    data: [U64; 2],
+    cdw10: [U32; 6],
+}
 
 impl Command {
     /// The entry as it lies in a queue.
     pub fn encode(&self, command_id: u16) -> [u8; ENTRY_BYTES] {
-        let mut entry = [0; ENTRY_BYTES];
-        put(&mut entry, 0, &[self.opcode]);
-        put(&mut entry, 2, &command_id.to_le_bytes());
-        put(&mut entry, NSID_AT, &self.nsid.to_le_bytes());
-        for (number, dword) in self.cdw.iter().enumerate() {
-            put(&mut entry, CDW10_AT + 4 * number, &dword.to_le_bytes());
-        }
-        entry
+        let entry = Entry {
+            opcode: self.opcode,
+            flags: 0,
+            command_id: command_id.into(),
+            nsid: self.nsid.into(),
+            cdw2: [0.into(); 2],
+            metadata: 0.into(),
+            data: [0.into(); 2],
+            cdw10: self.cdw.map(U32::new),
+        };
+        transmute!(entry)
     }
 
     /// Reads an entry; returns the command identifier too.
     pub fn decode(entry: &[u8; ENTRY_BYTES]) -> (u16, Self) {
-        let dword = |at| u32_at(entry, at).unwrap_or(0);
-        let [opcode, ..] = *entry;
-        let mut cdw = [0; 6];
-        for (number, value) in cdw.iter_mut().enumerate() {
-            *value = dword(CDW10_AT + 4 * number);
-        }
-        (u16_at(entry, 2).unwrap_or(0), Self { opcode, nsid: dword(NSID_AT), cdw })
+        let entry: &Entry = transmute_ref!(entry);
+        let (opcode, nsid, cdw) = (entry.opcode, entry.nsid.get(), entry.cdw10.map(U32::get));
+        (entry.command_id.get(), Self { opcode, nsid, cdw })
     }
 
     /// Command dword 10.
@@ -290,39 +303,73 @@ impl Command {
 
 /// The data of an attachment: 4096 bytes with these controllers, of which 2047 fit.
 pub fn encode_controllers(controllers: &[u16]) -> Vec<u8> {
-    const LIST_BYTES: usize = 4096;
-    let numbers = controllers.get(..LIST_BYTES / 2 - 1).unwrap_or(controllers);
+    const LISTED_MAX: usize = 2047;
+    let numbers = controllers.get(..LISTED_MAX).unwrap_or(controllers);
     let count = u16::try_from(numbers.len()).unwrap_or(u16::MAX);
-    let mut list = vec![0; LIST_BYTES];
-    for (at, number) in std::iter::once(&count).chain(numbers).enumerate() {
-        put(&mut list, 2 * at, &number.to_le_bytes());
+    let mut list = [U16::ZERO; 1 + LISTED_MAX];
+    for (room, number) in list.iter_mut().zip(std::iter::once(&count).chain(numbers)) {
+        room.set(*number);
     }
-    list
+    list.as_bytes().to_vec()
 }
 
 /// Bytes of one range of a deallocation.
-pub const RANGE_BYTES: usize = 16;
+pub const RANGE_BYTES: usize = size_of::<Range>();
+const _: () = assert!(RANGE_BYTES == 16);
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Range {
+    attributes: U32,
+    blocks: U32,
+    slba: U64,
+}
 
 /// One range of a deallocation: attributes (0), logical blocks (a count), first logical block.
 pub fn encode_range(slba: u64, blocks: u32) -> [u8; RANGE_BYTES] {
-    let mut range = [0; RANGE_BYTES];
-    put(&mut range, 4, &blocks.to_le_bytes());
-    put(&mut range, 8, &slba.to_le_bytes());
-    range
+    transmute!(Range { attributes: 0.into(), blocks: blocks.into(), slba: slba.into() })
+}
+
+/// Reads `count` ranges of a deallocation: first logical block and how many. `None` if there are fewer.
+pub(super) fn decode_ranges(data: &[u8], count: usize) -> Option<Vec<(u64, u32)>> {
+    let (ranges, _) = <[Range]>::ref_from_prefix_with_elems(data, count).ok()?;
+    Some(ranges.iter().map(|range| (range.slba.get(), range.blocks.get())).collect())
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct UringCommand {
+    opcode: u8,
+    flags: u8,
+    reserved: U16,
+    nsid: U32,
+    cdw2: [U32; 2],
+    metadata: U64,
+    address: U64,
+    metadata_bytes: U32,
+    bytes: U32,
+    cdw10: [U32; 6],
+    timeout_ms: U32,
+    reserved_too: U32,
 }
 
 /// `struct nvme_uring_cmd` of Linux (72 bytes): the command as `IORING_OP_URING_CMD` takes it, with
 /// the address and length of its data.
 pub fn encode_uring(command: &Command, address: u64, bytes: u32) -> [u8; 72] {
-    let mut entry = [0; 72];
-    put(&mut entry, 0, &[command.opcode]);
-    put(&mut entry, 4, &command.nsid.to_le_bytes());
-    put(&mut entry, 24, &address.to_le_bytes());
-    put(&mut entry, 36, &bytes.to_le_bytes());
-    for (number, dword) in command.cdw.iter().enumerate() {
-        put(&mut entry, 40 + 4 * number, &dword.to_le_bytes());
-    }
-    entry
+    transmute!(UringCommand {
+        opcode: command.opcode,
+        flags: 0,
+        reserved: 0.into(),
+        nsid: command.nsid.into(),
+        cdw2: [0.into(); 2],
+        metadata: 0.into(),
+        address: address.into(),
+        metadata_bytes: 0.into(),
+        bytes: bytes.into(),
+        cdw10: command.cdw.map(U32::new),
+        timeout_ms: 0.into(),
+        reserved_too: 0.into(),
+    })
 }
 
 #[allow(clippy::cast_possible_truncation)] // the lower half is what is wanted

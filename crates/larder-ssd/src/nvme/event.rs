@@ -13,12 +13,39 @@
 
 #![deny(clippy::indexing_slicing)]
 
-use super::le::{put, u8_at, u16_at, u32_at, u64_at};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-const HEADER_BYTES: usize = 64;
-const EVENT_BYTES: usize = 64;
 /// Most events that one log holds.
 pub const EVENTS_MAX: usize = 63;
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Header {
+    events: U32,
+    reserved: [u8; 60],
+}
+const _: () = assert!(size_of::<Header>() == 64);
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Entry {
+    kind: u8,
+    flags: u8,
+    placement_id: U16,
+    timestamp_ms: [u8; 6],
+    timestamp_attributes: U16,
+    nsid: U32,
+    moved_flags: u8,
+    reserved: u8,
+    moved_blocks: U16,
+    moved_lba: U64,
+    reserved_too: U32,
+    group: U16,
+    handle: U16,
+    reserved_last: [u8; 28],
+}
+const _: () = assert!(size_of::<Entry>() == 64);
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -92,72 +119,65 @@ impl Event {
         Self { kind, placement_id: None, nsid: None, location: None, timestamp_ms: 0, moved: None }
     }
 
-    fn encode(&self) -> [u8; EVENT_BYTES] {
-        let mut bytes = [0; EVENT_BYTES];
-        let flags = u8::from(self.placement_id.is_some())
-            | u8::from(self.nsid.is_some()) << 1
-            | u8::from(self.location.is_some()) << 2;
-        put(&mut bytes, 0, &[self.kind.to_byte(), flags]);
-        put(&mut bytes, 2, &self.placement_id.unwrap_or(0).to_le_bytes());
+    fn encode(&self) -> Entry {
         let [a, b, c, d, e, f, ..] = self.timestamp_ms.to_le_bytes();
-        put(&mut bytes, 4, &[a, b, c, d, e, f]);
-        put(&mut bytes, 12, &self.nsid.unwrap_or(0).to_le_bytes());
-        if let Some((blocks, lba)) = self.moved {
-            put(&mut bytes, 16, &[u8::from(lba.is_some())]);
-            put(&mut bytes, 18, &blocks.to_le_bytes());
-            put(&mut bytes, 20, &lba.unwrap_or(0).to_le_bytes());
-        }
+        let (blocks, lba) = self.moved.unwrap_or((0, None));
         let (group, handle) = self.location.unwrap_or((0, 0));
-        put(&mut bytes, 32, &group.to_le_bytes());
-        put(&mut bytes, 34, &handle.to_le_bytes());
-        bytes
+        Entry {
+            kind: self.kind.to_byte(),
+            flags: u8::from(self.placement_id.is_some())
+                | u8::from(self.nsid.is_some()) << 1
+                | u8::from(self.location.is_some()) << 2,
+            placement_id: self.placement_id.unwrap_or(0).into(),
+            timestamp_ms: [a, b, c, d, e, f],
+            timestamp_attributes: 0.into(),
+            nsid: self.nsid.unwrap_or(0).into(),
+            moved_flags: u8::from(lba.is_some()),
+            reserved: 0,
+            moved_blocks: blocks.into(),
+            moved_lba: lba.unwrap_or(0).into(),
+            reserved_too: 0.into(),
+            group: group.into(),
+            handle: handle.into(),
+            reserved_last: [0; 28],
+        }
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let kind = EventType::from_byte(u8_at(bytes, 0)?);
-        let flags = u8_at(bytes, 1)?;
-        let valid = |bit: u8| flags & 1 << bit != 0;
-        let (placement_id, nsid) = (u16_at(bytes, 2)?, u32_at(bytes, 12)?);
-        let location = (u16_at(bytes, 32)?, u16_at(bytes, 34)?);
-        let (lba_valid, blocks, lba) =
-            (u8_at(bytes, 16)? & 1 != 0, u16_at(bytes, 18)?, u64_at(bytes, 20)?);
-        Some(Self {
+    fn decode(entry: &Entry) -> Self {
+        let kind = EventType::from_byte(entry.kind);
+        let valid = |bit: u8| entry.flags & 1 << bit != 0;
+        let [a, b, c, d, e, f] = entry.timestamp_ms;
+        let lba = (entry.moved_flags & 1 != 0).then_some(entry.moved_lba.get());
+        Self {
             kind,
-            placement_id: valid(0).then_some(placement_id),
-            nsid: valid(1).then_some(nsid),
-            location: valid(2).then_some(location),
-            timestamp_ms: u64_at(bytes, 4)? & ((1 << 48) - 1),
-            moved: (kind == EventType::MediaReallocated)
-                .then_some((blocks, lba_valid.then_some(lba))),
-        })
+            placement_id: valid(0).then_some(entry.placement_id.get()),
+            nsid: valid(1).then_some(entry.nsid.get()),
+            location: valid(2).then_some((entry.group.get(), entry.handle.get())),
+            timestamp_ms: u64::from_le_bytes([a, b, c, d, e, f, 0, 0]),
+            moved: (kind == EventType::MediaReallocated).then_some((entry.moved_blocks.get(), lba)),
+        }
     }
 }
 
 /// The events log: the first [`EVENTS_MAX`] of `events`.
 pub fn encode_events(events: &[Event]) -> Vec<u8> {
-    let listed = events.iter().take(EVENTS_MAX);
-    let mut log = vec![0; HEADER_BYTES];
-    let mut count: u32 = 0;
-    for event in listed {
-        log.extend_from_slice(&event.encode());
-        count += 1;
-    }
-    put(&mut log, 0, &count.to_le_bytes());
-    log
+    let entries: Vec<Entry> = events.iter().take(EVENTS_MAX).map(Event::encode).collect();
+    let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+    let header = Header { events: count.into(), reserved: [0; 60] };
+    [header.as_bytes(), entries.as_bytes()].concat()
 }
 
 /// Reads an events log. `None` if it announces more events than it can hold or has.
 pub fn decode_events(log: &[u8]) -> Option<Vec<Event>> {
-    let count = usize::try_from(u32_at(log, 0)?).ok()?;
-    if count > EVENTS_MAX {
-        return None;
-    }
-    let events = log.get(HEADER_BYTES..)?.get(..count * EVENT_BYTES)?;
-    events.chunks_exact(EVENT_BYTES).map(Event::decode).collect()
+    let (header, events) = Header::ref_from_prefix(log).ok()?;
+    let count = usize::try_from(header.events.get()).ok().filter(|&count| count <= EVENTS_MAX)?;
+    let (events, _) = <[Entry]>::ref_from_prefix_with_elems(events, count).ok()?;
+    Some(events.iter().map(Event::decode).collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::golden::put;
     use super::*;
     use proptest::prelude::*;
 

@@ -15,13 +15,71 @@
 
 #![deny(clippy::indexing_slicing)]
 
-use super::le::{put, u8_at, u16_at, u32_at, u64_at, u128_at};
+use zerocopy::little_endian::{U16, U32, U64, U128};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute};
 
+/// Bytes in front of the first descriptor.
 const CONFIGURATIONS_HEADER_BYTES: usize = 16;
-const DESCRIPTOR_BYTES: usize = 64;
-const USAGE_HEADER_BYTES: usize = 8;
 /// Bytes of the statistics log.
-pub const STATISTICS_BYTES: usize = 64;
+pub const STATISTICS_BYTES: usize = size_of::<StatisticsLog>();
+const _: () = assert!(STATISTICS_BYTES == 64);
+
+/// What the first half of the configurations log's header says; the other is reserved.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct ConfigurationsHeader {
+    last: U16,
+    version: u8,
+    reserved: u8,
+    bytes: U32,
+}
+
+/// A descriptor, up to its handles.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Descriptor {
+    bytes: U16,
+    attributes: u8,
+    vendor_bytes: u8,
+    groups: U32,
+    handles: U16,
+    placement_ids_last: U16,
+    namespaces_max: U32,
+    unit_bytes: U64,
+    unit_time_limit_s: U32,
+    reserved: [u8; 36],
+}
+const _: () = assert!(size_of::<Descriptor>() == 64);
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct DescribedHandle {
+    kind: u8,
+    reserved: [u8; 3],
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct UsageHeader {
+    handles: U16,
+    reserved: [u8; 6],
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct UsedHandle {
+    usage: u8,
+    reserved: [u8; 7],
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct StatisticsLog {
+    host_bytes: U128,
+    media_bytes: U128,
+    erased_bytes: U128,
+    reserved: U128,
+}
 
 /// Reclaim unit handle type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,42 +135,46 @@ pub struct Configuration {
 
 impl Configuration {
     fn encode(&self) -> Option<Vec<u8>> {
-        let size = (DESCRIPTOR_BYTES + 4 * self.handles.len()).next_multiple_of(8);
-        let mut bytes = vec![0; size];
-        let attributes = (self.rgif & 0xf)
-            | u8::from(self.volatile_write_cache) << 4
-            | u8::from(self.valid) << 7;
-        put(&mut bytes, 0, &u16::try_from(size).ok()?.to_le_bytes());
-        put(&mut bytes, 2, &[attributes]);
-        put(&mut bytes, 4, &self.groups.to_le_bytes());
-        put(&mut bytes, 8, &u16::try_from(self.handles.len()).ok()?.to_le_bytes());
-        let ids = u16::try_from(self.placement_ids_max.checked_sub(1)?).ok()?;
-        put(&mut bytes, 10, &ids.to_le_bytes());
-        put(&mut bytes, 12, &self.namespaces_max.to_le_bytes());
-        put(&mut bytes, 16, &self.unit_bytes.to_le_bytes());
-        put(&mut bytes, 24, &self.unit_time_limit_s.to_le_bytes());
-        for (number, handle) in self.handles.iter().enumerate() {
-            put(&mut bytes, DESCRIPTOR_BYTES + 4 * number, &[handle.to_byte()]);
-        }
-        Some(bytes)
+        let handles: Vec<DescribedHandle> = self.handles.iter().map(Self::describe).collect();
+        let bytes = (size_of::<Descriptor>() + size_of_val(&*handles)).next_multiple_of(8);
+        let last = self.placement_ids_max.checked_sub(1)?;
+        let descriptor = Descriptor {
+            bytes: u16::try_from(bytes).ok()?.into(),
+            attributes: (self.rgif & 0xf)
+                | u8::from(self.volatile_write_cache) << 4
+                | u8::from(self.valid) << 7,
+            vendor_bytes: 0,
+            groups: self.groups.into(),
+            handles: u16::try_from(handles.len()).ok()?.into(),
+            placement_ids_last: u16::try_from(last).ok()?.into(),
+            namespaces_max: self.namespaces_max.into(),
+            unit_bytes: self.unit_bytes.into(),
+            unit_time_limit_s: self.unit_time_limit_s.into(),
+            reserved: [0; 36],
+        };
+        let mut described = [descriptor.as_bytes(), handles.as_bytes()].concat();
+        described.resize(bytes, 0);
+        Some(described)
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let attributes = u8_at(bytes, 2)?;
-        let count = usize::from(u16_at(bytes, 8)?);
-        let handles: Option<Vec<_>> = (0..count)
-            .map(|n| u8_at(bytes, DESCRIPTOR_BYTES + 4 * n).map(HandleType::from_byte))
-            .collect();
+    fn describe(handle: &HandleType) -> DescribedHandle {
+        DescribedHandle { kind: handle.to_byte(), reserved: [0; 3] }
+    }
+
+    /// Of a descriptor and what is behind it. `None` if that is too short for its handles.
+    fn decode(descriptor: &Descriptor, behind: &[u8]) -> Option<Self> {
+        let count = usize::from(descriptor.handles.get());
+        let (handles, _) = <[DescribedHandle]>::ref_from_prefix_with_elems(behind, count).ok()?;
         Some(Self {
-            rgif: attributes & 0xf,
-            volatile_write_cache: attributes & 1 << 4 != 0,
-            valid: attributes & 1 << 7 != 0,
-            groups: u32_at(bytes, 4)?,
-            placement_ids_max: u32::from(u16_at(bytes, 10)?) + 1,
-            namespaces_max: u32_at(bytes, 12)?,
-            unit_bytes: u64_at(bytes, 16)?,
-            unit_time_limit_s: u32_at(bytes, 24)?,
-            handles: handles?,
+            rgif: descriptor.attributes & 0xf,
+            volatile_write_cache: descriptor.attributes & 1 << 4 != 0,
+            valid: descriptor.attributes & 1 << 7 != 0,
+            groups: descriptor.groups.get(),
+            placement_ids_max: u32::from(descriptor.placement_ids_last.get()) + 1,
+            namespaces_max: descriptor.namespaces_max.get(),
+            unit_bytes: descriptor.unit_bytes.get(),
+            unit_time_limit_s: descriptor.unit_time_limit_s.get(),
+            handles: handles.iter().map(|handle| HandleType::from_byte(handle.kind)).collect(),
         })
     }
 }
@@ -123,34 +185,34 @@ pub fn encode_configurations(configurations: &[Configuration]) -> Option<Vec<u8>
     for configuration in configurations {
         log.extend(configuration.encode()?);
     }
-    let count = u16::try_from(configurations.len().checked_sub(1)?).ok()?;
-    let size = u32::try_from(log.len()).ok()?;
-    put(&mut log, 0, &count.to_le_bytes());
-    put(&mut log, 4, &size.to_le_bytes());
+    let header = ConfigurationsHeader {
+        last: u16::try_from(configurations.len().checked_sub(1)?).ok()?.into(),
+        version: 0,
+        reserved: 0,
+        bytes: u32::try_from(log.len()).ok()?.into(),
+    };
+    header.write_to_prefix(&mut log).ok()?;
     Some(log)
 }
 
 /// How long the configurations log says it is, from its first 8 bytes.
 pub fn configurations_bytes(header: &[u8]) -> Option<u32> {
-    u32_at(header, 4)
+    let (header, _) = ConfigurationsHeader::ref_from_prefix(header).ok()?;
+    Some(header.bytes.get())
 }
 
 /// Reads a configurations log. `None` if a descriptor's size is too small for what it holds or
 /// reaches beyond the log: steps follow the sizes that the drive gives, so each is checked.
 pub fn decode_configurations(log: &[u8]) -> Option<Vec<Configuration>> {
-    let size = usize::try_from(u32_at(log, 4)?).ok()?;
-    let log = log.get(..size)?;
-    let count = usize::from(u16_at(log, 0)?) + 1;
+    let log = log.get(..usize::try_from(configurations_bytes(log)?).ok()?)?;
+    let (header, _) = ConfigurationsHeader::ref_from_prefix(log).ok()?;
     let mut rest = log.get(CONFIGURATIONS_HEADER_BYTES..)?;
     let mut configurations = Vec::new();
-    for _ in 0..count {
-        let size = usize::from(u16_at(rest, 0)?);
-        let needed = DESCRIPTOR_BYTES + 4 * usize::from(u16_at(rest, 8)?);
-        if size < needed {
-            return None;
-        }
-        let (descriptor, behind) = rest.split_at_checked(size)?;
-        configurations.push(Configuration::decode(descriptor)?);
+    for _ in 0..=header.last.get() {
+        let (descriptor, _) = Descriptor::ref_from_prefix(rest).ok()?;
+        let (described, behind) = rest.split_at_checked(usize::from(descriptor.bytes.get()))?;
+        let handles = described.get(size_of::<Descriptor>()..)?;
+        configurations.push(Configuration::decode(descriptor, handles)?);
         rest = behind;
     }
     Some(configurations)
@@ -171,32 +233,33 @@ pub enum HandleUsage {
 
 /// The handle usage log. `None` if there are more handles than its field can count.
 pub fn encode_usage(usage: &[HandleUsage]) -> Option<Vec<u8>> {
-    let mut log = vec![0; USAGE_HEADER_BYTES + 8 * usage.len()];
-    put(&mut log, 0, &u16::try_from(usage.len()).ok()?.to_le_bytes());
-    for (number, usage) in usage.iter().enumerate() {
-        let byte = match usage {
+    let handles = u16::try_from(usage.len()).ok()?.into();
+    let used = |usage: &HandleUsage| UsedHandle {
+        usage: match usage {
             HandleUsage::Unused => 0,
             HandleUsage::Host => 1,
             HandleUsage::Controller => 2,
             HandleUsage::Other(byte) => *byte,
-        };
-        put(&mut log, USAGE_HEADER_BYTES + 8 * number, &[byte]);
-    }
-    Some(log)
+        },
+        reserved: [0; 7],
+    };
+    let usage: Vec<UsedHandle> = usage.iter().map(used).collect();
+    let header = UsageHeader { handles, reserved: [0; 6] };
+    Some([header.as_bytes(), usage.as_bytes()].concat())
 }
 
 /// Reads a handle usage log.
 pub fn decode_usage(log: &[u8]) -> Option<Vec<HandleUsage>> {
-    let count = usize::from(u16_at(log, 0)?);
-    let usage = (0..count).map(|number| {
-        Some(match u8_at(log, USAGE_HEADER_BYTES + 8 * number)? {
-            0 => HandleUsage::Unused,
-            1 => HandleUsage::Host,
-            2 => HandleUsage::Controller,
-            other => HandleUsage::Other(other),
-        })
+    let (header, rest) = UsageHeader::ref_from_prefix(log).ok()?;
+    let count = usize::from(header.handles.get());
+    let (used, _) = <[UsedHandle]>::ref_from_prefix_with_elems(rest, count).ok()?;
+    let usage = used.iter().map(|used| match used.usage {
+        0 => HandleUsage::Unused,
+        1 => HandleUsage::Host,
+        2 => HandleUsage::Controller,
+        other => HandleUsage::Other(other),
     });
-    usage.collect()
+    Some(usage.collect())
 }
 
 /// FDP statistics, in bytes since the endurance group was made.
@@ -213,25 +276,28 @@ pub struct Statistics {
 impl Statistics {
     /// The log.
     pub fn encode(&self) -> [u8; STATISTICS_BYTES] {
-        let mut log = [0; STATISTICS_BYTES];
-        put(&mut log, 0, &self.host_bytes.to_le_bytes());
-        put(&mut log, 16, &self.media_bytes.to_le_bytes());
-        put(&mut log, 32, &self.erased_bytes.to_le_bytes());
-        log
+        transmute!(StatisticsLog {
+            host_bytes: self.host_bytes.into(),
+            media_bytes: self.media_bytes.into(),
+            erased_bytes: self.erased_bytes.into(),
+            reserved: 0.into(),
+        })
     }
 
     /// Reads the log.
     pub fn decode(log: &[u8]) -> Option<Self> {
+        let (log, _) = StatisticsLog::ref_from_prefix(log).ok()?;
         Some(Self {
-            host_bytes: u128_at(log, 0)?,
-            media_bytes: u128_at(log, 16)?,
-            erased_bytes: u128_at(log, 32)?,
+            host_bytes: log.host_bytes.get(),
+            media_bytes: log.media_bytes.get(),
+            erased_bytes: log.erased_bytes.get(),
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::golden::put;
     use super::*;
     use proptest::prelude::*;
 

@@ -10,13 +10,32 @@
 
 #![deny(clippy::indexing_slicing)]
 
-use super::le::{put, u16_at, u32_at, u64_at};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes in front of the descriptors.
-pub const STATUS_HEADER_BYTES: usize = 16;
+pub const STATUS_HEADER_BYTES: usize = size_of::<Header>();
+const _: () = assert!(STATUS_HEADER_BYTES == 16);
 /// Bytes of one descriptor.
-pub const STATUS_DESCRIPTOR_BYTES: usize = 32;
-const COUNT_AT: usize = 14;
+pub const STATUS_DESCRIPTOR_BYTES: usize = size_of::<Descriptor>();
+const _: () = assert!(STATUS_DESCRIPTOR_BYTES == 32);
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Header {
+    reserved: [u8; 14],
+    descriptors: U16,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Descriptor {
+    placement_id: U16,
+    handle: U16,
+    time_left_s: U32,
+    blocks_left: U64,
+    reserved: [u8; 16],
+}
 
 /// One placement handle in one reclaim group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,39 +52,38 @@ pub struct HandleStatus {
 
 /// The status reply. `None` if there are more descriptors than its field can count.
 pub fn encode_status(handles: &[HandleStatus]) -> Option<Vec<u8>> {
-    let mut reply = vec![0; STATUS_HEADER_BYTES + STATUS_DESCRIPTOR_BYTES * handles.len()];
-    put(&mut reply, COUNT_AT, &u16::try_from(handles.len()).ok()?.to_le_bytes());
-    for (number, status) in handles.iter().enumerate() {
-        let at = STATUS_HEADER_BYTES + STATUS_DESCRIPTOR_BYTES * number;
-        put(&mut reply, at, &status.placement_id.to_le_bytes());
-        put(&mut reply, at + 2, &status.handle.to_le_bytes());
-        put(&mut reply, at + 4, &status.time_left_s.to_le_bytes());
-        put(&mut reply, at + 8, &status.blocks_left.to_le_bytes());
-    }
-    Some(reply)
+    let count = u16::try_from(handles.len()).ok()?;
+    let header = Header { reserved: [0; 14], descriptors: count.into() };
+    let describe = |status: &HandleStatus| Descriptor {
+        placement_id: status.placement_id.into(),
+        handle: status.handle.into(),
+        time_left_s: status.time_left_s.into(),
+        blocks_left: status.blocks_left.into(),
+        reserved: [0; 16],
+    };
+    let descriptors: Vec<Descriptor> = handles.iter().map(describe).collect();
+    Some([header.as_bytes(), descriptors.as_bytes()].concat())
 }
 
 /// How many descriptors a status reply has, from its first 16 bytes.
 pub fn status_count(reply: &[u8]) -> Option<u16> {
-    u16_at(reply, COUNT_AT)
+    let (header, _) = Header::ref_from_prefix(reply).ok()?;
+    Some(header.descriptors.get())
 }
 
 /// Reads as many descriptors of a status reply as there are and as the reply holds: a drive says
 /// how many it has even if the host asked for fewer.
 pub fn decode_status(reply: &[u8]) -> Option<Vec<HandleStatus>> {
-    let count = usize::from(status_count(reply)?);
-    let descriptors = reply.get(STATUS_HEADER_BYTES..)?.chunks_exact(STATUS_DESCRIPTOR_BYTES);
-    descriptors
-        .take(count)
-        .map(|bytes| {
-            Some(HandleStatus {
-                placement_id: u16_at(bytes, 0)?,
-                handle: u16_at(bytes, 2)?,
-                time_left_s: u32_at(bytes, 4)?,
-                blocks_left: u64_at(bytes, 8)?,
-            })
-        })
-        .collect()
+    let (header, rest) = Header::ref_from_prefix(reply).ok()?;
+    let count = usize::from(header.descriptors.get()).min(rest.len() / STATUS_DESCRIPTOR_BYTES);
+    let (descriptors, _) = <[Descriptor]>::ref_from_prefix_with_elems(rest, count).ok()?;
+    let statuses = descriptors.iter().map(|descriptor| HandleStatus {
+        placement_id: descriptor.placement_id.get(),
+        handle: descriptor.handle.get(),
+        time_left_s: descriptor.time_left_s.get(),
+        blocks_left: descriptor.blocks_left.get(),
+    });
+    Some(statuses.collect())
 }
 
 /// The data of an update: the placement identifiers whose handles shall move on.
@@ -75,11 +93,13 @@ pub fn encode_update(placement_ids: &[u16]) -> Vec<u8> {
 
 /// Reads the data of an update of `count` placement identifiers. `None` if there are fewer.
 pub fn decode_update(data: &[u8], count: usize) -> Option<Vec<u16>> {
-    (0..count).map(|number| u16_at(data, 2 * number)).collect()
+    let (placement_ids, _) = <[U16]>::ref_from_prefix_with_elems(data, count).ok()?;
+    Some(placement_ids.iter().map(|pid| pid.get()).collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::golden::put;
     use super::*;
 
     #[test]

@@ -16,6 +16,7 @@
 //! | [`status`] | how a command ended |
 //! | [`placement_id`] | placement identifiers: reclaim group and placement handle in 16 bits |
 //! | [`fdp_log`] | log pages 20h to 22h: configurations, handle usage, statistics |
+//! | [`endurance_log`] | log page 09h: spare, life and capacity of an endurance group |
 //! | [`event`] | log page 23h: FDP events |
 //! | [`io_management`] | reclaim unit handle status and update |
 //! | [`smart`] | log page 02h: health and wear of the drive |
@@ -24,10 +25,12 @@
 
 pub mod command;
 pub mod controller;
+pub mod endurance_log;
 pub mod event;
 pub mod fdp_log;
+#[cfg(test)]
+mod golden;
 pub mod io_management;
-mod le;
 pub mod namespace;
 pub mod placement_id;
 pub mod smart;

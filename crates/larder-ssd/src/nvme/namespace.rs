@@ -16,7 +16,9 @@
 
 #![deny(clippy::indexing_slicing)]
 
-use super::le::{put, u8_at, u16_at, u32_at, u64_at, u128_at};
+use zerocopy::little_endian::{U16, U32, U64, U128};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+
 use super::status::Status;
 use crate::managed;
 
@@ -25,32 +27,86 @@ pub const PAGE_BYTES: usize = 4096;
 /// Most placement handles of one namespace.
 pub const PLACEMENT_HANDLES_MAX: usize = 128;
 
-const CNTLID_AT: usize = 78;
-const UNVMCAP_AT: usize = 296;
-const CTRATT_AT: usize = 96;
 /// CTRATT: endurance groups (bit 4) and Flexible Data Placement (bit 19).
 const CTRATT_FDP: u32 = 1 << 19 | 1 << 4;
-const OACS_AT: usize = 256;
 /// OACS: namespace management (bit 3) and directives (bit 5).
 const OACS_PLACEMENT: u16 = 1 << 5 | 1 << 3;
-const ENDGIDMAX_AT: usize = 340;
-const QUEUE_ENTRY_SIZES_AT: usize = 512;
-const NAMESPACES_MAX_AT: usize = 516;
-const ONCS_AT: usize = 520;
 /// ONCS: dataset management (bit 2).
 const ONCS_DATASET_MANAGEMENT: u16 = 1 << 2;
-
-const ENDURANCE_GROUP_AT: usize = 102;
-const HANDLE_COUNT_AT: usize = 392;
-const HANDLES_AT: usize = 512;
-const NSFEAT_AT: usize = 24;
 /// NSFEAT: preferred sizes are reported.
 const OPTPERF: u8 = 1 << 4;
-const NLBAF_AT: usize = 25;
-const FLBAS_AT: usize = 26;
-const DLFEAT_AT: usize = 33;
-const PREFERRED_AT: usize = 64;
-const LBA_FORMATS_AT: usize = 128;
+
+/// What a namespace is created with.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Creation {
+    blocks: U64,
+    capacity_blocks: U64,
+    reserved: [u8; 10],
+    flbas: u8,
+    reserved_26: [u8; 75],
+    endurance_group: U16,
+    reserved_104: [u8; 288],
+    handle_count: U16,
+    reserved_394: [u8; 118],
+    handles: [U16; PLACEMENT_HANDLES_MAX],
+    reserved_768: [u8; 3328],
+}
+const _: () = assert!(size_of::<Creation>() == PAGE_BYTES);
+
+/// What Identify says of a namespace.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct IdentifiedNamespace {
+    blocks: U64,
+    capacity_blocks: U64,
+    used_blocks: U64,
+    nsfeat: u8,
+    formats_last: u8,
+    flbas: u8,
+    reserved_27: [u8; 6],
+    dlfeat: u8,
+    reserved_34: [u8; 30],
+    preferred: [U16; 5],
+    reserved_74: [u8; 28],
+    endurance_group: U16,
+    reserved_104: [u8; 24],
+    formats: [DescribedFormat; 64],
+    reserved_384: [u8; 3712],
+}
+const _: () = assert!(size_of::<IdentifiedNamespace>() == PAGE_BYTES);
+
+/// An LBA format.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct DescribedFormat {
+    metadata_bytes: U16,
+    data_size: u8,
+    relative_performance: u8,
+}
+
+/// What Identify says of a controller.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct IdentifiedController {
+    reserved: [u8; 78],
+    controller: U16,
+    reserved_80: [u8; 16],
+    attributes: U32,
+    reserved_100: [u8; 156],
+    admin_commands: U16,
+    reserved_258: [u8; 38],
+    unallocated_bytes: U128,
+    reserved_312: [u8; 28],
+    endurance_groups_max: U16,
+    reserved_342: [u8; 170],
+    queue_entry_sizes: [u8; 2],
+    reserved_514: U16,
+    namespaces_max: U32,
+    io_commands: U16,
+    reserved_522: [u8; 3574],
+}
+const _: () = assert!(size_of::<IdentifiedController>() == PAGE_BYTES);
 
 /// Which structure Identify returns.
 pub mod cns {
@@ -107,14 +163,21 @@ impl LbaFormat {
         managed::PAGE_BYTES / self.block_bytes()
     }
 
-    /// The four bytes in which Identify describes it: no metadata; the smaller blocks cost more
-    /// (relative performance: 0 is best, 2 is good).
-    fn describe(self) -> [u8; 4] {
+    /// How Identify describes it: no metadata; the smaller blocks cost more (relative performance: 0 is best,
+    /// 2 is good).
+    fn describe(self) -> DescribedFormat {
         let (data_size, relative_performance) = match self {
             Self::Bytes4096 => (12, 0),
             Self::Bytes512 => (9, 2),
         };
-        [0, 0, data_size, relative_performance]
+        DescribedFormat { metadata_bytes: 0.into(), data_size, relative_performance }
+    }
+}
+
+impl DescribedFormat {
+    /// Bytes of a block; `None` if there are no such blocks.
+    fn block_bytes(self) -> Option<u32> {
+        1_u32.checked_shl(self.data_size.into()).filter(|bytes| *bytes >= 512)
     }
 }
 
@@ -138,17 +201,16 @@ impl NamespaceRequest {
         if self.handles.len() > PLACEMENT_HANDLES_MAX || self.format > 63 {
             return None;
         }
-        let mut data = vec![0; PAGE_BYTES];
-        put(&mut data, 0, &self.blocks.to_le_bytes());
-        put(&mut data, 8, &self.blocks.to_le_bytes());
-        put(&mut data, FLBAS_AT, &[self.format & 0xf | (self.format >> 4) << 5]);
-        put(&mut data, ENDURANCE_GROUP_AT, &self.endurance_group.to_le_bytes());
-        let count = u16::try_from(self.handles.len()).ok()?;
-        put(&mut data, HANDLE_COUNT_AT, &count.to_le_bytes());
-        for (number, handle) in self.handles.iter().enumerate() {
-            put(&mut data, HANDLES_AT + 2 * number, &handle.to_le_bytes());
+        let mut data = Creation::new_zeroed();
+        data.blocks = self.blocks.into();
+        data.capacity_blocks = self.blocks.into();
+        data.flbas = self.format & 0xf | (self.format >> 4) << 5;
+        data.endurance_group = self.endurance_group.into();
+        data.handle_count = u16::try_from(self.handles.len()).ok()?.into();
+        for (room, handle) in data.handles.iter_mut().zip(&self.handles) {
+            room.set(*handle);
         }
-        Some(data)
+        Some(data.as_bytes().to_vec())
     }
 
     /// Reads the data of the command.
@@ -157,49 +219,43 @@ impl NamespaceRequest {
     /// The status with which a drive refuses it: too short; more handles than a namespace can have;
     /// a capacity other than the size (thin provisioning).
     pub fn decode(data: &[u8]) -> Result<Self, Status> {
-        let data = data.get(..PAGE_BYTES).ok_or(Status::DataTransferError)?;
-        let u16_at = |at| u16_at(data, at).ok_or(Status::DataTransferError);
-        let u64_at = |at| u64_at(data, at).ok_or(Status::DataTransferError);
-        if u64_at(0)? != u64_at(8)? {
+        let (data, _) = Creation::ref_from_prefix(data).map_err(|_| Status::DataTransferError)?;
+        if data.blocks != data.capacity_blocks {
             return Err(Status::InvalidField);
         }
-        let count = usize::from(u16_at(HANDLE_COUNT_AT)?);
-        if count > PLACEMENT_HANDLES_MAX {
-            return Err(Status::InvalidPlacementHandleList);
-        }
-        let handles: Result<Vec<_>, _> =
-            (0..count).map(|number| u16_at(HANDLES_AT + 2 * number)).collect();
+        let handles = data.handles.get(..usize::from(data.handle_count.get()));
+        let handles = handles.ok_or(Status::InvalidPlacementHandleList)?;
         Ok(Self {
-            blocks: u64_at(0)?,
-            format: format_index(data).ok_or(Status::DataTransferError)?,
-            endurance_group: u16_at(ENDURANCE_GROUP_AT)?,
-            handles: handles?,
+            blocks: data.blocks.get(),
+            format: format_index(data.flbas),
+            endurance_group: data.endurance_group.get(),
+            handles: handles.iter().map(|handle| handle.get()).collect(),
         })
     }
 }
 
 /// Index of the LBA format: bits 3:0 of FLBAS and, above them, bits 6:5.
-fn format_index(data: &[u8]) -> Option<u8> {
-    u8_at(data, FLBAS_AT).map(|flbas| flbas & 0xf | (flbas >> 5 & 3) << 4)
+fn format_index(flbas: u8) -> u8 {
+    flbas & 0xf | (flbas >> 5 & 3) << 4
 }
 
 /// What Identify says of a controller with FDP that can have `namespaces` namespaces, all in
 /// endurance group 1.
 pub fn encode_controller(namespaces: u32) -> Vec<u8> {
-    let mut data = vec![0; PAGE_BYTES];
-    put(&mut data, CTRATT_AT, &CTRATT_FDP.to_le_bytes());
-    put(&mut data, OACS_AT, &OACS_PLACEMENT.to_le_bytes());
-    put(&mut data, ENDGIDMAX_AT, &1_u16.to_le_bytes());
+    let mut data = IdentifiedController::new_zeroed();
+    data.attributes = CTRATT_FDP.into();
+    data.admin_commands = OACS_PLACEMENT.into();
+    data.endurance_groups_max = 1.into();
     // Entries of 2^6 and 2^4 bytes, at least and at most.
-    put(&mut data, QUEUE_ENTRY_SIZES_AT, &[0x66, 0x44]);
-    put(&mut data, NAMESPACES_MAX_AT, &namespaces.to_le_bytes());
-    put(&mut data, ONCS_AT, &ONCS_DATASET_MANAGEMENT.to_le_bytes());
-    data
+    data.queue_entry_sizes = [0x66, 0x44];
+    data.namespaces_max = namespaces.into();
+    data.io_commands = ONCS_DATASET_MANAGEMENT.into();
+    data.as_bytes().to_vec()
 }
 
 /// Whether a controller supports Flexible Data Placement.
 pub fn supports_fdp(controller: &[u8]) -> Option<bool> {
-    u32_at(controller, CTRATT_AT).map(|attributes| attributes & 1 << 19 != 0)
+    ControllerFacts::decode(controller).map(|facts| facts.fdp)
 }
 
 /// What Identify says of a controller that matters for the making of namespaces.
@@ -220,81 +276,82 @@ pub struct ControllerFacts {
 impl ControllerFacts {
     /// From the controller's structure. `None` if it is too short.
     pub fn decode(data: &[u8]) -> Option<Self> {
+        let (data, _) = IdentifiedController::ref_from_prefix(data).ok()?;
         Some(Self {
-            controller: u16_at(data, CNTLID_AT)?,
-            fdp: supports_fdp(data)?,
-            manages_namespaces: u16_at(data, OACS_AT)? & 1 << 3 != 0,
-            endurance_groups_max: u16_at(data, ENDGIDMAX_AT)?,
-            unallocated_bytes: u128_at(data, UNVMCAP_AT)?,
+            controller: data.controller.get(),
+            fdp: data.attributes.get() & 1 << 19 != 0,
+            manages_namespaces: data.admin_commands.get() & 1 << 3 != 0,
+            endurance_groups_max: data.endurance_groups_max.get(),
+            unallocated_bytes: data.unallocated_bytes.get(),
         })
     }
 }
 
 /// A list of namespaces: 1024 numbers, the rest zero.
 pub fn encode_namespace_list(namespaces: &[u32]) -> Vec<u8> {
-    let mut data = vec![0; PAGE_BYTES];
-    for (number, nsid) in namespaces.iter().take(PAGE_BYTES / 4).enumerate() {
-        put(&mut data, 4 * number, &nsid.to_le_bytes());
+    let mut list = [U32::ZERO; PAGE_BYTES / 4];
+    for (room, nsid) in list.iter_mut().zip(namespaces) {
+        room.set(*nsid);
     }
-    data
+    list.as_bytes().to_vec()
 }
 
 /// Reads a list of namespaces.
 pub fn decode_namespace_list(data: &[u8]) -> Vec<u32> {
-    let numbers = data.chunks_exact(4).filter_map(|bytes| u32_at(bytes, 0));
+    let (numbers, _) = data.as_chunks::<4>();
+    let numbers = numbers.iter().map(|number| u32::from_le_bytes(*number));
     numbers.take_while(|nsid| *nsid > 0).collect()
 }
 
 /// The LBA formats that Identify lists: index, bytes of a block, bytes of metadata beside each.
 pub fn decode_formats(data: &[u8]) -> Option<Vec<(u8, u32, u16)>> {
-    let count = u8_at(data, NLBAF_AT)?.min(63);
-    let formats = (0..=count).map(|index| {
-        let at = LBA_FORMATS_AT + 4 * usize::from(index);
-        let data_size = u32::from(u8_at(data, at + 2)?);
-        Some((index, data_size, u16_at(data, at)?))
+    let (data, _) = IdentifiedNamespace::ref_from_prefix(data).ok()?;
+    let listed = (0..=data.formats_last).zip(&data.formats);
+    let formats = listed.filter_map(|(index, format)| {
+        Some((index, format.block_bytes()?, format.metadata_bytes.get()))
     });
-    let formats: Vec<_> = formats.collect::<Option<_>>()?;
-    let sized = formats.into_iter().filter_map(|(index, data_size, metadata)| {
-        let bytes = 1_u32.checked_shl(data_size).filter(|bytes| *bytes >= 512)?;
-        Some((index, bytes, metadata))
-    });
-    Some(sized.collect())
+    Some(formats.collect())
 }
 
 /// What Identify says of a namespace: its size, the LBA formats and which of them it has, that
 /// writes and deallocations should be of whole pages, its endurance group.
 pub fn encode_namespace(blocks: u64, format: LbaFormat, endurance_group: u16) -> Vec<u8> {
-    let mut data = vec![0; PAGE_BYTES];
-    for at in [0, 8, 16] {
-        put(&mut data, at, &blocks.to_le_bytes());
-    }
-    put(&mut data, NSFEAT_AT, &[OPTPERF]);
-    let formats = u8::try_from(LbaFormat::ALL.len()).unwrap_or(u8::MAX);
-    put(&mut data, NLBAF_AT, &[formats - 1]);
-    put(&mut data, FLBAS_AT, &[format.index()]);
-    put(&mut data, DLFEAT_AT, &[1]);
+    let mut data = IdentifiedNamespace::new_zeroed();
+    data.blocks = blocks.into();
+    data.capacity_blocks = blocks.into();
+    data.used_blocks = blocks.into();
+    data.nsfeat = OPTPERF;
+    data.formats_last = u8::try_from(LbaFormat::ALL.len() - 1).unwrap_or(u8::MAX);
+    data.flbas = format.index();
+    data.dlfeat = 1;
     let whole_page = u16::try_from(format.blocks_per_page() - 1).unwrap_or(u16::MAX);
-    for number in 0..5 {
-        put(&mut data, PREFERRED_AT + 2 * number, &whole_page.to_le_bytes());
+    data.preferred = [whole_page.into(); 5];
+    data.endurance_group = endurance_group.into();
+    for (room, format) in data.formats.iter_mut().zip(LbaFormat::ALL) {
+        *room = format.describe();
     }
-    put(&mut data, ENDURANCE_GROUP_AT, &endurance_group.to_le_bytes());
-    for (number, format) in LbaFormat::ALL.into_iter().enumerate() {
-        put(&mut data, LBA_FORMATS_AT + 4 * number, &format.describe());
-    }
-    data
+    data.as_bytes().to_vec()
+}
+
+/// Logical blocks of a namespace, bytes of a block (0 if there are no such blocks) and of metadata beside each.
+pub fn decode_format_in_use(data: &[u8]) -> Option<(u64, u32, u16)> {
+    let (data, _) = IdentifiedNamespace::ref_from_prefix(data).ok()?;
+    let format = data.formats.get(usize::from(format_index(data.flbas)))?;
+    let block_bytes = format.block_bytes().unwrap_or(0);
+    Some((data.blocks.get(), block_bytes, format.metadata_bytes.get()))
 }
 
 /// Logical blocks, bytes of a block, and endurance group of a namespace, from what Identify says of
 /// it.
 pub fn decode_namespace(data: &[u8]) -> Option<(u64, u32, u16)> {
-    let format = usize::from(format_index(data)?);
-    let data_size = u32::from(u8_at(data, LBA_FORMATS_AT + 4 * format + 2)?);
-    let block_bytes = 1_u32.checked_shl(data_size).filter(|bytes| *bytes >= 512)?;
-    Some((u64_at(data, 0)?, block_bytes, u16_at(data, ENDURANCE_GROUP_AT)?))
+    let (data, _) = IdentifiedNamespace::ref_from_prefix(data).ok()?;
+    let format = data.formats.get(usize::from(format_index(data.flbas)))?;
+    Some((data.blocks.get(), format.block_bytes()?, data.endurance_group.get()))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::golden::put;
     use super::*;
     use proptest::prelude::*;
 

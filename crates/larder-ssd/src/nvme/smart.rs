@@ -13,12 +13,34 @@
 
 #![deny(clippy::indexing_slicing)]
 
-use super::le::{put, u8_at, u16_at, u128_at};
+use zerocopy::little_endian::{U16, U128};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute};
 
 /// Bytes of the log.
-pub const SMART_BYTES: usize = 512;
+pub const SMART_BYTES: usize = size_of::<Layout>();
+const _: () = assert!(SMART_BYTES == 512);
 /// Bytes of a data unit.
 const DATA_UNIT_BYTES: u128 = 512_000;
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Layout {
+    critical_warning: u8,
+    temperature_k: U16,
+    available_spare_percent: u8,
+    spare_threshold_percent: u8,
+    used_percent: u8,
+    reserved: [u8; 26],
+    data_units_read: U128,
+    data_units_written: U128,
+    commands: [U128; 2],
+    busy_minutes: U128,
+    power_cycles: U128,
+    power_on_hours: U128,
+    unsafe_shutdowns: U128,
+    media_errors: U128,
+    rest: [u8; 336],
+}
 
 /// What the log says that is of use here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,39 +71,46 @@ pub struct SmartLog {
 impl SmartLog {
     /// The log; written bytes are rounded up to a data unit.
     pub fn encode(&self) -> [u8; SMART_BYTES] {
-        let mut log = [0; SMART_BYTES];
-        put(&mut log, 0, &[self.critical_warning]);
-        put(&mut log, 1, &self.temperature_k.to_le_bytes());
-        let [spare, threshold, used] =
-            [self.available_spare_percent, self.spare_threshold_percent, self.used_percent];
-        put(&mut log, 3, &[spare, threshold, used]);
-        put(&mut log, 48, &self.host_bytes.div_ceil(DATA_UNIT_BYTES).to_le_bytes());
-        put(&mut log, 112, &self.power_cycles.to_le_bytes());
-        put(&mut log, 128, &self.power_on_hours.to_le_bytes());
-        put(&mut log, 144, &self.unsafe_shutdowns.to_le_bytes());
-        put(&mut log, 160, &self.media_errors.to_le_bytes());
-        log
+        transmute!(Layout {
+            critical_warning: self.critical_warning,
+            temperature_k: self.temperature_k.into(),
+            available_spare_percent: self.available_spare_percent,
+            spare_threshold_percent: self.spare_threshold_percent,
+            used_percent: self.used_percent,
+            reserved: [0; 26],
+            data_units_read: 0.into(),
+            data_units_written: self.host_bytes.div_ceil(DATA_UNIT_BYTES).into(),
+            commands: [0.into(); 2],
+            busy_minutes: 0.into(),
+            power_cycles: self.power_cycles.into(),
+            power_on_hours: self.power_on_hours.into(),
+            unsafe_shutdowns: self.unsafe_shutdowns.into(),
+            media_errors: self.media_errors.into(),
+            rest: [0; 336],
+        })
     }
 
     /// Reads the log. `None` if it is too short.
     pub fn decode(log: &[u8]) -> Option<Self> {
+        let (log, _) = Layout::ref_from_prefix(log).ok()?;
         Some(Self {
-            critical_warning: u8_at(log, 0)?,
-            temperature_k: u16_at(log, 1)?,
-            available_spare_percent: u8_at(log, 3)?,
-            spare_threshold_percent: u8_at(log, 4)?,
-            used_percent: u8_at(log, 5)?,
-            host_bytes: u128_at(log, 48)?.saturating_mul(DATA_UNIT_BYTES),
-            power_cycles: u128_at(log, 112)?,
-            power_on_hours: u128_at(log, 128)?,
-            unsafe_shutdowns: u128_at(log, 144)?,
-            media_errors: u128_at(log, 160)?,
+            critical_warning: log.critical_warning,
+            temperature_k: log.temperature_k.get(),
+            available_spare_percent: log.available_spare_percent,
+            spare_threshold_percent: log.spare_threshold_percent,
+            used_percent: log.used_percent,
+            host_bytes: log.data_units_written.get().saturating_mul(DATA_UNIT_BYTES),
+            power_cycles: log.power_cycles.get(),
+            power_on_hours: log.power_on_hours.get(),
+            unsafe_shutdowns: log.unsafe_shutdowns.get(),
+            media_errors: log.media_errors.get(),
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::golden::put;
     use super::*;
     use proptest::prelude::*;
 
@@ -108,7 +137,7 @@ mod tests {
         put(&mut expected, 160, &[6]);
         assert_eq!(smart.encode(), expected);
         assert_eq!(SmartLog::decode(&expected), Some(smart));
-        assert_eq!(SmartLog::decode(expected.get(..175).unwrap()), None);
+        assert_eq!(SmartLog::decode(expected.get(..511).unwrap()), None);
     }
 
     proptest! {

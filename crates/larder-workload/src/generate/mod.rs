@@ -20,3 +20,4 @@ mod uniform;
 mod zipf;
 
 pub use preset::{GeneratorOptions, Preset, preset, presets};
+pub use zipf::ZipfMandelbrot;

@@ -8,7 +8,7 @@ use super::convert::to_u64;
 /// is inverted, the result rounded to a rank, and accepted if it lies under the rank's bar. Nearly
 /// all are, so a draw costs about one power function; memory is constant.
 #[derive(Clone, Debug)]
-pub(super) struct ZipfMandelbrot {
+pub struct ZipfMandelbrot {
     count: f64,
     shift: f64,
     exponent: f64,
@@ -22,8 +22,20 @@ pub(super) struct ZipfMandelbrot {
 }
 
 impl ZipfMandelbrot {
-    /// The law for `count` ranks (at least 1), `shift` from 0 up, `exponent` above 0 and not 1.
-    pub(super) fn new(count: u64, shift: f64, exponent: f64) -> Self {
+    /// The law for `count` ranks (at least 1), `shift` from 0 up, `exponent` above 0 and not 1. Without shift it is
+    /// Zipf's.
+    ///
+    /// ```
+    /// use larder_workload::generate::ZipfMandelbrot;
+    ///
+    /// let (law, mut rng) = (ZipfMandelbrot::new(1000, 0.0, 0.9), fastrand::Rng::with_seed(1));
+    /// let firsts = (0..10_000).filter(|_| law.draw(&mut rng) == 1).count();
+    /// assert!((900..1000).contains(&firsts), "9.4 % are of the first rank: {firsts}");
+    /// ```
+    ///
+    /// # Panics
+    /// With other parameters.
+    pub fn new(count: u64, shift: f64, exponent: f64) -> Self {
         assert!(count > 0 && shift >= 0.0, "ranks to draw, and weights that are finite");
         assert!(exponent > 0.0 && (exponent - 1.0).abs() > 1e-6, "the integral is a power");
         let mut law = Self {
@@ -43,7 +55,7 @@ impl ZipfMandelbrot {
 
     /// Draws a rank.
     #[inline]
-    pub(super) fn draw(&self, rng: &mut fastrand::Rng) -> u64 {
+    pub fn draw(&self, rng: &mut fastrand::Rng) -> u64 {
         loop {
             let span = self.integral_first - self.integral_last;
             let point = self.integral_last + rng.f64() * span;

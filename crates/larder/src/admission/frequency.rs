@@ -10,8 +10,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::admission::random::mix;
-use crate::key::KeyHash;
+use crate::key::{KeyHash, mixed};
 use crate::stats::Counter;
 
 /// What the counters can count to.
@@ -75,7 +74,7 @@ impl Frequency {
     fn counters(&self, hash: KeyHash) -> [Nibble<'_>; 4] {
         let line = hash.spread_over(self.lines.len() as u64);
         let line = &self.lines[usize::try_from(line).expect("below the number of lines")];
-        let spread = mix(hash.0);
+        let spread = mixed(hash.0);
         std::array::from_fn(|row| {
             let column = spread >> (row * 5) & 31;
             let word = &line.0[row * 2 + usize::from(column >= 16)];

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::key::mixed;
+
 /// Dice that threads can share. One seed gives one sequence.
 #[derive(Debug)]
 pub(crate) struct Dice(AtomicU64);
@@ -17,14 +19,6 @@ impl Dice {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         // chance is 0 to 1, and the conversion saturates
         let threshold = (chance * 2f64.powi(64)) as u64;
-        threshold == u64::MAX || mix(step) < threshold
+        threshold == u64::MAX || mixed(step) < threshold
     }
-}
-
-/// SplitMix64's output function (Steele, Lea, Flood: OOPSLA'14): an evenly distributed number from
-/// a counter.
-pub(super) fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

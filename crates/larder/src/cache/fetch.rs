@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use super::flights::Passenger;
+use super::single_flight::Participant;
 use super::{Larder, SetOptions, reentry};
 use crate::dram::Record;
 use crate::error::Error;
@@ -174,14 +174,14 @@ impl Larder {
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let hash = self.hasher.hash(key);
-        let passenger = self.fetches.board(hash, Box::from(key));
-        reentry::check_fetch(passenger.id())?;
-        let mut landed = passenger.landing().await;
-        if let Some(outcome) = &*landed {
+        let participant = self.fetches.join(hash, Box::from(key));
+        reentry::check_fetch(participant.id())?;
+        let mut shared = participant.outcome().await;
+        if let Some(outcome) = &*shared {
             self.core.counters.fetch_waits.add(1);
             return outcome.clone();
         }
-        // An earlier flight may have landed between the look and the boarding. The miss was counted.
+        // An earlier call may have ended between the look and the joining. The miss was counted.
         let inside = self.enter().await?;
         if let Some(found) = self.find(hash, key).await
             && good(&found.value)
@@ -192,27 +192,27 @@ impl Larder {
         drop(inside);
         self.core.counters.fetches.add(1);
         let begun = self.stopwatch.begin();
-        let fetched = reentry::Fetching::new(passenger.id(), fetch()).await;
+        let fetched = reentry::Fetching::new(participant.id(), fetch()).await;
         self.stopwatch.end(begun, Timed::Fetch);
         let outcome = match fetched {
-            Ok(fetched) => self.land(key, &fetched.into(), options, &passenger).await,
+            Ok(fetched) => self.store_fetched(key, &fetched.into(), options, &participant).await,
             Err(error) => {
                 self.core.counters.failed_fetches.add(1);
                 Err(FetchError::Fetch(error.into().into()))
             }
         };
-        passenger.close();
-        *landed = Some(outcome.clone());
+        participant.close();
+        *shared = Some(outcome.clone());
         outcome
     }
 
     /// Stores what was fetched, unless the key was changed since.
-    async fn land(
+    async fn store_fetched(
         &self,
         key: &[u8],
         fetched: &Fetched,
         options: SetOptions,
-        passenger: &Passenger<'_, Box<[u8]>, Outcome>,
+        participant: &Participant<'_, Box<[u8]>, Outcome>,
     ) -> Outcome {
         let Fetched { value, options: own } = fetched;
         check_value(value)?;
@@ -220,7 +220,7 @@ impl Larder {
         let item = self.item(hash, key, value, own.unwrap_or(options));
         let Ok(_inside) = self.enter().await else { return Ok(Value::alone(&item)) };
         let is_current = |there: Option<&Record<'_>>| {
-            !passenger.is_overtaken() && self.supersede(hash, key, there)
+            !participant.is_overtaken() && self.supersede(hash, key, there)
         };
         let mut kept = None;
         if !self.can_hold(&item) {

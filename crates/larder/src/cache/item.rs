@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::{Change, Larder, SetOptions, Tiers};
 use crate::dram::Marks;
+use crate::item::{DramFields, ItemRef};
 use crate::key::KeyHash;
-use crate::value::{DramFields, ItemRef, Value};
+use crate::value::Value;
 
 impl Larder {
     /// The cache's time, by which values expire: its [`Clock`](crate::Clock), but never earlier than it was, also

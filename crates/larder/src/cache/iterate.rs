@@ -16,9 +16,10 @@ use std::time::Duration;
 
 use super::Larder;
 use crate::flash::{Flash, FlashCursor};
+use crate::item::ItemRef;
 use crate::key::KeyHash;
 use crate::tier::Tier;
-use crate::value::{ItemRef, Pinned, Value};
+use crate::value::{Pinned, Value};
 
 /// A batch ends when it has so many items, or so many bytes of keys and values.
 const BATCH_ITEMS: usize = 256;

@@ -131,7 +131,6 @@ impl Lending {
         let caches: Vec<_> = members.iter().filter_map(|member| member.cache.upgrade()).collect();
         if self.of_all {
             let flash = || caches.iter().filter_map(|cache| cache.core.flash.as_ref());
-            flash().for_each(Flash::keep_buffers);
             let needed: u64 = flash().map(Flash::memory_bytes_to_keep).sum();
             let tiers_min = DRAM_BYTES_MIN * caches.len() as u64;
             check_all(bytes, needed, tiers_min, "flash of all tenants")?;

@@ -108,7 +108,6 @@ impl Larder {
     pub fn set_memory_bytes(&self, bytes: u64) {
         let bytes = bytes.max(1);
         self.core.memory.bytes.store(bytes, Ordering::Relaxed);
-        self.core.flash.iter().for_each(Flash::keep_buffers);
         self.core.divide_memory(bytes);
         self.sender.relieves(); // begins the thread, if something leaves
     }

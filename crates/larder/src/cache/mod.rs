@@ -26,7 +26,6 @@ mod close;
 mod core;
 mod departing;
 mod fetch;
-mod flights;
 mod flush;
 mod gate;
 mod inspect;
@@ -41,6 +40,7 @@ mod options;
 mod place;
 mod read;
 mod reentry;
+mod single_flight;
 mod stale;
 mod update;
 
@@ -51,23 +51,24 @@ use larder_device::Claim;
 
 use crate::dram::Record;
 use crate::error::{Error, ErrorKind};
+use crate::item::ItemRef;
 use crate::key::{KeyHash, KeyHasher, check_key, check_value};
 use crate::latency::{Stopwatch, Timed};
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
-use crate::value::{ItemRef, Pinned, Value};
+use crate::value::{Pinned, Value};
 
 use self::core::Core;
 use departing::Sender;
 use fetch::Outcome;
 pub use fetch::{FetchError, Fetched};
-use flights::Flights;
 pub use flush::Flushed;
 use gate::Inside;
 pub use iterate::{Scan, Scanned};
 pub use look::Copied;
 pub use options::{SetOptions, Tiers};
 use read::Found;
+use single_flight::SingleFlight;
 pub use update::{Cas, Change};
 
 /// Rule 7: bytes sent to flash per byte brought to DRAM.
@@ -99,8 +100,8 @@ pub struct Larder {
     /// Every key that comes in is hashed by it, once.
     hasher: KeyHasher,
     /// Reads of flash, by the hash of the key.
-    reads: Flights<u64, Option<Found>>,
-    fetches: Flights<Box<[u8]>, Outcome>,
+    reads: SingleFlight<u64, Option<Found>>,
+    fetches: SingleFlight<Box<[u8]>, Outcome>,
     stopwatch: Stopwatch,
     /// See [`Config::departure_wait`](crate::Config::departure_wait).
     departure_wait: Duration,

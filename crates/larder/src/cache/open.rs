@@ -10,7 +10,7 @@ use super::core::{Core, STRIPES};
 use super::departing::Sender;
 use super::gate::Gate;
 use super::memory::MemoryBudget;
-use super::{Flights, Larder};
+use super::{Larder, SingleFlight};
 use crate::config::{Config, Departures};
 use crate::dram::DramTier;
 use crate::error::Error;
@@ -146,10 +146,7 @@ impl Larder {
             None => None,
         };
         let dram_bytes = match config.memory_bytes {
-            Some(all) => {
-                flash.iter().for_each(Flash::keep_buffers);
-                MemoryBudget::first_share(all, flash.as_ref())?
-            }
+            Some(all) => MemoryBudget::first_share(all, flash.as_ref())?,
             None => config.dram_bytes,
         };
         let dram = DramTier::new(
@@ -177,8 +174,8 @@ impl Larder {
             claim: Mutex::new(claim),
             core,
             hasher,
-            reads: Flights::new(),
-            fetches: Flights::new(),
+            reads: SingleFlight::new(),
+            fetches: SingleFlight::new(),
             stopwatch,
             departure_wait: config.departure_wait,
             notes_access: config.access_times,

@@ -4,10 +4,11 @@ use super::departing::{Patience, Wait};
 use super::{Larder, Tiers};
 use crate::dram::{Admit, Full, OnItsWay, Taken};
 use crate::error::Error;
+use crate::item::ItemRef;
 use crate::removal::RemovalReason;
 use crate::signal::until_any;
 use crate::tier::Tier;
-use crate::value::{ItemRef, Pinned, Value};
+use crate::value::{Pinned, Value};
 
 /// How often a set makes room in DRAM before it goes past it.
 pub(super) const PUTS_BEFORE_BYPASS: usize = 8;
@@ -34,12 +35,12 @@ impl Larder {
                 break Ok(put);
             }
         };
-        let bypasses = patience.bypasses();
+        let written_around = patience.written_around();
         drop(patience); // others need not wait until this call has helped
         self.help(item.object_bytes()).await;
         match put {
             Ok(on_its_way) => {
-                self.core.counters.dram_bypassed_objects.add(bypasses);
+                self.core.counters.dram_written_around_objects.add(written_around);
                 self.settle_if_flash_only(item, on_its_way).await;
             }
             Err(reason) => self.count_refused(reason, item),

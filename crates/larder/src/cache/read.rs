@@ -1,15 +1,15 @@
 //! Looking a key up below DRAM.
 //!
-//! A read of flash holds no lock of its key. It is a flight that whoever misses the key meanwhile
-//! waits for, and whoever changes the key overtakes. What was read enters DRAM under the lock of the
-//! key's index shard, and only if the flight was not overtaken. So an older version never displaces
+//! A read of flash holds no lock of its key. It is a call that whoever misses the key meanwhile
+//! joins (`single_flight.rs`), and whoever changes the key overtakes. What was read enters DRAM under the
+//! lock of the key's index shard, and only if the call was not overtaken. So an older version never displaces
 //! a newer one:
 //!
 //! - A set overtakes under the same lock, in the step in which its version enters DRAM.
 //! - A delete overtakes after flash has forgotten the key and before DRAM does. A read that began
 //!   before is overtaken; one that begins later finds nothing.
-//! - Who boards a flight looks into DRAM once more before he reads: a set that came before the
-//!   boarding is seen there, or has gone on to flash.
+//! - Whoever leads a call looks into DRAM once more before it reads: a set that came before it joined
+//!   is seen there, or has gone on to flash.
 
 use larder_device::block_on;
 
@@ -117,7 +117,7 @@ impl Larder {
                 flash.index_a_little().await;
                 None
             }
-            // No flight to board, so nothing that the answer has to be later than.
+            // No call to join, so nothing that the answer has to be later than.
             None => match self.core.dram.get_without_lock(hash, key, || self.core.now_ms()) {
                 Lookup::Hit(value) => Some(Found { value, tier: Tier::Dram }),
                 Lookup::Expired => self.look(hash, key).await,
@@ -139,9 +139,9 @@ impl Larder {
 
     /// Reads flash, or waits for somebody who does.
     async fn read_together(&self, flash: &Flash, hash: KeyHash, key: &[u8]) -> Option<Found> {
-        let passenger = self.reads.board(hash, hash.0);
-        let mut landed = passenger.landing().await;
-        if let Some(found) = &*landed {
+        let participant = self.reads.join(hash, hash.0);
+        let mut outcome = participant.outcome().await;
+        if let Some(found) = &*outcome {
             // Two keys of one hash do not answer for each other.
             return found.clone().filter(|found| found.value.key() == key);
         }
@@ -153,12 +153,12 @@ impl Larder {
             }
             Lookup::Absent => {
                 let unchanged =
-                    |there: Option<&Record<'_>>| there.is_none() && !passenger.is_overtaken();
+                    |there: Option<&Record<'_>>| there.is_none() && !participant.is_overtaken();
                 self.fetch_from(flash, hash, key, &unchanged).await
             }
         };
-        passenger.close();
-        *landed = Some(found.clone());
+        participant.close();
+        *outcome = Some(found.clone());
         found
     }
 

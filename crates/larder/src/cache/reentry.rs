@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind};
 type Inside = RefCell<Vec<usize>>;
 
 thread_local! {
-    /// Flights whose fetches are being polled on this thread, the innermost last.
+    /// SingleFlight whose fetches are being polled on this thread, the innermost last.
     static FETCHING: Inside = const { RefCell::new(Vec::new()) };
     /// Caches that run closures of updates on this thread, the innermost last.
     static UPDATING: Inside = const { RefCell::new(Vec::new()) };
@@ -45,13 +45,13 @@ fn is_inside(what: &'static LocalKey<Inside>, id: usize) -> bool {
 
 /// A fetch that says so while it is polled.
 pub(super) struct Fetching<F> {
-    flight: usize,
+    call: usize,
     fetch: Pin<Box<F>>,
 }
 
 impl<F> Fetching<F> {
-    pub(super) fn new(flight: usize, fetch: F) -> Self {
-        Self { flight, fetch: Box::pin(fetch) }
+    pub(super) fn new(call: usize, fetch: F) -> Self {
+        Self { call, fetch: Box::pin(fetch) }
     }
 }
 
@@ -59,7 +59,7 @@ impl<F: Future> Future for Fetching<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let _inside = Entered::new(&FETCHING, self.flight);
+        let _inside = Entered::new(&FETCHING, self.call);
         self.fetch.as_mut().poll(context)
     }
 }
@@ -68,9 +68,9 @@ impl<F: Future> Future for Fetching<F> {
 ///
 /// # Errors
 /// [`ErrorKind::InvalidInput`].
-pub(super) fn check_fetch(flight: usize) -> Result<(), Error> {
+pub(super) fn check_fetch(call: usize) -> Result<(), Error> {
     let message = "a fetch asks for the key that it fetches: it would wait for itself";
-    refuse_if(is_inside(&FETCHING, flight), message)
+    refuse_if(is_inside(&FETCHING, call), message)
 }
 
 /// Runs the closure of an update of the cache at this address.

@@ -9,9 +9,10 @@ use super::place::PUTS_BEFORE_BYPASS;
 use super::{Larder, SetOptions, reentry};
 use crate::dram::{Full, Record, Taken};
 use crate::error::{Error, ErrorKind};
+use crate::item::ItemRef;
 use crate::key::{KeyHash, check_key, check_value};
 use crate::removal::RemovalReason;
-use crate::value::{ItemRef, Pinned, Value};
+use crate::value::{Pinned, Value};
 
 /// What [`Larder::update`] shall do with a key.
 ///

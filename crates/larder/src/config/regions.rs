@@ -1,58 +1,7 @@
-//! Which region of large objects gives way, and which of its objects stay: the choices.
+//! Which objects stay of a region of large objects that gives way.
 
 use std::fmt;
 use std::str::FromStr;
-
-/// Which region the large-object engine reclaims first.
-///
-/// ```
-/// use larder::RegionEviction;
-///
-/// assert_eq!("lru".parse(), Ok(RegionEviction::Lru));
-/// assert_eq!(RegionEviction::SegmentedFifo.to_string(), "segmented-fifo");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum RegionEviction {
-    /// The oldest. Writes the device in order, which keeps its write amplification lowest.
-    #[default]
-    Fifo,
-    /// The one whose objects were hit longest ago.
-    Lru,
-    /// The oldest of the lowest of three segments (CacheLib's segmented FIFO). New objects fill
-    /// regions of the lowest; what [`Config::reinsertion`] keeps goes to regions of the second, or with
-    /// two hits or more of the third. The upper two have a third of the regions each at most; beyond
-    /// that their oldest region moves to the end of the segment below. Takes the memory of two more
-    /// regions, and needs a `reinsertion`.
-    ///
-    /// [`Config::reinsertion`]: crate::Config::reinsertion
-    SegmentedFifo,
-}
-
-impl fmt::Display for RegionEviction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fifo => "fifo",
-            Self::Lru => "lru",
-            Self::SegmentedFifo => "segmented-fifo",
-        })
-    }
-}
-
-impl FromStr for RegionEviction {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Self, String> {
-        match s {
-            "fifo" => Ok(Self::Fifo),
-            "lru" => Ok(Self::Lru),
-            "segmented-fifo" => Ok(Self::SegmentedFifo),
-            _ => Err(format!(
-                "\"{s}\" is not a region eviction policy: use fifo, lru or segmented-fifo"
-            )),
-        }
-    }
-}
 
 /// Which objects of a region that is reclaimed are kept by writing them again; at most half a region
 /// of them.

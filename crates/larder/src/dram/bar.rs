@@ -1,13 +1,13 @@
-//! How many visits a record needs to go on when the turn of its segment comes.
+//! What frequency a record needs to be reinserted when the turn of its segment comes.
 //!
-//! The policy says so ([`visits_needed`]), but where hits come much faster than new items nearly all records of a
+//! The policy says so ([`frequency_needed`]), but where hits come much faster than new items nearly all records of a
 //! segment have them: all would be copied, nothing would be free, and whoever brings an item would copy segment after
-//! segment for it. So part of a segment leaves in any case, the records with the fewest visits. What they are is
+//! segment for it. So part of a segment leaves in any case, the records with the lowest frequency. What they are is
 //! taken from the segment before: those that have their turns one after the other were filled one after the other.
 
-use super::policy::visits_needed;
+use super::policy::frequency_needed;
 use super::queues::Queue;
-use super::table::VISITS_MAX;
+use super::table::FREQUENCY_MAX;
 use crate::config::DramPolicy;
 
 /// This part of a segment is free afterwards, or was dead before.
@@ -15,12 +15,12 @@ const FREED_PART: usize = 8;
 /// From less records nothing is concluded: of one long record no part leaves.
 const RECORDS_MIN: usize = 16;
 #[allow(clippy::cast_possible_truncation)] // it is 3
-const CLASSES: usize = VISITS_MAX as usize + 1;
+const CLASSES: usize = FREQUENCY_MAX as usize + 1;
 
 /// What the segments of a queue were like.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Bytes of the records that lived in the last one, by their visits.
+    /// Bytes of the records that lived in the last one, by their frequency.
     living: [usize; CLASSES],
     /// Bytes of the segment; none if nothing is to be concluded from it.
     capacity: usize,
@@ -29,8 +29,8 @@ pub(super) struct Seen {
 /// The bar for the records of a segment.
 #[derive(Debug)]
 pub(super) struct Bar {
-    /// Who has as many goes on.
-    visits: u64,
+    /// Who has as much is reinserted.
+    frequency: u64,
     /// But for so many bytes, of those who have just as many.
     too_many: usize,
     living: [usize; CLASSES],
@@ -41,34 +41,34 @@ pub(super) struct Bar {
 impl Seen {
     /// The bar for the next segment of the queue, of so many bytes.
     pub(super) fn bar(&self, policy: DramPolicy, queue: Queue, capacity: usize) -> Bar {
-        let needed = visits_needed(policy, queue);
-        let (mut visits, mut too_many) = (needed, 0);
+        let needed = frequency_needed(policy, queue);
+        let (mut frequency, mut too_many) = (needed, 0);
         let kept: usize = self.living[class(needed)..].iter().sum();
         let may_be_kept = capacity - capacity / FREED_PART;
         let is_alike = self.capacity == capacity;
         let mut excess = if is_alike { kept.saturating_sub(may_be_kept) } else { 0 };
         while excess > 0 {
-            too_many = excess.min(self.living[class(visits)]);
+            too_many = excess.min(self.living[class(frequency)]);
             excess -= too_many;
             if excess > 0 {
-                (visits, too_many) = (visits + 1, 0);
+                (frequency, too_many) = (frequency + 1, 0);
             }
         }
-        Bar { visits, too_many, living: [0; CLASSES], records: 0, capacity }
+        Bar { frequency, too_many, living: [0; CLASSES], records: 0, capacity }
     }
 }
 
 impl Bar {
-    /// Whether a living record with so many visits goes on.
-    pub(super) fn is_passed_by(&self, visits: u64) -> bool {
-        visits > self.visits || visits == self.visits && self.too_many == 0
+    /// Whether a living record of this frequency is reinserted.
+    pub(super) fn is_passed_by(&self, frequency: u64) -> bool {
+        frequency > self.frequency || frequency == self.frequency && self.too_many == 0
     }
 
     /// It was so: a living record of so many bytes.
-    pub(super) fn note(&mut self, visits: u64, bytes: usize) {
-        self.living[class(visits)] += bytes;
+    pub(super) fn note(&mut self, frequency: u64, bytes: usize) {
+        self.living[class(frequency)] += bytes;
         self.records += 1;
-        if visits == self.visits {
+        if frequency == self.frequency {
             self.too_many = self.too_many.saturating_sub(bytes);
         }
     }
@@ -80,8 +80,8 @@ impl Bar {
     }
 }
 
-fn class(visits: u64) -> usize {
-    usize::try_from(visits).unwrap_or(usize::MAX).min(CLASSES - 1)
+fn class(frequency: u64) -> usize {
+    usize::try_from(frequency).unwrap_or(usize::MAX).min(CLASSES - 1)
 }
 
 #[cfg(test)]
@@ -91,17 +91,17 @@ mod tests {
 
     const CAPACITY: usize = 8000;
 
-    /// Bytes that leave of a segment like the one before, of which records of 10 bytes have so many visits.
+    /// Bytes that leave of a segment like the one before, of which records of 10 bytes have this frequency.
     fn leaving(queue: Queue, records: [usize; CLASSES]) -> [usize; CLASSES] {
         let mut seen = Seen::default();
         let mut leaving = [0; CLASSES];
         for _ in 0..2 {
             leaving = [0; CLASSES];
             let mut bar = seen.bar(DramPolicy::S3Fifo, queue, CAPACITY);
-            for (visits, leaving) in (0..).zip(&mut leaving) {
-                for _ in 0..records[class(visits)] {
-                    *leaving += if bar.is_passed_by(visits) { 0 } else { 10 };
-                    bar.note(visits, 10);
+            for (frequency, leaving) in (0..).zip(&mut leaving) {
+                for _ in 0..records[class(frequency)] {
+                    *leaving += if bar.is_passed_by(frequency) { 0 } else { 10 };
+                    bar.note(frequency, 10);
                 }
             }
             seen = bar.into_seen();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_is_hot_those_with_the_fewest_visits_leave() {
+    fn where_all_is_hot_those_with_the_lowest_frequency_leave() {
         assert_eq!(leaving(Queue::Main, [0, 200, 300, 300]), [0, 1000, 0, 0]);
         assert_eq!(leaving(Queue::Main, [20, 50, 400, 330]), [200, 500, 300, 0]);
         assert_eq!(leaving(Queue::Main, [0, 0, 0, 800]), [0, 0, 0, 1000]);
@@ -131,10 +131,10 @@ mod tests {
             (0..records).for_each(|_| bar.note(3, capacity / records));
             bar.into_seen()
         };
-        let goes_on =
+        let stays =
             |seen: Seen| seen.bar(DramPolicy::S3Fifo, Queue::Main, CAPACITY).is_passed_by(3);
-        assert!(goes_on(seen(1, CAPACITY)));
-        assert!(goes_on(seen(800, 2 * CAPACITY)));
-        assert!(!goes_on(seen(800, CAPACITY)));
+        assert!(stays(seen(1, CAPACITY)));
+        assert!(stays(seen(800, 2 * CAPACITY)));
+        assert!(!stays(seen(800, CAPACITY)));
     }
 }

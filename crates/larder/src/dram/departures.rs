@@ -18,11 +18,11 @@ use super::allowance::{Allowance, Taken};
 use super::index::Location;
 use super::pins::Share;
 use super::segment::{Frozen, Segment};
+use crate::item::ItemRef;
 use crate::key::{KeyHash, KeyHasher};
 use crate::signal::ALL;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
-use crate::value::ItemRef;
 
 /// A record on its way to flash. It pins its segment.
 #[derive(Debug)]

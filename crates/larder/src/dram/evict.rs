@@ -4,17 +4,17 @@
 use super::evictors::Evictor;
 use super::index::{Entry, Location};
 use super::lane::{Lane, group_of};
-use super::policy::visits_left;
+use super::policy::frequency_left;
 use super::queues::{Queue, Sealed, Turn};
 use super::readers::LockedAlone;
 use super::record::{Record, record_bytes};
 use super::segment::Frozen;
 use super::{DramTier, lock};
+use crate::item::{ItemRef, is_expired};
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
 use crate::sync::MutexGuard;
 use crate::tier::Tier;
-use crate::value::{ItemRef, is_expired};
 
 /// So many segments are kept free above flash.
 const HEADROOM: usize = 2;
@@ -95,7 +95,7 @@ impl DramTier {
             let Some(entry) = self.index.entry_at(hash, from) else { return };
             let item = record.item(hash, entry.is_clean());
             let place = (sparse.queue, group_of(item.expiry_s, now_s));
-            all_went = all_went && self.go_on(evictor, &item, place, (from, entry.visits()));
+            all_went = all_went && self.reinsert(evictor, &item, place, (from, entry.frequency()));
         });
         drop(frozen);
         if all_went {
@@ -113,18 +113,18 @@ impl DramTier {
         let frozen = Frozen::new(victim.segment.clone());
         self.each_record(&frozen, &victim, |from, hash, record| {
             let expired = is_expired(record.expiry_s, now_s);
-            let goes_on = |entry: Entry| !expired && bar.is_passed_by(entry.visits());
-            let leaves = |entry| !self.above_flash && !goes_on(entry);
+            let stays = |entry: Entry| !expired && bar.is_passed_by(entry.frequency());
+            let leaves = |entry| !self.above_flash && !stays(entry);
             let Some(entry) = self.index.remove_at_if(hash, from, leaves) else { return };
             let item = record.item(hash, entry.is_clean());
-            let goes_on = goes_on(entry);
+            let stays = stays(entry);
             if !expired {
-                bar.note(entry.visits(), record_bytes(&item));
+                bar.note(entry.frequency(), record_bytes(&item));
             }
-            if goes_on {
-                let visits = visits_left(self.policy, victim.queue, entry.visits());
+            if stays {
+                let frequency = frequency_left(self.policy, victim.queue, entry.frequency());
                 let place = (Queue::Main, group_of(item.expiry_s, now_s));
-                if self.go_on(&mut evictor.lane, &item, place, (from, visits)) {
+                if self.reinsert(&mut evictor.lane, &item, place, (from, frequency)) {
                     return;
                 }
                 if !self.above_flash && !self.index.remove_at(hash, from) {
@@ -201,12 +201,12 @@ impl DramTier {
     }
 
     /// Copies a record to the end of a queue. `false` if there is no place for it.
-    fn go_on(
+    fn reinsert(
         &self,
         evictor: &mut Lane,
         item: &ItemRef<'_>,
         place: (Queue, usize),
-        (from, visits): (Location, u64),
+        (from, frequency): (Location, u64),
     ) -> bool {
         loop {
             if let Some((segment, to)) = evictor.append(place, item) {
@@ -216,7 +216,7 @@ impl DramTier {
                     let old = self.slots.get(from, locked).segment();
                     segment.take_marks(to.at, (old, from.at), locked);
                 };
-                if !self.index.relocate(item.hash, from, (to, visits), marked) {
+                if !self.index.relocate(item.hash, from, (to, frequency), marked) {
                     segment.note_dead(record_bytes(item)); // it was replaced meanwhile
                 }
                 return true;

@@ -1,4 +1,4 @@
-//! Who makes room: a few at a time, each with open segments of its own for what goes on.
+//! Who makes room: a few at a time, each with open segments of its own for what is reinserted.
 //!
 //! One alone would do for the work. But with more threads than cores it is often interrupted, or waits for the
 //! lock of an index shard whose owner is; were there no other, all who bring something would wait for a core with it.
@@ -17,7 +17,7 @@ pub(super) struct Evictors(Box<[Mutex<Evictor>]>);
 
 #[derive(Debug, Default)]
 pub(super) struct Evictor {
-    /// Where what goes on is appended.
+    /// Where what is reinserted is appended.
     pub(super) lane: Lane,
     small: Seen,
     main: Seen,

@@ -86,7 +86,7 @@ impl Index {
     }
 
     /// Shows `look` the entries that may be of this hash until it has found what it wants; that
-    /// entry counts a visit.
+    /// entry counts a hit.
     pub(crate) fn find<T>(
         &self,
         hash: KeyHash,
@@ -145,7 +145,7 @@ impl Index {
     }
 
     /// Lets `putting` put a record under `key`, all with the shard's lock taken once. Readers without a lock
-    /// look again after one was overwritten. A replacement counts as a visit.
+    /// look again after one was overwritten. A replacement counts as a hit.
     ///
     /// # Errors
     /// [`Crowded`], though the record was appended: there is no entry of the key.
@@ -166,7 +166,7 @@ impl Index {
             shard.begin_moves();
             let put = putting.overwrite(old.location(), &locked);
             if put == Some(Put::Done) {
-                place.put(Entry::new(hash, old.location(), clean, old.visits() + 1));
+                place.put(Entry::new(hash, old.location(), clean, old.frequency() + 1));
             }
             shard.end_moves();
             if let Some(put) = put {
@@ -178,7 +178,7 @@ impl Index {
             Err(put) => return Ok(put),
         };
         match found {
-            Some((place, old)) => place.put(Entry::new(hash, location, clean, old.visits() + 1)),
+            Some((place, old)) => place.put(Entry::new(hash, location, clean, old.frequency() + 1)),
             None => {
                 let entry = Entry::new(hash, location, clean, 0);
                 if !table.insert(entry)
@@ -231,7 +231,7 @@ impl Index {
         shard.end_moves();
     }
 
-    /// As [`Index::find`], but counts no visit.
+    /// As [`Index::find`], but counts no hit.
     pub(crate) fn peek<T>(
         &self,
         hash: KeyHash,
@@ -378,14 +378,14 @@ impl Index {
         &self,
         hash: KeyHash,
         from: Location,
-        (to, visits): (Location, u64),
+        (to, frequency): (Location, u64),
         about_to: impl FnOnce(&LockedAlone),
     ) -> bool {
         let (shard, _len, locked) = self.write(hash);
         let found = shard.table(&locked).position_at(hash, from);
         let Some((place, old)) = found else { return false };
         about_to(&locked);
-        place.put(Entry::new(hash, to, old.is_clean(), visits));
+        place.put(Entry::new(hash, to, old.is_clean(), frequency));
         true
     }
 
@@ -544,19 +544,19 @@ mod tests {
     }
 
     #[test]
-    fn visits_saturate_and_survive_a_replacement() {
+    fn frequencies_saturate_and_survive_a_replacement() {
         let index = Index::new(1);
         let (bytes, at) = (0_u32.to_le_bytes(), |at| Location { slot: 1, at });
         let hash = KeyHash::of(&bytes);
         assert_eq!(set(&index, 0, at(0), true), None);
         (0..9).for_each(|_| _ = find(&index, 0));
-        assert_eq!(index.entry_at(hash, at(0)).map(Entry::visits), Some(3));
+        assert_eq!(index.entry_at(hash, at(0)).map(Entry::frequency), Some(3));
         assert!(index.entry_at(hash, at(0)).is_some_and(Entry::is_clean));
         assert!(index.relocate(hash, at(0), (at(8), 1), |_| ()));
         let old = set(&index, 0, at(4), false).unwrap();
-        assert_eq!((old.location(), old.visits(), old.is_clean()), (at(8), 1, true));
+        assert_eq!((old.location(), old.frequency(), old.is_clean()), (at(8), 1, true));
         let entry = index.entry_at(hash, at(4)).unwrap();
-        assert_eq!((entry.visits(), entry.is_clean()), (2, false));
+        assert_eq!((entry.frequency(), entry.is_clean()), (2, false));
     }
 
     #[test]

@@ -13,10 +13,11 @@ use super::published::{Old, Published};
 use super::readers::{Locked, LockedAlone, Readers};
 use super::{DramTier, Full, Lookup, lock};
 use crate::config::DramPolicy;
+use crate::item::ItemRef;
 use crate::key::{KeyHash, KeyHasher};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::value::{ItemRef, Pinned, Value};
+use crate::value::{Pinned, Value};
 
 /// Orders by chance, and as many by priorities that change a few times.
 const ORDERS: usize = 300;

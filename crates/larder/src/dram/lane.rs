@@ -6,7 +6,7 @@ use super::pins::Share;
 use super::queues::{Queue, Sealed};
 use super::record::{self, record_bytes};
 use super::segment::Writer;
-use crate::value::ItemRef;
+use crate::item::ItemRef;
 
 /// Upper bounds of the lifetimes that share a segment, in seconds; the last group lives longer.
 /// What never expires has a group of its own.

@@ -211,8 +211,8 @@ mod tests {
     use super::super::record::{encode, record_bytes};
     use super::super::segment::Writer;
     use super::*;
+    use crate::item::ItemRef;
     use crate::key::KeyHash;
-    use crate::value::ItemRef;
 
     #[test]
     fn a_segment_is_alone_when_all_who_pin_it_have_gone() {

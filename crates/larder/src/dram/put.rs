@@ -12,9 +12,10 @@ use super::readers::{Locked, LockedAlone};
 use super::record::{encode, record_bytes, record_in};
 use super::segment::{Frozen, Writer};
 use super::{Admit, DramTier, Full, Taken, lock};
+use crate::item::{DramFields, ItemRef};
 use crate::key::KeyHash;
 use crate::sync::{begin_to_write, wait_a_little};
-use crate::value::{DramFields, ItemRef, Pinned};
+use crate::value::Pinned;
 
 /// When all segments are pinned most pins will be gone in a moment: so often somebody looks again before it
 /// gives up.

@@ -1,18 +1,14 @@
 //! Full segments in the order in which they filled, and who leaves first.
 //!
 //! There are two queues, `small` (a tenth of the budget) and `main`. When the turn comes to a segment, what the policy
-//! (`policy/`) lets go on is copied to the end of `main`, and the rest leaves. A hit only counts; nothing moves.
+//! (`policy/`) has reinserted is copied to the end of `main`, and the rest leaves. A hit only counts; nothing moves.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::pins::Share;
+use super::sparse::{COMPACTED_EIGHTHS, EIGHTHS, dead_eighths};
 
-/// Dead bytes are told in eighths of a segment.
-const EIGHTHS: usize = 8;
-/// A segment of which this share is dead, in eighths, is compacted: what lives in it is copied, and
-/// nothing leaves. Less dead bytes would not be worth the copying.
-const COMPACTED_EIGHTHS: usize = 3;
 /// `small` gets this part of the budget.
 const SMALL_PART: usize = 10;
 /// A list may have so many tickets for each segment before those that are of no use are taken out.
@@ -53,17 +49,6 @@ impl Sealed {
     fn dead_eighths(&self) -> usize {
         dead_eighths(self.segment.dead_bytes(), self.segment.capacity())
     }
-}
-
-/// How much of a segment is dead.
-fn dead_eighths(dead_bytes: usize, capacity: usize) -> usize {
-    (dead_bytes * EIGHTHS / capacity.max(1)).min(EIGHTHS)
-}
-
-/// Whether a segment in which so many bytes more are dead than before is worth more to compact.
-pub(crate) fn is_sparser(before: usize, dead_bytes: usize, capacity: usize) -> bool {
-    let eighths = dead_eighths(dead_bytes, capacity);
-    eighths >= COMPACTED_EIGHTHS && eighths > dead_eighths(before, capacity)
 }
 
 /// A place in a list. It is of no use when the segment was taken out, be it there again or not.

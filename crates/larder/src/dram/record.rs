@@ -14,8 +14,8 @@
 
 use super::marks::Marks;
 use crate::cache::Tiers;
+use crate::item::{DramFields, ItemRef, is_over};
 use crate::key::KeyHash;
-use crate::value::{DramFields, ItemRef, is_over};
 
 /// Records begin at multiples of this.
 pub(crate) const UNIT_BYTES: usize = 4;

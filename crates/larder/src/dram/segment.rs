@@ -29,12 +29,12 @@ use super::memory::{Blocks, Memory};
 use super::permits::Permits;
 use super::pins::{Pin, Pins, Share};
 use super::prefetch::prefetch;
-use super::queues::is_sparser;
 use super::readers::{Locked, LockedAlone};
 use super::record::{
     FIXED_BYTES, Record, WORD_BYTES, bytes_of_long, bytes_of_record, marks_in, record_of,
     with_marks,
 };
+use super::sparse::is_sparser;
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::sync::wait_a_little;
 
@@ -449,8 +449,8 @@ impl Writer {
 mod tests {
     use super::super::record::{encode, record_bytes};
     use super::*;
+    use crate::item::{DramFields, ItemRef};
     use crate::key::KeyHash;
-    use crate::value::{DramFields, ItemRef};
 
     const KEY: &[u8] = b"bread";
 

@@ -11,11 +11,11 @@
 //!   bits 0..18   offset in the segment, in units of 4 bytes
 //!       18..38   number of the segment's slot, from 1 on: an entry is never 0
 //!       38       clean: flash holds this very version
-//!       39..41   visits: hits that the eviction policy remembers, saturating
+//!       39..41   frequency: hits that the eviction policy remembers, saturating
 //!       41..64   tag: the lower bits of the hash
 //! ```
 //!
-//! One at a time changes entries, but for visits, which readers count. Entries are stored with
+//! One at a time changes entries, but for frequencies, which readers count. Entries are stored with
 //! `Release` and loaded with `SeqCst`, for readers without a lock (`readers` says why).
 
 use super::readers::Locked;
@@ -30,8 +30,8 @@ const OFFSET_BITS: u32 = 18;
 const SLOT_BITS: u32 = 20;
 const SLOT_AT: u32 = OFFSET_BITS;
 const CLEAN_BIT: u64 = 1 << 38;
-const VISITS_AT: u32 = 39;
-pub(super) const VISITS_MAX: u64 = 3;
+const FREQUENCY_AT: u32 = 39;
+pub(super) const FREQUENCY_MAX: u64 = 3;
 const TAG_AT: u32 = 41;
 /// A table that is emptier than one in so many places does not grow for a tag whose buckets are full: so
 /// many keys have the same hash that no table would have room for them.
@@ -63,23 +63,23 @@ impl Entry {
         Location { slot, at: units * UNIT_BYTES }
     }
 
-    pub(crate) fn visits(self) -> u64 {
-        (self.0 >> VISITS_AT) & VISITS_MAX
+    pub(crate) fn frequency(self) -> u64 {
+        (self.0 >> FREQUENCY_AT) & FREQUENCY_MAX
     }
 
     pub(crate) fn is_clean(self) -> bool {
         self.0 & CLEAN_BIT != 0
     }
 
-    pub(super) fn new(hash: KeyHash, location: Location, clean: bool, visits: u64) -> Self {
+    pub(super) fn new(hash: KeyHash, location: Location, clean: bool, frequency: u64) -> Self {
         debug_assert!(location.slot > 0 && location.at.is_multiple_of(UNIT_BYTES));
         debug_assert!(location.at < OFFSETS_END);
         let units = (location.at / UNIT_BYTES) as u64;
         let clean = if clean { CLEAN_BIT } else { 0 };
-        let visits = visits.min(VISITS_MAX) << VISITS_AT;
+        let frequency = frequency.min(FREQUENCY_MAX) << FREQUENCY_AT;
         Self(
             Tag::of(hash).0 << TAG_AT
-                | visits
+                | frequency
                 | clean
                 | u64::from(location.slot) << SLOT_AT
                 | units,
@@ -94,8 +94,8 @@ impl Entry {
         Tag(self.0 >> TAG_AT)
     }
 
-    fn visited(self) -> Self {
-        Self(self.0 + (1 << VISITS_AT))
+    fn hit(self) -> Self {
+        Self(self.0 + (1 << FREQUENCY_AT))
     }
 }
 
@@ -125,7 +125,7 @@ pub(super) fn places_of(hash: KeyHash, count: usize) -> [usize; 2] {
 }
 
 /// Where an entry is, or may be. Only the one who holds the shard's write lock changes it, but for
-/// visits.
+/// frequency.
 #[derive(Debug, Default)]
 pub(super) struct Place(AtomicU64);
 
@@ -154,7 +154,7 @@ impl Place {
     /// Whether the entry here names the very record that `seen` does.
     #[inline]
     pub(super) fn names_what(&self, seen: Entry) -> bool {
-        (self.0.load(Ordering::SeqCst) ^ seen.0) & !(CLEAN_BIT | VISITS_MAX << VISITS_AT) == 0
+        (self.0.load(Ordering::SeqCst) ^ seen.0) & !(CLEAN_BIT | FREQUENCY_MAX << FREQUENCY_AT) == 0
     }
 
     pub(super) fn put(&self, entry: Entry) {
@@ -165,12 +165,12 @@ impl Place {
         self.0.store(0, Ordering::Release);
     }
 
-    /// Counts a visit of the entry that was seen here. Losing against somebody else loses a visit,
+    /// Counts a hit of the entry that was seen here. Losing against somebody else loses a hit,
     /// which is only a hint. Relaxed: who sees the successor of an entry also sees what was stored
     /// before the entry was.
-    fn visit(&self, seen: Entry) {
-        if seen.visits() < VISITS_MAX {
-            let (old, new) = (seen.0, seen.visited().0);
+    fn touch(&self, seen: Entry) {
+        if seen.frequency() < FREQUENCY_MAX {
+            let (old, new) = (seen.0, seen.hit().0);
             let _ = self.0.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -261,7 +261,7 @@ impl<'a> Table<'a> {
         self.buckets_of(tag).into_iter().flat_map(move |bucket| Tagged::new(bucket, tag))
     }
 
-    /// Shows `look` the candidates until it has found what it wants; that entry counts a visit.
+    /// Shows `look` the candidates until it has found what it wants; that entry counts a hit.
     #[inline]
     pub(super) fn find<T>(
         self,
@@ -270,7 +270,7 @@ impl<'a> Table<'a> {
     ) -> Option<T> {
         self.candidates(hash).find_map(|(place, entry)| {
             let found = look(place, entry)?;
-            place.visit(entry);
+            place.touch(entry);
             Some(found)
         })
     }

@@ -11,8 +11,8 @@ use super::departures::{Departing, Departure};
 use super::index::{Entry, Location};
 use super::record::Record;
 use super::segment::Frozen;
+use crate::item::ItemRef;
 use crate::key::KeyHash;
-use crate::value::ItemRef;
 
 /// For so many records ahead memory is asked where indexes have them.
 const FETCHED_AHEAD: usize = 24;

@@ -22,11 +22,11 @@ use super::engines::{EngineId, call};
 use super::settle::Admitted;
 use crate::cache::Tiers;
 use crate::dram::Receiver;
+use crate::item::ItemRef;
 use crate::key::KeyHash;
 use crate::loc::{Appending, object_bytes_max};
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
-use crate::value::ItemRef;
 
 /// Small objects get at most this part of the regions' room.
 const IN_ORDER_PART: u64 = 2;
@@ -229,7 +229,7 @@ impl Flash {
         let own = self.engines.get(own);
         let lost = call!(own, set_together(std::slice::from_ref(item), now_s).await);
         // In this order: what a crash finds in both is the same version.
-        if lost.is_empty() && loc.bury(item.hash).await.is_ok() {
+        if lost.is_empty() && loc.invalidate(item.hash).await.is_ok() {
             self.counters.moved_small_objects.add(1);
         }
     }

@@ -8,11 +8,11 @@ use super::places::Places;
 #[cfg(test)]
 use super::plain::Plain;
 use crate::breaker::CircuitBreaker;
+use crate::item::ItemRef;
 use crate::loc::Loc;
 use crate::soc::Soc;
 use crate::stats::Counters;
 use crate::tombstones::Tombstones;
-use crate::value::ItemRef;
 
 /// One of the engines: for each a line here and in [`Engines::open`], and an arm in [`call`].
 #[allow(clippy::large_enum_variant)] // a cache has one of each

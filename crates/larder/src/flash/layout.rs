@@ -191,9 +191,9 @@ fn tombstone_log_bytes(config: &Config, usable: u64) -> u64 {
 /// Regions that are open at a time, if they are several, one whose end is on its way, and one to
 /// reclaim.
 fn regions_open_min(config: &Config) -> u64 {
-    match loc::shelves::shelves(config.ttl_classes.len(), config.region_eviction) {
+    match loc::streams::streams(config.ttl_classes.len(), config.region_eviction) {
         0 | 1 => REGIONS_MIN,
-        shelves => shelves as u64 + 2,
+        streams => streams as u64 + 2,
     }
 }
 

@@ -16,11 +16,6 @@ impl Flash {
         self.memory_bytes_with(|memory| memory.buffer_bytes_max)
     }
 
-    /// There is a budget of all memory, of which buffers have their part whether they are used or not.
-    pub(crate) fn keep_buffers(&self) {
-        self.engines.iter().for_each(|any| call!(any, keep_buffers()));
-    }
-
     fn memory_bytes_with(&self, buffers: impl Fn(Memory) -> u64) -> u64 {
         let memory = self.engines.iter().map(|any| call!(any, memory()));
         let engines: u64 = memory.map(|memory| memory.index_bytes + buffers(memory)).sum();

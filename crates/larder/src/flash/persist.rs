@@ -4,7 +4,7 @@ use super::Flash;
 use super::engines::call;
 use crate::cache::Tiers;
 use crate::error::Error;
-use crate::value::ItemRef;
+use crate::item::ItemRef;
 
 /// How an attempt to send an item to flash ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,20 +1,25 @@
 //! Which engine gets which part of the device, and which placement handle.
 
 use larder_device::{DeviceInfo, PlacementHandle};
+use larder_log::LogPlace;
 
 use super::unit;
 use crate::config::Config;
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::loc::{LocPlace, shelves::shelves};
+use crate::loc::LocPlace;
+use crate::loc::streams::{of_handles, streams};
 use crate::plan::{Class, PlacementPlan};
-use crate::soc::{LogPlace, SocPlace};
+use crate::soc::{SocLogPlace, SocPlace};
 use crate::superblock::Superblock;
+
+/// Of large objects, so many bytes of all open regions together may wait until they fill a write.
+const OPEN_REGIONS_BYTES: usize = 8 << 20;
 
 /// The parts of one cache.
 pub(super) struct Places {
     pub(super) soc: Option<SocPlace>,
-    pub(super) soc_log: Option<LogPlace>,
+    pub(super) soc_log: Option<SocLogPlace>,
     pub(super) loc: Option<LocPlace>,
     #[cfg(test)]
     pub(super) plain: Option<super::plain::PlainPlace>,
@@ -45,23 +50,27 @@ impl Places {
         // An epoch has room for 2^32 fillings; the next one starts above them all.
         let first_sequence = superblock.epoch << 32;
         let regions_per_unit = unit::regions_per_unit(config, info, layout.region_bytes)?;
+        let piece_bytes = config.region_write_bytes.min(layout.region_bytes);
         let loc = (layout.loc_regions > 0).then(|| LocPlace {
-            offset: layout.loc_offset,
-            regions: layout.loc_regions,
-            region_bytes: layout.region_bytes,
-            piece_bytes: config.region_write_bytes.min(layout.region_bytes),
-            handles: loc_handles(config, handle_of),
+            log: LogPlace {
+                offset: layout.loc_offset,
+                regions: layout.loc_regions,
+                region_bytes: layout.region_bytes,
+                piece_bytes,
+                budget_bytes: OPEN_REGIONS_BYTES.max(2 * piece_bytes as usize),
+                streams: of_handles(&loc_handles(config, handle_of), config.ttl_classes.len()),
+                eviction: config.region_eviction,
+                regions_per_unit,
+                cache: superblock.cache,
+                first_sequence,
+            },
             ttl_classes: config.ttl_classes.clone(),
-            eviction: config.region_eviction,
-            regions_per_unit,
             reinsertion: config.effective_reinsertion(),
-            cache: superblock.cache,
             hasher: superblock.hasher,
             eager_index_objects: config.eager_index_objects,
             oldest_sequence: superblock.oldest_epoch << 32,
-            first_sequence,
         });
-        let soc_log = (layout.soc_log_segments > 0).then(|| LogPlace {
+        let soc_log = (layout.soc_log_segments > 0).then(|| SocLogPlace {
             offset: layout.soc_log_offset,
             segments: layout.soc_log_segments,
             segment_bytes: layout.soc_log_segment_bytes,
@@ -96,8 +105,8 @@ fn loc_handles(
     let classes = (0..config.ttl_classes.len()).map(|class| u16::try_from(class).unwrap_or(0));
     let mut handles = vec![handle_of(Class::Loc)];
     handles.extend(classes.map(|class| handle_of(Class::LocTtl(class))));
-    let shelves = shelves(config.ttl_classes.len(), config.region_eviction);
+    let streams = streams(config.ttl_classes.len(), config.region_eviction);
     let kept = (1..).map(|segment| handle_of(Class::LocKept(segment)));
-    handles.extend(kept.take(shelves - handles.len()));
+    handles.extend(kept.take(streams - handles.len()));
     handles
 }

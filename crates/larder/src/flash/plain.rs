@@ -22,13 +22,13 @@ use crate::cache::Tiers;
 use crate::config::Config;
 use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memory};
 use crate::error::Error;
-use crate::identity::CacheId;
+use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::KeyHash;
 use crate::le::{u16_at, u32_at, u64_at};
 use crate::stats::{Counters, Stats};
 use crate::tier::Tier;
 use crate::tombstones::Inheritance;
-use crate::value::{Fetched, ItemRef, Kind};
+use larder_log::CacheId;
 
 const BLOCK_BYTES: usize = 4096;
 const HEADER_BYTES: usize = 28;

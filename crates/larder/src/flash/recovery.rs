@@ -28,12 +28,12 @@ use super::{Flash, changes};
 use crate::config::{Config, OnChange};
 use crate::engine::{DeadRecords, Kept};
 use crate::error::{Error, ErrorKind};
-use crate::identity::CacheId;
 use crate::key::KeyHasher;
 use crate::layout::Layout;
 use crate::recovery::Recovery;
 use crate::superblock::{EPOCH_MAX, Superblock};
 use crate::tombstones::{self, Inheritance};
+use larder_log::CacheId;
 
 const BLOCK: usize = 4096;
 const STARTS_EMPTY: &str = "the configuration says to start empty";

@@ -5,10 +5,10 @@ use super::engines::{EngineId, call};
 use crate::admission::Candidate;
 use crate::cache::Tiers;
 use crate::endurance;
+use crate::item::ItemRef;
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
-use crate::value::ItemRef;
 
 /// What admission has said of an item.
 pub(crate) type Admitted = Result<EngineId, RemovalReason>;

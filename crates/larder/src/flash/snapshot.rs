@@ -26,7 +26,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::engine::DeadRecords;
-use crate::identity::CacheId;
+use larder_log::CacheId;
 
 /// Where it lies.
 pub(super) const SNAPSHOT_AT: u64 = AREA_BYTES;

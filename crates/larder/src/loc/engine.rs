@@ -13,6 +13,7 @@ use crate::engine::{
     Cursor, DeadRecords, Engine, FoundAgain, Invalidated, Judge, Kept, Memory, Stop,
 };
 use crate::error::Error;
+use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::layout;
 use crate::le::u64_at;
@@ -20,7 +21,6 @@ use crate::side_by_side::together;
 use crate::stats::Stats;
 use crate::tier::Tier;
 use crate::tombstones::Inheritance;
-use crate::value::{Fetched, ItemRef};
 
 /// An opening indexes a region at once for so many objects that it may index at once.
 const OBJECTS_PER_EAGER_REGION: u64 = 64;
@@ -41,7 +41,7 @@ impl Engine for Loc {
     }
 
     fn takes(&self, item: &ItemRef<'_>) -> bool {
-        let (object_bytes, region_bytes) = (item.object_bytes(), self.place.region_bytes);
+        let (object_bytes, region_bytes) = (item.object_bytes(), self.region_bytes());
         object_bytes <= object_bytes_max(region_bytes)
             || object_bytes <= self.object_bytes_max()
                 && has_room_for_head(item.key.len(), region_bytes)
@@ -49,7 +49,7 @@ impl Engine for Loc {
 
     /// Of values in parts too. A key that leaves a region no room for 24 bytes more makes it shorter.
     fn object_bytes_max(&self) -> usize {
-        long_object_bytes_max(self.place.regions, self.place.region_bytes)
+        long_object_bytes_max(self.place.log.regions, self.region_bytes())
     }
 
     fn may_hold(&self, hash: KeyHash) -> bool {
@@ -89,13 +89,13 @@ impl Engine for Loc {
     async fn invalidate(&self, hash: KeyHash) -> Result<Invalidated, Error> {
         // First: from here on no object of this hash comes to the index from an earlier life. If one is there
         // already, it is buried next.
-        let receipt = self.bury_unindexed(hash);
-        let was_there = self.bury(hash).await?;
+        let receipt = self.invalidate_unindexed(hash);
+        let was_there = Loc::invalidate(self, hash).await?;
         Ok(Invalidated { was_there, receipt })
     }
 
     async fn relieve_tombstones(&self, _hash: KeyHash) {
-        let region = self.tombstones.as_ref().and_then(|tombstones| tombstones.region_to_give_up());
+        let region = self.tombstones().and_then(|tombstones| tombstones.region_to_give_up());
         if let Some(region) = region {
             self.give_up_region(region).await;
         }
@@ -116,7 +116,7 @@ impl Engine for Loc {
                 objects
             }
             // Nobody relies on what is written here before the next clean shutdown.
-            Kept::Snapshot if self.tombstones.is_none() => Some(self.inherit_listed(part)),
+            Kept::Snapshot if self.tombstones().is_none() => Some(self.inherit_listed(part)),
             Kept::Snapshot => {
                 self.import_listed(part).await;
                 self.empty_unsealed().await?;
@@ -156,7 +156,7 @@ impl Engine for Loc {
     }
 
     async fn persist(&self) {
-        self.write_out().await;
+        self.log.write_out().await;
     }
 
     async fn finish(&self) {
@@ -179,10 +179,6 @@ impl Engine for Loc {
 
     fn clear(&self, epoch: u64) {
         self.clear(epoch);
-    }
-
-    fn keep_buffers(&self) {
-        self.keep_spare();
     }
 
     fn memory(&self) -> Memory {

@@ -19,14 +19,17 @@
 //!
 //! The span is a length rounded up to a number with five significant bits, at most a sixteenth more.
 
+use larder_log::RegionId;
+use larder_log::record::RECORD_ALIGN_BYTES;
+
 use crate::dram::prefetch;
 use crate::key::KeyHash;
 
 /// Entries a bucket that tables are made for when it is known how many come: nine tenths full, as
 /// they are when they grow.
 const RESERVED_PER_BUCKET: u64 = 7;
-/// Records begin at multiples of this.
-pub(crate) const UNIT_BYTES: usize = 4;
+/// Addresses count these.
+const UNIT_BYTES: usize = RECORD_ALIGN_BYTES;
 
 const ENTRIES: usize = 8;
 /// One shard for so many bytes of regions, at most [`SHARDS_MAX`].
@@ -47,7 +50,7 @@ pub(crate) const BYTES_MAX: u64 = (UNIT_BYTES as u64) << ADDRESS_BITS;
 /// Where an object lies, and what is remembered of its hits since it was written there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Location {
-    pub(crate) region: u32,
+    pub(crate) region: RegionId,
     pub(crate) offset: u32,
     /// At least as long as the record; may reach beyond the region.
     pub(crate) span: u32,
@@ -68,7 +71,7 @@ pub(crate) struct Index {
 pub(crate) enum Was {
     Absent,
     /// It made way. Region and offset.
-    Older(u32, u32),
+    Older(RegionId, u32),
     /// It stayed.
     Newer,
 }
@@ -111,13 +114,13 @@ impl Index {
     }
 
     /// Whether the newest object of `hash` lies at this place.
-    pub(crate) fn points_to(&self, hash: KeyHash, region: u32, offset: u32) -> bool {
+    pub(crate) fn points_to(&self, hash: KeyHash, region: RegionId, offset: u32) -> bool {
         self.get(hash).is_some_and(|found| (found.region, found.offset) == (region, offset))
     }
 
     /// Points `hash` to a record of `length` bytes, at an offset that is a multiple of
     /// [`UNIT_BYTES`].
-    pub(crate) fn set(&mut self, hash: KeyHash, region: u32, offset: u32, length: u32) {
+    pub(crate) fn set(&mut self, hash: KeyHash, region: RegionId, offset: u32, length: u32) {
         let place = self.place(region, offset, length);
         let number = self.shard(hash);
         let shard = &mut self.shards[number];
@@ -130,8 +133,8 @@ impl Index {
     pub(crate) fn set_unless(
         &mut self,
         hash: KeyHash,
-        (region, offset, length): (u32, u32, u32),
-        is_newer: impl FnOnce(u32, u32) -> bool,
+        (region, offset, length): (RegionId, u32, u32),
+        is_newer: impl FnOnce(RegionId, u32) -> bool,
     ) -> Was {
         let place = self.place(region, offset, length);
         let number = self.shard(hash);
@@ -199,15 +202,16 @@ impl Index {
     }
 
     /// Removes `hash` if its newest object lies at this place.
-    pub(crate) fn remove_if_at(&mut self, hash: KeyHash, region: u32, offset: u32) -> bool {
+    pub(crate) fn remove_if_at(&mut self, hash: KeyHash, region: RegionId, offset: u32) -> bool {
         self.points_to(hash, region, offset) && self.remove(hash)
     }
 
     /// Removes everything in `region`, by looking at every entry: for when its footer cannot be
     /// read. Returns how many there were.
-    pub(crate) fn remove_region(&mut self, region: u32) -> u64 {
+    pub(crate) fn remove_region(&mut self, region: RegionId) -> u64 {
         let units = u64::from(self.region_bytes) / UNIT_BYTES as u64;
-        let inside = u64::from(region) * units..(u64::from(region) + 1) * units;
+        let region = u64::from(region.number());
+        let inside = region * units..(region + 1) * units;
         let mut removed = 0;
         for place in self.shards.iter_mut().flat_map(|shard| &mut shard.places) {
             if *place != 0 && inside.contains(&address(*place)) {
@@ -221,11 +225,12 @@ impl Index {
 
     /// Removes everything in one part of the index that lies in regions of which `is_gone` says so.
     /// Returns how many there were.
-    pub(crate) fn sweep(&mut self, shard: usize, is_gone: impl Fn(u32) -> bool) -> u64 {
+    pub(crate) fn sweep(&mut self, shard: usize, is_gone: &dyn Fn(RegionId) -> bool) -> u64 {
         let units = u64::from(self.region_bytes) / UNIT_BYTES as u64;
         let mut removed = 0;
         for place in self.shards[shard].places.iter_mut().filter(|place| **place != 0) {
-            if u32::try_from(address(*place) / units).is_ok_and(&is_gone) {
+            let region = u32::try_from(address(*place) / units).map(RegionId::new);
+            if region.is_ok_and(is_gone) {
                 *place = 0;
                 removed += 1;
             }
@@ -260,8 +265,8 @@ impl Index {
         tables + size_of_val(&*self.shards)
     }
 
-    fn place(&self, region: u32, offset: u32, length: u32) -> u64 {
-        let address = u64::from(region) * u64::from(self.region_bytes) + u64::from(offset);
+    fn place(&self, region: RegionId, offset: u32, length: u32) -> u64 {
+        let address = u64::from(region.number()) * u64::from(self.region_bytes) + u64::from(offset);
         debug_assert!(address.is_multiple_of(UNIT_BYTES as u64));
         let units = u64::from(length).div_ceil(UNIT_BYTES as u64);
         (address / UNIT_BYTES as u64) | (span_code(units) << SPAN_AT)
@@ -277,7 +282,7 @@ impl Index {
         let region_bytes = u64::from(self.region_bytes);
         let span = span_units((place >> SPAN_AT) & ((1 << SPAN_BITS) - 1)) * UNIT_BYTES as u64;
         Location {
-            region: (bytes / region_bytes) as u32,
+            region: RegionId::new((bytes / region_bytes) as u32),
             offset: (bytes % region_bytes) as u32,
             span: span as u32,
             hits: (place >> HITS_AT) as u8 & HITS_MAX,
@@ -426,6 +431,10 @@ mod tests {
 
     const REGION: u32 = 1 << 20;
 
+    fn region(number: u32) -> RegionId {
+        RegionId::new(number)
+    }
+
     fn hash(key: u32) -> KeyHash {
         KeyHash::of(&key.to_le_bytes())
     }
@@ -435,7 +444,7 @@ mod tests {
         let mut index = Index::new(1024, REGION);
         let mut worst: f64 = 0.0;
         for key in 0..1_000_000_u32 {
-            index.set(hash(key), key % 1024, key / 1024 * 4, 1000);
+            index.set(hash(key), region(key % 1024), key / 1024 * 4, 1000);
             if key > 500_000 && key % 10_000 == 0 {
                 worst = worst.max(index.memory_bytes() as f64 / index.len() as f64);
             }
@@ -448,19 +457,22 @@ mod tests {
     #[test]
     fn hits_are_remembered_as_far_as_they_can() {
         let mut index = Index::new(4, REGION);
-        index.set(hash(0), 3, 80, 5000);
+        index.set(hash(0), region(3), 80, 5000);
         for hits in 1..20 {
             let found = index.touch(hash(0), |at| at.hits + 1).unwrap();
             assert_eq!(index.get(hash(0)), Some(found));
-            assert_eq!((found.region, found.offset, found.hits), (3, 80, hits.min(HITS_MAX)));
+            assert_eq!(
+                (found.region, found.offset, found.hits),
+                (region(3), 80, hits.min(HITS_MAX))
+            );
         }
     }
 
     #[test]
     fn a_region_can_be_forgotten_whole() {
         let mut index = Index::new(4, REGION);
-        (0..400).for_each(|key| index.set(hash(key), key % 4, key * 4, 50));
-        assert_eq!(index.remove_region(2), 100);
+        (0..400).for_each(|key| index.set(hash(key), region(key % 4), key * 4, 50));
+        assert_eq!(index.remove_region(region(2)), 100);
         assert_eq!(index.len(), 300);
         assert!((0..400).all(|key| index.get(hash(key)).is_some() == (key % 4 != 2)));
     }
@@ -469,7 +481,7 @@ mod tests {
         #[test]
         fn a_span_is_a_little_longer_than_the_record(length in 1_u32..1 << 30) {
             let mut index = Index::new(1, 1 << 30);
-            index.set(hash(0), 0, 0, length);
+            index.set(hash(0), region(0), 0, length);
             let span = index.get(hash(0)).unwrap().span;
             prop_assert!(span >= length && u64::from(span) <= u64::from(length) * 17 / 16 + 3);
         }
@@ -477,9 +489,9 @@ mod tests {
         #[test]
         fn agrees_with_a_map(ops in prop::collection::vec((0_u8..4, 0_u32..500, 0_u32..4, 0_u32..1000), 1..2000)) {
             let mut index = Index::new(4, REGION);
-            let mut map: HashMap<u32, (u32, u32)> = HashMap::new();
-            for (op, key, region, at) in ops {
-                let offset = at * 4;
+            let mut map: HashMap<u32, (RegionId, u32)> = HashMap::new();
+            for (op, key, at_region, at) in ops {
+                let (region, offset) = (region(at_region), at * 4);
                 match op {
                     0 | 1 => {
                         index.set(hash(key), region, offset, 100 + at);

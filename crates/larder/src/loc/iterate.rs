@@ -1,10 +1,11 @@
 //! What the engine holds, one after another.
 
+use larder_log::RegionIdentity;
+
 use super::Loc;
-use super::footer::RegionIdentity;
 use super::index::Location;
+use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::KeyHash;
-use crate::value::{Fetched, ItemRef, Kind};
 
 /// How often to look again for an object that moved while it was read.
 const LOOKS: usize = 3;
@@ -12,12 +13,12 @@ const LOOKS: usize = 3;
 impl Loc {
     /// How many equal parts the space of hashes is divided into: a power of two.
     pub(crate) fn shards(&self) -> usize {
-        self.lock().index.shards()
+        self.lock().entries.shards()
     }
 
     /// Names of all objects of a part, for [`Loc::peek`].
     pub(crate) fn names_in(&self, shard: usize) -> Vec<KeyHash> {
-        self.lock().index.hashes_in(shard)
+        self.lock().entries.hashes_in(shard)
     }
 
     /// The object of a name, expired or not, as `judge` saw it at a time at which the engine held it.
@@ -62,21 +63,17 @@ impl Loc {
         }
     }
 
-    /// The record, if its filling is still in memory.
+    /// The record, if it is in memory still.
     fn in_memory(&self, at: Location, identity: RegionIdentity) -> Option<Fetched> {
         let state = self.lock();
-        let active = state.active.get(at.region).filter(|active| active.identity == identity)?;
-        let bytes = active.records_from(at.offset, at.span);
-        let mut buffer = self.pool.take(bytes.len());
-        buffer.as_mut_slice().copy_from_slice(bytes);
+        let active = state.active.get(at.region).filter(|active| active.identity() == identity)?;
+        let buffer = active.in_memory(at.offset, at.span, self.log.pool())?;
         self.parse(buffer, 0, (at, identity))
     }
 
     async fn peek_flash(&self, at: Location, identity: RegionIdentity) -> Option<Fetched> {
-        self.counters.loc_record_reads.add(1);
-        let start = self.offset_of(at.region) + u64::from(at.offset);
-        let span = at.span.min(self.place.region_bytes - at.offset);
-        let (buffer, skip) = self.read_span(start, span as usize).await?;
+        self.counters().loc_record_reads.add(1);
+        let (buffer, skip) = self.log.read(at.region, at.offset, at.span).await?;
         self.parse(buffer, skip, (at, identity))
     }
 }

@@ -19,15 +19,16 @@
 
 use std::sync::atomic::Ordering;
 
-use super::footer::RegionIdentity;
+use larder_log::RegionIdentity;
+
 use super::index::Location;
 use super::{Loc, object_bytes_max};
+use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::{KeyHash, VALUE_BYTES_MAX};
 use crate::le::{u32_at, u64_at};
 use crate::removal::RemovalReason;
 use crate::side_by_side::together;
 use crate::tier::Tier;
-use crate::value::{Fetched, ItemRef, Kind};
 
 /// So many parts fill a region. What does not fit its end stays unused: with an eighth, that is a
 /// sixteenth of a region on average. Smaller parts would cost more memory of the index and reads.
@@ -117,7 +118,7 @@ enum Lack {
 impl Loc {
     /// Stores an item in parts. Says whether it is stored; if not, no version of the key is.
     pub(super) async fn set_long(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
-        let chunks = item.value.chunks(part_bytes(self.place.region_bytes));
+        let chunks = item.value.chunks(part_bytes(self.region_bytes()));
         let head = Head {
             value_bytes: item.value.len(),
             parts: u32::try_from(chunks.len()).expect("values are shorter than 4 GiB"),
@@ -127,7 +128,7 @@ impl Loc {
             let key = head.part_key(item.hash, number);
             let part = ItemRef::new(self.place.hasher.hash(&key), &key, chunk, item.expiry_s);
             if !self.set_record(&ItemRef { kind: Kind::Part, ..part }, now_s).await {
-                if self.tombstones.is_none() {
+                if self.tombstones().is_none() {
                     self.remove_entry(item.hash);
                 }
                 return false;
@@ -149,15 +150,16 @@ impl Loc {
         let hash = head.hash;
         match self.assemble(&head, Asked::Counts).await {
             Ok(whole) => Some(whole),
-            Err(Lack::Gone) if all_known && self.is_filling(identity) => {
-                if let Some(tombstones) = &self.tombstones {
-                    let receipt = tombstones.bury_record(at.region, at.offset, identity.sequence);
+            Err(Lack::Gone) if all_known && self.log.is_filling(identity) => {
+                if let Some(tombstones) = self.tombstones() {
+                    let (region, sequence) = (at.region.number(), identity.sequence);
+                    let receipt = tombstones.bury_record(region, at.offset, sequence);
                     tombstones.commit(receipt).await.ok()?;
                 }
                 if self.forget(hash, at, identity) {
-                    self.counters.loc_incomplete_objects.add(1);
+                    self.counters().loc_incomplete_objects.add(1);
                     let (reason, tier) = (RemovalReason::Damaged, Tier::LargeObjects);
-                    self.counters.removals.key(reason, tier, head.item().key, 0);
+                    self.counters().removals.key(reason, tier, head.item().key, 0);
                 }
                 None
             }
@@ -175,7 +177,7 @@ impl Loc {
         let item = fetched.item();
         let head = Head::parse(item.value).ok_or(Lack::Gone)?;
         let key_bytes = item.key.len();
-        let mut buffer = self.pool.take(key_bytes + head.value_bytes);
+        let mut buffer = self.log.pool().take(key_bytes + head.value_bytes);
         let (key, mut rest) = buffer.as_mut_slice().split_at_mut(key_bytes);
         key.copy_from_slice(item.key);
         let mut next = 0;
@@ -225,8 +227,8 @@ impl Loc {
     }
 
     async fn find_record(&self, hash: KeyHash) -> Option<Fetched> {
-        let (location, identity, found) = self.find(hash)?;
-        self.fetch(hash, location, identity, found).await
+        let (location, identity, look_up) = self.find(hash)?;
+        self.fetch(hash, location, identity, look_up).await
     }
 }
 
@@ -239,8 +241,8 @@ mod tests {
     fn as_many_parts_as_promised_fill_a_region() {
         for region_bytes in [4096, 16 << 10, 64 << 10, 1 << 20, 32 << 20] {
             let part = PART_KEY_BYTES + part_bytes(region_bytes);
-            let taken = super::super::active::bytes_in_region(part);
-            let whole = super::super::footer::footer_bytes(0) + PARTS_IN_REGION as usize * taken;
+            let taken = larder_log::bytes_in_region(part);
+            let whole = larder_log::footer::footer_bytes(0) + PARTS_IN_REGION as usize * taken;
             assert!(whole <= region_bytes as usize, "{whole} of {region_bytes}");
             assert!(whole + PARTS_IN_REGION as usize * 64 > region_bytes as usize, "{whole}");
         }

@@ -31,22 +31,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use larder_device::{Io, IoBuffer, IoFuture};
+use larder_device::IoFuture;
+use larder_log::{Footer, FooterEntry, LogState, RegionId, RegionIdentity, RegionState};
 
-use super::footer::{self, Footer, FooterEntry, RegionIdentity};
+use super::Loc;
 use super::index::Was;
-use super::regions::RegionState;
 use super::witness::{Listed, Witness};
-use super::{Loc, State};
 use crate::error::Error;
 use crate::key::KeyHash;
 use crate::tombstones::{Inheritance, Pressure};
 
 /// Regions whose footers are read at a time.
 const READS_AT_ONCE: usize = 32;
-/// How much of a region to read at first when looking for its footer: one entry for so many bytes.
-const BYTES_PER_ENTRY: u32 = 4096;
-const BLOCK: usize = 4096;
 /// Records that are sorted and put into the index together.
 const INDEXED_AT_ONCE: usize = 1 << 19;
 /// Records that one of several threads sorts and puts into the index while others read footers.
@@ -71,7 +67,7 @@ struct Batch {
 /// A record that counts.
 struct FoundRecord {
     entry: FooterEntry,
-    region: u32,
+    region: RegionId,
 }
 
 /// A filling that counts.
@@ -90,12 +86,12 @@ pub(super) struct Rebuild {
     /// Footers are being read of the regions before this one.
     next: u32,
     /// `None` for a read that failed, or whose waiter was dropped when it had ended.
-    reads: VecDeque<(u32, Option<IoFuture>)>,
+    reads: VecDeque<(RegionId, Option<IoFuture>)>,
     fillings: Vec<FoundFilling>,
     /// Of so many the records may be in the index already.
     recognized: usize,
     records: Vec<FoundRecord>,
-    void: Vec<u32>,
+    void: Vec<RegionId>,
     /// Regions looked at, and records found in them.
     seen: (u32, u64),
 }
@@ -104,12 +100,12 @@ impl Loc {
     /// An earlier life has left all regions; nothing is known of them.
     pub(super) fn inherit(&mut self, inheritance: Arc<Inheritance>) {
         self.lock().regions.forget_all();
-        self.begin_rebuild(Witness::Log(inheritance), self.place.regions);
+        self.begin_rebuild(Witness::Log(inheritance), self.place.log.regions);
     }
 
     /// A clean shutdown has left these regions.
-    pub(super) fn begin_rebuild_of(&mut self, listed: HashMap<u32, Listed>) {
-        debug_assert!(self.tombstones.is_none());
+    pub(super) fn begin_rebuild_of(&mut self, listed: HashMap<RegionId, Listed>) {
+        debug_assert!(self.tombstones().is_none());
         listed.keys().for_each(|&region| self.lock().regions.forget(region));
         self.forgotten.begin(HashMap::new());
         let regions = u32::try_from(listed.len()).expect("no more than there are regions");
@@ -155,7 +151,7 @@ impl Loc {
         let state = self.lock();
         let unknown = regions
             .iter()
-            .filter(|(region, _)| state.regions.get(**region).state == RegionState::Unknown);
+            .filter(|(region, _)| state.regions.get(**region).state() == RegionState::Unknown);
         unknown.map(|(_, listed)| listed.current()).sum()
     }
 
@@ -198,7 +194,7 @@ impl Loc {
         if self.is_indexed() {
             return;
         }
-        let mut rebuild = match self.tombstones.as_ref().map(|tombstones| tombstones.pressure()) {
+        let mut rebuild = match self.tombstones().map(|tombstones| tombstones.pressure()) {
             Some(Pressure::High) => {
                 self.index_all().await;
                 return;
@@ -219,12 +215,11 @@ impl Loc {
 
     /// Sees to it that there is a region to fill, if there is one at all.
     pub(super) async fn find_room(&self) {
-        let together = self.place.regions_per_unit.unwrap_or(1);
         while !self.is_indexed() {
             let mut rebuild = self.rebuild.lock().await;
             self.index_found(&mut rebuild, usize::MAX);
-            let known = self.place.regions - self.unindexed_regions();
-            let found = self.lock().regions.next(self.place.eviction, together).is_some();
+            let known = self.place.log.regions - self.unindexed_regions();
+            let found = self.log.has_next();
             if found && known >= KNOWN_MIN {
                 break;
             }
@@ -243,14 +238,15 @@ impl Loc {
     /// Goes on by one region, with the footers of so many being read. Says whether there was one.
     async fn look_at_one(&self, slot: &mut Option<Rebuild>, ahead: usize) -> Result<bool, Error> {
         let Some(rebuild) = slot else { return Ok(false) };
-        while rebuild.reads.len() < ahead && rebuild.next < self.place.regions {
-            if rebuild.witness.knows_of(rebuild.next) {
-                rebuild.reads.push_back((rebuild.next, Some(self.read_tail(rebuild.next))));
+        while rebuild.reads.len() < ahead && rebuild.next < self.place.log.regions {
+            let region = RegionId::new(rebuild.next);
+            if rebuild.witness.knows_of(region) {
+                rebuild.reads.push_back((region, Some(self.log.read_tail(region))));
             }
             rebuild.next += 1;
         }
         let looked_at = self.look_at_first(rebuild).await;
-        let is_last = rebuild.reads.is_empty() && rebuild.next == self.place.regions;
+        let is_last = rebuild.reads.is_empty() && rebuild.next == self.place.log.regions;
         if is_last || rebuild.records.len() >= INDEXED_AT_ONCE {
             while slot.as_ref().is_some_and(Rebuild::is_behind) {
                 self.index_found(slot, INDEXED_A_TURN);
@@ -265,7 +261,7 @@ impl Loc {
             self.write_void(rebuild).await?;
         }
         if is_last {
-            if let Some(tombstones) = &self.tombstones {
+            if let Some(tombstones) = self.tombstones() {
                 tombstones.commit(tombstones.all_so_far()).await?;
                 tombstones.all_found();
             }
@@ -287,16 +283,18 @@ impl Loc {
         *read = None;
         // Once more if it failed: the device may have had too much to do.
         let footer = match tail {
-            Some(tail) => self.footer_in(region, &tail).await,
-            None => self.read_any_footer(region, self.tail_bytes()).await,
+            Some(tail) => self.log.footer_in(region, &tail).await,
+            None => self.log.read_any_footer(region).await,
         };
         let footer = footer.filter(|footer| rebuild.witness.believes(region, footer));
         let first = rebuild.witness.first_filling(region);
-        let counts = first.max(self.place.oldest_sequence)..self.place.first_sequence;
+        let counts = first.max(self.place.oldest_sequence)..self.place.log.first_sequence;
         let filling = match footer.filter(|footer| counts.contains(&footer.sequence)) {
             Some(filling) => Some(filling),
             None if counts.contains(&first) && rebuild.witness.is_log() => {
-                self.seal_unsealed(RegionIdentity { region, sequence: first }).await
+                let hasher = self.place.hasher;
+                let unsealed = RegionIdentity { region, sequence: first };
+                self.log.seal_unsealed(unsealed, |key| hasher.hash(key).0).await
             }
             None => None,
         };
@@ -306,10 +304,10 @@ impl Loc {
             None => rebuild.void.push(region),
         }
         rebuild.seen.0 += 1;
-        if rebuild.seen.0 == self.place.regions.min(32) {
+        if rebuild.seen.0 == self.place.log.regions.min(32) {
             // The others will not be much different.
             let expected = rebuild.seen.1 * u64::from(self.unindexed_regions());
-            let index = &mut self.lock().index;
+            let index = &mut self.lock().entries;
             if !index.knows_what_to_expect() {
                 index.expect(expected / u64::from(rebuild.seen.0));
             }
@@ -321,7 +319,7 @@ impl Loc {
     /// free.
     async fn write_void(&self, rebuild: &mut Rebuild) -> Result<(), Error> {
         let sequence = rebuild.void_before;
-        self.bury_before(&rebuild.void, sequence).await?;
+        self.log.void_before(&rebuild.void, sequence).await?;
         let mut state = self.lock();
         for &region in &rebuild.void {
             state.regions.empty(region, sequence, RegionState::Free);
@@ -334,31 +332,11 @@ impl Loc {
 
     /// Makes sure that nothing comes back of what is in regions that were not taken over.
     pub(crate) async fn empty_unsealed(&self) -> Result<(), Error> {
-        let regions = self.lock().regions.unsealed();
-        let sequence = self.bury_regions(&regions).await?;
+        let regions = self.lock().regions.in_state(RegionState::Free);
+        let sequence = self.log.void_regions(&regions).await?;
         let mut state = self.lock();
         regions.iter().for_each(|&region| state.regions.empty(region, sequence, RegionState::Free));
         Ok(())
-    }
-
-    fn tail_bytes(&self) -> usize {
-        let guess = footer::footer_bytes((self.place.region_bytes / BYTES_PER_ENTRY) as usize);
-        guess.next_multiple_of(BLOCK).min(self.place.region_bytes as usize)
-    }
-
-    fn read_tail(&self, region: u32) -> IoFuture {
-        let bytes = self.tail_bytes();
-        let end = self.offset_of(region) + u64::from(self.place.region_bytes);
-        self.device.submit(Io::Read { offset: end - bytes as u64, buffer: self.pool.take(bytes) })
-    }
-
-    async fn footer_in(&self, region: u32, tail: &IoBuffer) -> Option<Footer> {
-        let region_bytes = self.place.region_bytes as usize;
-        let announced = footer::announced_bytes(tail.as_slice(), region_bytes)?;
-        if announced > tail.len() {
-            return self.read_any_footer(region, announced).await;
-        }
-        footer::parse(tail.as_slice(), self.place.cache, region, region_bytes)
     }
 
     /// Puts at most so many records into the index, in the order of the index: one part of its memory
@@ -395,8 +373,8 @@ impl Loc {
         let mut state = self.lock();
         for FoundFilling { identity, dead, .. } in fillings {
             state.regions.recognize(*identity);
-            if let Some(tombstones) = &self.tombstones {
-                tombstones.inherit_filling(identity.region, identity.sequence, *dead);
+            if let Some(tombstones) = self.tombstones() {
+                tombstones.inherit_filling(identity.region.number(), identity.sequence, *dead);
             }
         }
     }
@@ -415,27 +393,27 @@ impl Loc {
         let mut dead = Vec::new();
         let mut found = 0;
         {
-            let State { index, regions, .. } = &mut *self.lock();
-            let firsts = match &self.tombstones {
+            let LogState { entries: index, regions, .. } = &mut *self.lock();
+            let firsts = match self.tombstones() {
                 Some(tombstones) => tombstones.firsts(),
                 None => self.forgotten.firsts(),
             };
             let any_lost = !firsts.is_empty();
-            let age = |region: u32, offset: u32| (regions.get(region).sequence, offset);
+            let age = |region: RegionId, offset: u32| (regions.get(region).sequence(), offset);
             for (at, record) in records.iter().enumerate() {
                 if at % WARMED_AT_ONCE == 0 {
                     let soon = records[at..].iter().take(WARMED_AT_ONCE);
                     index.warm(soon.map(|found| KeyHash(found.entry.hash)));
                 }
                 let FoundRecord { entry: FooterEntry { hash, offset, length }, region } = *record;
-                if any_lost && regions.get(region).sequence < firsts.of(hash) {
+                if any_lost && regions.get(region).sequence() < firsts.of(hash) {
                     dead.push((region, offset));
                     continue;
                 }
                 // What was forgotten without a tombstone had expired: the newest is the one that
                 // counts. If the other one is another key's, which the index cannot tell from this
                 // one, it is the price of that.
-                let is_newer = |there: u32, at: u32| age(there, at) > age(region, offset);
+                let is_newer = |there: RegionId, at: u32| age(there, at) > age(region, offset);
                 match index.set_unless(KeyHash(hash), (region, offset, length), is_newer) {
                     Was::Absent => found += 1,
                     Was::Older(there, at) => dead.push((there, at)),
@@ -444,10 +422,10 @@ impl Loc {
             }
         }
         self.note_found(found);
-        let Some(tombstones) = &self.tombstones else { return };
+        let Some(tombstones) = self.tombstones() else { return };
         for (region, offset) in dead {
-            let sequence = self.lock().regions.get(region).sequence;
-            let _before_the_end = tombstones.bury_record(region, offset, sequence);
+            let RegionIdentity { region, sequence } = self.lock().filling(region);
+            let _before_the_end = tombstones.bury_record(region.number(), offset, sequence);
         }
     }
 }
@@ -467,14 +445,14 @@ impl Rebuild {
     }
 
     /// Takes a filling over, but for its dead.
-    fn add(&mut self, region: u32, footer: &Footer) {
+    fn add(&mut self, region: RegionId, footer: &Footer) {
         let Footer { sequence, latest_expiry_s, entries: listed } = footer;
         let identity = RegionIdentity { region, sequence: *sequence };
         let sequence = *sequence;
         let before = self.records.len();
         let dead = match &self.witness {
             Witness::Log(log) => {
-                let dead = log.dead_in(region, sequence);
+                let dead = log.dead_in(region.number(), sequence);
                 let alive = |entry: &&FooterEntry| {
                     dead.is_empty() || dead.binary_search(&entry.offset).is_err()
                 };

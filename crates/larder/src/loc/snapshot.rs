@@ -12,15 +12,15 @@
 
 use std::collections::HashMap;
 
+use larder_log::{FooterEntry, RegionId, RegionIdentity, footer, record};
+
 use super::Loc;
-use super::footer::{FooterEntry, RegionIdentity};
 use super::witness::Listed;
 use crate::key::KeyHash;
 
 /// Bytes that the snapshot of one region of this size takes at most.
 pub(crate) fn snapshot_bytes_max(region_bytes: u32) -> u64 {
-    let record_bytes_min = super::record::RECORD_HEADER_BYTES + 1 + super::footer::footer_bytes(1)
-        - super::footer::footer_bytes(0);
+    let record_bytes_min = record::RECORD_HEADER_BYTES + 1 + footer::ENTRY_BYTES;
     16 + u64::from(region_bytes) / record_bytes_min as u64 / 8 + 1
 }
 
@@ -29,20 +29,20 @@ impl Loc {
     /// read is left out.
     pub(super) async fn export_listed(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut turn = self.take_turn().await;
-        self.seal_all(&mut turn).await;
+        let mut writer = self.log.writer().await;
+        self.log.seal_all(&mut writer).await;
         let sealed: Vec<RegionIdentity> = self.lock().regions.sealed().collect();
         for identity in sealed {
-            let Some(footer) = self.read_footer(identity).await else { continue };
+            let Some(footer) = self.log.read_footer(identity).await else { continue };
             let listed = footer.entries;
             let count = u32::try_from(listed.len()).expect("read from 32 bits");
-            out.extend_from_slice(&identity.region.to_le_bytes());
+            out.extend_from_slice(&identity.region.number().to_le_bytes());
             out.extend_from_slice(&count.to_le_bytes());
             out.extend_from_slice(&identity.sequence.to_le_bytes());
             let state = self.lock();
             out.extend(listed.chunks(8).map(|group| {
                 let current = |e: &FooterEntry| {
-                    state.index.points_to(KeyHash(e.hash), identity.region, e.offset)
+                    state.entries.points_to(KeyHash(e.hash), identity.region, e.offset)
                 };
                 (0..)
                     .zip(group)
@@ -54,9 +54,8 @@ impl Loc {
 
     /// Seals what is in memory. Little is appended afterwards.
     pub(crate) async fn seal(&self) {
-        let mut turn = self.take_turn().await;
-        self.seal_all(&mut turn).await;
-        self.lock().active.keep_spare(false);
+        let mut writer = self.log.writer().await;
+        self.log.seal_all(&mut writer).await;
     }
 
     /// Takes over what the snapshot of a clean shutdown lists, to be found again while the engine serves.
@@ -81,22 +80,22 @@ impl Loc {
             rest = behind;
             // Listed by the same program for the same layout, under a checksum; and still the
             // footer has the last word.
-            let Some(footer) = self.read_footer(identity).await else { continue };
+            let Some(footer) = self.log.read_footer(identity).await else { continue };
             let listed = footer.entries;
             let mut state = self.lock();
             state.regions.restore(identity, footer.latest_expiry_s);
             let RegionIdentity { region, sequence } = identity;
-            if let Some(tombstones) = &self.tombstones {
-                tombstones.filling_sealed(region, sequence);
+            if let Some(tombstones) = self.tombstones() {
+                tombstones.filling_sealed(region.number(), sequence);
             }
             let groups = listed.chunks(8).zip(bitmap);
             for (group, byte) in groups {
                 for (bit, FooterEntry { hash, offset, length }) in (0..).zip(group) {
                     if byte >> bit & 1 == 1 {
-                        state.index.set(KeyHash(*hash), region, *offset, *length);
-                    } else if let Some(tombstones) = &self.tombstones {
+                        state.entries.set(KeyHash(*hash), region, *offset, *length);
+                    } else if let Some(tombstones) = self.tombstones() {
                         // Whoever opens the device next may have no snapshot that says so.
-                        let _later = tombstones.bury_record(region, *offset, sequence);
+                        let _later = tombstones.bury_record(region.number(), *offset, sequence);
                     }
                 }
             }
@@ -111,11 +110,12 @@ impl Loc {
         let (region, rest) = bytes.split_first_chunk::<4>()?;
         let (count, rest) = rest.split_first_chunk::<4>()?;
         let (sequence, rest) = rest.split_first_chunk::<8>()?;
-        let region = u32::from_le_bytes(*region);
+        let region = RegionId::new(u32::from_le_bytes(*region));
         let sequence = u64::from_le_bytes(*sequence);
         let count = usize::try_from(u32::from_le_bytes(*count)).ok()?;
         let (bitmap, rest) = rest.split_at_checked(count.div_ceil(8))?;
-        let known = region < self.place.regions && sequence < self.place.first_sequence;
+        let known =
+            region.number() < self.place.log.regions && sequence < self.place.log.first_sequence;
         known.then_some((RegionIdentity { region, sequence }, count, bitmap, rest))
     }
 }

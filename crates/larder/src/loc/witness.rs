@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::footer::Footer;
+use larder_log::{Footer, RegionId};
+
 use crate::tombstones::Inheritance;
 
 /// Which records of a region are current, as a snapshot lists them.
@@ -35,7 +36,7 @@ pub(super) enum Witness {
     /// The tombstone log.
     Log(Arc<Inheritance>),
     /// The snapshot, by region: what is not listed is dead.
-    Snapshot(HashMap<u32, Listed>),
+    Snapshot(HashMap<RegionId, Listed>),
 }
 
 impl Witness {
@@ -44,7 +45,7 @@ impl Witness {
     }
 
     /// Whether there may be something in a region.
-    pub(super) fn knows_of(&self, region: u32) -> bool {
+    pub(super) fn knows_of(&self, region: RegionId) -> bool {
         match self {
             Self::Log(_) => true,
             Self::Snapshot(regions) => regions.contains_key(&region),
@@ -52,7 +53,7 @@ impl Witness {
     }
 
     /// Whether it can say of this footer what is dead.
-    pub(super) fn believes(&self, region: u32, footer: &Footer) -> bool {
+    pub(super) fn believes(&self, region: RegionId, footer: &Footer) -> bool {
         match self {
             Self::Log(_) => true,
             Self::Snapshot(regions) => regions.get(&region).is_some_and(|it| it.is_of(footer)),
@@ -60,9 +61,9 @@ impl Witness {
     }
 
     /// The first filling of a region that counts; 0 if any may.
-    pub(super) fn first_filling(&self, region: u32) -> u64 {
+    pub(super) fn first_filling(&self, region: RegionId) -> u64 {
         match self {
-            Self::Log(log) => log.first_filling(region),
+            Self::Log(log) => log.first_filling(region.number()),
             Self::Snapshot(regions) => regions.get(&region).map_or(0, |it| it.sequence),
         }
     }

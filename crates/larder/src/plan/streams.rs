@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Class, Stream};
+use larder_device::plan::{Class, Stream};
+
 use crate::config::{Config, RegionEviction};
 use crate::layout::Layout;
 
@@ -76,7 +77,7 @@ pub(crate) fn streams_of(config: &Config, layout: &Layout, tenant: &str) -> Vec<
     streams
 }
 
-/// What of `share` goes to the LOC's first shelf, to each TTL class, and to what is kept.
+/// What of `share` goes to the LOC's first stream, to each TTL class, and to what is kept.
 fn loc_shares(config: &Config, share: f64) -> [f64; 3] {
     let classes = u32::try_from(config.ttl_classes.len()).unwrap_or(u32::MAX);
     let ttl = if classes > 0 { share * TTL_PART } else { 0.0 };
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn shelves_of_the_loc_have_streams_behind_all_others() {
+    fn classes_and_segments_of_the_loc_come_behind_all_others() {
         let config = Config {
             ttl_classes: vec![60, 3600],
             region_eviction: RegionEviction::SegmentedFifo,

@@ -25,31 +25,54 @@
 //! last entry mean nothing. A [`Bucket`] exists only over bytes that passed every check, so its
 //! methods trust lengths.
 
+use std::mem::offset_of;
+
 use larder_device::IoBuffer;
 use larder_device::label::FORMAT_VERSION;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::cache::Tiers;
-use crate::identity::CacheId;
+use crate::item::{Fetched, Kind, is_expired};
 use crate::key::{KeyHash, KeyHasher};
-use crate::le::{u16_at, u32_at};
-use crate::value::{Fetched, Kind, is_expired};
+use larder_log::CacheId;
 
 /// Bytes of a bucket.
 pub(crate) const BUCKET_BYTES: usize = 4096;
 pub(crate) const BUCKET_MAGIC: [u8; 4] = *b"LBKT";
 
-const COUNT_AT: usize = 6;
-const CHECKSUM_AT: usize = 8;
-const USED_AT: usize = 12;
-const GENERATION_AT: usize = 14;
-const CACHE_AT: usize = 16;
-const STAMP_AT: usize = 22;
-const EPOCH_AT: usize = 28;
-/// Stamps are stored in so many bytes.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Header {
+    magic: [u8; 4],
+    version: U16,
+    count: U16,
+    checksum: U32,
+    used: U16,
+    generation: U16,
+    cache: [u8; NARROW_BYTES],
+    stamp: [u8; NARROW_BYTES],
+    epoch: U32,
+}
+const HEADER_BYTES: usize = size_of::<Header>();
+const _: () = assert!(HEADER_BYTES == 32);
+/// The checksum is of what follows it.
+const CHECKED_FROM: usize = offset_of!(Header, used);
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct EntryHeader {
+    tag: U16,
+    key_bytes: U16,
+    value_bytes: U16,
+    expiry_s: U32,
+}
+const ENTRY_HEADER_BYTES: usize = size_of::<EntryHeader>();
+const _: () = assert!(ENTRY_HEADER_BYTES == 10);
+
+/// Identities and stamps are stored in so many bytes.
 const NARROW_BYTES: usize = 6;
-const HEADER_BYTES: usize = 32;
-const ENTRY_HEADER_BYTES: usize = 10;
-const FLAGS_BYTES: usize = 4;
+const FLAGS_BYTES: usize = size_of::<U32>();
 /// In the value's length.
 const HAS_FLAGS: u16 = 1 << 15;
 /// The same.
@@ -139,9 +162,9 @@ impl Bucket {
     /// given back with the reason.
     pub(crate) fn parse(buffer: IoBuffer, wanted: Wanted) -> Result<Self, (BadBucket, IoBuffer)> {
         match check(buffer.as_slice(), wanted) {
-            Ok((used, count)) => {
-                let generation = u16_at(buffer.as_slice(), GENERATION_AT).unwrap_or(0);
-                let stamp = narrow_at(buffer.as_slice(), STAMP_AT).unwrap_or(0);
+            Ok((used, header)) => {
+                let (count, generation) = (header.count.get(), header.generation.get());
+                let stamp = wide(header.stamp);
                 Ok(Self { buffer, used, count, generation, stamp })
             }
             Err(reason) => Err((reason, buffer)),
@@ -239,16 +262,18 @@ impl Bucket {
         }
         let at = HEADER_BYTES + self.used;
         let room = &mut self.buffer.as_mut_slice()[at..at + needed];
-        room[0..2].copy_from_slice(&entry.tag.to_le_bytes());
-        room[2..4].copy_from_slice(&length(entry.key));
-        room[4..6].copy_from_slice(&length(entry.value));
-        room[6..10].copy_from_slice(&entry.expiry_s.to_le_bytes());
-        if entry.tiers == Tiers::FlashOnly {
-            room[5] |= FLASH_ONLY.to_le_bytes()[1];
-        }
+        let only = if entry.tiers == Tiers::FlashOnly { FLASH_ONLY } else { 0 };
+        let marked = if entry.flags == 0 { 0 } else { HAS_FLAGS };
+        let header = EntryHeader {
+            tag: entry.tag.into(),
+            key_bytes: length(entry.key).into(),
+            value_bytes: (length(entry.value) | only | marked).into(),
+            expiry_s: entry.expiry_s.into(),
+        };
+        let (front, behind) = room.split_at_mut(ENTRY_HEADER_BYTES);
+        front.copy_from_slice(header.as_bytes());
         if entry.flags != 0 {
-            room[5] |= HAS_FLAGS.to_le_bytes()[1];
-            room[10..14].copy_from_slice(&entry.flags.to_le_bytes());
+            behind[..FLAGS_BYTES].copy_from_slice(U32::new(entry.flags).as_bytes());
         }
         let (key, value) = room[entry.header_bytes()..].split_at_mut(entry.key.len());
         key.copy_from_slice(entry.key);
@@ -268,18 +293,18 @@ impl Bucket {
     pub(crate) fn seal(mut self, identity: BucketIdentity) -> IoBuffer {
         let used = u16::try_from(self.used).expect("a bucket is shorter than 64 KiB");
         let bytes = self.buffer.as_mut_slice();
-        let header = &mut bytes[..HEADER_BYTES];
-        header[0..4].copy_from_slice(&BUCKET_MAGIC);
-        header[4..6].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        header[COUNT_AT..COUNT_AT + 2].copy_from_slice(&self.count.to_le_bytes());
-        header[USED_AT..USED_AT + 2].copy_from_slice(&used.to_le_bytes());
-        header[GENERATION_AT..CACHE_AT].copy_from_slice(&identity.generation.to_le_bytes());
-        header[CACHE_AT..STAMP_AT].copy_from_slice(&identity.cache.bytes());
-        header[STAMP_AT..EPOCH_AT].copy_from_slice(&narrow(identity.stamp));
-        let epoch = u32::try_from(identity.epoch).expect("epochs end at 2^32");
-        header[EPOCH_AT..HEADER_BYTES].copy_from_slice(&epoch.to_le_bytes());
-        let checksum = checksum(identity.number, bytes, self.used);
-        bytes[CHECKSUM_AT..USED_AT].copy_from_slice(&checksum.to_le_bytes());
+        *header_of(bytes) = Header {
+            magic: BUCKET_MAGIC,
+            version: FORMAT_VERSION.into(),
+            count: self.count.into(),
+            checksum: 0.into(),
+            used: used.into(),
+            generation: identity.generation.into(),
+            cache: identity.cache.bytes(),
+            stamp: narrow(identity.stamp),
+            epoch: u32::try_from(identity.epoch).expect("epochs end at 2^32").into(),
+        };
+        header_of(bytes).checksum = checksum(identity.number, bytes, self.used).into();
         self.buffer
     }
 
@@ -339,13 +364,16 @@ impl<'a> Iterator for Entries<'a> {
     type Item = Entry<'a>;
 
     fn next(&mut self) -> Option<Entry<'a>> {
-        let (header, rest) = self.bytes.split_at_checked(ENTRY_HEADER_BYTES)?;
-        let value_bytes = u16_at(header, 4)?;
+        let (header, rest) = EntryHeader::ref_from_prefix(self.bytes).ok()?;
+        let value_bytes = header.value_bytes.get();
         let (flags, rest) = match value_bytes & HAS_FLAGS {
             0 => (0, rest),
-            _ => (u32_at(rest, 0)?, rest.get(FLAGS_BYTES..)?),
+            _ => {
+                let (flags, rest) = U32::ref_from_prefix(rest).ok()?;
+                (flags.get(), rest)
+            }
         };
-        let (key, rest) = rest.split_at_checked(usize::from(u16_at(header, 2)?))?;
+        let (key, rest) = rest.split_at_checked(usize::from(header.key_bytes.get()))?;
         let (value, rest) = rest.split_at_checked(usize::from(value_bytes & LENGTH))?;
         // Written flags are not 0: the entry's length depends on it.
         if value_bytes & HAS_FLAGS != 0 && flags == 0 {
@@ -353,30 +381,32 @@ impl<'a> Iterator for Entries<'a> {
         }
         self.bytes = rest;
         let tiers = Tiers::on_flash(value_bytes & FLASH_ONLY != 0);
-        let (tag, expiry_s) = (u16_at(header, 0)?, u32_at(header, 6)?);
+        let (tag, expiry_s) = (header.tag.get(), header.expiry_s.get());
         Some(Entry { tag, key, value, expiry_s, flags, tiers })
     }
 }
 
 #[deny(clippy::indexing_slicing)]
-fn check(bytes: &[u8], wanted: Wanted) -> Result<(usize, u16), BadBucket> {
-    if bytes.len() != BUCKET_BYTES
-        || bytes.get(0..4) != Some(&BUCKET_MAGIC)
-        || u16_at(bytes, 4) != Some(FORMAT_VERSION)
-    {
+fn check(bytes: &[u8], wanted: Wanted) -> Result<(usize, &Header), BadBucket> {
+    let known =
+        |header: &&Header| header.magic == BUCKET_MAGIC && header.version.get() == FORMAT_VERSION;
+    let Some(header) = Header::ref_from_prefix(bytes).ok().map(|(header, _)| header).filter(known)
+    else {
+        return Err(BadBucket::Foreign);
+    };
+    if bytes.len() != BUCKET_BYTES {
         return Err(BadBucket::Foreign);
     }
-    let used = u16_at(bytes, USED_AT).map(usize::from).ok_or(BadBucket::Corrupt)?;
-    let count = u16_at(bytes, COUNT_AT).ok_or(BadBucket::Corrupt)?;
+    let used = usize::from(header.used.get());
     if used > BUCKET_BYTES - HEADER_BYTES
-        || u32_at(bytes, CHECKSUM_AT) != Some(checksum(wanted.number, bytes, used))
+        || header.checksum.get() != checksum(wanted.number, bytes, used)
     {
         return Err(BadBucket::Corrupt);
     }
     let epochs = wanted.oldest_epoch..=wanted.latest_epoch;
-    if narrow_at(bytes, CACHE_AT) != Some(wanted.cache.number())
-        || u32_at(bytes, EPOCH_AT).is_none_or(|epoch| !epochs.contains(&u64::from(epoch)))
-        || wanted.generation.is_some_and(|wanted| u16_at(bytes, GENERATION_AT) != Some(wanted))
+    if header.cache != wanted.cache.bytes()
+        || !epochs.contains(&u64::from(header.epoch.get()))
+        || wanted.generation.is_some_and(|wanted| header.generation.get() != wanted)
     {
         return Err(BadBucket::Stale);
     }
@@ -385,16 +415,16 @@ fn check(bytes: &[u8], wanted: Wanted) -> Result<(usize, u16), BadBucket> {
     let mut entries =
         Entries { bytes: bytes.get(HEADER_BYTES..HEADER_BYTES + used).unwrap_or(&[]) };
     let found = entries.by_ref().take_while(|entry| !entry.key.is_empty()).count();
-    if found != usize::from(count) || !entries.bytes.is_empty() {
+    if found != usize::from(header.count.get()) || !entries.bytes.is_empty() {
         return Err(BadBucket::Corrupt);
     }
-    Ok((used, count))
+    Ok((used, header))
 }
 
 /// The number first: a bucket that was written to another's place is damaged.
 fn checksum(number: u64, bytes: &[u8], used: usize) -> u32 {
     let place = crc32c::crc32c(&number.to_le_bytes());
-    crc32c::crc32c_append(place, bytes.get(USED_AT..HEADER_BYTES + used).unwrap_or(&[]))
+    crc32c::crc32c_append(place, bytes.get(CHECKED_FROM..HEADER_BYTES + used).unwrap_or(&[]))
 }
 
 fn narrow(number: u64) -> [u8; NARROW_BYTES] {
@@ -402,24 +432,37 @@ fn narrow(number: u64) -> [u8; NARROW_BYTES] {
     *number.to_le_bytes().first_chunk().expect("six of eight bytes")
 }
 
-fn narrow_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from(u32_at(bytes, at)?) | u64::from(u16_at(bytes, at + 4)?) << 32)
+fn wide([a, b, c, d, e, f]: [u8; NARROW_BYTES]) -> u64 {
+    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
 }
 
-fn length(part: &[u8]) -> [u8; 2] {
-    u16::try_from(part.len()).expect("a part is shorter than its bucket").to_le_bytes()
+fn length(part: &[u8]) -> u16 {
+    u16::try_from(part.len()).expect("a part is shorter than its bucket")
+}
+
+fn header_of(bucket: &mut [u8]) -> &mut Header {
+    let (header, _) = bucket.split_at_mut(HEADER_BYTES);
+    Header::mut_from_bytes(header).expect("it is as long as a header")
 }
 
 /// Gives arbitrary bytes the marks of a bucket 0 in epoch 0, generation 0, checksum included: for
 /// the fuzzer.
 pub(crate) fn forge(mut buffer: IoBuffer) -> IoBuffer {
     let bytes = buffer.as_mut_slice();
-    bytes[0..4].copy_from_slice(&BUCKET_MAGIC);
-    bytes[4..6].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-    bytes[GENERATION_AT..HEADER_BYTES].fill(0);
-    let used = u16_at(bytes, USED_AT).map_or(0, usize::from);
-    let checksum = checksum(0, bytes, used);
-    bytes[CHECKSUM_AT..USED_AT].copy_from_slice(&checksum.to_le_bytes());
+    let header = header_of(bytes);
+    let (count, used) = (header.count, header.used);
+    *header = Header {
+        magic: BUCKET_MAGIC,
+        version: FORMAT_VERSION.into(),
+        count,
+        checksum: 0.into(),
+        used,
+        generation: 0.into(),
+        cache: CacheId::ZERO.bytes(),
+        stamp: [0; NARROW_BYTES],
+        epoch: 0.into(),
+    };
+    header_of(bytes).checksum = checksum(0, bytes, usize::from(used.get())).into();
     buffer
 }
 
@@ -473,6 +516,38 @@ mod tests {
         assert_eq!(bucket.find(KeyHash::of(b"a"), b"a").unwrap().1.value, b"one");
         assert_eq!(bucket.find(KeyHash::of(b"bc"), b"bc").unwrap().1.value, b"");
         assert!(bucket.find(KeyHash::of(b"d"), b"d").is_none());
+    }
+
+    /// In version 9 of the formats.
+    #[test]
+    fn a_bucket_has_its_bytes_in_place() {
+        let mut bucket = empty();
+        let plain = Entry { tag: 0x0102, flags: 0, tiers: Tiers::Both, ..entry(b"k", b"plain", 0) };
+        let full = Entry {
+            tag: 0x1112,
+            key: b"key",
+            value: b"value",
+            expiry_s: 0x2122_2324,
+            flags: 0x3132_3334,
+            tiers: Tiers::FlashOnly,
+        };
+        bucket.push(plain, 0);
+        bucket.push(full, 0);
+        let identity = BucketIdentity {
+            cache: CacheId::from_number(0x4142_4344_4546),
+            number: 0x5152_5354_5556_5758,
+            epoch: 0x6162_6364,
+            generation: 0x7172,
+            stamp: 0x0182_8384_8586,
+        };
+        let sealed = bucket.seal(identity);
+        let used: String =
+            sealed.as_slice()[..70].iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            used,
+            "4c424b5409000200b1d8b18b2600727146454443424186858483820164636261020101000500000000006b706c61696e\
+             1211030005c024232221343332316b657976616c7565"
+        );
     }
 
     #[test]
@@ -545,7 +620,7 @@ mod tests {
             let mut buffer = IoBuffer::zeroed(BUCKET_BYTES);
             let room = buffer.as_mut_slice();
             room.copy_from_slice(&bytes);
-            room[USED_AT..USED_AT + 2].copy_from_slice(&used.to_le_bytes());
+            header_of(room).used = used.into();
             if let Ok(bucket) = Bucket::parse(forge(buffer), ZERO) {
                 prop_assert!(bucket.entries().count() < BUCKET_BYTES);
             }

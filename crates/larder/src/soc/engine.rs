@@ -10,12 +10,12 @@ use std::sync::Arc;
 use super::{BUCKET_SNAPSHOT_BYTES, OBJECT_BYTES_MAX, Soc};
 use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memory, Stop};
 use crate::error::Error;
+use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::layout;
 use crate::stats::Stats;
 use crate::tier::Tier;
 use crate::tombstones::Inheritance;
-use crate::value::{Fetched, ItemRef};
 
 impl Engine for Soc {
     fn tier(&self) -> Tier {

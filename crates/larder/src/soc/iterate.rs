@@ -7,8 +7,8 @@ use larder_device::Io;
 
 use super::bucket::{BUCKET_BYTES, Bucket};
 use super::{Knowledge, Soc};
+use crate::item::ItemRef;
 use crate::key::KeyHash;
-use crate::value::ItemRef;
 
 /// How often to read a bucket beside its writers before taking its lock.
 const UNLOCKED_LOOKS: usize = 2;

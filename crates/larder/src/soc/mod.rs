@@ -23,19 +23,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_device::{BufferPool, Device, Io, PlacementHandle};
 
-use crate::breaker::{Backoff, CircuitBreaker};
-use crate::identity::CacheId;
+use crate::breaker::CircuitBreaker;
+use crate::item::{Fetched, ItemRef, is_expired};
 use crate::key::{KeyHash, KeyHasher};
 use crate::removal::RemovalReason;
 use crate::stats::Counters;
 use crate::tier::Tier;
 use crate::tombstones::Tombstones;
-use crate::value::{Fetched, ItemRef, is_expired};
 pub(crate) use bucket::{BUCKET_BYTES, OBJECT_BYTES_MAX};
 use bucket::{Bucket, Entry, Wanted};
 use change::Change;
 use filter::{FILTER_BYTES, Filters, UNKNOWN_FILTER};
-pub(crate) use log::LogPlace;
+use larder_log::{Backoff, CacheId};
+pub(crate) use log::SocLogPlace;
 use log::{Log, Looked};
 use temperature::Temperatures;
 use write::UnfinishedWrite;
@@ -118,7 +118,7 @@ impl Soc {
     pub(crate) fn new(
         device: Arc<dyn Device>,
         place: SocPlace,
-        log: Option<LogPlace>,
+        log: Option<SocLogPlace>,
         tombstones: Option<Arc<Tombstones>>,
         (counters, breaker): (Arc<Counters>, Arc<CircuitBreaker>),
     ) -> Self {

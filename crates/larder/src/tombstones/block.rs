@@ -27,9 +27,9 @@
 
 #![deny(clippy::indexing_slicing)]
 
-use crate::identity::CacheId;
 use crate::le::{u16_at, u32_at, u64_at};
 use larder_device::label::FORMAT_VERSION;
+use larder_log::CacheId;
 
 pub(crate) const BLOCK_BYTES: usize = 4096;
 pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"LTMB";

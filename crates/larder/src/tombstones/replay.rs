@@ -7,7 +7,7 @@ use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 use super::block::{BLOCK_BYTES, LogBlock, Tombstone, forge};
 use super::{CLOCK_MAX, TombstonesPlace};
 use crate::error::Error;
-use crate::identity::CacheId;
+use larder_log::CacheId;
 
 /// How much is read or written at a time.
 const STEP_BYTES: u64 = 1 << 20;

@@ -12,9 +12,9 @@ use larder_device::{
 use super::block::{BLOCK_BYTES, ENTRIES_MAX};
 use super::*;
 use crate::error::Error;
-use crate::identity::CacheId;
 use crate::key::KeyHasher;
 use crate::layout::Layout;
+use larder_log::CacheId;
 
 const BLOCKS: u64 = 16;
 

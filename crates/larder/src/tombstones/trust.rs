@@ -19,7 +19,8 @@
 use larder_device::label::Labeller;
 
 use super::{LabelWrite, Said, State, Tombstones, Trust, Turn, Unfinished};
-use crate::breaker::Backoff;
+use larder_log::Backoff;
+
 use crate::error::Error;
 use crate::events;
 use crate::superblock::Superblock;

@@ -26,16 +26,6 @@ pub(super) const ALLOWED: &[Allowed] = &[
         reason: "caches that share a budget know each other, each as a whole, from inside of it",
     },
     Allowed {
-        folder: "crates/larder/src/dram/",
-        files: &["index.rs", "mod.rs", "retired.rs"],
-        reason: "what is retired and who retires it are one file",
-    },
-    Allowed {
-        folder: "crates/larder/src/",
-        files: &["dram/pins.rs", "dram/queues.rs", "dram/record.rs", "dram/segment.rs", "value.rs"],
-        reason: "a value pins the record that was encoded of it: items belong below records, values above",
-    },
-    Allowed {
         folder: "crates/larder-device/src/",
         files: &[
             "claim.rs",

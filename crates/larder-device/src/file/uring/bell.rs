@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use rustix::event::{EventfdFlags, eventfd};
+use zerocopy::IntoBytes;
 
 /// Wakes the leader when something was handed over. Unlike an operation that does nothing this takes no
 /// call of the ring, in which the kernel would begin with what is there, one request at a time.
@@ -24,7 +25,7 @@ impl Bell {
     pub(super) fn ring(&self) -> bool {
         // A write fails only if the counter is full, and then the read ends all the same.
         self.armed && {
-            let _ = rustix::io::write(&self.eventfd, bytemuck::bytes_of(&1_u64));
+            let _ = rustix::io::write(&self.eventfd, 1_u64.as_bytes());
             true
         }
     }

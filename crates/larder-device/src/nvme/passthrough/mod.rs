@@ -12,7 +12,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use larder_ssd::nvme::namespace::{PAGE_BYTES, cns};
+use larder_ssd::nvme::namespace::{PAGE_BYTES, cns, decode_format_in_use};
 use larder_ssd::nvme::{Command, PlacementId};
 
 use super::commands::{CommandError, Commands};
@@ -183,11 +183,9 @@ fn check_format(drive: &dyn Commands, node: &Node) -> Result<(), String> {
         error => format!("identifying the namespace: {error}"),
     };
     drive.admin(&Command::identify(node.nsid, cns::NAMESPACE), &mut page).map_err(denied)?;
-    let blocks = u64::from_le_bytes(*page.first_chunk().expect("the page has 4096 bytes"));
-    let format = usize::from(page[26] & 0xf) | usize::from(page[26] >> 5 & 3) << 4;
-    let described = &page[128 + 4 * format..];
-    let metadata = u16::from_le_bytes([described[0], described[1]]);
-    let block_bytes = 1_u64.checked_shl(u32::from(described[2])).unwrap_or(0);
+    let (blocks, block_bytes, metadata) =
+        decode_format_in_use(&page).ok_or("what it says of its blocks makes no sense")?;
+    let block_bytes = u64::from(block_bytes);
     if metadata > 0 {
         return Err(format!("its blocks carry {metadata} bytes of metadata; format it without"));
     }

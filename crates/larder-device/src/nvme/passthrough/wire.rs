@@ -84,7 +84,7 @@ impl Wire for NvmeWire {
             }
             Verb::Deallocate => {
                 let encoded = encode_range(extent.first, extent.blocks);
-                *link.range = bytemuck::cast(encoded);
+                *link.range = zerocopy::transmute!(encoded);
                 (link.range.as_mut_ptr().expose_provenance(), RANGE_BYTES)
             }
             Verb::Flush => (0, 0),

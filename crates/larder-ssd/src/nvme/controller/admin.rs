@@ -2,16 +2,26 @@
 
 #![deny(clippy::indexing_slicing)]
 
+use zerocopy::{Immutable, IntoBytes};
+
 use super::super::command::{Command, EVERY_NAMESPACE, low};
 use super::super::fdp_log::HandleUsage;
-use super::super::le::put;
 use super::super::namespace::{self, LbaFormat, NamespaceRequest, cns};
 use super::super::status::Status;
 use super::io::status_of;
 use super::namespaces::NAMESPACES_MAX;
 use super::{Answer, Controller, ENDURANCE_GROUP, answer};
 
-const DIRECTIVES_BYTES: usize = 4096;
+/// Which directives there are, a bit each.
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct Directives {
+    supported: [u8; 32],
+    enabled: [u8; 32],
+    persistent: [u8; 32],
+    reserved: [u8; 4000],
+}
+const _: () = assert!(size_of::<Directives>() == 4096);
 
 impl Controller {
     pub(super) fn identify(&self, command: &Command, data: &mut [u8]) -> Answer {
@@ -59,11 +69,12 @@ impl Controller {
         if command.cdw11() & 0xffff != 1 {
             return Err(Status::InvalidField); // another operation or another directive type
         }
-        // Bit 0: identify; bit 2: data placement. Supported at 0, enabled at 32, persistent at 64.
-        let bits = 1 | u8::from(self.fdp_enabled()) << 2;
-        let mut reply = vec![0; DIRECTIVES_BYTES];
-        [0, 32, 64].into_iter().for_each(|at| put(&mut reply, at, &[bits]));
-        answer(data, &reply, 0)
+        // Bit 0: identify; bit 2: data placement.
+        let mut bits = [0; 32];
+        bits[0] = 1 | u8::from(self.fdp_enabled()) << 2;
+        let reply =
+            Directives { supported: bits, enabled: bits, persistent: bits, reserved: [0; 4000] };
+        answer(data, reply.as_bytes(), 0)
     }
 
     fn create_namespace(&mut self, data: &[u8]) -> Answer {

@@ -3,10 +3,9 @@
 #![deny(clippy::indexing_slicing)]
 
 use super::super::command::{
-    Command, DIRECTIVE_DATA_PLACEMENT, RANGE_BYTES, high, io as opcode, low,
+    Command, DIRECTIVE_DATA_PLACEMENT, decode_ranges, high, io as opcode, low,
 };
 use super::super::io_management::{self, HandleStatus};
-use super::super::le::{u32_at, u64_at};
 use super::super::status::Status;
 use super::extent::Extent;
 use super::{Answer, Controller, answer};
@@ -104,12 +103,10 @@ impl Controller {
             return Ok(0); // the other attributes are hints
         }
         let count = usize::from(low(command.cdw10()) & 0xff) + 1;
-        let listed = data.get(..count * RANGE_BYTES).ok_or(Status::DataTransferError)?;
+        let listed = decode_ranges(data, count).ok_or(Status::DataTransferError)?;
         let mut ranges = Vec::with_capacity(count);
-        for range in listed.chunks_exact(RANGE_BYTES) {
-            let blocks = u64::from(u32_at(range, 4).ok_or(Status::InvalidField)?);
-            let slba = u64_at(range, 8).ok_or(Status::InvalidField)?;
-            ranges.push(namespace.locate_to_free(slba, blocks)?.covered_pages());
+        for (slba, blocks) in listed {
+            ranges.push(namespace.locate_to_free(slba, blocks.into())?.covered_pages());
         }
         for (first, pages) in ranges {
             self.ssd.deallocate(first, pages).map_err(|error| status_of(error.kind()))?;

@@ -2,19 +2,30 @@
 
 #![deny(clippy::indexing_slicing)]
 
+use zerocopy::little_endian::U32;
+use zerocopy::{FromZeros, Immutable, IntoBytes};
+
 use super::super::command::{Command, admin, high, io, log, low};
+use super::super::endurance_log::EnduranceLog;
 use super::super::event;
 use super::super::fdp_log::{self, Configuration, HandleType, Statistics};
-use super::super::le::put;
 use super::super::smart::SmartLog;
 use super::super::status::Status;
 use super::namespaces::NAMESPACES_MAX;
 use super::{Answer, Controller, ENDURANCE_GROUP, answer};
 use crate::managed::PAGE_BYTES;
 
-const ENDURANCE_LOG_BYTES: usize = 512;
 const FRESH_SPARE_PERCENT: u8 = 100;
-const EFFECTS_LOG_BYTES: usize = 4096;
+
+/// Commands supported and effects, by opcode.
+#[derive(FromZeros, IntoBytes, Immutable)]
+#[repr(C)]
+struct EffectsLog {
+    admin: [U32; 256],
+    io: [U32; 256],
+    reserved: [u8; 2048],
+}
+const _: () = assert!(size_of::<EffectsLog>() == 4096);
 
 impl Controller {
     pub(super) fn get_log_page(&self, command: &Command, data: &mut [u8]) -> Answer {
@@ -24,7 +35,7 @@ impl Controller {
         let data = data.get_mut(..asked).ok_or(Status::DataTransferError)?;
         let offset = u64::from(command.cdw12()) | u64::from(command.cdw13()) << 32;
         if page == log::EFFECTS {
-            return answer(data, &effects_log(), offset);
+            return answer(data, effects_log().as_bytes(), offset);
         }
         if page == log::SMART {
             return answer(data, &self.smart_log().encode(), offset);
@@ -33,7 +44,7 @@ impl Controller {
             return Err(Status::InvalidField);
         }
         match page {
-            log::ENDURANCE_GROUP => answer(data, &self.endurance_log(), offset),
+            log::ENDURANCE_GROUP => answer(data, &self.endurance_log().encode(), offset),
             log::FDP_CONFIGURATIONS => {
                 let reply = fdp_log::encode_configurations(&[self.configuration()]);
                 answer(data, &reply.ok_or(Status::InternalError)?, offset)
@@ -90,29 +101,25 @@ impl Controller {
         SmartLog { available_spare_percent, host_bytes: self.host_bytes, ..SmartLog::default() }
     }
 
-    /// Endurance group information: bytes are counted in billions, rounded up.
-    fn endurance_log(&self) -> Vec<u8> {
-        const DATA_UNIT_BYTES: u128 = 1_000_000_000;
+    fn endurance_log(&self) -> EnduranceLog {
         let statistics = self.statistics();
-        let mut log = vec![0; ENDURANCE_LOG_BYTES];
-        put(&mut log, 3, &[FRESH_SPARE_PERCENT]);
-        put(&mut log, 64, &statistics.host_bytes.div_ceil(DATA_UNIT_BYTES).to_le_bytes());
-        put(&mut log, 80, &statistics.media_bytes.div_ceil(DATA_UNIT_BYTES).to_le_bytes());
-        let capacity = u128::from(self.config.firmware.geometry.logical_bytes());
-        put(&mut log, 160, &capacity.to_le_bytes());
-        let unallocated = u128::from(self.namespaces.unallocated_pages()) * u128::from(PAGE_BYTES);
-        put(&mut log, 176, &unallocated.to_le_bytes());
-        log
+        EnduranceLog {
+            available_spare_percent: FRESH_SPARE_PERCENT,
+            host_bytes: statistics.host_bytes,
+            media_bytes: statistics.media_bytes,
+            capacity_bytes: self.config.firmware.geometry.logical_bytes().into(),
+            unallocated_bytes: u128::from(self.namespaces.unallocated_pages())
+                * u128::from(PAGE_BYTES),
+            ..EnduranceLog::default()
+        }
     }
 }
 
-/// Commands supported and effects: four bytes each, those of the admin queue first, those of I/O
-/// queues from 1024 on. Linux refuses unprivileged passthrough of what is not in it.
-fn effects_log() -> Vec<u8> {
-    const SUPPORTED: u8 = 1;
-    const CHANGES_DATA: u8 = 1 << 1;
-    const CHANGES_NAMESPACES: u8 = 1 << 3;
-    const IO_AT: usize = 1024;
+/// Linux refuses unprivileged passthrough of what is not in it.
+fn effects_log() -> EffectsLog {
+    const SUPPORTED: u32 = 1;
+    const CHANGES_DATA: u32 = 1 << 1;
+    const CHANGES_NAMESPACES: u32 = 1 << 3;
     let admin_commands = [
         (admin::GET_LOG_PAGE, SUPPORTED),
         (admin::IDENTIFY, SUPPORTED),
@@ -130,12 +137,13 @@ fn effects_log() -> Vec<u8> {
         (io::MANAGEMENT_RECEIVE, SUPPORTED),
         (io::MANAGEMENT_SEND, SUPPORTED | CHANGES_DATA),
     ];
-    let mut log = vec![0; EFFECTS_LOG_BYTES];
-    for (opcode, effects) in admin_commands {
-        put(&mut log, 4 * usize::from(opcode), &[effects]);
-    }
-    for (opcode, effects) in io_commands {
-        put(&mut log, IO_AT + 4 * usize::from(opcode), &[effects]);
-    }
+    let mut log = EffectsLog::new_zeroed();
+    let list = |of: &mut [U32; 256], commands: &[(u8, u32)]| {
+        for (opcode, effects) in commands {
+            of.iter_mut().skip(usize::from(*opcode)).take(1).for_each(|room| room.set(*effects));
+        }
+    };
+    list(&mut log.admin, &admin_commands);
+    list(&mut log.io, &io_commands);
     log
 }

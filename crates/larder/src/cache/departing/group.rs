@@ -7,7 +7,7 @@ use async_lock::MutexGuard;
 use super::super::core::Core;
 use crate::dram::{Departure, DramTier};
 use crate::flash::Flash;
-use crate::value::ItemRef;
+use crate::item::ItemRef;
 
 /// A record that is being sent to flash. If the sender is dropped on the way, the next one takes
 /// over.

@@ -64,7 +64,7 @@ impl<'a> Patience<'a> {
     }
 
     /// 1 for a call whose object went past a full DRAM, else 0.
-    pub(in crate::cache) fn bypasses(&self) -> u64 {
+    pub(in crate::cache) fn written_around(&self) -> u64 {
         u64::from(self.has_gone_above && self.has_tried)
     }
 

@@ -12,11 +12,11 @@ impl Policy for Lru {
         Queue::Main
     }
 
-    fn visits_needed(_queue: Queue) -> u64 {
+    fn frequency_needed(_queue: Queue) -> u64 {
         1
     }
 
-    fn visits_left(_queue: Queue, _visits: u64) -> u64 {
+    fn frequency_left(_queue: Queue, _frequency: u64) -> u64 {
         0
     }
 }

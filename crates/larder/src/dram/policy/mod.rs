@@ -1,6 +1,6 @@
-//! Which item leaves first. A policy is a file: it says where a newcomer begins, what an item needs to go on when the
-//! turn comes to its segment, and what of its visits it keeps then. Segments, index, ghost and departures are the
-//! tier's.
+//! Which item leaves first. A policy is a file: it says where a newcomer begins, what frequency an item needs to be
+//! reinserted when the turn comes to its segment, and what of that it keeps then. Segments, index, ghost and departures
+//! are the tier's.
 //!
 //! One more: its file, a line in each function here, and its name in `config/dram_policy.rs`.
 
@@ -18,11 +18,11 @@ trait Policy {
     /// Where a newcomer begins; `known`: the ghost remembers its key.
     fn first_queue(known: bool) -> Queue;
 
-    /// So many visits an item of this queue needs to go on when its turn comes.
-    fn visits_needed(queue: Queue) -> u64;
+    /// The frequency that an item of this queue needs to be reinserted when its turn comes.
+    fn frequency_needed(queue: Queue) -> u64;
 
-    /// With so many of its visits an item of this queue goes on.
-    fn visits_left(queue: Queue, visits: u64) -> u64;
+    /// The frequency that an item of this queue keeps when it is reinserted.
+    fn frequency_left(queue: Queue, frequency: u64) -> u64;
 }
 
 /// Bytes of the ghost in a budget.
@@ -42,18 +42,18 @@ pub(super) fn first_queue(policy: DramPolicy, known: bool) -> Queue {
     }
 }
 
-/// So many visits an item needs to go on when its turn comes.
-pub(super) fn visits_needed(policy: DramPolicy, queue: Queue) -> u64 {
+/// The frequency that an item needs to be reinserted when its turn comes.
+pub(super) fn frequency_needed(policy: DramPolicy, queue: Queue) -> u64 {
     match policy {
-        DramPolicy::S3Fifo => s3_fifo::S3Fifo::visits_needed(queue),
-        DramPolicy::Lru => lru::Lru::visits_needed(queue),
+        DramPolicy::S3Fifo => s3_fifo::S3Fifo::frequency_needed(queue),
+        DramPolicy::Lru => lru::Lru::frequency_needed(queue),
     }
 }
 
-/// With so many of its visits an item goes on.
-pub(super) fn visits_left(policy: DramPolicy, queue: Queue, visits: u64) -> u64 {
+/// The frequency that an item keeps when it is reinserted.
+pub(super) fn frequency_left(policy: DramPolicy, queue: Queue, frequency: u64) -> u64 {
     match policy {
-        DramPolicy::S3Fifo => s3_fifo::S3Fifo::visits_left(queue, visits),
-        DramPolicy::Lru => lru::Lru::visits_left(queue, visits),
+        DramPolicy::S3Fifo => s3_fifo::S3Fifo::frequency_left(queue, frequency),
+        DramPolicy::Lru => lru::Lru::frequency_left(queue, frequency),
     }
 }

@@ -6,8 +6,8 @@
 use super::Policy;
 use crate::dram::queues::Queue;
 
-/// Visits in the small queue that an item needs to go on to the main one.
-const PROMOTION_VISITS: u64 = 2;
+/// Frequency in the small queue that an item needs to go on to the main one.
+const PROMOTION_FREQUENCY: u64 = 2;
 
 pub(super) struct S3Fifo;
 
@@ -19,18 +19,18 @@ impl Policy for S3Fifo {
         if known { Queue::Main } else { Queue::Small }
     }
 
-    fn visits_needed(queue: Queue) -> u64 {
+    fn frequency_needed(queue: Queue) -> u64 {
         match queue {
-            Queue::Small => PROMOTION_VISITS,
+            Queue::Small => PROMOTION_FREQUENCY,
             Queue::Main => 1,
         }
     }
 
-    /// A chance in the main queue costs a visit; who comes to it begins without.
-    fn visits_left(queue: Queue, visits: u64) -> u64 {
+    /// A chance in the main queue costs one; who comes to it begins without.
+    fn frequency_left(queue: Queue, frequency: u64) -> u64 {
         match queue {
             Queue::Small => 0,
-            Queue::Main => visits.saturating_sub(1),
+            Queue::Main => frequency.saturating_sub(1),
         }
     }
 }

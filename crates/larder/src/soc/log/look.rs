@@ -2,10 +2,10 @@
 
 use super::index::Place;
 use super::{Looked, Page, Record, Soc};
+use crate::item::{Fetched, ItemRef, Kind, is_expired};
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
-use crate::value::{Fetched, ItemRef, Kind, is_expired};
 
 /// How often a look-up beside those who change the log begins anew.
 const LOOKS: usize = 3;

@@ -42,12 +42,12 @@ use larder_device::{Io, IoBuffer, IoFuture, PlacementHandle};
 
 use super::Soc;
 use crate::events;
-use crate::identity::CacheId;
+use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
-use crate::value::{Fetched, ItemRef};
 use index::Index;
 pub(super) use index::Place;
+use larder_log::CacheId;
 use page::{PAGE_BYTES, PageIdentity, Record};
 use segments::{Activation, Appended, Cause, Segments, Whereabouts};
 pub(crate) use snapshot::snapshot_bytes_max;
@@ -71,7 +71,7 @@ pub(super) enum Looked {
 
 /// Where the log lives and how it works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LogPlace {
+pub(crate) struct SocLogPlace {
     /// Byte address of segment 0.
     pub(crate) offset: u64,
     /// At least 1.
@@ -87,7 +87,7 @@ pub(crate) struct LogPlace {
     pub(crate) first_sequence: u64,
 }
 
-impl LogPlace {
+impl SocLogPlace {
     fn pages_per_segment(&self) -> u32 {
         self.segment_bytes / u32::try_from(PAGE_BYTES).expect("4096")
     }
@@ -99,7 +99,7 @@ type Turn = Option<IoFuture>;
 
 /// The log of a small-object engine.
 pub(super) struct Log {
-    place: LogPlace,
+    place: SocLogPlace,
     index: Index,
     segments: Mutex<Segments>,
     /// Held by whoever writes a segment, reclaims, or changes to the next one.
@@ -126,7 +126,7 @@ impl Page {
 }
 
 impl Log {
-    pub(super) fn new(place: LogPlace, buckets: u64) -> Self {
+    pub(super) fn new(place: SocLogPlace, buckets: u64) -> Self {
         Self {
             place,
             index: Index::new(buckets),
@@ -154,7 +154,7 @@ impl Log {
     /// Forgets everything. What is logged from now on has sequence numbers from this one on.
     pub(super) fn clear(&self, first_sequence: u64) {
         let mut segments = self.lock();
-        *segments = Segments::new(&LogPlace { first_sequence, ..self.place });
+        *segments = Segments::new(&SocLogPlace { first_sequence, ..self.place });
         self.index.clear();
     }
 

@@ -25,25 +25,51 @@
 
 #![deny(clippy::indexing_slicing)]
 
-use crate::cache::Tiers;
-use crate::identity::CacheId;
-use crate::le::{u16_at, u32_at, u64_at};
-use crate::value::ItemRef;
+use std::mem::offset_of;
+
 use larder_device::label::FORMAT_VERSION;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::cache::Tiers;
+use crate::item::ItemRef;
+use larder_log::CacheId;
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;
 /// Most records of a page: a record's number takes eight bits in the index.
 pub(super) const RECORDS_MAX: u16 = 256;
 pub(crate) const PAGE_MAGIC: [u8; 4] = *b"LLOG";
-const RESERVED_AT: usize = 6;
-const CHECKSUM_AT: usize = 8;
-const USED_AT: usize = 12;
-const COUNT_AT: usize = 14;
-const SEQUENCE_AT: usize = 16;
-const HEADER_BYTES: usize = 32;
-const RECORD_HEADER_BYTES: usize = 8;
-const FLAGS_BYTES: usize = 4;
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Header {
+    magic: [u8; 4],
+    version: U16,
+    reserved: U16,
+    checksum: U32,
+    used: U16,
+    count: U16,
+    sequence: U64,
+    segment: U32,
+    page: U32,
+}
+const HEADER_BYTES: usize = size_of::<Header>();
+const _: () = assert!(HEADER_BYTES == 32);
+/// The checksum is of what follows it.
+const CHECKED_FROM: usize = offset_of!(Header, used);
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RecordHeader {
+    key_bytes: U16,
+    value_bytes: U16,
+    expiry_s: U32,
+}
+const RECORD_HEADER_BYTES: usize = size_of::<RecordHeader>();
+const _: () = assert!(RECORD_HEADER_BYTES == 8);
+
+const FLAGS_BYTES: usize = size_of::<U32>();
 /// In the value's length.
 const HAS_FLAGS: u16 = 1 << 15;
 /// The same.
@@ -88,7 +114,8 @@ pub(super) fn record_bytes(item: &ItemRef<'_>) -> usize {
 
 /// Puts `item` behind the records of a page. Returns its number among them; `None` without room.
 pub(super) fn push(page: &mut [u8], item: &ItemRef<'_>) -> Option<u8> {
-    let (used, count) = (u16_at(page, USED_AT)?, u16_at(page, COUNT_AT)?);
+    let header = header_of(page)?;
+    let (used, count) = (header.used.get(), header.count.get());
     let number = u8::try_from(count).ok().filter(|_| count < RECORDS_MAX)?;
     let start = HEADER_BYTES + usize::from(used);
     let end = start + record_bytes(item);
@@ -97,75 +124,90 @@ pub(super) fn push(page: &mut [u8], item: &ItemRef<'_>) -> Option<u8> {
         return None;
     }
     let only = if item.tiers == Tiers::FlashOnly { FLASH_ONLY } else { 0 };
-    let (mark, flags) = (item.flags != 0, item.flags.to_le_bytes());
-    let flags = if mark { &flags[..] } else { &[] };
+    let (marked, flags) = (item.flags != 0, U32::new(item.flags));
+    let record = RecordHeader {
+        key_bytes: key_bytes.into(),
+        value_bytes: (value_bytes | only | if marked { HAS_FLAGS } else { 0 }).into(),
+        expiry_s: item.expiry_s.into(),
+    };
+    let flags = if marked { flags.as_bytes() } else { &[] };
     let mut room = page.get_mut(start..end)?;
-    for part in [
-        &key_bytes.to_le_bytes()[..],
-        &(value_bytes | only | if mark { HAS_FLAGS } else { 0 }).to_le_bytes(),
-        &item.expiry_s.to_le_bytes(),
-        flags,
-        item.key,
-        item.value,
-    ] {
+    for part in [record.as_bytes(), flags, item.key, item.value] {
         let (front, rest) = room.split_at_mut_checked(part.len())?;
         front.copy_from_slice(part);
         room = rest;
     }
-    put(page, USED_AT, &narrow(end - HEADER_BYTES)?.to_le_bytes());
-    put(page, COUNT_AT, &(count + 1).to_le_bytes());
+    let header = header_of_mut(page)?;
+    header.used = narrow(end - HEADER_BYTES)?.into();
+    header.count = (count + 1).into();
     Some(number)
 }
 
 /// Whether [`push`] would find room for such a record.
 pub(super) fn has_room(page: &[u8], record_bytes: usize) -> bool {
-    let used = u16_at(page, USED_AT).map_or(PAGE_BYTES, usize::from);
-    HEADER_BYTES + used + record_bytes <= PAGE_BYTES
-        && u16_at(page, COUNT_AT).is_some_and(|count| count < RECORDS_MAX)
+    header_of(page).is_some_and(|header| {
+        HEADER_BYTES + usize::from(header.used.get()) + record_bytes <= PAGE_BYTES
+            && header.count.get() < RECORDS_MAX
+    })
 }
 
 /// Writes header and checksum; the page can go to flash.
 pub(super) fn seal(page: &mut [u8], identity: PageIdentity) {
-    put(page, 0, &PAGE_MAGIC);
-    put(page, 4, &FORMAT_VERSION.to_le_bytes());
-    put(page, RESERVED_AT, &[0, 0]);
-    put(page, SEQUENCE_AT, &identity.sequence.to_le_bytes());
-    put(page, SEQUENCE_AT + 8, &identity.segment.to_le_bytes());
-    put(page, SEQUENCE_AT + 12, &identity.page.to_le_bytes());
+    let Some(header) = header_of_mut(page) else { return };
+    *header = Header {
+        magic: PAGE_MAGIC,
+        version: FORMAT_VERSION.into(),
+        reserved: 0.into(),
+        checksum: 0.into(),
+        used: header.used,
+        count: header.count,
+        sequence: identity.sequence.into(),
+        segment: identity.segment.into(),
+        page: identity.page.into(),
+    };
     let checksum = checksum(identity.cache, page);
-    put(page, CHECKSUM_AT, &checksum.to_le_bytes());
+    if let Some(header) = header_of_mut(page) {
+        header.checksum = checksum.into();
+    }
+}
+
+fn header_of(page: &[u8]) -> Option<&Header> {
+    Header::ref_from_prefix(page).ok().map(|(header, _)| header)
+}
+
+fn header_of_mut(page: &mut [u8]) -> Option<&mut Header> {
+    Header::mut_from_prefix(page).ok().map(|(header, _)| header)
 }
 
 /// Whether the bytes are the page of this identity.
 pub(crate) fn is_valid(page: &[u8], identity: PageIdentity) -> bool {
-    let found = || {
-        Some(PageIdentity {
-            cache: identity.cache, // the checksum says so
-            sequence: u64_at(page, SEQUENCE_AT)?,
-            segment: u32_at(page, SEQUENCE_AT + 8)?,
-            page: u32_at(page, SEQUENCE_AT + 12)?,
-        })
+    let Some(header) = header_of(page).filter(|_| page.len() == PAGE_BYTES) else { return false };
+    let found = PageIdentity {
+        cache: identity.cache, // the checksum says so
+        sequence: header.sequence.get(),
+        segment: header.segment.get(),
+        page: header.page.get(),
     };
-    let whole = page.len() == PAGE_BYTES
-        && page.get(..4) == Some(&PAGE_MAGIC[..])
-        && u16_at(page, 4) == Some(FORMAT_VERSION)
-        && u16_at(page, RESERVED_AT) == Some(0)
-        && u16_at(page, USED_AT).is_some_and(|used| usize::from(used) <= PAGE_BYTES - HEADER_BYTES)
-        && u32_at(page, CHECKSUM_AT) == Some(checksum(identity.cache, page))
-        && found() == Some(identity);
+    let whole = header.magic == PAGE_MAGIC
+        && header.version.get() == FORMAT_VERSION
+        && header.reserved.get() == 0
+        && usize::from(header.used.get()) <= PAGE_BYTES - HEADER_BYTES
+        && header.checksum.get() == checksum(identity.cache, page)
+        && found == identity;
     // The checksum vouches for what this program wrote; the rest is for what somebody else wrote
     // with a checksum.
     whole && {
         let mut records = records(page);
         let count = records.by_ref().count();
-        u16_at(page, COUNT_AT).is_some_and(|n| n <= RECORDS_MAX && usize::from(n) == count)
+        header.count.get() <= RECORDS_MAX
+            && usize::from(header.count.get()) == count
             && records.at == records.end
     }
 }
 
 /// The records of a page that is valid, or still in memory; of other bytes, those that fit.
 pub(crate) fn records(page: &[u8]) -> Records<'_> {
-    let used = u16_at(page, USED_AT).map_or(0, usize::from);
+    let used = used_bytes(page);
     Records { page, at: HEADER_BYTES, end: HEADER_BYTES + used }
 }
 
@@ -181,14 +223,17 @@ impl<'a> Iterator for Records<'a> {
 
     fn next(&mut self) -> Option<Record<'a>> {
         let bytes = self.page.get(self.at..self.end)?;
-        let key_bytes = usize::from(u16_at(bytes, 0)?);
-        let value_bytes = u16_at(bytes, 2)?;
-        let expiry_s = u32_at(bytes, 4)?;
-        let (flags, header_bytes) = match value_bytes & HAS_FLAGS {
-            0 => (0, RECORD_HEADER_BYTES),
-            _ => (u32_at(bytes, RECORD_HEADER_BYTES)?, RECORD_HEADER_BYTES + FLAGS_BYTES),
+        let (header, rest) = RecordHeader::ref_from_prefix(bytes).ok()?;
+        let (value_bytes, expiry_s) = (header.value_bytes.get(), header.expiry_s.get());
+        let (flags, rest) = match value_bytes & HAS_FLAGS {
+            0 => (0, rest),
+            _ => {
+                let (flags, rest) = U32::ref_from_prefix(rest).ok()?;
+                (flags.get(), rest)
+            }
         };
-        let (key, rest) = bytes.get(header_bytes..)?.split_at_checked(key_bytes)?;
+        let header_bytes = bytes.len() - rest.len();
+        let (key, rest) = rest.split_at_checked(usize::from(header.key_bytes.get()))?;
         let value = rest.get(..usize::from(value_bytes & LENGTH))?;
         // Written keys are not empty, nor are written flags 0: the record's length depends on it.
         if key.is_empty() || (value_bytes & HAS_FLAGS != 0 && flags == 0) {
@@ -202,18 +247,16 @@ impl<'a> Iterator for Records<'a> {
 }
 
 fn checksum(cache: CacheId, page: &[u8]) -> u32 {
-    let used = u16_at(page, USED_AT).map_or(0, usize::from);
-    cache.checksum(page.get(USED_AT..HEADER_BYTES + used).unwrap_or(&[]))
+    let used = used_bytes(page);
+    cache.checksum(page.get(CHECKED_FROM..HEADER_BYTES + used).unwrap_or(&[]))
 }
 
 fn narrow(n: usize) -> Option<u16> {
     u16::try_from(n).ok()
 }
 
-fn put(page: &mut [u8], at: usize, bytes: &[u8]) {
-    if let Some(room) = page.get_mut(at..at + bytes.len()) {
-        room.copy_from_slice(bytes);
-    }
+fn used_bytes(page: &[u8]) -> usize {
+    header_of(page).map_or(0, |header| usize::from(header.used.get()))
 }
 
 /// Gives arbitrary bytes the marks of page 0 of segment 0, filling 0, checksum included: for the
@@ -256,6 +299,32 @@ mod tests {
         let d: &[u8] = b"d";
         assert_eq!(told.last(), Some(&(d, &b"three"[..], 4, 2)));
         assert!(found.iter().all(|r| page.get(r.at..r.at + r.key.len()) == Some(r.key)));
+    }
+
+    /// In version 9 of the formats.
+    #[test]
+    fn a_page_has_its_bytes_in_place() {
+        let mut page = vec![0; PAGE_BYTES];
+        let plain = ItemRef { flags: 0, ..item(b"k", b"plain", 0) };
+        let full = ItemRef {
+            flags: 0x2122_2324,
+            tiers: Tiers::FlashOnly,
+            ..item(b"key", b"value", 0x3132_3334)
+        };
+        assert_eq!((push(&mut page, &plain), push(&mut page, &full)), (Some(0), Some(1)));
+        let identity = PageIdentity {
+            cache: CacheId::from_number(0x4142_4344_4546),
+            sequence: 0x5152_5354_5556_5758,
+            segment: 0x6162_6364,
+            page: 0x7172_7374,
+        };
+        seal(&mut page, identity);
+        let used: String = page.iter().take(68).map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            used,
+            "4c4c4f47090000005db303d3220002005857565554535251646362617473727101000500000000006b706c61696e0300\
+             05c034333231242322216b657976616c75650000"
+        );
     }
 
     #[test]
@@ -306,7 +375,7 @@ mod tests {
             mut bytes in prop::collection::vec(any::<u8>(), PAGE_BYTES..=PAGE_BYTES),
             used in 0..=4064_u16,
         ) {
-            put(&mut bytes, USED_AT, &used.to_le_bytes());
+            header_of_mut(&mut bytes).unwrap().used = used.into();
             forge(&mut bytes);
             if is_valid(&bytes, ZERO) {
                 prop_assert!(records(&bytes).count() <= usize::from(RECORDS_MAX));

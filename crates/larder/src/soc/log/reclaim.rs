@@ -7,11 +7,11 @@ use super::index::{Found, Place};
 use super::page::{self, Record};
 use super::segments::Cause;
 use super::{Log, Page, Soc};
+use crate::item::{ItemRef, is_expired};
 use crate::removal::RemovalReason;
 use crate::side_by_side::{run_all, together};
 use crate::soc::Stripe;
 use crate::soc::bucket::{Bucket, ENTRIES_BYTES_MAX, Entry};
-use crate::value::{ItemRef, is_expired};
 
 /// Pages that are reclaimed at the same time.
 const PAGES_AT_ONCE: u32 = 8;

@@ -20,12 +20,11 @@ use std::ops::Range;
 
 use larder_device::IoBuffer;
 
-use super::LogPlace;
+use super::SocLogPlace;
 use super::index::Place;
 use super::page::{self, PAGE_BYTES, PageIdentity};
-use crate::breaker::Backoff;
-use crate::identity::CacheId;
-use crate::value::ItemRef;
+use crate::item::ItemRef;
+use larder_log::{Backoff, CacheId};
 
 /// At most this part of a segment is filled with objects that are logged once more.
 const READMITTED_PART: usize = 2;
@@ -115,7 +114,7 @@ pub(super) enum Whereabouts<'a> {
 }
 
 impl Segments {
-    pub(super) fn new(place: &LogPlace) -> Self {
+    pub(super) fn new(place: &SocLogPlace) -> Self {
         let free = Segment { state: SegmentState::Free, sequence: 0, backoff: Backoff::default() };
         Self {
             all: vec![free; place.segments as usize],
@@ -350,8 +349,8 @@ mod tests {
     use crate::key::KeyHash;
     use larder_device::PlacementHandle;
 
-    fn place() -> LogPlace {
-        LogPlace {
+    fn place() -> SocLogPlace {
+        SocLogPlace {
             offset: 0,
             segments: 3,
             segment_bytes: 2 * 4096,
@@ -453,7 +452,7 @@ mod tests {
         });
         let (newest, sealed) = segments.sealed();
         assert_eq!((newest, &sealed[..]), (1, &[(0, 100), (1, 101)][..]));
-        let later = LogPlace { first_sequence: 200, ..place() };
+        let later = SocLogPlace { first_sequence: 200, ..place() };
         let mut segments = Segments::new(&later);
         assert!(!segments.restore(3, &sealed) && !segments.restore(1, &[(0, 200)]));
         assert!(segments.restore(newest, &sealed));

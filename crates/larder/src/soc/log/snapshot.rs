@@ -15,7 +15,7 @@
 
 use super::index::{self, ENTRY_SNAPSHOT_BYTES, PARTITION_SNAPSHOT_BYTES};
 use super::page::PAGE_BYTES;
-use super::{LogPlace, Soc};
+use super::{Soc, SocLogPlace};
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
 
@@ -56,7 +56,7 @@ impl Soc {
             out.extend_from_slice(&number.to_le_bytes());
             out.extend_from_slice(&sequence.to_le_bytes());
         }
-        let LogPlace { segments, .. } = log.place;
+        let SocLogPlace { segments, .. } = log.place;
         let pages = u64::from(segments) * u64::from(log.place.pages_per_segment());
         for (number, _) in log.index.export(&mut out, pages * PAGE_OBJECTS) {
             let _stripe = self.lock_bucket(number).await;

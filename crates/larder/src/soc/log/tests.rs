@@ -10,11 +10,11 @@ use larder_device::{
 use larder_ssd::managed::{Geometry, ManagedConfig};
 use proptest::prelude::*;
 
-use super::LogPlace;
+use super::SocLogPlace;
+use crate::item::ItemRef;
 use crate::key::{KeyHash, KeyHasher};
 use crate::soc::{Knowledge, Soc, SocPlace};
 use crate::stats::Counters;
-use crate::value::ItemRef;
 use larder_device::block_on;
 
 type Faulty = FaultDevice<ModelDevice>;
@@ -29,8 +29,8 @@ fn device() -> Arc<Faulty> {
 
 /// 200 buckets and a log of four segments of two pages.
 fn soc(device: &Arc<Faulty>, threshold: u8, epoch: u64) -> Soc {
-    let log = LogPlace {
-        cache: crate::identity::CacheId::ZERO,
+    let log = SocLogPlace {
+        cache: larder_log::CacheId::ZERO,
         offset: 1 << 20,
         segments: SEGMENTS,
         segment_bytes: 8192,
@@ -39,7 +39,7 @@ fn soc(device: &Arc<Faulty>, threshold: u8, epoch: u64) -> Soc {
         first_sequence: epoch << 32,
     };
     let place = SocPlace {
-        cache: crate::identity::CacheId::ZERO,
+        cache: larder_log::CacheId::ZERO,
         hasher: KeyHasher::UNSEEDED,
         offset: 2 << 20,
         buckets: 200,
@@ -61,7 +61,7 @@ fn set(soc: &Soc, key: u32, version: u32) {
     assert!(block_on(soc.set(&ItemRef::new(KeyHash::of(&key), &key, &value, 0), 0)));
 }
 
-fn version_in(fetched: &crate::value::Fetched) -> u32 {
+fn version_in(fetched: &crate::item::Fetched) -> u32 {
     u32::from_le_bytes(*fetched.item().value.first_chunk().unwrap())
 }
 

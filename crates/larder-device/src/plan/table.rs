@@ -69,7 +69,7 @@ fn span(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use larder_device::PlacementInfo;
+    use crate::placement::PlacementInfo;
 
     use super::super::{Class, Stream, solve};
     use super::*;

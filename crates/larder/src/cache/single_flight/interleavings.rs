@@ -1,4 +1,4 @@
-//! The table of flights in thousands of orders of its steps, between a store that stands for DRAM
+//! The calls in flight in thousands of orders of its steps, between a store that stands for DRAM
 //! and a number that stands for flash. Readers, changes and those who give up follow the rules of
 //! `cache/read.rs`.
 
@@ -10,7 +10,7 @@ use std::task::{Context, Waker};
 use shuttle::future::block_on;
 use shuttle::thread;
 
-use super::Flights;
+use super::SingleFlight;
 use crate::key::KeyHash;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Mutex, MutexGuard};
@@ -21,15 +21,15 @@ const CHANGES: usize = 4;
 const HASH: KeyHash = KeyHash(7);
 
 /// One key.
-struct World {
-    flights: Flights<u64, u32>,
+struct Bench {
+    calls: SingleFlight<u64, u32>,
     dram: Mutex<Option<u32>>,
     flash: AtomicU32,
     /// The newest version whose change has returned.
     returned: AtomicU32,
 }
 
-impl World {
+impl Bench {
     fn dram(&self) -> MutexGuard<'_, Option<u32>> {
         self.dram.lock().expect("nobody panics with it")
     }
@@ -46,36 +46,36 @@ impl World {
         if let Some(version) = in_dram {
             return version;
         }
-        let passenger = self.flights.board(HASH, HASH.0);
-        let mut landed = passenger.landing().await;
-        if let Some(version) = *landed {
+        let participant = self.calls.join(HASH, HASH.0);
+        let mut outcome = participant.outcome().await;
+        if let Some(version) = *outcome {
             return version;
         }
         let in_dram = *self.dram();
         let found = in_dram.unwrap_or_else(|| self.flash.load(Ordering::SeqCst));
         let mut dram = self.dram();
-        if dram.is_none() && !passenger.is_overtaken() {
+        if dram.is_none() && !participant.is_overtaken() {
             *dram = Some(found);
         }
         drop(dram);
-        passenger.close();
-        *landed = Some(found);
+        participant.close();
+        *outcome = Some(found);
         found
     }
 
-    /// Boards and gives up: while waiting, or, if it is its turn, in the middle of the flight.
+    /// Joins and gives up: while it waits, or, if it leads, in the middle of the call.
     fn give_up(&self) {
-        let passenger = self.flights.board(HASH, HASH.0);
-        let mut landing = pin!(passenger.landing());
-        let landed = landing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let participant = self.calls.join(HASH, HASH.0);
+        let mut outcome = pin!(participant.outcome());
+        let polled = outcome.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         self.flash.load(Ordering::SeqCst);
-        drop(landed);
+        drop(polled);
     }
 
     /// A new version, which goes on to flash and leaves DRAM.
     fn change(&self, version: u32) {
         let mut dram = self.dram();
-        self.flights.overtake(HASH, &HASH.0);
+        self.calls.overtake(HASH, &HASH.0);
         *dram = Some(version);
         drop(dram);
         self.returned.store(version, Ordering::SeqCst);
@@ -84,38 +84,39 @@ impl World {
         *self.dram() = None;
     }
 
-    fn has_no_flights(&self) -> bool {
-        let mut shards = self.flights.shards.iter();
-        shards
-            .all(|shard| shard.lock().flights.is_empty() && shard.count.load(Ordering::SeqCst) == 0)
+    fn has_no_calls(&self) -> bool {
+        let mut shards = self.calls.shards.iter();
+        shards.all(|shard| {
+            shard.lock().in_flight.is_empty() && shard.count.load(Ordering::SeqCst) == 0
+        })
     }
 }
 
-fn in_many_orders(runs: &'static [fn(&World)]) {
+fn in_many_orders(runs: &'static [fn(&Bench)]) {
     let run = move || {
-        let world = Arc::new(World {
-            flights: Flights::new(),
+        let bench = Arc::new(Bench {
+            calls: SingleFlight::new(),
             dram: Mutex::new(None),
             flash: AtomicU32::new(0),
             returned: AtomicU32::new(0),
         });
-        let start = |&run: &fn(&World)| {
-            let world = Arc::clone(&world);
-            thread::spawn(move || run(&world))
+        let start = |&run: &fn(&Bench)| {
+            let bench = Arc::clone(&bench);
+            thread::spawn(move || run(&bench))
         };
         let running: Vec<_> = runs.iter().map(start).collect();
         running.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
-        assert!(world.has_no_flights(), "nobody holds a flight, and one is left over");
-        block_on(world.read());
-        assert!(world.has_no_flights(), "a flight is left over");
+        assert!(bench.has_no_calls(), "nobody holds a call, and one is left over");
+        block_on(bench.read());
+        assert!(bench.has_no_calls(), "a call is left over");
     };
     shuttle::check_random(run, ORDERS);
     shuttle::check_pct(run, ORDERS, CHANGES);
 }
 
-const CHANGE: fn(&World) = |world| (1..4).for_each(|version| world.change(version));
-const READ: fn(&World) = |world| (0..3).for_each(|_| block_on(world.read()));
-const GIVE_UP: fn(&World) = |world| (0..3).for_each(|_| world.give_up());
+const CHANGE: fn(&Bench) = |bench| (1..4).for_each(|version| bench.change(version));
+const READ: fn(&Bench) = |bench| (0..3).for_each(|_| block_on(bench.read()));
+const GIVE_UP: fn(&Bench) = |bench| (0..3).for_each(|_| bench.give_up());
 
 #[test]
 fn who_reads_gets_nothing_that_was_replaced_before() {
@@ -123,11 +124,11 @@ fn who_reads_gets_nothing_that_was_replaced_before() {
 }
 
 #[test]
-fn who_gives_up_leaves_the_others_a_flight_that_can_be_overtaken() {
+fn who_gives_up_leaves_the_others_a_call_that_can_be_overtaken() {
     in_many_orders(&[CHANGE, READ, READ, GIVE_UP]);
 }
 
 #[test]
-fn of_those_who_give_up_at_once_nobody_leaves_a_flight() {
+fn of_those_who_give_up_at_once_nobody_leaves_a_call() {
     in_many_orders(&[GIVE_UP, GIVE_UP, GIVE_UP]);
 }

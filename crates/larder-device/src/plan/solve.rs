@@ -18,9 +18,8 @@
 
 use std::time::Duration;
 
-use larder_device::{PlacementHandle, PlacementInfo};
-
 use super::{Assignment, Class, PlacementPlan, Stream, Why};
+use crate::placement::{PlacementHandle, PlacementInfo};
 
 /// What mixing two tenants who write in order costs, in doublings of a lifetime.
 const TENANTS_COST: f64 = 1.0;
@@ -28,7 +27,7 @@ const TENANTS_COST: f64 = 1.0;
 const UNKNOWN: Duration = Duration::from_secs(86_400);
 
 /// Gives each of `streams` a handle of the device.
-pub(crate) fn solve(streams: &[Stream], placement: &PlacementInfo) -> PlacementPlan {
+pub fn solve(streams: &[Stream], placement: &PlacementInfo) -> PlacementPlan {
     let tenants = tenants_by_group(streams, placement.groups());
     let group_of = |stream: &Stream| {
         let found = tenants.iter().find(|(tenant, _)| *tenant == stream.tenant);

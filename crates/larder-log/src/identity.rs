@@ -9,36 +9,33 @@
 use larder_device::label::Uuid;
 
 /// Bytes of an identity.
-pub(crate) const CACHE_ID_BYTES: usize = 6;
+pub const CACHE_ID_BYTES: usize = 6;
 
 /// 48 random bits: bytes 0 to 6 of a UUID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CacheId(u64);
+pub struct CacheId(u64);
 
 impl CacheId {
     /// For tests of single structures, and the fuzzer's.
-    pub(crate) const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self(0);
 
     /// The one of the cache with this UUID, which the label has.
-    pub(crate) fn of(uuid: Uuid) -> Self {
+    pub fn of(uuid: Uuid) -> Self {
         Self::from_number(u64::from_le_bytes(*uuid.bytes().first_chunk().expect("8 of 16 bytes")))
     }
 
     /// The identity that begins with these bits of `number`.
-    pub(crate) fn from_number(number: u64) -> Self {
+    pub const fn from_number(number: u64) -> Self {
         Self(number & ((1 << (8 * CACHE_ID_BYTES)) - 1))
     }
 
-    pub(crate) fn number(self) -> u64 {
-        self.0
-    }
-
-    pub(crate) fn bytes(self) -> [u8; CACHE_ID_BYTES] {
+    /// Its bytes, little-endian.
+    pub fn bytes(self) -> [u8; CACHE_ID_BYTES] {
         *self.0.to_le_bytes().first_chunk().expect("six of eight bytes")
     }
 
     /// CRC-32C of the identity and of `bytes` behind it.
-    pub(crate) fn checksum(self, bytes: &[u8]) -> u32 {
+    pub fn checksum(self, bytes: &[u8]) -> u32 {
         crc32c::crc32c_append(crc32c::crc32c(&self.bytes()), bytes)
     }
 }

@@ -1,0 +1,225 @@
+//! The placement plan: which stream writes with which of the device's few handles.
+//!
+//! A stream is a pair of a tenant, whose bytes these are, and a class, which says when they will die.
+//! The plan is solved once, at the opening, from the number of handles that the device has
+//! (`solve.rs`). With enough handles each stream has its own; with too few, those whose lifetimes
+//! are most alike share. Metadata and everything undeclared use the default handle.
+//!
+//! Lifetimes are estimates, made before anything was written. They assume that the device is written
+//! over once a day; only how they compare matters. What a stream writes over and over lives for
+//!
+//! - days = its part of the device / its share of the writes,
+//!
+//! and what has a time to live at most for that long.
+
+mod solve;
+mod table;
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::placement::PlacementHandle;
+pub use solve::solve;
+
+/// What the bytes of a stream are, and with that how long they live.
+///
+/// ```
+/// use larder_device::plan::Class;
+///
+/// assert_eq!(Class::Loc.to_string(), "LOC");
+/// assert_eq!(Class::LocTtl(2).to_string(), "LOC, TTL class 2");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Class {
+    /// Buckets of the small-object engine: rewritten in place, at random.
+    Soc,
+    /// Those of them that are rewritten often.
+    SocHot,
+    /// The log in front of the buckets: written in order, soon overwritten.
+    SocLog,
+    /// Regions of the large-object engine: written and dropped in order.
+    Loc,
+    /// Regions of large objects whose time to live is in the class of this number.
+    LocTtl(u16),
+    /// Regions of large objects that were kept when theirs was reclaimed, in the segment of this
+    /// number, 1 or 2.
+    LocKept(u16),
+    /// Superblock, snapshot, tombstones: written rarely, under the default handle.
+    Metadata,
+}
+
+impl Class {
+    /// Whether writes go to random places, over what is there.
+    fn is_in_place(self) -> bool {
+        matches!(self, Self::Soc | Self::SocHot)
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Soc => f.pad("SOC"),
+            Self::SocHot => f.pad("SOC, hot buckets"),
+            Self::SocLog => f.pad("SOC log"),
+            Self::Loc => f.pad("LOC"),
+            Self::LocTtl(number) => f.pad(&format!("LOC, TTL class {number}")),
+            Self::LocKept(segment) => f.pad(&format!("LOC, kept, segment {segment}")),
+            Self::Metadata => f.pad("metadata"),
+        }
+    }
+}
+
+/// A stream that wants a handle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stream {
+    /// Empty for a cache that has its device for itself.
+    pub tenant: String,
+    /// What they are.
+    pub class: Class,
+    /// Part of the writes to the device, expected, 0 to 1.
+    pub write_share: f64,
+    /// How long they live, expected. `None` if nobody can tell.
+    pub lifetime: Option<Duration>,
+    /// Whether its tenant wants placement.
+    pub places: bool,
+}
+
+/// Why a stream has the handle that it has.
+///
+/// ```
+/// use larder_device::plan::Why;
+///
+/// assert_eq!(Why::Alone.to_string(), "a handle of its own");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Why {
+    /// There were enough handles.
+    Alone,
+    /// There were too few handles, and of those who share this one the lifetimes are most alike.
+    TooFewHandles,
+    /// The device has the default handle only.
+    NoHandles,
+    /// Its tenant does not want placement.
+    Off,
+    /// It is metadata.
+    Metadata,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Alone => "a handle of its own",
+            Self::TooFewHandles => "too few handles: most similar lifetimes share",
+            Self::NoHandles => "the device has the default handle only",
+            Self::Off => "placement is off",
+            Self::Metadata => "metadata uses the default handle",
+        })
+    }
+}
+
+/// One stream and the handle that it was given.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Assignment {
+    /// Whose bytes these are; empty for a cache that has its device for itself.
+    pub tenant: String,
+    /// What they are.
+    pub class: Class,
+    /// How long they live, expected, if the device is written over once a day. `None` if nobody can
+    /// tell.
+    pub lifetime: Option<Duration>,
+    /// Part of the writes to the device, expected, 0 to 1.
+    pub write_share: f64,
+    /// The handle to write them with.
+    pub handle: PlacementHandle,
+    /// Who else writes with this handle: tenant and class.
+    pub shared_with: Vec<(String, Class)>,
+    /// Why.
+    pub why: Why,
+}
+
+impl Assignment {
+    /// Whether the stream wanted a handle and had to do with the default.
+    ///
+    pub fn fell_back(&self) -> bool {
+        matches!(self.why, Why::NoHandles | Why::Off)
+    }
+}
+
+/// Who writes with which handle. Prints as a table.
+///
+/// ```
+/// use larder_device::plan::{Class, Stream, solve};
+/// use larder_device::{Device, ModelDevice, Payload};
+/// use larder_ssd::managed::{Geometry, ManagedConfig};
+///
+/// let geometry = Geometry::with_overprovisioning(8 << 20, 256 << 10, 60.0).unwrap();
+/// let drive = ModelDevice::new(ManagedConfig::new(geometry), Payload::None).unwrap();
+/// let stream = |class| {
+///     let (tenant, lifetime) = (String::new(), None);
+///     Stream { tenant, class, write_share: 0.5, lifetime, places: true }
+/// };
+/// let plan = solve(&[stream(Class::Soc), stream(Class::Loc)], &drive.info().placement);
+/// assert_ne!(plan.handle_of("", Class::Soc), plan.handle_of("", Class::Loc));
+/// assert!(plan.to_string().contains("a handle of its own"), "{plan}");
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PlacementPlan {
+    streams: Vec<Assignment>,
+    /// Handles of the device, the default among them.
+    handles: u16,
+    groups: u16,
+    path: &'static str,
+}
+
+impl PlacementPlan {
+    /// The plan of a cache without flash.
+    pub const NONE: &'static Self = &Self { streams: Vec::new(), handles: 0, groups: 0, path: "" };
+
+    /// All streams, metadata among them. Empty without flash.
+    ///
+    /// ```
+    /// assert!(larder_device::plan::PlacementPlan::NONE.streams().is_empty());
+    /// ```
+    ///
+    pub fn streams(&self) -> &[Assignment] {
+        &self.streams
+    }
+
+    /// The handle of a stream; the default if it is not declared.
+    ///
+    /// ```
+    /// use larder_device::plan::{Class, PlacementPlan};
+    ///
+    /// assert_eq!(PlacementPlan::NONE.handle_of("", Class::Loc).index(), 0);
+    /// ```
+    ///
+    pub fn handle_of(&self, tenant: &str, class: Class) -> PlacementHandle {
+        let mut of_tenant = self.streams.iter().filter(|stream| stream.tenant == tenant);
+        let found = of_tenant.find(|stream| stream.class == class);
+        found.map_or(PlacementHandle::DEFAULT, |stream| stream.handle)
+    }
+
+    /// What concerns one tenant.
+    pub fn of_tenant(&self, tenant: &str) -> Self {
+        let own = |stream: &&Assignment| stream.tenant == tenant;
+        Self { streams: self.streams.iter().filter(own).cloned().collect(), ..*self }
+    }
+
+    /// What several tenants of one device are told, together.
+    pub fn of_all<'a>(plans: impl Iterator<Item = &'a Self>) -> Self {
+        let together = |all: Self, own: &Self| {
+            let streams = [&all.streams[..], &own.streams].concat();
+            Self { streams, ..*own }
+        };
+        plans.fold(Self::default(), together)
+    }
+
+    /// The streams that had to share or to fall back.
+    pub fn compromised_streams(&self) -> u64 {
+        let compromised = |why| !matches!(why, Why::Alone | Why::Metadata);
+        self.streams.iter().filter(|stream| compromised(stream.why)).count() as u64
+    }
+}

@@ -1,0 +1,386 @@
+//! The regions that are being filled, and those whose last pieces are on their way to flash.
+//!
+//! What is not on flash is in memory, and so is a record of which the end is not. What is on flash is
+//! read there: a region takes the memory of what is on its way and of a piece that fills, however long
+//! it is. What nobody has begun to write of all of them together is at most `budget_bytes`; beyond that,
+//! the region that has most of it is written before it fills a piece.
+
+use larder_device::{BufferPool, IoBuffer};
+
+use crate::chunks::{Chunks, SpareChunks};
+use crate::expiry::later_expiry;
+use crate::footer::{self, FooterEntry};
+use crate::identity::CacheId;
+use crate::in_flight::{InFlight, PIECES_IN_FLIGHT};
+use crate::record::{self, NewRecord, RECORD_ALIGN_BYTES, RecordIdentity};
+use crate::region::{RegionId, RegionIdentity};
+use crate::{BLOCK_BYTES, narrow};
+
+/// All Active regions. There are few: one or two for each stream.
+#[derive(Debug)]
+pub struct ActiveRegions {
+    all: Vec<ActiveRegion>,
+    spare: SpareChunks,
+    /// Bytes that are written at a time.
+    piece_bytes: usize,
+    /// Bytes that may wait for their pieces to be full.
+    budget_bytes: usize,
+}
+
+impl ActiveRegions {
+    /// None yet. `piece_bytes` and `budget_bytes`: see [`LogPlace`](crate::LogPlace).
+    pub(crate) fn new(piece_bytes: usize, budget_bytes: usize) -> Self {
+        let spare = SpareChunks::new(piece_bytes, budget_bytes.min(PIECES_IN_FLIGHT * piece_bytes));
+        Self { all: Vec::new(), spare, piece_bytes, budget_bytes }
+    }
+
+    pub(crate) fn add(&mut self, active: ActiveRegion) {
+        assert!(self.open(active.stream).is_none(), "a stream has one open region");
+        assert!(self.get(active.identity.region).is_none(), "a region is filled once at a time");
+        self.all.push(active);
+    }
+
+    /// The region that takes the records of a stream.
+    pub fn open(&mut self, stream: usize) -> Option<&mut ActiveRegion> {
+        self.all.iter_mut().find(|active| active.stream == stream && !active.closed)
+    }
+
+    /// The filling of this region, if it is Active.
+    pub fn get(&self, region: RegionId) -> Option<&ActiveRegion> {
+        self.all.iter().find(|active| active.identity.region == region)
+    }
+
+    pub(crate) fn get_mut(&mut self, region: RegionId) -> Option<&mut ActiveRegion> {
+        self.all.iter_mut().find(|active| active.identity.region == region)
+    }
+
+    /// Memory is had in chunks of this length.
+    pub(crate) fn chunk_bytes(&self) -> usize {
+        self.spare.chunk_bytes()
+    }
+
+    /// How many take no records any more and are not on flash whole.
+    pub(crate) fn closed(&self) -> usize {
+        self.all.iter().filter(|active| active.closed).count()
+    }
+
+    /// Memory that they take, and what is kept for the next ones.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.all.iter().map(ActiveRegion::memory_bytes).sum::<usize>() + self.spare.bytes()
+    }
+
+    /// Region, offset and length that a record would have in the open region of its stream.
+    pub fn next_place(
+        &mut self,
+        stream: usize,
+        new: &NewRecord<'_>,
+    ) -> Option<(RegionId, u32, u32)> {
+        let active = self.open(stream)?;
+        let (offset, length) = active.next_place(new);
+        Some((active.identity.region, offset, length))
+    }
+
+    /// Writes a record behind those of the open region of a stream, which has room for it.
+    pub(crate) fn append(&mut self, stream: usize, new: &NewRecord<'_>) -> (RegionId, FooterEntry) {
+        let Self { all, spare, .. } = self;
+        let open = all.iter_mut().find(|active| active.stream == stream && !active.closed);
+        let active = open.expect("whoever appends has asked for room");
+        (active.identity.region, active.append(new, spare))
+    }
+
+    /// The end of a piece that went well. Says whether the region is on flash now, whole.
+    pub(crate) fn piece_written(&mut self, identity: RegionIdentity, offset: usize) -> bool {
+        let Self { all, spare, .. } = self;
+        let active = all.iter_mut().find(|active| active.identity == identity);
+        active.is_some_and(|active| active.piece_written(offset, spare))
+    }
+
+    /// Takes a region out that is on flash, or given up.
+    pub(crate) fn remove(&mut self, region: RegionId) -> Option<Filled> {
+        let at = self.all.iter().position(|active| active.identity.region == region)?;
+        let active = self.all.swap_remove(at);
+        active.chunks.give_back(&mut self.spare);
+        let latest_expiry_s = active.latest_expiry_s.unwrap_or(0);
+        Some(Filled { stream: active.stream, entries: active.entries, latest_expiry_s })
+    }
+
+    /// Has everything written that is in memory.
+    pub(crate) fn want_rest(&mut self) {
+        self.all.iter_mut().for_each(|active| active.want_rest(&mut self.spare));
+    }
+
+    /// Closes all: what remains to be written of each is its end.
+    pub(crate) fn close_all(&mut self) {
+        self.all.iter_mut().for_each(|active| active.closed = true);
+    }
+
+    /// The next bytes to write: of closed regions first, so that their memory is free soon.
+    pub(crate) fn next_piece(&mut self, pool: &BufferPool) -> Option<Piece> {
+        self.keep_to_budget();
+        let piece_bytes = self.piece_bytes;
+        [true, false].into_iter().find_map(|closed| {
+            let regions = self.all.iter_mut().filter(|active| active.closed == closed);
+            regions.into_iter().find_map(|active| active.next_piece(piece_bytes, pool))
+        })
+    }
+
+    /// Whether [`ActiveRegions::next_piece`] has something to give, or will have when what is under
+    /// way has ended.
+    pub(crate) fn has_pieces(&self) -> bool {
+        self.is_over_budget() || self.all.iter().any(|active| active.has_piece(self.piece_bytes))
+    }
+
+    /// Whether enough of a region has come together to be written, or of all of them.
+    pub fn is_due(&self, region: RegionId) -> bool {
+        let active = self.get(region);
+        active.is_some_and(|active| active.has_piece(self.piece_bytes)) || self.is_over_budget()
+    }
+
+    fn is_over_budget(&self) -> bool {
+        self.all.iter().map(ActiveRegion::unsent).sum::<usize>() > self.budget_bytes
+    }
+
+    /// Beyond the budget, has the region written that has most to write.
+    fn keep_to_budget(&mut self) {
+        if self.is_over_budget()
+            && let Some(active) = self.all.iter_mut().max_by_key(|active| active.unsent())
+        {
+            active.want_rest(&mut self.spare);
+        }
+    }
+}
+
+/// What an object takes at most, with its line in the footer.
+pub fn bytes_in_region(object_bytes: usize) -> usize {
+    record::record_bytes_max(object_bytes) + footer::ENTRY_BYTES
+}
+
+/// Longest object (key and value) that fits a region of this size.
+pub fn object_bytes_max(region_bytes: usize) -> usize {
+    region_bytes.saturating_sub(record::record_bytes_max(0) + footer::footer_bytes(1))
+}
+
+/// What a region held that is Active no more.
+#[derive(Debug)]
+pub(crate) struct Filled {
+    /// Whose records it took.
+    pub(crate) stream: usize,
+    /// Its records.
+    pub(crate) entries: Vec<FooterEntry>,
+    /// When the last of them expires; 0 is never.
+    pub(crate) latest_expiry_s: u32,
+}
+
+/// Bytes of a region on their way to flash.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) identity: RegionIdentity,
+    pub(crate) stream: usize,
+    /// Where in the region they belong.
+    pub(crate) offset: usize,
+    pub(crate) buffer: IoBuffer,
+}
+
+/// A region that is being filled, or was closed.
+#[derive(Debug)]
+pub struct ActiveRegion {
+    /// Who fills it.
+    cache: CacheId,
+    identity: RegionIdentity,
+    /// Which records it takes.
+    stream: usize,
+    region_bytes: usize,
+    /// Records, as far as they are not on flash.
+    chunks: Chunks,
+    entries: Vec<FooterEntry>,
+    /// When the last of them expires; 0 is never.
+    latest_expiry_s: Option<u32>,
+    in_flight: InFlight,
+    /// Bytes that are to be written though they do not fill a piece.
+    wanted: usize,
+    closed: bool,
+    failed: bool,
+}
+
+impl ActiveRegion {
+    pub(crate) fn new(
+        cache: CacheId,
+        identity: RegionIdentity,
+        stream: usize,
+        (region_bytes, chunk_bytes): (usize, usize),
+    ) -> Self {
+        assert!(region_bytes.is_multiple_of(BLOCK_BYTES) && region_bytes > 0);
+        Self {
+            cache,
+            identity,
+            stream,
+            region_bytes,
+            chunks: Chunks::new(chunk_bytes),
+            entries: Vec::new(),
+            latest_expiry_s: None,
+            in_flight: InFlight::default(),
+            wanted: 0,
+            closed: false,
+            failed: false,
+        }
+    }
+
+    /// Which filling it is.
+    pub fn identity(&self) -> RegionIdentity {
+        self.identity
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.chunks.memory_bytes()
+    }
+
+    /// Bytes of records that nobody has begun to write.
+    fn unsent(&self) -> usize {
+        if self.closed { 0 } else { self.chunks.end().saturating_sub(self.in_flight.sent()) }
+    }
+
+    /// Bytes from `offset` on, as far as there are records, at most `span`; `None` if they are on flash.
+    pub fn in_memory(&self, offset: u32, span: u32, pool: &BufferPool) -> Option<IoBuffer> {
+        let (from, to) = self.range_in_memory(offset, span)?;
+        let mut buffer = pool.take(to - from);
+        self.chunks.copy_to(from, buffer.as_mut_slice());
+        Some(buffer)
+    }
+
+    fn range_in_memory(&self, offset: u32, span: u32) -> Option<(usize, usize)> {
+        let from = offset as usize;
+        let to = self.chunks.end().min(from + span as usize);
+        (from >= self.memory_from() && from <= to).then_some((from, to))
+    }
+
+    /// Records that begin here or later are in memory.
+    fn memory_from(&self) -> usize {
+        let on_flash = self.in_flight.on_flash();
+        let whole = self.entries.partition_point(|entry| entry.end() <= on_flash);
+        self.entries.get(whole).map_or(on_flash, |entry| on_flash.min(entry.offset as usize))
+    }
+
+    /// Whether this very record lies there, and is in memory still.
+    pub fn holds(&self, offset: u32, span: u32, new: &NewRecord<'_>) -> bool {
+        let Some((from, to)) = self.range_in_memory(offset, span) else { return false };
+        let bytes = self.chunks.get(from, to);
+        record::parse_first(&bytes, self.record_at(offset)).is_some_and(|record| record.is(new))
+    }
+
+    fn record_at(&self, offset: u32) -> RecordIdentity {
+        RecordIdentity { cache: self.cache, sequence: self.identity.sequence, offset }
+    }
+
+    /// Whether there is room for an object with so many bytes of key and value.
+    pub fn has_room_for(&self, object_bytes: usize) -> bool {
+        bytes_in_region(object_bytes) <= self.room()
+    }
+
+    /// Bytes that are left, as [`bytes_in_region`] counts them.
+    pub fn room(&self) -> usize {
+        let taken = self.chunks.end() + footer::footer_bytes(self.entries.len());
+        if self.closed { 0 } else { self.region_bytes.saturating_sub(taken) }
+    }
+
+    /// Where a record would begin, and how long it would be.
+    fn next_place(&self, new: &NewRecord<'_>) -> (u32, u32) {
+        (narrow(self.chunks.end()), narrow(new.record_bytes()))
+    }
+
+    fn append(&mut self, new: &NewRecord<'_>, spare: &mut SpareChunks) -> FooterEntry {
+        assert!(self.has_room_for(new.object_bytes()), "whoever appends has asked for room");
+        let (offset, length) = self.next_place(new);
+        debug_assert!((offset as usize).is_multiple_of(RECORD_ALIGN_BYTES));
+        let identity = self.record_at(offset);
+        let chunks = &mut self.chunks;
+        new.encode(identity, |part| chunks.push(part, spare));
+        let entry = FooterEntry { hash: new.hash, offset, length };
+        chunks.pad(entry.end(), spare);
+        self.entries.push(entry);
+        self.latest_expiry_s = later_expiry(self.latest_expiry_s, new.expiry_s);
+        entry
+    }
+
+    /// Whether something is to be written, now or when other pieces are on flash.
+    fn has_piece(&self, piece_bytes: usize) -> bool {
+        let sent = self.in_flight.sent();
+        let due = self.closed || self.wanted > sent || self.unsent() >= piece_bytes;
+        !self.failed && due && sent < self.region_bytes
+    }
+
+    /// The next bytes to write. The last ones carry the footer: what a footer lists is on flash.
+    fn next_piece(&mut self, piece_bytes: usize, pool: &BufferPool) -> Option<Piece> {
+        if !self.has_piece(piece_bytes) {
+            return None;
+        }
+        let (sent, records_end) = (self.in_flight.sent(), self.chunks.end());
+        if records_end.saturating_sub(sent) >= piece_bytes {
+            return Some(self.send(sent + piece_bytes, pool));
+        }
+        match self.closed {
+            true => self.in_flight.is_empty().then(|| self.send(self.region_bytes, pool)),
+            false => Some(self.send(self.wanted, pool)),
+        }
+    }
+
+    /// The piece from where the last one ended up to `end`.
+    fn send(&mut self, end: usize, pool: &BufferPool) -> Piece {
+        let (offset, records_end) = (self.in_flight.sent(), self.chunks.end());
+        assert!(end.is_multiple_of(BLOCK_BYTES) && offset < end, "pieces are whole blocks");
+        let mut buffer = pool.take(end - offset);
+        // The buffer is a used one: all of it is written over.
+        let bytes = buffer.as_mut_slice();
+        let (records, rest) = bytes.split_at_mut(records_end.min(end).saturating_sub(offset));
+        self.chunks.copy_to(offset, records);
+        rest.fill(0);
+        if end == self.region_bytes {
+            assert!(self.closed && self.in_flight.is_empty(), "a footer comes last");
+            let (used, latest) = (narrow(records_end), self.latest_expiry_s.unwrap_or(0));
+            footer::encode(rest, self.cache, self.identity, &self.entries, (used, latest));
+        }
+        self.in_flight.send(end);
+        Piece { identity: self.identity, stream: self.stream, offset, buffer }
+    }
+
+    /// A piece is on flash. Says whether the region is, whole.
+    fn piece_written(&mut self, offset: usize, spare: &mut SpareChunks) -> bool {
+        self.in_flight.ended(offset);
+        if self.failed {
+            return false;
+        }
+        if self.in_flight.on_flash() == self.region_bytes {
+            return true;
+        }
+        self.chunks.release(self.memory_from().min(self.chunks.end()), spare);
+        false
+    }
+
+    /// A piece could not be written: nothing is added and nothing is written any more.
+    pub(crate) fn fail(&mut self) {
+        self.closed = true;
+        self.failed = true;
+    }
+
+    /// Has all that is there written, up to the end of its last block; the next record begins in the
+    /// next block. Closes the region if that leaves no room for the footer.
+    fn want_rest(&mut self, spare: &mut SpareChunks) {
+        if self.unsent() == 0 {
+            return;
+        }
+        let end = self.chunks.end().next_multiple_of(BLOCK_BYTES);
+        if end + footer::footer_bytes(self.entries.len()) > self.region_bytes {
+            self.closed = true;
+            return;
+        }
+        self.chunks.pad(end, spare);
+        self.wanted = end;
+    }
+
+    /// Nothing is added any more: what remains to be written is the end, with the footer.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Reading records and footers.
+
+use larder_device::{Io, IoBuffer, IoFuture};
+
+use crate::BLOCK_BYTES;
+use crate::footer::{self, Footer};
+use crate::host::{Entries, Event, Host};
+use crate::log::RegionLog;
+use crate::region::{RegionId, RegionIdentity};
+
+/// How long a tail to read at first when looking for a footer.
+const FOOTER_GUESS_BYTES: usize = 4096;
+/// The same, where many are read: one entry for so many bytes.
+const BYTES_PER_ENTRY: usize = 4096;
+
+impl<E: Entries, H: Host> RegionLog<E, H> {
+    /// Reads the blocks around `span` bytes of a region; returns them and where in them the bytes begin.
+    /// `None` if the device failed.
+    pub async fn read(
+        &self,
+        region: RegionId,
+        offset: u32,
+        span: u32,
+    ) -> Option<(IoBuffer, usize)> {
+        let span = span.min(self.place.region_bytes - offset);
+        let start = self.offset_of(region) + u64::from(offset);
+        self.read_span(start, span as usize).await
+    }
+
+    async fn read_span(&self, start: u64, length: usize) -> Option<(IoBuffer, usize)> {
+        let block = u64::from(self.device.info().block_bytes);
+        let offset = start - start % block;
+        let skip = usize::try_from(start - offset).expect("less than a block");
+        let blocks = (skip + length).next_multiple_of(usize::try_from(block).ok()?);
+        let read = Io::Read { offset, buffer: self.pool.take(blocks) };
+        match self.device.submit(read).await {
+            Ok(buffer) => Some((buffer, skip)),
+            Err(failure) => {
+                self.host.note(Event::Failed(&failure.error));
+                None
+            }
+        }
+    }
+
+    /// Lists the records of a sealed region. `None` if its footer cannot be read or believed.
+    pub async fn read_footer(&self, identity: RegionIdentity) -> Option<Footer> {
+        let found = self.footer_of(identity.region, FOOTER_GUESS_BYTES).await;
+        let listed = found.filter(|footer| footer.sequence == identity.sequence);
+        if listed.is_none() {
+            self.host.note(Event::BadFooter);
+        }
+        listed
+    }
+
+    /// The footer of a region, whichever filling it is of.
+    pub async fn read_any_footer(&self, region: RegionId) -> Option<Footer> {
+        self.footer_of(region, self.tail_bytes()).await
+    }
+
+    /// Its length is not known, or `wanted` is what it announces.
+    async fn footer_of(&self, region: RegionId, wanted: usize) -> Option<Footer> {
+        let region_bytes = self.region_bytes();
+        let end = self.offset_of(region) + region_bytes as u64;
+        let mut wanted = wanted.min(region_bytes);
+        loop {
+            let (buffer, skip) = self.read_span(end - wanted as u64, wanted).await?;
+            let tail = &buffer.as_slice()[skip..skip + wanted];
+            match footer::announced_bytes(tail, region_bytes) {
+                // At most once: the same trailer announces the same length.
+                Some(bytes) if bytes > wanted => wanted = bytes,
+                _ => return footer::parse(tail, self.place.cache, region, region_bytes),
+            }
+        }
+    }
+
+    fn tail_bytes(&self) -> usize {
+        let guess = footer::footer_bytes(self.region_bytes() / BYTES_PER_ENTRY);
+        guess.next_multiple_of(BLOCK_BYTES).min(self.region_bytes())
+    }
+
+    /// Begins to read the end of a region, for [`RegionLog::footer_in`].
+    pub fn read_tail(&self, region: RegionId) -> IoFuture {
+        let bytes = self.tail_bytes();
+        let end = self.offset_of(region) + self.region_bytes() as u64;
+        self.device.submit(Io::Read { offset: end - bytes as u64, buffer: self.pool.take(bytes) })
+    }
+
+    /// The footer that this end of a region has; more is read if it is longer.
+    pub async fn footer_in(&self, region: RegionId, tail: &IoBuffer) -> Option<Footer> {
+        let region_bytes = self.region_bytes();
+        let announced = footer::announced_bytes(tail.as_slice(), region_bytes)?;
+        if announced > tail.len() {
+            return self.footer_of(region, announced).await;
+        }
+        footer::parse(tail.as_slice(), self.place.cache, region, region_bytes)
+    }
+}

@@ -1,0 +1,244 @@
+//! From a full region to the next one: closing, choosing, keeping what is hot.
+
+use larder_device::Io;
+
+use crate::active::bytes_in_region;
+use crate::footer::FooterEntry;
+use crate::host::{AsRecord, Entries, Event, Host, Kept, Rescue};
+use crate::log::{LogState, RegionLog};
+use crate::region::{RegionId, RegionIdentity, RegionState};
+use crate::regions::Next;
+use crate::writer::Writer;
+
+/// At most this part of a region is filled with records kept from the region, or from all regions
+/// of the unit, that it replaces: an append must not start a chain of reclaims that ends only when
+/// nothing is hot any more. For the same reason the object that asks for room comes before those
+/// that are kept.
+const KEPT_PART: usize = 2;
+
+/// A region that gives way, with its records if its footer could be read.
+struct Reclaimed {
+    region: RegionId,
+    listed: Option<Vec<FooterEntry>>,
+}
+
+impl<E: Entries, H: Host> RegionLog<E, H> {
+    /// Whether the open region of a stream has room for an object of this size.
+    pub fn has_room_for(&self, stream: usize, object_bytes: usize) -> bool {
+        self.lock().active.open(stream).is_some_and(|active| active.has_room_for(object_bytes))
+    }
+
+    /// Closes the open region of a stream. Its last pieces may still be under way afterwards, but those
+    /// of no more regions than [`RegionLog::closed_max`].
+    pub async fn close_open(&self, writer: &mut Writer, stream: usize) {
+        if let Some(active) = self.lock().active.open(stream) {
+            active.close();
+        }
+        self.drain_closed(writer, self.closed_max()).await;
+    }
+
+    /// How many closed regions may wait for their ends to be on flash while another one is filled. Which
+    /// regions share a reclaim unit follows from the order in which they are written: there, none.
+    pub fn closed_max(&self) -> usize {
+        usize::from(self.place.regions_per_unit.is_none())
+    }
+
+    /// How many regions are reclaimed together.
+    fn together(&self) -> u32 {
+        self.place.regions_per_unit.unwrap_or(1)
+    }
+
+    /// Whether there is a region to fill: a free one, or one that can give way.
+    pub fn has_next(&self) -> bool {
+        self.lock().regions.next(self.place.eviction, self.together()).is_some()
+    }
+
+    /// What to fill next. Where there is nothing but regions that are being filled, those are sealed.
+    async fn choose_next(&self, writer: &mut Writer, now_s: u32) -> Option<Next> {
+        self.give_up_expired(now_s).await;
+        let revived = self.lock().regions.revive(self.host.now_s());
+        self.host.note(Event::Revived(revived));
+        let next = self.lock().regions.next(self.place.eviction, self.together());
+        if next.is_some() {
+            return next;
+        }
+        self.seal_all(writer).await;
+        self.lock().regions.next(self.place.eviction, self.together())
+    }
+
+    /// Opens a region for a stream, whose open region was closed. What is kept from a region that gives
+    /// way may belong to another stream: where that has no room, it gets this region, and the next one is
+    /// for the first. Each stream gets one at most, so that this ends. `false` if no region can be had:
+    /// all are retired, or it cannot be written down what is dead.
+    pub async fn open_next(
+        &self,
+        writer: &mut Writer,
+        (stream, object_bytes): (usize, usize),
+        now_s: u32,
+        rescue: &impl Rescue,
+    ) -> bool {
+        let mut helped = Vec::new();
+        loop {
+            let Some(next) = self.choose_next(writer, now_s).await else { return false };
+            let mut room = self.room_to_keep(object_bytes);
+            let mut reclaimed = Vec::with_capacity(next.reclaimed.len());
+            let mut kept = Vec::new();
+            for identity in next.reclaimed {
+                let listed = self.read_footer(identity).await.map(|footer| footer.entries);
+                let records = listed.as_deref().unwrap_or(&[]);
+                room = rescue.rescue(identity, records, room, &mut kept).await;
+                reclaimed.push(Reclaimed { region: identity.region, listed });
+            }
+            let served = |other: usize| other == stream || helped.contains(&other);
+            let in_need = self.stream_in_need(&kept, served);
+            if let Some(other) = in_need {
+                self.close_open(writer, other).await;
+                helped.push(other);
+            }
+            let opened = in_need.unwrap_or(stream);
+            let mut regions: Vec<RegionId> = reclaimed.iter().map(|it| it.region).collect();
+            if reclaimed.is_empty() {
+                regions.push(next.region);
+            }
+            // Before anything of the new filling is written: a crash must not find both.
+            let Ok(sequence) = self.void_regions(&regions).await else { return false };
+            let identity = RegionIdentity { region: next.region, sequence };
+            self.replace((identity, opened), &reclaimed, &kept);
+            if !reclaimed.is_empty() {
+                self.deallocate_reclaimed(writer, next.region).await;
+            }
+            if opened == stream {
+                // Other regions may have taken in what was kept.
+                self.send_pieces(writer).await;
+                return true;
+            }
+        }
+    }
+
+    /// Bytes of records and footer that what is kept may take in the next region, which is opened for
+    /// an object of this size.
+    fn room_to_keep(&self, object_bytes: usize) -> usize {
+        let region_bytes = self.region_bytes();
+        let wanted = bytes_in_region(object_bytes) + crate::footer::footer_bytes(0);
+        (region_bytes / KEPT_PART).min(region_bytes.saturating_sub(wanted))
+    }
+
+    /// The first stream that has no room for what is kept for it.
+    fn stream_in_need<R: AsRecord>(
+        &self,
+        kept: &[Kept<R>],
+        is_served: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let mut state = self.lock();
+        (0..self.place.streams.len()).filter(|&stream| !is_served(stream)).find(|&stream| {
+            let here = kept.iter().filter(|kept| kept.stream == stream);
+            let bytes = here.map(|kept| bytes_in_region(kept.record.as_record().object_bytes()));
+            bytes.sum::<usize>() > state.active.open(stream).map_or(0, |active| active.room())
+        })
+    }
+
+    /// Forgets what is in the `reclaimed` regions, begins the next filling, and appends what was
+    /// kept and is still current: to its own stream, or where that has no room to the new filling.
+    /// One step for everybody else.
+    fn replace<R: AsRecord>(
+        &self,
+        (next, stream): (RegionIdentity, usize),
+        reclaimed: &[Reclaimed],
+        kept: &[Kept<R>],
+    ) {
+        let state = &mut *self.lock();
+        let is_current = |kept: &&Kept<R>| {
+            let hash = kept.record.as_record().hash;
+            state.entries.points_to(hash, kept.region, kept.offset)
+        };
+        let current: Vec<&Kept<R>> = kept.iter().filter(is_current).collect();
+        let mut gone = Vec::new();
+        let emptied = reclaimed.iter().map(|it| self.empty(state, it, next.sequence, &mut gone));
+        let forgotten: u64 = emptied.sum();
+        self.begin(state, next, stream);
+        let mut stayed = 0;
+        for Kept { record, stream: own, .. } in current {
+            let record = record.as_record();
+            let place = [*own, stream].into_iter().find(|&stream| {
+                let open = state.active.open(stream);
+                open.is_some_and(|active| active.has_room_for(record.object_bytes()))
+            });
+            let Some(place) = place else { continue };
+            state.append(place, &record);
+            gone.retain(|entry: &FooterEntry| entry.hash != record.hash);
+            stayed += 1;
+            self.host.note(Event::Reinserted(record.object_bytes() as u64));
+        }
+        self.host.note(Event::Evicted { records: forgotten - stayed, listed: &gone });
+    }
+
+    /// Forgets what is in a region and sets it free. Returns how many records counted in it, and adds them to
+    /// `gone` if somebody wants to know.
+    fn empty(
+        &self,
+        state: &mut LogState<E>,
+        reclaimed: &Reclaimed,
+        sequence: u64,
+        gone: &mut Vec<FooterEntry>,
+    ) -> u64 {
+        let Reclaimed { region, listed } = reclaimed;
+        state.regions.empty(*region, sequence, RegionState::Free);
+        self.host.note(Event::Reclaimed);
+        let entries = &mut state.entries;
+        let Some(listed) = listed else {
+            let records = entries.remove_region(*region);
+            self.host.note(Event::ReclaimedUnlisted(records));
+            return records;
+        };
+        let wants_removals = self.host.wants_removals();
+        let current = listed.iter().filter(|e| entries.remove_if_at(e.hash, *region, e.offset));
+        let named = current.inspect(|entry| {
+            if wants_removals {
+                gone.push(**entry);
+            }
+        });
+        named.count() as u64
+    }
+
+    /// Empties a sealed region before its time. Says whether it was sealed, and is empty.
+    pub async fn give_up_region(&self, region: RegionId) -> bool {
+        let _writer = self.writer().await;
+        let sealed = self.lock().regions.sealed().find(|identity| identity.region == region);
+        let Some(identity) = sealed else { return false };
+        let listed = self.read_footer(identity).await.map(|footer| footer.entries);
+        let Ok(sequence) = self.void_regions(&[region]).await else { return false };
+        let mut gone = Vec::new();
+        let reclaimed = Reclaimed { region, listed };
+        let records = self.empty(&mut self.lock(), &reclaimed, sequence, &mut gone);
+        self.host.note(Event::Evicted { records, listed: &gone });
+        true
+    }
+
+    /// Tells the device what is dead with `region`, which gave way: its reclaim unit, where units are
+    /// reclaimed whole; itself, where streams have handles of their own. There regions of one stream
+    /// wait in line among those of others and fill at their own pace: until the last piece of the new
+    /// filling is written, the device would keep and copy what is left of the old one. With one
+    /// handle the next pieces overwrite it in the order in which it was written.
+    ///
+    /// Nothing of it is in use: its regions are free or retired, and of the one that was just opened
+    /// nothing is written before the writer's holder has seen the end of this.
+    async fn deallocate_reclaimed(&self, writer: &mut Writer, region: RegionId) {
+        let (first, regions) = match self.place.regions_per_unit {
+            Some(together) => (region.number() - region.number() % together, together),
+            None if self.separates_streams() => (region.number(), 1),
+            None => return,
+        };
+        let bytes = u64::from(regions) * u64::from(self.place.region_bytes);
+        let offset = self.offset_of(RegionId::new(first));
+        let deallocation = self.device.submit(Io::Deallocate { offset, bytes });
+        writer.deallocation = Some((deallocation, bytes));
+        self.finish_deallocation(writer).await;
+    }
+
+    /// Whether the device is to keep streams apart.
+    fn separates_streams(&self) -> bool {
+        let mut handles = self.place.streams.iter().map(|stream| stream.handle);
+        let first = handles.next();
+        handles.any(|handle| Some(handle) != first)
+    }
+}

@@ -1,0 +1,287 @@
+//! One record, as it lies in a region. Little-endian. Records begin at multiples of 4 bytes; between
+//! them are zeros.
+//!
+//! ```text
+//!  offset  bytes  field
+//!       0      4  magic "LREC"
+//!       4      2  version of the formats
+//!       6      2  key length
+//!       8      4  CRC-32C of the cache's identity (6 bytes) and of bytes 12 to the end
+//!      12      4  value length (28 bits); bits 28 to 30: marks of the engine; bit 31: there are flags
+//!      16      8  sequence number of the region's filling
+//!      24      4  offset of this record in its region
+//!      28      4  expiry, second of the cache's clock; 0 is never
+//!      32      4  flags, if there are any
+//!              k  key
+//!              v  value
+//! ```
+//!
+//! Sequence numbers are never used twice, so a record read from a place that was filled again since
+//! fails its check.
+
+#![deny(clippy::indexing_slicing)]
+
+use larder_device::label::FORMAT_VERSION;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::identity::CacheId;
+
+/// What a record begins with.
+pub const RECORD_MAGIC: [u8; 4] = *b"LREC";
+/// Records begin at multiples of this.
+pub const RECORD_ALIGN_BYTES: usize = 4;
+/// Bytes of a record without flags, key and value.
+pub const RECORD_HEADER_BYTES: usize = size_of::<Header>();
+/// Marks are below this.
+pub const MARKS_END: u8 = 1 << MARKS_BITS;
+
+const FLAGS_BYTES: usize = 4;
+const MARKS_BITS: u32 = 3;
+const MARKS_AT: u32 = 28;
+/// In the value's length.
+const HAS_FLAGS: u32 = 1 << (MARKS_AT + MARKS_BITS);
+const LENGTH: u32 = (1 << MARKS_AT) - 1;
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Header {
+    magic: [u8; 4],
+    version: U16,
+    key_bytes: U16,
+    checksum: U32,
+    checked: Checked,
+}
+
+/// What the checksum covers of the header.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Checked {
+    value_bytes: U32,
+    sequence: U64,
+    offset: U32,
+    expiry_s: U32,
+}
+
+const _: () = assert!(RECORD_HEADER_BYTES == 32 && size_of::<Checked>() == 20);
+const _: () = assert!(HAS_FLAGS == 1 << 31, "length, marks and this fill the field");
+
+/// By whom, where and when a record was written: its checksum covers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordIdentity {
+    /// By whom.
+    pub cache: CacheId,
+    /// In which filling.
+    pub sequence: u64,
+    /// Where in its region.
+    pub offset: u32,
+}
+
+/// What is to be written as a record.
+#[derive(Debug, Clone, Copy)]
+pub struct NewRecord<'a> {
+    /// The key's hash, for the footer.
+    pub hash: u64,
+    /// 1 to 65,535 bytes.
+    pub key: &'a [u8],
+    /// Less than 256 MiB.
+    pub value: &'a [u8],
+    /// Second of the cache's clock at which it expires; 0 is never.
+    pub expiry_s: u32,
+    /// What the user marked it with; 0 takes no room.
+    pub flags: u32,
+    /// What the engine marked it with, below [`MARKS_END`].
+    pub marks: u8,
+}
+
+/// A valid record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Key and value in one piece.
+    pub body: &'a [u8],
+    /// Length of the key.
+    pub key_bytes: usize,
+    /// Second of the cache's clock at which it expires; 0 is never.
+    pub expiry_s: u32,
+    /// What the user marked it with.
+    pub flags: u32,
+    /// What the engine marked it with.
+    pub marks: u8,
+    has_flags: bool,
+}
+
+impl<'a> Record<'a> {
+    /// Its key.
+    pub fn key(&self) -> &'a [u8] {
+        self.body.get(..self.key_bytes).unwrap_or(&[])
+    }
+
+    /// Where in the record key and value begin.
+    pub fn body_at(&self) -> usize {
+        RECORD_HEADER_BYTES + if self.has_flags { FLAGS_BYTES } else { 0 }
+    }
+
+    /// Whether this is what `new` says.
+    pub fn is(&self, new: &NewRecord<'_>) -> bool {
+        self.body.split_at_checked(self.key_bytes) == Some((new.key, new.value))
+            && (self.expiry_s, self.flags, self.marks) == (new.expiry_s, new.flags, new.marks)
+    }
+}
+
+/// Most bytes that a record with so many of key and value takes in a region, up to where the next may
+/// begin.
+pub fn record_bytes_max(object_bytes: usize) -> usize {
+    (RECORD_HEADER_BYTES + FLAGS_BYTES + object_bytes).next_multiple_of(RECORD_ALIGN_BYTES)
+}
+
+impl NewRecord<'_> {
+    /// Bytes of key and value.
+    pub fn object_bytes(&self) -> usize {
+        self.key.len() + self.value.len()
+    }
+
+    /// Bytes of the record.
+    pub fn record_bytes(&self) -> usize {
+        let flags_bytes = if self.flags == 0 { 0 } else { FLAGS_BYTES };
+        RECORD_HEADER_BYTES + flags_bytes + self.object_bytes()
+    }
+
+    /// Gives the bytes of the record, one part after another, to `put`.
+    ///
+    /// # Panics
+    /// If a length is beyond its field, or marks are: engines check them where they come in.
+    pub(crate) fn encode(&self, identity: RecordIdentity, mut put: impl FnMut(&[u8])) {
+        let value_bytes = u32::try_from(self.value.len()).expect("checked where it came in");
+        assert!(value_bytes <= LENGTH && self.marks < MARKS_END && !self.key.is_empty());
+        let has_flags = if self.flags == 0 { 0 } else { HAS_FLAGS };
+        let checked = Checked {
+            value_bytes: (value_bytes | u32::from(self.marks) << MARKS_AT | has_flags).into(),
+            sequence: identity.sequence.into(),
+            offset: identity.offset.into(),
+            expiry_s: self.expiry_s.into(),
+        };
+        let flags = self.flags.to_le_bytes();
+        let flags: &[u8] = if self.flags == 0 { &[] } else { &flags };
+        let body = [flags, self.key, self.value];
+        let first = identity.cache.checksum(checked.as_bytes());
+        let checksum = body.iter().fold(first, |sum, part| crc32c::crc32c_append(sum, part));
+        let header = Header {
+            magic: RECORD_MAGIC,
+            version: FORMAT_VERSION.into(),
+            key_bytes: u16::try_from(self.key.len()).expect("checked where it came in").into(),
+            checksum: checksum.into(),
+            checked,
+        };
+        put(header.as_bytes());
+        body.into_iter().for_each(put);
+    }
+
+    /// The record as bytes in a row.
+    pub fn to_vec(&self, identity: RecordIdentity) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.record_bytes());
+        self.encode(identity, |part| bytes.extend_from_slice(part));
+        debug_assert_eq!(bytes.len(), self.record_bytes());
+        bytes
+    }
+}
+
+/// Checks that `bytes` begin with the record of this identity. What follows it does not matter.
+pub fn parse_first(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>> {
+    let (header, _) = Header::ref_from_prefix(bytes).ok()?;
+    let value_bytes = header.checked.value_bytes.get();
+    let flags_bytes = if value_bytes & HAS_FLAGS == 0 { 0 } else { FLAGS_BYTES };
+    let value_bytes = usize::try_from(value_bytes & LENGTH).ok()?;
+    let key_bytes = usize::from(header.key_bytes.get());
+    let length = (RECORD_HEADER_BYTES + flags_bytes + key_bytes).checked_add(value_bytes)?;
+    parse(bytes.get(..length)?, identity)
+}
+
+/// Whether `bytes` begin with the header of the record of this identity. What follows is not checked.
+pub fn begins(bytes: &[u8], identity: RecordIdentity) -> bool {
+    Header::ref_from_prefix(bytes).is_ok_and(|(header, _)| {
+        header.magic == RECORD_MAGIC
+            && header.checked.sequence.get() == identity.sequence
+            && header.checked.offset.get() == identity.offset
+    })
+}
+
+/// Checks that `bytes` is, from its first to its last byte, the record of this identity.
+pub fn parse(bytes: &[u8], identity: RecordIdentity) -> Option<Record<'_>> {
+    let (header, body) = Header::ref_from_prefix(bytes).ok()?;
+    let checked = &header.checked;
+    let value_bytes = checked.value_bytes.get();
+    let has_flags = value_bytes & HAS_FLAGS != 0;
+    let (flags, body) = match has_flags {
+        true => U32::ref_from_prefix(body).ok().map(|(flags, body)| (flags.get(), body))?,
+        false => (0, body),
+    };
+    let marks = u8::try_from(value_bytes >> MARKS_AT & u32::from(MARKS_END - 1)).ok()?;
+    let key_bytes = usize::from(header.key_bytes.get());
+    let value_bytes = usize::try_from(value_bytes & LENGTH).ok()?;
+    let checked_from = RECORD_HEADER_BYTES - size_of::<Checked>();
+    let valid = header.magic == RECORD_MAGIC
+        && header.version.get() == FORMAT_VERSION
+        && checked.sequence.get() == identity.sequence
+        && checked.offset.get() == identity.offset
+        && key_bytes > 0
+        && key_bytes.checked_add(value_bytes) == Some(body.len())
+        && header.checksum.get() == identity.cache.checksum(bytes.get(checked_from..)?);
+    let expiry_s = checked.expiry_s.get();
+    valid.then_some(Record { body, key_bytes, expiry_s, flags, marks, has_flags })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const IDENTITY: RecordIdentity =
+        RecordIdentity { cache: CacheId::ZERO, sequence: 77, offset: 4000 };
+
+    fn new<'a>(key: &'a [u8], value: &'a [u8]) -> NewRecord<'a> {
+        NewRecord { hash: 1, key, value, expiry_s: 9, flags: 6, marks: 0 }
+    }
+
+    #[test]
+    fn what_was_encoded_is_parsed() {
+        for marks in 0..MARKS_END {
+            let new = NewRecord { marks, ..new(b"key", b"value") };
+            let bytes = new.to_vec(IDENTITY);
+            let record = parse(&bytes, IDENTITY).unwrap();
+            assert_eq!((record.key(), record.body), (&b"key"[..], &b"keyvalue"[..]));
+            assert!(record.is(&new) && begins(&bytes, IDENTITY));
+            assert!(!record.is(&NewRecord { marks: marks ^ 1, ..new }));
+        }
+    }
+
+    #[test]
+    fn another_filling_or_place_is_refused() {
+        let bytes = new(b"key", b"value").to_vec(IDENTITY);
+        assert!(parse(&bytes, RecordIdentity { sequence: 78, ..IDENTITY }).is_none());
+        assert!(parse(&bytes, RecordIdentity { offset: 0, ..IDENTITY }).is_none());
+        let another = CacheId::from_number(1);
+        assert!(parse(&bytes, RecordIdentity { cache: another, ..IDENTITY }).is_none());
+        assert!(parse(bytes.get(..20).unwrap(), IDENTITY).is_none());
+        let followed = [&bytes[..], &bytes[..]].concat();
+        assert_eq!(parse_first(&followed, IDENTITY), parse(&bytes, IDENTITY));
+        assert!(parse(&followed, IDENTITY).is_none());
+        assert!(parse_first(bytes.get(..40).unwrap(), IDENTITY).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bit_flip_passes(bit in 0..(RECORD_HEADER_BYTES + FLAGS_BYTES + 8) * 8) {
+            let mut bytes = new(b"key", b"value").to_vec(IDENTITY);
+            if let Some(byte) = bytes.get_mut(bit / 8) {
+                *byte ^= 1 << (bit % 8);
+            }
+            prop_assert!(parse(&bytes, IDENTITY).is_none());
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(parse(&bytes, IDENTITY).is_none());
+            prop_assert!(parse_first(&bytes, IDENTITY).is_none());
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Which objects are read from a region that gives way, to be appended again.
+
+use larder_log::record::RECORD_ALIGN_BYTES;
+use larder_log::{FooterEntry, Kept, RegionIdentity, Rescue, footer};
+
+use super::Loc;
+use crate::config::Reinsertion;
+use crate::item::Fetched;
+use crate::key::KeyHash;
+
+/// Keeps those that have earned it by their hits, in this second.
+pub(super) struct Hot<'a> {
+    pub(super) loc: &'a Loc,
+    pub(super) now_s: u32,
+}
+
+impl Rescue for Hot<'_> {
+    type Record = Fetched;
+
+    async fn rescue(
+        &self,
+        filling: RegionIdentity,
+        listed: &[FooterEntry],
+        mut room: usize,
+        kept: &mut Vec<Kept<Fetched>>,
+    ) -> usize {
+        let Self { loc, now_s } = *self;
+        let policy = loc.place.reinsertion;
+        if policy == Reinsertion::None {
+            return room;
+        }
+        for entry in listed {
+            let hash = KeyHash(entry.hash);
+            let location = loc.lock().entries.get(hash);
+            let Some(at) = location.filter(|at| {
+                (at.region, at.offset) == (filling.region, entry.offset)
+                    && policy.keeps(at.hits, hash, filling.sequence)
+            }) else {
+                continue;
+            };
+            let taken = entry.length as usize + RECORD_ALIGN_BYTES + footer::ENTRY_BYTES;
+            let Some(left) = room.checked_sub(taken) else { break };
+            match loc.read(hash, at, filling).await {
+                Some(fetched) if !fetched.item().is_expired(now_s) => {
+                    room = left;
+                    let hits = policy.hits(at.hits);
+                    let stream = loc.place.stream_of_kept(fetched.item().expiry_s, now_s, hits);
+                    let (region, offset) = (at.region, at.offset);
+                    kept.push(Kept { region, offset, stream, record: fetched });
+                }
+                _ => {}
+            }
+        }
+        room
+    }
+}

@@ -1,0 +1,28 @@
+//! From a full region to the next one.
+
+use larder_log::RegionId;
+
+use super::Loc;
+use super::rescue::Hot;
+
+impl Loc {
+    /// Makes sure that the open region of a stream has room for an object of this size. `false` if no
+    /// region can be had: all are retired.
+    pub(super) async fn rotate(&self, stream: usize, object_bytes: usize, now_s: u32) -> bool {
+        let mut writer = self.log.writer().await;
+        if self.log.has_room_for(stream, object_bytes) {
+            return true; // whoever had the writer before made room
+        }
+        self.log.close_open(&mut writer, stream).await;
+        self.find_room().await;
+        let hot = Hot { loc: self, now_s };
+        self.log.open_next(&mut writer, (stream, object_bytes), now_s, &hot).await
+    }
+
+    /// Empties a sealed region before its time: the tombstone log is full of its dead.
+    pub(crate) async fn give_up_region(&self, region: u32) {
+        if self.log.give_up_region(RegionId::new(region)).await {
+            self.counters().loc_given_up_regions.add(1);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! An item as a record of the log: what the engine marks it with.
+//!
+//! ```text
+//!   bit 0   for flash only
+//!       1   the head of a long value
+//!       2   a part of one
+//! ```
+
+use larder_log::{AsRecord, NewRecord, Record};
+
+use crate::cache::Tiers;
+use crate::item::{Fetched, ItemRef, Kind};
+
+const FLASH_ONLY: u8 = 1;
+const IS_HEAD: u8 = 2;
+const IS_PART: u8 = 4;
+
+fn bit_of(kind: Kind) -> u8 {
+    match kind {
+        Kind::Whole => 0,
+        Kind::Head => IS_HEAD,
+        Kind::Part => IS_PART,
+    }
+}
+
+/// What the record of an item says.
+pub(super) fn record_of<'a>(item: &ItemRef<'a>) -> NewRecord<'a> {
+    let only = if item.tiers == Tiers::FlashOnly { FLASH_ONLY } else { 0 };
+    let ItemRef { key, value, expiry_s, flags, .. } = *item;
+    let marks = only | bit_of(item.kind);
+    NewRecord { hash: item.hash.0, key, value, expiry_s, flags, marks }
+}
+
+/// What the marks of a record say. `None` if they contradict themselves.
+pub(super) fn kind_of(record: &Record<'_>) -> Option<(Kind, Tiers)> {
+    let kinds = [Kind::Whole, Kind::Head, Kind::Part];
+    let marked = record.marks & (IS_HEAD | IS_PART);
+    let kind = kinds.into_iter().find(|&kind| bit_of(kind) == marked)?;
+    Some((kind, Tiers::on_flash(record.marks & FLASH_ONLY != 0)))
+}
+
+impl AsRecord for Fetched {
+    fn as_record(&self) -> NewRecord<'_> {
+        record_of(&self.item())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use larder_log::{CacheId, RecordIdentity, record};
+
+    use super::*;
+    use crate::key::KeyHash;
+
+    const IDENTITY: RecordIdentity = RecordIdentity {
+        cache: CacheId::from_number(0x1122_3344_5566),
+        sequence: 0x0102_0304_0506_0708,
+        offset: 4000,
+    };
+
+    fn item(flags: u32, kind: Kind, tiers: Tiers) -> ItemRef<'static> {
+        ItemRef { flags, kind, tiers, ..ItemRef::new(KeyHash::of(b"key"), b"key", b"value", 9) }
+    }
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Each byte, as docs/formats.md draws it.
+    #[test]
+    fn a_record_is_what_it_was_in_version_9() {
+        let cases = [
+            (
+                item(6, Kind::Whole, Tiers::FlashOnly),
+                "4c52454309000300f3b11472050000900807060504030201a00f000009000000060000006b6579\
+                 76616c7565",
+            ),
+            (
+                item(0, Kind::Head, Tiers::default()),
+                "4c52454309000300f94cdc8f050000200807060504030201a00f0000090000006b657976616c7565",
+            ),
+            (
+                item(0, Kind::Part, Tiers::default()),
+                "4c52454309000300b7597df7050000400807060504030201a00f0000090000006b657976616c7565",
+            ),
+        ];
+        for (item, golden) in cases {
+            assert_eq!(hex(&record_of(&item).to_vec(IDENTITY)), golden);
+        }
+    }
+
+    #[test]
+    fn a_record_says_what_it_is_of() {
+        for kind in [Kind::Whole, Kind::Head, Kind::Part] {
+            let new = item(0, kind, Tiers::default());
+            let bytes = record_of(&new).to_vec(IDENTITY);
+            let record = record::parse_first(&bytes, IDENTITY).unwrap();
+            assert!(record.is(&record_of(&new)));
+            assert_eq!(kind_of(&record), Some((kind, Tiers::on_flash(false))));
+        }
+        let both = NewRecord {
+            marks: IS_HEAD | IS_PART,
+            ..record_of(&item(0, Kind::Head, Tiers::default()))
+        };
+        let bytes = both.to_vec(IDENTITY);
+        assert_eq!(kind_of(&record::parse_first(&bytes, IDENTITY).unwrap()), None);
+    }
+}

@@ -1,0 +1,60 @@
+//! Which objects share a region.
+//!
+//! ```text
+//!   stream 0                 what fits no other
+//!   stream 1 ..              a class of times to live each
+//!   behind these             the upper segments of a segmented FIFO: what was kept at a reclaim
+//! ```
+//!
+//! With several streams, sequence numbers of fillings say no more which of two records is the newer
+//! one: a region of one stream may be filled long after one of another stream was begun. So there every
+//! record that is forgotten needs a tombstone, an expired one too: a crash then finds at most one of
+//! each key. With one stream the newest is the one that counts.
+
+use larder_device::PlacementHandle;
+use larder_log::{RegionEviction, SEGMENTS, Stream};
+
+use super::LocPlace;
+
+impl LocPlace {
+    pub(super) fn streams(&self) -> usize {
+        streams(self.ttl_classes.len(), self.log.eviction)
+    }
+
+    /// The stream of an object that expires then.
+    pub(super) fn stream_of(&self, expiry_s: u32, now_s: u32) -> usize {
+        if expiry_s == 0 {
+            return 0;
+        }
+        let left = expiry_s.saturating_sub(now_s);
+        let class = self.ttl_classes.iter().position(|&bound| left <= bound);
+        class.map_or(0, |class| class + 1)
+    }
+
+    /// The stream of an object that is kept at a reclaim, after so many hits.
+    pub(super) fn stream_of_kept(&self, expiry_s: u32, now_s: u32, hits: u8) -> usize {
+        let segment = usize::from(hits).min(SEGMENTS - 1);
+        match self.stream_of(expiry_s, now_s) {
+            0 if segment > 0 && self.log.eviction == RegionEviction::SegmentedFifo => {
+                self.ttl_classes.len() + segment
+            }
+            stream => stream,
+        }
+    }
+}
+
+/// How many regions are open at a time.
+pub(crate) fn streams(ttl_classes: usize, eviction: RegionEviction) -> usize {
+    let upper = if eviction == RegionEviction::SegmentedFifo { SEGMENTS - 1 } else { 0 };
+    1 + ttl_classes + upper
+}
+
+/// The streams of an engine, one for each of these handles.
+pub(crate) fn of_handles(handles: &[PlacementHandle], ttl_classes: usize) -> Vec<Stream> {
+    let numbered = handles.iter().enumerate();
+    let stream = |(number, &handle): (usize, &PlacementHandle)| Stream {
+        handle,
+        segment: number.saturating_sub(ttl_classes),
+    };
+    numbered.map(stream).collect()
+}
