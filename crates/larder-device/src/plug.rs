@@ -1,7 +1,7 @@
 //! Requests that a thread begins one after the other, of which the kernel is told at once.
 //!
 //! The block layer of Linux calls this a plug (`blk_start_plug`). Where the drive is a guest's, a call of the kernel
-//! for each request costs more than the request does: each rings the host's bell.
+//! for each request costs more than the request does: each rings the host's wake_event.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;

@@ -114,7 +114,7 @@ impl Server {
         if let Some(ring) = &self.ring {
             ring.submit();
         }
-        // Telling the kernel may have ended some already.
+        // SubmitMode the kernel may have ended some already.
         let at_once = if self.ready.is_empty() { None } else { Some(&NOW) };
         match epoll::wait(&self.queue, spare_capacity(events), at_once) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}

@@ -19,38 +19,42 @@ use crate::file::{IoEngine, sys};
 use crate::nvme::{Node, PassthroughDevice, node::Roots, rungs::streams_of};
 
 /// An open device, the node that it writes to, and the engine's excuse if it has one.
-pub(super) struct Door {
+pub(super) struct OpenNode {
     pub(super) device: Arc<dyn Device>,
     pub(super) node: std::path::PathBuf,
     pub(super) fallback: Option<String>,
 }
 
 /// What opens devices; tests have others, for they have no drive.
-pub(super) trait Doors {
+pub(super) trait Openers {
     fn block(
         &self,
         path: &Path,
         options: &FileOptions,
         streams: PlacementInfo,
-    ) -> Result<Door, Error>;
+    ) -> Result<OpenNode, Error>;
 
     #[cfg(target_os = "linux")]
-    fn passthrough(&self, node: &Node, options: &FileOptions, placing: bool)
-    -> Result<Door, Error>;
+    fn passthrough(
+        &self,
+        node: &Node,
+        options: &FileOptions,
+        placing: bool,
+    ) -> Result<OpenNode, Error>;
 }
 
-struct RealDoors;
+struct RealOpeners;
 
-impl Doors for RealDoors {
+impl Openers for RealOpeners {
     fn block(
         &self,
         path: &Path,
         options: &FileOptions,
         streams: PlacementInfo,
-    ) -> Result<Door, Error> {
+    ) -> Result<OpenNode, Error> {
         let device = FileDevice::open_placing(path, options, streams)?;
         let fallback = device.engine_fallback().map(str::to_owned);
-        Ok(Door { device: Arc::new(device), node: path.to_owned(), fallback })
+        Ok(OpenNode { device: Arc::new(device), node: path.to_owned(), fallback })
     }
 
     #[cfg(target_os = "linux")]
@@ -59,10 +63,10 @@ impl Doors for RealDoors {
         node: &Node,
         options: &FileOptions,
         placing: bool,
-    ) -> Result<Door, Error> {
+    ) -> Result<OpenNode, Error> {
         let device = PassthroughDevice::open(node, options, placing)?;
         let node = device.generic_path().to_owned();
-        Ok(Door { device: Arc::new(device), node, fallback: None })
+        Ok(OpenNode { device: Arc::new(device), node, fallback: None })
     }
 }
 
@@ -75,7 +79,7 @@ pub(super) fn open(
     let climb = Climb {
         target,
         options,
-        doors: &RealDoors,
+        openers: &RealOpeners,
         #[cfg(target_os = "linux")]
         roots: Roots::default(),
         missed: Vec::new(),
@@ -116,7 +120,7 @@ fn what_is(_: &Path) -> Found {
 pub(super) struct Climb<'a> {
     pub(super) target: &'a Target,
     pub(super) options: &'a OpenOptions,
-    pub(super) doors: &'a dyn Doors,
+    pub(super) openers: &'a dyn Openers,
     #[cfg(target_os = "linux")]
     pub(super) roots: Roots,
     pub(super) missed: Vec<Missed>,
@@ -138,34 +142,34 @@ impl Climb<'_> {
             self.miss(RungKind::WriteStreams, "a file has no placement handles");
             return Err(self.cannot_place());
         }
-        let door =
-            self.doors.block(&self.target.path, &self.options.file, PlacementInfo::none())?;
+        let node =
+            self.openers.block(&self.target.path, &self.options.file, PlacementInfo::none())?;
         if self.options.placement == PlacementMode::Preferred {
             self.miss(RungKind::WriteStreams, "a file has no placement handles");
         }
-        Ok(self.without(door))
+        Ok(self.without(node))
     }
 
     fn miss(&mut self, kind: RungKind, why: impl Into<String>) {
         self.missed.push(Missed { kind, why: why.into() });
     }
 
-    fn reached(self, kind: RungKind, door: Door) -> Opened {
-        let placement = door.device.info().placement.clone();
-        let rung = Rung { kind, node: door.node, placement, why: String::new() };
-        Opened { device: door.device, rung, missed: self.missed, notice: None }
+    fn reached(self, kind: RungKind, node: OpenNode) -> Opened {
+        let placement = node.device.info().placement.clone();
+        let rung = Rung { kind, node: node.node, placement, why: String::new() };
+        Opened { device: node.device, rung, missed: self.missed, notice: None }
     }
 
     /// The device on no rung, with a notice unless that was asked for.
-    fn without(self, door: Door) -> Opened {
+    fn without(self, node: OpenNode) -> Opened {
         let off = self.options.placement == PlacementMode::Off;
         let why = if off { "switched off".to_owned() } else { self.reasons() };
         let notice = (!off).then(|| {
             format!("{} has no placement, all writes share one handle: {why}", self.target)
         });
         let placement = PlacementInfo::none();
-        let rung = Rung { kind: RungKind::None, node: door.node, placement, why };
-        Opened { device: door.device, rung, missed: self.missed, notice }
+        let rung = Rung { kind: RungKind::None, node: node.node, placement, why };
+        Opened { device: node.device, rung, missed: self.missed, notice }
     }
 
     fn reasons(&self) -> String {
@@ -204,13 +208,13 @@ impl Climb<'_> {
         match (&node, off) {
             (_, true) => {}
             (Ok(node), _) => {
-                if let Some(door) = self.write_streams(node)? {
-                    return Ok(self.reached(RungKind::WriteStreams, door));
+                if let Some(node) = self.write_streams(node)? {
+                    return Ok(self.reached(RungKind::WriteStreams, node));
                 }
                 if block {
                     self.miss(RungKind::Passthrough, "the target says block:");
-                } else if let Some(door) = self.passthrough(node) {
-                    return Ok(self.reached(RungKind::Passthrough, door));
+                } else if let Some(node) = self.passthrough(node) {
+                    return Ok(self.reached(RungKind::Passthrough, node));
                 }
             }
             (Err(error), _) => self.miss(RungKind::WriteStreams, error.to_string()),
@@ -219,13 +223,13 @@ impl Climb<'_> {
             return Err(self.cannot_place());
         }
         let (path, options) = (&self.target.path, &self.options.file);
-        let door = self.doors.block(path, options, PlacementInfo::none())?;
-        Ok(self.without(door))
+        let node = self.openers.block(path, options, PlacementInfo::none())?;
+        Ok(self.without(node))
     }
 
     /// Opens the block device with its streams, if it has any. An error means that the device
     /// cannot be opened, streams or not.
-    fn write_streams(&mut self, node: &Node) -> Result<Option<Door>, Error> {
+    fn write_streams(&mut self, node: &Node) -> Result<Option<OpenNode>, Error> {
         let why = match streams_of(node) {
             Err(why) => why,
             Ok(_) if self.options.file.engine == IoEngine::Threads => {
@@ -240,11 +244,11 @@ impl Climb<'_> {
                     path: "write streams",
                     ..PlacementInfo::none()
                 };
-                let door = self.doors.block(&self.target.path, &self.options.file, streams)?;
-                if door.device.info().placement.is_active() {
-                    return Ok(Some(door));
+                let node = self.openers.block(&self.target.path, &self.options.file, streams)?;
+                if node.device.info().placement.is_active() {
+                    return Ok(Some(node));
                 }
-                door.fallback.unwrap_or_else(|| "io_uring does not serve".to_owned())
+                node.fallback.unwrap_or_else(|| "io_uring does not serve".to_owned())
             }
         };
         self.miss(RungKind::WriteStreams, why);
@@ -252,9 +256,9 @@ impl Climb<'_> {
     }
 
     /// Opens the namespace past the block layer, if it can place so.
-    fn passthrough(&mut self, node: &Node) -> Option<Door> {
-        let why = match self.doors.passthrough(node, &self.options.file, true) {
-            Ok(door) if door.device.info().placement.is_active() => return Some(door),
+    fn passthrough(&mut self, node: &Node) -> Option<OpenNode> {
+        let why = match self.openers.passthrough(node, &self.options.file, true) {
+            Ok(node) if node.device.info().placement.is_active() => return Some(node),
             Ok(_) => NO_FDP.to_owned(),
             Err(error) => error.to_string(),
         };
@@ -265,9 +269,9 @@ impl Climb<'_> {
     /// `nvme:` and character devices: nothing but passthrough will do, with placement or without.
     fn nvme_alone(mut self, node: &Node) -> Result<Opened, Error> {
         let placing = self.options.placement != PlacementMode::Off;
-        let door = self.doors.passthrough(node, &self.options.file, placing)?;
-        if door.device.info().placement.is_active() {
-            return Ok(self.reached(RungKind::Passthrough, door));
+        let node = self.openers.passthrough(node, &self.options.file, placing)?;
+        if node.device.info().placement.is_active() {
+            return Ok(self.reached(RungKind::Passthrough, node));
         }
         if placing {
             self.miss(RungKind::Passthrough, NO_FDP);
@@ -275,7 +279,7 @@ impl Climb<'_> {
         if self.options.placement == PlacementMode::Required {
             return Err(self.cannot_place());
         }
-        Ok(self.without(door))
+        Ok(self.without(node))
     }
 }
 

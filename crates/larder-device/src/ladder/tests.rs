@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::climb::{Climb, Door, Doors, Found};
+use super::climb::{Climb, Found, OpenNode, Openers};
 use super::*;
 use crate::device::Device;
 use crate::file::FileOptions;
@@ -40,7 +40,7 @@ fn told(placement: PlacementInfo) -> Arc<dyn Device> {
 }
 
 #[derive(Default)]
-struct FakeDoors {
+struct FakeOpeners {
     /// The ring is refused: the block device opens, but without streams.
     no_ring: bool,
     /// Handles of the namespace by passthrough; `None`: it is refused.
@@ -48,15 +48,20 @@ struct FakeDoors {
     opened: RefCell<Vec<String>>,
 }
 
-impl Doors for FakeDoors {
-    fn block(&self, path: &Path, _: &FileOptions, streams: PlacementInfo) -> Result<Door, Error> {
+impl Openers for FakeOpeners {
+    fn block(
+        &self,
+        path: &Path,
+        _: &FileOptions,
+        streams: PlacementInfo,
+    ) -> Result<OpenNode, Error> {
         self.opened.borrow_mut().push(format!("block {}", streams.handles));
         let placement = if self.no_ring { PlacementInfo::none() } else { streams };
         let fallback = self.no_ring.then(|| "io_uring is refused: by a test".to_owned());
-        Ok(Door { device: told(placement), node: path.to_owned(), fallback })
+        Ok(OpenNode { device: told(placement), node: path.to_owned(), fallback })
     }
 
-    fn passthrough(&self, node: &Node, _: &FileOptions, placing: bool) -> Result<Door, Error> {
+    fn passthrough(&self, node: &Node, _: &FileOptions, placing: bool) -> Result<OpenNode, Error> {
         self.opened.borrow_mut().push(format!("passthrough {placing}"));
         let Some(handles) = self.passthrough else {
             return Err(Error::new(ErrorKind::Setup, "run as root"));
@@ -64,7 +69,7 @@ impl Doors for FakeDoors {
         let handles = if placing { handles } else { 1 };
         let placement = PlacementInfo { handles, ..PlacementInfo::none() };
         let node = node.generic_path.clone().unwrap_or_default();
-        Ok(Door { device: told(placement), node, fallback: None })
+        Ok(OpenNode { device: told(placement), node, fallback: None })
     }
 }
 
@@ -99,9 +104,9 @@ fn climb(
     (kind, name): (Option<TargetKind>, &str),
     found: Found,
     placement: PlacementMode,
-    (streams, doors): (u16, &FakeDoors),
+    (streams, openers): (u16, &FakeOpeners),
 ) -> Result<Opened, Error> {
-    climb_with(IoEngine::Auto, (kind, name), found, placement, (streams, doors))
+    climb_with(IoEngine::Auto, (kind, name), found, placement, (streams, openers))
 }
 
 fn climb_with(
@@ -109,13 +114,13 @@ fn climb_with(
     (kind, name): (Option<TargetKind>, &str),
     found: Found,
     placement: PlacementMode,
-    (streams, doors): (u16, &FakeDoors),
+    (streams, openers): (u16, &FakeOpeners),
 ) -> Result<Opened, Error> {
     let (_folder, roots) = namespace(streams);
     let target = Target { kind, path: roots.dev.join(name) };
     let file = FileOptions { engine, ..FileOptions::default() };
     let options = OpenOptions { placement, file };
-    Climb { target: &target, options: &options, doors, roots, missed: Vec::new() }.open(found)
+    Climb { target: &target, options: &options, openers, roots, missed: Vec::new() }.open(found)
 }
 
 use PlacementMode::{Off, Preferred, Required};
@@ -123,25 +128,25 @@ use TargetKind::{Block, Nvme};
 
 #[test]
 fn a_block_device_takes_the_first_rung_that_holds() {
-    let doors = FakeDoors { passthrough: Some(5), ..FakeDoors::default() };
-    let opened = climb((None, "nvme0n1"), Found::Block, Required, (8, &doors)).unwrap();
+    let openers = FakeOpeners { passthrough: Some(5), ..FakeOpeners::default() };
+    let opened = climb((None, "nvme0n1"), Found::Block, Required, (8, &openers)).unwrap();
     assert_eq!((opened.rung.kind, opened.missed.len()), (RungKind::WriteStreams, 0));
     let line = opened.rung.to_string();
     assert!(line.starts_with("placement: write streams of "), "{line}");
     let end = "nvme0n1, 7 handles beside the default, reclaim units of 16 MiB";
     assert!(line.ends_with(end), "{line}");
 
-    let opened = climb((None, "nvme0n1"), Found::Block, Preferred, (0, &doors)).unwrap();
+    let opened = climb((None, "nvme0n1"), Found::Block, Preferred, (0, &openers)).unwrap();
     assert_eq!((opened.rung.kind, opened.notice), (RungKind::Passthrough, None));
     assert!(opened.missed[0].to_string().contains("Linux 6.16"), "{:?}", opened.missed);
     assert_eq!(opened.device.info().placement.handles, 5);
 
-    let doors = FakeDoors::default();
-    let opened = climb((None, "nvme0n1"), Found::Block, Preferred, (1, &doors)).unwrap();
+    let openers = FakeOpeners::default();
+    let opened = climb((None, "nvme0n1"), Found::Block, Preferred, (1, &openers)).unwrap();
     assert_eq!(opened.rung.kind, RungKind::None);
     let notice = opened.notice.unwrap();
     assert!(notice.contains("single stream") && notice.contains("run as root"), "{notice}");
-    assert_eq!(*doors.opened.borrow(), ["passthrough true", "block 1"]);
+    assert_eq!(*openers.opened.borrow(), ["passthrough true", "block 1"]);
 }
 
 #[test]
@@ -153,72 +158,72 @@ fn what_is_required_and_not_there_is_an_error_with_a_way_out() {
         (None, "missing", Found::File),
         (Some(TargetKind::File), "nvme0n1", Found::Block),
     ] {
-        let doors = FakeDoors::default();
-        let error = climb((kind, name), found, Required, (0, &doors)).unwrap_err();
+        let openers = FakeOpeners::default();
+        let error = climb((kind, name), found, Required, (0, &openers)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Setup);
         let text = error.to_string();
         assert!(text.contains("placement is required") && text.contains("preferred or off"));
-        assert!(!doors.opened.borrow().iter().any(|it| it.starts_with("block")), "{text}");
+        assert!(!openers.opened.borrow().iter().any(|it| it.starts_with("block")), "{text}");
     }
 }
 
 #[test]
 fn a_target_that_says_how_is_opened_so() {
-    let doors = FakeDoors { passthrough: Some(5), ..FakeDoors::default() };
-    let opened = climb((Some(Nvme), "nvme0n1"), Found::Block, Required, (8, &doors)).unwrap();
+    let openers = FakeOpeners { passthrough: Some(5), ..FakeOpeners::default() };
+    let opened = climb((Some(Nvme), "nvme0n1"), Found::Block, Required, (8, &openers)).unwrap();
     assert_eq!(opened.rung.kind, RungKind::Passthrough);
-    let opened = climb((None, "ng0n1"), Found::Character, Required, (8, &doors)).unwrap();
+    let opened = climb((None, "ng0n1"), Found::Character, Required, (8, &openers)).unwrap();
     assert_eq!(opened.rung.kind, RungKind::Passthrough);
-    let opened = climb((Some(Block), "nvme0n1"), Found::Block, Preferred, (0, &doors)).unwrap();
+    let opened = climb((Some(Block), "nvme0n1"), Found::Block, Preferred, (0, &openers)).unwrap();
     assert_eq!(opened.rung.kind, RungKind::None);
     assert!(opened.notice.unwrap().contains("the target says block:"));
-    let error = climb((Some(Block), "ng0n1"), Found::Character, Off, (8, &doors)).unwrap_err();
+    let error = climb((Some(Block), "ng0n1"), Found::Character, Off, (8, &openers)).unwrap_err();
     assert!(error.to_string().contains("not a block device"), "{error}");
-    let denied = FakeDoors::default();
+    let denied = FakeOpeners::default();
     let error = climb((Some(Nvme), "nvme0n1"), Found::Block, Preferred, (8, &denied)).unwrap_err();
     assert!(error.to_string().contains("run as root"), "another way was not asked for: {error}");
 }
 
 #[test]
 fn a_partition_has_no_streams_whatever_sysfs_says() {
-    let doors = FakeDoors { passthrough: Some(5), ..FakeDoors::default() };
-    let opened = climb((None, "nvme0n1p1"), Found::Block, Required, (8, &doors)).unwrap();
+    let openers = FakeOpeners { passthrough: Some(5), ..FakeOpeners::default() };
+    let opened = climb((None, "nvme0n1p1"), Found::Block, Required, (8, &openers)).unwrap();
     assert_eq!(opened.rung.kind, RungKind::Passthrough);
     assert!(opened.missed[0].why.contains("not for partitions"), "{:?}", opened.missed);
-    let error = climb((Some(Block), "nvme0n1p1"), Found::Block, Required, (8, &doors));
+    let error = climb((Some(Block), "nvme0n1p1"), Found::Block, Required, (8, &openers));
     assert!(error.unwrap_err().to_string().contains("not for partitions"));
 }
 
 #[test]
 fn off_is_off() {
-    let doors = FakeDoors { passthrough: Some(5), ..FakeDoors::default() };
-    let opened = climb((None, "nvme0n1"), Found::Block, Off, (8, &doors)).unwrap();
+    let openers = FakeOpeners { passthrough: Some(5), ..FakeOpeners::default() };
+    let opened = climb((None, "nvme0n1"), Found::Block, Off, (8, &openers)).unwrap();
     assert_eq!((opened.rung.kind, opened.notice), (RungKind::None, None));
-    let opened = climb((Some(Nvme), "nvme0n1"), Found::Block, Off, (8, &doors)).unwrap();
+    let opened = climb((Some(Nvme), "nvme0n1"), Found::Block, Off, (8, &openers)).unwrap();
     assert_eq!((opened.rung.kind, opened.notice), (RungKind::None, None));
     assert!(opened.rung.to_string().ends_with("(switched off)"), "{}", opened.rung);
-    assert_eq!(*doors.opened.borrow(), ["block 1", "passthrough false"]);
+    assert_eq!(*openers.opened.borrow(), ["block 1", "passthrough false"]);
 }
 
 #[test]
 fn streams_need_the_ring() {
-    let doors = FakeDoors { no_ring: true, ..FakeDoors::default() };
-    let opened = climb((None, "nvme0n1"), Found::Block, Preferred, (8, &doors)).unwrap();
+    let openers = FakeOpeners { no_ring: true, ..FakeOpeners::default() };
+    let opened = climb((None, "nvme0n1"), Found::Block, Preferred, (8, &openers)).unwrap();
     assert_eq!(opened.rung.kind, RungKind::None);
     assert!(opened.missed[0].why.contains("refused: by a test"), "{:?}", opened.missed);
     let how = (None, "nvme0n1");
-    let doors = FakeDoors::default();
+    let openers = FakeOpeners::default();
     let engine = IoEngine::Threads;
-    let opened = climb_with(engine, how, Found::Block, Preferred, (8, &doors)).unwrap();
+    let opened = climb_with(engine, how, Found::Block, Preferred, (8, &openers)).unwrap();
     assert!(opened.missed[0].why.contains("thread pool"), "{:?}", opened.missed);
 }
 
 #[test]
 fn another_disk_is_used_without_placement() {
-    let doors = FakeDoors::default();
-    let opened = climb((None, "vda"), Found::Block, Preferred, (8, &doors)).unwrap();
+    let openers = FakeOpeners::default();
+    let opened = climb((None, "vda"), Found::Block, Preferred, (8, &openers)).unwrap();
     assert!(opened.notice.unwrap().contains("not a namespace of an NVMe drive"));
-    assert_eq!(*doors.opened.borrow(), ["block 1"]);
+    assert_eq!(*openers.opened.borrow(), ["block 1"]);
 }
 
 #[test]

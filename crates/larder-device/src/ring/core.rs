@@ -20,7 +20,7 @@ pub(super) struct Core<K: Kernel> {
     first: usize,
     /// Settled pieces: dropping them completes their requests.
     pub(super) ended: VecDeque<Piece>,
-    pub(super) bell_armed: bool,
+    pub(super) wake_event_armed: bool,
     /// Nothing more is taken.
     pub(super) broken: bool,
 }
@@ -49,7 +49,7 @@ impl<K: Kernel> Core<K> {
             seats: Vec::new(),
             first: 0,
             ended: VecDeque::new(),
-            bell_armed: false,
+            wake_event_armed: false,
             broken: false,
         }
     }

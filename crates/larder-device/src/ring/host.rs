@@ -14,7 +14,7 @@ use super::linux::Linux;
 use crate::error::{Error, ErrorKind};
 use crate::park::{Driver, block_on, set_host};
 
-/// Entries of the submission queue that no request takes: the bell needs one.
+/// Entries of the submission queue that no request takes: the wake-up event needs one.
 const SPARE_ENTRIES: u32 = 8;
 
 thread_local! {

@@ -16,11 +16,11 @@
 //!    entries of the submission queue: there is always room.
 //! 4. Requests are completed, which runs foreign code, without the lock, from a queue that a call from
 //!    inside that code goes on with.
-//! 5. The owner sleeps only with the bell armed. Whoever rings sets `rung` first; it is cleared when the
-//!    bell's completion is fetched, and the owner looks afterwards at what it was called for: if a
+//! 5. The owner sleeps only with the wake-up event armed. Whoever rings sets `rung` first; it is cleared when the
+//!    wake_event's completion is fetched, and the owner looks afterwards at what it was called for: if a
 //!    caller finds it set, the completion is still to come. Between that and a sleep the owner looks once
 //!    more: the call may be for what came after its last look. A visitor that fetched anything leaves the
-//!    bell armed and rung: what it fetched, a call among it, may be what the owner is about to sleep
+//!    wake_event armed and rung: what it fetched, a call among it, may be what the owner is about to sleep
 //!    for.
 //! 6. There is an owner as long as anything is under way: a host that goes makes an heir of another
 //!    thread, or sees all of it out itself.
@@ -29,7 +29,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::core::{Core, Flight, Taken};
-use super::kernel::{BELL, Entered, Kernel, Wait};
+use super::kernel::{Entered, Kernel, WAKE_EVENT, Wait};
 use super::seat::Seat;
 use super::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::sync::{Condvar, Mutex, MutexGuard, nap, pause};
@@ -42,7 +42,7 @@ pub(crate) struct Hosted<K: Kernel> {
     core: Mutex<Core<K>>,
     /// Something has ended, for those who leave.
     ended: Condvar,
-    /// The bell was rung, and its completion was not fetched.
+    /// The wake-up event was rung, and its completion was not fetched.
     rung: AtomicBool,
     counts: Counts,
 }
@@ -67,7 +67,7 @@ pub(super) struct Counts {
 pub(crate) struct Reaped {
     /// Pieces of requests that have ended.
     pub(crate) ended: usize,
-    /// The bell was rung: the owner looks at what it was called for before it sleeps.
+    /// The wake-up event was rung: the owner looks at what it was called for before it sleeps.
     pub(crate) called: bool,
 }
 
@@ -149,8 +149,8 @@ impl<K: Kernel> Hosted<K> {
         let (mut seen, mut called, mut intact) = (0_usize, false, true);
         while intact && let Some((what, result)) = self.kernel.next(&mut core.books) {
             seen += 1;
-            if what == BELL {
-                (core.bell_armed, called) = (false, true);
+            if what == WAKE_EVENT {
+                (core.wake_event_armed, called) = (false, true);
                 self.rung.store(false, Ordering::SeqCst);
                 continue;
             }
@@ -169,7 +169,7 @@ impl<K: Kernel> Hosted<K> {
             self.arm(&mut core);
             drop(core);
             self.rung.store(true, Ordering::SeqCst);
-            self.kernel.ring_bell();
+            self.kernel.wake();
             self.enter(Wait::No);
             core = self.lock();
         }
@@ -233,7 +233,7 @@ impl<K: Kernel> Hosted<K> {
         self.counts.sleeps.fetch_add(1, Ordering::Relaxed);
         match (broken, armed) {
             (true, _) => {
-                self.kernel.await_bell(timeout);
+                self.kernel.await_wake(timeout);
                 self.rung.store(false, Ordering::SeqCst);
             }
             (false, true) => self.enter(Wait::Completion(timeout)),
@@ -242,18 +242,18 @@ impl<K: Kernel> Hosted<K> {
         }
     }
 
-    /// Whether the bell will end the owner's sleep.
+    /// Whether the wake-up event will end the owner's sleep.
     fn arm(&self, core: &mut Core<K>) -> bool {
-        if !core.bell_armed && !core.broken {
-            core.bell_armed = self.kernel.arm_bell(&mut core.books);
+        if !core.wake_event_armed && !core.broken {
+            core.wake_event_armed = self.kernel.arm_wake_event(&mut core.books);
         }
-        core.bell_armed
+        core.wake_event_armed
     }
 
     /// Ends the owner's sleep, or its next one.
     pub(crate) fn ring(&self) {
         if !self.rung.swap(true, Ordering::SeqCst) {
-            self.kernel.ring_bell();
+            self.kernel.wake();
         }
     }
 
@@ -331,7 +331,7 @@ impl<K: Kernel> Hosted<K> {
             if !core.seats.iter().flatten().all(Seat::is_idle) {
                 return false;
             }
-            if !core.bell_armed {
+            if !core.wake_event_armed {
                 for seat in std::mem::take(&mut core.seats).into_iter().flatten() {
                     self.kernel.release(&mut core.books, seat.target);
                 }
@@ -341,7 +341,7 @@ impl<K: Kernel> Hosted<K> {
             }
             drop(core);
             // Takes the armed operation back.
-            self.kernel.ring_bell();
+            self.kernel.wake();
             self.enter(Wait::Completion(None));
         }
     }

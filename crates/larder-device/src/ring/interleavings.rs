@@ -16,7 +16,7 @@ use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
 
 use super::hosted::{Hosted, Role};
-use super::kernel::{BELL, Entered, Kernel, Wait};
+use super::kernel::{Entered, Kernel, WAKE_EVENT, Wait};
 use super::wire::Range;
 use crate::buffer::IoBuffer;
 use crate::error::ErrorKind;
@@ -41,8 +41,8 @@ struct Queues {
     submitted: Vec<(u64, u64)>,
     under_way: Vec<(u64, u64)>,
     completed: VecDeque<(u64, i32)>,
-    bell_armed: bool,
-    bell_count: u64,
+    wake_event_armed: bool,
+    wake_event_count: u64,
     released: usize,
     closed: bool,
     ended: usize,
@@ -82,11 +82,11 @@ impl Fake {
         }
     }
 
-    /// With the lock: a bell that was rung ends what is armed.
-    fn look_at_bell(&self, queues: &mut Queues) {
-        if queues.bell_armed && queues.bell_count > 0 {
-            (queues.bell_armed, queues.bell_count) = (false, 0);
-            queues.completed.push_back((BELL, 8));
+    /// With the lock: a wake-up event that was rung ends what is armed.
+    fn look_at_wake_event(&self, queues: &mut Queues) {
+        if queues.wake_event_armed && queues.wake_event_count > 0 {
+            (queues.wake_event_armed, queues.wake_event_count) = (false, 0);
+            queues.completed.push_back((WAKE_EVENT, 8));
             self.completed.notify_all();
         }
     }
@@ -104,10 +104,10 @@ impl Kernel for Shared {
         true
     }
 
-    fn arm_bell(&self, _: &mut ()) -> bool {
+    fn arm_wake_event(&self, _: &mut ()) -> bool {
         let mut queues = self.0.queues.lock().unwrap();
         assert!(!queues.closed);
-        queues.submitted.push((BELL, 0));
+        queues.submitted.push((WAKE_EVENT, 0));
         true
     }
 
@@ -129,26 +129,26 @@ impl Kernel for Shared {
             return Entered::Broken;
         }
         for (slot, block) in std::mem::take(&mut queues.submitted) {
-            if slot == BELL {
-                queues.bell_armed = true;
+            if slot == WAKE_EVENT {
+                queues.wake_event_armed = true;
             } else {
                 queues.under_way.push((slot, block));
             }
         }
-        self.0.look_at_bell(&mut queues);
+        self.0.look_at_wake_event(&mut queues);
         while wait != Wait::No && queues.completed.is_empty() {
             queues = self.0.completed.wait(queues).unwrap();
         }
         Entered::Told
     }
 
-    fn ring_bell(&self) {
+    fn wake(&self) {
         let mut queues = self.0.queues.lock().unwrap();
-        queues.bell_count += 1;
-        self.0.look_at_bell(&mut queues);
+        queues.wake_event_count += 1;
+        self.0.look_at_wake_event(&mut queues);
     }
 
-    fn await_bell(&self, _: Option<Duration>) {}
+    fn await_wake(&self, _: Option<Duration>) {}
 
     fn release(&self, _: &mut (), (): ()) {
         self.0.queues.lock().unwrap().released += 1;
@@ -158,7 +158,9 @@ impl Kernel for Shared {
 
     fn close(&self, _: &mut ()) {
         let mut queues = self.0.queues.lock().unwrap();
-        assert!(queues.under_way.is_empty() && queues.submitted.is_empty() && !queues.bell_armed);
+        assert!(
+            queues.under_way.is_empty() && queues.submitted.is_empty() && !queues.wake_event_armed
+        );
         queues.closed = true;
     }
 }

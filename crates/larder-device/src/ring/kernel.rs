@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::wire::Range;
 use crate::file::transfer::Piece;
 
-/// `user_data` of the operation that ends when the bell is rung; every other is the index of a slot.
-pub(crate) const BELL: u64 = u64::MAX;
+/// `user_data` of the operation that ends when the wake-up event is rung; every other is the index of a slot.
+pub(crate) const WAKE_EVENT: u64 = u64::MAX;
 
-/// The two queues, the bell, and how requests of a device are put into words.
+/// The two queues, the wake-up event, and how requests of a device are put into words.
 ///
 /// Whoever has the books has the queues: there is one set of them for a ring, and it lies under the
 /// ring's lock. What takes no books may be called by any thread at any time.
@@ -29,8 +29,8 @@ pub(crate) trait Kernel: Send + Sync + Sized + 'static {
         what: (u64, &mut Piece, &mut Range),
     ) -> bool;
 
-    /// Puts an operation into the submission queue that ends with [`BELL`] when the bell was rung.
-    fn arm_bell(&self, books: &mut Self::Books) -> bool;
+    /// Puts an operation into the submission queue that ends with [`WAKE_EVENT`] when the wake-up event was rung.
+    fn arm_wake_event(&self, books: &mut Self::Books) -> bool;
 
     /// The next completion: of what, and how it ended.
     fn next(&self, books: &mut Self::Books) -> Option<(u64, i32)>;
@@ -50,11 +50,11 @@ pub(crate) trait Kernel: Send + Sync + Sized + 'static {
     /// Tells the kernel what is new in the submission queue, and sleeps if asked to.
     fn enter(&self, wait: Wait) -> Entered;
 
-    /// Ends the operation that [`Kernel::arm_bell`] began, or the next one.
-    fn ring_bell(&self);
+    /// Ends the operation that [`Kernel::arm_wake_event`] began, or the next one.
+    fn wake(&self);
 
-    /// Sleeps until the bell is rung, where the queues cannot be used any more.
-    fn await_bell(&self, timeout: Option<Duration>);
+    /// Sleeps until the wake-up event is rung, where the queues cannot be used any more.
+    fn await_wake(&self, timeout: Option<Duration>);
 
     /// Nothing of this device is under way, and nothing more will come.
     fn release(&self, books: &mut Self::Books, target: Self::Target);

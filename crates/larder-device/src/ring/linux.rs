@@ -1,4 +1,4 @@
-//! A hosted ring of Linux: its queues, its bell, the files and the buffers that it knows beforehand.
+//! A hosted ring of Linux: its queues, its wake-up event, the files and the buffers that it knows beforehand.
 //!
 //! Invariant: what the queues are given access by is the one set of [`Books`], made with the ring and
 //! never copied. Whoever has them mutably is alone at the queues.
@@ -27,7 +27,7 @@ const FILES: u32 = 64;
 pub(crate) struct Linux {
     queues: Queues,
     probe: Probe,
-    bell: OwnedFd,
+    wake_event: OwnedFd,
 }
 
 /// What changes with the queues, and the right to them.
@@ -86,11 +86,11 @@ impl Linux {
     }
 
     fn over(queues: Queues, probe: Probe, buffers: bool) -> io::Result<(Self, Books)> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let wake_event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let granted = queues.submitter().register_files_sparse(FILES).is_ok();
         let files = if granted { (0..FILES).rev().collect() } else { Vec::new() };
         let fixed = FixedBuffers::new(&queues.submitter(), buffers);
-        Ok((Self { queues, probe, bell }, Books { fixed, files }))
+        Ok((Self { queues, probe, wake_event }, Books { fixed, files }))
     }
 
     /// Lets a device in. `None`: the ring does not speak its language.
@@ -147,9 +147,9 @@ impl Kernel for Linux {
         unsafe { self.queues.push(entry) }
     }
 
-    fn arm_bell(&self, _: &mut Books) -> bool {
-        // SAFETY: the books are ours. The bell lives and dies with the ring.
-        unsafe { self.queues.push_bell(self.bell.as_fd()) }
+    fn arm_wake_event(&self, _: &mut Books) -> bool {
+        // SAFETY: the books are ours. The wake-up event lives and dies with the ring.
+        unsafe { self.queues.push_wake_event(self.wake_event.as_fd()) }
     }
 
     fn next(&self, _: &mut Books) -> Option<(u64, i32)> {
@@ -180,14 +180,14 @@ impl Kernel for Linux {
         self.queues.enter(wait)
     }
 
-    fn ring_bell(&self) {
-        // A write fails only if the counter is full, and then the bell rings all the same.
-        let _ = rustix::io::write(&self.bell, 1_u64.as_bytes());
+    fn wake(&self) {
+        // A write fails only if the counter is full, and then the wake-up event rings all the same.
+        let _ = rustix::io::write(&self.wake_event, 1_u64.as_bytes());
     }
 
-    fn await_bell(&self, timeout: Option<Duration>) {
-        let _ = await_readable(self.bell.as_fd(), timeout);
-        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+    fn await_wake(&self, timeout: Option<Duration>) {
+        let _ = await_readable(self.wake_event.as_fd(), timeout);
+        let _ = rustix::io::read(&self.wake_event, &mut [0; 8]);
     }
 
     fn release(&self, books: &mut Books, target: Target) {

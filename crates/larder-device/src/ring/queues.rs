@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use io_uring::{IoUring, Probe, Submitter, cqueue, opcode, squeue, types};
 
-use super::kernel::{BELL, Entered, Wait};
+use super::kernel::{Entered, WAKE_EVENT, Wait};
 use super::wire::AnyEntry;
 
 /// Where the kernel puts what it reads from eventfds, for all rings: nobody looks at it, and it never
@@ -88,13 +88,13 @@ impl Queues {
         }
     }
 
-    /// Puts a read of `eventfd` into the submission queue, which ends with [`BELL`].
+    /// Puts a read of `eventfd` into the submission queue, which ends with [`WAKE_EVENT`].
     ///
     /// # Safety
     /// Nobody else is at the queues meanwhile. The descriptor stays open as long as the ring does.
-    pub(crate) unsafe fn push_bell(&self, eventfd: BorrowedFd<'_>) -> bool {
+    pub(crate) unsafe fn push_wake_event(&self, eventfd: BorrowedFd<'_>) -> bool {
         let fd = types::Fd(eventfd.as_raw_fd());
-        let read = opcode::Read::new(fd, COUNT.as_ptr().cast(), 8).build().user_data(BELL);
+        let read = opcode::Read::new(fd, COUNT.as_ptr().cast(), 8).build().user_data(WAKE_EVENT);
         // SAFETY: as the caller promises; the eight bytes never go, and nobody relies on them.
         unsafe { self.push(read.into()) }
     }

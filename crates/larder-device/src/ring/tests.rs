@@ -24,7 +24,7 @@ use crate::file::ledger::Ledger;
 use crate::file::options::FileOptions;
 use crate::file::transfer::{Piece, Pieces};
 use crate::file::uring::lead::Ring;
-use crate::file::uring::telling::Telling;
+use crate::file::uring::submit_mode::SubmitMode;
 use crate::io::{Io, IoFuture, IoResult};
 use crate::park::block_on;
 
@@ -407,7 +407,7 @@ fn what_was_noted_before_is_left_to_others() {
     let (mut future, completer) = IoFuture::pending();
     let io = Io::Read { offset: 0, buffer: IoBuffer::zeroed(BLOCK) };
     let pieces = Pieces::new(io, completer, 4096, &Arc::new(Ledger::default()));
-    shared.submit(pieces, Telling::Caller);
+    shared.submit(pieces, SubmitMode::Caller);
     let (mut writing, mut ring) = (None, None);
     block_on(std::future::poll_fn(|context| {
         let polled = poll(&mut future, context.waker());

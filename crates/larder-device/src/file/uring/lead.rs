@@ -12,7 +12,7 @@
 //!    stops leading promotes a follower; if there is none, nobody leads, and the reaper is told if
 //!    there is something for it.
 //! 2. A follower that stops following, being woken, either was not promoted, and leaves the list,
-//!    or was, and passes the lead on. Both happen under the lock of the baton.
+//!    or was, and passes the lead on. Both happen under the lock of the leadership.
 //! 3. The thread that leads looks at everything that could end its stay before it sleeps in the
 //!    ring, and whoever changes that afterwards wakes the ring. Others may settle completions as
 //!    well (when they poll); if they come upon a wake-up, or settle the last request of a ring that
@@ -26,7 +26,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::port::Port;
-use super::telling::Telling;
+use super::submit_mode::SubmitMode;
 use crate::file::join::join;
 use crate::file::options::FileOptions;
 use crate::file::transfer::Pieces;
@@ -37,7 +37,7 @@ use crate::ring::wire::Wire;
 
 pub(crate) struct Ring<W: Wire> {
     port: Port<W>,
-    baton: Mutex<Baton>,
+    leadership: Mutex<Leadership>,
     /// For the reaper.
     work: Condvar,
     /// Pending requests that a thread sees to as long as it waits.
@@ -49,7 +49,7 @@ pub(crate) struct Ring<W: Wire> {
 }
 
 #[derive(Default)]
-struct Baton {
+struct Leadership {
     led: bool,
     by_reaper: bool,
     followers: Vec<Arc<Parker>>,
@@ -70,7 +70,7 @@ impl<W: Wire> Ring<W> {
     ) -> io::Result<Arc<Self>> {
         let ring = Arc::new(Self {
             port: Port::new(wire, file, options)?,
-            baton: Mutex::default(),
+            leadership: Mutex::default(),
             work: Condvar::new(),
             noted: AtomicUsize::new(0),
             adopted: AtomicUsize::new(0),
@@ -84,10 +84,10 @@ impl<W: Wire> Ring<W> {
         Ok(ring)
     }
 
-    pub(crate) fn submit(self: &Arc<Self>, pieces: Pieces, telling: Telling) {
+    pub(crate) fn submit(self: &Arc<Self>, pieces: Pieces, submit_mode: SubmitMode) {
         pieces.driven_by(Arc::clone(self) as Arc<dyn Driver>);
-        self.port.submit(pieces, telling);
-        if telling == Telling::Unplugged {
+        self.port.submit(pieces, submit_mode);
+        if submit_mode == SubmitMode::Unplugged {
             plug::hold(Arc::clone(self) as Arc<dyn Driver>);
         }
     }
@@ -125,7 +125,7 @@ impl<W: Wire> Ring<W> {
     }
 
     #[cfg(test)]
-    pub(super) fn has_bell(&self) -> bool {
+    pub(super) fn has_wake_event(&self) -> bool {
         self.port.leader().1
     }
 
@@ -145,8 +145,8 @@ impl<W: Wire> Ring<W> {
         self.port.close()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Baton> {
-        self.baton.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Leadership> {
+        self.leadership.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn address(&self) -> usize {
@@ -176,9 +176,9 @@ impl<W: Wire> Ring<W> {
     }
 
     /// Whether there are requests that only the reaper sees to.
-    fn needs_reaper(&self, baton: &Baton) -> bool {
+    fn needs_reaper(&self, leadership: &Leadership) -> bool {
         self.adopted.load(Ordering::SeqCst) > 0
-            || (baton.left && self.noted.load(Ordering::SeqCst) > 0)
+            || (leadership.left && self.noted.load(Ordering::SeqCst) > 0)
             || self.closed.load(Ordering::SeqCst)
     }
 
@@ -190,21 +190,21 @@ impl<W: Wire> Ring<W> {
 
     fn reap_for_others(&self) {
         loop {
-            let mut baton = self.lock();
-            while !self.is_finished() && (baton.led || !self.needs_reaper(&baton)) {
-                baton = self.work.wait(baton).unwrap_or_else(PoisonError::into_inner);
+            let mut leadership = self.lock();
+            while !self.is_finished() && (leadership.led || !self.needs_reaper(&leadership)) {
+                leadership = self.work.wait(leadership).unwrap_or_else(PoisonError::into_inner);
             }
             if self.is_finished() {
                 return;
             }
-            (baton.led, baton.by_reaper) = (true, true);
-            drop(baton);
+            (leadership.led, leadership.by_reaper) = (true, true);
+            drop(leadership);
             let leading = Leading::new(self);
             // With nobody to lead in its place it stays: the next request may need it, too.
             while self.turn() && !self.is_finished() {
-                let mut baton = self.lock();
-                baton.left &= self.noted.load(Ordering::SeqCst) > 0;
-                if !baton.followers.is_empty() && !self.needs_reaper(&baton) {
+                let mut leadership = self.lock();
+                leadership.left &= self.noted.load(Ordering::SeqCst) > 0;
+                if !leadership.followers.is_empty() && !self.needs_reaper(&leadership) {
                     break;
                 }
             }
@@ -214,23 +214,23 @@ impl<W: Wire> Ring<W> {
 
     /// Waits for the lead or for a wake-up. `true`: this thread leads.
     fn follow(&self, parker: &Arc<Parker>) -> bool {
-        let mut baton = self.lock();
-        if !baton.led {
-            baton.led = true;
+        let mut leadership = self.lock();
+        if !leadership.led {
+            leadership.led = true;
             return true;
         }
-        baton.followers.push(Arc::clone(parker));
-        let idle = baton.by_reaper && !self.needs_reaper(&baton);
-        drop(baton);
+        leadership.followers.push(Arc::clone(parker));
+        let idle = leadership.by_reaper && !self.needs_reaper(&leadership);
+        drop(leadership);
         if idle {
             self.port.wake();
         }
         parker.park();
-        let mut baton = self.lock();
+        let mut leadership = self.lock();
         if parker.take_promotion() {
             return true;
         }
-        baton.followers.retain(|follower| !Arc::ptr_eq(follower, parker));
+        leadership.followers.retain(|follower| !Arc::ptr_eq(follower, parker));
         false
     }
 }
@@ -292,10 +292,10 @@ impl<W: Wire> Driver for Ring<W> {
 
     fn left(&self) {
         if self.noted.load(Ordering::SeqCst) > 0 {
-            let mut baton = self.lock();
-            baton.left = true;
-            let led = baton.led;
-            drop(baton);
+            let mut leadership = self.lock();
+            leadership.left = true;
+            let led = leadership.led;
+            drop(leadership);
             if !led {
                 self.work.notify_one();
             }
@@ -327,17 +327,17 @@ impl<W: Wire> Drop for Leading<'_, W> {
         let address = ring.address();
         let _ = LEADS.try_with(|leads| leads.borrow_mut().retain(|led| *led != address));
         ring.port.stop_leading();
-        let mut baton = ring.lock();
-        baton.by_reaper = false;
-        if let Some(next) = baton.followers.pop() {
+        let mut leadership = ring.lock();
+        leadership.by_reaper = false;
+        if let Some(next) = leadership.followers.pop() {
             next.promote();
-            drop(baton);
+            drop(leadership);
             next.unpark();
             return;
         }
-        baton.led = false;
-        let call = ring.needs_reaper(&baton);
-        drop(baton);
+        leadership.led = false;
+        let call = ring.needs_reaper(&leadership);
+        drop(leadership);
         if call {
             ring.work.notify_one();
         }

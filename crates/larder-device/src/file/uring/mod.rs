@@ -11,12 +11,12 @@
 //! The kernel finishes a request on the thread that submitted it: one that sleeps elsewhere
 //! meanwhile, in `epoll_wait` say, is interrupted for that (`EINTR`, which executors know).
 
-mod bell;
 pub(crate) mod lead;
 mod port;
-pub(crate) mod telling;
+pub(crate) mod submit_mode;
 #[cfg(test)]
 mod tests;
+mod wake_event;
 
 use std::cell::Cell;
 use std::fs::File;
@@ -30,7 +30,7 @@ use super::transfer::Pieces;
 use crate::ring::member::Member;
 use crate::ring::wire::{AnyWire, Wire};
 use lead::Ring;
-use telling::Telling;
+use submit_mode::SubmitMode;
 
 /// Threads that leave completions to a reaper share a ring between so many cores: more of their requests
 /// go to the kernel at a time, and one reaper keeps up with them.
@@ -66,12 +66,12 @@ impl<W: Wire> Uring<W> {
         Ok(Self { rings, wire, file: Arc::clone(file), options: options.clone(), member })
     }
 
-    fn ring(&self, telling: Telling) -> Option<&Arc<Ring<W>>> {
+    fn ring(&self, submit_mode: SubmitMode) -> Option<&Arc<Ring<W>>> {
         // A thread that is on its way out has lost its number.
         let thread = THREAD.try_with(Cell::get).unwrap_or(0);
-        let rings = match telling {
-            Telling::Caller | Telling::Unplugged => self.rings.len(),
-            Telling::Leader => self.rings.len().div_ceil(CORES_PER_REAPER),
+        let rings = match submit_mode {
+            SubmitMode::Caller | SubmitMode::Unplugged => self.rings.len(),
+            SubmitMode::Leader => self.rings.len().div_ceil(CORES_PER_REAPER),
         };
         let ours = &self.rings[thread % rings];
         if ours.get().is_none()
@@ -88,9 +88,9 @@ impl<W: Wire> Uring<W> {
 impl<W: Wire> Engine for Uring<W> {
     fn submit(&self, pieces: Pieces) {
         let Err(pieces) = self.member.submit(pieces) else { return };
-        let telling = Telling::here();
-        match self.ring(telling) {
-            Some(ring) => ring.submit(pieces, telling),
+        let submit_mode = SubmitMode::here();
+        match self.ring(submit_mode) {
+            Some(ring) => ring.submit(pieces, submit_mode),
             // Unsettled, they fail their request.
             None => pieces.for_each(drop),
         }

@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
 
-use super::bell::Bell;
-use super::telling::{Leader, Telling};
+use super::submit_mode::{Leader, SubmitMode};
+use super::wake_event::WakeEvent;
 use crate::file::options::FileOptions;
 use crate::file::transfer::{Piece, Pieces, Step};
 use crate::file::waiting::Waiting;
@@ -73,7 +73,7 @@ struct Slots {
     crowd: usize,
     /// Something in the submission queue was handed over and is not with the kernel yet.
     handed_over: bool,
-    bell: Option<Bell>,
+    wake_event: Option<WakeEvent>,
     /// So many calls that wait for nothing find the kernel out of memory.
     #[cfg(test)]
     refusals: u32,
@@ -101,7 +101,7 @@ impl<W: Wire> Port<W> {
             leader: Leader::Absent,
             crowd: 0,
             handed_over: false,
-            bell: None,
+            wake_event: None,
             #[cfg(test)]
             refusals: 0,
         };
@@ -133,7 +133,7 @@ impl<W: Wire> Port<W> {
     }
 
     /// Hands the pieces of a request to the kernel as far as there are slots; the others wait.
-    pub(crate) fn submit(&self, pieces: Pieces, telling: Telling) {
+    pub(crate) fn submit(&self, pieces: Pieces, submit_mode: SubmitMode) {
         let mut slots = self.lock();
         if slots.target.is_none() {
             drop(slots);
@@ -164,14 +164,14 @@ impl<W: Wire> Port<W> {
         self.count(&slots);
         slots.crowd = slots.crowd.max(slots.under_way());
         let is_left = intact
-            && match telling {
-                Telling::Caller => false,
-                Telling::Leader => placed && slots.hand_over(),
-                Telling::Unplugged => true,
+            && match submit_mode {
+                SubmitMode::Caller => false,
+                SubmitMode::Leader => placed && slots.hand_over(),
+                SubmitMode::Unplugged => true,
             };
         // Who waits in the ring will tell what the kernel has no memory for now, and so will a thread
         // that leads before it sleeps. One that sleeps does so as long as nothing completes.
-        let alone = telling == Telling::Leader && slots.leader == Leader::Asleep;
+        let alone = submit_mode == SubmitMode::Leader && slots.leader == Leader::Asleep;
         drop(slots);
         drop(aged);
         if placed && !is_left {
@@ -221,30 +221,33 @@ impl<W: Wire> Port<W> {
         self.lock().refusals = calls;
     }
 
-    /// Whether the leader sleeps, and whether there is a bell.
+    /// Whether the leader sleeps, and whether there is a wake-up event.
     #[cfg(test)]
     pub(super) fn leader(&self) -> (bool, bool) {
         let slots = self.lock();
-        (slots.leader == Leader::Asleep, slots.bell.is_some())
+        (slots.leader == Leader::Asleep, slots.wake_event.is_some())
     }
 
     /// Takes the read on the eventfd back, when nothing else is pending.
     fn disarm(&self) {
-        while self.lock().bell.as_ref().is_some_and(Bell::ring) && self.enter(1, true) {
+        while self.lock().wake_event.as_ref().is_some_and(WakeEvent::ring) && self.enter(1, true) {
             self.reap();
         }
     }
 
-    /// Sees to it that the bell wakes the thread that is about to sleep.
+    /// Sees to it that the wake-up event wakes the thread that is about to sleep.
     fn arm(&self, slots: &mut Slots) {
-        let Some(bell) = slots.bell.as_mut().filter(|bell| !bell.armed) else { return };
-        let Some(count) = &mut bell.count else { return };
-        let fd = types::Fd(bell.eventfd.as_raw_fd());
+        let Some(wake_event) = slots.wake_event.as_mut().filter(|wake_event| !wake_event.armed)
+        else {
+            return;
+        };
+        let Some(count) = &mut wake_event.count else { return };
+        let fd = types::Fd(wake_event.eventfd.as_raw_fd());
         let read = opcode::Read::new(fd, count.as_mut_ptr(), 8).build().user_data(HANDED_OVER);
         // SAFETY: the queue is ours under the lock of the slots (invariant 3). The eight bytes are on
         // the heap and stay there until the read was reaped, or are leaked. The descriptor is open as
         // long: whoever may enter the ring holds the port.
-        bell.armed = unsafe { self.ring.submission_shared().push(&read.into()) }.is_ok();
+        wake_event.armed = unsafe { self.ring.submission_shared().push(&read.into()) }.is_ok();
     }
 
     /// `false`: the ring is broken.
@@ -340,8 +343,8 @@ impl<W: Wire> Port<W> {
             return Settled::Nothing;
         }
         if entry.user_data() == HANDED_OVER {
-            if let Some(bell) = &mut slots.bell {
-                bell.armed = false;
+            if let Some(wake_event) = &mut slots.wake_event {
+                wake_event.armed = false;
             }
             return Settled::Nothing;
         }
@@ -437,13 +440,13 @@ impl Slots {
         if leader == Leader::Absent || (leader == Leader::Asleep && self.crowd <= FEW) {
             return false;
         }
-        if self.bell.is_none() {
-            // This once the caller tells the kernel; from the next sleep on the bell is armed.
-            self.bell = Bell::new();
+        if self.wake_event.is_none() {
+            // This once the caller tells the kernel; from the next sleep on the wake-up event is armed.
+            self.wake_event = WakeEvent::new();
             return false;
         }
         if leader == Leader::Asleep {
-            if !self.bell.as_ref().is_some_and(Bell::ring) {
+            if !self.wake_event.as_ref().is_some_and(WakeEvent::ring) {
                 return false;
             }
             // Once is enough: it takes all that is there.

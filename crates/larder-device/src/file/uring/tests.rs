@@ -12,7 +12,7 @@ use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::lead::Ring;
-use super::telling::Telling;
+use super::submit_mode::SubmitMode;
 
 use crate::buffer::IoBuffer;
 use crate::error::ErrorKind;
@@ -38,18 +38,18 @@ fn depth(queue_depth: u16) -> FileOptions {
     FileOptions { queue_depth, ..FileOptions::default() }
 }
 
-fn submit(ring: &Arc<Ring<FileWire>>, io: Io, telling: Telling) -> IoFuture {
+fn submit(ring: &Arc<Ring<FileWire>>, io: Io, submit_mode: SubmitMode) -> IoFuture {
     let (future, pieces) = request(io);
-    ring.submit(pieces, telling);
+    ring.submit(pieces, submit_mode);
     future
 }
 
 fn read(ring: &Arc<Ring<FileWire>>, blocks: usize) -> IoFuture {
-    read_told_by(ring, blocks, Telling::here())
+    read_told_by(ring, blocks, SubmitMode::here())
 }
 
-fn read_told_by(ring: &Arc<Ring<FileWire>>, blocks: usize, telling: Telling) -> IoFuture {
-    submit(ring, read_of(blocks), telling)
+fn read_told_by(ring: &Arc<Ring<FileWire>>, blocks: usize, submit_mode: SubmitMode) -> IoFuture {
+    submit(ring, read_of(blocks), submit_mode)
 }
 
 /// Returns when a thread sleeps in the ring, or is about to.
@@ -89,7 +89,7 @@ fn a_closed_ring_takes_nothing() {
     let Some((ring, _writer)) = over_pipe(&depth(2)) else { return };
     assert!(ring.close());
     assert_eq!(
-        submit(&ring, Io::Flush, Telling::here()).wait().unwrap_err().error.kind(),
+        submit(&ring, Io::Flush, SubmitMode::here()).wait().unwrap_err().error.kind(),
         ErrorKind::Gone
     );
 }
@@ -188,7 +188,7 @@ struct HandsOver {
 
 impl Wake for HandsOver {
     fn wake(self: Arc<Self>) {
-        *self.handed.lock().unwrap() = Some(read_told_by(&self.ring, 1, Telling::Leader));
+        *self.handed.lock().unwrap() = Some(read_told_by(&self.ring, 1, SubmitMode::Leader));
         self.waiter.wake_by_ref();
     }
 }
@@ -199,7 +199,7 @@ fn what_is_handed_over_to_one_on_its_way_out_reaches_the_kernel() {
     let (reader, mut writer) = std::io::pipe().unwrap();
     let file = Arc::new(File::from(OwnedFd::from(reader)));
     let Some(ring) = over(&file, &depth(8)) else { return };
-    // The first time there is no bell yet, and no hand-over.
+    // The first time there is no wake-up event yet, and no hand-over.
     for round in 0..20u8 {
         let waiter = std::thread::spawn({
             let ring = Arc::clone(&ring);
@@ -236,7 +236,7 @@ fn what_the_kernel_has_no_memory_for_is_told_again() {
     let mut first = read_that_is_slept_for(&ring, &waker);
     ring.refuse(3);
     // A pipe cannot be flushed, which the kernel says at once.
-    let mut second = submit(&ring, Io::Flush, Telling::Leader);
+    let mut second = submit(&ring, Io::Flush, SubmitMode::Leader);
     if poll(&mut second, &waker).is_pending() {
         woken.recv_timeout(Duration::from_secs(20)).expect("it never reached the kernel");
         assert!(poll(&mut second, &waker).is_ready());
@@ -254,7 +254,7 @@ fn few_requests_do_not_wake_the_leader() {
         let (waker, woken) = foreign_waker();
         let mut first = read_that_is_slept_for(&ring, &waker);
         let mut second = read(&ring, 1);
-        assert!(!ring.has_bell(), "it was to be called for one request more");
+        assert!(!ring.has_wake_event(), "it was to be called for one request more");
         assert!(poll(&mut second, &waker).is_pending());
         writer.write_all(&[1; 2 * BLOCK]).unwrap();
         for _ in 0..2 {
@@ -322,7 +322,7 @@ fn many_threads_share_a_ring() {
                 let mut held = Vec::new();
                 for _ in 0..400 {
                     let mut future = match rng.u8(..8) {
-                        0 => submit(ring, Io::Flush, Telling::here()),
+                        0 => submit(ring, Io::Flush, SubmitMode::here()),
                         _ => read(ring, rng.usize(1..6)),
                     };
                     match rng.u8(..6) {

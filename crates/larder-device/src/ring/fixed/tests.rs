@@ -13,7 +13,7 @@ use crate::file::ledger::Ledger;
 use crate::file::options::FileOptions;
 use crate::file::transfer::Pieces;
 use crate::file::uring::lead::Ring;
-use crate::file::uring::telling::Telling;
+use crate::file::uring::submit_mode::SubmitMode;
 use crate::io::{Io, IoFuture};
 use crate::ring::wire::FileWire;
 
@@ -187,7 +187,7 @@ fn read(ring: &Arc<Ring<FileWire>>, buffer: IoBuffer) -> IoFuture {
     let (future, completer) = IoFuture::pending();
     let io = Io::Read { offset: 0, buffer };
     let pieces = Pieces::new(io, completer, 1 << 20, &Arc::new(Ledger::default()));
-    ring.submit(pieces, Telling::here());
+    ring.submit(pieces, SubmitMode::here());
     future
 }
 

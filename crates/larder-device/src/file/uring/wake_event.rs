@@ -7,7 +7,7 @@ use zerocopy::IntoBytes;
 
 /// Wakes the leader when something was handed over. Unlike an operation that does nothing this takes no
 /// call of the ring, in which the kernel would begin with what is there, one request at a time.
-pub(super) struct Bell {
+pub(super) struct WakeEvent {
     pub(super) eventfd: OwnedFd,
     /// Where a read puts the count; absent after a leak.
     pub(super) count: Option<Box<[u8; 8]>>,
@@ -15,7 +15,7 @@ pub(super) struct Bell {
     pub(super) armed: bool,
 }
 
-impl Bell {
+impl WakeEvent {
     pub(super) fn new() -> Option<Self> {
         let eventfd = eventfd(0, EventfdFlags::CLOEXEC).ok()?;
         Some(Self { eventfd, count: Some(Box::new([0; 8])), armed: false })
@@ -31,7 +31,7 @@ impl Bell {
     }
 }
 
-impl Drop for Bell {
+impl Drop for WakeEvent {
     fn drop(&mut self) {
         if self.armed {
             std::mem::forget(self.count.take());

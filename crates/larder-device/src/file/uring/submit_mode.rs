@@ -5,7 +5,7 @@ use crate::plug::is_plugged;
 
 /// Who tells the kernel of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Telling {
+pub(crate) enum SubmitMode {
     /// The caller does, at once: it will wait for the request.
     Caller,
     /// The thread that leads does, with what others have handed over meanwhile; if there is none, or
@@ -16,7 +16,7 @@ pub(crate) enum Telling {
     Unplugged,
 }
 
-impl Telling {
+impl SubmitMode {
     /// How this thread does it.
     pub(crate) fn here() -> Self {
         match (is_inside_block_on(), is_plugged()) {
