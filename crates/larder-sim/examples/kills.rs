@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use clap::{Parser, value_parser};
-use larder_sim::kills::{self, Ending, Lie, Options, Progress, Report, SETTINGS};
+use larder_sim::kills::{self, Ending, InjectedBug, Options, Progress, Report, SETTINGS};
 use serde::de::DeserializeOwned;
 
 const LONG: &str = "\
@@ -59,9 +59,9 @@ struct Arguments {
     settings: Vec<String>,
     /// A defect, which must be found out: omitted_set, forged_set, forged_delete, torn, foreign, immortal or
     /// old_file (this one with --ending closed)
-    #[arg(long, value_name = "NAME", default_value = "none", hide_default_value = true, value_parser = named::<Lie>)]
-    lie: Lie,
-    /// Where file and journals lie, on a disk. They are overwritten; removed at the end, and left if an answer was
+    #[arg(long, value_name = "NAME", default_value = "none", hide_default_value = true, value_parser = named::<InjectedBug>)]
+    bug: InjectedBug,
+    /// Where file and journals bug, on a disk. They are overwritten; removed at the end, and left if an answer was
     /// wrong. From `cargo xtask kills` it is the build directory
     #[arg(long, default_value = "kills")]
     dir: PathBuf,
@@ -163,10 +163,10 @@ fn same_options(options: &Options) -> String {
     if let Some(ending) = options.ending {
         words.push_str(&format!(" --ending {}", format!("{ending:?}").to_lowercase()));
     }
-    if let Ok(serde_json::Value::String(lie)) = serde_json::to_value(options.lie)
-        && options.lie != Lie::None
+    if let Ok(serde_json::Value::String(bug)) = serde_json::to_value(options.bug)
+        && options.bug != InjectedBug::None
     {
-        words.push_str(&format!(" --lie {lie}"));
+        words.push_str(&format!(" --bug {bug}"));
     }
     options.settings.iter().for_each(|setting| words.push_str(&format!(" --set {setting}")));
     words
@@ -185,7 +185,7 @@ impl Arguments {
             load_ms: self.load_ms,
             settings: self.settings.clone(),
             ending: self.ending,
-            lie: self.lie,
+            bug: self.bug,
         }
     }
 }

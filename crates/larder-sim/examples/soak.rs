@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum, value_parser};
-use larder_sim::soak::{Lie, Totals, run_power_seed, run_seed};
+use larder_sim::soak::{InjectedBug, Totals, run_power_seed, run_seed};
 use serde_json::json;
 
 /// How often the line of progress is renewed.
@@ -73,7 +73,7 @@ fn run(arguments: &Arguments) -> (Totals, Option<u64>) {
     for seed in arguments.first_seed..arguments.first_seed + arguments.seeds {
         let report = match arguments.theme {
             Some(Theme::Power) => run_power_seed(seed),
-            None => run_seed(seed, Lie::None),
+            None => run_seed(seed, InjectedBug::None),
         };
         totals.add(&report.totals);
         if let Some(wrong) = report.wrong {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::choose::seeded;
 use super::journal::{self, Answer, Record, Verb};
 use super::judge::{self, Judged, Look};
-use super::options::{Ending, Lie, Options};
+use super::options::{Ending, InjectedBug, Options};
 use super::oracle::{Kind, Oracle};
 use super::report::{Progress, Report, Round, Wrong};
 use super::round::{self, Ended, Plan};
@@ -108,7 +108,7 @@ impl Harness<'_> {
         let cut_off = self.oracle.cut_off(ended.gone_ns);
         let before = self.before(&journals)?;
         let reappeared = self.oracle.reappeared;
-        if self.options.lie == Lie::OldFile {
+        if self.options.bug == InjectedBug::OldFile {
             self.turn_back(number)?;
         }
         let judged = judge::judge(self.options, closes)?;
@@ -124,7 +124,7 @@ impl Harness<'_> {
         Ok((round, wrongs.list))
     }
 
-    /// The lie of the old file.
+    /// The injected bug of the old file.
     fn turn_back(&self, number: u32) -> Result<(), String> {
         let (file, old) = (self.options.file(), self.options.old_file());
         let copied = match number {

@@ -40,7 +40,7 @@ mod victim;
 mod worker;
 
 pub use harness::run;
-pub use options::{Ending, Lie, Options, SETTINGS};
+pub use options::{Ending, InjectedBug, Options, SETTINGS};
 pub use oracle::Kind;
 pub use report::{Progress, Report, Round, Totals, Wrong};
 pub use victim::serve;

@@ -30,7 +30,7 @@ pub enum Ending {
 /// A deliberate defect of victim or file, to see whether the judgement notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Lie {
+pub enum InjectedBug {
     /// None.
     #[default]
     None,
@@ -50,7 +50,7 @@ pub enum Lie {
     OldFile,
 }
 
-impl Lie {
+impl InjectedBug {
     /// All that must be noticed.
     pub const ALL: [Self; 7] = [
         Self::OmittedSet,
@@ -70,7 +70,7 @@ pub struct Options {
     pub times: u32,
     /// Seed of everything but the passing of time.
     pub seed: u64,
-    /// Where file and journals lie. They are overwritten.
+    /// Where file and journals bug. They are overwritten.
     pub dir: PathBuf,
     /// Size of the file that the cache lies in, in bytes.
     pub size_bytes: u64,
@@ -87,7 +87,7 @@ pub struct Options {
     /// One ending for all victims; `None` draws them.
     pub ending: Option<Ending>,
     /// A defect.
-    pub lie: Lie,
+    pub bug: InjectedBug,
 }
 
 impl Default for Options {
@@ -103,7 +103,7 @@ impl Default for Options {
             load_ms: 1500,
             settings: Vec::new(),
             ending: None,
-            lie: Lie::None,
+            bug: InjectedBug::None,
         }
     }
 }

@@ -40,27 +40,27 @@ pub(super) fn run(command: &mut Command, orders: &Orders, plan: Plan) -> Result<
     command.env(ORDERS_VARIABLE, text).stdin(Stdio::null()).stdout(Stdio::piped());
     let begin = Instant::now();
     let mut child = command.spawn().map_err(|why| format!("cannot start the victim: {why}"))?;
-    let mut life = Life { begin, marks: Vec::new(), words: listen(&mut child) };
-    let waited = life.wait_for_moment(plan);
+    let mut incarnation = Incarnation { begin, marks: Vec::new(), words: listen(&mut child) };
+    let waited = incarnation.wait_for_moment(plan);
     let killed = child.kill();
     let status = child.wait();
     let gone_ns = journal::now_ns();
     // All that it still said is in the pipe.
-    while life.hear(PATIENCE).is_ok() {}
+    while incarnation.hear(PATIENCE).is_ok() {}
     waited?;
     killed.map_err(|why| format!("cannot kill the victim: {why}"))?;
     let status = status.map_err(|why| format!("cannot wait for the victim: {why}"))?;
-    life.ended(status, gone_ns)
+    incarnation.ended(status, gone_ns)
 }
 
 /// What is heard of a victim.
-struct Life {
+struct Incarnation {
     begin: Instant,
     marks: Vec<(String, Instant)>,
     words: Receiver<(String, Instant)>,
 }
 
-impl Life {
+impl Incarnation {
     /// Returns when it is time for the kill, or the victim is gone.
     fn wait_for_moment(&mut self, plan: Plan) -> Result<(), String> {
         let last = match plan.ending {

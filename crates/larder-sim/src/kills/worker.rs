@@ -9,11 +9,11 @@ use larder::{Cas, Error, Larder, SetOptions, block_on};
 
 use super::choose::{Chooser, Request};
 use super::journal::{self, Answer, Moment, Record, Verb, Writer};
-use super::options::{Lie, Options};
+use super::options::{InjectedBug, Options};
 use super::value::{self, Piece, Reading};
 
 /// A liar lies in one of so many sets.
-const LIES_EVERY: u32 = 16;
+const STRIKES_EVERY: u32 = 16;
 /// Longer values are not appended to.
 const PIECES_MAX: u32 = 4;
 
@@ -126,19 +126,19 @@ impl<'a> Worker<'a> {
         let after = if verb == Verb::Append { belief.version } else { 0 };
         let stores = matches!(verb, Verb::Set | Verb::Add | Verb::Append);
         let piece = stores.then(|| self.next_piece(key, after));
-        let lies = verb == Verb::Set && self.numbers.is_multiple_of(LIES_EVERY);
-        let lie = if lies { self.options.lie } else { Lie::None };
-        let value = piece.map_or_else(Vec::new, |piece| stored(piece, bytes, lie));
+        let strikes = verb == Verb::Set && self.numbers.is_multiple_of(STRIKES_EVERY);
+        let bug = if strikes { self.options.bug } else { InjectedBug::None };
+        let value = piece.map_or_else(Vec::new, |piece| stored(piece, bytes, bug));
         let version = piece.map_or(0, |piece| piece.version);
-        let told = if lie == Lie::ForgedDelete { Verb::Delete } else { verb };
-        let begun = match lie {
-            Lie::OmittedSet => None,
-            Lie::ForgedDelete => Some(self.begin(told, key, 0, 0, 0)?),
+        let told = if bug == InjectedBug::ForgedDelete { Verb::Delete } else { verb };
+        let begun = match bug {
+            InjectedBug::OmittedSet => None,
+            InjectedBug::ForgedDelete => Some(self.begin(told, key, 0, 0, 0)?),
             _ => Some(self.begin(told, key, version, after, ttl_s)?),
         };
-        let immortal = self.options.lie == Lie::Immortal;
-        let answer = match lie {
-            Lie::ForgedSet | Lie::ForgedDelete => Answer::Done,
+        let immortal = self.options.bug == InjectedBug::Immortal;
+        let answer = match bug {
+            InjectedBug::ForgedSet | InjectedBug::ForgedDelete => Answer::Done,
             _ => self.perform(verb, key, &value, if immortal { 0 } else { ttl_s }),
         };
         let Some(begun) = begun else { return Ok(()) };
@@ -217,10 +217,10 @@ impl<'a> Worker<'a> {
 }
 
 /// The bytes that are stored for `piece`.
-fn stored(piece: Piece, bytes: usize, lie: Lie) -> Vec<u8> {
-    let key = if lie == Lie::Foreign { piece.key + 1 } else { piece.key };
+fn stored(piece: Piece, bytes: usize, bug: InjectedBug) -> Vec<u8> {
+    let key = if bug == InjectedBug::Foreign { piece.key + 1 } else { piece.key };
     let mut value = value::encode(Piece { key, ..piece }, bytes);
-    if lie == Lie::Torn {
+    if bug == InjectedBug::Torn {
         let middle = value.len() / 2;
         value[middle] ^= 1;
     }

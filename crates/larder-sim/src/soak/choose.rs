@@ -4,15 +4,15 @@
 use std::time::Duration;
 
 use super::request::{Request, Verb, Write};
+use super::scheduler::Scheduler;
 use super::value::{Content, first_number};
-use super::world::World;
 
 /// Calls on one key at a time. The orders to try grow with its factorial.
 const OPEN_MAX: usize = 5;
 /// Every so many keys one is for counting.
 const COUNTED_ONE_IN: u32 = 6;
 
-impl World {
+impl Scheduler {
     /// The next request, or none while every key that comes to mind is busy.
     pub(super) fn choose(&mut self) -> Option<Request> {
         let key = self.free_key()?;

@@ -20,7 +20,7 @@ const BYTES_MAX: usize = 16_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Settled {
     pub(super) content: Content,
-    /// What this life had evicted when it was set.
+    /// What this incarnation had evicted when it was set.
     evicted: u64,
 }
 
@@ -111,7 +111,7 @@ impl Kept {
         }
     }
 
-    /// A life is over that has evicted as much. What is in DRAM alone is gone.
+    /// An incarnation is over that has evicted as much. What is in DRAM alone is gone.
     pub(super) fn end_life(&mut self, evicted: u64) {
         self.owed.retain(|_, kept| kept.evicted == evicted);
         self.owed.values_mut().for_each(|kept| kept.evicted = 0);

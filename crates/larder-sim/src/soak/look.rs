@@ -5,10 +5,10 @@ use std::rc::Rc;
 use larder::Larder;
 
 use super::history::{Need, Operation};
+use super::scheduler::Scheduler;
 use super::value::{content_of, key_of};
-use super::world::World;
 
-impl World {
+impl Scheduler {
     /// After a crash, asks for every key, if anything is owed: what a flush has returned for must be there, and of
     /// the others nothing that is void.
     pub(super) fn look_at_all(&mut self, cache: Larder) -> Option<Larder> {

@@ -16,8 +16,8 @@
 //! | `subject` | the cache, and lies to try the oracle with |
 //! | `request` | what clients ask, and what an answer says of the key |
 //! | `choose` | which request comes next |
-//! | `world` | the scheduler |
-//! | `life` | a cache from its opening to its end, and its counters |
+//! | `scheduler` | the scheduler |
+//! | `incarnation` | a cache from its opening to its end, and its counters |
 //! | `look` | a look at every key after an opening |
 //! | `history`, `oracle` | what happened, by key, and the judgement |
 //! | `kept` | what flushes have returned for, which a loss of power may not take |
@@ -27,19 +27,19 @@
 mod choose;
 mod device;
 mod history;
+mod incarnation;
 mod kept;
-mod life;
 mod look;
 mod oracle;
 mod plan;
 mod request;
+mod scheduler;
 mod subject;
 mod theme;
 mod totals;
 mod value;
-mod world;
 
-pub use subject::Lie;
+pub use subject::InjectedBug;
 pub use totals::Totals;
 
 /// What came of one seed.
@@ -54,13 +54,13 @@ pub struct SeedReport {
 }
 
 /// Runs one seed with a cache that has this defect, or none.
-pub fn run_seed(seed: u64, lie: Lie) -> SeedReport {
-    world::World::new(seed, lie, None).run()
+pub fn run_seed(seed: u64, bug: InjectedBug) -> SeedReport {
+    scheduler::Scheduler::new(seed, bug, None).run()
 }
 
 /// Runs one seed of those that are about losses of power, with a cache that is to outlive them.
 pub fn run_power_seed(seed: u64) -> SeedReport {
-    world::World::new(seed, Lie::None, Some(theme::Theme::Power)).run()
+    scheduler::Scheduler::new(seed, InjectedBug::None, Some(theme::Theme::Power)).run()
 }
 
 #[cfg(test)]

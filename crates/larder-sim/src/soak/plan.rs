@@ -73,12 +73,12 @@ impl Trouble {
     }
 }
 
-/// How a life of the cache ends.
+/// How an incarnation of the cache ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// All callers are done, or give up; then it is closed.
     Close,
-    /// Callers and cache are dropped; what is under way on the device goes on, beside the next life.
+    /// Callers and cache are dropped; what is under way on the device goes on, beside the next incarnation.
     Abandon,
     /// The process dies: what has reached the device stays.
     Kill,
@@ -93,9 +93,9 @@ pub(super) struct Plan {
     pub(super) on_flash: bool,
     pub(super) clients: usize,
     pub(super) keys: u32,
-    /// Operations of one life.
+    /// Operations of one incarnation.
     pub(super) operations: u64,
-    pub(super) lives: u32,
+    pub(super) incarnations: u32,
     pub(super) trouble: Trouble,
     pub(super) delays: Delays,
     /// Virtual nanoseconds that a step takes at most.
@@ -143,7 +143,7 @@ impl Plan {
             clients,
             keys: u32::try_from(clients).unwrap_or(u32::MAX).clamp(12, 256) * rng.u32(1..=3),
             operations: rng.u64(300..1500).max(clients as u64 * 2),
-            lives: rng.u32(2..=5),
+            incarnations: rng.u32(2..=5),
             trouble,
             delays,
             step_ns: [2_000, 100_000, 20_000_000][rng.usize(..3)],
@@ -166,14 +166,14 @@ impl Plan {
         plan
     }
 
-    /// Other settings for the next life, which accepts that it starts empty.
+    /// Other settings for the next incarnation, which accepts that it starts empty.
     pub(super) fn change(&mut self, rng: &mut fastrand::Rng) {
         let Config { crash_safety, flash_wait, .. } = self.config;
         let on_change = OnChange::Discard;
         self.config = Config { crash_safety, flash_wait, on_change, ..config(rng) };
     }
 
-    /// The ending of a life, by chance.
+    /// The ending of an incarnation, by chance.
     pub(super) fn ending(&self, rng: &mut fastrand::Rng) -> Ending {
         match rng.u32(..10) {
             0..4 => Ending::Close,
@@ -183,7 +183,7 @@ impl Plan {
         }
     }
 
-    /// The faults of a life. Lies about writes spare the first `metadata_bytes`: a drive that only
+    /// The faults of an incarnation. Lies about writes spare the first `metadata_bytes`: a drive that only
     /// pretends to write its superblock can bring anything back.
     /// `places_at`: buckets and regions lie behind it.
     pub(super) fn faults(
@@ -195,7 +195,7 @@ impl Plan {
         let plan = FaultPlan::new(rng.u64(..));
         let chance = [0.002, 0.02, 0.2][rng.usize(..3)];
         let often = |fault| FaultRule::new(fault).with_probability(chance);
-        let lie = |fault| often(fault).within(metadata_bytes..u64::MAX);
+        let lying = |fault| often(fault).within(metadata_bytes..u64::MAX);
         match self.trouble {
             Trouble::None | Trouble::Absences | Trouble::NoSpace | Trouble::Timeouts => plan,
             Trouble::OneError => {
@@ -216,9 +216,9 @@ impl Plan {
                 plan.with(rule.within(places_at..u64::MAX))
             }
             Trouble::HiddenTornWrites => {
-                plan.with(lie(Fault::TornWrite { blocks: None, reported_done: true }))
+                plan.with(lying(Fault::TornWrite { blocks: None, reported_done: true }))
             }
-            Trouble::LostWrites => plan.with(lie(Fault::LostWrite)),
+            Trouble::LostWrites => plan.with(lying(Fault::LostWrite)),
         }
     }
 }
@@ -297,7 +297,7 @@ fn config(rng: &mut fastrand::Rng) -> Config {
         tombstone_log_bytes: [None, Some(16 << 10), Some(24 << 10)][rng.usize(..3)],
         // Most often an opening serves before it has looked at regions.
         eager_index_objects: [0, 0, 200, 1 << 16][rng.usize(..4)],
-        // No thread; whether a task sends is decided for each life.
+        // No thread; whether a task sends is decided for each incarnation.
         demotions: Demotions::Callers,
         demoting_bytes_max: [None, None, Some(2 << 10), Some(64 << 10)][rng.usize(..4)],
         demotion_wait: [0, 1_000_000, 5_000_000_000].map(Duration::from_nanos)[rng.usize(..3)],

@@ -12,7 +12,7 @@ use super::value::{Content, content_of, key_of, piece_of};
 
 /// A deliberate defect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Lie {
+pub enum InjectedBug {
     /// None: the cache as it is.
     #[default]
     None,
@@ -34,7 +34,7 @@ pub enum Lie {
     LateFill,
 }
 
-impl Lie {
+impl InjectedBug {
     /// All that the oracle must notice.
     pub const ALL: [Self; 8] = [
         Self::Stale,
@@ -51,7 +51,7 @@ impl Lie {
 /// A cache and its defect.
 pub(super) struct Subject {
     pub(super) cache: Larder,
-    lie: Lie,
+    bug: InjectedBug,
     memory: RefCell<Memory>,
 }
 
@@ -65,8 +65,8 @@ struct Memory {
 }
 
 impl Subject {
-    pub(super) fn new(cache: Larder, lie: Lie) -> Self {
-        Self { cache, lie, memory: RefCell::default() }
+    pub(super) fn new(cache: Larder, bug: InjectedBug) -> Self {
+        Self { cache, bug, memory: RefCell::default() }
     }
 
     /// Carries a request out. `fetch` is what a miss of [`Request::GetOrFetch`] waits for.
@@ -120,14 +120,14 @@ impl Subject {
         let mut found = found(key, self.cache.get(&key_of(key)).await?);
         let mut memory = self.memory.borrow_mut();
         memory.calls += 1;
-        let lies_now = memory.calls.is_multiple_of(16);
-        let substitute = match self.lie {
-            Lie::Stale => memory.before.get(&key).cloned().map(Ok),
-            Lie::Resurrected => memory.deleted.get(&key).cloned().map(Ok),
-            Lie::Foreign => Some(content_of(key, &piece_of(key + 1, 0, 40))),
+        let strikes_now = memory.calls.is_multiple_of(16);
+        let substitute = match self.bug {
+            InjectedBug::Stale => memory.before.get(&key).cloned().map(Ok),
+            InjectedBug::Resurrected => memory.deleted.get(&key).cloned().map(Ok),
+            InjectedBug::Foreign => Some(content_of(key, &piece_of(key + 1, 0, 40))),
             _ => None,
         };
-        if let Some(content) = substitute.filter(|_| lies_now) {
+        if let Some(content) = substitute.filter(|_| strikes_now) {
             let flags = content.as_ref().map_or(0, |content| flags_of(key, content));
             found = Some(Found { content, version: 0, flags, pin: None });
         }
@@ -151,7 +151,7 @@ impl Subject {
 
     async fn count(&self, key: u32, delta: u64) -> Result<Option<u64>, larder::Error> {
         let name = key_of(key);
-        if self.lie != Lie::TornCount {
+        if self.bug != InjectedBug::TornCount {
             return self.cache.incr(&name, delta).await;
         }
         let Some(value) = self.cache.get(&name).await? else { return Ok(None) };
@@ -168,14 +168,16 @@ impl Subject {
         let (cache, name, bytes) = (&self.cache, key_of(key), bytes_of(key, &write));
         let options = self.options(key, &write);
         let answer = match verb {
-            Verb::Set if self.lie == Lie::LostSet && write.piece.is_multiple_of(16) => Answer::Done,
+            Verb::Set if self.bug == InjectedBug::LostSet && write.piece.is_multiple_of(16) => {
+                Answer::Done
+            }
             Verb::Set => {
                 cache.set_with(&name, &bytes, options).await?;
                 Answer::Done
             }
             Verb::Add => Answer::Said(cache.add(&name, &bytes, options).await?),
             Verb::Replace => Answer::Said(cache.replace(&name, &bytes, options).await?),
-            Verb::Cas(_, _) if self.lie == Lie::BlindCas => {
+            Verb::Cas(_, _) if self.bug == InjectedBug::BlindCas => {
                 cache.set_with(&name, &bytes, options).await?;
                 Answer::Cas(Cas::Stored)
             }
@@ -201,7 +203,7 @@ impl Subject {
             fetch().await;
             if fails { Err("the source is down") } else { Ok(bytes_of(key, &write)) }
         };
-        if self.lie == Lie::LateFill {
+        if self.bug == InjectedBug::LateFill {
             if let Some(value) = self.cache.get(&name).await? {
                 return Ok(Answer::Fetched(found(key, Some(value))));
             }
@@ -219,7 +221,7 @@ impl Subject {
     }
 
     fn options(&self, key: u32, write: &Write) -> SetOptions {
-        let ttl = write.ttl.filter(|_| self.lie != Lie::Immortal);
+        let ttl = write.ttl.filter(|_| self.bug != InjectedBug::Immortal);
         SetOptions { ttl, flags: flags_of(key, &write.content), ..SetOptions::default() }
     }
 

@@ -74,7 +74,7 @@ impl Theme {
             Self::Wrapping => plan.wrap(),
             Self::Rot => {
                 plan.trouble = Trouble::None;
-                plan.lives = 5;
+                plan.incarnations = 5;
                 plan.leaning.deletes_percent = 10;
             }
             Self::FailedWrites => {
@@ -123,7 +123,7 @@ impl Plan {
         self.clients = 1 << rng.u32(1..=5);
         self.keys = rng.u32(12..80);
         self.operations = rng.u64(100..500);
-        self.lives = 10;
+        self.incarnations = 10;
         self.step_ns = [2_000, 100_000][rng.usize(..2)];
         self.leaning.deletes_percent = [0, 10][rng.usize(..2)];
         match rng.u32(..4) {
@@ -169,7 +169,7 @@ impl Plan {
         self.clients = 16;
         self.keys = 1500;
         self.operations = 6000;
-        self.lives = 3;
+        self.incarnations = 3;
         self.step_ns = 2_000;
         // What is hot dies in regions that are given up first, for they have the most dead. What is cold
         // dies in regions that nobody gives up: its tombstones are needed for long.

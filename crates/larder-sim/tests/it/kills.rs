@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use larder_sim::kills::{self, Ending, Kind, Lie, Options, Report};
+use larder_sim::kills::{self, Ending, InjectedBug, Kind, Options, Report};
 
 /// This program again, as a victim: with nothing to run but [`victim`].
 fn victim_command() -> Command {
@@ -22,7 +22,7 @@ fn victim() {
 fn run(options: Options) -> Report {
     let dir = tempfile::tempdir().unwrap();
     // A second at least goes by before the first one should have ended: so long it is to be there.
-    let size_bytes = if options.lie == Lie::Immortal { 256 << 20 } else { 24 << 20 };
+    let size_bytes = if options.bug == InjectedBug::Immortal { 256 << 20 } else { 24 << 20 };
     let small = Options {
         dir: dir.path().to_owned(),
         size_bytes,
@@ -56,28 +56,28 @@ fn every_answer_is_right_after_kills() {
 /// A victim that lies must be found out, or one that passes would prove nothing.
 #[test]
 fn every_lie_is_found_out() {
-    for lie in Lie::ALL {
+    for bug in InjectedBug::ALL {
         // Closed, so that the judge has something to see; long enough for times to live to end.
-        let load_ms = if lie == Lie::Immortal { 8000 } else { 1500 };
+        let load_ms = if bug == InjectedBug::Immortal { 8000 } else { 1500 };
         let ending = Some(Ending::Closed);
-        let report = run(Options { times: 3, load_ms, ending, lie, ..Options::default() });
+        let report = run(Options { times: 3, load_ms, ending, bug, ..Options::default() });
         let kinds = report.wrong_by_kind();
-        let expected = match lie {
-            Lie::OmittedSet => Kind::Unknown,
-            Lie::ForgedSet | Lie::OldFile => Kind::Stale,
-            Lie::ForgedDelete => Kind::Deleted,
-            Lie::Torn => Kind::Torn,
-            Lie::Foreign => Kind::Foreign,
-            Lie::Immortal => Kind::Expired,
-            Lie::None => unreachable!(),
+        let expected = match bug {
+            InjectedBug::OmittedSet => Kind::Unknown,
+            InjectedBug::ForgedSet | InjectedBug::OldFile => Kind::Stale,
+            InjectedBug::ForgedDelete => Kind::Deleted,
+            InjectedBug::Torn => Kind::Torn,
+            InjectedBug::Foreign => Kind::Foreign,
+            InjectedBug::Immortal => Kind::Expired,
+            InjectedBug::None => unreachable!(),
         };
-        assert!(kinds.contains_key(&expected), "{lie:?}: {kinds:?} {:?}", report.failed);
+        assert!(kinds.contains_key(&expected), "{bug:?}: {kinds:?} {:?}", report.failed);
         let last = report.rounds.last().unwrap();
         assert_eq!(report.failed_round(), Some(last.round));
         let wrong: u64 = last.wrong.values().sum();
-        assert!(last.wrong_to_judge > 0, "{lie:?}: {last:?}");
+        assert!(last.wrong_to_judge > 0, "{bug:?}: {last:?}");
         // An old file is there only after the victim; all else its own gets find as well.
-        assert_eq!(wrong == last.wrong_to_judge, lie == Lie::OldFile, "{lie:?}: {last:?}");
+        assert_eq!(wrong == last.wrong_to_judge, bug == InjectedBug::OldFile, "{bug:?}: {last:?}");
         assert!(report.wrong[0].text.contains("allowed was"), "{:?}", report.wrong);
     }
 }

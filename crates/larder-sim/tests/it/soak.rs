@@ -1,6 +1,6 @@
 //! The simulation of the cache: a few hundred seeds, and whether its oracle has teeth.
 
-use larder_sim::soak::{Lie, Totals, run_seed};
+use larder_sim::soak::{InjectedBug, Totals, run_seed};
 
 /// More seeds: `cargo xtask soak --seeds N`.
 const SEEDS: u64 = 200;
@@ -11,7 +11,7 @@ const SEEDS_PER_LIE: u64 = 40;
 fn every_answer_is_right_whatever_happens() {
     let mut totals = Totals::default();
     for seed in 0..SEEDS {
-        let report = run_seed(seed, Lie::None);
+        let report = run_seed(seed, InjectedBug::None);
         if let Some(wrong) = report.wrong {
             panic!("{wrong}\nreplay: cargo xtask soak --seeds 1 --first-seed {seed}");
         }
@@ -39,7 +39,7 @@ fn every_answer_is_right_whatever_happens() {
 #[test]
 fn a_seed_is_the_same_run_each_time() {
     for seed in 24..40 {
-        let [once, again] = [(), ()].map(|()| run_seed(seed, Lie::None));
+        let [once, again] = [(), ()].map(|()| run_seed(seed, InjectedBug::None));
         assert_eq!((once.digest, &once.totals), (again.digest, &again.totals), "seed {seed}");
     }
 }
@@ -47,9 +47,9 @@ fn a_seed_is_the_same_run_each_time() {
 /// A cache that lies must be found out, or a cache that passes would prove nothing.
 #[test]
 fn every_lie_is_found_out() {
-    for lie in Lie::ALL {
-        let found = (0..SEEDS_PER_LIE).find_map(|seed| run_seed(seed, lie).wrong);
-        let wrong = found.unwrap_or_else(|| panic!("{lie:?} was not noticed"));
-        assert!(wrong.contains("key "), "{lie:?}: {wrong}");
+    for bug in InjectedBug::ALL {
+        let found = (0..SEEDS_PER_LIE).find_map(|seed| run_seed(seed, bug).wrong);
+        let wrong = found.unwrap_or_else(|| panic!("{bug:?} was not noticed"));
+        assert!(wrong.contains("key "), "{bug:?}: {wrong}");
     }
 }

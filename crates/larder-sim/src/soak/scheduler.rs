@@ -16,7 +16,7 @@ use super::kept::{self, Begun, Kept};
 use super::oracle::{self, Judgement};
 use super::plan::{Plan, Trouble};
 use super::request::{Answer, Found, Request, learn_found};
-use super::subject::{Lie, Subject, flags_of};
+use super::subject::{InjectedBug, Subject, flags_of};
 use super::theme::Theme;
 use super::value::{Content, content_of, first_piece};
 use super::{SeedReport, Totals};
@@ -35,11 +35,11 @@ const LOG_BLOCK_ENTRIES: usize = 232;
 const EVENTS_SHOWN: usize = 40;
 
 /// Everything that one seed has made.
-pub(super) struct World {
+pub(super) struct Scheduler {
     pub(super) seed: u64,
     pub(super) plan: Plan,
     pub(super) rng: fastrand::Rng,
-    pub(super) lie: Lie,
+    pub(super) bug: InjectedBug,
     pub(super) clock: Arc<VirtualClock>,
     pub(super) now_ns: u64,
     /// By how much the wall clock was set forward and back in all.
@@ -95,18 +95,18 @@ pub(super) struct Issued {
     pub(super) hits: u64,
 }
 
-impl World {
-    pub(super) fn new(seed: u64, lie: Lie, theme: Option<Theme>) -> Self {
+impl Scheduler {
+    pub(super) fn new(seed: u64, bug: InjectedBug, theme: Option<Theme>) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let plan = Plan::of(&mut rng, theme);
         let now = Duration::from_secs(FIRST_SECOND);
-        let device = super::life::fresh_device(&plan, &mut rng);
+        let device = super::incarnation::fresh_device(&plan, &mut rng);
         let keys = plan.keys as usize;
         let log = Log { keys: vec![KeyHistory::default(); keys], fills: HashMap::new() };
         Self {
             seed,
             rng,
-            lie,
+            bug,
             clock: Arc::new(VirtualClock::starting_at(now)),
             now_ns: FIRST_SECOND * 1_000_000_000,
             forward_ns: 0,
@@ -136,16 +136,16 @@ impl World {
         }
     }
 
-    /// Runs every life and judges what happened.
+    /// Runs every incarnation and judges what happened.
     pub(super) fn run(mut self) -> SeedReport {
-        for life in 0..self.plan.lives {
-            self.live(life);
+        for incarnation in 0..self.plan.incarnations {
+            self.live(incarnation);
             if self.wrong.is_some() {
                 break;
             }
         }
         self.judge();
-        if self.lie == Lie::None {
+        if self.bug == InjectedBug::None {
             let audit = self.device.faults().inner().with_ssd(|ssd| ssd.audit());
             if let Err(complaint) = audit {
                 self.complain(&format!("the SSD model: {complaint}"));

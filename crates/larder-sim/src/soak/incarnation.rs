@@ -14,9 +14,9 @@ use super::history::KeyHistory;
 use super::kept;
 use super::plan::{DRIVE_BYTES, Ending, Plan, Trouble, UNIT_BYTES};
 use super::request::Answer;
-use super::subject::{Lie, Subject};
+use super::scheduler::{Issued, Scheduler};
+use super::subject::{InjectedBug, Subject};
 use super::theme::Theme;
-use super::world::{Issued, World};
 use crate::executor::{Running, Tasks};
 
 /// Spare space of the drive, in percent.
@@ -67,18 +67,18 @@ struct Written {
     cache: u64,
 }
 
-impl World {
+impl Scheduler {
     /// One cache, from the opening to the end.
-    pub(super) fn live(&mut self, life: u32) {
+    pub(super) fn live(&mut self, incarnation: u32) {
         let ending = self.plan.ending(&mut self.rng);
-        if life > 0 && self.plan.changing && self.rng.bool() {
+        if incarnation > 0 && self.plan.changing && self.rng.bool() {
             self.plan.change(&mut self.rng);
             self.totals.changed_settings += 1;
             self.large_before = None;
         }
         let rebuilding =
             [Rebuilding::First, Rebuilding::Beside, Rebuilding::Nobody][self.rng.usize(..3)];
-        let Some(cache) = self.open(life, rebuilding) else { return };
+        let Some(cache) = self.open(incarnation, rebuilding) else { return };
         let layout = cache.layout();
         let metadata_bytes = layout.map_or(0, |layout| layout.metadata_bytes);
         let places_at = layout.map_or(0, |layout| layout.loc_offset.min(layout.soc_offset));
@@ -91,7 +91,7 @@ impl World {
         };
         let undisturbed = self.device.held() == 0 && self.plan.trouble == Trouble::None;
         let Some(cache) = self.look_at_all(cache) else { return };
-        let subject = Rc::new(Subject::new(cache, self.lie));
+        let subject = Rc::new(Subject::new(cache, self.bug));
         let sends_beside = self.rng.bool();
         self.totals.lives_with_sender += u64::from(sends_beside);
         let mut more = self.plan.operations;
@@ -174,7 +174,7 @@ impl World {
     }
 
     /// Opens the cache, on what the last one left. `None` if it cannot be.
-    fn open(&mut self, life: u32, rebuilding: Rebuilding) -> Option<Larder> {
+    fn open(&mut self, incarnation: u32, rebuilding: Rebuilding) -> Option<Larder> {
         for attempt in 0..=OPENINGS_MAX {
             if attempt == OPENINGS_MAX {
                 self.device.faults().set_plan(&FaultPlan::new(0));
@@ -183,14 +183,14 @@ impl World {
                 self.plan.on_flash.then(|| Arc::clone(&self.device) as _);
             let opening =
                 Larder::open(self.plan.config.clone(), device, Arc::clone(&self.clock) as _);
-            let crash_at = (life > 0 && self.rng.u32(..8) == 0).then(|| self.rng.u32(..8));
+            let crash_at = (incarnation > 0 && self.rng.u32(..8) == 0).then(|| self.rng.u32(..8));
             match self.drive(Box::pin(opening), crash_at) {
                 None => {
                     self.totals.crashed_openings += 1;
                     self.crash(if self.plan.volatile { Ending::PowerLoss } else { Ending::Kill });
                 }
                 Some(Ok(cache)) => {
-                    self.totals.reopenings += u64::from(life > 0);
+                    self.totals.reopenings += u64::from(incarnation > 0);
                     let kept = matches!(cache.recovery(), Some(Recovery::Clean { .. }));
                     self.totals.kept_openings += u64::from(kept);
                     self.note(format_args!("opened {:?}", cache.recovery()));
@@ -207,7 +207,7 @@ impl World {
                     }
                     match error.kind() {
                         larder::ErrorKind::Foreign => self.erase_front(),
-                        // Requests of an earlier life that was told that they had failed.
+                        // Requests of an earlier incarnation that was told that they had failed.
                         larder::ErrorKind::InUse => while self.release() {},
                         _ => {}
                     }
@@ -415,7 +415,7 @@ impl World {
     }
 
     /// Nothing is asked or lost in silence. On an undisturbed device nothing fails: it has no
-    /// faults, and nothing of an earlier life was still under way.
+    /// faults, and nothing of an earlier incarnation was still under way.
     fn check_counters(&mut self, stats: &Stats, undisturbed: bool) {
         self.totals.hits += stats.hits();
         self.totals.flash_hits += stats.soc_hits + stats.loc_hits;
@@ -429,7 +429,7 @@ impl World {
         self.totals.failed_but_done = counts.failed_but_done;
         self.totals.faults = self.device.refused()
             + (counts.errors + counts.torn_writes + counts.lost_writes + counts.bit_flips);
-        if self.lie != Lie::None {
+        if self.bug != InjectedBug::None {
             return;
         }
         let Issued { gets, fetches, sets, deletes, hits } = self.issued;
