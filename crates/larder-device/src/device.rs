@@ -23,6 +23,75 @@ pub struct DeviceInfo {
     pub max_transfer_bytes: u32,
     /// What the device offers to those who place data.
     pub placement: PlacementInfo,
+    /// Whether a loss of power may undo writes that have completed and were not flushed.
+    pub volatile_cache: VolatileCache,
+    /// Longest write, aligned to its own length, of which a loss of power leaves all or nothing, in bytes, where
+    /// the device says so (NVMe: AWUPF; Linux: `atomic_write_unit_max_bytes`). `None`: nobody says; no more than
+    /// sectors of 512 bytes may be relied on.
+    pub atomic_write_bytes: Option<u32>,
+    /// Bytes of metadata beside each block of the medium (NVMe: MS of the namespace's format). Nothing is kept in
+    /// them.
+    pub metadata_bytes: u16,
+}
+
+/// Whether a device has a write cache that loses what is in it together with power.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub enum VolatileCache {
+    /// It has: what was not flushed may be lost (NVMe: VWC; Linux: `write back`).
+    Yes,
+    /// It has none, or its cache outlives a loss of power: what has completed stays (Linux: `write through`).
+    No,
+    /// Nobody says. Whoever has to be sure does as for [`VolatileCache::Yes`].
+    #[default]
+    Unknown,
+}
+
+impl VolatileCache {
+    /// Whether what has completed stays without a flush.
+    pub fn is_none(self) -> bool {
+        self == Self::No
+    }
+
+    /// Of two devices of which a third consists.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::No, Self::No) => Self::No,
+            (Self::Yes, _) | (_, Self::Yes) => Self::Yes,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl std::fmt::Display for VolatileCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+impl DeviceInfo {
+    /// A device without placement that says nothing of its cache and of what it writes whole. Lengths in bytes.
+    pub fn new(
+        name: impl Into<String>,
+        capacity_bytes: u64,
+        block_bytes: u32,
+        max_transfer_bytes: u32,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            capacity_bytes,
+            block_bytes,
+            max_transfer_bytes,
+            placement: PlacementInfo::none(),
+            volatile_cache: VolatileCache::Unknown,
+            atomic_write_bytes: None,
+            metadata_bytes: 0,
+        }
+    }
 }
 
 /// Counters since the device was opened.
@@ -54,6 +123,12 @@ pub struct DeviceStats {
     ///
     /// [`Durability::Process`]: crate::Durability::Process
     pub page_cache_written_bytes: u64,
+    /// Those of the bytes written that had to survive a loss of power ([`Durability::Power`]).
+    ///
+    /// [`Durability::Power`]: crate::Durability::Power
+    pub durable_written_bytes: u64,
+    /// Pieces of such writes after which a flush had to follow, because the kernel refuses to be told with the write.
+    pub durable_flushes: u64,
     /// Pieces of requests that went to the kernel with a buffer that it knew beforehand (io_uring with
     /// registered buffers). A request is one piece if it is no longer than `max_transfer_bytes`.
     pub fixed_buffer_pieces: u64,

@@ -58,6 +58,14 @@ pub enum Durability {
     /// The device has taken them; without power it may lose what was not flushed.
     #[default]
     Device,
+    /// A loss of power: the bytes are on the medium, or where the device keeps them without power. A write that is
+    /// under way when power is lost may leave any subset of its sectors of 512 bytes; what other writes have left
+    /// in the device's volatile cache is not covered.
+    ///
+    /// Files and block devices are told with the write (`RWF_DSYNC`), NVMe namespaces in the command (FUA). Where that
+    /// is refused, a write is followed by a flush. Where [`DeviceInfo::volatile_cache`] is
+    /// [`VolatileCache::No`](crate::VolatileCache::No), it costs no more than [`Durability::Device`].
+    Power,
 }
 
 /// A request whose bounds, alignment and handle fit its device. Only [`Io::check`] makes one.
@@ -92,6 +100,11 @@ impl Io {
     /// A write that the device has taken when it completes.
     pub fn write(offset: u64, buffer: IoBuffer, handle: PlacementHandle) -> Self {
         Self::Write { offset, buffer, handle, durability: Durability::Device }
+    }
+
+    /// Whether it is a write that has to survive a loss of power.
+    pub fn is_power_durable(&self) -> bool {
+        matches!(self, Self::Write { durability: Durability::Power, .. })
     }
 
     /// Verb, byte offset and length, for messages and checks.
@@ -176,13 +189,8 @@ mod tests {
     use crate::placement::PlacementInfo;
 
     fn info() -> DeviceInfo {
-        DeviceInfo {
-            name: "test".to_owned(),
-            capacity_bytes: 1 << 20,
-            block_bytes: 4096,
-            max_transfer_bytes: 1 << 18,
-            placement: PlacementInfo { handles: 2, ..PlacementInfo::none() },
-        }
+        let placement = PlacementInfo { handles: 2, ..PlacementInfo::none() };
+        DeviceInfo { placement, ..DeviceInfo::new("test", 1 << 20, 4096, 1 << 18) }
     }
 
     fn complaint(io: Io) -> String {

@@ -5,7 +5,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::io::{CheckedIo, Io, IoFuture};
-use crate::placement::PlacementInfo;
 
 /// Bytes in memory as a device with blocks of 4096 bytes. Every request ends at once. For a drive
 /// with placement and write amplification take [`ModelDevice`](crate::ModelDevice).
@@ -27,13 +26,8 @@ pub struct MemoryDevice {
 impl MemoryDevice {
     /// A device that holds these bytes; what does not fill a block of 4096 is cut off.
     pub fn holding(mut bytes: Vec<u8>) -> Self {
-        let info = DeviceInfo {
-            name: "memory".to_owned(),
-            capacity_bytes: (bytes.len() / 4096 * 4096) as u64,
-            block_bytes: 4096,
-            max_transfer_bytes: 1 << 20,
-            placement: PlacementInfo::none(),
-        };
+        let capacity_bytes = (bytes.len() / 4096 * 4096) as u64;
+        let info = DeviceInfo::new("memory", capacity_bytes, 4096, 1 << 20);
         bytes.truncate(bytes.len() / 4096 * 4096);
         Self { info, bytes: Mutex::new(bytes), written_bytes: AtomicU64::new(0) }
     }

@@ -30,6 +30,7 @@ struct OwnCounters {
     read: AtomicU64,
     /// By handle of the slice.
     written: Vec<AtomicU64>,
+    durable: AtomicU64,
     deallocated: AtomicU64,
 }
 
@@ -98,6 +99,7 @@ impl<D: Device> SliceDevice<D> {
         self.own = Some(OwnCounters {
             read: AtomicU64::new(0),
             written: self.handles.iter().map(|_| AtomicU64::new(0)).collect(),
+            durable: AtomicU64::new(0),
             deallocated: AtomicU64::new(0),
         });
         self
@@ -114,6 +116,9 @@ impl OwnCounters {
             Io::Flush => return,
         };
         counter.fetch_add(bytes, Ordering::Relaxed);
+        if io.is_power_durable() {
+            self.durable.fetch_add(bytes, Ordering::Relaxed);
+        }
     }
 
     fn stats(&self, whole: DeviceStats) -> DeviceStats {
@@ -134,6 +139,7 @@ impl OwnCounters {
             copied_bytes: None,
             erased_bytes: None,
             deallocated_bytes: self.deallocated.load(Ordering::Relaxed),
+            durable_written_bytes: self.durable.load(Ordering::Relaxed),
             ..whole
         }
     }

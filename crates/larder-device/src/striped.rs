@@ -84,6 +84,17 @@ impl<D: Device> StripedDevice<D> {
             capacity_bytes,
             block_bytes: infos.iter().map(|info| info.block_bytes).max().unwrap_or(0),
             max_transfer_bytes: transfers.min(u32::try_from(stripe_bytes).unwrap_or(u32::MAX)),
+            volatile_cache: infos
+                .iter()
+                .fold(first.volatile_cache, |all, info| all.and(info.volatile_cache)),
+            // What crosses from one device to the next is not whole.
+            atomic_write_bytes: infos
+                .iter()
+                .map(|info| info.atomic_write_bytes)
+                .reduce(|all, one| Some(all?.min(one?)))
+                .flatten()
+                .map(|bytes| bytes.min(u32::try_from(stripe_bytes).unwrap_or(u32::MAX))),
+            metadata_bytes: infos.iter().map(|info| info.metadata_bytes).max().unwrap_or(0),
             placement: match same_placement {
                 true => first.placement.clone(),
                 false => PlacementInfo::none(),
@@ -225,6 +236,8 @@ impl<D: Device> Device for StripedDevice<D> {
             failed_requests: sum(|stats| stats.failed_requests),
             shed_requests: sum(|stats| stats.shed_requests),
             page_cache_written_bytes: sum(|stats| stats.page_cache_written_bytes),
+            durable_written_bytes: sum(|stats| stats.durable_written_bytes),
+            durable_flushes: sum(|stats| stats.durable_flushes),
             fixed_buffer_pieces: sum(|stats| stats.fixed_buffer_pieces),
             drives: (0..).zip(&all).flat_map(|(i, stats)| self.layout.drives(i, stats)).collect(),
         }

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use larder::{Config, Larder, RealClock, Recovery, block_on};
 use larder_device::{
-    CheckedIo, Device, DeviceInfo, DeviceStats, Io, IoFuture, ModelDevice, Payload, PlacementInfo,
+    CheckedIo, Device, DeviceInfo, DeviceStats, Io, IoFuture, ModelDevice, Payload,
 };
 use larder_ssd::managed::{Geometry, ManagedConfig};
 use larder_workload::{Spread, machine};
@@ -170,13 +170,7 @@ struct SparseDevice {
 
 impl SparseDevice {
     fn new(capacity_bytes: u64) -> Self {
-        let info = DeviceInfo {
-            name: "sparse".to_owned(),
-            capacity_bytes,
-            block_bytes: 4096,
-            max_transfer_bytes: 1 << 20,
-            placement: PlacementInfo::none(),
-        };
+        let info = DeviceInfo::new("sparse", capacity_bytes, 4096, 1 << 20);
         Self { info, blocks: Mutex::default() }
     }
 }

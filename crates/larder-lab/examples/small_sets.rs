@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum, value_parser};
-use larder::config::Departures;
+use larder::config::Demotions;
 use larder::{Config, Larder, RealClock, block_on};
 use larder_device::{Device, FileDevice};
 use larder_workload::{Latencies, machine};
@@ -54,7 +54,7 @@ struct Arguments {
     #[arg(default_value = ".")]
     dir: PathBuf,
     /// Who sends what leaves DRAM: thread or callers [default: both, by turns]
-    who: Option<Departures>,
+    who: Option<Demotions>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -99,11 +99,11 @@ fn main() -> Outcome<()> {
         one => vec![one],
     };
     let senders = match arguments.who {
-        None => vec![Departures::Thread, Departures::Callers],
+        None => vec![Demotions::Thread, Demotions::Callers],
         Some(one) => vec![one],
     };
     for setting in settings {
-        for &departures in &senders {
+        for &demotions in &senders {
             let run = Run {
                 setting,
                 clients: arguments.clients,
@@ -111,7 +111,7 @@ fn main() -> Outcome<()> {
                 dram_bytes: arguments.dram_mib << 20,
                 flash_bytes: arguments.flash_mib << 20,
             };
-            let measured = run.measure(&path, departures);
+            let measured = run.measure(&path, demotions);
             let _ = std::fs::remove_file(&path);
             measured?;
         }
@@ -120,7 +120,7 @@ fn main() -> Outcome<()> {
 }
 
 impl Run {
-    fn config(&self, departures: Departures) -> Config {
+    fn config(&self, demotions: Demotions) -> Config {
         let (soc_percent, soc_log_percent) = match self.setting {
             Asked::Soc => (4.0, 0.0),
             Asked::SocLog => (4.0, 5.0),
@@ -131,14 +131,14 @@ impl Run {
             dram_bytes,
             soc_percent: Some(soc_percent),
             soc_log_percent,
-            departures,
+            demotions,
             ..Config::default()
         }
     }
 
-    fn measure(&self, path: &Path, departures: Departures) -> Outcome<()> {
+    fn measure(&self, path: &Path, demotions: Demotions) -> Outcome<()> {
         let device: Arc<dyn Device> = Arc::new(FileDevice::create(path, self.flash_bytes)?);
-        let config = self.config(departures);
+        let config = self.config(demotions);
         let cache = block_on(Larder::open(config, Some(device), Arc::new(RealClock)))?;
         let next = AtomicU64::new(0);
         let began = Instant::now();
@@ -174,7 +174,7 @@ impl Run {
              {:5.2} bytes written a byte set  {} buckets read and {} written  {} written around  {} refused  \
              (filled in {:.1} s)",
             self.setting.name(),
-            departures,
+            demotions,
             self.clients,
             sets / seconds,
             cpu * 1e6 / sets,
@@ -184,7 +184,7 @@ impl Run {
             after.soc_bucket_reads - before.soc_bucket_reads,
             after.soc_bucket_writes - before.soc_bucket_writes,
             after.dram_written_around_objects - before.dram_written_around_objects,
-            after.rejected_departures_objects - before.rejected_departures_objects,
+            after.rejected_demotions_objects - before.rejected_demotions_objects,
             filled.as_secs_f64(),
         );
         Ok(())

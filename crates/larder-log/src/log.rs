@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use larder_device::{BufferPool, Device, PlacementHandle};
+use larder_device::{BufferPool, Device, Durability, PlacementHandle};
 
 use crate::active::{ActiveRegion, ActiveRegions};
 use crate::eviction::RegionEviction;
@@ -37,6 +37,8 @@ pub struct LogPlace {
     /// How many regions share a reclaim unit, and are reclaimed and deallocated together; a
     /// divisor of `regions`. `None` reclaims one at a time and deallocates nothing.
     pub regions_per_unit: Option<u32>,
+    /// What the end of a region, with its footer, must survive before the region counts as sealed.
+    pub durability: Durability,
     /// Whose records to write and to believe.
     pub cache: CacheId,
     /// Larger than any sequence number that was ever used on the device.

@@ -44,7 +44,8 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         let said = (used, footer.latest_expiry_s);
         footer::encode(tail.as_mut_slice(), cache, identity, &footer.entries, said);
         self.host.note(Event::Wrote(tail.len() as u64));
-        let write = Io::write(offset + from as u64, tail, self.place.streams[0].handle);
+        let (handle, durability) = (self.place.streams[0].handle, self.place.durability);
+        let write = Io::Write { offset: offset + from as u64, buffer: tail, handle, durability };
         match self.device.submit(write).await {
             Ok(_) => Some(footer),
             Err(failure) => {

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use async_lock::MutexGuard;
-use larder_device::{Io, IoFuture, IoResult};
+use larder_device::{Durability, Io, IoFuture, IoResult};
 
 use crate::active::Piece;
 use crate::footer::FooterEntry;
@@ -105,11 +105,15 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
             let next = self.lock().active.next_piece(&self.pool);
             let Some(Piece { identity, stream, offset, buffer }) = next else { return };
             self.host.note(Event::Wrote(buffer.len() as u64));
-            let write = self.device.submit(Io::write(
-                self.offset_of(identity.region) + offset as u64,
+            // The last piece has the footer, which takes the place of what was written down of earlier fillings.
+            let is_last = offset + buffer.len() == self.region_bytes();
+            let durability = if is_last { self.place.durability } else { Durability::Device };
+            let write = self.device.submit(Io::Write {
+                offset: self.offset_of(identity.region) + offset as u64,
                 buffer,
-                self.place.streams[stream].handle,
-            ));
+                handle: self.place.streams[stream].handle,
+                durability,
+            });
             writer.pieces.push_back((identity, offset, write));
             // A device drives what somebody has asked for: nobody may for a while.
             self.note_ends(writer, true).await;

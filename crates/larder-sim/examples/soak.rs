@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::{Parser, value_parser};
-use larder_sim::soak::{Lie, Totals, run_seed};
+use clap::{Parser, ValueEnum, value_parser};
+use larder_sim::soak::{Lie, Totals, run_power_seed, run_seed};
 use serde_json::json;
 
 /// How often the line of progress is renewed.
@@ -22,9 +22,19 @@ struct Arguments {
     /// The first of them
     #[arg(long, value_name = "S", default_value_t = 0)]
     first_seed: u64,
+    /// Only seeds about this
+    #[arg(long)]
+    theme: Option<Theme>,
     /// Where the numbers go
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+/// What seeds may be about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Theme {
+    /// Losses of power, and whether all that flushes had returned for is there
+    Power,
 }
 
 fn main() -> ExitCode {
@@ -45,7 +55,11 @@ fn main() -> ExitCode {
     match failed {
         None => ExitCode::SUCCESS,
         Some(seed) => {
-            println!("\nreplay: cargo xtask soak --seeds 1 --first-seed {seed}");
+            if arguments.theme == Some(Theme::Power) {
+                println!("\nreplay: the same with --seeds 1 --first-seed {seed} --theme power");
+            } else {
+                println!("\nreplay: cargo xtask soak --seeds 1 --first-seed {seed}");
+            }
             ExitCode::FAILURE
         }
     }
@@ -57,7 +71,10 @@ fn run(arguments: &Arguments) -> (Totals, Option<u64>) {
     let mut shown = Instant::now();
     let mut failed = None;
     for seed in arguments.first_seed..arguments.first_seed + arguments.seeds {
-        let report = run_seed(seed, Lie::None);
+        let report = match arguments.theme {
+            Some(Theme::Power) => run_power_seed(seed),
+            None => run_seed(seed, Lie::None),
+        };
         totals.add(&report.totals);
         if let Some(wrong) = report.wrong {
             clear_progress();

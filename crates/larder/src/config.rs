@@ -1,7 +1,7 @@
 //! What a user can choose.
 
 mod crash_safety;
-mod departures;
+mod demotions;
 mod dram_policy;
 mod on_change;
 mod regions;
@@ -14,7 +14,7 @@ use crate::endurance::Endurance;
 use crate::error::Error;
 use crate::removal::RemovalListener;
 pub use crash_safety::CrashSafety;
-pub use departures::Departures;
+pub use demotions::Demotions;
 pub use dram_policy::DramPolicy;
 pub use larder_log::RegionEviction;
 pub use on_change::OnChange;
@@ -26,8 +26,8 @@ const TTL_CLASSES_MAX: usize = 8;
 const REGION_BYTES_MAX: u32 = 1 << 30;
 
 /// Of DRAM's budget so much may be on its way to flash above it, but so many bytes at least.
-const DEPARTING_PART: u64 = 4;
-const DEPARTING_BYTES_MIN: u64 = 16 << 20;
+const DEMOTING_PART: u64 = 4;
+const DEMOTING_BYTES_MIN: u64 = 16 << 20;
 
 /// Up to so many bytes of flash a byte of memory all objects go to the large-object engine.
 const FLASH_PER_MEMORY_WITHOUT_SOC: u64 = 16;
@@ -181,24 +181,24 @@ pub struct Config {
     /// [`Stats::device_timeouts`]: crate::Stats::device_timeouts
     pub flash_wait: Option<Duration>,
     /// Who sends to flash what leaves DRAM: a thread of the cache, by default, or those who use it.
-    pub departures: Departures,
+    pub demotions: Demotions,
     /// Most memory, in bytes, that objects take above DRAM's budget while they are on their way to flash:
     /// those that DRAM cannot hold or has no room for, and those for flash only
     /// ([`Tiers::FlashOnly`](crate::Tiers)). An object that is longer goes alone. Who brings more waits;
-    /// see [`Config::departure_wait`]. `None`, the default, is a quarter of DRAM's budget, but 16 MiB at
+    /// see [`Config::demotion_wait`]. `None`, the default, is a quarter of DRAM's budget, but 16 MiB at
     /// least. What DRAM evicts is part of its budget until flash has it, at most a quarter of it.
     ///
-    /// [`Stats::departing_bytes`](crate::Stats::departing_bytes) says how much it is.
-    pub departing_bytes_max: Option<u64>,
+    /// [`Stats::demoting_bytes`](crate::Stats::demoting_bytes) says how much it is.
+    pub demoting_bytes_max: Option<u64>,
     /// How long a call that stores something waits, at most, where there is no room because what left DRAM
     /// is still on its way to flash: longer than flash takes for it means that flash is too slow for what
     /// comes. Then it is refused: a set stores nothing, leaves no older value behind and counts
-    /// ([`Stats::rejected_departures_objects`]); an update returns
+    /// ([`Stats::rejected_demotions_objects`]); an update returns
     /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) and changes nothing. 0 refuses as soon as waiting would be
     /// needed. Default 5 seconds.
     ///
-    /// [`Stats::rejected_departures_objects`]: crate::Stats::rejected_departures_objects
-    pub departure_wait: Duration,
+    /// [`Stats::rejected_demotions_objects`]: crate::Stats::rejected_demotions_objects
+    pub demotion_wait: Duration,
     /// Whether the cache measures how long its calls take ([`Stats::latencies`]): two looks at the
     /// clock a call. Off, a hit in DRAM costs no more than without.
     ///
@@ -252,9 +252,9 @@ impl Default for Config {
             start_empty: false,
             on_change: OnChange::default(),
             flash_wait: Some(Duration::from_secs(5)),
-            departures: Departures::default(),
-            departing_bytes_max: None,
-            departure_wait: Duration::from_secs(5),
+            demotions: Demotions::default(),
+            demoting_bytes_max: None,
+            demotion_wait: Duration::from_secs(5),
             latency_histograms: false,
             access_times: false,
             removal_listener: None,
@@ -268,8 +268,8 @@ impl Default for Config {
 
 impl Config {
     /// What may be on its way to flash above a budget of so many bytes.
-    pub(crate) fn departing_bytes(&self, dram_bytes: u64) -> u64 {
-        self.departing_bytes_max.unwrap_or(DEPARTING_BYTES_MIN.max(dram_bytes / DEPARTING_PART))
+    pub(crate) fn demoting_bytes(&self, dram_bytes: u64) -> u64 {
+        self.demoting_bytes_max.unwrap_or(DEMOTING_BYTES_MIN.max(dram_bytes / DEMOTING_PART))
     }
 
     /// The share of the small-object engine of so much flash, if the cache begins empty.

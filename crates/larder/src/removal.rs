@@ -43,8 +43,8 @@ pub enum RemovalReason {
     /// It was to be stored, and values in use pin all of DRAM (`rejected_dram_pinned_objects`).
     RejectedDramPinned,
     /// It was to be stored, and too much was on its way to flash for too long
-    /// (`rejected_departures_objects`).
-    RejectedDepartures,
+    /// (`rejected_demotions_objects`).
+    RejectedDemotions,
     /// Its small-object bucket dropped it for a newer object (`soc_evicted_objects`).
     BucketOverflow,
     /// The small-object log dropped it (`soc_log_dropped_objects`).
@@ -101,7 +101,7 @@ pub struct Removal<'a> {
 ///
 /// It is called on the thread of the call in which the object left, before that returns, or of another call
 /// beside it, in no order between threads. What leaves while the cache's own thread sends it to flash
-/// ([`Departures::Thread`](crate::config::Departures::Thread)) is told with a later call that changes
+/// ([`Demotions::Thread`](crate::config::Demotions::Thread)) is told with a later call that changes
 /// something or misses DRAM, on the thread of that call; with a close at the latest. No lock of the cache is
 /// held: it may call the cache, but for waiting inside a future of its own executor for one that runs on the
 /// same thread. What such a call removes is told when the listener has

@@ -190,8 +190,8 @@ numbers! {
         /// Objects that were not stored because values in use pin all of DRAM.
         rejected_dram_pinned_objects,
         /// Objects that were not stored because too much was on its way to flash for longer than
-        /// [`Config::departure_wait`](crate::Config::departure_wait).
-        rejected_departures_objects,
+        /// [`Config::demotion_wait`](crate::Config::demotion_wait).
+        rejected_demotions_objects,
         /// Objects that were to go to flash while its writes failed, and were not written: they
         /// would have failed too.
         rejected_in_outage_objects,
@@ -334,9 +334,9 @@ numbers! {
         /// Bytes of the DRAM budget in use now.
         dram_used_bytes,
         /// Memory of what has left DRAM and is on its way to flash now: that above DRAM's budget
-        /// ([`Config::departing_bytes_max`](crate::Config::departing_bytes_max)), and that of segments
+        /// ([`Config::demoting_bytes_max`](crate::Config::demoting_bytes_max)), and that of segments
         /// within it.
-        departing_bytes,
+        demoting_bytes,
         /// Objects that the large-object engine holds now; of a value longer than a region, each
         /// part is one.
         loc_objects,

@@ -6,7 +6,7 @@
 //!       0      8  epoch: grows by 1 with each opening and clear
 //!       8      8  oldest epoch that is valid
 //!      16      4  flags: 1 after a clean shutdown; 2 if the tombstone log says what a crash leaves; 4 if the boot is
-//!                 known
+//!                 known; 8 if what has been answered outlives a loss of power
 //!      20      4  epoch in which the tombstone log began
 //!      24      8  boot of the device in which this was written
 //!      32      8  latest second that the cache's clock has told
@@ -44,6 +44,7 @@ pub(crate) const EPOCH_MAX: u64 = u32::MAX as u64;
 const CLEAN: u32 = 1;
 const RECOVERABLE: u32 = 2;
 const BOOT_KNOWN: u32 = 4;
+const POWER: u32 = 8;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -80,6 +81,8 @@ pub(crate) struct Superblock {
     pub(crate) clean: bool,
     /// Whether the tombstone log says what of the content a crash has made void.
     pub(crate) recoverable: bool,
+    /// Whether it says so after a loss of power too (`CrashSafety::Power`): whoever wrote this ordered its writes so.
+    pub(crate) power: bool,
     pub(crate) epoch: u64,
     pub(crate) oldest_epoch: u64,
     /// Epoch in which the tombstone log began.
@@ -105,6 +108,7 @@ impl Superblock {
             oldest_epoch: self.oldest_epoch.into(),
             flags: (flag(self.clean, CLEAN)
                 | flag(self.recoverable, RECOVERABLE)
+                | flag(self.power, POWER)
                 | flag(self.boot.is_some(), BOOT_KNOWN))
             .into(),
             ring: self.ring.into(),
@@ -155,6 +159,7 @@ impl Superblock {
         Some(Self {
             clean: has(CLEAN),
             recoverable: has(RECOVERABLE),
+            power: has(POWER),
             // The next opening adds 1.
             epoch: Some(fixed.epoch.get()).filter(|&epoch| epoch < EPOCH_MAX)?,
             oldest_epoch: fixed.oldest_epoch.get(),
@@ -195,6 +200,7 @@ mod tests {
         Superblock {
             clean: true,
             recoverable: true,
+            power: true,
             epoch: 9,
             oldest_epoch: 7,
             ring: 6,

@@ -27,6 +27,9 @@ struct Info {
     namespace_bytes: u64,
     block_bytes: u32,
     max_transfer_bytes: u32,
+    /// "yes", "no" or "unknown".
+    volatile_cache: String,
+    atomic_write_bytes: Option<u32>,
     read_only: bool,
     controllers: Vec<String>,
     kernel: Option<String>,
@@ -126,6 +129,8 @@ impl Info {
             namespace_bytes: node.namespace_bytes,
             block_bytes: node.block_bytes,
             max_transfer_bytes: node.max_transfer_bytes,
+            volatile_cache: node.volatile_cache.to_string(),
+            atomic_write_bytes: node.atomic_write_bytes,
             read_only: node.read_only,
             controllers: node.controller_paths.iter().map(|it| it.display().to_string()).collect(),
             kernel: host.kernel.map(|(major, minor)| format!("{major}.{minor}")),
@@ -156,6 +161,10 @@ impl Info {
         text += &row("size", &format!("{} ({} bytes){offset}", human(self.bytes), self.bytes));
         text += &row("block", &format!("{} bytes", self.block_bytes));
         text += &row("largest transfer", &human(self.max_transfer_bytes.into()));
+        text += &row("volatile cache", &self.volatile_cache);
+        if let Some(bytes) = self.atomic_write_bytes {
+            text += &row("written whole", &format!("up to {}", human(bytes.into())));
+        }
         text += &row("controllers", &self.controllers.join(", "));
         if self.read_only {
             text += &row("read-only", "yes");

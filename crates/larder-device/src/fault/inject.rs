@@ -4,15 +4,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::FaultCounts;
 use super::plan::{Fault, FaultPlan, Injector};
-use super::volatile::Volatile;
+use super::volatile::{Volatile, WriteId};
 use crate::buffer::IoBuffer;
-use crate::device::Device;
+use crate::device::{Device, DeviceInfo, VolatileCache};
 use crate::error::{Error, ErrorKind};
 use crate::io::{Completer, Io, IoFailure, IoFuture, IoResult};
+
+/// What no loss of power tears, on most drives.
+const SECTOR_BYTES: usize = 512;
 
 /// What a fault device and the futures of its delayed requests share.
 pub(super) struct Core<D> {
     pub(super) inner: D,
+    pub(super) info: DeviceInfo,
+    /// Whether a loss of power may undo what has completed.
+    forgets: bool,
     state: Mutex<State>,
 }
 
@@ -35,6 +41,8 @@ pub(super) struct Delayed {
     number: u64,
     submissions_left: u32,
     io: Io,
+    /// Writes before this one had been carried out when it was submitted: a flush covers those.
+    covers: WriteId,
     completer: Completer,
 }
 
@@ -44,15 +52,23 @@ pub(super) type Due = Vec<(Completer, IoResult)>;
 
 impl<D: Device + 'static> Core<D> {
     pub(super) fn new(inner: D, plan: &FaultPlan) -> Self {
+        let forgets = plan.volatile_cache && plan.volatile_writes > 0;
+        let volatile_cache = if forgets { VolatileCache::Yes } else { VolatileCache::No };
+        let info = DeviceInfo {
+            volatile_cache,
+            atomic_write_bytes: plan.atomic_write_bytes,
+            ..inner.info().clone()
+        };
+        let sector_bytes = plan.atomic_write_bytes.map_or(SECTOR_BYTES, |bytes| bytes as usize);
         let state = State {
             injector: Injector::new(plan),
-            volatile: Volatile::new(plan.volatile_writes),
+            volatile: Volatile::new(plan.volatile_writes, sector_bytes.max(SECTOR_BYTES)),
             delayed: Vec::new(),
             submissions: 0,
             down: None,
             counts: FaultCounts::default(),
         };
-        Self { inner, state: Mutex::new(state) }
+        Self { inner, info, forgets, state: Mutex::new(state) }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -129,20 +145,38 @@ impl<D: Device + 'static> Core<D> {
         Error::new(ErrorKind::Io, context)
     }
 
-    /// Carries `io` out as the device below does, and notes what a crash could undo.
+    /// Carries `io` out, which was submitted just now.
     fn carry_out(&self, state: &mut State, io: Io) -> IoResult {
-        if let Io::Write { offset, buffer, .. } = &io {
-            let recorded = state.volatile.record(&self.inner, *offset, buffer.as_slice());
-            if let Err(error) = recorded {
-                return Err(IoFailure { error, buffer: io.into_buffer() });
-            }
-        }
+        let covers = state.volatile.next();
+        self.carry_out_covering(state, io, covers)
+    }
+
+    /// Carries `io` out as the device below does, and notes what a crash could undo. A flush covers the writes before
+    /// `covers`.
+    fn carry_out_covering(&self, state: &mut State, io: Io, covers: WriteId) -> IoResult {
+        let survives = !self.forgets || io.is_power_durable();
         let is_flush = matches!(io, Io::Flush);
-        let result = self.inner.submit(io).wait();
-        if is_flush && result.is_ok() {
-            state.volatile.flushed();
+        let (id, result) = self.write_noting(state, io);
+        match id {
+            Some(id) if survives => state.volatile.became_durable(id),
+            _ if is_flush && result.is_ok() => state.volatile.flushed(covers),
+            _ => {}
         }
         result
+    }
+
+    /// The same of what is under way when power is lost: nothing of it is certain.
+    fn write_noting(&self, state: &mut State, io: Io) -> (Option<WriteId>, IoResult) {
+        let mut id = None;
+        if let Io::Write { offset, buffer, .. } = &io {
+            match state.volatile.record(&self.inner, *offset, buffer.as_slice()) {
+                Ok(recorded) => id = recorded,
+                Err(error) => {
+                    return (None, Err(IoFailure { error, buffer: io.into_buffer() }));
+                }
+            }
+        }
+        (id, self.inner.submit(io).wait())
     }
 
     fn tear(&self, state: &mut State, io: Io, blocks: Option<u32>, done: bool) -> IoResult {
@@ -173,7 +207,6 @@ impl<D: Device + 'static> Core<D> {
     }
 
     fn tear_sectors(&self, state: &mut State, io: Io) -> IoResult {
-        const SECTOR_BYTES: usize = 512;
         let Io::Write { offset, buffer, handle, durability } = io else {
             return self.carry_out(state, io);
         };
@@ -227,9 +260,12 @@ impl<D: Device + 'static> Core<D> {
 
     /// A request that was under way when power was lost: a write may have reached the device like
     /// any other unflushed one.
-    fn strand(&self, state: &mut State, io: Io) -> IoBuffer {
+    pub(super) fn strand(&self, state: &mut State, io: Io) -> IoBuffer {
         match io {
-            Io::Write { .. } => self.carry_out(state, io).unwrap_or_else(|failure| failure.buffer),
+            Io::Write { .. } => {
+                let (_, result) = self.write_noting(state, io);
+                result.unwrap_or_else(|failure| failure.buffer)
+            }
             io => io.into_buffer(),
         }
     }
@@ -261,7 +297,8 @@ impl<D: Device + 'static> Core<D> {
                 core.release(|delayed| delayed.number == number);
             }
         });
-        state.delayed.push(Delayed { number, submissions_left: left.max(1), io, completer });
+        let (covers, submissions_left) = (state.volatile.next(), left.max(1));
+        state.delayed.push(Delayed { number, submissions_left, io, covers, completer });
         future
     }
 
@@ -269,7 +306,8 @@ impl<D: Device + 'static> Core<D> {
     fn stall(state: &mut State, number: u64, io: Io) -> IoFuture {
         state.counts.stalls += 1;
         let (future, completer) = IoFuture::pending();
-        state.delayed.push(Delayed { number, submissions_left: u32::MAX, io, completer });
+        let (covers, submissions_left) = (state.volatile.next(), u32::MAX);
+        state.delayed.push(Delayed { number, submissions_left, io, covers, completer });
         future
     }
 
@@ -308,7 +346,8 @@ impl<D: Device + 'static> Core<D> {
         state.delayed = rest;
         let over: Vec<Delayed> = over;
         for delayed in over {
-            due.push((delayed.completer, self.carry_out(state, delayed.io)));
+            let result = self.carry_out_covering(state, delayed.io, delayed.covers);
+            due.push((delayed.completer, result));
         }
     }
 }

@@ -43,7 +43,7 @@ pub struct FaultCounts {
     pub kept_by_crash: u64,
     /// Unflushed writes that a crash undid.
     pub lost_by_crash: u64,
-    /// Unflushed writes of which a crash left only the first blocks.
+    /// Unflushed writes of which a crash left some sectors.
     pub torn_by_crash: u64,
 }
 
@@ -55,9 +55,11 @@ pub struct FaultCounts {
 ///
 /// **Crash.** The request at which power is lost, and everything after it, fails with
 /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) until [`FaultDevice::restart`]. What was written
-/// before the last successful flush survives. Each later write, the one under way and delayed ones
-/// included, is kept, lost, or torn between two blocks, by a seeded choice of its own.
-/// Deallocations are not undone: what a deallocated range reads as is unspecified anyway.
+/// before the last successful flush was submitted survives, and so does a write with
+/// [`Durability::Power`](crate::Durability::Power) that has completed. Of all others, those under way and delayed ones
+/// included, any subset of the sectors of 512 bytes survives, and where several touched a sector, any of their
+/// versions, by seeded choices. [`FaultPlan::volatile_cache`] and [`FaultPlan::atomic_write_bytes`] are for better
+/// drives. Deallocations are not undone: what a deallocated range reads as is unspecified anyway.
 ///
 /// **Delay.** A delayed request is carried out late: those that overtake it do not see it. A thread
 /// that blocks on it ([`IoFuture::wait`]) ends the delay, for it will submit nothing further. An
@@ -109,10 +111,24 @@ impl<D: Device + 'static> FaultDevice<D> {
     /// # Errors
     /// What the device below reported while it was brought to the surviving image.
     pub fn crash(&self) -> Result<(), Error> {
+        self.crash_during(Vec::new())
+    }
+
+    /// Loses power while these are under way, of which nobody will hear: any subset of the sectors of a write
+    /// survives, whatever its durability, and a flush covers nothing.
+    ///
+    /// # Errors
+    /// As [`FaultDevice::crash`].
+    pub fn crash_during(&self, under_way: Vec<CheckedIo>) -> Result<(), Error> {
         let mut due = Due::new();
         let mut state = self.core.lock();
         let outcome = match state.down {
-            None => self.core.go_down(&mut state, Down::Crashed, &mut due),
+            None => {
+                for io in under_way {
+                    let _unheard = self.core.strand(&mut state, io.into_inner());
+                }
+                self.core.go_down(&mut state, Down::Crashed, &mut due)
+            }
             Some(_) => Ok(()),
         };
         drop(state);
@@ -143,7 +159,7 @@ impl<D: Device + 'static> std::fmt::Debug for FaultDevice<D> {
 
 impl<D: Device + 'static> Device for FaultDevice<D> {
     fn info(&self) -> &DeviceInfo {
-        self.core.inner.info()
+        &self.core.info
     }
 
     fn start(&self, io: CheckedIo) -> IoFuture {

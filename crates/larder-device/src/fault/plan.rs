@@ -170,12 +170,20 @@ pub struct FaultPlan {
     pub(super) seed: u64,
     rules: Vec<FaultRule>,
     pub(super) volatile_writes: usize,
+    pub(super) volatile_cache: bool,
+    pub(super) atomic_write_bytes: Option<u32>,
 }
 
 impl FaultPlan {
     /// A plan by which nothing goes wrong.
     pub fn new(seed: u64) -> Self {
-        Self { seed, rules: Vec::new(), volatile_writes: 1024 }
+        Self {
+            seed,
+            rules: Vec::new(),
+            volatile_writes: 1024,
+            volatile_cache: true,
+            atomic_write_bytes: None,
+        }
     }
 
     /// Adds a rule. At each request the first rule that applies counts.
@@ -191,6 +199,22 @@ impl FaultPlan {
     #[must_use]
     pub fn volatile_writes(self, writes: usize) -> Self {
         Self { volatile_writes: writes, ..self }
+    }
+
+    /// Whether the device has a cache that loses what is in it together with power. Default: it has. Without one,
+    /// what has completed stays; a loss of power tears only what is under way.
+    #[must_use]
+    pub fn volatile_cache(self, has: bool) -> Self {
+        Self { volatile_cache: has, ..self }
+    }
+
+    /// What a loss of power leaves whole or not at all, in bytes: a power of two of at least 512. The device
+    /// says so ([`DeviceInfo::atomic_write_bytes`](crate::DeviceInfo::atomic_write_bytes)). By default it is a sector
+    /// of
+    /// 512 bytes, of which it says nothing.
+    #[must_use]
+    pub fn atomic_write_bytes(self, bytes: u32) -> Self {
+        Self { atomic_write_bytes: Some(bytes), ..self }
     }
 }
 

@@ -1,11 +1,18 @@
-//! What a crash may still undo: the writes since the last flush, and what lay under them.
+//! What a loss of power may still undo: writes that no flush has covered, sector by sector, and what lay under them.
 //!
-//! The device below always holds the live image. For every block that an unflushed write touched,
-//! `durable` holds what a crash that loses all of these writes would leave. A crash goes through
-//! the writes in order and keeps, loses or tears each; what that leaves of the touched blocks is
-//! the surviving image.
+//! The device below always holds the live image. Of every sector that an unflushed write touched, `under` is what a
+//! crash that loses all of these writes leaves, and `newer` are the versions that they wrote, in order. A crash leaves
+//! one of all these in each sector, by one of three rules that it draws:
+//!
+//! | rule | what becomes of a sector |
+//! |---|---|
+//! | by write | each write is kept, lost, or torn behind some sector; later ones lie over earlier ones |
+//! | by sector | each version is kept or lost by itself, with a chance drawn for this crash; the latest kept stays |
+//! | any version | one of all, each as likely: also an older one where later ones reached other sectors |
+//!
+//! A sector is what no loss of power tears: 512 bytes, or what the plan says.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use crate::buffer::IoBuffer;
 use crate::device::Device;
@@ -32,165 +39,246 @@ pub(super) struct Fates {
     pub(super) torn: u64,
 }
 
+/// Number of a write that was recorded. Those of later writes are higher.
+pub(super) type WriteId = u64;
+
 /// The volatile part of a device.
 pub(super) struct Volatile {
-    writes: VecDeque<Unflushed>,
-    durable: BTreeMap<u64, Under>,
+    sector_bytes: usize,
     writes_max: usize,
+    next: WriteId,
+    /// Unflushed writes.
+    writes: BTreeMap<WriteId, Extent>,
+    /// Sectors that they touch, by index.
+    sectors: BTreeMap<u64, Sector>,
     /// Bytes of `writes`.
     unflushed_bytes: usize,
     pub(super) housekeeping: Housekeeping,
 }
 
-struct Unflushed {
-    /// Index of the first block.
+/// Sectors of a write.
+#[derive(Clone, Copy)]
+struct Extent {
     first: u64,
-    bytes: Box<[u8]>,
+    sectors: u64,
 }
 
-/// What lies under the unflushed writes to one block.
-struct Under {
-    bytes: Box<[u8]>,
-    /// Unflushed writes that touch the block, at least one.
-    writes: usize,
+struct Sector {
+    under: Box<[u8]>,
+    /// At least one.
+    newer: Vec<(WriteId, Box<[u8]>)>,
+}
+
+/// What a crash does to the versions of a sector.
+enum Rule {
+    /// So many sectors of each write are kept, from its first on.
+    ByWrite(BTreeMap<WriteId, u64>),
+    /// Each version is kept with this chance.
+    BySector(f64),
+    AnyVersion,
 }
 
 impl Volatile {
-    pub(super) fn new(writes_max: usize) -> Self {
+    pub(super) fn new(writes_max: usize, sector_bytes: usize) -> Self {
         Self {
-            writes: VecDeque::new(),
-            durable: BTreeMap::new(),
+            sector_bytes,
             writes_max,
+            next: 0,
+            writes: BTreeMap::new(),
+            sectors: BTreeMap::new(),
             unflushed_bytes: 0,
             housekeeping: Housekeeping::default(),
         }
     }
 
-    /// Takes note of a write before it reaches `device`.
+    /// The first write that was not recorded yet.
+    pub(super) fn next(&self) -> WriteId {
+        self.next
+    }
+
+    /// Takes note of a write before it reaches `device`. `None`: nothing can undo it.
     pub(super) fn record(
         &mut self,
         device: &dyn Device,
         offset: u64,
         bytes: &[u8],
-    ) -> Result<(), Error> {
+    ) -> Result<Option<WriteId>, Error> {
         if self.writes_max == 0 {
-            return Ok(());
+            return Ok(None);
         }
-        let block = u64::from(device.info().block_bytes);
-        let first = offset / block;
-        let blocks = first..first + bytes.len() as u64 / block;
-        for index in blocks.clone() {
-            if !self.durable.contains_key(&index) {
-                let bytes = self.read_block(device, index)?;
-                self.durable.insert(index, Under { bytes, writes: 0 });
-            }
+        let size = self.sector_bytes as u64;
+        // Blocks are whole sectors, or sectors whole blocks: what is atomic may be longer than the write.
+        let (first, end) = (offset / size, (offset + bytes.len() as u64).div_ceil(size));
+        let (start, length) = (first * size, (end - first) * size);
+        let there = self.read(device, start, length)?;
+        let mut after = there.clone();
+        let at = usize::try_from(offset - start).unwrap_or(0);
+        after[at..at + bytes.len()].copy_from_slice(bytes);
+        let id = self.next;
+        self.next += 1;
+        let old = there.chunks_exact(self.sector_bytes);
+        let new = after.chunks_exact(self.sector_bytes);
+        for (index, (old, new)) in (first..).zip(old.zip(new)) {
+            let fresh = || Sector { under: old.into(), newer: Vec::new() };
+            self.sectors.entry(index).or_insert_with(fresh).newer.push((id, new.into()));
         }
-        for index in blocks {
-            self.durable.entry(index).and_modify(|under| under.writes += 1);
-        }
-        self.writes.push_back(Unflushed { first, bytes: bytes.into() });
-        self.unflushed_bytes += bytes.len();
+        self.writes.insert(id, Extent { first, sectors: end - first });
+        self.unflushed_bytes += after.len();
         while self.writes.len() > self.writes_max
             || (self.unflushed_bytes > UNFLUSHED_BYTES_MAX && self.writes.len() > 1)
         {
-            self.retire(block);
+            let Some((&oldest, _)) = self.writes.first_key_value() else { break };
+            self.flushed(oldest + 1);
         }
-        Ok(())
+        Ok(Some(id))
     }
 
-    fn read_block(&mut self, device: &dyn Device, index: u64) -> Result<Box<[u8]>, Error> {
-        let block = device.info().block_bytes;
-        let buffer = IoBuffer::zeroed(block as usize);
-        let offset = index * u64::from(block);
+    fn read(&mut self, device: &dyn Device, offset: u64, bytes: u64) -> Result<Vec<u8>, Error> {
+        let inside = bytes.min(device.info().capacity_bytes - offset);
+        let buffer = IoBuffer::zeroed(usize::try_from(inside).unwrap_or(0));
         let read = device.submit(Io::Read { offset, buffer }).wait();
-        self.housekeeping.read_bytes += u64::from(block);
-        Ok(read.map_err(|failure| failure.error)?.as_slice().into())
+        self.housekeeping.read_bytes += inside;
+        let mut read = read.map_err(|failure| failure.error)?.as_slice().to_vec();
+        read.resize(usize::try_from(bytes).unwrap_or(0), 0);
+        Ok(read)
     }
 
-    /// The oldest write has become durable.
-    fn retire(&mut self, block: u64) {
-        let Some(write) = self.writes.pop_front() else { return };
-        self.unflushed_bytes -= write.bytes.len();
-        for (index, bytes) in write.blocks(block) {
-            let Some(under) = self.durable.get_mut(&index) else { continue };
-            under.bytes.copy_from_slice(bytes);
-            under.writes -= 1;
-            if under.writes == 0 {
-                self.durable.remove(&index);
+    /// Writes before `end` have become durable.
+    pub(super) fn flushed(&mut self, end: WriteId) {
+        let later = self.writes.split_off(&end);
+        let over = std::mem::replace(&mut self.writes, later);
+        for extent in over.into_values() {
+            self.unflushed_bytes -=
+                usize::try_from(extent.sectors).unwrap_or(0) * self.sector_bytes;
+            self.settle(extent, end);
+        }
+    }
+
+    /// One write has become durable, and is the latest of its sectors.
+    pub(super) fn became_durable(&mut self, id: WriteId) {
+        // Earlier writes keep the sectors that it did not touch.
+        if let Some(extent) = self.writes.remove(&id) {
+            self.unflushed_bytes -=
+                usize::try_from(extent.sectors).unwrap_or(0) * self.sector_bytes;
+            self.settle(extent, id + 1);
+        }
+    }
+
+    /// Of these sectors no version before `end` can be undone.
+    fn settle(&mut self, extent: Extent, end: WriteId) {
+        for index in extent.first..extent.first + extent.sectors {
+            let Some(sector) = self.sectors.get_mut(&index) else { continue };
+            let later = sector.newer.partition_point(|(id, _)| *id < end);
+            if let Some((_, bytes)) = sector.newer.drain(..later).next_back() {
+                sector.under = bytes;
+            }
+            if sector.newer.is_empty() {
+                self.sectors.remove(&index);
             }
         }
     }
 
-    /// Everything has become durable.
-    pub(super) fn flushed(&mut self) {
-        self.writes.clear();
-        self.unflushed_bytes = 0;
-        self.durable.clear();
-    }
-
-    /// Power is lost: decides the fate of each unflushed write and brings `device` to the image
-    /// that survives.
+    /// Power is lost: draws what becomes of each sector and brings `device` to the image that survives.
     pub(super) fn crash(
         &mut self,
         device: &dyn Device,
         rng: &mut fastrand::Rng,
     ) -> Result<Fates, Error> {
-        let block = u64::from(device.info().block_bytes);
-        let durable = std::mem::take(&mut self.durable);
-        let mut surviving: BTreeMap<u64, Box<[u8]>> =
-            durable.into_iter().map(|(index, under)| (index, under.bytes)).collect();
-        let mut live = surviving.clone();
-        let mut fates = Fates::default();
+        let writes = std::mem::take(&mut self.writes);
+        let sectors = std::mem::take(&mut self.sectors);
         self.unflushed_bytes = 0;
-        for write in std::mem::take(&mut self.writes) {
-            let kept = write.draw_fate(block, rng, &mut fates);
-            for (position, (index, bytes)) in write.blocks(block).enumerate() {
-                live.insert(index, bytes.into());
-                if position < kept {
-                    surviving.insert(index, bytes.into());
-                }
+        if writes.is_empty() {
+            return Ok(Fates::default());
+        }
+        let rule = Rule::draw(&writes, rng);
+        // Sectors of each write that hold it, or what was written over it.
+        let mut held: BTreeMap<WriteId, u64> = BTreeMap::new();
+        for (index, sector) in sectors {
+            let kept = rule.of(index, &sector, &writes, rng);
+            let upto = kept.map_or(0, |kept| sector.newer[kept].0 + 1);
+            for (id, _) in sector.newer.iter().filter(|(id, _)| *id < upto) {
+                *held.entry(*id).or_default() += 1;
+            }
+            let is_live = kept == Some(sector.newer.len() - 1);
+            if !is_live {
+                let bytes = kept.map_or(&sector.under, |kept| &sector.newer[kept].1);
+                self.put_back(device, index, bytes)?;
             }
         }
-        for (index, bytes) in &surviving {
-            if live.get(index) != Some(bytes) {
-                self.write_block(device, index * block, bytes)?;
+        let mut fates = Fates::default();
+        for (id, extent) in writes {
+            match held.get(&id).copied().unwrap_or(0) {
+                0 => fates.lost += 1,
+                all if all >= extent.sectors => fates.kept += 1,
+                _ => fates.torn += 1,
             }
         }
         Ok(fates)
     }
 
-    fn write_block(&mut self, device: &dyn Device, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        let mut buffer = IoBuffer::zeroed(bytes.len());
-        buffer.as_mut_slice().copy_from_slice(bytes);
+    /// Writes one sector, in the block that it is a part of if that is longer.
+    fn put_back(&mut self, device: &dyn Device, index: u64, bytes: &[u8]) -> Result<(), Error> {
+        let info = device.info();
+        let block = u64::from(info.block_bytes);
+        let offset = index * bytes.len() as u64;
+        let start = offset - offset % block;
+        let end = (offset + bytes.len() as u64).next_multiple_of(block).min(info.capacity_bytes);
+        let mut whole = self.read(device, start, end - start)?;
+        let at = usize::try_from(offset - start).unwrap_or(0);
+        let count = bytes.len().min(whole.len() - at);
+        whole[at..at + count].copy_from_slice(&bytes[..count]);
+        let mut buffer = IoBuffer::zeroed(whole.len());
+        buffer.as_mut_slice().copy_from_slice(&whole);
         let handle = PlacementHandle::DEFAULT;
-        let write = device.submit(Io::write(offset, buffer, handle)).wait();
-        self.housekeeping.written_bytes += bytes.len() as u64;
+        let write = device.submit(Io::write(start, buffer, handle)).wait();
+        self.housekeeping.written_bytes += whole.len() as u64;
         write.map(drop).map_err(|failure| failure.error)
     }
 }
 
-impl Unflushed {
-    fn blocks(&self, block: u64) -> impl Iterator<Item = (u64, &[u8])> {
-        let size = usize::try_from(block).unwrap_or(usize::MAX);
-        (self.first..).zip(self.bytes.chunks_exact(size))
-    }
-
-    /// How many of the write's blocks survive. A single block is written whole or not at all.
-    fn draw_fate(&self, block: u64, rng: &mut fastrand::Rng, fates: &mut Fates) -> usize {
-        let all = self.blocks(block).count();
+impl Rule {
+    fn draw(writes: &BTreeMap<WriteId, Extent>, rng: &mut fastrand::Rng) -> Self {
         match rng.u8(..3) {
             0 => {
-                fates.lost += 1;
-                0
+                let kept = |(&id, extent): (&WriteId, &Extent)| (id, extent.draw_kept(rng));
+                Self::ByWrite(writes.iter().map(kept).collect())
             }
-            1 if all > 1 => {
-                fates.torn += 1;
-                rng.usize(1..all)
+            1 => Self::BySector([0.1, 0.5, 0.9][rng.usize(..3)]),
+            _ => Self::AnyVersion,
+        }
+    }
+
+    /// The version of a sector that stays; `None`: what lay under all of them.
+    fn of(
+        &self,
+        index: u64,
+        sector: &Sector,
+        writes: &BTreeMap<WriteId, Extent>,
+        rng: &mut fastrand::Rng,
+    ) -> Option<usize> {
+        match self {
+            Self::ByWrite(kept) => sector.newer.iter().rposition(|(id, _)| {
+                let (Some(extent), Some(kept)) = (writes.get(id), kept.get(id)) else {
+                    return false;
+                };
+                index - extent.first < *kept
+            }),
+            Self::BySector(chance) => {
+                let kept: Vec<bool> = sector.newer.iter().map(|_| rng.f64() < *chance).collect();
+                kept.iter().rposition(|kept| *kept)
             }
-            _ => {
-                fates.kept += 1;
-                all
-            }
+            Self::AnyVersion => rng.usize(..=sector.newer.len()).checked_sub(1),
+        }
+    }
+}
+
+impl Extent {
+    /// How many of a write's sectors survive. One of a single sector is written whole or not at all.
+    fn draw_kept(&self, rng: &mut fastrand::Rng) -> u64 {
+        match rng.u8(..3) {
+            0 => 0,
+            1 if self.sectors > 1 => rng.u64(1..self.sectors),
+            _ => self.sectors,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the transfers of one device share.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::device::DeviceStats;
 
@@ -18,6 +18,12 @@ pub(crate) struct Ledger {
     pub(super) page_cache_written_bytes: AtomicU64,
     /// By placement handle.
     pub(crate) written_bytes: Box<[AtomicU64]>,
+    /// Those of the bytes written that survive a loss of power.
+    pub(crate) durable_written_bytes: AtomicU64,
+    /// Pieces of such writes that a flush had to follow.
+    pub(crate) durable_flushes: AtomicU64,
+    /// The kernel has refused to be told with a write that it is to survive a loss of power.
+    pub(super) durable_flag_refused: AtomicBool,
     pub(crate) deallocated_bytes: AtomicU64,
     pub(crate) failed_requests: AtomicU64,
     /// Those of them that found the device too busy.
@@ -78,6 +84,8 @@ impl Ledger {
             failed_requests: get(&self.failed_requests),
             shed_requests: get(&self.shed_requests),
             page_cache_written_bytes: get(&self.page_cache_written_bytes),
+            durable_written_bytes: get(&self.durable_written_bytes),
+            durable_flushes: get(&self.durable_flushes),
             ..DeviceStats::default()
         }
     }

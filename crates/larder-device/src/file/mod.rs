@@ -29,7 +29,7 @@ use std::sync::atomic::Ordering;
 
 pub use options::{BLOCK_BYTES, DirectIo, FileOptions, IoEngine};
 
-use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::device::{Device, DeviceInfo, DeviceStats, VolatileCache};
 use crate::error::{Error, ErrorKind};
 use crate::io::{CheckedIo, IoFuture};
 use crate::placement::PlacementInfo;
@@ -111,6 +111,15 @@ impl FileDevice {
         let name = path.display().to_string();
         let reach = Reach { block: prepared.block, streams: streams.is_active() };
         let shown_at = sys::shown_at(&prepared.file);
+        let queue = sys::queue_below(&prepared.file);
+        let volatile_cache = match queue.as_deref().map(sys::volatile_cache) {
+            // What the filesystem itself has to write for a block of a file may still wait.
+            Some(VolatileCache::No) if !prepared.block => VolatileCache::Unknown,
+            said => said.unwrap_or_default(),
+        };
+        // Nor does a filesystem promise what its device does with the blocks of a file.
+        let atomic_write_bytes =
+            queue.as_deref().filter(|_| prepared.block).and_then(sys::atomic_write_bytes);
         let page_cache = PageCache::of(&prepared.file, reach.streams);
         let chosen = engine::choose(&Arc::new(prepared.file), reach, options)
             .map_err(|why| Error::new(ErrorKind::Setup, format!("file device {name}: {why}")))?;
@@ -119,12 +128,12 @@ impl FileDevice {
             IoEngine::IoUring => streams,
             _ => PlacementInfo::none(),
         };
+        let (capacity_bytes, transfer) = (prepared.capacity_bytes, options.max_transfer_bytes);
         let info = DeviceInfo {
-            name: name.clone(),
-            capacity_bytes: prepared.capacity_bytes,
-            block_bytes: BLOCK_BYTES,
-            max_transfer_bytes: options.max_transfer_bytes,
             placement,
+            volatile_cache,
+            atomic_write_bytes,
+            ..DeviceInfo::new(name.clone(), capacity_bytes, BLOCK_BYTES, transfer)
         };
         let ledger = Arc::new(Ledger::new(name, info.placement.handles).shown_at(shown_at));
         let (direct, preallocated) = (prepared.direct, prepared.preallocated);

@@ -8,12 +8,29 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use crate::device::VolatileCache;
+
 /// The first 64 bits of the identifier that the kernel draws at each boot. `None` where there is
 /// none.
 pub(crate) fn boot() -> Option<u64> {
     let identifier = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let digits: String = identifier.chars().filter(char::is_ascii_hexdigit).take(16).collect();
     u64::from_str_radix(&digits, 16).ok()
+}
+
+/// What sysfs says of the write cache of a block device, in its `queue`.
+pub(crate) fn volatile_cache(queue: &Path) -> VolatileCache {
+    match std::fs::read_to_string(queue.join("write_cache")).as_deref().map(str::trim) {
+        Ok("write back") => VolatileCache::Yes,
+        Ok("write through") => VolatileCache::No,
+        _ => VolatileCache::Unknown,
+    }
+}
+
+/// What sysfs says of how much a loss of power leaves whole or not at all. `None` where it says nothing.
+pub(crate) fn atomic_write_bytes(queue: &Path) -> Option<u32> {
+    let said = std::fs::read_to_string(queue.join("atomic_write_unit_max_bytes")).ok()?;
+    said.trim().parse().ok().filter(|bytes| *bytes > 0)
 }
 
 #[cfg(target_os = "linux")]
@@ -39,6 +56,15 @@ mod platform {
 
     pub(crate) fn punch_hole(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
         Ok(rustix::fs::fallocate(file, PUNCH_HOLE, offset, bytes)?)
+    }
+
+    /// What a write says that must survive a loss of power, as a ring has it.
+    pub(crate) const DURABLE_WRITE: u32 = rustix::io::ReadWriteFlags::DSYNC.bits();
+
+    /// Writes so that it survives a loss of power.
+    pub(crate) fn write_durably_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let (flags, parts) = (rustix::io::ReadWriteFlags::DSYNC, [io::IoSlice::new(bytes)]);
+        Ok(rustix::io::pwritev2(file, &parts, offset, flags)?)
     }
 
     /// Bytes that the filesystem could still take, and bytes that it has already given to `file`.
@@ -102,6 +128,19 @@ mod platform {
         Some(format!("/sys/dev/block/{major}:{minor}").into()).filter(|it: &PathBuf| it.exists())
     }
 
+    /// The `queue` of the block device that a file is, or that its filesystem is on. `None` where sysfs shows none: a
+    /// filesystem over several devices, in memory, or of another computer.
+    pub(crate) fn queue_below(file: &File) -> Option<PathBuf> {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = file.metadata().ok()?;
+        let number = if is_block(&metadata) { metadata.rdev() } else { metadata.dev() };
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let shown = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+        let is_partition = shown.join("partition").exists();
+        let whole = if is_partition { shown.parent()? } else { &shown };
+        Some(whole.join("queue")).filter(|queue| queue.exists())
+    }
+
     /// Whether a node is a character device.
     pub(crate) fn is_character(metadata: &std::fs::Metadata) -> bool {
         std::os::unix::fs::FileTypeExt::is_char_device(&metadata.file_type())
@@ -131,6 +170,11 @@ mod platform {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Not known here: a flush follows the write.
+    pub(crate) fn write_durably_at(_: &File, _: &[u8], _: u64) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     pub(crate) fn space(_: &File) -> Option<(u64, u64)> {
         None
     }
@@ -144,6 +188,10 @@ mod platform {
     }
 
     pub(crate) fn shown_at(_: &File) -> Option<std::path::PathBuf> {
+        None
+    }
+
+    pub(crate) fn queue_below(_: &File) -> Option<std::path::PathBuf> {
         None
     }
 

@@ -10,6 +10,9 @@
 //! 3. The request is completed, and the buffer given back, by the end of the transfer: after the last
 //!    piece.
 //!
+//! A write that must survive a loss of power says so with each of its pieces ([`Piece::is_durable`]). Where the kernel
+//! refuses to be told so, a piece that has been written becomes a flush ([`Piece::verb`]) before it ends.
+//!
 //! So whoever hands a piece's memory to the kernel needs only keep the piece until the kernel is
 //! done with it. If that cannot be known any more, [`Piece::leak`] keeps the memory for ever.
 #![allow(unsafe_code)]
@@ -52,6 +55,8 @@ struct Transfer {
     verb: Verb,
     /// Index of the placement handle.
     handle: u16,
+    /// It is a write that must survive a loss of power.
+    durable: bool,
     offset: u64,
     bytes: u64,
     /// Start of the buffer's memory, derived from `buffer` once it had come to rest here.
@@ -105,9 +110,24 @@ pub(crate) struct Piece {
     done: u64,
     retries: u32,
     settled: bool,
+    /// How what it writes comes to survive a loss of power, if it must.
+    durable: Durable,
     /// The kernel was last told of its memory by an entry in a table.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(crate) by_entry: bool,
+}
+
+/// How a piece's bytes come to survive a loss of power.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Durable {
+    /// They need not.
+    Not,
+    /// The write itself says so.
+    ByFlag,
+    /// The kernel refuses to be told: a flush is to follow the write.
+    ByFlush,
+    /// That flush.
+    Flushing,
 }
 
 /// A share in a transfer. The last one to go ends the transfer and keeps its memory for another.
@@ -182,9 +202,10 @@ impl Pieces {
             Io::Write { handle, .. } => handle.index(),
             _ => 0,
         };
+        let durable = io.is_power_durable();
         let (_, offset, bytes) = io.extent();
         let transfer = Share::first(|transfer| {
-            (transfer.verb, transfer.handle) = (verb, handle);
+            (transfer.verb, transfer.handle, transfer.durable) = (verb, handle, durable);
             (transfer.offset, transfer.bytes) = (offset, bytes);
             let ending = transfer.ending.get_mut().unwrap_or_else(PoisonError::into_inner);
             *ending = Ending { completer: Some(completer), error: None };
@@ -247,6 +268,7 @@ impl Iterator for Pieces {
             done: 0,
             retries: 0,
             settled: false,
+            durable: self.transfer.way_to_durability(),
             by_entry: false,
         };
         self.bare = false;
@@ -256,8 +278,14 @@ impl Iterator for Pieces {
 }
 
 impl Piece {
+    /// What is to be done next.
     pub(crate) fn verb(&self) -> Verb {
-        self.transfer.verb
+        if self.durable == Durable::Flushing { Verb::Flush } else { self.transfer.verb }
+    }
+
+    /// Whether the kernel or the drive is to be told that this write must survive a loss of power.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable == Durable::ByFlag
     }
 
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
@@ -279,7 +307,7 @@ impl Piece {
     /// The memory of what remains; empty for requests that carry no bytes. Valid as long as the
     /// piece lives.
     pub(crate) fn memory(&mut self) -> &mut [u8] {
-        if !matches!(self.transfer.verb, Verb::Read | Verb::Write) {
+        if !matches!(self.verb(), Verb::Read | Verb::Write) {
             return &mut [];
         }
         let (Ok(at), Ok(len)) =
@@ -310,12 +338,28 @@ impl Piece {
                 self.transfer.count(|ledger| &ledger.ignored_deallocations, 1);
                 self.end(None)
             }
+            // `EOPNOTSUPP` for the flag, `ENOSYS` for the call that has flags.
+            Err(e) if self.is_durable() && e.kind() == io::ErrorKind::Unsupported => {
+                self.durable = Durable::ByFlush;
+                if let Some(ledger) = &self.transfer.ledger {
+                    ledger.durable_flag_refused.store(true, Ordering::Relaxed);
+                }
+                Step::Again
+            }
             Err(e) => self.end(Some(e)),
         }
     }
 
     fn advance(&mut self, count: u64) -> Step {
-        if count >= self.remaining() || matches!(self.verb(), Verb::Deallocate | Verb::Flush) {
+        if matches!(self.verb(), Verb::Deallocate | Verb::Flush) {
+            return self.end(None);
+        }
+        if count >= self.remaining() && self.durable == Durable::ByFlush {
+            self.durable = Durable::Flushing;
+            self.transfer.count(|ledger| &ledger.durable_flushes, 1);
+            return Step::Again;
+        }
+        if count >= self.remaining() {
             return self.end(None);
         }
         // The rest must start at a block boundary, or direct I/O refuses it.
@@ -338,7 +382,12 @@ impl Piece {
     fn end(&mut self, error: Option<io::Error>) -> Step {
         self.settled = true;
         if let Some(source) = error {
-            let context = self.transfer.context();
+            let mut context = self.transfer.context();
+            if self.durable == Durable::Flushing {
+                context.push_str(
+                    ": the flush that has to follow it, for the kernel refuses RWF_DSYNC",
+                );
+            }
             let gone = sys::is_gone(&source);
             let error = Error::from_os(context, source);
             self.transfer.fail(if gone { error.of_kind(ErrorKind::Gone) } else { error });
@@ -394,6 +443,7 @@ impl Transfer {
     fn context(&self) -> String {
         let verb = match self.verb {
             Verb::Read => "read",
+            Verb::Write if self.durable => "durable write",
             Verb::Write => "write",
             Verb::Deallocate => "deallocate",
             Verb::Flush => "flush",
@@ -405,6 +455,19 @@ impl Transfer {
     fn count(&self, counter: impl FnOnce(&Ledger) -> &AtomicU64, n: u64) {
         if let Some(ledger) = &self.ledger {
             counter(ledger).fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    /// How a piece that is cut off now becomes durable.
+    fn way_to_durability(&self) -> Durable {
+        if !self.durable {
+            return Durable::Not;
+        }
+        let is_refused = |ledger: &Arc<Ledger>| ledger.durable_flag_refused.load(Ordering::Relaxed);
+        if self.ledger.as_ref().is_some_and(is_refused) {
+            Durable::ByFlush
+        } else {
+            Durable::ByFlag
         }
     }
 
@@ -464,6 +527,9 @@ impl Transfer {
                 {
                     written.fetch_add(self.bytes, Ordering::Relaxed);
                 }
+                if self.durable {
+                    self.count(|ledger| &ledger.durable_written_bytes, self.bytes);
+                }
             }
             (None, Verb::Deallocate | Verb::Flush) => {
                 self.count(|ledger| &ledger.deallocated_bytes, self.bytes);
@@ -477,6 +543,7 @@ impl Default for Transfer {
         Self {
             verb: Verb::Flush,
             handle: 0,
+            durable: false,
             offset: 0,
             bytes: 0,
             memory: std::ptr::null_mut(),
@@ -546,6 +613,38 @@ mod tests {
         assert_eq!(piece.settle(Ok(3 * BLOCK)), Step::End);
         drop(piece);
         assert_eq!(future.wait().unwrap().len(), 4 * BLOCK);
+    }
+
+    #[test]
+    fn where_the_kernel_refuses_the_flag_a_flush_follows_a_durable_write() {
+        let ledger = Arc::new(Ledger::new("test".to_owned(), 1));
+        let write = || {
+            let (future, completer) = IoFuture::pending();
+            let (buffer, handle) = (IoBuffer::zeroed(BLOCK), crate::PlacementHandle::DEFAULT);
+            let durability = crate::Durability::Power;
+            let io = Io::Write { offset: 0, buffer, handle, durability };
+            (future, Pieces::new(io, completer, BLOCK_BYTES, &ledger).next().unwrap())
+        };
+        let (future, mut piece) = write();
+        assert!(piece.is_durable());
+        assert_eq!(piece.settle(Err(io::ErrorKind::Unsupported.into())), Step::Again);
+        assert!(!piece.is_durable());
+        assert_eq!((piece.verb(), piece.memory().len()), (Verb::Write, BLOCK));
+        assert_eq!(piece.settle(Ok(BLOCK)), Step::Again);
+        assert_eq!((piece.verb(), piece.memory().len()), (Verb::Flush, 0));
+        assert_eq!(piece.settle(Ok(0)), Step::End);
+        drop(piece);
+        future.wait().unwrap();
+        let (future, mut piece) = write();
+        assert!(!piece.is_durable(), "it is not tried again");
+        assert_eq!(piece.settle(Ok(BLOCK)), Step::Again);
+        assert_eq!(piece.settle(Err(io::ErrorKind::Other.into())), Step::End);
+        drop(piece);
+        let error = future.wait().unwrap_err().error.to_string();
+        assert!(error.contains("durable write of 4096 bytes"), "{error}");
+        assert!(error.contains("the kernel refuses RWF_DSYNC"), "{error}");
+        let stats = ledger.stats();
+        assert_eq!((stats.durable_written_bytes, stats.durable_flushes), (BLOCK as u64, 2));
     }
 
     #[test]

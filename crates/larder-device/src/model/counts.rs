@@ -2,7 +2,7 @@
 
 use larder_ssd::managed::{GcDestination, ManagedConfig, ManagedSsd, PAGE_BYTES};
 
-use crate::device::{DeviceInfo, DeviceStats};
+use crate::device::{DeviceInfo, DeviceStats, VolatileCache};
 use crate::error::{Error, ErrorKind};
 use crate::io::{Io, IoFailure};
 use crate::placement::{Isolation, PlacementInfo};
@@ -16,6 +16,7 @@ pub(super) const MAX_TRANSFER_BYTES: u32 = 1 << 30;
 pub(super) struct Counts {
     pub(super) read_bytes: u64,
     pub(super) deallocated_bytes: u64,
+    pub(super) durable_written_bytes: u64,
     pub(super) failed_requests: u64,
 }
 
@@ -26,6 +27,9 @@ impl Counts {
             (_, Err(_)) => self.failed_requests += 1,
             (Io::Read { buffer, .. }, Ok(())) => self.read_bytes += buffer.len() as u64,
             (Io::Deallocate { bytes, .. }, Ok(())) => self.deallocated_bytes += bytes,
+            (Io::Write { buffer, .. }, Ok(())) if io.is_power_durable() => {
+                self.durable_written_bytes += buffer.len() as u64;
+            }
             (Io::Write { .. } | Io::Flush, Ok(())) => {}
         }
     }
@@ -53,6 +57,7 @@ impl Counts {
         DeviceStats {
             host_read_bytes: self.read_bytes,
             deallocated_bytes: self.deallocated_bytes,
+            durable_written_bytes: self.durable_written_bytes,
             failed_requests: self.failed_requests,
             ..DeviceStats::default()
         }
@@ -89,11 +94,11 @@ pub(super) fn describe(config: &ManagedConfig, name: &str) -> DeviceInfo {
     } else {
         PlacementInfo { reclaim_unit_bytes: Some(geometry.unit_bytes()), ..PlacementInfo::none() }
     };
+    let block_bytes = u32::try_from(PAGE_BYTES).unwrap_or(u32::MAX);
     DeviceInfo {
-        name: name.to_owned(),
-        capacity_bytes: geometry.logical_bytes(),
-        block_bytes: u32::try_from(PAGE_BYTES).unwrap_or(u32::MAX),
-        max_transfer_bytes: MAX_TRANSFER_BYTES,
         placement,
+        // What its buffer holds outlives a loss of power.
+        volatile_cache: VolatileCache::No,
+        ..DeviceInfo::new(name, geometry.logical_bytes(), block_bytes, MAX_TRANSFER_BYTES)
     }
 }

@@ -6,7 +6,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::device::VolatileCache;
 use crate::error::{Error, ErrorKind};
+use crate::file::sys;
 
 /// Sectors of sysfs, whatever the device's blocks are.
 const SECTOR_BYTES: u64 = 512;
@@ -55,6 +57,10 @@ pub struct Node {
     pub max_transfer_bytes: u32,
     /// Most bytes that one deallocation may cover.
     pub max_deallocation_bytes: u64,
+    /// Whether a loss of power may undo writes that were not flushed.
+    pub volatile_cache: VolatileCache,
+    /// Longest write of which a loss of power leaves all or nothing, where the kernel says so.
+    pub atomic_write_bytes: Option<u32>,
     /// Whether the kernel lets nobody write to it.
     pub read_only: bool,
     /// Model and serial number, for people.
@@ -196,6 +202,8 @@ impl Node {
             write_stream_granularity: read(&queue.join("write_stream_granularity")).unwrap_or(0),
             max_transfer_bytes,
             max_deallocation_bytes: if discard > 0 { discard } else { DEALLOCATION_BYTES },
+            volatile_cache: sys::volatile_cache(&queue),
+            atomic_write_bytes: sys::atomic_write_bytes(&queue),
             read_only: read::<u8>(&class.join("ro")).is_ok_and(|ro| ro == 1),
             model: controllers.first().map(|path| model_of(path)).unwrap_or_default(),
             controller_paths: controllers.iter().map(|it| roots.dev.join(name_of(it))).collect(),

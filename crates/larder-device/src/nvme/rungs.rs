@@ -146,6 +146,7 @@ fn passthrough(node: &Node, survey: &Survey, host: &Host) -> Result<(), String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::VolatileCache;
     use crate::nvme::survey::Silence;
     use larder_ssd::nvme::io_management::HandleStatus;
     use larder_ssd::nvme::namespace::ControllerFacts;
@@ -167,6 +168,8 @@ mod tests {
             write_stream_granularity: 0,
             max_transfer_bytes: 1 << 19,
             max_deallocation_bytes: 1 << 30,
+            volatile_cache: VolatileCache::Unknown,
+            atomic_write_bytes: None,
             read_only: false,
             model: String::new(),
         }

@@ -208,15 +208,6 @@ impl PlacementPlan {
         Self { streams: self.streams.iter().filter(own).cloned().collect(), ..*self }
     }
 
-    /// What several tenants of one device are told, together.
-    pub fn of_all<'a>(plans: impl Iterator<Item = &'a Self>) -> Self {
-        let together = |all: Self, own: &Self| {
-            let streams = [&all.streams[..], &own.streams].concat();
-            Self { streams, ..*own }
-        };
-        plans.fold(Self::default(), together)
-    }
-
     /// The streams that had to share or to fall back.
     pub fn compromised_streams(&self) -> u64 {
         let compromised = |why| !matches!(why, Why::Alone | Why::Metadata);

@@ -153,6 +153,7 @@ impl Wire for FileWire {
         // A piece with memory is at most as long as the largest transfer, which is a `u32`.
         let len = u32::try_from(bytes).unwrap_or(u32::MAX);
         let memory = piece.memory().as_mut_ptr();
+        let durable = if piece.is_durable() { sys::DURABLE_WRITE.cast_signed() } else { 0 };
         let entry = match (piece.verb(), link.entry) {
             (Verb::Read, None) => opcode::Read::new(file, memory, len).offset(offset).build(),
             (Verb::Read, Some(entry)) => {
@@ -161,10 +162,12 @@ impl Wire for FileWire {
             (Verb::Write, None) => opcode::Write::new(file, memory, len)
                 .offset(offset)
                 .write_stream(self.stream(piece.handle()))
+                .rw_flags(durable)
                 .build(),
             (Verb::Write, Some(entry)) => opcode::WriteFixed::new(file, memory, len, entry)
                 .offset(offset)
                 .write_stream(self.stream(piece.handle()))
+                .rw_flags(durable)
                 .build(),
             (Verb::Deallocate, _) => self.deallocate(file, offset, bytes),
             (Verb::Flush, _) => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),

@@ -1,11 +1,13 @@
 //! Every fault, observed from outside.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use larder_device::{
-    Device, ErrorKind, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoEngine, ModelDevice,
+    Device, Durability, ErrorKind, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer,
+    IoEngine, ModelDevice, PlacementHandle, VolatileCache,
 };
 
 use crate::support::{
@@ -13,6 +15,7 @@ use crate::support::{
 };
 
 const CAPACITY: u64 = 1 << 20;
+const SECTOR: usize = 512;
 
 fn device(rule: FaultRule) -> FaultDevice<ModelDevice> {
     FaultDevice::new(model(CAPACITY), &FaultPlan::new(7).with(rule))
@@ -153,16 +156,16 @@ fn a_delayed_request_fails_in_a_crash() {
 fn crash_run(device: &FaultDevice<impl Device>, seed: u64) -> Vec<u8> {
     const BLOCKS: usize = 16;
     let mut rng = fastrand::Rng::with_seed(seed);
-    // For each block, every content that a crash may leave.
-    let mut allowed: Vec<Vec<Vec<u8>>> = vec![vec![vec![0; BLOCK]]; BLOCKS];
+    // For each sector, every content that a crash may leave.
+    let mut allowed: Vec<Vec<Vec<u8>>> = vec![vec![vec![0; SECTOR]]; BLOCKS * BLOCK / SECTOR];
     for round in 0..30u64 {
         let blocks = rng.usize(1..5);
         let first = rng.usize(..BLOCKS - blocks);
         let buffer = pattern(seed << 8 | round, blocks);
         let contents = buffer.as_slice().to_vec();
         write(device, first as u64, buffer).unwrap();
-        for (i, bytes) in contents.chunks(BLOCK).enumerate() {
-            allowed[first + i].push(bytes.to_vec());
+        for (i, bytes) in contents.chunks(SECTOR).enumerate() {
+            allowed[first * BLOCK / SECTOR + i].push(bytes.to_vec());
         }
         if rng.u8(..8) == 0 {
             flush(device).unwrap();
@@ -174,8 +177,8 @@ fn crash_run(device: &FaultDevice<impl Device>, seed: u64) -> Vec<u8> {
     device.crash().unwrap();
     device.restart().unwrap();
     let image = read(device, 0, BLOCKS).unwrap();
-    for (i, bytes) in image.as_slice().chunks(BLOCK).enumerate() {
-        assert!(allowed[i].iter().any(|version| version == bytes), "seed {seed}, block {i}");
+    for (i, bytes) in image.as_slice().chunks(SECTOR).enumerate() {
+        assert!(allowed[i].iter().any(|version| version == bytes), "seed {seed}, sector {i}");
     }
     image.as_slice().to_vec()
 }
@@ -257,40 +260,116 @@ fn a_shared_device_can_be_wrapped_and_plans_changed() {
     assert_eq!(read(&*below, 0, 1).unwrap().as_slice(), [0; BLOCK]);
 }
 
-#[test]
-fn a_torn_write_survives_as_its_first_blocks() {
-    let mut edges = std::collections::BTreeSet::new();
-    for seed in 0..40 {
-        let device = FaultDevice::new(model(CAPACITY), &FaultPlan::new(seed));
-        write(&device, 3, pattern(1, 6)).unwrap();
-        flush(&device).unwrap();
-        write(&device, 3, pattern(2, 6)).unwrap();
-        device.crash().unwrap();
-        device.restart().unwrap();
-        let (old, new) = (pattern(1, 6), pattern(2, 6));
-        let back = read(&device, 3, 6).unwrap();
-        let edge = (0..=6).find(|blocks| {
-            let edge = blocks * BLOCK;
-            back.as_slice()[..edge] == new.as_slice()[..edge]
-                && back.as_slice()[edge..] == old.as_slice()[edge..]
-        });
-        edges.insert(edge.unwrap_or_else(|| panic!("seed {seed}: not a prefix")));
+/// Which of so many versions of a block each of its sectors is after a loss of power.
+fn survivors(plan: &FaultPlan, versions: u64, durable: &[u64]) -> Vec<u64> {
+    let device = FaultDevice::new(model(CAPACITY), plan);
+    for tag in 0..versions {
+        let durability =
+            if durable.contains(&tag) { Durability::Power } else { Durability::Device };
+        let (buffer, handle) = (pattern(tag, 1), PlacementHandle::DEFAULT);
+        device.submit(Io::Write { offset: 0, buffer, handle, durability }).wait().unwrap();
     }
-    assert!(edges.len() > 3, "{edges:?}");
+    device.crash().unwrap();
+    device.restart().unwrap();
+    versions_of(&read(&device, 0, 1).unwrap(), versions)
+}
+
+fn versions_of(block: &IoBuffer, versions: u64) -> Vec<u64> {
+    let of = |(at, sector): (usize, &[u8])| {
+        let written = |tag: &u64| &pattern(*tag, 1).as_slice()[at * SECTOR..][..SECTOR] == sector;
+        (0..versions).find(written).unwrap_or(u64::MAX)
+    };
+    block.as_slice().chunks(SECTOR).enumerate().map(of).collect()
+}
+
+#[test]
+fn any_subset_of_unflushed_sectors_survives_in_any_version() {
+    let mut seen = BTreeSet::new();
+    for seed in 0..200 {
+        let left = survivors(&FaultPlan::new(seed), 3, &[]);
+        // u64::MAX is the block as it was before.
+        seen.extend(left.windows(2).map(|pair| (pair[0], pair[1])));
+    }
+    for pair in [(0, 2), (2, 0), (2, u64::MAX), (u64::MAX, 2), (1, 0), (0, u64::MAX)] {
+        assert!(seen.contains(&pair), "{pair:?} is not among {seen:?}");
+    }
 }
 
 #[test]
 fn what_became_durable_lies_under_what_did_not() {
     for seed in 0..40 {
-        let plan = FaultPlan::new(seed).volatile_writes(2);
+        let left = survivors(&FaultPlan::new(seed).volatile_writes(2), 10, &[]);
+        assert!(left.iter().all(|tag| (7..10).contains(tag)), "seed {seed}: {left:?}");
+    }
+}
+
+#[test]
+fn a_durable_write_survives_whole_and_nothing_older_does() {
+    for seed in 0..100 {
+        let left = survivors(&FaultPlan::new(seed), 4, &[1]);
+        assert!(left.iter().all(|tag| (1..4).contains(tag)), "seed {seed}: {left:?}");
+        assert_eq!(survivors(&FaultPlan::new(seed), 4, &[3]), [3; 8], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_durable_write_that_is_under_way_is_torn() {
+    let torn = (0..40).filter(|&seed| {
+        let crash = FaultRule::new(Fault::Crash).on_writes().at_match(1);
+        let device = FaultDevice::new(model(CAPACITY), &FaultPlan::new(seed).with(crash));
+        for tag in 0..2 {
+            let (buffer, handle) = (pattern(tag, 1), PlacementHandle::DEFAULT);
+            let durability = Durability::Power;
+            let _ends = device.submit(Io::Write { offset: 0, buffer, handle, durability }).wait();
+        }
+        device.restart().unwrap();
+        let left = versions_of(&read(&device, 0, 1).unwrap(), 2);
+        assert!(left.iter().all(|tag| *tag < 2), "seed {seed}: the one before was durable");
+        left.contains(&0) && left.contains(&1)
+    });
+    assert!(torn.count() > 10);
+}
+
+#[test]
+fn without_a_volatile_cache_all_that_completed_stays() {
+    for seed in 0..20 {
+        let plan = FaultPlan::new(seed).volatile_cache(false);
+        assert_eq!(survivors(&plan, 3, &[]), [2; 8], "seed {seed}");
         let device = FaultDevice::new(model(CAPACITY), &plan);
-        (0..10).for_each(|tag| drop(write(&device, 0, pattern(tag, 1)).unwrap()));
+        assert_eq!(device.info().volatile_cache, VolatileCache::No);
+    }
+    let device = FaultDevice::new(model(CAPACITY), &FaultPlan::new(1));
+    assert_eq!(device.info().volatile_cache, VolatileCache::Yes);
+}
+
+#[test]
+fn what_is_atomic_is_not_torn() {
+    let mut seen = BTreeSet::new();
+    for seed in 0..60 {
+        let left = survivors(&FaultPlan::new(seed).atomic_write_bytes(4096), 3, &[]);
+        assert!(left.iter().all(|tag| *tag == left[0]), "seed {seed}: {left:?}");
+        seen.insert(left[0]);
+    }
+    assert_eq!(seen.len(), 4, "{seen:?}");
+}
+
+#[test]
+fn a_flush_covers_what_had_completed_when_it_was_submitted() {
+    let lost = (0..40).filter(|&seed| {
+        let late = FaultRule::new(Fault::Delay { submissions: 2 }).on_flushes();
+        let device = FaultDevice::new(model(CAPACITY), &FaultPlan::new(seed).with(late));
+        write(&device, 0, pattern(0, 1)).unwrap();
+        let late = device.submit(Io::Flush);
+        write(&device, 0, pattern(1, 1)).unwrap();
+        write(&device, 1, pattern(1, 1)).unwrap();
+        late.wait().unwrap();
         device.crash().unwrap();
         device.restart().unwrap();
-        let back = read(&device, 0, 1).unwrap();
-        let latest = (7..10).any(|tag| back.as_slice() == pattern(tag, 1).as_slice());
-        assert!(latest, "seed {seed}: an overwritten version came back");
-    }
+        let left = versions_of(&read(&device, 0, 1).unwrap(), 2);
+        assert!(!left.contains(&u64::MAX), "seed {seed}: it was flushed");
+        left.contains(&0)
+    });
+    assert!(lost.count() > 10, "what came after the flush was not");
 }
 
 #[test]

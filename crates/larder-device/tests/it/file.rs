@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use larder_device::{
     Device, DirectIo, Durability, ErrorKind, FileDevice, FileOptions, Io, IoBuffer, IoEngine,
-    IoFuture, PlacementHandle,
+    IoFuture, PlacementHandle, VolatileCache,
 };
 
 use crate::support::{
@@ -99,6 +99,29 @@ fn refused_requests_never_reach_the_file() {
             assert_eq!(failure.buffer.len() as u64, if carries { buffer } else { 0 });
         }
         assert_eq!(device.stats(), file(&options(MIB as u64, engine)).0.stats());
+    }
+}
+
+/// The kernel takes the flag here, or a flush follows; both leave the bytes where they belong.
+#[test]
+fn what_must_survive_a_loss_of_power_is_written_and_counted() {
+    for engine in engines() {
+        for direct in [DirectIo::Auto, DirectIo::Off] {
+            let (device, _directory) = file(&FileOptions { direct, ..options(4 << 20, engine) });
+            let blocks = 300; // two pieces
+            let (buffer, handle) = (pattern(5, blocks), PlacementHandle::DEFAULT);
+            let durability = Durability::Power;
+            let write = Io::Write { offset: BLOCK as u64, buffer, handle, durability };
+            device.submit(write).wait().unwrap();
+            self::write(&device, 0, pattern(6, 1)).unwrap();
+            assert!(read(&device, 1, blocks).unwrap().as_slice() == pattern(5, blocks).as_slice());
+            let stats = device.stats();
+            assert_eq!(stats.durable_written_bytes, (blocks * BLOCK) as u64);
+            assert!([0, 2].contains(&stats.durable_flushes), "{}", stats.durable_flushes);
+            assert_eq!(stats.page_cache_written_bytes, 0);
+            // The filesystem has something to write of its own, whatever its device does.
+            assert_ne!(device.info().volatile_cache, VolatileCache::No);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use larder::config::Departures;
+use larder::config::Demotions;
 use larder::{Config, CrashSafety, Larder, Layout, VirtualClock, block_on};
 use larder_device::{
     Device, DeviceStats, FileDevice, FileOptions, Isolation, ModelDevice, OpenOptions, Opened,
@@ -194,7 +194,7 @@ fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> C
         dynamic_placement: engines.dynamic_placement,
         start_empty: true,
         // The same run each time.
-        departures: Departures::Callers,
+        demotions: Demotions::Callers,
         // A replay is over when it ends, and what a log of tombstones writes is not in the papers.
         crash_safety: CrashSafety::Off,
         seed: options.seed,

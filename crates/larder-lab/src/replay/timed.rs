@@ -184,7 +184,7 @@ pub fn play(
     };
     let mut executor = Executor::new(Arc::clone(drive.clock()));
     for (number, stage) in stages.iter().enumerate() {
-        executor.spawn_background(stage.cache.send_departures());
+        executor.spawn_background(stage.cache.send_demotions());
         for client in 0..load.clients as u64 {
             let client = Client::one_of(&stage.cache, client, load.clients as u64);
             executor.spawn(field.run(number, client));

@@ -6,8 +6,8 @@
 //! takes no time, and thousands of clients take as long as they compute.
 //!
 //! What runs under it must not wait for the operating system: no thread may be needed for it to go on. A cache is
-//! opened with [`Departures::Callers`](larder::config::Departures::Callers), and what it would do in a thread of
-//! its own is a task in the background ([`Larder::send_departures`](larder::Larder::send_departures)).
+//! opened with [`Demotions::Callers`](larder::config::Demotions::Callers), and what it would do in a thread of
+//! its own is a task in the background ([`Larder::send_demotions`](larder::Larder::send_demotions)).
 //!
 //! | module | what it is |
 //! |---|---|

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::Poll;
 
-use larder::config::Departures;
+use larder::config::Demotions;
 use larder::{Config, CrashSafety, Larder};
 use larder_device::model::virtual_time::{SsdTiming, VirtualTimeDevice};
 use larder_device::{Device, Payload, block_on};
@@ -99,7 +99,7 @@ fn play(seed: u64) -> (String, String) {
     let device: Arc<dyn Device> = Arc::new(device);
     let config = Config {
         dram_bytes: 256 << 10,
-        departures: Departures::Callers,
+        demotions: Demotions::Callers,
         crash_safety: CrashSafety::Process,
         seed,
         hash_seed: Some(seed),
@@ -109,7 +109,7 @@ fn play(seed: u64) -> (String, String) {
     let cache = block_on(opening).unwrap();
     let trace = Rc::new(RefCell::new(String::new()));
     let mut executor = Executor::new(Arc::clone(&clock));
-    executor.spawn_background(cache.send_departures());
+    executor.spawn_background(cache.send_demotions());
     for client in 0..1000_u64 {
         let (cache, clock, trace) = (&cache, &clock, Rc::clone(&trace));
         executor.spawn(async move {

@@ -111,7 +111,7 @@ impl Default for Options {
 /// Names of what [`Options::settings`] may set, and what each takes.
 pub const SETTINGS: [(&str, &str); 14] = [
     ("admission", "all, reject-first, or the probability 0 to 1"),
-    ("crash_safety", "off or process"),
+    ("crash_safety", "off, process or power"),
     ("dram_policy", "s3-fifo or lru"),
     ("dynamic_placement", "true or false"),
     ("region_bytes", "bytes, a multiple of 4096"),

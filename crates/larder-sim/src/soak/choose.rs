@@ -25,8 +25,13 @@ impl World {
         if self.rng.u32(..100) < self.plan.leaning.deletes_percent {
             return Some(Request::Delete(key));
         }
+        if self.plan.leaning.flush_percent > 0
+            && self.rng.u32(..100) < self.plan.leaning.flush_percent
+        {
+            return Some(Request::Flush);
+        }
         match self.rng.u32(..400) {
-            0 => return Some(Request::Flush),
+            0 if !self.plan.leaning.never_flushes => return Some(Request::Flush),
             1 | 2 => {
                 let mut keys: Vec<u32> = (0..6).filter_map(|_| self.free_key()).collect();
                 keys.sort_unstable();

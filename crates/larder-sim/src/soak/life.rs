@@ -5,12 +5,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder::{Larder, Recovery, Stats};
+use larder::{CrashSafety, Larder, Recovery, Stats};
 use larder_device::{Device, FaultPlan, Io, IoBuffer, ModelDevice, Payload, PlacementHandle};
 use larder_ssd::managed::{Geometry, ManagedConfig};
 
 use super::device::StagedDevice;
 use super::history::KeyHistory;
+use super::kept;
 use super::plan::{DRIVE_BYTES, Ending, Plan, Trouble, UNIT_BYTES};
 use super::request::Answer;
 use super::subject::{Lie, Subject};
@@ -39,7 +40,12 @@ pub(super) fn fresh_device(plan: &Plan, rng: &mut fastrand::Rng) -> Arc<StagedDe
     let geometry = geometry.expect("the geometry is ours");
     let config = ManagedConfig { fdp: plan.fdp, ..ManagedConfig::new(geometry) };
     let model = ModelDevice::new(config, Payload::Memory).expect("the drive is ours");
-    let faults = FaultPlan::new(rng.u64(..)).volatile_writes(if plan.volatile { 256 } else { 0 });
+    let mut faults = FaultPlan::new(rng.u64(..))
+        .volatile_writes(if plan.volatile { plan.unflushed_writes } else { 0 })
+        .volatile_cache(!plan.keeps_without_power);
+    if let Some(bytes) = plan.atomic_write_bytes {
+        faults = faults.atomic_write_bytes(bytes);
+    }
     Arc::new(StagedDevice::new(model, &faults, plan.delays, rng.u64(..)))
 }
 
@@ -84,6 +90,7 @@ impl World {
             cache: cache.stats().flash_written_bytes(),
         };
         let undisturbed = self.device.held() == 0 && self.plan.trouble == Trouble::None;
+        let Some(cache) = self.look_at_all(cache) else { return };
         let subject = Rc::new(Subject::new(cache, self.lie));
         let sends_beside = self.rng.bool();
         self.totals.lives_with_sender += u64::from(sends_beside);
@@ -135,6 +142,12 @@ impl World {
 
     fn finish(&mut self, cache: Larder, ending: Ending) {
         let stats = cache.stats();
+        if ending == Ending::Close {
+            // What closing does to it is not followed; what it had flushed before is there, and more.
+            self.kept.forget();
+        } else {
+            self.kept.end_life(kept::evicted(&stats));
+        }
         self.totals.unindexed_ends += u64::from(stats.loc_unindexed_regions > 0);
         let comparable = ending != Ending::Close
             && self.plan.trouble == Trouble::None
@@ -238,7 +251,7 @@ impl World {
         }
     }
 
-    /// The task that sends departures.
+    /// The task that sends demotions.
     fn sender(&self) -> usize {
         self.plan.clients + 1
     }
@@ -248,7 +261,7 @@ impl World {
         self.executor.running() - usize::from(self.executor.is_running(self.sender()))
     }
 
-    /// Somebody sends departures beside the callers, and now and then gives that up for a while.
+    /// Somebody sends demotions beside the callers, and now and then gives that up for a while.
     fn send_beside(&mut self, subject: &Rc<Subject>) {
         if self.rng.u32(..REBUILDING_ONE_IN) > 0 {
             return;
@@ -257,7 +270,7 @@ impl World {
         if !self.executor.drop_task(number) {
             let subject = Rc::clone(subject);
             let send = async move {
-                subject.cache.send_departures().await;
+                subject.cache.send_demotions().await;
                 Answer::Done
             };
             self.executor.spawn(number, Box::pin(send));
@@ -309,13 +322,13 @@ impl World {
     /// Stops everything. The callers and the cache are gone already.
     fn crash(&mut self, ending: Ending) {
         self.totals.crash_points += 1;
-        self.device.cut();
         if ending == Ending::PowerLoss {
             self.totals.power_losses += 1;
-            let down = self.device.faults().crash();
-            if let Err(error) = down.and_then(|()| self.device.faults().restart()) {
+            if let Err(error) = self.device.lose_power() {
                 self.complain(&format!("the simulated drive does not come back: {error}"));
             }
+        } else {
+            self.device.cut();
         }
         if self.plan.theme == Theme::Rot && self.rng.bool() {
             self.rot();
@@ -328,7 +341,7 @@ impl World {
     }
 
     /// Runs one future alone, `None` if it is cut off at step `crash_at`.
-    fn drive<T: 'static>(
+    pub(super) fn drive<T: 'static>(
         &mut self,
         future: Running<'static, T>,
         crash_at: Option<u32>,
@@ -432,7 +445,11 @@ impl World {
             // After other settings, what lies where buckets are now may be anything.
             let bad = stats.soc_bad_buckets + stats.loc_bad_records;
             let same_layout = self.totals.changed_settings == 0;
-            wants.push((bad == 0 || !same_layout, "bad structures on a device without faults"));
+            // A loss of power tears what is believed all the same, as far as it is whole.
+            let torn =
+                self.plan.config.crash_safety == CrashSafety::Power && self.totals.power_losses > 0;
+            let may_be_bad = !same_layout || torn;
+            wants.push((bad == 0 || may_be_bad, "bad structures on a device without faults"));
             let retired = stats.soc_retired_buckets + stats.loc_retired_regions;
             wants.push((retired == 0, "retired places on a device without faults"));
         }

@@ -18,14 +18,18 @@
 //! | `choose` | which request comes next |
 //! | `world` | the scheduler |
 //! | `life` | a cache from its opening to its end, and its counters |
+//! | `look` | a look at every key after an opening |
 //! | `history`, `oracle` | what happened, by key, and the judgement |
+//! | `kept` | what flushes have returned for, which a loss of power may not take |
 //! | `value` | values that say whose they are |
 //! | `totals` | what it adds up to |
 
 mod choose;
 mod device;
 mod history;
+mod kept;
 mod life;
+mod look;
 mod oracle;
 mod plan;
 mod request;
@@ -51,7 +55,12 @@ pub struct SeedReport {
 
 /// Runs one seed with a cache that has this defect, or none.
 pub fn run_seed(seed: u64, lie: Lie) -> SeedReport {
-    world::World::new(seed, lie).run()
+    world::World::new(seed, lie, None).run()
+}
+
+/// Runs one seed of those that are about losses of power, with a cache that is to outlive them.
+pub fn run_power_seed(seed: u64) -> SeedReport {
+    world::World::new(seed, Lie::None, Some(theme::Theme::Power)).run()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder::config::Departures;
+use larder::config::Demotions;
 use larder::{
     AdmissionPolicy, Config, CrashSafety, DramPolicy, OnChange, RegionEviction, Reinsertion,
 };
@@ -106,6 +106,12 @@ pub(super) struct Plan {
     pub(super) pins: usize,
     pub(super) fdp: bool,
     pub(super) volatile: bool,
+    /// Writes that were not flushed, up to which a loss of power may undo them.
+    pub(super) unflushed_writes: usize,
+    /// The drive has no volatile cache: a loss of power tears what is under way, and no more.
+    pub(super) keeps_without_power: bool,
+    /// What the drive writes whole or not at all; `None` is a sector.
+    pub(super) atomic_write_bytes: Option<u32>,
     /// Whether the wall clock is set now and then, forward or back.
     pub(super) clock_steps: bool,
     /// Whether lives differ in their settings, at the price of the content.
@@ -115,7 +121,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn of(rng: &mut fastrand::Rng) -> Self {
+    pub(super) fn of(rng: &mut fastrand::Rng, theme: Option<Theme>) -> Self {
         let delays = Delays {
             usual_ns: [20_000, 200_000, 5_000_000][rng.usize(..3)],
             slow_one_in: rng.u32(20..400),
@@ -126,9 +132,11 @@ impl Plan {
         let crash_safety = match rng.u32(..4) {
             0 => CrashSafety::Off,
             _ if trouble.lies() => CrashSafety::Off,
+            1 => CrashSafety::Power,
             _ => CrashSafety::Process,
         };
-        let theme = Theme::of(rng);
+        let drawn = Theme::of(rng);
+        let theme = theme.unwrap_or(drawn);
         let mut plan = Self {
             config: Config { crash_safety, ..config(rng) },
             on_flash: rng.u32(..12) > 0,
@@ -143,12 +151,15 @@ impl Plan {
             pins: [0, 0, 3, 12][rng.usize(..4)],
             fdp: rng.bool(),
             volatile,
+            unflushed_writes: 256,
+            keeps_without_power: false,
+            atomic_write_bytes: None,
             clock_steps: rng.u32(..4) == 0,
             changing: rng.u32(..6) == 0,
             theme: Theme::None,
             leaning: Leaning::default(),
         };
-        theme.shape(&mut plan);
+        theme.shape(&mut plan, rng);
         // Only slow requests last as long.
         let wait = Duration::from_nanos(2 * plan.delays.usual_ns);
         plan.config.flash_wait = (plan.trouble == Trouble::Timeouts).then_some(wait);
@@ -287,9 +298,9 @@ fn config(rng: &mut fastrand::Rng) -> Config {
         // Most often an opening serves before it has looked at regions.
         eager_index_objects: [0, 0, 200, 1 << 16][rng.usize(..4)],
         // No thread; whether a task sends is decided for each life.
-        departures: Departures::Callers,
-        departing_bytes_max: [None, None, Some(2 << 10), Some(64 << 10)][rng.usize(..4)],
-        departure_wait: [0, 1_000_000, 5_000_000_000].map(Duration::from_nanos)[rng.usize(..3)],
+        demotions: Demotions::Callers,
+        demoting_bytes_max: [None, None, Some(2 << 10), Some(64 << 10)][rng.usize(..4)],
+        demotion_wait: [0, 1_000_000, 5_000_000_000].map(Duration::from_nanos)[rng.usize(..3)],
         seed: rng.u64(..),
         ..Config::default()
     };

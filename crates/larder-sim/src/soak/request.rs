@@ -48,6 +48,16 @@ pub(super) struct Write {
     pub(super) ttl: Option<Duration>,
 }
 
+impl Write {
+    /// Length of the value.
+    pub(super) fn stored_bytes(&self) -> usize {
+        match &self.content {
+            Content::Pieces(_) => self.bytes,
+            Content::Number(number) => number.to_string().len(),
+        }
+    }
+}
+
 /// A value that the cache returned.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
@@ -64,6 +74,8 @@ pub(super) enum Answer {
     Found(Option<Found>),
     Many(Vec<Option<Found>>),
     Done,
+    /// A flush, and how many objects were lost meanwhile.
+    Flushed(u64),
     Said(bool),
     Cas(Cas),
     Counted(Option<u64>),
@@ -86,6 +98,21 @@ impl Request {
             | Self::Append(key, _)
             | Self::Count(key, _)
             | Self::GetOrFetch(key, _, _) => vec![*key],
+        }
+    }
+
+    /// Whether it may change its key.
+    pub(super) fn changes(&self) -> bool {
+        match self {
+            Self::Get(_) | Self::GetMany(_) | Self::Scan(_) | Self::Flush | Self::Contains(_) => {
+                false
+            }
+            Self::Delete(_)
+            | Self::Touch(..)
+            | Self::Store(..)
+            | Self::Append(..)
+            | Self::Count(..)
+            | Self::GetOrFetch(..) => true,
         }
     }
 

@@ -96,10 +96,7 @@ impl Subject {
                 Answer::Many(found.collect())
             }
             Request::Scan(keys) => Answer::Many(self.scan(&keys).await),
-            Request::Flush => {
-                let _ = cache.flush().await?;
-                Answer::Done
-            }
+            Request::Flush => Answer::Flushed(cache.flush().await?.lost),
             Request::Contains(key) => Answer::Said(cache.contains(&key_of(key)).await?),
             Request::Delete(key) => {
                 let was_there = cache.delete(&key_of(key)).await?;

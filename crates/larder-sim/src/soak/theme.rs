@@ -23,6 +23,8 @@ pub(super) enum Theme {
     FailedWrites,
     /// The wall clock is set back beyond the expiry of much that was stored.
     Setbacks,
+    /// Losses of power that lose any unflushed sectors, in a cache that is to outlive them: what was flushed is there.
+    Power,
 }
 
 /// What clients ask beside the usual mix.
@@ -30,6 +32,10 @@ pub(super) enum Theme {
 pub(super) struct Leaning {
     /// So many of a hundred requests are deletes, whatever the others are.
     pub(super) deletes_percent: u32,
+    /// So many of a hundred are flushes, beside the few that there are anyway.
+    pub(super) flush_percent: u32,
+    /// Nobody flushes.
+    pub(super) never_flushes: bool,
     /// Most requests are about the first so many keys, the others about any; 0: the usual mix.
     pub(super) hot_keys: u32,
     /// Nothing is stored that is larger than 600 bytes.
@@ -45,12 +51,13 @@ impl Theme {
             2..5 => Self::Rot,
             5..8 => Self::FailedWrites,
             8..10 => Self::Setbacks,
+            10..13 => Self::Power,
             _ => Self::None,
         }
     }
 
     /// Makes a plan one for this theme.
-    pub(super) fn shape(self, plan: &mut Plan) {
+    pub(super) fn shape(self, plan: &mut Plan, rng: &mut fastrand::Rng) {
         plan.theme = self;
         if self == Self::None {
             return;
@@ -63,6 +70,7 @@ impl Theme {
         plan.changing = false;
         match self {
             Self::None => {}
+            Self::Power => plan.lose_power(rng),
             Self::Wrapping => plan.wrap(),
             Self::Rot => {
                 plan.trouble = Trouble::None;
@@ -98,6 +106,53 @@ impl Theme {
 }
 
 impl Plan {
+    fn lose_power(&mut self, rng: &mut fastrand::Rng) {
+        self.trouble = Trouble::None;
+        self.config.crash_safety = CrashSafety::Power;
+        self.volatile = true;
+        // None becomes durable by its age alone.
+        self.unflushed_writes = 1 << 14;
+        self.keeps_without_power = rng.u32(..4) == 0;
+        self.atomic_write_bytes = rng.bool().then_some(4096);
+        self.clock_steps = false;
+        self.config.dram_bytes = [8 << 10, 64 << 10, 512 << 10][rng.usize(..3)];
+        if rng.u32(..3) > 0 {
+            // Small objects that wait in the log are lost in any crash, flushed or not.
+            self.config.soc_log_percent = 0.0;
+        }
+        self.clients = 1 << rng.u32(1..=5);
+        self.keys = rng.u32(12..80);
+        self.operations = rng.u64(100..500);
+        self.lives = 10;
+        self.step_ns = [2_000, 100_000][rng.usize(..2)];
+        self.leaning.deletes_percent = [0, 10][rng.usize(..2)];
+        match rng.u32(..4) {
+            // Nothing, or little, gives way to anything: what is not there was lost.
+            0 | 1 => {
+                self.config.utilization_percent = 100.0;
+                self.config.soc_percent = Some(40.0);
+                self.config.demoting_bytes_max = None;
+                self.config.dram_bytes = [64 << 10, 512 << 10][rng.usize(..2)];
+            }
+            // Regions are filled over and over.
+            2 => {
+                self.config.utilization_percent = 25.0;
+                self.config.region_bytes = Some(32 << 10);
+            }
+            // The log goes round, and no flush helps what was forgotten meanwhile: it must be durable by itself.
+            _ => {
+                self.wrap();
+                self.operations = rng.u64(2000..6000);
+                self.clients = 16;
+                self.atomic_write_bytes = Some(4096);
+                self.leaning.never_flushes = true;
+                self.leaning.hot_keys = [0, 60][rng.usize(..2)];
+                return;
+            }
+        }
+        self.leaning.flush_percent = rng.u32(1..6);
+    }
+
     fn wrap(&mut self) {
         self.trouble = Trouble::None;
         self.config = Config {

@@ -37,6 +37,8 @@ totals! {
     crashed_rebuilds: "  while rebuilding",
     /// Of these, with a loss of what the device had not made durable.
     power_losses: "  with power loss",
+    /// Keys that a flush had returned for, looked up after a crash.
+    kept_lookups: "keys of flushes looked up after crashes",
     /// Times that a cache was opened on a device that had one before.
     reopenings: "reopenings",
     /// Of these, with the content of a clean shutdown.
@@ -50,7 +52,7 @@ totals! {
     /// Of these, found again.
     large_after_crashes: "  found again",
     /// Lives in which a task sent what left DRAM beside the callers.
-    lives_with_sender: "lives with a task that sends departures",
+    lives_with_sender: "lives with a task that sends demotions",
     /// Openings that failed on a device with faults.
     refused_openings: "openings refused",
     /// Shutdowns that ended well.

@@ -12,6 +12,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::device::{Outage, StagedDevice};
 use super::history::{Effect, KeyHistory, NEVER, Operation};
+use super::kept::{self, Begun, Kept};
 use super::oracle::{self, Judgement};
 use super::plan::{Plan, Trouble};
 use super::request::{Answer, Found, Request, learn_found};
@@ -29,7 +30,7 @@ const CLOCK_STEPS_ONE_IN: u32 = 400;
 /// The same where a seed is about that.
 const SETBACKS_ONE_IN: u32 = 100;
 /// Tombstones that a block of their log holds.
-const LOG_BLOCK_ENTRIES: usize = 253;
+const LOG_BLOCK_ENTRIES: usize = 232;
 /// Events of a key that are shown with a wrong answer.
 const EVENTS_SHOWN: usize = 40;
 
@@ -45,7 +46,7 @@ pub(super) struct World {
     forward_ns: u64,
     back_ns: u64,
     /// The least that the cache's clock may say now: for who notes when something began.
-    judged_ns: Rc<Cell<u64>>,
+    pub(super) judged_ns: Rc<Cell<u64>>,
     pub(super) device: Arc<StagedDevice>,
     pub(super) log: Rc<RefCell<Log>>,
     pub(super) executor: Tasks<'static, Answer>,
@@ -60,6 +61,9 @@ pub(super) struct World {
     pub(super) issued: Issued,
     /// Large objects that the cache had when it was cut off, where the next one should have them.
     pub(super) large_before: Option<u64>,
+    pub(super) kept: Kept,
+    /// Objects that the present cache has evicted, as of some moments ago.
+    pub(super) evicted: u64,
     pub(super) totals: Totals,
     pub(super) wrong: Option<String>,
     digest: Xxh3,
@@ -77,6 +81,8 @@ struct Call {
     request: Request,
     /// Its operations, once it has begun.
     operations: Option<Vec<(u32, usize)>>,
+    /// The same, where it may change its key.
+    change: Option<(u32, Begun)>,
 }
 
 /// What was asked of the present cache.
@@ -90,9 +96,9 @@ pub(super) struct Issued {
 }
 
 impl World {
-    pub(super) fn new(seed: u64, lie: Lie) -> Self {
+    pub(super) fn new(seed: u64, lie: Lie, theme: Option<Theme>) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let plan = Plan::of(&mut rng);
+        let plan = Plan::of(&mut rng, theme);
         let now = Duration::from_secs(FIRST_SECOND);
         let device = super::life::fresh_device(&plan, &mut rng);
         let keys = plan.keys as usize;
@@ -108,7 +114,7 @@ impl World {
             judged_ns: Rc::new(Cell::new(FIRST_SECOND * 1_000_000_000)),
             device,
             log: Rc::new(RefCell::new(log)),
-            // The last ones are for who brings back what a crash has left, and who sends departures.
+            // The last ones are for who brings back what a crash has left, and who sends demotions.
             executor: Tasks::new(plan.clients + 2),
             calls: (0..plan.clients + 2).map(|_| None).collect(),
             planned: vec![0; keys],
@@ -122,6 +128,8 @@ impl World {
                 crowds: u64::from(plan.clients > LOG_BLOCK_ENTRIES),
                 ..Totals::default()
             },
+            kept: Kept::new(&plan),
+            evicted: 0,
             wrong: None,
             digest: Xxh3::new(),
             plan,
@@ -266,7 +274,10 @@ impl World {
         request.keys().iter().for_each(|key| self.planned[*key as usize] += 1);
         let fetch = self.fetch(&request);
         let future = Box::pin(Rc::clone(subject).perform(request.clone(), fetch));
-        self.calls[client] = Some(Call { request, operations: None });
+        self.calls[client] = Some(Call { request, operations: None, change: None });
+        if self.kept.follows() {
+            self.evicted = kept::evicted(&subject.cache.stats());
+        }
         self.executor.spawn(client, future);
         true
     }
@@ -304,9 +315,12 @@ impl World {
             self.begin(client);
         }
         let Some(answer) = self.executor.poll(client) else { return };
-        let Some(Call { request, operations: Some(operations) }) = self.calls[client].take() else {
+        let Some(Call { request, operations: Some(operations), change }) =
+            self.calls[client].take()
+        else {
             return;
         };
+        self.note_kept(client, &request, &answer, change);
         self.note(format_args!("{client} {request:?} {answer:?}"));
         self.end(&request, &answer, &operations);
     }
@@ -324,6 +338,12 @@ impl World {
             Request::Delete(_) => self.issued.deletes += 1,
             _ => {}
         }
+        if matches!(call.request, Request::Flush) {
+            self.kept.begin_flush(client);
+        } else if call.request.changes() {
+            let changed = call.request.keys();
+            call.change = changed.first().map(|key| (*key, self.kept.begin(*key, self.evicted)));
+        }
         let expiry_ns = latest_expiry_ns;
         let what = format!("client {client} at {} ns: {:?}", self.now_ns, call.request);
         let mut operations = Vec::new();
@@ -335,6 +355,23 @@ impl World {
             operations.push((key, self.log.borrow_mut().keys[key as usize].begin(operation)));
         }
         call.operations = Some(operations);
+    }
+
+    /// What an answer says of what must outlive a loss of power.
+    fn note_kept(
+        &mut self,
+        client: usize,
+        request: &Request,
+        answer: &Answer,
+        change: Option<(u32, Begun)>,
+    ) {
+        if let Request::Flush = request {
+            self.kept.end_flush(client, matches!(answer, Answer::Flushed(0)));
+        }
+        if let Some((key, begun)) = change {
+            let set = matches!(answer, Answer::Done).then_some(request);
+            self.kept.end(key, begun, set);
+        }
     }
 
     fn end(&mut self, request: &Request, answer: &Answer, operations: &[(u32, usize)]) {
@@ -459,6 +496,12 @@ impl World {
             return;
         }
         let Some(call) = self.calls[client].take() else { return };
+        if let Request::Flush = call.request {
+            self.kept.end_flush(client, false);
+        }
+        if let Some((key, begun)) = call.change {
+            self.kept.end(key, begun, None);
+        }
         let Some(operations) = call.operations else {
             call.request.keys().iter().for_each(|key| self.planned[*key as usize] -= 1);
             return;

@@ -50,6 +50,9 @@ pub mod admin {
     pub const DIRECTIVE_RECEIVE: u8 = 0x1a;
 }
 
+/// Bit of dword 12 of a write: force unit access.
+const FORCE_UNIT_ACCESS: u32 = 1 << 30;
+
 /// Directive type "data placement".
 pub const DIRECTIVE_DATA_PLACEMENT: u8 = 2;
 /// Feature identifier "Flexible Data Placement".
@@ -176,6 +179,14 @@ impl Command {
             command.set(3, u32::from(pid) << 16);
         }
         command
+    }
+
+    /// The same write, which ends only when it is on media that keep it without power (FUA, bit 30 of dword 12; NVM
+    /// Command Set specification, "Write command").
+    #[must_use]
+    pub fn forcing_unit_access(mut self) -> Self {
+        self.set(2, self.cdw12() | FORCE_UNIT_ACCESS);
+        self
     }
 
     /// A read of `blocks` logical blocks (1 to 65,536) from `slba` on.

@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::Larder;
-use super::departing::Unsettled;
+use super::demoting::BeingDemoted;
 use crate::dram::Together;
 use crate::error::Error;
 use crate::flash::{Admitted, Flash};
@@ -83,7 +83,7 @@ impl Larder {
             self.core.dram.evict_all();
             match &self.core.flash {
                 Some(flash) => self.close_flash(flash, by).await?,
-                None => _ = self.core.settle_departures(usize::MAX).await,
+                None => _ = self.core.demote_bytes(usize::MAX).await,
             }
             // From here on nothing is written.
             let claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -120,7 +120,7 @@ impl Larder {
 
     /// Sends what DRAM holds to flash. `false` if time was over before.
     async fn send_all(&self, flash: &Flash, is_over: &(dyn Fn() -> bool + Sync)) -> bool {
-        let mut for_buckets: Vec<Unsettled<'_>> = Vec::with_capacity(SENT_AT_ONCE);
+        let mut for_buckets: Vec<BeingDemoted<'_>> = Vec::with_capacity(SENT_AT_ONCE);
         let mut sent = SENT_PER_LOOK;
         loop {
             if sent >= SENT_PER_LOOK {
@@ -130,31 +130,31 @@ impl Larder {
                 sent = 0;
             }
             let (step, admitted) = self.send_together(flash);
-            let departure = match step {
+            let demotion = match step {
                 Together::Went(records) => {
                     sent += records;
                     flash.write_in_order().await;
                     continue;
                 }
-                Together::Refused(departure) => departure,
-                Together::Nothing => match self.core.dram.next_departure() {
-                    Some(departure) => departure,
+                Together::Refused(demotion) => demotion,
+                Together::Nothing => match self.core.dram.next_demotion() {
+                    Some(demotion) => demotion,
                     None => break,
                 },
             };
             // Before anything is waited for: who drops the close leaves it here.
-            let mut unsettled = Unsettled::new(&self.core.dram, departure);
+            let mut demoting = BeingDemoted::new(&self.core.dram, demotion);
             sent += 1;
-            let in_order = match unsettled.item() {
-                Some(item) => flash.settle_in_order(&item, admitted, self.core.now_s()).await,
+            let in_order = match demoting.item() {
+                Some(item) => flash.demote_in_order(&item, admitted, self.core.now_s()).await,
                 None => true,
             };
             if in_order {
-                unsettled.departed();
+                demoting.demoted();
                 flash.write_in_order().await;
                 continue;
             }
-            for_buckets.push(unsettled);
+            for_buckets.push(demoting);
             if for_buckets.len() == SENT_AT_ONCE {
                 if is_over() {
                     return false;
@@ -172,25 +172,25 @@ impl Larder {
         let Some(mut in_order) = flash.in_order(self.core.now_s()) else {
             return (Together::Nothing, None);
         };
-        let step = self.core.dram.depart_together(&mut in_order);
+        let step = self.core.dram.demote_together(&mut in_order);
         (step, in_order.admitted)
     }
 
-    async fn send_to_buckets(&self, flash: &Flash, unsettled: &mut Vec<Unsettled<'_>>) {
+    async fn send_to_buckets(&self, flash: &Flash, demoting: &mut Vec<BeingDemoted<'_>>) {
         let now_s = self.core.now_s();
-        let items = unsettled.iter().filter_map(|unsettled| unsettled.item());
-        together(items.map(async |item| flash.settle_in_bucket(&item, now_s).await)).await;
-        unsettled.drain(..).for_each(|mut unsettled| unsettled.departed());
+        let items = demoting.iter().filter_map(|demoting| demoting.item());
+        together(items.map(async |item| flash.demote_in_bucket(&item, now_s).await)).await;
+        demoting.drain(..).for_each(|mut demoting| demoting.demoted());
     }
 
     /// There is no time for what DRAM still holds.
     async fn leave_out(&self, flash: &Flash) {
-        while let Some(departure) = self.core.dram.next_departure() {
-            let mut unsettled = Unsettled::new(&self.core.dram, departure);
-            if let Some(item) = unsettled.item() {
+        while let Some(demotion) = self.core.dram.next_demotion() {
+            let mut demoting = BeingDemoted::new(&self.core.dram, demotion);
+            if let Some(item) = demoting.item() {
                 flash.leave_out(&item, self.core.now_s()).await;
             }
-            unsettled.departed();
+            demoting.demoted();
         }
     }
 }

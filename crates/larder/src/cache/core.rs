@@ -26,7 +26,7 @@ pub(super) struct Core {
 
 impl Core {
     /// The lock of a key. Without flash there is nothing to keep in step.
-    pub(super) async fn turn(&self, hash: KeyHash) -> Option<async_lock::MutexGuard<'_, ()>> {
+    pub(super) async fn lock_key(&self, hash: KeyHash) -> Option<async_lock::MutexGuard<'_, ()>> {
         match &self.flash {
             Some(_) => Some(self.stripes[self.stripe(hash)].lock().await),
             None => None,

@@ -49,8 +49,8 @@ impl Larder {
     /// ([`CrashSafety::Process`](crate::CrashSafety::Process)), but for what the admission policy or
     /// its size keeps from flash and what is lost to device errors ([`Flushed`] counts both), what
     /// flash drops to make room, and what is changed later; large objects as soon as the opening has indexed them
-    /// again ([`Larder::rebuild`]). After a loss of power flash starts empty
-    /// all the same.
+    /// again ([`Larder::rebuild`]). After a loss of power flash starts empty all the same, but with
+    /// [`CrashSafety::Power`](crate::CrashSafety::Power) the same holds then.
     ///
     /// Items stay in DRAM; when they are evicted later, nothing is written again. The cache goes on
     /// serving meanwhile. What this costs: a read and a write of 4 KiB for each small object that
@@ -101,7 +101,7 @@ impl Larder {
         let lost_before = self.core.counters.lost_to_device_errors_objects.get();
         let parts = self.core.dram.parts();
         for part in 0..parts {
-            // What departs is listed too, until flash has it.
+            // What is demoted is listed too, until flash has it.
             let listed = self.core.dram.hashes_in(part, parts).into_iter();
             let missing = |&(hash, clean): &(KeyHash, bool)| !(clean && flash.may_hold(hash));
             let hashes: Vec<KeyHash> = listed.filter(missing).map(|(hash, _)| hash).collect();
@@ -121,8 +121,8 @@ impl Larder {
     /// Sends what DRAM has of this hash to flash, if it is not there yet.
     async fn send(&self, flash: &Flash, hash: KeyHash) -> Flushed {
         let mut flushed = Flushed::default();
-        let _turn = self.core.turn(hash).await;
-        // As it is now: only who has the turn changes it.
+        let _key_lock = self.core.lock_key(hash).await;
+        // As it is now: only whoever holds the key changes it.
         for resident in self.core.dram.residents(hash) {
             let value = &resident.value;
             let item = value.item(hash);

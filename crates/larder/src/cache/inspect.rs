@@ -89,7 +89,7 @@ impl Larder {
             copied_values: self.core.dram.copied_values(),
             dram_items: self.core.dram.len() as u64,
             dram_used_bytes: self.core.dram.used_bytes(),
-            departing_bytes: self.core.dram.departures().bytes() as u64,
+            demoting_bytes: self.core.dram.demotions().bytes() as u64,
             compromised_streams: self.placement().compromised_streams(),
             ..self.core.counters.snapshot()
         };

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::Larder;
-use super::departing::Patience;
+use super::demoting::Patience;
 use super::memory::{check_all, is_another, left_for_dram};
 use crate::config::DRAM_BYTES_MIN;
 use crate::error::Error;
@@ -243,7 +243,7 @@ impl Larder {
             debtor.give_way(bytes).await;
             // Its thread may not keep up with us.
             if debtor.sender.sends() && place.lending.is_over() {
-                let mut patience = Patience::new(&debtor.core, self.departure_wait);
+                let mut patience = Patience::new(&debtor.core, self.demotion_wait);
                 debtor.wait_for_room(&mut patience, bytes).await;
             }
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::core::Core;
 use super::lending::Place;
-use super::{Larder, SETTLED_PER_BROUGHT};
+use super::{DEMOTED_PER_BROUGHT, Larder};
 use crate::config::{DRAM_BYTES_MAX, DRAM_BYTES_MIN};
 use crate::error::Error;
 use crate::flash::Flash;
@@ -17,7 +17,7 @@ const SLACK_PART: u64 = 32;
 /// So many times something is sent to flash between two looks at what flash needs.
 const SENT_PER_LOOK: u64 = 64;
 /// While the tier is above a smaller budget, whoever sends something to flash sends so many bytes.
-const SETTLED: std::ops::RangeInclusive<usize> = 32 << 10..=1 << 20;
+const DEMOTED: std::ops::RangeInclusive<usize> = 32 << 10..=1 << 20;
 
 /// The budget of everything, where there is one.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ impl Larder {
     ///
     /// Above flash, what leaves has to be written there, and takes as long as flash takes for it. The cache's
     /// thread does so until all has left; with
-    /// [`Departures::Callers`](crate::config::Departures::Callers) those do who set, or get what DRAM does not
+    /// [`Demotions::Callers`](crate::config::Demotions::Callers) those do who set, or get what DRAM does not
     /// have, and hits in DRAM alone get no further than to the next segment.
     ///
     /// ```
@@ -145,12 +145,12 @@ impl Larder {
 
     /// How many bytes somebody sends to flash who brought so many to DRAM (rule 7), or is about to: those it
     /// has a budget with are told of them.
-    pub(super) fn settled_for(&self, brought: usize) -> usize {
+    pub(super) fn demoted_for(&self, brought: usize) -> usize {
         self.note_brought(brought);
-        let usual = brought * SETTLED_PER_BROUGHT;
+        let usual = brought * DEMOTED_PER_BROUGHT;
         if !self.core.dram.is_shrinking() {
             return usual;
         }
-        self.core.dram.leaving_for(brought).clamp(*SETTLED.start(), *SETTLED.end()).max(usual)
+        self.core.dram.leaving_for(brought).clamp(*DEMOTED.start(), *DEMOTED.end()).max(usual)
     }
 }

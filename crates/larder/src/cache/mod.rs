@@ -14,17 +14,17 @@
 //!    (`tombstones`): a crash takes DRAM away, and flash must not answer in its place.
 //! 6. A call that may touch the device is inside the `gate` while it does, once: who clears or closes
 //!    waits until nobody is.
-//! 7. What leaves DRAM is sent to flash by a thread of the cache (`departing`). Where there is none
-//!    (`Departures::Callers`), whoever brings new items to DRAM helps to send old ones, twice as many
+//! 7. What leaves DRAM is sent to flash by a thread of the cache (`demoting`). Where there is none
+//!    (`Demotions::Callers`), whoever brings new items to DRAM helps to send old ones, twice as many
 //!    bytes as it brought: nobody pays for all, and the backlog shrinks.
 //! 8. What is on its way to flash is bounded: a part of DRAM's budget, and above it
-//!    `departing_bytes_max`. Who brings more waits, with no lock in hand, and is refused after
-//!    `departure_wait`.
+//!    `demoting_bytes_max`. Who brings more waits, with no lock in hand, and is refused after
+//!    `demotion_wait`.
 
 mod clear;
 mod close;
 mod core;
-mod departing;
+mod demoting;
 mod fetch;
 mod flush;
 mod gate;
@@ -59,7 +59,7 @@ use crate::tier::Tier;
 use crate::value::{Pinned, Value};
 
 use self::core::Core;
-use departing::Sender;
+use demoting::Sender;
 use fetch::Outcome;
 pub use fetch::{FetchError, Fetched};
 pub use flush::Flushed;
@@ -72,7 +72,7 @@ use single_flight::SingleFlight;
 pub use update::{Cas, Change};
 
 /// Rule 7: bytes sent to flash per byte brought to DRAM.
-const SETTLED_PER_BROUGHT: usize = 2;
+const DEMOTED_PER_BROUGHT: usize = 2;
 
 /// A hybrid cache, DRAM in front of flash. Share it between threads and tasks behind an [`Arc`].
 ///
@@ -103,8 +103,8 @@ pub struct Larder {
     reads: SingleFlight<u64, Option<Found>>,
     fetches: SingleFlight<Box<[u8]>, Outcome>,
     stopwatch: Stopwatch,
-    /// See [`Config::departure_wait`](crate::Config::departure_wait).
-    departure_wait: Duration,
+    /// See [`Config::demotion_wait`](crate::Config::demotion_wait).
+    demotion_wait: Duration,
     /// Whether hits note when they were.
     notes_access: bool,
 }
@@ -276,7 +276,7 @@ impl Larder {
 
     /// Removes `key` from both tiers.
     async fn remove(&self, hash: KeyHash, key: &[u8]) -> Result<bool, Error> {
-        let _turn = self.core.turn(hash).await;
+        let _key_lock = self.core.lock_key(hash).await;
         let seen = self.tier_and_bytes(hash, key);
         let on_flash = match &self.core.flash {
             Some(flash) => flash.remove(hash, key, self.core.now_s()).await,
@@ -310,7 +310,7 @@ impl Larder {
 
     /// Rule 7, for who brought so many bytes to DRAM.
     async fn help(&self, brought: usize) {
-        let bytes = self.settled_for(brought);
+        let bytes = self.demoted_for(brought);
         self.give_way(bytes).await;
         self.help_debtors(bytes).await;
     }
@@ -318,7 +318,7 @@ impl Larder {
     /// Sends at least `bytes` of what waits to flash, or leaves that to who does so beside the callers.
     async fn give_way(&self, bytes: usize) {
         if self.core.flash.is_none() || !self.sender.relieves() {
-            self.core.settle_departures(bytes).await;
+            self.core.demote_bytes(bytes).await;
         } else if self.core.dram.is_shrinking() {
             self.core.dram.let_go_a_little(self.core.now_s());
         }

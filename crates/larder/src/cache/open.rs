@@ -7,11 +7,11 @@ use std::time::Duration;
 use larder_device::{Claim, Clock, Device, FileDevice, RealClock, TimeoutDevice, block_on};
 
 use super::core::{Core, STRIPES};
-use super::departing::Sender;
+use super::demoting::Sender;
 use super::gate::Gate;
 use super::memory::MemoryBudget;
 use super::{Larder, SingleFlight};
-use crate::config::{Config, Departures};
+use crate::config::{Config, Demotions};
 use crate::dram::DramTier;
 use crate::error::Error;
 use crate::events;
@@ -156,11 +156,11 @@ impl Larder {
             first_version(clock.now(), flash.as_ref()),
             hasher,
         );
-        let ahead = config.departures == Departures::Thread;
+        let ahead = config.demotions == Demotions::Thread;
         let core = Arc::new(Core {
             gate: Gate::default(),
             dram: dram
-                .departing_by(ahead, config.departing_bytes(dram_bytes))
+                .demoting_by(ahead, config.demoting_bytes(dram_bytes))
                 .counting(Arc::clone(&counters))
                 .noting_access(config.access_times),
             flash,
@@ -170,14 +170,14 @@ impl Larder {
             counters,
         });
         Ok(Self {
-            sender: Sender::new(config.departures, &core),
+            sender: Sender::new(config.demotions, &core),
             claim: Mutex::new(claim),
             core,
             hasher,
             reads: SingleFlight::new(),
             fetches: SingleFlight::new(),
             stopwatch,
-            departure_wait: config.departure_wait,
+            demotion_wait: config.demotion_wait,
             notes_access: config.access_times,
         })
     }

@@ -1,6 +1,6 @@
 //! Where a new item goes: to DRAM, past it where it stays full, or nowhere.
 
-use super::departing::{Patience, Wait};
+use super::demoting::{Patience, Wait};
 use super::{Larder, Tiers};
 use crate::dram::{Admit, Full, OnItsWay, Taken};
 use crate::error::Error;
@@ -24,7 +24,7 @@ impl Larder {
         mut kept: Option<&mut Option<Value>>,
     ) -> (bool, Result<(), Error>) {
         let mut outdated = Ok(());
-        let mut patience = Patience::new(&self.core, self.departure_wait);
+        let mut patience = Patience::new(&self.core, self.demotion_wait);
         let put = loop {
             let taken = match self.room_for(item, &mut patience).await {
                 Ok(taken) => taken,
@@ -41,7 +41,7 @@ impl Larder {
         match put {
             Ok(on_its_way) => {
                 self.core.counters.dram_written_around_objects.add(written_around);
-                self.settle_if_flash_only(item, on_its_way).await;
+                self.demote_if_flash_only(item, on_its_way).await;
             }
             Err(reason) => self.count_refused(reason, item),
         }
@@ -63,18 +63,18 @@ impl Larder {
             if patience.is_first_try() {
                 return Ok(None);
             }
-            let bytes = self.settled_for(item.object_bytes());
+            let bytes = self.demoted_for(item.object_bytes());
             return match self.wait_for_room(patience, bytes).await {
                 Wait::Again => Ok(None),
-                Wait::Over => Err(RemovalReason::RejectedDepartures),
+                Wait::Over => Err(RemovalReason::RejectedDemotions),
             };
         }
         if self.core.flash.is_none() || item.tiers == Tiers::DramOnly || !patience.may_go_above() {
             return Err(RemovalReason::RejectedDramPinned);
         }
-        let bytes = self.core.dram.departing_bytes(item);
+        let bytes = self.core.dram.demoting_bytes(item);
         let taken = self.take_above(bytes, patience).await;
-        taken.map(Some).ok_or(RemovalReason::RejectedDepartures)
+        taken.map(Some).ok_or(RemovalReason::RejectedDemotions)
     }
 
     /// Puts `item` into DRAM, or on its way to flash, if `admit` agrees, and says where it is then. Also says
@@ -87,11 +87,11 @@ impl Larder {
         kept: Option<&mut Option<Value>>,
         outdated: &mut Result<(), Error>,
     ) -> Result<Option<OnItsWay>, Full> {
-        let _turn = self.core.turn(item.hash).await;
+        let _key_lock = self.core.lock_key(item.hash).await;
         *outdated = self.outdate(item.hash).await;
         let (dram, now_s) = (&self.core.dram, self.core.now_s());
         match (taken, kept) {
-            (Some(taken), _) => return dram.insert_to_depart(item, taken, admit).map(Some),
+            (Some(taken), _) => return dram.insert_to_demote(item, taken, admit).map(Some),
             (None, Some(kept)) => *kept = dram.insert_if(item, now_s, admit)?.map(Pinned::keep),
             (None, None) => dram.insert(item, now_s, admit)?,
         }
@@ -102,25 +102,25 @@ impl Larder {
     pub(super) fn count_refused(&self, reason: RemovalReason, item: &ItemRef<'_>) {
         let counters = &self.core.counters;
         match reason {
-            RemovalReason::RejectedDepartures => counters.rejected_departures_objects.add(1),
+            RemovalReason::RejectedDemotions => counters.rejected_demotions_objects.add(1),
             _ => counters.rejected_dram_pinned_objects.add(1),
         }
         counters.removals.key(reason, Tier::Dram, item.key, item.object_bytes());
     }
 
     /// Sees to it that an item that is for flash only is there, or given up, before its set returns.
-    async fn settle_if_flash_only(&self, item: &ItemRef<'_>, on_its_way: Option<OnItsWay>) {
+    async fn demote_if_flash_only(&self, item: &ItemRef<'_>, on_its_way: Option<OnItsWay>) {
         let Some(on_its_way) = on_its_way.filter(|_| item.tiers == Tiers::FlashOnly) else {
             return;
         };
-        let departures = self.core.dram.departures();
-        let events = [&departures.settled, &departures.unattended, &self.core.gate.wanted];
+        let demotions = self.core.dram.demotions();
+        let events = [&demotions.demoted, &demotions.unattended, &self.core.gate.wanted];
         let waits = || self.core.dram.is_on_its_way(on_its_way);
-        let may_help = || !self.sender.sends() && departures.wait();
+        let may_help = || !self.sender.sends() && demotions.wait();
         while waits() {
             until_any(events, || !waits() || may_help()).await;
             if waits() {
-                self.core.settle_departures(1).await;
+                self.core.demote_bytes(1).await;
             }
         }
     }

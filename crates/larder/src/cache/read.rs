@@ -148,7 +148,7 @@ impl Larder {
         let found = match self.core.dram.get(hash, key, || self.core.now_ms()) {
             Lookup::Hit(value) => Some(Found { value, tier: Tier::Dram }),
             Lookup::Expired => {
-                let _turn = self.core.turn(hash).await;
+                let _key_lock = self.core.lock_key(hash).await;
                 self.look(hash, key).await
             }
             Lookup::Absent => {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::departing::{Patience, Wait};
+use super::demoting::{Patience, Wait};
 use super::place::PUTS_BEFORE_BYPASS;
 use super::{Larder, SetOptions, reentry};
 use crate::dram::{Full, Record, Taken};
@@ -114,7 +114,7 @@ impl Larder {
         key: &[u8],
         change: &mut impl FnMut(Option<&Value>) -> Change<'a>,
     ) -> Result<Option<Value>, Error> {
-        let mut patience = Patience::new(&self.core, self.departure_wait);
+        let mut patience = Patience::new(&self.core, self.demotion_wait);
         let mut taken = None;
         let mut goes_above = false;
         loop {
@@ -151,8 +151,8 @@ impl Larder {
             };
             if waited == Wait::Over {
                 let message = "too much is on its way to flash, and flash is slow; try later, or raise \
-                               departure_wait";
-                return Err(self.refuse(RemovalReason::RejectedDepartures, key, message));
+                               demotion_wait";
+                return Err(self.refuse(RemovalReason::RejectedDemotions, key, message));
             }
         }
     }
@@ -384,7 +384,7 @@ impl Larder {
         change: &mut impl FnMut(Option<&Value>) -> Change<'a>,
         (taken, goes_above): (&mut Option<Taken<'_>>, bool),
     ) -> Result<Attempt, Error> {
-        let _turn = self.core.turn(hash).await;
+        let _key_lock = self.core.lock_key(hash).await;
         // Without flash nothing is waited for, and it is known by where it lies: a copy would not do.
         let look = if self.core.flash.is_some() { Pinned::keep } else { Pinned::for_now };
         let before = self.look(hash, key).await.map(|found| look(found.value));
@@ -400,14 +400,14 @@ impl Larder {
         let goes_above = goes_above && item.tiers != super::Tiers::DramOnly;
         let stays = !goes_above && self.stays_in_dram(&item);
         if !stays && taken.is_none() {
-            return Ok(Attempt::NoneTaken(self.core.dram.departing_bytes(&item)));
+            return Ok(Attempt::NoneTaken(self.core.dram.demoting_bytes(&item)));
         }
         let outdated = self.outdate(hash).await;
         let now_s = self.core.now_s();
         let now_ms = self.core.now_ms();
         let unchanged = |there: Option<&Record<'_>>| {
             let alive = there.filter(|record| !record.is_over(now_ms));
-            // With flash, the turn keeps others away. Without, this does: the value pins its record, so no
+            // With flash, the lock of the key keeps others away. Without, this does: the value pins its record, so no
             // other lies there, and versions that were given may come twice.
             let is_seen = match (alive, &before) {
                 (Some(record), Some(value)) => value.is_of(record),
@@ -417,19 +417,19 @@ impl Larder {
         };
         let inserted = match taken.take().filter(|_| !stays) {
             None => self.core.dram.insert_if(&item, now_s, &unchanged).map(|there| there.is_some()),
-            // There is flash: with the turn nobody else has changed it.
-            Some(taken) => self.core.dram.insert_to_depart(&item, taken, &unchanged).map(|_| true),
+            // There is flash: under the lock of the key nobody else has changed it.
+            Some(taken) => self.core.dram.insert_to_demote(&item, taken, &unchanged).map(|_| true),
         };
         // Flash has been told to forget what it had: where DRAM has nothing of the key either, it would be lost.
         let inserted = match inserted {
             Err(Full)
                 if self.core.flash.is_some() && before.is_some() && !self.core.dram.holds(hash) =>
             {
-                let above = self.core.dram.departures().above();
-                let taken = above.try_take(self.core.dram.departing_bytes(&item));
+                let above = self.core.dram.demotions().above();
+                let taken = above.try_take(self.core.dram.demoting_bytes(&item));
                 let may = |_: &Taken<'_>| item.tiers != super::Tiers::DramOnly;
                 taken.filter(may).map_or(Err(Full), |taken| {
-                    self.core.dram.insert_to_depart(&item, taken, &unchanged).map(|_| true)
+                    self.core.dram.insert_to_demote(&item, taken, &unchanged).map(|_| true)
                 })
             }
             inserted => inserted,

@@ -26,6 +26,15 @@ pub enum CrashSafety {
     /// ([`Stats::loc_given_up_regions`](crate::Stats::loc_given_up_regions)).
     #[default]
     Process,
+    /// The same, and a loss of power: an opening afterwards finds what a [`flush`](crate::Larder::flush) had returned
+    /// for, and nothing that was deleted or replaced, whatever of the other writes the drive has lost or torn.
+    ///
+    /// Tombstones, buckets and the ends of regions are written so that they are on the medium when they are done
+    /// ([`Durability::Power`](larder_device::Durability::Power)). On a drive whose cache is not volatile that costs
+    /// next to nothing; on others a `set` or `delete` of a key that flash holds waits for the medium, with all that
+    /// come together. Small objects whose bucket of 4 KiB is being written at that moment are lost where the drive
+    /// does not write 4 KiB whole or not at all.
+    Power,
 }
 
 impl fmt::Display for CrashSafety {
@@ -33,6 +42,7 @@ impl fmt::Display for CrashSafety {
         f.write_str(match self {
             Self::Off => "off",
             Self::Process => "process",
+            Self::Power => "power",
         })
     }
 }
@@ -44,7 +54,8 @@ impl FromStr for CrashSafety {
         match s {
             "off" => Ok(Self::Off),
             "process" => Ok(Self::Process),
-            _ => Err(format!("\"{s}\" is not a crash safety: use off or process")),
+            "power" => Ok(Self::Power),
+            _ => Err(format!("\"{s}\" is not a crash safety: use off, process or power")),
         }
     }
 }

@@ -190,7 +190,7 @@ impl DramTier {
     }
 
     /// Lets at least so many bytes go, unless the tier is within its budget before, or records must
-    /// depart first.
+    /// be demoted first.
     pub(super) fn let_go(&self, bytes: usize, now_s: u32) {
         let before = self.pool.kept_bytes();
         while self.pool.shrink(self.other_bytes()) {
@@ -198,7 +198,7 @@ impl DramTier {
                 return;
             }
             if !self.make_room(now_s) {
-                if self.departures.will_make_room() {
+                if self.demotions.will_make_room() {
                     return;
                 }
                 break; // the rest is pinned

@@ -1,11 +1,11 @@
-//! How room is made: what has hits is copied onward, what is dead leaves no trace, the rest departs
+//! How room is made: what has hits is copied onward, what is dead leaves no trace, the rest is demoted
 //! for flash or is gone.
 
 use super::evictors::Evictor;
 use super::index::{Entry, Location};
 use super::lane::{Lane, group_of};
 use super::policy::frequency_left;
-use super::queues::{Queue, Sealed, Turn};
+use super::queues::{Queue, Sealed, Victim};
 use super::readers::LockedAlone;
 use super::record::{Record, record_bytes};
 use super::segment::Frozen;
@@ -18,20 +18,20 @@ use crate::tier::Tier;
 
 /// So many segments are kept free above flash.
 const HEADROOM: usize = 2;
-/// So many segments depart at most for one that is opened: nobody pays for all.
-const DEPARTING_FOR_ONE: usize = 4;
+/// So many segments are demoted at most for one that is opened: nobody pays for all.
+const DEMOTING_FOR_ONE: usize = 4;
 /// For so many records at a time memory is asked where the index has them: about as many trips to it as
 /// a core makes at once.
 const FETCHED_AHEAD: usize = 16;
 
 impl DramTier {
-    /// Makes every item depart, for shutdown.
+    /// Makes every item be demoted, for shutdown.
     pub(crate) fn evict_all(&self) {
         let mut evictors = self.evictors.all();
         self.seal_all(&mut evictors);
         let mut queues = lock(&self.queues);
         while let Some(sealed) = queues.next_of_all() {
-            self.departures.add(Frozen::new(sealed.segment), sealed.slot);
+            self.demotions.add(Frozen::new(sealed.segment), sealed.slot);
         }
     }
 
@@ -42,16 +42,16 @@ impl DramTier {
         self.reclaim(); // the tables
         // Segments on their way to flash with nobody in them; the rest is newer than the clear.
         let mut newer = Vec::new();
-        while let Some(departure) = self.next_departure() {
-            newer.push(departure);
+        while let Some(demotion) = self.next_demotion() {
+            newer.push(demotion);
         }
-        newer.into_iter().for_each(|departure| self.requeue_departure(departure));
+        newer.into_iter().for_each(|demotion| self.requeue_demotion(demotion));
     }
 
-    /// Lets segments depart before they are needed: flash takes its time, and those who bring new
+    /// Lets segments are demoted before they are needed: flash takes its time, and those who bring new
     /// items should not all wait for it at once.
     pub(super) fn keep_headroom(&self, now_s: u32) {
-        for _ in 0..DEPARTING_FOR_ONE {
+        for _ in 0..DEMOTING_FOR_ONE {
             let room = self.pool.room_bytes(self.other_bytes());
             if room >= HEADROOM * self.pool.segment_bytes() || !self.make_room(now_s) {
                 return;
@@ -64,11 +64,11 @@ impl DramTier {
         while self.pool.shrink(self.other_bytes()) && self.make_room(now_s) {}
     }
 
-    /// Deals with the segment whose turn it is. `false` if there is none, or others must depart
+    /// Deals with the segment whose turn it is. `false` if there is none, or others must be demoted
     /// first.
     pub(super) fn make_room(&self, now_s: u32) -> bool {
         let mut evictor = self.evictors.free_one();
-        if self.departures.are_enough(self.pool.budget_bytes()) {
+        if self.demotions.are_enough(self.pool.budget_bytes()) {
             return false;
         }
         let (budget, segment_bytes) = (self.pool.budget_bytes(), self.pool.segment_bytes());
@@ -80,8 +80,8 @@ impl DramTier {
             next()
         });
         match turn {
-            Some(Turn::Evict(victim)) => self.evict(&mut evictor, victim, now_s),
-            Some(Turn::Compact(sparse)) => self.compact(&mut evictor.lane, sparse, now_s),
+            Some(Victim::Evict(victim)) => self.evict(&mut evictor, victim, now_s),
+            Some(Victim::Compact(sparse)) => self.compact(&mut evictor.lane, sparse, now_s),
             None => return false,
         }
         true
@@ -106,7 +106,7 @@ impl DramTier {
     }
 
     fn evict(&self, evictor: &mut Evictor, victim: Sealed, now_s: u32) {
-        let mut depart = false;
+        let mut demote = false;
         let capacity = victim.segment.capacity();
         let mut bar = evictor.seen(victim.queue).bar(self.policy, victim.queue, capacity);
         let mut to_remember = Vec::with_capacity(FETCHED_AHEAD);
@@ -138,15 +138,15 @@ impl DramTier {
                 }
             }
             if self.above_flash {
-                depart = true;
+                demote = true;
             } else {
                 self.count_gone(&item, expired);
             }
         });
         self.remember(&mut to_remember);
         *evictor.seen(victim.queue) = bar.into_seen();
-        if depart {
-            self.departures.add(frozen, victim.slot);
+        if demote {
+            self.demotions.add(frozen, victim.slot);
         } else {
             drop(frozen);
             self.free(victim.segment);
@@ -221,7 +221,7 @@ impl DramTier {
                 }
                 return true;
             }
-            // The victim is freed afterwards, or departs: this is over the budget for a moment.
+            // The victim is freed afterwards, or is demoted: this is over the budget for a moment.
             let writer = self.pool.open_anyway(record_bytes(item), self.other_bytes());
             if self.reopen(evictor, place, writer).is_err() {
                 return false;

@@ -24,7 +24,7 @@ const PIECE_MARKS: usize = 64 << 10;
 pub(crate) struct Ghost {
     pieces: Published<Piece>,
     bytes: AtomicUsize,
-    departures: AtomicU32,
+    demotions: AtomicU32,
 }
 
 /// As long as all others.
@@ -52,7 +52,7 @@ impl Ghost {
         Self {
             bytes: AtomicUsize::new(bytes_of(&pieces)),
             pieces: Published::new(pieces),
-            departures: AtomicU32::new(0),
+            demotions: AtomicU32::new(0),
         }
     }
 
@@ -82,23 +82,23 @@ impl Ghost {
     }
 
     pub(crate) fn remember(&self, hash: KeyHash, held: &Held) {
-        let departures = self.departures.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let mark = fingerprint(hash) | self.tick(departures, held);
+        let demotions = self.demotions.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let mark = fingerprint(hash) | self.tick(demotions, held);
         let (piece, at) = self.place(hash, held);
         let make = || (0..piece.len).map(|_| AtomicU32::new(0)).collect();
         piece.marks.get_or_init(make)[at].store(mark, Ordering::Relaxed);
     }
 
-    /// Whether `hash` left within about the last `window` departures. A recall is taken once.
+    /// Whether `hash` left within about the last `window` demotions. A recall is taken once.
     pub(crate) fn recalls(&self, hash: KeyHash, window: usize, held: &Held) -> bool {
         let Some(mark) = self.mark(hash, held) else { return false };
         let found = mark.load(Ordering::Relaxed);
         if found & !TIME_MASK != fingerprint(hash) {
             return false;
         }
-        let now = self.tick(self.departures.load(Ordering::Relaxed), held);
+        let now = self.tick(self.demotions.load(Ordering::Relaxed), held);
         let age = now.wrapping_sub(found) & TIME_MASK;
-        let window = window.div_ceil(self.departures_a_tick(held) as usize);
+        let window = window.div_ceil(self.demotions_a_tick(held) as usize);
         let recalled = age as usize <= window.min(TIME_MASK as usize / 2);
         if recalled {
             mark.store(0, Ordering::Relaxed);
@@ -106,11 +106,11 @@ impl Ghost {
         recalled
     }
 
-    fn tick(&self, departures: u32, held: &Held) -> u32 {
-        (departures / self.departures_a_tick(held)) & TIME_MASK
+    fn tick(&self, demotions: u32, held: &Held) -> u32 {
+        (demotions / self.demotions_a_tick(held)) & TIME_MASK
     }
 
-    fn departures_a_tick(&self, held: &Held) -> u32 {
+    fn demotions_a_tick(&self, held: &Held) -> u32 {
         u32::try_from(self.marks(held)).unwrap_or(u32::MAX).div_ceil(TICKS)
     }
 
@@ -175,7 +175,7 @@ mod tests {
     fn what_left_ages_ago_is_not_recalled() {
         let (ghost, held) = (Ghost::of_bytes(4), &Locked::new());
         ghost.remember(key(0), held);
-        ghost.departures.fetch_add(3000, Ordering::Relaxed);
+        ghost.demotions.fetch_add(3000, Ordering::Relaxed);
         assert!(!ghost.recalls(key(0), 100, held));
     }
 

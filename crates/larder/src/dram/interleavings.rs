@@ -36,7 +36,7 @@ fn in_many_orders(run: fn()) {
 /// A tier, what left it, and what is known of each key.
 struct World {
     tier: DramTier,
-    /// What flash holds. Held by the one who lets records depart.
+    /// What flash holds. Held by the one who demotes records.
     flash: Mutex<HashMap<Vec<u8>, u32>>,
     /// The newest version whose change has returned.
     returned: [AtomicU32; KEYS as usize],
@@ -61,8 +61,8 @@ impl World {
         let (key, value) = (key.to_le_bytes(), value_of(key, version));
         let item = ItemRef::new(KeyHash::of(&key), &key, &value, 0);
         while self.tier.insert(&item, 0, &|_| true) == Err(Full) {
-            self.let_depart(usize::MAX);
-            thread::yield_now(); // the last departures may be somebody else's
+            self.demote(usize::MAX);
+            thread::yield_now(); // the last demotions may be somebody else's
         }
     }
 
@@ -70,9 +70,9 @@ impl World {
     fn send(&self, key: u32, version: u32) {
         let (key, value) = (key.to_le_bytes(), value_of(key, version));
         let item = ItemRef::new(KeyHash::of(&key), &key, &value, 0);
-        let taken = self.tier.departures().above().try_take(self.tier.departing_bytes(&item));
+        let taken = self.tier.demotions().above().try_take(self.tier.demoting_bytes(&item));
         let put =
-            self.tier.insert_to_depart(&item, taken.expect("few are on their way"), &|_| true);
+            self.tier.insert_to_demote(&item, taken.expect("few are on their way"), &|_| true);
         put.expect("slots are left");
     }
 
@@ -95,15 +95,15 @@ impl World {
         })
     }
 
-    /// Writes so many departing records to flash.
-    fn let_depart(&self, records: usize) {
+    /// Writes so many demoting records to flash.
+    fn demote(&self, records: usize) {
         let mut flash = lock(&self.flash);
         for _ in 0..records {
-            let Some(departure) = self.tier.next_departure() else { return };
-            if let Some(item) = self.tier.departing(&departure) {
+            let Some(demotion) = self.tier.next_demotion() else { return };
+            if let Some(item) = self.tier.demoting(&demotion) {
                 flash.insert(item.key.to_vec(), version_of(item.value));
             }
-            self.tier.departed(departure);
+            self.tier.demoted(demotion);
         }
     }
 
@@ -133,7 +133,7 @@ impl World {
         assert_eq!(permits.free(), permits.limit(), "a permit was lost");
         self.tier.evict_all();
         if self.tier.above_flash {
-            self.let_depart(usize::MAX);
+            self.demote(usize::MAX);
             assert_eq!(self.tier.len(), 0);
             let other = self.tier.other_bytes();
             let room = self.tier.pool.room_bytes(other);
@@ -184,14 +184,14 @@ fn look(world: &World) {
 fn a_record_on_its_way_to_flash_is_never_missed() {
     in_many_orders(|| {
         let world = World::new(DramPolicy::S3Fifo, true);
-        let depart = |world: &World| (0..6).for_each(|_| world.let_depart(3));
-        together(&world, vec![change, look, depart]);
+        let demote = |world: &World| (0..6).for_each(|_| world.demote(3));
+        together(&world, vec![change, look, demote]);
     });
 }
 
 /// Each version comes while the one before it may be anywhere on its way.
 #[test]
-fn a_departure_that_was_overtaken_takes_nothing_newer_with_it() {
+fn a_demotion_that_was_overtaken_takes_nothing_newer_with_it() {
     in_many_orders(|| {
         let world = World::new(DramPolicy::S3Fifo, true);
         let change = |world: &World| {
@@ -203,27 +203,27 @@ fn a_departure_that_was_overtaken_takes_nothing_newer_with_it() {
                 world.note_returned(0, version);
             }
         };
-        let depart = |world: &World| (0..12).for_each(|_| world.let_depart(1));
+        let demote = |world: &World| (0..12).for_each(|_| world.demote(1));
         let look = |world: &World| (0..8).for_each(|_| _ = world.judge(0));
-        together(&world, vec![change, look, depart]);
+        together(&world, vec![change, look, demote]);
     });
 }
 
-/// Two let records depart at once, and neither waits for the other.
+/// Two demote records at once, and neither waits for the other.
 #[test]
 fn a_segment_is_freed_when_its_last_record_was_dealt_with() {
     in_many_orders(|| {
         let world = World::new(DramPolicy::Lru, true);
-        let depart = |world: &World| {
+        let demote = |world: &World| {
             for _ in 0..12 {
-                match world.tier.next_departure() {
-                    Some(departure) => world.tier.departed(departure),
+                match world.tier.next_demotion() {
+                    Some(demotion) => world.tier.demoted(demotion),
                     None => thread::yield_now(),
                 }
             }
         };
         let change = |world: &World| (1..6).for_each(|version| world.set(0, version));
-        together(&world, vec![change, depart, depart]);
+        together(&world, vec![change, demote, demote]);
     });
 }
 
@@ -329,8 +329,8 @@ fn a_segment_is_used_again_when_the_last_clone_of_its_values_is_gone() {
             (0..4).for_each(|turn| world.set(100 + turn, 1));
             clones.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
         };
-        let depart = |world: &World| (0..6).for_each(|_| world.let_depart(3));
-        together(&world, vec![change, hold, depart]);
+        let demote = |world: &World| (0..6).for_each(|_| world.demote(3));
+        together(&world, vec![change, hold, demote]);
     });
 }
 

@@ -18,7 +18,7 @@ impl DramTier {
         self.index.parts()
     }
 
-    /// The hashes of all items of one of so many parts, departing ones too, and whether they are clean.
+    /// The hashes of all items of one of so many parts, demoting ones too, and whether they are clean.
     pub(crate) fn hashes_in(&self, part: usize, parts: usize) -> Vec<(KeyHash, bool)> {
         let mut hashes = Vec::new();
         self.index.each_in(part, parts, |entry, locked| {

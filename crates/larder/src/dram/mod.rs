@@ -30,17 +30,17 @@
 //! | `queues`, `ghost` | who leaves first |
 //! | `put`, `putting` | how items come |
 //! | `evict`, `evictors`, `bar` | how they leave, who makes them, and which of those with hits |
-//! | `departures`, `allowance`, `together` | records on their way to flash, and how many bytes of them there may be |
+//! | `demotions`, `allowance`, `together` | records on their way to flash, and how many bytes of them there may be |
 //! | `iterate` | what is here, for scans and `flush` |
 //!
-//! Locks are taken in this order: an evictor's, departures, index shard, lane, queues, pool, what is
+//! Locks are taken in this order: an evictor's, demotions, index shard, lane, queues, pool, what is
 //! retired. No lock is held while flash is waited for, and nobody waits for a reader while he holds
 //! one but an evictor's. Who has an evictor's takes another's only if it is free, or has none but the ones before.
 
 mod allowance;
 mod bar;
 mod budget;
-mod departures;
+mod demotions;
 mod directory;
 mod evict;
 mod evictors;
@@ -83,7 +83,7 @@ use crate::value::Pinned;
 pub(crate) use allowance::Taken;
 pub(crate) use budget::{BYTES_MAX, BYTES_MIN};
 use budget::{Change, SEGMENT_BYTES, Shape};
-pub(crate) use departures::{Departure, Departures};
+pub(crate) use demotions::{Demotion, Demotions};
 use evictors::Evictors;
 use ghost::Ghost;
 use index::{Entry, Index, Location, Looking, Moved, OFFSETS_END, Records};
@@ -119,7 +119,7 @@ pub(crate) struct DramTier {
     queues: Mutex<Queues>,
     ghost: Ghost,
     change: Change,
-    departures: Departures,
+    demotions: Demotions,
     policy: DramPolicy,
     /// Whether what leaves goes to flash; otherwise it is gone.
     above_flash: bool,
@@ -171,7 +171,7 @@ impl DramTier {
             queues: Mutex::default(),
             ghost: Ghost::of_bytes(shape.ghost_bytes),
             change: Change::none_yet(budget),
-            departures: Departures::default(),
+            demotions: Demotions::default(),
             policy,
             above_flash,
             hasher,
@@ -180,11 +180,11 @@ impl DramTier {
         }
     }
 
-    /// The same; segments depart ahead of need if somebody beside the callers sends them, and so many bytes
-    /// may depart above the budget.
-    pub(crate) fn departing_by(self, ahead: bool, above_bytes: u64) -> Self {
+    /// The same; segments are demoted ahead of need if somebody beside the callers sends them, and so many bytes
+    /// may be demoted above the budget.
+    pub(crate) fn demoting_by(self, ahead: bool, above_bytes: u64) -> Self {
         let above_bytes = usize::try_from(above_bytes).unwrap_or(usize::MAX);
-        Self { departures: Departures::new(ahead, above_bytes), ..self }
+        Self { demotions: Demotions::new(ahead, above_bytes), ..self }
     }
 
     /// The same, whose hits note when they were, or not.
@@ -295,7 +295,7 @@ impl DramTier {
         won.unwrap_or(false)
     }
 
-    /// Takes `key` out of the tier, departing or not. Says whether it was there; `None` is no.
+    /// Takes `key` out of the tier, demoting or not. Says whether it was there; `None` is no.
     /// `Some(false)` means expired.
     pub(crate) fn remove(&self, hash: KeyHash, key: &[u8], now_ms: u64) -> Option<bool> {
         self.index.remove_if(hash, key, self, |entry, locked| {
@@ -318,11 +318,11 @@ impl DramTier {
     }
 
     /// The next evicted record that has to be written to flash or forgotten there. It stays visible
-    /// until [`DramTier::departed`].
-    pub(crate) fn next_departure(&self) -> Option<Departure> {
-        let (departure, ended) = self.departures.next(self.hasher, |hash, at| self.is_at(hash, at));
-        ended.into_iter().for_each(|segment| self.free_departed(segment));
-        departure
+    /// until [`DramTier::demoted`].
+    pub(crate) fn next_demotion(&self) -> Option<Demotion> {
+        let (demotion, ended) = self.demotions.next(self.hasher, |hash, at| self.is_at(hash, at));
+        ended.into_iter().for_each(|segment| self.free_demoted(segment));
+        demotion
     }
 
     /// Whether items go to several open segments, by their hash: there may be room in one and none in another.
@@ -330,41 +330,41 @@ impl DramTier {
         self.lanes.len() > 1
     }
 
-    /// How urgent departures are, from 0 to `most`: there whoever brings something has to wait.
-    pub(crate) fn urgency_of_departures(&self, most: usize) -> usize {
-        self.departures.urgency(most, self.pool.budget_bytes())
+    /// How urgent demotions are, from 0 to `most`: there whoever brings something has to wait.
+    pub(crate) fn urgency_of_demotions(&self, most: usize) -> usize {
+        self.demotions.urgency(most, self.pool.budget_bytes())
     }
 
     /// What is on its way to flash.
-    pub(crate) fn departures(&self) -> &Departures {
-        &self.departures
+    pub(crate) fn demotions(&self) -> &Demotions {
+        &self.demotions
     }
 
-    /// Puts back a record that [`DramTier::next_departure`] gave out and nobody dealt with.
-    pub(crate) fn requeue_departure(&self, departure: Departure) {
-        self.departures.requeue(departure);
+    /// Puts back a record that [`DramTier::next_demotion`] gave out and nobody dealt with.
+    pub(crate) fn requeue_demotion(&self, demotion: Demotion) {
+        self.demotions.requeue(demotion);
     }
 
-    /// The item that departs, if this very version is still on its way out.
-    pub(crate) fn departing<'a>(&self, departure: &'a Departure) -> Option<ItemRef<'a>> {
-        let entry = self.index.entry_at(departure.hash, departure.location)?;
-        Some(departure.item(entry.is_clean()))
+    /// The item that is demoted, if this very version is still on its way out.
+    pub(crate) fn demoting<'a>(&self, demotion: &'a Demotion) -> Option<ItemRef<'a>> {
+        let entry = self.index.entry_at(demotion.hash, demotion.location)?;
+        Some(demotion.item(entry.is_clean()))
     }
 
     /// Flash has dealt with the record; it need not be visible here any longer.
-    pub(crate) fn departed(&self, departure: Departure) {
-        self.index.remove_at(departure.hash, departure.location);
-        let Departure { segment, .. } = departure;
-        if segment.one_settled() {
-            self.free_departed(segment.thaw());
+    pub(crate) fn demoted(&self, demotion: Demotion) {
+        self.index.remove_at(demotion.hash, demotion.location);
+        let Demotion { segment, .. } = demotion;
+        if segment.one_demoted() {
+            self.free_demoted(segment.thaw());
         }
-        self.departures.settled.notify(ALL);
+        self.demotions.demoted.notify(ALL);
     }
 
-    fn free_departed(&self, segment: Share) {
-        self.departures.leaves(&segment);
+    fn free_demoted(&self, segment: Share) {
+        self.demotions.leaves(&segment);
         self.free(segment);
-        self.departures.has_left();
+        self.demotions.has_left();
     }
 
     /// Values that were copied for who keeps them, for so many are kept already.
@@ -415,7 +415,7 @@ impl DramTier {
         self.index.memory_bytes() + self.ghost.memory_bytes() + self.slots.memory_bytes()
     }
 
-    /// For how many departures the ghost's memory lasts: as many as the tier holds items.
+    /// For how many demotions the ghost's memory lasts: as many as the tier holds items.
     fn window(&self) -> usize {
         self.index.memory_bytes() / 10
     }

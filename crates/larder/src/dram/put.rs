@@ -126,9 +126,9 @@ impl Putting for ToSegment<'_> {
     }
 }
 
-/// An item that is on its way to flash: its record has a segment of its own. One that is of no use departs,
+/// An item that is on its way to flash: its record has a segment of its own. One that is of no use is demoted,
 /// and turns out to be nobody's.
-struct ToDepart<'a> {
+struct ToDemote<'a> {
     tier: &'a DramTier,
     item: &'a ItemRef<'a>,
     writer: Writer,
@@ -136,7 +136,7 @@ struct ToDepart<'a> {
     admit: Admit<'a>,
 }
 
-impl Putting for ToDepart<'_> {
+impl Putting for ToDemote<'_> {
     fn append(&mut self, old: Option<Location>, locked: &Locked) -> Result<Location, Put> {
         if !self.tier.admits(self.admit, old, locked) {
             return Err(Put::Refused);
@@ -172,14 +172,14 @@ impl DramTier {
         Ok(pinned.map(|pin| Pinned::new(pin, item.dram.marks)))
     }
 
-    /// Memory that [`DramTier::insert_to_depart`] takes for `item`.
-    pub(crate) fn departing_bytes(&self, item: &ItemRef<'_>) -> usize {
+    /// Memory that [`DramTier::insert_to_demote`] takes for `item`.
+    pub(crate) fn demoting_bytes(&self, item: &ItemRef<'_>) -> usize {
         bytes_at_most(item).max(self.pool.segment_bytes())
     }
 
-    /// Puts `item` where there is no budget for it, but bytes that were `taken` from what may depart above
+    /// Puts `item` where there is no budget for it, but bytes that were `taken` from what may be demoted above
     /// it, and sends it on to flash at once. Says where it is.
-    pub(crate) fn insert_to_depart(
+    pub(crate) fn insert_to_demote(
         &self,
         item: &ItemRef<'_>,
         taken: Taken<'_>,
@@ -187,12 +187,12 @@ impl DramTier {
     ) -> Result<OnItsWay, Full> {
         let writer = self.pool.open_anyway(bytes_at_most(item), self.other_bytes());
         let slot = self.number(writer.segment())?;
-        // Before it is found: what departs is not overwritten.
+        // Before it is found: what is demoted is not overwritten.
         let segment = Frozen::new(writer.segment().clone());
-        let mut putting = ToDepart { tier: self, item, writer, slot, admit };
+        let mut putting = ToDemote { tier: self, item, writer, slot, admit };
         let put = self.index.put(item.hash, item.key, item.clean, self, &mut putting);
         drop(putting);
-        self.departures.add_above(segment, slot, taken);
+        self.demotions.add_above(segment, slot, taken);
         let location = Location { slot, at: 0 };
         put.map(|_| OnItsWay { hash: item.hash, location }).map_err(|Crowded| Full)
     }
@@ -248,7 +248,7 @@ impl DramTier {
                 has_made_room = true;
                 continue;
             }
-            if looks == LOOKS_AT_PINS || self.departures.will_make_room() {
+            if looks == LOOKS_AT_PINS || self.demotions.will_make_room() {
                 return Err(Full);
             }
             // There may be more than before once those who pin have left.

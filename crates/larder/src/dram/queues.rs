@@ -24,7 +24,7 @@ pub(crate) enum Queue {
 
 /// What happens to the segment whose turn it is.
 #[derive(Debug)]
-pub(crate) enum Turn {
+pub(crate) enum Victim {
     /// What has no hits leaves.
     Evict(Sealed),
     /// Nothing leaves.
@@ -117,14 +117,14 @@ impl Queues {
         budget_bytes: usize,
         segment_bytes: usize,
         now_s: u32,
-    ) -> Option<Turn> {
+    ) -> Option<Victim> {
         if let Some(expired) = self.next_expired(segment_bytes, now_s) {
-            return Some(Turn::Evict(expired));
+            return Some(Victim::Evict(expired));
         }
         if let Some(sparse) = self.next_sparse(segment_bytes) {
-            return Some(Turn::Compact(sparse));
+            return Some(Victim::Compact(sparse));
         }
-        self.next_victim(budget_bytes, segment_bytes).map(Turn::Evict)
+        self.next_victim(budget_bytes, segment_bytes).map(Victim::Evict)
     }
 
     /// The segment to evict by age.
@@ -266,8 +266,8 @@ mod tests {
 
     fn next(queues: &mut Queues, now_s: u32) -> Option<(char, u32)> {
         queues.next_turn(8000, SEGMENT_BYTES, now_s).map(|turn| match turn {
-            Turn::Evict(sealed) => ('e', sealed.slot),
-            Turn::Compact(sealed) => ('c', sealed.slot),
+            Victim::Evict(sealed) => ('e', sealed.slot),
+            Victim::Compact(sealed) => ('c', sealed.slot),
         })
     }
 
@@ -339,7 +339,7 @@ mod tests {
         let mut queues = queues_of(1..3);
         let pin = queues.sealed[1].as_ref().unwrap().1.segment.pin(0);
         let turn = queues.next_turn(8000, SEGMENT_BYTES + 1, 0);
-        assert!(matches!(turn, Some(Turn::Evict(Sealed { slot: 1, .. }))));
+        assert!(matches!(turn, Some(Victim::Evict(Sealed { slot: 1, .. }))));
         drop(pin);
     }
 

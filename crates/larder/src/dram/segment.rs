@@ -67,7 +67,7 @@ struct Tally {
     overwriting: AtomicU32,
     /// When the last of its items expires; the largest number if one never does.
     last_expiry_s: AtomicU32,
-    /// Bytes that were taken for it above the budget, while it departs; 0: it is of the budget.
+    /// Bytes that were taken for it above the budget, while it is demoted; 0: it is of the budget.
     above: AtomicUsize,
     /// Its number ([`Slots`](super::slots::Slots)); 0 is none yet.
     slot: AtomicU32,
@@ -338,7 +338,7 @@ impl Segment {
         self.tally.above.swap(bytes, Ordering::AcqRel)
     }
 
-    /// Whether it departs above the budget.
+    /// Whether it is demoted above the budget.
     pub(crate) fn is_above(&self) -> bool {
         self.tally.above.load(Ordering::Acquire) > 0
     }
@@ -349,7 +349,7 @@ impl Segment {
     }
 
     /// One record less to wait for. Says whether it was the last.
-    pub(crate) fn one_settled(&self) -> bool {
+    pub(crate) fn one_demoted(&self) -> bool {
         self.tally.outstanding.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }

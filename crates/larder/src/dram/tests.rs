@@ -29,8 +29,8 @@ fn remove(tier: &DramTier, key: u64) -> Option<bool> {
     tier.remove(KeyHash::of(&key), &key, 0)
 }
 
-fn key_in(departure: &Departure) -> u64 {
-    u64::from_le_bytes(departure.item(false).key.try_into().unwrap())
+fn key_in(demotion: &Demotion) -> u64 {
+    u64::from_le_bytes(demotion.item(false).key.try_into().unwrap())
 }
 
 #[test]
@@ -211,55 +211,55 @@ fn lru_gives_a_second_chance_to_what_was_hit() {
 }
 
 #[test]
-fn a_departing_item_stays_visible_until_it_has_departed() {
+fn a_demoting_item_stays_visible_until_it_was_demoted() {
     let tier = DramTier::new(40_000, DramPolicy::S3Fifo, true, 0, KeyHasher::UNSEEDED);
     let mut key = 0;
-    let departure = loop {
-        if let Some(departure) = tier.next_departure() {
-            break departure;
+    let demotion = loop {
+        if let Some(demotion) = tier.next_demotion() {
+            break demotion;
         }
         insert(&tier, key, 100, 0).unwrap();
         key += 1;
     };
-    let leaving = key_in(&departure);
+    let leaving = key_in(&demotion);
     assert!(holds(&tier, leaving));
-    assert!(tier.departing(&departure).is_some());
-    tier.departed(departure);
+    assert!(tier.demoting(&demotion).is_some());
+    tier.demoted(demotion);
     assert!(matches!(get(&tier, leaving, 0), Lookup::Absent));
 }
 
 #[test]
-fn a_replaced_item_no_longer_departs_and_a_dropped_sender_loses_nothing() {
+fn a_replaced_item_is_no_longer_demoted_and_a_dropped_sender_loses_nothing() {
     let tier = DramTier::new(40_000, DramPolicy::S3Fifo, true, 0, KeyHasher::UNSEEDED);
     (0..600).for_each(|key| _ = insert(&tier, key, 100, 0));
-    let departure = tier.next_departure().unwrap();
-    let leaving = key_in(&departure);
-    tier.requeue_departure(departure);
-    let again = tier.next_departure().unwrap();
+    let demotion = tier.next_demotion().unwrap();
+    let leaving = key_in(&demotion);
+    tier.requeue_demotion(demotion);
+    let again = tier.next_demotion().unwrap();
     assert_eq!(key_in(&again), leaving);
     while insert(&tier, leaving, 50, 0).is_err() {
-        tier.next_departure().into_iter().for_each(|other| tier.departed(other));
+        tier.next_demotion().into_iter().for_each(|other| tier.demoted(other));
     }
-    assert!(tier.departing(&again).is_none());
-    tier.departed(again);
+    assert!(tier.demoting(&again).is_none());
+    tier.demoted(again);
     assert!(matches!(get(&tier, leaving, 0), Lookup::Hit(found) if found.len() == 50));
 }
 
 #[test]
-fn what_is_larger_than_the_tier_departs_at_once() {
+fn what_is_larger_than_the_tier_is_demoted_at_once() {
     let tier = DramTier::new(8_000, DramPolicy::Lru, true, 0, KeyHasher::UNSEEDED);
     assert!(!tier.can_hold(7000));
     let key = 0_u64.to_le_bytes();
     let before = tier.used_bytes();
     let item = ItemRef::new(KeyHash::of(&key), &key, &[7; 20_000], 0);
-    let taken = tier.departures().above().try_take(tier.departing_bytes(&item)).unwrap();
-    let on_its_way = tier.insert_to_depart(&item, taken, &|_| true).unwrap();
+    let taken = tier.demotions().above().try_take(tier.demoting_bytes(&item)).unwrap();
+    let on_its_way = tier.insert_to_demote(&item, taken, &|_| true).unwrap();
     assert!(holds(&tier, 0));
-    assert!(tier.is_on_its_way(on_its_way) && tier.departures().bytes() > 0);
-    tier.departed(tier.next_departure().unwrap());
-    assert!(tier.next_departure().is_none() && !holds(&tier, 0));
+    assert!(tier.is_on_its_way(on_its_way) && tier.demotions().bytes() > 0);
+    tier.demoted(tier.next_demotion().unwrap());
+    assert!(tier.next_demotion().is_none() && !holds(&tier, 0));
     assert!(!tier.is_on_its_way(on_its_way));
-    assert_eq!(tier.departures().bytes(), 0, "its bytes were given back");
+    assert_eq!(tier.demotions().bytes(), 0, "its bytes were given back");
     assert_eq!(tier.used_bytes(), before);
 }
 
@@ -400,7 +400,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Whatever happens, the tier never shows an old version and spends more than its budget only
-    /// on what departs.
+    /// on what is demoted.
     #[test]
     fn agrees_with_a_map(
         ops in prop::collection::vec((0_u8..10, 0_u64..200, 0_usize..700), 1..800),
@@ -418,8 +418,8 @@ proptest! {
                             break;
                         }
                         prop_assert!(attempt < 1000, "nothing is pinned");
-                        if let Some(departure) = tier.next_departure() {
-                            tier.departed(departure);
+                        if let Some(demotion) = tier.next_demotion() {
+                            tier.demoted(demotion);
                         }
                     }
                     newest.insert(key, value_bytes);
@@ -433,8 +433,8 @@ proptest! {
                     prop_assert!(matches!(get(&tier, key, 0), Lookup::Absent));
                 }
             }
-            if key % 3 == 0 && let Some(departure) = tier.next_departure() {
-                tier.departed(departure);
+            if key % 3 == 0 && let Some(demotion) = tier.next_demotion() {
+                tier.demoted(demotion);
             }
             let most = if above_flash { 44_000 } else { 40_000 };
             prop_assert!(tier.used_bytes() <= most, "{}", tier.used_bytes());

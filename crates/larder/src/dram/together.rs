@@ -1,4 +1,4 @@
-//! Departures of a cache that is being closed, many at a time.
+//! Demotions of a cache that is being closed, many at a time.
 //!
 //! Nobody else is inside any more, and what takes the records waits for nothing: so each leaves in one
 //! step, under the lock of its entry, and nobody looks it up a second time. Of what they need memory is
@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use super::DramTier;
-use super::departures::{Departing, Departure};
+use super::demotions::{Demoting, Demotion};
 use super::index::{Entry, Location};
 use super::record::Record;
 use super::segment::Frozen;
@@ -21,7 +21,7 @@ const BYTES_AHEAD: usize = 4 << 10;
 /// Records of a step.
 const SENT_AT_ONCE: usize = 256;
 
-/// What takes records that depart.
+/// What takes records that demote.
 pub(crate) trait Receiver {
     /// An item of this hash may come soon.
     fn expect(&mut self, hash: KeyHash);
@@ -30,39 +30,39 @@ pub(crate) trait Receiver {
     fn take(&mut self, item: &ItemRef<'_>) -> bool;
 }
 
-/// How a step of [`DramTier::depart_together`] ended.
+/// How a step of [`DramTier::demote_together`] ended.
 #[derive(Debug)]
 pub(crate) enum Together {
     /// So many records were seen to.
     Went(usize),
     /// This one was not taken. Those before it were.
-    Refused(Departure),
-    /// There is nothing that can leave this way: [`DramTier::next_departure`] has what is left.
+    Refused(Demotion),
+    /// There is nothing that can leave this way: [`DramTier::next_demotion`] has what is left.
     Nothing,
 }
 
 impl DramTier {
-    /// Lets the next records depart, a few of them, in the order in which they lie. Nobody else uses the
+    /// Lets the next records demote, a few of them, in the order in which they lie. Nobody else uses the
     /// tier.
-    pub(crate) fn depart_together(&self, receiver: &mut impl Receiver) -> Together {
-        let went = self.departures.with_first(|departing| self.send_some(departing, receiver));
+    pub(crate) fn demote_together(&self, receiver: &mut impl Receiver) -> Together {
+        let went = self.demotions.with_first(|demoting| self.send_some(demoting, receiver));
         went.unwrap_or(Together::Nothing)
     }
 
-    fn send_some(&self, departing: &mut Departing, receiver: &mut impl Receiver) -> Together {
-        let segment = departing.segment.clone();
+    fn send_some(&self, demoting: &mut Demoting, receiver: &mut impl Receiver) -> Together {
+        let segment = demoting.segment.clone();
         let mut ahead =
-            Ahead { tier: self, segment: &segment, next: departing.next, seen: VecDeque::new() };
+            Ahead { tier: self, segment: &segment, next: demoting.next, seen: VecDeque::new() };
         (0..FETCHED_AHEAD).for_each(|_| ahead.look(receiver));
         let mut went = 0;
         while went < SENT_AT_ONCE
             && let Some(Seen { at, end, hash, record }) = ahead.seen.pop_front()
         {
-            let location = Location { slot: departing.slot, at };
-            departing.next = end;
+            let location = Location { slot: demoting.slot, at };
+            demoting.next = end;
             let leaves = |entry: Entry| receiver.take(&record.item(hash, entry.is_clean()));
             if self.index.leave(hash, location, leaves) == Some(false) {
-                return Together::Refused(departing.give_out(location, hash));
+                return Together::Refused(demoting.give_out(location, hash));
             }
             ahead.look(receiver);
             went += 1;

@@ -73,9 +73,11 @@ fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
         utilization_percent: utilization_percent(config.utilization_percent, found),
         soc_percent: Some(soc_before),
         soc_log_percent: soc_log_percent(config.soc_log_percent, found),
-        crash_safety: match found.tombstone_log_bytes {
-            0 => CrashSafety::Off,
-            _ => CrashSafety::Process,
+        // Whether it is for the process or for power the layout does not say: one may follow the other.
+        crash_safety: match (found.tombstone_log_bytes, config.crash_safety) {
+            (0, _) => CrashSafety::Off,
+            (_, CrashSafety::Off) => CrashSafety::Process,
+            (_, with_log) => with_log,
         },
         ..config.clone()
     };
@@ -94,7 +96,7 @@ fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
     if is_explained(&before) {
         return changes;
     }
-    if before.crash_safety == CrashSafety::Process {
+    if before.crash_safety != CrashSafety::Off {
         let wanted = config.tombstone_log_bytes;
         before.tombstone_log_bytes = u32::try_from(found.tombstone_log_bytes).ok();
         if is_explained(&before) {
@@ -172,11 +174,8 @@ mod tests {
 
     fn info(capacity_bytes: u64) -> DeviceInfo {
         DeviceInfo {
-            name: "test".to_owned(),
-            capacity_bytes,
-            block_bytes: 4096,
-            max_transfer_bytes: 1 << 18,
             placement: PlacementInfo { reclaim_unit_bytes: Some(1 << 20), ..PlacementInfo::none() },
+            ..DeviceInfo::new("test", capacity_bytes, 4096, 1 << 18)
         }
     }
 

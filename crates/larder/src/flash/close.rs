@@ -18,8 +18,8 @@
 use std::sync::atomic::Ordering;
 
 use super::Flash;
+use super::demote::Admitted;
 use super::engines::{EngineId, call};
-use super::settle::Admitted;
 use crate::cache::Tiers;
 use crate::dram::Receiver;
 use crate::item::ItemRef;
@@ -119,9 +119,9 @@ impl Flash {
     }
 
     /// Takes an item of a cache that is being closed, if it can be written in order; it may have been
-    /// admitted already. Says whether that is so; if not, it is admitted, and [`Flash::settle_in_bucket`]
+    /// admitted already. Says whether that is so; if not, it is admitted, and [`Flash::demote_in_bucket`]
     /// takes it.
-    pub(crate) async fn settle_in_order(
+    pub(crate) async fn demote_in_order(
         &self,
         item: &ItemRef<'_>,
         asked: Option<Admitted>,
@@ -148,7 +148,7 @@ impl Flash {
     }
 
     /// Takes an item that was admitted and cannot be written in order.
-    pub(crate) async fn settle_in_bucket(&self, item: &ItemRef<'_>, now_s: u32) {
+    pub(crate) async fn demote_in_bucket(&self, item: &ItemRef<'_>, now_s: u32) {
         let admitted = self.engines.for_item(item).ok_or(RemovalReason::RejectedTooLarge);
         self.deliver(item, admitted, now_s).await;
     }

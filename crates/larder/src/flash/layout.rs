@@ -181,7 +181,7 @@ pub(super) fn soc_log_segments(percent: f64, usable: u64, soc_buckets: u64) -> O
 fn tombstone_log_bytes(config: &Config, usable: u64) -> u64 {
     match config.crash_safety {
         CrashSafety::Off => 0,
-        CrashSafety::Process => config.tombstone_log_bytes.map_or_else(
+        CrashSafety::Process | CrashSafety::Power => config.tombstone_log_bytes.map_or_else(
             || (usable / LOG_PART / BLOCK * BLOCK).clamp(*LOG_BYTES.start(), *LOG_BYTES.end()),
             u64::from,
         ),
@@ -246,7 +246,6 @@ fn automatic_region_bytes(loc_space: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use larder_device::PlacementInfo;
     use proptest::prelude::*;
 
     fn loc_end_of(layout: &Layout) -> u64 {
@@ -254,13 +253,7 @@ mod tests {
     }
 
     fn info(capacity_bytes: u64) -> DeviceInfo {
-        DeviceInfo {
-            name: "test".to_owned(),
-            capacity_bytes,
-            block_bytes: 4096,
-            max_transfer_bytes: 1 << 18,
-            placement: PlacementInfo::none(),
-        }
+        DeviceInfo::new("test", capacity_bytes, 4096, 1 << 18)
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod changes;
 mod clear;
 mod close;
 mod dead_keys;
+mod demote;
 mod engines;
 mod invalidate;
 mod layout;
@@ -15,7 +16,6 @@ mod places;
 mod plain;
 mod recovery;
 mod scan;
-mod settle;
 mod shutdown;
 mod snapshot;
 #[cfg(test)]
@@ -46,12 +46,12 @@ use crate::superblock::Superblock;
 use crate::tier::Tier;
 use crate::time::CacheClock;
 use crate::tombstones::Tombstones;
+pub(crate) use demote::Admitted;
 use engines::{Engines, call};
 pub(crate) use persist::Sent;
 use places::Places;
 pub(crate) use recovery::{Start, examine, fuzz_snapshot};
 pub(crate) use scan::FlashCursor;
-pub(crate) use settle::Admitted;
 
 /// Objects of flash that the policies with a memory of keys expect, for want of knowledge: bytes per object.
 const OBJECT_BYTES_GUESS: u64 = 1024;

@@ -1,6 +1,6 @@
 //! Which engine gets which part of the device, and which placement handle.
 
-use larder_device::{DeviceInfo, PlacementHandle};
+use larder_device::{DeviceInfo, Durability, PlacementHandle};
 use larder_log::LogPlace;
 
 use super::unit;
@@ -36,12 +36,14 @@ impl Places {
         (placement, tenant): (&PlacementPlan, &str),
     ) -> Result<Self, Error> {
         let handle_of = |class| placement.handle_of(tenant, class);
+        let durability = if superblock.power { Durability::Power } else { Durability::Device };
         let soc = (layout.soc_buckets > 0).then(|| SocPlace {
             offset: layout.soc_offset,
             buckets: layout.soc_buckets,
             handle: handle_of(Class::Soc),
             hot_handle: config.dynamic_placement.then(|| handle_of(Class::SocHot)),
             object_bytes_max: config.soc_max_object_bytes as usize,
+            durability,
             cache: superblock.cache,
             hasher: superblock.hasher,
             epoch: superblock.epoch,
@@ -61,6 +63,7 @@ impl Places {
                 streams: of_handles(&loc_handles(config, handle_of), config.ttl_classes.len()),
                 eviction: config.region_eviction,
                 regions_per_unit,
+                durability,
                 cache: superblock.cache,
                 first_sequence,
             },

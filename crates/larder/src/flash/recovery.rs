@@ -10,8 +10,8 @@
 //! A crash leaves no snapshot. Where a tombstone log was kept, the opening reads this log and nothing
 //! else. Later regions are found again by their footers and buckets by their checksums, and the log
 //! says what of it is dead. Without one, or if
-//! the device has lost its power since, nothing is believed: the new epoch is the oldest valid one,
-//! filters and index start empty.
+//! the device has lost its power since (but for a cache that was written to outlive that), nothing is believed: the
+//! new epoch is the oldest valid one, filters and index start empty.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use super::dead_keys::DeadKeysSnapshot;
 use super::engines::call;
 use super::snapshot::{self, SNAPSHOT_AT};
 use super::{Flash, changes};
-use crate::config::{Config, OnChange};
+use crate::config::{Config, CrashSafety, OnChange};
 use crate::engine::{DeadRecords, Kept};
 use crate::error::{Error, ErrorKind};
 use crate::key::KeyHasher;
@@ -76,6 +76,7 @@ impl Superblock {
         Self {
             clean: false,
             recoverable: layout.tombstones().is_some(),
+            power: config.crash_safety == CrashSafety::Power,
             epoch,
             oldest_epoch: epoch,
             ring: u32::try_from(epoch).expect("epochs end at 2^32"),
@@ -254,7 +255,8 @@ async fn inherit(
     if !found.recoverable {
         return Ok(Err("the cache was not shut down cleanly after its tombstone log had failed"));
     }
-    if found.boot.is_none() || found.boot != device.boot() {
+    let is_powered_still = found.boot.is_some() && found.boot == device.boot();
+    if !found.power && !is_powered_still {
         return Ok(Err("the device may have lost its power while the cache was in use"));
     }
     let log = tombstones::replay(device, place, (found.cache, found.ring)).await?;
@@ -290,6 +292,11 @@ async fn read(
 impl Flash {
     /// Takes over what there is, and marks the device as in use.
     pub(super) async fn recover(&mut self, heritage: Heritage) -> Result<(), Error> {
+        // What an earlier life left may be in a volatile cache still, and was seen: from the superblock on it is
+        // built upon, and must be there after a loss of power too. Of nothing there is nothing to keep.
+        if self.superblock().power && !matches!(heritage, Heritage::None) {
+            self.flush().await?;
+        }
         match heritage {
             Heritage::None => self.begin_empty().await,
             Heritage::Snapshot(snapshot) => {
@@ -400,7 +407,12 @@ impl Flash {
         Ok(())
     }
 
+    /// Has the device write what it holds in a volatile cache. One that says that it has none is not asked, where the
+    /// cache was told to count on it ([`CrashSafety::Power`]).
     pub(super) async fn flush(&self) -> Result<(), Error> {
+        if self.superblock().power && self.device.info().volatile_cache.is_none() {
+            return Ok(());
+        }
         let flushed = self.device.submit(Io::Flush).await;
         flushed.map_err(|f| Error::device("cannot flush the device", f.error))?;
         Ok(())

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice, VirtualClock};
 
-use crate::config::{Departures, OnChange};
+use crate::config::{Demotions, OnChange};
 use crate::{Config, CrashSafety, Larder, Recovery, SetOptions, Tier, block_on};
 
 const KEYS: u32 = 160;
@@ -29,7 +29,7 @@ fn cases() -> Vec<Case> {
     let base = || Config {
         dram_bytes: 16 << 10,
         region_bytes: Some(64 << 10),
-        departures: Departures::Callers,
+        demotions: Demotions::Callers,
         on_change: OnChange::Discard,
         hash_seed: Some(3),
         ..Config::default()

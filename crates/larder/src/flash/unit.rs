@@ -80,13 +80,7 @@ mod tests {
 
     fn info(unit_bytes: Option<u64>) -> DeviceInfo {
         let placement = PlacementInfo { reclaim_unit_bytes: unit_bytes, ..PlacementInfo::none() };
-        DeviceInfo {
-            name: "test".to_owned(),
-            capacity_bytes: 1 << 30,
-            block_bytes: 4096,
-            max_transfer_bytes: 1 << 18,
-            placement,
-        }
+        DeviceInfo { placement, ..DeviceInfo::new("test", 1 << 30, 4096, 1 << 18) }
     }
 
     fn count(unit_bytes: Option<u64>, region_bytes: u32) -> Result<Option<u32>, String> {

@@ -45,7 +45,7 @@ use crate::value::{Pinned, Value, ValueMeta};
 /// assert!(cache.delete(b"bread")?);
 ///
 /// assert_eq!((cache.rebuild(), cache.flush()?.objects), (0, 0), "there is no flash");
-/// cache.send_departures();
+/// cache.send_demotions();
 /// cache.clear()?;
 /// cache.close_within(std::time::Duration::from_secs(5))?;
 /// cache.close()?;
@@ -232,9 +232,9 @@ impl<'a, R: Route> Blocking<'a, R> {
         block_on(self.waiting().rebuild())
     }
 
-    /// See [`Larder::send_departures`]: this thread does nothing else until the cache is closed.
-    pub fn send_departures(self) {
-        block_on(self.waiting().send_departures());
+    /// See [`Larder::send_demotions`]: this thread does nothing else until the cache is closed.
+    pub fn send_demotions(self) {
+        block_on(self.waiting().send_demotions());
     }
 
     /// See [`Larder::flush`].

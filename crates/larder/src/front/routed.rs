@@ -56,7 +56,7 @@ use crate::value::{Pinned, Value, ValueMeta};
 ///     cache.set_dram_bytes(4 << 20);
 ///     assert_eq!((cache.stats().deletes, cache.unused_bytes()), (1, 0));
 ///     assert_eq!((cache.rebuild().await, cache.flush().await?.objects), (0, 0), "there is no flash");
-///     cache.send_departures().await;
+///     cache.send_demotions().await;
 ///     cache.clear().await?;
 ///     cache.close_within(std::time::Duration::from_secs(5)).await?;
 ///     cache.close().await.map(|_| ())
@@ -218,9 +218,9 @@ impl<R: Route> Routed<R> {
         together(self.0.caches().map(Larder::rebuild)).await.into_iter().sum()
     }
 
-    /// [`Larder::send_departures`] of every cache, until all are closed.
-    pub async fn send_departures(&self) {
-        together(self.0.caches().map(Larder::send_departures)).await;
+    /// [`Larder::send_demotions`] of every cache, until all are closed.
+    pub async fn send_demotions(&self) {
+        together(self.0.caches().map(Larder::send_demotions)).await;
     }
 
     /// [`Larder::scan`] of every cache, one behind the other.

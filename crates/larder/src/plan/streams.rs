@@ -98,16 +98,10 @@ fn lifetime(bytes: u64, share: f64, capacity_bytes: u64) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use larder_device::{DeviceInfo, PlacementInfo};
+    use larder_device::DeviceInfo;
 
     fn streams(config: &Config) -> Vec<Stream> {
-        let info = DeviceInfo {
-            name: "test".to_owned(),
-            capacity_bytes: 1 << 30,
-            block_bytes: 4096,
-            max_transfer_bytes: 1 << 18,
-            placement: PlacementInfo::none(),
-        };
+        let info = DeviceInfo::new("test", 1 << 30, 4096, 1 << 18);
         streams_of(config, &Layout::plan(config, &info).unwrap(), "")
     }
 

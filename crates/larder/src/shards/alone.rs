@@ -31,7 +31,7 @@ impl Alone {
         let config = Config {
             dram_bytes: part(config.dram_bytes),
             memory_bytes: config.memory_bytes.map(part),
-            departing_bytes_max: config.departing_bytes_max.map(part),
+            demoting_bytes_max: config.demoting_bytes_max.map(part),
             ..config
         };
         Self { config, clock }

@@ -115,7 +115,7 @@ impl Shards {
     /// When it is back it starts empty, for its keys may have changed meanwhile. A blank device takes
     /// the place of one that is missing.
     ///
-    /// Of [`Config::dram_bytes`] or [`Config::memory_bytes`], and of [`Config::departing_bytes_max`], each
+    /// Of [`Config::dram_bytes`] or [`Config::memory_bytes`], and of [`Config::demoting_bytes_max`], each
     /// shard gets an equal part. Everything
     /// else in `config` holds for each of them, a budget of writes and the endurance of a drive too.
     /// Devices of different sizes get as many keys each.

@@ -60,8 +60,8 @@ pub(crate) struct OpenSet {
 pub(crate) struct OpenShard {
     /// In the order of the tenancy.
     pub(crate) caches: Vec<Larder>,
-    /// If it serves.
-    pub(crate) device: Option<Arc<dyn Device>>,
+    /// If it serves: its device, and the parts of its caches there.
+    pub(crate) device: Option<(Arc<dyn Device>, Vec<Part>)>,
     /// Why it has no device.
     pub(crate) down: Option<String>,
 }
@@ -154,7 +154,7 @@ async fn complete(
         if let Some(reason) = &candidate.down {
             events::shard_down(shard.index(), reason);
         }
-        let device = candidate.serving().cloned();
+        let device = candidate.serving().cloned().zip(Some(candidate.division.parts));
         let caches = match caches {
             Some(caches) => caches,
             None => tenancy.open(shard, None).await?,

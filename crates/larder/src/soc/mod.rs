@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use larder_device::{BufferPool, Device, Io, PlacementHandle};
+use larder_device::{BufferPool, Device, Durability, Io, PlacementHandle};
 
 use crate::breaker::CircuitBreaker;
 use crate::item::{Fetched, ItemRef, is_expired};
@@ -57,6 +57,8 @@ pub(crate) struct SocPlace {
     pub(crate) hot_handle: Option<PlacementHandle>,
     /// Longest object (key and value) that it takes; up to [`OBJECT_BYTES_MAX`].
     pub(crate) object_bytes_max: usize,
+    /// What a bucket must survive before it counts as written.
+    pub(crate) durability: Durability,
     /// Whose buckets to write and to believe.
     pub(crate) cache: CacheId,
     /// Which key belongs to which bucket.

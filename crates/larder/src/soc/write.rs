@@ -133,7 +133,10 @@ impl Soc {
         let (cache, epoch) = (self.place.cache, self.epoch.load(Ordering::Acquire));
         let buffer = bucket.seal(BucketIdentity { cache, number, epoch, generation, stamp });
         let handle = self.handle_for_write(number);
-        let write = Io::write(self.offset_of(number), buffer, handle);
+        // When it has ended, what the bucket has lost needs no tombstone, nor has what was dropped from it ever had
+        // one.
+        let (offset, durability) = (self.offset_of(number), self.place.durability);
+        let write = Io::Write { offset, buffer, handle, durability };
         self.counters.soc_bucket_writes.add(1);
         self.counters.soc_written_bytes.add(BUCKET_BYTES as u64);
         let future = self.device.submit(write);

@@ -27,7 +27,7 @@ impl Shares<'_> {
         let part = |bytes: u64| bytes / self.devices;
         let config = Config {
             dram_bytes: part(tenant.dram_bytes(all)),
-            departing_bytes_max: tenant.config.departing_bytes_max.map(part),
+            demoting_bytes_max: tenant.config.demoting_bytes_max.map(part),
             ..tenant.config.clone()
         };
         shard.map_or(config.clone(), |shard| config_of(&config, shard))

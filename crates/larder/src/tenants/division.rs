@@ -125,11 +125,8 @@ mod tests {
 
     fn info(capacity_bytes: u64, unit: Option<u64>) -> DeviceInfo {
         DeviceInfo {
-            name: "test".to_owned(),
-            capacity_bytes,
-            block_bytes: 4096,
-            max_transfer_bytes: 1 << 18,
             placement: PlacementInfo { reclaim_unit_bytes: unit, ..PlacementInfo::none() },
+            ..DeviceInfo::new("test", capacity_bytes, 4096, 1 << 18)
         }
     }
 

@@ -20,6 +20,7 @@ use crate::cache::{Flushed, Larder};
 use crate::endurance::{DriveLife, Wear};
 use crate::error::{Error, ErrorKind};
 use crate::front::{Route, Routed};
+use crate::plan::PlacementPlan;
 use crate::side_by_side::together;
 use crate::stats::Stats;
 use budget::Budget;
@@ -57,6 +58,8 @@ pub struct Tenants<R = Larder> {
     tenants: Vec<(String, Arc<R>)>,
     budget: Budget,
     drives: Vec<Drive>,
+    /// Of each shard, in their order; where there are none, the only one, which is empty in DRAM.
+    plans: Vec<PlacementPlan>,
     clock: Arc<dyn Clock>,
 }
 
@@ -82,7 +85,11 @@ impl<R: Route> Tenants<R> {
         config: &TenantsConfig,
         caches: Vec<Arc<R>>,
         budget: Budget,
-        (claims, drives): (impl IntoIterator<Item = Arc<Claim>>, impl IntoIterator<Item = Drive>),
+        (claims, drives, plans): (
+            impl IntoIterator<Item = Arc<Claim>>,
+            impl IntoIterator<Item = Drive>,
+            Vec<PlacementPlan>,
+        ),
         clock: Arc<dyn Clock>,
     ) -> Self {
         assert_eq!(caches.len(), config.tenants.len(), "each has what is its own");
@@ -92,6 +99,7 @@ impl<R: Route> Tenants<R> {
             tenants: names.zip(caches).collect(),
             budget,
             drives: drives.into_iter().collect(),
+            plans,
             clock,
         }
     }
@@ -226,18 +234,18 @@ impl<R: Route> Tenants<R> {
         looked_at
     }
 
-    /// [`Larder::send_departures`] of every tenant, all at once, until all are closed.
+    /// [`Larder::send_demotions`] of every tenant, all at once, until all are closed.
     ///
     /// ```
     /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
     /// # let tenants = vec![Tenant::new("photos", 100.0)];
     /// # let config = TenantsConfig { tenants, ..TenantsConfig::default() };
     /// # let tenants = block_on(Tenants::open(config, None, std::sync::Arc::new(RealClock)))?;
-    /// block_on(tenants.send_departures()); // there is no flash
+    /// block_on(tenants.send_demotions()); // there is no flash
     /// # Ok::<(), larder::Error>(())
     /// ```
-    pub async fn send_departures(&self) {
-        let each = |(_, tenant)| async move { Routed::new(tenant).send_departures().await };
+    pub async fn send_demotions(&self) {
+        let each = |(_, tenant)| async move { Routed::new(tenant).send_demotions().await };
         together(self.iter().map(each)).await;
     }
 

@@ -53,18 +53,18 @@ impl Tenants {
         config.check()?;
         let claim = device.as_ref().map(Claim::take).transpose()?.map(Arc::new);
         let shares = Shares { config: &config, devices: 1 };
-        let caches = match device.as_ref().zip(claim.as_ref()) {
+        let (caches, plan) = match device.as_ref().zip(claim.as_ref()) {
             Some((device, claim)) => {
                 let (parts, plan) = prepare(&shares, device).await?;
                 let on = ShardDevice { device, claim, parts: &parts };
-                shares.open(None, Some((on, &plan)), &clock).await?
+                (shares.open(None, Some((on, &plan)), &clock).await?, plan)
             }
-            None => shares.open(None, None, &clock).await?,
+            None => (shares.open(None, None, &clock).await?, PlacementPlan::default()),
         };
         let caches: Vec<Arc<Larder>> = caches.into_iter().map(Arc::new).collect();
         let budget = Budget::divide(&config, caches.iter().map(|cache| vec![cache]))?;
         let drives = device.map(|device| Drive::new(device, &config, &*clock));
-        Ok(Self::of(&config, caches, budget, (claim, drives), clock))
+        Ok(Self::of(&config, caches, budget, (claim, drives, vec![plan]), clock))
     }
 
     /// Which stream of which tenant writes with which placement handle, and why. Empty without flash.
@@ -77,8 +77,8 @@ impl Tenants {
     /// assert!(tenants.placement().streams().is_empty());
     /// # Ok::<(), larder::Error>(())
     /// ```
-    pub fn placement(&self) -> PlacementPlan {
-        PlacementPlan::of_all(self.iter().map(|(_, cache)| cache.placement()))
+    pub fn placement(&self) -> &PlacementPlan {
+        &self.plans[0]
     }
 }
 

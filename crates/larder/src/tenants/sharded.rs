@@ -52,7 +52,7 @@ impl Tenants<Shards> {
     /// missing.
     ///
     /// A tenant's [`flash_percent`](crate::Tenant::flash_percent) is its share of every device. Of its DRAM, of what it
-    /// may borrow, and of [`departing_bytes_max`](crate::Config::departing_bytes_max), each of its caches has an equal
+    /// may borrow, and of [`demoting_bytes_max`](crate::Config::demoting_bytes_max), each of its caches has an equal
     /// part; everything else in its [`config`](crate::Tenant::config) holds for each of them. There are as many caches
     /// as tenants times devices, each with at least 8 KiB of DRAM. Which key belongs to which device follows from a
     /// random seed; from the first tenant's [`hash_seed`](crate::Config::hash_seed), if that is set.
@@ -106,16 +106,21 @@ impl Tenants<Shards> {
         let seed = config.tenants.first().and_then(|tenant| tenant.config.hash_seed);
         let tenancy = Everywhere { shares, clock: &clock };
         let set = opening::open(&tenancy, devices, (config.start_empty, seed), &*clock).await?;
-        let drives = set.shards.iter().filter_map(|shard| shard.device.clone());
-        let drives: Vec<Drive> =
-            drives.map(|device| Drive::new(device, &config, &*clock)).collect();
+        let serving = set.shards.iter().filter_map(|shard| shard.device.as_ref());
+        let drives = serving.map(|(device, _)| Drive::new(Arc::clone(device), &config, &*clock));
+        let drives: Vec<Drive> = drives.collect();
+        let plan_of = |shard: &OpenShard| match &shard.device {
+            Some((device, parts)) => tenancy.shares.plan(device.info(), parts),
+            None => Ok(PlacementPlan::default()),
+        };
+        let plans = set.shards.iter().map(plan_of).collect::<Result<_, _>>()?;
         let caches = by_tenant(set.shards, config.tenants.len());
         let arcs = caches.iter().map(|own| own.iter().map(|shard| &shard.cache).collect());
         let budget = Budget::divide(&config, arcs)?;
         let of_tenant =
             |own| Arc::new(Shards::new(ShardMap::new(set.claims.clone(), own, set.hasher)));
         let tenants = caches.into_iter().map(of_tenant).collect();
-        Ok(Self::of(&config, tenants, budget, (set.claims, drives), clock))
+        Ok(Self::of(&config, tenants, budget, (set.claims, drives, plans), clock))
     }
 
     /// Which stream of which tenant writes with which placement handle, and why: a plan for each device, in the order
@@ -133,13 +138,8 @@ impl Tenants<Shards> {
     /// assert!(!plans[0].streams().is_empty() && plans[1].streams().is_empty());
     /// # Ok::<(), larder::Error>(())
     /// ```
-    pub fn placements(&self) -> Vec<PlacementPlan> {
-        let shards = self.iter().map(|(_, tenant)| tenant.shards().count()).max().unwrap_or(0);
-        let of_shard = |number| {
-            let caches = self.iter().filter_map(move |(_, tenant)| tenant.shards().nth(number));
-            PlacementPlan::of_all(caches.map(|shard| shard.cache().placement()))
-        };
-        (0..shards).map(of_shard).collect()
+    pub fn placements(&self) -> &[PlacementPlan] {
+        &self.plans
     }
 }
 

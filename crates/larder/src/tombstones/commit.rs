@@ -167,7 +167,7 @@ impl Tombstones {
         let Superblock { cache, ring, .. } = self.superblock;
         LogBlock { cache, ring, number, oldest, clock, second, entries }
             .encode(buffer.as_mut_slice());
-        let future = self.submit_write(offset, buffer, Durability::Process);
+        let future = self.submit_write(offset, buffer, self.durability());
         let write = BlockWrite { future, number, up_to, entries: count, second };
         turn.unfinished = Some(Unfinished::Block(write));
     }
@@ -183,7 +183,9 @@ impl Tombstones {
                 };
                 match ended {
                     Ok(buffer) => {
-                        turn.full = self.lock().block_written(&write, buffer);
+                        let full = self.lock().block_written(&write, buffer);
+                        // One that outlives a loss of power is sealed already.
+                        turn.full = full.filter(|_| self.durability() == Durability::Process);
                         self.finish_full(turn).await
                     }
                     Err(failure) => {
@@ -207,6 +209,11 @@ impl Tombstones {
             return Ok(true);
         }
         self.give_up(turn).await.map(|()| false)
+    }
+
+    /// What a tombstone must survive before whoever waits for it goes on (rule 1).
+    fn durability(&self) -> Durability {
+        if self.superblock.power { Durability::Power } else { Durability::Process }
     }
 
     pub(super) fn submit_write(

@@ -28,7 +28,24 @@
 //! process ([`Durability::Process`]): of a file the open block is in the kernel's page cache, and nobody waits for a
 //! disk. What it loses together with its power is a matter of [`Device::boot`]: then nothing is believed.
 //!
+//! Where the cache is to outlive a loss of power, "durable" means that ([`Durability::Power`]), wherever the rules
+//! say it. What may be lost is any set of sectors of 512 bytes of writes that were neither durable nor flushed, and
+//! of a write under way; so the rules need:
+//!
+//! - *Rule 1.* The open block is rewritten in place, and a rewriting may be torn. Each of its sectors is whole by
+//! itself and only grows (`block`), so nothing is lost that was durable before. Of a block whose first write was torn
+//! nobody was told anything: it is left out, and written anew by the next life (`replay`).
+//! - *Rule 2, overwritten.* Bytes are overwritten when that is durable: the write of a bucket, and of a region's
+//!   footer. In between, the old bucket may come back with a key that the new one has dropped, whose next set has no
+//!   tombstone; and a tombstone that ended with that write would be missed. A region is forgotten by its tombstone
+//!   alone, before its first piece is written; its footer takes the tombstone's place (rule 3) when it is durable.
+//!   Pieces in front need no order: each record says whose it is.
+//! - *Rule 2, is not there.* What an opening finds may be in a volatile cache only. Before it is built upon, all
+//!   of it is flushed (`flash::recovery`).
+//! - *Rule 4.* The label is written with a flush after each copy.
+//!
 //! [`Durability::Process`]: larder_device::Durability::Process
+//! [`Durability::Power`]: larder_device::Durability::Power
 
 mod block;
 mod commit;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 
-use super::block::{BLOCK_BYTES, LogBlock, Tombstone, forge};
+use super::block::{BLOCK_BYTES, LogBlock, Slot, Tombstone, forge};
 use super::{CLOCK_MAX, TombstonesPlace};
 use crate::error::Error;
 use larder_log::CacheId;
@@ -102,7 +102,7 @@ pub(crate) async fn replay(
     place: TombstonesPlace,
     (cache, ring): (CacheId, u32),
 ) -> Result<Option<Inheritance>, Error> {
-    let mut found = BTreeMap::new();
+    let (mut found, mut begun) = (BTreeMap::new(), Vec::new());
     let mut whole = true;
     for_each_step(place, async |offset, bytes| {
         let read = Io::Read { offset, buffer: IoBuffer::zeroed(bytes) };
@@ -110,18 +110,26 @@ pub(crate) async fn replay(
         let buffer = buffer.map_err(|f| Error::device("cannot read the log", f.error))?;
         let first_slot = (offset - place.offset) / BLOCK_BYTES as u64;
         for (slot, bytes) in (first_slot..).zip(buffer.as_slice().chunks_exact(BLOCK_BYTES)) {
-            match LogBlock::parse(bytes, cache) {
-                Some(block) if block.ring == ring => {
+            match Slot::look(bytes, cache) {
+                Slot::Whole(block) if block.ring == ring => {
                     whole &= block.number % place.blocks == slot;
                     found.insert(block.number, block);
                 }
-                Some(_) => {} // of an earlier log
-                None => whole &= bytes.iter().all(|&byte| byte == 0),
+                Slot::Begun(of, number) if of == ring => {
+                    whole &= number % place.blocks == slot;
+                    begun.push(number);
+                }
+                Slot::Whole(_) | Slot::Begun(..) | Slot::Blank => {} // of an earlier log, or of none
+                Slot::Damaged => whole = false,
             }
         }
         Ok(())
     })
     .await?;
+    // Nobody was told of what is in a block whose first write has not ended. There is at most one, behind the others:
+    // a block is opened when the one before is on flash.
+    let next = found.last_key_value().map_or(0, |(number, _)| number + 1);
+    whole &= begun.iter().all(|number| *number == next);
     Ok(if whole { join(found) } else { None })
 }
 

@@ -35,6 +35,7 @@ fn superblock() -> Superblock {
     Superblock {
         clean: false,
         recoverable: true,
+        power: false,
         epoch: 1,
         oldest_epoch: 1,
         ring: 1,
@@ -116,6 +117,41 @@ fn what_is_needed_is_on_flash_whatever_write_is_the_last() {
         let lost = |hashes: &[u64]| hashes.iter().filter(|h| !left.keys.contains_key(h)).count();
         assert_eq!(lost(&old), 0, "of 300 old ones, after {writes} writes");
         assert_eq!(lost(&told), 0, "of {} that were told, after {writes} writes", told.len());
+    }
+}
+
+/// Power is lost in the middle of any write of the log, of which any sectors survive, and of others that were not
+/// durable any or none.
+#[test]
+fn a_loss_of_power_in_any_write_leaves_what_was_told() {
+    for seed in 0..40 {
+        for write in 0..12 {
+            let flash = Arc::new(MemoryDevice::holding(vec![0; 1 << 20]));
+            let crash = FaultRule::new(Fault::Crash).on_writes().at_match(write);
+            let device = Arc::new(FaultDevice::new(flash, &FaultPlan::new(seed).with(crash)));
+            let below = Arc::clone(&device) as Arc<dyn Device>;
+            let clock = Arc::new(CacheClock::new(Arc::new(VirtualClock::default()) as _));
+            let told = (Superblock { power: true, ..superblock() }, labeller(&below));
+            let shared = (Arc::new(Counters::default()), clock);
+            let log = Tombstones::new(Arc::clone(&below), place(), told, shared);
+            let mut durable = Vec::new();
+            // Some blocks, each in several writes.
+            for group in 0..14 {
+                let hashes: Vec<u64> = (0..70).map(|n| group << 32 | n).collect();
+                let receipts: Vec<_> = hashes.iter().map(|hash| log.bury_key(*hash)).collect();
+                let all = receipts.into_iter().max().unwrap();
+                if crate::block_on(log.commit(all)).is_err() || !log.is_trusted() {
+                    break;
+                }
+                durable.extend(hashes);
+            }
+            assert!(device.is_down(), "write {write} was made");
+            device.restart().unwrap();
+            let left = crate::block_on(replay(&*below, place(), (CacheId::ZERO, 1))).unwrap();
+            let left = left.unwrap_or_else(|| panic!("seed {seed}, write {write}: damaged"));
+            let lost = durable.iter().filter(|hash| !left.keys.contains_key(hash)).count();
+            assert_eq!(lost, 0, "of {} that were told, seed {seed}, write {write}", durable.len());
+        }
     }
 }
 

@@ -26,7 +26,7 @@ fn config(crash_safety: CrashSafety) -> Config {
         region_bytes: Some(16 << 10),
         crash_safety,
         hash_seed: Some(1),
-        departures: larder::config::Departures::Callers,
+        demotions: larder::config::Demotions::Callers,
         ..Config::default()
     }
 }

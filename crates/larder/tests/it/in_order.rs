@@ -279,7 +279,7 @@ fn end_at(crash_safety: CrashSafety, end: End, requests: u64) -> bool {
         crash_safety,
         eager_index_objects: if requests.is_multiple_of(2) { 0 } else { 1 << 16 },
         hash_seed: Some(1),
-        departures: larder::config::Departures::Callers,
+        demotions: larder::config::Demotions::Callers,
         ..Config::default()
     };
     let what = format!("{crash_safety:?}, {end:?} after {requests}");

@@ -101,7 +101,7 @@ fn above_flash_new_versions_find_room_and_older_ones_are_gone() {
             }
         }
         let stats = rig.cache.stats();
-        assert_eq!(stats.rejected_dram_pinned_objects + stats.rejected_departures_objects, 0);
+        assert_eq!(stats.rejected_dram_pinned_objects + stats.rejected_demotions_objects, 0);
         assert!(stats.dram_used_bytes <= dram_bytes * 11 / 10, "{}", stats.dram_used_bytes);
         for (key, version, value) in &kept {
             assert_eq!(version_in(*key, value), *version);
@@ -127,7 +127,7 @@ fn what_finds_all_of_dram_looked_at_goes_to_flash_and_its_older_version_is_gone(
     });
     let stats = rig.cache.stats();
     assert!(stats.dram_written_around_objects > 20, "{}", stats.dram_written_around_objects);
-    assert_eq!(stats.rejected_dram_pinned_objects + stats.rejected_departures_objects, 0);
+    assert_eq!(stats.rejected_dram_pinned_objects + stats.rejected_demotions_objects, 0);
     (0..400).for_each(|key| assert_eq!(rig.get(key), Some(if key < 40 { 3 } else { 1 })));
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use larder::config::Departures;
+use larder::config::Demotions;
 use larder::{
     Config, ErrorKind, Larder, RealClock, Shards, Stats, Tenant, Tenants, TenantsConfig, block_on,
 };
@@ -26,12 +26,12 @@ fn open(config: TenantsConfig, device: Option<Arc<dyn Device>>) -> Tenants {
 }
 
 fn two(borrow_max: u64, device: Option<Arc<dyn Device>>) -> Tenants {
-    two_by(Departures::Callers, borrow_max, device)
+    two_by(Demotions::Callers, borrow_max, device)
 }
 
-fn two_by(departures: Departures, borrow_max: u64, device: Option<Arc<dyn Device>>) -> Tenants {
+fn two_by(demotions: Demotions, borrow_max: u64, device: Option<Arc<dyn Device>>) -> Tenants {
     let mut tenants = vec![borrower("greedy", 50.0, borrow_max), borrower("idle", 50.0, 0)];
-    tenants.iter_mut().for_each(|tenant| tenant.config.departures = departures);
+    tenants.iter_mut().for_each(|tenant| tenant.config.demotions = demotions);
     open(TenantsConfig { dram_bytes: ALL, tenants, ..TenantsConfig::default() }, device)
 }
 
@@ -68,11 +68,11 @@ fn who_needs_more_borrows_what_others_do_not_use_up_to_its_limit() {
 /// calls of its own.
 #[test]
 fn who_lent_has_it_back_as_it_comes_to_need_it() {
-    for (above_flash, departures) in
-        [(false, Departures::Callers), (true, Departures::Callers), (true, Departures::Thread)]
+    for (above_flash, demotions) in
+        [(false, Demotions::Callers), (true, Demotions::Callers), (true, Demotions::Thread)]
     {
         let device = || drive_of(64 << 20, true) as Arc<dyn Device>;
-        let tenants = two_by(departures, 64 * MIB, above_flash.then(device));
+        let tenants = two_by(demotions, 64 * MIB, above_flash.then(device));
         let (greedy, idle) = (tenants.tenant("greedy").unwrap(), tenants.tenant("idle").unwrap());
         let greedys = keys(0, 14 * MIB);
         greedys.clone().for_each(|key| set(greedy, key));
@@ -101,10 +101,10 @@ fn who_lent_has_it_back_as_it_comes_to_need_it() {
 fn the_sum_is_kept_where_a_thread_gives_back_on_slow_flash() {
     let drive = Arc::new(FaultDevice::new(model_of(64 << 20, true), &FaultPlan::new(1)));
     let device = Arc::clone(&drive) as Arc<dyn Device>;
-    let tenants = two_by(Departures::Thread, 64 * MIB, Some(device));
+    let tenants = two_by(Demotions::Thread, 64 * MIB, Some(device));
     let (greedy, idle) = (tenants.tenant("greedy").unwrap(), tenants.tenant("idle").unwrap());
     keys(0, 14 * MIB).for_each(|key| set(greedy, key));
-    while greedy.stats().departing_bytes > 0 {
+    while greedy.stats().demoting_bytes > 0 {
         std::thread::yield_now();
     }
     drive.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Stall).on_writes()));

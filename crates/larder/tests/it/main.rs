@@ -8,7 +8,7 @@ mod clearing;
 mod closing;
 mod costs;
 mod crash;
-mod departing;
+mod demoting;
 mod drives;
 mod each_fault;
 #[cfg(feature = "tracing")]
@@ -34,6 +34,7 @@ mod openings;
 mod parity;
 mod pieces;
 mod placement;
+mod power;
 mod reads;
 mod removals;
 mod restart;

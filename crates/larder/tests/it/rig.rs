@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder::config::Departures;
+use larder::config::Demotions;
 use larder::{Config, Error, ErrorKind, Larder, VirtualClock, block_on};
 use larder_device::{Device, ModelDevice, Payload};
 use larder_ssd::managed::{Geometry, ManagedConfig};
@@ -31,7 +31,7 @@ pub(crate) fn config() -> Config {
         soc_percent: Some(25.0),
         region_bytes: Some(256 << 10),
         // What these tests count is the same in each run.
-        departures: Departures::Callers,
+        demotions: Demotions::Callers,
         hash_seed: Some(1),
         ..Config::default()
     }
@@ -39,7 +39,7 @@ pub(crate) fn config() -> Config {
 
 /// The same cache with a thread of its own for what leaves DRAM.
 pub(crate) fn by_thread(config: Config) -> Config {
-    Config { departures: Departures::Thread, ..config }
+    Config { demotions: Demotions::Thread, ..config }
 }
 
 /// The same with a log of 80 KiB in front of the buckets, which drops nothing for being alone.

@@ -17,8 +17,8 @@ pub(super) const ALLOWED: &[Allowed] = &[
         folder: "crates/larder/src/cache/",
         files: &[
             "core.rs",
-            "departing/room.rs",
-            "departing/thread.rs",
+            "demoting/room.rs",
+            "demoting/thread.rs",
             "lending.rs",
             "memory.rs",
             "mod.rs",

@@ -234,6 +234,7 @@ impl<M: TimingModel> Device for VirtualTimeDevice<M> {
         DeviceStats {
             host_read_bytes: counted.host_read_bytes,
             deallocated_bytes: counted.deallocated_bytes,
+            durable_written_bytes: counted.durable_written_bytes,
             failed_requests: counted.failed_requests,
             ..state.model.stats()
         }

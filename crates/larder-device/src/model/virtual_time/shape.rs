@@ -10,16 +10,16 @@
 //! - Its bytes go over a link that all channels share. A link carries one request's bytes after the other's: no more
 //!   than its bytes a second, whatever is asked. A request that waits for its latency holds up no other's bytes.
 //! - Requests are begun in the order in which they come. Nothing is sorted by address, as a disk with a queue would.
+//! - A write that must survive a loss of power takes as long as it and a flush, where the cache is volatile.
 //! - A flush begins when all writes before it have ended.
 //!
 //! What is not there: garbage collection, caches that fill up, wear. For flash under load take
 //! [`SsdTiming`](super::SsdTiming).
 
-use crate::device::{DeviceInfo, DeviceStats};
+use crate::device::{DeviceInfo, DeviceStats, VolatileCache};
 use crate::error::{Error, ErrorKind};
 use crate::io::Io;
 use crate::model::counts::MAX_TRANSFER_BYTES;
-use crate::placement::PlacementInfo;
 
 use super::{Moment, TimingModel};
 
@@ -90,6 +90,9 @@ pub struct Shape {
     pub is_duplex: bool,
     /// What a flush takes once all writes before it have ended, in nanoseconds.
     pub flush_ns: Sourced,
+    /// Whether what it has taken and not flushed is lost together with power. Then a write that must survive that
+    /// ([`Durability::Power`](crate::Durability::Power)) takes as much longer as a flush takes.
+    pub volatile_cache: bool,
     /// What a deallocation takes, in nanoseconds.
     pub deallocate_ns: Sourced,
     /// For storage with an arm, which has one channel.
@@ -269,12 +272,14 @@ fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
 
 impl TimingModel for ShapedStorage {
     fn info(&self) -> DeviceInfo {
+        let Shape { name, block_bytes, .. } = self.shape;
+        let volatile_cache = match self.shape.volatile_cache {
+            true => VolatileCache::Yes,
+            false => VolatileCache::No,
+        };
         DeviceInfo {
-            name: self.shape.name.to_owned(),
-            capacity_bytes: self.capacity_bytes,
-            block_bytes: self.shape.block_bytes,
-            max_transfer_bytes: MAX_TRANSFER_BYTES,
-            placement: PlacementInfo::none(),
+            volatile_cache,
+            ..DeviceInfo::new(name, self.capacity_bytes, block_bytes, MAX_TRANSFER_BYTES)
         }
     }
 
@@ -286,7 +291,11 @@ impl TimingModel for ShapedStorage {
             }
             Io::Write { .. } => {
                 self.written_bytes += bytes;
-                let end = self.hold(now, |it, begin| it.transfer(begin, offset, bytes, true));
+                // Of its own bytes alone, at what a flush takes: the channel is held so long.
+                let flushes = self.shape.volatile_cache && io.is_power_durable();
+                let flush_ns = if flushes { self.shape.flush_ns.value } else { 0 };
+                let end = self
+                    .hold(now, |it, begin| it.transfer(begin, offset, bytes, true).after(flush_ns));
                 self.writes_end = self.writes_end.max(end);
                 end
             }

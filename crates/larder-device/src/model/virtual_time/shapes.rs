@@ -25,6 +25,7 @@ pub const PERSISTENT_MEMORY: Shape = Shape {
     },
     is_duplex: false,
     flush_ns: Sourced::fitted(100, "a fence: as long as a store takes to be persistent"),
+    volatile_cache: false,
     deallocate_ns: Sourced::fitted(0, "nothing is to be done"),
     seek: None,
 };
@@ -44,6 +45,7 @@ pub const OPTANE_SSD: Shape = Shape {
     },
     is_duplex: false,
     flush_ns: Sourced::fitted(8_000, "a command: it has no volatile buffer"),
+    volatile_cache: false,
     deallocate_ns: Sourced::fitted(8_000, "a command"),
     seek: None,
 };
@@ -63,6 +65,7 @@ pub const NVME_TLC: Shape = Shape {
     },
     is_duplex: true,
     flush_ns: Sourced::fitted(14_000, "a command: its buffer outlives a loss of power"),
+    volatile_cache: false,
     deallocate_ns: Sourced::fitted(20_000, "a command and a change of the map"),
     seek: None,
 };
@@ -82,6 +85,7 @@ pub const SATA_SSD: Shape = Shape {
     },
     is_duplex: false,
     flush_ns: Sourced::fitted(2_000_000, "a program or two: its buffer is volatile; assumed"),
+    volatile_cache: true,
     deallocate_ns: Sourced::fitted(100_000, "assumed"),
     seek: None,
 };
@@ -101,6 +105,7 @@ pub const HDD: Shape = Shape {
     },
     is_duplex: false,
     flush_ns: Sourced::fitted(50_000, "a command: writes are on the disk when they end"),
+    volatile_cache: false,
     deallocate_ns: Sourced::fitted(50_000, "a command that does nothing"),
     seek: Some(Seek {
         shortest_ns: Sourced::fitted(500_000, "to the next track; assumed"),

@@ -91,6 +91,7 @@ impl PassthroughDevice {
             first,
             end: first + (capacity_bytes >> block_shift),
             placement_ids: placement_ids.into(),
+            volatile_cache: !node.volatile_cache.is_none(),
         };
         let file = File::options().read(true).write(true).open(&generic_path);
         let file = file.map_err(|error| refuse(format!("opening it: {error}")))?;
@@ -99,12 +100,13 @@ impl PassthroughDevice {
         let largest = u64::from(node.max_transfer_bytes.min(options.max_transfer_bytes));
         let largest = largest.min(BLOCKS_MAX << block_shift);
         let largest = (largest - largest % u64::from(BLOCK_BYTES)).max(u64::from(BLOCK_BYTES));
+        let largest = u32::try_from(largest).unwrap_or(BLOCK_BYTES);
+        let name = node.block_path.display().to_string();
         let info = DeviceInfo {
-            name: node.block_path.display().to_string(),
-            capacity_bytes,
-            block_bytes: BLOCK_BYTES,
-            max_transfer_bytes: u32::try_from(largest).unwrap_or(BLOCK_BYTES),
             placement,
+            volatile_cache: node.volatile_cache,
+            atomic_write_bytes: node.atomic_write_bytes,
+            ..DeviceInfo::new(name, capacity_bytes, BLOCK_BYTES, largest)
         };
         let ledger = Ledger::new(info.name.clone(), info.placement.handles);
         let ledger = Arc::new(ledger.shown_at(sys::shown_at(&claim)));

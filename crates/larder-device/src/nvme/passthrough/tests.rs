@@ -1,6 +1,7 @@
 //! What is decided before the first command: by the model's controller, for there is no drive here.
 
 use super::*;
+use crate::VolatileCache;
 use crate::nvme::{ModelDrive, NodeKind};
 use crate::placement::Isolation;
 
@@ -23,6 +24,8 @@ fn node() -> Node {
         write_stream_granularity: 0,
         max_transfer_bytes: 1 << 17,
         max_deallocation_bytes: 1 << 30,
+        volatile_cache: VolatileCache::Unknown,
+        atomic_write_bytes: None,
         read_only: false,
         model: String::new(),
     }

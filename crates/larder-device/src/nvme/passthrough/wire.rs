@@ -23,12 +23,20 @@ pub(super) struct NvmeWire {
     pub(super) end: u64,
     /// The placement identifier of each handle; the default one, which is handle 0, needs none.
     pub(super) placement_ids: Box<[u16]>,
+    /// Whether the drive has a cache that loses what is in it together with power, or may have.
+    pub(super) volatile_cache: bool,
 }
 
 impl NvmeWire {
     /// The command for what remains of `piece`, and its range if it deallocates. `None`: it would
     /// leave what is ours.
-    fn command(&self, verb: Verb, at: u64, bytes: u64, handle: u16) -> Option<(Command, Extent)> {
+    /// A write that is `durable` forces unit access (FUA).
+    fn command(
+        &self,
+        (verb, durable): (Verb, bool),
+        (at, bytes): (u64, u64),
+        handle: u16,
+    ) -> Option<(Command, Extent)> {
         let extent = self.extent(at, bytes)?;
         let Extent { first, blocks } = extent;
         let command = match verb {
@@ -38,7 +46,8 @@ impl NvmeWire {
                     0 => None,
                     handle => Some(*self.placement_ids.get(usize::from(handle))?),
                 };
-                Command::write(self.nsid, first, blocks, id)
+                let write = Command::write(self.nsid, first, blocks, id);
+                if durable { write.forcing_unit_access() } else { write }
             }
             Verb::Deallocate => Command::deallocate(self.nsid, 1),
             Verb::Flush => Command::flush(self.nsid),
@@ -74,7 +83,7 @@ impl Wire for NvmeWire {
     fn describe(&self, piece: &mut Piece, link: Link<'_>) -> squeue::Entry128 {
         let (verb, at, bytes) = (piece.verb(), piece.offset(), piece.remaining());
         let (command, extent) = self
-            .command(verb, at, bytes, piece.handle())
+            .command((verb, piece.is_durable() && self.volatile_cache), (at, bytes), piece.handle())
             .unwrap_or((NOTHING, Extent { first: 0, blocks: 0 }));
         let (address, length) = match verb {
             _ if command == NOTHING => (0, 0),
@@ -136,16 +145,29 @@ mod tests {
 
     fn wire() -> NvmeWire {
         let placement_ids = vec![0, 4, 9].into();
-        NvmeWire { nsid: 3, block_shift: 9, first: 1000, end: 1000 + 64, placement_ids }
+        NvmeWire {
+            nsid: 3,
+            block_shift: 9,
+            first: 1000,
+            end: 1000 + 64,
+            placement_ids,
+            volatile_cache: true,
+        }
     }
 
     #[test]
     fn a_write_goes_to_its_part_of_the_namespace_with_its_identifier() {
-        let (command, _) = wire().command(Verb::Write, 4096, 8192, 2).unwrap();
+        let (command, _) = wire().command((Verb::Write, false), (4096, 8192), 2).unwrap();
         assert_eq!(command, Command::write(3, 1008, 16, Some(9)));
-        let (command, _) = wire().command(Verb::Write, 0, 4096, 0).unwrap();
+        let (command, _) = wire().command((Verb::Write, false), (0, 4096), 0).unwrap();
         assert_eq!(command, Command::write(3, 1000, 8, None));
-        assert_eq!(wire().command(Verb::Write, 0, 4096, 3), None, "there is no such handle");
+        let (durable, _) = wire().command((Verb::Write, true), (0, 4096), 0).unwrap();
+        assert_eq!(durable.cdw12(), command.cdw12() | 1 << 30, "FUA");
+        assert_eq!(
+            wire().command((Verb::Write, false), (0, 4096), 3),
+            None,
+            "there is no such handle"
+        );
     }
 
     #[test]

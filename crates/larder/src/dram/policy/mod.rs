@@ -1,5 +1,5 @@
 //! Which item leaves first. A policy is a file: it says where a newcomer begins, what frequency an item needs to be
-//! reinserted when the turn comes to its segment, and what of that it keeps then. Segments, index, ghost and departures
+//! reinserted when the turn comes to its segment, and what of that it keeps then. Segments, index, ghost and demotions
 //! are the tier's.
 //!
 //! One more: its file, a line in each function here, and its name in `config/dram_policy.rs`.

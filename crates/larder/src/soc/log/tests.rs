@@ -39,6 +39,7 @@ fn soc(device: &Arc<Faulty>, threshold: u8, epoch: u64) -> Soc {
         first_sequence: epoch << 32,
     };
     let place = SocPlace {
+        durability: larder_device::Durability::Device,
         cache: larder_log::CacheId::ZERO,
         hasher: KeyHasher::UNSEEDED,
         offset: 2 << 20,

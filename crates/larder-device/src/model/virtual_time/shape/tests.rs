@@ -3,6 +3,7 @@
 use super::super::shapes;
 use super::*;
 use crate::buffer::IoBuffer;
+use crate::io::Durability;
 use crate::placement::PlacementHandle;
 
 const CAPACITY: u64 = 64 << 20;
@@ -128,6 +129,21 @@ fn a_flush_ends_after_every_write_before_it() {
         let last = ends.into_iter().max().unwrap();
         assert_eq!(flushed.as_nanos(), last.as_nanos() + shape.flush_ns.value, "{}", shape.name);
     }
+}
+
+#[test]
+fn a_durable_write_takes_a_flush_longer_where_the_cache_is_volatile() {
+    for shape in shapes::ALL {
+        let end = |durability| {
+            let (buffer, handle) = (IoBuffer::zeroed(4096), PlacementHandle::DEFAULT);
+            let mut storage = ShapedStorage::new(shape, CAPACITY).unwrap();
+            let write = Io::Write { offset: 0, buffer, handle, durability };
+            storage.serve(Moment::from_nanos(7), &write).unwrap().as_nanos()
+        };
+        let longer = if shape.volatile_cache { shape.flush_ns.value } else { 0 };
+        assert_eq!(end(Durability::Power), end(Durability::Device) + longer, "{}", shape.name);
+    }
+    assert!(shapes::ALL.iter().any(|shape| shape.volatile_cache));
 }
 
 #[test]

@@ -16,13 +16,13 @@ pub(crate) type Admitted = Result<EngineId, RemovalReason>;
 impl Flash {
     /// Takes an item that DRAM has evicted. Afterwards flash holds this version of its key or none.
     /// The caller holds the key's lock.
-    pub(crate) async fn settle(&self, item: &ItemRef<'_>, now_s: u32) {
-        self.settle_together(std::slice::from_ref(item), now_s).await;
+    pub(crate) async fn demote(&self, item: &ItemRef<'_>, now_s: u32) {
+        self.demote_together(std::slice::from_ref(item), now_s).await;
     }
 
     /// Takes items that DRAM has evicted, all of one group ([`Flash::group_of`]), with one write of it. As
-    /// [`Flash::settle`]: the caller holds the locks of all their keys.
-    pub(crate) async fn settle_together(&self, items: &[ItemRef<'_>], now_s: u32) {
+    /// [`Flash::demote`]: the caller holds the locks of all their keys.
+    pub(crate) async fn demote_together(&self, items: &[ItemRef<'_>], now_s: u32) {
         let mut grouped = Vec::with_capacity(items.len());
         let mut of = None;
         for item in items {

@@ -2,9 +2,9 @@
 //!
 //! They stay in their segments and in the index until their flash write has ended: a `get` in
 //! between must neither miss nor see an older version, and a `set` or `delete` in between makes the
-//! write pointless. A departing segment is freed when the last of its records was dealt with.
+//! write pointless. A demoting segment is freed when the last of its records was dealt with.
 //!
-//! Segments within the budget depart ahead of need, up to a part of it, where a thread beside the callers
+//! Segments within the budget are demoted ahead of need, up to a part of it, where a thread beside the callers
 //! sends them; else one after the other, as callers come to send them. What DRAM has no place for comes
 //! here above the budget: its bytes are taken from the [`Allowance`] first, and given back with its
 //! segment.
@@ -26,26 +26,26 @@ use crate::sync::{Mutex, MutexGuard};
 
 /// A record on its way to flash. It pins its segment.
 #[derive(Debug)]
-pub(crate) struct Departure {
+pub(crate) struct Demotion {
     pub(super) segment: Frozen,
     pub(super) location: Location,
     pub(crate) hash: KeyHash,
 }
 
-impl Departure {
+impl Demotion {
     /// The item, as far as its record knows it: whether it is clean, the index says.
     pub(crate) fn item(&self, clean: bool) -> ItemRef<'_> {
         self.segment.record_and_end(self.location.at).0.item(self.hash, clean)
     }
 }
 
-/// So many bytes may depart above the budget where nobody says otherwise.
+/// So many bytes may be demoted above the budget where nobody says otherwise.
 const ABOVE_BYTES: usize = 16 << 20;
-/// This part of the budget departs ahead of need.
+/// This part of the budget is demoted ahead of need.
 const AHEAD_PART: usize = 4;
 
 #[derive(Debug)]
-pub(crate) struct Departures {
+pub(crate) struct Demotions {
     state: Mutex<State>,
     /// Segments and records that wait, to ask without the lock.
     waiting: AtomicUsize,
@@ -53,7 +53,7 @@ pub(crate) struct Departures {
     within_bytes: AtomicUsize,
     /// Segments that were here and are not any more.
     freed_segments: AtomicUsize,
-    /// Whether they depart ahead of need.
+    /// Whether they demote ahead of need.
     ahead: AtomicBool,
     above: Allowance,
     /// Those who take whatever comes.
@@ -66,10 +66,10 @@ pub(crate) struct Departures {
     /// for more.
     pub(crate) freed: Event,
     /// A record has been dealt with.
-    pub(crate) settled: Event,
+    pub(crate) demoted: Event,
 }
 
-impl Default for Departures {
+impl Default for Demotions {
     fn default() -> Self {
         Self::new(false, ABOVE_BYTES)
     }
@@ -77,19 +77,19 @@ impl Default for Departures {
 
 #[derive(Debug, Default)]
 struct State {
-    segments: VecDeque<Departing>,
-    given_back: VecDeque<Departure>,
+    segments: VecDeque<Demoting>,
+    given_back: VecDeque<Demotion>,
 }
 
-/// A segment whose records depart, from the `next` one on.
+/// A segment whose records demote, from the `next` one on.
 #[derive(Debug)]
-pub(super) struct Departing {
+pub(super) struct Demoting {
     pub(super) segment: Frozen,
     pub(super) slot: u32,
     pub(super) next: usize,
 }
 
-impl Departures {
+impl Demotions {
     pub(crate) fn new(ahead: bool, above_bytes: usize) -> Self {
         Self {
             state: Mutex::default(),
@@ -102,16 +102,16 @@ impl Departures {
             added: Event::new(),
             unattended: Event::new(),
             freed: Event::new(),
-            settled: Event::new(),
+            demoted: Event::new(),
         }
     }
 
-    /// Whether segments depart ahead of need, from now on.
+    /// Whether segments are demoted ahead of need, from now on.
     pub(crate) fn set_ahead(&self, ahead: bool) {
         self.ahead.store(ahead, Ordering::Relaxed);
     }
 
-    /// What may depart above the budget.
+    /// What may be demoted above the budget.
     pub(crate) fn above(&self) -> &Allowance {
         &self.above
     }
@@ -121,7 +121,7 @@ impl Departures {
         self.within_bytes.load(Ordering::Relaxed) + self.above.used_bytes()
     }
 
-    /// Whether no further segment of a budget of so many bytes is to depart now.
+    /// Whether no further segment of a budget of so many bytes is to demote now.
     pub(crate) fn are_enough(&self, budget: usize) -> bool {
         match self.ahead.load(Ordering::Relaxed) {
             true => self.within_bytes.load(Ordering::Relaxed) > budget / AHEAD_PART,
@@ -129,7 +129,7 @@ impl Departures {
         }
     }
 
-    /// How urgent it is that they end, from 0 to `most`: there as many bytes depart as may, of a budget of so
+    /// How urgent it is that they end, from 0 to `most`: there as many bytes demote as may, of a budget of so
     /// many, ahead of need.
     pub(crate) fn urgency(&self, most: usize, budget: usize) -> usize {
         let ahead = (budget / AHEAD_PART).max(1);
@@ -193,20 +193,20 @@ impl Departures {
         // One for the segment itself, until all its records were given out.
         segment.set_outstanding(1);
         let mut state = self.lock();
-        state.segments.push_back(Departing { segment, slot, next: 0 });
+        state.segments.push_back(Demoting { segment, slot, next: 0 });
         self.waiting.fetch_add(1, Ordering::Relaxed);
         drop(state);
         self.tell_of_more();
     }
 
-    /// Whether [`Departures::next`] may have something to give.
+    /// Whether [`Demotions::next`] may have something to give.
     pub(crate) fn wait(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    pub(crate) fn requeue(&self, departure: Departure) {
+    pub(crate) fn requeue(&self, demotion: Demotion) {
         let mut state = self.lock();
-        state.given_back.push_back(departure);
+        state.given_back.push_back(demotion);
         self.waiting.fetch_add(1, Ordering::Relaxed);
         drop(state);
         self.tell_of_more();
@@ -218,23 +218,23 @@ impl Departures {
         &self,
         hasher: KeyHasher,
         is_current: impl Fn(KeyHash, Location) -> bool,
-    ) -> (Option<Departure>, Vec<Share>) {
+    ) -> (Option<Demotion>, Vec<Share>) {
         let mut ended = Vec::new();
         if !self.wait() {
             return (None, ended);
         }
         let mut state = self.lock();
-        if let Some(departure) = state.given_back.pop_front() {
+        if let Some(demotion) = state.given_back.pop_front() {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return (Some(departure), ended);
+            return (Some(demotion), ended);
         }
-        while let Some(departing) = state.segments.front_mut() {
-            if let Some(departure) = departing.next_record(hasher, &is_current) {
-                return (Some(departure), ended);
+        while let Some(demoting) = state.segments.front_mut() {
+            if let Some(demotion) = demoting.next_record(hasher, &is_current) {
+                return (Some(demotion), ended);
             }
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            let Some(Departing { segment, .. }) = state.segments.pop_front() else { break };
-            if segment.one_settled() {
+            let Some(Demoting { segment, .. }) = state.segments.pop_front() else { break };
+            if segment.one_demoted() {
                 ended.push(segment.thaw());
             }
         }
@@ -243,7 +243,7 @@ impl Departures {
 
     /// Lets `work` go on with the segment that comes first. `None` if there is none, or something was given
     /// back, which comes before it.
-    pub(super) fn with_first<T>(&self, work: impl FnOnce(&mut Departing) -> T) -> Option<T> {
+    pub(super) fn with_first<T>(&self, work: impl FnOnce(&mut Demoting) -> T) -> Option<T> {
         let mut state = self.lock();
         let State { segments, given_back } = &mut *state;
         let first = segments.front_mut().filter(|_| given_back.is_empty());
@@ -256,7 +256,7 @@ impl Departures {
 }
 
 /// Somebody takes whatever comes.
-pub(crate) struct Attends<'a>(&'a Departures);
+pub(crate) struct Attends<'a>(&'a Demotions);
 
 impl Drop for Attends<'_> {
     fn drop(&mut self) {
@@ -265,12 +265,12 @@ impl Drop for Attends<'_> {
     }
 }
 
-impl Departing {
+impl Demoting {
     fn next_record(
         &mut self,
         hasher: KeyHasher,
         is_current: impl Fn(KeyHash, Location) -> bool,
-    ) -> Option<Departure> {
+    ) -> Option<Demotion> {
         while self.next < self.segment.end() {
             let (record, end) = self.segment.record_and_end(self.next);
             let location = Location { slot: self.slot, at: self.next };
@@ -283,9 +283,9 @@ impl Departing {
         None
     }
 
-    pub(super) fn give_out(&self, location: Location, hash: KeyHash) -> Departure {
+    pub(super) fn give_out(&self, location: Location, hash: KeyHash) -> Demotion {
         self.segment.one_more();
-        Departure { segment: self.segment.clone(), location, hash }
+        Demotion { segment: self.segment.clone(), location, hash }
     }
 }
 
@@ -304,39 +304,39 @@ mod tests {
 
     #[test]
     fn one_is_told_of_room_and_all_of_the_last_one() {
-        let departures = Departures::new(true, 1000);
-        departures.within_bytes.store(100, Ordering::Relaxed);
-        let mut waiting: Vec<_> = (0..3).map(|_| departures.freed.listen()).collect();
-        departures.has_left();
+        let demotions = Demotions::new(true, 1000);
+        demotions.within_bytes.store(100, Ordering::Relaxed);
+        let mut waiting: Vec<_> = (0..3).map(|_| demotions.freed.listen()).collect();
+        demotions.has_left();
         assert_eq!(told(&mut waiting[..1]), 1);
         assert_eq!(told(&mut waiting[1..]), 0);
-        departures.within_bytes.store(0, Ordering::Relaxed);
-        departures.has_left();
+        demotions.within_bytes.store(0, Ordering::Relaxed);
+        demotions.has_left();
         assert_eq!(told(&mut waiting[1..]), 2, "there is no next one that would tell them");
     }
 
     #[test]
-    fn urgency_grows_with_what_departs() {
-        let departures = Departures::new(true, 1000);
+    fn urgency_grows_with_what_is_demoted() {
+        let demotions = Demotions::new(true, 1000);
         let part_with = |bytes| {
-            departures.within_bytes.store(bytes, Ordering::Relaxed);
-            departures.urgency(60, 4 << 20)
+            demotions.within_bytes.store(bytes, Ordering::Relaxed);
+            demotions.urgency(60, 4 << 20)
         };
         assert_eq!([0, 512 << 10, 1 << 20, 3 << 20].map(part_with), [0, 29, 59, 59]);
-        assert_eq!(departures.urgency(0, 0), 0);
+        assert_eq!(demotions.urgency(0, 0), 0);
     }
 
     #[test]
     fn who_may_help_is_told_only_where_nobody_attends() {
-        let departures = Departures::default();
-        let mut waiting = [departures.unattended.listen()];
-        let attends = departures.attend();
-        departures.tell_of_more();
+        let demotions = Demotions::default();
+        let mut waiting = [demotions.unattended.listen()];
+        let attends = demotions.attend();
+        demotions.tell_of_more();
         assert_eq!(told(&mut waiting), 0);
         drop(attends);
         assert_eq!(told(&mut waiting), 1, "nobody will");
-        let mut waiting = [departures.unattended.listen()];
-        departures.tell_of_more();
+        let mut waiting = [demotions.unattended.listen()];
+        demotions.tell_of_more();
         assert_eq!(told(&mut waiting), 1);
     }
 }

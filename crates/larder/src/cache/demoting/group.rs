@@ -5,42 +5,42 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_lock::MutexGuard;
 
 use super::super::core::Core;
-use crate::dram::{Departure, DramTier};
+use crate::dram::{Demotion, DramTier};
 use crate::flash::Flash;
 use crate::item::ItemRef;
 
 /// A record that is being sent to flash. If the sender is dropped on the way, the next one takes
 /// over.
-pub(in crate::cache) struct Unsettled<'a> {
+pub(in crate::cache) struct BeingDemoted<'a> {
     dram: &'a DramTier,
-    departure: Option<Departure>,
+    demotion: Option<Demotion>,
 }
 
-impl<'a> Unsettled<'a> {
-    pub(in crate::cache) fn new(dram: &'a DramTier, departure: Departure) -> Self {
-        Self { dram, departure: Some(departure) }
+impl<'a> BeingDemoted<'a> {
+    pub(in crate::cache) fn new(dram: &'a DramTier, demotion: Demotion) -> Self {
+        Self { dram, demotion: Some(demotion) }
     }
 
     /// The item, if it is still the newest of its key.
     pub(in crate::cache) fn item(&self) -> Option<ItemRef<'_>> {
-        self.dram.departing(self.departure.as_ref()?)
+        self.dram.demoting(self.demotion.as_ref()?)
     }
 
-    pub(in crate::cache) fn departed(&mut self) {
-        if let Some(departure) = self.departure.take() {
-            self.dram.departed(departure);
+    pub(in crate::cache) fn demoted(&mut self) {
+        if let Some(demotion) = self.demotion.take() {
+            self.dram.demoted(demotion);
         }
     }
 
-    fn departure(&self) -> &Departure {
-        self.departure.as_ref().expect("it is taken by its end alone")
+    fn demotion(&self) -> &Demotion {
+        self.demotion.as_ref().expect("it is taken by its end alone")
     }
 }
 
-impl Drop for Unsettled<'_> {
+impl Drop for BeingDemoted<'_> {
     fn drop(&mut self) {
-        if let Some(departure) = self.departure.take() {
-            self.dram.requeue_departure(departure);
+        if let Some(demotion) = self.demotion.take() {
+            self.dram.requeue_demotion(demotion);
         }
     }
 }
@@ -48,20 +48,20 @@ impl Drop for Unsettled<'_> {
 /// What one future sends.
 pub(super) enum Group<'a> {
     /// All of one bucket: one write of it for all.
-    Small(Vec<Unsettled<'a>>),
+    Small(Vec<BeingDemoted<'a>>),
     /// One after the other.
-    Large(Vec<Unsettled<'a>>),
+    Large(Vec<BeingDemoted<'a>>),
 }
 
 impl Core {
     /// Sends one record. Afterwards flash has this version of its key or none.
-    pub(in crate::cache) async fn send_one(&self, mut unsettled: Unsettled<'_>) {
-        let turn = self.turn(unsettled.departure().hash).await;
-        if let (Some(item), Some(flash)) = (unsettled.item(), &self.flash) {
-            flash.settle(&item, self.now_s()).await;
+    pub(in crate::cache) async fn send_one(&self, mut demoting: BeingDemoted<'_>) {
+        let key_lock = self.lock_key(demoting.demotion().hash).await;
+        if let (Some(item), Some(flash)) = (demoting.item(), &self.flash) {
+            flash.demote(&item, self.now_s()).await;
         }
-        unsettled.departed();
-        drop(turn);
+        demoting.demoted();
+        drop(key_lock);
     }
 
     /// Sends a group. `large` counts those of large records.
@@ -80,49 +80,49 @@ impl Core {
 
     /// Sends what DRAM has evicted to flash, one record after the other: at least `bytes` of it, or all.
     /// Says whether there was any.
-    pub(in crate::cache) async fn settle_departures(&self, bytes: usize) -> bool {
-        let mut settled_bytes = 0;
-        while settled_bytes < bytes {
-            let next = self.dram.next_departure().or_else(|| {
+    pub(in crate::cache) async fn demote_bytes(&self, bytes: usize) -> bool {
+        let mut demoted_bytes = 0;
+        while demoted_bytes < bytes {
+            let next = self.dram.next_demotion().or_else(|| {
                 let more = self.dram.is_shrinking();
                 more.then(|| self.dram.let_go_a_little(self.now_s()))?;
-                self.dram.next_departure()
+                self.dram.next_demotion()
             });
-            let Some(departure) = next else { break };
-            settled_bytes += departure.item(false).object_bytes();
-            self.send_one(Unsettled::new(&self.dram, departure)).await;
+            let Some(demotion) = next else { break };
+            demoted_bytes += demotion.item(false).object_bytes();
+            self.send_one(BeingDemoted::new(&self.dram, demotion)).await;
             self.keep_memory_budget();
         }
-        settled_bytes > 0
+        demoted_bytes > 0
     }
 
     /// Sends records of one bucket with one write of it. The lock of the first key is waited for while no
     /// other is held (rule 4); of the others those go along whose locks are free. The rest follow alone.
-    async fn send_together(&self, flash: &Flash, mut records: Vec<Unsettled<'_>>) {
+    async fn send_together(&self, flash: &Flash, mut records: Vec<BeingDemoted<'_>>) {
         let Some(first) = records.first() else { return };
-        let stripe = self.stripe(first.departure().hash);
-        let mut turns: Vec<(usize, MutexGuard<'_, ()>)> = Vec::with_capacity(records.len());
-        turns.push((stripe, self.stripes[stripe].lock().await));
+        let stripe = self.stripe(first.demotion().hash);
+        let mut key_locks: Vec<(usize, MutexGuard<'_, ()>)> = Vec::with_capacity(records.len());
+        key_locks.push((stripe, self.stripes[stripe].lock().await));
         let left_out: Vec<_> = records
             .extract_if(.., |record| {
-                let stripe = self.stripe(record.departure().hash);
-                if turns.iter().any(|(held, _)| *held == stripe) {
+                let stripe = self.stripe(record.demotion().hash);
+                if key_locks.iter().any(|(held, _)| *held == stripe) {
                     return false;
                 }
                 match self.stripes[stripe].try_lock() {
-                    Some(turn) => {
-                        turns.push((stripe, turn));
+                    Some(key_lock) => {
+                        key_locks.push((stripe, key_lock));
                         false
                     }
                     None => true,
                 }
             })
             .collect();
-        let items: Vec<_> = records.iter().filter_map(Unsettled::item).collect();
-        flash.settle_together(&items, self.now_s()).await;
+        let items: Vec<_> = records.iter().filter_map(BeingDemoted::item).collect();
+        flash.demote_together(&items, self.now_s()).await;
         drop(items);
-        records.iter_mut().for_each(Unsettled::departed);
-        drop(turns);
+        records.iter_mut().for_each(BeingDemoted::demoted);
+        drop(key_locks);
         for record in left_out {
             self.send_one(record).await;
         }

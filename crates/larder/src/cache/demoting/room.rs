@@ -12,12 +12,12 @@ use larder_device::Sleep;
 
 use super::super::Larder;
 use super::super::core::Core;
-use crate::dram::{Departures, Taken};
+use crate::dram::{Demotions, Taken};
 use crate::signal::until_any;
 
 /// How long one call waits for room in all.
 pub(in crate::cache) struct Patience<'a> {
-    departures: &'a Departures,
+    demotions: &'a Demotions,
     wait: Duration,
     /// Since the first time that there was none.
     end: Option<(Duration, Sleep)>,
@@ -42,15 +42,15 @@ impl Drop for Patience<'_> {
     /// The call has what it has waited for, or gives up: if there is room for more, that is for the next one.
     fn drop(&mut self) {
         if self.fulls > 0 {
-            self.departures.freed.notify(1);
+            self.demotions.freed.notify(1);
         }
     }
 }
 
 impl<'a> Patience<'a> {
     pub(in crate::cache) fn new(core: &'a Core, wait: Duration) -> Self {
-        let (departures, has_tried, has_gone_above) = (core.dram.departures(), false, false);
-        Self { departures, wait, end: None, pinned: 0, fulls: 0, has_tried, has_gone_above }
+        let (demotions, has_tried, has_gone_above) = (core.dram.demotions(), false, false);
+        Self { demotions, wait, end: None, pinned: 0, fulls: 0, has_tried, has_gone_above }
     }
 
     /// Whether the call has not tried yet. From now on it has.
@@ -101,14 +101,14 @@ impl Larder {
         bytes: usize,
     ) -> Wait {
         patience.fulls += 1;
-        let departures = self.core.dram.departures();
-        let before = departures.freed_segments();
+        let demotions = self.core.dram.demotions();
+        let before = demotions.freed_segments();
         if patience.fulls > 1 && self.core.dram.has_lanes() {
             // There may be room in the lane of another one: that is told in turn, until it comes to somebody
             // who has tried since.
-            departures.freed.notify(1);
+            demotions.freed.notify(1);
         }
-        if departures.bytes() == 0 {
+        if demotions.bytes() == 0 {
             patience.pinned += 1;
             return Wait::Again;
         }
@@ -117,15 +117,15 @@ impl Larder {
         }
         self.sender.relieves(); // begins it, if that is to be
         let sends = || self.sender.sends();
-        if !sends() && self.core.settle_departures(bytes).await {
+        if !sends() && self.core.demote_bytes(bytes).await {
             return Wait::Again;
         }
         let may_go_on = || {
-            departures.freed_segments() != before
-                || departures.bytes() == 0
-                || !sends() && departures.wait()
+            demotions.freed_segments() != before
+                || demotions.bytes() == 0
+                || !sends() && demotions.wait()
         };
-        let events = [&departures.freed, &departures.unattended, &self.core.gate.wanted];
+        let events = [&demotions.freed, &demotions.unattended, &self.core.gate.wanted];
         let mut room = Box::pin(until_any(events, may_go_on));
         poll_fn(|context| match room.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Wait::Again),
@@ -141,15 +141,15 @@ impl Larder {
         bytes: usize,
         patience: &mut Patience<'_>,
     ) -> Option<Taken<'_>> {
-        let departures = self.core.dram.departures();
-        if let Some(taken) = departures.above().try_take(bytes) {
+        let demotions = self.core.dram.demotions();
+        if let Some(taken) = demotions.above().try_take(bytes) {
             return Some(taken);
         }
         self.sender.relieves();
-        let may_help = || !self.sender.sends() && departures.wait();
-        let mut taking = departures.above().take(bytes);
+        let may_help = || !self.sender.sends() && demotions.wait();
+        let mut taking = demotions.above().take(bytes);
         loop {
-            let events = [&departures.unattended, &self.core.gate.wanted];
+            let events = [&demotions.unattended, &self.core.gate.wanted];
             let mut help = Box::pin(until_any(events, may_help));
             let taken = poll_fn(|context| {
                 if let Poll::Ready(taken) = Pin::new(&mut taking).poll(context) {
@@ -165,7 +165,7 @@ impl Larder {
             match taken {
                 Ok(taken) => return Some(taken),
                 Err(Wait::Over) => return None,
-                Err(Wait::Again) => _ = self.core.settle_departures(1).await,
+                Err(Wait::Again) => _ = self.core.demote_bytes(1).await,
             }
         }
     }

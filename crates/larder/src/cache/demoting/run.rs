@@ -15,7 +15,7 @@ use futures_util::stream::FuturesUnordered;
 use larder_device::plugged;
 
 use super::super::core::Core;
-use super::group::{Group, Unsettled};
+use super::group::{BeingDemoted, Group};
 use crate::flash::Flash;
 use crate::side_by_side::AT_ONCE;
 use crate::signal::until_any;
@@ -28,15 +28,15 @@ const LARGE_AT_ONCE: usize = 4;
 /// the longer a record is in hand, the more others come for its bucket.
 const AT_ONCE_MIN: usize = 4;
 
-/// Records in the sender's hands. What there may be of them, the bytes bound that may depart.
+/// Records in the sender's hands. What there may be of them, the bytes bound that may be demoted.
 struct InHand<'a> {
     core: &'a Core,
     flash: &'a Flash,
     /// Small ones by bucket, in the order in which they left DRAM.
-    small: HashMap<u64, Vec<Unsettled<'a>>>,
+    small: HashMap<u64, Vec<BeingDemoted<'a>>>,
     /// Their buckets, in the order of the oldest record of each.
     buckets: VecDeque<u64>,
-    large: VecDeque<Unsettled<'a>>,
+    large: VecDeque<BeingDemoted<'a>>,
 }
 
 impl Core {
@@ -44,11 +44,11 @@ impl Core {
     /// run.
     pub(super) async fn send_until_closed(&self, stop: &AtomicBool, ended: impl Fn()) {
         let Some(flash) = &self.flash else { return };
-        let departures = self.dram.departures();
+        let demotions = self.dram.demotions();
         loop {
-            let events = [&departures.added, &self.gate.wanted];
+            let events = [&demotions.added, &self.gate.wanted];
             let is_over = || stop.load(Ordering::SeqCst) || self.gate.is_closed();
-            until_any(events, || is_over() || departures.wait()).await;
+            until_any(events, || is_over() || demotions.wait()).await;
             if is_over() {
                 return;
             }
@@ -62,24 +62,24 @@ impl Core {
     /// One run: until nothing waits, somebody wants the gate, or it is to `stop`, which ends what is
     /// under way too.
     async fn send_waiting(&self, flash: &Flash, stop: &AtomicBool) {
-        let departures = self.dram.departures();
+        let demotions = self.dram.demotions();
         let large_under_way = AtomicUsize::new(0);
         let mut in_hand = InHand::new(self, flash);
         let mut under_way = FuturesUnordered::new();
-        let attends = departures.attend();
-        let mut added = departures.added.listen();
+        let attends = demotions.attend();
+        let mut added = demotions.added.listen();
         poll_fn(|context| {
             if stop.load(Ordering::SeqCst) {
                 return Poll::Ready(());
             }
             // First this: what comes from here on wakes this task.
             while Pin::new(&mut added).poll(context).is_ready() {
-                added = departures.added.listen();
+                added = demotions.added.listen();
             }
             plugged(|| {
                 loop {
                     let at_once =
-                        AT_ONCE_MIN + self.dram.urgency_of_departures(AT_ONCE - AT_ONCE_MIN);
+                        AT_ONCE_MIN + self.dram.urgency_of_demotions(AT_ONCE - AT_ONCE_MIN);
                     while under_way.len() < at_once
                         && let Some(group) = in_hand.next(&large_under_way)
                     {
@@ -131,21 +131,21 @@ impl<'a> InHand<'a> {
 
     fn take_what_waits(&mut self) {
         let dram = &self.core.dram;
-        if dram.is_shrinking() && !dram.departures().wait() {
+        if dram.is_shrinking() && !dram.demotions().wait() {
             dram.let_go_a_little(self.core.now_s());
         }
-        while let Some(departure) = dram.next_departure() {
-            let bucket = self.flash.group_of(&departure.item(false));
-            let unsettled = Unsettled::new(dram, departure);
+        while let Some(demotion) = dram.next_demotion() {
+            let bucket = self.flash.group_of(&demotion.item(false));
+            let demoting = BeingDemoted::new(dram, demotion);
             match bucket {
                 Some(bucket) => {
                     let records = self.small.entry(bucket).or_default();
                     if records.is_empty() {
                         self.buckets.push_back(bucket);
                     }
-                    records.push(unsettled);
+                    records.push(demoting);
                 }
-                None => self.large.push_back(unsettled),
+                None => self.large.push_back(demoting),
             }
         }
     }

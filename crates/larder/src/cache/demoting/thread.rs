@@ -8,12 +8,12 @@ use larder_device::block_on;
 
 use super::super::Larder;
 use super::super::core::Core;
-use crate::config::Departures;
+use crate::config::Demotions;
 use crate::signal::ALL;
 
 /// Who sends to flash what leaves DRAM.
 pub(in crate::cache) struct Sender {
-    mode: Departures,
+    mode: Demotions,
     core: Arc<Core>,
     state: Arc<State>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -26,12 +26,12 @@ struct State {
     /// Nobody is to begin it any more: it is over, or cannot be had.
     over: AtomicBool,
     stop: AtomicBool,
-    /// Tasks in [`Larder::send_departures`].
+    /// Tasks in [`Larder::send_demotions`].
     tasks: AtomicUsize,
 }
 
 impl Sender {
-    pub(in crate::cache) fn new(mode: Departures, core: &Arc<Core>) -> Self {
+    pub(in crate::cache) fn new(mode: Demotions, core: &Arc<Core>) -> Self {
         let (core, state) = (Arc::clone(core), Arc::default());
         Self { mode, core, state, thread: Mutex::default() }
     }
@@ -46,9 +46,9 @@ impl Sender {
     pub(in crate::cache) fn relieves(&self) -> bool {
         let is_over = self.state.over.load(Ordering::Relaxed);
         match self.mode {
-            Departures::Thread if !is_over => {
+            Demotions::Thread if !is_over => {
                 self.state.runs.load(Ordering::Relaxed)
-                    || !self.core.dram.departures().wait()
+                    || !self.core.dram.demotions().wait()
                     || self.begin()
             }
             _ => self.state.tasks.load(Ordering::Relaxed) > 0,
@@ -91,9 +91,9 @@ impl Drop for Ends<'_> {
     fn drop(&mut self) {
         self.state.over.store(true, Ordering::SeqCst);
         self.state.runs.store(false, Ordering::SeqCst);
-        self.core.dram.departures().set_ahead(false);
+        self.core.dram.demotions().set_ahead(false);
         // Whoever waits for room looks who sends.
-        self.core.dram.departures().unattended.notify(ALL);
+        self.core.dram.demotions().unattended.notify(ALL);
     }
 }
 
@@ -101,7 +101,7 @@ impl Drop for Sender {
     fn drop(&mut self) {
         self.state.over.store(true, Ordering::SeqCst);
         self.state.stop.store(true, Ordering::SeqCst);
-        self.core.dram.departures().added.notify(ALL);
+        self.core.dram.demotions().added.notify(ALL);
         if let Some(thread) = self.lock().take() {
             // The thread calls nobody who could drop the cache, and never waits once it is told to stop.
             assert_ne!(thread.thread().id(), std::thread::current().id(), "it drops no cache");
@@ -111,46 +111,46 @@ impl Drop for Sender {
     }
 }
 
-/// Somebody in [`Larder::send_departures`].
+/// Somebody in [`Larder::send_demotions`].
 struct Task<'a>(&'a Sender);
 
 impl Drop for Task<'_> {
     fn drop(&mut self) {
         if self.0.state.tasks.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.0.core.dram.departures().set_ahead(false);
+            self.0.core.dram.demotions().set_ahead(false);
         }
     }
 }
 
 impl Larder {
     /// Sends to flash what leaves DRAM, until the cache is closed: for a task beside those that use the
-    /// cache, with [`Departures::Callers`]. Where it runs, they send nothing but when DRAM has no room.
+    /// cache, with [`Demotions::Callers`]. Where it runs, they send nothing but when DRAM has no room.
     /// Many records are on their way at once, and those of one bucket are written together. As all futures
     /// of a cache it has to be polled on or dropped: as long as it rests it may hold locks of keys. Dropped,
     /// it leaves what it has not sent to others.
     ///
-    /// Who listens is told by it of what it removed. Without flash, and with [`Departures::Thread`] beside
+    /// Who listens is told by it of what it removed. Without flash, and with [`Demotions::Thread`] beside
     /// the thread, there is nothing for it to do, and it waits for nothing.
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use larder::config::Departures;
+    /// use larder::config::Demotions;
     /// use larder::{Config, Larder, RealClock, block_on};
     ///
-    /// let config = Config { departures: Departures::Callers, ..Config::default() };
+    /// let config = Config { demotions: Demotions::Callers, ..Config::default() };
     /// let cache = Arc::new(block_on(Larder::open(config, None, Arc::new(RealClock)))?);
     /// let beside = Arc::clone(&cache);
-    /// let task = std::thread::spawn(move || block_on(beside.send_departures()));
+    /// let task = std::thread::spawn(move || block_on(beside.send_demotions()));
     /// block_on(cache.close())?;
     /// task.join().unwrap();
     /// # Ok::<(), larder::Error>(())
     /// ```
-    pub async fn send_departures(&self) {
-        if self.sender.mode == Departures::Thread {
+    pub async fn send_demotions(&self) {
+        if self.sender.mode == Demotions::Thread {
             return;
         }
         self.sender.state.tasks.fetch_add(1, Ordering::SeqCst);
-        self.core.dram.departures().set_ahead(true);
+        self.core.dram.demotions().set_ahead(true);
         let task = Task(&self.sender);
         let stop = AtomicBool::new(false);
         let core = &self.core;

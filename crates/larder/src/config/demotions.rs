@@ -6,14 +6,14 @@ use std::str::FromStr;
 /// Who sends to flash what leaves DRAM.
 ///
 /// ```
-/// use larder::config::Departures;
+/// use larder::config::Demotions;
 ///
-/// assert_eq!("callers".parse(), Ok(Departures::Callers));
-/// assert_eq!(Departures::default(), Departures::Thread);
+/// assert_eq!("callers".parse(), Ok(Demotions::Callers));
+/// assert_eq!(Demotions::default(), Demotions::Thread);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Departures {
+pub enum Demotions {
     /// A thread of the cache, "larder-flash", which starts when something leaves DRAM for the first time and
     /// ends with the cache. It writes what belongs together at once, to many places at a time, and those
     /// who set wait only where DRAM has no room because flash is slower than they are. A cache without
@@ -22,11 +22,11 @@ pub enum Departures {
     Thread,
     /// Those who bring something to DRAM: each sends twice as many bytes as it brought. No thread is
     /// started, and with a virtual clock a run is the same each time. Who has a runtime of its own has a
-    /// task do it ([`Larder::send_departures`](crate::Larder::send_departures)).
+    /// task do it ([`Larder::send_demotions`](crate::Larder::send_demotions)).
     Callers,
 }
 
-impl fmt::Display for Departures {
+impl fmt::Display for Demotions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Thread => "thread",
@@ -35,7 +35,7 @@ impl fmt::Display for Departures {
     }
 }
 
-impl FromStr for Departures {
+impl FromStr for Demotions {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {

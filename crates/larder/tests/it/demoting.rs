@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use larder::config::Departures;
+use larder::config::Demotions;
 use larder::{
     Change, Config, CrashSafety, ErrorKind, Larder, RealClock, SetOptions, Tiers, VirtualClock,
     block_on,
@@ -108,7 +108,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 /// A task has begun to send many keys of few buckets, and the device answers nothing yet: whoever changes one
 /// of them waits, and what it stores is newer.
 #[test]
-fn a_change_waits_for_a_departure_that_is_under_way_and_beats_it() {
+fn a_change_waits_for_a_demotion_that_is_under_way_and_beats_it() {
     for base in [config(), logged()] {
         // Few buckets, so that many keys go together.
         let crash_safety = CrashSafety::Off;
@@ -117,9 +117,9 @@ fn a_change_waits_for_a_departure_that_is_under_way_and_beats_it() {
         let cache = open(patient(base), &drive);
         (0..40).for_each(|key| set(&cache, key, 1, 200));
         stall(&drive);
-        let mut sending = Task::new(cache.send_departures());
+        let mut sending = Task::new(cache.send_demotions());
         assert!(!sending.go_on());
-        // DRAM is full, and what these push out departs.
+        // DRAM is full, and what these push out is demoted.
         let mut pushing = Task::new(async {
             for key in 100..160 {
                 cache.set(&key_of(key), &value_of(key, 1, 200), None).await.unwrap();
@@ -145,7 +145,7 @@ fn a_change_waits_for_a_departure_that_is_under_way_and_beats_it() {
             sending.go_on();
             pushing.go_on();
         }
-        while !pushing.go_on() || cache.stats().departing_bytes > 0 {
+        while !pushing.go_on() || cache.stats().demoting_bytes > 0 {
             sending.go_on();
         }
         for key in 0..40 {
@@ -165,7 +165,7 @@ fn the_keys_of_what_is_sent_together_are_locked() {
     let base = Config { dram_bytes: 256 << 10, soc_percent: Some(1.0), crash_safety, ..config() };
     let cache = open(patient(base), &drive);
     (0..2000).for_each(|key| set(&cache, key, 1, 100));
-    let mut sending = Task::new(cache.send_departures());
+    let mut sending = Task::new(cache.send_demotions());
     assert!(!sending.go_on());
     stall(&drive);
     let mut pushing = Task::new(async {
@@ -197,19 +197,19 @@ fn the_keys_of_what_is_sent_together_are_locked() {
 fn what_waits_for_a_bucket_is_written_together() {
     let drive = faulty(&FaultPlan::new(1));
     // Some 20 buckets.
-    let (crash_safety, departure_wait) = (CrashSafety::Off, EVER);
+    let (crash_safety, demotion_wait) = (CrashSafety::Off, EVER);
     let base = Config { dram_bytes: 256 << 10, soc_percent: Some(1.0), crash_safety, ..config() };
-    let cache = open(patient(by_thread(Config { departure_wait, ..base })), &drive);
+    let cache = open(patient(by_thread(Config { demotion_wait, ..base })), &drive);
     (0..2500).for_each(|key| set(&cache, key, 1, 100));
-    until("flash has what left", || cache.stats().departing_bytes == 0);
+    until("flash has what left", || cache.stats().demoting_bytes == 0);
     let before = cache.stats();
     stall_places(&drive, &cache);
     std::thread::scope(|scope| {
         scope.spawn(|| (5000..5600).for_each(|key| set(&cache, key, 1, 100)));
-        until("much waits", || cache.stats().departing_bytes > 32 << 10);
+        until("much waits", || cache.stats().demoting_bytes > 32 << 10);
         answer(&drive);
     });
-    until("flash has what left", || cache.stats().departing_bytes == 0);
+    until("flash has what left", || cache.stats().demoting_bytes == 0);
     let after = cache.stats();
     let writes = after.soc_bucket_writes - before.soc_bucket_writes;
     let left = before.dram_items + 600 - after.dram_items;
@@ -259,10 +259,10 @@ fn nothing_older_comes_back_beside_the_thread() {
 #[test]
 fn callers_that_give_up_leave_no_more_on_its_way_than_there_may_be() {
     const MOST: u64 = 300_000;
-    for departures in [Departures::Thread, Departures::Callers] {
+    for demotions in [Demotions::Thread, Demotions::Callers] {
         let drive = faulty(&FaultPlan::new(1));
-        let departing_bytes_max = Some(MOST);
-        let cache = open(patient(Config { departures, departing_bytes_max, ..config() }), &drive);
+        let demoting_bytes_max = Some(MOST);
+        let cache = open(patient(Config { demotions, demoting_bytes_max, ..config() }), &drive);
         stall(&drive);
         let mut peak = 0;
         for key in 0..200 {
@@ -270,14 +270,14 @@ fn callers_that_give_up_leave_no_more_on_its_way_than_there_may_be() {
             let mut setting = Task::new(cache.set(&key, &value, None)); // DRAM cannot hold it
             (0..3).for_each(|_| _ = setting.go_on());
             drop(setting);
-            peak = cache.stats().departing_bytes.max(peak);
+            peak = cache.stats().demoting_bytes.max(peak);
         }
-        assert!((200_000..=MOST).contains(&peak), "{departures}: {peak} bytes were on their way");
+        assert!((200_000..=MOST).contains(&peak), "{demotions}: {peak} bytes were on their way");
         answer(&drive);
         until("what was on its way is on flash", || {
             set(&cache, 900, 1, 300);
             block_on(cache.set_with(&key_of(901), &value_of(901, 1, 300), FLASH_ONLY)).unwrap();
-            cache.stats().departing_bytes < 20_000
+            cache.stats().demoting_bytes < 20_000
         });
     }
 }
@@ -286,14 +286,14 @@ fn callers_that_give_up_leave_no_more_on_its_way_than_there_may_be() {
 #[test]
 fn what_finds_no_room_in_time_is_refused_and_counted() {
     let drive = faulty(&FaultPlan::new(1));
-    let departure_wait = Duration::from_millis(30);
-    let departing_bytes_max = Some(10_000);
-    let base = Config { departure_wait, departing_bytes_max, ..config() };
+    let demotion_wait = Duration::from_millis(30);
+    let demoting_bytes_max = Some(10_000);
+    let base = Config { demotion_wait, demoting_bytes_max, ..config() };
     let cache = open(patient(by_thread(base)), &drive);
     stall_places(&drive, &cache);
     let begun = Instant::now();
     let mut last = 100;
-    while cache.stats().rejected_departures_objects == 0 {
+    while cache.stats().rejected_demotions_objects == 0 {
         assert!(begun.elapsed() < EVER, "{:?}", cache.stats());
         assert!(get(&cache, last).is_some() || last == 100, "what was not refused is there");
         last += 1;
@@ -302,22 +302,22 @@ fn what_finds_no_room_in_time_is_refused_and_counted() {
     assert_eq!(get(&cache, last), None, "it was refused");
     let again = (100..last).rev().find(|&key| get(&cache, key) == Some(1)).unwrap();
     let mut version = 1;
-    while cache.stats().rejected_departures_objects == 1 {
+    while cache.stats().rejected_demotions_objects == 1 {
         assert_eq!(get(&cache, again), Some(version));
         version += 1;
         set(&cache, again, version, 300 + usize::try_from(version).unwrap() * 8);
     }
     assert_eq!(get(&cache, again), None, "nor is the older one there");
-    assert_eq!(cache.stats().rejected_departures_objects, 2);
+    assert_eq!(cache.stats().rejected_demotions_objects, 2);
     let add = block_on(cache.add(&key_of(1), &value_of(1, 1, 300), SetOptions::default()));
     assert_eq!(add.unwrap_err().kind(), ErrorKind::Busy);
-    assert_eq!(cache.stats().rejected_departures_objects, 3);
+    assert_eq!(cache.stats().rejected_demotions_objects, 3);
     assert_eq!(cache.stats().rejected_dram_pinned_objects, 0);
     answer(&drive);
     until("flash takes again what comes", || {
-        let before = cache.stats().rejected_departures_objects;
+        let before = cache.stats().rejected_demotions_objects;
         set(&cache, 3, 3, 300);
-        before == cache.stats().rejected_departures_objects
+        before == cache.stats().rejected_demotions_objects
     });
     assert_eq!(get(&cache, 3), Some(3));
 }
@@ -325,9 +325,9 @@ fn what_finds_no_room_in_time_is_refused_and_counted() {
 /// Where DRAM is full of what is on its way, changes that depend on the value wait as sets do.
 #[test]
 fn changes_that_depend_on_the_value_wait_for_room() {
-    for departures in [Departures::Thread, Departures::Callers] {
+    for demotions in [Demotions::Thread, Demotions::Callers] {
         let drive = faulty(&FaultPlan::new(1));
-        let cache = open(patient(Config { departures, departure_wait: EVER, ..config() }), &drive);
+        let cache = open(patient(Config { demotions, demotion_wait: EVER, ..config() }), &drive);
         let counter = |key: u32| [&b"n"[..], &key_of(key)].concat();
         (0..10).for_each(|key| block_on(cache.set(&counter(key), b"0", None)).unwrap());
         stall(&drive);
@@ -357,7 +357,7 @@ fn changes_that_depend_on_the_value_wait_for_room() {
         });
         assert!(is_over.load(Ordering::SeqCst));
         let stats = cache.stats();
-        assert_eq!((stats.rejected_dram_pinned_objects, stats.rejected_departures_objects), (0, 0));
+        assert_eq!((stats.rejected_dram_pinned_objects, stats.rejected_demotions_objects), (0, 0));
     }
 }
 
@@ -376,7 +376,7 @@ fn a_drop_ends_the_thread_whatever_is_under_way() {
             }
         });
         setting.go_on();
-        until("something is on its way", || !stalls || cache.stats().departing_bytes > 0);
+        until("something is on its way", || !stalls || cache.stats().demoting_bytes > 0);
         drop(setting);
         let begun = Instant::now();
         drop(cache);
@@ -386,15 +386,15 @@ fn a_drop_ends_the_thread_whatever_is_under_way() {
     }
 }
 
-/// A clear and a close find everything that departs, and nobody waits for whom it waits for: there are
+/// A clear and a close find everything that is demoted, and nobody waits for whom it waits for: there are
 /// callers inside that wait for room.
 #[test]
 fn clears_and_closes_come_to_their_end_beside_callers_that_wait_for_room() {
     for base in [config(), logged()] {
         let drive = faulty(&FaultPlan::new(1));
-        let departing_bytes_max = Some(4_000);
-        let departure_wait = 10 * EVER;
-        let base = Config { departing_bytes_max, departure_wait, ..base };
+        let demoting_bytes_max = Some(4_000);
+        let demotion_wait = 10 * EVER;
+        let base = Config { demoting_bytes_max, demotion_wait, ..base };
         let cache = open(patient(by_thread(base)), &drive);
         (0..60).for_each(|key| set(&cache, key, 1, 300));
         let begun = Instant::now();
@@ -429,7 +429,7 @@ fn clears_and_closes_come_to_their_end_beside_callers_that_wait_for_room() {
             closing.join().unwrap();
         });
         assert!(begun.elapsed() < EVER, "{:?}", begun.elapsed());
-        assert_eq!(cache.stats().departing_bytes, 0, "all of it went to flash");
+        assert_eq!(cache.stats().demoting_bytes, 0, "all of it went to flash");
     }
 }
 
@@ -455,7 +455,7 @@ fn a_task_that_is_dropped_leaves_everything_to_callers() {
     let device: Arc<dyn Device> = drive();
     let cache = block_on(Larder::open(config(), Some(device), clock as _)).unwrap();
     for round in 0..50 {
-        let mut sending = Box::pin(cache.send_departures());
+        let mut sending = Box::pin(cache.send_demotions());
         (0..40).for_each(|key| {
             set(&cache, key + round * 7, round + 1, 300);
             if key % 8 == 0 {
@@ -464,9 +464,9 @@ fn a_task_that_is_dropped_leaves_everything_to_callers() {
         });
     }
     assert!(cache.stats().soc_bucket_writes > 500);
-    assert_eq!(cache.stats().rejected_departures_objects, 0);
+    assert_eq!(cache.stats().rejected_demotions_objects, 0);
     block_on(cache.close()).unwrap();
-    block_on(cache.send_departures());
+    block_on(cache.send_demotions());
 }
 
 /// In a process of its own, where nobody else has threads.
@@ -499,7 +499,7 @@ fn alone() {
 #[cfg(target_os = "linux")]
 fn there_is_a_thread_where_something_leaves_dram_for_flash_and_nowhere_else() {
     let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
-    let ended = alone.args(["--exact", "departing::alone", "--ignored"]).output().unwrap();
+    let ended = alone.args(["--exact", "demoting::alone", "--ignored"]).output().unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
     assert!(String::from_utf8_lossy(&ended.stdout).contains("1 passed"));
 }
@@ -511,7 +511,7 @@ fn an_object_is_touched_of_which_dram_holds_one_version_but_not_two() {
     let drive = MemoryDevice::holding(vec![0; 64 << 20]);
     let config = Config {
         dram_bytes: 256 << 10,
-        departures: Departures::Callers,
+        demotions: Demotions::Callers,
         soc_percent: Some(0.0),
         ..Config::default()
     };
