@@ -3,7 +3,7 @@
 
 use larder_ssd::nvme::Command;
 use larder_ssd::nvme::command::log;
-use larder_ssd::nvme::endurance_log::{ENDURANCE_LOG_BYTES, EnduranceLog};
+use larder_ssd::nvme::endurance_log::ENDURANCE_LOG_BYTES;
 use larder_ssd::nvme::event::{Event, decode_events};
 use larder_ssd::nvme::fdp_log::{
     Configuration, STATISTICS_BYTES, Statistics, configurations_bytes, decode_configurations,
@@ -13,6 +13,7 @@ use larder_ssd::nvme::io_management::{
 };
 
 use super::commands::{CommandError, Commands};
+pub use larder_ssd::nvme::endurance_log::EnduranceLog;
 
 /// No drive has more to say of its configurations; more is not believed.
 const CONFIGURATIONS_BYTES_MAX: u32 = 1 << 20;

@@ -12,7 +12,7 @@ use super::journal::{self, Answer, Moment, Record, Verb, Writer};
 use super::options::{InjectedBug, Options};
 use super::value::{self, Piece, Reading};
 
-/// A liar lies in one of so many sets.
+/// The injected bug strikes in one of so many sets.
 const STRIKES_EVERY: u32 = 16;
 /// Longer values are not appended to.
 const PIECES_MAX: u32 = 4;
