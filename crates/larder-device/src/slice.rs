@@ -71,6 +71,10 @@ impl<D: Device> SliceDevice<D> {
                 groups: 1,
                 ..whole.placement.clone()
             },
+            // Whole are writes that are aligned on the device.
+            atomic_write_bytes: whole
+                .atomic_write_bytes
+                .filter(|bytes| range.start.is_multiple_of(u64::from(*bytes))),
             ..whole.clone()
         };
         Ok(Self { start: range.start, device, handles, info, own: None })

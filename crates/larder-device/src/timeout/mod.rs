@@ -84,6 +84,8 @@ impl TimeoutDevice {
     fn allowance(&self, io: &Io) -> Duration {
         let timeout = self.watch.timeout();
         let times = match io {
+            // It may have to wait for what a flush waits for.
+            Io::Write { .. } if io.is_power_durable() => TIMEOUTS_OF_A_FLUSH,
             Io::Read { buffer, .. } | Io::Write { buffer, .. } => {
                 1 + u32::try_from(buffer.len() as u64 / BYTES_A_TIMEOUT).unwrap_or(u32::MAX - 1)
             }

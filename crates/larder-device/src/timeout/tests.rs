@@ -132,6 +132,24 @@ fn time_is_the_clocks_and_long_requests_have_more_of_it() {
     assert!(block_on(device.submit(read_of(4096))).is_ok());
 }
 
+#[test]
+fn a_durable_write_has_as_long_as_a_flush() {
+    let below = below(&FaultPlan::new(1).with(FaultRule::new(Fault::Stall)));
+    let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
+    let timer: Arc<dyn Clock> = Arc::clone(&clock) as _;
+    let device = TimeoutDevice::new(below as _, Duration::from_secs(5), timer, None);
+    let (buffer, handle) = (IoBuffer::zeroed(4096), crate::PlacementHandle::DEFAULT);
+    let durability = crate::Durability::Power;
+    let mut write = device.submit(Io::Write { offset: 0, buffer, handle, durability });
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut is_given_up = || std::pin::Pin::new(&mut write).poll(&mut context).is_ready();
+    assert!(!is_given_up());
+    clock.advance_to(Duration::from_secs(1059));
+    assert!(!is_given_up());
+    clock.advance_to(Duration::from_secs(1060));
+    assert!(is_given_up());
+}
+
 fn read_of(bytes: usize) -> Io {
     Io::Read { offset: 0, buffer: IoBuffer::zeroed(bytes) }
 }
