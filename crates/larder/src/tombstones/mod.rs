@@ -33,8 +33,8 @@
 //! of a write under way; so the rules need:
 //!
 //! - *Rule 1.* The open block is rewritten in place, and a rewriting may be torn. Each of its sectors is whole by
-//! itself and only grows (`block`), so nothing is lost that was durable before. Of a block whose first write was torn
-//! nobody was told anything: it is left out, and written anew by the next life (`replay`).
+//!   itself and only grows (`block`), so nothing is lost that was durable before. Of a block whose first write was torn
+//!   nobody was told anything: it is left out, and written anew by the next life (`replay`).
 //! - *Rule 2, overwritten.* Bytes are overwritten when that is durable: the write of a bucket, and of a region's
 //!   footer. In between, the old bucket may come back with a key that the new one has dropped, whose next set has no
 //!   tombstone; and a tombstone that ended with that write would be missed. A region is forgotten by its tombstone
