@@ -59,9 +59,15 @@ struct Arguments {
     settings: Vec<String>,
     /// A defect, which must be found out: omitted_set, forged_set, forged_delete, torn, foreign, immortal or
     /// old_file (this one with --ending closed)
-    #[arg(long, value_name = "NAME", default_value = "none", hide_default_value = true, value_parser = named::<InjectedBug>)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "none",
+        hide_default_value = true,
+        value_parser = named::<InjectedBug>
+    )]
     bug: InjectedBug,
-    /// Where file and journals bug, on a disk. They are overwritten; removed at the end, and left if an answer was
+    /// Where file and journals lie, on a disk. They are overwritten; removed at the end, and left if an answer was
     /// wrong. From `cargo xtask kills` it is the build directory
     #[arg(long, default_value = "kills")]
     dir: PathBuf,
