@@ -13,7 +13,7 @@ use super::judge::{Event, What};
 use super::value::{Id, fill, id_in, id_of, number_in};
 use super::{Totals, locked};
 
-/// Of values; some are alike, so that records are overwritten where they bug.
+/// Of values; some are alike, so that records are overwritten where they lie.
 const LENGTHS: [usize; 6] = [24, 100, 100, 100, 600, 3000];
 /// Keys of one `get_many`.
 const MANY: usize = 4;

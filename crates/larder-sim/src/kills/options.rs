@@ -70,7 +70,7 @@ pub struct Options {
     pub times: u32,
     /// Seed of everything but the passing of time.
     pub seed: u64,
-    /// Where file and journals bug. They are overwritten.
+    /// Where file and journals lie. They are overwritten.
     pub dir: PathBuf,
     /// Size of the file that the cache lies in, in bytes.
     pub size_bytes: u64,
