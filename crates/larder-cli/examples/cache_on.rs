@@ -23,7 +23,7 @@ const OFTEN_ASKED: u32 = 200;
 const KEYS: u32 = 60_000;
 const VALUE_BYTES: usize = 1500;
 /// Requests without the device.
-const AFTERLIFE: u32 = 20_000;
+const REQUESTS_AFTERWARDS: u32 = 20_000;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -88,8 +88,8 @@ fn run() -> Result<(), Failure> {
         // What was under way when it went has ended by then.
         load.request(1000);
         let before = cache.stats();
-        load.request(AFTERLIFE);
-        show_afterlife(&before, &cache.stats());
+        load.request(REQUESTS_AFTERWARDS);
+        show_recovered(&before, &cache.stats());
     }
     println!("wrong {}\nrefused {}", load.wrong, load.refused);
     show(&cache.stats());
@@ -144,7 +144,7 @@ impl Load<'_> {
     }
 }
 
-fn show_afterlife(before: &Stats, after: &Stats) {
+fn show_recovered(before: &Stats, after: &Stats) {
     println!("gone_gets {}", after.gets - before.gets);
     println!("gone_dram_hits {}", after.dram_hits - before.dram_hits);
     println!(

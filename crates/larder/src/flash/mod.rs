@@ -90,7 +90,7 @@ impl Flash {
         placed: Option<Placed>,
         (counters, clock): (Arc<Counters>, Arc<CacheClock>),
     ) -> Result<Self, Error> {
-        let Start { superblock, labeller, heritage, recovery } = start;
+        let Start { superblock, labeller, recovered, recovery } = start;
         let layout = superblock.layout;
         clock.begin_at(superblock.second);
         let tombstones = layout.tombstones().map(|place| {
@@ -127,7 +127,7 @@ impl Flash {
             recovery,
             counters,
         };
-        flash.recover(heritage).await?;
+        flash.recover(recovered).await?;
         events::opened(&flash.device.info().name, &flash.recovery());
         Ok(flash)
     }

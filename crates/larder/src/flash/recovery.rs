@@ -39,7 +39,7 @@ const BLOCK: usize = 4096;
 const STARTS_EMPTY: &str = "the configuration says to start empty";
 
 /// What there is to take over.
-pub(crate) enum Heritage {
+pub(crate) enum RecoveredState {
     None,
     /// The snapshot of a clean shutdown that says everything.
     Snapshot(Vec<u8>),
@@ -54,7 +54,7 @@ pub(crate) struct Start {
     /// To be written; the clean mark is gone.
     pub(super) superblock: Superblock,
     pub(super) labeller: Labeller,
-    pub(super) heritage: Heritage,
+    pub(super) recovered: RecoveredState,
     pub(super) recovery: Recovery,
 }
 
@@ -116,7 +116,7 @@ pub(crate) async fn examine(
     let empty = |epoch, generation, recovery| {
         let uuid = Uuid::draw();
         let (superblock, labeller) = (another(epoch, uuid), labeller(uuid, generation));
-        Ok(Start { superblock, labeller, heritage: Heritage::None, recovery })
+        Ok(Start { superblock, labeller, recovered: RecoveredState::None, recovery })
     };
     let there = match look_at(front.as_slice(), &device.info().name, config.start_empty)? {
         Ok(there) => there,
@@ -152,19 +152,19 @@ pub(crate) async fn examine(
         let second = log.second().max(kept.second);
         Superblock { ring: found.ring, second, ..kept }
     };
-    let (superblock, heritage, recovery) = match inherit(&**device, &found).await? {
-        Ok(Heritage::Log(log)) => {
+    let (superblock, recovered, recovery) = match inherit(&**device, &found).await? {
+        Ok(RecoveredState::Log(log)) => {
             let recovery = Recovery::Crashed { large_objects: 0, regions_left: 0 };
-            (going_on(&log), Heritage::Log(log), recovery)
+            (going_on(&log), RecoveredState::Log(log), recovery)
         }
-        Ok(Heritage::Closed(snapshot, log)) => {
+        Ok(RecoveredState::Closed(snapshot, log)) => {
             let recovery = Recovery::Clean { large_objects: 0 };
-            (going_on(&log), Heritage::Closed(snapshot, log), recovery)
+            (going_on(&log), RecoveredState::Closed(snapshot, log), recovery)
         }
-        Ok(heritage) => (kept, heritage, Recovery::Clean { large_objects: 0 }),
+        Ok(recovered) => (kept, recovered, Recovery::Clean { large_objects: 0 }),
         Err(reason) => return discard(reason),
     };
-    Ok(Start { superblock, labeller: labeller(uuid, generation), heritage, recovery })
+    Ok(Start { superblock, labeller: labeller(uuid, generation), recovered, recovery })
 }
 
 /// A cache that an earlier opening has left.
@@ -228,7 +228,7 @@ fn refused_change(changes: &str, name: &str) -> Error {
 async fn inherit(
     device: &dyn Device,
     found: &Superblock,
-) -> Result<Result<Heritage, &'static str>, Error> {
+) -> Result<Result<RecoveredState, &'static str>, Error> {
     if found.clean {
         let snapshot = read_snapshot(device, found).await?;
         // A right checksum is no proof of who made it.
@@ -243,10 +243,10 @@ async fn inherit(
         };
         let Some(place) = found.layout.tombstones().filter(|_| records == DeadRecords::InLog)
         else {
-            return Ok(Ok(Heritage::Snapshot(snapshot)));
+            return Ok(Ok(RecoveredState::Snapshot(snapshot)));
         };
         let log = tombstones::replay(device, place, (found.cache, found.ring)).await?;
-        let closed = log.map(|log| Heritage::Closed(snapshot, log));
+        let closed = log.map(|log| RecoveredState::Closed(snapshot, log));
         return Ok(closed.ok_or("the tombstone log is damaged"));
     }
     let Some(place) = found.layout.tombstones() else {
@@ -260,7 +260,7 @@ async fn inherit(
         return Ok(Err("the device may have lost its power while the cache was in use"));
     }
     let log = tombstones::replay(device, place, (found.cache, found.ring)).await?;
-    Ok(log.map(Heritage::Log).ok_or("the tombstone log is damaged"))
+    Ok(log.map(RecoveredState::Log).ok_or("the tombstone log is damaged"))
 }
 
 /// `None` if there is no snapshot of this shutdown that passes its checks.
@@ -291,23 +291,23 @@ async fn read(
 
 impl Flash {
     /// Takes over what there is, and marks the device as in use.
-    pub(super) async fn recover(&mut self, heritage: Heritage) -> Result<(), Error> {
+    pub(super) async fn recover(&mut self, recovered: RecoveredState) -> Result<(), Error> {
         // What an earlier life left may be in a volatile cache still, and was seen: from the superblock on it is
         // built upon, and must be there after a loss of power too. Of nothing there is nothing to keep.
-        if self.superblock().power && !matches!(heritage, Heritage::None) {
+        if self.superblock().power && !matches!(recovered, RecoveredState::None) {
             self.flush().await?;
         }
-        match heritage {
-            Heritage::None => self.begin_empty().await,
-            Heritage::Snapshot(snapshot) => {
+        match recovered {
+            RecoveredState::None => self.begin_empty().await,
+            RecoveredState::Snapshot(snapshot) => {
                 self.import(&snapshot).await?;
                 self.serve_again().await
             }
-            Heritage::Closed(snapshot, log) => {
+            RecoveredState::Closed(snapshot, log) => {
                 self.go_on(&snapshot, log).await?;
                 self.serve_again().await
             }
-            Heritage::Log(mut log) => {
+            RecoveredState::Log(mut log) => {
                 // First, so that no epoch is ever used twice.
                 self.write_superblock(self.superblock()).await?;
                 if let Some(tombstones) = &self.tombstones {
@@ -352,7 +352,7 @@ impl Flash {
             tombstones.inherit(&mut log);
             // Anew: a tombstone may be older than the stamp of a bucket whose write failed, or did not.
             for hash in dead.hashes {
-                let _later = tombstones.bury_key(hash);
+                let _later = tombstones.invalidate_key(hash);
             }
         }
         self.import_engines(rest, &Kept::Log(Arc::new(log))).await
@@ -372,7 +372,7 @@ impl Flash {
                 DeadKeysSnapshot::split_off(snapshot).expect("the snapshot was looked at before");
             tombstones.set_clock(dead.clock);
             for hash in dead.hashes {
-                let _later = tombstones.bury_key(hash);
+                let _later = tombstones.invalidate_key(hash);
             }
             rest = behind;
         }

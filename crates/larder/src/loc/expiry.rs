@@ -19,7 +19,7 @@ impl Loc {
         if let Some(tombstones) = self.tombstones() {
             let is_over = if self.place.streams() > 1 {
                 let receipt =
-                    tombstones.bury_record(at.region.number(), at.offset, identity.sequence);
+                    tombstones.invalidate_record(at.region.number(), at.offset, identity.sequence);
                 tombstones.commit(receipt).await.is_ok()
             } else {
                 tombstones.is_over(expiry_s).await

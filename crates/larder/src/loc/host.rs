@@ -57,7 +57,7 @@ impl Host for LogHost {
         let Some(tombstones) = &self.tombstones else { return Ok(()) };
         let mut last = None;
         for region in regions {
-            last = Some(tombstones.bury_region(region.number(), sequence));
+            last = Some(tombstones.invalidate_region(region.number(), sequence));
         }
         match last {
             Some(last) => tombstones.commit(last).await,

@@ -153,7 +153,7 @@ impl Loc {
             Err(Lack::Gone) if all_known && self.log.is_filling(identity) => {
                 if let Some(tombstones) = self.tombstones() {
                     let (region, sequence) = (at.region.number(), identity.sequence);
-                    let receipt = tombstones.bury_record(region, at.offset, sequence);
+                    let receipt = tombstones.invalidate_record(region, at.offset, sequence);
                     tombstones.commit(receipt).await.ok()?;
                 }
                 if self.forget(hash, at, identity) {

@@ -301,7 +301,7 @@ impl Loc {
     /// As long as there are Unknown regions: declares dead what fillings of earlier openings hold of
     /// this hash. Before [`Loc::invalidate`], which sees to what the index knows.
     pub(crate) fn invalidate_unindexed(&self, hash: KeyHash) -> Option<Receipt> {
-        self.tombstones()?.bury_hash(hash.0, self.place.log.first_sequence)
+        self.tombstones()?.invalidate_hash(hash.0, self.place.log.first_sequence)
     }
 
     /// Makes sure that no version of the key is stored, not even after a crash. Says whether one was.
@@ -315,7 +315,7 @@ impl Loc {
         while let Some((location, identity)) = self.place_of(hash) {
             was_there = true;
             let Location { region, offset, .. } = location;
-            let receipt = tombstones.bury_record(region.number(), offset, identity.sequence);
+            let receipt = tombstones.invalidate_record(region.number(), offset, identity.sequence);
             let committed = tombstones.commit(receipt).await;
             // Not before: whoever does not find it here needs no tombstone. If it is still owed, all
             // wait for it.
@@ -407,7 +407,7 @@ impl Loc {
             // It may be readable another time.
             if let Some(tombstones) = self.tombstones() {
                 let (region, sequence) = (at.region.number(), identity.sequence);
-                let receipt = tombstones.bury_record(region, at.offset, sequence);
+                let receipt = tombstones.invalidate_record(region, at.offset, sequence);
                 tombstones.commit(receipt).await.ok()?;
             }
             if self.forget(hash, at, identity) {

@@ -425,7 +425,7 @@ impl Loc {
         let Some(tombstones) = self.tombstones() else { return };
         for (region, offset) in dead {
             let RegionIdentity { region, sequence } = self.lock().filling(region);
-            let _before_the_end = tombstones.bury_record(region.number(), offset, sequence);
+            let _before_the_end = tombstones.invalidate_record(region.number(), offset, sequence);
         }
     }
 }

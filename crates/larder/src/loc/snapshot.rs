@@ -95,7 +95,8 @@ impl Loc {
                         state.entries.set(KeyHash(*hash), region, *offset, *length);
                     } else if let Some(tombstones) = self.tombstones() {
                         // Whoever opens the device next may have no snapshot that says so.
-                        let _later = tombstones.bury_record(region.number(), *offset, sequence);
+                        let _later =
+                            tombstones.invalidate_record(region.number(), *offset, sequence);
                     }
                 }
             }

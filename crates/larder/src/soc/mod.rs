@@ -6,7 +6,6 @@
 //! is why it has a placement handle of its own. A log in front of the buckets (`log`) makes one
 //! rewrite do for several objects.
 
-mod afterlife;
 pub(crate) mod bucket;
 mod change;
 mod clear;
@@ -14,6 +13,7 @@ mod engine;
 mod filter;
 mod iterate;
 pub(crate) mod log;
+mod recovered;
 mod temperature;
 mod write;
 
@@ -332,7 +332,7 @@ impl Soc {
             return false;
         }
         let mut bucket = self.load_or_empty(number).await;
-        let change = self.bury_dead(number, &mut bucket);
+        let change = self.invalidate_dead(number, &mut bucket);
         let is_there = |item: &ItemRef<'_>| {
             bucket.find(item.hash, item.key).is_some_and(|(_, entry)| {
                 (entry.value, entry.expiry_s, entry.flags, entry.tiers)

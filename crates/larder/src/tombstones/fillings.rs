@@ -58,7 +58,7 @@ impl Fillings {
         self.dead_records.fetch_sub(u64::from(before), Ordering::AcqRel);
     }
 
-    pub(super) fn bury_record(&self, region: u32) {
+    pub(super) fn invalidate_record(&self, region: u32) {
         if let Some(filling) = self.get(region) {
             filling.dead_records.fetch_add(1, Ordering::AcqRel);
             self.dead_records.fetch_add(1, Ordering::AcqRel);
@@ -110,7 +110,7 @@ mod tests {
         assert!(fillings.needs_region(1, 70), "it is yet to begin");
         fillings.begin(1, 70);
         assert!(fillings.needs_region(1, 70) && !fillings.needs_region(1, 60));
-        fillings.bury_record(1);
+        fillings.invalidate_record(1);
         fillings.seal(1, 70);
         assert!(!fillings.needs_region(1, 70) && fillings.needs_record(1, 70));
         assert_eq!((fillings.dead_records(), fillings.deadest()), (1, Some(1)));

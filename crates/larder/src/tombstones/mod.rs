@@ -305,7 +305,7 @@ impl Tombstones {
     }
 
     /// Declares the small object of this hash dead.
-    pub(crate) fn bury_key(&self, hash: u64) -> Receipt {
+    pub(crate) fn invalidate_key(&self, hash: u64) -> Receipt {
         let mut state = self.lock();
         if !state.dead.is_pending(hash) {
             let index = state.clock;
@@ -318,13 +318,13 @@ impl Tombstones {
     }
 
     /// Declares a record of the large-object engine dead.
-    pub(crate) fn bury_record(&self, region: u32, offset: u32, sequence: u64) -> Receipt {
-        self.bury_place(Tombstone::Record { region, offset, sequence })
+    pub(crate) fn invalidate_record(&self, region: u32, offset: u32, sequence: u64) -> Receipt {
+        self.invalidate_place(Tombstone::Record { region, offset, sequence })
     }
 
     /// Declares dead what fillings before this one hold of a hash, as long as it is not known what
     /// they hold. `None` as soon as that is known.
-    pub(crate) fn bury_hash(&self, hash: u64, before: u64) -> Option<Receipt> {
+    pub(crate) fn invalidate_hash(&self, hash: u64, before: u64) -> Option<Receipt> {
         let is_new = self.lost.add(hash, before)?;
         let mut state = self.lock();
         if is_new {
@@ -363,17 +363,17 @@ impl Tombstones {
 
     /// Declares dead what a region held before this filling. Once it is durable,
     /// [`Tombstones::filling_began`].
-    pub(crate) fn bury_region(&self, region: u32, sequence: u64) -> Receipt {
-        self.bury_place(Tombstone::Region { region, sequence })
+    pub(crate) fn invalidate_region(&self, region: u32, sequence: u64) -> Receipt {
+        self.invalidate_place(Tombstone::Region { region, sequence })
     }
 
-    fn bury_place(&self, tombstone: Tombstone) -> Receipt {
+    fn invalidate_place(&self, tombstone: Tombstone) -> Receipt {
         let mut state = self.lock();
         if let Some(&position) = state.on_their_way.get(&tombstone) {
             return Receipt(position);
         }
         if let Tombstone::Record { region, .. } = tombstone {
-            self.fillings.bury_record(region);
+            self.fillings.invalidate_record(region);
         }
         self.counters.tombstones.add(1);
         state.enqueue(tombstone);

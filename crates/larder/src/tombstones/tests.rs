@@ -86,7 +86,7 @@ fn go_round(log: &Tombstones) {
         let hashes: Vec<u64> =
             (0..ENTRIES_MAX as u64).map(|n| 1 << 40 | filler << 16 | n).collect();
         for &hash in &hashes {
-            let _ = log.bury_key(hash);
+            let _ = log.invalidate_key(hash);
         }
         crate::block_on(log.commit(log.all_so_far())).unwrap();
         log.resolve(&hashes);
@@ -100,14 +100,15 @@ fn what_is_needed_is_on_flash_whatever_write_is_the_last() {
     for writes in 0..30 {
         let rig = rig();
         for &hash in &old {
-            let _ = rig.log.bury_key(hash);
+            let _ = rig.log.invalidate_key(hash);
         }
         rig.commit(rig.log.all_so_far()).unwrap();
         rig.go_round();
         let gone = FaultRule::new(Fault::Gone).on_writes().at_match(writes);
         rig.device.set_plan(&FaultPlan::new(1).volatile_writes(0).with(gone));
         // Far more at once than two blocks hold.
-        let new: Vec<_> = (0..3000).map(|n| (1 << 50 | n, rig.log.bury_key(1 << 50 | n))).collect();
+        let new: Vec<_> =
+            (0..3000).map(|n| (1 << 50 | n, rig.log.invalidate_key(1 << 50 | n))).collect();
         let told: Vec<u64> = new
             .iter()
             .filter(|(_, receipt)| rig.commit(*receipt).is_ok() && rig.log.is_trusted())
@@ -138,7 +139,8 @@ fn a_loss_of_power_in_any_write_leaves_what_was_told() {
             // Some blocks, each in several writes.
             for group in 0..14 {
                 let hashes: Vec<u64> = (0..70).map(|n| group << 32 | n).collect();
-                let receipts: Vec<_> = hashes.iter().map(|hash| log.bury_key(*hash)).collect();
+                let receipts: Vec<_> =
+                    hashes.iter().map(|hash| log.invalidate_key(*hash)).collect();
                 let all = receipts.into_iter().max().unwrap();
                 if crate::block_on(log.commit(all)).is_err() || !log.is_trusted() {
                     break;
@@ -161,8 +163,8 @@ fn a_filling_that_is_announced_is_kept_in_mind() {
     let rig = rig();
     rig.log.filling_began(2, 14);
     rig.log.filling_sealed(2, 14);
-    rig.commit(rig.log.bury_record(2, 64, 14)).unwrap();
-    rig.commit(rig.log.bury_region(2, 20)).unwrap();
+    rig.commit(rig.log.invalidate_record(2, 64, 14)).unwrap();
+    rig.commit(rig.log.invalidate_region(2, 20)).unwrap();
     rig.go_round();
     rig.go_round();
     assert_eq!(rig.left().dead_in(2, 14), [64], "it may come back as long as it is there");
@@ -180,7 +182,7 @@ fn a_ring_full_of_what_is_needed_is_given_up_and_comes_back() {
     let rig = rig();
     let all: Vec<u64> = (0..ENTRIES_MAX as u64 * (BLOCKS + 2)).collect();
     for hash in &all {
-        let receipt = rig.log.bury_key(*hash);
+        let receipt = rig.log.invalidate_key(*hash);
         rig.commit(receipt).unwrap();
     }
     assert!(!rig.log.is_trusted(), "nothing of it can be done without");
@@ -197,17 +199,17 @@ fn a_ring_full_of_what_is_needed_is_given_up_and_comes_back() {
 #[test]
 fn an_outage_is_not_for_ever() {
     let rig = rig();
-    rig.commit(rig.log.bury_key(1)).unwrap();
+    rig.commit(rig.log.invalidate_key(1)).unwrap();
     let log_fails = FaultRule::new(Fault::Error).on_writes().within(AREA_BYTES..1 << 20);
     rig.device.set_plan(&FaultPlan::new(1).with(log_fails));
-    rig.commit(rig.log.bury_key(2)).unwrap();
+    rig.commit(rig.log.invalidate_key(2)).unwrap();
     assert!(!rig.log.is_trusted(), "the superblock says so");
-    rig.commit(rig.log.bury_key(3)).unwrap();
+    rig.commit(rig.log.invalidate_key(3)).unwrap();
     rig.device.set_plan(&FaultPlan::new(1));
-    rig.commit(rig.log.bury_key(4)).unwrap();
+    rig.commit(rig.log.invalidate_key(4)).unwrap();
     assert!(!rig.log.is_trusted(), "not again at once");
     rig.clock.advance_to(Duration::from_secs(1100));
-    rig.commit(rig.log.bury_key(5)).unwrap();
+    rig.commit(rig.log.invalidate_key(5)).unwrap();
     assert!(rig.log.is_trusted());
     let left = rig.left();
     assert!((1..=5).all(|hash| left.keys.contains_key(&hash)), "{left:?}");
@@ -222,9 +224,9 @@ fn more_than_the_log_has_room_for_is_not_kept() {
         &FaultPlan::new(1)
             .with(FaultRule::new(Fault::Error).on_writes().within(AREA_BYTES..1 << 20)),
     );
-    rig.commit(rig.log.bury_key(1)).unwrap();
+    rig.commit(rig.log.invalidate_key(1)).unwrap();
     for hash in 2..10_000 {
-        let _ = rig.log.bury_key(hash);
+        let _ = rig.log.invalidate_key(hash);
     }
     rig.device.set_plan(&FaultPlan::new(1));
     rig.clock.advance_to(Duration::from_secs(9000));
@@ -239,7 +241,7 @@ fn time_that_flash_knows_needs_no_tombstone() {
     rig.device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes()));
     assert!(!crate::block_on(rig.log.is_over(900)), "flash cannot be told");
     rig.device.set_plan(&FaultPlan::new(1));
-    let _ = crate::block_on(rig.log.commit(rig.log.bury_key(1)));
+    let _ = crate::block_on(rig.log.commit(rig.log.invalidate_key(1)));
     assert!(rig.log.is_trusted());
     assert!(crate::block_on(rig.log.is_over(1000)) && !crate::block_on(rig.log.is_over(1001)));
     assert_eq!(rig.left().second(), 1000);
@@ -251,14 +253,14 @@ fn a_caller_that_is_dropped_leaves_its_write_to_the_next() {
     let rig = rig();
     let delay = FaultRule::new(Fault::Delay { submissions: 1 }).on_writes().at_most(1);
     rig.device.set_plan(&FaultPlan::new(1).with(delay));
-    let first = rig.log.bury_key(1);
+    let first = rig.log.invalidate_key(1);
     {
         let mut commit = Box::pin(rig.log.commit(first));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(commit.as_mut().poll(&mut context).is_pending());
     }
     rig.device.release_delayed();
-    rig.commit(rig.log.bury_key(2)).unwrap();
+    rig.commit(rig.log.invalidate_key(2)).unwrap();
     let left = rig.left();
     assert!(left.keys.contains_key(&1) && left.keys.contains_key(&2));
 }
@@ -268,9 +270,9 @@ fn a_caller_that_is_dropped_leaves_its_write_to_the_next() {
 #[test]
 fn a_new_life_counts_from_above_all_stamps() {
     let rig = rig();
-    rig.commit(rig.log.bury_key(1)).unwrap();
+    rig.commit(rig.log.invalidate_key(1)).unwrap();
     for hash in 2..2000 {
-        let _never_durable = rig.log.bury_key(hash);
+        let _never_durable = rig.log.invalidate_key(hash);
     }
     assert!(rig.left().clock > rig.log.clock());
 }
@@ -280,7 +282,7 @@ fn a_log_that_lacks_a_block_is_not_believed() {
     let rig = rig();
     let hashes = 0..ENTRIES_MAX as u64 * 5;
     for hash in hashes {
-        let _ = rig.log.bury_key(hash);
+        let _ = rig.log.invalidate_key(hash);
     }
     rig.commit(rig.log.all_so_far()).unwrap();
     let (handle, replayed) = (PlacementHandle::DEFAULT, || {
@@ -340,7 +342,7 @@ fn what_was_in_a_block_that_the_drive_did_not_take_is_logged_anew() {
         // Half as many as the log has room for.
         let many = place().entries() / 2;
         for hash in 0..many {
-            crate::block_on(log.commit(log.bury_key(hash))).unwrap();
+            crate::block_on(log.commit(log.invalidate_key(hash))).unwrap();
             was_given_up |= !log.is_trusted();
             rig.clock.advance_to(Duration::from_secs(1000 + 60 * hash));
         }
@@ -366,10 +368,10 @@ fn dead_keys_are_worked_off_when_there_are_too_many() {
     let rig = rig();
     let may_wait = rig.log.keys_max() / 2;
     for hash in 0..may_wait {
-        let _waited_for_by_nobody = rig.log.bury_key(10 * hash);
+        let _waited_for_by_nobody = rig.log.invalidate_key(10 * hash);
     }
     assert_eq!(rig.log.key_to_work_off(0), None, "{may_wait} may wait");
-    let _one_too_many = rig.log.bury_key(10 * may_wait);
+    let _one_too_many = rig.log.invalidate_key(10 * may_wait);
     assert_eq!(rig.log.key_to_work_off(11), Some(20));
     assert_eq!(rig.log.key_to_work_off(u64::MAX), Some(0), "it goes around");
 }
@@ -381,7 +383,7 @@ fn the_more_hashes_are_lost_the_more_hurry_there_is() {
     let limit = rig.log.place.entries() / LOST_PART;
     let mut hurry = Vec::new();
     for hash in 0..2 * limit + 1 {
-        assert!(rig.log.bury_hash(hash, 1).is_some());
+        assert!(rig.log.invalidate_hash(hash, 1).is_some());
         hurry.push(rig.log.pressure());
     }
     let of = |pressure| hurry.iter().filter(|of| **of == pressure).count() as u64;
@@ -405,7 +407,7 @@ fn whoever_waits_for_the_write_of_another_runs_once_for_its_end() {
 
     let rig = rig();
     let busy = rig.log.turns.try_lock().expect("nobody writes");
-    let receipts: Vec<_> = (0..50).map(|hash| rig.log.bury_key(hash)).collect();
+    let receipts: Vec<_> = (0..50).map(|hash| rig.log.invalidate_key(hash)).collect();
     let woken: Vec<Arc<Woken>> = (0..50).map(|_| Arc::default()).collect();
     let mut waiting: Vec<_> = receipts.iter().map(|it| Box::pin(rig.log.commit(*it))).collect();
     for (commit, woken) in waiting.iter_mut().zip(&woken) {

@@ -255,7 +255,7 @@ impl Soc {
         others: &[Found],
         now_s: u32,
     ) {
-        let change = self.bury_dead(number, &mut bucket);
+        let change = self.invalidate_dead(number, &mut bucket);
         let mut gathered = Move { bucket, bytes: 0, places: Vec::new(), objects: 0, expired: 0 };
         for found in leaving {
             if let Some(record) = page.record(found.place.number) {

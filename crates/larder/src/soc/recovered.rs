@@ -20,7 +20,7 @@ const LEARNT_AT_ONCE: usize = 64;
 
 impl Soc {
     /// Takes the dead out of a bucket that is about to be written. The caller holds its lock.
-    pub(super) fn bury_dead(&self, number: u64, bucket: &mut Bucket) -> Change {
+    pub(super) fn invalidate_dead(&self, number: u64, bucket: &mut Bucket) -> Change {
         let Some(tombstones) = &self.tombstones else { return Change::default() };
         // First the clock: who dies after this has a tombstone that the stamp does not cover.
         let stamp = tombstones.clock();
@@ -110,7 +110,7 @@ impl Soc {
             return;
         }
         let mut bucket = self.load_or_empty(number).await;
-        let change = self.bury_dead(number, &mut bucket);
+        let change = self.invalidate_dead(number, &mut bucket);
         if !change.dead.is_empty() {
             self.store(&mut stripe, number, bucket, change).await;
         }
