@@ -41,7 +41,7 @@ mod restart;
 mod rig;
 mod sharded_tenants;
 mod shards;
-mod shelves;
+mod streams;
 mod soc_log;
 mod stalls;
 mod tenants;

@@ -195,3 +195,26 @@ fn one_failed_piece_takes_its_region_with_it_and_no_other() {
     assert_eq!(rig.get(5000), Some(1));
     assert_eq!(rig.cache.stats().loc_retired_regions, 1);
 }
+
+#[test]
+fn what_is_on_flash_leaves_memory_before_its_region_is_sealed() {
+    let (rig, gate) = gated();
+    let empty = rig.cache.stats().flash_memory_bytes;
+    let objects = 50;
+    for key in 0..objects {
+        while !set_ends(&rig, key, 4000) {
+            gate.release(0);
+        }
+        while !gate.extents().is_empty() {
+            gate.release(0);
+        }
+    }
+    let stats = rig.cache.stats();
+    assert_eq!(stats.loc_sealed_regions, 0, "one region has room for them all");
+    let taken = stats.flash_memory_bytes - empty;
+    assert!(taken < REGION_BYTES / 2, "{taken} bytes for {objects} objects of 4000");
+    let reads = stats.loc_record_reads;
+    assert!((0..objects).all(|key| rig.get(key) == Some(1)), "in memory or on flash");
+    let reads = rig.cache.stats().loc_record_reads - reads;
+    assert!((40..50).contains(&reads), "{reads} were on flash");
+}
