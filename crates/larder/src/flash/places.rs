@@ -99,7 +99,7 @@ impl Places {
     }
 }
 
-/// A handle for each shelf of the LOC. What was kept once lives longer than the rest, and what was
+/// A handle for each stream of the LOC. What was kept once lives longer than the rest, and what was
 /// kept for several hits longer still: in one unit, the one would keep the other from dying whole.
 fn loc_handles(
     config: &Config,

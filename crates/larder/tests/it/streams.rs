@@ -67,8 +67,8 @@ fn outlived(config: Config) -> (Stats, Stats, u64) {
 
 #[test]
 fn a_region_that_has_expired_is_filled_anew_without_a_look_at_its_footer() {
-    let one_shelf = Config { ttl_classes: Vec::new(), ..by_ttl() };
-    for config in [by_ttl(), one_shelf] {
+    let one_stream = Config { ttl_classes: Vec::new(), ..by_ttl() };
+    for config in [by_ttl(), one_stream] {
         let (before, after, read_bytes) = outlived(config);
         let expired = after.loc_expired_regions;
         assert!(expired >= before.loc_sealed_regions - before.loc_reclaimed_regions, "{after:?}");
@@ -137,7 +137,7 @@ fn a_crash_finds_all_regions_that_were_being_filled() {
 }
 
 /// Sets, deletes, expiries and crashes by chance: what was replaced, deleted or has expired never
-/// comes back, on whichever shelf it was.
+/// comes back, on whichever stream it was.
 fn never_comes_back(config: &Config, seed: u64) {
     let drive = drive();
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -176,7 +176,7 @@ fn never_comes_back(config: &Config, seed: u64) {
 }
 
 #[test]
-fn what_moves_between_shelves_never_comes_back() {
+fn what_moves_between_streams_never_comes_back() {
     let segmented = Config {
         region_eviction: RegionEviction::SegmentedFifo,
         reinsertion: Reinsertion::Hits(1),
@@ -250,7 +250,7 @@ fn reuse_time_drops_what_was_asked_for_only_at_first() {
 }
 
 #[test]
-fn many_shelves_in_few_regions_go_on() {
+fn many_streams_in_few_regions_go_on() {
     let config = Config {
         ttl_classes: vec![2, 20, 200],
         region_eviction: RegionEviction::SegmentedFifo,
@@ -274,9 +274,9 @@ fn many_shelves_in_few_regions_go_on() {
 }
 
 /// What a drive with placement still holds of a region that gave way must not wait until the next
-/// filling of it, at the pace of another shelf, has overwritten it.
+/// filling of it, at the pace of another stream, has overwritten it.
 #[test]
-fn where_shelves_are_kept_apart_a_reclaimed_region_is_deallocated() {
+fn where_streams_are_kept_apart_a_reclaimed_region_is_deallocated() {
     for eviction in [RegionEviction::SegmentedFifo, RegionEviction::Fifo] {
         let reinsertion = Reinsertion::Hits(1);
         let config = Config { region_eviction: eviction, reinsertion, ..config() };
