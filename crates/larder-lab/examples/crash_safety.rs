@@ -1,11 +1,7 @@
 //! What each level of crash safety costs: sets a second of keys that flash holds, side by side.
 //!
-//! ```text
-//! crash_safety FILE [SECONDS] [ROUNDS]
-//! ```
-//!
 //! Each round opens an empty cache of each level in turn, fills it, flushes, and then replaces keys that flash holds,
-//! which is when tombstones are written. On FILE with threads for SECONDS of real time; on a virtual NVMe SSD, whose
+//! which is when tombstones are written. On a file with threads in real time; on a virtual NVMe SSD, whose
 //! cache outlives a loss of power, and on a virtual SATA SSD, whose does not, with 64 clients. Printed are medians
 //! over the rounds.
 
@@ -14,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::{Parser, value_parser};
 use larder::config::Demotions;
 use larder::{Config, CrashSafety, Larder, RealClock, block_on};
 use larder_device::model::virtual_time::{Shape, shapes};
@@ -21,6 +18,20 @@ use larder_device::{
     Clock, Device, FileDevice, Payload, ShapedStorage, VirtualClock, VirtualTimeDevice,
 };
 use larder_sim::executor::Executor;
+
+/// What each level of crash safety costs: sets a second of keys that flash holds, side by side.
+#[derive(Debug, Parser)]
+#[command(name = "crash_safety", max_term_width = 100)]
+struct Arguments {
+    /// The file that caches are made in, one after the other; it is overwritten
+    file: String,
+    /// How long to measure each time, in seconds of real time
+    #[arg(default_value_t = 3, value_parser = value_parser!(u16).range(1..))]
+    seconds: u16,
+    /// How many rounds
+    #[arg(default_value_t = 5, value_parser = value_parser!(u16).range(1..))]
+    rounds: u16,
+}
 
 type Problem = Box<dyn std::error::Error>;
 
@@ -46,10 +57,8 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Problem> {
-    let mut words = std::env::args().skip(1);
-    let path = words.next().ok_or("the file is missing")?;
-    let seconds: f64 = words.next().as_deref().unwrap_or("3").parse()?;
-    let rounds: usize = words.next().as_deref().unwrap_or("5").parse()?;
+    let Arguments { file: path, seconds, rounds } = Arguments::parse();
+    let (seconds, rounds) = (f64::from(seconds), usize::from(rounds));
     println!("sets a second of keys that flash holds, medians of {rounds} rounds, interleaved\n");
     println!("{:44} {:>10} {:>10} {:>10} {:>16}", "", "off", "process", "power", "power / process");
     for threads in [1, 16] {
