@@ -15,7 +15,6 @@ use crate::workload::{Source, Workload};
 const TIMED_OPS: u64 = 16;
 
 /// What clients did.
-#[derive(Default)]
 pub(crate) struct Tally {
     /// Operations of the stream: what a miss sets is not one of them.
     pub(crate) ops: u64,
@@ -25,6 +24,14 @@ pub(crate) struct Tally {
     pub(crate) set_bytes: u64,
     pub(crate) get_latencies: Latencies,
     pub(crate) set_latencies: Latencies,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        // One a client, and what is resident is measured beside them.
+        let (get_latencies, set_latencies) = (Latencies::coarse(), Latencies::coarse());
+        Self { ops: 0, gets: 0, hits: 0, set_bytes: 0, get_latencies, set_latencies }
+    }
 }
 
 impl Tally {
