@@ -114,8 +114,9 @@ pub struct Config {
     /// device has one left: each takes the first class whose bound is at least what remains of its
     /// time. Objects that live longer or without end share the others. A region all of whose objects
     /// have expired is filled anew before any other is reclaimed. Each class takes the memory of one
-    /// region; and with [`CrashSafety::Process`] a `get` that finds a large object expired waits for its
-    /// tombstone. Empty, the default, is no classes; not together with [`Config::ru_aware_eviction`].
+    /// write ([`Config::region_write_bytes`]) and a little more; and with [`CrashSafety::Process`] a `get`
+    /// that finds a large object expired waits for its tombstone. Empty, the default, is no classes; not
+    /// together with [`Config::ru_aware_eviction`].
     pub ttl_classes: Vec<u32>,
     /// Whether the large-object engine evicts by whole reclaim units of the device: when it needs a
     /// region it reclaims all regions of a unit and deallocates the unit's bytes (FDP paper,
