@@ -165,11 +165,6 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
         &self.host
     }
 
-    /// The same, before anybody else uses the log.
-    pub fn host_mut(&mut self) -> &mut H {
-        &mut self.host
-    }
-
     /// Memory for what is read and written.
     pub fn pool(&self) -> &BufferPool {
         &self.pool
@@ -225,13 +220,11 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     /// Forgets everything: fillings before this number are void, and so is what `entries` had. Nobody
     /// else uses the log, and nothing is under way.
     pub fn clear(&self, first_sequence: u64, entries: E) {
+        let mut fresh = LogState::new(&self.place, entries);
         let state = &mut *self.lock();
-        state.regions.clear(first_sequence);
-        let (piece_bytes, budget_bytes) =
-            (self.place.piece_bytes as usize, self.place.budget_bytes);
-        state.active = ActiveRegions::new(piece_bytes, budget_bytes);
-        state.entries = entries;
-        state.emptying = None;
-        state.sweep = Sweep::default();
+        // Regions that were given up wait on, and numbers are not used twice.
+        std::mem::swap(&mut fresh.regions, &mut state.regions);
+        fresh.regions.clear(first_sequence);
+        *state = fresh;
     }
 }

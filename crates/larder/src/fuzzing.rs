@@ -2,12 +2,12 @@
 
 use larder_device::IoBuffer;
 use larder_device::label::{self, Uuid};
+use larder_log::CacheId;
+use larder_log::{RecordIdentity, RegionId, footer, record};
 
 use crate::soc::bucket::{BUCKET_BYTES, Bucket, Wanted};
 use crate::soc::log::page::{self as log, PAGE_BYTES, PageIdentity};
 use crate::superblock::Superblock;
-use larder_log::CacheId;
-use larder_log::{RecordIdentity, RegionId, footer, record};
 
 /// Any bytes as a bucket of the small-object engine. Bytes that fail the checksum are given the
 /// right one and tried again, so that the fuzzer gets behind it.

@@ -2,6 +2,7 @@
 
 #![deny(clippy::indexing_slicing)]
 
+#[cfg(test)]
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }

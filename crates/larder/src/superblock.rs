@@ -31,12 +31,12 @@
 #![deny(clippy::indexing_slicing)]
 
 use larder_device::label::Uuid;
+use larder_log::CacheId;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::key::KeyHasher;
 use crate::layout::{Layout, Section};
-use larder_log::CacheId;
 
 /// Epochs end here: sequence numbers of regions are epochs shifted left by 32 bits.
 pub(crate) const EPOCH_MAX: u64 = u32::MAX as u64;

@@ -210,8 +210,7 @@ impl FaultPlan {
 
     /// What a loss of power leaves whole or not at all, in bytes: a power of two of at least 512. The device
     /// says so ([`DeviceInfo::atomic_write_bytes`](crate::DeviceInfo::atomic_write_bytes)). By default it is a sector
-    /// of
-    /// 512 bytes, of which it says nothing.
+    /// of 512 bytes, of which it says nothing.
     #[must_use]
     pub fn atomic_write_bytes(self, bytes: u32) -> Self {
         Self { atomic_write_bytes: Some(bytes), ..self }

@@ -148,8 +148,6 @@ impl Volatile {
         let later = self.writes.split_off(&end);
         let over = std::mem::replace(&mut self.writes, later);
         for extent in over.into_values() {
-            self.unflushed_bytes -=
-                usize::try_from(extent.sectors).unwrap_or(0) * self.sector_bytes;
             self.settle(extent, end);
         }
     }
@@ -158,14 +156,13 @@ impl Volatile {
     pub(super) fn became_durable(&mut self, id: WriteId) {
         // Earlier writes keep the sectors that it did not touch.
         if let Some(extent) = self.writes.remove(&id) {
-            self.unflushed_bytes -=
-                usize::try_from(extent.sectors).unwrap_or(0) * self.sector_bytes;
             self.settle(extent, id + 1);
         }
     }
 
-    /// Of these sectors no version before `end` can be undone.
+    /// A write of these sectors is unflushed no more: of them no version before `end` can be undone.
     fn settle(&mut self, extent: Extent, end: WriteId) {
+        self.unflushed_bytes -= usize::try_from(extent.sectors).unwrap_or(0) * self.sector_bytes;
         for index in extent.first..extent.first + extent.sectors {
             let Some(sector) = self.sectors.get_mut(&index) else { continue };
             let later = sector.newer.partition_point(|(id, _)| *id < end);

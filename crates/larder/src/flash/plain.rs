@@ -17,6 +17,7 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
+use larder_log::CacheId;
 
 use crate::cache::Tiers;
 use crate::config::Config;
@@ -28,7 +29,6 @@ use crate::le::{u16_at, u32_at, u64_at};
 use crate::stats::{Counters, Stats};
 use crate::tier::Tier;
 use crate::tombstones::Inheritance;
-use larder_log::CacheId;
 
 const BLOCK_BYTES: usize = 4096;
 const HEADER_BYTES: usize = 28;

@@ -20,6 +20,7 @@ use larder_device::label::{
     self, FORMAT_VERSION, FRONT_BYTES, Found, Kind, Labeller, OldFormat, Uuid,
 };
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
+use larder_log::CacheId;
 
 use super::dead_keys::DeadKeysSnapshot;
 use super::engines::call;
@@ -33,7 +34,6 @@ use crate::layout::Layout;
 use crate::recovery::Recovery;
 use crate::superblock::{EPOCH_MAX, Superblock};
 use crate::tombstones::{self, Inheritance};
-use larder_log::CacheId;
 
 const BLOCK: usize = 4096;
 const STARTS_EMPTY: &str = "the configuration says to start empty";

@@ -22,11 +22,11 @@
 #![deny(clippy::indexing_slicing)]
 
 use larder_device::label::{AREA_BYTES, FORMAT_VERSION, SNAPSHOT_MARK};
+use larder_log::CacheId;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::engine::DeadRecords;
-use larder_log::CacheId;
 
 /// Where it lies.
 pub(super) const SNAPSHOT_AT: u64 = AREA_BYTES;

@@ -29,13 +29,13 @@ use std::mem::offset_of;
 
 use larder_device::IoBuffer;
 use larder_device::label::FORMAT_VERSION;
+use larder_log::CacheId;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::cache::Tiers;
 use crate::item::{Fetched, Kind, is_expired};
 use crate::key::{KeyHash, KeyHasher};
-use larder_log::CacheId;
 
 /// Bytes of a bucket.
 pub(crate) const BUCKET_BYTES: usize = 4096;

@@ -33,31 +33,56 @@
 
 #![deny(clippy::indexing_slicing)]
 
-use crate::le::{u16_at, u32_at, u64_at};
 use larder_device::label::FORMAT_VERSION;
 use larder_log::CacheId;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 pub(crate) const BLOCK_BYTES: usize = 4096;
+pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"LTMB";
 /// What a loss of power leaves whole or not at all, on every drive.
 const PART_BYTES: usize = 512;
 const PARTS: usize = BLOCK_BYTES / PART_BYTES;
 /// Blocks are counted up to here.
 const NUMBER_MAX: u64 = u64::MAX / PARTS as u64;
-pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"LTMB";
-/// Where the three numbers of entries are.
-const COUNTS_AT: [usize; 3] = [42, 44, 46];
 /// The clock takes so many bytes: it ends at [`super::CLOCK_MAX`].
 const CLOCK_BYTES: usize = 6;
-const HEADER_BYTES: usize = 48;
-const CHECKED_FROM: usize = 12;
-const ENTRY_BYTES: usize = 16;
+const HEADER_BYTES: usize = std::mem::offset_of!(Part, entries);
+const CHECKED_FROM: usize = std::mem::offset_of!(Part, ring);
+const ENTRY_BYTES: usize = size_of::<Entry>();
 /// Instead of an offset: the whole region.
 const ALL_BEFORE: u32 = u32::MAX;
+/// Keys, places, lost hashes.
+const SECTIONS: usize = 3;
 
 /// Most entries of a part.
-const PART_ENTRIES_MAX: usize = (PART_BYTES - HEADER_BYTES) / ENTRY_BYTES;
+const PART_ENTRIES_MAX: usize = 29;
 /// Most entries of a block.
 pub(crate) const ENTRIES_MAX: usize = PARTS * PART_ENTRIES_MAX;
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Part {
+    magic: [u8; 4],
+    version: U16,
+    reserved: U16,
+    checksum: U32,
+    ring: U32,
+    number: U64,
+    oldest: U64,
+    clock: [u8; CLOCK_BYTES],
+    second: U32,
+    counts: [U16; SECTIONS],
+    entries: [Entry; PART_ENTRIES_MAX],
+}
+
+/// Two words, which mean what the section says.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Entry([U64; 2]);
+
+const _: () = assert!(size_of::<Part>() == PART_BYTES && ENTRY_BYTES == 16);
+const _: () = assert!(HEADER_BYTES == 48 && CHECKED_FROM == 12);
 
 /// What is dead from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,28 +128,25 @@ pub(crate) enum Slot {
 impl Slot {
     /// Looks at a slot of the log of this cache.
     pub(crate) fn look(bytes: &[u8], cache: CacheId) -> Self {
-        if bytes.iter().all(|&byte| byte == 0) {
+        if is_blank(bytes) {
             return Self::Blank;
         }
-        let mut parts: Vec<LogBlock> = Vec::with_capacity(PARTS);
-        for (position, part) in bytes.chunks(PART_BYTES).enumerate() {
-            match parse_part(part, position, cache) {
-                Some(part) => parts.push(part),
-                None if part.iter().all(|&byte| byte == 0) => {}
-                None => return Self::Damaged,
+        let Ok(slot) = <[Part; PARTS]>::ref_from_bytes(bytes) else { return Self::Damaged };
+        let mut latest = None;
+        for (position, part) in (0..).zip(slot) {
+            match part.is_valid(position, cache) {
+                true => latest = latest.max(Some(part.written_as())),
+                false if is_blank(part.as_bytes()) => {}
+                false => return Self::Damaged,
             }
         }
-        let of = |part: &LogBlock| (part.ring, part.number);
-        let Some((ring, number)) = parts.iter().map(of).max() else { return Self::Damaged };
-        let is_whole = parts.len() == PARTS && parts.iter().all(|part| of(part) == (ring, number));
-        if !is_whole {
-            return Self::Begun(ring, number);
+        let Some(block) = latest else { return Self::Damaged };
+        // Those that are blank have no magic.
+        let is_of_it = |part: &Part| part.magic == BLOCK_MAGIC && part.written_as() == block;
+        if !slot.iter().all(is_of_it) {
+            return Self::Begun(block.0, block.1);
         }
-        let most = |field: fn(&LogBlock) -> u64| parts.iter().map(field).max().unwrap_or(0);
-        let (oldest, clock) = (most(|part| part.oldest), most(|part| part.clock));
-        let second = parts.iter().map(|part| part.second).max().unwrap_or(0);
-        let entries = parts.into_iter().flat_map(|part| part.entries).collect();
-        Self::Whole(LogBlock { cache, ring, number, oldest, clock, second, entries })
+        Self::Whole(LogBlock::of_parts(slot, block, cache))
     }
 }
 
@@ -133,36 +155,42 @@ impl LogBlock {
     pub(crate) fn encode(&self, room: &mut [u8]) {
         assert!(room.len() == BLOCK_BYTES && self.entries.len() <= ENTRIES_MAX);
         assert!(self.number <= NUMBER_MAX, "no cache writes as many blocks");
+        let parts = <[Part; PARTS]>::mut_from_bytes(room).expect("its length was asserted");
         let mut entries = self.entries.chunks(PART_ENTRIES_MAX);
-        for (position, room) in room.chunks_exact_mut(PART_BYTES).enumerate() {
-            self.encode_part(position, entries.next().unwrap_or_default(), room);
+        for (position, part) in (0..).zip(parts) {
+            self.encode_part(position, entries.next().unwrap_or_default(), part);
         }
     }
 
-    fn encode_part(&self, position: usize, entries: &[Tombstone], room: &mut [u8]) {
-        let sections = [0, 1, 2].map(|section| {
-            entries.iter().filter(|entry| section_of(entry) == section).collect::<Vec<_>>()
-        });
-        let narrow = |n: usize| u16::try_from(n).expect("a part has few entries");
-        let mut checked = Vec::with_capacity(PART_BYTES);
-        checked.extend_from_slice(&self.ring.to_le_bytes());
-        for word in [self.number * PARTS as u64 + position as u64, self.oldest] {
-            checked.extend_from_slice(&word.to_le_bytes());
+    fn encode_part(&self, position: u64, entries: &[Tombstone], part: &mut Part) {
+        part.zero();
+        part.magic = BLOCK_MAGIC;
+        part.version = FORMAT_VERSION.into();
+        part.ring = self.ring.into();
+        part.number = (self.number * PARTS as u64 + position).into();
+        part.oldest = self.oldest.into();
+        part.clock = *self.clock.to_le_bytes().first_chunk().expect("six of eight bytes");
+        part.second = self.second.into();
+        let in_order = (0..SECTIONS)
+            .flat_map(|section| entries.iter().filter(move |entry| section_of(entry) == section));
+        for (room, entry) in part.entries.iter_mut().zip(in_order) {
+            *room = Entry::of(entry);
         }
-        checked.extend(self.clock.to_le_bytes().iter().take(CLOCK_BYTES));
-        checked.extend_from_slice(&self.second.to_le_bytes());
-        for section in &sections {
-            checked.extend_from_slice(&narrow(section.len()).to_le_bytes());
+        for (section, count) in part.counts.iter_mut().enumerate() {
+            let count_of = entries.iter().filter(|entry| section_of(entry) == section).count();
+            *count = u16::try_from(count_of).expect("a part has few entries").into();
         }
-        sections.iter().flatten().for_each(|entry| encode_entry(entry, &mut checked));
-        let checksum = self.cache.checksum(&checked).to_le_bytes();
-        let encoded =
-            [&BLOCK_MAGIC[..], &FORMAT_VERSION.to_le_bytes(), &[0, 0], &checksum, &checked]
-                .concat();
-        room.fill(0);
-        if let Some(front) = room.get_mut(..encoded.len()) {
-            front.copy_from_slice(&encoded);
-        }
+        part.checksum = part.checked().map_or(0, |checked| self.cache.checksum(checked)).into();
+    }
+
+    /// What all parts of a block of this ring and number say. They are valid.
+    fn of_parts(parts: &[Part; PARTS], (ring, number): (u32, u64), cache: CacheId) -> Self {
+        let most = |field: fn(&Part) -> u64| parts.iter().map(field).max().unwrap_or(0);
+        let (oldest, clock) = (most(|part| part.oldest.get()), most(Part::clock));
+        let second = parts.iter().map(|part| part.second.get()).max().unwrap_or(0);
+        let mut entries = Vec::with_capacity(parts.iter().map(Part::entries).sum());
+        parts.iter().for_each(|part| entries.extend(part.tombstones()));
+        Self { cache, ring, number, oldest, clock, second, entries }
     }
 
     /// Reads a block of this cache. `None` if it is none, or damaged.
@@ -174,41 +202,47 @@ impl LogBlock {
     }
 }
 
-/// Reads the part of a block at this position. `None` if it is none, or damaged.
-fn parse_part(bytes: &[u8], position: usize, cache: CacheId) -> Option<LogBlock> {
-    let [keys, places, lost] = counts(bytes)?;
-    let end = HEADER_BYTES + (keys + places + lost) * ENTRY_BYTES;
-    let checked = bytes.get(CHECKED_FROM..end)?;
-    let part = u64_at(bytes, 16)?;
-    let valid = bytes.len() == PART_BYTES
-        && bytes.get(..4)? == BLOCK_MAGIC
-        && u16_at(bytes, 4)? == FORMAT_VERSION
-        && u16_at(bytes, 6)? == 0
-        && u32_at(bytes, 8)? == cache.checksum(checked)
-        && part % PARTS as u64 == position as u64
-        && bytes.get(end..)?.iter().all(|&byte| byte == 0);
-    if !valid {
-        return None;
-    }
-    let listed = bytes.get(HEADER_BYTES..end)?.chunks_exact(ENTRY_BYTES).enumerate();
-    let section = |at: usize| usize::from(at >= keys) + usize::from(at >= keys + places);
-    let entries: Option<_> = listed.map(|(at, entry)| parse_entry(entry, section(at))).collect();
-    Some(LogBlock {
-        cache,
-        ring: u32_at(bytes, 12)?,
-        number: part / PARTS as u64,
-        oldest: u64_at(bytes, 24)?,
-        clock: u64::from(u32_at(bytes, 32)?) | u64::from(u16_at(bytes, 36)?) << 32,
-        second: u32_at(bytes, 38)?,
-        entries: entries?,
-    })
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
 }
 
-/// The numbers of entries that a part announces.
-fn counts(bytes: &[u8]) -> Option<[usize; 3]> {
-    let [keys, places, lost] = COUNTS_AT;
-    let count = |at: usize| u16_at(bytes, at).map(usize::from);
-    Some([count(keys)?, count(places)?, count(lost)?])
+impl Part {
+    /// Whether it is the part at this position of some block of this cache, and whole.
+    fn is_valid(&self, position: u64, cache: CacheId) -> bool {
+        let behind = self.as_bytes().get(HEADER_BYTES + self.entries() * ENTRY_BYTES..);
+        self.magic == BLOCK_MAGIC
+            && self.version.get() == FORMAT_VERSION
+            && self.reserved.get() == 0
+            && self.number.get() % PARTS as u64 == position
+            && self.checked().is_some_and(|it| self.checksum.get() == cache.checksum(it))
+            && behind.is_some_and(is_blank)
+    }
+
+    /// What the checksum covers. `None` if it announces more entries than it has room for.
+    fn checked(&self) -> Option<&[u8]> {
+        self.as_bytes().get(CHECKED_FROM..HEADER_BYTES + self.entries() * ENTRY_BYTES)
+    }
+
+    /// Ring and number of the block that it is a part of.
+    fn written_as(&self) -> (u32, u64) {
+        (self.ring.get(), self.number.get() / PARTS as u64)
+    }
+
+    fn clock(&self) -> u64 {
+        self.clock.iter().rev().fold(0, |clock, &byte| clock << 8 | u64::from(byte))
+    }
+
+    /// How many entries it announces.
+    fn entries(&self) -> usize {
+        self.counts.iter().map(|count| usize::from(count.get())).sum()
+    }
+
+    fn tombstones(&self) -> impl Iterator<Item = Tombstone> {
+        let [keys, places, _] = self.counts.map(|count| usize::from(count.get()));
+        let section = move |at: usize| usize::from(at >= keys) + usize::from(at >= keys + places);
+        let listed = self.entries.iter().take(self.entries()).enumerate();
+        listed.map(move |(at, entry)| entry.tombstone(section(at)))
+    }
 }
 
 fn section_of(entry: &Tombstone) -> usize {
@@ -219,45 +253,42 @@ fn section_of(entry: &Tombstone) -> usize {
     }
 }
 
-fn encode_entry(entry: &Tombstone, out: &mut Vec<u8>) {
-    let place = |region: u32, offset: u32| u64::from(region) | u64::from(offset) << 32;
-    let words = match *entry {
-        Tombstone::Key { hash, index } => [hash, index],
-        Tombstone::Record { region, offset, sequence } => [place(region, offset), sequence],
-        Tombstone::Region { region, sequence } => [place(region, ALL_BEFORE), sequence],
-        Tombstone::Lost { hash, sequence } => [hash, sequence],
-    };
-    words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-}
-
-fn parse_entry(bytes: &[u8], section: usize) -> Option<Tombstone> {
-    let (hash, number) = (u64_at(bytes, 0)?, u64_at(bytes, 8)?);
-    match section {
-        0 => return Some(Tombstone::Key { hash, index: number }),
-        2 => return Some(Tombstone::Lost { hash, sequence: number }),
-        _ => {}
+impl Entry {
+    fn of(tombstone: &Tombstone) -> Self {
+        let place = |region: u32, offset: u32| u64::from(region) | u64::from(offset) << 32;
+        let words = match *tombstone {
+            Tombstone::Key { hash, index } => [hash, index],
+            Tombstone::Record { region, offset, sequence } => [place(region, offset), sequence],
+            Tombstone::Region { region, sequence } => [place(region, ALL_BEFORE), sequence],
+            Tombstone::Lost { hash, sequence } => [hash, sequence],
+        };
+        Self(words.map(U64::new))
     }
-    let (region, sequence) = (u32_at(bytes, 0)?, number);
-    Some(match u32_at(bytes, 4)? {
-        ALL_BEFORE => Tombstone::Region { region, sequence },
-        offset => Tombstone::Record { region, offset, sequence },
-    })
+
+    #[allow(clippy::cast_possible_truncation)] // the two halves of a word
+    fn tombstone(&self, section: usize) -> Tombstone {
+        let [first, second] = self.0.map(U64::get);
+        match (section, first as u32, (first >> 32) as u32) {
+            (0, ..) => Tombstone::Key { hash: first, index: second },
+            (1, region, ALL_BEFORE) => Tombstone::Region { region, sequence: second },
+            (1, region, offset) => Tombstone::Record { region, offset, sequence: second },
+            _ => Tombstone::Lost { hash: first, sequence: second },
+        }
+    }
 }
 
 /// Gives arbitrary bytes the marks of a block, checksums included: for the fuzzer.
 pub(crate) fn forge(bytes: &mut [u8]) {
-    bytes.chunks_exact_mut(PART_BYTES).for_each(forge_part);
-}
-
-fn forge_part(bytes: &mut [u8]) {
-    let entries: usize = counts(bytes).unwrap_or_default().iter().sum();
-    let end = HEADER_BYTES + entries * ENTRY_BYTES;
-    let Some(checked) = bytes.get(CHECKED_FROM..end) else { return };
-    let checksum = CacheId::ZERO.checksum(checked);
-    let marks = [&BLOCK_MAGIC[..], &FORMAT_VERSION.to_le_bytes(), &[0, 0], &checksum.to_le_bytes()]
-        .concat();
-    if let Some(front) = bytes.get_mut(..marks.len()) {
-        front.copy_from_slice(&marks);
+    let Ok((parts, _)) = <[Part]>::mut_from_prefix_with_elems(bytes, bytes.len() / PART_BYTES)
+    else {
+        return;
+    };
+    for part in parts {
+        let Some(checksum) = part.checked().map(|checked| CacheId::ZERO.checksum(checked)) else {
+            continue;
+        };
+        (part.magic, part.version, part.reserved) = (BLOCK_MAGIC, FORMAT_VERSION.into(), 0.into());
+        part.checksum = checksum.into();
     }
 }
 
@@ -294,6 +325,21 @@ mod tests {
         assert_eq!(LogBlock::parse(&[0; BLOCK_BYTES], CacheId::ZERO), None);
         assert_eq!(LogBlock::parse(encoded(5).get(..4000).unwrap(), CacheId::ZERO), None);
         assert_eq!(LogBlock::parse(&encoded(5), CacheId::from_number(1)), None);
+    }
+
+    /// Each byte, as docs/formats.md draws it.
+    #[test]
+    fn a_block_is_what_it_was() {
+        let bytes = encoded(5);
+        let front = bytes.iter().take(128).map(|byte| format!("{byte:02x}"));
+        assert_eq!(
+            front.collect::<String>(),
+            "4c544d4209000000e1a2c51d03000000000000000008000011000000000000000000000000400700000002\
+             00020001000000000000000000000000000000000007000000000000000100000000000000020000000800\
+             0000000000000200000003000000ffffffff000000000600000000000000000000000000000000000000"
+        );
+        let sums = [0, 5, 60, ENTRIES_MAX as u64].map(|n| crc32c::crc32c(&encoded(n)));
+        assert_eq!(sums, [0xb41f_5583, 0xb3f8_4b8b, 0xd3b9_496e, 0x701a_915b]);
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
+use larder_log::CacheId;
 
 use super::block::{BLOCK_BYTES, LogBlock, Slot, Tombstone, forge};
 use super::{CLOCK_MAX, TombstonesPlace};
 use crate::error::Error;
-use larder_log::CacheId;
 
 /// How much is read or written at a time.
 const STEP_BYTES: u64 = 1 << 20;

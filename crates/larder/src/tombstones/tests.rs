@@ -9,12 +9,13 @@ use larder_device::{
     PlacementHandle, VirtualClock,
 };
 
+use larder_log::CacheId;
+
 use super::block::{BLOCK_BYTES, ENTRIES_MAX};
 use super::*;
 use crate::error::Error;
 use crate::key::KeyHasher;
 use crate::layout::Layout;
-use larder_log::CacheId;
 
 const BLOCKS: u64 = 16;
 

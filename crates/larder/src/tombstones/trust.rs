@@ -17,9 +17,9 @@
 //! where a block of the log is lost for good, a crash empties flash.
 
 use larder_device::label::Labeller;
+use larder_log::Backoff;
 
 use super::{LabelWrite, Said, State, Tombstones, Trust, Turn, Unfinished};
-use larder_log::Backoff;
 
 use crate::error::Error;
 use crate::events;

@@ -28,12 +28,12 @@
 use std::mem::offset_of;
 
 use larder_device::label::FORMAT_VERSION;
+use larder_log::CacheId;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::cache::Tiers;
 use crate::item::ItemRef;
-use larder_log::CacheId;
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;

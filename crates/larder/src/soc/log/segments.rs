@@ -19,12 +19,12 @@
 use std::ops::Range;
 
 use larder_device::IoBuffer;
+use larder_log::{Backoff, CacheId};
 
 use super::SocLogPlace;
 use super::index::Place;
 use super::page::{self, PAGE_BYTES, PageIdentity};
 use crate::item::ItemRef;
-use larder_log::{Backoff, CacheId};
 
 /// At most this part of a segment is filled with objects that are logged once more.
 const READMITTED_PART: usize = 2;
