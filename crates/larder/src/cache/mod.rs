@@ -21,6 +21,7 @@
 //!    `demoting_bytes_max`. Who brings more waits, with no lock in hand, and is refused after
 //!    `demotion_wait`.
 
+mod budget;
 mod clear;
 mod close;
 mod core;
@@ -44,7 +45,7 @@ mod single_flight;
 mod stale;
 mod update;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use larder_device::Claim;
@@ -65,6 +66,7 @@ pub use fetch::{FetchError, Fetched};
 pub use flush::Flushed;
 use gate::Inside;
 pub use iterate::{Scan, Scanned};
+use lending::Membership;
 pub use look::Copied;
 pub use options::{SetOptions, Tiers};
 use read::Found;
@@ -107,6 +109,8 @@ pub struct Larder {
     demotion_wait: Duration,
     /// Whether hits note when they were.
     notes_access: bool,
+    /// If it shares its budget with others.
+    membership: OnceLock<Membership<Self>>,
 }
 
 impl Larder {
