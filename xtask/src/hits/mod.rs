@@ -1,8 +1,9 @@
-//! `cargo xtask hits`: which source files of the workspace a hit passes, that is, how many someone opens who follows it.
+//! `cargo xtask hits`: which source files of the workspace a hit passes, that is, how many someone opens who follows
+//! it.
 //!
 //! The example `one_hit` of the cache, built without optimisation, makes one hit in DRAM and one of a large object in a
-//! file, which it does not bring to DRAM. Callgrind notes every function that runs on the calling thread between the call
-//! and the value that it returns; a hit before that has made what is made once.
+//! file, which it does not bring to DRAM. Callgrind notes every function that runs on the calling thread between the
+//! call and the value that it returns; a hit before that has made what is made once.
 
 mod profile;
 

@@ -57,7 +57,6 @@ use crate::key::{KeyHash, KeyHasher, check_key, check_value};
 use crate::latency::{Stopwatch, Timed};
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
-use crate::value::{Pinned, Value};
 
 use self::core::Core;
 use demoting::Sender;
@@ -114,23 +113,6 @@ pub struct Larder {
 }
 
 impl Larder {
-    /// Looks `key` up. `None` is a miss. A hit on flash brings the item back to DRAM.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an impossible key. Device errors are misses, and counted.
-    ///
-    /// ```
-    /// # use larder::{Larder, RealClock, SetOptions, block_on};
-    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-    /// assert!(block_on(cache.get(b"bread"))?.is_none());
-    /// block_on(cache.set(b"bread", b"rye", None))?;
-    /// assert_eq!(block_on(cache.get(b"bread"))?.as_deref(), Some(&b"rye"[..]));
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
-        self.look_up(key, Pinned::keep).await
-    }
-
     /// Stores `value` under `key`, in place of an older value. It expires after `ttl` (rounded up
     /// to milliseconds, and on flash to whole seconds), or never.
     ///
@@ -226,35 +208,6 @@ impl Larder {
         self.stopwatch.end(begun, Timed::Delete);
         self.leave(inside);
         removed
-    }
-
-    /// Whether `key` has a value. Brings nothing to DRAM, and counts no use.
-    ///
-    /// # Errors
-    /// As [`Larder::get`].
-    ///
-    /// ```
-    /// # use larder::{Larder, RealClock, SetOptions, block_on};
-    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-    /// block_on(cache.set(b"bread", b"rye", None))?;
-    /// assert!(block_on(cache.contains(b"bread"))? && !block_on(cache.contains(b"cake"))?);
-    /// assert_eq!(cache.stats().gets, 0);
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    pub async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
-        check_key(key)?;
-        self.core.gate.check()?;
-        let hash = self.hasher.hash(key);
-        // DRAM first, and no lock: what flash shows later than that was the newest version at some
-        // moment since, for what hides an older one comes to DRAM before it hides it.
-        if let Some(alive) = self.core.dram.contains(hash, key, self.core.now_ms()) {
-            return Ok(alive);
-        }
-        let Some(flash) = &self.core.flash else { return Ok(false) };
-        let inside = self.enter().await?;
-        let found = flash.get(hash, key, self.core.now_s()).await.is_some();
-        self.leave(inside);
-        Ok(found)
     }
 
     /// Sees to it that what flash has of a key does not come back after a crash. The caller holds the

@@ -1,4 +1,4 @@
-//! Looking a key up below DRAM.
+//! Looking a key up, in DRAM and below it.
 //!
 //! A read of flash holds no lock of its key. It is a call that whoever misses the key meanwhile
 //! joins (`single_flight.rs`), and whoever changes the key overtakes. What was read enters DRAM under the
@@ -31,6 +31,52 @@ pub(super) struct Found<V = Pinned> {
 }
 
 impl Larder {
+    /// Looks `key` up. `None` is a miss. A hit on flash brings the item back to DRAM.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for an impossible key. Device errors are misses, and counted.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// assert!(block_on(cache.get(b"bread"))?.is_none());
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert_eq!(block_on(cache.get(b"bread"))?.as_deref(), Some(&b"rye"[..]));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
+        self.look_up(key, Pinned::keep).await
+    }
+
+    /// Whether `key` has a value. Brings nothing to DRAM, and counts no use.
+    ///
+    /// # Errors
+    /// As [`Larder::get`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert!(block_on(cache.contains(b"bread"))? && !block_on(cache.contains(b"cake"))?);
+    /// assert_eq!(cache.stats().gets, 0);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
+        check_key(key)?;
+        self.core.gate.check()?;
+        let hash = self.hasher.hash(key);
+        // DRAM first, and no lock: what flash shows later than that was the newest version at some
+        // moment since, for what hides an older one comes to DRAM before it hides it.
+        if let Some(alive) = self.core.dram.contains(hash, key, self.core.now_ms()) {
+            return Ok(alive);
+        }
+        let Some(flash) = &self.core.flash else { return Ok(false) };
+        let inside = self.enter().await?;
+        let found = flash.get(hash, key, self.core.now_s()).await.is_some();
+        self.leave(inside);
+        Ok(found)
+    }
+
     /// Looks `key` up in DRAM; counts it if it is there.
     pub(super) fn get_at_once(&self, hash: KeyHash, key: &[u8], begun: Begun) -> Option<Pinned> {
         if self.core.gate.is_closed() {

@@ -15,20 +15,18 @@
 //! | `memory` | bytes from the kernel |
 //! | `segment` | memory that is appended to, overwritten, pinned and reused |
 //! | `record`, `versions` | one item in a segment, and what tells it from those of its key before |
-//! | `marks` | what changes of it while it lies there |
 //! | `pins` | who keeps a segment |
 //! | `permits` | how many values may be kept without a copy |
 //! | `slots` | numbers for segments |
 //! | `readers`, `retired` | who looks without a lock, and what waits for them |
 //! | `published` | a slice that they find |
-//! | `index`, `table` | from a key's hash to slot and offset |
-//! | `looking` | how who has found an entry learns that it is not what it was |
+//! | `index`, `table` | from a key's hash to slot and offset, with a lock or without |
 //! | `directory` | the shards of the index, which become more |
 //! | `pool`, `budget` | the budget, and what follows when it changes |
 //! | `prefetch` | asking memory ahead |
 //! | `lane` | open segments, by lifetime |
 //! | `queues`, `ghost` | who leaves first |
-//! | `put`, `putting` | how items come |
+//! | `put` | how items come |
 //! | `evict`, `evictors`, `bar` | how they leave, who makes them, and which of those with hits |
 //! | `demotions`, `allowance`, `together` | records on their way to flash, and how many bytes of them there may be |
 //! | `iterate` | what is here, for scans and `flush` |
@@ -49,8 +47,6 @@ mod ghost;
 mod index;
 mod iterate;
 mod lane;
-mod looking;
-mod marks;
 mod memory;
 mod permits;
 mod pins;
@@ -59,7 +55,6 @@ mod pool;
 mod prefetch;
 mod published;
 mod put;
-mod putting;
 mod queues;
 mod readers;
 mod record;
@@ -88,7 +83,6 @@ use evictors::Evictors;
 use ghost::Ghost;
 use index::{Entry, Index, Location, Looking, Moved, OFFSETS_END, Records};
 use lane::Lane;
-pub(crate) use marks::Marks;
 pub(crate) use pins::Pin;
 use pins::Share;
 use pool::Pool;
@@ -96,7 +90,7 @@ pub(crate) use prefetch::prefetch;
 pub(crate) use put::OnItsWay;
 use queues::Queues;
 use readers::Locked;
-pub(crate) use record::{Record, encode, record_bytes};
+pub(crate) use record::{Marks, Record, encode, record_bytes};
 use segment::Segment;
 pub(crate) use segment::Writer;
 use slots::Slots;

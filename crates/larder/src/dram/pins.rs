@@ -102,7 +102,7 @@ impl Share {
     }
 
     /// Whether nobody else keeps the segment, but for its slot. If no entry names it, only the caller can
-    /// change that: a pin that comes later is given back before anything is read (`looking`).
+    /// change that: a pin that comes later is given back before anything is read (`index`).
     pub(crate) fn is_alone(&self) -> bool {
         let slots = usize::from(self.slot() != 0);
         if Arc::strong_count(&self.0) != 1 + slots {

@@ -14,7 +14,7 @@
 //! 3. Bytes from `published` on are touched by the segment's one [`Writer`] only. A writer is made
 //!    with the segment, or from a [`Spare`] one: which no entry names, nobody else has a share of but its
 //!    slot, and nobody had a pin of after that. Who has found an entry before and pins now sees that the
-//!    entry is gone, and gives the pin back (`looking`).
+//!    entry is gone, and gives the pin back (`index`).
 //! 4. The first word of a published record holds its marks, which change while others read the record. So
 //!    it is never lent out with it: whoever may be lent the record, by invariant 1, loads and changes the word
 //!    atomically. Who overwrites the record has all of it, for by invariant 2 nobody else may be lent it then. Relaxed
@@ -24,14 +24,13 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::marks::Marks;
 use super::memory::{Blocks, Memory};
 use super::permits::Permits;
 use super::pins::{Pin, Pins, Share};
 use super::prefetch::prefetch;
 use super::readers::{Locked, LockedAlone};
 use super::record::{
-    FIXED_BYTES, Record, WORD_BYTES, bytes_of_long, bytes_of_record, marks_in, record_of,
+    FIXED_BYTES, Marks, Record, WORD_BYTES, bytes_of_long, bytes_of_record, marks_in, record_of,
     with_marks,
 };
 use super::sparse::is_sparser;
