@@ -105,6 +105,7 @@ impl Larder {
         let dram = self.core.dram.parts();
         let flash = self.core.flash.as_ref().map_or(dram, Flash::scan_parts_max);
         let count = dram.min(flash);
+        debug_assert!(count.is_power_of_two(), "slices are whole parts of either tier");
         Scan { cache: self, slices: 0..count, count, left: None, found: Found::default() }
     }
 }
@@ -199,6 +200,10 @@ impl Scan<'_> {
         let hashes = narrow(start(slice))..=narrow(start(slice + 1) - 1);
         let dram = &self.cache.core.dram;
         let parts = dram.parts();
+        debug_assert!(
+            slice < self.count && parts.is_multiple_of(self.count),
+            "parts become more, and smaller"
+        );
         let listed = part(parts).flat_map(|part| dram.hashes_in(part, parts));
         let mut resident: Vec<KeyHash> = listed.map(|(hash, _)| hash).collect();
         resident.sort_unstable_by_key(|hash| hash.0);

@@ -129,7 +129,17 @@ fn divided(members: &[Standing]) -> Vec<u64> {
         let kept = if loans > lent { share(lent, member.loan(), loans) } else { member.loan() };
         member.part + kept + share(more, member.wants(), wanted)
     };
-    members.iter().map(budget).collect()
+    let budgets: Vec<u64> = members.iter().map(budget).collect();
+    debug_assert!(
+        budgets.iter().zip(members).all(|(budget, member)| *budget >= member.part),
+        "nobody's budget is less than its part"
+    );
+    debug_assert!(
+        budgets.iter().zip(members).map(|(budget, member)| budget - member.part).sum::<u64>()
+            <= lent,
+        "no more is borrowed than is lent"
+    );
+    budgets
 }
 
 impl<C: Borrower> Lending<C> {
@@ -145,6 +155,8 @@ impl<C: Borrower> Lending<C> {
     /// # Errors
     /// If there is too little for them.
     pub(crate) fn begin(self: &Arc<Self>, members: Vec<Member<C>>) -> Result<(), Error> {
+        let percent: f64 = members.iter().map(|member| member.percent).sum();
+        assert!(percent < 100.01, "parts are of one whole: {percent} percent");
         let bytes = self.bytes.load(Ordering::Relaxed);
         let caches: Vec<_> = members.iter().filter_map(|member| member.cache.upgrade()).collect();
         if self.of_all {
@@ -155,9 +167,11 @@ impl<C: Borrower> Lending<C> {
         for cache in &caches {
             let (brought, step) = (AtomicU64::new(0), AtomicU64::new(0));
             let membership = Membership { lending: Arc::clone(self), brought, step };
-            let _first = cache.membership().set(membership);
+            let is_first = cache.membership().set(membership).is_ok();
+            assert!(is_first, "a cache shares one budget");
         }
-        let _first = self.members.set(members);
+        let is_first = self.members.set(members).is_ok();
+        assert!(is_first, "a budget has its members for good");
         self.divide();
         Ok(())
     }

@@ -203,6 +203,10 @@ impl Larder {
                 self.fetch_from(flash, hash, key, &unchanged).await
             }
         };
+        debug_assert!(
+            found.as_ref().is_none_or(|found| found.value.key() == key),
+            "what it brings is this key's"
+        );
         participant.close();
         *outcome = Some(found.clone());
         found

@@ -155,6 +155,10 @@ impl DramTier {
     ) -> Self {
         let budget = usize::try_from(budget_bytes).unwrap_or(usize::MAX);
         let shape = Shape::of(budget, policy);
+        assert!(
+            shape.segment_bytes <= OFFSETS_END,
+            "an entry can name all places in it: {shape:?}"
+        );
         Self {
             index: Index::new(shape.shards),
             slots: Slots::new(),
@@ -356,6 +360,7 @@ impl DramTier {
     }
 
     fn free_demoted(&self, segment: Share) {
+        debug_assert!(segment.is_dealt_with(), "flash has dealt with every record of it");
         self.demotions.leaves(&segment);
         self.free(segment);
         self.demotions.has_left();
@@ -398,6 +403,7 @@ impl DramTier {
     /// The lane of a hash, or another that nobody is at: with more threads than cores whoever is at it may have been
     /// interrupted.
     fn lane(&self, hash: KeyHash) -> MutexGuard<'_, Lane> {
+        debug_assert!(!self.lanes.is_empty(), "somebody can append");
         let own = usize::from(hash.tag()) % self.lanes.len();
         let (before, from_own) = self.lanes.split_at(own);
         let free = from_own.iter().chain(before).find_map(|lane| lane.try_lock().ok());

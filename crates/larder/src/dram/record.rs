@@ -26,13 +26,13 @@
 
 use crate::cache::Tiers;
 use crate::item::{DramFields, ItemRef, is_over};
-use crate::key::KeyHash;
+use crate::key::{KEY_BYTES_MAX, KeyHash, VALUE_BYTES_MAX};
 
 /// Records begin at multiples of this.
 pub(crate) const UNIT_BYTES: usize = 4;
 /// The first word of a record, which alone changes while others read.
 pub(crate) const WORD_BYTES: usize = 4;
-/// What each record begins with, from the first word on.
+/// What each record begins with, from the first word on: two words, and the lower bits of the version.
 pub(crate) const FIXED_BYTES: usize = 14;
 
 const KEY_BITS: u32 = u32::BITS - Marks::BITS;
@@ -51,6 +51,25 @@ const VERSION_BIT: u32 = 0x40 << VALUE_BITS;
 const LOW_VERSION_BITS: u32 = 48;
 /// A version that needs no optional bytes is below.
 const WIDE_BITS: u32 = LOW_VERSION_BITS + 1;
+
+const _: () = {
+    assert!(VALUE_BYTES_MAX < 1 << VALUE_BITS, "every value's length has its bits");
+    assert!(
+        KEY_BYTES_MAX >> KEY_BITS <= u8::MAX as usize,
+        "one byte more is enough for a key's length"
+    );
+    assert!(FIXED_BYTES == 2 * WORD_BYTES + LOW_VERSION_BITS as usize / 8);
+    assert!(
+        (LONG_KEY - 1) | OPTIONAL | TIERS | VERSION_BIT == u32::MAX,
+        "no bit is without a meaning"
+    );
+    assert!(OPTIONAL & TIERS == 0 && (OPTIONAL | TIERS) & VERSION_BIT == 0 && STALE == TIERS);
+    assert!(UNIT_BYTES.is_multiple_of(WORD_BYTES), "the first word of each record is aligned");
+    assert!(
+        ACCESS_MASK << ACCESS_SHIFT | FETCHED | WON == (1 << Marks::BITS) - 1,
+        "marks fill their bits"
+    );
+};
 
 const FETCHED: u32 = 1;
 const WON: u32 = 2;
@@ -207,6 +226,8 @@ pub(crate) fn encode(room: &mut [u8], item: &ItemRef<'_>) {
     let value_bytes = u32::try_from(item.value.len()).expect("values are checked at the door");
     let key_bytes = u16::try_from(item.key.len()).expect("keys are checked at the door");
     debug_assert!(value_bytes < LONG_KEY);
+    debug_assert_eq!(room.len(), record_bytes(item), "the room is the record's");
+    debug_assert!(item.dram.early_ms < 1000, "it expires in its second");
     let DramFields { version, early_ms, stale, marks } = item.dram;
     let tiers = match item.tiers {
         _ if stale => STALE,

@@ -30,8 +30,8 @@ use super::pins::{Pin, Pins, Share};
 use super::prefetch::prefetch;
 use super::readers::{Locked, LockedAlone};
 use super::record::{
-    FIXED_BYTES, Marks, Record, WORD_BYTES, bytes_of_long, bytes_of_record, marks_in, record_of,
-    with_marks,
+    FIXED_BYTES, Marks, Record, UNIT_BYTES, WORD_BYTES, bytes_of_long, bytes_of_record, marks_in,
+    record_of, with_marks,
 };
 use super::sparse::is_sparser;
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -72,12 +72,18 @@ struct Tally {
     slot: AtomicU32,
 }
 
+const _: () = {
+    assert!(std::mem::offset_of!(Segment, tally).is_multiple_of(LINE_BYTES));
+    assert!(align_of::<Tally>() == LINE_BYTES, "a hit reads no line that changes with the records");
+};
+
 /// One record less that is being overwritten.
 struct Overwriting<'a>(&'a AtomicU32);
 
 impl Drop for Overwriting<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
+        let before = self.0.fetch_sub(1, Ordering::Release);
+        debug_assert!(before > 0, "who ends overwriting has begun to");
     }
 }
 
@@ -173,7 +179,9 @@ impl Segment {
 
     /// It has been given a slot, which it keeps.
     pub(super) fn note_slot(&self, slot: u32) {
-        self.tally.slot.store(slot, Ordering::Relaxed);
+        debug_assert!(slot != 0, "0 is no slot");
+        let before = self.tally.slot.swap(slot, Ordering::Relaxed);
+        debug_assert!(before == 0, "a segment keeps its number");
     }
 
     /// Where the memory lies.
@@ -325,11 +333,13 @@ impl Segment {
     /// compact by now.
     pub(crate) fn note_dead(&self, bytes: usize) -> bool {
         let before = self.tally.dead.fetch_add(bytes, Ordering::Relaxed);
+        debug_assert!(before + bytes <= self.capacity(), "a record dies once");
         is_sparser(before, before + bytes, self.capacity())
     }
 
     pub(crate) fn set_outstanding(&self, records: u32) {
-        self.tally.outstanding.store(records, Ordering::Release);
+        let before = self.tally.outstanding.swap(records, Ordering::AcqRel);
+        debug_assert_eq!(before, 0, "it is demoted once at a time");
     }
 
     /// Notes how many bytes were taken for it above the budget, and says how many were before.
@@ -342,14 +352,22 @@ impl Segment {
         self.tally.above.load(Ordering::Acquire) > 0
     }
 
+    /// Whether it waits for no record.
+    pub(crate) fn is_dealt_with(&self) -> bool {
+        self.tally.outstanding.load(Ordering::Acquire) == 0
+    }
+
     /// One record more to wait for.
     pub(crate) fn one_more(&self) {
-        self.tally.outstanding.fetch_add(1, Ordering::AcqRel);
+        let before = self.tally.outstanding.fetch_add(1, Ordering::AcqRel);
+        debug_assert!(before > 0, "records are given out while the segment itself is waited for");
     }
 
     /// One record less to wait for. Says whether it was the last.
     pub(crate) fn one_demoted(&self) -> bool {
-        self.tally.outstanding.fetch_sub(1, Ordering::AcqRel) == 1
+        let before = self.tally.outstanding.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(before > 0, "a record is dealt with once");
+        before == 1
     }
 }
 
@@ -411,6 +429,12 @@ impl Writer {
     /// Begins a segment anew.
     pub(super) fn recycle(Spare(segment): Spare) -> Self {
         segment.published.store(0, Ordering::Relaxed);
+        debug_assert_eq!(
+            segment.tally.outstanding.load(Ordering::Relaxed),
+            0,
+            "flash has dealt with it"
+        );
+        debug_assert!(!segment.is_above(), "what was above the budget is not used again as it is");
         segment.tally.dead.store(0, Ordering::Relaxed);
         segment.tally.last_expiry_s.store(0, Ordering::Relaxed);
         Self { segment }
@@ -429,6 +453,7 @@ impl Writer {
     /// if there is no room.
     pub(crate) fn append(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8])) -> Option<usize> {
         let at = self.segment.published.load(Ordering::Relaxed);
+        debug_assert!(at.is_multiple_of(UNIT_BYTES), "an entry can name where a record begins");
         if bytes > self.segment.capacity() - at {
             return None;
         }
@@ -439,6 +464,11 @@ impl Writer {
             std::slice::from_raw_parts_mut(self.segment.memory.start().as_ptr().add(at), bytes)
         };
         fill(room);
+        debug_assert_eq!(
+            self.segment.published.load(Ordering::Relaxed),
+            at,
+            "a segment has one writer"
+        );
         self.segment.published.store(at + bytes, Ordering::Release);
         Some(at)
     }

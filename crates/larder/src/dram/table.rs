@@ -44,6 +44,17 @@ pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
 /// An entry points to places before this one. A longer segment has one record, which begins at 0.
 pub(crate) const OFFSETS_END: usize = UNIT_BYTES << OFFSET_BITS;
 
+const _: () = {
+    assert!(SLOT_AT + SLOT_BITS == CLEAN_BIT.trailing_zeros() && CLEAN_BIT.is_power_of_two());
+    assert!(FREQUENCY_AT == CLEAN_BIT.trailing_zeros() + 1);
+    assert!(
+        TAG_AT == FREQUENCY_AT + FREQUENCY_MAX.count_ones(),
+        "parts of an entry touch each other"
+    );
+    assert!(FREQUENCY_MAX & (FREQUENCY_MAX + 1) == 0, "a frequency is all bits of its part");
+    assert!(size_of::<Bucket>() == 64 && align_of::<Bucket>() == 64, "a bucket is a cache line");
+};
+
 /// Where a record lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Location {
@@ -74,6 +85,10 @@ impl Entry {
     pub(super) fn new(hash: KeyHash, location: Location, clean: bool, frequency: u64) -> Self {
         debug_assert!(location.slot > 0 && location.at.is_multiple_of(UNIT_BYTES));
         debug_assert!(location.at < OFFSETS_END);
+        debug_assert!(
+            (location.slot as usize) < SLOTS_MAX,
+            "a slot's number has its bits in an entry"
+        );
         let units = (location.at / UNIT_BYTES) as u64;
         let clean = if clean { CLEAN_BIT } else { 0 };
         let frequency = frequency.min(FREQUENCY_MAX) << FREQUENCY_AT;
@@ -95,6 +110,7 @@ impl Entry {
     }
 
     fn hit(self) -> Self {
+        debug_assert!(self.frequency() < FREQUENCY_MAX, "it would run over into the tag");
         Self(self.0 + (1 << FREQUENCY_AT))
     }
 }
@@ -158,6 +174,7 @@ impl Place {
     }
 
     pub(super) fn put(&self, entry: Entry) {
+        debug_assert!(entry.0 != 0, "0 is an empty place");
         self.0.store(entry.0, Ordering::Release);
     }
 
@@ -337,6 +354,7 @@ impl<'a> Table<'a> {
             count += (count / 4).max(1);
             let buckets = empty_buckets(count);
             if Table(&buckets).take_all(self.entries()) {
+                debug_assert!(buckets.len() > self.0.len(), "or its caller would try for ever");
                 return buckets;
             }
         }
@@ -348,6 +366,10 @@ impl<'a> Table<'a> {
             return None;
         }
         let buckets = empty_buckets(buckets_for(entries));
+        debug_assert!(
+            buckets.len() < self.0.len(),
+            "a sparse table has more buckets than it needs"
+        );
         Table(&buckets).take_all(self.entries()).then_some(buckets)
     }
 

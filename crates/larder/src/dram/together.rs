@@ -59,6 +59,10 @@ impl DramTier {
             && let Some(Seen { at, end, hash, record }) = ahead.seen.pop_front()
         {
             let location = Location { slot: demoting.slot, at };
+            debug_assert!(
+                at == demoting.next && end > at,
+                "records leave in the order in which they lie"
+            );
             demoting.next = end;
             let leaves = |entry: Entry| receiver.take(&record.item(hash, entry.is_clean()));
             if self.index.leave(hash, location, leaves) == Some(false) {
@@ -99,6 +103,7 @@ impl Ahead<'_> {
         let hash = self.tier.hasher.hash(record.key);
         self.tier.index.prefetch(hash);
         receiver.expect(hash);
+        debug_assert!(self.seen.len() <= FETCHED_AHEAD, "memory is asked for so many");
         self.seen.push_back(Seen { at, end, hash, record });
         self.next = end;
         self.segment.prefetch(self.next + BYTES_AHEAD);

@@ -77,6 +77,10 @@ impl Index {
             Ok(location) => location,
             Err(put) => return Ok(put),
         };
+        debug_assert!(
+            found.is_none_or(|(_, old)| old.location() != location),
+            "what is appended lies elsewhere"
+        );
         match found {
             Some((place, old)) => place.put(Entry::new(hash, location, clean, old.frequency() + 1)),
             None => {
@@ -90,6 +94,10 @@ impl Index {
                 *len += 1;
             }
         }
+        debug_assert!(
+            shard.table(&locked).position_at(hash, location).is_some(),
+            "what was put is in one of its two buckets"
+        );
         Ok(Put::Done)
     }
 
@@ -115,6 +123,11 @@ impl Index {
             let grown = size_of_val(&*larger) - table.memory_bytes();
             self.bytes.fetch_add(grown, Ordering::Relaxed);
             shard.buckets.replace(larger, &self.readers, locked);
+            debug_assert_eq!(
+                shard.table(locked).entries().count(),
+                len,
+                "growing keeps every entry"
+            );
         };
         shard.end_moves();
         inserted
@@ -125,10 +138,12 @@ impl Index {
         let table = shard.table(locked);
         let Some(smaller) = table.shrunk(len) else { return };
         let bytes = table.memory_bytes() - size_of_val(&*smaller);
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "every table is counted");
         shard.begin_moves();
         shard.buckets.replace(smaller, &self.readers, locked);
         shard.end_moves();
+        debug_assert_eq!(shard.table(locked).entries().count(), len, "shrinking keeps every entry");
     }
 
     /// Divides a shard, if nobody else does so. The hash of each of its entries is that of its record.
@@ -146,6 +161,8 @@ impl Index {
         let (go, stay): (Vec<_>, Vec<_>) = table
             .entries()
             .partition(|entry| self.shards.goes_to_next(records.hash(entry.location(), &locked)));
+        assert_eq!(go.len() + stay.len(), *from_len, "the entries of a shard are counted");
+        assert_eq!(*to_len, 0, "nobody finds the next shard before it is added");
         let (here, there) = (buckets_of(&stay), buckets_of(&go));
         let more = size_of_val(&*here) + size_of_val(&*there) + made * size_of::<Shard>();
         let less = table.memory_bytes();
@@ -179,6 +196,7 @@ impl Index {
         let (shard, mut len, mut locked) = self.write(hash);
         let (place, entry) = shard.table(&locked).position(hash, key, records, &locked)?;
         let seen = look(entry, &locked)?;
+        debug_assert!(*len > 0, "an entry that is taken out was counted");
         place.clear();
         *len -= 1;
         self.shrink(shard, *len, &mut locked);
@@ -190,7 +208,12 @@ impl Index {
         let _undivided = self.dividing();
         for shard in self.shards.all() {
             let (mut len, mut locked) = shard.write();
-            shard.table(&locked).clear(|entry| each(entry, &locked));
+            let mut left = 0;
+            shard.table(&locked).clear(|entry| {
+                left += 1;
+                each(entry, &locked);
+            });
+            debug_assert_eq!(left, *len, "the entries of a shard are counted");
             *len = 0;
             self.shrink(shard, 0, &mut locked);
         }
@@ -270,6 +293,7 @@ impl Shard {
         let (place, entry) = self.table(locked).position_at(hash, location)?;
         let left = leaves(entry);
         if left {
+            debug_assert!(*len > 0, "an entry that is taken out was counted");
             place.clear();
             *len -= 1;
         }
@@ -278,10 +302,12 @@ impl Shard {
 
     /// With the lock held, until [`Shard::end_moves`].
     fn begin_moves(&self) {
-        self.moves.fetch_add(1, Ordering::SeqCst);
+        let before = self.moves.fetch_add(1, Ordering::SeqCst);
+        debug_assert!(before & 1 == 0, "one at a time moves entries, with the shard's lock");
     }
 
     fn end_moves(&self) {
-        self.moves.fetch_add(1, Ordering::SeqCst);
+        let before = self.moves.fetch_add(1, Ordering::SeqCst);
+        debug_assert!(before & 1 == 1, "moves end that have begun");
     }
 }

@@ -107,7 +107,7 @@ proptest! {
             let hash = KeyHash::of(&bytes);
             let location = Location { slot: key + 1, at: at * UNIT_BYTES };
             match op {
-                0 | 1 => {
+                0 | 1 if map.get(&key) != Some(&location) => {
                     let old = set(&index, key, location, false);
                     prop_assert_eq!(old.map(Entry::location), map.insert(key, location));
                 }
