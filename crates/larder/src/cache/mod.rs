@@ -50,7 +50,7 @@ use std::time::Duration;
 
 use larder_device::Claim;
 
-use crate::dram::Record;
+use crate::dram::ItemView;
 use crate::error::{Error, ErrorKind};
 use crate::item::ItemRef;
 use crate::key::{KeyHash, KeyHasher, check_key, check_value};
@@ -68,7 +68,7 @@ pub use iterate::{Scan, Scanned};
 use lending::Membership;
 pub use look::Copied;
 pub use options::{SetOptions, Tiers};
-use read::Found;
+use read::Hit;
 use single_flight::SingleFlight;
 pub use update::{Cas, Change};
 
@@ -101,7 +101,7 @@ pub struct Larder {
     /// Every key that comes in is hashed by it, once.
     hasher: KeyHasher,
     /// Reads of flash, by the hash of the key.
-    reads: SingleFlight<u64, Option<Found>>,
+    reads: SingleFlight<u64, Option<Hit>>,
     fetches: SingleFlight<Box<[u8]>, Outcome>,
     stopwatch: Stopwatch,
     /// See [`Config::demotion_wait`](crate::Config::demotion_wait).
@@ -175,7 +175,7 @@ impl Larder {
             self.remove(hash, key).await?;
             return Err(self.too_large(&item));
         }
-        let supersede = |there: Option<&Record<'_>>| self.supersede(hash, key, there);
+        let supersede = |there: Option<&ItemView<'_>>| self.supersede(hash, key, there);
         let (stored, outdated) = self.place(&item, &supersede, None).await;
         if !stored {
             self.remove(hash, key).await?;
@@ -220,10 +220,10 @@ impl Larder {
     }
 
     /// The key changes at this moment: what is being read or fetched is older, and so is what is there.
-    fn supersede(&self, hash: KeyHash, key: &[u8], there: Option<&Record<'_>>) -> bool {
+    fn supersede(&self, hash: KeyHash, key: &[u8], there: Option<&ItemView<'_>>) -> bool {
         self.reads.overtake(hash, &hash.0);
         self.fetches.overtake(hash, key);
-        if let Some(Record { key, value, .. }) = there {
+        if let Some(ItemView { key, value, .. }) = there {
             self.core.counters.replaced_objects.add(1);
             let bytes = key.len() + value.len();
             self.core.counters.removals.key(RemovalReason::Replaced, Tier::Dram, key, bytes);

@@ -14,7 +14,7 @@
 use larder_device::block_on;
 
 use super::Larder;
-use crate::dram::{Lookup, Record};
+use crate::dram::{ItemView, Lookup};
 use crate::error::Error;
 use crate::flash::Flash;
 use crate::key::{KeyHash, check_key};
@@ -25,7 +25,7 @@ use crate::value::{Pinned, Value};
 
 /// A value and where it was found.
 #[derive(Debug, Clone)]
-pub(super) struct Found<V = Pinned> {
+pub(super) struct Hit<V = Pinned> {
     pub(super) value: V,
     tier: Tier,
 }
@@ -137,7 +137,7 @@ impl Larder {
         }
         let found = self.find(hash, key).await;
         self.leave(inside);
-        let Some(Found { value, tier }) = found else {
+        let Some(Hit { value, tier }) = found else {
             self.stopwatch.end(begun, Timed::GetMiss);
             return Ok(None);
         };
@@ -153,7 +153,7 @@ impl Larder {
 
     /// Looks `key` up, and counts nobody's get. A hit on flash brings the item to DRAM. The caller is
     /// inside.
-    pub(super) async fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Found<Value>> {
+    pub(super) async fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Hit<Value>> {
         let found = match &self.core.flash {
             // Most misses end here, without a read.
             Some(flash) if flash.may_hold(hash) || self.core.dram.holds(hash) => {
@@ -165,15 +165,15 @@ impl Larder {
             }
             // No call to join, so nothing that the answer has to be later than.
             None => match self.core.dram.get_without_lock(hash, key, || self.core.now_ms()) {
-                Lookup::Hit(value) => Some(Found { value, tier: Tier::Dram }),
+                Lookup::Hit(value) => Some(Hit { value, tier: Tier::Dram }),
                 Lookup::Expired => self.look(hash, key).await,
                 Lookup::Absent => None,
             },
         };
         // Whoever waits keeps what it has found.
-        let keep = |Found { value, tier }| Found { value: Pinned::keep(value), tier };
+        let keep = |Hit { value, tier }| Hit { value: Pinned::keep(value), tier };
         let found = found.map(keep);
-        if let Some(Found { value, tier }) = &found
+        if let Some(Hit { value, tier }) = &found
             && *tier != Tier::Dram
         {
             self.help(key.len() + value.len()).await;
@@ -184,7 +184,7 @@ impl Larder {
     }
 
     /// Reads flash, or waits for somebody who does.
-    async fn read_together(&self, flash: &Flash, hash: KeyHash, key: &[u8]) -> Option<Found> {
+    async fn read_together(&self, flash: &Flash, hash: KeyHash, key: &[u8]) -> Option<Hit> {
         let participant = self.reads.join(hash, hash.0);
         let mut outcome = participant.outcome().await;
         if let Some(found) = &*outcome {
@@ -192,14 +192,14 @@ impl Larder {
             return found.clone().filter(|found| found.value.key() == key);
         }
         let found = match self.core.dram.get(hash, key, || self.core.now_ms()) {
-            Lookup::Hit(value) => Some(Found { value, tier: Tier::Dram }),
+            Lookup::Hit(value) => Some(Hit { value, tier: Tier::Dram }),
             Lookup::Expired => {
                 let _key_lock = self.core.lock_key(hash).await;
                 self.look(hash, key).await
             }
             Lookup::Absent => {
                 let unchanged =
-                    |there: Option<&Record<'_>>| there.is_none() && !participant.is_overtaken();
+                    |there: Option<&ItemView<'_>>| there.is_none() && !participant.is_overtaken();
                 self.fetch_from(flash, hash, key, &unchanged).await
             }
         };
@@ -214,10 +214,10 @@ impl Larder {
 
     /// Looks `key` up in both tiers. A hit on flash brings the item to DRAM. The caller holds the
     /// key's lock.
-    pub(super) async fn look(&self, hash: KeyHash, key: &[u8]) -> Option<Found> {
+    pub(super) async fn look(&self, hash: KeyHash, key: &[u8]) -> Option<Hit> {
         // Who held the lock before may have brought the key to DRAM, or found it expired.
         match self.core.dram.get(hash, key, || self.core.now_ms()) {
-            Lookup::Hit(value) => return Some(Found { value, tier: Tier::Dram }),
+            Lookup::Hit(value) => return Some(Hit { value, tier: Tier::Dram }),
             Lookup::Expired => {
                 self.core.counters.expired.add(1);
                 let (_, bytes) = self.tier_and_bytes(hash, key).unwrap_or((Tier::Dram, 0));
@@ -247,8 +247,8 @@ impl Larder {
         flash: &Flash,
         hash: KeyHash,
         key: &[u8],
-        unchanged: &(dyn Fn(Option<&Record<'_>>) -> bool + Sync),
-    ) -> Option<Found> {
+        unchanged: &(dyn Fn(Option<&ItemView<'_>>) -> bool + Sync),
+    ) -> Option<Hit> {
         let (fetched, tier) = flash.get(hash, key, self.core.now_s()).await?;
         let mut item = fetched.item();
         if item.is_expired(self.core.now_s()) {
@@ -267,6 +267,6 @@ impl Larder {
         };
         // Where DRAM has no room, flash still has the item.
         let value = kept.unwrap_or_else(|| Pinned::alone(&item));
-        Some(Found { value, tier })
+        Some(Hit { value, tier })
     }
 }

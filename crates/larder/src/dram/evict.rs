@@ -7,7 +7,7 @@ use super::lane::{Lane, group_of};
 use super::policy::frequency_left;
 use super::queues::{Queue, Sealed, Victim};
 use super::readers::LockedAlone;
-use super::record::{Record, record_bytes};
+use super::record::{ItemView, record_bytes};
 use super::segment::Frozen;
 use super::{DramTier, lock};
 use crate::item::{ItemRef, is_expired};
@@ -167,7 +167,7 @@ impl DramTier {
         &self,
         frozen: &Frozen,
         sealed: &Sealed,
-        mut each: impl FnMut(Location, KeyHash, &Record<'_>),
+        mut each: impl FnMut(Location, KeyHash, &ItemView<'_>),
     ) {
         let mut records = frozen.records();
         let mut ahead = Vec::with_capacity(FETCHED_AHEAD);

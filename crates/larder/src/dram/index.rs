@@ -29,7 +29,7 @@ use super::published::Published;
 use super::readers::{Held, Locked, LockedAlone, Readers};
 use super::retired::Retired;
 pub(crate) use super::table::Records;
-use super::table::{Bucket, Place, Table, empty_buckets, places_of};
+use super::table::{AtomicEntry, Bucket, Table, empty_buckets, places_of};
 pub(crate) use super::table::{Entry, Location, OFFSETS_END, SLOTS_MAX};
 use crate::key::KeyHash;
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -262,7 +262,7 @@ pub(crate) struct Looking<'a> {
 #[derive(Debug)]
 struct Unlocked<'a> {
     since: Since<'a>,
-    place: &'a Place,
+    place: &'a AtomicEntry,
     entry: Entry,
     /// Whether it was seen that something moved.
     moved: Cell<bool>,
@@ -293,7 +293,7 @@ impl<'a> Looking<'a> {
     }
 
     /// The entry was seen at this place after `since`.
-    fn unlocked(held: &'a Held, since: Since<'a>, place: &'a Place, entry: Entry) -> Self {
+    fn unlocked(held: &'a Held, since: Since<'a>, place: &'a AtomicEntry, entry: Entry) -> Self {
         let moved = Cell::new(false);
         Self { held, unlocked: Some(Unlocked { since, place, entry, moved }) }
     }

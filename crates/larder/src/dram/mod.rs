@@ -90,7 +90,7 @@ pub(crate) use prefetch::prefetch;
 pub(crate) use put::OnItsWay;
 use queues::Queues;
 use readers::Locked;
-pub(crate) use record::{Marks, Record, encode, record_bytes};
+pub(crate) use record::{ItemView, Marks, encode, record_bytes};
 use segment::Segment;
 pub(crate) use segment::Writer;
 use slots::Slots;
@@ -138,7 +138,7 @@ pub(crate) enum Lookup {
 
 /// Decides whether an item may be put in the place of the record that is there, if one is: under
 /// the lock of both.
-pub(crate) type Admit<'a> = &'a (dyn Fn(Option<&Record<'_>>) -> bool + Sync);
+pub(crate) type Admit<'a> = &'a (dyn Fn(Option<&ItemView<'_>>) -> bool + Sync);
 
 /// The budget is spent on records that are on their way to flash, or that values pin; or the index has
 /// as many keys of this hash as it can.
@@ -396,7 +396,7 @@ impl DramTier {
         self.index.entry_at(hash, location).is_some()
     }
 
-    fn record<'a>(&'a self, at: Location, locked: &'a Locked) -> Record<'a> {
+    fn record<'a>(&'a self, at: Location, locked: &'a Locked) -> ItemView<'a> {
         self.slots.get(at, locked).segment().record(at.at, locked)
     }
 

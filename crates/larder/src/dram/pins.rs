@@ -15,7 +15,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::record::Record;
+use super::record::ItemView;
 use super::segment::Segment;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{STRIPES, stripe};
@@ -181,7 +181,7 @@ impl Pin {
 
     /// The record.
     #[inline]
-    pub(crate) fn record(&self) -> Record<'_> {
+    pub(crate) fn record(&self) -> ItemView<'_> {
         Segment::pinned_record(self)
     }
 

@@ -202,8 +202,8 @@ impl DramTier {
         put.map(|_| OnItsWay { hash: item.hash, location }).map_err(|Crowded| Full)
     }
 
-    /// Whether flash has not dealt with it yet. Another of this hash that lies there in a later life of the
-    /// segment is meant only if it is above the budget too.
+    /// Whether flash has not dealt with it yet. Another of this hash that lies there after the
+    /// segment was used again is meant only if it is above the budget too.
     pub(crate) fn is_on_its_way(&self, it: OnItsWay) -> bool {
         let found = self.index.peek(it.hash, |entry, locked| {
             let at = entry.location();

@@ -78,7 +78,7 @@ const ACCESS_MASK: u32 = (1 << 22) - 1;
 
 /// A record, in parts.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Record<'a> {
+pub(crate) struct ItemView<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
     pub(crate) version: u64,
@@ -91,9 +91,10 @@ pub(crate) struct Record<'a> {
     pub(crate) marks: Marks,
 }
 
-impl<'a> Record<'a> {
+impl<'a> ItemView<'a> {
     pub(crate) fn item(&self, hash: KeyHash, clean: bool) -> ItemRef<'a> {
-        let Record { key, value, version, expiry_s, early_ms, flags, tiers, stale, marks } = *self;
+        let ItemView { key, value, version, expiry_s, early_ms, flags, tiers, stale, marks } =
+            *self;
         let dram = DramFields { version, early_ms, stale, marks };
         ItemRef { flags, clean, tiers, dram, ..ItemRef::new(hash, key, value, expiry_s) }
     }
@@ -263,7 +264,7 @@ pub(crate) fn encode(room: &mut [u8], item: &ItemRef<'_>) {
 
 /// The record of which this is the first word and what follows it. `bytes` are a segment's, so it is whole.
 #[inline]
-pub(crate) fn record_of(word: u32, bytes: &[u8]) -> Record<'_> {
+pub(crate) fn record_of(word: u32, bytes: &[u8]) -> ItemView<'_> {
     let fixed: &[u8; FIXED_BYTES - WORD_BYTES] =
         bytes.first_chunk().expect("a segment's record is whole");
     let head = u32::from_le_bytes([fixed[0], fixed[1], fixed[2], fixed[3]]);
@@ -297,7 +298,7 @@ pub(crate) fn record_of(word: u32, bytes: &[u8]) -> Record<'_> {
         _ => Tiers::Both,
     };
     let (stale, marks) = (head & TIERS == STALE, marks_in(word));
-    Record { key, value, version, expiry_s, early_ms, flags, tiers, stale, marks }
+    ItemView { key, value, version, expiry_s, early_ms, flags, tiers, stale, marks }
 }
 
 /// The next so many bytes of a record.
@@ -309,7 +310,7 @@ fn taken<'a, const BYTES: usize>(rest: &mut &'a [u8]) -> &'a [u8; BYTES] {
 }
 
 /// The record that lies in `bytes`, of which nobody else has any.
-pub(crate) fn record_in(bytes: &[u8]) -> Record<'_> {
+pub(crate) fn record_in(bytes: &[u8]) -> ItemView<'_> {
     let (word, rest) = bytes.split_first_chunk().expect("a segment's record is whole");
     record_of(u32::from_le_bytes(*word), rest)
 }

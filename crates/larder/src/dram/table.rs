@@ -143,11 +143,11 @@ pub(super) fn places_of(hash: KeyHash, count: usize) -> [usize; 2] {
 /// Where an entry is, or may be. Only the one who holds the shard's write lock changes it, but for
 /// frequency.
 #[derive(Debug, Default)]
-pub(super) struct Place(AtomicU64);
+pub(super) struct AtomicEntry(AtomicU64);
 
 #[repr(align(64))]
 #[derive(Debug, Default)]
-pub(super) struct Bucket([Place; ENTRIES]);
+pub(super) struct Bucket([AtomicEntry; ENTRIES]);
 
 /// The buckets of a shard. Of a table that is being replaced by a larger one, a reader without a lock may
 /// see the beginning, where he finds little.
@@ -161,7 +161,7 @@ pub(crate) trait Records {
     fn hash(&self, at: Location, locked: &Locked) -> KeyHash;
 }
 
-impl Place {
+impl AtomicEntry {
     fn entry(&self) -> Option<Entry> {
         let entry = self.0.load(Ordering::SeqCst);
         (entry != 0).then_some(Entry(entry))
@@ -194,7 +194,7 @@ impl Place {
 }
 
 impl Bucket {
-    fn empty_places(&self) -> impl Iterator<Item = &Place> {
+    fn empty_places(&self) -> impl Iterator<Item = &AtomicEntry> {
         self.0.iter().filter(|place| place.entry().is_none())
     }
 }
@@ -223,7 +223,7 @@ impl<'a> Tagged<'a> {
 }
 
 impl<'a> Iterator for Tagged<'a> {
-    type Item = (&'a Place, Entry);
+    type Item = (&'a AtomicEntry, Entry);
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -252,7 +252,7 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn entries(self) -> impl Iterator<Item = Entry> {
-        self.0.iter().flat_map(|bucket| &bucket.0).filter_map(Place::entry)
+        self.0.iter().flat_map(|bucket| &bucket.0).filter_map(AtomicEntry::entry)
     }
 
     /// Takes all entries out, and shows them to `each`.
@@ -273,7 +273,10 @@ impl<'a> Table<'a> {
     /// Entries whose tag is that of the hash, and where they are. The second bucket is far away from the
     /// first, and is looked at by who found nothing there.
     #[inline]
-    pub(super) fn candidates(self, hash: KeyHash) -> impl Iterator<Item = (&'a Place, Entry)> {
+    pub(super) fn candidates(
+        self,
+        hash: KeyHash,
+    ) -> impl Iterator<Item = (&'a AtomicEntry, Entry)> {
         let tag = Tag::of(hash);
         self.buckets_of(tag).into_iter().flat_map(move |bucket| Tagged::new(bucket, tag))
     }
@@ -283,7 +286,7 @@ impl<'a> Table<'a> {
     pub(super) fn find<T>(
         self,
         hash: KeyHash,
-        mut look: impl FnMut(&'a Place, Entry) -> Option<T>,
+        mut look: impl FnMut(&'a AtomicEntry, Entry) -> Option<T>,
     ) -> Option<T> {
         self.candidates(hash).find_map(|(place, entry)| {
             let found = look(place, entry)?;
@@ -298,7 +301,7 @@ impl<'a> Table<'a> {
         key: &[u8],
         records: &impl Records,
         locked: &Locked,
-    ) -> Option<(&'a Place, Entry)> {
+    ) -> Option<(&'a AtomicEntry, Entry)> {
         self.candidates(hash).find(|(_, entry)| records.is_key(entry.location(), key, locked))
     }
 
@@ -306,7 +309,7 @@ impl<'a> Table<'a> {
         self,
         hash: KeyHash,
         location: Location,
-    ) -> Option<(&'a Place, Entry)> {
+    ) -> Option<(&'a AtomicEntry, Entry)> {
         self.candidates(hash).find(|(_, entry)| entry.location() == location)
     }
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use super::DramTier;
 use super::demotions::{Demoting, Demotion};
 use super::index::{Entry, Location};
-use super::record::Record;
+use super::record::ItemView;
 use super::segment::Frozen;
 use crate::item::ItemRef;
 use crate::key::KeyHash;
@@ -89,7 +89,7 @@ struct Seen<'a> {
     at: usize,
     end: usize,
     hash: KeyHash,
-    record: Record<'a>,
+    record: ItemView<'a>,
 }
 
 impl Ahead<'_> {
