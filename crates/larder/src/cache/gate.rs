@@ -30,7 +30,7 @@ const OPEN: u8 = 0;
 const HELD: u8 = 1;
 const CLOSED: u8 = 2;
 const _: () = assert!(
-    size_of::<Stripe>() == 64,
+    align_of::<Stripe>() == 64,
     "threads that come in do not wait for each other's cache line"
 );
 

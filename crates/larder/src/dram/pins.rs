@@ -69,7 +69,7 @@ unsafe impl Sync for Pin {}
 const _: () = {
     assert!(STRIPES.is_power_of_two(), "a segment has as many, or a half, or a quarter of them");
     assert!(
-        size_of::<Stripe>() == 64,
+        align_of::<Stripe>() == 64,
         "threads of two stripes do not wait for each other's cache line"
     );
     const fn is_shared<T: Send + Sync>() {}

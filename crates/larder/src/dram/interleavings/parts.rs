@@ -8,9 +8,8 @@ use super::super::index::{Index, Location, Put, Putting, Records};
 use super::super::permits::Permits;
 use super::super::published::{Old, Published};
 use super::super::readers::{Locked, LockedAlone, Readers};
-use super::{in_many_orders, lock};
+use super::{CHANGES, ORDERS, in_many_orders};
 use crate::key::KeyHash;
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
 
 /// Records go on to other places, and readers without a lock see that they have.
