@@ -49,10 +49,7 @@ pub(crate) const BYTES_MAX: u64 = {
 
 const _: () = {
     assert!(SEGMENTS_MIN < SEGMENTS && SHARDS_MAX.is_power_of_two());
-    assert!(
-        BYTES_MIN as usize / 4 >= *SEGMENT_BYTES.start(),
-        "the least budget has a few segments"
-    );
+    assert!(BYTES_MIN / 4 >= *SEGMENT_BYTES.start() as u64, "the least budget has a few segments");
 };
 
 /// What follows from the size of the budget.
