@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use larder::{Config, Larder, RealClock, Stats, block_on};
+use larder::{Config, Larder, RealClock, SocConfig, Stats, block_on};
 use larder_device::nvme::DriveReport;
 use larder_device::{FileOptions, OpenOptions, PlacementMode, open_asking};
 
@@ -69,7 +69,7 @@ fn run() -> Result<(), Failure> {
     println!("{}", opened.rung);
     let config = Config {
         dram_bytes: 8 << 20,
-        soc_percent: Some(30.0),
+        soc: SocConfig { percent: Some(30.0), ..SocConfig::default() },
         start_empty: true,
         ..Config::default()
     };

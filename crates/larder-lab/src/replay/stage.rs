@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use larder::config::Demotions;
-use larder::{Config, CrashSafety, Larder, Layout, VirtualClock, block_on};
+use larder::{Config, CrashSafety, Larder, Layout, LocConfig, SocConfig, VirtualClock, block_on};
 use larder_device::{
     Device, DeviceStats, FileDevice, FileOptions, Isolation, ModelDevice, OpenOptions, Opened,
     Payload, PlacementMode, Target,
@@ -178,20 +178,24 @@ fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> C
         dram_bytes: options.dram_bytes,
         dram_policy: options.dram_policy,
         utilization_percent: options.utilization_percent,
-        soc_percent: Some(options.soc_percent),
-        soc_log_percent: options.soc_log_percent,
-        soc_log_threshold: Config::default().soc_log_threshold,
-        soc_max_object_bytes: options.soc_max_object_bytes,
-        region_bytes: engines.region_bytes,
-        region_write_bytes: options.region_write_bytes(),
-        region_eviction: options.region_eviction,
-        reinsertion: options.reinsertion,
-        reinsertion_hits: 0,
-        ttl_classes: options.ttl_classes.clone(),
-        ru_aware_eviction: engines.ru_aware_eviction,
+        soc: SocConfig {
+            percent: Some(options.soc_percent),
+            log_percent: options.soc_log_percent,
+            log_threshold: SocConfig::default().log_threshold,
+            max_object_bytes: options.soc_max_object_bytes,
+            dynamic_placement: engines.dynamic_placement,
+        },
+        loc: LocConfig {
+            region_bytes: engines.region_bytes,
+            write_bytes: options.region_write_bytes(),
+            eviction: options.region_eviction,
+            reinsertion: options.reinsertion,
+            ttl_classes: options.ttl_classes.clone(),
+            ru_aware_eviction: engines.ru_aware_eviction,
+            eager_index_objects: LocConfig::default().eager_index_objects,
+        },
         admission: options.admission,
         placement,
-        dynamic_placement: engines.dynamic_placement,
         start_empty: true,
         // The same run each time.
         demotions: Demotions::Callers,
