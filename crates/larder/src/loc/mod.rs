@@ -47,7 +47,6 @@ use crate::stats::Counters;
 use crate::tier::Tier;
 use crate::tombstones::{Lost, Receipt, Tombstones};
 use host::LogHost;
-pub(crate) use appending::Appending;
 pub(crate) use index::BYTES_MAX;
 use index::{Index, Location};
 use recover::Rebuild;
