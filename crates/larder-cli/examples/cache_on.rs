@@ -7,7 +7,7 @@
 //! **What the target holds is lost.** Keys are set and asked for, a few of them so often that they stay
 //! in DRAM; each value that comes back is compared. Then the counters, one a line. With
 //! `--until-gone` this goes on until the device is gone, and then for as much again without it: the
-//! counters behind `gone` are those of this time. TARGET is as in [`larder_device::ladder`].
+//! counters behind `gone` are those of this time. TARGET is as in [`larder_device::opening`].
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -66,7 +66,7 @@ fn run() -> Result<(), Failure> {
     let file = FileOptions { capacity_bytes: arguments.capacity, ..FileOptions::default() };
     let options = OpenOptions { placement: arguments.placement, file };
     let opened = open_asking(&arguments.target, &options, ask)?;
-    println!("{}", opened.rung);
+    println!("{}", opened.status);
     let config = Config {
         dram_bytes: 8 << 20,
         soc: SocConfig { percent: Some(30.0), ..SocConfig::default() },

@@ -7,7 +7,7 @@
 //! [`FileDevice::direct`], [`FileDevice::preallocated`].
 //!
 //! Of a block device nothing is locked or reserved: it is opened for us alone, which a mounted one
-//! refuses, and always without the page cache. Where it has write streams, [`mod@crate::ladder`] has
+//! refuses, and always without the page cache. Where it has write streams, [`mod@crate::opening`] has
 //! the handles for them.
 
 pub(crate) mod engine;

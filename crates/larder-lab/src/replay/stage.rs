@@ -24,7 +24,7 @@ pub(super) struct Stage {
     device: Option<Arc<dyn Device>>,
     model: Option<Arc<ModelDevice>>,
     /// How placement reaches a real device, and what the user must be told of it.
-    pub(super) rung: Option<String>,
+    pub(super) placement_path: Option<String>,
     pub(super) notice: Option<String>,
     /// Removed at the end.
     _file: Option<TemporaryFile>,
@@ -34,7 +34,7 @@ impl Stage {
     pub(super) fn set_up(options: &ReplayOptions, placement: bool) -> Result<Self, Error> {
         let mut model = None;
         let mut file = None;
-        let (mut rung, mut notice) = (None, None);
+        let (mut placement_path, mut notice) = (None, None);
         let device: Option<Arc<dyn Device>> = match &options.storage {
             _ if options.flash_bytes == 0 => None,
             Storage::Model => {
@@ -50,12 +50,12 @@ impl Stage {
             }
             Storage::Device(target, mode) => {
                 let opened = open_device(target, *mode, options.flash_bytes, placement)?;
-                (rung, notice) = (Some(opened.rung.to_string()), opened.notice);
+                (placement_path, notice) = (Some(opened.status.to_string()), opened.notice);
                 Some(opened.device)
             }
         };
         let stage = Self::open(options, EngineOptions::default(), placement, device)?;
-        Ok(Self { model, rung, notice, _file: file, ..stage })
+        Ok(Self { model, placement_path, notice, _file: file, ..stage })
     }
 
     /// A cache on a device that somebody else made, and may share with others.
@@ -82,7 +82,15 @@ impl Stage {
             larder::ErrorKind::Config => Error::usage(error.to_string()),
             _ => Error::run(error.to_string()),
         })?;
-        Ok(Self { cache, clock, device, model: None, rung: None, notice: None, _file: None })
+        Ok(Self {
+            cache,
+            clock,
+            device,
+            model: None,
+            placement_path: None,
+            notice: None,
+            _file: None,
+        })
     }
 
     pub(super) fn device_stats(&self) -> DeviceStats {
