@@ -53,7 +53,7 @@ pub mod timeout;
 
 pub use buffer::{BufferPool, IoBuffer};
 pub use claim::{Claim, Extent};
-pub use clock::{Clock, RealClock, Sleep, VirtualClock};
+pub use clock::{Clock, LoopClock, RealClock, Sleep, VirtualClock};
 pub use device::{Device, DeviceInfo, DeviceStats, VolatileCache};
 pub use error::{Error, ErrorKind};
 pub use fault::{Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
