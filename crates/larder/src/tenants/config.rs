@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_cannot_work_is_refused_by_name_and_value() {
-        assert!(refusal(Vec::new()).contains("0 tenants: must be 1 to 185"));
+        assert!(refusal(Vec::new()).contains("0 tenants: must be 1 to 173"));
         let both = |a: Tenant, b: Tenant| refusal(vec![a, b]);
         let twice = both(Tenant::new("a", 1.0), Tenant::new("a", 1.0));
         assert!(twice.contains("two tenants are called \"a\""), "{twice}");

@@ -341,7 +341,7 @@ fn routing_seed(device: &impl Device) -> u64 {
 /// Seed of the cache of a shard.
 fn seed_of_shard(device: &impl Device) -> u64 {
     let start = u64::from_le_bytes(
-        first_block(device).as_slice()[ROUTING_SEED_AT + 8..][..8].try_into().unwrap(),
+        first_block(device).as_slice()[ROUTING_SEED_AT + 8 + 64 * 16..][..8].try_into().unwrap(),
     );
     let read = Io::Read { offset: start, buffer: IoBuffer::zeroed(4096) };
     let block = block_on(device.submit(read)).unwrap();

@@ -422,7 +422,7 @@ fn part_starts(device: &ModelDevice) -> Vec<u64> {
     let field = |at: usize| u64::from_le_bytes(block.as_slice()[at..at + 8].try_into().unwrap());
     // Behind the head of the label and that of the table; a number of parts is 32 bits.
     let parts = usize::try_from(field(64 + 20) & 0xffff_ffff).unwrap();
-    (0..parts).map(|part| field(64 + 32 + 88 * part)).collect()
+    (0..parts).map(|part| field(64 + 1056 + 88 * part)).collect()
 }
 
 fn read(device: &ModelDevice, offset: u64) -> IoBuffer {
