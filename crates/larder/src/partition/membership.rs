@@ -72,7 +72,7 @@ impl FromIterator<ShardNumber> for ShardMask {
 
 /// Whose each shard of a set is: the UUID of the table of the device that served as it last.
 ///
-/// A blank device may take the place of one that is missing. When that is back, it has the right number, and old values.
+/// A blank device may take the place of one that is missing. When that is back, it has the right number and old values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Roster([Uuid; SHARDS_MAX]);
 
