@@ -79,7 +79,7 @@ impl fmt::Debug for LoopClock {
 mod tests {
     use super::*;
     use crate::park::block_on;
-    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::task::{Context, Wake};
 
     #[derive(Default)]
@@ -151,7 +151,7 @@ mod tests {
         // Another thread has something that is due first.
         let far = clock.sleep_until(clock.monotonic() + Duration::from_secs(10));
         let (beside, ended) = (Arc::clone(&clock), ring.waker());
-        let woken = Arc::new(AtomicBool::new(false));
+        let woken = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let tells = Arc::clone(&woken);
         let other = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(2));
