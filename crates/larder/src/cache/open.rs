@@ -1,7 +1,7 @@
 //! How a cache begins.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use larder_device::{Claim, Clock, Device, FileDevice, RealClock, TimeoutDevice, block_on};
@@ -179,6 +179,7 @@ impl Larder {
             stopwatch,
             demotion_wait: config.demotion_wait,
             notes_access: config.access_times,
+            membership: OnceLock::new(),
         })
     }
 }
