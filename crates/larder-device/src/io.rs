@@ -3,16 +3,18 @@
 //! This is the one place where bounds, alignment and handles are checked. A backend sees only a
 //! [`CheckedIo`].
 
+mod deadline;
 mod future;
-
-use std::fmt;
+mod outcome;
 
 use crate::buffer::IoBuffer;
 use crate::device::DeviceInfo;
 use crate::error::{Error, ErrorKind};
 use crate::placement::PlacementHandle;
+pub(crate) use deadline::{Deadline, Overseer, Request};
 pub(crate) use future::UnderWay;
 pub use future::{Completer, IoFuture};
+pub use outcome::{IoFailure, IoResult};
 
 /// A request. It owns its buffer; the completion gives it back.
 #[derive(Debug)]
@@ -71,30 +73,6 @@ pub enum Durability {
 /// A request whose bounds, alignment and handle fit its device. Only [`Io::check`] makes one.
 #[derive(Debug)]
 pub struct CheckedIo(Io);
-
-/// How a request ended. Requests without bytes give back an empty buffer.
-pub type IoResult = Result<IoBuffer, IoFailure>;
-
-/// A request that failed, with the buffer that it owned.
-#[derive(Debug)]
-pub struct IoFailure {
-    /// Why.
-    pub error: Error,
-    /// The request's buffer; for a failed read its content is unspecified.
-    pub buffer: IoBuffer,
-}
-
-impl fmt::Display for IoFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl std::error::Error for IoFailure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&self.error)
-    }
-}
 
 impl Io {
     /// A write that the device has taken when it completes.
