@@ -8,6 +8,9 @@ use crate::io::{CheckedIo, Io, IoFuture};
 use crate::nvme::DriveReport;
 use crate::placement::PlacementInfo;
 
+/// Smallest block that a device may have, in bytes.
+pub const BLOCK_BYTES_MIN: u32 = 512;
+
 /// What a device says of itself; it does not change while the device is open.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceInfo {
@@ -15,8 +18,9 @@ pub struct DeviceInfo {
     pub name: String,
     /// Usable bytes, a multiple of `block_bytes`.
     pub capacity_bytes: u64,
-    /// Smallest addressable unit; offsets and lengths are multiples of it. A power of two of at
-    /// most 4096.
+    /// Smallest addressable unit in bytes; offsets and lengths of requests are multiples of it. A power of two of
+    /// at least [`BLOCK_BYTES_MIN`], as the device has it: what direct I/O needs of a file, the logical block of a
+    /// drive. A cache works in units of 4096 bytes and takes any device whose block divides that.
     pub block_bytes: u32,
     /// Longest transfer that reaches the device in one piece; longer ones are split by the
     /// backend.

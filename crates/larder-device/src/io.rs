@@ -126,8 +126,17 @@ impl Io {
         if bytes == 0 {
             return Some("the length is zero".to_owned());
         }
-        if !offset.is_multiple_of(block) || !bytes.is_multiple_of(block) {
-            return Some(format!("offset and length must be multiples of the {block}-byte block"));
+        if !offset.is_multiple_of(block) {
+            let before = offset - offset % block;
+            return Some(format!(
+                "the offset {offset} is no multiple of the {block}-byte block; begin at {before}"
+            ));
+        }
+        if !bytes.is_multiple_of(block) {
+            let whole = bytes.next_multiple_of(block);
+            return Some(format!(
+                "the length {bytes} is no multiple of the {block}-byte block; give {whole} bytes"
+            ));
         }
         if offset.checked_add(bytes).is_none_or(|end| end > info.capacity_bytes) {
             return Some(format!(
@@ -179,8 +188,10 @@ mod tests {
     fn bad_requests_are_refused_with_the_reason() {
         let read = |offset, bytes| Io::Read { offset, buffer: IoBuffer::zeroed(bytes) };
         assert!(complaint(read(0, 0)).contains("length is zero"));
-        assert!(complaint(read(512, 4096)).contains("4096-byte block"));
-        assert!(complaint(read(0, 100)).contains("4096-byte block"));
+        let odd = complaint(read(4608, 4096));
+        assert!(odd.contains("offset 4608 is no multiple of the 4096-byte block; begin at 4096"));
+        let odd = complaint(read(0, 100));
+        assert!(odd.contains("length 100 is no multiple of the 4096-byte block; give 4096"));
         assert!(complaint(read(1 << 20, 4096)).contains("beyond the capacity"));
         assert!(complaint(read(u64::MAX - 4095, 4096)).contains("beyond the capacity"));
         let handle = PlacementHandle::new(2);

@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::device::{BLOCK_BYTES_MIN, Device, DeviceInfo, DeviceStats};
+use crate::error::{Error, ErrorKind};
 use crate::io::{CheckedIo, Io, IoFuture};
 
-/// Bytes in memory as a device with blocks of 4096 bytes. Every request ends at once. For a drive
+/// Bytes in memory as a device with blocks of 4096 bytes, or others. Every request ends at once. For a drive
 /// with placement and write amplification take [`ModelDevice`](crate::ModelDevice).
 ///
 /// ```
@@ -25,10 +26,27 @@ pub struct MemoryDevice {
 
 impl MemoryDevice {
     /// A device that holds these bytes; what does not fill a block of 4096 is cut off.
-    pub fn holding(mut bytes: Vec<u8>) -> Self {
-        let capacity_bytes = (bytes.len() / 4096 * 4096) as u64;
-        let info = DeviceInfo::new("memory", capacity_bytes, 4096, 1 << 20);
-        bytes.truncate(bytes.len() / 4096 * 4096);
+    pub fn holding(bytes: Vec<u8>) -> Self {
+        Self::in_blocks(bytes, 4096)
+    }
+
+    /// The same with blocks of `block_bytes` bytes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if that is no power of two, or less than [`BLOCK_BYTES_MIN`].
+    pub fn with_blocks(bytes: Vec<u8>, block_bytes: u32) -> Result<Self, Error> {
+        if !block_bytes.is_power_of_two() || block_bytes < BLOCK_BYTES_MIN {
+            let context = format!(
+                "memory device: block_bytes of {block_bytes}: must be a power of two of at least {BLOCK_BYTES_MIN}"
+            );
+            return Err(Error::new(ErrorKind::Setup, context));
+        }
+        Ok(Self::in_blocks(bytes, block_bytes))
+    }
+
+    fn in_blocks(mut bytes: Vec<u8>, block_bytes: u32) -> Self {
+        bytes.truncate(bytes.len() - bytes.len() % block_bytes as usize);
+        let info = DeviceInfo::new("memory", bytes.len() as u64, block_bytes, 1 << 20);
         Self { info, bytes: Mutex::new(bytes), written_bytes: AtomicU64::new(0) }
     }
 

@@ -13,6 +13,8 @@ pub(super) const FAILURES_IN_ROW_MAX: u32 = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) name: String,
+    /// Binary logarithm of the bytes of a block.
+    block_shift: u32,
     pub(crate) read_bytes: AtomicU64,
     /// Those of the bytes written that the page cache has.
     pub(super) page_cache_written_bytes: AtomicU64,
@@ -41,6 +43,16 @@ impl Ledger {
     pub(crate) fn new(name: String, handles: u16) -> Self {
         let written_bytes = (0..handles).map(|_| AtomicU64::new(0)).collect();
         Self { name, written_bytes, ..Self::default() }
+    }
+
+    /// The same, for a device with blocks of so many bytes, a power of two.
+    pub(crate) fn in_blocks(self, block_bytes: u32) -> Self {
+        Self { block_shift: block_bytes.trailing_zeros(), ..self }
+    }
+
+    /// The whole blocks of `bytes` bytes.
+    pub(super) fn whole_blocks(&self, bytes: u64) -> u64 {
+        bytes >> self.block_shift << self.block_shift
     }
 
     /// The same, for a device that is gone once `path` is.

@@ -33,9 +33,18 @@ pub(crate) fn atomic_write_bytes(queue: &Path) -> Option<u32> {
     said.trim().parse().ok().filter(|bytes| *bytes > 0)
 }
 
+/// What direct I/O on a file needs, in bytes; blocks of 0: there is none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DirectNeeds {
+    /// Alignment of the memory.
+    pub(crate) memory_bytes: u32,
+    /// Unit of offsets and lengths.
+    pub(crate) offset_bytes: u32,
+}
+
 #[cfg(target_os = "linux")]
 mod platform {
-    use super::{File, Path, io};
+    use super::{DirectNeeds, File, Path, io};
     use std::path::PathBuf;
 
     use rustix::fs::{FallocateFlags, OFlags};
@@ -120,6 +129,22 @@ mod platform {
         std::os::unix::fs::FileTypeExt::is_block_device(&metadata.file_type())
     }
 
+    /// Bytes of the logical block of a block device; `None` of everything else.
+    pub(crate) fn logical_block_bytes(file: &File) -> Option<u32> {
+        file.metadata().ok().filter(is_block)?;
+        rustix::fs::ioctl_blksszget(file).ok().filter(|bytes| bytes.is_power_of_two())
+    }
+
+    /// What direct I/O on a regular file needs, where kernel and filesystem say so (Linux 6.1).
+    pub(crate) fn direct_needs(file: &File) -> Option<DirectNeeds> {
+        use rustix::fs::{AtFlags, StatxFlags, statx};
+        let said = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+        (said.stx_mask & StatxFlags::DIOALIGN.bits() != 0).then_some(DirectNeeds {
+            memory_bytes: said.stx_dio_mem_align,
+            offset_bytes: said.stx_dio_offset_align,
+        })
+    }
+
     /// Where sysfs shows a block device, as long as it is there.
     pub(crate) fn shown_at(file: &File) -> Option<PathBuf> {
         let metadata = file.metadata().ok().filter(is_block)?;
@@ -160,7 +185,7 @@ mod platform {
 
 #[cfg(not(target_os = "linux"))]
 mod platform {
-    use super::{File, Path, io};
+    use super::{DirectNeeds, File, Path, io};
 
     pub(crate) fn preallocate(_: &File, _: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
@@ -185,6 +210,14 @@ mod platform {
 
     pub(crate) fn is_gone(_: &io::Error) -> bool {
         false
+    }
+
+    pub(crate) fn logical_block_bytes(_: &File) -> Option<u32> {
+        None
+    }
+
+    pub(crate) fn direct_needs(_: &File) -> Option<DirectNeeds> {
+        None
     }
 
     pub(crate) fn shown_at(_: &File) -> Option<std::path::PathBuf> {

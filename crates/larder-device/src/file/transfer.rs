@@ -25,7 +25,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ledger::Ledger;
-use super::options::BLOCK_BYTES;
 use super::sys;
 use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
@@ -363,7 +362,7 @@ impl Piece {
             return self.end(None);
         }
         // The rest must start at a block boundary, or direct I/O refuses it.
-        let whole = count - count % u64::from(BLOCK_BYTES);
+        let whole = self.transfer.ledger.as_ref().map_or(0, |ledger| ledger.whole_blocks(count));
         self.done += whole;
         if whole > 0 || (count > 0 && self.may_retry()) {
             return Step::Again;
@@ -567,10 +566,11 @@ mod tests {
     use super::*;
     use crate::io::IoFuture;
 
+    const BLOCK_BYTES: u32 = 4096;
     const BLOCK: usize = BLOCK_BYTES as usize;
 
     fn read(blocks: usize, piece_blocks: u32) -> (IoFuture, Pieces, Arc<Ledger>) {
-        let ledger = Arc::new(Ledger::new("test".to_owned(), 1));
+        let ledger = Arc::new(Ledger::new("test".to_owned(), 1).in_blocks(BLOCK_BYTES));
         let (future, completer) = IoFuture::pending();
         let io = Io::Read { offset: 8192, buffer: IoBuffer::zeroed(blocks * BLOCK) };
         let pieces = Pieces::new(io, completer, piece_blocks * BLOCK_BYTES, &ledger);
@@ -617,7 +617,7 @@ mod tests {
 
     #[test]
     fn where_the_kernel_refuses_the_flag_a_flush_follows_a_durable_write() {
-        let ledger = Arc::new(Ledger::new("test".to_owned(), 1));
+        let ledger = Arc::new(Ledger::new("test".to_owned(), 1).in_blocks(BLOCK_BYTES));
         let write = || {
             let (future, completer) = IoFuture::pending();
             let (buffer, handle) = (IoBuffer::zeroed(BLOCK), crate::PlacementHandle::DEFAULT);
@@ -660,7 +660,7 @@ mod tests {
 
     #[test]
     fn failures_in_a_row_mean_that_the_device_is_gone() {
-        let ledger = Arc::new(Ledger::new("test".to_owned(), 1));
+        let ledger = Arc::new(Ledger::new("test".to_owned(), 1).in_blocks(BLOCK_BYTES));
         let read = |result: fn() -> io::Result<usize>| {
             let (future, completer) = IoFuture::pending();
             let io = Io::Read { offset: 0, buffer: IoBuffer::zeroed(BLOCK) };

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod allocations;
+mod blocks;
 mod fault;
 mod file;
 #[cfg(target_os = "linux")]

@@ -23,11 +23,12 @@ use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
 use crate::file::engine::Engine;
 use crate::file::ledger::Ledger;
+use crate::file::options::SAFE_BLOCK_BYTES;
 use crate::file::setup::claim;
 use crate::file::sys;
 use crate::file::transfer::Pieces;
 use crate::file::uring::Uring;
-use crate::file::{BLOCK_BYTES, FileOptions, IoEngine};
+use crate::file::{FileOptions, IoEngine};
 use crate::io::{CheckedIo, IoFuture};
 use crate::placement::PlacementInfo;
 use wire::NvmeWire;
@@ -99,20 +100,19 @@ impl PassthroughDevice {
             .map_err(|error| refuse(format!("io_uring with large entries is refused: {error}")))?;
         let largest = u64::from(node.max_transfer_bytes.min(options.max_transfer_bytes));
         let largest = largest.min(BLOCKS_MAX << block_shift);
-        let largest = (largest - largest % u64::from(BLOCK_BYTES)).max(u64::from(BLOCK_BYTES));
-        let largest = u32::try_from(largest).unwrap_or(BLOCK_BYTES);
+        let largest = (largest >> block_shift << block_shift).max(u64::from(node.block_bytes));
+        let largest = u32::try_from(largest).unwrap_or(node.block_bytes);
         let name = node.block_path.display().to_string();
         let info = DeviceInfo {
             placement,
             volatile_cache: node.volatile_cache,
             atomic_write_bytes: node.atomic_write_bytes,
-            ..DeviceInfo::new(name, capacity_bytes, BLOCK_BYTES, largest)
+            ..DeviceInfo::new(name, capacity_bytes, node.block_bytes, largest)
         };
         let ledger = Ledger::new(info.name.clone(), info.placement.handles);
+        let ledger = ledger.in_blocks(info.block_bytes);
         let ledger = Arc::new(ledger.shown_at(sys::shown_at(&claim)));
-        let deallocated_at_once_max = node.max_deallocation_bytes;
-        let deallocated_at_once_max =
-            deallocated_at_once_max - deallocated_at_once_max % u64::from(BLOCK_BYTES);
+        let deallocated_at_once_max = node.max_deallocation_bytes >> block_shift << block_shift;
         Ok(Self { info, engine, ledger, deallocated_at_once_max, generic_path, _claim: claim })
     }
 
@@ -164,12 +164,18 @@ fn refusal(name: &Path, why: &str) -> Error {
     Error::new(ErrorKind::Setup, format!("passthrough to {}: {why}", name.display()))
 }
 
-/// Bytes of the device: what was asked for, or all of the range.
+/// Bytes of the device: what was asked for, or all of the range but for less than 4096 bytes.
 fn capacity(node: &Node, options: &FileOptions) -> Result<u64, String> {
     let present = node.range.end - node.range.start;
-    let whole = present - present % u64::from(BLOCK_BYTES);
+    let whole = present - present % u64::from(SAFE_BLOCK_BYTES);
     let wanted = options.capacity_bytes.unwrap_or(whole);
-    if wanted == 0 || wanted > whole {
+    if !wanted.is_multiple_of(u64::from(node.block_bytes)) {
+        return Err(format!(
+            "capacity_bytes of {wanted}: must be a multiple of the {}-byte block of the namespace",
+            node.block_bytes
+        ));
+    }
+    if wanted == 0 || wanted > present {
         return Err(format!("it has {present} bytes but {wanted} were asked for"));
     }
     Ok(wanted)
