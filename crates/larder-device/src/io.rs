@@ -16,7 +16,7 @@ pub(crate) use future::UnderWay;
 pub use future::{Completer, IoFuture};
 pub use outcome::{IoFailure, IoResult};
 
-/// A request. It owns its buffer; the completion gives it back.
+/// A request. It owns its buffer, or several as one ([`IoBuffer::list`]); the completion gives it back.
 #[derive(Debug)]
 pub enum Io {
     /// Fill `buffer` from `offset` on.
@@ -138,6 +138,12 @@ impl Io {
                 "the length {bytes} is no multiple of the {block}-byte block; give {whole} bytes"
             ));
         }
+        if let Self::Read { buffer, .. } | Self::Write { buffer, .. } = self
+            && buffer.is_list()
+            && let Some(complaint) = complaint_of_list(buffer, info.block_bytes as usize)
+        {
+            return Some(complaint);
+        }
         if offset.checked_add(bytes).is_none_or(|end| end > info.capacity_bytes) {
             return Some(format!(
                 "the range ends beyond the capacity of {} bytes",
@@ -151,6 +157,16 @@ impl Io {
             _ => None,
         }
     }
+}
+
+/// Each buffer is whole blocks: a device goes from one to the next only there.
+fn complaint_of_list(buffer: &IoBuffer, block: usize) -> Option<String> {
+    let odd = |run: &[u8]| run.is_empty() || !run.len().is_multiple_of(block);
+    let (number, run) = buffer.runs().enumerate().find(|(_, run)| odd(run))?;
+    let (bytes, whole) = (run.len(), run.len().next_multiple_of(block).max(block));
+    Some(format!(
+        "buffer {number} of its list has {bytes} bytes, which is no multiple of the {block}-byte block; give it {whole}"
+    ))
 }
 
 impl CheckedIo {
@@ -192,6 +208,14 @@ mod tests {
         assert!(odd.contains("offset 4608 is no multiple of the 4096-byte block; begin at 4096"));
         let odd = complaint(read(0, 100));
         assert!(odd.contains("length 100 is no multiple of the 4096-byte block; give 4096"));
+        let list = |bytes: [usize; 2]| {
+            let buffer = IoBuffer::list(bytes.map(IoBuffer::zeroed).into());
+            Io::Read { offset: 0, buffer }
+        };
+        let odd = complaint(list([4096 + 512, 4096 - 512]));
+        assert!(odd.contains("buffer 0 of its list has 4608 bytes"), "{odd}");
+        assert!(complaint(list([8192, 0])).contains("buffer 1 of its list has 0 bytes"));
+        assert!(list([8192, 4096]).check(&info()).is_ok());
         assert!(complaint(read(1 << 20, 4096)).contains("beyond the capacity"));
         assert!(complaint(read(u64::MAX - 4095, 4096)).contains("beyond the capacity"));
         let handle = PlacementHandle::new(2);

@@ -75,11 +75,11 @@ impl Device for MemoryDevice {
         match &mut io {
             Io::Read { offset, buffer } => {
                 let place = place(*offset, buffer.len());
-                buffer.as_mut_slice().copy_from_slice(&bytes[place]);
+                buffer.copy_in(0, &bytes[place]);
             }
             Io::Write { offset, buffer, .. } => {
                 self.written_bytes.fetch_add(buffer.len() as u64, Ordering::Relaxed);
-                bytes[place(*offset, buffer.len())].copy_from_slice(buffer.as_slice());
+                buffer.copy_out(0, &mut bytes[place(*offset, buffer.len())]);
             }
             Io::Deallocate { .. } | Io::Flush => {}
         }

@@ -21,7 +21,7 @@ pub const DEFAULT_STRIPE_BYTES: u64 = 1 << 20;
 /// A device over several. Each contributes as much as the smallest can.
 ///
 /// A request within one stripe goes to its device as it is; others are split, their parts are
-/// under way at the same time, and their bytes are copied once. A request fails if one of its
+/// under way at the same time, and their bytes are copied once, also those of a list of buffers. A request fails if one of its
 /// parts does; what touches other devices only does not. An error names the device.
 ///
 /// The devices offer their placement handles if all offer the same. Counters add up; a request
@@ -128,7 +128,7 @@ impl<D: Device> StripedDevice<D> {
             for (part, result) in parts.iter().zip(results) {
                 match result {
                     Ok(bytes) => layout.each_stripe(&range, part, |inside, whole| {
-                        buffer.as_mut_slice()[whole].copy_from_slice(&bytes.as_slice()[inside]);
+                        buffer.copy_in(whole.start, &bytes.as_slice()[inside]);
                     }),
                     Err(failure) => drop(error.get_or_insert(failure.error)),
                 }
@@ -146,7 +146,7 @@ impl<D: Device> StripedDevice<D> {
         let start = |part: Part| {
             let mut bytes = self.pool.take(usize_of(part.bytes));
             self.layout.each_stripe(&range, &part, |inside, whole| {
-                bytes.as_mut_slice()[inside].copy_from_slice(&buffer.as_slice()[whole]);
+                buffer.copy_out(whole.start, &mut bytes.as_mut_slice()[inside]);
             });
             let offset = part.offset;
             self.pass_on(part.device, Io::Write { offset, buffer: bytes, handle, durability })

@@ -1,5 +1,6 @@
 //! How requests fare on a device that misbehaves: one at a time, in the order of submission.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::FaultCounts;
@@ -169,7 +170,7 @@ impl<D: Device + 'static> Core<D> {
     fn write_noting(&self, state: &mut State, io: Io) -> (Option<WriteId>, IoResult) {
         let mut id = None;
         if let Io::Write { offset, buffer, .. } = &io {
-            match state.volatile.record(&self.inner, *offset, buffer.as_slice()) {
+            match state.volatile.record(&self.inner, *offset, &bytes_of(buffer)) {
                 Ok(recorded) => id = recorded,
                 Err(error) => {
                     return (None, Err(IoFailure { error, buffer: io.into_buffer() }));
@@ -192,7 +193,7 @@ impl<D: Device + 'static> Core<D> {
         state.counts.torn_writes += 1;
         if kept > 0 {
             let mut first = IoBuffer::zeroed(kept * block);
-            first.as_mut_slice().copy_from_slice(&buffer.as_slice()[..kept * block]);
+            buffer.copy_out(0, first.as_mut_slice());
             let torn =
                 self.carry_out(state, Io::Write { offset, buffer: first, handle, durability });
             if let Err(failure) = torn {
@@ -216,7 +217,7 @@ impl<D: Device + 'static> Core<D> {
             Ok(torn) => torn,
             Err(failure) => return Err(IoFailure { error: failure.error, buffer }),
         };
-        torn.as_mut_slice()[..kept].copy_from_slice(&buffer.as_slice()[..kept]);
+        buffer.copy_out(0, &mut torn.as_mut_slice()[..kept]);
         state.counts.torn_writes += 1;
         state.counts.errors += 1;
         // What the write under it says is what the caller is told in any case.
@@ -230,8 +231,10 @@ impl<D: Device + 'static> Core<D> {
         let bit = state.injector.rng.u64(..bytes * 8);
         let flip = |mut buffer: IoBuffer| {
             let at = usize::try_from(bit / 8).unwrap_or(0);
-            if let Some(byte) = buffer.as_mut_slice().get_mut(at) {
-                *byte ^= 1 << (bit % 8);
+            if at < buffer.len() {
+                let mut byte = [0];
+                buffer.copy_out(at, &mut byte);
+                buffer.copy_in(at, &[byte[0] ^ 1 << (bit % 8)]);
             }
             buffer
         };
@@ -350,6 +353,16 @@ impl<D: Device + 'static> Core<D> {
             due.push((delayed.completer, result));
         }
     }
+}
+
+/// What a write carries, in one run.
+fn bytes_of(buffer: &IoBuffer) -> Cow<'_, [u8]> {
+    if !buffer.is_list() {
+        return buffer.as_slice().into();
+    }
+    let mut bytes = vec![0; buffer.len()];
+    buffer.copy_out(0, &mut bytes);
+    bytes.into()
 }
 
 /// Completes requests; the lock is not held.

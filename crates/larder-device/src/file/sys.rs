@@ -76,6 +76,30 @@ mod platform {
         Ok(rustix::io::pwritev2(file, &parts, offset, flags)?)
     }
 
+    /// Reads into the first of `parts`, then the next.
+    pub(crate) fn read_list_at(
+        file: &File,
+        parts: Vec<&mut [u8]>,
+        offset: u64,
+    ) -> io::Result<usize> {
+        let mut parts: Vec<_> = parts.into_iter().map(io::IoSliceMut::new).collect();
+        Ok(rustix::io::preadv(file, &mut parts, offset)?)
+    }
+
+    /// Writes the first of `parts`, then the next; if `durably`, so that it survives a loss of power.
+    pub(crate) fn write_list_at(
+        file: &File,
+        parts: Vec<&mut [u8]>,
+        offset: u64,
+        durably: bool,
+    ) -> io::Result<usize> {
+        let parts: Vec<_> = parts.into_iter().map(|part| io::IoSlice::new(part)).collect();
+        if !durably {
+            return Ok(rustix::io::pwritev(file, &parts, offset)?);
+        }
+        Ok(rustix::io::pwritev2(file, &parts, offset, rustix::io::ReadWriteFlags::DSYNC)?)
+    }
+
     /// Bytes that the filesystem could still take, and bytes that it has already given to `file`.
     pub(crate) fn space(file: &File) -> Option<(u64, u64)> {
         let filesystem = rustix::fs::fstatvfs(file).ok()?;

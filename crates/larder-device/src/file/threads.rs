@@ -117,6 +117,14 @@ impl Shared {
 
 fn carry_out(file: &File, piece: &mut Piece) -> io::Result<usize> {
     let (offset, bytes) = (piece.offset(), piece.remaining());
+    #[cfg(target_os = "linux")]
+    if piece.is_of_several_buffers() {
+        let (verb, durable) = (piece.verb(), piece.is_durable());
+        return match verb {
+            Verb::Read => sys::read_list_at(file, piece.slices(), offset),
+            _ => sys::write_list_at(file, piece.slices(), offset, durable),
+        };
+    }
     match piece.verb() {
         Verb::Read => sys::read_at(file, piece.memory(), offset),
         Verb::Write if piece.is_durable() => sys::write_durably_at(file, piece.memory(), offset),

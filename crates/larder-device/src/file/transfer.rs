@@ -10,6 +10,9 @@
 //! 3. The request is completed, and the buffer given back, by the end of the transfer: after the last
 //!    piece.
 //!
+//! A request with a list of buffers has runs of memory; a piece covers as many of them as one call may name, and
+//! tells the kernel of them by an array of its own ([`Piece::vectors`]), which lives as long as the piece.
+//!
 //! A write that must survive a loss of power says so with each of its pieces ([`Piece::is_durable`]). Where the kernel
 //! refuses to be told so, a piece that has been written becomes a flush ([`Piece::verb`]) before it ends.
 //!
@@ -40,6 +43,9 @@ const RETRIES_MAX: u32 = 10_000;
 /// one command.
 const DEALLOCATED_AT_ONCE_MAX: u64 = 1 << 40;
 
+/// Most runs of memory that one call names (`UIO_MAXIOV`).
+const VECTORS_MAX: usize = 1024;
+
 /// What is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verb {
@@ -60,6 +66,8 @@ struct Transfer {
     bytes: u64,
     /// Start of the buffer's memory, derived from `buffer` once it had come to rest here.
     memory: *mut u8,
+    /// The same of each buffer of a list, and where it ends within the request. Empty: there is one buffer.
+    runs: Vec<Run>,
     /// What a ring may know the buffer by, and its bytes.
     registrable: Option<(Tag, usize)>,
     buffer: UnsafeCell<IoBuffer>,
@@ -71,6 +79,14 @@ struct Transfer {
     shares: AtomicUsize,
 }
 
+/// Memory of one buffer of a list.
+struct Run {
+    memory: *mut u8,
+    bytes: u64,
+    /// Where it ends within the request.
+    end: u64,
+}
+
 #[derive(Default)]
 struct Ending {
     /// Taken by whoever completes the request.
@@ -80,8 +96,8 @@ struct Ending {
 }
 
 // SAFETY: what keeps the type from being `Send` and `Sync` by itself is the raw pointer and the
-// cell. The pointer is to memory that `buffer` owns and is used by pieces alone, each within its
-// own range (invariant 2). The cell is opened only through `&mut` (in `Pieces::new` and in `end`),
+// cell. The pointer, and those of the runs, are to memory that `buffer` owns and are used by pieces alone, each
+// within its own range (invariant 2). The cell is opened only through `&mut` (in `Pieces::new` and in `end`),
 // when no piece exists (invariant 1).
 unsafe impl Send for Transfer {}
 // SAFETY: as above.
@@ -92,6 +108,8 @@ pub(crate) struct Pieces {
     transfer: Share,
     next: u64,
     piece_bytes: u64,
+    /// Most buffers of a list that a piece covers.
+    buffers_max: usize,
     /// Whether the one piece of a request without bytes is still to come.
     bare: bool,
 }
@@ -111,6 +129,9 @@ pub(crate) struct Piece {
     settled: bool,
     /// How what it writes comes to survive a loss of power, if it must.
     durable: Durable,
+    /// Address and bytes of each run of memory, as the kernel was last told; empty where there is one run.
+    #[cfg(target_os = "linux")]
+    vectors: Vec<[usize; 2]>,
     /// The kernel was last told of its memory by an entry in a table.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(crate) by_entry: bool,
@@ -212,14 +233,31 @@ impl Pieces {
             // Only now does the buffer lie where it stays: moving it later would invalidate the
             // pointer.
             *transfer.buffer.get_mut() = io.into_buffer();
-            transfer.registrable = transfer.buffer.get_mut().registrable();
-            transfer.memory = transfer.buffer.get_mut().as_mut_slice().as_mut_ptr();
+            let buffer = transfer.buffer.get_mut();
+            if buffer.is_list() {
+                let mut end = 0;
+                transfer.runs.extend(buffer.runs_mut().map(|run| {
+                    let bytes = run.len() as u64;
+                    end += bytes;
+                    Run { memory: run.as_mut_ptr(), bytes, end }
+                }));
+            } else {
+                transfer.registrable = buffer.registrable();
+                transfer.memory = buffer.as_mut_slice().as_mut_ptr();
+            }
         });
         let piece_bytes = match verb {
             Verb::Deallocate => DEALLOCATED_AT_ONCE_MAX,
             _ => u64::from(piece_bytes),
         };
-        Self { transfer, next: 0, piece_bytes, bare: verb == Verb::Flush }
+        let buffers_max = if cfg!(target_os = "linux") { VECTORS_MAX } else { 1 };
+        Self { transfer, next: 0, piece_bytes, buffers_max, bare: verb == Verb::Flush }
+    }
+
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    /// The same, but a piece has the memory of one buffer, for those who can name no more.
+    pub(crate) fn of_one_buffer_each(self) -> Self {
+        Self { buffers_max: 1, ..self }
     }
 
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
@@ -259,7 +297,8 @@ impl Iterator for Pieces {
         if !self.bare && left == 0 {
             return None;
         }
-        let bytes = left.min(self.piece_bytes);
+        let bytes =
+            self.transfer.within_buffers(self.next, left.min(self.piece_bytes), self.buffers_max);
         let piece = Piece {
             transfer: self.transfer.another(),
             start: self.next,
@@ -268,6 +307,8 @@ impl Iterator for Pieces {
             retries: 0,
             settled: false,
             durable: self.transfer.way_to_durability(),
+            #[cfg(target_os = "linux")]
+            vectors: Vec::new(),
             by_entry: false,
         };
         self.bare = false;
@@ -303,11 +344,14 @@ impl Piece {
         self.bytes - self.done
     }
 
-    /// The memory of what remains; empty for requests that carry no bytes. Valid as long as the
-    /// piece lives.
+    /// The memory of what remains, of a list in the first of its buffers; empty for requests that carry no bytes.
+    /// Valid as long as the piece lives.
     pub(crate) fn memory(&mut self) -> &mut [u8] {
         if !matches!(self.verb(), Verb::Read | Verb::Write) {
             return &mut [];
+        }
+        if !self.transfer.runs.is_empty() {
+            return self.slices().into_iter().next().unwrap_or_default();
         }
         let (Ok(at), Ok(len)) =
             (usize::try_from(self.start + self.done), usize::try_from(self.remaining()))
@@ -319,6 +363,45 @@ impl Piece {
         // is the piece's alone (invariants 1 and 2); `&mut self` makes the borrow exclusive
         // among the piece's own.
         unsafe { std::slice::from_raw_parts_mut(self.transfer.memory.add(at), len) }
+    }
+
+    /// The memory of what remains of a list, buffer by buffer.
+    pub(crate) fn slices(&mut self) -> Vec<&mut [u8]> {
+        let (from, to) = (self.start + self.done, self.start + self.bytes);
+        let runs = &self.transfer.runs;
+        let first = runs.partition_point(|run| run.end <= from);
+        let inside = runs[first..].iter().take_while(|run| run.end - run.bytes < to);
+        let slice = |run: &Run| {
+            let start = run.end - run.bytes;
+            let (begin, end) = (from.max(start) - start, to.min(run.end) - start);
+            let (Ok(at), Ok(len)) = (usize::try_from(begin), usize::try_from(end - begin)) else {
+                unreachable!("a range of a buffer fits the address space");
+            };
+            // SAFETY: `at + len` is at most the bytes of the run, which are initialised and live as long as the
+            // transfer that this piece holds. Runs are disjoint, for each is a buffer of its own, and what
+            // lies between `from` and `to` is the piece's alone (invariants 1 and 2); `&mut self` makes the borrow
+            // exclusive among the piece's own.
+            unsafe { std::slice::from_raw_parts_mut(run.memory.add(at), len) }
+        };
+        inside.map(slice).collect()
+    }
+
+    /// Whether what remains is to be moved to or from several runs of memory.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_of_several_buffers(&mut self) -> bool {
+        self.vectors().is_some()
+    }
+
+    /// What remains as an array of `struct iovec`, if it lies in several runs of memory: address and bytes of each. It
+    /// stays where it is as long as the piece lives and this is not called again.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn vectors(&mut self) -> Option<&[[usize; 2]]> {
+        if self.transfer.runs.is_empty() || !matches!(self.verb(), Verb::Read | Verb::Write) {
+            return None;
+        }
+        let vector = |slice: &mut [u8]| [slice.as_mut_ptr().expose_provenance(), slice.len()];
+        self.vectors = self.slices().into_iter().map(vector).collect();
+        Some(&self.vectors).filter(|it| it.len() > 1).map(Vec::as_slice)
     }
 
     /// The whole buffer that [`Piece::memory`] is a part of, if it may be registered.
@@ -470,6 +553,13 @@ impl Transfer {
         }
     }
 
+    /// As much of `bytes` bytes from `at` on as lies in that many buffers of a list.
+    fn within_buffers(&self, at: u64, bytes: u64, buffers_max: usize) -> u64 {
+        let first = self.runs.partition_point(|run| run.end <= at);
+        let last = self.runs.len().min(first + buffers_max);
+        self.runs[first..last].last().map_or(bytes, |run| bytes.min(run.end - at))
+    }
+
     fn abandoned(&self) -> Error {
         Error::new(ErrorKind::Gone, format!("{}: the I/O engine has stopped", self.context()))
     }
@@ -486,6 +576,8 @@ impl Transfer {
         let ending = self.ending.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Ending { completer, error } = std::mem::take(ending);
         self.memory = std::ptr::null_mut();
+        self.registrable = None;
+        self.runs.clear();
         let buffer = std::mem::replace(self.buffer.get_mut(), IoBuffer::empty());
         if let Some(completer) = completer {
             let error = error.map(|error| self.judge(error));
@@ -546,6 +638,7 @@ impl Default for Transfer {
             offset: 0,
             bytes: 0,
             memory: std::ptr::null_mut(),
+            runs: Vec::new(),
             registrable: None,
             buffer: UnsafeCell::new(IoBuffer::empty()),
             ending: Mutex::default(),
@@ -613,6 +706,53 @@ mod tests {
         assert_eq!(piece.settle(Ok(3 * BLOCK)), Step::End);
         drop(piece);
         assert_eq!(future.wait().unwrap().len(), 4 * BLOCK);
+    }
+
+    fn read_of_list(sectors: &[usize], piece_bytes: u32) -> (IoFuture, Pieces) {
+        let ledger = Arc::new(Ledger::new("test".to_owned(), 1).in_blocks(512));
+        let (future, completer) = IoFuture::pending();
+        let buffers = sectors.iter().map(|sectors| IoBuffer::zeroed(sectors * 512)).collect();
+        let io = Io::Read { offset: 0, buffer: IoBuffer::list(buffers) };
+        (future, Pieces::new(io, completer, piece_bytes, &ledger))
+    }
+
+    /// What was moved of a list is not asked for again, and nothing of it lies elsewhere.
+    #[test]
+    fn a_short_transfer_of_a_list_goes_on_where_it_stopped() {
+        let (future, mut pieces) = read_of_list(&[1, 3, 2], 1 << 20);
+        let mut piece = pieces.next().unwrap();
+        let lengths = |piece: &mut Piece| {
+            let slices = piece.slices();
+            slices.into_iter().map(|slice| slice.len() / 512).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(&mut piece), [1, 3, 2]);
+        piece.slices().into_iter().zip(1..).for_each(|(slice, value)| slice.fill(value));
+        assert_eq!(
+            piece.settle(Ok(1024 + 100)),
+            Step::Again,
+            "one buffer, and a third of the next"
+        );
+        assert_eq!((piece.offset(), lengths(&mut piece)), (1024, vec![2, 2]));
+        assert_eq!(piece.memory(), [2; 1024]);
+        assert_eq!(piece.settle(Ok(1024)), Step::Again);
+        assert_eq!((lengths(&mut piece), piece.memory().to_vec()), (vec![2], vec![3; 1024]));
+        assert_eq!(piece.settle(Ok(1024)), Step::End);
+        drop((piece, pieces));
+        let whole = future.wait().unwrap();
+        assert_eq!(whole.runs().map(|run| run[0]).collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    /// By bytes, by what a call may name, and by buffers where a command has one.
+    #[test]
+    fn lists_are_cut_where_a_call_ends() {
+        let bytes = |pieces: Pieces| pieces.map(|piece| piece.bytes / 512).collect::<Vec<_>>();
+        assert_eq!(bytes(read_of_list(&[1, 3, 2, 9], 4 * 512).1), [4, 4, 4, 3]);
+        assert_eq!(
+            bytes(read_of_list(&[1, 3, 2, 9], 4096).1.of_one_buffer_each()),
+            [1, 3, 2, 8, 1]
+        );
+        let most = if cfg!(target_os = "linux") { VECTORS_MAX as u64 } else { 1 };
+        assert_eq!(bytes(read_of_list(&[1; 1500], 1 << 20).1)[0], most);
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl State {
     fn carry_out(&mut self, io: &mut Io) -> Result<(), larder_ssd::Error> {
         let outcome = match io {
             Io::Read { offset, buffer } => {
-                self.contents.read(*offset, buffer.as_mut_slice());
+                self.contents.read_into(*offset, buffer);
                 Ok(())
             }
             Io::Write { offset, buffer, handle, .. } => self.write(*offset, buffer, handle.index()),
@@ -141,7 +141,7 @@ impl State {
         let per_group = self.ssd.config().handles.max(1);
         let placement = Placement { group: handle / per_group, handle: handle % per_group };
         self.ssd.write_placed(placement, offset / PAGE_BYTES, pages)?;
-        self.contents.write(offset, buffer.as_slice());
+        self.contents.write_from(offset, buffer);
         Ok(())
     }
 

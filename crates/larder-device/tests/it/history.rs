@@ -50,6 +50,7 @@ impl<'a> History<'a> {
                 let buffer = pattern(self.rng.u64(..), blocks);
                 self.shadow[bytes].copy_from_slice(buffer.as_slice());
                 self.known[first..first + blocks].fill(true);
+                let buffer = self.cut(buffer);
                 let handle = self.rng.u16(..self.device.info().placement.handles);
                 let handle = PlacementHandle::new(handle);
                 let durability =
@@ -58,7 +59,7 @@ impl<'a> History<'a> {
             }
             7..14 => {
                 let known = self.known[first..first + blocks].to_vec();
-                let buffer = IoBuffer::zeroed(blocks * BLOCK);
+                let buffer = self.cut(IoBuffer::zeroed(blocks * BLOCK));
                 let expected = Expected::Bytes(self.shadow[bytes].to_vec(), known);
                 (Io::Read { offset, buffer }, expected)
             }
@@ -72,13 +73,31 @@ impl<'a> History<'a> {
         self.under_way.push((first, blocks, expected, self.device.submit(io)));
     }
 
+    /// The same bytes, every other time in a list of buffers.
+    fn cut(&mut self, buffer: IoBuffer) -> IoBuffer {
+        if self.rng.bool() {
+            return buffer;
+        }
+        let (mut parts, mut rest) = (Vec::new(), buffer.as_slice());
+        while !rest.is_empty() {
+            let blocks = self.rng.usize(1..=rest.len() / BLOCK);
+            let (part, behind) = rest.split_at(blocks * BLOCK);
+            let mut copy = IoBuffer::zeroed(part.len());
+            copy.as_mut_slice().copy_from_slice(part);
+            parts.push(copy);
+            rest = behind;
+        }
+        IoBuffer::list(parts)
+    }
+
     fn finish_one(&mut self) {
         let at = self.rng.usize(..self.under_way.len());
         let (first, _, expected, future) = self.under_way.swap_remove(at);
         let polled = self.rng.bool();
         let buffer = if polled { block_on(future) } else { future.wait() }.unwrap();
         if let Expected::Bytes(bytes, known) = expected {
-            let blocks = buffer.as_slice().chunks(BLOCK).zip(bytes.chunks(BLOCK)).zip(known);
+            let got = buffer.runs().collect::<Vec<_>>().concat();
+            let blocks = got.chunks(BLOCK).zip(bytes.chunks(BLOCK)).zip(known);
             for (i, ((got, expected), known)) in blocks.enumerate() {
                 assert!(!known || got == expected, "block {} differs", first + i);
             }

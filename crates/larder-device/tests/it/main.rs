@@ -12,5 +12,6 @@ mod fixed;
 mod history;
 #[cfg(target_os = "linux")]
 mod hosted;
+mod lists;
 mod striped;
 mod support;

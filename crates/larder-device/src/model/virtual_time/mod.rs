@@ -188,8 +188,8 @@ impl<M: TimingModel> State<M> {
         assert!(end >= now, "a request that came at {now:?} cannot end at {end:?}");
         if outcome.is_ok() {
             match io {
-                Io::Read { offset, buffer } => self.contents.read(*offset, buffer.as_mut_slice()),
-                Io::Write { offset, buffer, .. } => self.contents.write(*offset, buffer.as_slice()),
+                Io::Read { offset, buffer } => self.contents.read_into(*offset, buffer),
+                Io::Write { offset, buffer, .. } => self.contents.write_from(*offset, buffer),
                 Io::Deallocate { offset, bytes } => self.contents.clear(*offset, *bytes),
                 Io::Flush => {}
             }

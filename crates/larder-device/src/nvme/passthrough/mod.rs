@@ -42,7 +42,7 @@ pub(crate) const PATH: &str = "NVMe passthrough";
 /// A namespace, or a part of one, to which commands go directly. Dropping it waits for the requests
 /// under way.
 ///
-/// A deallocated range reads as whatever the drive likes.
+/// A deallocated range reads as whatever the drive likes. A list of buffers takes a command for each of them.
 pub struct PassthroughDevice {
     info: DeviceInfo,
     engine: Uring<NvmeWire>,
@@ -137,7 +137,9 @@ impl Device for PassthroughDevice {
         let (future, completer) = IoFuture::pending();
         let piece_bytes = self.info.max_transfer_bytes;
         let pieces = Pieces::new(io.into_inner(), completer, piece_bytes, &self.ledger);
-        self.engine.submit(pieces.deallocating_at_most(self.deallocated_at_once_max));
+        let pieces = pieces.deallocating_at_most(self.deallocated_at_once_max);
+        // A command has one run of memory.
+        self.engine.submit(pieces.of_one_buffer_each());
         future
     }
 
