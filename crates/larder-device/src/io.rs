@@ -44,6 +44,15 @@ pub enum Io {
         /// Length of the range.
         bytes: u64,
     },
+    /// Make a range read as zeros, without a transfer where the device knows how: files by `fallocate`, NVMe
+    /// namespaces by Write Zeroes. Where it does not, zeros are written. Under the default handle, for no interface
+    /// takes another, and as durable as a write that the device has taken ([`Durability::Device`]).
+    WriteZeroes {
+        /// Byte address on the device.
+        offset: u64,
+        /// Length of the range.
+        bytes: u64,
+    },
     /// Make everything written so far durable.
     Flush,
 }
@@ -91,6 +100,7 @@ impl Io {
             Self::Read { offset, buffer } => ("read", *offset, buffer.len() as u64),
             Self::Write { offset, buffer, .. } => ("write", *offset, buffer.len() as u64),
             Self::Deallocate { offset, bytes } => ("deallocate", *offset, *bytes),
+            Self::WriteZeroes { offset, bytes } => ("write zeroes", *offset, *bytes),
             Self::Flush => ("flush", 0, 0),
         }
     }
@@ -99,7 +109,7 @@ impl Io {
     pub fn into_buffer(self) -> IoBuffer {
         match self {
             Self::Read { buffer, .. } | Self::Write { buffer, .. } => buffer,
-            Self::Deallocate { .. } | Self::Flush => IoBuffer::empty(),
+            Self::Deallocate { .. } | Self::WriteZeroes { .. } | Self::Flush => IoBuffer::empty(),
         }
     }
 

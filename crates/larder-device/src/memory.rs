@@ -22,6 +22,7 @@ pub struct MemoryDevice {
     info: DeviceInfo,
     bytes: Mutex<Vec<u8>>,
     written_bytes: AtomicU64,
+    zeroed_bytes: AtomicU64,
 }
 
 impl MemoryDevice {
@@ -47,7 +48,12 @@ impl MemoryDevice {
     fn in_blocks(mut bytes: Vec<u8>, block_bytes: u32) -> Self {
         bytes.truncate(bytes.len() - bytes.len() % block_bytes as usize);
         let info = DeviceInfo::new("memory", bytes.len() as u64, block_bytes, 1 << 20);
-        Self { info, bytes: Mutex::new(bytes), written_bytes: AtomicU64::new(0) }
+        Self {
+            info,
+            bytes: Mutex::new(bytes),
+            written_bytes: AtomicU64::new(0),
+            zeroed_bytes: AtomicU64::new(0),
+        }
     }
 
     /// A copy of what the device holds.
@@ -81,6 +87,11 @@ impl Device for MemoryDevice {
                 self.written_bytes.fetch_add(buffer.len() as u64, Ordering::Relaxed);
                 buffer.copy_out(0, &mut bytes[place(*offset, buffer.len())]);
             }
+            Io::WriteZeroes { offset, bytes: length } => {
+                self.zeroed_bytes.fetch_add(*length, Ordering::Relaxed);
+                let length = usize::try_from(*length).expect("the range was checked");
+                bytes[place(*offset, length)].fill(0);
+            }
             Io::Deallocate { .. } | Io::Flush => {}
         }
         drop(bytes);
@@ -90,6 +101,7 @@ impl Device for MemoryDevice {
     fn stats(&self) -> DeviceStats {
         DeviceStats {
             host_written_bytes: self.written_bytes.load(Ordering::Relaxed),
+            zeroed_bytes: self.zeroed_bytes.load(Ordering::Relaxed),
             ..DeviceStats::default()
         }
     }

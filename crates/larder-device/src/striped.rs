@@ -155,11 +155,9 @@ impl<D: Device> StripedDevice<D> {
         IoFuture::joined(futures, move |results| end(first_error(results), buffer))
     }
 
-    fn deallocate(&self, range: &Range<u64>) -> IoFuture {
-        let start = |part: Part| {
-            let io = Io::Deallocate { offset: part.offset, bytes: part.bytes };
-            self.pass_on(part.device, io)
-        };
+    /// A request without bytes, as `io` makes it of an offset and a length.
+    fn each_part(&self, range: &Range<u64>, io: impl Fn(u64, u64) -> Io) -> IoFuture {
+        let start = |part: Part| self.pass_on(part.device, io(part.offset, part.bytes));
         let futures = self.layout.parts(range).into_iter().map(start).collect();
         IoFuture::joined(futures, |results| end(first_error(results), IoBuffer::empty()))
     }
@@ -208,11 +206,19 @@ impl<D: Device> Device for StripedDevice<D> {
             (Io::Deallocate { bytes, .. }, Some((device, offset))) => {
                 self.pass_on(device, Io::Deallocate { offset, bytes })
             }
+            (Io::WriteZeroes { bytes, .. }, Some((device, offset))) => {
+                self.pass_on(device, Io::WriteZeroes { offset, bytes })
+            }
             (Io::Read { buffer, .. }, None) => self.read(range, buffer),
             (Io::Write { buffer, handle, durability, .. }, None) => {
                 self.write(range, buffer, (handle, durability))
             }
-            (Io::Deallocate { .. }, None) => self.deallocate(&range),
+            (Io::Deallocate { .. }, None) => {
+                self.each_part(&range, |offset, bytes| Io::Deallocate { offset, bytes })
+            }
+            (Io::WriteZeroes { .. }, None) => {
+                self.each_part(&range, |offset, bytes| Io::WriteZeroes { offset, bytes })
+            }
         }
     }
 
@@ -233,6 +239,8 @@ impl<D: Device> Device for StripedDevice<D> {
             copied_bytes: known(|stats| stats.copied_bytes),
             erased_bytes: known(|stats| stats.erased_bytes),
             deallocated_bytes: sum(|stats| stats.deallocated_bytes),
+            zeroed_bytes: sum(|stats| stats.zeroed_bytes),
+            zeroes_written_bytes: sum(|stats| stats.zeroes_written_bytes),
             failed_requests: sum(|stats| stats.failed_requests),
             shed_requests: sum(|stats| stats.shed_requests),
             page_cache_written_bytes: sum(|stats| stats.page_cache_written_bytes),

@@ -10,6 +10,7 @@ use crate::buffer::IoBuffer;
 use crate::device::{Device, DeviceInfo, VolatileCache};
 use crate::error::{Error, ErrorKind};
 use crate::io::{Completer, Io, IoFailure, IoFuture, IoResult};
+use crate::placement::PlacementHandle;
 
 /// What no loss of power tears, on most drives.
 const SECTOR_BYTES: usize = 512;
@@ -108,6 +109,14 @@ impl<D: Device + 'static> Core<D> {
         io: Io,
         due: &mut Due,
     ) -> IoResult {
+        if let Io::WriteZeroes { bytes, .. } = io
+            && matches!(fault, Some(Fault::TornWrite { .. } | Fault::TornSectors | Fault::BitFlip))
+        {
+            // These need bytes that they can damage.
+            let empty = |failure: IoFailure| IoFailure { buffer: IoBuffer::empty(), ..failure };
+            let written = self.misbehave(state, fault, as_write(io, bytes), due);
+            return written.map(|_| IoBuffer::empty()).map_err(empty);
+        }
         match fault {
             Some(Fault::Error) => {
                 state.counts.errors += 1;
@@ -175,6 +184,13 @@ impl<D: Device + 'static> Core<D> {
                 Err(error) => {
                     return (None, Err(IoFailure { error, buffer: io.into_buffer() }));
                 }
+            }
+        }
+        if let Io::WriteZeroes { offset, bytes } = &io {
+            let zeroes = vec![0; usize::try_from(*bytes).unwrap_or(usize::MAX)];
+            match state.volatile.record(&self.inner, *offset, &zeroes) {
+                Ok(recorded) => id = recorded,
+                Err(error) => return (None, Err(IoFailure { error, buffer: IoBuffer::empty() })),
             }
         }
         (id, self.inner.submit(io).wait())
@@ -265,7 +281,7 @@ impl<D: Device + 'static> Core<D> {
     /// any other unflushed one.
     pub(super) fn strand(&self, state: &mut State, io: Io) -> IoBuffer {
         match io {
-            Io::Write { .. } => {
+            Io::Write { .. } | Io::WriteZeroes { .. } => {
                 let (_, result) = self.write_noting(state, io);
                 result.unwrap_or_else(|failure| failure.buffer)
             }
@@ -353,6 +369,12 @@ impl<D: Device + 'static> Core<D> {
             due.push((delayed.completer, result));
         }
     }
+}
+
+/// A write of zeros with the zeros.
+fn as_write(io: Io, bytes: u64) -> Io {
+    let buffer = IoBuffer::zeroed(usize::try_from(bytes).unwrap_or(usize::MAX));
+    Io::write(io.extent().1, buffer, PlacementHandle::DEFAULT)
 }
 
 /// What a write carries, in one run.

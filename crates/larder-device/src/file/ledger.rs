@@ -27,6 +27,11 @@ pub(crate) struct Ledger {
     /// The kernel has refused to be told with a write that it is to survive a loss of power.
     pub(super) durable_flag_refused: AtomicBool,
     pub(crate) deallocated_bytes: AtomicU64,
+    pub(crate) zeroed_bytes: AtomicU64,
+    /// Those of them that had to be written.
+    pub(super) zeroes_written_bytes: AtomicU64,
+    /// Neither kernel nor drive knows how to make zeros without a transfer.
+    pub(super) zeroing_refused: AtomicBool,
     pub(crate) failed_requests: AtomicU64,
     /// Those of them that found the device too busy.
     pub(crate) shed_requests: AtomicU64,
@@ -58,6 +63,12 @@ impl Ledger {
     /// The same, for a device that is gone once `path` is.
     pub(crate) fn shown_at(self, path: Option<PathBuf>) -> Self {
         Self { shown_at: path, ..self }
+    }
+
+    /// The same, for a device that has no command to make zeros.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(crate) fn writing_zeroes(self) -> Self {
+        Self { zeroing_refused: AtomicBool::new(true), ..self }
     }
 
     pub(super) fn written_by(&self, handle: u16) -> Option<&AtomicU64> {
@@ -93,6 +104,8 @@ impl Ledger {
             host_written_bytes: by_handle.iter().sum(),
             host_written_bytes_by_handle: by_handle,
             deallocated_bytes: get(&self.deallocated_bytes),
+            zeroed_bytes: get(&self.zeroed_bytes),
+            zeroes_written_bytes: get(&self.zeroes_written_bytes),
             failed_requests: get(&self.failed_requests),
             shed_requests: get(&self.shed_requests),
             page_cache_written_bytes: get(&self.page_cache_written_bytes),

@@ -123,6 +123,8 @@ impl FileDevice {
         // Nor does a filesystem promise what its device does with the blocks of a file.
         let atomic_write_bytes =
             queue.as_deref().filter(|_| prepared.block).and_then(sys::atomic_write_bytes);
+        let metadata_bytes =
+            queue.as_deref().filter(|_| prepared.block).map_or(0, sys::metadata_bytes);
         let page_cache = PageCache::of(&prepared.file, reach.streams);
         let chosen = engine::choose(&Arc::new(prepared.file), reach, options)
             .map_err(|why| Error::new(ErrorKind::Setup, format!("file device {name}: {why}")))?;
@@ -138,6 +140,7 @@ impl FileDevice {
             placement,
             volatile_cache,
             atomic_write_bytes,
+            metadata_bytes,
             ..DeviceInfo::new(name.clone(), capacity_bytes, block_bytes, transfer)
         };
         let ledger = Ledger::new(name, info.placement.handles).in_blocks(block_bytes);

@@ -33,6 +33,20 @@ pub(crate) fn atomic_write_bytes(queue: &Path) -> Option<u32> {
     said.trim().parse().ok().filter(|bytes| *bytes > 0)
 }
 
+/// Bytes of metadata beside each block of a block device, as sysfs says beside its `queue`; 0 where it says nothing.
+pub(crate) fn metadata_bytes(queue: &Path) -> u16 {
+    let Some(disk) = queue.parent() else { return 0 };
+    if let Ok(said) = std::fs::read_to_string(disk.join("metadata_bytes")) {
+        return said.trim().parse().unwrap_or(0);
+    }
+    // What protects a block is all that such a kernel tells of it.
+    match std::fs::read_to_string(disk.join("integrity/format")).as_deref().map(str::trim) {
+        Ok(format) if format.starts_with("T10-DIF") => 8,
+        Ok(format) if format.starts_with("EXT-DIF") => 16,
+        _ => 0,
+    }
+}
+
 /// What direct I/O on a file needs, in bytes; blocks of 0: there is none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DirectNeeds {
@@ -61,6 +75,14 @@ mod platform {
                 outcome => return Ok(outcome?),
             }
         }
+    }
+
+    /// The flags of the call that makes a range of the file read as zeros; its blocks stay reserved.
+    pub(crate) const ZERO_RANGE: FallocateFlags =
+        FallocateFlags::ZERO_RANGE.union(FallocateFlags::KEEP_SIZE);
+
+    pub(crate) fn zero_range(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+        Ok(rustix::fs::fallocate(file, ZERO_RANGE, offset, bytes)?)
     }
 
     pub(crate) fn punch_hole(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
@@ -215,6 +237,10 @@ mod platform {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    pub(crate) fn zero_range(_: &File, _: u64, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     pub(crate) fn punch_hole(_: &File, _: u64, _: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -293,4 +319,25 @@ pub(crate) fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<u
 #[cfg(windows)]
 pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_write(file, bytes, offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::metadata_bytes;
+    use std::fs;
+
+    #[test]
+    fn metadata_is_what_sysfs_says_of_it() {
+        let disk = tempfile::tempdir().unwrap();
+        let queue = disk.path().join("queue");
+        assert_eq!(metadata_bytes(&queue), 0);
+        fs::create_dir(disk.path().join("integrity")).unwrap();
+        for (format, bytes) in [("none", 0), ("T10-DIF-TYPE1-CRC", 8), ("EXT-DIF-TYPE1-CRC64", 16)]
+        {
+            fs::write(disk.path().join("integrity/format"), format!("{format}\n")).unwrap();
+            assert_eq!(metadata_bytes(&queue), bytes, "{format}");
+        }
+        fs::write(disk.path().join("metadata_bytes"), "64\n").unwrap();
+        assert_eq!(metadata_bytes(&queue), 64);
+    }
 }

@@ -130,6 +130,7 @@ fn carry_out(file: &File, piece: &mut Piece) -> io::Result<usize> {
         Verb::Write if piece.is_durable() => sys::write_durably_at(file, piece.memory(), offset),
         Verb::Write => sys::write_at(file, piece.memory(), offset),
         Verb::Deallocate => sys::punch_hole(file, offset, bytes).map(|()| 0),
+        Verb::Zero => sys::zero_range(file, offset, bytes).map(|()| 0),
         Verb::Flush => file.sync_data().map(|()| 0),
     }
 }

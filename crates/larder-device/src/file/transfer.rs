@@ -43,6 +43,9 @@ const RETRIES_MAX: u32 = 10_000;
 /// one command.
 const DEALLOCATED_AT_ONCE_MAX: u64 = 1 << 40;
 
+/// Zeros that are written at a time where neither kernel nor drive knows better.
+const ZEROES_AT_ONCE_MAX: u32 = 64 << 10;
+
 /// Most runs of memory that one call names (`UIO_MAXIOV`).
 const VECTORS_MAX: usize = 1024;
 
@@ -52,6 +55,8 @@ pub(crate) enum Verb {
     Read,
     Write,
     Deallocate,
+    /// Make a range read as zeros.
+    Zero,
     Flush,
 }
 
@@ -110,6 +115,8 @@ pub(crate) struct Pieces {
     piece_bytes: u64,
     /// Most buffers of a list that a piece covers.
     buffers_max: usize,
+    /// Zeros that may be written at a time.
+    zeroes_max: u32,
     /// Whether the one piece of a request without bytes is still to come.
     bare: bool,
 }
@@ -129,6 +136,9 @@ pub(crate) struct Piece {
     settled: bool,
     /// How what it writes comes to survive a loss of power, if it must.
     durable: Durable,
+    /// Zeros that it writes, where it was to make zeros and nobody below knows how.
+    zeroes: Option<IoBuffer>,
+    zeroes_max: u32,
     /// Address and bytes of each run of memory, as the kernel was last told; empty where there is one run.
     #[cfg(target_os = "linux")]
     vectors: Vec<[usize; 2]>,
@@ -216,6 +226,7 @@ impl Pieces {
             Io::Read { .. } => Verb::Read,
             Io::Write { .. } => Verb::Write,
             Io::Deallocate { .. } => Verb::Deallocate,
+            Io::WriteZeroes { .. } => Verb::Zero,
             Io::Flush => Verb::Flush,
         };
         let handle = match &io {
@@ -246,12 +257,14 @@ impl Pieces {
                 transfer.memory = buffer.as_mut_slice().as_mut_ptr();
             }
         });
+        let zeroes_max = piece_bytes.min(ZEROES_AT_ONCE_MAX);
         let piece_bytes = match verb {
-            Verb::Deallocate => DEALLOCATED_AT_ONCE_MAX,
+            Verb::Deallocate | Verb::Zero => DEALLOCATED_AT_ONCE_MAX,
             _ => u64::from(piece_bytes),
         };
         let buffers_max = if cfg!(target_os = "linux") { VECTORS_MAX } else { 1 };
-        Self { transfer, next: 0, piece_bytes, buffers_max, bare: verb == Verb::Flush }
+        let bare = verb == Verb::Flush;
+        Self { transfer, next: 0, piece_bytes, buffers_max, zeroes_max, bare }
     }
 
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
@@ -264,6 +277,15 @@ impl Pieces {
     /// The same, but a piece of a deallocation covers at most so many bytes (whole blocks).
     pub(crate) fn deallocating_at_most(mut self, bytes: u64) -> Self {
         if self.transfer.verb == Verb::Deallocate && bytes > 0 {
+            self.piece_bytes = self.piece_bytes.min(bytes);
+        }
+        self
+    }
+
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    /// The same, but a piece makes at most so many bytes zeros (whole blocks).
+    pub(crate) fn zeroing_at_most(mut self, bytes: u64) -> Self {
+        if self.transfer.verb == Verb::Zero && bytes > 0 {
             self.piece_bytes = self.piece_bytes.min(bytes);
         }
         self
@@ -299,7 +321,7 @@ impl Iterator for Pieces {
         }
         let bytes =
             self.transfer.within_buffers(self.next, left.min(self.piece_bytes), self.buffers_max);
-        let piece = Piece {
+        let mut piece = Piece {
             transfer: self.transfer.another(),
             start: self.next,
             bytes,
@@ -307,10 +329,15 @@ impl Iterator for Pieces {
             retries: 0,
             settled: false,
             durable: self.transfer.way_to_durability(),
+            zeroes: None,
+            zeroes_max: self.zeroes_max,
             #[cfg(target_os = "linux")]
             vectors: Vec::new(),
             by_entry: false,
         };
+        if self.transfer.verb == Verb::Zero && self.transfer.is_zeroing_refused() {
+            piece.write_zeroes();
+        }
         self.bare = false;
         self.next += bytes;
         Some(piece)
@@ -320,7 +347,11 @@ impl Iterator for Pieces {
 impl Piece {
     /// What is to be done next.
     pub(crate) fn verb(&self) -> Verb {
-        if self.durable == Durable::Flushing { Verb::Flush } else { self.transfer.verb }
+        match (&self.zeroes, self.durable) {
+            (Some(_), _) => Verb::Write,
+            (None, Durable::Flushing) => Verb::Flush,
+            (None, _) => self.transfer.verb,
+        }
     }
 
     /// Whether the kernel or the drive is to be told that this write must survive a loss of power.
@@ -344,11 +375,28 @@ impl Piece {
         self.bytes - self.done
     }
 
+    /// Bytes that the next call is to move, or to make zeros or nothing of.
+    pub(crate) fn call_bytes(&self) -> u64 {
+        let remaining = self.remaining();
+        self.zeroes.as_ref().map_or(remaining, |zeroes| remaining.min(zeroes.len() as u64))
+    }
+
+    /// Writes zeros from now on.
+    fn write_zeroes(&mut self) {
+        let bytes = self.remaining().min(u64::from(self.zeroes_max));
+        self.zeroes = Some(IoBuffer::zeroed(usize::try_from(bytes).unwrap_or(0)));
+    }
+
     /// The memory of what remains, of a list in the first of its buffers; empty for requests that carry no bytes.
     /// Valid as long as the piece lives.
     pub(crate) fn memory(&mut self) -> &mut [u8] {
         if !matches!(self.verb(), Verb::Read | Verb::Write) {
             return &mut [];
+        }
+        if self.zeroes.is_some() {
+            let bytes = usize::try_from(self.call_bytes()).unwrap_or(0);
+            let zeroes = self.zeroes.as_mut().map(IoBuffer::as_mut_slice).unwrap_or_default();
+            return &mut zeroes[..bytes];
         }
         if !self.transfer.runs.is_empty() {
             return self.slices().into_iter().next().unwrap_or_default();
@@ -420,6 +468,13 @@ impl Piece {
                 self.transfer.count(|ledger| &ledger.ignored_deallocations, 1);
                 self.end(None)
             }
+            Err(e) if self.verb() == Verb::Zero && e.kind() == io::ErrorKind::Unsupported => {
+                if let Some(ledger) = &self.transfer.ledger {
+                    ledger.zeroing_refused.store(true, Ordering::Relaxed);
+                }
+                self.write_zeroes();
+                Step::Again
+            }
             // `EOPNOTSUPP` for the flag, `ENOSYS` for the call that has flags.
             Err(e) if self.is_durable() && e.kind() == io::ErrorKind::Unsupported => {
                 self.durable = Durable::ByFlush;
@@ -433,8 +488,11 @@ impl Piece {
     }
 
     fn advance(&mut self, count: u64) -> Step {
-        if matches!(self.verb(), Verb::Deallocate | Verb::Flush) {
+        if matches!(self.verb(), Verb::Deallocate | Verb::Zero | Verb::Flush) {
             return self.end(None);
+        }
+        if self.zeroes.is_some() {
+            self.transfer.count_zeroes_written(count.min(self.remaining()));
         }
         if count >= self.remaining() && self.durable == Durable::ByFlush {
             self.durable = Durable::Flushing;
@@ -528,6 +586,7 @@ impl Transfer {
             Verb::Write if self.durable => "durable write",
             Verb::Write => "write",
             Verb::Deallocate => "deallocate",
+            Verb::Zero => "write zeroes",
             Verb::Flush => "flush",
         };
         let name = self.ledger.as_ref().map_or("", |ledger| &ledger.name);
@@ -537,6 +596,17 @@ impl Transfer {
     fn count(&self, counter: impl FnOnce(&Ledger) -> &AtomicU64, n: u64) {
         if let Some(ledger) = &self.ledger {
             counter(ledger).fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    fn is_zeroing_refused(&self) -> bool {
+        self.ledger.as_ref().is_some_and(|ledger| ledger.zeroing_refused.load(Ordering::Relaxed))
+    }
+
+    fn count_zeroes_written(&self, bytes: u64) {
+        self.count(|ledger| &ledger.zeroes_written_bytes, bytes);
+        if let Some(written) = self.ledger.as_ref().and_then(|it| it.written_by(0)) {
+            written.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 
@@ -622,6 +692,7 @@ impl Transfer {
                     self.count(|ledger| &ledger.durable_written_bytes, self.bytes);
                 }
             }
+            (None, Verb::Zero) => self.count(|ledger| &ledger.zeroed_bytes, self.bytes),
             (None, Verb::Deallocate | Verb::Flush) => {
                 self.count(|ledger| &ledger.deallocated_bytes, self.bytes);
             }

@@ -151,7 +151,7 @@ impl Wire for FileWire {
     ];
 
     fn describe(&self, piece: &mut Piece, link: Link<'_>) -> squeue::Entry {
-        let (file, offset, bytes) = (link.file, piece.offset(), piece.remaining());
+        let (file, offset, bytes) = (link.file, piece.offset(), piece.call_bytes());
         // A piece with memory is at most as long as the largest transfer, which is a `u32`.
         let len = u32::try_from(bytes).unwrap_or(u32::MAX);
         let durable = if piece.is_durable() { sys::DURABLE_WRITE.cast_signed() } else { 0 };
@@ -187,6 +187,10 @@ impl Wire for FileWire {
                 .rw_flags(durable)
                 .build(),
             (Verb::Deallocate, _) => self.deallocate(file, offset, bytes),
+            (Verb::Zero, _) => opcode::Fallocate::new(file, bytes)
+                .offset(offset)
+                .mode(i32::try_from(sys::ZERO_RANGE.bits()).unwrap_or(0))
+                .build(),
             (Verb::Flush, _) => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
         };
         entry.flags(link.flags).user_data(link.slot)

@@ -88,6 +88,9 @@ impl TimeoutDevice {
             Io::Read { buffer, .. } | Io::Write { buffer, .. } => {
                 1 + u32::try_from(buffer.len() as u64 / BYTES_A_TIMEOUT).unwrap_or(u32::MAX - 1)
             }
+            // It may come to writing all of them.
+            Io::WriteZeroes { bytes, .. } => TIMEOUTS_OF_A_FLUSH
+                .saturating_add(u32::try_from(bytes / BYTES_A_TIMEOUT).unwrap_or(u32::MAX)),
             Io::Deallocate { .. } | Io::Flush => TIMEOUTS_OF_A_FLUSH,
         };
         timeout.saturating_mul(times)
@@ -127,7 +130,7 @@ impl Device for TimeoutDevice {
 
 fn request_of(io: &Io, allowance: Duration) -> Request {
     let (verb, offset, bytes) = io.extent();
-    let changes = matches!(io, Io::Write { .. } | Io::Deallocate { .. });
+    let changes = matches!(io, Io::Write { .. } | Io::Deallocate { .. } | Io::WriteZeroes { .. });
     Request { verb, range: offset..offset + bytes, changes, allowance }
 }
 

@@ -18,6 +18,7 @@ struct History<'a> {
     /// What a range that was deallocated reads as is unspecified until it is written again.
     known: Vec<bool>,
     under_way: Vec<(usize, usize, Expected, IoFuture)>,
+    zeroed: u64,
 }
 
 enum Expected {
@@ -29,7 +30,7 @@ impl<'a> History<'a> {
     fn new(device: &'a dyn Device, seed: u64) -> Self {
         let rng = fastrand::Rng::with_seed(seed);
         let (shadow, known) = (vec![0; BLOCKS * BLOCK], vec![true; BLOCKS]);
-        Self { device, rng, shadow, known, under_way: Vec::new() }
+        Self { device, rng, shadow, known, under_way: Vec::new(), zeroed: 0 }
     }
 
     /// One random request; several may be under way, on ranges that do not overlap.
@@ -57,11 +58,17 @@ impl<'a> History<'a> {
                     [Durability::Process, Durability::Device][usize::from(self.rng.bool())];
                 (Io::Write { offset, buffer, handle, durability }, Expected::Nothing)
             }
-            7..14 => {
+            7..13 => {
                 let known = self.known[first..first + blocks].to_vec();
                 let buffer = self.cut(IoBuffer::zeroed(blocks * BLOCK));
                 let expected = Expected::Bytes(self.shadow[bytes].to_vec(), known);
                 (Io::Read { offset, buffer }, expected)
+            }
+            13 => {
+                self.shadow[bytes.clone()].fill(0);
+                self.known[first..first + blocks].fill(true);
+                self.zeroed += bytes.len() as u64;
+                (Io::WriteZeroes { offset, bytes: bytes.len() as u64 }, Expected::Nothing)
             }
             14 => {
                 self.known[first..first + blocks].fill(false);
@@ -113,6 +120,7 @@ pub(crate) fn run(device: &dyn Device, seed: u64, steps: usize) {
         history.finish_one();
     }
     assert_eq!(device.stats().failed_requests, 0);
+    assert_eq!(device.stats().zeroed_bytes, history.zeroed);
 }
 
 fn seeds() -> impl Iterator<Item = u64> {

@@ -15,3 +15,4 @@ mod hosted;
 mod lists;
 mod striped;
 mod support;
+mod zeroes;

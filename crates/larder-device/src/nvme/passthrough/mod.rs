@@ -18,7 +18,7 @@ use larder_ssd::nvme::{Command, PlacementId};
 use super::commands::{CommandError, Commands};
 use super::ioctl::DriveFile;
 use super::node::Node;
-use super::survey::{Silence, Survey};
+use super::survey::{Silence, Survey, read_controller};
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
 use crate::file::engine::Engine;
@@ -48,6 +48,8 @@ pub struct PassthroughDevice {
     engine: Uring<NvmeWire>,
     ledger: Arc<Ledger>,
     deallocated_at_once_max: u64,
+    /// 0: the drive has no command for it, or the kernel knows that it is none to use.
+    zeroed_at_once_max: u64,
     generic_path: PathBuf,
     /// Keeps everybody else from the block device; closed last.
     _claim: File,
@@ -111,9 +113,20 @@ impl PassthroughDevice {
         };
         let ledger = Ledger::new(info.name.clone(), info.placement.handles);
         let ledger = ledger.in_blocks(info.block_bytes);
-        let ledger = Arc::new(ledger.shown_at(sys::shown_at(&claim)));
+        let ledger = ledger.shown_at(sys::shown_at(&claim));
+        let zeroed_at_once_max = zeroed_at_once_max(&drive, node);
+        let ledger = if zeroed_at_once_max == 0 { ledger.writing_zeroes() } else { ledger };
+        let ledger = Arc::new(ledger);
         let deallocated_at_once_max = node.max_deallocation_bytes >> block_shift << block_shift;
-        Ok(Self { info, engine, ledger, deallocated_at_once_max, generic_path, _claim: claim })
+        Ok(Self {
+            info,
+            engine,
+            ledger,
+            deallocated_at_once_max,
+            zeroed_at_once_max,
+            generic_path,
+            _claim: claim,
+        })
     }
 
     /// The character device that takes the commands.
@@ -139,7 +152,7 @@ impl Device for PassthroughDevice {
         let pieces = Pieces::new(io.into_inner(), completer, piece_bytes, &self.ledger);
         let pieces = pieces.deallocating_at_most(self.deallocated_at_once_max);
         // A command has one run of memory.
-        self.engine.submit(pieces.of_one_buffer_each());
+        self.engine.submit(pieces.zeroing_at_most(self.zeroed_at_once_max).of_one_buffer_each());
         future
     }
 
@@ -181,6 +194,17 @@ fn capacity(node: &Node, options: &FileOptions) -> Result<u64, String> {
         return Err(format!("it has {present} bytes but {wanted} were asked for"));
     }
     Ok(wanted)
+}
+
+/// Most bytes that one command may make zeros: 0 where the controller has none (ONCS), does not say, or is known
+/// to the kernel for one that does not work.
+fn zeroed_at_once_max(drive: &dyn Commands, node: &Node) -> u64 {
+    let shift = node.block_bytes.trailing_zeros();
+    let most = node.max_zeroing_bytes.min(BLOCKS_MAX << shift) >> shift << shift;
+    match read_controller(drive) {
+        Ok(controller) if controller.writes_zeroes => most,
+        _ => 0,
+    }
 }
 
 /// Compares what the drive says of its blocks with what sysfs says, on which all addresses rest.
