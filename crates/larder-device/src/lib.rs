@@ -54,7 +54,7 @@ pub mod timeout;
 pub use buffer::{BufferPool, IoBuffer};
 pub use claim::{Claim, Extent};
 pub use clock::{Clock, LoopClock, RealClock, Sleep, VirtualClock};
-pub use device::{Device, DeviceInfo, DeviceStats, VolatileCache};
+pub use device::{BLOCK_BYTES_MIN, Device, DeviceInfo, DeviceStats, VolatileCache};
 pub use error::{Error, ErrorKind};
 pub use fault::{Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
 pub use file::{DirectIo, FileDevice, FileOptions, IoEngine};

@@ -172,6 +172,8 @@ mod tests {
             write_stream_granularity: 0,
             max_transfer_bytes: 1 << 19,
             max_deallocation_bytes: 1 << 30,
+            max_zeroing_bytes: 0,
+            metadata_bytes: 0,
             volatile_cache: VolatileCache::Unknown,
             atomic_write_bytes: None,
             read_only: false,
@@ -191,6 +193,7 @@ mod tests {
             controller: 0,
             fdp: true,
             manages_namespaces: true,
+            writes_zeroes: false,
             endurance_groups_max: 1,
             unallocated_bytes: 0,
         };

@@ -41,6 +41,7 @@ struct LogLayout {
 impl Layout {
     /// Divides the device as the configuration asks.
     pub(crate) fn plan(config: &Config, info: &DeviceInfo) -> Result<Self, Error> {
+        check_block(info)?;
         let usable = usable_bytes(config.utilization_percent, info.capacity_bytes);
         #[cfg(test)]
         let (usable, plain_blocks) = super::plain::carve(config, usable);
@@ -158,6 +159,19 @@ impl Layout {
 /// What the cache uses of a device.
 pub(super) fn usable_bytes(utilization_percent: f64, capacity_bytes: u64) -> u64 {
     share(capacity_bytes, utilization_percent) / BLOCK * BLOCK
+}
+
+/// All that the cache writes begins and ends at multiples of [`BLOCK`], which a device can be written at only if
+/// its own blocks divide that.
+fn check_block(info: &DeviceInfo) -> Result<(), Error> {
+    if info.block_bytes > 0 && BLOCK.is_multiple_of(u64::from(info.block_bytes)) {
+        return Ok(());
+    }
+    Err(Error::config(format!(
+        "block_bytes {} of {}: the cache writes units of {BLOCK} bytes, which must be whole blocks of the device; \
+         format the drive with blocks of 512 or 4096 bytes, or use another",
+        info.block_bytes, info.name
+    )))
 }
 
 /// What the cache needs however it divides the rest.

@@ -60,7 +60,7 @@ impl<D: Device> Device for Recorder<D> {
         let request = match io.get() {
             Io::Write { handle, .. } => Some(('w', offset, bytes, handle.index())),
             Io::Deallocate { .. } => Some(('d', offset, bytes, 0)),
-            Io::Read { .. } | Io::Flush => None,
+            Io::Read { .. } | Io::WriteZeroes { .. } | Io::Flush => None,
         };
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).extend(request);
         self.device.submit(io.into_inner())
