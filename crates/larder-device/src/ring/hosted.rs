@@ -16,11 +16,11 @@
 //!    entries of the submission queue: there is always room.
 //! 4. Requests are completed, which runs foreign code, without the lock, from a queue that a call from
 //!    inside that code goes on with.
-//! 5. The owner sleeps only with the wake-up event armed. Whoever signals it sets `signalled` first; it is cleared when the
-//!    wake_event's completion is fetched, and the owner looks afterwards at what it was called for: if a
+//! 5. The owner sleeps only with the wake-up event armed. Whoever signals it sets `signalled` first; it is cleared
+//!    when the event's completion is fetched, and the owner looks afterwards at what it was called for: if a
 //!    caller finds it set, the completion is still to come. Between that and a sleep the owner looks once
 //!    more: the call may be for what came after its last look. A visitor that fetched anything leaves the
-//!    wake_event armed and signalled: what it fetched, a call among it, may be what the owner is about to sleep
+//!    event armed and signalled: what it fetched, a call among it, may be what the owner is about to sleep
 //!    for.
 //! 6. There is an owner as long as anything is under way: a host that goes makes an heir of another
 //!    thread, or sees all of it out itself.

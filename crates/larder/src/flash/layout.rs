@@ -63,27 +63,9 @@ impl Layout {
         let soc_log_offset = soc_offset.saturating_sub(log_bytes);
         let loc_space = soc_log_offset
             .saturating_sub(fixed + buckets_snapshot + dead_keys_snapshot + log.snapshot_bytes);
-        let region_bytes = match config.loc.region_bytes {
-            Some(bytes) => bytes,
-            None if config.loc.ru_aware_eviction => {
-                unit::fitting_region_bytes(automatic_region_bytes(loc_space), info)?
-            }
-            None => automatic_region_bytes(loc_space),
-        };
-        let region_cost = u64::from(region_bytes) + snapshot_bytes_max(region_bytes);
         let wants_loc = soc_percent + config.soc.log_percent < 100.0;
-        // Regions that are reclaimed together are all there, or none of them.
-        let together =
-            u64::from(unit::regions_per_unit(&config.loc, info, region_bytes)?.unwrap_or(1));
-        let regions_min = (REGIONS_MIN * together).max(regions_open_min(&config.loc));
-        let loc_regions = if wants_loc { loc_space / region_cost / together * together } else { 0 };
-        if wants_loc && loc_regions < regions_min {
-            return Err(Error::config(format!(
-                "a flash cache of {usable} bytes leaves {loc_space} for the large-object engine: \
-                 fewer than {regions_min} regions \
-                 of {region_bytes} bytes; use more flash, smaller regions, or soc.percent = 100"
-            )));
-        }
+        let (region_bytes, loc_regions) =
+            Self::plan_loc(&config.loc, info, (usable, loc_space), wants_loc)?;
         check_engines(soc_percent, usable, soc_buckets, loc_regions * u64::from(region_bytes))?;
         let snapshot = snapshot_fixed
             + dead_keys_snapshot
@@ -110,6 +92,38 @@ impl Layout {
             #[cfg(test)]
             plain_blocks,
         })
+    }
+
+    /// Divides what is left of so many bytes into regions: how long one is, and how many there are.
+    fn plan_loc(
+        config: &LocConfig,
+        info: &DeviceInfo,
+        (usable, space): (u64, u64),
+        wanted: bool,
+    ) -> Result<(u32, u64), Error> {
+        let region_bytes = match config.region_bytes {
+            Some(bytes) => bytes,
+            None if config.ru_aware_eviction => {
+                unit::fitting_region_bytes(automatic_region_bytes(space), info)?
+            }
+            None => automatic_region_bytes(space),
+        };
+        // Regions that are reclaimed together are all there, or none of them.
+        let together = u64::from(unit::regions_per_unit(config, info, region_bytes)?.unwrap_or(1));
+        if !wanted {
+            return Ok((region_bytes, 0));
+        }
+        let region_cost = u64::from(region_bytes) + snapshot_bytes_max(region_bytes);
+        let regions = space / region_cost / together * together;
+        let regions_min = (REGIONS_MIN * together).max(regions_open_min(config));
+        if regions < regions_min {
+            return Err(Error::config(format!(
+                "a flash cache of {usable} bytes leaves {space} for the large-object engine: \
+                 fewer than {regions_min} regions \
+                 of {region_bytes} bytes; use more flash, smaller regions, or soc.percent = 100"
+            )));
+        }
+        Ok((region_bytes, regions))
     }
 
     /// Divides the share of the log: each segment pays for its part of the snapshot.
