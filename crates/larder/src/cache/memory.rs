@@ -61,7 +61,7 @@ pub(super) fn check_all(bytes: u64, needed: u64, dram_min: u64, flash: &str) -> 
     let least = least.max(needed.saturating_add(dram_min));
     Err(Error::config(format!(
         "memory_bytes = {bytes}: {flash} alone needs {needed} of it, and DRAM what is left; set at least \
-         {least}, or use less flash, or a smaller region_write_bytes"
+         {least}, or use less flash, or a smaller loc.write_bytes"
     )))
 }
 
