@@ -52,8 +52,8 @@ pub struct FaultCounts {
 /// A device around `D` that does what a [`FaultPlan`] says.
 ///
 /// It carries requests out one at a time, and in the order of submission unless the plan says otherwise
-/// ([`FaultPlan::completing_out_of_order`]), whatever the device below could do at once: so the same requests meet the same faults, also over a device with threads of
-/// its own.
+/// ([`FaultPlan::completing_out_of_order`]), whatever the device below could do at once: so the same requests meet the
+/// same faults, also over a device with threads of its own.
 ///
 /// **Crash.** The request at which power is lost, and everything after it, fails with
 /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) until [`FaultDevice::restart`]. Writes that had completed
