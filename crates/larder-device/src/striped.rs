@@ -21,9 +21,8 @@ pub const DEFAULT_STRIPE_BYTES: u64 = 1 << 20;
 /// A device over several. Each contributes as much as the smallest can.
 ///
 /// A request within one stripe goes to its device as it is; others are split, their parts are
-/// under way at the same time, and their bytes are copied once, also those of a list of buffers. A
-/// request fails if one of its parts does; what touches other devices only does not. An error
-/// names the device.
+/// under way at the same time, and their bytes are copied once, also those of a list of buffers. A request fails
+/// if one of its parts does; what touches other devices only does not. An error names the device.
 ///
 /// The devices offer their placement handles if all offer the same. Counters add up; a request
 /// that was split counts as failed on each device where it failed.

@@ -10,7 +10,7 @@
 //! where it does not say; of a block device its logical block; of the page cache 512 bytes.
 //!
 //! Of a block device nothing is locked or reserved: it is opened for us alone, which a mounted one
-//! refuses, and always without the page cache. Where it has write streams, [`mod@crate::ladder`] has
+//! refuses, and always without the page cache. Where it has write streams, [`mod@crate::opening`] has
 //! the handles for them.
 
 pub(crate) mod engine;

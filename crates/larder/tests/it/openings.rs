@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use larder::{
-    AdmissionPolicy, Config, Error, ErrorKind, Larder, RealClock, Recovery, Shards, Tenant,
-    Tenants, TenantsConfig, block_on,
+    AdmissionPolicy, Config, Error, ErrorKind, Larder, LocConfig, RealClock, Recovery, Shards,
+    Tenant, Tenants, TenantsConfig, block_on,
 };
 use larder_device::label;
 use larder_device::{Device, FileDevice, Io, IoBuffer, MemoryDevice, PlacementHandle, SliceDevice};
@@ -241,10 +241,14 @@ fn sizes_that_cannot_be_meant_are_refused_by_name_and_value() {
     };
     let base = Config::default;
     for bytes in [0, 1, 5000, 3 << 30, u32::MAX] {
-        let said = refused(Config { region_write_bytes: bytes, ..base() });
-        assert!(said.starts_with(&format!("region_write_bytes = {bytes}: must be")), "{said}");
-        let said = refused(Config { region_bytes: Some(bytes), ..base() });
-        assert!(said.starts_with(&format!("region_bytes = {bytes}: must be")), "{said}");
+        let said =
+            refused(Config { loc: LocConfig { write_bytes: bytes, ..base().loc }, ..base() });
+        assert!(said.starts_with(&format!("loc.write_bytes = {bytes}: must be")), "{said}");
+        let said = refused(Config {
+            loc: LocConfig { region_bytes: Some(bytes), ..base().loc },
+            ..base()
+        });
+        assert!(said.starts_with(&format!("loc.region_bytes = {bytes}: must be")), "{said}");
     }
     let much = u64::MAX;
     for bytes in [1, 8191, (1 << 40) + 1, 1 << 45, 1 << 50, much] {
