@@ -63,6 +63,9 @@ struct Arguments {
     /// So many of the threads host a ring (Linux)
     #[arg(long, value_name = "N", default_value_t = 0)]
     hosted: u64,
+    /// Length of the blocks that are compared: 512 to 4096, whole blocks of the device
+    #[arg(long, value_name = "N", default_value_t = BLOCK, value_parser = block_bytes)]
+    block_bytes: usize,
     /// Try to leave the device
     #[arg(long)]
     canary: bool,
@@ -107,6 +110,12 @@ fn whole_blocks(text: &str) -> Result<usize, String> {
     bytes.checked_next_multiple_of(BLOCK).ok_or_else(|| "too many".to_owned())
 }
 
+fn block_bytes(text: &str) -> Result<usize, String> {
+    let bytes: usize = text.parse().map_err(|_| "not a number")?;
+    let fits = bytes.is_power_of_two() && (512..=BLOCK).contains(&bytes);
+    if fits { Ok(bytes) } else { Err("must be a power of two from 512 to 4096".to_owned()) }
+}
+
 fn main() -> ExitCode {
     match run() {
         Ok(true) => ExitCode::SUCCESS,
@@ -141,14 +150,17 @@ fn run() -> Result<bool, Failure> {
 
 fn check(device: &dyn Device, arguments: &Arguments) -> Result<bool, Failure> {
     let begun = Instant::now();
-    let blocks = device.info().capacity_bytes / BLOCK as u64 / arguments.threads;
+    let block = arguments.block_bytes;
+    println!("block {} bytes, compared by {block}", device.info().block_bytes);
+    let blocks = device.info().capacity_bytes / block as u64 / arguments.threads;
     if blocks < RUN_BLOCKS_MAX * 4 {
         return Err(format!("{blocks} blocks a thread are too few for a check").into());
     }
     let counts = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..arguments.threads)
             .map(|number| {
-                let shadow = Shadow::new(device, arguments.seed + number, number * blocks, blocks);
+                let seed = arguments.seed + number;
+                let shadow = Shadow::new(device, block, seed, (number * blocks, blocks));
                 let ops = arguments.ops / arguments.threads;
                 let hosts = number < arguments.hosted;
                 scope.spawn(move || match hosts {
@@ -164,15 +176,18 @@ fn check(device: &dyn Device, arguments: &Arguments) -> Result<bool, Failure> {
     let sum = |of: fn(&Counts) -> u64| counts.iter().map(of).sum::<u64>();
     let stats = device.stats();
     println!(
-        "{} writes, {} reads, {} deallocations, {} flushes in {:.1} s, seed {}",
+        "{} writes, {} of them of lists, {} reads, {} of zeros, {} deallocations, {} flushes in {:.1} s, seed {}",
         sum(|it| it.writes),
+        sum(|it| it.lists),
         sum(|it| it.reads),
+        sum(|it| it.zeroed),
         sum(|it| it.deallocations),
         sum(|it| it.flushes),
         begun.elapsed().as_secs_f64(),
         arguments.seed
     );
     println!("bytes written by handle: {:?}", stats.host_written_bytes_by_handle);
+    println!("made zeros: {}, written so: {}", stats.zeroed_bytes, stats.zeroes_written_bytes);
     println!("pieces with a registered buffer: {}", stats.fixed_buffer_pieces);
     println!("blocks compared: {}, differences: {}", sum(|it| it.compared), sum(|it| it.different));
     Ok(sum(|it| it.different) == 0)
@@ -209,7 +224,9 @@ fn look_after_failure(device: &dyn Device) {
 #[derive(Default)]
 struct Counts {
     writes: u64,
+    lists: u64,
     reads: u64,
+    zeroed: u64,
     deallocations: u64,
     flushes: u64,
     compared: u64,
@@ -219,6 +236,8 @@ struct Counts {
 /// What a part of the device must hold.
 struct Shadow<'a> {
     device: &'a dyn Device,
+    /// Bytes of a block.
+    block: usize,
     seed: u64,
     rng: Rng,
     first: u64,
@@ -232,6 +251,7 @@ struct Shadow<'a> {
 
 enum Kind {
     Write,
+    Zero,
     Read,
     Other,
 }
@@ -244,10 +264,11 @@ struct UnderWay {
 }
 
 impl<'a> Shadow<'a> {
-    fn new(device: &'a dyn Device, seed: u64, first: u64, blocks: u64) -> Self {
+    fn new(device: &'a dyn Device, block: usize, seed: u64, (first, blocks): (u64, u64)) -> Self {
         let blocks = usize::try_from(blocks).unwrap_or(usize::MAX);
         Self {
             device,
+            block,
             seed,
             rng: Rng::with_seed(seed),
             first,
@@ -295,7 +316,8 @@ impl<'a> Shadow<'a> {
             free.then_some((first, blocks))
         })?;
         Some(match self.rng.u32(..1000) {
-            0..500 => self.write(first, blocks),
+            0..450 => self.write(first, blocks),
+            450..500 => self.zero(first, blocks),
             500..900 => self.read(first, blocks),
             900..999 => self.deallocate(first, blocks),
             _ => self.flush(),
@@ -308,20 +330,32 @@ impl<'a> Shadow<'a> {
     }
 
     fn offset(&self, first: u64) -> u64 {
-        (self.first + first) * BLOCK as u64
+        (self.first + first) * self.block as u64
     }
 
-    fn buffer(&self, blocks: u64) -> IoBuffer {
-        self.pool.take(usize::try_from(blocks).unwrap_or(1) * BLOCK)
+    /// One buffer, or every fourth time a list, cut anywhere.
+    fn buffer(&mut self, blocks: u64) -> IoBuffer {
+        let mut left = usize::try_from(blocks).unwrap_or(1);
+        if self.rng.u8(..4) > 0 {
+            return self.pool.take(left * self.block);
+        }
+        let mut buffers = Vec::new();
+        while left > 0 {
+            let part = self.rng.usize(1..=left);
+            buffers.push(self.pool.take(part * self.block));
+            left -= part;
+        }
+        IoBuffer::list(buffers)
     }
 
     fn write(&mut self, first: u64, blocks: u64) -> UnderWay {
         self.counts.writes += 1;
         let mut buffer = self.buffer(blocks);
-        let pages = buffer.as_mut_slice().chunks_exact_mut(BLOCK);
+        self.counts.lists += u64::from(buffer.is_list());
+        let pages = buffer.runs_mut().flat_map(|run| run.chunks_exact_mut(self.block));
         for ((index, block), page) in Self::range(first, blocks).zip(first..).zip(pages) {
             self.versions[index] += 1;
-            let words = words(self.seed, block, self.versions[index]);
+            let words = words((self.seed, self.block), block, self.versions[index]);
             for (word, bytes) in words.zip(page.chunks_exact_mut(8)) {
                 bytes.copy_from_slice(&word.to_le_bytes());
             }
@@ -333,13 +367,22 @@ impl<'a> Shadow<'a> {
 
     fn read(&mut self, first: u64, blocks: u64) -> UnderWay {
         self.counts.reads += 1;
-        let io = Io::Read { offset: self.offset(first), buffer: self.buffer(blocks) };
+        let (offset, buffer) = (self.offset(first), self.buffer(blocks));
+        let io = Io::Read { offset, buffer };
         self.start(Kind::Read, first, blocks, io)
+    }
+
+    fn zero(&mut self, first: u64, blocks: u64) -> UnderWay {
+        self.counts.zeroed += 1;
+        let (offset, bytes) = (self.offset(first), blocks * self.block as u64);
+        let request = self.start(Kind::Zero, first, blocks, Io::WriteZeroes { offset, bytes });
+        self.versions[Self::range(first, blocks)].iter_mut().for_each(|it| *it |= ZERO);
+        request
     }
 
     fn deallocate(&mut self, first: u64, blocks: u64) -> UnderWay {
         self.counts.deallocations += 1;
-        let io = Io::Deallocate { offset: self.offset(first), bytes: blocks * BLOCK as u64 };
+        let io = Io::Deallocate { offset: self.offset(first), bytes: blocks * self.block as u64 };
         let request = self.start(Kind::Other, first, blocks, io);
         // What it reads as is unspecified until it is written again, with a version that it never had.
         self.versions[Self::range(first, blocks)].iter_mut().for_each(|it| *it |= DEAD);
@@ -357,13 +400,15 @@ impl<'a> Shadow<'a> {
         self.busy[range.clone()].fill(false);
         match request.kind {
             Kind::Read => {
-                let pages = buffer.as_slice().chunks_exact(BLOCK);
+                let pages = buffer.runs().flat_map(|run| run.chunks_exact(self.block));
+                let pages: Vec<&[u8]> = pages.collect();
                 for ((index, block), page) in range.zip(request.first..).zip(pages) {
                     self.compare(block, self.versions[index], page);
                 }
             }
             // A write makes a dead block live.
-            Kind::Write => self.versions[range].iter_mut().for_each(|it| *it &= !DEAD),
+            Kind::Write => self.versions[range].iter_mut().for_each(|it| *it &= !(DEAD | ZERO)),
+            Kind::Zero => self.versions[range].iter_mut().for_each(|it| *it &= !DEAD),
             Kind::Other => {}
         }
         Ok(())
@@ -374,7 +419,9 @@ impl<'a> Shadow<'a> {
             return;
         }
         self.counts.compared += 1;
-        let words = words(self.seed, block, version);
+        let is_zero = version & ZERO != 0;
+        let words = words((self.seed, self.block), block, version);
+        let words = words.map(|word| if is_zero { 0 } else { word });
         let same = words.zip(page.chunks_exact(8)).all(|(word, bytes)| bytes == word.to_le_bytes());
         if !same {
             self.counts.different += 1;
@@ -386,12 +433,15 @@ impl<'a> Shadow<'a> {
 /// Marks the version of a block that was deallocated.
 const DEAD: u32 = 1 << 31;
 
-/// What a block holds.
-fn words(seed: u64, block: u64, version: u32) -> impl Iterator<Item = u64> {
-    let version = u64::from(version & !DEAD);
+/// Marks the version of a block that was made zeros.
+const ZERO: u32 = 1 << 30;
+
+/// What a block of so many bytes holds.
+fn words((seed, bytes): (u64, usize), block: u64, version: u32) -> impl Iterator<Item = u64> {
+    let version = u64::from(version & !(DEAD | ZERO));
     let mut rng = Rng::with_seed(seed ^ block.rotate_left(20) ^ version.rotate_left(44));
     let (start, step) = (rng.u64(..), rng.u64(..) | 1);
-    (0..BLOCK as u64 / 8).map(move |i| start.wrapping_add(i.wrapping_mul(step)))
+    (0..bytes as u64 / 8).map(move |i| start.wrapping_add(i.wrapping_mul(step)))
 }
 
 /// Requests that end behind the device must be refused; the last block must not.

@@ -1,11 +1,14 @@
-//! How requests fare on a device that misbehaves: one at a time, in the order of submission.
+//! How requests fare on a device that misbehaves: one at a time, in the order of submission but for those that are
+//! held back. A request that is held back happens when it is let go, or has happened and its owner is told then: until
+//! that a write counts as under way, whatever it has done.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::FaultCounts;
 use super::plan::{Fault, FaultPlan, Injector};
-use super::volatile::{Volatile, WriteId};
+use super::volatile::{Covers, Volatile, WriteId};
 use crate::buffer::IoBuffer;
 use crate::device::{Device, DeviceInfo, VolatileCache};
 use crate::error::{Error, ErrorKind};
@@ -28,9 +31,27 @@ pub(super) struct State {
     pub(super) injector: Injector,
     pub(super) volatile: Volatile,
     delayed: Vec<Delayed>,
+    /// Writes that have happened and whose owners were not told.
+    untold: BTreeSet<WriteId>,
     pub(super) submissions: u64,
     pub(super) down: Option<Down>,
     pub(super) counts: FaultCounts,
+}
+
+impl State {
+    /// What has completed, of which a flush that is submitted now can be sure.
+    fn completed(&self) -> Covers {
+        Covers { before: self.volatile.next(), but: self.untold.clone() }
+    }
+
+    /// The owner of a write is told that it has ended.
+    fn told(&mut self, write: Option<(WriteId, bool)>) {
+        let Some((id, survives)) = write else { return };
+        self.untold.remove(&id);
+        if survives {
+            self.volatile.became_durable(id);
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,10 +63,21 @@ pub(super) enum Down {
 pub(super) struct Delayed {
     number: u64,
     submissions_left: u32,
-    io: Io,
-    /// Writes before this one had been carried out when it was submitted: a flush covers those.
-    covers: WriteId,
+    held: Held,
     completer: Completer,
+}
+
+/// A request whose owner was not told that it has ended.
+enum Held {
+    /// It is carried out when it is let go. If it is a flush, it covers these.
+    Request(Io, Covers),
+    /// It was carried out.
+    Done {
+        verb: &'static str,
+        result: IoResult,
+        /// The write that a loss of power may undo, and whether it is durable as soon as its owner is told.
+        write: Option<(WriteId, bool)>,
+    },
 }
 
 /// Requests that have ended but whose owners were not told yet. They are told when the lock is
@@ -66,6 +98,7 @@ impl<D: Device + 'static> Core<D> {
             injector: Injector::new(plan),
             volatile: Volatile::new(plan.volatile_writes, sector_bytes.max(SECTOR_BYTES)),
             delayed: Vec::new(),
+            untold: BTreeSet::new(),
             submissions: 0,
             down: None,
             counts: FaultCounts::default(),
@@ -95,6 +128,10 @@ impl<D: Device + 'static> Core<D> {
         let future = match fault {
             Some(Fault::Delay { submissions }) => self.delay(state, number, submissions, io),
             Some(Fault::Stall) => Self::stall(state, number, io),
+            None => match state.injector.holds_back() {
+                0 => IoFuture::ready(self.carry_out(state, io)),
+                submissions => self.hold_back(state, number, submissions, io),
+            },
             fault => IoFuture::ready(self.misbehave(state, fault, io, due)),
         };
         self.let_pass(state, waiting, due);
@@ -157,13 +194,13 @@ impl<D: Device + 'static> Core<D> {
 
     /// Carries `io` out, which was submitted just now.
     fn carry_out(&self, state: &mut State, io: Io) -> IoResult {
-        let covers = state.volatile.next();
-        self.carry_out_covering(state, io, covers)
+        let covers = state.completed();
+        self.carry_out_covering(state, io, &covers)
     }
 
-    /// Carries `io` out as the device below does, and notes what a crash could undo. A flush covers the writes before
-    /// `covers`.
-    fn carry_out_covering(&self, state: &mut State, io: Io, covers: WriteId) -> IoResult {
+    /// Carries `io` out as the device below does, and notes what a crash could undo. A flush makes what `covers`
+    /// names durable.
+    fn carry_out_covering(&self, state: &mut State, io: Io, covers: &Covers) -> IoResult {
         let survives = !self.forgets || io.is_power_durable();
         let is_flush = matches!(io, Io::Flush);
         let (id, result) = self.write_noting(state, io);
@@ -292,10 +329,16 @@ impl<D: Device + 'static> Core<D> {
     pub(super) fn go_down(&self, state: &mut State, how: Down, due: &mut Due) -> Result<(), Error> {
         state.down = Some(how);
         for delayed in std::mem::take(&mut state.delayed) {
-            let error = self.gone(delayed.io.extent().0);
-            let buffer = self.strand(state, delayed.io);
-            due.push((delayed.completer, Err(IoFailure { error, buffer })));
+            let (verb, buffer) = match delayed.held {
+                Held::Request(io, _) => (io.extent().0, self.strand(state, io)),
+                Held::Done { verb, result, .. } => {
+                    (verb, result.unwrap_or_else(|failure| failure.buffer))
+                }
+            };
+            let failure = IoFailure { error: self.gone(verb), buffer };
+            due.push((delayed.completer, Err(failure)));
         }
+        state.untold.clear();
         match how {
             Down::Crashed => state.counts.crashes += 1,
             Down::Gone => state.counts.gone += 1,
@@ -310,14 +353,33 @@ impl<D: Device + 'static> Core<D> {
 
     fn delay(self: &Arc<Self>, state: &mut State, number: u64, left: u32, io: Io) -> IoFuture {
         state.counts.delays += 1;
+        let held = Held::Request(io, state.completed());
+        self.hold(state, number, left, held)
+    }
+
+    /// Lets later requests complete before `io`, which happens now or when it is let go. A flush does nothing before.
+    fn hold_back(self: &Arc<Self>, state: &mut State, number: u64, left: u32, io: Io) -> IoFuture {
+        state.counts.held_back += 1;
+        let happens_later = matches!(io, Io::Flush) || state.injector.rng.bool();
+        let held = if happens_later {
+            Held::Request(io, state.completed())
+        } else {
+            let (verb, survives) = (io.extent().0, !self.forgets || io.is_power_durable());
+            let (id, result) = self.write_noting(state, io);
+            state.untold.extend(id);
+            Held::Done { verb, result, write: id.map(|id| (id, survives)) }
+        };
+        self.hold(state, number, left, held)
+    }
+
+    fn hold(self: &Arc<Self>, state: &mut State, number: u64, left: u32, held: Held) -> IoFuture {
         let core: Weak<Self> = Arc::downgrade(self);
         let (future, completer) = IoFuture::pending_until_waited(move || {
             if let Some(core) = core.upgrade() {
                 core.release(|delayed| delayed.number == number);
             }
         });
-        let (covers, submissions_left) = (state.volatile.next(), left.max(1));
-        state.delayed.push(Delayed { number, submissions_left, io, covers, completer });
+        state.delayed.push(Delayed { number, submissions_left: left.max(1), held, completer });
         future
     }
 
@@ -325,8 +387,8 @@ impl<D: Device + 'static> Core<D> {
     fn stall(state: &mut State, number: u64, io: Io) -> IoFuture {
         state.counts.stalls += 1;
         let (future, completer) = IoFuture::pending();
-        let (covers, submissions_left) = (state.volatile.next(), u32::MAX);
-        state.delayed.push(Delayed { number, submissions_left, io, covers, completer });
+        let held = Held::Request(io, state.completed());
+        state.delayed.push(Delayed { number, submissions_left: u32::MAX, held, completer });
         future
     }
 
@@ -365,7 +427,13 @@ impl<D: Device + 'static> Core<D> {
         state.delayed = rest;
         let over: Vec<Delayed> = over;
         for delayed in over {
-            let result = self.carry_out_covering(state, delayed.io, delayed.covers);
+            let result = match delayed.held {
+                Held::Request(io, covers) => self.carry_out_covering(state, io, &covers),
+                Held::Done { result, write, .. } => {
+                    state.told(write);
+                    result
+                }
+            };
             due.push((delayed.completer, result));
         }
     }

@@ -31,6 +31,8 @@ pub struct FaultCounts {
     pub bit_flips: u64,
     /// Requests delayed.
     pub delays: u64,
+    /// Requests that were held back so that others overtake them.
+    pub held_back: u64,
     /// Requests that stalled.
     pub stalls: u64,
     /// Crashes.
@@ -49,13 +51,13 @@ pub struct FaultCounts {
 
 /// A device around `D` that does what a [`FaultPlan`] says.
 ///
-/// It carries requests out one at a time, in the order of submission, whatever the device below
-/// could do at once: so the same requests meet the same faults, also over a device with threads of
-/// its own.
+/// It carries requests out one at a time, and in the order of submission unless the plan says otherwise
+/// ([`FaultPlan::completing_out_of_order`]), whatever the device below could do at once: so the same requests meet the
+/// same faults, also over a device with threads of its own.
 ///
 /// **Crash.** The request at which power is lost, and everything after it, fails with
-/// [`ErrorKind::Gone`](crate::ErrorKind::Gone) until [`FaultDevice::restart`]. What was written
-/// before the last successful flush was submitted survives, and so does a write with
+/// [`ErrorKind::Gone`](crate::ErrorKind::Gone) until [`FaultDevice::restart`]. Writes that had completed
+/// before the last successful flush was submitted survive, and so does a write with
 /// [`Durability::Power`](crate::Durability::Power) that has completed. Of all others, those under way and delayed ones
 /// included, any subset of the sectors of 512 bytes survives, and where several touched a sector, any of their
 /// versions, by seeded choices. [`FaultPlan::volatile_cache`] and [`FaultPlan::atomic_write_bytes`] are for better

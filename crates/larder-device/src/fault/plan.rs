@@ -172,6 +172,7 @@ pub struct FaultPlan {
     pub(super) volatile_writes: usize,
     pub(super) volatile_cache: bool,
     pub(super) atomic_write_bytes: Option<u32>,
+    pub(super) held_back_max: u32,
 }
 
 impl FaultPlan {
@@ -183,6 +184,7 @@ impl FaultPlan {
             volatile_writes: 1024,
             volatile_cache: true,
             atomic_write_bytes: None,
+            held_back_max: 0,
         }
     }
 
@@ -208,6 +210,17 @@ impl FaultPlan {
         Self { volatile_cache: has, ..self }
     }
 
+    /// Lets requests complete out of order: each that no rule is about is held back until a number of further
+    /// submissions has passed, drawn by seed from 0 to `submissions`. Which of them happen when they come, and are only
+    /// told later, and which happen later is drawn too. Of a write that has not completed nothing is certain when
+    /// power is lost, and no flush that was submitted before covers it. Default: 0, all complete in order.
+    ///
+    /// As with [`Fault::Delay`], whoever blocks on a request lets it complete.
+    #[must_use]
+    pub fn completing_out_of_order(self, submissions: u32) -> Self {
+        Self { held_back_max: submissions, ..self }
+    }
+
     /// What a loss of power leaves whole or not at all, in bytes: a power of two of at least 512. The device
     /// says so ([`DeviceInfo::atomic_write_bytes`](crate::DeviceInfo::atomic_write_bytes)). By default it is a sector
     /// of 512 bytes, of which it says nothing.
@@ -220,6 +233,7 @@ impl FaultPlan {
 /// Carries a plan out: which fault, if any, happens to which request.
 pub(super) struct Injector {
     rules: Vec<Armed>,
+    held_back_max: u32,
     pub(super) rng: fastrand::Rng,
 }
 
@@ -233,7 +247,13 @@ impl Injector {
     pub(super) fn new(plan: &FaultPlan) -> Self {
         let arm = |rule: &FaultRule| Armed { rule: rule.clone(), matches: 0, times: 0 };
         let rules = plan.rules.iter().map(arm).collect();
-        Self { rules, rng: fastrand::Rng::with_seed(plan.seed) }
+        let (held_back_max, rng) = (plan.held_back_max, fastrand::Rng::with_seed(plan.seed));
+        Self { rules, held_back_max, rng }
+    }
+
+    /// For how many further submissions a request is held back that no rule is about.
+    pub(super) fn holds_back(&mut self) -> u32 {
+        if self.held_back_max == 0 { 0 } else { self.rng.u32(..=self.held_back_max) }
     }
 
     /// What happens to `io`, which is submission number `number`.

@@ -12,7 +12,7 @@
 //!
 //! A sector is what no loss of power tears: 512 bytes, or what the plan says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::buffer::IoBuffer;
 use crate::device::Device;
@@ -41,6 +41,15 @@ pub(super) struct Fates {
 
 /// Number of a write that was recorded. Those of later writes are higher.
 pub(super) type WriteId = u64;
+
+/// The writes that a flush makes durable: those that had completed when it was submitted.
+#[derive(Clone, Default)]
+pub(super) struct Covers {
+    /// They were recorded before this one.
+    pub(super) before: WriteId,
+    /// They had happened, and nobody had been told.
+    pub(super) but: BTreeSet<WriteId>,
+}
 
 /// The volatile part of a device.
 pub(super) struct Volatile {
@@ -128,7 +137,7 @@ impl Volatile {
             || (self.unflushed_bytes > UNFLUSHED_BYTES_MAX && self.writes.len() > 1)
         {
             let Some((&oldest, _)) = self.writes.first_key_value() else { break };
-            self.flushed(oldest + 1);
+            self.became_durable(oldest);
         }
         Ok(Some(id))
     }
@@ -143,18 +152,18 @@ impl Volatile {
         Ok(read)
     }
 
-    /// Writes before `end` have become durable.
-    pub(super) fn flushed(&mut self, end: WriteId) {
-        let later = self.writes.split_off(&end);
-        let over = std::mem::replace(&mut self.writes, later);
-        for extent in over.into_values() {
-            self.settle(extent, end);
+    /// The writes that `covers` names have become durable.
+    pub(super) fn flushed(&mut self, covers: &Covers) {
+        let before = self.writes.range(..covers.before).map(|(id, _)| *id);
+        let covered: Vec<WriteId> = before.filter(|id| !covers.but.contains(id)).collect();
+        for id in covered {
+            self.became_durable(id);
         }
     }
 
-    /// One write has become durable, and is the latest of its sectors.
+    /// One write has become durable. Of its sectors nothing older comes back.
     pub(super) fn became_durable(&mut self, id: WriteId) {
-        // Earlier writes keep the sectors that it did not touch.
+        // Earlier writes keep the sectors that it did not touch, later ones all of theirs.
         if let Some(extent) = self.writes.remove(&id) {
             self.settle(extent, id + 1);
         }

@@ -315,3 +315,18 @@ fn os(path: &Path, doing: &str, source: io::Error) -> Error {
         error => error,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_capacity_of_half_a_block_is_refused_with_what_would_do() {
+        let check = |capacity, block| check_capacity(Path::new("/cache"), capacity, block);
+        assert!(check(8192, 4096).is_ok() && check(4608, 512).is_ok());
+        let refused = check(4608, 4096).unwrap_err().to_string();
+        assert!(refused.contains("capacity_bytes of 4608: must be a multiple of the 4096-byte"));
+        assert!(refused.ends_with("ask for 4096"), "{refused}");
+        assert!(check(512, 4096).unwrap_err().to_string().ends_with("ask for 4096"));
+    }
+}

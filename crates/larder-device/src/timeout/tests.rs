@@ -66,6 +66,19 @@ fn nothing_is_sent_to_bytes_that_a_late_write_may_still_change() {
     assert_eq!((write(&device, 4096, 2), read(&device, 4096)), (Ok(()), Ok(2)));
 }
 
+/// Late zeros are a late write.
+#[test]
+fn nothing_is_sent_to_bytes_that_may_still_become_zeros() {
+    let (below, device) = stalling(|rule| rule.on_writes().at_most(1));
+    let zeros = block_on(device.submit(Io::WriteZeroes { offset: 4096, bytes: 8192 }));
+    assert_eq!(zeros.unwrap_err().error.kind(), ErrorKind::TimedOut);
+    device.watch.ended_late(device.watch.pretend_late());
+    assert_eq!(write(&device, 8192, 2), Err(ErrorKind::Busy));
+    assert_eq!(write(&device, 0, 3), Ok(()));
+    below.release_delayed();
+    assert_eq!((write(&device, 8192, 2), read(&device, 8192)), (Ok(()), Ok(2)));
+}
+
 #[test]
 fn many_threads_wait_no_longer_than_one() {
     let (below, device) = stalling(|rule| rule);

@@ -87,7 +87,7 @@ fn faults_happen_to_lists_as_to_others() {
         let buffer = list(&pool, &[2, 3, 4], 6);
         let bytes = bytes_of(&buffer);
         let result = device.submit(Io::write(0, buffer, PlacementHandle::DEFAULT)).wait();
-        let given_back = result.map_or_else(|failure| failure.buffer, |buffer| buffer);
+        let given_back = result.unwrap_or_else(|failure| failure.buffer);
         assert!(bytes_of(&given_back) == bytes, "{fault:?} changes nothing of the caller's");
         (device.inner().bytes()[..9 * 512].to_vec(), bytes)
     };

@@ -5,6 +5,7 @@
 
 mod allocations;
 mod blocks;
+mod disorder;
 mod fault;
 mod file;
 #[cfg(target_os = "linux")]

@@ -102,7 +102,7 @@ fn faults_of_writes_happen_to_zeros() {
         let plan = FaultPlan::new(3).with(FaultRule::new(fault).on_writes());
         let device = FaultDevice::new(MemoryDevice::holding(vec![7; 1 << 20]), &plan);
         let ended = zero(&device, 0, 4);
-        let buffer = ended.as_ref().map_or_else(|failure| &failure.buffer, |buffer| buffer);
+        let buffer = ended.as_ref().unwrap_or_else(|failure| &failure.buffer);
         assert!(buffer.is_empty(), "{fault:?}");
         (ended.is_ok(), device.inner().bytes()[..4 * BLOCK].to_vec())
     };

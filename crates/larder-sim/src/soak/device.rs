@@ -48,7 +48,10 @@ struct Stage {
 enum Held {
     /// Happens when it is let go.
     Request(CheckedIo, Completer),
-    /// Has happened; its owner is told when it is let go.
+    /// Was begun, and may have happened; its owner is told when it is let go, and so is the drive that it has
+    /// completed.
+    Begun(IoFuture, Completer),
+    /// Has ended; its owner is told when it is let go.
     Result(IoResult, Completer),
 }
 
@@ -108,6 +111,7 @@ impl StagedDevice {
         let Some((_, held)) = self.lock().held.pop_first() else { return };
         match held {
             Held::Request(io, completer) => completer.complete(self.inner.start(io).wait()),
+            Held::Begun(request, completer) => completer.complete(request.wait()),
             Held::Result(result, completer) => completer.complete(result),
         }
     }
@@ -124,6 +128,8 @@ impl StagedDevice {
                 let _unheard = self.inner.start(io).wait();
             }
         }
+        // The drive goes on.
+        self.inner.release_delayed();
     }
 
     /// The drive loses power, and with it what it has not made durable. What has not happened yet is under way:
@@ -132,7 +138,7 @@ impl StagedDevice {
         let held = std::mem::take(&mut self.lock().held);
         let under_way = held.into_values().filter_map(|held| match held {
             Held::Request(io, _unheard) => Some(io),
-            Held::Result(..) => None,
+            Held::Begun(..) | Held::Result(..) => None,
         });
         self.inner.crash_during(under_way.collect())?;
         self.inner.restart()
@@ -178,8 +184,9 @@ impl Device for StagedDevice {
             Held::Result(Err(IoFailure { error, buffer }), completer)
         } else if stage.rng.bool() || matches!(io.get(), Io::Flush) {
             // A flush need not cover what happens after it was asked for.
-            // It may happen at any moment between submission and completion: here at the first.
-            Held::Result(self.inner.start(io).wait(), completer)
+            // It may happen at any moment between submission and completion: here at the first, unless the
+            // drive holds it back.
+            Held::Begun(self.inner.start(io), completer)
         } else {
             Held::Request(io, completer)
         };

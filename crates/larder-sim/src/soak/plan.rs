@@ -15,6 +15,8 @@ use super::theme::{Leaning, Theme};
 /// Bytes of the drive, and of one of its reclaim units.
 pub(super) const DRIVE_BYTES: u64 = 8 << 20;
 pub(super) const UNIT_BYTES: u64 = 256 << 10;
+/// Submissions that the drive may hold a request back for: longer than the simulation lets it.
+const HELD_BACK: u32 = 1 << 20;
 
 /// Which fault, if any, a seed is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,7 +195,10 @@ impl Plan {
         metadata_bytes: u64,
         places_at: u64,
     ) -> FaultPlan {
-        let plan = FaultPlan::new(rng.u64(..));
+        let seed = rng.u64(..);
+        // Every other time, so that what has happened and was not told yet counts as under way.
+        let held_back = if seed.is_multiple_of(2) { HELD_BACK } else { 0 };
+        let plan = FaultPlan::new(seed).completing_out_of_order(held_back);
         let chance = [0.002, 0.02, 0.2][rng.usize(..3)];
         let often = |fault| FaultRule::new(fault).with_probability(chance);
         let lying = |fault| often(fault).within(metadata_bytes..u64::MAX);

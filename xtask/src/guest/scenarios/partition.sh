@@ -5,8 +5,16 @@
 #: example larder-device:device_check
 #: check says(check, "placement: NVMe passthrough of /dev/ng0n1")
 #: check says(check, "differences: 0")
+# Single logical blocks, in lists too; zeros by the drive's own command.
+#: check says(sectors, "block 512 bytes, compared by 512")
+#: check says(sectors, "written so: 0")
+#: check says(sectors, "differences: 0")
+#: check says(sectors_block, "block 512 bytes, compared by 512")
+#: check says(sectors_block, "differences: 0")
 #: check says(canary, "refused:")
 #: check exit(canary) = 0
 
 step check device_check /dev/nvme0n1p1 --placement required --ops 6000
+step sectors device_check nvme:/dev/nvme0n1p1 --placement required --ops 6000 --block-bytes 512
+step sectors_block device_check block:/dev/nvme0n1p1 --placement off --ops 6000 --block-bytes 512
 step canary device_check nvme:/dev/nvme0n1p1 --canary --ops 100
