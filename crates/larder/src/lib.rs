@@ -61,6 +61,7 @@ pub mod plan;
 mod recovery;
 mod removal;
 pub mod shards;
+mod shared_flush;
 mod side_by_side;
 mod signal;
 mod soc;
@@ -71,6 +72,7 @@ pub mod tenants;
 mod tier;
 mod time;
 mod tombstones;
+mod turns;
 mod typed;
 mod value;
 

@@ -27,6 +27,7 @@ use crate::breaker::CircuitBreaker;
 use crate::item::{Fetched, ItemRef, is_expired};
 use crate::key::{KeyHash, KeyHasher};
 use crate::removal::RemovalReason;
+use crate::shared_flush::SharedFlush;
 use crate::stats::Counters;
 use crate::tier::Tier;
 use crate::tombstones::Tombstones;
@@ -104,6 +105,8 @@ pub(crate) struct Soc {
     knowledge: Vec<AtomicU8>,
     /// What is dead although a bucket still holds it, if that shall outlive a crash.
     tombstones: Option<Arc<Tombstones>>,
+    /// Makes buckets durable that have been written, where the write itself does not.
+    flush: Option<SharedFlush>,
     /// Which buckets are rewritten often, where that matters.
     temperatures: Option<Temperatures>,
     log: Option<Log>,
@@ -124,7 +127,11 @@ impl Soc {
         tombstones: Option<Arc<Tombstones>>,
         (counters, breaker): (Arc<Counters>, Arc<CircuitBreaker>),
     ) -> Self {
+        let needs_flushes =
+            place.durability == Durability::Power && !device.info().volatile_cache.is_none();
         Self {
+            flush: needs_flushes
+                .then(|| SharedFlush::new(Arc::clone(&device), Arc::clone(&counters))),
             log: log.map(|log| Log::new(log, place.buckets)),
             device,
             pool: BufferPool::new(),

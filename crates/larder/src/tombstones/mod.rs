@@ -56,7 +56,6 @@ mod lost;
 mod replay;
 mod sealing;
 mod trust;
-mod turns;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
@@ -65,11 +64,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_device::label::Labeller;
 use larder_device::{Device, IoFuture};
-use turns::Turns;
 
 use crate::stats::Counters;
 use crate::superblock::Superblock;
 use crate::time::CacheClock;
+use crate::turns::Turns;
 use block::{BLOCK_BYTES, ENTRIES_MAX, Tombstone};
 use dead::DeadKeys;
 use fillings::Fillings;
@@ -140,7 +139,7 @@ pub(crate) struct Tombstones {
     fillings: Fillings,
     lost: Lost,
     state: Mutex<State>,
-    turns: Turns,
+    turns: Turns<Turn>,
     clock: Arc<CacheClock>,
     counters: Arc<Counters>,
 }
