@@ -52,7 +52,6 @@ mod item;
 mod key;
 mod latency;
 mod layout;
-mod le;
 mod loc;
 mod metrics;
 mod open_metrics;

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use larder_device::{
-    CheckedIo, DeviceInfo, DeviceStats, Error, ErrorKind, IoBuffer, Completer, IoFailure,
-    block_on,
+    CheckedIo, Completer, DeviceInfo, DeviceStats, Error, ErrorKind, IoBuffer, IoFailure, block_on,
 };
 
 use super::*;
