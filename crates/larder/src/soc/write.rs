@@ -81,6 +81,7 @@ impl Soc {
         if !self.may_hold(hash) {
             return;
         }
+        assert!(self.tombstones.is_none(), "where there are tombstones, one of them does it");
         let number = self.bucket_of(hash);
         let _stripe = self.lock_bucket(number).await;
         self.clear_log_of(number);
@@ -120,6 +121,12 @@ impl Soc {
         change: Change,
         moved: Vec<Place>,
     ) -> bool {
+        assert!(stripe.is_none(), "one write of a stripe's buckets is under way at a time");
+        debug_assert!(
+            bucket.entries().all(|entry| self.bucket_of(self.hash_of(entry.key)) == number),
+            "what is in bucket {number} belongs there"
+        );
+        debug_assert!(self.tombstones.is_some() || change.dead.is_empty(), "{change:?}");
         let filter = filter::sum(bucket.entries().map(|entry| entry.tag));
         // Until the write has ended a crash may bring up the old bucket.
         self.filters.add(number, filter);
@@ -207,6 +214,10 @@ impl Soc {
         self.breaker.ended(went_well);
         match went_well {
             true => {
+                debug_assert!(
+                    self.filters.covers(number, filter),
+                    "until the write has ended the filter says yes to old and new"
+                );
                 self.filters.set(number, filter);
                 if self.knows(number) == Knowledge::Retired {
                     self.retired().remove(&number);
