@@ -1,8 +1,8 @@
 //! Work that one does for all who wait for it, one at a time: a block of the log of tombstones, a flush of the device.
 //!
-//! Whoever waits does not queue for a turn of its own, which it seldom needs: in a queue of sixty each would have to run
-//! before the next one learns that its work was done with theirs. It waits for the end of anybody's turn, looks, and
-//! takes the next turn only if nobody else has.
+//! Whoever waits does not queue for a turn of its own, which it seldom needs: in a queue of sixty each would have to
+//! run before the next one learns that its work was done with theirs. It waits for the end of anybody's turn, looks,
+//! and takes the next turn only if nobody else has.
 //!
 //! A turn guards what is under way (`T`), which outlives the one who began it: who is dropped leaves it there, and
 //! whoever takes the next turn goes on with it.

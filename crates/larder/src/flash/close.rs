@@ -131,6 +131,7 @@ impl Flash {
             self.counters.evicted_clean_objects.add(1);
             return true;
         }
+        debug_assert!(self.engines.loc().is_some() || asked.is_none(), "regions were asked");
         let mut admitted = asked.unwrap_or_else(|| self.admit(item, now_s));
         let loc = self.engines.loc().map(|(loc, _)| loc);
         if let Ok(engine) = admitted
@@ -180,6 +181,7 @@ impl Flash {
     }
 
     fn note_in_order(&self, objects: u64, bytes: u64) {
+        debug_assert_eq!(objects == 0, bytes == 0, "an object has bytes");
         self.in_order_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.counters.closed_in_order_objects.add(objects);
     }

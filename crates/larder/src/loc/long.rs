@@ -91,6 +91,8 @@ struct Head {
 
 impl Head {
     fn encode(self) -> [u8; HEAD_BYTES] {
+        debug_assert!(self.parts as usize <= self.value_bytes, "no part is empty: {self:?}");
+        debug_assert!(self.value_bytes <= VALUE_BYTES_MAX, "it would not be read back: {self:?}");
         let stored = StoredHead {
             value_bytes: (self.value_bytes as u64).into(),
             parts: self.parts.into(),
@@ -145,6 +147,7 @@ impl Loc {
             parts: u32::try_from(chunks.len()).expect("values are shorter than 4 GiB"),
             stamp: self.next_stamp.fetch_add(1, Ordering::Relaxed),
         };
+        debug_assert!(head.parts > 0, "what is stored in parts has some");
         for (number, chunk) in (0..).zip(chunks) {
             let key = head.part_key(item.hash, number);
             let part = ItemRef::new(self.place.hasher.hash(&key), &key, chunk, item.expiry_s);
