@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder::{Config, Larder, VirtualClock, block_on};
+use larder::{Config, Larder, LocConfig, SocConfig, VirtualClock, block_on};
 use larder_device::{Device, MemoryDevice};
 
 /// Where the snapshot begins.
@@ -23,8 +23,8 @@ const CAPACITY_BYTES: u64 = 192 << 10;
 pub fn config() -> Config {
     Config {
         dram_bytes: 8 << 10,
-        soc_percent: Some(30.0),
-        region_bytes: Some(8192),
+        soc: SocConfig { percent: Some(30.0), ..SocConfig::default() },
+        loc: LocConfig { region_bytes: Some(8192), ..LocConfig::default() },
         hash_seed: Some(0),
         ..Config::default()
     }

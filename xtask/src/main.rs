@@ -8,6 +8,7 @@ mod browser;
 mod files;
 mod fuzz;
 mod guest;
+mod hits;
 mod interleave;
 mod kills;
 mod mutants;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Soak(options) => ("soak", soak::run(&options)),
         Command::Kills(words) => ("kills", kills::run(&words.words)),
         Command::Mutants(options) => ("mutants", mutants::run(&options)),
+        Command::Hits => ("hits", hits::run()),
         Command::Guest(options) => ("guest", guest::run(&options)),
         Command::Peers(words) => ("peers", peers::run(&words.words)),
     };

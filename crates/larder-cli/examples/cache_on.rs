@@ -7,7 +7,7 @@
 //! **What the target holds is lost.** Keys are set and asked for, a few of them so often that they stay
 //! in DRAM; each value that comes back is compared. Then the counters, one a line. With
 //! `--until-gone` this goes on until the device is gone, and then for as much again without it: the
-//! counters behind `gone` are those of this time. TARGET is as in [`larder_device::ladder`].
+//! counters behind `gone` are those of this time. TARGET is as in [`larder_device::opening`].
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use larder::{Config, Larder, RealClock, Stats, block_on};
+use larder::{Config, Larder, RealClock, SocConfig, Stats, block_on};
 use larder_device::nvme::DriveReport;
 use larder_device::{FileOptions, OpenOptions, PlacementMode, open_asking};
 
@@ -66,10 +66,10 @@ fn run() -> Result<(), Failure> {
     let file = FileOptions { capacity_bytes: arguments.capacity, ..FileOptions::default() };
     let options = OpenOptions { placement: arguments.placement, file };
     let opened = open_asking(&arguments.target, &options, ask)?;
-    println!("{}", opened.rung);
+    println!("{}", opened.status);
     let config = Config {
         dram_bytes: 8 << 20,
-        soc_percent: Some(30.0),
+        soc: SocConfig { percent: Some(30.0), ..SocConfig::default() },
         start_empty: true,
         ..Config::default()
     };

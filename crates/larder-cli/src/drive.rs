@@ -13,7 +13,7 @@ impl Drive {
     #[cfg(target_os = "linux")]
     pub(crate) fn of(storage: &Storage) -> Option<Self> {
         let Storage::Device(target, _) = storage else { return None };
-        larder_device::ladder::drive_counters(&target.to_string()).ok().map(Self)
+        larder_device::opening::drive_counters(&target.to_string()).ok().map(Self)
     }
 
     #[cfg(not(target_os = "linux"))]

@@ -55,8 +55,8 @@ pub(crate) fn run(arguments: &ReplayArgs) -> Result<Ending, Error> {
 
 /// How placement reached a real device, and what it was given.
 fn tell_device(run: &larder_lab::replay::Run) {
-    let Some(rung) = &run.rung else { return };
-    eprintln!("{rung}");
+    let Some(status) = &run.placement_path else { return };
+    eprintln!("{status}");
     if let Some(notice) = &run.notice {
         eprintln!("notice: {notice}");
     }

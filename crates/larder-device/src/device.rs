@@ -8,6 +8,9 @@ use crate::io::{CheckedIo, Io, IoFuture};
 use crate::nvme::DriveReport;
 use crate::placement::PlacementInfo;
 
+/// Smallest block that a device may have, in bytes.
+pub const BLOCK_BYTES_MIN: u32 = 512;
+
 /// What a device says of itself; it does not change while the device is open.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceInfo {
@@ -15,8 +18,9 @@ pub struct DeviceInfo {
     pub name: String,
     /// Usable bytes, a multiple of `block_bytes`.
     pub capacity_bytes: u64,
-    /// Smallest addressable unit; offsets and lengths are multiples of it. A power of two of at
-    /// most 4096.
+    /// Smallest addressable unit in bytes; offsets and lengths of requests are multiples of it. A power of two of
+    /// at least [`BLOCK_BYTES_MIN`], as the device has it: what direct I/O needs of a file, the logical block of a
+    /// drive. A cache works in units of 4096 bytes and takes any device whose block divides that.
     pub block_bytes: u32,
     /// Longest transfer that reaches the device in one piece; longer ones are split by the
     /// backend.
@@ -29,8 +33,9 @@ pub struct DeviceInfo {
     /// the device says so (NVMe: AWUPF; Linux: `atomic_write_unit_max_bytes`). `None`: nobody says; no more than
     /// sectors of 512 bytes may be relied on.
     pub atomic_write_bytes: Option<u32>,
-    /// Bytes of metadata beside each block of the medium (NVMe: MS of the namespace's format). Nothing is kept in
-    /// them.
+    /// Bytes of metadata beside each block of the medium (NVMe: MS of the namespace's format; Linux:
+    /// `metadata_bytes`, or the tuple of its integrity profile). 0 of files. Nothing is kept in them; past the block
+    /// layer a namespace that has some is refused.
     pub metadata_bytes: u16,
 }
 
@@ -111,6 +116,13 @@ pub struct DeviceStats {
     pub erased_bytes: Option<u64>,
     /// Bytes that the host deallocated.
     pub deallocated_bytes: u64,
+    /// Bytes that the host made zeros without sending them ([`Io::WriteZeroes`]).
+    ///
+    /// [`Io::WriteZeroes`]: crate::Io::WriteZeroes
+    pub zeroed_bytes: u64,
+    /// Those of them that had to be written as zeros all the same, because nothing below knows better: they
+    /// are among the bytes written, by the default handle.
+    pub zeroes_written_bytes: u64,
     /// Requests that failed.
     pub failed_requests: u64,
     /// Those of them that the device was too busy for ([`ErrorKind::Busy`]).

@@ -3,18 +3,20 @@
 //! This is the one place where bounds, alignment and handles are checked. A backend sees only a
 //! [`CheckedIo`].
 
+mod deadline;
 mod future;
-
-use std::fmt;
+mod outcome;
 
 use crate::buffer::IoBuffer;
 use crate::device::DeviceInfo;
 use crate::error::{Error, ErrorKind};
 use crate::placement::PlacementHandle;
+pub(crate) use deadline::{Deadline, Overseer, Request};
 pub(crate) use future::UnderWay;
 pub use future::{Completer, IoFuture};
+pub use outcome::{IoFailure, IoResult};
 
-/// A request. It owns its buffer; the completion gives it back.
+/// A request. It owns its buffer, or several as one ([`IoBuffer::list`]); the completion gives it back.
 #[derive(Debug)]
 pub enum Io {
     /// Fill `buffer` from `offset` on.
@@ -37,6 +39,15 @@ pub enum Io {
     },
     /// Tell the device that a range is dead. What it reads as afterwards is unspecified.
     Deallocate {
+        /// Byte address on the device.
+        offset: u64,
+        /// Length of the range.
+        bytes: u64,
+    },
+    /// Make a range read as zeros, without a transfer where the device knows how: files by `fallocate`, NVMe
+    /// namespaces by Write Zeroes. Where it does not, zeros are written. Under the default handle, for no interface
+    /// takes another, and as durable as a write that the device has taken ([`Durability::Device`]).
+    WriteZeroes {
         /// Byte address on the device.
         offset: u64,
         /// Length of the range.
@@ -72,30 +83,6 @@ pub enum Durability {
 #[derive(Debug)]
 pub struct CheckedIo(Io);
 
-/// How a request ended. Requests without bytes give back an empty buffer.
-pub type IoResult = Result<IoBuffer, IoFailure>;
-
-/// A request that failed, with the buffer that it owned.
-#[derive(Debug)]
-pub struct IoFailure {
-    /// Why.
-    pub error: Error,
-    /// The request's buffer; for a failed read its content is unspecified.
-    pub buffer: IoBuffer,
-}
-
-impl fmt::Display for IoFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl std::error::Error for IoFailure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&self.error)
-    }
-}
-
 impl Io {
     /// A write that the device has taken when it completes.
     pub fn write(offset: u64, buffer: IoBuffer, handle: PlacementHandle) -> Self {
@@ -113,6 +100,7 @@ impl Io {
             Self::Read { offset, buffer } => ("read", *offset, buffer.len() as u64),
             Self::Write { offset, buffer, .. } => ("write", *offset, buffer.len() as u64),
             Self::Deallocate { offset, bytes } => ("deallocate", *offset, *bytes),
+            Self::WriteZeroes { offset, bytes } => ("write zeroes", *offset, *bytes),
             Self::Flush => ("flush", 0, 0),
         }
     }
@@ -121,7 +109,7 @@ impl Io {
     pub fn into_buffer(self) -> IoBuffer {
         match self {
             Self::Read { buffer, .. } | Self::Write { buffer, .. } => buffer,
-            Self::Deallocate { .. } | Self::Flush => IoBuffer::empty(),
+            Self::Deallocate { .. } | Self::WriteZeroes { .. } | Self::Flush => IoBuffer::empty(),
         }
     }
 
@@ -148,8 +136,23 @@ impl Io {
         if bytes == 0 {
             return Some("the length is zero".to_owned());
         }
-        if !offset.is_multiple_of(block) || !bytes.is_multiple_of(block) {
-            return Some(format!("offset and length must be multiples of the {block}-byte block"));
+        if !offset.is_multiple_of(block) {
+            let before = offset - offset % block;
+            return Some(format!(
+                "the offset {offset} is no multiple of the {block}-byte block; begin at {before}"
+            ));
+        }
+        if !bytes.is_multiple_of(block) {
+            let whole = bytes.next_multiple_of(block);
+            return Some(format!(
+                "the length {bytes} is no multiple of the {block}-byte block; give {whole} bytes"
+            ));
+        }
+        if let Self::Read { buffer, .. } | Self::Write { buffer, .. } = self
+            && buffer.is_list()
+            && let Some(complaint) = complaint_of_list(buffer, info.block_bytes as usize)
+        {
+            return Some(complaint);
         }
         if offset.checked_add(bytes).is_none_or(|end| end > info.capacity_bytes) {
             return Some(format!(
@@ -164,6 +167,16 @@ impl Io {
             _ => None,
         }
     }
+}
+
+/// Each buffer is whole blocks: a device goes from one to the next only there.
+fn complaint_of_list(buffer: &IoBuffer, block: usize) -> Option<String> {
+    let odd = |run: &[u8]| run.is_empty() || !run.len().is_multiple_of(block);
+    let (number, run) = buffer.runs().enumerate().find(|(_, run)| odd(run))?;
+    let (bytes, whole) = (run.len(), run.len().next_multiple_of(block).max(block));
+    Some(format!(
+        "buffer {number} of its list has {bytes} bytes, which is no multiple of the {block}-byte block; give it {whole}"
+    ))
 }
 
 impl CheckedIo {
@@ -201,8 +214,18 @@ mod tests {
     fn bad_requests_are_refused_with_the_reason() {
         let read = |offset, bytes| Io::Read { offset, buffer: IoBuffer::zeroed(bytes) };
         assert!(complaint(read(0, 0)).contains("length is zero"));
-        assert!(complaint(read(512, 4096)).contains("4096-byte block"));
-        assert!(complaint(read(0, 100)).contains("4096-byte block"));
+        let odd = complaint(read(4608, 4096));
+        assert!(odd.contains("offset 4608 is no multiple of the 4096-byte block; begin at 4096"));
+        let odd = complaint(read(0, 100));
+        assert!(odd.contains("length 100 is no multiple of the 4096-byte block; give 4096"));
+        let list = |bytes: [usize; 2]| {
+            let buffer = IoBuffer::list(bytes.map(IoBuffer::zeroed).into());
+            Io::Read { offset: 0, buffer }
+        };
+        let odd = complaint(list([4096 + 512, 4096 - 512]));
+        assert!(odd.contains("buffer 0 of its list has 4608 bytes"), "{odd}");
+        assert!(complaint(list([8192, 0])).contains("buffer 1 of its list has 0 bytes"));
+        assert!(list([8192, 4096]).check(&info()).is_ok());
         assert!(complaint(read(1 << 20, 4096)).contains("beyond the capacity"));
         assert!(complaint(read(u64::MAX - 4095, 4096)).contains("beyond the capacity"));
         let handle = PlacementHandle::new(2);

@@ -14,7 +14,7 @@
 //! | [`clock`] | real and virtual time |
 //! | [`error`] | what can go wrong below the cache |
 //! | [`label`] | what Larder's formats begin with on a device |
-//! | [`ladder`] | from what a user names to a device, and how placement reaches it |
+//! | [`opening`] | from what a user names to a device, and how placement reaches it |
 //! | [`mod@file`] | a plain file or a block device as device: io_uring or a thread pool |
 //! | [`memory`] | bytes in memory as device, for tests |
 //! | [`model`] | the SSD model as device, payload in memory |
@@ -36,10 +36,10 @@ pub mod file;
 mod fixed_index;
 pub mod io;
 pub mod label;
-pub mod ladder;
 pub mod memory;
 pub mod model;
 pub mod nvme;
+pub mod opening;
 mod park;
 pub mod placement;
 pub mod plan;
@@ -53,16 +53,18 @@ pub mod timeout;
 
 pub use buffer::{BufferPool, IoBuffer};
 pub use claim::{Claim, Extent};
-pub use clock::{Clock, RealClock, Sleep, VirtualClock};
-pub use device::{Device, DeviceInfo, DeviceStats, VolatileCache};
+pub use clock::{Clock, LoopClock, RealClock, Sleep, VirtualClock};
+pub use device::{BLOCK_BYTES_MIN, Device, DeviceInfo, DeviceStats, VolatileCache};
 pub use error::{Error, ErrorKind};
 pub use fault::{Fault, FaultCounts, FaultDevice, FaultPlan, FaultRule};
 pub use file::{DirectIo, FileDevice, FileOptions, IoEngine};
 pub use io::{CheckedIo, Completer, Durability, Io, IoFailure, IoFuture, IoResult};
-pub use ladder::{OpenOptions, Opened, PlacementMode, Rung, RungKind, Target, open, open_asking};
 pub use memory::MemoryDevice;
 pub use model::virtual_time::{ShapedStorage, SsdTiming, VirtualTimeDevice};
 pub use model::{ModelDevice, Payload};
+pub use opening::{
+    OpenOptions, Opened, PlacementMode, PlacementPath, PlacementStatus, Target, open, open_asking,
+};
 pub use park::block_on;
 pub use placement::{Isolation, PlacementHandle, PlacementInfo};
 pub use plug::plugged;

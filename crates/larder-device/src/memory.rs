@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::device::{Device, DeviceInfo, DeviceStats};
+use crate::device::{BLOCK_BYTES_MIN, Device, DeviceInfo, DeviceStats};
+use crate::error::{Error, ErrorKind};
 use crate::io::{CheckedIo, Io, IoFuture};
 
-/// Bytes in memory as a device with blocks of 4096 bytes. Every request ends at once. For a drive
+/// Bytes in memory as a device with blocks of 4096 bytes, or others. Every request ends at once. For a drive
 /// with placement and write amplification take [`ModelDevice`](crate::ModelDevice).
 ///
 /// ```
@@ -21,15 +22,38 @@ pub struct MemoryDevice {
     info: DeviceInfo,
     bytes: Mutex<Vec<u8>>,
     written_bytes: AtomicU64,
+    zeroed_bytes: AtomicU64,
 }
 
 impl MemoryDevice {
     /// A device that holds these bytes; what does not fill a block of 4096 is cut off.
-    pub fn holding(mut bytes: Vec<u8>) -> Self {
-        let capacity_bytes = (bytes.len() / 4096 * 4096) as u64;
-        let info = DeviceInfo::new("memory", capacity_bytes, 4096, 1 << 20);
-        bytes.truncate(bytes.len() / 4096 * 4096);
-        Self { info, bytes: Mutex::new(bytes), written_bytes: AtomicU64::new(0) }
+    pub fn holding(bytes: Vec<u8>) -> Self {
+        Self::in_blocks(bytes, 4096)
+    }
+
+    /// The same with blocks of `block_bytes` bytes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if that is no power of two, or less than [`BLOCK_BYTES_MIN`].
+    pub fn with_blocks(bytes: Vec<u8>, block_bytes: u32) -> Result<Self, Error> {
+        if !block_bytes.is_power_of_two() || block_bytes < BLOCK_BYTES_MIN {
+            let context = format!(
+                "memory device: block_bytes of {block_bytes}: must be a power of two of at least {BLOCK_BYTES_MIN}"
+            );
+            return Err(Error::new(ErrorKind::Setup, context));
+        }
+        Ok(Self::in_blocks(bytes, block_bytes))
+    }
+
+    fn in_blocks(mut bytes: Vec<u8>, block_bytes: u32) -> Self {
+        bytes.truncate(bytes.len() - bytes.len() % block_bytes as usize);
+        let info = DeviceInfo::new("memory", bytes.len() as u64, block_bytes, 1 << 20);
+        Self {
+            info,
+            bytes: Mutex::new(bytes),
+            written_bytes: AtomicU64::new(0),
+            zeroed_bytes: AtomicU64::new(0),
+        }
     }
 
     /// A copy of what the device holds.
@@ -57,11 +81,16 @@ impl Device for MemoryDevice {
         match &mut io {
             Io::Read { offset, buffer } => {
                 let place = place(*offset, buffer.len());
-                buffer.as_mut_slice().copy_from_slice(&bytes[place]);
+                buffer.copy_in(0, &bytes[place]);
             }
             Io::Write { offset, buffer, .. } => {
                 self.written_bytes.fetch_add(buffer.len() as u64, Ordering::Relaxed);
-                bytes[place(*offset, buffer.len())].copy_from_slice(buffer.as_slice());
+                buffer.copy_out(0, &mut bytes[place(*offset, buffer.len())]);
+            }
+            Io::WriteZeroes { offset, bytes: length } => {
+                self.zeroed_bytes.fetch_add(*length, Ordering::Relaxed);
+                let length = usize::try_from(*length).expect("the range was checked");
+                bytes[place(*offset, length)].fill(0);
             }
             Io::Deallocate { .. } | Io::Flush => {}
         }
@@ -72,6 +101,7 @@ impl Device for MemoryDevice {
     fn stats(&self) -> DeviceStats {
         DeviceStats {
             host_written_bytes: self.written_bytes.load(Ordering::Relaxed),
+            zeroed_bytes: self.zeroed_bytes.load(Ordering::Relaxed),
             ..DeviceStats::default()
         }
     }

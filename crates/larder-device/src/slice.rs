@@ -32,6 +32,7 @@ struct OwnCounters {
     written: Vec<AtomicU64>,
     durable: AtomicU64,
     deallocated: AtomicU64,
+    zeroed: AtomicU64,
 }
 
 impl<D: Device> SliceDevice<D> {
@@ -105,6 +106,7 @@ impl<D: Device> SliceDevice<D> {
             written: self.handles.iter().map(|_| AtomicU64::new(0)).collect(),
             durable: AtomicU64::new(0),
             deallocated: AtomicU64::new(0),
+            zeroed: AtomicU64::new(0),
         });
         self
     }
@@ -117,6 +119,7 @@ impl OwnCounters {
             Io::Read { .. } => &self.read,
             Io::Write { handle, .. } => &self.written[usize::from(handle.index())],
             Io::Deallocate { .. } => &self.deallocated,
+            Io::WriteZeroes { .. } => &self.zeroed,
             Io::Flush => return,
         };
         counter.fetch_add(bytes, Ordering::Relaxed);
@@ -144,6 +147,7 @@ impl OwnCounters {
             erased_bytes: None,
             deallocated_bytes: self.deallocated.load(Ordering::Relaxed),
             durable_written_bytes: self.durable.load(Ordering::Relaxed),
+            zeroed_bytes: self.zeroed.load(Ordering::Relaxed),
             ..whole
         }
     }
@@ -169,6 +173,9 @@ impl<D: Device> Device for SliceDevice<D> {
             },
             Io::Deallocate { offset, bytes } => {
                 Io::Deallocate { offset: self.start + offset, bytes }
+            }
+            Io::WriteZeroes { offset, bytes } => {
+                Io::WriteZeroes { offset: self.start + offset, bytes }
             }
             Io::Flush => Io::Flush,
         })

@@ -21,8 +21,8 @@ pub const DEFAULT_STRIPE_BYTES: u64 = 1 << 20;
 /// A device over several. Each contributes as much as the smallest can.
 ///
 /// A request within one stripe goes to its device as it is; others are split, their parts are
-/// under way at the same time, and their bytes are copied once. A request fails if one of its
-/// parts does; what touches other devices only does not. An error names the device.
+/// under way at the same time, and their bytes are copied once, also those of a list of buffers. A request fails
+/// if one of its parts does; what touches other devices only does not. An error names the device.
 ///
 /// The devices offer their placement handles if all offer the same. Counters add up; a request
 /// that was split counts as failed on each device where it failed.
@@ -128,7 +128,7 @@ impl<D: Device> StripedDevice<D> {
             for (part, result) in parts.iter().zip(results) {
                 match result {
                     Ok(bytes) => layout.each_stripe(&range, part, |inside, whole| {
-                        buffer.as_mut_slice()[whole].copy_from_slice(&bytes.as_slice()[inside]);
+                        buffer.copy_in(whole.start, &bytes.as_slice()[inside]);
                     }),
                     Err(failure) => drop(error.get_or_insert(failure.error)),
                 }
@@ -146,7 +146,7 @@ impl<D: Device> StripedDevice<D> {
         let start = |part: Part| {
             let mut bytes = self.pool.take(usize_of(part.bytes));
             self.layout.each_stripe(&range, &part, |inside, whole| {
-                bytes.as_mut_slice()[inside].copy_from_slice(&buffer.as_slice()[whole]);
+                buffer.copy_out(whole.start, &mut bytes.as_mut_slice()[inside]);
             });
             let offset = part.offset;
             self.pass_on(part.device, Io::Write { offset, buffer: bytes, handle, durability })
@@ -155,11 +155,9 @@ impl<D: Device> StripedDevice<D> {
         IoFuture::joined(futures, move |results| end(first_error(results), buffer))
     }
 
-    fn deallocate(&self, range: &Range<u64>) -> IoFuture {
-        let start = |part: Part| {
-            let io = Io::Deallocate { offset: part.offset, bytes: part.bytes };
-            self.pass_on(part.device, io)
-        };
+    /// A request without bytes, as `io` makes it of an offset and a length.
+    fn each_part(&self, range: &Range<u64>, io: impl Fn(u64, u64) -> Io) -> IoFuture {
+        let start = |part: Part| self.pass_on(part.device, io(part.offset, part.bytes));
         let futures = self.layout.parts(range).into_iter().map(start).collect();
         IoFuture::joined(futures, |results| end(first_error(results), IoBuffer::empty()))
     }
@@ -208,11 +206,19 @@ impl<D: Device> Device for StripedDevice<D> {
             (Io::Deallocate { bytes, .. }, Some((device, offset))) => {
                 self.pass_on(device, Io::Deallocate { offset, bytes })
             }
+            (Io::WriteZeroes { bytes, .. }, Some((device, offset))) => {
+                self.pass_on(device, Io::WriteZeroes { offset, bytes })
+            }
             (Io::Read { buffer, .. }, None) => self.read(range, buffer),
             (Io::Write { buffer, handle, durability, .. }, None) => {
                 self.write(range, buffer, (handle, durability))
             }
-            (Io::Deallocate { .. }, None) => self.deallocate(&range),
+            (Io::Deallocate { .. }, None) => {
+                self.each_part(&range, |offset, bytes| Io::Deallocate { offset, bytes })
+            }
+            (Io::WriteZeroes { .. }, None) => {
+                self.each_part(&range, |offset, bytes| Io::WriteZeroes { offset, bytes })
+            }
         }
     }
 
@@ -233,6 +239,8 @@ impl<D: Device> Device for StripedDevice<D> {
             copied_bytes: known(|stats| stats.copied_bytes),
             erased_bytes: known(|stats| stats.erased_bytes),
             deallocated_bytes: sum(|stats| stats.deallocated_bytes),
+            zeroed_bytes: sum(|stats| stats.zeroed_bytes),
+            zeroes_written_bytes: sum(|stats| stats.zeroes_written_bytes),
             failed_requests: sum(|stats| stats.failed_requests),
             shed_requests: sum(|stats| stats.shed_requests),
             page_cache_written_bytes: sum(|stats| stats.page_cache_written_bytes),

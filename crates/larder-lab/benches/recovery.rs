@@ -13,7 +13,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use larder::{Config, Larder, RealClock, Recovery, block_on};
+use larder::{Config, Larder, LocConfig, RealClock, Recovery, SocConfig, block_on};
 use larder_device::{
     CheckedIo, Device, DeviceInfo, DeviceStats, Io, IoFuture, ModelDevice, Payload,
 };
@@ -46,8 +46,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device: Arc<dyn Device> = Arc::new(model);
     let config = Config {
         dram_bytes: 16 << 20,
-        soc_percent: Some(0.0),
-        region_bytes: Some(REGION_BYTES),
+        soc: SocConfig { percent: Some(0.0), ..SocConfig::default() },
+        loc: LocConfig { region_bytes: Some(REGION_BYTES), ..LocConfig::default() },
         ..Config::default()
     };
     let cache = open(&config, &device)?;
@@ -61,8 +61,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("flash {LARGE_FLASH_BYTES} bytes, regions of {LARGE_REGION_BYTES}");
     let device: Arc<dyn Device> = Arc::new(SparseDevice::new(LARGE_FLASH_BYTES));
     let config = Config {
-        soc_max_object_bytes: 64,
-        region_bytes: Some(LARGE_REGION_BYTES),
+        soc: SocConfig { max_object_bytes: 64, ..SocConfig::default() },
+        loc: LocConfig { region_bytes: Some(LARGE_REGION_BYTES), ..LocConfig::default() },
         dram_bytes: 16 << 20,
         ..Config::default()
     };

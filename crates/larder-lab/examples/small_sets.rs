@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum, value_parser};
 use larder::config::Demotions;
-use larder::{Config, Larder, RealClock, block_on};
+use larder::{Config, Larder, RealClock, SocConfig, block_on};
 use larder_device::{Device, FileDevice};
 use larder_workload::{Latencies, machine};
 
@@ -129,8 +129,11 @@ impl Run {
         let dram_bytes = self.dram_bytes;
         Config {
             dram_bytes,
-            soc_percent: Some(soc_percent),
-            soc_log_percent,
+            soc: SocConfig {
+                percent: Some(soc_percent),
+                log_percent: soc_log_percent,
+                ..SocConfig::default()
+            },
             demotions,
             ..Config::default()
         }

@@ -93,6 +93,21 @@ pub(crate) struct Cursor {
 /// Judges an object that a scan has come to, at a time at which the engine holds it.
 pub(crate) type Judge<'a, T> = &'a (dyn Fn(&ItemRef<'_>) -> Option<T> + Sync);
 
+/// Appends objects to an engine in a row, without a wait between them. Keeps others from its index meanwhile.
+pub(crate) trait Append {
+    /// An object of this hash will be asked for, or appended.
+    fn expect(&self, hash: KeyHash);
+
+    /// Whether an object of this hash is stored.
+    fn holds(&self, hash: KeyHash) -> bool;
+
+    /// Whether there is room for `item` now.
+    fn has_room_for(&mut self, item: &ItemRef<'_>) -> bool;
+
+    /// Appends an item for which there is room, unless the index has something in its place. Says whether it did.
+    fn append_new(&mut self, item: &ItemRef<'_>) -> bool;
+}
+
 /// See the [module](self). The caller holds the key's lock wherever a key is changed.
 pub(crate) trait Engine {
     /// What statistics and listeners call it.
@@ -128,6 +143,28 @@ pub(crate) trait Engine {
         items: &'i [ItemRef<'a>],
         now_s: u32,
     ) -> Vec<&'i ItemRef<'a>>;
+
+    /// Bytes that it has room for, if objects can be appended to it in a row, whichever engine they belong to. A close
+    /// sends there what it has no time to send elsewhere.
+    fn append_bytes_max(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether an object of this size can be appended to it.
+    fn can_append(&self, _item: &ItemRef<'_>) -> bool {
+        false
+    }
+
+    /// Begins to append, where [`Engine::append_bytes_max`] is something.
+    fn appending(&self, _now_s: u32) -> Option<Box<dyn Append + '_>> {
+        None
+    }
+
+    /// Sends off what was appended, if that is enough for a write.
+    async fn write_appended(&self) {}
+
+    /// So many objects more will come to its index.
+    fn expect(&self, _objects: u64) {}
 
     /// Makes sure that no version of `key` is stored, in this life. Says whether one was.
     async fn remove(&self, hash: KeyHash, key: &[u8], now_s: u32) -> bool;
@@ -186,6 +223,11 @@ pub(crate) trait Engine {
     /// many places it read.
     async fn learn_until(&self, _stop: Stop<'_>) -> u64 {
         0
+    }
+
+    /// Whether a snapshot must say which of its records are dead, if the tombstone log does not.
+    fn has_records(&self) -> bool {
+        false
     }
 
     /// What was found again of an earlier life.

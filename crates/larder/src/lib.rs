@@ -79,7 +79,9 @@ pub use admission::AdmissionPolicy;
 pub use cache::{
     Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, Scanned, SetOptions, Tiers,
 };
-pub use config::{Config, CrashSafety, DramPolicy, OnChange, RegionEviction, Reinsertion};
+pub use config::{
+    Config, CrashSafety, DramPolicy, LocConfig, OnChange, RegionEviction, Reinsertion, SocConfig,
+};
 pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
 pub use front::{Blocking, Route, Routed};

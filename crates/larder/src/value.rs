@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use crate::dram::{Marks, Pin, Record, Writer, encode, record_bytes};
+use crate::dram::{ItemView, Marks, Pin, Writer, encode, record_bytes};
 use crate::item::{DramFields, ItemRef, over_at_ms};
 use crate::key::KeyHash;
 
@@ -151,7 +151,7 @@ impl Value {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn meta(&self) -> ValueMeta {
-        let Record { flags, version, expiry_s, early_ms, stale, .. } = self.record();
+        let ItemView { flags, version, expiry_s, early_ms, stale, .. } = self.record();
         let expires_at =
             (expiry_s != 0).then(|| Duration::from_millis(over_at_ms(expiry_s, early_ms)));
         let marks = self.marks;
@@ -170,11 +170,11 @@ impl Value {
     }
 
     /// Whether this is the very record: as long as it is pinned, no other lies there.
-    pub(crate) fn is_of(&self, record: &Record<'_>) -> bool {
+    pub(crate) fn is_of(&self, record: &ItemView<'_>) -> bool {
         std::ptr::eq(self.key(), record.key)
     }
 
-    fn record(&self) -> Record<'_> {
+    fn record(&self) -> ItemView<'_> {
         self.pin.record()
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder::{Config, CrashSafety, Larder, RealClock, block_on};
+use larder::{Config, CrashSafety, Larder, LocConfig, RealClock, SocConfig, block_on};
 use larder_device::{Device, DirectIo, FileDevice, FileOptions};
 
 use super::{DramCache, HybridCache, HybridPlan, System};
@@ -48,12 +48,15 @@ impl LarderHybrid {
             _ => return Self::open_with(plan, Config::default()).await,
         };
         let config = Config {
-            soc_percent: Some(soc_percent),
-            soc_log_percent,
+            soc: SocConfig {
+                percent: Some(soc_percent),
+                log_percent: soc_log_percent,
+                max_object_bytes: SOC_OBJECT_BYTES_MAX,
+                ..SocConfig::default()
+            },
             // What the peers promise: nothing of what was replaced before a crash.
             crash_safety: CrashSafety::Off,
-            soc_max_object_bytes: SOC_OBJECT_BYTES_MAX,
-            region_bytes: Some(plan.flash.region_bytes),
+            loc: LocConfig { region_bytes: Some(plan.flash.region_bytes), ..LocConfig::default() },
             ..Config::default()
         };
         Self::open_with(plan, config).await

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use larder_device::nvme::access::open_exclusive;
 use larder_device::nvme::node::Roots;
-use larder_device::nvme::rungs::Host;
+use larder_device::nvme::paths::Host;
 use larder_device::nvme::{Commands, DriveFile, Node, discard};
 use larder_device::{Clock, RealClock};
 use larder_lab::Error;

@@ -11,8 +11,8 @@ mod trim;
 use std::path::Path;
 
 use indicatif::HumanBytes;
-use larder_device::RungKind;
-use larder_device::nvme::rungs::{rungs, taken};
+use larder_device::PlacementPath;
+use larder_device::nvme::paths::{placement_paths, taken};
 use larder_device::nvme::{Asked, Commands, Node, Silence, Survey};
 use larder_lab::Error;
 use serde::Serialize;
@@ -120,10 +120,10 @@ struct Way {
 
 /// All ways, and the name of the one that Larder would take.
 fn ways(node: &Node, survey: &Survey, machine: &dyn Machine) -> (Vec<Way>, Option<&'static str>) {
-    let rungs = rungs(node, survey, &machine.host(node));
-    let chosen = taken(&rungs).map(RungKind::name);
-    let ways = rungs.map(|(rung, verdict)| Way {
-        name: rung.name(),
+    let paths = placement_paths(node, survey, &machine.host(node));
+    let chosen = taken(&paths).map(PlacementPath::name);
+    let ways = paths.map(|(path, verdict)| Way {
+        name: path.name(),
         available: verdict.is_ok(),
         why_not: verdict.err(),
     });

@@ -9,7 +9,7 @@
 //! and the version that the shadow says it has. Prints what was done and the differences; the exit
 //! status is 1 if there are any.
 //!
-//! TARGET is as in [`larder_device::ladder`].
+//! TARGET is as in [`larder_device::opening`].
 
 mod cost;
 
@@ -121,7 +121,7 @@ fn main() -> ExitCode {
 fn run() -> Result<bool, Failure> {
     let arguments = Arguments::parse();
     let opened = open(&arguments.target, &arguments.options())?;
-    println!("{}", opened.rung);
+    println!("{}", opened.status);
     opened.missed.iter().for_each(|missed| println!("not {missed}"));
     if let Some(notice) = &opened.notice {
         eprintln!("notice: {notice}");

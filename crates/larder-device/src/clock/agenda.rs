@@ -1,4 +1,4 @@
-//! What is due when, by a virtual clock.
+//! What is due when.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,6 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Something that happens at a time.
 pub(super) type Event = Box<dyn FnOnce() + Send>;
+
+/// Names an event on an agenda: its time, and how many were noted before.
+pub(super) type Number = (u64, u64);
 
 /// Events by their time, and by the order in which they were noted where that is the same.
 pub(super) struct Agenda {
@@ -18,8 +21,15 @@ pub(super) struct Agenda {
 
 #[derive(Default)]
 struct Events {
-    by_due: BTreeMap<(u64, u64), Event>,
+    by_due: BTreeMap<Number, Event>,
     noted: u64,
+}
+
+impl Events {
+    /// When the first one is due, `u64::MAX` for none.
+    fn next_due_ns(&self) -> u64 {
+        self.by_due.keys().next().map_or(u64::MAX, |(due_ns, _)| *due_ns)
+    }
 }
 
 impl Default for Agenda {
@@ -30,21 +40,35 @@ impl Default for Agenda {
 
 impl Agenda {
     /// Notes what is to happen at `due_ns`; at the end of time nothing does.
-    pub(super) fn note(&self, due_ns: u64, event: Event) {
+    pub(super) fn note(&self, due_ns: u64, event: Event) -> Option<Number> {
         if due_ns == u64::MAX {
-            return;
+            return None;
         }
         let mut events = self.lock();
         events.noted += 1;
-        let number = events.noted;
-        let before = events.by_due.insert((due_ns, number), event);
+        let number = (due_ns, events.noted);
+        let before = events.by_due.insert(number, event);
         debug_assert!(before.is_none(), "numbers are given once");
         self.next_due_ns.fetch_min(due_ns, Ordering::SeqCst);
+        Some(number)
+    }
+
+    /// Nobody waits for this event any more, if it has not happened.
+    pub(super) fn strike(&self, number: Number) {
+        let mut events = self.lock();
+        let struck = events.by_due.remove(&number);
+        self.next_due_ns.store(events.next_due_ns(), Ordering::SeqCst);
+        drop(events);
+        // Without the lock: what an event holds may have something to strike itself.
+        drop(struck);
     }
 
     /// When the next event is due.
     pub(super) fn next_due_ns(&self) -> Option<u64> {
-        self.lock().by_due.keys().next().map(|(due_ns, _)| *due_ns)
+        match self.next_due_ns.load(Ordering::SeqCst) {
+            u64::MAX => None,
+            due_ns => Some(due_ns),
+        }
     }
 
     /// Takes the first event out if it is due at `now_ns` at the latest, with its time.
@@ -55,7 +79,7 @@ impl Agenda {
         let mut events = self.lock();
         let first = events.by_due.first_entry().filter(|first| first.key().0 <= now_ns)?;
         let ((due_ns, _), event) = first.remove_entry();
-        let next = events.by_due.keys().next().map_or(u64::MAX, |(due_ns, _)| *due_ns);
+        let next = events.next_due_ns();
         assert!(due_ns <= next, "events happen in the order of their times");
         self.next_due_ns.store(next, Ordering::SeqCst);
         Some((due_ns, event))
@@ -71,7 +95,7 @@ impl Agenda {
         let later = events.by_due.split_off(&(now_ns.saturating_add(1), 0));
         let mut overdue: Vec<_> =
             std::mem::replace(&mut events.by_due, later).into_iter().collect();
-        let next = events.by_due.keys().next().map_or(u64::MAX, |(due_ns, _)| *due_ns);
+        let next = events.next_due_ns();
         self.next_due_ns.store(next, Ordering::SeqCst);
         overdue.sort_unstable_by_key(|((_, number), _)| *number);
         overdue.into_iter().map(|(_, event)| event).collect()

@@ -1,5 +1,6 @@
 //! How requests fare on a device that misbehaves: one at a time, in the order of submission.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::FaultCounts;
@@ -9,6 +10,7 @@ use crate::buffer::IoBuffer;
 use crate::device::{Device, DeviceInfo, VolatileCache};
 use crate::error::{Error, ErrorKind};
 use crate::io::{Completer, Io, IoFailure, IoFuture, IoResult};
+use crate::placement::PlacementHandle;
 
 /// What no loss of power tears, on most drives.
 const SECTOR_BYTES: usize = 512;
@@ -107,6 +109,14 @@ impl<D: Device + 'static> Core<D> {
         io: Io,
         due: &mut Due,
     ) -> IoResult {
+        if let Io::WriteZeroes { bytes, .. } = io
+            && matches!(fault, Some(Fault::TornWrite { .. } | Fault::TornSectors | Fault::BitFlip))
+        {
+            // These need bytes that they can damage.
+            let empty = |failure: IoFailure| IoFailure { buffer: IoBuffer::empty(), ..failure };
+            let written = self.misbehave(state, fault, as_write(io, bytes), due);
+            return written.map(|_| IoBuffer::empty()).map_err(empty);
+        }
         match fault {
             Some(Fault::Error) => {
                 state.counts.errors += 1;
@@ -169,11 +179,18 @@ impl<D: Device + 'static> Core<D> {
     fn write_noting(&self, state: &mut State, io: Io) -> (Option<WriteId>, IoResult) {
         let mut id = None;
         if let Io::Write { offset, buffer, .. } = &io {
-            match state.volatile.record(&self.inner, *offset, buffer.as_slice()) {
+            match state.volatile.record(&self.inner, *offset, &bytes_of(buffer)) {
                 Ok(recorded) => id = recorded,
                 Err(error) => {
                     return (None, Err(IoFailure { error, buffer: io.into_buffer() }));
                 }
+            }
+        }
+        if let Io::WriteZeroes { offset, bytes } = &io {
+            let zeroes = vec![0; usize::try_from(*bytes).unwrap_or(usize::MAX)];
+            match state.volatile.record(&self.inner, *offset, &zeroes) {
+                Ok(recorded) => id = recorded,
+                Err(error) => return (None, Err(IoFailure { error, buffer: IoBuffer::empty() })),
             }
         }
         (id, self.inner.submit(io).wait())
@@ -192,7 +209,7 @@ impl<D: Device + 'static> Core<D> {
         state.counts.torn_writes += 1;
         if kept > 0 {
             let mut first = IoBuffer::zeroed(kept * block);
-            first.as_mut_slice().copy_from_slice(&buffer.as_slice()[..kept * block]);
+            buffer.copy_out(0, first.as_mut_slice());
             let torn =
                 self.carry_out(state, Io::Write { offset, buffer: first, handle, durability });
             if let Err(failure) = torn {
@@ -216,7 +233,7 @@ impl<D: Device + 'static> Core<D> {
             Ok(torn) => torn,
             Err(failure) => return Err(IoFailure { error: failure.error, buffer }),
         };
-        torn.as_mut_slice()[..kept].copy_from_slice(&buffer.as_slice()[..kept]);
+        buffer.copy_out(0, &mut torn.as_mut_slice()[..kept]);
         state.counts.torn_writes += 1;
         state.counts.errors += 1;
         // What the write under it says is what the caller is told in any case.
@@ -230,8 +247,10 @@ impl<D: Device + 'static> Core<D> {
         let bit = state.injector.rng.u64(..bytes * 8);
         let flip = |mut buffer: IoBuffer| {
             let at = usize::try_from(bit / 8).unwrap_or(0);
-            if let Some(byte) = buffer.as_mut_slice().get_mut(at) {
-                *byte ^= 1 << (bit % 8);
+            if at < buffer.len() {
+                let mut byte = [0];
+                buffer.copy_out(at, &mut byte);
+                buffer.copy_in(at, &[byte[0] ^ 1 << (bit % 8)]);
             }
             buffer
         };
@@ -262,7 +281,7 @@ impl<D: Device + 'static> Core<D> {
     /// any other unflushed one.
     pub(super) fn strand(&self, state: &mut State, io: Io) -> IoBuffer {
         match io {
-            Io::Write { .. } => {
+            Io::Write { .. } | Io::WriteZeroes { .. } => {
                 let (_, result) = self.write_noting(state, io);
                 result.unwrap_or_else(|failure| failure.buffer)
             }
@@ -350,6 +369,22 @@ impl<D: Device + 'static> Core<D> {
             due.push((delayed.completer, result));
         }
     }
+}
+
+/// A write of zeros with the zeros.
+fn as_write(io: Io, bytes: u64) -> Io {
+    let buffer = IoBuffer::zeroed(usize::try_from(bytes).unwrap_or(usize::MAX));
+    Io::write(io.extent().1, buffer, PlacementHandle::DEFAULT)
+}
+
+/// What a write carries, in one run.
+fn bytes_of(buffer: &IoBuffer) -> Cow<'_, [u8]> {
+    if !buffer.is_list() {
+        return buffer.as_slice().into();
+    }
+    let mut bytes = vec![0; buffer.len()];
+    buffer.copy_out(0, &mut bytes);
+    bytes.into()
 }
 
 /// Completes requests; the lock is not held.

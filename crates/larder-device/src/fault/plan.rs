@@ -81,7 +81,7 @@ const FLUSH: u8 = 8;
 fn kind_of(io: &Io) -> u8 {
     match io {
         Io::Read { .. } => READ,
-        Io::Write { .. } => WRITE,
+        Io::Write { .. } | Io::WriteZeroes { .. } => WRITE,
         Io::Deallocate { .. } => DEALLOCATE,
         Io::Flush => FLUSH,
     }
@@ -119,7 +119,7 @@ impl FaultRule {
         Self { kinds: self.kinds | READ, ..self }
     }
 
-    /// At writes (and at what else was named).
+    /// At writes, of zeros too (and at what else was named).
     #[must_use]
     pub fn on_writes(self) -> Self {
         Self { kinds: self.kinds | WRITE, ..self }

@@ -13,6 +13,8 @@ pub(super) const FAILURES_IN_ROW_MAX: u32 = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) name: String,
+    /// Binary logarithm of the bytes of a block.
+    block_shift: u32,
     pub(crate) read_bytes: AtomicU64,
     /// Those of the bytes written that the page cache has.
     pub(super) page_cache_written_bytes: AtomicU64,
@@ -25,6 +27,11 @@ pub(crate) struct Ledger {
     /// The kernel has refused to be told with a write that it is to survive a loss of power.
     pub(super) durable_flag_refused: AtomicBool,
     pub(crate) deallocated_bytes: AtomicU64,
+    pub(crate) zeroed_bytes: AtomicU64,
+    /// Those of them that had to be written.
+    pub(super) zeroes_written_bytes: AtomicU64,
+    /// Neither kernel nor drive knows how to make zeros without a transfer.
+    pub(super) zeroing_refused: AtomicBool,
     pub(crate) failed_requests: AtomicU64,
     /// Those of them that found the device too busy.
     pub(crate) shed_requests: AtomicU64,
@@ -43,9 +50,25 @@ impl Ledger {
         Self { name, written_bytes, ..Self::default() }
     }
 
+    /// The same, for a device with blocks of so many bytes, a power of two.
+    pub(crate) fn in_blocks(self, block_bytes: u32) -> Self {
+        Self { block_shift: block_bytes.trailing_zeros(), ..self }
+    }
+
+    /// The whole blocks of `bytes` bytes.
+    pub(super) fn whole_blocks(&self, bytes: u64) -> u64 {
+        bytes >> self.block_shift << self.block_shift
+    }
+
     /// The same, for a device that is gone once `path` is.
     pub(crate) fn shown_at(self, path: Option<PathBuf>) -> Self {
         Self { shown_at: path, ..self }
+    }
+
+    /// The same, for a device that has no command to make zeros.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(crate) fn writing_zeroes(self) -> Self {
+        Self { zeroing_refused: AtomicBool::new(true), ..self }
     }
 
     pub(super) fn written_by(&self, handle: u16) -> Option<&AtomicU64> {
@@ -81,6 +104,8 @@ impl Ledger {
             host_written_bytes: by_handle.iter().sum(),
             host_written_bytes_by_handle: by_handle,
             deallocated_bytes: get(&self.deallocated_bytes),
+            zeroed_bytes: get(&self.zeroed_bytes),
+            zeroes_written_bytes: get(&self.zeroes_written_bytes),
             failed_requests: get(&self.failed_requests),
             shed_requests: get(&self.shed_requests),
             page_cache_written_bytes: get(&self.page_cache_written_bytes),

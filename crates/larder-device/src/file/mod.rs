@@ -6,8 +6,11 @@
 //! refused, a pool of threads. What was granted is reported: [`FileDevice::engine`],
 //! [`FileDevice::direct`], [`FileDevice::preallocated`].
 //!
+//! A block is what the kernel asks for: of direct I/O what the filesystem says that it needs (`statx`), or 4096 bytes
+//! where it does not say; of a block device its logical block; of the page cache 512 bytes.
+//!
 //! Of a block device nothing is locked or reserved: it is opened for us alone, which a mounted one
-//! refuses, and always without the page cache. Where it has write streams, [`mod@crate::ladder`] has
+//! refuses, and always without the page cache. Where it has write streams, [`mod@crate::opening`] has
 //! the handles for them.
 
 pub(crate) mod engine;
@@ -27,7 +30,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub use options::{BLOCK_BYTES, DirectIo, FileOptions, IoEngine};
+pub use options::{DirectIo, FileOptions, IoEngine};
 
 use crate::device::{Device, DeviceInfo, DeviceStats, VolatileCache};
 use crate::error::{Error, ErrorKind};
@@ -71,7 +74,7 @@ pub struct FileDevice {
 }
 
 impl FileDevice {
-    /// Makes a file of `capacity_bytes` (a positive multiple of [`BLOCK_BYTES`]) at `path`, or
+    /// Makes a file of `capacity_bytes` (a positive multiple of its block; 4096 suits all) at `path`, or
     /// opens the one that is there, whose content is kept; a smaller one grows, unless another
     /// program wrote it. All other options have their defaults.
     ///
@@ -120,6 +123,8 @@ impl FileDevice {
         // Nor does a filesystem promise what its device does with the blocks of a file.
         let atomic_write_bytes =
             queue.as_deref().filter(|_| prepared.block).and_then(sys::atomic_write_bytes);
+        let metadata_bytes =
+            queue.as_deref().filter(|_| prepared.block).map_or(0, sys::metadata_bytes);
         let page_cache = PageCache::of(&prepared.file, reach.streams);
         let chosen = engine::choose(&Arc::new(prepared.file), reach, options)
             .map_err(|why| Error::new(ErrorKind::Setup, format!("file device {name}: {why}")))?;
@@ -128,14 +133,18 @@ impl FileDevice {
             IoEngine::IoUring => streams,
             _ => PlacementInfo::none(),
         };
-        let (capacity_bytes, transfer) = (prepared.capacity_bytes, options.max_transfer_bytes);
+        let (capacity_bytes, block_bytes) = (prepared.capacity_bytes, prepared.block_bytes);
+        // Blocks of more than 4096 bytes are possible, too.
+        let transfer = (options.max_transfer_bytes / block_bytes).max(1) * block_bytes;
         let info = DeviceInfo {
             placement,
             volatile_cache,
             atomic_write_bytes,
-            ..DeviceInfo::new(name.clone(), capacity_bytes, BLOCK_BYTES, transfer)
+            metadata_bytes,
+            ..DeviceInfo::new(name.clone(), capacity_bytes, block_bytes, transfer)
         };
-        let ledger = Arc::new(Ledger::new(name, info.placement.handles).shown_at(shown_at));
+        let ledger = Ledger::new(name, info.placement.handles).in_blocks(block_bytes);
+        let ledger = Arc::new(ledger.shown_at(shown_at));
         let (direct, preallocated) = (prepared.direct, prepared.preallocated);
         Ok(Self { info, engine, page_cache, kind, fallback, direct, preallocated, ledger })
     }

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Smallest addressable unit of a file device, in bytes. Every filesystem that grants direct I/O
-/// grants it for this.
-pub const BLOCK_BYTES: u32 = 4096;
+use crate::device::BLOCK_BYTES_MIN;
+
+/// Every filesystem that grants direct I/O grants it for blocks of so many bytes. Capacities that nobody names are
+/// multiples of it, so that a file or a drive has the same capacity however it is opened.
+pub(crate) const SAFE_BLOCK_BYTES: u32 = 4096;
 
 /// Who carries requests to the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -48,8 +50,8 @@ pub enum DirectIo {
 /// How a file device is opened. [`FileOptions::default`] suits a cache on a local disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileOptions {
-    /// Usable bytes, a positive multiple of [`BLOCK_BYTES`]. `None`: what the file holds, rounded
-    /// down to whole blocks.
+    /// Usable bytes, a positive multiple of the device's block: 512 suits files without direct I/O, and 4096 suits
+    /// all. `None`: what the file holds, rounded down to a multiple of 4096.
     pub capacity_bytes: Option<u64>,
     /// Make the file if there is none, and let a smaller one grow to `capacity_bytes`. Its content
     /// is kept in either case. A smaller file that holds another program's data is refused as it is:
@@ -66,7 +68,7 @@ pub struct FileOptions {
     pub engine: IoEngine,
     /// Whether to bypass the page cache.
     pub direct: DirectIo,
-    /// Longest piece that reaches the kernel in one call, a multiple of [`BLOCK_BYTES`] up to 1
+    /// Longest piece that reaches the kernel in one call, a multiple of 4096 up to 1
     /// GiB. Longer transfers are split, and their pieces are under way at the same time.
     pub max_transfer_bytes: u32,
     /// Pieces that each ring keeps under way at once, 1 to 4096; further ones wait their turn.
@@ -116,21 +118,21 @@ impl Default for FileOptions {
 impl FileOptions {
     /// What is wrong with the options, if anything: the field, its value and what it may be.
     pub(crate) fn complaint(&self) -> Option<String> {
-        let block = u64::from(BLOCK_BYTES);
+        let block = u64::from(BLOCK_BYTES_MIN);
         if let Some(bytes) = self.capacity_bytes
             && (bytes == 0 || !bytes.is_multiple_of(block) || i64::try_from(bytes).is_err())
         {
             return Some(format!(
-                "capacity of {bytes} bytes: must be a positive multiple of {BLOCK_BYTES}"
+                "capacity of {bytes} bytes: must be a positive multiple of {BLOCK_BYTES_MIN}"
             ));
         }
         if self.create && self.capacity_bytes.is_none() {
             return Some("creating a file needs a capacity".to_owned());
         }
         let transfer = self.max_transfer_bytes;
-        if transfer == 0 || !transfer.is_multiple_of(BLOCK_BYTES) || transfer > 1 << 30 {
+        if transfer == 0 || !transfer.is_multiple_of(SAFE_BLOCK_BYTES) || transfer > 1 << 30 {
             return Some(format!(
-                "max_transfer_bytes of {transfer}: must be a multiple of {BLOCK_BYTES} up to 1 GiB"
+                "max_transfer_bytes of {transfer}: must be a multiple of {SAFE_BLOCK_BYTES} up to 1 GiB"
             ));
         }
         if !(1..=4096).contains(&self.queue_depth) {

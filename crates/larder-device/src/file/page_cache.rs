@@ -36,9 +36,12 @@ impl PageCache {
         if self.has_streams && *handle != PlacementHandle::DEFAULT {
             return false;
         }
-        let written = sys::write_at(&self.file, buffer.as_slice(), *offset);
-        if written.ok() != Some(buffer.len()) {
-            return false;
+        let mut at = *offset;
+        for run in buffer.runs() {
+            if sys::write_at(&self.file, run, at).ok() != Some(run.len()) {
+                return false;
+            }
+            at += run.len() as u64;
         }
         let bytes = buffer.len() as u64;
         if let Some(written) = ledger.written_by(handle.index()) {

@@ -5,9 +5,10 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::options::{BLOCK_BYTES, DirectIo, FileOptions};
+use super::options::{DirectIo, FileOptions, SAFE_BLOCK_BYTES};
 use super::sys;
-use crate::buffer::IoBuffer;
+use crate::buffer::{IoBuffer, PAGE_BYTES};
+use crate::device::BLOCK_BYTES_MIN;
 use crate::error::{Error, ErrorKind};
 use crate::label;
 
@@ -19,6 +20,7 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(20);
 pub(super) struct Prepared {
     pub(super) file: File,
     pub(super) capacity_bytes: u64,
+    pub(super) block_bytes: u32,
     pub(super) direct: bool,
     pub(super) preallocated: bool,
     /// It is a block device.
@@ -48,15 +50,16 @@ fn set_up(path: &Path, file: File, options: &FileOptions) -> Result<Prepared, Er
     lock(path, &file, options.lock_wait)?;
     let capacity_bytes = settle_size(path, &file, options)?;
     let preallocated = options.preallocate && reserve(path, &file, capacity_bytes)?;
-    let direct = settle_direct(path, &file, options.direct)?;
-    Ok(Prepared { file, capacity_bytes, direct, preallocated, block: false })
+    let (direct, block_bytes) = settle_direct(path, &file, options.direct)?;
+    check_capacity(path, capacity_bytes, block_bytes)?;
+    Ok(Prepared { file, capacity_bytes, block_bytes, direct, preallocated, block: false })
 }
 
 /// A block device: nobody else may have it, its room is there, and the page cache is no option.
 fn set_up_block(path: &Path, options: &FileOptions) -> Result<Prepared, Error> {
     let mut file = claim(path, options.lock_wait)?;
     let present = file.seek(SeekFrom::End(0)).map_err(|e| os(path, "reading its size", e))?;
-    let whole = present - present % u64::from(BLOCK_BYTES);
+    let whole = present - present % u64::from(SAFE_BLOCK_BYTES);
     let capacity_bytes = options.capacity_bytes.unwrap_or(whole);
     if capacity_bytes > present {
         let complaint = format!(
@@ -71,8 +74,9 @@ fn set_up_block(path: &Path, options: &FileOptions) -> Result<Prepared, Error> {
         DirectIo::Auto => DirectIo::Required,
         wanted => wanted,
     };
-    let direct = settle_direct(path, &file, wanted)?;
-    Ok(Prepared { file, capacity_bytes, direct, preallocated: true, block: true })
+    let (direct, block_bytes) = settle_direct(path, &file, wanted)?;
+    check_capacity(path, capacity_bytes, block_bytes)?;
+    Ok(Prepared { file, capacity_bytes, block_bytes, direct, preallocated: true, block: true })
 }
 
 /// Opens a block device for us alone: it is not mounted, not part of another device, not another
@@ -163,7 +167,7 @@ fn settle_size(path: &Path, file: &File, options: &FileOptions) -> Result<u64, E
     let metadata = file.metadata().map_err(|e| os(path, "reading the file's size", e))?;
     let present = metadata.len();
     let Some(wanted) = options.capacity_bytes else {
-        let whole = present - present % u64::from(BLOCK_BYTES);
+        let whole = present - present % u64::from(SAFE_BLOCK_BYTES);
         if whole == 0 {
             let complaint = format!("the file has {present} bytes, not even one block");
             return Err(refuse(path, &complaint));
@@ -231,25 +235,70 @@ fn check_space(path: &Path, file: &File, bytes: u64) -> Result<(), Error> {
     Err(Error::new(ErrorKind::NoSpace, context))
 }
 
-/// Switches direct I/O on, if wanted and granted. A filesystem may grant the flag and refuse the
-/// transfers, hence the trial read.
-fn settle_direct(path: &Path, file: &File, wanted: DirectIo) -> Result<bool, Error> {
+/// Switches direct I/O on, if wanted and granted; returns whether it is on, and the bytes of a block. A filesystem may
+/// grant the flag and refuse the transfers, hence the trial read.
+fn settle_direct(path: &Path, file: &File, wanted: DirectIo) -> Result<(bool, u32), Error> {
+    // A block device has blocks of its own, which the page cache asks for when it writes.
+    let logical = sys::logical_block_bytes(file);
+    let buffered = (false, logical.unwrap_or(BLOCK_BYTES_MIN));
     if wanted == DirectIo::Off {
-        return Ok(false);
+        return Ok(buffered);
     }
-    let mut trial = IoBuffer::zeroed(BLOCK_BYTES as usize);
-    let outcome = sys::set_direct(file, true)
-        .and_then(|()| sys::read_at(file, trial.as_mut_slice(), 0).map(drop));
-    match outcome {
-        Ok(()) => Ok(true),
+    let said = direct_block_bytes(file, logical);
+    let tried = said.and_then(|block_bytes| {
+        sys::set_direct(file, true)?;
+        match try_read(file, block_bytes) {
+            Err(_) if block_bytes < SAFE_BLOCK_BYTES => try_read(file, SAFE_BLOCK_BYTES),
+            outcome => outcome,
+        }
+    });
+    match tried {
+        Ok(block_bytes) => Ok((true, block_bytes)),
         Err(e) if wanted == DirectIo::Required => {
             Err(refuse(path, &format!("direct I/O was required but is refused: {e}")))
         }
         Err(_) => {
             sys::set_direct(file, false).map_err(|e| os(path, "switching direct I/O off", e))?;
-            Ok(false)
+            Ok(buffered)
         }
     }
+}
+
+/// The block that direct I/O on this file needs.
+fn direct_block_bytes(file: &File, logical: Option<u32>) -> io::Result<u32> {
+    if let Some(block_bytes) = logical {
+        return Ok(block_bytes);
+    }
+    let Some(needs) = sys::direct_needs(file) else { return Ok(SAFE_BLOCK_BYTES) };
+    if needs.offset_bytes == 0 {
+        return Err(io::Error::other("the filesystem says that it has none"));
+    }
+    if needs.memory_bytes as usize > PAGE_BYTES || !needs.offset_bytes.is_power_of_two() {
+        let sys::DirectNeeds { memory_bytes, offset_bytes } = needs;
+        return Err(io::Error::other(format!(
+            "it needs memory aligned to {memory_bytes} bytes and blocks of {offset_bytes}"
+        )));
+    }
+    Ok(needs.offset_bytes.max(BLOCK_BYTES_MIN))
+}
+
+/// Reads the first block, of so many bytes.
+fn try_read(file: &File, block_bytes: u32) -> io::Result<u32> {
+    let mut trial = IoBuffer::zeroed(block_bytes as usize);
+    sys::read_at(file, trial.as_mut_slice(), 0).map(|_| block_bytes)
+}
+
+fn check_capacity(path: &Path, capacity_bytes: u64, block_bytes: u32) -> Result<(), Error> {
+    let block = u64::from(block_bytes);
+    if capacity_bytes.is_multiple_of(block) {
+        return Ok(());
+    }
+    let whole = (capacity_bytes - capacity_bytes % block).max(block);
+    let complaint = format!(
+        "capacity_bytes of {capacity_bytes}: must be a multiple of the {block}-byte block that it has here; \
+         ask for {whole}"
+    );
+    Err(refuse(path, &complaint))
 }
 
 fn refuse(path: &Path, complaint: &str) -> Error {

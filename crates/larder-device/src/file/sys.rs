@@ -33,9 +33,32 @@ pub(crate) fn atomic_write_bytes(queue: &Path) -> Option<u32> {
     said.trim().parse().ok().filter(|bytes| *bytes > 0)
 }
 
+/// Bytes of metadata beside each block of a block device, as sysfs says beside its `queue`; 0 where it says nothing.
+pub(crate) fn metadata_bytes(queue: &Path) -> u16 {
+    let Some(disk) = queue.parent() else { return 0 };
+    if let Ok(said) = std::fs::read_to_string(disk.join("metadata_bytes")) {
+        return said.trim().parse().unwrap_or(0);
+    }
+    // What protects a block is all that such a kernel tells of it.
+    match std::fs::read_to_string(disk.join("integrity/format")).as_deref().map(str::trim) {
+        Ok(format) if format.starts_with("T10-DIF") => 8,
+        Ok(format) if format.starts_with("EXT-DIF") => 16,
+        _ => 0,
+    }
+}
+
+/// What direct I/O on a file needs, in bytes; blocks of 0: there is none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DirectNeeds {
+    /// Alignment of the memory.
+    pub(crate) memory_bytes: u32,
+    /// Unit of offsets and lengths.
+    pub(crate) offset_bytes: u32,
+}
+
 #[cfg(target_os = "linux")]
 mod platform {
-    use super::{File, Path, io};
+    use super::{DirectNeeds, File, Path, io};
     use std::path::PathBuf;
 
     use rustix::fs::{FallocateFlags, OFlags};
@@ -54,6 +77,14 @@ mod platform {
         }
     }
 
+    /// The flags of the call that makes a range of the file read as zeros; its blocks stay reserved.
+    pub(crate) const ZERO_RANGE: FallocateFlags =
+        FallocateFlags::ZERO_RANGE.union(FallocateFlags::KEEP_SIZE);
+
+    pub(crate) fn zero_range(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+        Ok(rustix::fs::fallocate(file, ZERO_RANGE, offset, bytes)?)
+    }
+
     pub(crate) fn punch_hole(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
         Ok(rustix::fs::fallocate(file, PUNCH_HOLE, offset, bytes)?)
     }
@@ -65,6 +96,30 @@ mod platform {
     pub(crate) fn write_durably_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let (flags, parts) = (rustix::io::ReadWriteFlags::DSYNC, [io::IoSlice::new(bytes)]);
         Ok(rustix::io::pwritev2(file, &parts, offset, flags)?)
+    }
+
+    /// Reads into the first of `parts`, then the next.
+    pub(crate) fn read_list_at(
+        file: &File,
+        parts: Vec<&mut [u8]>,
+        offset: u64,
+    ) -> io::Result<usize> {
+        let mut parts: Vec<_> = parts.into_iter().map(io::IoSliceMut::new).collect();
+        Ok(rustix::io::preadv(file, &mut parts, offset)?)
+    }
+
+    /// Writes the first of `parts`, then the next; if `durably`, so that it survives a loss of power.
+    pub(crate) fn write_list_at(
+        file: &File,
+        parts: Vec<&mut [u8]>,
+        offset: u64,
+        durably: bool,
+    ) -> io::Result<usize> {
+        let parts: Vec<_> = parts.into_iter().map(|part| io::IoSlice::new(part)).collect();
+        if !durably {
+            return Ok(rustix::io::pwritev(file, &parts, offset)?);
+        }
+        Ok(rustix::io::pwritev2(file, &parts, offset, rustix::io::ReadWriteFlags::DSYNC)?)
     }
 
     /// Bytes that the filesystem could still take, and bytes that it has already given to `file`.
@@ -120,6 +175,22 @@ mod platform {
         std::os::unix::fs::FileTypeExt::is_block_device(&metadata.file_type())
     }
 
+    /// Bytes of the logical block of a block device; `None` of everything else.
+    pub(crate) fn logical_block_bytes(file: &File) -> Option<u32> {
+        file.metadata().ok().filter(is_block)?;
+        rustix::fs::ioctl_blksszget(file).ok().filter(|bytes| bytes.is_power_of_two())
+    }
+
+    /// What direct I/O on a regular file needs, where kernel and filesystem say so (Linux 6.1).
+    pub(crate) fn direct_needs(file: &File) -> Option<DirectNeeds> {
+        use rustix::fs::{AtFlags, StatxFlags, statx};
+        let said = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+        (said.stx_mask & StatxFlags::DIOALIGN.bits() != 0).then_some(DirectNeeds {
+            memory_bytes: said.stx_dio_mem_align,
+            offset_bytes: said.stx_dio_offset_align,
+        })
+    }
+
     /// Where sysfs shows a block device, as long as it is there.
     pub(crate) fn shown_at(file: &File) -> Option<PathBuf> {
         let metadata = file.metadata().ok().filter(is_block)?;
@@ -160,9 +231,13 @@ mod platform {
 
 #[cfg(not(target_os = "linux"))]
 mod platform {
-    use super::{File, Path, io};
+    use super::{DirectNeeds, File, Path, io};
 
     pub(crate) fn preallocate(_: &File, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn zero_range(_: &File, _: u64, _: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -185,6 +260,14 @@ mod platform {
 
     pub(crate) fn is_gone(_: &io::Error) -> bool {
         false
+    }
+
+    pub(crate) fn logical_block_bytes(_: &File) -> Option<u32> {
+        None
+    }
+
+    pub(crate) fn direct_needs(_: &File) -> Option<DirectNeeds> {
+        None
     }
 
     pub(crate) fn shown_at(_: &File) -> Option<std::path::PathBuf> {
@@ -236,4 +319,25 @@ pub(crate) fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<u
 #[cfg(windows)]
 pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_write(file, bytes, offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::metadata_bytes;
+    use std::fs;
+
+    #[test]
+    fn metadata_is_what_sysfs_says_of_it() {
+        let disk = tempfile::tempdir().unwrap();
+        let queue = disk.path().join("queue");
+        assert_eq!(metadata_bytes(&queue), 0);
+        fs::create_dir(disk.path().join("integrity")).unwrap();
+        for (format, bytes) in [("none", 0), ("T10-DIF-TYPE1-CRC", 8), ("EXT-DIF-TYPE1-CRC64", 16)]
+        {
+            fs::write(disk.path().join("integrity/format"), format!("{format}\n")).unwrap();
+            assert_eq!(metadata_bytes(&queue), bytes, "{format}");
+        }
+        fs::write(disk.path().join("metadata_bytes"), "64\n").unwrap();
+        assert_eq!(metadata_bytes(&queue), 64);
+    }
 }

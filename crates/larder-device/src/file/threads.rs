@@ -117,11 +117,20 @@ impl Shared {
 
 fn carry_out(file: &File, piece: &mut Piece) -> io::Result<usize> {
     let (offset, bytes) = (piece.offset(), piece.remaining());
+    #[cfg(target_os = "linux")]
+    if piece.is_of_several_buffers() {
+        let (verb, durable) = (piece.verb(), piece.is_durable());
+        return match verb {
+            Verb::Read => sys::read_list_at(file, piece.slices(), offset),
+            _ => sys::write_list_at(file, piece.slices(), offset, durable),
+        };
+    }
     match piece.verb() {
         Verb::Read => sys::read_at(file, piece.memory(), offset),
         Verb::Write if piece.is_durable() => sys::write_durably_at(file, piece.memory(), offset),
         Verb::Write => sys::write_at(file, piece.memory(), offset),
         Verb::Deallocate => sys::punch_hole(file, offset, bytes).map(|()| 0),
+        Verb::Zero => sys::zero_range(file, offset, bytes).map(|()| 0),
         Verb::Flush => file.sync_data().map(|()| 0),
     }
 }

@@ -10,6 +10,9 @@
 //! 3. The request is completed, and the buffer given back, by the end of the transfer: after the last
 //!    piece.
 //!
+//! A request with a list of buffers has runs of memory; a piece covers as many of them as one call may name, and
+//! tells the kernel of them by an array of its own ([`Piece::vectors`]), which lives as long as the piece.
+//!
 //! A write that must survive a loss of power says so with each of its pieces ([`Piece::is_durable`]). Where the kernel
 //! refuses to be told so, a piece that has been written becomes a flush ([`Piece::verb`]) before it ends.
 //!
@@ -25,7 +28,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ledger::Ledger;
-use super::options::BLOCK_BYTES;
 use super::sys;
 use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
@@ -41,12 +43,20 @@ const RETRIES_MAX: u32 = 10_000;
 /// one command.
 const DEALLOCATED_AT_ONCE_MAX: u64 = 1 << 40;
 
+/// Zeros that are written at a time where neither kernel nor drive knows better.
+const ZEROES_AT_ONCE_MAX: u32 = 64 << 10;
+
+/// Most runs of memory that one call names (`UIO_MAXIOV`).
+const VECTORS_MAX: usize = 1024;
+
 /// What is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verb {
     Read,
     Write,
     Deallocate,
+    /// Make a range read as zeros.
+    Zero,
     Flush,
 }
 
@@ -61,6 +71,8 @@ struct Transfer {
     bytes: u64,
     /// Start of the buffer's memory, derived from `buffer` once it had come to rest here.
     memory: *mut u8,
+    /// The same of each buffer of a list, and where it ends within the request. Empty: there is one buffer.
+    runs: Vec<Run>,
     /// What a ring may know the buffer by, and its bytes.
     registrable: Option<(Tag, usize)>,
     buffer: UnsafeCell<IoBuffer>,
@@ -72,6 +84,14 @@ struct Transfer {
     shares: AtomicUsize,
 }
 
+/// Memory of one buffer of a list.
+struct Run {
+    memory: *mut u8,
+    bytes: u64,
+    /// Where it ends within the request.
+    end: u64,
+}
+
 #[derive(Default)]
 struct Ending {
     /// Taken by whoever completes the request.
@@ -81,8 +101,8 @@ struct Ending {
 }
 
 // SAFETY: what keeps the type from being `Send` and `Sync` by itself is the raw pointer and the
-// cell. The pointer is to memory that `buffer` owns and is used by pieces alone, each within its
-// own range (invariant 2). The cell is opened only through `&mut` (in `Pieces::new` and in `end`),
+// cell. The pointer, and those of the runs, are to memory that `buffer` owns and are used by pieces alone, each
+// within its own range (invariant 2). The cell is opened only through `&mut` (in `Pieces::new` and in `end`),
 // when no piece exists (invariant 1).
 unsafe impl Send for Transfer {}
 // SAFETY: as above.
@@ -93,6 +113,10 @@ pub(crate) struct Pieces {
     transfer: Share,
     next: u64,
     piece_bytes: u64,
+    /// Most buffers of a list that a piece covers.
+    buffers_max: usize,
+    /// Zeros that may be written at a time.
+    zeroes_max: u32,
     /// Whether the one piece of a request without bytes is still to come.
     bare: bool,
 }
@@ -112,6 +136,12 @@ pub(crate) struct Piece {
     settled: bool,
     /// How what it writes comes to survive a loss of power, if it must.
     durable: Durable,
+    /// Zeros that it writes, where it was to make zeros and nobody below knows how.
+    zeroes: Option<IoBuffer>,
+    zeroes_max: u32,
+    /// Address and bytes of each run of memory, as the kernel was last told; empty where there is one run.
+    #[cfg(target_os = "linux")]
+    vectors: Vec<[usize; 2]>,
     /// The kernel was last told of its memory by an entry in a table.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(crate) by_entry: bool,
@@ -196,6 +226,7 @@ impl Pieces {
             Io::Read { .. } => Verb::Read,
             Io::Write { .. } => Verb::Write,
             Io::Deallocate { .. } => Verb::Deallocate,
+            Io::WriteZeroes { .. } => Verb::Zero,
             Io::Flush => Verb::Flush,
         };
         let handle = match &io {
@@ -213,20 +244,48 @@ impl Pieces {
             // Only now does the buffer lie where it stays: moving it later would invalidate the
             // pointer.
             *transfer.buffer.get_mut() = io.into_buffer();
-            transfer.registrable = transfer.buffer.get_mut().registrable();
-            transfer.memory = transfer.buffer.get_mut().as_mut_slice().as_mut_ptr();
+            let buffer = transfer.buffer.get_mut();
+            if buffer.is_list() {
+                let mut end = 0;
+                transfer.runs.extend(buffer.runs_mut().map(|run| {
+                    let bytes = run.len() as u64;
+                    end += bytes;
+                    Run { memory: run.as_mut_ptr(), bytes, end }
+                }));
+            } else {
+                transfer.registrable = buffer.registrable();
+                transfer.memory = buffer.as_mut_slice().as_mut_ptr();
+            }
         });
+        let zeroes_max = piece_bytes.min(ZEROES_AT_ONCE_MAX);
         let piece_bytes = match verb {
-            Verb::Deallocate => DEALLOCATED_AT_ONCE_MAX,
+            Verb::Deallocate | Verb::Zero => DEALLOCATED_AT_ONCE_MAX,
             _ => u64::from(piece_bytes),
         };
-        Self { transfer, next: 0, piece_bytes, bare: verb == Verb::Flush }
+        let buffers_max = if cfg!(target_os = "linux") { VECTORS_MAX } else { 1 };
+        let bare = verb == Verb::Flush;
+        Self { transfer, next: 0, piece_bytes, buffers_max, zeroes_max, bare }
+    }
+
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    /// The same, but a piece has the memory of one buffer, for those who can name no more.
+    pub(crate) fn of_one_buffer_each(self) -> Self {
+        Self { buffers_max: 1, ..self }
     }
 
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     /// The same, but a piece of a deallocation covers at most so many bytes (whole blocks).
     pub(crate) fn deallocating_at_most(mut self, bytes: u64) -> Self {
         if self.transfer.verb == Verb::Deallocate && bytes > 0 {
+            self.piece_bytes = self.piece_bytes.min(bytes);
+        }
+        self
+    }
+
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    /// The same, but a piece makes at most so many bytes zeros (whole blocks).
+    pub(crate) fn zeroing_at_most(mut self, bytes: u64) -> Self {
+        if self.transfer.verb == Verb::Zero && bytes > 0 {
             self.piece_bytes = self.piece_bytes.min(bytes);
         }
         self
@@ -260,8 +319,9 @@ impl Iterator for Pieces {
         if !self.bare && left == 0 {
             return None;
         }
-        let bytes = left.min(self.piece_bytes);
-        let piece = Piece {
+        let bytes =
+            self.transfer.within_buffers(self.next, left.min(self.piece_bytes), self.buffers_max);
+        let mut piece = Piece {
             transfer: self.transfer.another(),
             start: self.next,
             bytes,
@@ -269,8 +329,15 @@ impl Iterator for Pieces {
             retries: 0,
             settled: false,
             durable: self.transfer.way_to_durability(),
+            zeroes: None,
+            zeroes_max: self.zeroes_max,
+            #[cfg(target_os = "linux")]
+            vectors: Vec::new(),
             by_entry: false,
         };
+        if self.transfer.verb == Verb::Zero && self.transfer.is_zeroing_refused() {
+            piece.write_zeroes();
+        }
         self.bare = false;
         self.next += bytes;
         Some(piece)
@@ -280,7 +347,11 @@ impl Iterator for Pieces {
 impl Piece {
     /// What is to be done next.
     pub(crate) fn verb(&self) -> Verb {
-        if self.durable == Durable::Flushing { Verb::Flush } else { self.transfer.verb }
+        match (&self.zeroes, self.durable) {
+            (Some(_), _) => Verb::Write,
+            (None, Durable::Flushing) => Verb::Flush,
+            (None, _) => self.transfer.verb,
+        }
     }
 
     /// Whether the kernel or the drive is to be told that this write must survive a loss of power.
@@ -304,11 +375,31 @@ impl Piece {
         self.bytes - self.done
     }
 
-    /// The memory of what remains; empty for requests that carry no bytes. Valid as long as the
-    /// piece lives.
+    /// Bytes that the next call is to move, or to make zeros or nothing of.
+    pub(crate) fn call_bytes(&self) -> u64 {
+        let remaining = self.remaining();
+        self.zeroes.as_ref().map_or(remaining, |zeroes| remaining.min(zeroes.len() as u64))
+    }
+
+    /// Writes zeros from now on.
+    fn write_zeroes(&mut self) {
+        let bytes = self.remaining().min(u64::from(self.zeroes_max));
+        self.zeroes = Some(IoBuffer::zeroed(usize::try_from(bytes).unwrap_or(0)));
+    }
+
+    /// The memory of what remains, of a list in the first of its buffers; empty for requests that carry no bytes.
+    /// Valid as long as the piece lives.
     pub(crate) fn memory(&mut self) -> &mut [u8] {
         if !matches!(self.verb(), Verb::Read | Verb::Write) {
             return &mut [];
+        }
+        if self.zeroes.is_some() {
+            let bytes = usize::try_from(self.call_bytes()).unwrap_or(0);
+            let zeroes = self.zeroes.as_mut().map(IoBuffer::as_mut_slice).unwrap_or_default();
+            return &mut zeroes[..bytes];
+        }
+        if !self.transfer.runs.is_empty() {
+            return self.slices().into_iter().next().unwrap_or_default();
         }
         let (Ok(at), Ok(len)) =
             (usize::try_from(self.start + self.done), usize::try_from(self.remaining()))
@@ -320,6 +411,45 @@ impl Piece {
         // is the piece's alone (invariants 1 and 2); `&mut self` makes the borrow exclusive
         // among the piece's own.
         unsafe { std::slice::from_raw_parts_mut(self.transfer.memory.add(at), len) }
+    }
+
+    /// The memory of what remains of a list, buffer by buffer.
+    pub(crate) fn slices(&mut self) -> Vec<&mut [u8]> {
+        let (from, to) = (self.start + self.done, self.start + self.bytes);
+        let runs = &self.transfer.runs;
+        let first = runs.partition_point(|run| run.end <= from);
+        let inside = runs[first..].iter().take_while(|run| run.end - run.bytes < to);
+        let slice = |run: &Run| {
+            let start = run.end - run.bytes;
+            let (begin, end) = (from.max(start) - start, to.min(run.end) - start);
+            let (Ok(at), Ok(len)) = (usize::try_from(begin), usize::try_from(end - begin)) else {
+                unreachable!("a range of a buffer fits the address space");
+            };
+            // SAFETY: `at + len` is at most the bytes of the run, which are initialised and live as long as the
+            // transfer that this piece holds. Runs are disjoint, for each is a buffer of its own, and what
+            // lies between `from` and `to` is the piece's alone (invariants 1 and 2); `&mut self` makes the borrow
+            // exclusive among the piece's own.
+            unsafe { std::slice::from_raw_parts_mut(run.memory.add(at), len) }
+        };
+        inside.map(slice).collect()
+    }
+
+    /// Whether what remains is to be moved to or from several runs of memory.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_of_several_buffers(&mut self) -> bool {
+        self.vectors().is_some()
+    }
+
+    /// What remains as an array of `struct iovec`, if it lies in several runs of memory: address and bytes of each. It
+    /// stays where it is as long as the piece lives and this is not called again.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn vectors(&mut self) -> Option<&[[usize; 2]]> {
+        if self.transfer.runs.is_empty() || !matches!(self.verb(), Verb::Read | Verb::Write) {
+            return None;
+        }
+        let vector = |slice: &mut [u8]| [slice.as_mut_ptr().expose_provenance(), slice.len()];
+        self.vectors = self.slices().into_iter().map(vector).collect();
+        Some(&self.vectors).filter(|it| it.len() > 1).map(Vec::as_slice)
     }
 
     /// The whole buffer that [`Piece::memory`] is a part of, if it may be registered.
@@ -338,6 +468,13 @@ impl Piece {
                 self.transfer.count(|ledger| &ledger.ignored_deallocations, 1);
                 self.end(None)
             }
+            Err(e) if self.verb() == Verb::Zero && e.kind() == io::ErrorKind::Unsupported => {
+                if let Some(ledger) = &self.transfer.ledger {
+                    ledger.zeroing_refused.store(true, Ordering::Relaxed);
+                }
+                self.write_zeroes();
+                Step::Again
+            }
             // `EOPNOTSUPP` for the flag, `ENOSYS` for the call that has flags.
             Err(e) if self.is_durable() && e.kind() == io::ErrorKind::Unsupported => {
                 self.durable = Durable::ByFlush;
@@ -351,8 +488,11 @@ impl Piece {
     }
 
     fn advance(&mut self, count: u64) -> Step {
-        if matches!(self.verb(), Verb::Deallocate | Verb::Flush) {
+        if matches!(self.verb(), Verb::Deallocate | Verb::Zero | Verb::Flush) {
             return self.end(None);
+        }
+        if self.zeroes.is_some() {
+            self.transfer.count_zeroes_written(count.min(self.remaining()));
         }
         if count >= self.remaining() && self.durable == Durable::ByFlush {
             self.durable = Durable::Flushing;
@@ -363,7 +503,7 @@ impl Piece {
             return self.end(None);
         }
         // The rest must start at a block boundary, or direct I/O refuses it.
-        let whole = count - count % u64::from(BLOCK_BYTES);
+        let whole = self.transfer.ledger.as_ref().map_or(0, |ledger| ledger.whole_blocks(count));
         self.done += whole;
         if whole > 0 || (count > 0 && self.may_retry()) {
             return Step::Again;
@@ -446,6 +586,7 @@ impl Transfer {
             Verb::Write if self.durable => "durable write",
             Verb::Write => "write",
             Verb::Deallocate => "deallocate",
+            Verb::Zero => "write zeroes",
             Verb::Flush => "flush",
         };
         let name = self.ledger.as_ref().map_or("", |ledger| &ledger.name);
@@ -455,6 +596,17 @@ impl Transfer {
     fn count(&self, counter: impl FnOnce(&Ledger) -> &AtomicU64, n: u64) {
         if let Some(ledger) = &self.ledger {
             counter(ledger).fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    fn is_zeroing_refused(&self) -> bool {
+        self.ledger.as_ref().is_some_and(|ledger| ledger.zeroing_refused.load(Ordering::Relaxed))
+    }
+
+    fn count_zeroes_written(&self, bytes: u64) {
+        self.count(|ledger| &ledger.zeroes_written_bytes, bytes);
+        if let Some(written) = self.ledger.as_ref().and_then(|it| it.written_by(0)) {
+            written.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 
@@ -469,6 +621,13 @@ impl Transfer {
         } else {
             Durable::ByFlag
         }
+    }
+
+    /// As much of `bytes` bytes from `at` on as lies in that many buffers of a list.
+    fn within_buffers(&self, at: u64, bytes: u64, buffers_max: usize) -> u64 {
+        let first = self.runs.partition_point(|run| run.end <= at);
+        let last = self.runs.len().min(first + buffers_max);
+        self.runs[first..last].last().map_or(bytes, |run| bytes.min(run.end - at))
     }
 
     fn abandoned(&self) -> Error {
@@ -487,6 +646,8 @@ impl Transfer {
         let ending = self.ending.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Ending { completer, error } = std::mem::take(ending);
         self.memory = std::ptr::null_mut();
+        self.registrable = None;
+        self.runs.clear();
         let buffer = std::mem::replace(self.buffer.get_mut(), IoBuffer::empty());
         if let Some(completer) = completer {
             let error = error.map(|error| self.judge(error));
@@ -531,6 +692,7 @@ impl Transfer {
                     self.count(|ledger| &ledger.durable_written_bytes, self.bytes);
                 }
             }
+            (None, Verb::Zero) => self.count(|ledger| &ledger.zeroed_bytes, self.bytes),
             (None, Verb::Deallocate | Verb::Flush) => {
                 self.count(|ledger| &ledger.deallocated_bytes, self.bytes);
             }
@@ -547,6 +709,7 @@ impl Default for Transfer {
             offset: 0,
             bytes: 0,
             memory: std::ptr::null_mut(),
+            runs: Vec::new(),
             registrable: None,
             buffer: UnsafeCell::new(IoBuffer::empty()),
             ending: Mutex::default(),
@@ -567,10 +730,11 @@ mod tests {
     use super::*;
     use crate::io::IoFuture;
 
+    const BLOCK_BYTES: u32 = 4096;
     const BLOCK: usize = BLOCK_BYTES as usize;
 
     fn read(blocks: usize, piece_blocks: u32) -> (IoFuture, Pieces, Arc<Ledger>) {
-        let ledger = Arc::new(Ledger::new("test".to_owned(), 1));
+        let ledger = Arc::new(Ledger::new("test".to_owned(), 1).in_blocks(BLOCK_BYTES));
         let (future, completer) = IoFuture::pending();
         let io = Io::Read { offset: 8192, buffer: IoBuffer::zeroed(blocks * BLOCK) };
         let pieces = Pieces::new(io, completer, piece_blocks * BLOCK_BYTES, &ledger);
@@ -615,9 +779,56 @@ mod tests {
         assert_eq!(future.wait().unwrap().len(), 4 * BLOCK);
     }
 
+    fn read_of_list(sectors: &[usize], piece_bytes: u32) -> (IoFuture, Pieces) {
+        let ledger = Arc::new(Ledger::new("test".to_owned(), 1).in_blocks(512));
+        let (future, completer) = IoFuture::pending();
+        let buffers = sectors.iter().map(|sectors| IoBuffer::zeroed(sectors * 512)).collect();
+        let io = Io::Read { offset: 0, buffer: IoBuffer::list(buffers) };
+        (future, Pieces::new(io, completer, piece_bytes, &ledger))
+    }
+
+    /// What was moved of a list is not asked for again, and nothing of it lies elsewhere.
+    #[test]
+    fn a_short_transfer_of_a_list_goes_on_where_it_stopped() {
+        let (future, mut pieces) = read_of_list(&[1, 3, 2], 1 << 20);
+        let mut piece = pieces.next().unwrap();
+        let lengths = |piece: &mut Piece| {
+            let slices = piece.slices();
+            slices.into_iter().map(|slice| slice.len() / 512).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(&mut piece), [1, 3, 2]);
+        piece.slices().into_iter().zip(1..).for_each(|(slice, value)| slice.fill(value));
+        assert_eq!(
+            piece.settle(Ok(1024 + 100)),
+            Step::Again,
+            "one buffer, and a third of the next"
+        );
+        assert_eq!((piece.offset(), lengths(&mut piece)), (1024, vec![2, 2]));
+        assert_eq!(piece.memory(), [2; 1024]);
+        assert_eq!(piece.settle(Ok(1024)), Step::Again);
+        assert_eq!((lengths(&mut piece), piece.memory().to_vec()), (vec![2], vec![3; 1024]));
+        assert_eq!(piece.settle(Ok(1024)), Step::End);
+        drop((piece, pieces));
+        let whole = future.wait().unwrap();
+        assert_eq!(whole.runs().map(|run| run[0]).collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    /// By bytes, by what a call may name, and by buffers where a command has one.
+    #[test]
+    fn lists_are_cut_where_a_call_ends() {
+        let bytes = |pieces: Pieces| pieces.map(|piece| piece.bytes / 512).collect::<Vec<_>>();
+        assert_eq!(bytes(read_of_list(&[1, 3, 2, 9], 4 * 512).1), [4, 4, 4, 3]);
+        assert_eq!(
+            bytes(read_of_list(&[1, 3, 2, 9], 4096).1.of_one_buffer_each()),
+            [1, 3, 2, 8, 1]
+        );
+        let most = if cfg!(target_os = "linux") { VECTORS_MAX as u64 } else { 1 };
+        assert_eq!(bytes(read_of_list(&[1; 1500], 1 << 20).1)[0], most);
+    }
+
     #[test]
     fn where_the_kernel_refuses_the_flag_a_flush_follows_a_durable_write() {
-        let ledger = Arc::new(Ledger::new("test".to_owned(), 1));
+        let ledger = Arc::new(Ledger::new("test".to_owned(), 1).in_blocks(BLOCK_BYTES));
         let write = || {
             let (future, completer) = IoFuture::pending();
             let (buffer, handle) = (IoBuffer::zeroed(BLOCK), crate::PlacementHandle::DEFAULT);
@@ -660,7 +871,7 @@ mod tests {
 
     #[test]
     fn failures_in_a_row_mean_that_the_device_is_gone() {
-        let ledger = Arc::new(Ledger::new("test".to_owned(), 1));
+        let ledger = Arc::new(Ledger::new("test".to_owned(), 1).in_blocks(BLOCK_BYTES));
         let read = |result: fn() -> io::Result<usize>| {
             let (future, completer) = IoFuture::pending();
             let io = Io::Read { offset: 0, buffer: IoBuffer::zeroed(BLOCK) };

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::{IoFailure, IoResult};
+use super::deadline::Deadline;
+use super::outcome::{IoFailure, IoResult};
 use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 use crate::park::{Driver, block_on, is_inside_block_on, note};
 use crate::spares::{Heap, Spares, sole};
-use crate::timeout::Deadline;
 
 /// A request under way. Any executor can poll it; a plain thread can [`IoFuture::wait`].
 #[derive(Debug)]

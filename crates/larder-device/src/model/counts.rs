@@ -17,6 +17,7 @@ pub(super) struct Counts {
     pub(super) read_bytes: u64,
     pub(super) deallocated_bytes: u64,
     pub(super) durable_written_bytes: u64,
+    pub(super) zeroed_bytes: u64,
     pub(super) failed_requests: u64,
 }
 
@@ -27,6 +28,7 @@ impl Counts {
             (_, Err(_)) => self.failed_requests += 1,
             (Io::Read { buffer, .. }, Ok(())) => self.read_bytes += buffer.len() as u64,
             (Io::Deallocate { bytes, .. }, Ok(())) => self.deallocated_bytes += bytes,
+            (Io::WriteZeroes { bytes, .. }, Ok(())) => self.zeroed_bytes += bytes,
             (Io::Write { buffer, .. }, Ok(())) if io.is_power_durable() => {
                 self.durable_written_bytes += buffer.len() as u64;
             }
@@ -58,6 +60,8 @@ impl Counts {
             host_read_bytes: self.read_bytes,
             deallocated_bytes: self.deallocated_bytes,
             durable_written_bytes: self.durable_written_bytes,
+            zeroed_bytes: self.zeroed_bytes,
+            zeroes_written_bytes: self.zeroed_bytes,
             failed_requests: self.failed_requests,
             ..DeviceStats::default()
         }

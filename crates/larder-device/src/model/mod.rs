@@ -120,10 +120,11 @@ impl State {
     fn carry_out(&mut self, io: &mut Io) -> Result<(), larder_ssd::Error> {
         let outcome = match io {
             Io::Read { offset, buffer } => {
-                self.contents.read(*offset, buffer.as_mut_slice());
+                self.contents.read_into(*offset, buffer);
                 Ok(())
             }
             Io::Write { offset, buffer, handle, .. } => self.write(*offset, buffer, handle.index()),
+            Io::WriteZeroes { offset, bytes } => self.write_zeroes(*offset, *bytes),
             Io::Deallocate { offset, bytes } => self.deallocate(*offset, *bytes),
             Io::Flush => Ok(()),
         };
@@ -137,11 +138,19 @@ impl State {
         buffer: &IoBuffer,
         handle: u16,
     ) -> Result<(), larder_ssd::Error> {
-        let pages = buffer.len() as u64 / PAGE_BYTES;
         let per_group = self.ssd.config().handles.max(1);
         let placement = Placement { group: handle / per_group, handle: handle % per_group };
+        let pages = buffer.len() as u64 / PAGE_BYTES;
         self.ssd.write_placed(placement, offset / PAGE_BYTES, pages)?;
-        self.contents.write(offset, buffer.as_slice());
+        self.contents.write_from(offset, buffer);
+        Ok(())
+    }
+
+    /// To the drive zeros are bytes like any others: its map knows no page without one.
+    fn write_zeroes(&mut self, offset: u64, bytes: u64) -> Result<(), larder_ssd::Error> {
+        let placement = Placement { group: 0, handle: 0 };
+        self.ssd.write_placed(placement, offset / PAGE_BYTES, bytes / PAGE_BYTES)?;
+        self.contents.clear(offset, bytes);
         Ok(())
     }
 

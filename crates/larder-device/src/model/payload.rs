@@ -1,6 +1,7 @@
 //! The bytes of a simulated drive, by logical address, in memory that is taken when it is first
 //! written.
 
+use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 
 /// Unit of allocation. The allocator hands memory of this size out zeroed and untouched, so that a
@@ -79,6 +80,23 @@ impl Contents {
             chunk[start..start + count].copy_from_slice(part);
             offset += count;
             bytes = rest;
+        }
+    }
+
+    /// Fills `buffer`, be it one or a list, from `offset` on.
+    pub(super) fn read_into(&self, mut offset: u64, buffer: &mut IoBuffer) {
+        for run in buffer.runs_mut() {
+            let bytes = run.len() as u64;
+            self.read(offset, run);
+            offset += bytes;
+        }
+    }
+
+    /// Keeps what `buffer` has at `offset`.
+    pub(super) fn write_from(&mut self, mut offset: u64, buffer: &IoBuffer) {
+        for run in buffer.runs() {
+            self.write(offset, run);
+            offset += run.len() as u64;
         }
     }
 

@@ -10,7 +10,7 @@
 //! | [`live`] | the counters of a drive while a cache runs on it |
 //! | [`prepare`] | FDP enabled and a namespace with handles made |
 //! | [`report`] | what they are |
-//! | `rungs` | which ways of placement there are for this user (Linux) |
+//! | `paths` | which ways of placement there are for this user (Linux) |
 //! | [`smart`] | health, wear, and how long a drive will last |
 //! | [`survey`] | all that a user may know of a namespace's placement |
 //! | [`watch`] | write amplification while it happens |
@@ -31,10 +31,10 @@ pub mod live;
 pub mod node;
 #[cfg(target_os = "linux")]
 pub mod passthrough;
+#[cfg(target_os = "linux")]
+pub mod paths;
 pub mod prepare;
 pub mod report;
-#[cfg(target_os = "linux")]
-pub mod rungs;
 pub mod smart;
 pub mod survey;
 pub mod watch;

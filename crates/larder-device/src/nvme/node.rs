@@ -57,6 +57,10 @@ pub struct Node {
     pub max_transfer_bytes: u32,
     /// Most bytes that one deallocation may cover.
     pub max_deallocation_bytes: u64,
+    /// Most bytes that one command may make zeros; 0: the kernel uses no such command here.
+    pub max_zeroing_bytes: u64,
+    /// Bytes of metadata beside each block, where the kernel says so; else 0.
+    pub metadata_bytes: u16,
     /// Whether a loss of power may undo writes that were not flushed.
     pub volatile_cache: VolatileCache,
     /// Longest write of which a loss of power leaves all or nothing, where the kernel says so.
@@ -202,6 +206,8 @@ impl Node {
             write_stream_granularity: read(&queue.join("write_stream_granularity")).unwrap_or(0),
             max_transfer_bytes,
             max_deallocation_bytes: if discard > 0 { discard } else { DEALLOCATION_BYTES },
+            max_zeroing_bytes: read(&queue.join("write_zeroes_max_bytes")).unwrap_or(0),
+            metadata_bytes: sys::metadata_bytes(&queue),
             volatile_cache: sys::volatile_cache(&queue),
             atomic_write_bytes: sys::atomic_write_bytes(&queue),
             read_only: read::<u8>(&class.join("ro")).is_ok_and(|ro| ro == 1),
@@ -274,6 +280,8 @@ mod tests {
         write(whole.join("queue/logical_block_size"), "4096\n");
         write(whole.join("queue/max_hw_sectors_kb"), "512\n");
         write(whole.join("queue/max_write_streams"), "8\n");
+        write(whole.join("queue/write_zeroes_max_bytes"), "131072\n");
+        write(whole.join("metadata_bytes"), "16\n");
         write(whole.join("queue/write_stream_granularity"), "16777216\n");
         write(subsystem.join("nvme0/model"), "QEMU NVMe Ctrl   \n");
         write(subsystem.join("nvme0/serial"), "a  \n");
@@ -298,6 +306,7 @@ mod tests {
         assert_eq!((block.kind, block.nsid, block.block_bytes), (NodeKind::Block, 1, 4096));
         assert_eq!((block.range.clone(), block.max_transfer_bytes), (0..1 << 20, 512 << 10));
         assert_eq!((block.write_streams, block.write_stream_granularity), (8, 16 << 20));
+        assert_eq!((block.max_zeroing_bytes, block.metadata_bytes), (128 << 10, 16));
         assert_eq!(block.generic_path, Some(roots.dev.join("ng0n1")));
         assert_eq!(block.controller_paths, [roots.dev.join("nvme0")]);
         assert_eq!((block.model.as_str(), block.read_only), ("QEMU NVMe Ctrl a", false));

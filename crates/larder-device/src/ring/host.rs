@@ -239,7 +239,7 @@ impl Wake for Calls {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if role_in(&self.0) == Role::Visitor {
-            self.0.ring();
+            self.0.signal();
         }
     }
 }

@@ -16,11 +16,11 @@
 //!    entries of the submission queue: there is always room.
 //! 4. Requests are completed, which runs foreign code, without the lock, from a queue that a call from
 //!    inside that code goes on with.
-//! 5. The owner sleeps only with the wake-up event armed. Whoever rings sets `rung` first; it is cleared when the
-//!    wake_event's completion is fetched, and the owner looks afterwards at what it was called for: if a
+//! 5. The owner sleeps only with the wake-up event armed. Whoever signals it sets `signalled` first; it is cleared
+//!    when the event's completion is fetched, and the owner looks afterwards at what it was called for: if a
 //!    caller finds it set, the completion is still to come. Between that and a sleep the owner looks once
 //!    more: the call may be for what came after its last look. A visitor that fetched anything leaves the
-//!    wake_event armed and rung: what it fetched, a call among it, may be what the owner is about to sleep
+//!    event armed and signalled: what it fetched, a call among it, may be what the owner is about to sleep
 //!    for.
 //! 6. There is an owner as long as anything is under way: a host that goes makes an heir of another
 //!    thread, or sees all of it out itself.
@@ -42,8 +42,8 @@ pub(crate) struct Hosted<K: Kernel> {
     core: Mutex<Core<K>>,
     /// Something has ended, for those who leave.
     ended: Condvar,
-    /// The wake-up event was rung, and its completion was not fetched.
-    rung: AtomicBool,
+    /// The wake-up event was signalled, and its completion was not fetched.
+    signalled: AtomicBool,
     counts: Counts,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Counts {
 pub(crate) struct Reaped {
     /// Pieces of requests that have ended.
     pub(crate) ended: usize,
-    /// The wake-up event was rung: the owner looks at what it was called for before it sleeps.
+    /// The wake-up event was signalled: the owner looks at what it was called for before it sleeps.
     pub(crate) called: bool,
 }
 
@@ -79,7 +79,7 @@ impl<K: Kernel> Hosted<K> {
             kernel,
             core: Mutex::new(core),
             ended: Condvar::new(),
-            rung: AtomicBool::new(false),
+            signalled: AtomicBool::new(false),
             counts: Counts::default(),
         })
     }
@@ -151,7 +151,7 @@ impl<K: Kernel> Hosted<K> {
             seen += 1;
             if what == WAKE_EVENT {
                 (core.wake_event_armed, called) = (false, true);
-                self.rung.store(false, Ordering::SeqCst);
+                self.signalled.store(false, Ordering::SeqCst);
                 continue;
             }
             intact = core.settle(&self.kernel, what, result);
@@ -168,7 +168,7 @@ impl<K: Kernel> Hosted<K> {
             // Invariant 5: the owner may be about to sleep for what was fetched here.
             self.arm(&mut core);
             drop(core);
-            self.rung.store(true, Ordering::SeqCst);
+            self.signalled.store(true, Ordering::SeqCst);
             self.kernel.wake();
             self.enter(Wait::No);
             core = self.lock();
@@ -176,7 +176,7 @@ impl<K: Kernel> Hosted<K> {
         Reaped { ended: self.complete(core), called }
     }
 
-    /// Settles what has completed, or tells the kernel and sleeps until something has, somebody rings or
+    /// Settles what has completed, or tells the kernel and sleeps until something has, somebody signals or
     /// the time is over. Tells the kernel in either case. Called by the owner. Returns how many pieces of
     /// requests have ended.
     pub(crate) fn turn(&self, timeout: Option<Duration>) -> usize {
@@ -234,7 +234,7 @@ impl<K: Kernel> Hosted<K> {
         match (broken, armed) {
             (true, _) => {
                 self.kernel.await_wake(timeout);
-                self.rung.store(false, Ordering::SeqCst);
+                self.signalled.store(false, Ordering::SeqCst);
             }
             (false, true) => self.enter(Wait::Completion(timeout)),
             // There is room at all times (invariant 3); if not, awake is right, if dear.
@@ -251,8 +251,8 @@ impl<K: Kernel> Hosted<K> {
     }
 
     /// Ends the owner's sleep, or its next one.
-    pub(crate) fn ring(&self) {
-        if !self.rung.swap(true, Ordering::SeqCst) {
+    pub(crate) fn signal(&self) {
+        if !self.signalled.swap(true, Ordering::SeqCst) {
             self.kernel.wake();
         }
     }
@@ -365,7 +365,7 @@ impl<K: Kernel> Driver for Hosted<K> {
     }
 
     fn interrupt(&self) {
-        self.ring();
+        self.signal();
     }
 
     fn reap(&self) {

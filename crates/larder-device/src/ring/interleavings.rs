@@ -82,7 +82,7 @@ impl Fake {
         }
     }
 
-    /// With the lock: a wake-up event that was rung ends what is armed.
+    /// With the lock: a wake-up event that was signalled ends what is armed.
     fn look_at_wake_event(&self, queues: &mut Queues) {
         if queues.wake_event_armed && queues.wake_event_count > 0 {
             (queues.wake_event_armed, queues.wake_event_count) = (false, 0);
@@ -196,7 +196,7 @@ struct Calls(Ring);
 
 impl Wake for Calls {
     fn wake(self: Arc<Self>) {
-        self.0.ring();
+        self.0.signal();
     }
 }
 
@@ -305,7 +305,7 @@ fn no_call_is_lost() {
                 let (ring, calls) = (Arc::clone(&ring), Arc::clone(&calls));
                 thread::spawn(move || {
                     calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-                    ring.ring();
+                    ring.signal();
                 })
             });
             let drive = thread::spawn({

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::wire::Range;
 use crate::file::transfer::Piece;
 
-/// `user_data` of the operation that ends when the wake-up event is rung; every other is the index of a slot.
+/// `user_data` of the operation that ends when the wake-up event is signalled; every other is the index of a slot.
 pub(crate) const WAKE_EVENT: u64 = u64::MAX;
 
 /// The two queues, the wake-up event, and how requests of a device are put into words.
@@ -29,7 +29,7 @@ pub(crate) trait Kernel: Send + Sync + Sized + 'static {
         what: (u64, &mut Piece, &mut Range),
     ) -> bool;
 
-    /// Puts an operation into the submission queue that ends with [`WAKE_EVENT`] when the wake-up event was rung.
+    /// Puts an operation into the submission queue that ends with [`WAKE_EVENT`] when the wake-up event was signalled.
     fn arm_wake_event(&self, books: &mut Self::Books) -> bool;
 
     /// The next completion: of what, and how it ended.
@@ -53,7 +53,7 @@ pub(crate) trait Kernel: Send + Sync + Sized + 'static {
     /// Ends the operation that [`Kernel::arm_wake_event`] began, or the next one.
     fn wake(&self);
 
-    /// Sleeps until the wake-up event is rung, where the queues cannot be used any more.
+    /// Sleeps until the wake-up event is signalled, where the queues cannot be used any more.
     fn await_wake(&self, timeout: Option<Duration>);
 
     /// Nothing of this device is under way, and nothing more will come.

@@ -181,7 +181,7 @@ impl Kernel for Linux {
     }
 
     fn wake(&self) {
-        // A write fails only if the counter is full, and then the wake-up event rings all the same.
+        // A write fails only if the counter is full, and then the wake-up event is signalled all the same.
         let _ = rustix::io::write(&self.wake_event, 1_u64.as_bytes());
     }
 

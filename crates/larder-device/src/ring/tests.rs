@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 
 use io_uring::{cqueue, opcode, squeue};
 
+use super::kernel::{Kernel, Wait};
 use super::linux::{Guest, Linux};
 use super::member::Member;
 use super::pipe::{self, BLOCK, foreign_waker, poll, read_of, request};
 use super::wire::{AnyWire, FileWire, Link, Wire};
 use super::{HostedRing, RingOptions, host, host_with};
-use crate::buffer::IoBuffer;
+use crate::buffer::{BufferPool, IoBuffer};
 use crate::error::ErrorKind;
 use crate::file::ledger::Ledger;
 use crate::file::options::FileOptions;
@@ -503,6 +504,67 @@ fn a_ring_of_small_entries_takes_no_commands() {
     };
     assert!(kernel.admit(&mut books, &guest(Arc::new(Large))).is_none());
     assert!(kernel.admit(&mut books, &guest(Arc::new(FileWire::default()))).is_some());
+}
+
+/// A read into two buffers of a pool, in one piece.
+fn list_of(pool: &BufferPool) -> (IoFuture, Pieces) {
+    let buffer = IoBuffer::list(vec![pool.take(BLOCK), pool.take(BLOCK)]);
+    let (future, completer) = IoFuture::pending();
+    let io = Io::Read { offset: 0, buffer };
+    (future, Pieces::new(io, completer, 1 << 20, &Arc::default()))
+}
+
+/// Where the next two buffers of a pool lie.
+fn addresses(pool: &BufferPool) -> [usize; 2] {
+    let next = [pool.take(BLOCK), pool.take(BLOCK)];
+    let mut addresses = next.map(|buffer| buffer.as_slice().as_ptr().addr());
+    addresses.sort_unstable();
+    addresses
+}
+
+#[test]
+fn a_list_that_nobody_waits_for_keeps_its_memory_until_the_kernel_is_done() {
+    let Some(ring) = hosted() else { return };
+    let (member, mut writer) = plain();
+    let pool = BufferPool::new();
+    let before = addresses(&pool);
+    let (future, pieces) = list_of(&pool);
+    assert!(member.submit(pieces).is_ok());
+    ring.submit();
+    drop(future);
+    assert!(addresses(&pool).iter().all(|address| !before.contains(address)));
+    writer.write_all(&[7; 2 * BLOCK]).unwrap();
+    assert_eq!(ring.turn(None), 1, "one operation for both buffers");
+    let mut all = [pool.take(BLOCK), pool.take(BLOCK), pool.take(BLOCK), pool.take(BLOCK)];
+    all.sort_by_key(|buffer| !before.contains(&buffer.as_slice().as_ptr().addr()));
+    assert!(all[..2].iter().all(|buffer| buffer.as_slice() == [7; BLOCK]), "they are back");
+    assert!(member.leave());
+}
+
+#[test]
+fn rings_of_either_size_read_into_lists() {
+    for small in [true, false] {
+        let ring = if small { Linux::with_small_entries(16) } else { Linux::new(16, false) };
+        let Ok((kernel, mut books)) = ring else { return };
+        let (file, mut writer) = pipe::pipe();
+        writer.write_all(&[5; 2 * BLOCK]).unwrap();
+        let (fixed_pieces, broken) = Default::default();
+        let wire: Arc<dyn AnyWire> = Arc::new(FileWire::default());
+        let guest = Guest { wire, file, registered_buffers: false, fixed_pieces, broken };
+        let mut target = kernel.admit(&mut books, &Arc::new(guest)).unwrap();
+        let (future, mut pieces) = list_of(&BufferPool::new());
+        let (mut piece, mut range) = (pieces.next().unwrap(), Default::default());
+        assert!(pieces.next().is_none());
+        drop(pieces);
+        assert!(kernel.push(&mut books, &mut target, (3, &mut piece, &mut range)));
+        kernel.enter(Wait::Completion(None));
+        let ended = kernel.next(&mut books);
+        assert_eq!(ended, Some((3, 2 * BLOCK as i32)), "small: {small}");
+        piece.settle(Ok(2 * BLOCK));
+        drop(piece);
+        let read = future.wait().unwrap().into_list();
+        assert!(read.len() == 2 && read.iter().all(|it| it.as_slice() == [5; BLOCK]));
+    }
 }
 
 #[test]

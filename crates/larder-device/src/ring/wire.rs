@@ -144,32 +144,53 @@ impl Wire for FileWire {
         opcode::Nop::CODE,
         opcode::Read::CODE,
         opcode::Write::CODE,
+        opcode::Readv::CODE,
+        opcode::Writev::CODE,
         opcode::Fallocate::CODE,
         opcode::Fsync::CODE,
     ];
 
     fn describe(&self, piece: &mut Piece, link: Link<'_>) -> squeue::Entry {
-        let (file, offset, bytes) = (link.file, piece.offset(), piece.remaining());
+        let (file, offset, bytes) = (link.file, piece.offset(), piece.call_bytes());
         // A piece with memory is at most as long as the largest transfer, which is a `u32`.
         let len = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let memory = piece.memory().as_mut_ptr();
         let durable = if piece.is_durable() { sys::DURABLE_WRITE.cast_signed() } else { 0 };
-        let entry = match (piece.verb(), link.entry) {
+        let (verb, stream) = (piece.verb(), self.stream(piece.handle()));
+        if let Some(vectors) = piece.vectors() {
+            // At most as many as one call may name; the array is the piece's, and has the layout of `struct iovec`.
+            let count = u32::try_from(vectors.len()).unwrap_or(u32::MAX);
+            let vectors = vectors.as_ptr().cast();
+            let entry = match verb {
+                Verb::Read => opcode::Readv::new(file, vectors, count).offset(offset).build(),
+                _ => opcode::Writev::new(file, vectors, count)
+                    .offset(offset)
+                    .write_stream(stream)
+                    .rw_flags(durable)
+                    .build(),
+            };
+            return entry.flags(link.flags).user_data(link.slot);
+        }
+        let memory = piece.memory().as_mut_ptr();
+        let entry = match (verb, link.entry) {
             (Verb::Read, None) => opcode::Read::new(file, memory, len).offset(offset).build(),
             (Verb::Read, Some(entry)) => {
                 opcode::ReadFixed::new(file, memory, len, entry).offset(offset).build()
             }
             (Verb::Write, None) => opcode::Write::new(file, memory, len)
                 .offset(offset)
-                .write_stream(self.stream(piece.handle()))
+                .write_stream(stream)
                 .rw_flags(durable)
                 .build(),
             (Verb::Write, Some(entry)) => opcode::WriteFixed::new(file, memory, len, entry)
                 .offset(offset)
-                .write_stream(self.stream(piece.handle()))
+                .write_stream(stream)
                 .rw_flags(durable)
                 .build(),
             (Verb::Deallocate, _) => self.deallocate(file, offset, bytes),
+            (Verb::Zero, _) => opcode::Fallocate::new(file, bytes)
+                .offset(offset)
+                .mode(i32::try_from(sys::ZERO_RANGE.bits()).unwrap_or(0))
+                .build(),
             (Verb::Flush, _) => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
         };
         entry.flags(link.flags).user_data(link.slot)

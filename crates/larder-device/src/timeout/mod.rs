@@ -23,8 +23,7 @@ use crate::claim::{Claim, Extent};
 use crate::clock::Clock;
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
-use crate::io::{CheckedIo, Io, IoFuture};
-pub(crate) use watch::Deadline;
+use crate::io::{CheckedIo, Io, IoFuture, Request};
 use watch::{Refusal, Watch};
 
 /// Each further so many bytes of a transfer are worth another timeout.
@@ -89,6 +88,9 @@ impl TimeoutDevice {
             Io::Read { buffer, .. } | Io::Write { buffer, .. } => {
                 1 + u32::try_from(buffer.len() as u64 / BYTES_A_TIMEOUT).unwrap_or(u32::MAX - 1)
             }
+            // It may come to writing all of them.
+            Io::WriteZeroes { bytes, .. } => TIMEOUTS_OF_A_FLUSH
+                .saturating_add(u32::try_from(bytes / BYTES_A_TIMEOUT).unwrap_or(u32::MAX)),
             Io::Deallocate { .. } | Io::Flush => TIMEOUTS_OF_A_FLUSH,
         };
         timeout.saturating_mul(times)
@@ -104,9 +106,9 @@ impl Device for TimeoutDevice {
         if let Some(refusal) = self.watch.refuses(io.get()) {
             return self.refuse(io, &refusal);
         }
-        let request = Request::of(io.get(), self.allowance(io.get()));
+        let request = request_of(io.get(), self.allowance(io.get()));
         let future = self.device.start(io);
-        if future.has_ended() { future } else { future.within(Deadline::new(&self.watch, request)) }
+        if future.has_ended() { future } else { future.within(self.watch.deadline_of(request)) }
     }
 
     fn stats(&self) -> DeviceStats {
@@ -126,21 +128,10 @@ impl Device for TimeoutDevice {
     }
 }
 
-/// What is known of a request when its device has it.
-#[derive(Debug, Clone)]
-struct Request {
-    verb: &'static str,
-    range: Range<u64>,
-    changes: bool,
-    allowance: Duration,
-}
-
-impl Request {
-    fn of(io: &Io, allowance: Duration) -> Self {
-        let (verb, offset, bytes) = io.extent();
-        let changes = matches!(io, Io::Write { .. } | Io::Deallocate { .. });
-        Self { verb, range: offset..offset + bytes, changes, allowance }
-    }
+fn request_of(io: &Io, allowance: Duration) -> Request {
+    let (verb, offset, bytes) = io.extent();
+    let changes = matches!(io, Io::Write { .. } | Io::Deallocate { .. } | Io::WriteZeroes { .. });
+    Request { verb, range: offset..offset + bytes, changes, allowance }
 }
 
 #[cfg(test)]

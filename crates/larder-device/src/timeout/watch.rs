@@ -3,17 +3,16 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use slab::Slab;
 
-use super::Request;
 use super::given_up::GivenUp;
 use crate::claim::Claim;
 use crate::clock::{Clock, Sleep};
 use crate::error::{Error, ErrorKind};
-use crate::io::{Io, UnderWay};
+use crate::io::{Deadline, Io, Overseer, Request, UnderWay};
 
 /// A device that ends nothing is tried again after so long: a completion may have been lost.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
@@ -90,6 +89,12 @@ impl Watch {
         }
     }
 
+    /// By when `request`, which is sent now, must have ended.
+    pub(super) fn deadline_of(self: &Arc<Self>, request: Request) -> Deadline {
+        let due = self.clock.monotonic().saturating_add(request.allowance);
+        Deadline::new(Arc::clone(self) as Arc<dyn Overseer>, request, due)
+    }
+
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -124,15 +129,6 @@ impl Watch {
         Some(refusal)
     }
 
-    /// The device has ended a request: it is alive.
-    fn answered(&self) {
-        if self.is_troubled.load(Ordering::Acquire) {
-            let mut state = self.lock();
-            state.stalled_until = None;
-            self.is_troubled.store(!state.late.is_empty(), Ordering::Release);
-        }
-    }
-
     /// A request that was given up has ended.
     pub(super) fn ended_late(&self, number: usize) {
         self.lock().late.remove(number);
@@ -140,7 +136,7 @@ impl Watch {
     }
 
     /// Returns its number among those that are late.
-    fn give_up(&self, request: Request) -> usize {
+    fn note_late(&self, request: Request) -> usize {
         self.given_up.fetch_add(1, Ordering::Relaxed);
         let now = self.clock.monotonic();
         let mut state = self.lock();
@@ -155,34 +151,6 @@ impl Watch {
         let request =
             Request { verb: "read", range: 0..0, changes: false, allowance: Duration::ZERO };
         self.lock().late.insert(request)
-    }
-
-    fn wait(self: &Arc<Self>, due: Duration, waker: &Waker) -> usize {
-        let (number, is_first) = {
-            let mut state = self.lock();
-            let waiting = Waiting { due, waker: Some(waker.clone()) };
-            let is_first = state.alarm_at.is_none_or(|at| due < at);
-            if is_first {
-                state.alarm_at = Some(due);
-            }
-            (state.waiting.insert(waiting), is_first)
-        };
-        if is_first {
-            self.set_alarms(Some(due));
-        }
-        number
-    }
-
-    /// Whether the time of the one who waits is over; if not, it is woken when it is.
-    fn is_over(&self, number: usize, waker: &Waker) -> bool {
-        let mut state = self.lock();
-        match state.waiting.get_mut(number).map(|waiting| &mut waiting.waker) {
-            Some(Some(kept)) => {
-                kept.clone_from(waker);
-                false
-            }
-            Some(None) | None => true,
-        }
     }
 
     /// Sets the alarm until it is for later than now.
@@ -224,6 +192,60 @@ impl Watch {
     }
 }
 
+impl Overseer for Watch {
+    fn wait(self: Arc<Self>, due: Duration, waker: &Waker) -> usize {
+        let (number, is_first) = {
+            let mut state = self.lock();
+            let waiting = Waiting { due, waker: Some(waker.clone()) };
+            let is_first = state.alarm_at.is_none_or(|at| due < at);
+            if is_first {
+                state.alarm_at = Some(due);
+            }
+            (state.waiting.insert(waiting), is_first)
+        };
+        if is_first {
+            self.set_alarms(Some(due));
+        }
+        number
+    }
+
+    fn is_over(&self, number: usize, waker: &Waker) -> bool {
+        let mut state = self.lock();
+        match state.waiting.get_mut(number).map(|waiting| &mut waiting.waker) {
+            Some(Some(kept)) => {
+                kept.clone_from(waker);
+                false
+            }
+            Some(None) | None => true,
+        }
+    }
+
+    fn answered(&self) {
+        if self.is_troubled.load(Ordering::Acquire) {
+            let mut state = self.lock();
+            state.stalled_until = None;
+            self.is_troubled.store(!state.late.is_empty(), Ordering::Release);
+        }
+    }
+
+    fn forget(&self, number: usize) {
+        self.lock().waiting.remove(number);
+    }
+
+    fn give_up(self: Arc<Self>, request: &Request, under_way: UnderWay) -> Error {
+        let Request { verb, range, allowance, .. } = request;
+        let number = self.note_late(request.clone());
+        let claim = self.claim.as_ref().and_then(Weak::upgrade);
+        GivenUp::follow(under_way, &self, number, claim);
+        let bytes = range.end - range.start;
+        let context = format!(
+            "{verb} of {bytes} bytes at {}: given up after {allowance:?}; it may still happen",
+            range.start
+        );
+        Error::new(ErrorKind::TimedOut, context)
+    }
+}
+
 /// Goes off when the time of whoever waits longest is over. Keeps nothing: a clock may hold on to it for
 /// long after the device is gone.
 struct Alarm(Weak<Watch>);
@@ -237,63 +259,5 @@ impl Wake for Alarm {
         drop(gone);
         let next = watch.wake_overdue();
         watch.set_alarms(next);
-    }
-}
-
-/// Until when a request must have ended.
-pub(crate) struct Deadline {
-    watch: Arc<Watch>,
-    request: Request,
-    due: Duration,
-    /// In the list of those who wait, from the first time that it had to be waited for.
-    number: Option<usize>,
-}
-
-impl Deadline {
-    pub(super) fn new(watch: &Arc<Watch>, request: Request) -> Self {
-        let due = watch.clock.monotonic().saturating_add(request.allowance);
-        Self { watch: Arc::clone(watch), request, due, number: None }
-    }
-
-    /// The request has not ended: is it too late now? If not, `context` will be woken when it is.
-    pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<()> {
-        let Some(number) = self.number else {
-            self.number = Some(self.watch.wait(self.due, context.waker()));
-            return Poll::Pending;
-        };
-        if self.watch.is_over(number, context.waker()) { Poll::Ready(()) } else { Poll::Pending }
-    }
-
-    /// The request has ended in time.
-    pub(crate) fn met(&self) {
-        self.watch.answered();
-    }
-
-    /// Nobody waits for the request any more. Returns what its caller is told.
-    pub(crate) fn give_up(&self, under_way: UnderWay) -> Error {
-        let Request { verb, range, allowance, .. } = &self.request;
-        let number = self.watch.give_up(self.request.clone());
-        let claim = self.watch.claim.as_ref().and_then(Weak::upgrade);
-        GivenUp::follow(under_way, &self.watch, number, claim);
-        let bytes = range.end - range.start;
-        let context = format!(
-            "{verb} of {bytes} bytes at {}: given up after {allowance:?}; it may still happen",
-            range.start
-        );
-        Error::new(ErrorKind::TimedOut, context)
-    }
-}
-
-impl Drop for Deadline {
-    fn drop(&mut self) {
-        if let Some(number) = self.number {
-            self.watch.lock().waiting.remove(number);
-        }
-    }
-}
-
-impl fmt::Debug for Deadline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deadline").field("due", &self.due).finish_non_exhaustive()
     }
 }

@@ -87,7 +87,7 @@ fn refused_requests_never_reach_the_file() {
         let handle = PlacementHandle::new(1);
         for io in [
             read(MIB as u64, BLOCK),
-            read(512, BLOCK),
+            read(256, BLOCK),
             read(0, 100),
             Io::write(0, IoBuffer::zeroed(BLOCK), handle),
             Io::Deallocate { offset: 4096, bytes: MIB as u64 },

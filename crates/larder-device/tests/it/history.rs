@@ -18,6 +18,7 @@ struct History<'a> {
     /// What a range that was deallocated reads as is unspecified until it is written again.
     known: Vec<bool>,
     under_way: Vec<(usize, usize, Expected, IoFuture)>,
+    zeroed: u64,
 }
 
 enum Expected {
@@ -29,7 +30,7 @@ impl<'a> History<'a> {
     fn new(device: &'a dyn Device, seed: u64) -> Self {
         let rng = fastrand::Rng::with_seed(seed);
         let (shadow, known) = (vec![0; BLOCKS * BLOCK], vec![true; BLOCKS]);
-        Self { device, rng, shadow, known, under_way: Vec::new() }
+        Self { device, rng, shadow, known, under_way: Vec::new(), zeroed: 0 }
     }
 
     /// One random request; several may be under way, on ranges that do not overlap.
@@ -50,17 +51,24 @@ impl<'a> History<'a> {
                 let buffer = pattern(self.rng.u64(..), blocks);
                 self.shadow[bytes].copy_from_slice(buffer.as_slice());
                 self.known[first..first + blocks].fill(true);
+                let buffer = self.cut(buffer);
                 let handle = self.rng.u16(..self.device.info().placement.handles);
                 let handle = PlacementHandle::new(handle);
                 let durability =
                     [Durability::Process, Durability::Device][usize::from(self.rng.bool())];
                 (Io::Write { offset, buffer, handle, durability }, Expected::Nothing)
             }
-            7..14 => {
+            7..13 => {
                 let known = self.known[first..first + blocks].to_vec();
-                let buffer = IoBuffer::zeroed(blocks * BLOCK);
+                let buffer = self.cut(IoBuffer::zeroed(blocks * BLOCK));
                 let expected = Expected::Bytes(self.shadow[bytes].to_vec(), known);
                 (Io::Read { offset, buffer }, expected)
+            }
+            13 => {
+                self.shadow[bytes.clone()].fill(0);
+                self.known[first..first + blocks].fill(true);
+                self.zeroed += bytes.len() as u64;
+                (Io::WriteZeroes { offset, bytes: bytes.len() as u64 }, Expected::Nothing)
             }
             14 => {
                 self.known[first..first + blocks].fill(false);
@@ -72,13 +80,31 @@ impl<'a> History<'a> {
         self.under_way.push((first, blocks, expected, self.device.submit(io)));
     }
 
+    /// The same bytes, every other time in a list of buffers.
+    fn cut(&mut self, buffer: IoBuffer) -> IoBuffer {
+        if self.rng.bool() {
+            return buffer;
+        }
+        let (mut parts, mut rest) = (Vec::new(), buffer.as_slice());
+        while !rest.is_empty() {
+            let blocks = self.rng.usize(1..=rest.len() / BLOCK);
+            let (part, behind) = rest.split_at(blocks * BLOCK);
+            let mut copy = IoBuffer::zeroed(part.len());
+            copy.as_mut_slice().copy_from_slice(part);
+            parts.push(copy);
+            rest = behind;
+        }
+        IoBuffer::list(parts)
+    }
+
     fn finish_one(&mut self) {
         let at = self.rng.usize(..self.under_way.len());
         let (first, _, expected, future) = self.under_way.swap_remove(at);
         let polled = self.rng.bool();
         let buffer = if polled { block_on(future) } else { future.wait() }.unwrap();
         if let Expected::Bytes(bytes, known) = expected {
-            let blocks = buffer.as_slice().chunks(BLOCK).zip(bytes.chunks(BLOCK)).zip(known);
+            let got = buffer.runs().collect::<Vec<_>>().concat();
+            let blocks = got.chunks(BLOCK).zip(bytes.chunks(BLOCK)).zip(known);
             for (i, ((got, expected), known)) in blocks.enumerate() {
                 assert!(!known || got == expected, "block {} differs", first + i);
             }
@@ -94,6 +120,7 @@ pub(crate) fn run(device: &dyn Device, seed: u64, steps: usize) {
         history.finish_one();
     }
     assert_eq!(device.stats().failed_requests, 0);
+    assert_eq!(device.stats().zeroed_bytes, history.zeroed);
 }
 
 fn seeds() -> impl Iterator<Item = u64> {

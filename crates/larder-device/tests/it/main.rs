@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod allocations;
+mod blocks;
 mod fault;
 mod file;
 #[cfg(target_os = "linux")]
@@ -11,5 +12,7 @@ mod fixed;
 mod history;
 #[cfg(target_os = "linux")]
 mod hosted;
+mod lists;
 mod striped;
 mod support;
+mod zeroes;

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use larder::Config;
 use larder::plan::{self, Class};
+use larder::{Config, SocConfig};
 use larder_device::{Device, Io, IoBuffer, ModelDevice, PlacementHandle, SliceDevice};
 use larder_ssd::managed::PAGE_BYTES;
 
@@ -232,7 +232,10 @@ fn solved(
     soc_percent: f64,
 ) -> Result<(Handles, u32), Error> {
     let names: Vec<String> = (0..tenants).map(|number| number.to_string()).collect();
-    let config = Config { soc_percent: Some(soc_percent), ..Config::default() };
+    let config = Config {
+        soc: SocConfig { percent: Some(soc_percent), ..SocConfig::default() },
+        ..Config::default()
+    };
     let parts: Vec<_> = names.iter().map(|name| (name.as_str(), config.clone(), part)).collect();
     let plan = plan::plan(&parts, drive.info()).map_err(|error| Error::run(error.to_string()))?;
     let of = |name: &String| STREAMS.map(|class| plan.handle_of(name, class)).to_vec();

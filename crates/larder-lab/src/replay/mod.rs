@@ -76,7 +76,7 @@ fn run(options: &ReplayOptions, placement: bool, monitor: &Monitor) -> Result<Ru
         requests_per_second: run.requests as f64 / seconds,
         interrupted,
         units: stage.picture(),
-        rung: stage.rung.clone(),
+        placement_path: stage.placement_path.clone(),
         notice: stage.notice.clone(),
         streams: StreamPlan::of(stage.cache.placement()),
         placement_table: stage.cache.placement().to_string(),

@@ -53,7 +53,7 @@ pub struct Run {
     /// Host bytes by placement handle, the default first; empty without flash.
     pub host_bytes_by_handle: Vec<u64>,
     /// How placement reaches the device, for people; null for the model and for files.
-    pub rung: Option<String>,
+    pub placement_path: Option<String>,
     /// Host bytes written by the small-object engine, to its buckets and its log.
     pub soc_bytes: u64,
     /// What the log in front of the buckets did; null without one.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use larder::config::Demotions;
-use larder::{Config, CrashSafety, Larder, Layout, VirtualClock, block_on};
+use larder::{Config, CrashSafety, Larder, Layout, LocConfig, SocConfig, VirtualClock, block_on};
 use larder_device::{
     Device, DeviceStats, FileDevice, FileOptions, Isolation, ModelDevice, OpenOptions, Opened,
     Payload, PlacementMode, Target,
@@ -24,7 +24,7 @@ pub(super) struct Stage {
     device: Option<Arc<dyn Device>>,
     model: Option<Arc<ModelDevice>>,
     /// How placement reaches a real device, and what the user must be told of it.
-    pub(super) rung: Option<String>,
+    pub(super) placement_path: Option<String>,
     pub(super) notice: Option<String>,
     /// Removed at the end.
     _file: Option<TemporaryFile>,
@@ -34,7 +34,7 @@ impl Stage {
     pub(super) fn set_up(options: &ReplayOptions, placement: bool) -> Result<Self, Error> {
         let mut model = None;
         let mut file = None;
-        let (mut rung, mut notice) = (None, None);
+        let (mut placement_path, mut notice) = (None, None);
         let device: Option<Arc<dyn Device>> = match &options.storage {
             _ if options.flash_bytes == 0 => None,
             Storage::Model => {
@@ -50,12 +50,12 @@ impl Stage {
             }
             Storage::Device(target, mode) => {
                 let opened = open_device(target, *mode, options.flash_bytes, placement)?;
-                (rung, notice) = (Some(opened.rung.to_string()), opened.notice);
+                (placement_path, notice) = (Some(opened.status.to_string()), opened.notice);
                 Some(opened.device)
             }
         };
         let stage = Self::open(options, EngineOptions::default(), placement, device)?;
-        Ok(Self { model, rung, notice, _file: file, ..stage })
+        Ok(Self { model, placement_path, notice, _file: file, ..stage })
     }
 
     /// A cache on a device that somebody else made, and may share with others.
@@ -82,7 +82,15 @@ impl Stage {
             larder::ErrorKind::Config => Error::usage(error.to_string()),
             _ => Error::run(error.to_string()),
         })?;
-        Ok(Self { cache, clock, device, model: None, rung: None, notice: None, _file: None })
+        Ok(Self {
+            cache,
+            clock,
+            device,
+            model: None,
+            placement_path: None,
+            notice: None,
+            _file: None,
+        })
     }
 
     pub(super) fn device_stats(&self) -> DeviceStats {
@@ -178,20 +186,24 @@ fn config(options: &ReplayOptions, engines: EngineOptions, placement: bool) -> C
         dram_bytes: options.dram_bytes,
         dram_policy: options.dram_policy,
         utilization_percent: options.utilization_percent,
-        soc_percent: Some(options.soc_percent),
-        soc_log_percent: options.soc_log_percent,
-        soc_log_threshold: Config::default().soc_log_threshold,
-        soc_max_object_bytes: options.soc_max_object_bytes,
-        region_bytes: engines.region_bytes,
-        region_write_bytes: options.region_write_bytes(),
-        region_eviction: options.region_eviction,
-        reinsertion: options.reinsertion,
-        reinsertion_hits: 0,
-        ttl_classes: options.ttl_classes.clone(),
-        ru_aware_eviction: engines.ru_aware_eviction,
+        soc: SocConfig {
+            percent: Some(options.soc_percent),
+            log_percent: options.soc_log_percent,
+            log_threshold: SocConfig::default().log_threshold,
+            max_object_bytes: options.soc_max_object_bytes,
+            dynamic_placement: engines.dynamic_placement,
+        },
+        loc: LocConfig {
+            region_bytes: engines.region_bytes,
+            write_bytes: options.region_write_bytes(),
+            eviction: options.region_eviction,
+            reinsertion: options.reinsertion,
+            ttl_classes: options.ttl_classes.clone(),
+            ru_aware_eviction: engines.ru_aware_eviction,
+            eager_index_objects: LocConfig::default().eager_index_objects,
+        },
         admission: options.admission,
         placement,
-        dynamic_placement: engines.dynamic_placement,
         start_empty: true,
         // The same run each time.
         demotions: Demotions::Callers,

@@ -139,7 +139,7 @@ impl TimingModel for Metered {
         match io {
             Io::Read { .. } => seen[part.min(last)].reads.record_ns(took),
             Io::Write { .. } => seen[part.min(last)].writes.record_ns(took),
-            Io::Deallocate { .. } | Io::Flush => {}
+            Io::Deallocate { .. } | Io::WriteZeroes { .. } | Io::Flush => {}
         }
         Ok(end)
     }

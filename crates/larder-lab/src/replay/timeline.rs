@@ -135,7 +135,7 @@ impl Run {
             alwa: ratio(written, last.cache.admitted_bytes - warm.cache.admitted_bytes),
             host_bytes: host,
             host_bytes_by_handle: by_handle(&warm.device, &last.device),
-            rung: None,
+            placement_path: None,
             media_bytes: media,
             erased_bytes: difference(last.device.erased_bytes, warm.device.erased_bytes),
             copied_bytes: difference(last.device.copied_bytes, warm.device.copied_bytes),

@@ -44,7 +44,7 @@ pub(super) fn run(placement: &'static str) -> Run {
         units: Vec::new(),
         streams: Vec::new(),
         host_bytes_by_handle: Vec::new(),
-        rung: None,
+        placement_path: None,
         notice: None,
         placement_table: String::new(),
     }

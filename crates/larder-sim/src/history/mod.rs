@@ -20,7 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
-use larder::{Config, Error, Larder, RealClock, block_on};
+use larder::{Config, Error, Larder, LocConfig, RealClock, Reinsertion, SocConfig, block_on};
 use larder_device::Device;
 
 use judge::{Event, Judge};
@@ -150,9 +150,12 @@ pub fn run(
 fn open(device: Option<Arc<dyn Device>>) -> Result<Larder, Error> {
     let config = Config {
         dram_bytes: BUDGET_BYTES,
-        soc_percent: Some(25.0),
-        region_bytes: Some(256 << 10),
-        reinsertion_hits: 1,
+        soc: SocConfig { percent: Some(25.0), ..SocConfig::default() },
+        loc: LocConfig {
+            region_bytes: Some(256 << 10),
+            reinsertion: Reinsertion::Hits(1),
+            ..LocConfig::default()
+        },
         // What another run has left would be seen as never stored.
         start_empty: true,
         ..Config::default()

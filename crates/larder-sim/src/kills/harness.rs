@@ -233,7 +233,7 @@ impl Harness<'_> {
     }
 
     fn is_large(&self, key: u32, bytes: usize) -> bool {
-        let small_max = self.options.config().map_or(0, |config| config.soc_max_object_bytes);
+        let small_max = self.options.config().map_or(0, |config| config.soc.max_object_bytes);
         value::name_of(key).len() + bytes > small_max as usize
     }
 }

@@ -109,20 +109,19 @@ impl Default for Options {
 }
 
 /// Names of what [`Options::settings`] may set, and what each takes.
-pub const SETTINGS: [(&str, &str); 14] = [
+pub const SETTINGS: [(&str, &str); 13] = [
     ("admission", "all, reject-first, or the probability 0 to 1"),
     ("crash_safety", "off, process or power"),
     ("dram_policy", "s3-fifo or lru"),
-    ("dynamic_placement", "true or false"),
-    ("region_bytes", "bytes, a multiple of 4096"),
-    ("region_eviction", "fifo, lru or segmented-fifo"),
-    ("region_write_bytes", "bytes, a multiple of 4096"),
-    ("reinsertion", "none, hits:1 to hits:7, reuse-time, or percent:1 to percent:100"),
-    ("reinsertion_hits", "0 to 7"),
-    ("soc_log_percent", "0 to 100"),
-    ("soc_max_object_bytes", "bytes"),
-    ("soc_percent", "0 to 100"),
-    ("ttl_classes", "seconds, ascending, with commas"),
+    ("soc.dynamic_placement", "true or false"),
+    ("loc.region_bytes", "bytes, a multiple of 4096"),
+    ("loc.eviction", "fifo, lru or segmented-fifo"),
+    ("loc.write_bytes", "bytes, a multiple of 4096"),
+    ("loc.reinsertion", "none, hits:1 to hits:7, reuse-time, or percent:1 to percent:100"),
+    ("soc.log_percent", "0 to 100"),
+    ("soc.max_object_bytes", "bytes"),
+    ("soc.percent", "0 to 100"),
+    ("loc.ttl_classes", "seconds, ascending, with commas"),
     ("utilization_percent", "more than 0, at most 100"),
 ];
 
@@ -209,18 +208,17 @@ fn set(config: &mut Config, name: &str, value: &str) -> Result<(), String> {
         "admission" => config.admission = admission(value)?,
         "crash_safety" => config.crash_safety = parsed(name, value)?,
         "dram_policy" => config.dram_policy = parsed(name, value)?,
-        "dynamic_placement" => config.dynamic_placement = parsed(name, value)?,
-        "region_bytes" => config.region_bytes = Some(parsed(name, value)?),
-        "region_eviction" => config.region_eviction = parsed(name, value)?,
-        "region_write_bytes" => config.region_write_bytes = parsed(name, value)?,
-        "reinsertion" => config.reinsertion = parsed(name, value)?,
-        "reinsertion_hits" => config.reinsertion_hits = parsed(name, value)?,
-        "soc_log_percent" => config.soc_log_percent = parsed(name, value)?,
-        "soc_max_object_bytes" => config.soc_max_object_bytes = parsed(name, value)?,
-        "soc_percent" => config.soc_percent = Some(parsed(name, value)?),
-        "ttl_classes" => {
+        "soc.dynamic_placement" => config.soc.dynamic_placement = parsed(name, value)?,
+        "loc.region_bytes" => config.loc.region_bytes = Some(parsed(name, value)?),
+        "loc.eviction" => config.loc.eviction = parsed(name, value)?,
+        "loc.write_bytes" => config.loc.write_bytes = parsed(name, value)?,
+        "loc.reinsertion" => config.loc.reinsertion = parsed(name, value)?,
+        "soc.log_percent" => config.soc.log_percent = parsed(name, value)?,
+        "soc.max_object_bytes" => config.soc.max_object_bytes = parsed(name, value)?,
+        "soc.percent" => config.soc.percent = Some(parsed(name, value)?),
+        "loc.ttl_classes" => {
             let bounds = value.split(',').filter(|bound| !bound.is_empty());
-            config.ttl_classes =
+            config.loc.ttl_classes =
                 bounds.map(|bound| parsed(name, bound)).collect::<Result<_, _>>()?;
         }
         "utilization_percent" => config.utilization_percent = parsed(name, value)?,

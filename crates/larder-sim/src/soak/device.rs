@@ -147,7 +147,7 @@ impl Stage {
     fn refusal(&mut self, io: &Io) -> Option<Error> {
         let kind = match (self.outage?, io) {
             (Outage::Gone, _) => ErrorKind::Gone,
-            (Outage::Full, Io::Write { .. }) => ErrorKind::NoSpace,
+            (Outage::Full, Io::Write { .. } | Io::WriteZeroes { .. }) => ErrorKind::NoSpace,
             (Outage::Full, _) => return None,
         };
         self.refused += 1;

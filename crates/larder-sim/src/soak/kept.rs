@@ -31,7 +31,7 @@ pub(super) struct Kept {
     follows: bool,
     /// Small objects may be lost: they wait in a log, or the drive tears what is being written.
     large_only: bool,
-    soc_max_object_bytes: usize,
+    small_bytes_max: usize,
     /// Changes of each key that have begun, and those under way.
     changes: BTreeMap<u32, (u64, u64)>,
     settled: BTreeMap<u32, Settled>,
@@ -51,15 +51,15 @@ pub(super) struct Begun {
 
 impl Kept {
     pub(super) fn new(plan: &Plan) -> Self {
-        let Config { crash_safety, soc_log_percent, soc_max_object_bytes, .. } = plan.config;
+        let Config { crash_safety, soc, .. } = &plan.config;
         Self {
-            follows: crash_safety == CrashSafety::Power
+            follows: *crash_safety == CrashSafety::Power
                 && plan.on_flash
                 && plan.trouble == Trouble::None
                 && !plan.changing
                 && plan.config.admission == larder::AdmissionPolicy::All,
-            large_only: soc_log_percent > 0.0 || plan.atomic_write_bytes.is_none(),
-            soc_max_object_bytes: soc_max_object_bytes as usize,
+            large_only: soc.log_percent > 0.0 || plan.atomic_write_bytes.is_none(),
+            small_bytes_max: soc.max_object_bytes as usize,
             ..Self::default()
         }
     }
@@ -88,7 +88,7 @@ impl Kept {
         let was_alone = begun.alone && *number == begun.number;
         let Some(Request::Store(_, Verb::Set, write)) = set else { return };
         let bytes = key_of(key).len() + write.stored_bytes();
-        let is_small = bytes <= self.soc_max_object_bytes;
+        let is_small = bytes <= self.small_bytes_max;
         let counts = write.ttl.is_none() && bytes <= BYTES_MAX && !(is_small && self.large_only);
         if was_alone && counts && self.follows {
             let content = write.content.clone();

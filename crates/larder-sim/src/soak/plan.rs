@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use larder::config::Demotions;
 use larder::{
-    AdmissionPolicy, Config, CrashSafety, DramPolicy, OnChange, RegionEviction, Reinsertion,
+    AdmissionPolicy, Config, CrashSafety, DramPolicy, LocConfig, OnChange, RegionEviction,
+    Reinsertion, SocConfig,
 };
 use larder_device::{Fault, FaultPlan, FaultRule};
 
@@ -242,7 +243,8 @@ fn trouble(rng: &mut fastrand::Rng) -> Trouble {
     if rng.u32(..3) == 0 { Trouble::None } else { ALL[rng.usize(..ALL.len())] }
 }
 
-fn config(rng: &mut fastrand::Rng) -> Config {
+/// Regions of large objects, in a combination that a configuration may have.
+fn regions(rng: &mut fastrand::Rng) -> LocConfig {
     let ru_aware_eviction = rng.u32(..4) == 0;
     let reinsertion = [
         Reinsertion::None,
@@ -251,7 +253,7 @@ fn config(rng: &mut fastrand::Rng) -> Config {
         Reinsertion::ReuseTime,
         Reinsertion::Percent(50),
     ][rng.usize(..5)];
-    let region_eviction = match rng.u32(..3) {
+    let eviction = match rng.u32(..3) {
         0 => RegionEviction::Fifo,
         1 => RegionEviction::Lru,
         _ if ru_aware_eviction || reinsertion == Reinsertion::None => RegionEviction::Fifo,
@@ -264,23 +266,32 @@ fn config(rng: &mut fastrand::Rng) -> Config {
         _ => Vec::new(),
     };
     // With several regions in memory at a time, only small ones are enough of them.
-    let has_shelves = !ttl_classes.is_empty() || region_eviction == RegionEviction::SegmentedFifo;
+    let has_shelves = !ttl_classes.is_empty() || eviction == RegionEviction::SegmentedFifo;
     let sizes = if has_shelves { 2 } else { 3 };
-    let region_bytes = [32 << 10, 64 << 10, 256 << 10][rng.usize(..sizes)];
-    let config = Config {
-        dram_bytes: [0, 8 << 10, 20 << 10, 64 << 10, 512 << 10][rng.usize(..5)],
-        dram_policy: [DramPolicy::S3Fifo, DramPolicy::Lru][rng.usize(..2)],
-        utilization_percent: [25.0, 60.0, 100.0][rng.usize(..3)],
-        soc_percent: Some([2.0, 10.0, 40.0][rng.usize(..3)]),
-        soc_log_percent: [0.0, 0.0, 2.0, 5.0, 25.0][rng.usize(..5)],
-        soc_log_threshold: rng.u8(1..=4),
-        soc_max_object_bytes: [200, 640, 2000][rng.usize(..3)],
-        region_bytes: Some(region_bytes),
-        region_write_bytes: [4096, 16 << 10, 256 << 10][rng.usize(..3)],
-        region_eviction,
+    LocConfig {
+        region_bytes: Some([32 << 10, 64 << 10, 256 << 10][rng.usize(..sizes)]),
+        eviction,
         reinsertion,
         ttl_classes,
         ru_aware_eviction,
+        ..LocConfig::default()
+    }
+}
+
+fn config(rng: &mut fastrand::Rng) -> Config {
+    let regions = regions(rng);
+    let mut config = Config {
+        dram_bytes: [0, 8 << 10, 20 << 10, 64 << 10, 512 << 10][rng.usize(..5)],
+        dram_policy: [DramPolicy::S3Fifo, DramPolicy::Lru][rng.usize(..2)],
+        utilization_percent: [25.0, 60.0, 100.0][rng.usize(..3)],
+        soc: SocConfig {
+            percent: Some([2.0, 10.0, 40.0][rng.usize(..3)]),
+            log_percent: [0.0, 0.0, 2.0, 5.0, 25.0][rng.usize(..5)],
+            log_threshold: rng.u8(1..=4),
+            max_object_bytes: [200, 640, 2000][rng.usize(..3)],
+            ..SocConfig::default()
+        },
+        loc: LocConfig { write_bytes: [4096, 16 << 10, 256 << 10][rng.usize(..3)], ..regions },
         admission: [
             AdmissionPolicy::All,
             AdmissionPolicy::All,
@@ -288,22 +299,22 @@ fn config(rng: &mut fastrand::Rng) -> Config {
             AdmissionPolicy::RejectFirst,
         ][rng.usize(..4)],
         placement: rng.u32(..4) > 0,
-        dynamic_placement: rng.bool(),
         start_empty: false,
         // The clock is set forward by more than any request lasts.
         flash_wait: None,
         crash_safety: CrashSafety::Off,
-        // Small enough to go round.
-        tombstone_log_bytes: [None, Some(16 << 10), Some(24 << 10)][rng.usize(..3)],
-        // Most often an opening serves before it has looked at regions.
-        eager_index_objects: [0, 0, 200, 1 << 16][rng.usize(..4)],
         // No thread; whether a task sends is decided for each incarnation.
         demotions: Demotions::Callers,
-        demoting_bytes_max: [None, None, Some(2 << 10), Some(64 << 10)][rng.usize(..4)],
-        demotion_wait: [0, 1_000_000, 5_000_000_000].map(Duration::from_nanos)[rng.usize(..3)],
-        seed: rng.u64(..),
         ..Config::default()
     };
+    config.soc.dynamic_placement = rng.bool();
+    // Small enough to go round.
+    config.tombstone_log_bytes = [None, Some(16 << 10), Some(24 << 10)][rng.usize(..3)];
+    // Most often an opening serves before it has looked at regions.
+    config.loc.eager_index_objects = [0, 0, 200, 1 << 16][rng.usize(..4)];
+    config.demoting_bytes_max = [None, None, Some(2 << 10), Some(64 << 10)][rng.usize(..4)];
+    config.demotion_wait = [0, 1_000_000, 5_000_000_000].map(Duration::from_nanos)[rng.usize(..3)];
+    config.seed = rng.u64(..);
     // A run is a function of its seed, down to which keys share a place.
     Config { hash_seed: Some(config.seed), ..config }
 }

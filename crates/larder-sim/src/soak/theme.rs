@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use larder::{AdmissionPolicy, Config, CrashSafety};
+use larder::{AdmissionPolicy, CrashSafety};
 
 use super::plan::{Plan, Trouble};
 
@@ -80,13 +80,13 @@ impl Theme {
             Self::FailedWrites => {
                 plan.trouble = Trouble::FailedPlaces;
                 plan.config.dram_bytes = 8 << 10;
-                plan.config.soc_max_object_bytes = 640;
+                plan.config.soc.max_object_bytes = 640;
                 // A caller that gives up leaves a key of which nothing can be said after a crash; and a
                 // place that failed is written over when its back-off ends.
                 plan.drop_one_in = 0;
                 plan.step_ns = 2_000;
-                plan.config.soc_log_percent = 0.0;
-                plan.config.soc_percent = Some(40.0);
+                plan.config.soc.log_percent = 0.0;
+                plan.config.soc.percent = Some(40.0);
                 plan.clients = 16;
                 plan.keys = 100;
                 plan.operations = 2000;
@@ -118,7 +118,7 @@ impl Plan {
         self.config.dram_bytes = [8 << 10, 64 << 10, 512 << 10][rng.usize(..3)];
         if rng.u32(..3) > 0 {
             // Small objects that wait in the log are lost in any crash, flushed or not.
-            self.config.soc_log_percent = 0.0;
+            self.config.soc.log_percent = 0.0;
         }
         self.clients = 1 << rng.u32(1..=5);
         self.keys = rng.u32(12..80);
@@ -130,14 +130,14 @@ impl Plan {
             // Nothing, or little, gives way to anything: what is not there was lost.
             0 | 1 => {
                 self.config.utilization_percent = 100.0;
-                self.config.soc_percent = Some(40.0);
+                self.config.soc.percent = Some(40.0);
                 self.config.demoting_bytes_max = None;
                 self.config.dram_bytes = [64 << 10, 512 << 10][rng.usize(..2)];
             }
             // Regions are filled over and over.
             2 => {
                 self.config.utilization_percent = 25.0;
-                self.config.region_bytes = Some(32 << 10);
+                self.config.loc.region_bytes = Some(32 << 10);
             }
             // The log goes round, and no flush helps what was forgotten meanwhile: it must be durable by itself.
             _ => {
@@ -155,17 +155,15 @@ impl Plan {
 
     fn wrap(&mut self) {
         self.trouble = Trouble::None;
-        self.config = Config {
-            dram_bytes: 8 << 10,
-            utilization_percent: 100.0,
-            // Dead keys of buckets are worked off, a few dozen may wait. Dead records wait for their region.
-            soc_percent: Some(2.0),
-            soc_log_percent: 0.0,
-            soc_max_object_bytes: 200,
-            region_bytes: Some(32 << 10),
-            tombstone_log_bytes: Some(16 << 10),
-            ..std::mem::take(&mut self.config)
-        };
+        let config = &mut self.config;
+        config.dram_bytes = 8 << 10;
+        config.utilization_percent = 100.0;
+        // Dead keys of buckets are worked off, a few dozen may wait. Dead records wait for their region.
+        config.soc.percent = Some(2.0);
+        config.soc.log_percent = 0.0;
+        config.soc.max_object_bytes = 200;
+        config.loc.region_bytes = Some(32 << 10);
+        config.tombstone_log_bytes = Some(16 << 10);
         self.clients = 16;
         self.keys = 1500;
         self.operations = 6000;

@@ -24,6 +24,8 @@ pub mod io {
     pub const WRITE: u8 = 0x01;
     /// Read.
     pub const READ: u8 = 0x02;
+    /// Write zeroes.
+    pub const WRITE_ZEROES: u8 = 0x08;
     /// Dataset management: deallocate.
     pub const DATASET_MANAGEMENT: u8 = 0x09;
     /// I/O management receive: reclaim unit handle status.
@@ -192,6 +194,12 @@ impl Command {
     /// A read of `blocks` logical blocks (1 to 65,536) from `slba` on.
     pub fn read(nsid: u32, slba: u64, blocks: u32) -> Self {
         Self::transfer(io::READ, nsid, slba, blocks)
+    }
+
+    /// Makes `blocks` logical blocks (1 to 65,536) from `slba` on read as zeros, without a transfer (NVM Command Set
+    /// specification, "Write Zeroes command").
+    pub fn write_zeroes(nsid: u32, slba: u64, blocks: u32) -> Self {
+        Self::transfer(io::WRITE_ZEROES, nsid, slba, blocks)
     }
 
     /// A flush of a namespace.
@@ -417,6 +425,12 @@ mod tests {
         assert_eq!(printed, hex);
         assert_eq!(command.directive(), (DIRECTIVE_DATA_PLACEMENT, 3));
         assert_eq!((command.slba(), command.blocks()), (0x1234_5678, 32));
+    }
+
+    #[test]
+    fn zeroes_are_written_without_data() {
+        let command = Command::write_zeroes(3, 0x1_0000_0002, 16);
+        assert_eq!((command.opcode, command.nsid, command.cdw), (0x08, 3, [2, 1, 15, 0, 0, 0]));
     }
 
     #[test]

@@ -33,6 +33,7 @@ const CTRATT_FDP: u32 = 1 << 19 | 1 << 4;
 const OACS_PLACEMENT: u16 = 1 << 5 | 1 << 3;
 /// ONCS: dataset management (bit 2).
 const ONCS_DATASET_MANAGEMENT: u16 = 1 << 2;
+const ONCS_WRITE_ZEROES: u16 = 1 << 3;
 /// NSFEAT: preferred sizes are reported.
 const OPTPERF: u8 = 1 << 4;
 
@@ -267,6 +268,8 @@ pub struct ControllerFacts {
     pub fdp: bool,
     /// Whether namespaces can be created and deleted.
     pub manages_namespaces: bool,
+    /// Whether it has the command Write Zeroes (ONCS).
+    pub writes_zeroes: bool,
     /// Highest number of an endurance group; 0 where there are none.
     pub endurance_groups_max: u16,
     /// Bytes that no namespace has taken; 0 if not reported.
@@ -281,6 +284,7 @@ impl ControllerFacts {
             controller: data.controller.get(),
             fdp: data.attributes.get() & 1 << 19 != 0,
             manages_namespaces: data.admin_commands.get() & 1 << 3 != 0,
+            writes_zeroes: data.io_commands.get() & ONCS_WRITE_ZEROES != 0,
             endurance_groups_max: data.endurance_groups_max.get(),
             unallocated_bytes: data.unallocated_bytes.get(),
         })
@@ -413,10 +417,12 @@ mod tests {
         let mut data = encode_controller(256);
         put(&mut data, 78, &[7, 1]);
         put(&mut data, 296, &[0, 0, 0, 0, 9]);
+        put(&mut data, 520, &[1 << 3]);
         let facts = ControllerFacts {
             controller: 0x107,
             fdp: true,
             manages_namespaces: true,
+            writes_zeroes: true,
             endurance_groups_max: 1,
             unallocated_bytes: 9 << 32,
         };

@@ -50,6 +50,10 @@ impl Larder {
         self.reads.overtake_all();
         self.fetches.overtake_all();
         self.core.dram.clear();
+        debug_assert!(
+            held.is_none() || self.core.dram.len() == 0,
+            "nobody brings anything while the gate is held"
+        );
         self.core.counters.clears.add(1);
         drop(held);
         // What was noted by who gave up.

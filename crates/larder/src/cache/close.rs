@@ -108,6 +108,10 @@ impl Larder {
             flash.expect_in_order(self.core.dram.dirty());
         }
         let all_sent = self.send_all(flash, &is_over).await;
+        debug_assert!(
+            !all_sent || self.core.dram.len() == 0,
+            "what DRAM held is on flash, or was refused there"
+        );
         if !all_sent && looks_at_each {
             self.leave_out(flash).await;
         }

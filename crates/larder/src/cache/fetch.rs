@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::single_flight::Participant;
 use super::{Larder, SetOptions, reentry};
-use crate::dram::Record;
+use crate::dram::ItemView;
 use crate::error::Error;
 use crate::key::check_value;
 use crate::latency::Timed;
@@ -219,7 +219,7 @@ impl Larder {
         let hash = self.hasher.hash(key);
         let item = self.item(hash, key, value, own.unwrap_or(options));
         let Ok(_inside) = self.enter().await else { return Ok(Value::alone(&item)) };
-        let is_current = |there: Option<&Record<'_>>| {
+        let is_current = |there: Option<&ItemView<'_>>| {
             !participant.is_overtaken() && self.supersede(hash, key, there)
         };
         let mut kept = None;

@@ -29,6 +29,10 @@ use crate::sync::{Mutex, STRIPES, stripe};
 const OPEN: u8 = 0;
 const HELD: u8 = 1;
 const CLOSED: u8 = 2;
+const _: () = assert!(
+    align_of::<Stripe>() == 64,
+    "threads that come in do not wait for each other's cache line"
+);
 
 #[repr(align(64))]
 #[derive(Debug, Default)]
@@ -115,7 +119,8 @@ impl Gate {
     pub(super) async fn hold(&self) -> Result<Held<'_>, Error> {
         let shut = self.shut.lock().await;
         self.check()?;
-        self.state.store(HELD, Ordering::SeqCst);
+        let before = self.state.swap(HELD, Ordering::SeqCst);
+        assert_eq!(before, OPEN, "who has `shut` finds the gate as it is without anybody");
         let held = Held { gate: self, _shut: shut };
         self.wanted.notify(ALL);
         self.all_out().await;
@@ -125,7 +130,8 @@ impl Gate {
     /// Keeps others out for ever, and waits until nobody is inside.
     pub(super) async fn close(&self) -> Closing<'_> {
         let shut = self.shut.lock().await;
-        self.state.store(CLOSED, Ordering::SeqCst);
+        let before = self.state.swap(CLOSED, Ordering::SeqCst);
+        assert_ne!(before, HELD, "who holds the gate has `shut`");
         self.wanted.notify(ALL);
         self.all_out().await;
         Closing(shut)
@@ -146,7 +152,8 @@ impl Gate {
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
         let gate = self.gate;
-        gate.inside[self.stripe].0.fetch_sub(1, Ordering::SeqCst);
+        let before = gate.inside[self.stripe].0.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(before > 0, "who leaves was counted where it leaves");
         if gate.state.load(Ordering::SeqCst) != OPEN {
             let waiting = gate.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
             waiting.into_iter().for_each(Waker::wake);
@@ -157,7 +164,8 @@ impl Drop for Inside<'_> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         // Before `shut` is given back: who waits for that looks at the state next.
-        self.gate.state.store(OPEN, Ordering::SeqCst);
+        let before = self.gate.state.swap(OPEN, Ordering::SeqCst);
+        debug_assert_eq!(before, HELD, "nobody changes the state of a gate that is held");
     }
 }
 

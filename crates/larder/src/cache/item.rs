@@ -94,6 +94,10 @@ impl Larder {
         let end_ms = end_ns.div_ceil(1_000_000);
         let Ok(end_s) = u32::try_from(end_ms.div_ceil(1000).max(1)) else { return (u32::MAX, 0) };
         let early_ms = u128::from(end_s) * 1000 - end_ms;
+        debug_assert!(
+            early_ms < 1000 && end_s > 0,
+            "it expires in this second, which is not never"
+        );
         (end_s, u16::try_from(early_ms).expect("at most a second"))
     }
 }

@@ -105,7 +105,8 @@ impl Larder {
         let dram = self.core.dram.parts();
         let flash = self.core.flash.as_ref().map_or(dram, Flash::scan_parts_max);
         let count = dram.min(flash);
-        Scan { cache: self, slices: 0..count, count, left: None, found: Found::default() }
+        debug_assert!(count.is_power_of_two(), "slices are whole parts of either tier");
+        Scan { cache: self, slices: 0..count, count, left: None, found: Batch::default() }
     }
 }
 
@@ -127,7 +128,7 @@ pub struct Scan<'a> {
     count: usize,
     /// The slice that is being walked.
     left: Option<Left>,
-    found: Found,
+    found: Batch,
 }
 
 impl fmt::Debug for Scan<'_> {
@@ -138,12 +139,12 @@ impl fmt::Debug for Scan<'_> {
 
 /// What a batch has so far. It stays here if the caller gives up.
 #[derive(Default)]
-struct Found {
+struct Batch {
     items: Vec<Scanned>,
     bytes: usize,
 }
 
-impl Found {
+impl Batch {
     fn push(&mut self, item: Scanned) {
         self.bytes += item.key().len() + item.value().len();
         self.items.push(item);
@@ -182,7 +183,7 @@ impl Scan<'_> {
             }
         }
         self.cache.leave(inside);
-        let Found { items, .. } = std::mem::take(&mut self.found);
+        let Batch { items, .. } = std::mem::take(&mut self.found);
         (!items.is_empty()).then_some(items)
     }
 
@@ -199,6 +200,10 @@ impl Scan<'_> {
         let hashes = narrow(start(slice))..=narrow(start(slice + 1) - 1);
         let dram = &self.cache.core.dram;
         let parts = dram.parts();
+        debug_assert!(
+            slice < self.count && parts.is_multiple_of(self.count),
+            "parts become more, and smaller"
+        );
         let listed = part(parts).flat_map(|part| dram.hashes_in(part, parts));
         let mut resident: Vec<KeyHash> = listed.map(|(hash, _)| hash).collect();
         resident.sort_unstable_by_key(|hash| hash.0);
@@ -215,7 +220,7 @@ impl Scan<'_> {
 
 impl Left {
     /// Goes on a little. `false` if nothing is left.
-    async fn step(&mut self, cache: &Larder, found: &mut Found) -> bool {
+    async fn step(&mut self, cache: &Larder, found: &mut Batch) -> bool {
         if let Some(hash) = self.dram.pop() {
             for resident in cache.core.dram.residents(hash) {
                 // Expired or not: what flash has of the key is older.
@@ -241,7 +246,7 @@ impl Left {
         true
     }
 
-    fn keep(&mut self, cache: &Larder, read: impl IntoIterator<Item = Scanned>, found: &mut Found) {
+    fn keep(&mut self, cache: &Larder, read: impl IntoIterator<Item = Scanned>, found: &mut Batch) {
         for item in read {
             let hash = cache.hasher.hash(item.key());
             if self.seen.insert(cache.hasher.marked(hash, item.key())) {

@@ -11,22 +11,40 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use super::Larder;
-use super::demoting::Patience;
 use super::memory::{check_all, is_another, left_for_dram};
 use crate::config::DRAM_BYTES_MIN;
 use crate::error::Error;
-use crate::flash::Flash;
 
 /// Of its part each has so much that is not lent, beside what it uses.
 const RESERVE_PART: u64 = 8;
 /// It divides anew after it has brought so much of that.
 const STEP_PART: u64 = 4;
 
+/// What others may know of a cache that they share a budget with, and ask of it. Bytes are of its DRAM where nothing
+/// else is said.
+pub(crate) trait Borrower: Sized {
+    /// Memory that its flash needs, whatever the budget is.
+    fn flash_bytes(&self) -> u64;
+
+    /// What it uses, be it more than its budget.
+    fn used_bytes(&self) -> u64;
+
+    fn budget_bytes(&self) -> u64;
+
+    /// Gives it another budget. What is above that leaves in steps, with its calls and those of others.
+    fn set_budget(&self, bytes: u64);
+
+    /// Whether something has to leave yet, since its budget became smaller.
+    fn is_above_budget(&self) -> bool;
+
+    /// Where it keeps its membership, which it gets once.
+    fn membership(&self) -> &OnceLock<Membership<Self>>;
+}
+
 /// One cache, and its part.
 #[derive(Debug)]
-pub(crate) struct Member {
-    pub(crate) cache: Weak<Larder>,
+pub(crate) struct Member<C> {
+    pub(crate) cache: Weak<C>,
     /// Of DRAM, in percent.
     pub(crate) percent: f64,
     pub(crate) borrow_max: u64,
@@ -34,11 +52,11 @@ pub(crate) struct Member {
 
 /// The budget of all members.
 #[derive(Debug)]
-pub(crate) struct Lending {
+pub(crate) struct Lending<C> {
     bytes: AtomicU64,
     /// Whether it is for all memory, and not for DRAM alone.
     of_all: bool,
-    members: OnceLock<Vec<Member>>,
+    members: OnceLock<Vec<Member<C>>>,
     /// Held by the one who divides.
     dividing: Mutex<()>,
     /// Whether somebody may have to give something back.
@@ -47,10 +65,10 @@ pub(crate) struct Lending {
     tiers: AtomicU64,
 }
 
-/// A cache's place among the members.
+/// That a cache is one of the members.
 #[derive(Debug)]
-pub(super) struct Place {
-    lending: Arc<Lending>,
+pub(crate) struct Membership<C> {
+    lending: Arc<Lending<C>>,
     /// Brought to its DRAM since it divided last.
     brought: AtomicU64,
     /// So much until it does so again.
@@ -111,10 +129,20 @@ fn divided(members: &[Standing]) -> Vec<u64> {
         let kept = if loans > lent { share(lent, member.loan(), loans) } else { member.loan() };
         member.part + kept + share(more, member.wants(), wanted)
     };
-    members.iter().map(budget).collect()
+    let budgets: Vec<u64> = members.iter().map(budget).collect();
+    debug_assert!(
+        budgets.iter().zip(members).all(|(budget, member)| *budget >= member.part),
+        "nobody's budget is less than its part"
+    );
+    debug_assert!(
+        budgets.iter().zip(members).map(|(budget, member)| budget - member.part).sum::<u64>()
+            <= lent,
+        "no more is borrowed than is lent"
+    );
+    budgets
 }
 
-impl Lending {
+impl<C: Borrower> Lending<C> {
     pub(crate) fn new(bytes: u64, of_all: bool) -> Arc<Self> {
         let bytes = AtomicU64::new(bytes);
         let (members, dividing) = (OnceLock::new(), Mutex::default());
@@ -126,21 +154,24 @@ impl Lending {
     ///
     /// # Errors
     /// If there is too little for them.
-    pub(crate) fn begin(self: &Arc<Self>, members: Vec<Member>) -> Result<(), Error> {
+    pub(crate) fn begin(self: &Arc<Self>, members: Vec<Member<C>>) -> Result<(), Error> {
+        let percent: f64 = members.iter().map(|member| member.percent).sum();
+        assert!(percent < 100.01, "parts are of one whole: {percent} percent");
         let bytes = self.bytes.load(Ordering::Relaxed);
         let caches: Vec<_> = members.iter().filter_map(|member| member.cache.upgrade()).collect();
         if self.of_all {
-            let flash = || caches.iter().filter_map(|cache| cache.core.flash.as_ref());
-            let needed: u64 = flash().map(Flash::memory_bytes_to_keep).sum();
+            let needed: u64 = caches.iter().map(|cache| cache.flash_bytes()).sum();
             let tiers_min = DRAM_BYTES_MIN * caches.len() as u64;
             check_all(bytes, needed, tiers_min, "flash of all tenants")?;
         }
         for cache in &caches {
             let (brought, step) = (AtomicU64::new(0), AtomicU64::new(0));
-            let _first =
-                cache.core.memory.place.set(Place { lending: Arc::clone(self), brought, step });
+            let membership = Membership { lending: Arc::clone(self), brought, step };
+            let is_first = cache.membership().set(membership).is_ok();
+            assert!(is_first, "a cache shares one budget");
         }
-        let _first = self.members.set(members);
+        let is_first = self.members.set(members).is_ok();
+        assert!(is_first, "a budget has its members for good");
         self.divide();
         Ok(())
     }
@@ -161,55 +192,53 @@ impl Lending {
         let members = self.members.get().map_or(&[][..], Vec::as_slice);
         let caches: Vec<_> = members.iter().map(|member| member.cache.upgrade()).collect();
         let all = self.bytes.load(Ordering::Relaxed);
-        let flash = caches.iter().flatten().filter_map(|cache| cache.core.flash.as_ref());
         let tiers = if self.of_all {
-            let needed: u64 = flash.map(Flash::memory_bytes_to_keep).sum();
+            let needed: u64 = caches.iter().flatten().map(|cache| cache.flash_bytes()).sum();
             left_for_dram(all, needed)
         } else {
             all
         };
         self.tiers.store(tiers, Ordering::Relaxed);
-        let standing = |(member, cache): (&Member, &Option<Arc<Larder>>)| {
-            let dram = cache.as_ref().map(|cache| &cache.core.dram);
+        let standing = |(member, cache): (&Member<C>, &Option<Arc<C>>)| {
+            let cache = cache.as_deref();
             Standing {
                 part: part_of(tiers, member.percent),
-                used: dram.map_or(0, |dram| dram.used_bytes()),
-                had: dram.map_or(0, |dram| dram.budget_bytes()),
+                used: cache.map_or(0, C::used_bytes),
+                had: cache.map_or(0, C::budget_bytes),
                 borrow_max: member.borrow_max,
             }
         };
         let standings: Vec<_> = members.iter().zip(&caches).map(standing).collect();
         for ((cache, standing), budget) in caches.iter().zip(&standings).zip(divided(&standings)) {
             let Some(cache) = cache else { continue };
-            if let Some(place) = cache.core.memory.place.get() {
-                place.step.store(standing.reserve() / STEP_PART, Ordering::Relaxed);
+            if let Some(membership) = cache.membership().get() {
+                membership.step.store(standing.reserve() / STEP_PART, Ordering::Relaxed);
             }
             if is_another(budget, standing.had, standing.part) {
-                cache.core.dram.set_budget(budget.max(DRAM_BYTES_MIN), cache.core.now_s());
-                cache.sender.relieves(); // begins its thread, if something leaves
+                cache.set_budget(budget.max(DRAM_BYTES_MIN));
             }
-            if cache.core.dram.is_shrinking() {
+            if cache.is_above_budget() {
                 self.owed.store(true, Ordering::Relaxed);
             }
         }
     }
 
     /// Whether all tiers together have more than there is for them.
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         let members = self.members.get().map_or(&[][..], Vec::as_slice);
         let caches = members.iter().filter_map(|member| member.cache.upgrade());
-        let used: u64 = caches.map(|cache| cache.core.dram.used_bytes()).sum();
+        let used: u64 = caches.map(|cache| cache.used_bytes()).sum();
         used > self.tiers.load(Ordering::Relaxed)
     }
 
     /// Others than this one that have to give something back.
-    fn debtors(&self, than: &Larder) -> Vec<Arc<Larder>> {
+    pub(super) fn debtors(&self, than: &C) -> Vec<Arc<C>> {
         if !self.owed.swap(false, Ordering::Relaxed) {
             return Vec::new();
         }
         let members = self.members.get().map_or(&[][..], Vec::as_slice);
         let caches = members.iter().filter_map(|member| member.cache.upgrade());
-        let debtors: Vec<_> = caches.filter(|cache| cache.core.dram.is_shrinking()).collect();
+        let debtors: Vec<_> = caches.filter(|cache| cache.is_above_budget()).collect();
         if !debtors.is_empty() {
             self.owed.store(true, Ordering::Relaxed);
         }
@@ -217,37 +246,25 @@ impl Lending {
     }
 }
 
+impl<C: Borrower> Membership<C> {
+    /// So many bytes come to the member's DRAM.
+    pub(super) fn note_brought(&self, bytes: u64) {
+        let brought = self.brought.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if brought >= self.step.load(Ordering::Relaxed) {
+            self.brought.store(0, Ordering::Relaxed);
+            self.lending.divide();
+        }
+    }
+
+    pub(super) fn lending(&self) -> &Lending<C> {
+        &self.lending
+    }
+}
+
 /// So many percent of `bytes`.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to 100
 pub(crate) fn part_of(bytes: u64, percent: f64) -> u64 {
     (bytes as f64 * (percent / 100.0)) as u64
-}
-
-impl Larder {
-    /// So many bytes come to its DRAM.
-    pub(super) fn note_brought(&self, bytes: usize) {
-        let Some(place) = self.core.memory.place.get() else { return };
-        let brought = place.brought.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
-        if brought >= place.step.load(Ordering::Relaxed) {
-            place.brought.store(0, Ordering::Relaxed);
-            place.lending.divide();
-        }
-    }
-
-    /// Helps those that have to give something back to do so: they may have no calls of their own.
-    pub(super) async fn help_debtors(&self, bytes: usize) {
-        let Some(place) = self.core.memory.place.get() else { return };
-        for debtor in place.lending.debtors(self) {
-            // One that is being cleared or closed is left alone: nobody waits for another cache.
-            let Some(_inside) = debtor.core.gate.try_enter() else { continue };
-            debtor.give_way(bytes).await;
-            // Its thread may not keep up with us.
-            if debtor.sender.sends() && place.lending.is_over() {
-                let mut patience = Patience::new(&debtor.core, self.demotion_wait);
-                debtor.wait_for_room(&mut patience, bytes).await;
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -270,6 +287,69 @@ mod tests {
         assert_eq!(divided(&[standing(800, 1400, 1400, 5000), busy]), [1000, 800], "called in");
         let two = [standing(800, 800, 800, 900), standing(800, 800, 800, 300), idle];
         assert_eq!(divided(&two), [1250, 950, 800], "in proportion");
+    }
+
+    /// A cache that has what it is given, and uses what it uses.
+    #[derive(Default)]
+    struct Fake {
+        used: AtomicU64,
+        budget: AtomicU64,
+        membership: OnceLock<Membership<Self>>,
+    }
+
+    impl Borrower for Fake {
+        fn flash_bytes(&self) -> u64 {
+            1 << 20
+        }
+
+        fn used_bytes(&self) -> u64 {
+            self.used.load(Ordering::Relaxed)
+        }
+
+        fn budget_bytes(&self) -> u64 {
+            self.budget.load(Ordering::Relaxed)
+        }
+
+        fn set_budget(&self, bytes: u64) {
+            self.budget.store(bytes, Ordering::Relaxed);
+        }
+
+        fn is_above_budget(&self) -> bool {
+            self.used_bytes() > self.budget_bytes()
+        }
+
+        fn membership(&self) -> &OnceLock<Membership<Self>> {
+            &self.membership
+        }
+    }
+
+    #[test]
+    fn who_brings_a_part_of_its_reserve_divides_anew_and_helps_who_owes() {
+        let caches = [(); 2].map(|()| Arc::new(Fake::default()));
+        caches.iter().for_each(|cache| cache.set_budget(7 << 20));
+        let member =
+            |cache| Member { cache: Arc::downgrade(cache), percent: 50.0, borrow_max: 8 << 20 };
+        let lending = Lending::new(18 << 20, true);
+        lending.begin(caches.iter().map(member).collect()).unwrap();
+        let budgets = || caches.each_ref().map(|cache| cache.budget_bytes() >> 20);
+        assert_eq!(budgets(), [8, 8], "what flash needs comes off first");
+        let [hungry, idle] = &caches;
+        hungry.used.store(8 << 20, Ordering::Relaxed);
+        let membership = hungry.membership().get().unwrap();
+        membership.note_brought((256 << 10) - 1);
+        assert_eq!(budgets(), [8, 8], "a quarter of an eighth of its part is due");
+        membership.note_brought(1);
+        assert_eq!(budgets(), [15, 8]);
+        assert!(lending.debtors(idle).is_empty() && !lending.is_over());
+        // The other one needs its part, and the loan is called in.
+        hungry.used.store(15 << 20, Ordering::Relaxed);
+        idle.used.store(8 << 20, Ordering::Relaxed);
+        idle.membership().get().unwrap().note_brought(8 << 20);
+        assert_eq!(budgets(), [8, 8]);
+        assert!(lending.is_over() && lending.debtors(hungry).is_empty());
+        assert!(matches!(&lending.debtors(idle)[..], [debtor] if Arc::ptr_eq(debtor, hungry)));
+        hungry.used.store(8 << 20, Ordering::Relaxed);
+        assert!(lending.debtors(idle).is_empty(), "it has given it back");
     }
 
     proptest! {

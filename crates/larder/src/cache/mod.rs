@@ -21,6 +21,7 @@
 //!    `demoting_bytes_max`. Who brings more waits, with no lock in hand, and is refused after
 //!    `demotion_wait`.
 
+mod budget;
 mod clear;
 mod close;
 mod core;
@@ -44,19 +45,18 @@ mod single_flight;
 mod stale;
 mod update;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use larder_device::Claim;
 
-use crate::dram::Record;
+use crate::dram::ItemView;
 use crate::error::{Error, ErrorKind};
 use crate::item::ItemRef;
 use crate::key::{KeyHash, KeyHasher, check_key, check_value};
 use crate::latency::{Stopwatch, Timed};
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
-use crate::value::{Pinned, Value};
 
 use self::core::Core;
 use demoting::Sender;
@@ -65,9 +65,10 @@ pub use fetch::{FetchError, Fetched};
 pub use flush::Flushed;
 use gate::Inside;
 pub use iterate::{Scan, Scanned};
+use lending::Membership;
 pub use look::Copied;
 pub use options::{SetOptions, Tiers};
-use read::Found;
+use read::Hit;
 use single_flight::SingleFlight;
 pub use update::{Cas, Change};
 
@@ -100,33 +101,18 @@ pub struct Larder {
     /// Every key that comes in is hashed by it, once.
     hasher: KeyHasher,
     /// Reads of flash, by the hash of the key.
-    reads: SingleFlight<u64, Option<Found>>,
+    reads: SingleFlight<u64, Option<Hit>>,
     fetches: SingleFlight<Box<[u8]>, Outcome>,
     stopwatch: Stopwatch,
     /// See [`Config::demotion_wait`](crate::Config::demotion_wait).
     demotion_wait: Duration,
     /// Whether hits note when they were.
     notes_access: bool,
+    /// If it shares its budget with others.
+    membership: OnceLock<Membership<Self>>,
 }
 
 impl Larder {
-    /// Looks `key` up. `None` is a miss. A hit on flash brings the item back to DRAM.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an impossible key. Device errors are misses, and counted.
-    ///
-    /// ```
-    /// # use larder::{Larder, RealClock, SetOptions, block_on};
-    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-    /// assert!(block_on(cache.get(b"bread"))?.is_none());
-    /// block_on(cache.set(b"bread", b"rye", None))?;
-    /// assert_eq!(block_on(cache.get(b"bread"))?.as_deref(), Some(&b"rye"[..]));
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
-        self.look_up(key, Pinned::keep).await
-    }
-
     /// Stores `value` under `key`, in place of an older value. It expires after `ttl` (rounded up
     /// to milliseconds, and on flash to whole seconds), or never.
     ///
@@ -189,7 +175,7 @@ impl Larder {
             self.remove(hash, key).await?;
             return Err(self.too_large(&item));
         }
-        let supersede = |there: Option<&Record<'_>>| self.supersede(hash, key, there);
+        let supersede = |there: Option<&ItemView<'_>>| self.supersede(hash, key, there);
         let (stored, outdated) = self.place(&item, &supersede, None).await;
         if !stored {
             self.remove(hash, key).await?;
@@ -224,35 +210,6 @@ impl Larder {
         removed
     }
 
-    /// Whether `key` has a value. Brings nothing to DRAM, and counts no use.
-    ///
-    /// # Errors
-    /// As [`Larder::get`].
-    ///
-    /// ```
-    /// # use larder::{Larder, RealClock, SetOptions, block_on};
-    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
-    /// block_on(cache.set(b"bread", b"rye", None))?;
-    /// assert!(block_on(cache.contains(b"bread"))? && !block_on(cache.contains(b"cake"))?);
-    /// assert_eq!(cache.stats().gets, 0);
-    /// # Ok::<(), larder::Error>(())
-    /// ```
-    pub async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
-        check_key(key)?;
-        self.core.gate.check()?;
-        let hash = self.hasher.hash(key);
-        // DRAM first, and no lock: what flash shows later than that was the newest version at some
-        // moment since, for what hides an older one comes to DRAM before it hides it.
-        if let Some(alive) = self.core.dram.contains(hash, key, self.core.now_ms()) {
-            return Ok(alive);
-        }
-        let Some(flash) = &self.core.flash else { return Ok(false) };
-        let inside = self.enter().await?;
-        let found = flash.get(hash, key, self.core.now_s()).await.is_some();
-        self.leave(inside);
-        Ok(found)
-    }
-
     /// Sees to it that what flash has of a key does not come back after a crash. The caller holds the
     /// key's lock and is about to change the key.
     async fn outdate(&self, hash: KeyHash) -> Result<(), Error> {
@@ -263,10 +220,10 @@ impl Larder {
     }
 
     /// The key changes at this moment: what is being read or fetched is older, and so is what is there.
-    fn supersede(&self, hash: KeyHash, key: &[u8], there: Option<&Record<'_>>) -> bool {
+    fn supersede(&self, hash: KeyHash, key: &[u8], there: Option<&ItemView<'_>>) -> bool {
         self.reads.overtake(hash, &hash.0);
         self.fetches.overtake(hash, key);
-        if let Some(Record { key, value, .. }) = there {
+        if let Some(ItemView { key, value, .. }) = there {
             self.core.counters.replaced_objects.add(1);
             let bytes = key.len() + value.len();
             self.core.counters.removals.key(RemovalReason::Replaced, Tier::Dram, key, bytes);

@@ -1,7 +1,7 @@
 //! How a cache begins.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use larder_device::{Claim, Clock, Device, FileDevice, RealClock, TimeoutDevice, block_on};
@@ -43,7 +43,7 @@ impl Larder {
     /// let open = |config| block_on(Larder::open(config, None, Arc::new(RealClock)));
     /// let cache = open(Config { dram_bytes: 1 << 20, ..Config::default() })?;
     /// assert!(cache.layout().is_none(), "without a device all is in DRAM");
-    /// let refused = open(Config { soc_percent: Some(101.0), ..Config::default() });
+    /// let refused = open(Config { utilization_percent: 101.0, ..Config::default() });
     /// assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::Config));
     /// # Ok::<(), larder::Error>(())
     /// ```
@@ -179,6 +179,7 @@ impl Larder {
             stopwatch,
             demotion_wait: config.demotion_wait,
             notes_access: config.access_times,
+            membership: OnceLock::new(),
         })
     }
 }

@@ -87,6 +87,10 @@ impl Larder {
         kept: Option<&mut Option<Value>>,
         outdated: &mut Result<(), Error>,
     ) -> Result<Option<OnItsWay>, Full> {
+        debug_assert!(
+            taken.is_none() || self.core.flash.is_some() && item.tiers != Tiers::DramOnly,
+            "what goes past DRAM goes to flash"
+        );
         let _key_lock = self.core.lock_key(item.hash).await;
         *outdated = self.outdate(item.hash).await;
         let (dram, now_s) = (&self.core.dram, self.core.now_s());

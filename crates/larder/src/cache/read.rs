@@ -1,4 +1,4 @@
-//! Looking a key up below DRAM.
+//! Looking a key up, in DRAM and below it.
 //!
 //! A read of flash holds no lock of its key. It is a call that whoever misses the key meanwhile
 //! joins (`single_flight.rs`), and whoever changes the key overtakes. What was read enters DRAM under the
@@ -14,7 +14,7 @@
 use larder_device::block_on;
 
 use super::Larder;
-use crate::dram::{Lookup, Record};
+use crate::dram::{ItemView, Lookup};
 use crate::error::Error;
 use crate::flash::Flash;
 use crate::key::{KeyHash, check_key};
@@ -25,12 +25,58 @@ use crate::value::{Pinned, Value};
 
 /// A value and where it was found.
 #[derive(Debug, Clone)]
-pub(super) struct Found<V = Pinned> {
+pub(super) struct Hit<V = Pinned> {
     pub(super) value: V,
     tier: Tier,
 }
 
 impl Larder {
+    /// Looks `key` up. `None` is a miss. A hit on flash brings the item back to DRAM.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for an impossible key. Device errors are misses, and counted.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// assert!(block_on(cache.get(b"bread"))?.is_none());
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert_eq!(block_on(cache.get(b"bread"))?.as_deref(), Some(&b"rye"[..]));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, Error> {
+        self.look_up(key, Pinned::keep).await
+    }
+
+    /// Whether `key` has a value. Brings nothing to DRAM, and counts no use.
+    ///
+    /// # Errors
+    /// As [`Larder::get`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert!(block_on(cache.contains(b"bread"))? && !block_on(cache.contains(b"cake"))?);
+    /// assert_eq!(cache.stats().gets, 0);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn contains(&self, key: &[u8]) -> Result<bool, Error> {
+        check_key(key)?;
+        self.core.gate.check()?;
+        let hash = self.hasher.hash(key);
+        // DRAM first, and no lock: what flash shows later than that was the newest version at some
+        // moment since, for what hides an older one comes to DRAM before it hides it.
+        if let Some(alive) = self.core.dram.contains(hash, key, self.core.now_ms()) {
+            return Ok(alive);
+        }
+        let Some(flash) = &self.core.flash else { return Ok(false) };
+        let inside = self.enter().await?;
+        let found = flash.get(hash, key, self.core.now_s()).await.is_some();
+        self.leave(inside);
+        Ok(found)
+    }
+
     /// Looks `key` up in DRAM; counts it if it is there.
     pub(super) fn get_at_once(&self, hash: KeyHash, key: &[u8], begun: Begun) -> Option<Pinned> {
         if self.core.gate.is_closed() {
@@ -91,7 +137,7 @@ impl Larder {
         }
         let found = self.find(hash, key).await;
         self.leave(inside);
-        let Some(Found { value, tier }) = found else {
+        let Some(Hit { value, tier }) = found else {
             self.stopwatch.end(begun, Timed::GetMiss);
             return Ok(None);
         };
@@ -107,7 +153,7 @@ impl Larder {
 
     /// Looks `key` up, and counts nobody's get. A hit on flash brings the item to DRAM. The caller is
     /// inside.
-    pub(super) async fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Found<Value>> {
+    pub(super) async fn find(&self, hash: KeyHash, key: &[u8]) -> Option<Hit<Value>> {
         let found = match &self.core.flash {
             // Most misses end here, without a read.
             Some(flash) if flash.may_hold(hash) || self.core.dram.holds(hash) => {
@@ -119,15 +165,15 @@ impl Larder {
             }
             // No call to join, so nothing that the answer has to be later than.
             None => match self.core.dram.get_without_lock(hash, key, || self.core.now_ms()) {
-                Lookup::Hit(value) => Some(Found { value, tier: Tier::Dram }),
+                Lookup::Hit(value) => Some(Hit { value, tier: Tier::Dram }),
                 Lookup::Expired => self.look(hash, key).await,
                 Lookup::Absent => None,
             },
         };
         // Whoever waits keeps what it has found.
-        let keep = |Found { value, tier }| Found { value: Pinned::keep(value), tier };
+        let keep = |Hit { value, tier }| Hit { value: Pinned::keep(value), tier };
         let found = found.map(keep);
-        if let Some(Found { value, tier }) = &found
+        if let Some(Hit { value, tier }) = &found
             && *tier != Tier::Dram
         {
             self.help(key.len() + value.len()).await;
@@ -138,7 +184,7 @@ impl Larder {
     }
 
     /// Reads flash, or waits for somebody who does.
-    async fn read_together(&self, flash: &Flash, hash: KeyHash, key: &[u8]) -> Option<Found> {
+    async fn read_together(&self, flash: &Flash, hash: KeyHash, key: &[u8]) -> Option<Hit> {
         let participant = self.reads.join(hash, hash.0);
         let mut outcome = participant.outcome().await;
         if let Some(found) = &*outcome {
@@ -146,17 +192,21 @@ impl Larder {
             return found.clone().filter(|found| found.value.key() == key);
         }
         let found = match self.core.dram.get(hash, key, || self.core.now_ms()) {
-            Lookup::Hit(value) => Some(Found { value, tier: Tier::Dram }),
+            Lookup::Hit(value) => Some(Hit { value, tier: Tier::Dram }),
             Lookup::Expired => {
                 let _key_lock = self.core.lock_key(hash).await;
                 self.look(hash, key).await
             }
             Lookup::Absent => {
                 let unchanged =
-                    |there: Option<&Record<'_>>| there.is_none() && !participant.is_overtaken();
+                    |there: Option<&ItemView<'_>>| there.is_none() && !participant.is_overtaken();
                 self.fetch_from(flash, hash, key, &unchanged).await
             }
         };
+        debug_assert!(
+            found.as_ref().is_none_or(|found| found.value.key() == key),
+            "what it brings is this key's"
+        );
         participant.close();
         *outcome = Some(found.clone());
         found
@@ -164,10 +214,10 @@ impl Larder {
 
     /// Looks `key` up in both tiers. A hit on flash brings the item to DRAM. The caller holds the
     /// key's lock.
-    pub(super) async fn look(&self, hash: KeyHash, key: &[u8]) -> Option<Found> {
+    pub(super) async fn look(&self, hash: KeyHash, key: &[u8]) -> Option<Hit> {
         // Who held the lock before may have brought the key to DRAM, or found it expired.
         match self.core.dram.get(hash, key, || self.core.now_ms()) {
-            Lookup::Hit(value) => return Some(Found { value, tier: Tier::Dram }),
+            Lookup::Hit(value) => return Some(Hit { value, tier: Tier::Dram }),
             Lookup::Expired => {
                 self.core.counters.expired.add(1);
                 let (_, bytes) = self.tier_and_bytes(hash, key).unwrap_or((Tier::Dram, 0));
@@ -197,8 +247,8 @@ impl Larder {
         flash: &Flash,
         hash: KeyHash,
         key: &[u8],
-        unchanged: &(dyn Fn(Option<&Record<'_>>) -> bool + Sync),
-    ) -> Option<Found> {
+        unchanged: &(dyn Fn(Option<&ItemView<'_>>) -> bool + Sync),
+    ) -> Option<Hit> {
         let (fetched, tier) = flash.get(hash, key, self.core.now_s()).await?;
         let mut item = fetched.item();
         if item.is_expired(self.core.now_s()) {
@@ -217,6 +267,6 @@ impl Larder {
         };
         // Where DRAM has no room, flash still has the item.
         let value = kept.unwrap_or_else(|| Pinned::alone(&item));
-        Some(Found { value, tier })
+        Some(Hit { value, tier })
     }
 }

@@ -24,18 +24,22 @@ thread_local! {
 }
 
 /// As long as it lives, this thread is inside something; also if that panics.
-struct Entered(&'static LocalKey<Inside>);
+struct Entered {
+    what: &'static LocalKey<Inside>,
+    id: usize,
+}
 
 impl Entered {
     fn new(what: &'static LocalKey<Inside>, id: usize) -> Self {
         what.with_borrow_mut(|inside| inside.push(id));
-        Self(what)
+        Self { what, id }
     }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.0.with_borrow_mut(Vec::pop);
+        let left = self.what.with_borrow_mut(Vec::pop);
+        debug_assert_eq!(left, Some(self.id), "the innermost is left first");
     }
 }
 

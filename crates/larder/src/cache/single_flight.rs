@@ -84,6 +84,12 @@ impl<K: Hash + Eq + Clone, T: Clone> SingleFlight<K, T> {
             Some(call) if !call.is_overtaken() => Arc::clone(call),
             _ => {
                 let call = spare.take().unwrap_or_else(|| Arc::new(InFlight::new()));
+                debug_assert_eq!(
+                    Arc::strong_count(&call),
+                    1,
+                    "nobody follows a call that has not begun"
+                );
+                debug_assert!(!call.is_overtaken(), "a call begins after the changes before it");
                 in_flight.insert(key.clone(), Arc::clone(&call));
                 shard.count.store(in_flight.len(), Ordering::SeqCst);
                 call
@@ -101,6 +107,11 @@ impl<K: Hash + Eq, T> Shard<K, T> {
     /// Takes this very call out.
     fn take_away(&self, calls: &mut Calls<K, T>, key: &K, call: &Arc<InFlight<T>>) {
         let in_flight = &mut calls.in_flight;
+        debug_assert_eq!(
+            self.count.load(Ordering::SeqCst),
+            in_flight.len(),
+            "who asks without the lock overlooks no call"
+        );
         if in_flight.get(key).is_some_and(|there| Arc::ptr_eq(there, call)) {
             in_flight.remove(key);
             self.count.store(in_flight.len(), Ordering::SeqCst);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::demoting::{Patience, Wait};
 use super::place::PUTS_BEFORE_BYPASS;
 use super::{Larder, SetOptions, reentry};
-use crate::dram::{Full, Record, Taken};
+use crate::dram::{Full, ItemView, Taken};
 use crate::error::{Error, ErrorKind};
 use crate::item::ItemRef;
 use crate::key::{KeyHash, check_key, check_value};
@@ -405,7 +405,7 @@ impl Larder {
         let outdated = self.outdate(hash).await;
         let now_s = self.core.now_s();
         let now_ms = self.core.now_ms();
-        let unchanged = |there: Option<&Record<'_>>| {
+        let unchanged = |there: Option<&ItemView<'_>>| {
             let alive = there.filter(|record| !record.is_over(now_ms));
             // With flash, the lock of the key keeps others away. Without, this does: the value pins its record, so no
             // other lies there, and versions that were given may come twice.

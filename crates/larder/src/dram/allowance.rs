@@ -82,6 +82,7 @@ impl Allowance {
     pub(crate) fn give_back(&self, bytes: usize) {
         let woken = {
             let mut state = self.lock();
+            assert!(bytes <= state.used_bytes, "what is given back was taken, once");
             state.used_bytes -= bytes;
             state.serve(self.max_bytes)
         };
@@ -107,6 +108,11 @@ impl State {
             && let Some(Waiting { number, bytes, waker }) = self.waiting.pop_front()
         {
             self.used_bytes += bytes;
+            debug_assert!(
+                self.used_bytes <= max_bytes || self.used_bytes == bytes,
+                "what is longer than all of it goes alone"
+            );
+            debug_assert!(!self.served.contains(&number), "who waits is served once");
             self.served.push(number);
             woken.push(waker);
         }
@@ -169,6 +175,7 @@ impl Drop for Taking<'_> {
             let mut state = self.allowance.lock();
             if let Some(at) = state.served.iter().position(|served| *served == number) {
                 state.served.swap_remove(at);
+                debug_assert!(self.bytes <= state.used_bytes, "who is served has its bytes");
                 state.used_bytes -= self.bytes;
             }
             state.waiting.retain(|waiting| waiting.number != number);

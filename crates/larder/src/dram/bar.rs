@@ -42,6 +42,7 @@ impl Seen {
     /// The bar for the next segment of the queue, of so many bytes.
     pub(super) fn bar(&self, policy: DramPolicy, queue: Queue, capacity: usize) -> Bar {
         let needed = frequency_needed(policy, queue);
+        debug_assert!(needed <= FREQUENCY_MAX, "{policy:?} asks for what no item can have");
         let (mut frequency, mut too_many) = (needed, 0);
         let kept: usize = self.living[class(needed)..].iter().sum();
         let may_be_kept = capacity - capacity / FREED_PART;
@@ -54,6 +55,7 @@ impl Seen {
                 (frequency, too_many) = (frequency + 1, 0);
             }
         }
+        debug_assert!(frequency <= FREQUENCY_MAX + 1, "above the highest nobody is");
         Bar { frequency, too_many, living: [0; CLASSES], records: 0, capacity }
     }
 }
@@ -67,6 +69,7 @@ impl Bar {
     /// It was so: a living record of so many bytes.
     pub(super) fn note(&mut self, frequency: u64, bytes: usize) {
         self.living[class(frequency)] += bytes;
+        debug_assert!(self.living.iter().sum::<usize>() <= self.capacity, "a record is noted once");
         self.records += 1;
         if frequency == self.frequency {
             self.too_many = self.too_many.saturating_sub(bytes);

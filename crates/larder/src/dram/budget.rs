@@ -47,6 +47,14 @@ pub(crate) const BYTES_MAX: u64 = {
     if named < addressed { named } else { addressed }
 };
 
+const _: () = {
+    assert!(SEGMENTS_MIN < SEGMENTS && SHARDS_MAX.is_power_of_two());
+    assert!(
+        BYTES_MIN as usize / 4 >= *SEGMENT_BYTES.start(),
+        "the least budget has a few segments"
+    );
+};
+
 /// What follows from the size of the budget.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
@@ -120,6 +128,10 @@ impl DramTier {
             self.reshape(budget);
             *shaped_for = budget;
         }
+        debug_assert!(
+            self.pool.segment_bytes() <= *SEGMENT_BYTES.end(),
+            "an entry can name all places in it"
+        );
         self.pool.set_budget(budget);
         self.pool.permits().follow(budget, self.pool.segment_bytes());
         drop(shaped_for);
@@ -159,6 +171,8 @@ impl DramTier {
     /// Makes what follows from the budget anew. One at a time does so.
     fn reshape(&self, budget: usize) {
         let shape = Shape::later(budget, self.policy);
+        assert!(SEGMENT_BYTES.contains(&shape.segment_bytes), "{shape:?}");
+        assert!(shape.shards.is_power_of_two(), "hashes are divided by their bits: {shape:?}");
         let are_too_long = shape.segment_bytes < self.pool.segment_bytes();
         self.pool.set_segment_bytes(shape.segment_bytes);
         self.index.want_shards(shape.shards);

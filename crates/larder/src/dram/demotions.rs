@@ -150,7 +150,8 @@ impl Demotions {
 
     /// Takes a segment above the budget.
     pub(crate) fn add_above(&self, segment: Frozen, slot: u32, taken: Taken<'_>) {
-        segment.note_above(taken.spend());
+        let before = segment.note_above(taken.spend());
+        assert_eq!(before, 0, "bytes are taken for a segment once");
         self.push(segment, slot);
     }
 
@@ -184,7 +185,10 @@ impl Demotions {
     /// A segment that was here is about to be freed.
     pub(crate) fn leaves(&self, segment: &Segment) {
         match segment.note_above(0) {
-            0 => _ = self.within_bytes.fetch_sub(segment.capacity(), Ordering::Relaxed),
+            0 => {
+                let before = self.within_bytes.fetch_sub(segment.capacity(), Ordering::Relaxed);
+                debug_assert!(before >= segment.capacity(), "a segment leaves that has come");
+            }
             above => self.above.give_back(above),
         }
     }
@@ -225,14 +229,16 @@ impl Demotions {
         }
         let mut state = self.lock();
         if let Some(demotion) = state.given_back.pop_front() {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            let before = self.waiting.fetch_sub(1, Ordering::Relaxed);
+            debug_assert!(before > 0, "what is here is counted as waiting");
             return (Some(demotion), ended);
         }
         while let Some(demoting) = state.segments.front_mut() {
             if let Some(demotion) = demoting.next_record(hasher, &is_current) {
                 return (Some(demotion), ended);
             }
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            let before = self.waiting.fetch_sub(1, Ordering::Relaxed);
+            debug_assert!(before > 0, "what is here is counted as waiting");
             let Some(Demoting { segment, .. }) = state.segments.pop_front() else { break };
             if segment.one_demoted() {
                 ended.push(segment.thaw());
@@ -260,7 +266,8 @@ pub(crate) struct Attends<'a>(&'a Demotions);
 
 impl Drop for Attends<'_> {
     fn drop(&mut self) {
-        self.0.attended.fetch_sub(1, Ordering::SeqCst);
+        let before = self.0.attended.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(before > 0, "who attends no more has attended");
         self.0.unattended.notify(ALL);
     }
 }
@@ -274,6 +281,10 @@ impl Demoting {
         while self.next < self.segment.end() {
             let (record, end) = self.segment.record_and_end(self.next);
             let location = Location { slot: self.slot, at: self.next };
+            debug_assert!(
+                end > self.next && end <= self.segment.end(),
+                "records lie one after the other"
+            );
             self.next = end;
             let hash = hasher.hash(record.key);
             if is_current(hash, location) {
@@ -284,6 +295,7 @@ impl Demoting {
     }
 
     pub(super) fn give_out(&self, location: Location, hash: KeyHash) -> Demotion {
+        debug_assert!(location.at < self.next, "what is given out is not given out again");
         self.segment.one_more();
         Demotion { segment: self.segment.clone(), location, hash }
     }

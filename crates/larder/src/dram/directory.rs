@@ -50,7 +50,10 @@ impl<S> Directory<S> {
         let number = hash.spread_over(self.first.len() as u64);
         let number = usize::try_from(number).expect("below the number of shards");
         let count = self.count();
-        if count == self.first.len() { number } else { self.number_among(count, number, hash) }
+        let number =
+            if count == self.first.len() { number } else { self.number_among(count, number, hash) };
+        debug_assert!(number < count, "a hash is in a shard that there is");
+        number
     }
 
     /// The same in a list of so many.
@@ -75,7 +78,9 @@ impl<S> Directory<S> {
     /// The one that is divided next.
     pub(super) fn next_divided(&self) -> usize {
         let count = self.count();
-        count - (1 << count.ilog2())
+        let next = count - (1 << count.ilog2());
+        debug_assert!(next < count && count < self.count_max(), "there is a shard to divide");
+        next
     }
 
     #[inline]
@@ -108,12 +113,15 @@ impl<S> Directory<S> {
 
     /// From now on it is found.
     pub(super) fn add_next(&self) {
+        assert!(self.further(self.count()).is_some(), "a shard is prepared before it is found");
         self.count.fetch_add(1, Ordering::SeqCst);
     }
 
     /// All whose hashes are in one of so many equal parts of the space of hashes, by their upper bits:
     /// a power of two, not less than the first ones, and not more than there are.
     pub(super) fn of_part(&self, part: usize, parts: usize) -> impl Iterator<Item = &S> {
+        assert!(parts.is_power_of_two() && part < parts, "a part is named by upper bits of hashes");
+        assert!((self.first.len()..=self.count()).contains(&parts), "a shard is in one part");
         let further_bits = parts.trailing_zeros() - self.first_bits;
         let (first, further) = (part >> further_bits, part & ((1 << further_bits) - 1));
         let reversed = (further as u64).reverse_bits().unbounded_shr(64 - further_bits);

@@ -7,7 +7,7 @@ use super::lane::{Lane, group_of};
 use super::policy::frequency_left;
 use super::queues::{Queue, Sealed, Victim};
 use super::readers::LockedAlone;
-use super::record::{Record, record_bytes};
+use super::record::{ItemView, record_bytes};
 use super::segment::Frozen;
 use super::{DramTier, lock};
 use crate::item::{ItemRef, is_expired};
@@ -89,6 +89,7 @@ impl DramTier {
 
     /// Copies what lives in a segment together with what lives in others.
     fn compact(&self, evictor: &mut Lane, sparse: Sealed, now_s: u32) {
+        debug_assert_eq!(sparse.slot, sparse.segment.slot(), "entries name it by its number");
         let mut all_went = true;
         let frozen = Frozen::new(sparse.segment.clone());
         self.each_record(&frozen, &sparse, |from, hash, record| {
@@ -156,6 +157,7 @@ impl DramTier {
     /// Tells the ghost who has left.
     fn remember(&self, left: &mut Vec<KeyHash>) {
         let inside = self.index.readers().enter();
+        debug_assert!(left.len() <= FETCHED_AHEAD, "memory was asked for so many marks");
         left.drain(..).for_each(|hash| self.ghost.remember(hash, inside.held()));
     }
 
@@ -165,7 +167,7 @@ impl DramTier {
         &self,
         frozen: &Frozen,
         sealed: &Sealed,
-        mut each: impl FnMut(Location, KeyHash, &Record<'_>),
+        mut each: impl FnMut(Location, KeyHash, &ItemView<'_>),
     ) {
         let mut records = frozen.records();
         let mut ahead = Vec::with_capacity(FETCHED_AHEAD);
@@ -210,6 +212,7 @@ impl DramTier {
     ) -> bool {
         loop {
             if let Some((segment, to)) = evictor.append(place, item) {
+                debug_assert_ne!(to.slot, from.slot, "what is copied onward leaves its segment");
                 let segment = segment.clone();
                 // What was won since the copy was made stays won.
                 let marked = |locked: &LockedAlone| {

@@ -36,6 +36,7 @@ impl Evictor {
 impl Evictors {
     /// As many as there are lanes for newcomers: both keep segments open, of which a small budget has few.
     pub(super) fn beside(lanes: usize) -> Self {
+        assert!(lanes > 0, "somebody can append");
         Self((0..lanes.clamp(1, EVICTORS_MAX)).map(|_| Mutex::default()).collect())
     }
 

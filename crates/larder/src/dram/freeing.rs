@@ -39,7 +39,9 @@ impl DramTier {
     fn end(&self, freed: Vec<Retired>) {
         for retired in freed {
             if let Retired::Slot { slot, bytes } = retired {
-                drop(self.slots.empty(slot));
+                let segment = self.slots.empty(slot);
+                debug_assert!(segment.is_some(), "a slot is retired once");
+                drop(segment);
                 self.pool.note_freed(bytes);
             }
         }

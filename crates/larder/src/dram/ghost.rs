@@ -19,6 +19,8 @@ const TIME_MASK: u32 = (1 << TIME_BITS) - 1;
 const TICKS: u32 = 1 << 8;
 /// Marks of a piece, at most.
 const PIECE_MARKS: usize = 64 << 10;
+const _: () =
+    assert!(TICKS <= TIME_MASK / 2, "a window is shorter than what the time can tell apart");
 
 #[derive(Debug)]
 pub(crate) struct Ghost {
@@ -64,6 +66,10 @@ impl Ghost {
         alone: &mut LockedAlone,
     ) {
         let pieces = pieces_of(bytes);
+        debug_assert!(
+            bytes_of(&pieces) <= bytes.max(size_of::<AtomicU32>()),
+            "it keeps its part of the budget"
+        );
         self.bytes.store(bytes_of(&pieces), Ordering::Relaxed);
         self.pieces.replace(pieces, readers, alone);
     }
@@ -84,6 +90,10 @@ impl Ghost {
     pub(crate) fn remember(&self, hash: KeyHash, held: &Held) {
         let demotions = self.demotions.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let mark = fingerprint(hash) | self.tick(demotions, held);
+        debug_assert!(
+            mark & !TIME_MASK == fingerprint(hash),
+            "a time has its bits, and a fingerprint the others"
+        );
         let (piece, at) = self.place(hash, held);
         let make = || (0..piece.len).map(|_| AtomicU32::new(0)).collect();
         piece.marks.get_or_init(make)[at].store(mark, Ordering::Relaxed);
@@ -131,6 +141,10 @@ impl Ghost {
             let place = hash.spread_over(count as u64);
             usize::try_from(place).expect("below a table length")
         };
+        debug_assert!(
+            pieces.iter().all(|piece| piece.len == pieces[0].len),
+            "pieces are equally long"
+        );
         let piece = &pieces[spread(hash, pieces.len())];
         // What is left of the hash: its upper bits have named the piece.
         let rest = KeyHash(hash.0.wrapping_mul(pieces.len() as u64));

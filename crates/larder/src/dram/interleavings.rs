@@ -1,16 +1,14 @@
 //! The tier itself in thousands of orders of its steps: shuttle's scheduler chooses who goes on
 //! whenever a lock or an atomic number is used. Orders only: memory is sequentially consistent here.
 
+mod parts;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use shuttle::thread;
 
-use super::index::{Index, Location, Put, Putting, Records};
 use super::lane::Lane;
-use super::permits::Permits;
-use super::published::{Old, Published};
-use super::readers::{Locked, LockedAlone, Readers};
 use super::{DramTier, Full, Lookup, lock};
 use crate::config::DramPolicy;
 use crate::item::ItemRef;
@@ -266,50 +264,6 @@ fn memory_that_a_value_pins_is_not_used_again() {
     });
 }
 
-/// Records go on to other places, and readers without a lock see that they have.
-#[test]
-fn an_entry_that_goes_to_another_record_is_not_taken_for_gone() {
-    in_many_orders(|| {
-        let (index, hash) = (Arc::new(Index::new(1)), KeyHash(7));
-        let at = |slot| Location { slot, at: 0 };
-        assert_eq!(index.put(hash, b"", false, &OfOneKey, &mut OfOneKey), Ok(Put::Done));
-        let looking: Vec<_> = (0..2)
-            .map(|_| {
-                let index = Arc::clone(&index);
-                thread::spawn(move || {
-                    for _ in 0..6 {
-                        let found = index.find_without_lock(hash, |_, looking| {
-                            looking.is_as_it_was().then_some(())
-                        });
-                        assert_ne!(found, Ok(None), "the key was there all the time");
-                    }
-                })
-            })
-            .collect();
-        (1..8).for_each(|slot| assert!(index.relocate(hash, at(slot), (at(slot + 1), 0), |_| ())));
-        looking.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
-    });
-}
-
-/// All records are of one key, which is put to slot 1.
-struct OfOneKey;
-
-impl Putting for OfOneKey {
-    fn append(&mut self, _: Option<Location>, _: &Locked) -> Result<Location, Put> {
-        Ok(Location { slot: 1, at: 0 })
-    }
-}
-
-impl Records for OfOneKey {
-    fn is_key(&self, _: Location, _: &[u8], _: &Locked) -> bool {
-        true
-    }
-
-    fn hash(&self, _: Location, _: &Locked) -> KeyHash {
-        KeyHash(7)
-    }
-}
-
 /// Clones of a value end on other threads than it, before the tier gives its segment up and after.
 #[test]
 fn a_segment_is_used_again_when_the_last_clone_of_its_values_is_gone() {
@@ -355,50 +309,6 @@ fn values_outlive_the_tier() {
     });
 }
 
-/// Each takes permits and has another thread give them back, while there come to be fewer and more.
-#[test]
-fn no_permit_is_lost_and_none_is_lent_twice() {
-    in_many_orders(|| {
-        const MOST: u32 = 3;
-        let permits = Arc::new(Permits::default());
-        let lent = Arc::new(AtomicU32::new(0));
-        let set_limit = |permits: &Permits, limit: usize| permits.follow(limit * 8, 1);
-        set_limit(&permits, MOST as usize);
-        let taking = (0..2).map(|_| {
-            let (permits, lent) = (Arc::clone(&permits), Arc::clone(&lent));
-            thread::spawn(move || {
-                let mut giving = Vec::new();
-                for _ in 0..4 {
-                    if !permits.try_take() {
-                        continue;
-                    }
-                    let before = lent.fetch_add(1, Ordering::SeqCst);
-                    assert!(before < MOST, "more are lent than there are");
-                    let (permits, lent) = (Arc::clone(&permits), Arc::clone(&lent));
-                    let give_back = move || {
-                        lent.fetch_sub(1, Ordering::SeqCst);
-                        permits.give_back();
-                    };
-                    if giving.is_empty() {
-                        giving.push(thread::spawn(give_back));
-                    } else {
-                        give_back();
-                    }
-                }
-                giving.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
-            })
-        });
-        let changing = {
-            let permits = Arc::clone(&permits);
-            thread::spawn(move || [1, MOST as usize, 2].map(|limit| set_limit(&permits, limit)))
-        };
-        let taking: Vec<_> = taking.collect();
-        taking.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
-        changing.join().expect("no thread panics");
-        assert_eq!((permits.limit(), permits.free()), (2, 2));
-    });
-}
-
 /// The table is replaced several times, and entries go to their other buckets.
 #[test]
 fn what_was_set_is_found_while_the_index_grows() {
@@ -434,68 +344,4 @@ fn set_and_find(meanwhile: fn(&World)) {
         thread::spawn(move || run(&world))
     });
     running.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
-}
-
-/// Something that says when it is freed.
-struct Noted {
-    number: usize,
-    freed: Arc<[AtomicU32]>,
-}
-
-impl Drop for Noted {
-    fn drop(&mut self) {
-        self.freed[self.number].store(1, Ordering::SeqCst);
-    }
-}
-
-/// So many threads replace what as many as `lookers` look at, each his own `versions` times, and
-/// collect what the same readers have left.
-fn replace_and_look(replacers: usize, versions: usize, lookers: usize, looks: usize) {
-    let readers = Arc::new(Readers::<Old<Noted>>::default());
-    let all: Vec<_> = (0..replacers)
-        .map(|_| {
-            let freed: Arc<[AtomicU32]> = (0..=versions).map(|_| AtomicU32::new(0)).collect();
-            let first = Published::new(Box::new([Noted { number: 0, freed: Arc::clone(&freed) }]));
-            Arc::new((first, freed))
-        })
-        .collect();
-    let replacing = all.iter().cloned().map(|one| {
-        let readers = Arc::clone(&readers);
-        thread::spawn(move || {
-            let mut locked = LockedAlone::new();
-            for number in 1..=versions {
-                let freed = Arc::clone(&one.1);
-                one.0.replace(Box::new([Noted { number, freed }]), &readers, &mut locked);
-                drop(readers.collect());
-            }
-        })
-    });
-    let looking = (0..lookers).map(|_| {
-        let (readers, all) = (Arc::clone(&readers), all.clone());
-        thread::spawn(move || {
-            for one in all.iter().cycle().take(looks) {
-                let inside = readers.enter();
-                let number = one.0.get(inside.held())[0].number;
-                assert_eq!(one.1[number].load(Ordering::SeqCst), 0, "freed under a reader");
-            }
-        })
-    });
-    let running: Vec<_> = replacing.chain(looking).collect();
-    running.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
-    drop(readers.collect()); // nobody is inside
-    for one in all {
-        let freed = one.1[..versions].iter().all(|freed| freed.load(Ordering::SeqCst) == 1);
-        assert!(freed, "something was left behind");
-    }
-}
-
-#[test]
-fn nothing_is_freed_that_a_reader_looks_at() {
-    in_many_orders(|| replace_and_look(2, 3, 3, 4));
-}
-
-/// A reader reads the phase, and is counted when it has changed.
-#[test]
-fn a_reader_that_is_counted_late_is_waited_for() {
-    shuttle::check_pct(|| replace_and_look(1, 2, 1, 1), 10 * ORDERS, CHANGES);
 }

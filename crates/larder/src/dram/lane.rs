@@ -14,6 +14,17 @@ const GROUP_ENDS_S: [u32; 5] = [60, 10 * 60, 3600, 8 * 3600, 3 * 86_400];
 /// Groups by lifetime.
 pub(crate) const GROUPS: usize = GROUP_ENDS_S.len() + 2;
 
+const _: () = {
+    let mut group = 1;
+    while group < GROUP_ENDS_S.len() {
+        assert!(
+            GROUP_ENDS_S[group - 1] < GROUP_ENDS_S[group],
+            "the first group that is long enough is found"
+        );
+        group += 1;
+    }
+};
+
 /// The group of an item that expires at `expiry_s`.
 pub(crate) fn group_of(expiry_s: u32, now_s: u32) -> usize {
     if expiry_s == 0 {
@@ -61,6 +72,10 @@ impl Lane {
         let encode = |room: &mut [u8]| record::encode(room, item);
         let at = open.writer.append(record_bytes(item), encode)?;
         open.writer.segment().note_expiry(item.expiry_s);
+        debug_assert!(
+            item.expiry_s <= open.writer.segment().last_expiry_s(),
+            "it expires with its last"
+        );
         Some((open.writer.segment(), Location { slot: open.slot, at }))
     }
 
@@ -71,6 +86,11 @@ impl Lane {
         writer: Writer,
         slot: u32,
     ) -> Option<Sealed> {
+        debug_assert_eq!(
+            writer.segment().slot(),
+            slot,
+            "it has a slot before anything is appended to it"
+        );
         let open = Open { writer, slot };
         self.open[at(queue)][group].replace(open).map(|open| open.seal(queue))
     }

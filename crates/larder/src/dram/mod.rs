@@ -15,20 +15,18 @@
 //! | `memory` | bytes from the kernel |
 //! | `segment` | memory that is appended to, overwritten, pinned and reused |
 //! | `record`, `versions` | one item in a segment, and what tells it from those of its key before |
-//! | `marks` | what changes of it while it lies there |
 //! | `pins` | who keeps a segment |
 //! | `permits` | how many values may be kept without a copy |
 //! | `slots` | numbers for segments |
 //! | `readers`, `retired` | who looks without a lock, and what waits for them |
 //! | `published` | a slice that they find |
-//! | `index`, `table` | from a key's hash to slot and offset |
-//! | `looking` | how who has found an entry learns that it is not what it was |
+//! | `index`, `table` | from a key's hash to slot and offset, with a lock or without |
 //! | `directory` | the shards of the index, which become more |
 //! | `pool`, `budget` | the budget, and what follows when it changes |
 //! | `prefetch` | asking memory ahead |
 //! | `lane` | open segments, by lifetime |
 //! | `queues`, `ghost` | who leaves first |
-//! | `put`, `putting` | how items come |
+//! | `put` | how items come |
 //! | `evict`, `evictors`, `bar` | how they leave, who makes them, and which of those with hits |
 //! | `demotions`, `allowance`, `together` | records on their way to flash, and how many bytes of them there may be |
 //! | `iterate` | what is here, for scans and `flush` |
@@ -49,8 +47,6 @@ mod ghost;
 mod index;
 mod iterate;
 mod lane;
-mod looking;
-mod marks;
 mod memory;
 mod permits;
 mod pins;
@@ -59,7 +55,6 @@ mod pool;
 mod prefetch;
 mod published;
 mod put;
-mod putting;
 mod queues;
 mod readers;
 mod record;
@@ -88,7 +83,6 @@ use evictors::Evictors;
 use ghost::Ghost;
 use index::{Entry, Index, Location, Looking, Moved, OFFSETS_END, Records};
 use lane::Lane;
-pub(crate) use marks::Marks;
 pub(crate) use pins::Pin;
 use pins::Share;
 use pool::Pool;
@@ -96,7 +90,7 @@ pub(crate) use prefetch::prefetch;
 pub(crate) use put::OnItsWay;
 use queues::Queues;
 use readers::Locked;
-pub(crate) use record::{Record, encode, record_bytes};
+pub(crate) use record::{ItemView, Marks, encode, record_bytes};
 use segment::Segment;
 pub(crate) use segment::Writer;
 use slots::Slots;
@@ -144,7 +138,7 @@ pub(crate) enum Lookup {
 
 /// Decides whether an item may be put in the place of the record that is there, if one is: under
 /// the lock of both.
-pub(crate) type Admit<'a> = &'a (dyn Fn(Option<&Record<'_>>) -> bool + Sync);
+pub(crate) type Admit<'a> = &'a (dyn Fn(Option<&ItemView<'_>>) -> bool + Sync);
 
 /// The budget is spent on records that are on their way to flash, or that values pin; or the index has
 /// as many keys of this hash as it can.
@@ -161,6 +155,10 @@ impl DramTier {
     ) -> Self {
         let budget = usize::try_from(budget_bytes).unwrap_or(usize::MAX);
         let shape = Shape::of(budget, policy);
+        assert!(
+            shape.segment_bytes <= OFFSETS_END,
+            "an entry can name all places in it: {shape:?}"
+        );
         Self {
             index: Index::new(shape.shards),
             slots: Slots::new(),
@@ -362,6 +360,7 @@ impl DramTier {
     }
 
     fn free_demoted(&self, segment: Share) {
+        debug_assert!(segment.is_dealt_with(), "flash has dealt with every record of it");
         self.demotions.leaves(&segment);
         self.free(segment);
         self.demotions.has_left();
@@ -397,13 +396,14 @@ impl DramTier {
         self.index.entry_at(hash, location).is_some()
     }
 
-    fn record<'a>(&'a self, at: Location, locked: &'a Locked) -> Record<'a> {
+    fn record<'a>(&'a self, at: Location, locked: &'a Locked) -> ItemView<'a> {
         self.slots.get(at, locked).segment().record(at.at, locked)
     }
 
     /// The lane of a hash, or another that nobody is at: with more threads than cores whoever is at it may have been
     /// interrupted.
     fn lane(&self, hash: KeyHash) -> MutexGuard<'_, Lane> {
+        debug_assert!(!self.lanes.is_empty(), "somebody can append");
         let own = usize::from(hash.tag()) % self.lanes.len();
         let (before, from_own) = self.lanes.split_at(own);
         let free = from_own.iter().chain(before).find_map(|lane| lane.try_lock().ok());

@@ -47,6 +47,7 @@ impl Permits {
 
     /// From now on they are those of such a tier.
     pub(crate) fn follow(&self, budget_bytes: usize, segment_bytes: usize) {
+        assert!(segment_bytes > 0, "permits are counted by segments");
         self.set_limit(budget_bytes / segment_bytes / SEGMENTS_PER_PERMIT);
     }
 
@@ -118,6 +119,7 @@ impl Stripe {
             if taken == 0 {
                 return 0;
             }
+            debug_assert!(taken <= free, "no more is taken than is there");
             let left = free - taken;
             match self.0.compare_exchange_weak(free, left, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return taken,

@@ -15,7 +15,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::record::Record;
+use super::record::ItemView;
 use super::segment::Segment;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{STRIPES, stripe};
@@ -67,6 +67,11 @@ unsafe impl Send for Pin {}
 unsafe impl Sync for Pin {}
 
 const _: () = {
+    assert!(STRIPES.is_power_of_two(), "a segment has as many, or a half, or a quarter of them");
+    assert!(
+        align_of::<Stripe>() == 64,
+        "threads of two stripes do not wait for each other's cache line"
+    );
     const fn is_shared<T: Send + Sync>() {}
     is_shared::<Segment>();
 };
@@ -92,7 +97,9 @@ impl Pins {
 /// Notes that so many more are done. Says whether they were the last. If not, the segment and all that
 /// is in it may be gone.
 fn are_all_done(undone: &AtomicUsize, done: usize) -> bool {
-    undone.fetch_sub(done, Ordering::AcqRel) == done
+    let before = undone.fetch_sub(done, Ordering::AcqRel);
+    debug_assert!(before >= done, "a stripe is done once");
+    before == done
 }
 
 impl Share {
@@ -102,7 +109,7 @@ impl Share {
     }
 
     /// Whether nobody else keeps the segment, but for its slot. If no entry names it, only the caller can
-    /// change that: a pin that comes later is given back before anything is read (`looking`).
+    /// change that: a pin that comes later is given back before anything is read (`index`).
     pub(crate) fn is_alone(&self) -> bool {
         let slots = usize::from(self.slot() != 0);
         if Arc::strong_count(&self.0) != 1 + slots {
@@ -138,7 +145,11 @@ impl Drop for Owner {
     fn drop(&mut self) {
         // SAFETY: `undone` counts us until the end of this.
         let pins = unsafe { &self.0.as_ref().pins };
-        let mark = |stripe: &&Stripe| stripe.0.fetch_or(GIVEN_UP, Ordering::AcqRel) == 0;
+        let mark = |stripe: &&Stripe| {
+            let before = stripe.0.fetch_or(GIVEN_UP, Ordering::AcqRel);
+            debug_assert!(before < GIVEN_UP, "a segment is given up once");
+            before == 0
+        };
         let done = 1 + pins.stripes.iter().filter(mark).count();
         if are_all_done(&pins.undone, done) {
             // SAFETY: from `Box::into_raw`; there are no shares, and all stripes are done.
@@ -157,7 +168,8 @@ impl Pin {
         let stripes = unsafe { &segment.as_ref().pins.stripes };
         let stripe = stripe() & (stripes.len() - 1);
         // `SeqCst` for who looks afterwards whether the record was overwritten meanwhile.
-        stripes[stripe].0.fetch_add(1, Ordering::SeqCst);
+        let before = stripes[stripe].0.fetch_add(1, Ordering::SeqCst);
+        debug_assert!(before < GIVEN_UP, "a share keeps the segment until it is pinned");
         let at = u32::try_from(at).expect("entries point to places of fewer bits");
         Self { segment, stripe: u32::try_from(stripe).expect("there are few stripes"), at }
     }
@@ -169,7 +181,7 @@ impl Pin {
 
     /// The record.
     #[inline]
-    pub(crate) fn record(&self) -> Record<'_> {
+    pub(crate) fn record(&self) -> ItemView<'_> {
         Segment::pinned_record(self)
     }
 
@@ -189,7 +201,8 @@ impl Deref for Pin {
 
 impl Clone for Pin {
     fn clone(&self) -> Self {
-        self.stripe().fetch_add(1, Ordering::Relaxed);
+        let before = self.stripe().fetch_add(1, Ordering::Relaxed);
+        debug_assert!(before & !GIVEN_UP > 0, "a clone is counted beside the pin that it is of");
         Self { ..*self }
     }
 }
@@ -197,6 +210,7 @@ impl Clone for Pin {
 impl Drop for Pin {
     fn drop(&mut self) {
         let before = self.stripe().fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(before & !GIVEN_UP > 0, "a pin is given back where it was taken");
         // If the segment was not given up, it may be from here on at any time.
         if before == GIVEN_UP | 1 && are_all_done(&self.pins.undone, 1) {
             // SAFETY: as in the drop of the owner.

@@ -55,6 +55,7 @@ pub(crate) struct Gone {
 
 impl Pool {
     pub(crate) fn new(budget_bytes: usize, segment_bytes: usize) -> Self {
+        assert!(segment_bytes > 0, "a budget is divided into segments");
         let permits = Arc::new(Permits::of_budget(budget_bytes, segment_bytes));
         let budget_bytes = AtomicUsize::new(budget_bytes);
         let segment_bytes = AtomicUsize::new(segment_bytes);
@@ -72,6 +73,7 @@ impl Pool {
 
     /// From now on segments are so long. What is free of others is given back.
     pub(crate) fn set_segment_bytes(&self, bytes: usize) {
+        assert!(bytes > 0, "a budget is divided into segments");
         let mut state = self.lock();
         let old = self.segment_bytes();
         if bytes == old {
@@ -131,6 +133,7 @@ impl Pool {
     /// So many bytes of what is gone are freed.
     pub(crate) fn note_freed(&self, bytes: usize) {
         let mut state = self.lock();
+        assert!(bytes <= state.retired_bytes, "what is freed was given up before, once");
         state.retired_bytes -= bytes;
         state.allocated_bytes -= bytes;
     }
@@ -192,12 +195,15 @@ impl Pool {
 
 impl State {
     fn kept_bytes(&self) -> usize {
+        debug_assert!(self.retired_bytes <= self.allocated_bytes, "what is given up was allocated");
         self.allocated_bytes - self.retired_bytes
     }
 
     /// Memory of segments that are neither free nor will be in a moment.
     fn in_use_bytes(&self, segment_bytes: usize) -> usize {
-        self.kept_bytes() - self.free.len() * segment_bytes
+        let free_bytes = self.free.len() * segment_bytes;
+        debug_assert!(free_bytes <= self.kept_bytes(), "all free segments are of the usual length");
+        self.kept_bytes() - free_bytes
     }
 
     /// A free segment or a new one. Free ones of another size make room for it.
@@ -211,6 +217,7 @@ impl State {
         if wanted == segment_bytes
             && let Some(spare) = self.free.pop()
         {
+            debug_assert_eq!(spare.capacity(), wanted, "all free segments are of the usual length");
             return Writer::recycle(spare);
         }
         while self.kept_bytes() + wanted > budget && self.give_up_one(budget) {}
@@ -220,6 +227,7 @@ impl State {
         }
         match self.hollow.pop() {
             Some(spare) => {
+                debug_assert_eq!(spare.capacity(), wanted, "so are those without memory");
                 spare.refill();
                 Writer::recycle(spare)
             }
@@ -235,6 +243,7 @@ impl State {
             self.give_up(spare.into_share());
             return true;
         }
+        debug_assert!(bytes <= self.kept_bytes(), "a free segment is counted");
         self.allocated_bytes -= bytes;
         if self.hollow.len() < budget / bytes * HOLLOW_BUDGETS {
             self.hollow.push(spare);
@@ -249,6 +258,7 @@ impl State {
     fn give_up(&mut self, segment: Share) {
         let bytes = segment.capacity();
         self.retired_bytes += bytes;
+        debug_assert!(self.retired_bytes <= self.allocated_bytes, "a segment is given up once");
         self.gone.push(Gone { segment, bytes });
     }
 

@@ -72,6 +72,7 @@ impl<T: Send + Sync> Published<T> {
     ) {
         let old_len = self.len.load(Ordering::SeqCst);
         let new_len = new.len();
+        assert!(new_len > 0, "who looks expects something in what takes the place of another");
         if new_len < old_len {
             self.len.store(new_len, Ordering::SeqCst);
         }

@@ -64,6 +64,7 @@ impl<'a> ToSegment<'a> {
         let Self { tier, item, .. } = *self;
         let drawn = *self.drawn.get_or_insert_with(|| tier.with_version(item));
         self.bytes = record_bytes(&drawn);
+        debug_assert!(self.bytes <= bytes_at_most(item), "no version is longer than the longest");
         drawn
     }
 
@@ -111,6 +112,8 @@ impl Putting for ToSegment<'_> {
             return Err(Put::Refused);
         }
         let (segment, location) = lane.append(place, &drawn).expect("it has room");
+        debug_assert_eq!(location.slot, segment.slot(), "readers find the segment by its slot");
+        debug_assert!(!self.appended, "an item is appended once");
         if let Some(pinned) = &mut self.pinned {
             **pinned = Some(segment.pin(location.at));
         }
@@ -119,6 +122,7 @@ impl Putting for ToSegment<'_> {
     }
 
     fn take_back(&mut self, appended: Location, locked: &Locked) {
+        debug_assert!(self.appended, "what is taken back was appended");
         self.tier.slots.get(appended, locked).segment().note_dead(self.bytes);
         if let Some(pinned) = &mut self.pinned {
             **pinned = None;
@@ -193,12 +197,13 @@ impl DramTier {
         let put = self.index.put(item.hash, item.key, item.clean, self, &mut putting);
         drop(putting);
         self.demotions.add_above(segment, slot, taken);
+        debug_assert_ne!(put, Ok(Put::NoRoom), "its segment was made for it");
         let location = Location { slot, at: 0 };
         put.map(|_| OnItsWay { hash: item.hash, location }).map_err(|Crowded| Full)
     }
 
-    /// Whether flash has not dealt with it yet. Another of this hash that lies there in a later life of the
-    /// segment is meant only if it is above the budget too.
+    /// Whether flash has not dealt with it yet. Another of this hash that lies there after the
+    /// segment was used again is meant only if it is above the budget too.
     pub(crate) fn is_on_its_way(&self, it: OnItsWay) -> bool {
         let found = self.index.peek(it.hash, |entry, locked| {
             let at = entry.location();
@@ -291,6 +296,7 @@ impl DramTier {
         } else {
             self.versions.note_given(item.key, version);
         }
+        debug_assert!(version != 0, "0 is the version of what no tier keeps");
         ItemRef { dram: DramFields { version, ..item.dram }, ..*item }
     }
 

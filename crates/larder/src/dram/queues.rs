@@ -15,6 +15,7 @@ const SMALL_PART: usize = 10;
 const TICKETS: usize = 4;
 /// Short lists are left as they are.
 const TICKETS_MIN: usize = 64;
+const _: () = assert!(0 < COMPACTED_EIGHTHS && COMPACTED_EIGHTHS < EIGHTHS);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Queue {
@@ -95,16 +96,19 @@ impl Queues {
             self.sealed.resize_with(at + 1, || None);
         }
         debug_assert!(self.sealed[at].is_none(), "a slot is of one segment");
+        debug_assert_eq!(sealed.slot, sealed.segment.slot(), "a segment is known by its number");
         self.sealed[at] = Some((ticket.number, sealed));
         self.len += 1;
         self.note_sparser(ticket.slot);
         self.throw_away_tickets();
+        debug_assert!(self.are_counted(), "bytes and segments are counted as they come");
     }
 
     /// A segment, which may be here, is worth more to compact than before.
     pub(crate) fn note_sparser(&mut self, slot: u32) {
         let Some(Some((number, sealed))) = self.sealed.get(slot as usize) else { return };
         let (number, eighths) = (*number, sealed.dead_eighths());
+        debug_assert!(eighths <= EIGHTHS, "no more is dead than there is");
         if eighths >= COMPACTED_EIGHTHS {
             self.sparse[eighths].push_back(Ticket { number, slot });
         }
@@ -218,7 +222,19 @@ impl Queues {
         if sealed.queue == Queue::Small {
             self.small_bytes -= sealed.segment.capacity();
         }
+        debug_assert!(self.are_counted(), "bytes and segments are counted as they go");
         Some(sealed)
+    }
+
+    /// Whether the counts are right.
+    fn are_counted(&self) -> bool {
+        let (mut len, mut small_bytes) = (0, 0);
+        for (_, sealed) in self.sealed.iter().flatten() {
+            len += 1;
+            let is_small = sealed.queue == Queue::Small;
+            small_bytes += if is_small { sealed.segment.capacity() } else { 0 };
+        }
+        (len, small_bytes) == (self.len, self.small_bytes)
     }
 
     /// Keeps the lists about as short as there are segments.
@@ -254,6 +270,7 @@ mod tests {
     fn sealed(slot: u32, queue: Queue, expiry_s: u32) -> Sealed {
         let permits = Arc::new(Permits::default());
         let writer = Writer::allocate_in(&mut Blocks::default(), SEGMENT_BYTES, permits);
+        writer.segment().note_slot(slot);
         writer.segment().note_expiry(expiry_s);
         Sealed { segment: writer.segment().clone(), slot, queue }
     }

@@ -166,7 +166,8 @@ impl<R> Readers<R> {
             }
             freed.append(&mut waiting.now);
         }
-        self.retired.fetch_sub(freed.len(), Ordering::Relaxed);
+        let before = self.retired.fetch_sub(freed.len(), Ordering::Relaxed);
+        debug_assert!(before >= freed.len(), "what is freed was retired, once");
         freed
     }
 
@@ -194,6 +195,7 @@ impl<R> Readers<R> {
             round = Round::Second(ALL_STRIPES);
         }
         let Round::Second(unseen) = round else { return Some(round) };
+        debug_assert!(unseen != 0, "a round whose counts were all seen at zero has ended");
         let before = self.phase.load(Ordering::Relaxed).wrapping_sub(1);
         let unseen = self.look(unseen, before & 1);
         (unseen != 0).then_some(Round::Second(unseen))
@@ -216,6 +218,10 @@ impl<R> Waiting<R> {
         if self.next.is_empty() {
             return None;
         }
+        debug_assert!(
+            self.now.is_empty(),
+            "one round at a time, and it has freed what waited for it"
+        );
         std::mem::swap(&mut self.now, &mut self.next);
         fence(Ordering::SeqCst);
         Some(Round::First(ALL_STRIPES))
@@ -230,7 +236,8 @@ impl Inside<'_> {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        self.count.fetch_sub(1, Ordering::Release);
+        let before = self.count.fetch_sub(1, Ordering::Release);
+        debug_assert!(before > 0, "a reader leaves the count that it came to");
     }
 }
 

@@ -11,17 +11,28 @@
 //!       *      4  flags, if they are not 0
 //!       *      *  key, value, padding to a multiple of 4
 //! ```
+//!
+//! What changes of an item while it lies where it is are its marks:
+//!
+//! ```text
+//!   bits  what
+//!      1  fetched: it was hit since it was set
+//!      1  won: somebody was told to bring a new value
+//!     22  second of the last access, modulo 2^22 (48 days); 0 is not known
+//! ```
+//!
+//! A hit writes them only if they change by it: once for each item if accesses are not noted, otherwise at most
+//! once a second.
 
-use super::marks::Marks;
 use crate::cache::Tiers;
 use crate::item::{DramFields, ItemRef, is_over};
-use crate::key::KeyHash;
+use crate::key::{KEY_BYTES_MAX, KeyHash, VALUE_BYTES_MAX};
 
 /// Records begin at multiples of this.
 pub(crate) const UNIT_BYTES: usize = 4;
 /// The first word of a record, which alone changes while others read.
 pub(crate) const WORD_BYTES: usize = 4;
-/// What each record begins with, from the first word on.
+/// What each record begins with, from the first word on: two words, and the lower bits of the version.
 pub(crate) const FIXED_BYTES: usize = 14;
 
 const KEY_BITS: u32 = u32::BITS - Marks::BITS;
@@ -41,9 +52,33 @@ const LOW_VERSION_BITS: u32 = 48;
 /// A version that needs no optional bytes is below.
 const WIDE_BITS: u32 = LOW_VERSION_BITS + 1;
 
+const _: () = {
+    assert!(VALUE_BYTES_MAX < 1 << VALUE_BITS, "every value's length has its bits");
+    assert!(
+        KEY_BYTES_MAX >> KEY_BITS <= u8::MAX as usize,
+        "one byte more is enough for a key's length"
+    );
+    assert!(FIXED_BYTES == 2 * WORD_BYTES + LOW_VERSION_BITS as usize / 8);
+    assert!(
+        (LONG_KEY - 1) | OPTIONAL | TIERS | VERSION_BIT == u32::MAX,
+        "no bit is without a meaning"
+    );
+    assert!(OPTIONAL & TIERS == 0 && (OPTIONAL | TIERS) & VERSION_BIT == 0 && STALE == TIERS);
+    assert!(UNIT_BYTES.is_multiple_of(WORD_BYTES), "the first word of each record is aligned");
+    assert!(
+        ACCESS_MASK << ACCESS_SHIFT | FETCHED | WON == (1 << Marks::BITS) - 1,
+        "marks fill their bits"
+    );
+};
+
+const FETCHED: u32 = 1;
+const WON: u32 = 2;
+const ACCESS_SHIFT: u32 = 2;
+const ACCESS_MASK: u32 = (1 << 22) - 1;
+
 /// A record, in parts.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Record<'a> {
+pub(crate) struct ItemView<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
     pub(crate) version: u64,
@@ -56,9 +91,10 @@ pub(crate) struct Record<'a> {
     pub(crate) marks: Marks,
 }
 
-impl<'a> Record<'a> {
+impl<'a> ItemView<'a> {
     pub(crate) fn item(&self, hash: KeyHash, clean: bool) -> ItemRef<'a> {
-        let Record { key, value, version, expiry_s, early_ms, flags, tiers, stale, marks } = *self;
+        let ItemView { key, value, version, expiry_s, early_ms, flags, tiers, stale, marks } =
+            *self;
         let dram = DramFields { version, early_ms, stale, marks };
         ItemRef { flags, clean, tiers, dram, ..ItemRef::new(hash, key, value, expiry_s) }
     }
@@ -67,6 +103,56 @@ impl<'a> Record<'a> {
     #[inline]
     pub(crate) fn is_over(&self, now_ms: u64) -> bool {
         is_over(self.expiry_s, self.early_ms, now_ms)
+    }
+}
+
+/// Whether an item was hit or won, and when it was accessed last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Marks(u32);
+
+impl Marks {
+    pub(super) const BITS: u32 = 24;
+    pub(super) const WON: Self = Self(WON);
+
+    /// Of an item that is set, in this second if accesses are noted.
+    pub(crate) fn of_new(won: bool, now_s: Option<u32>) -> Self {
+        Self(if won { WON } else { 0 }).accessed(now_s)
+    }
+
+    /// After a hit.
+    pub(crate) fn after_hit(self, now_s: Option<u32>) -> Self {
+        Self(self.0 | FETCHED).accessed(now_s)
+    }
+
+    fn accessed(self, now_s: Option<u32>) -> Self {
+        let Some(now_s) = now_s else { return self };
+        // 0 would say that it is not known.
+        let second = (now_s & ACCESS_MASK).max(1);
+        Self(self.0 & (FETCHED | WON) | second << ACCESS_SHIFT)
+    }
+
+    pub(crate) fn is_fetched(self) -> bool {
+        self.0 & FETCHED != 0
+    }
+
+    pub(crate) fn is_won(self) -> bool {
+        self.0 & WON != 0
+    }
+
+    /// Seconds since the last access, if it was noted.
+    pub(crate) fn idle_s(self, now_s: u32) -> Option<u32> {
+        let second = self.0 >> ACCESS_SHIFT;
+        (second != 0).then(|| now_s.wrapping_sub(second) & ACCESS_MASK)
+    }
+
+    /// As many bits as [`Marks::BITS`].
+    pub(super) fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The other bits of `bits` are somebody else's.
+    pub(super) fn of_bits(bits: u32) -> Self {
+        Self(bits & ((1 << Self::BITS) - 1))
     }
 }
 
@@ -141,6 +227,8 @@ pub(crate) fn encode(room: &mut [u8], item: &ItemRef<'_>) {
     let value_bytes = u32::try_from(item.value.len()).expect("values are checked at the door");
     let key_bytes = u16::try_from(item.key.len()).expect("keys are checked at the door");
     debug_assert!(value_bytes < LONG_KEY);
+    debug_assert_eq!(room.len(), record_bytes(item), "the room is the record's");
+    debug_assert!(item.dram.early_ms < 1000, "it expires in its second");
     let DramFields { version, early_ms, stale, marks } = item.dram;
     let tiers = match item.tiers {
         _ if stale => STALE,
@@ -176,7 +264,7 @@ pub(crate) fn encode(room: &mut [u8], item: &ItemRef<'_>) {
 
 /// The record of which this is the first word and what follows it. `bytes` are a segment's, so it is whole.
 #[inline]
-pub(crate) fn record_of(word: u32, bytes: &[u8]) -> Record<'_> {
+pub(crate) fn record_of(word: u32, bytes: &[u8]) -> ItemView<'_> {
     let fixed: &[u8; FIXED_BYTES - WORD_BYTES] =
         bytes.first_chunk().expect("a segment's record is whole");
     let head = u32::from_le_bytes([fixed[0], fixed[1], fixed[2], fixed[3]]);
@@ -210,7 +298,7 @@ pub(crate) fn record_of(word: u32, bytes: &[u8]) -> Record<'_> {
         _ => Tiers::Both,
     };
     let (stale, marks) = (head & TIERS == STALE, marks_in(word));
-    Record { key, value, version, expiry_s, early_ms, flags, tiers, stale, marks }
+    ItemView { key, value, version, expiry_s, early_ms, flags, tiers, stale, marks }
 }
 
 /// The next so many bytes of a record.
@@ -222,7 +310,7 @@ fn taken<'a, const BYTES: usize>(rest: &mut &'a [u8]) -> &'a [u8; BYTES] {
 }
 
 /// The record that lies in `bytes`, of which nobody else has any.
-pub(crate) fn record_in(bytes: &[u8]) -> Record<'_> {
+pub(crate) fn record_in(bytes: &[u8]) -> ItemView<'_> {
     let (word, rest) = bytes.split_first_chunk().expect("a segment's record is whole");
     record_of(u32::from_le_bytes(*word), rest)
 }
@@ -285,5 +373,26 @@ mod tests {
         };
         assert_eq!([item(0, (1 << 49) - 1), item(0, 1 << 49)], [16, 20]);
         assert_eq!([item(1, 1), item(1, u64::MAX)], [24, 24]);
+    }
+
+    #[test]
+    fn a_hit_is_remembered_with_its_second_and_leaves_the_rest() {
+        let new = Marks::of_new(true, Some(7 << 22 | 5));
+        assert!(new.is_won() && !new.is_fetched());
+        let hit = new.after_hit(Some(7 << 22 | 100));
+        assert!(hit.is_won() && hit.is_fetched());
+        assert_eq!((new.idle_s(7 << 22 | 105), hit.idle_s(7 << 22 | 105)), (Some(100), Some(5)));
+        assert_eq!(hit.idle_s((8 << 22) + 3), Some((1 << 22) - 97), "over the end of the count");
+        assert_eq!(Marks::of_bits(hit.bits() | 0xff << 24), hit);
+    }
+
+    #[test]
+    fn without_a_second_none_is_known() {
+        let hit = Marks::of_new(false, None).after_hit(None);
+        assert!(hit.is_fetched() && !hit.is_won());
+        assert_eq!(hit.idle_s(1000), None);
+        let at_zero = Marks::of_new(false, Some(3 << 22));
+        assert_eq!(at_zero.idle_s((3 << 22) + 9), Some(8), "a second late, but known");
+        assert_eq!(at_zero.after_hit(None).idle_s((3 << 22) + 9), Some(8));
     }
 }

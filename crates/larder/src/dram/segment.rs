@@ -14,7 +14,7 @@
 //! 3. Bytes from `published` on are touched by the segment's one [`Writer`] only. A writer is made
 //!    with the segment, or from a [`Spare`] one: which no entry names, nobody else has a share of but its
 //!    slot, and nobody had a pin of after that. Who has found an entry before and pins now sees that the
-//!    entry is gone, and gives the pin back (`looking`).
+//!    entry is gone, and gives the pin back (`index`).
 //! 4. The first word of a published record holds its marks, which change while others read the record. So
 //!    it is never lent out with it: whoever may be lent the record, by invariant 1, loads and changes the word
 //!    atomically. Who overwrites the record has all of it, for by invariant 2 nobody else may be lent it then. Relaxed
@@ -24,15 +24,14 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::marks::Marks;
 use super::memory::{Blocks, Memory};
 use super::permits::Permits;
 use super::pins::{Pin, Pins, Share};
 use super::prefetch::prefetch;
 use super::readers::{Locked, LockedAlone};
 use super::record::{
-    FIXED_BYTES, Record, WORD_BYTES, bytes_of_long, bytes_of_record, marks_in, record_of,
-    with_marks,
+    FIXED_BYTES, ItemView, Marks, UNIT_BYTES, WORD_BYTES, bytes_of_long, bytes_of_record, marks_in,
+    record_of, with_marks,
 };
 use super::sparse::is_sparser;
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -73,12 +72,18 @@ struct Tally {
     slot: AtomicU32,
 }
 
+const _: () = {
+    assert!(std::mem::offset_of!(Segment, tally).is_multiple_of(LINE_BYTES));
+    assert!(align_of::<Tally>() == LINE_BYTES, "a hit reads no line that changes with the records");
+};
+
 /// One record less that is being overwritten.
 struct Overwriting<'a>(&'a AtomicU32);
 
 impl Drop for Overwriting<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
+        let before = self.0.fetch_sub(1, Ordering::Release);
+        debug_assert!(before > 0, "who ends overwriting has begun to");
     }
 }
 
@@ -108,7 +113,7 @@ impl Frozen {
     }
 
     /// The record that begins at `at`, and where it ends.
-    pub(crate) fn record_and_end(&self, at: usize) -> (Record<'_>, usize) {
+    pub(crate) fn record_and_end(&self, at: usize) -> (ItemView<'_>, usize) {
         (self.segment.lend_record(at), at + self.segment.bytes_at(at))
     }
 
@@ -118,7 +123,7 @@ impl Frozen {
     }
 
     /// The records with their offsets, in the order in which they were written.
-    pub(crate) fn records(&self) -> impl Iterator<Item = (usize, Record<'_>)> {
+    pub(crate) fn records(&self) -> impl Iterator<Item = (usize, ItemView<'_>)> {
         let (mut at, end) = (0, self.end());
         std::iter::from_fn(move || {
             let begin = at;
@@ -174,7 +179,9 @@ impl Segment {
 
     /// It has been given a slot, which it keeps.
     pub(super) fn note_slot(&self, slot: u32) {
-        self.tally.slot.store(slot, Ordering::Relaxed);
+        debug_assert!(slot != 0, "0 is no slot");
+        let before = self.tally.slot.swap(slot, Ordering::Relaxed);
+        debug_assert!(before == 0, "a segment keeps its number");
     }
 
     /// Where the memory lies.
@@ -190,12 +197,12 @@ impl Segment {
     }
 
     /// The record that begins at `at`: one of the shard that is locked.
-    pub(crate) fn record(&self, at: usize, _locked: &Locked) -> Record<'_> {
+    pub(crate) fn record(&self, at: usize, _locked: &Locked) -> ItemView<'_> {
         self.lend_record(at)
     }
 
     /// The record that a pin of it keeps.
-    pub(super) fn pinned_record(pin: &Pin) -> Record<'_> {
+    pub(super) fn pinned_record(pin: &Pin) -> ItemView<'_> {
         pin.lend_record(pin.at())
     }
 
@@ -235,7 +242,7 @@ impl Segment {
 
     /// Lends this record alone: others may be being overwritten.
     #[inline]
-    fn lend_record(&self, at: usize) -> Record<'_> {
+    fn lend_record(&self, at: usize) -> ItemView<'_> {
         // Once: every hit comes here.
         let published = self.published.load(Ordering::Acquire);
         let (word, bytes) = self.measure(at, published);
@@ -326,11 +333,13 @@ impl Segment {
     /// compact by now.
     pub(crate) fn note_dead(&self, bytes: usize) -> bool {
         let before = self.tally.dead.fetch_add(bytes, Ordering::Relaxed);
+        debug_assert!(before + bytes <= self.capacity(), "a record dies once");
         is_sparser(before, before + bytes, self.capacity())
     }
 
     pub(crate) fn set_outstanding(&self, records: u32) {
-        self.tally.outstanding.store(records, Ordering::Release);
+        let before = self.tally.outstanding.swap(records, Ordering::AcqRel);
+        debug_assert_eq!(before, 0, "it is demoted once at a time");
     }
 
     /// Notes how many bytes were taken for it above the budget, and says how many were before.
@@ -343,14 +352,22 @@ impl Segment {
         self.tally.above.load(Ordering::Acquire) > 0
     }
 
+    /// Whether it waits for no record.
+    pub(crate) fn is_dealt_with(&self) -> bool {
+        self.tally.outstanding.load(Ordering::Acquire) == 0
+    }
+
     /// One record more to wait for.
     pub(crate) fn one_more(&self) {
-        self.tally.outstanding.fetch_add(1, Ordering::AcqRel);
+        let before = self.tally.outstanding.fetch_add(1, Ordering::AcqRel);
+        debug_assert!(before > 0, "records are given out while the segment itself is waited for");
     }
 
     /// One record less to wait for. Says whether it was the last.
     pub(crate) fn one_demoted(&self) -> bool {
-        self.tally.outstanding.fetch_sub(1, Ordering::AcqRel) == 1
+        let before = self.tally.outstanding.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(before > 0, "a record is dealt with once");
+        before == 1
     }
 }
 
@@ -412,6 +429,12 @@ impl Writer {
     /// Begins a segment anew.
     pub(super) fn recycle(Spare(segment): Spare) -> Self {
         segment.published.store(0, Ordering::Relaxed);
+        debug_assert_eq!(
+            segment.tally.outstanding.load(Ordering::Relaxed),
+            0,
+            "flash has dealt with it"
+        );
+        debug_assert!(!segment.is_above(), "what was above the budget is not used again as it is");
         segment.tally.dead.store(0, Ordering::Relaxed);
         segment.tally.last_expiry_s.store(0, Ordering::Relaxed);
         Self { segment }
@@ -430,6 +453,7 @@ impl Writer {
     /// if there is no room.
     pub(crate) fn append(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8])) -> Option<usize> {
         let at = self.segment.published.load(Ordering::Relaxed);
+        debug_assert!(at.is_multiple_of(UNIT_BYTES), "an entry can name where a record begins");
         if bytes > self.segment.capacity() - at {
             return None;
         }
@@ -440,173 +464,15 @@ impl Writer {
             std::slice::from_raw_parts_mut(self.segment.memory.start().as_ptr().add(at), bytes)
         };
         fill(room);
+        debug_assert_eq!(
+            self.segment.published.load(Ordering::Relaxed),
+            at,
+            "a segment has one writer"
+        );
         self.segment.published.store(at + bytes, Ordering::Release);
         Some(at)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::record::{encode, record_bytes};
-    use super::*;
-    use crate::item::{DramFields, ItemRef};
-    use crate::key::KeyHash;
-
-    const KEY: &[u8] = b"bread";
-
-    fn item(value: &[u8], version: u64) -> ItemRef<'_> {
-        let dram = DramFields { version, ..DramFields::default() };
-        ItemRef { dram, ..ItemRef::new(KeyHash::of(KEY), KEY, value, 0) }
-    }
-
-    fn append(writer: &mut Writer, value: &[u8]) -> usize {
-        let item = item(value, 1);
-        writer.append(record_bytes(&item), |room| encode(room, &item)).expect("there is room")
-    }
-
-    fn overwrite(segment: &Share, at: usize, value: &[u8]) -> bool {
-        let item = item(value, 2);
-        let locked = LockedAlone::new();
-        let fill = |room: &mut [u8]| encode(room, &item);
-        segment.overwrite(at, record_bytes(&item), &locked, fill).is_some()
-    }
-
-    #[test]
-    fn what_is_appended_is_published_in_order() {
-        let mut writer = Writer::allocate(60);
-        assert_eq!([append(&mut writer, b"rye"), append(&mut writer, b"oat")], [0, 24]);
-        assert_eq!(writer.append(16, |_| panic!("there is no room")), None);
-        let segment = Frozen::new(writer.segment().clone());
-        let found: Vec<_> = segment.records().map(|(at, record)| (at, record.value)).collect();
-        assert_eq!(found, [(0, &b"rye"[..]), (24, &b"oat"[..])]);
-    }
-
-    #[test]
-    fn a_pinned_segment_is_not_reused() {
-        let mut writer = Writer::allocate(64);
-        let at = append(&mut writer, b"rye");
-        let pin = writer.segment().pin(at);
-        let Writer { segment } = writer;
-        let segment = Spare::new(segment).unwrap_err();
-        assert_eq!(pin.record().value, b"rye");
-        drop(pin);
-        let mut writer = Writer::recycle(Spare::new(segment).unwrap());
-        assert_eq!(Frozen::new(writer.segment().clone()).end(), 0);
-        assert_eq!(append(&mut writer, b"oat"), 0);
-    }
-
-    #[test]
-    fn what_somebody_may_look_at_is_not_overwritten() {
-        let mut writer = Writer::allocate(4 << 10);
-        let (rye, oat) = (append(&mut writer, b"rye"), append(&mut writer, b"oat"));
-        let segment = writer.segment().clone();
-        assert!(overwrite(&segment, rye, b"bun"));
-        let pin = segment.pin(rye);
-        assert!(!overwrite(&segment, rye, b"pie") && !overwrite(&segment, oat, b"pie"));
-        assert_eq!(pin.record().value, b"bun");
-        drop(pin);
-        let frozen = Frozen::new(segment);
-        assert!(!overwrite(writer.segment(), oat, b"pie"));
-        let segment = frozen.thaw();
-        assert!(overwrite(&segment, oat, b"pie"));
-        let version = |at: usize| segment.pin(at).record().version;
-        assert_eq!([rye, oat].map(version), [2, 2]);
-    }
-
-    #[test]
-    fn who_freezes_a_segment_waits_for_those_who_overwrite() {
-        const VALUES: [[u8; 512]; 2] = [[3; 512], [4; 512]];
-        let mut writer = Writer::allocate(16 << 10);
-        let places: Vec<_> = (0..16).map(|_| append(&mut writer, &VALUES[0])).collect();
-        let segment = writer.segment().clone();
-        std::thread::scope(|scope| {
-            let writing = scope.spawn(|| {
-                let mut overwritten = 0;
-                for turn in 0..20_000 {
-                    let done = overwrite(&segment, places[turn % 16], &VALUES[turn / 16 % 2]);
-                    overwritten += u32::from(done);
-                }
-                overwritten
-            });
-            while !writing.is_finished() {
-                let frozen = Frozen::new(segment.clone());
-                let is_whole = |record: Record<'_>| VALUES.iter().any(|v| v == record.value);
-                assert!(frozen.records().all(|(_, record)| is_whole(record)));
-                drop(frozen);
-                std::thread::yield_now();
-            }
-            assert!(writing.join().unwrap() > 0);
-        });
-    }
-
-    #[test]
-    fn readers_see_whole_records_while_a_writer_appends() {
-        let mut writer = Writer::allocate(64 << 10);
-        let shared = writer.segment().clone();
-        std::thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    let mut seen = 0;
-                    while seen < 1024 {
-                        let segment = Frozen::new(shared.clone());
-                        let is_whole = |value: &[u8]| value.iter().all(|byte| *byte == value[0]);
-                        assert!(segment.records().all(|(_, record)| is_whole(record.value)));
-                        seen = segment.records().count();
-                    }
-                });
-            }
-            for record in 0..1024_u32 {
-                append(&mut writer, &[record.to_le_bytes()[0]; 45]);
-            }
-        });
-    }
-
-    /// What the sanitizer is told: nobody touches what was not appended, or belongs to an earlier life.
-    #[test]
-    #[cfg(larder_asan)]
-    fn only_what_is_published_may_be_touched() {
-        let mut writer = Writer::allocate(4 << 10);
-        let may_touch = |writer: &Writer, at: usize| writer.segment().memory.is_allowed(at);
-        assert!(!may_touch(&writer, 0));
-        let (rye, oat) = (append(&mut writer, b"rye"), append(&mut writer, b"oat"));
-        assert!(may_touch(&writer, rye) && may_touch(&writer, oat + 20) && !may_touch(&writer, 64));
-        let Writer { segment } = writer;
-        let mut writer = Writer::recycle(Spare::new(segment).unwrap());
-        assert!(!may_touch(&writer, rye) && !may_touch(&writer, oat));
-        assert_eq!(append(&mut writer, b"bun"), 0);
-        assert!(may_touch(&writer, 0) && !may_touch(&writer, oat + 8));
-    }
-
-    #[test]
-    fn hits_mark_a_record_while_others_read_it() {
-        let mut writer = Writer::allocate(4 << 10);
-        let at = append(&mut writer, b"rye");
-        let segment = writer.segment().clone();
-        let wins: usize = std::thread::scope(|scope| {
-            let threads = (0..4_u32).map(|thread| {
-                let segment = &segment;
-                scope.spawn(move || {
-                    let mut wins = 0;
-                    for second in 1..5000 {
-                        let pin = segment.pin(at);
-                        let before = pin.record().marks;
-                        Segment::note_hit(&pin, before, Some(second));
-                        assert!(thread > 0 || second == 1 || before.is_fetched());
-                        assert_eq!((pin.record().key, pin.record().value), (KEY, &b"rye"[..]));
-                        wins += usize::from(segment.win(at, &Locked::new()));
-                    }
-                    wins
-                })
-            });
-            threads.collect::<Vec<_>>().into_iter().map(|thread| thread.join().unwrap()).sum()
-        });
-        assert_eq!(wins, 1);
-        let marks = segment.pin(at).record().marks;
-        assert!(marks.is_fetched() && marks.is_won());
-        let mut copies = Writer::allocate(64);
-        let copy = append(&mut copies, b"rye");
-        copies.segment().take_marks(copy, (&segment, at), &LockedAlone::new());
-        assert_eq!(copies.segment().pin(copy).record().marks, marks);
-        assert_eq!(copies.segment().pin(copy).record().value, b"rye");
-    }
-}
+mod tests;

@@ -21,6 +21,7 @@ use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
 const CHUNK: usize = 1024;
+const _: () = assert!(SLOTS_MAX.is_multiple_of(CHUNK), "every slot is in a chunk");
 
 type Chunk = Box<[AtomicPtr<Segment>]>;
 
@@ -102,7 +103,8 @@ impl Slots {
             None => return None,
         };
         self.bytes.fetch_add(segment.overhead_bytes(), Ordering::Relaxed);
-        self.pointer(slot).store(segment.as_ptr(), Ordering::Release);
+        let before = self.pointer(slot).swap(segment.as_ptr(), Ordering::Release);
+        assert!(before.is_null(), "a slot that is given out is empty");
         table.shares[slot as usize - 1] = Some(segment.clone());
         segment.note_slot(slot);
         Some(slot)
@@ -112,6 +114,7 @@ impl Slots {
     /// was stored before the entry was.
     #[inline]
     pub(crate) fn get<'a>(&'a self, location: Location, _held: &'a Held) -> Kept<'a> {
+        debug_assert!(location.slot != 0, "0 is no slot");
         let segment = self.pointer(location.slot).load(Ordering::Acquire);
         let segment = NonNull::new(segment).expect("a slot named by the index is filled");
         Kept { segment, _slots: PhantomData }
@@ -122,9 +125,12 @@ impl Slots {
     pub(crate) fn empty(&self, slot: u32) -> Option<Share> {
         let mut table = self.table();
         let segment = table.shares[slot as usize - 1].take()?;
+        assert_eq!(segment.slot(), slot, "a segment keeps its number");
         self.pointer(slot).store(ptr::null_mut(), Ordering::Release);
         table.given_back.push(slot);
-        self.bytes.fetch_sub(segment.overhead_bytes(), Ordering::Relaxed);
+        debug_assert!(table.given_back.len() <= table.shares.len(), "a number is given back once");
+        let before = self.bytes.fetch_sub(segment.overhead_bytes(), Ordering::Relaxed);
+        debug_assert!(before >= segment.overhead_bytes(), "what is in a slot is counted");
         Some(segment)
     }
 

@@ -44,6 +44,20 @@ pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
 /// An entry points to places before this one. A longer segment has one record, which begins at 0.
 pub(crate) const OFFSETS_END: usize = UNIT_BYTES << OFFSET_BITS;
 
+const _: () = {
+    assert!(SLOT_AT + SLOT_BITS == CLEAN_BIT.trailing_zeros() && CLEAN_BIT.is_power_of_two());
+    assert!(FREQUENCY_AT == CLEAN_BIT.trailing_zeros() + 1);
+    assert!(
+        TAG_AT == FREQUENCY_AT + FREQUENCY_MAX.count_ones(),
+        "parts of an entry touch each other"
+    );
+    assert!(FREQUENCY_MAX & (FREQUENCY_MAX + 1) == 0, "a frequency is all bits of its part");
+    assert!(
+        align_of::<Bucket>() == 64 && (size_of::<Bucket>() == 64 || cfg!(shuttle)),
+        "a bucket is a cache line"
+    );
+};
+
 /// Where a record lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Location {
@@ -74,6 +88,10 @@ impl Entry {
     pub(super) fn new(hash: KeyHash, location: Location, clean: bool, frequency: u64) -> Self {
         debug_assert!(location.slot > 0 && location.at.is_multiple_of(UNIT_BYTES));
         debug_assert!(location.at < OFFSETS_END);
+        debug_assert!(
+            (location.slot as usize) < SLOTS_MAX,
+            "a slot's number has its bits in an entry"
+        );
         let units = (location.at / UNIT_BYTES) as u64;
         let clean = if clean { CLEAN_BIT } else { 0 };
         let frequency = frequency.min(FREQUENCY_MAX) << FREQUENCY_AT;
@@ -95,6 +113,7 @@ impl Entry {
     }
 
     fn hit(self) -> Self {
+        debug_assert!(self.frequency() < FREQUENCY_MAX, "it would run over into the tag");
         Self(self.0 + (1 << FREQUENCY_AT))
     }
 }
@@ -127,11 +146,11 @@ pub(super) fn places_of(hash: KeyHash, count: usize) -> [usize; 2] {
 /// Where an entry is, or may be. Only the one who holds the shard's write lock changes it, but for
 /// frequency.
 #[derive(Debug, Default)]
-pub(super) struct Place(AtomicU64);
+pub(super) struct AtomicEntry(AtomicU64);
 
 #[repr(align(64))]
 #[derive(Debug, Default)]
-pub(super) struct Bucket([Place; ENTRIES]);
+pub(super) struct Bucket([AtomicEntry; ENTRIES]);
 
 /// The buckets of a shard. Of a table that is being replaced by a larger one, a reader without a lock may
 /// see the beginning, where he finds little.
@@ -145,7 +164,7 @@ pub(crate) trait Records {
     fn hash(&self, at: Location, locked: &Locked) -> KeyHash;
 }
 
-impl Place {
+impl AtomicEntry {
     fn entry(&self) -> Option<Entry> {
         let entry = self.0.load(Ordering::SeqCst);
         (entry != 0).then_some(Entry(entry))
@@ -158,6 +177,7 @@ impl Place {
     }
 
     pub(super) fn put(&self, entry: Entry) {
+        debug_assert!(entry.0 != 0, "0 is an empty place");
         self.0.store(entry.0, Ordering::Release);
     }
 
@@ -177,7 +197,7 @@ impl Place {
 }
 
 impl Bucket {
-    fn empty_places(&self) -> impl Iterator<Item = &Place> {
+    fn empty_places(&self) -> impl Iterator<Item = &AtomicEntry> {
         self.0.iter().filter(|place| place.entry().is_none())
     }
 }
@@ -206,7 +226,7 @@ impl<'a> Tagged<'a> {
 }
 
 impl<'a> Iterator for Tagged<'a> {
-    type Item = (&'a Place, Entry);
+    type Item = (&'a AtomicEntry, Entry);
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -235,7 +255,7 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn entries(self) -> impl Iterator<Item = Entry> {
-        self.0.iter().flat_map(|bucket| &bucket.0).filter_map(Place::entry)
+        self.0.iter().flat_map(|bucket| &bucket.0).filter_map(AtomicEntry::entry)
     }
 
     /// Takes all entries out, and shows them to `each`.
@@ -256,7 +276,10 @@ impl<'a> Table<'a> {
     /// Entries whose tag is that of the hash, and where they are. The second bucket is far away from the
     /// first, and is looked at by who found nothing there.
     #[inline]
-    pub(super) fn candidates(self, hash: KeyHash) -> impl Iterator<Item = (&'a Place, Entry)> {
+    pub(super) fn candidates(
+        self,
+        hash: KeyHash,
+    ) -> impl Iterator<Item = (&'a AtomicEntry, Entry)> {
         let tag = Tag::of(hash);
         self.buckets_of(tag).into_iter().flat_map(move |bucket| Tagged::new(bucket, tag))
     }
@@ -266,7 +289,7 @@ impl<'a> Table<'a> {
     pub(super) fn find<T>(
         self,
         hash: KeyHash,
-        mut look: impl FnMut(&'a Place, Entry) -> Option<T>,
+        mut look: impl FnMut(&'a AtomicEntry, Entry) -> Option<T>,
     ) -> Option<T> {
         self.candidates(hash).find_map(|(place, entry)| {
             let found = look(place, entry)?;
@@ -281,7 +304,7 @@ impl<'a> Table<'a> {
         key: &[u8],
         records: &impl Records,
         locked: &Locked,
-    ) -> Option<(&'a Place, Entry)> {
+    ) -> Option<(&'a AtomicEntry, Entry)> {
         self.candidates(hash).find(|(_, entry)| records.is_key(entry.location(), key, locked))
     }
 
@@ -289,7 +312,7 @@ impl<'a> Table<'a> {
         self,
         hash: KeyHash,
         location: Location,
-    ) -> Option<(&'a Place, Entry)> {
+    ) -> Option<(&'a AtomicEntry, Entry)> {
         self.candidates(hash).find(|(_, entry)| entry.location() == location)
     }
 
@@ -337,6 +360,7 @@ impl<'a> Table<'a> {
             count += (count / 4).max(1);
             let buckets = empty_buckets(count);
             if Table(&buckets).take_all(self.entries()) {
+                debug_assert!(buckets.len() > self.0.len(), "or its caller would try for ever");
                 return buckets;
             }
         }
@@ -348,6 +372,10 @@ impl<'a> Table<'a> {
             return None;
         }
         let buckets = empty_buckets(buckets_for(entries));
+        debug_assert!(
+            buckets.len() < self.0.len(),
+            "a sparse table has more buckets than it needs"
+        );
         Table(&buckets).take_all(self.entries()).then_some(buckets)
     }
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use super::DramTier;
 use super::demotions::{Demoting, Demotion};
 use super::index::{Entry, Location};
-use super::record::Record;
+use super::record::ItemView;
 use super::segment::Frozen;
 use crate::item::ItemRef;
 use crate::key::KeyHash;
@@ -59,6 +59,10 @@ impl DramTier {
             && let Some(Seen { at, end, hash, record }) = ahead.seen.pop_front()
         {
             let location = Location { slot: demoting.slot, at };
+            debug_assert!(
+                at == demoting.next && end > at,
+                "records leave in the order in which they lie"
+            );
             demoting.next = end;
             let leaves = |entry: Entry| receiver.take(&record.item(hash, entry.is_clean()));
             if self.index.leave(hash, location, leaves) == Some(false) {
@@ -85,7 +89,7 @@ struct Seen<'a> {
     at: usize,
     end: usize,
     hash: KeyHash,
-    record: Record<'a>,
+    record: ItemView<'a>,
 }
 
 impl Ahead<'_> {
@@ -99,6 +103,7 @@ impl Ahead<'_> {
         let hash = self.tier.hasher.hash(record.key);
         self.tier.index.prefetch(hash);
         receiver.expect(hash);
+        debug_assert!(self.seen.len() <= FETCHED_AHEAD, "memory is asked for so many");
         self.seen.push_back(Seen { at, end, hash, record });
         self.next = end;
         self.segment.prefetch(self.next + BYTES_AHEAD);

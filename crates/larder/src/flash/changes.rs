@@ -8,9 +8,9 @@ use std::fmt;
 use larder_device::DeviceInfo;
 
 use super::layout::{soc_buckets, soc_log_segments, usable_bytes};
-use crate::config::{Config, CrashSafety, OnChange, SOC_PERCENT};
+use crate::config::{Config, CrashSafety, LocConfig, OnChange, SocConfig};
 use crate::layout::Layout;
-use crate::soc::{BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES};
+use crate::soc::{self, BUCKET_BYTES, BUCKET_SNAPSHOT_BYTES};
 
 /// Percentages that are looked for are multiples of these parts of one, and people prefer the first.
 const GRAINS: [f64; 9] = [1.0, 2.0, 10.0, 20.0, 100.0, 200.0, 1000.0, 10_000.0, 100_000.0];
@@ -55,24 +55,27 @@ pub(super) fn reconcile(
 /// `config` with what the cache decided when it began, where that is left to it: either is no change, for
 /// budgets come and go.
 fn as_decided(config: &Config, found: &Layout) -> Config {
-    let before = soc_percent(SOC_PERCENT, found);
-    let is_decided = config.soc_percent.is_none() && [0.0, SOC_PERCENT].contains(&before);
-    let soc_percent = if is_decided { Some(before) } else { config.soc_percent };
-    Config { soc_percent, ..config.clone() }
+    let before = soc_percent(soc::config::PERCENT, found);
+    let is_decided = config.soc.percent.is_none() && [0.0, soc::config::PERCENT].contains(&before);
+    let soc_percent = if is_decided { Some(before) } else { config.soc.percent };
+    Config { soc: SocConfig { percent: soc_percent, ..config.soc.clone() }, ..config.clone() }
 }
 
 /// The settings of `config` that are not those with which a device like `info` is divided as `found`.
 fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
     let mut changes = Vec::new();
-    let soc_before = soc_percent(config.soc_percent.unwrap_or(SOC_PERCENT), found);
-    if config.soc_percent.is_none_or(|now| now.to_bits() != soc_before.to_bits()) {
-        let now = config.soc_percent.map_or("None".to_owned(), |percent| percent.to_string());
-        changes.push(change("soc_percent", now, soc_before));
+    let soc_before = soc_percent(config.soc.percent.unwrap_or(soc::config::PERCENT), found);
+    if config.soc.percent.is_none_or(|now| now.to_bits() != soc_before.to_bits()) {
+        let now = config.soc.percent.map_or("None".to_owned(), |percent| percent.to_string());
+        changes.push(change("soc.percent", now, soc_before));
     }
     let mut before = Config {
         utilization_percent: utilization_percent(config.utilization_percent, found),
-        soc_percent: Some(soc_before),
-        soc_log_percent: soc_log_percent(config.soc_log_percent, found),
+        soc: SocConfig {
+            percent: Some(soc_before),
+            log_percent: soc_log_percent(config.soc.log_percent, found),
+            ..config.soc.clone()
+        },
         // Whether it is for the process or for power the layout does not say: one may follow the other.
         crash_safety: match (found.tombstone_log_bytes, config.crash_safety) {
             (0, _) => CrashSafety::Off,
@@ -83,7 +86,7 @@ fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
     };
     let percents = [
         ("utilization_percent", config.utilization_percent, before.utilization_percent),
-        ("soc_log_percent", config.soc_log_percent, before.soc_log_percent),
+        ("soc.log_percent", config.soc.log_percent, before.soc.log_percent),
     ];
     // They are the configuration's own wherever that explains the layout.
     let changed = percents.iter().filter(|(_, now, before)| now.to_bits() != before.to_bits());
@@ -106,18 +109,23 @@ fn settings(config: &Config, info: &DeviceInfo, found: &Layout) -> Vec<String> {
         }
         before.tombstone_log_bytes = wanted;
     }
-    before.region_bytes = Some(found.region_bytes);
+    before.loc.region_bytes = Some(found.region_bytes);
     if is_explained(&before) {
-        let now = config.region_bytes.map_or("None".to_owned(), |bytes| bytes.to_string());
-        changes.push(change("region_bytes", now, found.region_bytes));
+        let now = config.loc.region_bytes.map_or("None".to_owned(), |bytes| bytes.to_string());
+        changes.push(change("loc.region_bytes", now, found.region_bytes));
         return changes;
     }
-    before.ru_aware_eviction = !config.ru_aware_eviction;
-    if is_explained(&before) || is_explained(&Config { region_bytes: None, ..before.clone() }) {
-        let (now, before) = (config.ru_aware_eviction, before.ru_aware_eviction);
-        changes.push(change("ru_aware_eviction", now, before));
+    before.loc.ru_aware_eviction = !config.loc.ru_aware_eviction;
+    if is_explained(&before)
+        || is_explained(&Config {
+            loc: LocConfig { region_bytes: None, ..before.loc.clone() },
+            ..before.clone()
+        })
+    {
+        let (now, before) = (config.loc.ru_aware_eviction, before.loc.ru_aware_eviction);
+        changes.push(change("loc.ru_aware_eviction", now, before));
     } else if changes.is_empty() {
-        changes.push("the size of the device's reclaim units, or region_bytes".to_owned());
+        changes.push("the size of the device's reclaim units, or loc.region_bytes".to_owned());
     }
     changes
 }
@@ -189,59 +197,71 @@ mod tests {
 
     #[test]
     fn each_setting_is_named_with_both_values() {
-        let base = || Config { soc_percent: Some(4.0), ..Config::default() };
+        let base = || Config {
+            soc: SocConfig { percent: Some(4.0), ..SocConfig::default() },
+            ..Config::default()
+        };
         let said = |now: Config| said(&base(), &now);
         assert_eq!(said(base()), "");
         assert_eq!(
-            said(Config { soc_percent: Some(10.0), ..base() }),
-            "soc_percent = 10 (it was made with 4)"
+            said(Config { soc: SocConfig { percent: Some(10.0), ..base().soc }, ..base() }),
+            "soc.percent = 10 (it was made with 4)"
         );
         assert_eq!(
             said(Config { utilization_percent: 62.5, ..base() }),
             "utilization_percent = 62.5 (it was made with 100)"
         );
         assert_eq!(
-            said(Config { soc_log_percent: 5.0, ..base() }),
-            "soc_log_percent = 5 (it was made with 0)"
+            said(Config { soc: SocConfig { log_percent: 5.0, ..base().soc }, ..base() }),
+            "soc.log_percent = 5 (it was made with 0)"
         );
         assert_eq!(
             said(Config { crash_safety: CrashSafety::Off, ..base() }),
             "crash_safety = off (it was made with process)"
         );
         assert_eq!(
-            said(Config { region_bytes: Some(4 << 20), ..base() }),
-            "region_bytes = 4194304 (it was made with 2097152)"
+            said(Config { loc: LocConfig { region_bytes: Some(4 << 20), ..base().loc }, ..base() }),
+            "loc.region_bytes = 4194304 (it was made with 2097152)"
         );
         assert_eq!(
             said(Config { tombstone_log_bytes: Some(64 << 10), ..base() }),
             "tombstone_log_bytes = 65536 (it was made with 1048576)"
         );
-        let several = Config { soc_percent: Some(12.25), soc_log_percent: 3.5, ..base() };
+        let several = Config {
+            soc: SocConfig { percent: Some(12.25), log_percent: 3.5, ..base().soc },
+            ..base()
+        };
         assert_eq!(
             said(several),
-            "soc_percent = 12.25 (it was made with 4), soc_log_percent = 3.5 (it was made with 0)"
+            "soc.percent = 12.25 (it was made with 4), soc.log_percent = 3.5 (it was made with 0)"
         );
     }
 
     #[test]
     fn what_was_asked_for_is_found_again() {
-        let base = || Config { soc_percent: Some(4.0), ..Config::default() };
+        let base = || Config {
+            soc: SocConfig { percent: Some(4.0), ..SocConfig::default() },
+            ..Config::default()
+        };
         for percent in [0.0, 0.5, 1.0, 7.25, 33.3, 50.0, 97.5, 100.0] {
-            let before = Config { soc_percent: Some(percent), ..base() };
-            let now = Config { soc_percent: Some(20.0), ..base() };
-            let expected = format!("soc_percent = 20 (it was made with {percent})");
+            let before =
+                Config { soc: SocConfig { percent: Some(percent), ..base().soc }, ..base() };
+            let now = Config { soc: SocConfig { percent: Some(20.0), ..base().soc }, ..base() };
+            let expected = format!("soc.percent = 20 (it was made with {percent})");
             assert_eq!(said(&before, &now), expected);
         }
         for percent in [0.5, 3.5, 12.5] {
-            let before = Config { soc_log_percent: percent, ..base() };
-            let expected = format!("soc_log_percent = 0 (it was made with {percent})");
+            let before = Config { soc: SocConfig { log_percent: percent, ..base().soc }, ..base() };
+            let expected = format!("soc.log_percent = 0 (it was made with {percent})");
             assert_eq!(said(&before, &base()), expected);
         }
-        let before = Config { region_bytes: Some(512 << 10), ..base() };
-        let expected = "region_bytes = None (it was made with 524288)";
+        let before =
+            Config { loc: LocConfig { region_bytes: Some(512 << 10), ..base().loc }, ..base() };
+        let expected = "loc.region_bytes = None (it was made with 524288)";
         assert_eq!(said(&before, &base()), expected);
-        let before = Config { region_bytes: Some(3 << 19), ..base() };
-        let now = Config { ru_aware_eviction: true, ..base() };
+        let before =
+            Config { loc: LocConfig { region_bytes: Some(3 << 19), ..base().loc }, ..base() };
+        let now = Config { loc: LocConfig { ru_aware_eviction: true, ..base().loc }, ..base() };
         assert!(!said(&before, &now).is_empty());
     }
 
@@ -257,8 +277,11 @@ mod tests {
             let found = plan(before);
             assert_eq!(reconcile(now, &info, &plan(now), &found), Ok(found));
         }
-        let asked = Config { soc_percent: Some(20.0), ..with(64 << 20) };
-        assert_eq!(said(&asked, &much), "soc_percent = None (it was made with 20)");
+        let asked = Config {
+            soc: SocConfig { percent: Some(20.0), ..with(64 << 20).soc },
+            ..with(64 << 20)
+        };
+        assert_eq!(said(&asked, &much), "soc.percent = None (it was made with 20)");
         let all = Config { memory_bytes: Some(1 << 20), ..much };
         assert!(plan(&all).soc_buckets > 0, "the budget of everything counts");
     }

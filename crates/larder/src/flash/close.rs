@@ -1,10 +1,10 @@
 //! Closing at the pace of the device: what DRAM holds goes to flash in order.
 //!
 //! A small object belongs into a bucket, and a bucket is read and written for each: a DRAM full of them
-//! would take minutes. So a close appends them to the regions of the large-object engine instead. There
-//! they are large objects like others: records with checksums, listed by footers, found again by whoever
-//! indexes them, dead by tombstone when they change. The large-object engine is asked first, and what
-//! their buckets hold of their keys is older:
+//! would take minutes. So a close appends them to the engine that can append objects in a row (`Engine::appending`),
+//! which is the large-object engine. There they are large objects like others: records with checksums, listed by
+//! footers, found again by whoever indexes them, dead by tombstone when they change. That engine is asked first,
+//! and what their buckets hold of their keys is older:
 //!
 //! 1. With tombstones it is void since before the item came to DRAM. Without, an item goes in order only
 //!    if no bucket can hold its key, and else to its bucket as when evicted.
@@ -22,9 +22,9 @@ use super::demote::Admitted;
 use super::engines::{EngineId, call};
 use crate::cache::Tiers;
 use crate::dram::Receiver;
+use crate::engine::Append;
 use crate::item::ItemRef;
 use crate::key::KeyHash;
-use crate::loc::{Appending, object_bytes_max};
 use crate::removal::RemovalReason;
 use crate::tier::Tier;
 
@@ -37,8 +37,8 @@ const RECORD_BYTES: u64 = 56;
 pub(crate) struct InOrder<'a> {
     flash: &'a Flash,
     /// The engine that it appends to.
-    loc: EngineId,
-    appending: Appending<'a>,
+    to: EngineId,
+    appending: Box<dyn Append + 'a>,
     now_s: u32,
     /// Small objects that it has appended, and their bytes.
     appended: (u64, u64),
@@ -67,14 +67,14 @@ impl Receiver for InOrder<'_> {
         }
         let needs_a_wait = item.is_expired(*now_s)
             || item.tiers == Tiers::DramOnly
-            || item.object_bytes() > object_bytes_max(flash.layout.region_bytes)
+            || !call!(flash.engines.get(self.to), can_append(item))
             || !appending.has_room_for(item)
             || !flash.breaker.allows();
         if needs_a_wait {
             return false;
         }
         let admitted = flash.admit(item, *now_s);
-        let is_small = admitted.is_ok_and(|engine| engine != self.loc);
+        let is_small = admitted.is_ok_and(|engine| engine != self.to);
         let may_go = match admitted {
             Ok(_) if is_small => flash.has_room_in_order(self.appended.1, item),
             Ok(_) => true,
@@ -95,26 +95,28 @@ impl Receiver for InOrder<'_> {
 impl Flash {
     /// A close is about to send so many items.
     pub(crate) fn expect_in_order(&self, items: u64) {
-        if let Some((_, loc)) = self.engines.loc() {
-            loc.expect(items.min(self.in_order_bytes_max() / RECORD_BYTES));
+        if let Some((_, any)) = self.engines.to_append_to() {
+            call!(any, expect(items.min(self.in_order_bytes_max() / RECORD_BYTES)));
         }
     }
 
+    /// Of small objects.
     fn in_order_bytes_max(&self) -> u64 {
-        u64::from(self.layout.loc_regions) * u64::from(self.layout.region_bytes) / IN_ORDER_PART
+        let to = self.engines.to_append_to();
+        to.and_then(|(_, any)| call!(any, append_bytes_max())).unwrap_or(0) / IN_ORDER_PART
     }
 
-    /// Takes items of a cache that is being closed. `None` if there are no regions.
+    /// Takes items of a cache that is being closed. `None` if there is nothing to append to.
     pub(crate) fn in_order(&self, now_s: u32) -> Option<InOrder<'_>> {
-        let (name, loc) = self.engines.loc()?;
-        let appending = loc.appending(now_s);
-        Some(InOrder { flash: self, loc: name, appending, now_s, appended: (0, 0), admitted: None })
+        let (to, any) = self.engines.to_append_to()?;
+        let appending = call!(any, appending(now_s))?;
+        Some(InOrder { flash: self, to, appending, now_s, appended: (0, 0), admitted: None })
     }
 
     /// Sends off what it has taken, if that is enough for a write.
     pub(crate) async fn write_in_order(&self) {
-        if let Some((_, loc)) = self.engines.loc() {
-            loc.write_what_is_due().await;
+        if let Some((_, any)) = self.engines.to_append_to() {
+            call!(any, write_appended().await);
         }
     }
 
@@ -133,16 +135,16 @@ impl Flash {
         }
         debug_assert!(self.engines.loc().is_some() || asked.is_none(), "regions were asked");
         let mut admitted = asked.unwrap_or_else(|| self.admit(item, now_s));
-        let loc = self.engines.loc().map(|(loc, _)| loc);
+        let to = self.engines.to_append_to().map(|(to, _)| to);
         if let Ok(engine) = admitted
-            && Some(engine) != loc
+            && Some(engine) != to
         {
             // Who was asked already did not take it.
-            let Some(loc) = loc.filter(|_| asked.is_none() && self.goes_in_order(item)) else {
+            let Some(to) = to.filter(|_| asked.is_none() && self.goes_in_order(item)) else {
                 return false;
             };
             self.note_in_order(1, bytes_in_order(item));
-            admitted = Ok(loc);
+            admitted = Ok(to);
         }
         self.deliver(item, admitted, now_s).await;
         true
@@ -155,9 +157,9 @@ impl Flash {
     }
 
     fn goes_in_order(&self, item: &ItemRef<'_>) -> bool {
-        let Some((_, loc)) = self.engines.loc() else { return false };
-        item.object_bytes() <= object_bytes_max(self.layout.region_bytes)
-            && !loc.has(item.hash)
+        let Some((_, any)) = self.engines.to_append_to() else { return false };
+        call!(any, can_append(item))
+            && !call!(any, may_hold(item.hash))
             && !self.others_may_count(item.hash)
             && self.has_room_in_order(0, item)
     }
@@ -169,8 +171,8 @@ impl Flash {
 
     /// Whether an engine that objects do not go to in order may hold a key of this hash.
     fn others_may_hold(&self, hash: KeyHash) -> bool {
-        let Some((loc, _)) = self.engines.loc() else { return self.may_hold(hash) };
-        self.engines.others(loc).any(|any| call!(any, may_hold(hash)))
+        let Some((to, _)) = self.engines.to_append_to() else { return self.may_hold(hash) };
+        self.engines.others(to).any(|any| call!(any, may_hold(hash)))
     }
 
     /// Whether there is room for `item` in the part of the regions that is for small objects, beside so many
@@ -220,18 +222,16 @@ impl Flash {
     /// Moves a small object that lies in a region, and that DRAM has too, to the engine for small ones. The
     /// caller holds the key's lock.
     pub(super) async fn move_to_engine(&self, item: &ItemRef<'_>, now_s: u32) {
-        let (Some((name, loc)), Some(own)) = (self.engines.loc(), self.engines.for_item(item))
-        else {
-            return;
-        };
-        let is_misplaced = own != name && loc.has(item.hash);
+        let to = self.engines.to_append_to();
+        let (Some((name, any)), Some(own)) = (to, self.engines.for_item(item)) else { return };
+        let is_misplaced = own != name && call!(any, may_hold(item.hash));
         if !is_misplaced || item.is_expired(now_s) || !self.breaker.allows() {
             return;
         }
         let own = self.engines.get(own);
         let lost = call!(own, set_together(std::slice::from_ref(item), now_s).await);
         // In this order: what a crash finds in both is the same version.
-        if lost.is_empty() && loc.invalidate(item.hash).await.is_ok() {
+        if lost.is_empty() && call!(any, invalidate(item.hash).await).is_ok() {
             self.counters.moved_small_objects.add(1);
         }
     }

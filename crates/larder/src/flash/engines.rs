@@ -105,11 +105,9 @@ impl Engines {
         self.0.iter().rposition(takes).map(EngineId)
     }
 
-    /// The one that can append without a wait, and its name.
-    pub(super) fn loc(&self) -> Option<(EngineId, &Loc)> {
-        self.0.iter().enumerate().find_map(|(at, any)| match any {
-            AnyEngine::Loc(loc) => Some((EngineId(at), loc)),
-            _ => None,
-        })
+    /// The one to which objects can be appended in a row, and its name.
+    pub(super) fn to_append_to(&self) -> Option<(EngineId, &AnyEngine)> {
+        let at = self.0.iter().position(|any| call!(any, append_bytes_max()).is_some())?;
+        Some((EngineId(at), &self.0[at]))
     }
 }

@@ -5,7 +5,7 @@ use larder_device::DeviceInfo;
 use super::dead_keys::{DEAD_KEY_SNAPSHOT_BYTES, DEAD_KEYS_SNAPSHOT_HEADER_BYTES};
 use super::snapshot::{HEADER_BYTES, PART_HEADER_BYTES, SNAPSHOT_AT};
 use super::unit;
-use crate::config::{Config, CrashSafety};
+use crate::config::{Config, CrashSafety, LocConfig};
 use crate::error::Error;
 use crate::layout::{LOG_SEGMENTS_MAX, Layout};
 use crate::loc::{self, snapshot::snapshot_bytes_max};
@@ -41,6 +41,7 @@ struct LogLayout {
 impl Layout {
     /// Divides the device as the configuration asks.
     pub(crate) fn plan(config: &Config, info: &DeviceInfo) -> Result<Self, Error> {
+        check_block(info)?;
         let usable = usable_bytes(config.utilization_percent, info.capacity_bytes);
         #[cfg(test)]
         let (usable, plain_blocks) = super::plain::carve(config, usable);
@@ -52,36 +53,19 @@ impl Layout {
             let plain = super::plain::snapshot_bytes(plain_blocks);
             (fixed + plain, snapshot_fixed + plain)
         };
-        let soc_percent = config.soc_percent_of(usable);
+        let soc_percent = config.soc.percent_of(usable, config.memory());
         let soc_buckets = soc_buckets(soc_percent, usable, tombstone_log_bytes);
         let soc_offset = usable - soc_buckets * BUCKET_BYTES as u64;
         let buckets_snapshot = soc_buckets * BUCKET_SNAPSHOT_BYTES as u64;
         let dead_keys_snapshot = dead_keys_snapshot_bytes(tombstone_log_bytes, soc_buckets);
-        let log = Self::plan_log(config.soc_log_percent, usable, soc_buckets)?;
+        let log = Self::plan_log(config.soc.log_percent, usable, soc_buckets)?;
         let log_bytes = u64::from(log.segments) * u64::from(log.segment_bytes);
         let soc_log_offset = soc_offset.saturating_sub(log_bytes);
         let loc_space = soc_log_offset
             .saturating_sub(fixed + buckets_snapshot + dead_keys_snapshot + log.snapshot_bytes);
-        let region_bytes = match config.region_bytes {
-            Some(bytes) => bytes,
-            None if config.ru_aware_eviction => {
-                unit::fitting_region_bytes(automatic_region_bytes(loc_space), info)?
-            }
-            None => automatic_region_bytes(loc_space),
-        };
-        let region_cost = u64::from(region_bytes) + snapshot_bytes_max(region_bytes);
-        let wants_loc = soc_percent + config.soc_log_percent < 100.0;
-        // Regions that are reclaimed together are all there, or none of them.
-        let together = u64::from(unit::regions_per_unit(config, info, region_bytes)?.unwrap_or(1));
-        let regions_min = (REGIONS_MIN * together).max(regions_open_min(config));
-        let loc_regions = if wants_loc { loc_space / region_cost / together * together } else { 0 };
-        if wants_loc && loc_regions < regions_min {
-            return Err(Error::config(format!(
-                "a flash cache of {usable} bytes leaves {loc_space} for the large-object engine: \
-                 fewer than {regions_min} regions \
-                 of {region_bytes} bytes; use more flash, smaller regions, or soc_percent = 100"
-            )));
-        }
+        let wants_loc = soc_percent + config.soc.log_percent < 100.0;
+        let (region_bytes, loc_regions) =
+            Self::plan_loc(&config.loc, info, (usable, loc_space), wants_loc)?;
         check_engines(soc_percent, usable, soc_buckets, loc_regions * u64::from(region_bytes))?;
         let snapshot = snapshot_fixed
             + dead_keys_snapshot
@@ -110,6 +94,38 @@ impl Layout {
         })
     }
 
+    /// Divides what is left of so many bytes into regions: how long one is, and how many there are.
+    fn plan_loc(
+        config: &LocConfig,
+        info: &DeviceInfo,
+        (usable, space): (u64, u64),
+        wanted: bool,
+    ) -> Result<(u32, u64), Error> {
+        let region_bytes = match config.region_bytes {
+            Some(bytes) => bytes,
+            None if config.ru_aware_eviction => {
+                unit::fitting_region_bytes(automatic_region_bytes(space), info)?
+            }
+            None => automatic_region_bytes(space),
+        };
+        // Regions that are reclaimed together are all there, or none of them.
+        let together = u64::from(unit::regions_per_unit(config, info, region_bytes)?.unwrap_or(1));
+        if !wanted {
+            return Ok((region_bytes, 0));
+        }
+        let region_cost = u64::from(region_bytes) + snapshot_bytes_max(region_bytes);
+        let regions = space / region_cost / together * together;
+        let regions_min = (REGIONS_MIN * together).max(regions_open_min(config));
+        if regions < regions_min {
+            return Err(Error::config(format!(
+                "a flash cache of {usable} bytes leaves {space} for the large-object engine: \
+                 fewer than {regions_min} regions \
+                 of {region_bytes} bytes; use more flash, smaller regions, or soc.percent = 100"
+            )));
+        }
+        Ok((region_bytes, regions))
+    }
+
     /// Divides the share of the log: each segment pays for its part of the snapshot.
     fn plan_log(percent: f64, usable: u64, soc_buckets: u64) -> Result<LogLayout, Error> {
         if percent == 0.0 {
@@ -126,14 +142,14 @@ impl Layout {
         let fits = buckets + space + space_of_metadata <= usable;
         if segments < LOG_SEGMENTS_MIN || !fits {
             return Err(Error::config(format!(
-                "soc_log_percent = {percent} of {usable} bytes leaves room for {segments} segments \
+                "soc.log_percent = {percent} of {usable} bytes leaves room for {segments} segments \
                  of {segment_bytes} bytes beside the buckets and the metadata: fewer than \
-                 {LOG_SEGMENTS_MIN}; use more flash, another share, or soc_log_percent = 0"
+                 {LOG_SEGMENTS_MIN}; use more flash, another share, or soc.log_percent = 0"
             )));
         }
         if segments > LOG_SEGMENTS_MAX || segments * u64::from(segment_bytes) > log::BYTES_MAX {
             return Err(Error::config(format!(
-                "soc_log_percent = {percent} of {usable} bytes: the log can use {} bytes; use a \
+                "soc.log_percent = {percent} of {usable} bytes: the log can use {} bytes; use a \
                  smaller share",
                 log::BYTES_MAX.min(LOG_SEGMENTS_MAX * u64::from(segment_bytes))
             )));
@@ -157,6 +173,19 @@ impl Layout {
 /// What the cache uses of a device.
 pub(super) fn usable_bytes(utilization_percent: f64, capacity_bytes: u64) -> u64 {
     share(capacity_bytes, utilization_percent) / BLOCK * BLOCK
+}
+
+/// All that the cache writes begins and ends at multiples of [`BLOCK`], which a device can be written at only if
+/// its own blocks divide that.
+fn check_block(info: &DeviceInfo) -> Result<(), Error> {
+    if info.block_bytes > 0 && BLOCK.is_multiple_of(u64::from(info.block_bytes)) {
+        return Ok(());
+    }
+    Err(Error::config(format!(
+        "block_bytes {} of {}: the cache writes units of {BLOCK} bytes, which must be whole blocks of the device; \
+         format the drive with blocks of 512 or 4096 bytes, or use another",
+        info.block_bytes, info.name
+    )))
 }
 
 /// What the cache needs however it divides the rest.
@@ -190,8 +219,8 @@ fn tombstone_log_bytes(config: &Config, usable: u64) -> u64 {
 
 /// Regions that are open at a time, if they are several, one whose end is on its way, and one to
 /// reclaim.
-fn regions_open_min(config: &Config) -> u64 {
-    match loc::streams::streams(config.ttl_classes.len(), config.region_eviction) {
+fn regions_open_min(config: &LocConfig) -> u64 {
+    match loc::streams::streams(config.ttl_classes.len(), config.eviction) {
         0 | 1 => REGIONS_MIN,
         streams => streams as u64 + 2,
     }
@@ -205,8 +234,8 @@ fn check_engines(
 ) -> Result<(), Error> {
     if soc_percent > 0.0 && soc_buckets == 0 {
         return Err(Error::config(format!(
-            "soc_percent = {soc_percent} of {usable} bytes is less than one bucket; use more flash or \
-             soc_percent = 0"
+            "soc.percent = {soc_percent} of {usable} bytes is less than one bucket; use more flash or \
+             soc.percent = 0"
         )));
     }
     if loc_bytes > loc::BYTES_MAX {
@@ -246,6 +275,7 @@ fn automatic_region_bytes(loc_space: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::SocConfig;
     use proptest::prelude::*;
 
     fn loc_end_of(layout: &Layout) -> u64 {
@@ -259,12 +289,15 @@ mod tests {
     #[test]
     fn too_little_flash_is_refused_with_the_way_out() {
         let error = Layout::plan(&Config::default(), &info(1 << 20)).unwrap_err();
-        assert!(error.to_string().contains("soc_percent = 100"), "{error}");
+        assert!(error.to_string().contains("soc.percent = 100"), "{error}");
     }
 
     #[test]
     fn all_flash_can_go_to_small_objects() {
-        let config = Config { soc_percent: Some(100.0), ..Config::default() };
+        let config = Config {
+            soc: SocConfig { percent: Some(100.0), ..SocConfig::default() },
+            ..Config::default()
+        };
         let layout = Layout::plan(&config, &info(64 << 20)).unwrap();
         assert_eq!(layout.loc_regions, 0);
         assert!(layout.soc_buckets > 16_000);
@@ -273,7 +306,10 @@ mod tests {
     #[test]
     fn a_log_has_about_as_many_segments_as_it_should() {
         for capacity in [64_u64 << 20, 100 << 20, 300 << 20] {
-            let config = Config { soc_log_percent: 5.0, ..Config::default() };
+            let config = Config {
+                soc: SocConfig { log_percent: 5.0, ..SocConfig::default() },
+                ..Config::default()
+            };
             let layout = Layout::plan(&config, &info(capacity)).unwrap();
             let (segments, bytes) = (layout.soc_log_segments, layout.soc_log_segment_bytes);
             let limits = [LOG_SEGMENT_BYTES.start(), LOG_SEGMENT_BYTES.end()].map(|limit| *limit);
@@ -286,8 +322,11 @@ mod tests {
     #[test]
     fn regions_that_share_a_unit_are_all_there() {
         let mut info = info(64 << 20);
-        let config =
-            Config { ru_aware_eviction: true, soc_percent: Some(4.0), ..Config::default() };
+        let config = Config {
+            loc: LocConfig { ru_aware_eviction: true, ..LocConfig::default() },
+            soc: SocConfig { percent: Some(4.0), ..SocConfig::default() },
+            ..Config::default()
+        };
         assert!(Layout::plan(&config, &info).unwrap_err().to_string().contains("does not say"));
         info.placement.reclaim_unit_bytes = Some(5 << 20);
         let layout = Layout::plan(&config, &info).unwrap();
@@ -323,8 +362,7 @@ mod tests {
         ) {
             let config = Config {
                 utilization_percent: utilization,
-                soc_percent: Some(soc),
-                soc_log_percent: log,
+                soc: SocConfig { percent: Some(soc), log_percent: log, ..SocConfig::default() },
                 ..Config::default()
             };
             let fits = config.check().is_ok();

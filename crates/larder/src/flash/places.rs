@@ -4,7 +4,7 @@ use larder_device::{DeviceInfo, Durability, PlacementHandle};
 use larder_log::LogPlace;
 
 use super::unit;
-use crate::config::Config;
+use crate::config::{Config, LocConfig};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::loc::LocPlace;
@@ -36,58 +36,36 @@ impl Places {
         (placement, tenant): (&PlacementPlan, &str),
     ) -> Result<Self, Error> {
         let handle_of = |class| placement.handle_of(tenant, class);
-        let durability = if superblock.power { Durability::Power } else { Durability::Device };
+        let loc = (layout.loc_regions > 0)
+            .then(|| loc_place(&config.loc, info, layout, superblock, handle_of))
+            .transpose()?;
         let soc = (layout.soc_buckets > 0).then(|| SocPlace {
             offset: layout.soc_offset,
             buckets: layout.soc_buckets,
             handle: handle_of(Class::Soc),
-            hot_handle: config.dynamic_placement.then(|| handle_of(Class::SocHot)),
-            object_bytes_max: config.soc_max_object_bytes as usize,
-            durability,
+            hot_handle: config.soc.dynamic_placement.then(|| handle_of(Class::SocHot)),
+            object_bytes_max: config.soc.max_object_bytes as usize,
+            durability: durability(superblock),
             cache: superblock.cache,
             hasher: superblock.hasher,
             epoch: superblock.epoch,
             oldest_epoch: superblock.oldest_epoch,
-        });
-        // An epoch has room for 2^32 fillings; the next one starts above them all.
-        let first_sequence = superblock.epoch << 32;
-        let regions_per_unit = unit::regions_per_unit(config, info, layout.region_bytes)?;
-        let piece_bytes = config.region_write_bytes.min(layout.region_bytes);
-        let loc = (layout.loc_regions > 0).then(|| LocPlace {
-            log: LogPlace {
-                offset: layout.loc_offset,
-                regions: layout.loc_regions,
-                region_bytes: layout.region_bytes,
-                piece_bytes,
-                budget_bytes: OPEN_REGIONS_BYTES.max(2 * piece_bytes as usize),
-                streams: of_handles(&loc_handles(config, handle_of), config.ttl_classes.len()),
-                eviction: config.region_eviction,
-                regions_per_unit,
-                durability,
-                cache: superblock.cache,
-                first_sequence,
-            },
-            ttl_classes: config.ttl_classes.clone(),
-            reinsertion: config.effective_reinsertion(),
-            hasher: superblock.hasher,
-            eager_index_objects: config.eager_index_objects,
-            oldest_sequence: superblock.oldest_epoch << 32,
         });
         let soc_log = (layout.soc_log_segments > 0).then(|| SocLogPlace {
             offset: layout.soc_log_offset,
             segments: layout.soc_log_segments,
             segment_bytes: layout.soc_log_segment_bytes,
             handle: handle_of(Class::SocLog),
-            threshold: config.soc_log_threshold,
+            threshold: config.soc.log_threshold,
             cache: superblock.cache,
-            first_sequence,
+            first_sequence: first_sequence(superblock.epoch),
         });
         #[cfg(test)]
         let plain = (layout.plain_blocks > 0).then_some(super::plain::PlainPlace {
             offset: layout.plain_offset,
             blocks: layout.plain_blocks,
             cache: superblock.cache,
-            first_position: first_sequence,
+            first_position: first_sequence(superblock.epoch),
         });
         Ok(Self {
             soc,
@@ -99,16 +77,57 @@ impl Places {
     }
 }
 
+fn loc_place(
+    config: &LocConfig,
+    info: &DeviceInfo,
+    layout: &Layout,
+    superblock: &Superblock,
+    handle_of: impl Fn(Class) -> PlacementHandle,
+) -> Result<LocPlace, Error> {
+    let piece_bytes = config.write_bytes.min(layout.region_bytes);
+    let log = LogPlace {
+        offset: layout.loc_offset,
+        regions: layout.loc_regions,
+        region_bytes: layout.region_bytes,
+        piece_bytes,
+        budget_bytes: OPEN_REGIONS_BYTES.max(2 * piece_bytes as usize),
+        streams: of_handles(&loc_handles(config, handle_of), config.ttl_classes.len()),
+        eviction: config.eviction,
+        regions_per_unit: unit::regions_per_unit(config, info, layout.region_bytes)?,
+        durability: durability(superblock),
+        cache: superblock.cache,
+        first_sequence: first_sequence(superblock.epoch),
+    };
+    Ok(LocPlace {
+        log,
+        ttl_classes: config.ttl_classes.clone(),
+        reinsertion: config.reinsertion,
+        hasher: superblock.hasher,
+        eager_index_objects: config.eager_index_objects,
+        oldest_sequence: first_sequence(superblock.oldest_epoch),
+    })
+}
+
+/// What is to become of writes that must not be forgotten.
+fn durability(superblock: &Superblock) -> Durability {
+    if superblock.power { Durability::Power } else { Durability::Device }
+}
+
+/// An epoch has room for 2^32 fillings; the next one starts above them all.
+fn first_sequence(epoch: u64) -> u64 {
+    epoch << 32
+}
+
 /// A handle for each stream of the LOC. What was kept once lives longer than the rest, and what was
 /// kept for several hits longer still: in one unit, the one would keep the other from dying whole.
 fn loc_handles(
-    config: &Config,
+    config: &LocConfig,
     handle_of: impl Fn(Class) -> PlacementHandle,
 ) -> Vec<PlacementHandle> {
     let classes = (0..config.ttl_classes.len()).map(|class| u16::try_from(class).unwrap_or(0));
     let mut handles = vec![handle_of(Class::Loc)];
     handles.extend(classes.map(|class| handle_of(Class::LocTtl(class))));
-    let streams = streams(config.ttl_classes.len(), config.region_eviction);
+    let streams = streams(config.ttl_classes.len(), config.eviction);
     let kept = (1..).map(|segment| handle_of(Class::LocKept(segment)));
     handles.extend(kept.take(streams - handles.len()));
     handles

@@ -87,7 +87,7 @@ impl Flash {
     /// Makes sure that the log says everything of what is dead in regions, or else that the indexes know.
     /// `None` if neither is to be had.
     async fn settle_dead_records(&self, stop: Stop<'_>) -> Result<Option<DeadRecords>, Error> {
-        if self.engines.loc().is_none() {
+        if !self.engines.iter().any(|any| call!(any, has_records())) {
             return Ok(Some(DeadRecords::Listed)); // there are none
         }
         if let Some(tombstones) = &self.tombstones {

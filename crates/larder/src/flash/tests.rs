@@ -10,7 +10,9 @@ use std::time::Duration;
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice, VirtualClock};
 
 use crate::config::{Demotions, OnChange};
-use crate::{Config, CrashSafety, Larder, Recovery, SetOptions, Tier, block_on};
+use crate::{
+    Config, CrashSafety, Larder, LocConfig, Recovery, SetOptions, SocConfig, Tier, block_on,
+};
 
 const KEYS: u32 = 160;
 const STEPS: u32 = 1500;
@@ -28,17 +30,21 @@ struct Case {
 fn cases() -> Vec<Case> {
     let base = || Config {
         dram_bytes: 16 << 10,
-        region_bytes: Some(64 << 10),
+        loc: LocConfig { region_bytes: Some(64 << 10), ..LocConfig::default() },
         demotions: Demotions::Callers,
         on_change: OnChange::Discard,
         hash_seed: Some(3),
         ..Config::default()
     };
     let (small, large) = (Tier::SmallObjects, Tier::LargeObjects);
-    let soc = Config { soc_percent: Some(100.0), ..base() };
-    let logged = Config { soc_percent: Some(70.0), soc_log_percent: 10.0, ..base() };
-    let loc = Config { soc_percent: Some(0.0), ..base() };
-    let plain = Config { soc_percent: Some(0.0), plain_percent: 70, ..base() };
+    let soc = Config { soc: SocConfig { percent: Some(100.0), ..base().soc }, ..base() };
+    let logged = Config {
+        soc: SocConfig { percent: Some(70.0), log_percent: 10.0, ..base().soc },
+        ..base()
+    };
+    let loc = Config { soc: SocConfig { percent: Some(0.0), ..base().soc }, ..base() };
+    let plain =
+        Config { soc: SocConfig { percent: Some(0.0), ..base().soc }, plain_percent: 70, ..base() };
     vec![
         Case { name: "SOC", config: soc, tier: small, bytes: 20..600 },
         Case { name: "SOC with a log", config: logged, tier: small, bytes: 20..600 },

@@ -6,7 +6,7 @@
 
 use larder_device::DeviceInfo;
 
-use crate::config::Config;
+use crate::config::LocConfig;
 use crate::error::Error;
 
 const BLOCK: u64 = 4096;
@@ -17,7 +17,7 @@ const SMALLEST_PART: u64 = 4;
 /// How many regions of this size a reclaim unit holds; 1 if a region is a unit or several. `None` if
 /// the configuration does not ask for it.
 pub(super) fn regions_per_unit(
-    config: &Config,
+    config: &LocConfig,
     info: &DeviceInfo,
     region_bytes: u32,
 ) -> Result<Option<u32>, Error> {
@@ -33,8 +33,8 @@ pub(super) fn regions_per_unit(
     match u32::try_from(regions) {
         Ok(regions) if unit_bytes.is_multiple_of(region_bytes) => Ok(Some(regions)),
         _ => Err(Error::config(format!(
-            "ru_aware_eviction = true: regions of {region_bytes} bytes and the reclaim units of \
-             {} of {unit_bytes} bytes, one must be a multiple of the other; set region_bytes so",
+            "loc.ru_aware_eviction = true: regions of {region_bytes} bytes and the reclaim units of \
+             {} of {unit_bytes} bytes, one must be a multiple of the other; set loc.region_bytes so",
             info.name
         ))),
     }
@@ -55,8 +55,8 @@ pub(super) fn fitting_region_bytes(wanted_bytes: u32, info: &DeviceInfo) -> Resu
     match u32::try_from(fitting) {
         Ok(bytes) if bytes > 0 && u64::from(bytes).is_multiple_of(BLOCK) => Ok(bytes),
         _ => Err(Error::config(format!(
-            "ru_aware_eviction = true: no region of about {wanted_bytes} bytes divides the reclaim \
-             units of {} of {unit_bytes} bytes; set region_bytes to a size that does",
+            "loc.ru_aware_eviction = true: no region of about {wanted_bytes} bytes divides the reclaim \
+             units of {} of {unit_bytes} bytes; set loc.region_bytes to a size that does",
             info.name
         ))),
     }
@@ -65,7 +65,7 @@ pub(super) fn fitting_region_bytes(wanted_bytes: u32, info: &DeviceInfo) -> Resu
 fn unit_bytes(info: &DeviceInfo) -> Result<u64, Error> {
     info.placement.reclaim_unit_bytes.filter(|bytes| *bytes > 0).ok_or_else(|| {
         Error::config(format!(
-            "ru_aware_eviction = true: {} does not say how large its reclaim units are; set it to \
+            "loc.ru_aware_eviction = true: {} does not say how large its reclaim units are; set it to \
              false",
             info.name
         ))
@@ -84,7 +84,7 @@ mod tests {
     }
 
     fn count(unit_bytes: Option<u64>, region_bytes: u32) -> Result<Option<u32>, String> {
-        let config = Config { ru_aware_eviction: true, ..Config::default() };
+        let config = LocConfig { ru_aware_eviction: true, ..LocConfig::default() };
         let count = regions_per_unit(&config, &info(unit_bytes), region_bytes);
         count.map_err(|error| error.to_string())
     }
@@ -95,12 +95,12 @@ mod tests {
         assert_eq!(count(Some(1 << 20), 1 << 20), Ok(Some(1)));
         assert_eq!(count(Some(1 << 20), 3 << 20), Ok(Some(1)));
         let drifting = count(Some(1 << 20), 3 << 18).unwrap_err();
-        assert!(drifting.contains("set region_bytes so"), "{drifting}");
+        assert!(drifting.contains("set loc.region_bytes so"), "{drifting}");
         for unknown in [None, Some(0)] {
             let unknown = count(unknown, 1 << 20).unwrap_err();
             assert!(unknown.contains("test does not say how large"), "{unknown}");
         }
-        let off = regions_per_unit(&Config::default(), &info(None), 1 << 20);
+        let off = regions_per_unit(&LocConfig::default(), &info(None), 1 << 20);
         assert_eq!(off.unwrap(), None, "who does not ask is not refused");
     }
 
@@ -110,7 +110,7 @@ mod tests {
         let bytes = fitting_region_bytes(32 << 20, &info(Some(13_079_937_024))).unwrap();
         assert!(bytes > 30 << 20 && 13_079_937_024 % u64::from(bytes) == 0, "{bytes}");
         let prime = fitting_region_bytes(1 << 20, &info(Some(100_003 * 4096))).unwrap_err();
-        assert!(prime.to_string().contains("set region_bytes"), "{prime}");
+        assert!(prime.to_string().contains("set loc.region_bytes"), "{prime}");
         assert!(fitting_region_bytes(1 << 20, &info(Some(1000))).is_err(), "not of whole blocks");
     }
 

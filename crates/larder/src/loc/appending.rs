@@ -7,23 +7,24 @@ use larder_log::{LogState, RegionId, RegionState};
 use super::index::Was;
 use super::stored::record_of;
 use super::{Loc, State, location_of};
+use crate::engine::Append;
 use crate::item::ItemRef;
 use crate::key::KeyHash;
 
 /// Somebody who appends, and keeps others from the index meanwhile.
-pub(crate) struct Appending<'a> {
+pub(super) struct Appending<'a> {
     loc: &'a Loc,
     state: MutexGuard<'a, State>,
     now_s: u32,
 }
 
 impl Loc {
-    pub(crate) fn appending(&self, now_s: u32) -> Appending<'_> {
+    pub(super) fn start_appending(&self, now_s: u32) -> Appending<'_> {
         Appending { loc: self, state: self.lock(), now_s }
     }
 
     /// Sends off what has come together of the active regions, if it is enough.
-    pub(crate) async fn write_what_is_due(&self) {
+    pub(super) async fn write_what_is_due(&self) {
         if self.log.has_pieces() {
             let mut writer = self.log.writer().await;
             self.log.write_due(&mut writer).await;
@@ -31,27 +32,23 @@ impl Loc {
     }
 }
 
-impl Appending<'_> {
-    /// An object of this hash will be asked for, or appended.
-    pub(crate) fn expect(&self, hash: KeyHash) {
+impl Append for Appending<'_> {
+    fn expect(&self, hash: KeyHash) {
         self.state.entries.prefetch(hash);
     }
 
-    /// Whether an object of this hash is stored.
-    pub(crate) fn holds(&self, hash: KeyHash) -> bool {
+    fn holds(&self, hash: KeyHash) -> bool {
         location_of(&self.state, hash).is_some()
     }
 
-    /// Whether there is room for `item` in a region that is open.
-    pub(crate) fn has_room_for(&mut self, item: &ItemRef<'_>) -> bool {
+    /// In a region that is open.
+    fn has_room_for(&mut self, item: &ItemRef<'_>) -> bool {
         let stream = self.loc.place.stream_of(item.expiry_s, self.now_s);
         let open = self.state.active.open(stream);
         open.is_some_and(|active| active.has_room_for(item.object_bytes()))
     }
 
-    /// Appends an item for which there is room, unless the index has something in its place. Says
-    /// whether it did.
-    pub(crate) fn append_new(&mut self, item: &ItemRef<'_>) -> bool {
+    fn append_new(&mut self, item: &ItemRef<'_>) -> bool {
         let Self { loc, state, now_s } = self;
         let stream = loc.place.stream_of(item.expiry_s, *now_s);
         let new = record_of(item);

@@ -13,7 +13,7 @@ use zerocopy::little_endian::U64;
 use super::long::{has_room_for_head, long_object_bytes_max};
 use super::{Loc, object_bytes_max};
 use crate::engine::{
-    Cursor, DeadRecords, Engine, FoundAgain, Invalidated, Judge, Kept, Memory, Stop,
+    Append, Cursor, DeadRecords, Engine, FoundAgain, Invalidated, Judge, Kept, Memory, Stop,
 };
 use crate::error::Error;
 use crate::item::{Fetched, ItemRef};
@@ -78,6 +78,26 @@ impl Engine for Loc {
             }
         }
         lost
+    }
+
+    fn append_bytes_max(&self) -> Option<u64> {
+        Some(self.region_bytes_of_all())
+    }
+
+    fn can_append(&self, item: &ItemRef<'_>) -> bool {
+        item.object_bytes() <= object_bytes_max(self.region_bytes())
+    }
+
+    fn appending(&self, now_s: u32) -> Option<Box<dyn Append + '_>> {
+        Some(Box::new(self.start_appending(now_s)))
+    }
+
+    async fn write_appended(&self) {
+        self.write_what_is_due().await;
+    }
+
+    fn expect(&self, objects: u64) {
+        self.expect(objects);
     }
 
     async fn remove(&self, hash: KeyHash, _key: &[u8], _now_s: u32) -> bool {
@@ -151,6 +171,10 @@ impl Engine for Loc {
 
     async fn unindexed_objects(&self) -> u64 {
         self.unindexed_objects().await
+    }
+
+    fn has_records(&self) -> bool {
+        true
     }
 
     fn found_again(&self) -> FoundAgain {

@@ -14,6 +14,7 @@
 
 mod appending;
 mod clear;
+pub(crate) mod config;
 mod engine;
 mod expiry;
 mod host;
@@ -45,9 +46,8 @@ use crate::removal::RemovalReason;
 use crate::stats::Counters;
 use crate::tier::Tier;
 use crate::tombstones::{Lost, Receipt, Tombstones};
-pub(crate) use appending::Appending;
 use host::LogHost;
-pub(crate) use index::{BYTES_MAX, HITS_MAX};
+pub(crate) use index::BYTES_MAX;
 use index::{Index, Location};
 use recover::Rebuild;
 use stored::{kind_of, record_of};

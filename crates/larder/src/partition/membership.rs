@@ -1,5 +1,7 @@
 //! Which shard of which set a device is, and which shards of the set are out.
 
+use larder_device::label::Uuid;
+
 use crate::key::KeyHasher;
 
 /// Shards of a set: a bit each.
@@ -68,6 +70,47 @@ impl FromIterator<ShardNumber> for ShardMask {
     }
 }
 
+/// Whose each shard of a set is: the UUID of the table of the device that served as it last.
+///
+/// A blank device may take the place of one that is missing. When that is back, it has the right number and old values.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Roster([Uuid; SHARDS_MAX]);
+
+impl Roster {
+    /// No shard ever had a device.
+    pub(crate) const EMPTY: Self = Self([Uuid::from_bytes([0; 16]); SHARDS_MAX]);
+
+    pub(super) fn from_uuids(uuids: [[u8; 16]; SHARDS_MAX]) -> Self {
+        Self(uuids.map(Uuid::from_bytes))
+    }
+
+    pub(super) fn uuids(&self) -> [[u8; 16]; SHARDS_MAX] {
+        self.0.map(Uuid::bytes)
+    }
+
+    pub(crate) fn has(&self, shard: ShardNumber, device: Uuid) -> bool {
+        self.0[shard.index()] == device
+    }
+
+    /// The same, but for this shard.
+    pub(crate) fn with(mut self, shard: ShardNumber, device: Uuid) -> Self {
+        self.0[shard.index()] = device;
+        self
+    }
+
+    /// Whether all devices are those of a set of so many.
+    fn is_within(&self, count: usize) -> bool {
+        self.0.iter().skip(count).all(|uuid| uuid.bytes() == [0; 16])
+    }
+}
+
+impl std::fmt::Debug for Roster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let taken = self.0.iter().enumerate().filter(|(_, uuid)| uuid.bytes() != [0; 16]);
+        f.debug_map().entries(taken).finish()
+    }
+}
+
 /// Which shard of which set a device is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Membership {
@@ -78,6 +121,7 @@ pub(crate) struct Membership {
     pub(crate) count: u16,
     /// Those that were not there when the set was last in use.
     pub(crate) out: ShardMask,
+    pub(crate) roster: Roster,
     /// Which key belongs to which shard follows from this. All shards of a set have the same.
     pub(crate) hasher: KeyHasher,
 }
@@ -86,7 +130,8 @@ impl Membership {
     /// Whether there can be such a set.
     pub(super) fn is_possible(&self) -> bool {
         let count = usize::from(self.count);
-        count <= SHARDS_MAX && self.number.index() < count && self.out.is_within(count)
+        let number_is = count <= SHARDS_MAX && self.number.index() < count;
+        number_is && self.out.is_within(count) && self.roster.is_within(count)
     }
 }
 

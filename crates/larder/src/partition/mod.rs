@@ -16,7 +16,7 @@ use larder_device::{Device, DeviceInfo, Io, IoBuffer, PlacementHandle};
 
 use crate::error::{Error, ErrorKind};
 pub(crate) use division::{Division, erase};
-pub(crate) use membership::{Membership, SHARDS_MAX, ShardMask, ShardNumber};
+pub(crate) use membership::{Membership, Roster, SHARDS_MAX, ShardMask, ShardNumber};
 pub(crate) use table::{NAME_BYTES_MAX, PARTS_MAX, Part, PartitionTable};
 
 /// Parts begin and end with a multiple of this, where the device is large enough.

@@ -8,7 +8,8 @@
 //!      18      2  shards of the set, at most 64
 //!      20      4  p: number of parts
 //!      24      8  seed by which keys are divided among the shards of the set
-//!      32   88 p  parts: one for each tenant, or one that is called "shard"
+//!      32  64·16  UUID of the table of each shard's device, zeros for none; all zeros too if the device is no shard
+//!    1056   88 p  parts: one for each tenant, or one that is called "shard"
 //!
 //!  part
 //!       0      8  start, from the beginning of the device
@@ -27,7 +28,7 @@ use larder_device::label::{AREA_BYTES, CONTENT_BYTES_MAX, Uuid};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::membership::{Membership, ShardMask, ShardNumber};
+use super::membership::{Membership, Roster, SHARDS_MAX, ShardMask, ShardNumber};
 use crate::key::KeyHasher;
 
 pub(crate) const PARTS_MAX: usize = (CONTENT_BYTES_MAX - size_of::<Fixed>()) / size_of::<Entry>();
@@ -42,6 +43,7 @@ struct Fixed {
     count: U16,
     parts: U32,
     seed: U64,
+    roster: [[u8; 16]; SHARDS_MAX],
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -55,7 +57,7 @@ struct Entry {
     name: [u8; NAME_BYTES_MAX],
 }
 
-const _: () = assert!(size_of::<Fixed>() == 32 && size_of::<Entry>() == 88 && PARTS_MAX == 185);
+const _: () = assert!(size_of::<Fixed>() == 1056 && size_of::<Entry>() == 88 && PARTS_MAX == 173);
 
 /// Who has which part of a device, and which shard of a set the device is, if it is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +113,8 @@ impl PartitionTable {
     /// Whether it would be taken for a table when it is read again.
     pub(super) fn is_possible(&self) -> bool {
         let fits = self.parts.len() <= PARTS_MAX && are_apart(&self.parts);
-        fits && self.membership.is_none_or(|member| member.is_possible())
+        let is_itself = |member: &Membership| member.roster.has(member.number, self.uuid);
+        fits && self.membership.is_none_or(|member| member.is_possible() && is_itself(&member))
     }
 
     /// Reads the content of the label with this UUID and generation. `None` if it cannot be a table.
@@ -137,6 +140,7 @@ impl Fixed {
             number: number.into(),
             count: member.count.into(),
             seed: member.hasher.seed().into(),
+            roster: member.roster.uuids(),
             ..nothing
         }
     }
@@ -152,6 +156,7 @@ impl Fixed {
             number: ShardNumber::new(usize::from(self.number.get()))?,
             count: self.count.get(),
             out: ShardMask::from_bits(self.out.get()),
+            roster: Roster::from_uuids(self.roster),
             hasher: KeyHasher::from_seed(self.seed.get()),
         };
         member.is_possible().then_some(Some(member))
@@ -202,7 +207,8 @@ mod tests {
         let hasher = KeyHasher::from_seed(0x1122_3344_5566_7788);
         let number = ShardNumber::new(2).unwrap();
         let out = ShardMask::from_bits(0b1001);
-        let membership = Some(Membership { set: 7, number, count: 4, out, hasher });
+        let roster = Roster::EMPTY.with(number, UUID);
+        let membership = Some(Membership { set: 7, number, count: 4, out, roster, hasher });
         let parts = vec![part("photos", AREA_BYTES, 1 << 20), part("é", 2 << 20, 4096)];
         PartitionTable { uuid: UUID, generation: 3, membership, parts }
     }
@@ -259,11 +265,14 @@ mod tests {
             *content.get_mut(at).unwrap() = value;
             PartitionTable::parse(&content, UUID, 3)
         };
-        assert!(changed(16, 3).is_some(), "another number");
+        assert!(changed(16, 3).is_none(), "a number that is not this device's");
         assert!(changed(16, 4).is_none(), "a number that the set has not");
         assert!(changed(18, 65).is_none(), "more shards than a set has");
         assert!(changed(8, 0b1_0001).is_none(), "a shard is out that the set has not");
         assert!(changed(18, 64).is_some());
+        assert!(changed(32, 1).is_some(), "another device is another shard");
+        assert!(changed(32 + 16 * 2, 1).is_none(), "another device is this shard");
+        assert!(changed(32 + 16 * 4, 1).is_none(), "a device is a shard that the set has not");
     }
 
     proptest! {

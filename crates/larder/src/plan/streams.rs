@@ -37,7 +37,7 @@ pub(crate) fn streams_of(config: &Config, layout: &Layout, tenant: &str) -> Vec<
         _ => SOC_SHARE,
     };
     let log = if log_bytes > 0 { small * LOG_PART } else { 0.0 };
-    let has_hot = config.dynamic_placement && soc_bytes > 0;
+    let has_hot = config.soc.dynamic_placement && soc_bytes > 0;
     let hot = if has_hot { (small - log) * HOT_PART } else { 0.0 };
     let soc_lifetime = lifetime(soc_bytes, small - log, layout.capacity_bytes);
     let stream = |class, write_share, lifetime| Stream {
@@ -60,7 +60,7 @@ pub(crate) fn streams_of(config: &Config, layout: &Layout, tenant: &str) -> Vec<
     let log = area(Class::SocLog, log_bytes, log);
     let mut streams: Vec<_> = [soc, loc, log, hot].into_iter().flatten().collect();
     if loc_bytes > 0 {
-        for (class, bound) in (0..).zip(&config.ttl_classes) {
+        for (class, bound) in (0..).zip(&config.loc.ttl_classes) {
             let bound = Duration::from_secs(u64::from(*bound));
             let lifetime = all.map_or(bound, |all| all.min(bound));
             streams.push(stream(Class::LocTtl(class), ttl, Some(lifetime)));
@@ -79,9 +79,9 @@ pub(crate) fn streams_of(config: &Config, layout: &Layout, tenant: &str) -> Vec<
 
 /// What of `share` goes to the LOC's first stream, to each TTL class, and to what is kept.
 fn loc_shares(config: &Config, share: f64) -> [f64; 3] {
-    let classes = u32::try_from(config.ttl_classes.len()).unwrap_or(u32::MAX);
+    let classes = u32::try_from(config.loc.ttl_classes.len()).unwrap_or(u32::MAX);
     let ttl = if classes > 0 { share * TTL_PART } else { 0.0 };
-    let keeps = config.region_eviction == RegionEviction::SegmentedFifo;
+    let keeps = config.loc.eviction == RegionEviction::SegmentedFifo;
     let kept = if keeps { share * KEPT_PART } else { 0.0 };
     [share - ttl - kept, ttl / f64::from(classes.max(1)), kept]
 }
@@ -98,6 +98,7 @@ fn lifetime(bytes: u64, share: f64, capacity_bytes: u64) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{LocConfig, SocConfig};
     use larder_device::DeviceInfo;
 
     fn streams(config: &Config) -> Vec<Stream> {
@@ -107,8 +108,10 @@ mod tests {
 
     #[test]
     fn small_areas_that_are_written_as_much_live_shorter() {
-        let all =
-            streams(&Config { dynamic_placement: true, soc_log_percent: 1.0, ..Config::default() });
+        let all = streams(&Config {
+            soc: SocConfig { dynamic_placement: true, log_percent: 1.0, ..SocConfig::default() },
+            ..Config::default()
+        });
         let classes: Vec<Class> = all.iter().map(|stream| stream.class).collect();
         use Class::{Loc, Metadata, Soc, SocHot, SocLog};
         assert_eq!(classes, [Soc, Loc, SocLog, SocHot, Metadata]);
@@ -129,9 +132,12 @@ mod tests {
     #[test]
     fn classes_and_segments_of_the_loc_come_behind_all_others() {
         let config = Config {
-            ttl_classes: vec![60, 3600],
-            region_eviction: RegionEviction::SegmentedFifo,
-            soc_percent: Some(4.0),
+            loc: LocConfig {
+                ttl_classes: vec![60, 3600],
+                eviction: RegionEviction::SegmentedFifo,
+                ..LocConfig::default()
+            },
+            soc: SocConfig { percent: Some(4.0), ..SocConfig::default() },
             ..Config::default()
         };
         let all = streams(&config);
@@ -148,7 +154,10 @@ mod tests {
     #[test]
     fn an_engine_that_is_off_has_no_stream() {
         for (soc_percent, left) in [(100.0, Class::Soc), (0.0, Class::Loc)] {
-            let all = streams(&Config { soc_percent: Some(soc_percent), ..Config::default() });
+            let all = streams(&Config {
+                soc: SocConfig { percent: Some(soc_percent), ..SocConfig::default() },
+                ..Config::default()
+            });
             assert_eq!((all.len(), all[0].class, all[0].write_share), (2, left, 1.0));
         }
     }

@@ -3,7 +3,8 @@
 //! Every device says in its partition table which shard of which set it is, so that devices may be
 //! given in any order. Who was not there when keys of his changed still has their old values: before
 //! the set serves without him, all others write down that he is out, and when he comes back he
-//! starts empty, with all that lies on him, whosever it is.
+//! starts empty, with all that lies on him, whosever it is. The same holds where another device has
+//! taken his number meanwhile.
 
 use std::sync::Arc;
 
@@ -13,13 +14,17 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, ErrorKind};
 use crate::key::{KeyHasher, mixed};
-use crate::partition::{self, Division, Membership, PartitionTable, ShardMask, ShardNumber};
+use crate::partition::{
+    self, Division, Membership, PartitionTable, Roster, ShardMask, ShardNumber,
+};
 
 /// A device that may serve as a shard.
 pub(super) struct Candidate {
     pub(super) device: Option<Arc<dyn Device>>,
     pub(super) claim: Option<Arc<Claim>>,
     pub(super) table: Option<PartitionTable>,
+    /// Of its table, also of one that is to be written.
+    uuid: Uuid,
     /// The parts that it is to have.
     pub(super) division: Division,
     /// Why it does not serve.
@@ -46,7 +51,8 @@ impl Candidate {
             }
             Err(Some(error)) => return Err(error),
         };
-        Ok(Self { device, claim, table, division: Division::default(), down })
+        let uuid = table.as_ref().map_or_else(Uuid::draw, |table| table.uuid);
+        Ok(Self { device, claim, table, uuid, division: Division::default(), down })
     }
 
     /// The device, if it serves.
@@ -83,6 +89,8 @@ pub(super) struct Set {
     pub(super) candidates: Vec<Candidate>,
     /// Those whose content is not to be believed.
     out: ShardMask,
+    /// As the latest table says.
+    roster: Roster,
     /// The highest that any of them has written.
     generation: u64,
     start_empty: bool,
@@ -92,7 +100,8 @@ impl Set {
     /// Puts the devices in the order of their shards. Blank ones take the numbers that are left.
     ///
     /// Keys are divided as the latest table says, or anew if the set begins empty. A table that divides
-    /// them otherwise is of a shard that was away when that was decided: its content is not believed.
+    /// them otherwise is of a shard that was away when that was decided: its content is not believed. Nor is that of
+    /// a device that the latest table does not know as this shard.
     pub(super) fn assemble(
         candidates: Vec<Candidate>,
         clock: &dyn Clock,
@@ -108,13 +117,16 @@ impl Set {
                 None => others.push(candidate),
             }
         }
-        let hasher = match members.hasher {
-            Some(hasher) if !start_empty => hasher,
+        let hasher = match members.latest {
+            Some(Membership { hasher, .. }) if !start_empty => hasher,
             // Another than those of the shards' caches, which may be given.
             _ => KeyHasher::seeded_or_drawn(hash_seed.map(|seed| mixed(!seed))),
         };
-        let out =
-            if start_empty { members.out } else { members.out.and(members.otherwise(hasher)) };
+        let roster = members.latest.map_or(Roster::EMPTY, |latest| latest.roster);
+        let is_other = |shard, table: &PartitionTable, member: Membership| {
+            member.hasher != hasher || !roster.has(shard, table.uuid)
+        };
+        let out = if start_empty { members.out } else { members.out.and(members.which(is_other)) };
         // Blank ones first: who has nothing has nothing to lose.
         others.sort_by_key(|candidate| candidate.down.is_some());
         let mut others = others.into_iter();
@@ -123,7 +135,7 @@ impl Set {
         assert_eq!((candidates.len(), others.len()), (count, 0), "each has a number of its own");
         let id = members.id.unwrap_or_else(|| new_id(clock, count));
         let generation = members.generation;
-        Ok(Self { id, hasher, candidates, out, generation, start_empty })
+        Ok(Self { id, hasher, candidates, out, roster, generation, start_empty })
     }
 
     /// The numbers of its shards.
@@ -207,7 +219,13 @@ impl Set {
 
     fn membership(&self, number: ShardNumber, out: ShardMask) -> Membership {
         let count = u16::try_from(self.candidates.len()).expect("at most 64 shards");
-        Membership { set: self.id, number, count, out, hasher: self.hasher }
+        // Who does not serve stays what it was: whether it is to be believed is another question.
+        let roster =
+            self.numbers().fold(self.roster, |roster, shard| match self.candidate(shard) {
+                candidate if candidate.serving().is_some() => roster.with(shard, candidate.uuid),
+                _ => roster,
+            });
+        Membership { set: self.id, number, count, out, roster, hasher: self.hasher }
     }
 
     async fn write(
@@ -218,7 +236,7 @@ impl Set {
     ) -> Result<(), Error> {
         let candidate = self.candidate(shard);
         let membership = Some(self.membership(shard, out));
-        let uuid = candidate.table.as_ref().map_or_else(Uuid::draw, |table| table.uuid);
+        let uuid = candidate.uuid;
         let generation = self.generation.max(candidate.generation()) + 1;
         let parts = candidate.division.parts.clone();
         let table = PartitionTable { uuid, generation, membership, parts };
@@ -234,14 +252,14 @@ struct Members {
     id: Option<u64>,
     out: ShardMask,
     generation: u64,
-    /// That of the latest table.
-    hasher: Option<KeyHasher>,
+    /// What the latest table says.
+    latest: Option<Membership>,
 }
 
 impl Members {
     fn of(count: usize) -> Self {
         let ordered = (0..count).map(|_| None).collect();
-        Self { ordered, id: None, out: ShardMask::NONE, generation: 0, hasher: None }
+        Self { ordered, id: None, out: ShardMask::NONE, generation: 0, latest: None }
     }
 
     fn take(&mut self, candidate: Candidate, member: Membership) -> Result<(), Error> {
@@ -257,8 +275,8 @@ impl Members {
             return Err(candidate.refuse("is a shard of another set; leave it out"));
         }
         self.out = self.out.and(member.out);
-        if self.hasher.is_none() || candidate.generation() > self.generation {
-            self.hasher = Some(member.hasher);
+        if self.latest.is_none() || candidate.generation() > self.generation {
+            self.latest = Some(member);
         }
         self.generation = self.generation.max(candidate.generation());
         let place = &mut self.ordered[member.number.index()];
@@ -269,12 +287,14 @@ impl Members {
         Ok(())
     }
 
-    /// Those that divide keys otherwise.
-    fn otherwise(&self, hasher: KeyHasher) -> ShardMask {
-        let member =
-            |shard: &ShardNumber| self.ordered[shard.index()].as_ref()?.table.as_ref()?.membership;
-        let is_other = |shard: &ShardNumber| member(shard).is_some_and(|it| it.hasher != hasher);
-        ShardNumber::all(self.ordered.len()).filter(is_other).collect()
+    /// Those of whose tables this holds.
+    fn which(&self, holds: impl Fn(ShardNumber, &PartitionTable, Membership) -> bool) -> ShardMask {
+        let all = ShardNumber::all(self.ordered.len()).zip(&self.ordered);
+        let tables = all.filter_map(|(shard, candidate)| {
+            let table = candidate.as_ref()?.table.as_ref()?;
+            holds(shard, table, table.membership?).then_some(shard)
+        });
+        tables.collect()
     }
 }
 

@@ -9,6 +9,7 @@
 pub(crate) mod bucket;
 mod change;
 mod clear;
+pub(crate) mod config;
 mod engine;
 mod filter;
 mod iterate;

@@ -12,7 +12,7 @@ use crate::front::Route;
 /// One budget of all tenants.
 pub(super) struct Budget {
     /// If it is for all memory, or somebody may borrow.
-    lending: Option<Arc<Lending>>,
+    lending: Option<Arc<Lending<Larder>>>,
     /// Their shares of DRAM, in their order.
     percents: Vec<f64>,
 }

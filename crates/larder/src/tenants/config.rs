@@ -19,7 +19,7 @@ const ALL: f64 = 100.0 + 1e-6;
 ///
 /// let photos = Tenant {
 ///     dram_percent: 10.0,
-///     config: Config { soc_percent: Some(1.0), ..Config::default() },
+///     config: Config { soc: SocConfig { percent: Some(1.0), ..SocConfig::default() }, ..Config::default()  },
 ///     ..Tenant::new("photos", 60.0)
 /// };
 /// assert_eq!((photos.flash_percent, photos.dram_percent), (60.0, 10.0));
@@ -203,6 +203,7 @@ impl Tenant {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::SocConfig;
 
     fn refusal(tenants: Vec<Tenant>) -> String {
         let config = TenantsConfig { tenants, ..TenantsConfig::default() };
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_cannot_work_is_refused_by_name_and_value() {
-        assert!(refusal(Vec::new()).contains("0 tenants: must be 1 to 185"));
+        assert!(refusal(Vec::new()).contains("0 tenants: must be 1 to 173"));
         let both = |a: Tenant, b: Tenant| refusal(vec![a, b]);
         let twice = both(Tenant::new("a", 1.0), Tenant::new("a", 1.0));
         assert!(twice.contains("two tenants are called \"a\""), "{twice}");
@@ -225,9 +226,12 @@ mod tests {
             assert!(refused.contains("tenant \"a\": flash_percent ="), "{refused}");
         }
         assert!(refusal(vec![Tenant::new("", 1.0)]).contains("0 bytes, must be 1 to 64"));
-        let config = Config { soc_percent: Some(101.0), ..Config::default() };
+        let config = Config {
+            soc: SocConfig { percent: Some(101.0), ..SocConfig::default() },
+            ..Config::default()
+        };
         let inner = refusal(vec![Tenant { config, ..Tenant::new("a", 1.0) }]);
-        assert!(inner.starts_with("tenant \"a\": soc_percent = 101"), "{inner}");
+        assert!(inner.starts_with("tenant \"a\": soc.percent = 101"), "{inner}");
         let config = Config { memory_bytes: Some(7), ..Config::default() };
         let budget = refusal(vec![Tenant { config, ..Tenant::new("a", 1.0) }]);
         assert!(budget.contains("config.memory_bytes = 7"), "{budget}");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder::{AdmissionPolicy, Config, Endurance, Stats};
+use larder::{AdmissionPolicy, Config, Endurance, SocConfig, Stats};
 use larder_device::{Device, ModelDevice};
 
 use crate::rig::{Rig, config, drive};
@@ -44,7 +44,7 @@ fn a_budget_of_media_bytes_is_held_for_a_day_and_turns_nothing_away_below() {
     let rig = Rig::open(
         Config {
             admission: AdmissionPolicy::Budget { bytes_per_day: BUDGET },
-            soc_percent: Some(90.0),
+            soc: SocConfig { percent: Some(90.0), ..config().soc },
             ..config()
         },
         &drive,
@@ -89,8 +89,14 @@ fn only_what_was_asked_for_often_goes_to_flash() {
 fn the_life_of_a_drive_is_forecast_from_its_media_bytes() {
     let drive = drive();
     let rated = Endurance { rated_bytes: 100 << 30, written_bytes: 1 << 30 };
-    let rig =
-        Rig::open(Config { endurance: Some(rated), soc_percent: Some(90.0), ..config() }, &drive);
+    let rig = Rig::open(
+        Config {
+            endurance: Some(rated),
+            soc: SocConfig { percent: Some(90.0), ..config().soc },
+            ..config()
+        },
+        &drive,
+    );
     assert_eq!(rig.cache.stats().drive_life.unwrap().days_left, None, "nothing is known yet");
     a_day(&rig, &drive, 1000, 30_000);
     // What the opening wrote counts too.

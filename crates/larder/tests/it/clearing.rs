@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
 
 use larder::{
-    Config, CrashSafety, ErrorKind, Larder, RealClock, Recovery, SetOptions, Shards, block_on,
+    Config, CrashSafety, ErrorKind, Larder, LocConfig, RealClock, Recovery, SetOptions, Shards,
+    block_on,
 };
 use larder_device::label;
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, ModelDevice};
@@ -28,7 +29,7 @@ fn fill(rig: &Rig, version: u32) {
 }
 
 fn classes() -> Config {
-    Config { ttl_classes: vec![60], ..config() }
+    Config { loc: LocConfig { ttl_classes: vec![60], ..config().loc }, ..config() }
 }
 
 /// Versions that are there.

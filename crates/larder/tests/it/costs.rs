@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use allocation_counter::measure;
-use larder::{Config, Larder, Route, Routed, Shards, VirtualClock, block_on};
+use larder::{Config, Larder, Route, Routed, Shards, SocConfig, VirtualClock, block_on};
 use larder_device::{Device, FileDevice, FileOptions};
 
 const SMALL: std::ops::Range<u32> = 0..600;
@@ -20,7 +20,11 @@ fn value(number: u32) -> Vec<u8> {
 
 /// A cache whose items are all on flash: it was closed and opened again.
 fn reopened(device: &Arc<dyn Device>) -> Larder {
-    let config = Config { dram_bytes: 64 << 20, soc_percent: Some(20.0), ..Config::default() };
+    let config = Config {
+        dram_bytes: 64 << 20,
+        soc: SocConfig { percent: Some(20.0), ..SocConfig::default() },
+        ..Config::default()
+    };
     let open = || {
         let clock = Arc::new(VirtualClock::default());
         block_on(Larder::open(config.clone(), Some(Arc::clone(device)), clock)).unwrap()

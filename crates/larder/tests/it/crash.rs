@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use larder::{Config, CrashSafety, ErrorKind, Larder, RealClock, Recovery, block_on};
+use larder::{
+    Config, CrashSafety, ErrorKind, Larder, LocConfig, RealClock, Recovery, SocConfig, block_on,
+};
 use larder_device::{
     Device, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, ModelDevice, PlacementHandle,
 };
@@ -173,10 +175,9 @@ fn what_changes_while_a_clean_opening_indexes_stays_changed() {
 /// looked at, and how much was found again.
 fn changes_before_it_is_found_again(crash_safety: CrashSafety, closed_one_in: u8) -> (u32, u32) {
     let config = Config {
-        region_bytes: Some(16 << 10),
-        soc_percent: Some(5.0),
+        loc: LocConfig { region_bytes: Some(16 << 10), eager_index_objects: 0, ..config().loc },
+        soc: SocConfig { percent: Some(5.0), ..config().soc },
         crash_safety,
-        eager_index_objects: 0,
         ..config()
     };
     let drive = drive();
@@ -228,7 +229,11 @@ fn changes_before_it_is_found_again(crash_safety: CrashSafety, closed_one_in: u8
 #[test]
 fn a_clean_opening_reads_no_regions_and_finds_them_beside() {
     for crash_safety in [CrashSafety::Process, CrashSafety::Off] {
-        let config = Config { crash_safety, eager_index_objects: 0, ..config() };
+        let config = Config {
+            crash_safety,
+            loc: LocConfig { eager_index_objects: 0, ..config().loc },
+            ..config()
+        };
         let drive = drive();
         let rig = Rig::open(config.clone(), &drive);
         fill(&rig, 1);
@@ -256,7 +261,8 @@ fn a_clean_opening_reads_no_regions_and_finds_them_beside() {
             _ => Some(1),
         };
         (400..460).for_each(|key| assert_eq!(rig.get(key), there(key), "{crash_safety:?} {key}"));
-        let eager = Config { eager_index_objects: 100_000, ..config };
+        let eager =
+            Config { loc: LocConfig { eager_index_objects: 100_000, ..config.loc }, ..config };
         block_on(rig.cache.close()).unwrap();
         drop(rig);
         let rig = Rig::open(eager, &drive);

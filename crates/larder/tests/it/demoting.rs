@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use larder::config::Demotions;
 use larder::{
-    Change, Config, CrashSafety, ErrorKind, Larder, RealClock, SetOptions, Tiers, VirtualClock,
-    block_on,
+    Change, Config, CrashSafety, ErrorKind, Larder, RealClock, SetOptions, SocConfig, Tiers,
+    VirtualClock, block_on,
 };
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice, ModelDevice};
 
@@ -112,7 +112,11 @@ fn a_change_waits_for_a_demotion_that_is_under_way_and_beats_it() {
     for base in [config(), logged()] {
         // Few buckets, so that many keys go together.
         let crash_safety = CrashSafety::Off;
-        let base = Config { soc_percent: Some(1.0), soc_log_percent: 0.0, crash_safety, ..base };
+        let base = Config {
+            soc: SocConfig { percent: Some(1.0), log_percent: 0.0, ..base.soc },
+            crash_safety,
+            ..base
+        };
         let drive = faulty(&FaultPlan::new(1));
         let cache = open(patient(base), &drive);
         (0..40).for_each(|key| set(&cache, key, 1, 200));
@@ -162,7 +166,12 @@ fn the_keys_of_what_is_sent_together_are_locked() {
     let drive = faulty(&FaultPlan::new(1));
     // Some 20 buckets.
     let crash_safety = CrashSafety::Off;
-    let base = Config { dram_bytes: 256 << 10, soc_percent: Some(1.0), crash_safety, ..config() };
+    let base = Config {
+        dram_bytes: 256 << 10,
+        soc: SocConfig { percent: Some(1.0), ..config().soc },
+        crash_safety,
+        ..config()
+    };
     let cache = open(patient(base), &drive);
     (0..2000).for_each(|key| set(&cache, key, 1, 100));
     let mut sending = Task::new(cache.send_demotions());
@@ -198,7 +207,12 @@ fn what_waits_for_a_bucket_is_written_together() {
     let drive = faulty(&FaultPlan::new(1));
     // Some 20 buckets.
     let (crash_safety, demotion_wait) = (CrashSafety::Off, EVER);
-    let base = Config { dram_bytes: 256 << 10, soc_percent: Some(1.0), crash_safety, ..config() };
+    let base = Config {
+        dram_bytes: 256 << 10,
+        soc: SocConfig { percent: Some(1.0), ..config().soc },
+        crash_safety,
+        ..config()
+    };
     let cache = open(patient(by_thread(Config { demotion_wait, ..base })), &drive);
     (0..2500).for_each(|key| set(&cache, key, 1, 100));
     until("flash has what left", || cache.stats().demoting_bytes == 0);
@@ -512,7 +526,7 @@ fn an_object_is_touched_of_which_dram_holds_one_version_but_not_two() {
     let config = Config {
         dram_bytes: 256 << 10,
         demotions: Demotions::Callers,
-        soc_percent: Some(0.0),
+        soc: SocConfig { percent: Some(0.0), ..SocConfig::default() },
         ..Config::default()
     };
     let cache = block_on(Larder::open(config, Some(Arc::new(drive)), Arc::new(RealClock))).unwrap();

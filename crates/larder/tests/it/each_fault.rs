@@ -6,7 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use larder::{Config, CrashSafety, ErrorKind, Larder, VirtualClock, block_on};
+use larder::{
+    Config, CrashSafety, ErrorKind, Larder, LocConfig, SocConfig, VirtualClock, block_on,
+};
 use larder_device::label::COPY_BYTES;
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice};
 
@@ -22,8 +24,8 @@ fn memory(bytes: Vec<u8>) -> Arc<MemoryDevice> {
 fn config(crash_safety: CrashSafety) -> Config {
     Config {
         dram_bytes: 8 << 10,
-        soc_percent: Some(25.0),
-        region_bytes: Some(16 << 10),
+        soc: SocConfig { percent: Some(25.0), ..SocConfig::default() },
+        loc: LocConfig { region_bytes: Some(16 << 10), ..LocConfig::default() },
         crash_safety,
         hash_seed: Some(1),
         demotions: larder::config::Demotions::Callers,

@@ -12,7 +12,7 @@ use std::fmt::{Debug, Write};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use larder::{Config, Larder, OnChange, RealClock, Recovery, Shards, block_on};
+use larder::{Config, Larder, OnChange, RealClock, Recovery, Shards, SocConfig, block_on};
 use larder_device::{Device, Fault, FaultPlan, FaultRule};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -165,7 +165,7 @@ fn each_opening_is_told_with_how_it_ended() {
     let (refused, line) = open(config());
     assert_eq!(line, format!("ERROR opening refused error={}", refused.err().unwrap()));
     drop(rig);
-    let changed = || Config { soc_percent: Some(50.0), ..config() };
+    let changed = || Config { soc: SocConfig { percent: Some(50.0), ..config().soc }, ..config() };
     let (refused, line) = open(changed());
     assert!(refused.is_err() && line.starts_with("ERROR opening refused"), "{line}");
     let (rig, line) = open(Config { on_change: OnChange::Discard, ..changed() });
@@ -174,10 +174,13 @@ fn each_opening_is_told_with_how_it_ended() {
     assert!(line.ends_with(&format!("reason={reason:?}")), "{line}");
     assert!(line.contains(&drive.info().name), "{line}");
     let lines = told(|| {
-        let refused = Config { soc_percent: Some(101.0), ..Config::default() };
+        let refused = Config {
+            soc: SocConfig { percent: Some(101.0), ..SocConfig::default() },
+            ..Config::default()
+        };
         assert!(block_on(Larder::open(refused, None, Arc::new(RealClock))).is_err());
     });
-    assert!(lines[0].starts_with("ERROR opening refused error=soc_percent"), "{lines:?}");
+    assert!(lines[0].starts_with("ERROR opening refused error=soc.percent"), "{lines:?}");
 }
 
 #[test]

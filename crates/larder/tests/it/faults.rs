@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder::{Config, CrashSafety, Larder, RealClock, block_on};
+use larder::{Config, CrashSafety, Larder, LocConfig, RealClock, Reinsertion, block_on};
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, ModelDevice, Payload};
 use larder_ssd::managed::{Geometry, ManagedConfig};
 
@@ -62,9 +62,12 @@ fn misbehaviour_costs_hits_and_nothing_else() {
     let torn = |reported_done| Fault::TornWrite { blocks: None, reported_done };
     let faults = [Fault::Error, Fault::BitFlip, torn(false), torn(true), Fault::LostWrite];
     for (fault, config) in faults.into_iter().flat_map(|f| [(f, config()), (f, logged())]) {
-        println!("{fault:?}, log {}", config.soc_log_percent);
+        println!("{fault:?}, log {}", config.soc.log_percent);
         let device = faulty(&FaultPlan::new(1));
-        let rig = Rig::open(Config { reinsertion_hits: 1, ..config }, &device);
+        let rig = Rig::open(
+            Config { loc: LocConfig { reinsertion: Reinsertion::Hits(1), ..config.loc }, ..config },
+            &device,
+        );
         let mut load = Load::new(2);
         let good = load.run(&rig);
         device.set_plan(&FaultPlan::new(3).with(FaultRule::new(fault).with_probability(0.02)));

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use larder::{AdmissionPolicy, Config, CrashSafety, Flushed, Recovery, block_on};
+use larder::{
+    AdmissionPolicy, Config, CrashSafety, Flushed, LocConfig, Recovery, SocConfig, block_on,
+};
 use larder_device::{Fault, FaultDevice, FaultPlan, FaultRule};
 
 use crate::rig::{Rig, config, drive, drive_of};
@@ -128,7 +130,11 @@ fn what_is_refused_is_counted_and_stays_in_dram() {
     assert_eq!((flushed.objects, flushed.refused), (0, 50));
     (0..50).for_each(|key| assert_eq!(rig.get(key), Some(1)));
     let region_bytes = Some(64 << 10);
-    let config = Config { soc_percent: Some(0.0), region_bytes, ..roomy() };
+    let config = Config {
+        soc: SocConfig { percent: Some(0.0), ..roomy().soc },
+        loc: LocConfig { region_bytes, ..roomy().loc },
+        ..roomy()
+    };
     let rig = Rig::open(config, &drive_of(8 << 20, true));
     // Longer than a region, which has no room for the head with this key.
     block_on(rig.cache.set(&[7; 65_535], &[1; 40_000], None)).unwrap();

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use larder::{Config, CrashSafety, Larder, RealClock, Recovery, Shards, VirtualClock, block_on};
+use larder::{
+    Config, CrashSafety, Larder, RealClock, Recovery, Shards, SocConfig, VirtualClock, block_on,
+};
 use larder_device::label;
 use larder_device::{Device, Io, IoBuffer, MemoryDevice, PlacementHandle};
 use xxhash_rust::xxh3::xxh3_64;
@@ -86,9 +88,12 @@ fn keys_made_for_one_hash_are_found_on_flash_again() {
         let open = || {
             let config = Config {
                 dram_bytes: 1 << 20,
-                soc_percent: Some(50.0),
-                soc_log_percent,
-                soc_log_threshold: 1,
+                soc: SocConfig {
+                    percent: Some(50.0),
+                    log_percent: soc_log_percent,
+                    log_threshold: 1,
+                    ..SocConfig::default()
+                },
                 ..Config::default()
             };
             let shared: Arc<dyn Device> = Arc::clone(&device) as _;
@@ -336,7 +341,7 @@ fn routing_seed(device: &impl Device) -> u64 {
 /// Seed of the cache of a shard.
 fn seed_of_shard(device: &impl Device) -> u64 {
     let start = u64::from_le_bytes(
-        first_block(device).as_slice()[ROUTING_SEED_AT + 8..][..8].try_into().unwrap(),
+        first_block(device).as_slice()[ROUTING_SEED_AT + 8 + 64 * 16..][..8].try_into().unwrap(),
     );
     let read = Io::Read { offset: start, buffer: IoBuffer::zeroed(4096) };
     let block = block_on(device.submit(read)).unwrap();

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use larder::{AdmissionPolicy, Config, DramPolicy, RegionEviction};
+use larder::{
+    AdmissionPolicy, Config, DramPolicy, LocConfig, RegionEviction, Reinsertion, SocConfig,
+};
 use proptest::prelude::*;
 
 use crate::rig::{Rig, config, drive};
@@ -46,21 +48,28 @@ fn settings() -> impl Strategy<Value = Config> {
     // Many buckets, or so few that the log holds several objects of each.
     let soc_percent = prop_oneof![Just(25.0), Just(1.0)];
     let log = (soc_percent, prop_oneof![Just(0.0), Just(1.0), Just(4.0)], 1..4_u8);
-    let all = (admission, dram, eviction, 0..3_u8, lessons, log);
-    all.prop_map(|(admission, dram_policy, region_eviction, reinsertion_hits, lessons, log)| {
+    let reinsertion = prop_oneof![Just(Reinsertion::None), (1..3_u8).prop_map(Reinsertion::Hits)];
+    let all = (admission, dram, eviction, reinsertion, lessons, log);
+    all.prop_map(|(admission, dram_policy, region_eviction, reinsertion, lessons, log)| {
         let (soc_percent, soc_log_percent, soc_log_threshold) = log;
         let (region_bytes, ru_aware_eviction, dynamic_placement) = lessons;
         Config {
-            soc_percent: Some(soc_percent),
-            soc_log_percent,
-            soc_log_threshold,
+            soc: SocConfig {
+                percent: Some(soc_percent),
+                log_percent: soc_log_percent,
+                log_threshold: soc_log_threshold,
+                dynamic_placement,
+                ..config().soc
+            },
             admission,
             dram_policy,
-            region_bytes: Some(region_bytes),
-            region_eviction,
-            reinsertion_hits,
-            ru_aware_eviction,
-            dynamic_placement,
+            loc: LocConfig {
+                region_bytes: Some(region_bytes),
+                eviction: region_eviction,
+                reinsertion,
+                ru_aware_eviction,
+                ..config().loc
+            },
             ..config()
         }
     })
@@ -160,7 +169,14 @@ fn a_clean_item_leaves_dram_without_a_write() {
 #[test]
 fn hot_objects_survive_the_reclaim_of_their_region() {
     let drive = drive();
-    let rig = Rig::open(Config { reinsertion_hits: 1, dram_bytes: 0, ..config() }, &drive);
+    let rig = Rig::open(
+        Config {
+            loc: LocConfig { reinsertion: Reinsertion::Hits(1), ..config().loc },
+            dram_bytes: 0,
+            ..config()
+        },
+        &drive,
+    );
     rig.set(1, 1, 10_000);
     for key in 1000..3000 {
         rig.set(key, 1, 10_000);
@@ -189,7 +205,11 @@ fn dropped_futures_lose_nothing_but_themselves() {
 #[test]
 fn one_large_set_reclaims_one_region() {
     let drive = drive();
-    let config = Config { reinsertion_hits: 1, dram_bytes: 0, ..config() };
+    let config = Config {
+        loc: LocConfig { reinsertion: Reinsertion::Hits(1), ..config().loc },
+        dram_bytes: 0,
+        ..config()
+    };
     let rig = Rig::open(config, &drive);
     (0..1200).for_each(|key| rig.set(key, 1, 5_000));
     (0..1200).for_each(|key| _ = rig.get(key));

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use larder::{
-    Cas, Config, Device, ErrorKind, RealClock, Route, Routed, SetOptions, Stats, Tenant, Tenants,
-    TenantsConfig, block_on,
+    Cas, Config, Device, ErrorKind, LocConfig, RealClock, Reinsertion, Route, Routed, SetOptions,
+    SocConfig, Stats, Tenant, Tenants, TenantsConfig, block_on,
 };
 
 use crate::rig::{Rig, by_thread, config, drive, drive_of, logged};
@@ -173,7 +173,14 @@ fn work(
 fn run(threads: u64, operations: u64, config: Config) {
     // So little DRAM that keys go to flash and come back all the time.
     let drive = drive();
-    let rig = Rig::open(Config { dram_bytes: 24 << 10, reinsertion_hits: 1, ..config }, &drive);
+    let rig = Rig::open(
+        Config {
+            dram_bytes: 24 << 10,
+            loc: LocConfig { reinsertion: Reinsertion::Hits(1), ..config.loc },
+            ..config
+        },
+        &drive,
+    );
     work_together(&[Routed::new(&rig.cache)], threads, operations, || rig.cache.stats());
     drive.with_ssd(|ssd| ssd.audit()).unwrap();
 }
@@ -217,7 +224,14 @@ fn every_key_has_one_order() {
 /// With few buckets and a log that goes round all the time.
 #[test]
 fn every_key_has_one_order_with_a_log() {
-    run(THREADS, OPERATIONS, Config { soc_percent: Some(0.5), soc_log_threshold: 2, ..logged() });
+    run(
+        THREADS,
+        OPERATIONS,
+        Config {
+            soc: SocConfig { percent: Some(0.5), log_threshold: 2, ..logged().soc },
+            ..logged()
+        },
+    );
 }
 
 /// Far more threads than cores, so that each is stopped in the middle of everything.
@@ -232,7 +246,11 @@ fn every_key_has_one_order_with_more_threads_than_cores() {
 /// Two tenants on three devices, whose threads change the same keys.
 #[test]
 fn every_key_of_every_tenant_on_shards_has_one_order() {
-    let own = Config { reinsertion_hits: 1, hash_seed: None, ..by_thread(config()) };
+    let own = Config {
+        loc: LocConfig { reinsertion: Reinsertion::Hits(1), ..by_thread(config()).loc },
+        hash_seed: None,
+        ..by_thread(config())
+    };
     let tenants = ["a", "b"].map(|name| Tenant { config: own.clone(), ..Tenant::new(name, 50.0) });
     let dram_bytes = 6 * (8 << 10);
     let config =

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use larder::{
-    Config, CrashSafety, Larder, Recovery, RemovalListener, RemovalReason, Shards, Tenant, Tenants,
-    TenantsConfig, VirtualClock, block_on,
+    Config, CrashSafety, Larder, LocConfig, Recovery, RemovalListener, RemovalReason, Shards,
+    SocConfig, Tenant, Tenants, TenantsConfig, VirtualClock, block_on,
 };
 use larder_device::{Clock, Device, Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice};
 
@@ -20,7 +20,7 @@ const DRAM_BYTES: u64 = 400 << 10;
 fn kinds() -> Vec<Config> {
     let roomy = |config| Config { dram_bytes: DRAM_BYTES, ..config };
     let off = |config| Config { crash_safety: CrashSafety::Off, ..config };
-    let classes = Config { ttl_classes: vec![60], ..config() };
+    let classes = Config { loc: LocConfig { ttl_classes: vec![60], ..config().loc }, ..config() };
     vec![
         roomy(config()),
         roomy(logged()),
@@ -274,10 +274,13 @@ impl Ends {
 fn end_at(crash_safety: CrashSafety, end: End, requests: u64) -> bool {
     let config = Config {
         dram_bytes: 64 << 10,
-        soc_percent: Some(25.0),
-        region_bytes: Some(16 << 10),
+        soc: SocConfig { percent: Some(25.0), ..SocConfig::default() },
+        loc: LocConfig {
+            region_bytes: Some(16 << 10),
+            eager_index_objects: if requests.is_multiple_of(2) { 0 } else { 1 << 16 },
+            ..LocConfig::default()
+        },
         crash_safety,
-        eager_index_objects: if requests.is_multiple_of(2) { 0 } else { 1 << 16 },
         hash_seed: Some(1),
         demotions: larder::config::Demotions::Callers,
         ..Config::default()

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use larder::config::Demotions;
 use larder::{
-    Config, ErrorKind, Larder, RealClock, Shards, Stats, Tenant, Tenants, TenantsConfig, block_on,
+    Config, ErrorKind, Larder, LocConfig, RealClock, Shards, Stats, Tenant, Tenants, TenantsConfig,
+    block_on,
 };
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule};
 
@@ -131,8 +132,7 @@ fn the_sum_is_kept_where_a_thread_gives_back_on_slow_flash() {
 #[test]
 fn one_budget_of_all_memory_is_kept_by_tenants_and_by_shards() {
     let config = |all| Config {
-        region_bytes: Some(64 << 10),
-        region_write_bytes: 16 << 10,
+        loc: LocConfig { region_bytes: Some(64 << 10), write_bytes: 16 << 10, ..rig::config().loc },
         memory_bytes: all,
         ..rig::config()
     };

@@ -4,7 +4,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use larder::plan::Class;
-use larder::{Config, ErrorKind, Larder, RealClock, Recovery, RegionEviction, Stats, block_on};
+use larder::{
+    Config, ErrorKind, Larder, LocConfig, RealClock, Recovery, RegionEviction, Reinsertion,
+    SocConfig, Stats, block_on,
+};
 use larder_device::{
     CheckedIo, Device, DeviceInfo, DeviceStats, Fault, FaultDevice, FaultPlan, FaultRule, Io,
     IoFuture, ModelDevice, PlacementInfo,
@@ -17,7 +20,10 @@ const UNIT_BYTES: u64 = 256 << 10;
 
 /// Regions of a quarter of a unit.
 fn by_units() -> Config {
-    Config { ru_aware_eviction: true, region_bytes: Some(64 << 10), ..config() }
+    Config {
+        loc: LocConfig { ru_aware_eviction: true, region_bytes: Some(64 << 10), ..config().loc },
+        ..config()
+    }
 }
 
 /// What a request does to the device: a letter, where, how many bytes, under which handle.
@@ -54,7 +60,7 @@ impl<D: Device> Device for Recorder<D> {
         let request = match io.get() {
             Io::Write { handle, .. } => Some(('w', offset, bytes, handle.index())),
             Io::Deallocate { .. } => Some(('d', offset, bytes, 0)),
-            Io::Read { .. } | Io::Flush => None,
+            Io::Read { .. } | Io::WriteZeroes { .. } | Io::Flush => None,
         };
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).extend(request);
         self.device.submit(io.into_inner())
@@ -108,7 +114,10 @@ fn play(config: Config) -> (Stats, Vec<Request>, u32) {
 fn a_unit_is_reclaimed_whole_and_exactly_its_span_deallocated() {
     for eviction in [RegionEviction::Fifo, RegionEviction::Lru] {
         let device = Recorder::new(drive());
-        let rig = Rig::open(Config { region_eviction: eviction, ..by_units() }, &device);
+        let rig = Rig::open(
+            Config { loc: LocConfig { eviction, ..by_units().loc }, ..by_units() },
+            &device,
+        );
         let layout = *rig.cache.layout().unwrap();
         assert!(layout.loc_regions > 8 && layout.loc_regions.is_multiple_of(4), "{layout:?}");
         assert!(Load::new(1).run(&rig, 30_000) > 1000);
@@ -156,7 +165,7 @@ fn a_deallocated_unit_is_filled_before_another_one_goes() {
 #[test]
 fn the_drive_finds_the_units_dead() {
     let drive = drive();
-    let config = Config { soc_percent: Some(0.0), ..by_units() };
+    let config = Config { soc: SocConfig { percent: Some(0.0), ..by_units().soc }, ..by_units() };
     let rig = Rig::open(config, &drive);
     (0..6000).for_each(|key| rig.set(key, 1, 3000));
     assert!(rig.cache.stats().loc_deallocated_bytes > 4 * UNIT_BYTES);
@@ -167,7 +176,11 @@ fn the_drive_finds_the_units_dead() {
 #[test]
 fn hot_objects_survive_the_reclaim_of_their_unit() {
     let drive = drive();
-    let config = Config { reinsertion_hits: 1, dram_bytes: 0, ..by_units() };
+    let config = Config {
+        loc: LocConfig { reinsertion: Reinsertion::Hits(1), ..by_units().loc },
+        dram_bytes: 0,
+        ..by_units()
+    };
     let rig = Rig::open(config, &drive);
     rig.set(1, 1, 10_000);
     for key in 1000..3000 {
@@ -221,7 +234,10 @@ fn an_abandoned_deallocation_is_waited_for() {
     use std::pin::pin;
     use std::task::{Context, Waker};
     let device = Arc::new(FaultDevice::new(drive_of(8 << 20, true), &FaultPlan::new(1)));
-    let rig = Rig::open(Config { soc_percent: Some(0.0), ..by_units() }, &device);
+    let rig = Rig::open(
+        Config { soc: SocConfig { percent: Some(0.0), ..by_units().soc }, ..by_units() },
+        &device,
+    );
     (0..3000).for_each(|key| rig.set(key, 1, 3000));
     let before = rig.cache.stats();
     let late = FaultRule::new(Fault::Delay { submissions: 1000 }).on_deallocates();
@@ -266,7 +282,10 @@ fn what_cannot_work_is_refused_by_name() {
         assert_eq!(error.kind(), ErrorKind::Config);
         error.to_string()
     };
-    let drifting = refuse(Config { region_bytes: Some(96 << 10), ..by_units() }, drive());
+    let drifting = refuse(
+        Config { loc: LocConfig { region_bytes: Some(96 << 10), ..by_units().loc }, ..by_units() },
+        drive(),
+    );
     assert!(drifting.contains("regions of 98304 bytes"), "{drifting}");
     let model = Arc::into_inner(drive()).unwrap();
     let info = DeviceInfo { placement: PlacementInfo::none(), ..model.info().clone() };
@@ -278,16 +297,19 @@ fn what_cannot_work_is_refused_by_name() {
 
 #[test]
 fn without_the_options_nothing_is_different() {
-    let off = Config { region_bytes: Some(64 << 10), ..config() };
+    let off =
+        Config { loc: LocConfig { region_bytes: Some(64 << 10), ..config().loc }, ..config() };
     let (stats, requests, _) = play(off.clone());
     assert!(stats.loc_reclaimed_regions > 50, "{stats:?}");
     assert!(requests.iter().all(|request| request.0 == 'w' && request.3 <= 2));
     assert_eq!((stats.loc_deallocated_bytes, stats.soc_hot_bucket_writes), (0, 0));
     // Regions that are a whole unit are reclaimed one at a time with and without it: then the
     // option adds deallocations and changes no other request.
-    let whole = Config { region_bytes: Some(256 << 10), ..config() };
+    let whole =
+        Config { loc: LocConfig { region_bytes: Some(256 << 10), ..config().loc }, ..config() };
     let (plain, requests, hits) = play(whole.clone());
-    let (mut by_unit, with, same_hits) = play(Config { ru_aware_eviction: true, ..whole });
+    let (mut by_unit, with, same_hits) =
+        play(Config { loc: LocConfig { ru_aware_eviction: true, ..whole.loc }, ..whole });
     let writes: Vec<_> = with.iter().copied().filter(|request| request.0 == 'w').collect();
     assert_eq!((requests, hits), (writes, same_hits));
     assert!(std::mem::take(&mut by_unit.loc_deallocated_bytes) > 0);
@@ -297,7 +319,8 @@ fn without_the_options_nothing_is_different() {
 #[test]
 fn dynamic_placement_moves_hot_buckets_and_changes_nothing_else() {
     let (plain, requests, hits) = play(config());
-    let (mut dynamic, with, same_hits) = play(Config { dynamic_placement: true, ..config() });
+    let (mut dynamic, with, same_hits) =
+        play(Config { soc: SocConfig { dynamic_placement: true, ..config().soc }, ..config() });
     assert_eq!(hits, same_hits);
     let hot = with.iter().filter(|request| request.3 == 3).count() as u64;
     assert_eq!(hot, std::mem::take(&mut dynamic.soc_hot_bucket_writes));
@@ -319,7 +342,7 @@ fn dynamic_placement_moves_hot_buckets_and_changes_nothing_else() {
 
 #[test]
 fn without_a_third_handle_hot_buckets_fall_back_and_it_says_so() {
-    let dynamic = Config { dynamic_placement: true, ..config() };
+    let dynamic = Config { soc: SocConfig { dynamic_placement: true, ..config().soc }, ..config() };
     let streams = |config: Config, fdp: bool| -> Vec<_> {
         let rig = Rig::open(config, &drive_of(8 << 20, fdp));
         let all = rig.cache.placement().streams().iter();
@@ -334,6 +357,10 @@ fn without_a_third_handle_hot_buckets_fall_back_and_it_says_so() {
 
 #[test]
 fn both_options_together_are_a_function_of_the_seed() {
-    let both = Config { dynamic_placement: true, reinsertion_hits: 1, ..by_units() };
+    let both = Config {
+        soc: SocConfig { dynamic_placement: true, ..by_units().soc },
+        loc: LocConfig { reinsertion: Reinsertion::Hits(1), ..by_units().loc },
+        ..by_units()
+    };
     assert_eq!(play(both.clone()), play(both));
 }

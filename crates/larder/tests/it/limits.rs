@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder::{Config, ErrorKind, Larder, RealClock, block_on};
+use larder::{Config, ErrorKind, Larder, LocConfig, RealClock, SocConfig, block_on};
 use larder_device::Device;
 
 use crate::rig::{Rig, config, drive, drive_of};
@@ -38,7 +38,11 @@ fn a_refused_value_leaves_no_older_one_behind() {
 #[test]
 fn the_longest_key_and_the_largest_value_go_through_flash() {
     let drive = drive_of(160 << 20, true);
-    let config = Config { dram_bytes: 1 << 20, region_bytes: Some(32 << 20), ..Config::default() };
+    let config = Config {
+        dram_bytes: 1 << 20,
+        loc: LocConfig { region_bytes: Some(32 << 20), ..LocConfig::default() },
+        ..Config::default()
+    };
     let rig = Rig::open(config, &drive);
     let (key, value) = (vec![7; 65_535], vec![9; 16 << 20]);
     block_on(rig.cache.set(&key, &value, None)).unwrap();
@@ -60,12 +64,22 @@ fn settings_that_cannot_work_are_refused_by_name() {
         error.to_string()
     };
     let base = Config::default;
-    assert!(refuse(Config { soc_percent: Some(120.0), ..base() }).starts_with("soc_percent = 120"));
     assert!(
-        refuse(Config { soc_percent: Some(f64::NAN), ..base() }).starts_with("soc_percent = NaN")
+        refuse(Config { soc: SocConfig { percent: Some(120.0), ..base().soc }, ..base() })
+            .starts_with("soc.percent = 120")
+    );
+    assert!(
+        refuse(Config { soc: SocConfig { percent: Some(f64::NAN), ..base().soc }, ..base() })
+            .starts_with("soc.percent = NaN")
     );
     assert!(refuse(Config { utilization_percent: 0.0, ..base() }).contains("more than 0"));
     assert!(refuse(Config { utilization_percent: 1.0, ..base() }).contains("use more flash"));
-    assert!(refuse(Config { soc_max_object_bytes: 5000, ..base() }).contains("1 to 4050"));
-    assert!(refuse(Config { region_bytes: Some(1000), ..base() }).contains("region_bytes = 1000"));
+    assert!(
+        refuse(Config { soc: SocConfig { max_object_bytes: 5000, ..base().soc }, ..base() })
+            .contains("1 to 4050")
+    );
+    assert!(
+        refuse(Config { loc: LocConfig { region_bytes: Some(1000), ..base().loc }, ..base() })
+            .contains("loc.region_bytes = 1000")
+    );
 }

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder::{Config, Layout, Recovery, RegionEviction, Reinsertion, Tier, block_on};
+use larder::{
+    Config, Layout, LocConfig, Recovery, RegionEviction, Reinsertion, SocConfig, Tier, block_on,
+};
 use larder_device::MemoryDevice;
 
 use crate::rig::{Rig, config, drive, key_of, value_of, version_in};
@@ -14,7 +16,12 @@ const REGION: usize = 64 << 10;
 /// Every object goes to flash at once; most are longer than a region.
 fn small_regions() -> Config {
     let region_bytes = Some(u32::try_from(REGION).unwrap());
-    Config { dram_bytes: 0, soc_percent: Some(5.0), region_bytes, ..config() }
+    Config {
+        dram_bytes: 0,
+        soc: SocConfig { percent: Some(5.0), ..config().soc },
+        loc: LocConfig { region_bytes, ..config().loc },
+        ..config()
+    }
 }
 
 /// Patterns that make a part in the place of another one visible.
@@ -150,9 +157,18 @@ fn nothing_old_comes_back_from_regions_in_order() {
 fn nothing_old_comes_back_where_hits_keep_parts() {
     let reinsertion = Reinsertion::Hits(1);
     let region_eviction = RegionEviction::SegmentedFifo;
-    nothing_old_comes_back(&Config { reinsertion, region_eviction, ..small_regions() }, 10);
+    nothing_old_comes_back(
+        &Config {
+            loc: LocConfig { reinsertion, eviction: region_eviction, ..small_regions().loc },
+            ..small_regions()
+        },
+        10,
+    );
     let reinsertion = Reinsertion::Percent(40);
-    nothing_old_comes_back(&Config { reinsertion, ..small_regions() }, 11);
+    nothing_old_comes_back(
+        &Config { loc: LocConfig { reinsertion, ..small_regions().loc }, ..small_regions() },
+        11,
+    );
 }
 
 #[test]

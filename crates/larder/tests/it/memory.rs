@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use larder::{Config, ErrorKind, Stats};
+use larder::{Config, ErrorKind, LocConfig, Stats};
 use larder_device::{Fault, FaultPlan, FaultRule};
 
 use crate::faults::faulty;
@@ -44,9 +44,12 @@ fn the_tier_gives_way_to_what_flash_needs() {
 fn the_sum_is_kept_while_regions_come_and_go() {
     for (bytes, ttl_classes) in [(900, vec![]), (9_000, vec![]), (900, vec![60])] {
         let config = Config {
-            region_bytes: Some(128 << 10),
-            region_write_bytes: 16 << 10,
-            ttl_classes,
+            loc: LocConfig {
+                region_bytes: Some(128 << 10),
+                write_bytes: 16 << 10,
+                ttl_classes,
+                ..within(ALL).loc
+            },
             flash_wait: None,
             ..within(ALL)
         };
@@ -66,7 +69,7 @@ fn the_sum_is_kept_while_regions_come_and_go() {
             ended.store(true, Ordering::Relaxed);
             seen
         });
-        let shape = format!("{bytes} bytes, {:?}", config.ttl_classes);
+        let shape = format!("{bytes} bytes, {:?}", config.loc.ttl_classes);
         assert!(most <= ALL + ALL / 50, "{most} of {ALL}: {shape}");
         assert!(least >= ALL - ALL / 25, "{least} of {ALL}: {shape}");
     }

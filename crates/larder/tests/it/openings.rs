@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use larder::{
-    AdmissionPolicy, Config, Error, ErrorKind, Larder, RealClock, Recovery, Shards, Tenant,
-    Tenants, TenantsConfig, block_on,
+    AdmissionPolicy, Config, Error, ErrorKind, Larder, LocConfig, RealClock, Recovery, Shards,
+    Tenant, Tenants, TenantsConfig, block_on,
 };
 use larder_device::label;
-use larder_device::{Device, FileDevice, Io, IoBuffer, PlacementHandle, SliceDevice};
+use larder_device::{Device, FileDevice, Io, IoBuffer, MemoryDevice, PlacementHandle, SliceDevice};
 
 use crate::rig::{Rig, config, drive};
 
@@ -52,6 +52,36 @@ fn two_caches_never_share_bytes_of_a_device() {
     refusal(open(&drive));
     drop(right);
     let _again = open(&drive);
+}
+
+/// The cache works in units of 4 KiB: a device takes those if its blocks divide them.
+#[test]
+fn a_cache_works_on_any_device_whose_blocks_divide_its_own() {
+    for block_bytes in [512, 1024, 2048, 4096] {
+        // Less than a block of the cache is left over, where there can be.
+        let bytes = vec![0; (8 << 20) + block_bytes as usize % 4096];
+        let device = Arc::new(MemoryDevice::with_blocks(bytes, block_bytes).unwrap());
+        let entries = || (0..400_u32).map(|n| (format!("key {n}"), vec![7; 100 + n as usize * 20]));
+        let Rig { cache, .. } = Rig::open(config(), &device);
+        for (key, value) in entries() {
+            block_on(cache.set(key.as_bytes(), &value, None)).unwrap();
+        }
+        block_on(cache.close()).unwrap();
+        let Rig { cache, .. } = Rig::open(config(), &device);
+        let found = entries().filter(|(key, value)| {
+            let found = block_on(cache.get(key.as_bytes())).unwrap();
+            found.inspect(|found| assert!(**found == value[..], "{key}")).is_some()
+        });
+        let found = found.count();
+        assert!(found > 200, "of 400 in blocks of {block_bytes} bytes: {found}");
+    }
+    for block_bytes in [8192, 16_384] {
+        let device = Arc::new(MemoryDevice::with_blocks(vec![0; 8 << 20], block_bytes).unwrap());
+        let error = Rig::try_open(config(), &device).err().expect("it must be refused");
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        assert!(error.to_string().contains(&format!("block_bytes {block_bytes} of memory")));
+        assert!(device.bytes().iter().all(|byte| *byte == 0), "nothing was written");
+    }
 }
 
 #[test]
@@ -211,10 +241,14 @@ fn sizes_that_cannot_be_meant_are_refused_by_name_and_value() {
     };
     let base = Config::default;
     for bytes in [0, 1, 5000, 3 << 30, u32::MAX] {
-        let said = refused(Config { region_write_bytes: bytes, ..base() });
-        assert!(said.starts_with(&format!("region_write_bytes = {bytes}: must be")), "{said}");
-        let said = refused(Config { region_bytes: Some(bytes), ..base() });
-        assert!(said.starts_with(&format!("region_bytes = {bytes}: must be")), "{said}");
+        let said =
+            refused(Config { loc: LocConfig { write_bytes: bytes, ..base().loc }, ..base() });
+        assert!(said.starts_with(&format!("loc.write_bytes = {bytes}: must be")), "{said}");
+        let said = refused(Config {
+            loc: LocConfig { region_bytes: Some(bytes), ..base().loc },
+            ..base()
+        });
+        assert!(said.starts_with(&format!("loc.region_bytes = {bytes}: must be")), "{said}");
     }
     let much = u64::MAX;
     for bytes in [1, 8191, (1 << 40) + 1, 1 << 45, 1 << 50, much] {

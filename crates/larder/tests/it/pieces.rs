@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use larder::{Config, CrashSafety};
+use larder::{Config, CrashSafety, LocConfig};
 use larder_device::{
     CheckedIo, Completer, Device, DeviceInfo, DeviceStats, Error, ErrorKind, Io, IoFailure,
     IoFuture, ModelDevice,
@@ -78,7 +78,7 @@ fn gated() -> (Rig, Arc<Gate>) {
     let gate = Arc::new(Gate { drive: drive(), regions: Mutex::new(0..0), held: Mutex::default() });
     let config = Config {
         dram_bytes: 0,
-        region_write_bytes: u32::try_from(PIECE_BYTES).unwrap(),
+        loc: LocConfig { write_bytes: u32::try_from(PIECE_BYTES).unwrap(), ..config().loc },
         crash_safety: CrashSafety::Off,
         ..config()
     };

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use larder::{Config, CrashSafety, Recovery, block_on};
+use larder::{Config, CrashSafety, LocConfig, Recovery, block_on};
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, ModelDevice};
 
 use crate::rig::{Rig, config, drive_of};
@@ -113,8 +113,11 @@ fn the_dead_stay_dead_when_their_tombstones_are_gone() {
             dram_bytes: 20 << 10,
             utilization_percent: 25.0,
             tombstone_log_bytes: Some(16 << 10),
-            // Regions that are being filled are on flash in part.
-            region_write_bytes: 16 << 10,
+            loc: LocConfig {
+                // Regions that are being filled are on flash in part.
+                write_bytes: 16 << 10,
+                ..safe().loc
+            },
             ..safe()
         };
         let rig = Rig::open(config.clone(), &drive);

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use larder::{
-    AdmissionPolicy, Config, Larder, RealClock, RemovalListener, RemovalReason, Stats, Tier,
-    block_on,
+    AdmissionPolicy, Config, Larder, LocConfig, RealClock, Reinsertion, RemovalListener,
+    RemovalReason, SocConfig, Stats, Tier, block_on,
 };
 use larder_device::{Fault, FaultPlan, FaultRule};
 
@@ -78,10 +78,20 @@ fn live(rig: &Rig, rounds: u32) {
 #[test]
 fn as_many_are_told_as_are_counted() {
     use RemovalReason::*;
-    let classes = Config { ttl_classes: vec![60], ..config() };
-    let hits = Config { reinsertion_hits: 1, region_bytes: Some(64 << 10), ..config() };
-    let few =
-        Config { soc_percent: Some(1.0), admission: AdmissionPolicy::Random(0.8), ..logged() };
+    let classes = Config { loc: LocConfig { ttl_classes: vec![60], ..config().loc }, ..config() };
+    let hits = Config {
+        loc: LocConfig {
+            reinsertion: Reinsertion::Hits(1),
+            region_bytes: Some(64 << 10),
+            ..config().loc
+        },
+        ..config()
+    };
+    let few = Config {
+        soc: SocConfig { percent: Some(1.0), ..logged().soc },
+        admission: AdmissionPolicy::Random(0.8),
+        ..logged()
+    };
     for (number, (config, reasons)) in [
         (config(), [Replaced, Deleted, Expired, RegionReclaimed, BucketOverflow]),
         (classes, [Replaced, Deleted, Expired, RegionReclaimed, BucketOverflow]),
@@ -92,9 +102,15 @@ fn as_many_are_told_as_are_counted() {
     .enumerate()
     {
         // Buckets overflow only where there are few.
-        let config =
-            Config { soc_percent: config.soc_percent.map(|percent| percent.min(4.0)), ..config };
-        let (config, told) = listening(Config { soc_log_threshold: 3, ..config });
+        let config = Config {
+            soc: SocConfig {
+                percent: config.soc.percent.map(|percent| percent.min(4.0)),
+                ..config.soc
+            },
+            ..config
+        };
+        let (config, told) =
+            listening(Config { soc: SocConfig { log_threshold: 3, ..config.soc }, ..config });
         let rig = Rig::open(config, &drive());
         live(&rig, 40);
         let stats = block_on(rig.cache.close()).unwrap();

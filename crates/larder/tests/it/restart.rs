@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use larder::{Config, CrashSafety, ErrorKind, Larder, OnChange, RealClock, Recovery, block_on};
+use larder::{
+    Config, CrashSafety, ErrorKind, Larder, OnChange, RealClock, Recovery, SocConfig, block_on,
+};
 use larder_device::label;
 use larder_device::{
     Device, Fault, FaultDevice, FaultPlan, FaultRule, FileDevice, FileOptions, Io, IoBuffer,
@@ -108,11 +110,12 @@ fn another_configuration_costs_nothing_unasked_with(config: Config) {
     let rig = Rig::open(config.clone(), &drive);
     fill(&rig);
     block_on(rig.cache.close()).unwrap();
-    let other = Config { soc_percent: Some(30.0), ..config.clone() };
+    let other =
+        Config { soc: SocConfig { percent: Some(30.0), ..config.clone().soc }, ..config.clone() };
     let written = drive.stats().host_written_bytes;
     let error = Rig::try_open(other.clone(), &drive).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Config);
-    let said = "soc_percent = 30 (it was made with 25): that would empty the cache on model";
+    let said = "soc.percent = 30 (it was made with 25): that would empty the cache on model";
     assert!(error.to_string().contains(said), "{error}");
     assert_eq!(drive.stats().host_written_bytes, written);
     let rig = Rig::open(config, &drive);
@@ -122,7 +125,7 @@ fn another_configuration_costs_nothing_unasked_with(config: Config) {
     assert!(Rig::try_open(other.clone(), &drive).is_err());
     let rig = Rig::open(Config { on_change: OnChange::Discard, ..other }, &drive);
     let Some(Recovery::Discarded { reason }) = rig.cache.recovery() else { panic!() };
-    assert!(reason.contains("differently than before: soc_percent = 30 (it was made"), "{reason}");
+    assert!(reason.contains("differently than before: soc.percent = 30 (it was made"), "{reason}");
     (0..440).for_each(|key| assert_eq!(rig.get(key), None));
 }
 
@@ -134,7 +137,10 @@ fn a_cache_of_which_nothing_is_left_does_not_hold_to_its_settings() {
     let rig = Rig::open(config.clone(), &drive);
     fill(&rig);
     drop(rig);
-    let rig = Rig::open(Config { soc_percent: Some(30.0), ..config }, &drive);
+    let rig = Rig::open(
+        Config { soc: SocConfig { percent: Some(30.0), ..config.soc }, ..config },
+        &drive,
+    );
     assert!(matches!(rig.cache.recovery(), Some(Recovery::Discarded { .. })));
     (0..440).for_each(|key| assert_eq!(rig.get(key), None));
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder::config::Demotions;
-use larder::{Config, Error, ErrorKind, Larder, VirtualClock, block_on};
+use larder::{Config, Error, ErrorKind, Larder, LocConfig, SocConfig, VirtualClock, block_on};
 use larder_device::{Device, ModelDevice, Payload};
 use larder_ssd::managed::{Geometry, ManagedConfig};
 
@@ -28,8 +28,8 @@ pub(crate) fn model_of(bytes: u64, fdp: bool) -> ModelDevice {
 pub(crate) fn config() -> Config {
     Config {
         dram_bytes: 20 << 10,
-        soc_percent: Some(25.0),
-        region_bytes: Some(256 << 10),
+        soc: SocConfig { percent: Some(25.0), ..SocConfig::default() },
+        loc: LocConfig { region_bytes: Some(256 << 10), ..LocConfig::default() },
         // What these tests count is the same in each run.
         demotions: Demotions::Callers,
         hash_seed: Some(1),
@@ -44,7 +44,7 @@ pub(crate) fn by_thread(config: Config) -> Config {
 
 /// The same with a log of 80 KiB in front of the buckets, which drops nothing for being alone.
 pub(crate) fn logged() -> Config {
-    Config { soc_log_percent: 1.0, soc_log_threshold: 1, ..config() }
+    Config { soc: SocConfig { log_percent: 1.0, log_threshold: 1, ..config().soc }, ..config() }
 }
 
 pub(crate) struct Rig {

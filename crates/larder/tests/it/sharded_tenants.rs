@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder::{
-    Config, Endurance, Error, ErrorKind, OnChange, RealClock, Recovery, Shards, Tenant, Tenants,
-    TenantsConfig, VirtualClock, block_on,
+    Config, Endurance, Error, ErrorKind, LocConfig, OnChange, RealClock, Recovery, Shards, Tenant,
+    Tenants, TenantsConfig, VirtualClock, block_on,
 };
 use larder_device::label;
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule, Io, IoBuffer, ModelDevice};
@@ -315,8 +315,14 @@ fn more_tenants_than_handles_or_cores_are_found_warm() {
     const TENANTS: u32 = 60;
     let names: Vec<String> = (0..TENANTS).map(|number| format!("tenant-{number}")).collect();
     let config = || {
-        let own =
-            Config { region_bytes: Some(64 << 10), region_write_bytes: 16 << 10, ..rig::config() };
+        let own = Config {
+            loc: LocConfig {
+                region_bytes: Some(64 << 10),
+                write_bytes: 16 << 10,
+                ..rig::config().loc
+            },
+            ..rig::config()
+        };
         let tenant = |name: &String| Tenant { config: own.clone(), ..Tenant::new(name, 1.6) };
         TenantsConfig {
             dram_bytes: 2 * MIB,
@@ -416,7 +422,7 @@ fn part_starts(device: &ModelDevice) -> Vec<u64> {
     let field = |at: usize| u64::from_le_bytes(block.as_slice()[at..at + 8].try_into().unwrap());
     // Behind the head of the label and that of the table; a number of parts is 32 bits.
     let parts = usize::try_from(field(64 + 20) & 0xffff_ffff).unwrap();
-    (0..parts).map(|part| field(64 + 32 + 88 * part)).collect()
+    (0..parts).map(|part| field(64 + 1056 + 88 * part)).collect()
 }
 
 fn read(device: &ModelDevice, offset: u64) -> IoBuffer {
@@ -496,7 +502,10 @@ fn what_was_divided_otherwise_is_refused_and_left_as_it_was() {
 #[test]
 fn settings_that_do_not_fit_are_refused_before_anything_is_written() {
     let drives = drives(2);
-    let large = Config { region_bytes: Some(64 << 20), ..rig::config() };
+    let large = Config {
+        loc: LocConfig { region_bytes: Some(64 << 20), ..rig::config().loc },
+        ..rig::config()
+    };
     let shards = block_on(Shards::open(large.clone(), given(&drives), Arc::new(RealClock)));
     let tenants = TenantsConfig {
         tenants: vec![Tenant { config: large, ..Tenant::new("a", 50.0) }],
@@ -583,8 +592,10 @@ fn a_device_pulled_out_at_any_request_of_an_opening_brings_nothing_back() {
 #[test]
 fn memory_is_one_budget_of_all_tenants_on_all_devices() {
     const ALL: u64 = 6 * MIB;
-    let own =
-        Config { region_bytes: Some(64 << 10), region_write_bytes: 16 << 10, ..rig::config() };
+    let own = Config {
+        loc: LocConfig { region_bytes: Some(64 << 10), write_bytes: 16 << 10, ..rig::config().loc },
+        ..rig::config()
+    };
     let tenants = [("greedy", 50.0, 64 * MIB), ("idle", 50.0, 0)];
     let tenants = tenants.map(|(name, percent, borrow_max)| Tenant {
         config: own.clone(),

@@ -145,6 +145,36 @@ fn who_was_away_starts_empty() {
 }
 
 #[test]
+fn who_was_replaced_starts_empty_when_it_is_back() {
+    let drives = drives(4);
+    let with = |third: usize| given(&[&drives[..2], &drives[third..=third]].concat());
+    let cache = open_at(with(2), 1000).unwrap();
+    fill(&cache, 1);
+    let before = found(&cache, 1);
+    block_on(cache.close()).unwrap();
+    // A blank one takes its number, and its keys change there.
+    let cache = open_at(with(3), 2000).unwrap();
+    assert!(cache.shards().all(|shard| shard.down().is_none()));
+    assert_eq!(found(&cache, 1), [before[0], before[1], 0]);
+    fill(&cache, 2);
+    block_on(cache.close()).unwrap();
+    for third in [2, 3] {
+        let cache = open_at(with(third), 3000).unwrap();
+        let now = found(&cache, 2);
+        assert_eq!(now[2], 0, "device {third}: no value from before");
+        assert!(now[..2].iter().all(|&keys| keys > 400), "the others keep theirs: {now:?}");
+        fill(&cache, 2);
+        block_on(cache.close()).unwrap();
+    }
+    // Nobody was away since.
+    let cache = open_at(with(3), 4000).unwrap();
+    assert!(found(&cache, 2).iter().all(|&keys| keys > 400));
+    block_on(cache.close()).unwrap();
+    let said = refusal(given(&drives));
+    assert!(said.contains("is one of a set of 3 shards"), "{said}");
+}
+
+#[test]
 fn a_device_that_cannot_be_written_is_out_before_anything_is_served() {
     let drives = drives(3);
     let cache = open_at(given(&drives), 1000).unwrap();

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder::{Config, CrashSafety, Larder, RealClock, Recovery, Stats, block_on};
+use larder::{Config, CrashSafety, Larder, RealClock, Recovery, SocConfig, Stats, block_on};
 use larder_device::{Device, Fault, FaultDevice, FaultPlan, FaultRule};
 
 use crate::rig::{Rig, config, drive, drive_of, logged};
 
 /// A log of half the size of its buckets.
 fn half() -> Config {
-    Config { soc_percent: Some(8.0), soc_log_percent: 4.0, ..config() }
+    Config { soc: SocConfig { percent: Some(8.0), log_percent: 4.0, ..config().soc }, ..config() }
 }
 
 /// A load of small objects in which half of the gets are of a few keys.
@@ -34,9 +34,12 @@ fn play(config: Config) -> (Stats, f64) {
 
 #[test]
 fn several_objects_share_a_bucket_write() {
-    let (without, hits_without) = play(Config { soc_percent: Some(12.0), ..config() });
-    let (with, hits_with) =
-        play(Config { soc_percent: Some(10.0), soc_log_percent: 2.0, ..config() });
+    let (without, hits_without) =
+        play(Config { soc: SocConfig { percent: Some(12.0), ..config().soc }, ..config() });
+    let (with, hits_with) = play(Config {
+        soc: SocConfig { percent: Some(10.0), log_percent: 2.0, ..config().soc },
+        ..config()
+    });
     let (without_alwa, with_alwa) = (without.alwa().unwrap(), with.alwa().unwrap());
     assert!(with_alwa < without_alwa / 2.5, "{with_alwa} {without_alwa}");
     assert!(hits_with > hits_without - 0.02, "{hits_with} {hits_without}");
@@ -47,7 +50,10 @@ fn several_objects_share_a_bucket_write() {
 #[test]
 fn every_logged_object_is_accounted_for() {
     // Too few buckets for all: some find no room.
-    let (stats, _) = play(Config { soc_percent: Some(18.0), soc_log_threshold: 3, ..logged() });
+    let (stats, _) = play(Config {
+        soc: SocConfig { percent: Some(18.0), log_threshold: 3, ..logged().soc },
+        ..logged()
+    });
     assert!(stats.soc_log_dropped_objects > 100, "{stats:?}");
     assert!(stats.soc_log_readmitted_objects > 100, "{stats:?}");
     // Nothing expires, is deleted or replaced here.
@@ -102,8 +108,16 @@ fn an_older_version_in_the_bucket_stays_dead() {
     // No DRAM: each set goes straight to the log.
     // No tombstones, which would do the same in another way.
     let crash_safety = CrashSafety::Off;
-    let config = Config { dram_bytes: 0, soc_log_threshold: 9, crash_safety, ..logged() };
-    let rig = Rig::open(Config { soc_log_threshold: 1, ..config.clone() }, &drive);
+    let config = Config {
+        dram_bytes: 0,
+        soc: SocConfig { log_threshold: 9, ..logged().soc },
+        crash_safety,
+        ..logged()
+    };
+    let rig = Rig::open(
+        Config { soc: SocConfig { log_threshold: 1, ..config.clone().soc }, ..config.clone() },
+        &drive,
+    );
     (0..2000).for_each(|key| rig.set(key, 1, 200));
     assert!(rig.cache.stats().soc_log_moved_objects > 1000);
     block_on(rig.cache.close()).unwrap();
@@ -156,7 +170,8 @@ fn the_log_has_a_handle_of_its_own() {
 #[test]
 fn what_the_snapshot_has_no_room_for_takes_its_older_versions_along() {
     let drive = drive();
-    let config = Config { dram_bytes: 0, soc_log_percent: 1.0, ..config() };
+    let config =
+        Config { dram_bytes: 0, soc: SocConfig { log_percent: 1.0, ..config().soc }, ..config() };
     let rig = Rig::open(config.clone(), &drive);
     let clock = Arc::clone(&rig.clock);
     let keys = || (0..6000_u32).map(|key| key.to_le_bytes());
@@ -239,11 +254,26 @@ fn settings_that_cannot_work_are_refused_by_name() {
         opened.err().map(|error| error.to_string()).unwrap_or_default()
     };
     for (config, expected) in [
-        (Config { soc_log_percent: -1.0, ..config() }, "soc_log_percent = -1: must be 0 to 100"),
-        (Config { soc_percent: Some(0.0), ..logged() }, "set soc_percent too"),
-        (Config { soc_percent: Some(99.5), ..logged() }, "must be at most 100 together"),
-        (Config { soc_log_threshold: 0, ..logged() }, "soc_log_threshold = 0"),
-        (Config { soc_log_percent: 0.1, ..config() }, "fewer than 4; use more flash"),
+        (
+            Config { soc: SocConfig { log_percent: -1.0, ..config().soc }, ..config() },
+            "soc.log_percent = -1: must be 0 to 100",
+        ),
+        (
+            Config { soc: SocConfig { percent: Some(0.0), ..logged().soc }, ..logged() },
+            "set soc.percent too",
+        ),
+        (
+            Config { soc: SocConfig { percent: Some(99.5), ..logged().soc }, ..logged() },
+            "must be at most 100 together",
+        ),
+        (
+            Config { soc: SocConfig { log_threshold: 0, ..logged().soc }, ..logged() },
+            "soc.log_threshold = 0",
+        ),
+        (
+            Config { soc: SocConfig { log_percent: 0.1, ..config().soc }, ..config() },
+            "fewer than 4; use more flash",
+        ),
     ] {
         let complaint = complaint(config);
         assert!(complaint.contains(expected), "{complaint:?}, not {expected:?}");

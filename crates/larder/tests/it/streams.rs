@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder::{Config, CrashSafety, Recovery, RegionEviction, Reinsertion, Stats, block_on};
+use larder::{
+    Config, CrashSafety, LocConfig, Recovery, RegionEviction, Reinsertion, Stats, block_on,
+};
 use larder_device::{Device, ModelDevice};
 
 use crate::rig::{Rig, config, drive, drive_of};
@@ -12,7 +14,10 @@ const BYTES: usize = 6_000;
 
 /// Two classes: up to 10 s, and up to 100 s.
 fn by_ttl() -> Config {
-    Config { ttl_classes: vec![10, 100], region_bytes: Some(64 << 10), ..config() }
+    Config {
+        loc: LocConfig { ttl_classes: vec![10, 100], region_bytes: Some(64 << 10), ..config().loc },
+        ..config()
+    }
 }
 
 /// The seconds that a key lives; `None` is for ever.
@@ -67,7 +72,8 @@ fn outlived(config: Config) -> (Stats, Stats, u64) {
 
 #[test]
 fn a_region_that_has_expired_is_filled_anew_without_a_look_at_its_footer() {
-    let one_stream = Config { ttl_classes: Vec::new(), ..by_ttl() };
+    let one_stream =
+        Config { loc: LocConfig { ttl_classes: Vec::new(), ..by_ttl().loc }, ..by_ttl() };
     for config in [by_ttl(), one_stream] {
         let (before, after, read_bytes) = outlived(config);
         let expired = after.loc_expired_regions;
@@ -85,7 +91,10 @@ fn a_region_that_has_expired_is_filled_anew_without_a_look_at_its_footer() {
 #[test]
 fn nobody_expires_with_objects_that_live_longer() {
     let drive = drive();
-    let rig = Rig::open(Config { ttl_classes: Vec::new(), ..by_ttl() }, &drive);
+    let rig = Rig::open(
+        Config { loc: LocConfig { ttl_classes: Vec::new(), ..by_ttl().loc }, ..by_ttl() },
+        &drive,
+    );
     (0..200).for_each(|key| set(&rig, key, 1, ttl_of(key)));
     rig.clock.advance_to(Duration::from_secs(1_000_000));
     (1000..1300).for_each(|key| set(&rig, key, 1, None));
@@ -117,8 +126,11 @@ fn expiry_outlives_a_shutdown_and_a_crash() {
 #[test]
 fn a_crash_finds_all_regions_that_were_being_filled() {
     let segmented = Config {
-        region_eviction: RegionEviction::SegmentedFifo,
-        reinsertion: Reinsertion::Hits(1),
+        loc: LocConfig {
+            eviction: RegionEviction::SegmentedFifo,
+            reinsertion: Reinsertion::Hits(1),
+            ..by_ttl().loc
+        },
         ..by_ttl()
     };
     for config in [by_ttl(), segmented] {
@@ -178,8 +190,11 @@ fn never_comes_back(config: &Config, seed: u64) {
 #[test]
 fn what_moves_between_streams_never_comes_back() {
     let segmented = Config {
-        region_eviction: RegionEviction::SegmentedFifo,
-        reinsertion: Reinsertion::Hits(1),
+        loc: LocConfig {
+            eviction: RegionEviction::SegmentedFifo,
+            reinsertion: Reinsertion::Hits(1),
+            ..by_ttl().loc
+        },
         ..by_ttl()
     };
     for seed in 0..12 {
@@ -201,9 +216,7 @@ fn set_thirty(rig: &Rig) {
 /// are found at the end, and the statistics.
 fn scanned(eviction: RegionEviction, reinsertion: Reinsertion) -> (usize, Stats) {
     let config = Config {
-        region_eviction: eviction,
-        reinsertion,
-        region_bytes: Some(64 << 10),
+        loc: LocConfig { eviction, reinsertion, region_bytes: Some(64 << 10), ..config().loc },
         crash_safety: CrashSafety::Off,
         ..config()
     };
@@ -238,7 +251,10 @@ fn reuse_time_keeps_what_is_still_asked_for() {
 fn reuse_time_drops_what_was_asked_for_only_at_first() {
     let mut kept = Vec::new();
     for reinsertion in [Reinsertion::Hits(1), Reinsertion::ReuseTime] {
-        let config = Config { reinsertion, region_bytes: Some(64 << 10), ..config() };
+        let config = Config {
+            loc: LocConfig { reinsertion, region_bytes: Some(64 << 10), ..config().loc },
+            ..config()
+        };
         let rig = Rig::open(config, &drive());
         set_thirty(&rig);
         (1000..1040).for_each(|key| rig.set(key, 1, BYTES));
@@ -252,10 +268,13 @@ fn reuse_time_drops_what_was_asked_for_only_at_first() {
 #[test]
 fn many_streams_in_few_regions_go_on() {
     let config = Config {
-        ttl_classes: vec![2, 20, 200],
-        region_eviction: RegionEviction::SegmentedFifo,
-        reinsertion: Reinsertion::Percent(50),
-        region_bytes: Some(64 << 10),
+        loc: LocConfig {
+            ttl_classes: vec![2, 20, 200],
+            eviction: RegionEviction::SegmentedFifo,
+            reinsertion: Reinsertion::Percent(50),
+            region_bytes: Some(64 << 10),
+            ..config().loc
+        },
         utilization_percent: 20.0,
         ..config()
     };
@@ -279,7 +298,8 @@ fn many_streams_in_few_regions_go_on() {
 fn where_streams_are_kept_apart_a_reclaimed_region_is_deallocated() {
     for eviction in [RegionEviction::SegmentedFifo, RegionEviction::Fifo] {
         let reinsertion = Reinsertion::Hits(1);
-        let config = Config { region_eviction: eviction, reinsertion, ..config() };
+        let config =
+            Config { loc: LocConfig { eviction, reinsertion, ..config().loc }, ..config() };
         let drive = drive();
         let rig = Rig::open(config, &drive);
         let mut rng = fastrand::Rng::with_seed(5);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use larder::plan::{Class, Why};
 use larder::{
-    AdmissionPolicy, Config, Endurance, Error, ErrorKind, Larder, OnChange, Recovery, Tenant,
-    Tenants, TenantsConfig, VirtualClock, block_on,
+    AdmissionPolicy, Config, Endurance, Error, ErrorKind, Larder, LocConfig, OnChange, Recovery,
+    SocConfig, Tenant, Tenants, TenantsConfig, VirtualClock, block_on,
 };
 use larder_device::label;
 use larder_device::{Device, Io, IoBuffer, ModelDevice, Payload, PlacementHandle, SliceDevice};
@@ -286,7 +286,11 @@ fn dlwa_of_four(solved: bool) -> f64 {
     let config_of_drive = ManagedConfig { handles: 5, ..ManagedConfig::new(geometry) };
     let drive = Arc::new(ModelDevice::new(config_of_drive, Payload::Memory).unwrap());
     let names = ["a", "b", "c", "d"];
-    let own = Config { region_write_bytes: 4096, soc_percent: Some(12.0), ..rig::config() };
+    let own = Config {
+        loc: LocConfig { write_bytes: 4096, ..rig::config().loc },
+        soc: SocConfig { percent: Some(12.0), ..rig::config().soc },
+        ..rig::config()
+    };
     let tenants = names.map(|name| Tenant { config: own.clone(), ..Tenant::new(name, 25.0) });
     let config = TenantsConfig {
         dram_bytes: 80 << 10,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use larder::Config;
+use larder::{Config, LocConfig, Reinsertion};
 
 use crate::rig::{Rig, by_thread, config, drive};
 
@@ -14,7 +14,11 @@ const THREADS: u32 = 4;
 #[test]
 fn nobody_sees_a_version_that_was_replaced_before() {
     let drive = drive();
-    let config = Config { dram_bytes: 12 << 10, reinsertion_hits: 1, ..config() };
+    let config = Config {
+        dram_bytes: 12 << 10,
+        loc: LocConfig { reinsertion: Reinsertion::Hits(1), ..config().loc },
+        ..config()
+    };
     let rig = Rig::open(by_thread(config), &drive);
     let finished: Vec<AtomicU32> = (0..KEYS).map(|_| AtomicU32::new(0)).collect();
     std::thread::scope(|scope| {

@@ -5,15 +5,11 @@
 //! Names are followed through re-exports to the file that defines them; what only tests import
 //! does not count, nor what a file merely hands on.
 
-mod allowed;
 mod graph;
 mod house;
 mod module;
 mod tokens;
 
-use std::collections::BTreeSet;
-
-use self::allowed::{ALLOWED, Allowed};
 use self::house::{Tie, Ties};
 use super::arrows;
 use super::finding::Finding;
@@ -22,56 +18,29 @@ use super::tree::Tree;
 const RULE: &str = "circles";
 /// As many files may import each other.
 const FILES_MAX: usize = 2;
-/// Where the table of allowed circles is.
-const TABLE: &str = "xtask/src/tidy/circles/allowed.rs";
 
 /// Every crate of the workspace.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    judge(tree, ALLOWED)
+    let mut findings = Vec::new();
+    for manifest in arrows::manifests(tree) {
+        let folder = manifest.path.trim_end_matches("Cargo.toml");
+        for root in ["src/lib.rs", "src/main.rs"] {
+            let ties = house::ties(tree, &format!("{folder}{root}"));
+            let circles = graph::circles(ties.keys());
+            let too_large = circles.iter().filter(|circle| circle.len() > FILES_MAX);
+            findings.extend(too_large.map(|circle| found(folder, circle, &ties)));
+        }
+    }
+    findings
 }
 
-/// How many circles of a crate have more files than may import each other, allowed or not.
+/// How many circles of a crate have more files than may import each other.
 pub(super) fn count(tree: &Tree, folder: &str) -> usize {
     let of = |root: &str| {
         let ties = house::ties(tree, &format!("{folder}{root}"));
         graph::circles(ties.keys()).iter().filter(|circle| circle.len() > FILES_MAX).count()
     };
     ["src/lib.rs", "src/main.rs"].into_iter().map(of).sum()
-}
-
-fn judge(tree: &Tree, allowed: &[Allowed]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut met = BTreeSet::new();
-    for manifest in arrows::manifests(tree) {
-        let folder = manifest.path.trim_end_matches("Cargo.toml");
-        for root in ["src/lib.rs", "src/main.rs"] {
-            let ties = house::ties(tree, &format!("{folder}{root}"));
-            for circle in graph::circles(ties.keys()).iter().filter(|c| c.len() > FILES_MAX) {
-                let known = allowed.iter().position(|entry| entry.is(circle));
-                match known {
-                    Some(entry) => _ = met.insert(entry),
-                    None => findings.push(found(folder, circle, &ties)),
-                }
-            }
-        }
-    }
-    let lost = allowed.iter().enumerate().filter(|(index, _)| !met.contains(index));
-    findings.extend(lost.map(|(_, entry)| entry.lost()));
-    findings
-}
-
-impl Allowed {
-    fn is(&self, circle: &[&str]) -> bool {
-        let files = circle.iter().map(|path| path.strip_prefix(self.folder));
-        files.eq(self.files.iter().map(|file| Some(*file)))
-    }
-
-    fn lost(&self) -> Finding {
-        let Self { folder, files, reason } = self;
-        let files = files.join(", ");
-        let message = format!("no circle of exactly these is left in {folder}: {files} ({reason})");
-        Finding::error((TABLE, 1), RULE, message, "take the entry out of the table")
-    }
 }
 
 /// What is wrong with a circle, at an import of its first file.
@@ -99,7 +68,7 @@ mod tests {
     const A: &str = "use crate::b::B;\npub struct A;";
     const B: &str = "\nuse crate::c::C;\npub struct B;";
 
-    fn judged(lib: &str, a: &str, b: &str, c: &str, allowed: &[Allowed]) -> Vec<String> {
+    fn judged(lib: &str, a: &str, b: &str, c: &str) -> Vec<String> {
         let tree = Tree::of(&[
             ("crates/x/Cargo.toml", ""),
             ("crates/x/src/lib.rs", lib),
@@ -107,12 +76,12 @@ mod tests {
             ("crates/x/src/b.rs", b),
             ("crates/x/src/c.rs", c),
         ]);
-        judge(&tree, allowed).iter().map(ToString::to_string).collect()
+        check(&tree).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_circle_of_three_is_found_with_what_ties_it() {
-        let found = judged(LIB, A, B, "use crate::a::A;\npub struct C;", &[]);
+        let found = judged(LIB, A, B, "use crate::a::A;\npub struct C;");
         let expected = "crates/x/src/a.rs:1: error: circles: 3 files import each other: \
             a.rs -> b.rs: B; b.rs -> c.rs: C; c.rs -> a.rs: A; \
             move what is needed from below into a file below";
@@ -121,36 +90,23 @@ mod tests {
 
     #[test]
     fn two_may_import_each_other_and_three_in_a_row_are_no_circle() {
-        assert!(judged(LIB, A, B, "pub struct C;", &[]).is_empty());
-        assert!(judged(LIB, A, "use crate::a::A;\npub struct B;", "", &[]).is_empty());
+        assert!(judged(LIB, A, B, "pub struct C;").is_empty());
+        assert!(judged(LIB, A, "use crate::a::A;\npub struct B;", "").is_empty());
         let two = "use crate::b::B;\npub struct C;";
-        assert!(judged(LIB, A, B, two, &[]).is_empty());
+        assert!(judged(LIB, A, B, two).is_empty());
     }
 
     #[test]
     fn an_import_for_tests_closes_no_circle() {
         let c = "pub struct C;\n#[cfg(test)]\nuse crate::a::A;";
-        assert!(judged(LIB, A, B, c, &[]).is_empty());
+        assert!(judged(LIB, A, B, c).is_empty());
         let c = "pub struct C;\n#[cfg(test)]\nmod tests {\n use crate::a::A;\n}";
-        assert!(judged(LIB, A, B, c, &[]).is_empty());
+        assert!(judged(LIB, A, B, c).is_empty());
     }
 
     #[test]
     fn a_circle_through_a_re_export_is_found() {
         let lib = "mod a;\nmod b;\nmod c;\npub use a::A;";
-        assert_eq!(judged(lib, A, B, "use crate::A;\npub struct C;", &[]).len(), 1);
-    }
-
-    #[test]
-    fn the_table_allows_one_circle_and_shrinks_with_it() {
-        const FILES: &[&str] = &["a.rs", "b.rs", "c.rs"];
-        let folder = "crates/x/src/";
-        let allowed = [Allowed { folder, files: FILES, reason: "it is one" }];
-        assert!(judged(LIB, A, B, "use crate::a::A;\npub struct C;", &allowed).is_empty());
-        let found = judged(LIB, A, B, "pub struct C;", &allowed);
-        assert!(found[0].contains("no circle of exactly these is left in crates/x/src/: a.rs, b"));
-        let smaller = [Allowed { folder, files: &FILES[..2], reason: "it was two" }];
-        let found = judged(LIB, A, B, "use crate::a::A;\npub struct C;", &smaller);
-        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(judged(lib, A, B, "use crate::A;\npub struct C;").len(), 1);
     }
 }

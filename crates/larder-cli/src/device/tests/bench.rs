@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::Parser;
 use larder_device::nvme::access::Permissions;
 use larder_device::nvme::node::Roots;
-use larder_device::nvme::rungs::Host;
+use larder_device::nvme::paths::Host;
 use larder_device::nvme::{CommandError, Commands, ModelDrive, Node};
 use larder_lab::Error;
 use larder_ssd::managed::{Geometry, ManagedConfig};

@@ -188,9 +188,11 @@ impl<M: TimingModel> State<M> {
         assert!(end >= now, "a request that came at {now:?} cannot end at {end:?}");
         if outcome.is_ok() {
             match io {
-                Io::Read { offset, buffer } => self.contents.read(*offset, buffer.as_mut_slice()),
-                Io::Write { offset, buffer, .. } => self.contents.write(*offset, buffer.as_slice()),
-                Io::Deallocate { offset, bytes } => self.contents.clear(*offset, *bytes),
+                Io::Read { offset, buffer } => self.contents.read_into(*offset, buffer),
+                Io::Write { offset, buffer, .. } => self.contents.write_from(*offset, buffer),
+                Io::Deallocate { offset, bytes } | Io::WriteZeroes { offset, bytes } => {
+                    self.contents.clear(*offset, *bytes);
+                }
                 Io::Flush => {}
             }
         }
@@ -235,6 +237,8 @@ impl<M: TimingModel> Device for VirtualTimeDevice<M> {
             host_read_bytes: counted.host_read_bytes,
             deallocated_bytes: counted.deallocated_bytes,
             durable_written_bytes: counted.durable_written_bytes,
+            zeroed_bytes: counted.zeroed_bytes,
+            zeroes_written_bytes: counted.zeroes_written_bytes,
             failed_requests: counted.failed_requests,
             ..state.model.stats()
         }

@@ -289,7 +289,8 @@ impl TimingModel for ShapedStorage {
             Io::Read { .. } => {
                 self.hold(now, |storage, begin| storage.transfer(begin, offset, bytes, false))
             }
-            Io::Write { .. } => {
+            // Nobody publishes what zeros cost: as much as other bytes.
+            Io::Write { .. } | Io::WriteZeroes { .. } => {
                 self.written_bytes += bytes;
                 // Of its own bytes alone, at what a flush takes: the channel is held so long.
                 let flushes = self.shape.volatile_cache && io.is_power_durable();

@@ -55,6 +55,8 @@ impl TimingModel for SsdTiming {
         let end_ns = match io {
             Io::Read { .. } => self.ssd.read(now_ns, lpn, pages)?,
             Io::Write { handle, .. } => self.ssd.write(now_ns, lpn, pages, handle.index())?,
+            // Zeros are pages like others there.
+            Io::WriteZeroes { .. } => self.ssd.write(now_ns, lpn, pages, 0)?,
             Io::Deallocate { .. } => self.ssd.deallocate(now_ns, lpn, pages)?,
             Io::Flush => now_ns + self.ssd.timing().command_ns,
         };

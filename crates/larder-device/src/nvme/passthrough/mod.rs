@@ -18,16 +18,17 @@ use larder_ssd::nvme::{Command, PlacementId};
 use super::commands::{CommandError, Commands};
 use super::ioctl::DriveFile;
 use super::node::Node;
-use super::survey::{Silence, Survey};
+use super::survey::{Silence, Survey, read_controller};
 use crate::device::{Device, DeviceInfo, DeviceStats};
 use crate::error::{Error, ErrorKind};
 use crate::file::engine::Engine;
 use crate::file::ledger::Ledger;
+use crate::file::options::SAFE_BLOCK_BYTES;
 use crate::file::setup::claim;
 use crate::file::sys;
 use crate::file::transfer::Pieces;
 use crate::file::uring::Uring;
-use crate::file::{BLOCK_BYTES, FileOptions, IoEngine};
+use crate::file::{FileOptions, IoEngine};
 use crate::io::{CheckedIo, IoFuture};
 use crate::placement::PlacementInfo;
 use wire::NvmeWire;
@@ -41,12 +42,14 @@ pub(crate) const PATH: &str = "NVMe passthrough";
 /// A namespace, or a part of one, to which commands go directly. Dropping it waits for the requests
 /// under way.
 ///
-/// A deallocated range reads as whatever the drive likes.
+/// A deallocated range reads as whatever the drive likes. A list of buffers takes a command for each of them.
 pub struct PassthroughDevice {
     info: DeviceInfo,
     engine: Uring<NvmeWire>,
     ledger: Arc<Ledger>,
     deallocated_at_once_max: u64,
+    /// 0: the drive has no command for it, or the kernel knows that it is none to use.
+    zeroed_at_once_max: u64,
     generic_path: PathBuf,
     /// Keeps everybody else from the block device; closed last.
     _claim: File,
@@ -99,21 +102,31 @@ impl PassthroughDevice {
             .map_err(|error| refuse(format!("io_uring with large entries is refused: {error}")))?;
         let largest = u64::from(node.max_transfer_bytes.min(options.max_transfer_bytes));
         let largest = largest.min(BLOCKS_MAX << block_shift);
-        let largest = (largest - largest % u64::from(BLOCK_BYTES)).max(u64::from(BLOCK_BYTES));
-        let largest = u32::try_from(largest).unwrap_or(BLOCK_BYTES);
+        let largest = (largest >> block_shift << block_shift).max(u64::from(node.block_bytes));
+        let largest = u32::try_from(largest).unwrap_or(node.block_bytes);
         let name = node.block_path.display().to_string();
         let info = DeviceInfo {
             placement,
             volatile_cache: node.volatile_cache,
             atomic_write_bytes: node.atomic_write_bytes,
-            ..DeviceInfo::new(name, capacity_bytes, BLOCK_BYTES, largest)
+            ..DeviceInfo::new(name, capacity_bytes, node.block_bytes, largest)
         };
         let ledger = Ledger::new(info.name.clone(), info.placement.handles);
-        let ledger = Arc::new(ledger.shown_at(sys::shown_at(&claim)));
-        let deallocated_at_once_max = node.max_deallocation_bytes;
-        let deallocated_at_once_max =
-            deallocated_at_once_max - deallocated_at_once_max % u64::from(BLOCK_BYTES);
-        Ok(Self { info, engine, ledger, deallocated_at_once_max, generic_path, _claim: claim })
+        let ledger = ledger.in_blocks(info.block_bytes);
+        let ledger = ledger.shown_at(sys::shown_at(&claim));
+        let zeroed_at_once_max = zeroed_at_once_max(&drive, node);
+        let ledger = if zeroed_at_once_max == 0 { ledger.writing_zeroes() } else { ledger };
+        let ledger = Arc::new(ledger);
+        let deallocated_at_once_max = node.max_deallocation_bytes >> block_shift << block_shift;
+        Ok(Self {
+            info,
+            engine,
+            ledger,
+            deallocated_at_once_max,
+            zeroed_at_once_max,
+            generic_path,
+            _claim: claim,
+        })
     }
 
     /// The character device that takes the commands.
@@ -137,7 +150,9 @@ impl Device for PassthroughDevice {
         let (future, completer) = IoFuture::pending();
         let piece_bytes = self.info.max_transfer_bytes;
         let pieces = Pieces::new(io.into_inner(), completer, piece_bytes, &self.ledger);
-        self.engine.submit(pieces.deallocating_at_most(self.deallocated_at_once_max));
+        let pieces = pieces.deallocating_at_most(self.deallocated_at_once_max);
+        // A command has one run of memory.
+        self.engine.submit(pieces.zeroing_at_most(self.zeroed_at_once_max).of_one_buffer_each());
         future
     }
 
@@ -164,15 +179,32 @@ fn refusal(name: &Path, why: &str) -> Error {
     Error::new(ErrorKind::Setup, format!("passthrough to {}: {why}", name.display()))
 }
 
-/// Bytes of the device: what was asked for, or all of the range.
+/// Bytes of the device: what was asked for, or all of the range but for less than 4096 bytes.
 fn capacity(node: &Node, options: &FileOptions) -> Result<u64, String> {
     let present = node.range.end - node.range.start;
-    let whole = present - present % u64::from(BLOCK_BYTES);
+    let whole = present - present % u64::from(SAFE_BLOCK_BYTES);
     let wanted = options.capacity_bytes.unwrap_or(whole);
-    if wanted == 0 || wanted > whole {
+    if !wanted.is_multiple_of(u64::from(node.block_bytes)) {
+        return Err(format!(
+            "capacity_bytes of {wanted}: must be a multiple of the {}-byte block of the namespace",
+            node.block_bytes
+        ));
+    }
+    if wanted == 0 || wanted > present {
         return Err(format!("it has {present} bytes but {wanted} were asked for"));
     }
     Ok(wanted)
+}
+
+/// Most bytes that one command may make zeros: 0 where the controller has none (ONCS), does not say, or is known
+/// to the kernel for one that does not work.
+fn zeroed_at_once_max(drive: &dyn Commands, node: &Node) -> u64 {
+    let shift = node.block_bytes.trailing_zeros();
+    let most = node.max_zeroing_bytes.min(BLOCKS_MAX << shift) >> shift << shift;
+    match read_controller(drive) {
+        Ok(controller) if controller.writes_zeroes => most,
+        _ => 0,
+    }
 }
 
 /// Compares what the drive says of its blocks with what sysfs says, on which all addresses rest.

@@ -24,6 +24,8 @@ fn node() -> Node {
         write_stream_granularity: 0,
         max_transfer_bytes: 1 << 17,
         max_deallocation_bytes: 1 << 30,
+        max_zeroing_bytes: 1 << 17,
+        metadata_bytes: 0,
         volatile_cache: VolatileCache::Unknown,
         atomic_write_bytes: None,
         read_only: false,
@@ -72,6 +74,43 @@ fn what_drive_and_kernel_say_of_the_blocks_must_agree() {
     assert!(check_format(&drive, &half).unwrap_err().contains("4096 bytes, the kernel's 512"));
     let beyond = Node { range: 4096..1001 * 4096, ..node() };
     assert!(check_format(&drive, &beyond).unwrap_err().contains("not inside the namespace"));
+}
+
+/// Answers as the model does, but for some bytes of what Identify says.
+struct Altered(ModelDrive, u32, usize, u8);
+
+impl Commands for Altered {
+    fn admin(&self, command: &Command, data: &mut [u8]) -> Result<u32, CommandError> {
+        let result = self.0.admin(command, data);
+        if (command.opcode, command.cdw10()) == (0x06, self.1) {
+            data[self.2] = self.3;
+        }
+        result
+    }
+
+    fn io(&self, command: &Command, data: &mut [u8]) -> Result<u32, CommandError> {
+        self.0.io(command, data)
+    }
+}
+
+/// LBA format 0 begins at byte 128 with its metadata, be it beside the block or behind it.
+#[test]
+fn blocks_with_metadata_are_refused() {
+    let drive = Altered(drive(&[0, 1]), u32::from(cns::NAMESPACE), 128, 8);
+    let refused = check_format(&drive, &node()).unwrap_err();
+    assert!(refused.contains("carry 8 bytes of metadata; format it without"), "{refused}");
+}
+
+/// ONCS is at byte 520, and Write Zeroes bit 3 of it.
+#[test]
+fn zeros_are_asked_for_where_drive_and_kernel_know_how() {
+    let knows = || Altered(drive(&[0, 1]), u32::from(cns::CONTROLLER), 520, 1 << 3);
+    assert_eq!(zeroed_at_once_max(&knows(), &node()), 1 << 17);
+    assert_eq!(zeroed_at_once_max(&drive(&[0, 1]), &node()), 0, "the drive does not");
+    let quirky = Node { max_zeroing_bytes: 0, ..node() };
+    assert_eq!(zeroed_at_once_max(&knows(), &quirky), 0, "the kernel does not");
+    let endless = Node { max_zeroing_bytes: u64::MAX, ..node() };
+    assert_eq!(zeroed_at_once_max(&knows(), &endless), 65_536 * 4096, "a command counts so far");
 }
 
 #[test]

@@ -50,6 +50,7 @@ impl NvmeWire {
                 if durable { write.forcing_unit_access() } else { write }
             }
             Verb::Deallocate => Command::deallocate(self.nsid, 1),
+            Verb::Zero => Command::write_zeroes(self.nsid, first, blocks),
             Verb::Flush => Command::flush(self.nsid),
         };
         Some((command, extent))
@@ -81,7 +82,7 @@ impl Wire for NvmeWire {
     const NEEDED: &'static [u8] = &[opcode::Nop::CODE, opcode::UringCmd80::CODE];
 
     fn describe(&self, piece: &mut Piece, link: Link<'_>) -> squeue::Entry128 {
-        let (verb, at, bytes) = (piece.verb(), piece.offset(), piece.remaining());
+        let (verb, at, bytes) = (piece.verb(), piece.offset(), piece.call_bytes());
         let (command, extent) = self
             .command((verb, piece.is_durable() && self.volatile_cache), (at, bytes), piece.handle())
             .unwrap_or((NOTHING, Extent { first: 0, blocks: 0 }));
@@ -96,7 +97,7 @@ impl Wire for NvmeWire {
                 *link.range = zerocopy::transmute!(encoded);
                 (link.range.as_mut_ptr().expose_provenance(), RANGE_BYTES)
             }
-            Verb::Flush => (0, 0),
+            Verb::Zero | Verb::Flush => (0, 0),
         };
         // Both fit: an address has 64 bits at most, and a piece is at most the largest transfer.
         let length = u32::try_from(length).unwrap_or(0);
@@ -114,7 +115,7 @@ impl Wire for NvmeWire {
     /// A command moves all of its bytes or ends with a status.
     fn outcome(&self, piece: &Piece, result: i32) -> io::Result<usize> {
         match u16::try_from(result) {
-            Ok(0) => Ok(usize::try_from(piece.remaining()).unwrap_or(usize::MAX)),
+            Ok(0) => Ok(usize::try_from(piece.call_bytes()).unwrap_or(usize::MAX)),
             Ok(bits) => Err(meaning(Status::from_bits(bits))),
             Err(_) => Err(io::Error::from_raw_os_error(result.wrapping_neg())),
         }

@@ -72,7 +72,8 @@ impl Core {
                 for record in records {
                     self.send_one(record).await;
                 }
-                large.fetch_sub(1, Ordering::Relaxed);
+                let before = large.fetch_sub(1, Ordering::Relaxed);
+                debug_assert!(before > 0, "a group of large records is counted when it is made");
             }
         }
         self.keep_memory_budget();
@@ -118,6 +119,13 @@ impl Core {
                 }
             })
             .collect();
+        let is_locked = |record: &BeingDemoted<'_>| {
+            key_locks.iter().any(|(held, _)| *held == self.stripe(record.demotion().hash))
+        };
+        debug_assert!(
+            records.iter().all(is_locked),
+            "rule 1: who sends a key to flash holds its lock"
+        );
         let items: Vec<_> = records.iter().filter_map(BeingDemoted::item).collect();
         flash.demote_together(&items, self.now_s()).await;
         drop(items);

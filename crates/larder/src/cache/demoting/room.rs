@@ -141,6 +141,7 @@ impl Larder {
         bytes: usize,
         patience: &mut Patience<'_>,
     ) -> Option<Taken<'_>> {
+        debug_assert!(self.core.flash.is_some(), "past DRAM there is flash");
         let demotions = self.core.dram.demotions();
         if let Some(taken) = demotions.above().try_take(bytes) {
             return Some(taken);

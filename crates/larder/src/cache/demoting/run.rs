@@ -110,6 +110,10 @@ impl<'a> InHand<'a> {
             return None;
         }
         self.take_what_waits();
+        debug_assert!(
+            large_under_way.load(Ordering::Relaxed) <= LARGE_AT_ONCE,
+            "they take turns to write"
+        );
         if !self.large.is_empty() && large_under_way.load(Ordering::Relaxed) < LARGE_AT_ONCE {
             large_under_way.fetch_add(1, Ordering::Relaxed);
             let run = self.large.len().min(LARGE_RUN);
@@ -148,6 +152,7 @@ impl<'a> InHand<'a> {
                 None => self.large.push_back(demoting),
             }
         }
+        debug_assert_eq!(self.buckets.len(), self.small.len(), "each bucket is in the queue once");
     }
 }
 

@@ -63,7 +63,8 @@ impl Sender {
             return thread.is_some();
         }
         let (core, state) = (Arc::clone(&self.core), Arc::clone(&self.state));
-        self.state.runs.store(true, Ordering::SeqCst);
+        let before = self.state.runs.swap(true, Ordering::SeqCst);
+        assert!(!before, "a cache has one thread");
         let begun = Builder::new().name("larder-flash".to_owned()).spawn(move || {
             let _ends = Ends { core: &core, state: &state };
             block_on(core.send_until_closed(&state.stop, || ()));
@@ -116,7 +117,9 @@ struct Task<'a>(&'a Sender);
 
 impl Drop for Task<'_> {
     fn drop(&mut self) {
-        if self.0.state.tasks.fetch_sub(1, Ordering::SeqCst) == 1 {
+        let before = self.0.state.tasks.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(before > 0, "a task that ends was counted");
+        if before == 1 {
             self.0.core.dram.demotions().set_ahead(false);
         }
     }

@@ -42,6 +42,7 @@ impl Mapping {
             unsafe { mm::mmap_anonymous(ptr::null_mut(), mapped_bytes, protection, flags).ok()? };
         let mapped = NonNull::new(mapped.cast::<u8>())?;
         let skipped = mapped.as_ptr().align_offset(HUGE_PAGE_BYTES);
+        assert!(skipped < HUGE_PAGE_BYTES, "the mapping is longer by a huge page");
         // SAFETY: less than a huge page, and by so much the mapping is longer.
         let first = unsafe { mapped.add(skipped) };
         let advice = if huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
@@ -89,6 +90,10 @@ impl Mapping {
     #[cfg(target_os = "linux")]
     fn advise(&self, range: Range<usize>, advice: Advice) {
         let page = rustix::param::page_size();
+        assert!(
+            range.end <= self.mapped_bytes - HUGE_PAGE_BYTES,
+            "advice is for a part of the mapping"
+        );
         let start = range.start.next_multiple_of(page);
         let end = range.end / page * page;
         if start < end {

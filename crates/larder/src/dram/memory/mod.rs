@@ -29,6 +29,11 @@ const HUGE_BYTES_MIN: usize = 64 << 10;
 /// Such segments come in blocks.
 pub(super) const PAGE_BYTES: usize = 4096;
 
+const _: () = {
+    assert!(BLOCK_BYTES.is_multiple_of(PAGE_BYTES) && HUGE_BYTES_MIN.is_multiple_of(PAGE_BYTES));
+    assert!(HUGE_BYTES_MIN < BLOCK_BYTES / 4, "there are segments that share huge pages");
+};
+
 /// Zeroed bytes with one owner. They stay where they are.
 #[derive(Debug)]
 pub(super) struct Memory {
@@ -93,6 +98,7 @@ impl Memory {
     fn place(&self) -> Option<(&Mapping, Range<usize>)> {
         let block = self.block.as_ref()?;
         let at = self.start.as_ptr().addr() - block.first().as_ptr().addr();
+        debug_assert!(at + self.bytes <= BLOCK_BYTES, "it was cut from this block");
         Some((block, at..at + self.bytes))
     }
 
@@ -146,6 +152,7 @@ impl Block {
             self.current = Mapping::new(BLOCK_BYTES, huge).map(Arc::new);
             self.used = 0;
         }
+        assert!(self.used + bytes <= BLOCK_BYTES, "what is cut from a block ends in it");
         let block = self.current.as_ref()?;
         // SAFETY: `used + bytes` is at most the length of the block. Nobody else is given these bytes:
         // `used` only grows.

@@ -1,19 +1,19 @@
 //! From what a user names to an open device, and how far placement reaches it.
 //!
-//! Placement has a ladder: the write streams of the block layer (Linux 6.16), NVMe passthrough, none.
-//! [`open`] takes the first rung that holds and says which, and why not those above it. It never
-//! falls in silence.
+//! There are three placement paths, the best first: the write streams of the block layer (Linux 6.16), NVMe
+//! passthrough, none. [`open`] takes the first that can be had and says which, and why not those before it. It
+//! never falls back in silence.
 //!
-//! | target | what is opened | rungs |
+//! | target | what is opened | placement paths |
 //! |---|---|---|
 //! | `file:PATH` | a regular file, or a block device as one | none |
 //! | `block:PATH` | a block device or a partition | write streams (not of a partition), none |
 //! | `nvme:PATH` | a namespace or a partition, past the block layer | passthrough, none |
 //! | `PATH` | the file, block or character device that is there | all that it can have |
 
-mod climb;
+mod choose;
 mod opened;
-mod rung;
+mod path;
 mod target;
 #[cfg(target_os = "linux")]
 mod watched;
@@ -24,12 +24,12 @@ use crate::error::{Error, ErrorKind};
 use crate::nvme::live;
 
 pub use opened::{OpenOptions, Opened, PlacementMode};
-pub use rung::{Missed, Rung, RungKind};
+pub use path::{Missed, PlacementPath, PlacementStatus};
 pub use target::{Target, TargetKind};
 #[cfg(target_os = "linux")]
 pub use watched::drive_counters;
 
-/// Opens `target` on the highest rung that holds. If it is on an NVMe drive, a thread asks that for
+/// Opens `target` with the best placement path that can be had. If it is on an NVMe drive, a thread asks that for
 /// its counters every [`live::DEFAULT_INTERVAL`] ([`DeviceStats::drives`]).
 ///
 /// # Errors
@@ -52,7 +52,7 @@ pub fn open_asking(
     interval: Option<Duration>,
 ) -> Result<Opened, Error> {
     let target = target.parse().map_err(|why: String| Error::new(ErrorKind::Setup, why))?;
-    climb::open(&target, options, interval.map(|it| it.max(Duration::from_millis(1))))
+    choose::open(&target, options, interval.map(|it| it.max(Duration::from_millis(1))))
 }
 
 #[cfg(test)]

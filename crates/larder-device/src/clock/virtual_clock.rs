@@ -1,62 +1,12 @@
-//! Time, injected: the wall clock in production, a number that a simulation sets in tests and
-//! replays.
+//! Time that stands still until it is set.
 
-mod agenda;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
+use super::agenda::Agenda;
+use super::{Clock, Sleep, nanoseconds, sleeper};
 use crate::park::{Driver, Parker};
-use agenda::Agenda;
-
-/// Ends at some time of a clock, or soon after.
-pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Tells the time. Engines ask it, never the operating system.
-pub trait Clock: Send + Sync {
-    /// Time since the Unix epoch (or since the start of a simulation).
-    fn now(&self) -> Duration;
-
-    /// Time since some moment, which nobody sets: to measure how long something takes. As
-    /// [`Clock::now`], unless the clock knows better.
-    fn monotonic(&self) -> Duration {
-        self.now()
-    }
-
-    /// Ends when [`Clock::monotonic`] has come to `at`. Unless the clock knows better, time passes as it
-    /// does for the operating system.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use larder_device::{Clock, RealClock, block_on};
-    ///
-    /// let end = RealClock.monotonic() + Duration::from_millis(2);
-    /// block_on(RealClock.sleep_until(end));
-    /// assert!(RealClock.monotonic() >= end);
-    /// ```
-    fn sleep_until(&self, at: Duration) -> Sleep {
-        Box::pin(futures_timer::Delay::new(at.saturating_sub(self.monotonic())))
-    }
-}
-
-/// The operating system's wall clock.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct RealClock;
-
-impl Clock for RealClock {
-    fn now(&self) -> Duration {
-        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-    }
-
-    fn monotonic(&self) -> Duration {
-        static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
-        FIRST.elapsed()
-    }
-}
 
 /// A clock that stands still until it is set, and the agenda of what is due by it. Whoever sleeps by it is
 /// woken by who sets it.
@@ -82,19 +32,13 @@ impl Clock for RealClock {
 #[derive(Debug, Default)]
 pub struct VirtualClock {
     nanoseconds: AtomicU64,
-    agenda: Agenda,
-}
-
-#[derive(Debug, Default)]
-struct Sleeper {
-    is_due: AtomicBool,
-    waker: Mutex<Option<Waker>>,
+    agenda: Arc<Agenda>,
 }
 
 impl VirtualClock {
     /// A clock at `start`.
     pub fn starting_at(start: Duration) -> Self {
-        Self { nanoseconds: AtomicU64::new(nanoseconds(start)), agenda: Agenda::default() }
+        Self { nanoseconds: AtomicU64::new(nanoseconds(start)), agenda: Arc::default() }
     }
 
     /// Moves the clock on to `now`; an earlier time is ignored. What is due until then happens on the way,
@@ -126,7 +70,7 @@ impl VirtualClock {
     /// Calls `event` when the clock has come to `at`, on the thread that moves it there; at once if it is there.
     /// It should do little: nothing else that is due happens meanwhile.
     pub fn call_at(&self, at: Duration, event: impl FnOnce() + Send + 'static) {
-        self.agenda.note(nanoseconds(at), Box::new(event));
+        let _ = self.agenda.note(nanoseconds(at), Box::new(event));
         // The clock may be there, or have been set meanwhile.
         self.catch_up();
     }
@@ -153,35 +97,16 @@ impl VirtualClock {
     }
 }
 
-impl Sleeper {
-    fn wake(&self) {
-        self.is_due.store(true, Ordering::SeqCst);
-        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    fn poll(&self, context: &Context<'_>) -> Poll<()> {
-        let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.is_due.load(Ordering::SeqCst) {
-            return Poll::Ready(());
-        }
-        *waker = Some(context.waker().clone());
-        Poll::Pending
-    }
-}
-
 impl Clock for VirtualClock {
     fn now(&self) -> Duration {
         Duration::from_nanos(self.nanoseconds.load(Ordering::SeqCst))
     }
 
     fn sleep_until(&self, at: Duration) -> Sleep {
-        let sleeper = Arc::new(Sleeper::default());
-        let noted = Arc::clone(&sleeper);
-        self.call_at(at, move || noted.wake());
-        Box::pin(std::future::poll_fn(move |context| sleeper.poll(context)))
+        let sleep = sleeper::sleep_until(&self.agenda, nanoseconds(at));
+        // The clock may be there, or have been set meanwhile.
+        self.catch_up();
+        sleep
     }
 }
 
@@ -211,14 +136,11 @@ impl Driver for VirtualClock {
     fn left(&self) {}
 }
 
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::park::block_on;
+    use std::sync::Mutex;
 
     #[test]
     fn who_sets_a_virtual_clock_wakes_who_sleeps_by_it() {

@@ -1,4 +1,4 @@
-//! Which rung is taken, with a sysfs and devices that tests have made up.
+//! Which placement path is taken, with a sysfs and devices that tests have made up.
 #![cfg(target_os = "linux")]
 
 use std::cell::RefCell;
@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::climb::{Climb, Found, OpenNode, Openers};
+use super::choose::{Chooser, Found, OpenNode, Openers};
 use super::*;
 use crate::device::Device;
 use crate::file::FileOptions;
@@ -100,16 +100,16 @@ fn namespace(streams: u16) -> (tempfile::TempDir, Roots) {
     (folder, roots)
 }
 
-fn climb(
+fn choose(
     (kind, name): (Option<TargetKind>, &str),
     found: Found,
     placement: PlacementMode,
     (streams, openers): (u16, &FakeOpeners),
 ) -> Result<Opened, Error> {
-    climb_with(IoEngine::Auto, (kind, name), found, placement, (streams, openers))
+    choose_with(IoEngine::Auto, (kind, name), found, placement, (streams, openers))
 }
 
-fn climb_with(
+fn choose_with(
     engine: IoEngine,
     (kind, name): (Option<TargetKind>, &str),
     found: Found,
@@ -120,7 +120,7 @@ fn climb_with(
     let target = Target { kind, path: roots.dev.join(name) };
     let file = FileOptions { engine, ..FileOptions::default() };
     let options = OpenOptions { placement, file };
-    Climb { target: &target, options: &options, openers, roots, missed: Vec::new() }.open(found)
+    Chooser { target: &target, options: &options, openers, roots, missed: Vec::new() }.open(found)
 }
 
 use PlacementMode::{Off, Preferred, Required};
@@ -129,21 +129,21 @@ use TargetKind::{Block, Nvme};
 #[test]
 fn a_block_device_takes_the_first_rung_that_holds() {
     let openers = FakeOpeners { passthrough: Some(5), ..FakeOpeners::default() };
-    let opened = climb((None, "nvme0n1"), Found::Block, Required, (8, &openers)).unwrap();
-    assert_eq!((opened.rung.kind, opened.missed.len()), (RungKind::WriteStreams, 0));
-    let line = opened.rung.to_string();
+    let opened = choose((None, "nvme0n1"), Found::Block, Required, (8, &openers)).unwrap();
+    assert_eq!((opened.status.path, opened.missed.len()), (PlacementPath::WriteStreams, 0));
+    let line = opened.status.to_string();
     assert!(line.starts_with("placement: write streams of "), "{line}");
     let end = "nvme0n1, 7 handles beside the default, reclaim units of 16 MiB";
     assert!(line.ends_with(end), "{line}");
 
-    let opened = climb((None, "nvme0n1"), Found::Block, Preferred, (0, &openers)).unwrap();
-    assert_eq!((opened.rung.kind, opened.notice), (RungKind::Passthrough, None));
+    let opened = choose((None, "nvme0n1"), Found::Block, Preferred, (0, &openers)).unwrap();
+    assert_eq!((opened.status.path, opened.notice), (PlacementPath::Passthrough, None));
     assert!(opened.missed[0].to_string().contains("Linux 6.16"), "{:?}", opened.missed);
     assert_eq!(opened.device.info().placement.handles, 5);
 
     let openers = FakeOpeners::default();
-    let opened = climb((None, "nvme0n1"), Found::Block, Preferred, (1, &openers)).unwrap();
-    assert_eq!(opened.rung.kind, RungKind::None);
+    let opened = choose((None, "nvme0n1"), Found::Block, Preferred, (1, &openers)).unwrap();
+    assert_eq!(opened.status.path, PlacementPath::None);
     let notice = opened.notice.unwrap();
     assert!(notice.contains("single stream") && notice.contains("run as root"), "{notice}");
     assert_eq!(*openers.opened.borrow(), ["passthrough true", "block 1"]);
@@ -159,7 +159,7 @@ fn what_is_required_and_not_there_is_an_error_with_a_way_out() {
         (Some(TargetKind::File), "nvme0n1", Found::Block),
     ] {
         let openers = FakeOpeners::default();
-        let error = climb((kind, name), found, Required, (0, &openers)).unwrap_err();
+        let error = choose((kind, name), found, Required, (0, &openers)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Setup);
         let text = error.to_string();
         assert!(text.contains("placement is required") && text.contains("preferred or off"));
@@ -170,58 +170,58 @@ fn what_is_required_and_not_there_is_an_error_with_a_way_out() {
 #[test]
 fn a_target_that_says_how_is_opened_so() {
     let openers = FakeOpeners { passthrough: Some(5), ..FakeOpeners::default() };
-    let opened = climb((Some(Nvme), "nvme0n1"), Found::Block, Required, (8, &openers)).unwrap();
-    assert_eq!(opened.rung.kind, RungKind::Passthrough);
-    let opened = climb((None, "ng0n1"), Found::Character, Required, (8, &openers)).unwrap();
-    assert_eq!(opened.rung.kind, RungKind::Passthrough);
-    let opened = climb((Some(Block), "nvme0n1"), Found::Block, Preferred, (0, &openers)).unwrap();
-    assert_eq!(opened.rung.kind, RungKind::None);
+    let opened = choose((Some(Nvme), "nvme0n1"), Found::Block, Required, (8, &openers)).unwrap();
+    assert_eq!(opened.status.path, PlacementPath::Passthrough);
+    let opened = choose((None, "ng0n1"), Found::Character, Required, (8, &openers)).unwrap();
+    assert_eq!(opened.status.path, PlacementPath::Passthrough);
+    let opened = choose((Some(Block), "nvme0n1"), Found::Block, Preferred, (0, &openers)).unwrap();
+    assert_eq!(opened.status.path, PlacementPath::None);
     assert!(opened.notice.unwrap().contains("the target says block:"));
-    let error = climb((Some(Block), "ng0n1"), Found::Character, Off, (8, &openers)).unwrap_err();
+    let error = choose((Some(Block), "ng0n1"), Found::Character, Off, (8, &openers)).unwrap_err();
     assert!(error.to_string().contains("not a block device"), "{error}");
     let denied = FakeOpeners::default();
-    let error = climb((Some(Nvme), "nvme0n1"), Found::Block, Preferred, (8, &denied)).unwrap_err();
+    let error = choose((Some(Nvme), "nvme0n1"), Found::Block, Preferred, (8, &denied)).unwrap_err();
     assert!(error.to_string().contains("run as root"), "another way was not asked for: {error}");
 }
 
 #[test]
 fn a_partition_has_no_streams_whatever_sysfs_says() {
     let openers = FakeOpeners { passthrough: Some(5), ..FakeOpeners::default() };
-    let opened = climb((None, "nvme0n1p1"), Found::Block, Required, (8, &openers)).unwrap();
-    assert_eq!(opened.rung.kind, RungKind::Passthrough);
+    let opened = choose((None, "nvme0n1p1"), Found::Block, Required, (8, &openers)).unwrap();
+    assert_eq!(opened.status.path, PlacementPath::Passthrough);
     assert!(opened.missed[0].why.contains("not for partitions"), "{:?}", opened.missed);
-    let error = climb((Some(Block), "nvme0n1p1"), Found::Block, Required, (8, &openers));
+    let error = choose((Some(Block), "nvme0n1p1"), Found::Block, Required, (8, &openers));
     assert!(error.unwrap_err().to_string().contains("not for partitions"));
 }
 
 #[test]
 fn off_is_off() {
     let openers = FakeOpeners { passthrough: Some(5), ..FakeOpeners::default() };
-    let opened = climb((None, "nvme0n1"), Found::Block, Off, (8, &openers)).unwrap();
-    assert_eq!((opened.rung.kind, opened.notice), (RungKind::None, None));
-    let opened = climb((Some(Nvme), "nvme0n1"), Found::Block, Off, (8, &openers)).unwrap();
-    assert_eq!((opened.rung.kind, opened.notice), (RungKind::None, None));
-    assert!(opened.rung.to_string().ends_with("(switched off)"), "{}", opened.rung);
+    let opened = choose((None, "nvme0n1"), Found::Block, Off, (8, &openers)).unwrap();
+    assert_eq!((opened.status.path, opened.notice), (PlacementPath::None, None));
+    let opened = choose((Some(Nvme), "nvme0n1"), Found::Block, Off, (8, &openers)).unwrap();
+    assert_eq!((opened.status.path, opened.notice), (PlacementPath::None, None));
+    assert!(opened.status.to_string().ends_with("(switched off)"), "{}", opened.status);
     assert_eq!(*openers.opened.borrow(), ["block 1", "passthrough false"]);
 }
 
 #[test]
 fn streams_need_the_ring() {
     let openers = FakeOpeners { no_ring: true, ..FakeOpeners::default() };
-    let opened = climb((None, "nvme0n1"), Found::Block, Preferred, (8, &openers)).unwrap();
-    assert_eq!(opened.rung.kind, RungKind::None);
+    let opened = choose((None, "nvme0n1"), Found::Block, Preferred, (8, &openers)).unwrap();
+    assert_eq!(opened.status.path, PlacementPath::None);
     assert!(opened.missed[0].why.contains("refused: by a test"), "{:?}", opened.missed);
     let how = (None, "nvme0n1");
     let openers = FakeOpeners::default();
     let engine = IoEngine::Threads;
-    let opened = climb_with(engine, how, Found::Block, Preferred, (8, &openers)).unwrap();
+    let opened = choose_with(engine, how, Found::Block, Preferred, (8, &openers)).unwrap();
     assert!(opened.missed[0].why.contains("thread pool"), "{:?}", opened.missed);
 }
 
 #[test]
 fn another_disk_is_used_without_placement() {
     let openers = FakeOpeners::default();
-    let opened = climb((None, "vda"), Found::Block, Preferred, (8, &openers)).unwrap();
+    let opened = choose((None, "vda"), Found::Block, Preferred, (8, &openers)).unwrap();
     assert!(opened.notice.unwrap().contains("not a namespace of an NVMe drive"));
     assert_eq!(*openers.opened.borrow(), ["block 1"]);
 }
@@ -244,6 +244,6 @@ fn a_file_opens_without_placement_and_says_so() {
         FileOptions { capacity_bytes: Some(1 << 20), create: true, ..FileOptions::default() };
     let options = OpenOptions { placement: Preferred, file };
     let opened = open(&path.display().to_string(), &options).unwrap();
-    assert_eq!(opened.rung.kind, RungKind::None);
+    assert_eq!(opened.status.path, PlacementPath::None);
     assert!(opened.notice.unwrap().contains("a file has no placement handles"));
 }

@@ -1,4 +1,4 @@
-//! Which rung it is.
+//! Which placement path can be had.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
 use std::path::Path;
@@ -7,7 +7,9 @@ use std::time::Duration;
 
 #[cfg(target_os = "linux")]
 use super::watched::watched;
-use super::{Missed, OpenOptions, Opened, PlacementMode, Rung, RungKind, Target, TargetKind};
+use super::{
+    Missed, OpenOptions, Opened, PlacementMode, PlacementPath, PlacementStatus, Target, TargetKind,
+};
 use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 use crate::file::{FileDevice, FileOptions};
@@ -16,7 +18,7 @@ use crate::placement::PlacementInfo;
 #[cfg(target_os = "linux")]
 use crate::file::{IoEngine, sys};
 #[cfg(target_os = "linux")]
-use crate::nvme::{Node, PassthroughDevice, node::Roots, rungs::streams_of};
+use crate::nvme::{Node, PassthroughDevice, node::Roots, paths::streams_of};
 
 /// An open device, the node that it writes to, and the engine's excuse if it has one.
 pub(super) struct OpenNode {
@@ -76,7 +78,7 @@ pub(super) fn open(
     interval: Option<Duration>,
 ) -> Result<Opened, Error> {
     let found = what_is(&target.path);
-    let climb = Climb {
+    let chooser = Chooser {
         target,
         options,
         openers: &RealOpeners,
@@ -84,7 +86,7 @@ pub(super) fn open(
         roots: Roots::default(),
         missed: Vec::new(),
     };
-    let opened = climb.open(found)?;
+    let opened = chooser.open(found)?;
     #[cfg(target_os = "linux")]
     if let (Some(interval), Found::Block | Found::Character) = (interval, found) {
         return watched(opened, &target.path, &Roots::default(), interval);
@@ -117,7 +119,7 @@ fn what_is(_: &Path) -> Found {
     Found::File
 }
 
-pub(super) struct Climb<'a> {
+pub(super) struct Chooser<'a> {
     pub(super) target: &'a Target,
     pub(super) options: &'a OpenOptions,
     pub(super) openers: &'a dyn Openers,
@@ -126,7 +128,7 @@ pub(super) struct Climb<'a> {
     pub(super) missed: Vec<Missed>,
 }
 
-impl Climb<'_> {
+impl Chooser<'_> {
     pub(super) fn open(self, found: Found) -> Result<Opened, Error> {
         match (self.target.kind, found) {
             (Some(TargetKind::File), _) | (None, Found::File) => self.file(),
@@ -139,28 +141,28 @@ impl Climb<'_> {
 
     fn file(mut self) -> Result<Opened, Error> {
         if self.options.placement == PlacementMode::Required {
-            self.miss(RungKind::WriteStreams, "a file has no placement handles");
+            self.miss(PlacementPath::WriteStreams, "a file has no placement handles");
             return Err(self.cannot_place());
         }
         let node =
             self.openers.block(&self.target.path, &self.options.file, PlacementInfo::none())?;
         if self.options.placement == PlacementMode::Preferred {
-            self.miss(RungKind::WriteStreams, "a file has no placement handles");
+            self.miss(PlacementPath::WriteStreams, "a file has no placement handles");
         }
         Ok(self.without(node))
     }
 
-    fn miss(&mut self, kind: RungKind, why: impl Into<String>) {
-        self.missed.push(Missed { kind, why: why.into() });
+    fn miss(&mut self, path: PlacementPath, why: impl Into<String>) {
+        self.missed.push(Missed { path, why: why.into() });
     }
 
-    fn reached(self, kind: RungKind, node: OpenNode) -> Opened {
+    fn reached(self, path: PlacementPath, node: OpenNode) -> Opened {
         let placement = node.device.info().placement.clone();
-        let rung = Rung { kind, node: node.node, placement, why: String::new() };
-        Opened { device: node.device, rung, missed: self.missed, notice: None }
+        let status = PlacementStatus { path, node: node.node, placement, why: String::new() };
+        Opened { device: node.device, status, missed: self.missed, notice: None }
     }
 
-    /// The device on no rung, with a notice unless that was asked for.
+    /// The device without placement, with a notice unless that was asked for.
     fn without(self, node: OpenNode) -> Opened {
         let off = self.options.placement == PlacementMode::Off;
         let why = if off { "switched off".to_owned() } else { self.reasons() };
@@ -168,8 +170,8 @@ impl Climb<'_> {
             format!("{} has no placement, all writes share one handle: {why}", self.target)
         });
         let placement = PlacementInfo::none();
-        let rung = Rung { kind: RungKind::None, node: node.node, placement, why };
-        Opened { device: node.device, rung, missed: self.missed, notice }
+        let status = PlacementStatus { path: PlacementPath::None, node: node.node, placement, why };
+        Opened { device: node.device, status, missed: self.missed, notice }
     }
 
     fn reasons(&self) -> String {
@@ -191,7 +193,7 @@ impl Climb<'_> {
 }
 
 #[cfg(target_os = "linux")]
-impl Climb<'_> {
+impl Chooser<'_> {
     fn device(mut self, kind: Option<TargetKind>, found: Found) -> Result<Opened, Error> {
         let block = kind == Some(TargetKind::Block);
         if block && found != Found::Block {
@@ -209,15 +211,15 @@ impl Climb<'_> {
             (_, true) => {}
             (Ok(node), _) => {
                 if let Some(node) = self.write_streams(node)? {
-                    return Ok(self.reached(RungKind::WriteStreams, node));
+                    return Ok(self.reached(PlacementPath::WriteStreams, node));
                 }
                 if block {
-                    self.miss(RungKind::Passthrough, "the target says block:");
+                    self.miss(PlacementPath::Passthrough, "the target says block:");
                 } else if let Some(node) = self.passthrough(node) {
-                    return Ok(self.reached(RungKind::Passthrough, node));
+                    return Ok(self.reached(PlacementPath::Passthrough, node));
                 }
             }
-            (Err(error), _) => self.miss(RungKind::WriteStreams, error.to_string()),
+            (Err(error), _) => self.miss(PlacementPath::WriteStreams, error.to_string()),
         }
         if self.options.placement == PlacementMode::Required {
             return Err(self.cannot_place());
@@ -251,7 +253,7 @@ impl Climb<'_> {
                 node.fallback.unwrap_or_else(|| "io_uring does not serve".to_owned())
             }
         };
-        self.miss(RungKind::WriteStreams, why);
+        self.miss(PlacementPath::WriteStreams, why);
         Ok(None)
     }
 
@@ -262,7 +264,7 @@ impl Climb<'_> {
             Ok(_) => NO_FDP.to_owned(),
             Err(error) => error.to_string(),
         };
-        self.miss(RungKind::Passthrough, why);
+        self.miss(PlacementPath::Passthrough, why);
         None
     }
 
@@ -271,10 +273,10 @@ impl Climb<'_> {
         let placing = self.options.placement != PlacementMode::Off;
         let node = self.openers.passthrough(node, &self.options.file, placing)?;
         if node.device.info().placement.is_active() {
-            return Ok(self.reached(RungKind::Passthrough, node));
+            return Ok(self.reached(PlacementPath::Passthrough, node));
         }
         if placing {
-            self.miss(RungKind::Passthrough, NO_FDP);
+            self.miss(PlacementPath::Passthrough, NO_FDP);
         }
         if self.options.placement == PlacementMode::Required {
             return Err(self.cannot_place());

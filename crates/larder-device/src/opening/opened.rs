@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::rung::{Missed, Rung};
+use super::path::{Missed, PlacementStatus};
 use crate::device::Device;
 use crate::file::FileOptions;
 
@@ -12,7 +12,7 @@ use crate::file::FileOptions;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum PlacementMode {
-    /// Opening fails where no rung holds.
+    /// Opening fails where there is no placement.
     Required,
     /// Without, if there is none, and with a notice.
     #[default]
@@ -59,9 +59,9 @@ pub struct OpenOptions {
 pub struct Opened {
     /// The device.
     pub device: Arc<dyn Device>,
-    /// Where on the ladder it stands.
-    pub rung: Rung,
-    /// The rungs above it, and why they did not hold.
+    /// How far placement reaches it.
+    pub status: PlacementStatus,
+    /// The better placement paths, and why they cannot be had.
     pub missed: Vec<Missed>,
     /// What the user must be told: placement was preferred and there is none.
     pub notice: Option<String>,
@@ -70,7 +70,7 @@ pub struct Opened {
 impl fmt::Debug for Opened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Opened")
-            .field("rung", &self.rung)
+            .field("status", &self.status)
             .field("missed", &self.missed)
             .finish_non_exhaustive()
     }

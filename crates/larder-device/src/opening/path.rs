@@ -1,4 +1,4 @@
-//! Rungs of the ladder: how placement reaches a device, and why a rung did not hold.
+//! Placement paths: how placement reaches a device, and why others do not.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use crate::placement::PlacementInfo;
 /// How placement reaches a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum RungKind {
+pub enum PlacementPath {
     /// Write streams of the block layer.
     WriteStreams,
     /// Commands with a data placement directive.
@@ -17,7 +17,7 @@ pub enum RungKind {
     None,
 }
 
-impl RungKind {
+impl PlacementPath {
     /// Its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl RungKind {
     }
 }
 
-impl fmt::Display for RungKind {
+impl fmt::Display for PlacementPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::WriteStreams => "write streams",
@@ -38,12 +38,12 @@ impl fmt::Display for RungKind {
     }
 }
 
-/// Where on the ladder a device stands. Its `Display` is one line for the log.
+/// How far placement reaches a device. Its `Display` is one line for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Rung {
+pub struct PlacementStatus {
     /// How placement reaches it.
-    pub kind: RungKind,
+    pub path: PlacementPath,
     /// The node that takes the writes.
     pub node: PathBuf,
     /// What it offers.
@@ -52,12 +52,12 @@ pub struct Rung {
     pub why: String,
 }
 
-impl fmt::Display for Rung {
+impl fmt::Display for PlacementStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let node = self.node.display();
-        match self.kind {
-            RungKind::None => return write!(f, "placement: none on {node} ({})", self.why),
-            kind => write!(f, "placement: {kind} of {node}")?,
+        match self.path {
+            PlacementPath::None => return write!(f, "placement: none on {node} ({})", self.why),
+            path => write!(f, "placement: {path} of {node}")?,
         }
         let handles = self.placement.handles.saturating_sub(1);
         let plural = if handles == 1 { "" } else { "s" };
@@ -83,18 +83,18 @@ impl fmt::Display for Size {
     }
 }
 
-/// A rung that was tried and did not hold.
+/// A placement path that was tried and cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Missed {
     /// Which.
-    pub kind: RungKind,
+    pub path: PlacementPath,
     /// Why not.
     pub why: String,
 }
 
 impl fmt::Display for Missed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.kind, self.why)
+        write!(f, "{}: {}", self.path, self.why)
     }
 }

@@ -3,7 +3,7 @@
 use super::access::Permissions;
 use super::node::{Node, NodeKind};
 use super::survey::Survey;
-use crate::ladder::RungKind;
+use crate::opening::PlacementPath;
 
 /// Linux with write streams of the block layer.
 const WRITE_STREAMS: (u32, u32) = (6, 16);
@@ -40,18 +40,22 @@ impl Host {
     }
 }
 
-/// The rungs in the order in which they are tried; of each, why it cannot be taken.
-pub fn rungs(node: &Node, survey: &Survey, host: &Host) -> [(RungKind, Result<(), String>); 3] {
+/// The placement paths in the order in which they are tried; of each, why it cannot be taken.
+pub fn placement_paths(
+    node: &Node,
+    survey: &Survey,
+    host: &Host,
+) -> [(PlacementPath, Result<(), String>); 3] {
     [
-        (RungKind::WriteStreams, write_streams(node, survey, host)),
-        (RungKind::Passthrough, passthrough(node, survey, host)),
-        (RungKind::None, without(node, host)),
+        (PlacementPath::WriteStreams, write_streams(node, survey, host)),
+        (PlacementPath::Passthrough, passthrough(node, survey, host)),
+        (PlacementPath::None, without(node, host)),
     ]
 }
 
-/// The first rung that can be taken; `None` if the namespace cannot even be written to.
-pub fn taken(rungs: &[(RungKind, Result<(), String>)]) -> Option<RungKind> {
-    rungs.iter().find(|(_, verdict)| verdict.is_ok()).map(|(rung, _)| *rung)
+/// The first that can be taken; `None` if the namespace cannot even be written to.
+pub fn taken(paths: &[(PlacementPath, Result<(), String>)]) -> Option<PlacementPath> {
+    paths.iter().find(|(_, verdict)| verdict.is_ok()).map(|(path, _)| *path)
 }
 
 /// What stands against any placement.
@@ -168,6 +172,8 @@ mod tests {
             write_stream_granularity: 0,
             max_transfer_bytes: 1 << 19,
             max_deallocation_bytes: 1 << 30,
+            max_zeroing_bytes: 0,
+            metadata_bytes: 0,
             volatile_cache: VolatileCache::Unknown,
             atomic_write_bytes: None,
             read_only: false,
@@ -187,6 +193,7 @@ mod tests {
             controller: 0,
             fdp: true,
             manages_namespaces: true,
+            writes_zeroes: false,
             endurance_groups_max: 1,
             unallocated_bytes: 0,
         };
@@ -203,23 +210,23 @@ mod tests {
         Host { kernel: Some(kernel), block: ALL, generic: ALL }
     }
 
-    fn verdicts(node: &Node, survey: &Survey, host: &Host) -> (Option<RungKind>, Vec<String>) {
-        let rungs = rungs(node, survey, host);
-        let reasons = rungs.iter().filter_map(|(_, verdict)| verdict.clone().err());
-        (taken(&rungs), reasons.collect())
+    fn verdicts(node: &Node, survey: &Survey, host: &Host) -> (Option<PlacementPath>, Vec<String>) {
+        let paths = placement_paths(node, survey, host);
+        let reasons = paths.iter().filter_map(|(_, verdict)| verdict.clone().err());
+        (taken(&paths), reasons.collect())
     }
 
     #[test]
     fn the_newest_interface_is_taken_first() {
         assert_eq!(
             verdicts(&node(8), &survey(8), &host((6, 18))),
-            (Some(RungKind::WriteStreams), vec![])
+            (Some(PlacementPath::WriteStreams), vec![])
         );
-        let (rung, reasons) = verdicts(&node(0), &survey(8), &host((6, 1)));
-        assert_eq!(rung, Some(RungKind::Passthrough));
+        let (path, reasons) = verdicts(&node(0), &survey(8), &host((6, 1)));
+        assert_eq!(path, Some(PlacementPath::Passthrough));
         assert_eq!(reasons, ["Linux before 6.16 has none"]);
-        let (rung, reasons) = verdicts(&node(0), &survey(8), &host((5, 15)));
-        assert_eq!(rung, Some(RungKind::None));
+        let (path, reasons) = verdicts(&node(0), &survey(8), &host((5, 15)));
+        assert_eq!(path, Some(PlacementPath::None));
         assert_eq!(reasons[1], "Linux before 5.19 has none");
     }
 
@@ -227,27 +234,27 @@ mod tests {
     fn what_is_missing_is_named() {
         let nothing = Permissions { read: true, write: false };
         let reader = Host { generic: nothing, block: nothing, ..host((6, 1)) };
-        let (rung, reasons) = verdicts(&node(8), &survey(8), &reader);
-        assert_eq!(rung, None);
+        let (path, reasons) = verdicts(&node(8), &survey(8), &reader);
+        assert_eq!(path, None);
         assert_eq!(reasons[0], "no permission to write to /dev/nvme0n1");
         assert!(reasons[1].contains("/dev/ng0n1; Linux before 6.2 needs root"), "{reasons:?}");
         let silence = Silence { why: "no permission".to_owned(), denied: true };
         let denied = Survey { handles: Err(silence), ..survey(0) };
-        let (rung, reasons) = verdicts(&node(0), &denied, &host((6, 1)));
-        assert_eq!(rung, Some(RungKind::None));
+        let (path, reasons) = verdicts(&node(0), &denied, &host((6, 1)));
+        assert_eq!(path, Some(PlacementPath::None));
         assert!(reasons[1].ends_with("no permission; Linux before 6.2 needs root"), "{reasons:?}");
-        let (rung, reasons) = verdicts(&node(0), &survey(0), &host((6, 18)));
-        assert_eq!(rung, Some(RungKind::None));
+        let (path, reasons) = verdicts(&node(0), &survey(0), &host((6, 18)));
+        assert_eq!(path, Some(PlacementPath::None));
         assert!(reasons[0].contains("larder device prepare"), "{reasons:?}");
-        let (rung, reasons) = verdicts(&node(1), &survey(1), &host((6, 18)));
-        assert_eq!(rung, Some(RungKind::None));
+        let (path, reasons) = verdicts(&node(1), &survey(1), &host((6, 18)));
+        assert_eq!(path, Some(PlacementPath::None));
         assert!(reasons.iter().all(|reason| reason.contains("single")), "{reasons:?}");
         let partition = Node { kind: NodeKind::Partition, ..node(8) };
-        let (rung, reasons) = verdicts(&partition, &survey(8), &host((6, 18)));
-        assert_eq!(rung, Some(RungKind::Passthrough));
+        let (path, reasons) = verdicts(&partition, &survey(8), &host((6, 18)));
+        assert_eq!(path, Some(PlacementPath::Passthrough));
         assert!(reasons[0].contains("not for partitions"), "{reasons:?}");
         let read_only = Node { read_only: true, ..node(8) };
-        let (rung, reasons) = verdicts(&read_only, &survey(8), &host((6, 18)));
-        assert_eq!((rung, reasons[1].as_str()), (None, "/dev/nvme0n1 is read-only"));
+        let (path, reasons) = verdicts(&read_only, &survey(8), &host((6, 18)));
+        assert_eq!((path, reasons[1].as_str()), (None, "/dev/nvme0n1 is read-only"));
     }
 }

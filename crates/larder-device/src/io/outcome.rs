@@ -1,0 +1,30 @@
+//! How a request ends: with its buffer, whether it went well or not.
+
+use std::fmt;
+
+use crate::buffer::IoBuffer;
+use crate::error::Error;
+
+/// How a request ended. Requests without bytes give back an empty buffer.
+pub type IoResult = Result<IoBuffer, IoFailure>;
+
+/// A request that failed, with the buffer that it owned.
+#[derive(Debug)]
+pub struct IoFailure {
+    /// Why.
+    pub error: Error,
+    /// The request's buffer; for a failed read its content is unspecified.
+    pub buffer: IoBuffer,
+}
+
+impl fmt::Display for IoFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for IoFailure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.error)
+    }
+}

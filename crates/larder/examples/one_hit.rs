@@ -1,0 +1,85 @@
+//! One hit in DRAM, or of a large object on flash, in a function of its own: for who looks at what runs in it.
+//!
+//! `one_hit dram`, or `one_hit fill FILE`, which makes a file of 64 MiB, and `one_hit loc FILE`. `cargo xtask hits`
+//! counts the source files that each passes.
+
+use std::future::Future;
+use std::hint::black_box;
+use std::mem::ManuallyDrop;
+use std::path::Path;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use larder::{Larder, SetOptions, Tiers, Value, block_on};
+
+type Tried<T> = Result<T, Box<dyn std::error::Error>>;
+
+const KEY: &[u8] = b"bread";
+const DRAM_BYTES: u64 = 4 << 20;
+const FLASH_BYTES: u64 = 64 << 20;
+/// Larger than what goes to buckets.
+const LARGE_BYTES: usize = 20_000;
+
+fn main() -> Tried<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["dram"] => dram()?,
+        ["fill", file] => return fill(Path::new(file)),
+        ["loc", file] => loc(Path::new(file))?,
+        _ => return Err("one_hit dram, or one_hit fill FILE and one_hit loc FILE".into()),
+    }
+    // No cache is dropped: whoever gives memory back asks for the length of a page, which rustix reads where valgrind
+    // has nothing.
+    std::process::exit(0)
+}
+
+fn dram() -> Tried<()> {
+    let cache = ManuallyDrop::new(Larder::in_memory(DRAM_BYTES)?);
+    block_on(cache.set(KEY, b"rye", None))?;
+    assert_eq!(dram_hit(&cache)?.as_deref(), Some(&b"rye"[..]));
+    let counted = hit_in_dram(&cache)?;
+    assert!(counted.is_some() && cache.stats().dram_hits == 2);
+    Ok(())
+}
+
+fn fill(file: &Path) -> Tried<()> {
+    let cache = block_on(Larder::at(file, FLASH_BYTES))?;
+    // A read of such a value does not bring it to DRAM.
+    let only = SetOptions { tiers: Tiers::FlashOnly, ..SetOptions::default() };
+    block_on(cache.set_with(KEY, &[7; LARGE_BYTES], only))?;
+    block_on(cache.close())?;
+    Ok(())
+}
+
+fn loc(file: &Path) -> Tried<()> {
+    let cache = ManuallyDrop::new(block_on(Larder::at(file, FLASH_BYTES))?);
+    block_on(cache.rebuild());
+    assert_eq!(loc_hit(&cache)?.map(|value| value.len()), Some(LARGE_BYTES));
+    let counted = hit_in_loc(&cache)?;
+    assert!(counted.is_some() && cache.stats().loc_hits == 2);
+    Ok(())
+}
+
+/// What is counted: nothing is there for the first time any more.
+#[inline(never)]
+fn hit_in_dram(cache: &Larder) -> Tried<Option<Value>> {
+    dram_hit(black_box(cache))
+}
+
+#[inline(never)]
+fn hit_in_loc(cache: &Larder) -> Tried<Option<Value>> {
+    loc_hit(black_box(cache))
+}
+
+/// A hit in DRAM is there when the future is polled for the first time.
+fn dram_hit(cache: &Larder) -> Tried<Option<Value>> {
+    match pin!(cache.get(KEY)).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(found) => Ok(found?),
+        Poll::Pending => Err("a hit in DRAM waits for nothing".into()),
+    }
+}
+
+fn loc_hit(cache: &Larder) -> Tried<Option<Value>> {
+    Ok(block_on(cache.get(KEY))?)
+}
