@@ -133,7 +133,6 @@ impl Flash {
             self.counters.evicted_clean_objects.add(1);
             return true;
         }
-        debug_assert!(self.engines.loc().is_some() || asked.is_none(), "regions were asked");
         let mut admitted = asked.unwrap_or_else(|| self.admit(item, now_s));
         let to = self.engines.to_append_to().map(|(to, _)| to);
         if let Ok(engine) = admitted
