@@ -31,6 +31,7 @@ pub(super) struct UnfinishedWrite {
 }
 
 /// How far the write of a bucket has come.
+#[allow(clippy::large_enum_variant)] // each write begins as the large one, in its stripe
 enum Progress {
     UnderWay(IoFuture),
     /// The device has the bucket. It is durable when this flush has ended.
