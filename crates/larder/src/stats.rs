@@ -215,6 +215,9 @@ numbers! {
         /// Buckets written under the handle of the often rewritten ones (see
         /// [`Config::dynamic_placement`](crate::Config::dynamic_placement)).
         soc_hot_bucket_writes,
+        /// Flushes of the device that buckets shared: each made all buckets durable that had been written before it
+        /// (see [`CrashSafety::Power`](crate::CrashSafety::Power)).
+        soc_flushes,
         /// Bytes written by the small-object engine.
         soc_written_bytes,
         /// Objects that small-object buckets dropped to make room.

@@ -32,8 +32,9 @@ pub enum CrashSafety {
     /// Tombstones, buckets and the ends of regions are written so that they are on the medium when they are done
     /// ([`Durability::Power`](larder_device::Durability::Power)). On a drive whose cache is not volatile that costs
     /// next to nothing; on others a `set` or `delete` of a key that flash holds waits for the medium, with all that
-    /// come together. Small objects whose bucket of 4 KiB is being written at that moment are lost where the drive
-    /// does not write 4 KiB whole or not at all.
+    /// come together. On a drive that says that its cache is volatile, buckets share flushes instead
+    /// ([`Stats::soc_flushes`](crate::Stats::soc_flushes)). Small objects whose bucket of 4 KiB is being written at
+    /// that moment are lost where the drive does not write 4 KiB whole or not at all.
     Power,
 }
 

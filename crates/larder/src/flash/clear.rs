@@ -28,6 +28,8 @@ impl Flash {
             call!(any, finish_writes().await);
         }
         let before = self.superblock();
+        assert!(before.oldest_epoch <= before.epoch, "what is written is believed: {before:?}");
+        assert!(!before.clean, "the label of a cache that is open vouches for nothing");
         let epoch = before.epoch + 1;
         // The next opening adds 1.
         if epoch + 1 >= EPOCH_MAX {

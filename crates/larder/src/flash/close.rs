@@ -182,6 +182,7 @@ impl Flash {
     }
 
     fn note_in_order(&self, objects: u64, bytes: u64) {
+        debug_assert_eq!(objects == 0, bytes == 0, "an object has bytes");
         self.in_order_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.counters.closed_in_order_objects.add(objects);
     }

@@ -73,7 +73,12 @@ impl Engines {
         let all = all.chain(places.plain.map(|place| {
             AnyEngine::Plain(Plain::new(Arc::clone(device), place, Arc::clone(counters)))
         }));
-        Self(all.collect())
+        let engines = Self(all.collect());
+        debug_assert!(
+            engines.0.iter().skip(1).all(|any| !matches!(any, AnyEngine::Loc(_))),
+            "regions are asked first: a close puts there what is newer than its bucket"
+        );
+        engines
     }
 
     pub(super) fn iter(&self) -> std::slice::Iter<'_, AnyEngine> {
@@ -90,6 +95,7 @@ impl Engines {
     }
 
     pub(super) fn get(&self, engine: EngineId) -> &AnyEngine {
+        debug_assert!(engine.0 < self.0.len(), "{engine:?} is of this cache");
         &self.0[engine.0]
     }
 

@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 use larder_log::CacheId;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::cache::Tiers;
 use crate::config::Config;
@@ -25,16 +27,38 @@ use crate::engine::{Cursor, DeadRecords, Engine, Invalidated, Judge, Kept, Memor
 use crate::error::Error;
 use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::KeyHash;
-use crate::le::{u16_at, u32_at, u64_at};
 use crate::stats::{Counters, Stats};
 use crate::tier::Tier;
 use crate::tombstones::Inheritance;
 
 const BLOCK_BYTES: usize = 4096;
-const HEADER_BYTES: usize = 28;
+const HEADER_BYTES: usize = size_of::<Header>();
+/// The checksum is of what follows it.
+const CHECKED_FROM: usize = size_of::<U32>();
 const OBJECT_BYTES_MAX: usize = 16 << 10;
 /// In the snapshot, of an object: hash, position, blocks.
-const OBJECT_SNAPSHOT_BYTES: usize = 20;
+const OBJECT_SNAPSHOT_BYTES: usize = size_of::<Listed>();
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Header {
+    checksum: U32,
+    position: U64,
+    value_bytes: U32,
+    expiry_s: U32,
+    flags: U32,
+    key_bytes: U16,
+    flash_only: U16,
+}
+
+/// An object in a snapshot.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Listed {
+    hash: U64,
+    position: U64,
+    blocks: U32,
+}
 
 /// Takes the engine's share from the end of what the cache uses: bytes for the others, and its blocks.
 pub(super) fn carve(config: &Config, usable: u64) -> (u64, u64) {
@@ -105,33 +129,32 @@ impl Plain {
 
     fn encode(&self, item: &ItemRef<'_>, position: u64) -> IoBuffer {
         let length = HEADER_BYTES + item.object_bytes();
-        let key_bytes = u16::try_from(item.key.len()).expect("a key");
-        let fields: [&[u8]; 8] = [
-            &position.to_le_bytes(),
-            &u32::try_from(item.value.len()).expect("it fits").to_le_bytes(),
-            &item.expiry_s.to_le_bytes(),
-            &item.flags.to_le_bytes(),
-            &key_bytes.to_le_bytes(),
-            &u16::from(item.tiers == Tiers::FlashOnly).to_le_bytes(),
-            item.key,
-            item.value,
-        ];
-        let checked = fields.concat();
+        let header = Header {
+            checksum: 0.into(),
+            position: position.into(),
+            value_bytes: u32::try_from(item.value.len()).expect("it fits").into(),
+            expiry_s: item.expiry_s.into(),
+            flags: item.flags.into(),
+            key_bytes: u16::try_from(item.key.len()).expect("a key").into(),
+            flash_only: u16::from(item.tiers == Tiers::FlashOnly).into(),
+        };
+        let mut whole = [header.as_bytes(), item.key, item.value].concat();
+        let checksum = self.place.cache.checksum(&whole[CHECKED_FROM..]);
+        whole[..CHECKED_FROM].copy_from_slice(U32::new(checksum).as_bytes());
         let mut buffer = IoBuffer::zeroed(length.next_multiple_of(BLOCK_BYTES));
-        let bytes = buffer.as_mut_slice();
-        bytes[..4].copy_from_slice(&self.place.cache.checksum(&checked).to_le_bytes());
-        bytes[4..length].copy_from_slice(&checked);
+        buffer.as_mut_slice()[..length].copy_from_slice(&whole);
         buffer
     }
 
     fn parse(&self, buffer: IoBuffer, hash: KeyHash, position: u64) -> Option<Fetched> {
         let bytes = buffer.as_slice();
-        let (key_bytes, value_bytes) = (u16_at(bytes, 24)?, u32_at(bytes, 12)? as usize);
+        let (header, _) = Header::read_from_prefix(bytes).ok()?;
+        let (key_bytes, value_bytes) = (header.key_bytes.get(), header.value_bytes.get() as usize);
         let length = HEADER_BYTES + usize::from(key_bytes) + value_bytes;
-        let checksum = self.place.cache.checksum(bytes.get(4..length)?);
-        let is_it = (u32_at(bytes, 0)?, u64_at(bytes, 4)?) == (checksum, position);
-        let (expiry_s, flags) = (u32_at(bytes, 16)?, u32_at(bytes, 20)?);
-        let tiers = if u16_at(bytes, 26)? == 1 { Tiers::FlashOnly } else { Tiers::Both };
+        let checksum = self.place.cache.checksum(bytes.get(CHECKED_FROM..length)?);
+        let is_it = (header.checksum.get(), header.position.get()) == (checksum, position);
+        let (expiry_s, flags) = (header.expiry_s.get(), header.flags.get());
+        let tiers = if header.flash_only.get() == 1 { Tiers::FlashOnly } else { Tiers::Both };
         is_it.then_some(Fetched {
             buffer,
             hash,
@@ -245,10 +268,9 @@ impl Engine for Plain {
 
     async fn import(&mut self, part: &[u8], _kept: &Kept) -> Result<(), Error> {
         let Some((head, objects)) = part.split_first_chunk::<8>() else { return Ok(()) };
-        let read =
-            |object| Some((u64_at(object, 0)?, u64_at(object, 8)?, u32_at(object, 16)?.into()));
-        let mut order: Vec<(u64, u64, u64)> =
-            objects.chunks_exact(OBJECT_SNAPSHOT_BYTES).filter_map(read).collect();
+        let listed = <[Listed]>::ref_from_bytes(objects).unwrap_or_default();
+        let read = |it: &Listed| (it.hash.get(), it.position.get(), it.blocks.get().into());
+        let mut order: Vec<(u64, u64, u64)> = listed.iter().map(read).collect();
         order.sort_unstable_by_key(|(_, position, _)| *position);
         let map = order.iter().map(|&(hash, position, blocks)| (hash, (position, blocks)));
         // Goes on where the last life ended.
@@ -262,8 +284,9 @@ impl Engine for Plain {
     async fn export(&self, _dead: DeadRecords) -> Vec<u8> {
         let state = self.lock();
         let objects = state.map.iter().map(|(hash, (position, blocks))| {
-            let blocks = u32::try_from(*blocks).expect("of one object").to_le_bytes();
-            [&hash.to_le_bytes()[..], &position.to_le_bytes(), &blocks].concat()
+            let blocks = u32::try_from(*blocks).expect("of one object").into();
+            let (hash, position) = (U64::new(*hash), U64::new(*position));
+            Listed { hash, position, blocks }.as_bytes().to_vec()
         });
         state.head.to_le_bytes().into_iter().chain(objects.flatten()).collect()
     }

@@ -398,6 +398,10 @@ impl Flash {
     }
 
     pub(super) async fn write(&self, offset: u64, bytes: &[u8], what: &str) -> Result<(), Error> {
+        debug_assert!(
+            offset + bytes.len() as u64 <= self.layout.metadata_bytes,
+            "{what} stays within what is reserved for metadata"
+        );
         let mut buffer = IoBuffer::zeroed(bytes.len());
         buffer.as_mut_slice().copy_from_slice(bytes);
         self.counters.metadata_written_bytes.add(bytes.len() as u64);

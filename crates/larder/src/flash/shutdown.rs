@@ -74,6 +74,10 @@ impl Flash {
             SNAPSHOT_AT + bytes.len() as u64 <= self.layout.metadata_bytes,
             "the layout reserves what the largest snapshot takes"
         );
+        assert!(
+            !self.superblock().clean,
+            "the label vouches for no snapshot that is being written"
+        );
         self.write(SNAPSHOT_AT, &bytes, "the snapshot").await?;
         self.flush().await?;
         let second = self.clock.now_s();

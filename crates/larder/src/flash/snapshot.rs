@@ -78,6 +78,7 @@ pub(super) fn encode(
         epoch: epoch.into(),
     };
     header.checksum = checksum(&header, content, cache).into();
+    debug_assert!(header.epoch.get() > 0, "epochs begin with 1");
     [header.as_bytes(), content].concat()
 }
 

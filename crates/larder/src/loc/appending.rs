@@ -58,6 +58,7 @@ impl Append for Appending<'_> {
         if entries.set_unless(item.hash, place, is_there) == Was::Newer {
             return false;
         }
+        debug_assert!(entries.get(item.hash).is_some(), "the index has it before the region does");
         state.append_indexed(stream, &new, place);
         loc.void_unindexed(state, item.hash);
         true

@@ -14,6 +14,8 @@ impl Loc {
     /// Fillings before this epoch are void. Nobody else uses the engine, and nothing is under way.
     pub(crate) fn clear(&self, epoch: u64) {
         let first_sequence = epoch << 32;
+        let first = self.place.log.first_sequence;
+        assert!(first_sequence > first, "epoch {epoch}: fillings from {first} on are void");
         // Nobody holds it; whoever held it and gave up has left what it had read.
         if let Some(mut rebuild) = self.rebuild.try_lock() {
             *rebuild = None;

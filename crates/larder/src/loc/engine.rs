@@ -7,6 +7,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use zerocopy::FromBytes;
+use zerocopy::little_endian::U64;
+
 use super::long::{has_room_for_head, long_object_bytes_max};
 use super::{Loc, object_bytes_max};
 use crate::engine::{
@@ -16,7 +19,6 @@ use crate::error::Error;
 use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::layout;
-use crate::le::u64_at;
 use crate::side_by_side::together;
 use crate::stats::Stats;
 use crate::tier::Tier;
@@ -128,7 +130,7 @@ impl Engine for Loc {
     async fn import(&mut self, part: &[u8], kept: &Kept) -> Result<(), Error> {
         self.left = match kept {
             Kept::Log(log) => {
-                let objects = u64_at(part, 0).filter(|&objects| objects != UNKNOWN_OBJECTS);
+                let objects = objects_in(part);
                 self.inherit(Arc::clone(log));
                 // No more than regions can hold, whatever a snapshot says.
                 let most = self.region_bytes_of_all() / RECORD_BYTES_MIN;
@@ -242,4 +244,10 @@ impl Engine for Loc {
         cursor.names.truncate(rest);
         Some(judged.into_iter().flatten().collect())
     }
+}
+
+/// How many objects the snapshot of a clean shutdown says that there are, whose dead are in the log of tombstones.
+fn objects_in(part: &[u8]) -> Option<u64> {
+    let (objects, _) = U64::ref_from_prefix(part).ok()?;
+    Some(objects.get()).filter(|&objects| objects != UNKNOWN_OBJECTS)
 }

@@ -46,6 +46,8 @@ const TAG_BITS: u32 = 24;
 pub(crate) const HITS_MAX: u8 = 7;
 /// Most bytes of regions that addresses reach.
 pub(crate) const BYTES_MAX: u64 = (UNIT_BYTES as u64) << ADDRESS_BITS;
+/// A place has its hits below the upper bits of its tag.
+const _: () = assert!(HITS_AT + (HITS_MAX as u32).count_ones() <= TAG_AT && TAG_AT < u64::BITS);
 
 /// Where an object lies, and what is remembered of its hits since it was written there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +87,10 @@ struct Shard {
 
 impl Index {
     pub(crate) fn new(regions: u32, region_bytes: u32) -> Self {
+        assert!(
+            u64::from(regions) * u64::from(region_bytes) <= BYTES_MAX,
+            "addresses reach {BYTES_MAX} bytes: {regions} regions of {region_bytes}"
+        );
         let shards = (u64::from(regions) * u64::from(region_bytes) / SHARD_BYTES)
             .clamp(1, SHARDS_MAX)
             .next_power_of_two();
@@ -197,6 +203,7 @@ impl Index {
         let shard = &mut self.shards[number];
         let Some(at) = shard.find(tag(hash)) else { return false };
         shard.places[at] = 0;
+        assert!(self.len > 0, "what is removed was counted");
         self.len -= 1;
         true
     }
@@ -219,6 +226,7 @@ impl Index {
                 removed += 1;
             }
         }
+        assert!(removed <= self.len, "{removed} of {} that were counted", self.len);
         self.len -= removed;
         removed as u64
     }
@@ -235,6 +243,7 @@ impl Index {
                 removed += 1;
             }
         }
+        assert!(removed <= self.len, "{removed} of {} that were counted", self.len);
         self.len -= removed;
         removed as u64
     }
@@ -267,7 +276,9 @@ impl Index {
 
     fn place(&self, region: RegionId, offset: u32, length: u32) -> u64 {
         let address = u64::from(region.number()) * u64::from(self.region_bytes) + u64::from(offset);
-        debug_assert!(address.is_multiple_of(UNIT_BYTES as u64));
+        debug_assert!(address.is_multiple_of(UNIT_BYTES as u64), "records are aligned: {address}");
+        debug_assert!(offset < self.region_bytes, "offset {offset} of {}", self.region_bytes);
+        debug_assert!(address < BYTES_MAX, "{address} is within reach");
         let units = u64::from(length).div_ceil(UNIT_BYTES as u64);
         (address / UNIT_BYTES as u64) | (span_code(units) << SPAN_AT)
     }

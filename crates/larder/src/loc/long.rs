@@ -20,12 +20,13 @@
 use std::sync::atomic::Ordering;
 
 use larder_log::RegionIdentity;
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::index::Location;
 use super::{Loc, object_bytes_max};
 use crate::item::{Fetched, ItemRef, Kind};
 use crate::key::{KeyHash, VALUE_BYTES_MAX};
-use crate::le::{u32_at, u64_at};
 use crate::removal::RemovalReason;
 use crate::side_by_side::together;
 use crate::tier::Tier;
@@ -36,8 +37,9 @@ const PARTS_IN_REGION: u32 = 8;
 /// The longest object takes this part of the engine: its first parts must not be the next to be
 /// reclaimed when its last ones come, and others have to live too.
 const SHARE: u64 = 4;
-const PART_KEY_BYTES: usize = 20;
-const HEAD_BYTES: usize = 24;
+const PART_KEY_BYTES: usize = size_of::<PartKey>();
+const HEAD_BYTES: usize = size_of::<StoredHead>();
+const _: () = assert!(PART_KEY_BYTES == 20 && HEAD_BYTES == 24);
 /// Parts that are read side by side.
 const READS_AT_ONCE: u32 = 16;
 /// How often to look again for a part that moved while it was read.
@@ -60,6 +62,25 @@ fn part_bytes(region_bytes: u32) -> usize {
     object_bytes.saturating_sub(PART_KEY_BYTES).max(1)
 }
 
+/// The key of a part.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct PartKey {
+    hash: U64,
+    number: U32,
+    stamp: U64,
+}
+
+/// The value of a head.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct StoredHead {
+    value_bytes: U64,
+    parts: U32,
+    reserved: U32,
+    stamp: U64,
+}
+
 /// What the value of a head says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Head {
@@ -70,30 +91,32 @@ struct Head {
 
 impl Head {
     fn encode(self) -> [u8; HEAD_BYTES] {
-        let mut bytes = [0; HEAD_BYTES];
-        bytes[..8].copy_from_slice(&(self.value_bytes as u64).to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.parts.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.stamp.to_le_bytes());
-        bytes
+        debug_assert!(self.parts as usize <= self.value_bytes, "no part is empty: {self:?}");
+        debug_assert!(self.value_bytes <= VALUE_BYTES_MAX, "it would not be read back: {self:?}");
+        let stored = StoredHead {
+            value_bytes: (self.value_bytes as u64).into(),
+            parts: self.parts.into(),
+            reserved: 0.into(),
+            stamp: self.stamp.into(),
+        };
+        zerocopy::transmute!(stored)
     }
 
     /// `None` if there is no such value.
     fn parse(bytes: &[u8]) -> Option<Self> {
-        let value_bytes = usize::try_from(u64_at(bytes, 0)?).ok()?;
-        let (parts, stamp) = (u32_at(bytes, 8)?, u64_at(bytes, 16)?);
-        let is_possible = bytes.len() == HEAD_BYTES
-            && value_bytes <= VALUE_BYTES_MAX
+        let stored = StoredHead::ref_from_bytes(bytes).ok()?;
+        let value_bytes = usize::try_from(stored.value_bytes.get()).ok()?;
+        let (parts, stamp) = (stored.parts.get(), stored.stamp.get());
+        let is_possible = value_bytes <= VALUE_BYTES_MAX
             && usize::try_from(parts).is_ok_and(|parts| parts <= value_bytes);
         is_possible.then_some(Self { value_bytes, parts, stamp })
     }
 
     /// The key of a part.
     fn part_key(&self, hash: KeyHash, part: u32) -> [u8; PART_KEY_BYTES] {
-        let mut key = [0; PART_KEY_BYTES];
-        key[..8].copy_from_slice(&hash.0.to_le_bytes());
-        key[8..12].copy_from_slice(&part.to_le_bytes());
-        key[12..].copy_from_slice(&self.stamp.to_le_bytes());
-        key
+        debug_assert!(part < self.parts, "part {part} of {}", self.parts);
+        let key = PartKey { hash: hash.0.into(), number: part.into(), stamp: self.stamp.into() };
+        zerocopy::transmute!(key)
     }
 }
 
@@ -124,6 +147,7 @@ impl Loc {
             parts: u32::try_from(chunks.len()).expect("values are shorter than 4 GiB"),
             stamp: self.next_stamp.fetch_add(1, Ordering::Relaxed),
         };
+        debug_assert!(head.parts > 0, "what is stored in parts has some");
         for (number, chunk) in (0..).zip(chunks) {
             let key = head.part_key(item.hash, number);
             let part = ItemRef::new(self.place.hasher.hash(&key), &key, chunk, item.expiry_s);
@@ -246,6 +270,18 @@ mod tests {
             assert!(whole <= region_bytes as usize, "{whole} of {region_bytes}");
             assert!(whole + PARTS_IN_REGION as usize * 64 > region_bytes as usize, "{whole}");
         }
+    }
+
+    /// Made by hand: what is on flash is read by later versions.
+    #[test]
+    fn heads_and_keys_of_parts_are_the_bytes_that_they_were() {
+        let head = Head { value_bytes: 0x0012_3456, parts: 0x789a, stamp: 0xbcde_f012_3456_789a };
+        let stamp = [0x9a, 0x78, 0x56, 0x34, 0x12, 0xf0, 0xde, 0xbc];
+        let front = [0x56, 0x34, 0x12, 0, 0, 0, 0, 0, 0x9a, 0x78, 0, 0, 0, 0, 0, 0];
+        assert_eq!(head.encode()[..], [&front[..], &stamp].concat());
+        let key = head.part_key(KeyHash(0x1122_3344_5566_7788), 0x0102);
+        let front = [0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 2, 1, 0, 0];
+        assert_eq!(key[..], [&front[..], &stamp].concat());
     }
 
     proptest! {

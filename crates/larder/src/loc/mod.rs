@@ -121,7 +121,12 @@ impl Loc {
         tombstones: Option<Arc<Tombstones>>,
         (counters, breaker): (Arc<Counters>, Arc<CircuitBreaker>),
     ) -> Self {
-        debug_assert_eq!(place.log.streams.len(), place.streams());
+        assert_eq!(place.log.streams.len(), place.streams(), "each stream has a handle");
+        assert!(place.log.regions > 0, "{:?}", place.log.region_bytes);
+        assert!(
+            place.oldest_sequence <= place.log.first_sequence,
+            "what is written from now on is believed"
+        );
         let index = Index::new(place.log.regions, place.log.region_bytes);
         let host = LogHost { tombstones, breaker, counters };
         let next_stamp = AtomicU64::new(place.log.first_sequence);

@@ -105,7 +105,7 @@ impl Loc {
 
     /// A clean shutdown has left these regions.
     pub(super) fn begin_rebuild_of(&mut self, listed: HashMap<RegionId, Listed>) {
-        debug_assert!(self.tombstones().is_none());
+        debug_assert!(self.tombstones().is_none(), "where there are, the log says what is dead");
         listed.keys().for_each(|&region| self.lock().regions.forget(region));
         self.forgotten.begin(HashMap::new());
         let regions = u32::try_from(listed.len()).expect("no more than there are regions");
@@ -113,6 +113,8 @@ impl Loc {
     }
 
     fn begin_rebuild(&mut self, witness: Witness, regions: u32) {
+        debug_assert!(self.rebuild.get_mut().is_none(), "a life inherits once");
+        debug_assert!(regions <= self.place.log.regions, "{regions} of {}", self.place.log.regions);
         let void_before = self.lock().regions.number_filling();
         self.unindexed.store(regions, Ordering::Release);
         self.indexed.store(false, Ordering::Release);

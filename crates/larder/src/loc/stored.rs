@@ -14,6 +14,8 @@ use crate::item::{Fetched, ItemRef, Kind};
 const FLASH_ONLY: u8 = 1;
 const IS_HEAD: u8 = 2;
 const IS_PART: u8 = 4;
+/// Each has a bit of its own.
+const _: () = assert!(FLASH_ONLY + IS_HEAD + IS_PART == FLASH_ONLY | IS_HEAD | IS_PART);
 
 fn bit_of(kind: Kind) -> u8 {
     match kind {

@@ -28,7 +28,9 @@ impl LocPlace {
         }
         let left = expiry_s.saturating_sub(now_s);
         let class = self.ttl_classes.iter().position(|&bound| left <= bound);
-        class.map_or(0, |class| class + 1)
+        let stream = class.map_or(0, |class| class + 1);
+        debug_assert!(stream < self.log.streams.len(), "stream {stream} has a handle");
+        stream
     }
 
     /// The stream of an object that is kept at a reclaim, after so many hits.

@@ -27,6 +27,7 @@ impl Listed {
 
     /// Whether the record with this number in the footer is current.
     pub(super) fn is_current(&self, record: usize) -> bool {
+        debug_assert!(record < self.count, "record {record} of {}", self.count);
         self.bitmap.get(record / 8).is_some_and(|byte| byte >> (record % 8) & 1 == 1)
     }
 }

@@ -20,6 +20,12 @@ impl Soc {
     /// What was written before this epoch is void, be it in buckets or in the log. Nobody else uses the
     /// engine, and nothing is under way. Buckets that a write has failed in wait on for theirs.
     pub(crate) fn clear(&self, epoch: u64) {
+        let before = self.epoch.load(Ordering::Acquire);
+        assert!(epoch > before, "epoch {epoch} after {before}: what was written is void");
+        debug_assert!(
+            self.stripes.iter().all(|stripe| stripe.try_lock().is_some_and(|it| it.is_none())),
+            "nothing is under way"
+        );
         self.oldest_epoch.store(epoch, Ordering::Release);
         self.epoch.store(epoch, Ordering::Release);
         for number in 0..self.place.buckets {

@@ -154,6 +154,7 @@ impl Engine for Soc {
         if cursor.parts.is_empty() {
             return None;
         }
+        debug_assert!(cursor.parts.end <= self.place.buckets, "parts are buckets: {cursor:?}");
         let judged = self.peek(cursor.parts.start, judge).await;
         // Not before: who drops this comes to the bucket again.
         cursor.parts.start += 1;

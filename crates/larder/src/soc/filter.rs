@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// through.
 pub(crate) const FILTER_BYTES: usize = 16;
 const PROBES: u32 = 4;
+/// A probe takes 7 of the 28 bits that a tag is spread over, and names one of 128.
+const _: () = assert!(PROBES * 7 == 28 && FILTER_BYTES * 8 == 1 << 7);
 
 /// The filter of a bucket of which nothing is known: it may hold anything.
 pub(super) const UNKNOWN_FILTER: [u64; 2] = [u64::MAX; 2];
@@ -42,6 +44,13 @@ impl Filters {
     pub(crate) fn add(&self, bucket: u64, filter: [u64; 2]) {
         let [low, high] = self.get(bucket);
         self.set(bucket, [low | filter[0], high | filter[1]]);
+        debug_assert!(self.covers(bucket, filter), "nothing that a bucket may hold is denied");
+    }
+
+    /// Whether the filter of `bucket` says yes to all that `filter` does.
+    pub(crate) fn covers(&self, bucket: u64, filter: [u64; 2]) -> bool {
+        let [low, high] = self.get(bucket);
+        low & filter[0] == filter[0] && high & filter[1] == filter[1]
     }
 
     pub(crate) fn clear(&self, bucket: u64) {
@@ -74,6 +83,7 @@ fn bits(tag: u16) -> [u64; 2] {
         bits[usize::from(spread & 64 != 0)] |= 1 << (spread & 63);
         spread >>= 7;
     }
+    debug_assert_ne!(bits, [0, 0], "an empty filter holds no tag");
     bits
 }
 

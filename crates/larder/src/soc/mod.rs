@@ -13,8 +13,10 @@ pub(crate) mod config;
 mod engine;
 mod filter;
 mod iterate;
+mod knowledge;
 pub(crate) mod log;
 mod recovered;
+mod snapshot;
 mod temperature;
 mod write;
 
@@ -22,19 +24,21 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use larder_device::{BufferPool, Device, Durability, Io, PlacementHandle};
+use larder_device::{BufferPool, Device, Durability, Io, PlacementHandle, VolatileCache};
 
 use crate::breaker::CircuitBreaker;
 use crate::item::{Fetched, ItemRef, is_expired};
 use crate::key::{KeyHash, KeyHasher};
 use crate::removal::RemovalReason;
+use crate::shared_flush::SharedFlush;
 use crate::stats::Counters;
 use crate::tier::Tier;
 use crate::tombstones::Tombstones;
 pub(crate) use bucket::{BUCKET_BYTES, OBJECT_BYTES_MAX};
 use bucket::{Bucket, Entry, Wanted};
 use change::Change;
-use filter::{FILTER_BYTES, Filters, UNKNOWN_FILTER};
+use filter::{FILTER_BYTES, Filters};
+use knowledge::Knowledge;
 use larder_log::{Backoff, CacheId};
 pub(crate) use log::SocLogPlace;
 use log::{Log, Looked};
@@ -76,19 +80,6 @@ pub(crate) struct SocPlace {
 /// the lock next waits for its end first.
 type Stripe = Option<UnfinishedWrite>;
 
-/// What is known of a bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-enum Knowledge {
-    /// Filter and generation are those of the bucket on flash.
-    Known,
-    /// A crash has left it, and nobody has read it since. Its filter says yes to everything.
-    Unknown,
-    /// Its write failed: what it holds is unknown. It is not read, and written again only after a
-    /// back-off, from an empty one.
-    Retired,
-}
-
 pub(crate) struct Soc {
     device: Arc<dyn Device>,
     pool: BufferPool,
@@ -105,6 +96,8 @@ pub(crate) struct Soc {
     knowledge: Vec<AtomicU8>,
     /// What is dead although a bucket still holds it, if that shall outlive a crash.
     tombstones: Option<Arc<Tombstones>>,
+    /// Makes buckets durable that have been written, where the write itself does not.
+    flush: Option<SharedFlush>,
     /// Which buckets are rewritten often, where that matters.
     temperatures: Option<Temperatures>,
     log: Option<Log>,
@@ -125,7 +118,15 @@ impl Soc {
         tombstones: Option<Arc<Tombstones>>,
         (counters, breaker): (Arc<Counters>, Arc<CircuitBreaker>),
     ) -> Self {
+        assert!(place.buckets > 0 && place.offset.is_multiple_of(BUCKET_BYTES as u64), "{place:?}");
+        assert!(place.object_bytes_max <= OBJECT_BYTES_MAX, "what it takes fits a bucket");
+        assert!(place.oldest_epoch <= place.epoch, "what it writes it believes: {place:?}");
+        // Of a file nobody knows, and there a durable write for each costs less than flushes.
+        let needs_flushes = place.durability == Durability::Power
+            && device.info().volatile_cache == VolatileCache::Yes;
         Self {
+            flush: needs_flushes
+                .then(|| SharedFlush::new(Arc::clone(&device), Arc::clone(&counters))),
             log: log.map(|log| Log::new(log, place.buckets)),
             device,
             pool: BufferPool::new(),
@@ -290,7 +291,7 @@ impl Soc {
     /// Stores `item` in place of an older version. Says whether it is stored; if not, no version of
     /// the key is.
     pub(crate) async fn set(&self, item: &ItemRef<'_>, now_s: u32) -> bool {
-        debug_assert!(item.object_bytes() <= OBJECT_BYTES_MAX);
+        debug_assert!(item.object_bytes() <= OBJECT_BYTES_MAX, "the caller has asked `takes`");
         match self.set_in_log(item, now_s).await {
             Some(stored) => stored,
             None => self.set_in_bucket(std::slice::from_ref(item), now_s).await,
@@ -413,48 +414,15 @@ impl Soc {
         alive
     }
 
-    /// What DRAM knows of the buckets, to keep it over a clean shutdown: [`BUCKET_SNAPSHOT_BYTES`]
-    /// each.
-    fn export_buckets(&self, out: &mut Vec<u8>) {
-        for number in 0..self.place.buckets {
-            let usable = match self.knows(number) {
-                Knowledge::Known => self.filters.get(number),
-                Knowledge::Unknown => UNKNOWN_FILTER,
-                // Counts as empty, and an empty one is written before it is read. After a crash it
-                // would be read: then what is known of its dead keys counts.
-                Knowledge::Retired if self.tombstones.is_none() => [0, 0],
-                Knowledge::Retired => UNKNOWN_FILTER,
-            };
-            usable.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-            out.extend_from_slice(&self.generation(number).load(Ordering::Relaxed).to_le_bytes());
-        }
-    }
-
-    /// Takes what [`Soc::export_buckets`] gave.
-    fn import_buckets(&self, bytes: &[u8]) {
-        for (number, kept) in (0..self.place.buckets).zip(bytes.chunks_exact(BUCKET_SNAPSHOT_BYTES))
-        {
-            let (words, generation) = kept.split_at(FILTER_BYTES);
-            if let (Some(low), Some(high), Some(generation)) =
-                (words.first_chunk(), words.last_chunk(), generation.first_chunk())
-            {
-                let filter = [u64::from_le_bytes(*low), u64::from_le_bytes(*high)];
-                self.filters.set(number, filter);
-                self.generation(number).store(u16::from_le_bytes(*generation), Ordering::Relaxed);
-                if filter == UNKNOWN_FILTER {
-                    self.know(number, Knowledge::Unknown);
-                }
-            }
-        }
-    }
-
     /// The hash of a key that was read.
     fn hash_of(&self, key: &[u8]) -> KeyHash {
         self.place.hasher.hash(key)
     }
 
     pub(crate) fn bucket_of(&self, hash: KeyHash) -> u64 {
-        hash.spread_over(self.place.buckets)
+        let number = hash.spread_over(self.place.buckets);
+        debug_assert!(number < self.place.buckets, "bucket {number} of {}", self.place.buckets);
+        number
     }
 
     fn stripe(&self, number: u64) -> &async_lock::Mutex<Stripe> {
@@ -466,16 +434,13 @@ impl Soc {
     async fn lock_bucket(&self, number: u64) -> async_lock::MutexGuard<'_, Stripe> {
         let mut stripe = self.stripe(number).lock().await;
         self.finish(&mut stripe).await;
+        debug_assert!(stripe.is_none(), "the write of an earlier holder has ended");
         stripe
     }
 
     fn knows(&self, number: u64) -> Knowledge {
         let knowledge = &self.knowledge[usize::try_from(number).expect("a bucket number")];
-        match knowledge.load(Ordering::Acquire) {
-            known if known == Knowledge::Known as u8 => Knowledge::Known,
-            unknown if unknown == Knowledge::Unknown as u8 => Knowledge::Unknown,
-            _ => Knowledge::Retired,
-        }
+        Knowledge::of(knowledge.load(Ordering::Acquire))
     }
 
     fn retired(&self) -> MutexGuard<'_, HashMap<u64, Backoff>> {
@@ -508,6 +473,10 @@ impl Soc {
     }
 
     fn offset_of(&self, number: u64) -> u64 {
+        debug_assert!(number < self.place.buckets, "bucket {number} of {}", self.place.buckets);
         self.place.offset + number * BUCKET_BYTES as u64
     }
 }
+
+#[cfg(test)]
+mod flush_tests;

@@ -25,12 +25,21 @@ impl Soc {
         // First the clock: who dies after this has a tombstone that the stamp does not cover.
         let stamp = tombstones.clock();
         let dead = tombstones.dead_in(self.hashes_of(number));
+        debug_assert!(
+            dead.iter().all(|&hash| self.bucket_of(KeyHash(hash)) == number),
+            "hashes of bucket {number} are those that `bucket_of` sends there"
+        );
         bucket.remove_dead(&dead, self.place.hasher);
         Change { stamp, dead }
     }
 
     /// Reads a bucket for the first time after a crash.
     pub(super) fn learn(&self, number: u64, buffer: IoBuffer) -> Result<Bucket, IoBuffer> {
+        debug_assert_eq!(
+            self.knows(number),
+            Knowledge::Unknown,
+            "of a bucket that was written since, the stamp says nothing of what was inherited"
+        );
         let (bucket, stamp) = match Bucket::parse(buffer, self.wanted(number, None)) {
             Ok(bucket) => {
                 let stamp = bucket.stamp();
@@ -58,6 +67,10 @@ impl Soc {
 
     /// Nothing is known of any bucket: a crash has left them.
     pub(crate) fn forget_all(&self) {
+        debug_assert!(
+            self.log.as_ref().is_none_or(|log| log.len() == 0),
+            "a crash empties the log"
+        );
         for number in 0..self.place.buckets {
             self.filters.set(number, UNKNOWN_FILTER);
             self.know(number, Knowledge::Unknown);
@@ -118,6 +131,7 @@ impl Soc {
 
     /// Hashes of the keys that belong to a bucket.
     fn hashes_of(&self, number: u64) -> Range<u128> {
+        debug_assert!(number < self.place.buckets, "bucket {number} of {}", self.place.buckets);
         let start =
             |number: u64| (u128::from(number) << 64).div_ceil(u128::from(self.place.buckets));
         start(number)..start(number + 1)

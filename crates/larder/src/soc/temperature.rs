@@ -15,6 +15,7 @@ const HOT_FACTOR: u64 = 2;
 /// Weight of the older intervals, of [`WEIGHTS`]; the latest has the rest.
 const OLD_WEIGHT: u64 = 3;
 const WEIGHTS: u64 = 4;
+const _: () = assert!(OLD_WEIGHT < WEIGHTS, "the latest interval has a weight");
 
 /// What is known of one bucket.
 #[derive(Debug, Default)]
@@ -40,6 +41,7 @@ pub(super) struct Temperatures {
 impl Temperatures {
     /// All of `buckets` buckets are cold.
     pub(super) fn new(buckets: u64) -> Self {
+        assert!(buckets > 0, "the average bucket is rewritten once in so many writes");
         let records = (0..buckets).map(|_| Record::default()).collect();
         Self { writes: AtomicU64::new(0), records }
     }

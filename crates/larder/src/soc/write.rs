@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use larder_device::{Io, IoBuffer, IoFuture, PlacementHandle};
+use larder_device::{Durability, Io, IoBuffer, IoFuture, PlacementHandle};
 
 use super::bucket::{BUCKET_BYTES, Bucket, BucketIdentity, Entry};
 use super::change::Change;
@@ -11,6 +11,7 @@ use super::{Knowledge, Soc, Stripe, filter};
 use crate::events;
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
+use crate::shared_flush::Needed;
 use crate::tier::Tier;
 
 /// The write of a bucket that is still under way.
@@ -26,7 +27,15 @@ pub(super) struct UnfinishedWrite {
     dead: Vec<u64>,
     /// Where in the log those lie that move to the bucket with it.
     moved: Vec<Place>,
-    future: IoFuture,
+    progress: Progress,
+}
+
+/// How far the write of a bucket has come.
+#[allow(clippy::large_enum_variant)] // each write begins as the large one, in its stripe
+enum Progress {
+    UnderWay(IoFuture),
+    /// The device has the bucket. It is durable when this flush has ended.
+    Written(Needed),
 }
 
 impl Soc {
@@ -73,6 +82,7 @@ impl Soc {
         if !self.may_hold(hash) {
             return;
         }
+        assert!(self.tombstones.is_none(), "where there are tombstones, one of them does it");
         let number = self.bucket_of(hash);
         let _stripe = self.lock_bucket(number).await;
         self.clear_log_of(number);
@@ -112,6 +122,12 @@ impl Soc {
         change: Change,
         moved: Vec<Place>,
     ) -> bool {
+        assert!(stripe.is_none(), "one write of a stripe's buckets is under way at a time");
+        debug_assert!(
+            bucket.entries().all(|entry| self.bucket_of(self.hash_of(entry.key)) == number),
+            "what is in bucket {number} belongs there"
+        );
+        debug_assert!(self.tombstones.is_some() || change.dead.is_empty(), "{change:?}");
         let filter = filter::sum(bucket.entries().map(|entry| entry.tag));
         // Until the write has ended a crash may bring up the old bucket.
         self.filters.add(number, filter);
@@ -135,12 +151,12 @@ impl Soc {
         let handle = self.handle_for_write(number);
         // When it has ended, what the bucket has lost needs no tombstone, nor has what was dropped from it ever had
         // one.
-        let (offset, durability) = (self.offset_of(number), self.place.durability);
+        let (offset, durability) = (self.offset_of(number), self.durability_of_writes());
         let write = Io::Write { offset, buffer, handle, durability };
         self.counters.soc_bucket_writes.add(1);
         self.counters.soc_written_bytes.add(BUCKET_BYTES as u64);
-        let future = self.device.submit(write);
-        *stripe = Some(UnfinishedWrite { number, objects, listed, filter, dead, moved, future });
+        let progress = Progress::UnderWay(self.device.submit(write));
+        *stripe = Some(UnfinishedWrite { number, objects, listed, filter, dead, moved, progress });
         self.finish(stripe).await
     }
 
@@ -156,6 +172,12 @@ impl Soc {
         }
     }
 
+    /// What the device is to make of the write of a bucket. Where a flush follows that others share, no more than
+    /// to write it.
+    fn durability_of_writes(&self) -> Durability {
+        if self.flush.is_some() { Durability::Device } else { self.place.durability }
+    }
+
     /// Waits for the end of every write that somebody began and gave up.
     pub(crate) async fn finish_all(&self) {
         for stripe in 0..self.stripes.len() as u64 {
@@ -163,15 +185,40 @@ impl Soc {
         }
     }
 
+    /// Waits until a bucket that was sent off has survived what it is to survive. Says whether it went well. To be
+    /// called anew by whoever goes on for one that was dropped, but not once it has ended.
+    async fn until_durable(&self, progress: &mut Progress) -> bool {
+        if let Progress::UnderWay(future) = progress {
+            if let Err(failure) = future.await {
+                self.counters.device_failed(&failure.error);
+                return false;
+            }
+            let Some(flush) = &self.flush else { return true };
+            // Not before: a flush covers what had completed when it was submitted.
+            *progress = Progress::Written(flush.needed());
+        }
+        match (&self.flush, progress) {
+            (Some(flush), Progress::Written(needed)) => flush.wait(*needed).await,
+            _ => true,
+        }
+    }
+
     /// Waits for the end of the write that the stripe knows of. Says whether it went well.
+    ///
+    /// Until then nothing counts that only the new bucket says: after a crash the old one may be there, with what the
+    /// new one has dropped, and with what needs a tombstone there.
     pub(super) async fn finish(&self, stripe: &mut Stripe) -> bool {
         let Some(unfinished) = stripe else { return true };
-        let ended = (&mut unfinished.future).await;
+        let went_well = self.until_durable(&mut unfinished.progress).await;
         let Some(unfinished) = stripe.take() else { return true };
         let UnfinishedWrite { number, objects, listed, filter, dead, moved, .. } = unfinished;
-        self.breaker.ended(ended.is_ok());
-        match &ended {
-            Ok(_) => {
+        self.breaker.ended(went_well);
+        match went_well {
+            true => {
+                debug_assert!(
+                    self.filters.covers(number, filter),
+                    "until the write has ended the filter says yes to old and new"
+                );
                 self.filters.set(number, filter);
                 if self.knows(number) == Knowledge::Retired {
                     self.retired().remove(&number);
@@ -180,8 +227,7 @@ impl Soc {
                 }
                 self.know(number, Knowledge::Known);
             }
-            Err(failure) => {
-                self.counters.device_failed(&failure.error);
+            false => {
                 if self.knows(number) != Knowledge::Retired {
                     self.counters.soc_retired_buckets.add(1);
                     events::retired(events::Place::Bucket, number, objects);
@@ -200,9 +246,9 @@ impl Soc {
             }
         }
         if let Some(tombstones) = &self.tombstones {
-            tombstones.resolved(&dead, ended.is_ok());
+            tombstones.resolved(&dead, went_well);
         }
         self.leave_log(number, &moved);
-        ended.is_ok()
+        went_well
     }
 }

@@ -83,6 +83,7 @@ struct Entry([U64; 2]);
 
 const _: () = assert!(size_of::<Part>() == PART_BYTES && ENTRY_BYTES == 16);
 const _: () = assert!(HEADER_BYTES == 48 && CHECKED_FROM == 12);
+const _: () = assert!(HEADER_BYTES + PART_ENTRIES_MAX * ENTRY_BYTES == PART_BYTES);
 
 /// What is dead from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -171,6 +172,7 @@ impl LogBlock {
         part.oldest = self.oldest.into();
         part.clock = *self.clock.to_le_bytes().first_chunk().expect("six of eight bytes");
         part.second = self.second.into();
+        debug_assert!(entries.len() <= PART_ENTRIES_MAX && position < PARTS as u64, "{position}");
         let in_order = (0..SECTIONS)
             .flat_map(|section| entries.iter().filter(move |entry| section_of(entry) == section));
         for (room, entry) in part.entries.iter_mut().zip(in_order) {
@@ -181,6 +183,7 @@ impl LogBlock {
             *count = u16::try_from(count_of).expect("a part has few entries").into();
         }
         part.checksum = part.checked().map_or(0, |checked| self.cache.checksum(checked)).into();
+        debug_assert!(part.is_valid(position, self.cache), "what is written is read back");
     }
 
     /// What all parts of a block of this ring and number say. They are valid.
@@ -190,6 +193,7 @@ impl LogBlock {
         let second = parts.iter().map(|part| part.second.get()).max().unwrap_or(0);
         let mut entries = Vec::with_capacity(parts.iter().map(Part::entries).sum());
         parts.iter().for_each(|part| entries.extend(part.tombstones()));
+        debug_assert!(entries.len() <= ENTRIES_MAX, "each part is valid");
         Self { cache, ring, number, oldest, clock, second, entries }
     }
 

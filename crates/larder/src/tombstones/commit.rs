@@ -113,6 +113,8 @@ impl Tombstones {
         }
         self.counters.tombstones_logged_again.add(needed.len() as u64);
         state.open.extend(needed);
+        debug_assert_eq!(number, state.oldest, "blocks give way in order");
+        debug_assert!(number < state.number, "the open block does not give way");
         state.oldest = number + 1;
         state.crowded = if state.open.len() == ENTRIES_MAX { state.crowded + 1 } else { 0 };
         // Once round, and there was room for nothing new.
@@ -149,6 +151,10 @@ impl Tombstones {
 
     /// Begins to write the open block, with as much as it has room for of what waits.
     pub(super) fn write_block(&self, turn: &mut Turn) {
+        assert!(
+            turn.unfinished.is_none(),
+            "one write at a time: who takes a turn ends the one before"
+        );
         let second = self.clock.now_s();
         let mut state = self.lock();
         state.fill_open();
@@ -222,6 +228,8 @@ impl Tombstones {
         buffer: IoBuffer,
         durability: Durability,
     ) -> IoFuture {
+        let log = self.place.offset..self.place.offset + self.place.blocks * BLOCK_BYTES as u64;
+        assert!(log.contains(&offset) && buffer.len() == BLOCK_BYTES, "{offset} of {log:?}");
         self.counters.tombstone_log_written_bytes.add(buffer.len() as u64);
         let handle = PlacementHandle::DEFAULT;
         self.device.submit(Io::Write { offset, buffer, handle, durability })
@@ -238,6 +246,8 @@ impl State {
         self.open_durable = written.entries.max(self.open_durable);
         self.second = written.second.max(self.second);
         let durable = written.up_to.max(self.durable);
+        assert_eq!(written.number, self.number, "the open block is written, and no other");
+        assert!(durable <= self.taken, "{durable} of {} that are in blocks", self.taken);
         self.durable = durable;
         self.on_their_way.retain(|_, position| *position > durable);
         let is_full = written.entries == ENTRIES_MAX;

@@ -32,11 +32,13 @@ impl DeadKeys {
     }
 
     pub(super) fn die(&mut self, hash: u64, index: u64) {
-        self.pending.insert(hash, index);
+        let before = self.pending.insert(hash, index);
+        debug_assert_eq!(before, None, "who is dead already needs no other tombstone");
     }
 
     /// Indices by hash; of a new life, which knows of no others.
     pub(super) fn inherit(&mut self, keys: BTreeMap<u64, u64>) {
+        debug_assert!(self.inherited.is_empty(), "a life inherits once");
         self.inherited = keys;
     }
 
@@ -56,6 +58,7 @@ impl DeadKeys {
         dead.extend(in_range(&self.uncertain, &bucket));
         dead.sort_unstable();
         dead.dedup();
+        debug_assert!(dead.iter().all(|&hash| bucket.contains(&u128::from(hash))), "{bucket:?}");
         dead
     }
 
@@ -88,7 +91,9 @@ impl DeadKeys {
             let (pending, uncertain) = (self.pending.remove(hash), self.uncertain.remove(hash));
             // The later one says all that the earlier one does.
             if let Some(index) = pending.max(uncertain) {
-                self.resolving.insert(*hash, index);
+                // One write of a bucket at a time.
+                let before = self.resolving.insert(*hash, index);
+                debug_assert_eq!(before, None, "its bucket is being written already");
             }
         }
     }

@@ -17,6 +17,9 @@ impl Tombstones {
         self.finish(&mut turn).await?;
         // A log that lacks something says so as before: it may be damaged, not only behind.
         let recoverable = self.is_trusted();
+        let (epoch, _) = self.lock().epochs;
+        assert!(superblock.epoch > epoch, "epoch {} after {epoch}", superblock.epoch);
+        assert_eq!(superblock.oldest_epoch, superblock.epoch, "everything before it is void");
         let superblock = Superblock { recoverable, ..superblock };
         turn.unfinished = Some(Unfinished::Epoch(self.begin_label(&superblock)));
         self.finish_epoch(&mut turn).await?;

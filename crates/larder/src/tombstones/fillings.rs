@@ -37,13 +37,18 @@ impl Fillings {
         filling.sealed.store(false, Ordering::Release);
         filling.sequence.store(sequence, Ordering::Release);
         let dead = filling.dead_records.swap(0, Ordering::AcqRel);
-        self.dead_records.fetch_sub(u64::from(dead), Ordering::AcqRel);
+        let sum = self.dead_records.fetch_sub(u64::from(dead), Ordering::AcqRel);
+        debug_assert!(sum >= dead.into(), "the sum counts what regions count: {sum}, {dead}");
     }
 
     /// The footer of the filling is on flash.
     pub(super) fn seal(&self, region: u32, sequence: u64) {
         let Some(filling) = self.get(region) else { return };
-        filling.sequence.store(sequence, Ordering::Release);
+        let before = filling.sequence.swap(sequence, Ordering::AcqRel);
+        debug_assert!(
+            before <= sequence,
+            "region {region}: {sequence} is over, {before} has begun"
+        );
         filling.sealed.store(true, Ordering::Release);
     }
 
@@ -55,7 +60,8 @@ impl Fillings {
         filling.sealed.store(sealed, Ordering::Release);
         let before = filling.dead_records.swap(dead, Ordering::AcqRel);
         self.dead_records.fetch_add(u64::from(dead), Ordering::AcqRel);
-        self.dead_records.fetch_sub(u64::from(before), Ordering::AcqRel);
+        let sum = self.dead_records.fetch_sub(u64::from(before), Ordering::AcqRel);
+        debug_assert!(sum >= before.into(), "the sum counts what regions count: {sum}, {before}");
     }
 
     pub(super) fn invalidate_record(&self, region: u32) {

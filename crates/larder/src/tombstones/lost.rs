@@ -25,7 +25,8 @@ impl Firsts<'_> {
 impl Lost {
     /// A crash has left regions, and these.
     pub(crate) fn begin(&self, inherited: HashMap<u64, u64>) {
-        *self.lock() = Some(inherited);
+        let before = self.lock().replace(inherited);
+        debug_assert!(before.is_none(), "a life begins once to look for what a crash has left");
     }
 
     /// All places are known.
@@ -37,6 +38,7 @@ impl Lost {
     pub(crate) fn add(&self, hash: u64, before: u64) -> Option<bool> {
         let mut lost = self.lock();
         let first = lost.as_mut()?.entry(hash).or_insert(0);
+        debug_assert!(before > 0, "no filling is before the first");
         let is_new = *first < before;
         *first = before.max(*first);
         Some(is_new)

@@ -53,10 +53,10 @@ mod dead;
 mod epoch;
 mod fillings;
 mod lost;
+mod place;
 mod replay;
 mod sealing;
 mod trust;
-mod turns;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
@@ -65,57 +65,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use larder_device::label::Labeller;
 use larder_device::{Device, IoFuture};
-use turns::Turns;
 
 use crate::stats::Counters;
 use crate::superblock::Superblock;
 use crate::time::CacheClock;
+use crate::turns::Turns;
 use block::{BLOCK_BYTES, ENTRIES_MAX, Tombstone};
 use dead::DeadKeys;
 use fillings::Fillings;
 pub(crate) use lost::{Firsts, Lost};
+use place::SPARE_BLOCKS;
+pub(crate) use place::TombstonesPlace;
 pub(crate) use replay::{Inheritance, erase, fuzz_log, replay};
 use sealing::{FullBlock, Sealing};
 use trust::Retry;
 
 /// Clocks end here: buckets keep 48 bits of them, and half of those leave room to count on.
 pub(crate) const CLOCK_MAX: u64 = 1 << 47;
-/// Blocks that are kept free: what is copied must be durable before its origin is overwritten.
-const SPARE_BLOCKS: u64 = 2;
-/// Parts of the log's room: above these tombstones of keys and of records are worked off, and above
-/// all of it the log is given up.
-const KEYS_PART: u64 = 4;
+/// Part of the log's room: above it tombstones of records are worked off, and above all of it the log is given
+/// up.
 const RECORDS_PART: u64 = 2;
 /// The same for hashes whose large objects are lost. From here on all are waited for that make them
 /// needless; from twice as many on, until none is left.
 const LOST_PART: u64 = 16;
-/// Buckets for each dead key that may wait to be worked off.
-const BUCKETS_PER_KEY: u64 = 8;
-/// At least so many dead keys may wait.
-const KEYS_MIN: u64 = 64;
-
-/// Where the log lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TombstonesPlace {
-    pub(crate) offset: u64,
-    pub(crate) blocks: u64,
-}
-
-impl TombstonesPlace {
-    /// Tombstones that the log has room for.
-    fn entries(&self) -> u64 {
-        self.blocks.saturating_sub(SPARE_BLOCKS) * ENTRIES_MAX as u64
-    }
-
-    /// How many dead keys may wait for their buckets.
-    pub(crate) fn keys_max(&self, buckets: u64) -> u64 {
-        (self.entries() / KEYS_PART).min(buckets / BUCKETS_PER_KEY + KEYS_MIN)
-    }
-
-    fn slot_offset(&self, number: u64) -> u64 {
-        self.offset + number % self.blocks * BLOCK_BYTES as u64
-    }
-}
+/// Twice as far as anybody counts fits the six bytes of a stamp.
+const _: () = assert!(2 * CLOCK_MAX <= 1 << 48);
 
 /// Whether what needs tombstones of a kind must go on before more come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +114,7 @@ pub(crate) struct Tombstones {
     fillings: Fillings,
     lost: Lost,
     state: Mutex<State>,
-    turns: Turns,
+    turns: Turns<Turn>,
     clock: Arc<CacheClock>,
     counters: Arc<Counters>,
 }
@@ -240,6 +214,8 @@ impl Tombstones {
         (superblock, labeller): (Superblock, Labeller),
         (counters, clock): (Arc<Counters>, Arc<CacheClock>),
     ) -> Self {
+        assert!(place.offset.is_multiple_of(BLOCK_BYTES as u64), "{place:?}");
+        assert!(place.blocks > SPARE_BLOCKS, "a ring has room beside what is spare: {place:?}");
         let state = State {
             dead: DeadKeys::default(),
             clock: 1,
@@ -283,6 +259,12 @@ impl Tombstones {
             self.lost.begin(std::mem::take(&mut inheritance.lost));
         }
         let mut state = self.lock();
+        assert!(state.waiting.is_empty() && state.open.is_empty(), "nothing has died in this life");
+        assert!(
+            inheritance.oldest <= inheritance.next_number,
+            "what counts lies before what comes"
+        );
+        debug_assert!(inheritance.clock >= state.clock, "clocks grow");
         state.clock = inheritance.clock;
         state.number = inheritance.next_number;
         state.oldest = inheritance.oldest;
@@ -310,6 +292,7 @@ impl Tombstones {
         if !state.dead.is_pending(hash) {
             let index = state.clock;
             state.clock += 1;
+            debug_assert!(state.clock <= 2 * CLOCK_MAX, "a stamp of 48 bits holds it");
             state.dead.die(hash, index);
             state.enqueue(Tombstone::Key { hash, index });
             self.counters.tombstones.add(1);
@@ -478,6 +461,7 @@ impl State {
 
     /// For all that was enqueued so far.
     fn receipt(&self) -> Receipt {
+        debug_assert!(self.durable <= self.taken, "what is durable is in a block");
         Receipt(self.taken + self.waiting.len() as u64)
     }
 
@@ -500,6 +484,7 @@ impl State {
 
     /// Puts new tombstones into the open block, as many as there is room for.
     fn fill_open(&mut self) {
+        debug_assert!(self.open_durable <= self.open.len(), "a block only grows");
         let fit = self.waiting.len().min(ENTRIES_MAX - self.open.len());
         self.open.extend(self.waiting.drain(..fit));
         self.taken += fit as u64;

@@ -162,6 +162,10 @@ fn join(found: BTreeMap<u64, LogBlock>) -> Option<Inheritance> {
     // In order, of one hash the latest last: a tree is built of that many times faster than it grows.
     keys.sort_unstable();
     inheritance.keys = keys.into_iter().collect();
+    debug_assert!(
+        inheritance.oldest <= inheritance.next_number,
+        "what counts is behind what comes"
+    );
     Some(inheritance)
 }
 
@@ -180,6 +184,10 @@ async fn for_each_step(
     mut step: impl AsyncFnMut(u64, usize) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let end = place.offset + place.blocks * BLOCK_BYTES as u64;
+    debug_assert!(
+        (end - place.offset).is_multiple_of(BLOCK_BYTES as u64),
+        "whole blocks: {place:?}"
+    );
     let mut offset = place.offset;
     while offset < end {
         let bytes = STEP_BYTES.min(end - offset);

@@ -34,6 +34,8 @@ impl Tombstones {
         let is_sealed = self.is_sealed(&mut turn.sealing).await;
         // Only now: whoever waits may be dropped, and its successor finds the block where it was.
         if let Some(FullBlock { number, entries, buffer }) = turn.full.take() {
+            assert!(turn.sealing.is_none(), "one block is sealed at a time");
+            debug_assert_eq!(entries.len(), super::ENTRIES_MAX, "it is full");
             let offset = self.place.slot_offset(number);
             let future = self.submit_write(offset, buffer, Durability::Device);
             turn.sealing = Some(Sealing { future, number, entries });

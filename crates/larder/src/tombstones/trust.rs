@@ -130,8 +130,13 @@ impl Tombstones {
     }
 
     async fn write_superblock(&self, turn: &mut Turn, believe: bool) -> Result<(), Error> {
+        assert!(
+            turn.unfinished.is_none(),
+            "one write at a time: who takes a turn ends the one before"
+        );
         let (epoch, oldest_epoch) = {
             let mut state = self.lock();
+            debug_assert_eq!(state.trust, Trust::Owed, "until the superblock says it, all is owed");
             state.said = Said::Unknown;
             state.epochs
         };
@@ -158,6 +163,7 @@ impl Tombstones {
         match ended {
             Ok(()) => {
                 let mut state = self.lock();
+                debug_assert_eq!(state.trust, Trust::Owed, "only a superblock ends what is owed");
                 (state.trust, state.said) = if believe {
                     state.retry.succeeded();
                     (Trust::Log, Said::Believe)

@@ -242,18 +242,67 @@ fn a_drive_without_a_volatile_cache_is_not_asked_to_flush() {
     assert_eq!(asked(false), (false, 100));
 }
 
-/// All that come together share one durable write; what is not of flash waits for none.
+/// All that come together share one durable write or flush; what is not of flash waits for none.
 #[test]
 fn durable_writes_are_few() {
     let drive = drive(&plan(1));
     let rig = Rig::open(safe(), &drive);
     set_all(&rig, 1, 0..100);
-    assert_eq!(drive.stats().durable_written_bytes, 0, "nothing is on flash");
     flush(&rig);
-    let flushed = drive.stats().durable_written_bytes;
-    assert!(flushed > 0 && flushed <= 100 * 4096, "a bucket for each small one: {flushed}");
+    let region_begun = 4096;
+    let durable = drive.stats().durable_written_bytes;
+    assert_eq!(durable, region_begun, "buckets are made durable by flushes");
+    let stats = rig.cache.stats();
+    assert!((1..=stats.soc_bucket_writes).contains(&stats.soc_flushes), "{stats:?}");
     for key in 0..10 {
         assert!(rig.delete(key));
     }
-    assert_eq!(drive.stats().durable_written_bytes - flushed, 10 * 4096, "a block each");
+    assert_eq!(drive.stats().durable_written_bytes - durable, 10 * 4096, "a block each");
+    assert_eq!(rig.cache.stats().soc_flushes, stats.soc_flushes, "and no more");
+}
+
+/// A bucket that is written and not flushed is not there yet: whoever sent it hears so if the flush fails.
+#[test]
+fn a_bucket_whose_flush_fails_is_lost() {
+    let drive = drive(&plan(1));
+    let rig = Rig::open(safe(), &drive);
+    rig.set(1, 1, 100);
+    drive.set_plan(&plan(1).with(FaultRule::new(Fault::Error).on_flushes().at_most(1)));
+    let flushed = block_on(rig.cache.flush()).unwrap();
+    assert_eq!((flushed.objects, flushed.lost), (0, 1));
+    assert_eq!(rig.cache.stats().soc_retired_buckets, 1);
+    assert_eq!(rig.get(1), Some(1), "from DRAM");
+}
+
+/// The label of a clean shutdown may be on flash as soon as it is being written. What it vouches for is there before.
+#[test]
+fn a_close_that_is_cut_off_keeps_what_was_flushed() {
+    let mut cut_off = 0;
+    for seed in 0..24 {
+        for request in 0..16 {
+            let drive = drive(&plan(seed));
+            let rig = Rig::open(safe(), &drive);
+            set_all(&rig, 1, 0..60);
+            flush(&rig);
+            set_all(&rig, 2, 100..110);
+            let crash = FaultRule::new(Fault::Crash).on_writes().on_flushes().at_match(request);
+            drive.set_plan(&plan(seed).with(crash));
+            let closed = block_on(rig.cache.close()).is_ok();
+            drop(rig);
+            drive.set_plan(&plan(seed));
+            if closed {
+                break;
+            }
+            cut_off += 1;
+            drive.restart().unwrap();
+            let rig = reopened(safe(), &drive);
+            let recovery = rig.cache.recovery();
+            assert!(
+                matches!(recovery, Some(Recovery::Crashed { .. } | Recovery::Clean { .. })),
+                "{recovery:?}, seed {seed}, cut off in request {request}"
+            );
+            (0..60).for_each(|key| assert_eq!(rig.get(key), Some(1), "key {key}, seed {seed}"));
+        }
+    }
+    assert!(cut_off > 100, "{cut_off}");
 }

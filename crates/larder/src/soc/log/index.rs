@@ -34,6 +34,11 @@ const PAGE_AT: u32 = 26;
 const PAGE_BITS: u32 = 30;
 /// Bytes of an entry.
 const ENTRY_BYTES: usize = 7;
+/// The fields of an entry follow each other, and fill it.
+const _: () = assert!(BUCKET_AT + 4 == 16 && DEAD == 1 << 16 && HIT == DEAD << 1);
+const _: () = assert!(NUMBER_AT == 18 && NUMBER_AT + u8::BITS == PAGE_AT);
+const _: () =
+    assert!((PAGE_AT + PAGE_BITS) as usize == 8 * ENTRY_BYTES && PARTITION_BUCKETS == 1 << 4);
 
 /// Most pages of a log.
 pub(super) const PAGES_MAX: u64 = 1 << PAGE_BITS;
@@ -129,6 +134,7 @@ impl Index {
 
     /// Adds an object as the newest of its bucket.
     pub(super) fn insert(&self, bucket: u64, hash: KeyHash, place: Place, dead: bool) {
+        debug_assert!(!self.holds(bucket, place), "{place:?} is one object's");
         let dead = if dead { DEAD } else { 0 };
         self.push(bucket, mark(bucket, hash) | dead | address(place));
     }
@@ -143,7 +149,8 @@ impl Index {
                 partition.0.shrink_to(partition.0.len() * 9 / 8);
                 self.room.fetch_sub((before - partition.0.capacity()) as u64, Ordering::Relaxed);
             }
-            self.len.fetch_sub(1, Ordering::Relaxed);
+            let before = self.len.fetch_sub(1, Ordering::Relaxed);
+            debug_assert!(before > 0, "what is removed was counted");
             true
         })
     }
@@ -254,6 +261,7 @@ impl Index {
 
     fn with<T>(&self, bucket: u64, act: impl FnOnce(&mut Partition) -> T) -> T {
         let partition = bucket / PARTITION_BUCKETS;
+        debug_assert!(partition < self.partitions, "bucket {bucket}: {partition} partitions");
         let (shard, at) = (index(partition % SHARDS), index(partition / SHARDS));
         let mut shard: MutexGuard<'_, _> =
             self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
@@ -271,7 +279,8 @@ impl Partition {
 
 impl Entry {
     fn of(entry: u64) -> Self {
-        let [bytes @ .., _] = entry.to_le_bytes();
+        let [bytes @ .., rest] = entry.to_le_bytes();
+        debug_assert_eq!(rest, 0, "an entry has 56 bits");
         Self(bytes)
     }
 
@@ -293,6 +302,7 @@ fn is_marked(entry: u64, mark: u64) -> bool {
 }
 
 fn address(place: Place) -> u64 {
+    debug_assert!(u64::from(place.page) < PAGES_MAX, "{place:?}");
     u64::from(place.page) << PAGE_AT | u64::from(place.number) << NUMBER_AT
 }
 

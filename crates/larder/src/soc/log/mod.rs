@@ -89,6 +89,7 @@ pub(crate) struct SocLogPlace {
 
 impl SocLogPlace {
     fn pages_per_segment(&self) -> u32 {
+        debug_assert!(self.segment_bytes.is_multiple_of(4096), "whole pages: {self:?}");
         self.segment_bytes / u32::try_from(PAGE_BYTES).expect("4096")
     }
 }
@@ -127,6 +128,9 @@ impl Page {
 
 impl Log {
     pub(super) fn new(place: SocLogPlace, buckets: u64) -> Self {
+        let bytes = u64::from(place.segments) * u64::from(place.segment_bytes);
+        assert!((1..=BYTES_MAX).contains(&bytes), "the index has bits for its pages: {place:?}");
+        assert!(place.threshold > 0, "a write is for one object at least: {place:?}");
         Self {
             place,
             index: Index::new(buckets),
@@ -172,7 +176,9 @@ impl Log {
         cause: Cause,
     ) -> Option<Appended> {
         let mut segments = self.lock();
+        debug_assert!(!item.key.is_empty(), "a record without a key is damage");
         let appended = segments.append(item, cause)?;
+        debug_assert_ne!(older, Some(appended.place), "two objects, two places");
         if let Some(older) = older {
             self.index.remove(bucket, older);
         }
@@ -187,6 +193,7 @@ impl Log {
     }
 
     fn offset_of(&self, page: u32) -> u64 {
+        debug_assert!(page < self.place.segments * self.place.pages_per_segment(), "page {page}");
         self.place.offset + u64::from(page) * PAGE_BYTES as u64
     }
 }
@@ -271,6 +278,7 @@ impl Soc {
     /// Writes the active segment, whatever is in it. If that fails its objects go to their buckets
     /// from memory, and its place is retired.
     async fn write_active(&self, log: &Log, turn: &mut Turn, now_s: u32) {
+        assert!(turn.is_none(), "who takes the turn waits for the write of an earlier holder");
         let closed = log.lock().close().map(|(segment, bytes)| {
             let mut buffer = self.pool.take(bytes.len());
             buffer.as_mut_slice().copy_from_slice(bytes);

@@ -103,6 +103,7 @@ pub(crate) struct Record<'a> {
 
 /// Makes a page empty. What it held does not matter.
 pub(super) fn clear(page: &mut [u8]) {
+    debug_assert!(page.len().is_multiple_of(PAGE_BYTES), "whole pages: {} bytes", page.len());
     page.fill(0);
 }
 
@@ -140,6 +141,11 @@ pub(super) fn push(page: &mut [u8], item: &ItemRef<'_>) -> Option<u8> {
     let header = header_of_mut(page)?;
     header.used = narrow(end - HEADER_BYTES)?.into();
     header.count = (count + 1).into();
+    debug_assert_eq!(
+        records(page).count(),
+        usize::from(count) + 1,
+        "it is found behind the others"
+    );
     Some(number)
 }
 

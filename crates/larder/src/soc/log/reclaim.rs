@@ -63,6 +63,7 @@ impl Soc {
 
     /// Reclaims pages of the victim side by side. The caller holds the turn.
     async fn reclaim_pages(&self, log: &Log, pages: Range<u32>, now_s: u32) {
+        debug_assert!(!pages.is_empty() && pages.len() <= PAGES_AT_ONCE as usize, "{pages:?}");
         self.empty_pages(log, pages.clone(), now_s).await;
         pages.for_each(|_| self.page_reclaimed(log));
     }
@@ -264,6 +265,7 @@ impl Soc {
         }
         self.gather(log, number, &mut gathered, others, now_s).await;
         let Move { bucket, places, objects, expired, .. } = gathered;
+        debug_assert!(objects <= places.len() as u64, "what moves leaves its place");
         self.counters.soc_log_moved_objects.add(objects);
         self.counters.expired.add(expired);
         // Who takes the bucket's lock after a caller that was dropped here ends it.

@@ -115,6 +115,7 @@ pub(super) enum Whereabouts<'a> {
 
 impl Segments {
     pub(super) fn new(place: &SocLogPlace) -> Self {
+        assert!(place.segments > 0 && place.pages_per_segment() > 0, "{place:?}");
         let free = Segment { state: SegmentState::Free, sequence: 0, backoff: Backoff::default() };
         Self {
             all: vec![free; place.segments as usize],
@@ -152,6 +153,7 @@ impl Segments {
             active.page += 1;
             began_page = true;
         }
+        debug_assert!(active.page < pages, "page {} of {pages}", active.page);
         let number = page::push(active.current_mut(), item)?;
         if cause == Cause::Readmitted {
             active.readmitted_room -= bytes;
@@ -165,6 +167,7 @@ impl Segments {
     pub(super) fn close(&mut self) -> Option<(u32, &[u8])> {
         let pages = self.pages;
         let active = self.active.as_mut().filter(|active| !active.closed)?;
+        debug_assert!(!active.failed, "it was not written yet");
         active.closed = true;
         // The rest, empty pages, are sealed as well: each is read alone later.
         active.seal_page();
@@ -180,7 +183,10 @@ impl Segments {
         if let Some(active) = self.active.as_mut().filter(|_| !well) {
             active.failed = true;
         } else if let Some(active) = self.active.take() {
-            self.all[active.segment as usize].state = SegmentState::Sealed;
+            let segment = &mut self.all[active.segment as usize];
+            assert!(active.closed, "what is not written yet is not Sealed: {segment:?}");
+            assert_eq!(segment.state, SegmentState::Active, "{segment:?}");
+            segment.state = SegmentState::Sealed;
         }
     }
 
@@ -196,6 +202,7 @@ impl Segments {
     pub(super) fn retire_failed(&mut self, now_s: u32) -> Option<u32> {
         let segment = self.active.take_if(|active| active.failed)?.segment;
         let failed = &mut self.all[segment as usize];
+        assert_eq!(failed.state, SegmentState::Active, "its write failed: {failed:?}");
         failed.state = SegmentState::Retired;
         failed.backoff.failed(now_s);
         Some(segment)
@@ -211,6 +218,7 @@ impl Segments {
 
     /// Begins to fill the next segment of the ring, in `buffer`, if it is free.
     pub(super) fn activate(&mut self, buffer: impl FnOnce() -> IoBuffer) -> Activation {
+        assert!(self.active.is_none(), "rule 1: at most one segment is Active");
         let Some(segment) = self.after(self.newest) else { return Activation::NoSegment };
         if self.all[segment as usize].state == SegmentState::Sealed {
             self.victim = Some(Victim { segment, next_page: 0 });
@@ -219,9 +227,12 @@ impl Segments {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         let filled = &mut self.all[segment as usize];
+        debug_assert_eq!(filled.state, SegmentState::Free, "nothing points into it: {filled:?}");
+        debug_assert!(filled.sequence <= sequence, "rule 2: {filled:?} before {sequence}");
         *filled = Segment { state: SegmentState::Active, sequence, ..*filled };
         self.newest = segment;
         let mut buffer = buffer();
+        assert_eq!(buffer.len(), self.pages as usize * PAGE_BYTES, "it holds the segment");
         page::clear(buffer.as_mut_slice());
         let readmitted_room = buffer.len() / READMITTED_PART;
         let (closed, failed) = (false, false);
@@ -261,6 +272,7 @@ impl Segments {
     /// Nothing points into the next page to reclaim any more.
     pub(super) fn page_reclaimed(&mut self) -> bool {
         let Some(victim) = &mut self.victim else { return false };
+        debug_assert_eq!(self.all[victim.segment as usize].state, SegmentState::Sealed);
         victim.next_page += 1;
         if victim.next_page < self.pages {
             return false;
@@ -306,6 +318,7 @@ impl Segments {
             });
         if known {
             self.newest = newest;
+            debug_assert!(self.active.is_none(), "a life takes over before it fills");
             for &(number, sequence) in sealed {
                 let restored = &mut self.all[number as usize];
                 *restored = Segment { state: SegmentState::Sealed, sequence, ..*restored };
@@ -339,7 +352,9 @@ impl Active {
 
     fn seal_page(&mut self) {
         let Self { cache, segment, page, sequence, .. } = *self;
-        page::seal(self.current_mut(), PageIdentity { cache, sequence, segment, page });
+        let identity = PageIdentity { cache, sequence, segment, page };
+        page::seal(self.current_mut(), identity);
+        debug_assert!(page::is_valid(self.current(), identity), "{identity:?} is read back");
     }
 }
 

@@ -64,6 +64,9 @@ impl Soc {
             self.counters.soc_log_dropped_objects.add(1);
             self.counters.removals.unknown(RemovalReason::LogDropped, Tier::SmallObjects, 1);
         }
+        let (segment, fixed) = snapshot_bytes_max(log.place.segment_bytes, self.place.buckets);
+        let most = fixed + u64::from(segments) * segment;
+        assert!(out.len() as u64 <= most, "the layout reserves {most} bytes: {}", out.len());
         let length = (out.len() - LENGTH_BYTES) as u64;
         out[..LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
         out

@@ -1,0 +1,126 @@
+//! Flushes of the device that several writers share (group commit).
+//!
+//! A flush makes durable what had completed when it was submitted; what was under way then may be lost all the same. So
+//! whoever has seen the end of its write needs the first flush that is submitted after that, and no earlier one:
+//!
+//! ```text
+//!   flush 1   submitted ──────────────── ended
+//!   write a      └ completed: flush 2      │
+//!   write b          └ completed: flush 2  │
+//!   flush 2                                └ submitted, by a or by b ─────── ended: a and b are durable
+//! ```
+//!
+//! 1. One flush is under way at a time. Who finds none leads the next one; all others wait for the end of what is under
+//!    way, and one of them leads again.
+//! 2. A flush has its number before it is submitted, and a writer asks for the number that it needs after its write has
+//!    completed, both under one lock: so the flush of that number is submitted later.
+//! 3. Where a flush fails, all who needed it have failed. One of them who looks late, when a later flush failed,
+//!    may be told the same: that costs what a failed write costs, and promises nothing.
+//! 4. Who is dropped leaves the flush that it led to whoever takes the next turn.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use larder_device::{Device, Io, IoFuture};
+
+use crate::stats::Counters;
+use crate::turns::Turns;
+
+/// The number of a flush, from 1 on.
+type Number = u64;
+
+/// The flush that makes a write durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "the write is not durable before it has ended"]
+pub(crate) struct Needed(Number);
+
+/// The flushes of those who write to one device.
+pub(crate) struct SharedFlush {
+    device: Arc<dyn Device>,
+    counters: Arc<Counters>,
+    /// The flush that is under way.
+    turns: Turns<Option<IoFuture>>,
+    numbers: Mutex<Numbers>,
+}
+
+#[derive(Debug, Default)]
+struct Numbers {
+    /// The last flush that was submitted, or is about to be.
+    submitted: Number,
+    /// The last one that has ended.
+    ended: Number,
+    /// The last one that has failed.
+    failed: Number,
+}
+
+impl SharedFlush {
+    pub(crate) fn new(device: Arc<dyn Device>, counters: Arc<Counters>) -> Self {
+        Self { device, counters, turns: Turns::default(), numbers: Mutex::default() }
+    }
+
+    /// Which flush a write needs that has completed. To be asked after that, and not before.
+    pub(crate) fn needed(&self) -> Needed {
+        Needed(self.lock().submitted + 1)
+    }
+
+    /// Waits until that flush has ended. Says whether it went well.
+    pub(crate) async fn wait(&self, needed: Needed) -> bool {
+        loop {
+            if let Some(went_well) = self.outcome(needed) {
+                return went_well;
+            }
+            let end = self.turns.end();
+            let Some(mut under_way) = self.turns.try_lock() else {
+                if self.outcome(needed).is_none() {
+                    end.await;
+                }
+                continue;
+            };
+            // One whose leader was dropped.
+            self.finish(&mut under_way).await;
+            if self.outcome(needed).is_none() {
+                *under_way = Some(self.submit());
+                self.finish(&mut under_way).await;
+            }
+        }
+    }
+
+    fn outcome(&self, Needed(number): Needed) -> Option<bool> {
+        let numbers = self.lock();
+        (numbers.ended >= number).then(|| numbers.failed < number)
+    }
+
+    /// Submits the next flush. The caller has the turn, and none is under way.
+    fn submit(&self) -> IoFuture {
+        {
+            let mut numbers = self.lock();
+            assert_eq!(numbers.submitted, numbers.ended, "one flush is under way at a time");
+            // Rule 2: before it is submitted.
+            numbers.submitted += 1;
+        }
+        self.counters.soc_flushes.add(1);
+        self.device.submit(Io::Flush)
+    }
+
+    /// Waits for the flush that is under way, if one is.
+    async fn finish(&self, under_way: &mut Option<IoFuture>) {
+        let Some(future) = under_way else { return };
+        let ended = future.await;
+        *under_way = None;
+        if let Err(failure) = &ended {
+            self.counters.device_failed(&failure.error);
+        }
+        let mut numbers = self.lock();
+        assert_eq!(numbers.submitted, numbers.ended + 1, "it is the one that was under way");
+        numbers.ended = numbers.submitted;
+        if ended.is_err() {
+            numbers.failed = numbers.submitted;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Numbers> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;
