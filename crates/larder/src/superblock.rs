@@ -156,13 +156,16 @@ impl Superblock {
             metadata_bytes: fixed.metadata_bytes.get(),
             ..Layout::default()
         };
+        // The next opening adds 1.
+        let epoch = Some(fixed.epoch.get()).filter(|&epoch| epoch < EPOCH_MAX)?;
+        // Engines rely on it, and a checksum says only who has written it.
+        let oldest_epoch = Some(fixed.oldest_epoch.get()).filter(|&oldest| oldest <= epoch)?;
         Some(Self {
             clean: has(CLEAN),
             recoverable: has(RECOVERABLE),
             power: has(POWER),
-            // The next opening adds 1.
-            epoch: Some(fixed.epoch.get()).filter(|&epoch| epoch < EPOCH_MAX)?,
-            oldest_epoch: fixed.oldest_epoch.get(),
+            epoch,
+            oldest_epoch,
             ring: fixed.ring.get(),
             boot: has(BOOT_KNOWN).then_some(fixed.boot.get()),
             second: u32::try_from(fixed.second.get()).ok()?,
@@ -223,6 +226,12 @@ mod tests {
         assert_eq!(Superblock::parse(content.get(..content.len() - 1).unwrap(), UUID), None);
         let late = Superblock { epoch: EPOCH_MAX, ..all };
         assert_eq!(Superblock::parse(&late.encode(), UUID), None, "there is no epoch after it");
+        let ahead = Superblock { oldest_epoch: superblock().epoch + 1, ..superblock() };
+        assert_eq!(
+            Superblock::parse(&ahead.encode(), UUID),
+            None,
+            "it would believe nothing of its own"
+        );
     }
 
     proptest! {
