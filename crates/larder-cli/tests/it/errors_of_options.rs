@@ -64,7 +64,7 @@ fn counts_that_are_none() {
     refused("--reinsertion 8", &["'8'", "--reinsertion", "8 hits: must be 0 to 7"]);
     refused("--reinsertion percent:101", &["--reinsertion", "101 percent: must be 1 to 100"]);
     refused("--reinsertion often", &["'often'", "--reinsertion", "hits:N (1 to 7), reuse-time"]);
-    refused("--loc-eviction segmented-fifo", &["segmented-fifo", "set reinsertion too"]);
+    refused("--loc-eviction segmented-fifo", &["segmented-fifo", "set loc.reinsertion too"]);
     refused("--ttl-classes 60,30", &["ttl_classes = [60, 30]", "ascending order"]);
     Place::new().refuse("replay --requests 0", 2, &["--requests", "at least 1"]);
     Place::new().refuse("replay --requests -3", 2, &["--requests", "-3"]);

@@ -184,7 +184,7 @@ fn what_does_not_fit_the_model_is_refused_with_what_would_do() {
     for (options, begin) in cases {
         let text = refusal(&options);
         assert!(text.starts_with(begin) && text.ends_with(" would do"), "{text}");
-        for foreign in ["soc_percent", "--ru", "region_bytes", "dram_bytes"] {
+        for foreign in ["soc.percent", "--ru", "region_bytes", "dram_bytes"] {
             assert!(!text.contains(foreign), "{text}");
         }
         // What is said to do does.
