@@ -58,11 +58,10 @@ impl Clock for LoopClock {
 
     fn sleep_until(&self, at: Duration) -> Sleep {
         let due_ns = nanoseconds(at);
-        let is_first = self.agenda.next_due_ns().is_none_or(|next_ns| due_ns < next_ns);
         let sleep = sleeper::sleep_until(&self.agenda, due_ns);
-        // Not before it is noted: the loop sleeps as long as it sees then. What two threads note at a time wakes it
-        // once too often.
-        if is_first {
+        // Looked at after it was noted: what was due before may be over since, and then the loop sleeps as if nothing
+        // were. If something is due before this still, the loop comes to both.
+        if self.agenda.next_due_ns() == Some(due_ns) {
             self.waker.wake_by_ref();
         }
         sleep
@@ -91,6 +90,15 @@ mod tests {
         }
     }
 
+    /// A loop that waits for messages.
+    struct Sends(std::sync::mpsc::Sender<()>);
+
+    impl Wake for Sends {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.send(());
+        }
+    }
+
     #[test]
     fn a_loop_is_called_only_for_what_is_due_before_all_else() {
         let calls = Arc::new(Calls::default());
@@ -110,12 +118,6 @@ mod tests {
     #[test]
     fn a_thread_that_sleeps_elsewhere_is_woken_by_the_loop() {
         let (calls, called) = std::sync::mpsc::channel();
-        struct Sends(std::sync::mpsc::Sender<()>);
-        impl Wake for Sends {
-            fn wake(self: Arc<Self>) {
-                let _ = self.0.send(());
-            }
-        }
         let clock = Arc::new(LoopClock::new(Waker::from(Arc::new(Sends(calls)))));
         let beside = Arc::clone(&clock);
         let sleeper = std::thread::spawn(move || {
@@ -128,6 +130,32 @@ mod tests {
             let _ = called.recv_timeout(wait);
         }
         sleeper.join().unwrap();
+    }
+
+    /// Something may be noted just when all that was due before it is over.
+    #[test]
+    fn no_sleep_is_forgotten_between_two_turns_of_the_loop() {
+        let (calls, called) = std::sync::mpsc::channel();
+        let clock = Arc::new(LoopClock::new(Waker::from(Arc::new(Sends(calls)))));
+        let sleeps = |seed: u64| {
+            let clock = Arc::clone(&clock);
+            let mut rng = fastrand::Rng::with_seed(seed);
+            std::thread::spawn(move || {
+                for _ in 0..20_000 {
+                    let more = Duration::from_micros(rng.u64(..3));
+                    block_on(clock.sleep_until(clock.monotonic() + more));
+                }
+                clock.waker.wake_by_ref();
+            })
+        };
+        let sleepers = [1, 2, 3].map(sleeps);
+        while !sleepers.iter().all(std::thread::JoinHandle::is_finished) {
+            let wait = clock.work(clock.monotonic());
+            let is_told = called.recv_timeout(wait.unwrap_or(Duration::from_secs(5))).is_ok();
+            let all_over = || sleepers.iter().all(std::thread::JoinHandle::is_finished);
+            assert!(is_told || wait.is_some() || all_over(), "somebody sleeps for ever");
+        }
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
     }
 
     #[cfg(all(target_os = "linux", not(shuttle)))]
