@@ -192,6 +192,11 @@ impl<D: Device + 'static> Core<D> {
         Error::new(ErrorKind::Io, context)
     }
 
+    /// Whether no loss of power undoes it once it has completed.
+    fn survives(&self, io: &Io) -> bool {
+        !self.forgets || io.is_power_durable()
+    }
+
     /// Carries `io` out, which was submitted just now.
     fn carry_out(&self, state: &mut State, io: Io) -> IoResult {
         let covers = state.completed();
@@ -201,7 +206,7 @@ impl<D: Device + 'static> Core<D> {
     /// Carries `io` out as the device below does, and notes what a crash could undo. A flush makes what `covers`
     /// names durable.
     fn carry_out_covering(&self, state: &mut State, io: Io, covers: &Covers) -> IoResult {
-        let survives = !self.forgets || io.is_power_durable();
+        let survives = self.survives(&io);
         let is_flush = matches!(io, Io::Flush);
         let (id, result) = self.write_noting(state, io);
         match id {
@@ -214,23 +219,20 @@ impl<D: Device + 'static> Core<D> {
 
     /// The same of what is under way when power is lost: nothing of it is certain.
     fn write_noting(&self, state: &mut State, io: Io) -> (Option<WriteId>, IoResult) {
-        let mut id = None;
-        if let Io::Write { offset, buffer, .. } = &io {
-            match state.volatile.record(&self.inner, *offset, &bytes_of(buffer)) {
-                Ok(recorded) => id = recorded,
-                Err(error) => {
-                    return (None, Err(IoFailure { error, buffer: io.into_buffer() }));
-                }
+        let recorded = match &io {
+            Io::Write { offset, buffer, .. } => {
+                state.volatile.record(&self.inner, *offset, &bytes_of(buffer))
             }
-        }
-        if let Io::WriteZeroes { offset, bytes } = &io {
-            let zeroes = vec![0; usize::try_from(*bytes).unwrap_or(usize::MAX)];
-            match state.volatile.record(&self.inner, *offset, &zeroes) {
-                Ok(recorded) => id = recorded,
-                Err(error) => return (None, Err(IoFailure { error, buffer: IoBuffer::empty() })),
+            Io::WriteZeroes { offset, bytes } => {
+                let zeroes = vec![0; usize::try_from(*bytes).unwrap_or(usize::MAX)];
+                state.volatile.record(&self.inner, *offset, &zeroes)
             }
+            _ => Ok(None),
+        };
+        match recorded {
+            Ok(id) => (id, self.inner.submit(io).wait()),
+            Err(error) => (None, Err(IoFailure { error, buffer: io.into_buffer() })),
         }
-        (id, self.inner.submit(io).wait())
     }
 
     fn tear(&self, state: &mut State, io: Io, blocks: Option<u32>, done: bool) -> IoResult {
@@ -364,7 +366,7 @@ impl<D: Device + 'static> Core<D> {
         let held = if happens_later {
             Held::Request(io, state.completed())
         } else {
-            let (verb, survives) = (io.extent().0, !self.forgets || io.is_power_durable());
+            let (verb, survives) = (io.extent().0, self.survives(&io));
             let (id, result) = self.write_noting(state, io);
             state.untold.extend(id);
             Held::Done { verb, result, write: id.map(|id| (id, survives)) }
