@@ -9,7 +9,7 @@ pub enum Recovery {
     /// A cache that was shut down cleanly; it goes on where it was. Small objects are found by their
     /// buckets, large ones when the region that holds them has been looked at, as after a crash; if there
     /// are few, before the opening returns
-    /// ([`Config::eager_index_objects`](crate::Config::eager_index_objects)).
+    /// ([`LocConfig::eager_index_objects`](crate::LocConfig::eager_index_objects)).
     Clean {
         /// Large objects found again so far.
         large_objects: u64,

@@ -213,7 +213,7 @@ numbers! {
         /// Buckets written by the small-object engine.
         soc_bucket_writes,
         /// Buckets written under the handle of the often rewritten ones (see
-        /// [`Config::dynamic_placement`](crate::Config::dynamic_placement)).
+        /// [`SocConfig::dynamic_placement`](crate::SocConfig::dynamic_placement)).
         soc_hot_bucket_writes,
         /// Flushes of the device that buckets shared: each made all buckets durable that had been written before it
         /// (see [`CrashSafety::Power`](crate::CrashSafety::Power)).
@@ -231,7 +231,7 @@ numbers! {
         /// Given up small-object buckets that were written again and came back.
         soc_revived_buckets,
         /// Objects written to the small-object log (see
-        /// [`Config::soc_log_percent`](crate::Config::soc_log_percent)); each once, however often
+        /// [`SocConfig::log_percent`](crate::SocConfig::log_percent)); each once, however often
         /// it was readmitted.
         soc_log_objects,
         /// Bytes written by the small-object log.
@@ -273,7 +273,7 @@ numbers! {
         /// Objects that went with regions of which all had expired.
         loc_expired_objects,
         /// Bytes deallocated by the large-object engine (see
-        /// [`Config::ru_aware_eviction`](crate::Config::ru_aware_eviction)).
+        /// [`LocConfig::ru_aware_eviction`](crate::LocConfig::ru_aware_eviction)).
         loc_deallocated_bytes,
         /// Objects dropped with reclaimed regions.
         loc_evicted_objects,

@@ -59,7 +59,7 @@ impl Larder {
     ///
     /// Without flash there is nothing to do.
     ///
-    /// What waits in the log of small objects ([`Config::soc_log_percent`](crate::Config)) does not
+    /// What waits in the log of small objects ([`SocConfig::log_percent`](crate::SocConfig::log_percent)) does not
     /// outlive a crash, flushed or not.
     ///
     /// # Errors

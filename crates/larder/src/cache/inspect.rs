@@ -14,7 +14,7 @@ use crate::stats::Stats;
 
 impl Larder {
     /// After a crash, or a clean shutdown of a cache with many large objects
-    /// ([`Config::eager_index_objects`](crate::Config::eager_index_objects)): looks at the regions of large
+    /// ([`LocConfig::eager_index_objects`](crate::LocConfig::eager_index_objects)): looks at the regions of large
     /// objects that nobody has looked at yet, so that their objects are found again; after a crash then at
     /// the small-object buckets, so that their filters can answer misses. Answers are right without
     /// it, but objects of other regions are misses, and a

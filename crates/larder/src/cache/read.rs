@@ -34,7 +34,8 @@ impl Larder {
     /// Looks `key` up. `None` is a miss. A hit on flash brings the item back to DRAM.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an impossible key. Device errors are misses, and counted.
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) for an impossible key. Device errors are misses, and
+    /// counted.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, SetOptions, block_on};

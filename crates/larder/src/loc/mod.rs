@@ -62,7 +62,7 @@ pub(crate) struct LocPlace {
     pub(crate) ttl_classes: Vec<u32>,
     /// Under which hash the index knows a key.
     pub(crate) hasher: KeyHasher,
-    /// See [`Config::eager_index_objects`](crate::Config::eager_index_objects).
+    /// See [`LocConfig::eager_index_objects`](crate::LocConfig::eager_index_objects).
     pub(crate) eager_index_objects: u64,
     /// Smaller than any sequence number that may be believed.
     pub(crate) oldest_sequence: u64,

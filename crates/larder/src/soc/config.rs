@@ -18,10 +18,10 @@ pub struct SocConfig {
     /// `None`, the default, decides by flash and memory when a cache begins empty, and keeps what it finds
     /// later, however the budget changes meanwhile:
     ///
-    /// - up to 16 bytes of flash for each byte of memory (of [`Config::memory_bytes`], else
-    ///   [`Config::dram_bytes`]) there is no SOC. The LOC writes in order, a fifth of what buckets write, and
-    ///   answers several times as many clients; its index takes up to 12 bytes of memory an object, which are those of
-    ///   the budget again where objects are 200 bytes long, and a quarter of it at 800.
+    /// - up to 16 bytes of flash for each byte of memory (of [`Config::memory_bytes`](crate::Config::memory_bytes),
+    ///   else [`Config::dram_bytes`](crate::Config::dram_bytes)) there is no SOC. The LOC writes in order, a fifth of
+    ///   what buckets write, and answers several times as many clients; its index takes up to 12 bytes of memory an
+    ///   object, which are those of the budget again where objects are 200 bytes long, and a quarter of it at 800.
     /// - with more flash the SOC gets 4, so that the many that are small take no memory but a few bits. Set it
     ///   by the share of small objects in all bytes that shall stay.
     pub percent: Option<f64>,
