@@ -15,11 +15,12 @@ const ALL: f64 = 100.0 + 1e-6;
 /// One tenant: a cache of its own on a part of the device.
 ///
 /// ```
-/// use larder::{Config, Tenant};
+/// use larder::{Config, SocConfig, Tenant};
 ///
+/// let soc = SocConfig { percent: Some(1.0), ..SocConfig::default() };
 /// let photos = Tenant {
 ///     dram_percent: 10.0,
-///     config: Config { soc: SocConfig { percent: Some(1.0), ..SocConfig::default() }, ..Config::default()  },
+///     config: Config { soc, ..Config::default() },
 ///     ..Tenant::new("photos", 60.0)
 /// };
 /// assert_eq!((photos.flash_percent, photos.dram_percent), (60.0, 10.0));
