@@ -1,6 +1,6 @@
 //! One budget for all memory.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use larder::{Config, ErrorKind, LocConfig, Stats};
@@ -57,15 +57,26 @@ fn the_sum_is_kept_while_regions_come_and_go() {
         let rig = Rig::open(config.clone(), &device);
         let slow = FaultRule::new(Fault::Delay { submissions: 1000 }).on_writes();
         device.set_plan(&FaultPlan::new(3).with(slow));
-        let ended = AtomicBool::new(false);
+        let (ended, sets) = (AtomicBool::new(false), AtomicUsize::new(0));
         let (most, least) = std::thread::scope(|scope| {
+            // As slow as a device may be before sets wait: it ends what it has when so much more has come as may be
+            // on its way. By what comes, and not by the clock: how much waits at a time is then up to no scheduler.
+            // A set that waits all the same is let go by somebody else.
             scope.spawn(|| {
+                let mut before = usize::MAX;
                 while !ended.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_micros(300));
+                    std::thread::sleep(Duration::from_millis(10));
+                    let now = sets.load(Ordering::Relaxed);
+                    if now == std::mem::replace(&mut before, now) {
+                        device.release_delayed();
+                    }
+                }
+            });
+            let seen = most_and_least(&rig, bytes, || {
+                if sets.fetch_add(1, Ordering::Relaxed) % ((64 << 10) / bytes) == 0 {
                     device.release_delayed();
                 }
             });
-            let seen = most_and_least(&rig, bytes);
             ended.store(true, Ordering::Relaxed);
             seen
         });
@@ -76,7 +87,7 @@ fn the_sum_is_kept_while_regions_come_and_go() {
 }
 
 /// What the sum is at most and at least, after a pass of as many bytes as the budget, while three more come.
-fn most_and_least(rig: &Rig, bytes: usize) -> (u64, u64) {
+fn most_and_least(rig: &Rig, bytes: usize, and_then: impl Fn()) -> (u64, u64) {
     let pass = u32::try_from(ALL).unwrap() / u32::try_from(bytes).unwrap();
     let (mut most, mut least) = (0, u64::MAX);
     for key in 0..4 * pass {
@@ -84,6 +95,7 @@ fn most_and_least(rig: &Rig, bytes: usize) -> (u64, u64) {
             0 => rig.set_for(key, 1, bytes, Duration::from_secs(50)),
             _ => rig.set(key, 1, bytes),
         }
+        and_then();
         if key >= pass {
             let now = sum(&rig.cache.stats());
             (most, least) = (most.max(now), least.min(now));
