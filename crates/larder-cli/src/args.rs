@@ -3,6 +3,8 @@
 #[cfg(target_os = "linux")]
 mod device;
 mod plan;
+#[cfg(target_os = "linux")]
+mod serve;
 
 use std::path::PathBuf;
 
@@ -17,6 +19,8 @@ pub(crate) use device::{
     PrepareArgs, TrimArgs,
 };
 pub(crate) use plan::PlanArgs;
+#[cfg(target_os = "linux")]
+pub(crate) use serve::{ListenArg, ServeArgs};
 
 /// A flash cache that shelves data by lifetime, and the tools to see what that saves.
 #[derive(Debug, Parser)]
@@ -28,6 +32,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    #[cfg(target_os = "linux")]
+    Serve(Box<ServeArgs>),
     Replay(ReplayArgs),
     Plan(Box<PlanArgs>),
     #[command(subcommand)]

@@ -1,0 +1,104 @@
+//! What a server listens on, with how many threads, and its limits.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind};
+
+/// What is spoken at an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProtocolKind {
+    /// memcached's: text, meta and binary.
+    Memcached,
+    /// Redis' and Valkey's: RESP2 and RESP3.
+    Resp,
+}
+
+/// Where clients come in.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// A TCP address; port 0 takes any that is free.
+    Tcp(SocketAddr),
+    /// A Unix socket with the permission bits of its file.
+    Unix {
+        /// Where the file is.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix { path, .. } => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// What a server listens on, with how many threads, and its limits. The caches are opened by whoever starts it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerConfig {
+    /// Where clients come in, and what they speak there.
+    pub endpoints: Vec<(Endpoint, ProtocolKind)>,
+    /// Threads that serve, 1 to 1024.
+    pub workers: usize,
+    /// Most connections at a time; who comes when there are so many is told so and closed.
+    pub connections_max: usize,
+    /// A connection that asks nothing for so long is closed; `None` never.
+    pub idle_timeout: Option<Duration>,
+    /// Longest value in bytes, at most 16 MiB.
+    pub value_bytes_max: usize,
+    /// Bytes of requests and answers under way, of all connections of a worker together. Beyond them requests are
+    /// answered as busy.
+    pub under_way_bytes_max: usize,
+    /// How long connections may go on with what they have begun when the server is told to end.
+    pub drain_time: Duration,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            endpoints: Vec::new(),
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            connections_max: 10_000,
+            idle_timeout: None,
+            value_bytes_max: 1 << 20,
+            under_way_bytes_max: 256 << 20,
+            drain_time: Duration::from_secs(5),
+        }
+    }
+}
+
+impl ServerConfig {
+    /// Refuses what cannot work anywhere.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let refuse = |message: String| Err(Error::new(ErrorKind::Config, message));
+        if !(1..=1024).contains(&self.workers) {
+            return refuse(format!("workers = {}: must be 1 to 1024", self.workers));
+        }
+        if self.connections_max == 0 {
+            return refuse("connections_max = 0: must be at least 1".to_owned());
+        }
+        if !(1024..=16 << 20).contains(&self.value_bytes_max) {
+            return refuse(format!(
+                "value_bytes_max = {}: must be 1024 to 16777216",
+                self.value_bytes_max
+            ));
+        }
+        if self.under_way_bytes_max < 2 * self.value_bytes_max {
+            return refuse(format!(
+                "under_way_bytes_max = {}: must be at least twice value_bytes_max, {}",
+                self.under_way_bytes_max,
+                2 * self.value_bytes_max
+            ));
+        }
+        if self.idle_timeout == Some(Duration::ZERO) {
+            return refuse("idle_timeout = 0s: must be more than 0; None is never".to_owned());
+        }
+        Ok(())
+    }
+}

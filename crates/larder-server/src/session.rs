@@ -1,0 +1,65 @@
+//! Who a connection is: where it comes from, whose tenant it is.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Context;
+
+use larder::Larder;
+
+use crate::tenant::Tenant;
+use crate::worker::Worker;
+
+/// What a protocol knows of its connection.
+pub(crate) struct Session {
+    pub(crate) worker: Rc<Worker>,
+    /// Unlike that of any other connection of the server.
+    pub(crate) id: u64,
+    pub(crate) peer: Peer,
+    /// Whose keys these are.
+    pub(crate) tenant: Arc<Tenant>,
+    /// Where it waits for requests, among the idle ones of its worker.
+    waits_at: Option<usize>,
+}
+
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    Tcp(SocketAddr),
+    Unix,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix => f.write_str("unix"),
+        }
+    }
+}
+
+impl Session {
+    pub(crate) fn new(worker: Rc<Worker>, peer: Peer) -> Self {
+        let id = worker.shared.next_connection();
+        let tenant = Arc::clone(worker.shared.default_tenant());
+        Self { worker, id, peer, tenant, waits_at: None }
+    }
+
+    /// The cache that has `key`.
+    pub(crate) fn cache_for(&self, key: &[u8]) -> &Larder {
+        self.tenant.cache_for(key)
+    }
+
+    /// Whether it is to end rather than wait for more. If not, it is called when that changes.
+    pub(crate) fn is_over(&mut self, cx: &Context<'_>) -> bool {
+        self.waits_at = self.worker.waits(self.waits_at, cx);
+        self.waits_at.is_none()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.worker.waits_no_more(self.waits_at.take());
+    }
+}

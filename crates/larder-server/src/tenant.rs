@@ -1,0 +1,89 @@
+//! A tenant: whose keys they are, and where they lie.
+
+use std::sync::Arc;
+
+use larder::{Error, Larder, Route, Shards, Stats, Tenants};
+
+/// The caches of all tenants.
+pub(crate) enum Caches {
+    /// On one device, or in DRAM only.
+    One(Tenants<Larder>),
+    /// On several devices.
+    Sharded(Tenants<Shards>),
+}
+
+/// See the module.
+pub(crate) struct Tenant {
+    name: String,
+    caches: OwnCaches,
+}
+
+enum OwnCaches {
+    One(Arc<Larder>),
+    Sharded(Arc<Shards>),
+}
+
+impl Caches {
+    /// All tenants, in the order in which they were configured.
+    pub(crate) fn tenants(&self) -> Result<Vec<Arc<Tenant>>, Error> {
+        let names: Vec<String> = match self {
+            Self::One(tenants) => tenants.iter().map(|(name, _)| name.to_owned()).collect(),
+            Self::Sharded(tenants) => tenants.iter().map(|(name, _)| name.to_owned()).collect(),
+        };
+        let tenant = |name: String| {
+            let caches = match self {
+                Self::One(tenants) => OwnCaches::One(tenants.tenant_shared(&name)?),
+                Self::Sharded(tenants) => OwnCaches::Sharded(tenants.tenant_shared(&name)?),
+            };
+            Ok(Arc::new(Tenant { name, caches }))
+        };
+        names.into_iter().map(tenant).collect()
+    }
+
+    /// Closes all caches, and goes on with what they hold when they are opened again.
+    pub(crate) async fn close(&self, within: std::time::Duration) -> Result<Stats, Error> {
+        match self {
+            Self::One(tenants) => tenants.close_within(within).await,
+            Self::Sharded(tenants) => tenants.close_within(within).await,
+        }
+    }
+}
+
+impl Tenant {
+    /// What it is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The cache that has `key`.
+    pub(crate) fn cache_for(&self, key: &[u8]) -> &Larder {
+        match &self.caches {
+            OwnCaches::One(cache) => cache,
+            OwnCaches::Sharded(shards) => Route::cache_for(&**shards, key),
+        }
+    }
+
+    /// All caches that its keys are in.
+    pub(crate) fn caches(&self) -> Vec<&Larder> {
+        match &self.caches {
+            OwnCaches::One(cache) => vec![cache],
+            OwnCaches::Sharded(shards) => shards.caches().collect(),
+        }
+    }
+
+    /// The counters of all of them together.
+    pub(crate) fn stats(&self) -> Stats {
+        match &self.caches {
+            OwnCaches::One(cache) => cache.stats(),
+            OwnCaches::Sharded(shards) => shards.stats(),
+        }
+    }
+
+    /// Forgets all keys.
+    pub(crate) async fn clear(&self) -> Result<(), Error> {
+        match &self.caches {
+            OwnCaches::One(cache) => cache.clear().await,
+            OwnCaches::Sharded(shards) => shards.clear().await,
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Servers in this process, and clients that speak to them by the byte.
+#![cfg(target_os = "linux")]
+
+mod lifecycle;
+mod serving;
