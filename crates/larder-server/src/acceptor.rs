@@ -34,7 +34,7 @@ impl Stop {
 
     pub(crate) fn set(&self) {
         self.is_set.store(true, Ordering::SeqCst);
-        let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.event, &1_u64.to_le_bytes());
     }
 }
 

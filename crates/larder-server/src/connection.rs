@@ -10,7 +10,7 @@ use crate::answers::Answers;
 use crate::net::Socket;
 use crate::protocol::{Protocol, Step};
 use crate::session::Session;
-use crate::worker::{BUFFER_BYTES, Buffers};
+use crate::worker::{BUFFER_BYTES, Worker};
 
 /// Serves a connection until one side ends it.
 pub(crate) async fn serve<S: Socket, P: Protocol>(socket: S, protocol: P, session: Session) {
@@ -48,7 +48,7 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
     /// Answers what has come, until nothing is left of it.
     async fn exchange(&mut self) -> io::Result<ControlFlow<()>> {
         let worker = Rc::clone(&self.session.worker);
-        let mut input = Input { bytes: worker.buffers.take(), buffers: &worker.buffers };
+        let mut input = Input { bytes: worker.buffers.take(), worker: &worker, counted: 0 };
         let mut answers = Answers::new(Rc::clone(&worker));
         loop {
             let socket = &mut self.socket;
@@ -89,7 +89,9 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
 /// What has come and is not answered.
 struct Input<'a> {
     bytes: Vec<u8>,
-    buffers: &'a Buffers,
+    worker: &'a Worker,
+    /// What of its capacity counts among the bytes under way: all but the buffer that each has.
+    counted: usize,
 }
 
 impl Input<'_> {
@@ -100,12 +102,20 @@ impl Input<'_> {
         let more = needed.saturating_sub(self.bytes.len()).max(1);
         if self.bytes.capacity() - self.bytes.len() < more {
             self.bytes.reserve(more.max(BUFFER_BYTES));
+            self.count(self.bytes.capacity().saturating_sub(BUFFER_BYTES));
         }
+    }
+
+    fn count(&mut self, bytes: usize) {
+        let under_way = &self.worker.under_way_bytes;
+        under_way.set(under_way.get() - self.counted + bytes);
+        self.counted = bytes;
     }
 }
 
 impl Drop for Input<'_> {
     fn drop(&mut self) {
-        self.buffers.give(std::mem::take(&mut self.bytes));
+        self.count(0);
+        self.worker.buffers.give(std::mem::take(&mut self.bytes));
     }
 }

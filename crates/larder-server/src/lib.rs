@@ -22,6 +22,8 @@ mod config;
 #[cfg(target_os = "linux")]
 mod connection;
 #[cfg(target_os = "linux")]
+mod counters;
+#[cfg(target_os = "linux")]
 mod error;
 #[cfg(target_os = "linux")]
 mod listener;
@@ -37,6 +39,8 @@ mod session;
 mod shared;
 #[cfg(target_os = "linux")]
 mod tenant;
+#[cfg(target_os = "linux")]
+mod users;
 #[cfg(target_os = "linux")]
 mod worker;
 

@@ -9,7 +9,7 @@ use std::task::Context;
 use larder::Larder;
 
 use crate::tenant::Tenant;
-use crate::worker::Worker;
+use crate::worker::{BUFFER_BYTES, Worker};
 
 /// What a protocol knows of its connection.
 pub(crate) struct Session {
@@ -19,6 +19,7 @@ pub(crate) struct Session {
     pub(crate) peer: Peer,
     /// Whose keys these are.
     pub(crate) tenant: Arc<Tenant>,
+    needs_login: bool,
     /// Where it waits for requests, among the idle ones of its worker.
     waits_at: Option<usize>,
 }
@@ -43,12 +44,33 @@ impl Session {
     pub(crate) fn new(worker: Rc<Worker>, peer: Peer) -> Self {
         let id = worker.shared.next_connection();
         let tenant = Arc::clone(worker.shared.default_tenant());
-        Self { worker, id, peer, tenant, waits_at: None }
+        let needs_login = !worker.shared.users.is_empty();
+        Self { worker, id, peer, tenant, needs_login, waits_at: None }
     }
 
     /// The cache that has `key`.
     pub(crate) fn cache_for(&self, key: &[u8]) -> &Larder {
         self.tenant.cache_for(key)
+    }
+
+    /// Whether nothing else is answered before somebody has logged in ([`Session::log_in`]).
+    pub(crate) fn needs_login(&self) -> bool {
+        self.needs_login
+    }
+
+    /// Whether `user` may come in with `password`. Then it speaks for that user's tenant from now on; otherwise it is
+    /// who it was. Wrong passwords are answered late.
+    pub(crate) async fn log_in(&mut self, user: &[u8], password: &[u8]) -> bool {
+        let Some(tenant) = self.worker.shared.users.admit(user, password) else { return false };
+        (self.tenant, self.needs_login) = (tenant, false);
+        true
+    }
+
+    /// Whether a request of so many bytes may be taken in. If not, its protocol answers that the server is busy, and
+    /// takes the bytes without keeping them: nobody else stalls for it.
+    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+        let under_way = self.worker.under_way_bytes.get();
+        bytes <= BUFFER_BYTES || under_way + bytes <= self.worker.shared.config.under_way_bytes_max
     }
 
     /// Whether it is to end rather than wait for more. If not, it is called when that changes.

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::config::ServerConfig;
+use crate::counters::{Counted, Counters};
 use crate::tenant::{Caches, Tenant};
+use crate::users::Users;
 use crate::worker::Mailbox;
 
 /// See the module.
@@ -14,8 +16,12 @@ pub(crate) struct Shared {
     pub(crate) caches: Caches,
     /// At least one.
     pub(crate) tenants: Vec<Arc<Tenant>>,
+    /// Who may come in, if not everybody.
+    pub(crate) users: Users,
     /// Of each worker.
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,
+    /// Of each worker.
+    pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) started: Instant,
     /// Connections since the start: the number of the next one.
     connections: AtomicU64,
@@ -30,7 +36,14 @@ impl Shared {
     ) -> Self {
         assert_eq!(config.workers, mailboxes.len(), "each worker has one");
         let (started, connections) = (Instant::now(), AtomicU64::new(1));
-        Self { config, caches, tenants, mailboxes, started, connections }
+        let counters = mailboxes.iter().map(|_| Arc::default()).collect();
+        let users = Users::default();
+        Self { config, caches, tenants, users, mailboxes, counters, started, connections }
+    }
+
+    /// What all workers have counted together.
+    pub(crate) fn counted(&self) -> Counted {
+        self.counters.iter().map(|of_one| of_one.read()).sum()
     }
 
     /// A number for a connection.

@@ -75,7 +75,7 @@ impl Mailbox {
     /// Ends the worker's sleep, or the next one.
     fn signal(&self) {
         if !self.is_signalled.swap(true, Ordering::SeqCst) {
-            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+            let _ = rustix::io::write(&self.event, &1_u64.to_le_bytes());
         }
     }
 

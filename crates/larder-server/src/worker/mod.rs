@@ -24,6 +24,7 @@ pub(crate) use tasks::Tasks;
 
 use crate::config::ProtocolKind;
 use crate::connection::serve;
+use crate::counters::Counters;
 use crate::net::{Backend, Epoll};
 use crate::protocol::memcached::Memcached;
 use crate::protocol::resp::Resp;
@@ -36,7 +37,11 @@ pub(crate) struct Worker {
     pub(crate) number: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) buffers: Buffers,
+    /// Written by this worker alone, read by whoever asks.
+    pub(crate) counters: Arc<Counters>,
     pub(crate) clock: Arc<LoopClock>,
+    /// What requests and answers take beyond the buffers that each connection has.
+    pub(crate) under_way_bytes: Cell<usize>,
     tasks: Rc<Tasks>,
     /// Connections end as soon as they have answered what has come.
     draining: Cell<bool>,
@@ -51,11 +56,14 @@ pub(crate) fn run(number: usize, shared: Arc<Shared>) -> io::Result<()> {
     let mailbox = Arc::clone(&shared.mailboxes[number]);
     let tasks = Rc::new(Tasks::new(Arc::clone(&mailbox)));
     let clock = Arc::new(LoopClock::new(mailbox.waker()));
+    let counters = Arc::clone(&shared.counters[number]);
     let worker = Rc::new(Worker {
         number,
         shared,
         buffers: Buffers::default(),
+        counters,
         clock,
+        under_way_bytes: Cell::new(0),
         tasks,
         draining: Cell::new(false),
         ends: Cell::new(false),
