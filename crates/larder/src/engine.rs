@@ -257,6 +257,9 @@ pub(crate) trait Engine {
     /// Adds what it knows of itself.
     fn add_to(&self, stats: &mut Stats);
 
+    /// How many objects it holds, about: dead ones may count, and what is not known to be there may not.
+    fn estimated_len(&self) -> u64;
+
     /// Into so many equal parts of the space of hashes, a power of two, a scan may be divided at most.
     fn scan_parts_max(&self) -> usize {
         usize::MAX

@@ -77,7 +77,8 @@ mod value;
 
 pub use admission::AdmissionPolicy;
 pub use cache::{
-    Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, Scanned, SetOptions, Tiers,
+    Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, ScanPage, Scanned, SetOptions,
+    Tiers,
 };
 pub use config::{
     Config, CrashSafety, DramPolicy, LocConfig, OnChange, RegionEviction, Reinsertion, SocConfig,

@@ -139,8 +139,8 @@ impl fmt::Debug for Scan<'_> {
 
 /// What a batch has so far. It stays here if the caller gives up.
 #[derive(Default)]
-struct Batch {
-    items: Vec<Scanned>,
+pub(super) struct Batch {
+    pub(super) items: Vec<Scanned>,
     bytes: usize,
 }
 
@@ -156,7 +156,7 @@ impl Batch {
 }
 
 /// What is left of a slice.
-struct Left {
+pub(super) struct Left {
     hashes: RangeInclusive<u64>,
     dram: Vec<KeyHash>,
     flash: Option<FlashCursor>,
@@ -194,33 +194,38 @@ impl Scan<'_> {
     }
 
     fn begin(&self, slice: usize) -> Left {
-        let part = |whole: usize| slice * (whole / self.count)..(slice + 1) * (whole / self.count);
         let start = |slice: usize| ((slice as u128) << 64) >> self.count.trailing_zeros();
         let narrow = |hash: u128| u64::try_from(hash).expect("slices divide 2^64");
-        let hashes = narrow(start(slice))..=narrow(start(slice + 1) - 1);
-        let dram = &self.cache.core.dram;
+        Left::over(self.cache, narrow(start(slice))..=narrow(start(slice + 1) - 1))
+    }
+}
+
+impl Left {
+    /// All of a slice: whole parts of the flash engines, if there are any.
+    pub(super) fn over(cache: &Larder, hashes: RangeInclusive<u64>) -> Self {
+        let dram = &cache.core.dram;
         let parts = dram.parts();
-        debug_assert!(
-            slice < self.count && parts.is_multiple_of(self.count),
-            "parts become more, and smaller"
-        );
-        let listed = part(parts).flat_map(|part| dram.hashes_in(part, parts));
-        let mut resident: Vec<KeyHash> = listed.map(|(hash, _)| hash).collect();
+        let part_of = |hash: u64| {
+            let part = KeyHash(hash).spread_over(parts as u64);
+            usize::try_from(part).expect("a part of the index")
+        };
+        let listed = (part_of(*hashes.start())..=part_of(*hashes.end()))
+            .flat_map(|part| dram.hashes_in(part, parts));
+        let wanted = listed.map(|(hash, _)| hash).filter(|hash| hashes.contains(&hash.0));
+        let mut resident: Vec<KeyHash> = wanted.collect();
         resident.sort_unstable_by_key(|hash| hash.0);
         resident.dedup();
-        let flash = self.cache.core.flash.as_ref();
-        Left {
+        let flash = cache.core.flash.as_ref();
+        Self {
             dram: resident,
             flash: flash.map(|flash| flash.scan(&hashes)),
             seen: HashSet::new(),
             hashes,
         }
     }
-}
 
-impl Left {
     /// Goes on a little. `false` if nothing is left.
-    async fn step(&mut self, cache: &Larder, found: &mut Batch) -> bool {
+    pub(super) async fn step(&mut self, cache: &Larder, found: &mut Batch) -> bool {
         if let Some(hash) = self.dram.pop() {
             for resident in cache.core.dram.residents(hash) {
                 // Expired or not: what flash has of the key is older.

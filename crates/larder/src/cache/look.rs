@@ -4,6 +4,7 @@ use bytes::BufMut;
 
 use super::Larder;
 use crate::error::{Error, ErrorKind};
+use crate::key::check_key;
 use crate::value::{Pinned, Value, ValueMeta};
 
 impl Larder {
@@ -30,6 +31,33 @@ impl Larder {
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
         let found = self.look_up(key, Pinned::for_now).await?;
+        Ok(found.map(|value| look(&value, value.meta())))
+    }
+
+    /// Looks `key` up in DRAM alone, and waits for nothing: shows `look` its value if it is there at once. `None` says
+    /// nothing; then [`Larder::get_with`] and the like know. For a loop that answers what it can in this turn, and
+    /// begins the rest side by side.
+    ///
+    /// A hit counts as one of [`Larder::get`]; `None` is not counted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for an impossible key.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// assert_eq!(cache.get_at_once_with(b"bread", |value, _| value.len())?, Some(3));
+    /// assert_eq!(cache.get_at_once_with(b"cake", |value, _| value.len())?, None);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn get_at_once_with<T>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(&[u8], ValueMeta) -> T,
+    ) -> Result<Option<T>, Error> {
+        check_key(key)?;
+        let found = self.get_at_once(self.hasher.hash(key), key, self.stopwatch.begin());
         Ok(found.map(|value| look(&value, value.meta())))
     }
 

@@ -38,6 +38,16 @@ impl DramTier {
         dirty
     }
 
+    /// The same, about: from so many parts at least, a power of two. Exact where there are no more.
+    pub(crate) fn estimated_dirty(&self, parts: usize) -> u64 {
+        let (mut dirty, all) = (0, self.parts());
+        let step = (all / parts).max(1);
+        for part in (0..all).step_by(step) {
+            self.index.each_in(part, all, |entry, _| dirty += u64::from(!entry.is_clean()));
+        }
+        dirty * step as u64
+    }
+
     /// The items of a hash, alive or expired: one, but for keys whose hashes collide. Counts no use.
     pub(crate) fn residents(&self, hash: KeyHash) -> Vec<Resident> {
         let mut found = Vec::new();

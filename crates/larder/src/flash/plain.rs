@@ -306,6 +306,10 @@ impl Engine for Plain {
         stats.loc_objects += self.lock().map.len() as u64;
     }
 
+    fn estimated_len(&self) -> u64 {
+        self.lock().map.len() as u64
+    }
+
     fn scan(&self, hashes: &RangeInclusive<u64>) -> Cursor {
         let state = self.lock();
         let names =

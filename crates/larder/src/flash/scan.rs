@@ -22,6 +22,11 @@ impl Flash {
         most.min().unwrap_or(usize::MAX)
     }
 
+    /// How many objects there are, about.
+    pub(crate) fn estimated_len(&self) -> u64 {
+        self.engines.iter().map(|any| call!(any, estimated_len())).sum()
+    }
+
     /// Begins a walk over the objects with these hashes. It may come to others too.
     pub(crate) fn scan(&self, hashes: &RangeInclusive<u64>) -> FlashCursor {
         let cursors = self.engines.iter().map(|any| call!(any, scan(hashes)));

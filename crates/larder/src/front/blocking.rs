@@ -8,7 +8,9 @@ use larder_device::block_on;
 use super::calls::calls_of_one_key;
 use super::route::Route;
 use super::routed::Routed;
-use crate::cache::{Cas, Change, Copied, FetchError, Flushed, Larder, Scanned, SetOptions, look};
+use crate::cache::{
+    Cas, Change, Copied, FetchError, Flushed, Larder, ScanPage, Scanned, SetOptions, look,
+};
 use crate::error::Error;
 use crate::stats::Stats;
 use crate::value::{Pinned, Value, ValueMeta};
@@ -225,6 +227,14 @@ impl<'a, R: Route> Blocking<'a, R> {
             std::iter::from_fn(move || block_on(scan.next())).flatten()
         };
         self.0.caches().map(Larder::scan).flat_map(scan_of)
+    }
+
+    /// See [`Larder::scan_from`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn scan_from(self, cursor: u64, count: usize) -> Result<ScanPage, Error> {
+        block_on(self.waiting().scan_from(cursor, count))
     }
 
     /// See [`Larder::rebuild`].

@@ -9,8 +9,11 @@ use super::blocking::Blocking;
 use super::calls::calls_of_one_key;
 use super::many;
 use super::route::{Held, Route, route_by};
-use crate::cache::{Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, SetOptions};
-use crate::error::Error;
+use crate::cache::pages::CURSOR_END;
+use crate::cache::{
+    Cas, Change, Copied, FetchError, Fetched, Flushed, Larder, Scan, ScanPage, SetOptions,
+};
+use crate::error::{Error, ErrorKind};
 use crate::side_by_side::together;
 use crate::stats::Stats;
 use crate::value::{Pinned, Value, ValueMeta};
@@ -33,6 +36,7 @@ use crate::value::{Pinned, Value, ValueMeta};
 ///     assert!(cache.append(b"bread", b" loaf").await? && cache.prepend(b"bread", b"dark ").await?);
 ///     assert!(cache.contains(b"bread").await? && cache.touch(b"bread", None).await?);
 ///     assert_eq!(cache.get_with(b"bread", |value, _| value.len()).await?, Some(13));
+///     assert_eq!(cache.get_at_once_with(b"bread", |value, _| value.len())?, Some(13));
 ///     let mut reply = Vec::new();
 ///     assert!(cache.get_into(b"bread", &mut reply).await?.is_some() && reply == b"dark rye loaf");
 ///     let plum = async || Ok::<_, String>(b"plum".to_vec());
@@ -52,6 +56,7 @@ use crate::value::{Pinned, Value, ValueMeta};
 ///             assert!(items.iter().all(|item| item.key() == b"cake"));
 ///         }
 ///     }
+///     assert_eq!((cache.scan_from(0, 10).await?.items.len(), cache.estimated_len()), (1, 1));
 ///     cache.set_memory_bytes(8 << 20);
 ///     cache.set_dram_bytes(4 << 20);
 ///     assert_eq!((cache.stats().deletes, cache.unused_bytes()), (1, 0));
@@ -126,6 +131,18 @@ impl<R: Route> Routed<R> {
         look: impl FnOnce(&[u8], ValueMeta) -> T,
     ) -> Result<Option<T>, Error> {
         self.0.cache_for(key).get_with(key, look).await
+    }
+
+    /// See [`Larder::get_at_once_with`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn get_at_once_with<T>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(&[u8], ValueMeta) -> T,
+    ) -> Result<Option<T>, Error> {
+        self.0.cache_for(key).get_at_once_with(key, look)
     }
 
     /// See [`Larder::get_into`].
@@ -226,6 +243,31 @@ impl<R: Route> Routed<R> {
     /// [`Larder::scan`] of every cache, one behind the other.
     pub fn scan(&self) -> impl Iterator<Item = Scan<'_>> {
         self.0.caches().map(Larder::scan)
+    }
+
+    /// [`Larder::scan_from`] over one cache behind the other: a cursor says in which it is.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn scan_from(&self, cursor: u64, count: usize) -> Result<ScanPage, Error> {
+        let (number, cursor) = (cursor / CURSOR_END, cursor % CURSOR_END);
+        let mut caches = self.0.caches().skip(usize::try_from(number).unwrap_or(usize::MAX));
+        let Some(cache) = caches.next() else {
+            let message = format!("cursor {cursor}: no page of a scan has given it");
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        };
+        let mut page = cache.scan_from(cursor, count).await?;
+        page.next = match (page.next, caches.next()) {
+            (0, None) => 0,
+            (0, Some(_)) => (number + 1) * CURSOR_END,
+            (next, _) => number * CURSOR_END + next,
+        };
+        Ok(page)
+    }
+
+    /// [`Larder::estimated_len`] of all caches together.
+    pub fn estimated_len(&self) -> u64 {
+        self.0.caches().map(Larder::estimated_len).sum()
     }
 
     /// [`Larder::unused_bytes`] of all caches together.

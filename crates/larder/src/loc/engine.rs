@@ -222,6 +222,10 @@ impl Engine for Loc {
         stats.loc_unindexed_regions = u64::from(self.unindexed.load(Ordering::Acquire));
     }
 
+    fn estimated_len(&self) -> u64 {
+        self.len() as u64
+    }
+
     fn scan_parts_max(&self) -> usize {
         self.shards()
     }

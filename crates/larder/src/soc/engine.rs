@@ -17,6 +17,9 @@ use crate::stats::Stats;
 use crate::tier::Tier;
 use crate::tombstones::Inheritance;
 
+/// Filters that are looked at to guess how much all of them hold.
+const FILTERS_COUNTED: usize = 4096;
+
 impl Engine for Soc {
     fn tier(&self) -> Tier {
         Tier::SmallObjects
@@ -144,6 +147,10 @@ impl Engine for Soc {
         stats.soc_filter_bytes = self.memory_bytes();
         stats.soc_log_held_objects = self.log_objects();
         stats.soc_log_index_bytes = self.log_index_bytes();
+    }
+
+    fn estimated_len(&self) -> u64 {
+        self.filters.estimated_len(FILTERS_COUNTED) + self.log_objects()
     }
 
     fn scan(&self, hashes: &RangeInclusive<u64>) -> Cursor {

@@ -53,6 +53,29 @@ impl Filters {
         low & filter[0] == filter[0] && high & filter[1] == filter[1]
     }
 
+    /// How many tags all filters hold together, about: from so many of them at least, or all, if there are no more.
+    /// Of a filter in which b of n bits are set, n / k ln(n / (n - b)) tags of k probes are likely. Those of which
+    /// nothing is known hold as many as the others.
+    pub(crate) fn estimated_len(&self, least: usize) -> u64 {
+        const BITS: f64 = FILTER_BYTES as f64 * 8.0;
+        let step = (self.words.len() / least.max(1)).max(1);
+        let (mut tags, mut known) = (0.0, 0_u32);
+        for words in self.words.iter().step_by(step) {
+            let ones: u32 = words.iter().map(|it| it.load(Ordering::Relaxed).count_ones()).sum();
+            if f64::from(ones) < BITS {
+                tags += BITS / f64::from(PROBES) * (BITS / (BITS - f64::from(ones))).ln();
+                known += 1;
+            }
+        }
+        #[allow(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss
+        )] // a guess
+        let all = (tags / f64::from(known.max(1)) * self.words.len() as f64).round() as u64;
+        all
+    }
+
     pub(crate) fn clear(&self, bucket: u64) {
         self.set(bucket, [0, 0]);
     }
@@ -112,5 +135,21 @@ mod tests {
         assert!(filters.is_empty(0) && filters.is_empty(2));
         filters.clear(1);
         assert!(filters.is_empty(1));
+    }
+
+    #[test]
+    fn says_about_how_many_tags_there_are() {
+        let filters = Filters::new(1000);
+        assert_eq!(filters.estimated_len(10), 0);
+        let tags =
+            |bucket: u64| (0..20).map(move |t| KeyHash::of(&(bucket * 20 + t).to_le_bytes()).tag());
+        (0..1000).for_each(|bucket| filters.rebuild(bucket, tags(bucket)));
+        for least in [100, 1000, 5000] {
+            let about = filters.estimated_len(least);
+            assert!((19_000..21_000).contains(&about), "{about} of 20,000 from {least}");
+        }
+        (0..500).for_each(|bucket| filters.set(bucket, UNKNOWN_FILTER));
+        let about = filters.estimated_len(1000);
+        assert!((19_000..21_000).contains(&about), "{about} of 20,000, half of them unknown");
     }
 }

@@ -120,7 +120,30 @@ impl<R: Route> Tenants<R> {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn tenant(&self, name: &str) -> Result<&R, Error> {
-        let found = self.iter().find(|(known, _)| *known == name);
+        self.find(name).map(|cache| &**cache)
+    }
+
+    /// The cache of a tenant, shared with whoever serves it. [`Tenants::close`] closes it for all.
+    ///
+    /// # Errors
+    /// As [`Tenants::tenant`].
+    ///
+    /// ```
+    /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
+    /// # let tenants = vec![Tenant::new("photos", 100.0)];
+    /// # let config = TenantsConfig { tenants, ..TenantsConfig::default() };
+    /// # let tenants = block_on(Tenants::open(config, None, std::sync::Arc::new(RealClock)))?;
+    /// let photos = tenants.tenant_shared("photos")?;
+    /// std::thread::spawn(move || block_on(photos.set(b"bread", b"jpeg", None))).join().unwrap()?;
+    /// assert!(block_on(tenants.tenant("photos")?.contains(b"bread"))?);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn tenant_shared(&self, name: &str) -> Result<Arc<R>, Error> {
+        self.find(name).map(Arc::clone)
+    }
+
+    fn find(&self, name: &str) -> Result<&Arc<R>, Error> {
+        let found = self.tenants.iter().find(|(known, _)| known == name);
         found.map(|(_, cache)| cache).ok_or_else(|| {
             let known: Vec<&str> = self.iter().map(|(name, _)| name).collect();
             let message = format!("no tenant {name:?}: there are {}", known.join(", "));

@@ -31,6 +31,7 @@ mod long;
 mod looks;
 mod memory;
 mod openings;
+mod pages;
 mod parity;
 mod pieces;
 mod placement;

@@ -85,6 +85,8 @@ fn threads_that_block_have_every_call_that_waits() {
     // These do not wait: `Blocking::larder` leads to them. A cache is opened as a whole.
     let at_once = [
         "blocking",
+        "estimated_len",
+        "get_at_once_with",
         "layout",
         "now",
         "open",
@@ -110,7 +112,7 @@ fn a_route_has_every_call_of_one_cache() {
 #[test]
 fn tenants_have_every_call_of_everything() {
     // Calls of keys are a tenant's, and so is what one cache says of itself: `Tenants::tenant` leads there.
-    let of_one = ["blocking", "layout", "now", "recovery", "scan"];
+    let of_one = ["blocking", "estimated_len", "layout", "now", "recovery", "scan", "scan_from"];
     let keyed = listed().into_iter().chain(
         methods("Routed").into_iter().filter(|name| name.starts_with("get") || name == "win"),
     );
