@@ -83,6 +83,8 @@ counters! {
     auth_cmds,
     /// Those of them that failed.
     auth_errors,
+    /// Connections that were closed since they took nothing while others needed the memory.
+    closed_slow,
     /// Requests refused since too many bytes are under way.
     refused_busy,
 }

@@ -42,6 +42,8 @@ mod tenant;
 #[cfg(target_os = "linux")]
 mod users;
 #[cfg(target_os = "linux")]
+mod within;
+#[cfg(target_os = "linux")]
 mod worker;
 
 #[cfg(target_os = "linux")]

@@ -69,19 +69,23 @@ impl Session {
     /// Whether a request of so many bytes may be taken in. If not, its protocol answers that the server is busy, and
     /// takes the bytes without keeping them: nobody else stalls for it.
     pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
-        let under_way = self.worker.under_way_bytes.get();
-        bytes <= BUFFER_BYTES || under_way + bytes <= self.worker.shared.config.under_way_bytes_max
+        bytes <= BUFFER_BYTES || self.worker.has_room_for(bytes)
     }
 
     /// Whether it is to end rather than wait for more. If not, it is called when that changes.
     pub(crate) fn is_over(&mut self, cx: &Context<'_>) -> bool {
-        self.waits_at = self.worker.waits(self.waits_at, cx);
+        self.waits_at = self.worker.idle.waits(self.waits_at, cx);
         self.waits_at.is_none()
+    }
+
+    /// It waits no more.
+    pub(crate) fn is_busy(&mut self) {
+        self.worker.idle.waits_no_more(self.waits_at.take());
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.worker.waits_no_more(self.waits_at.take());
+        self.is_busy();
     }
 }

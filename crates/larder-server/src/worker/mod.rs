@@ -4,23 +4,28 @@
 //! kernel of the reads that they have begun, and sleeps. A hit in DRAM is answered without leaving the turn.
 
 mod buffers;
+mod idle;
 mod mailbox;
 mod tasks;
+mod under_way;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use larder_device::{Clock, LoopClock, ring};
 
 pub(crate) use buffers::{BUFFER_BYTES, Buffers};
+pub(crate) use idle::Idle;
 pub(crate) use mailbox::{Arrived, Letter, Mailbox};
 pub(crate) use tasks::Tasks;
+pub(crate) use under_way::UnderWay;
 
 use crate::config::ProtocolKind;
 use crate::connection::serve;
@@ -41,14 +46,12 @@ pub(crate) struct Worker {
     pub(crate) counters: Arc<Counters>,
     pub(crate) clock: Arc<LoopClock>,
     /// What requests and answers take beyond the buffers that each connection has.
-    pub(crate) under_way_bytes: Cell<usize>,
+    under_way_bytes: Cell<usize>,
     tasks: Rc<Tasks>,
-    /// Connections end as soon as they have answered what has come.
-    draining: Cell<bool>,
+    /// Connections that wait for requests.
+    pub(crate) idle: Idle,
     /// The loop ends, whatever its connections do.
     ends: Cell<bool>,
-    /// Whoever waits for requests is called when either begins.
-    idle: RefCell<slab::Slab<Waker>>,
 }
 
 /// Runs until it is told to end and its connections have.
@@ -57,6 +60,7 @@ pub(crate) fn run(number: usize, shared: Arc<Shared>) -> io::Result<()> {
     let tasks = Rc::new(Tasks::new(Arc::clone(&mailbox)));
     let clock = Arc::new(LoopClock::new(mailbox.waker()));
     let counters = Arc::clone(&shared.counters[number]);
+    let idle = Idle::new(shared.config.idle_timeout);
     let worker = Rc::new(Worker {
         number,
         shared,
@@ -65,9 +69,8 @@ pub(crate) fn run(number: usize, shared: Arc<Shared>) -> io::Result<()> {
         clock,
         under_way_bytes: Cell::new(0),
         tasks,
-        draining: Cell::new(false),
+        idle,
         ends: Cell::new(false),
-        idle: RefCell::default(),
     });
     // Where the kernel refuses a ring, reads of flash are ended by threads of the device, which wake this one.
     let ring = ring::host().ok();
@@ -93,12 +96,13 @@ fn turn_until_the_end<B: Backend>(
         for letter in mailbox.take() {
             worker.open(letter, backend);
         }
-        let due = worker.clock.work(worker.clock.monotonic());
+        let now = worker.clock.monotonic();
+        let due = [worker.clock.work(now), worker.idle.sweep(now)].into_iter().flatten().min();
         worker.tasks.run_all();
         if let Some(ring) = ring {
             ring.submit();
         }
-        if worker.ends.get() || worker.draining.get() && worker.load() == 0 {
+        if worker.ends.get() || worker.idle.is_draining() && worker.load() == 0 {
             // The connections of those that are left are closed.
             worker.tasks.drop_all();
             return Ok(());
@@ -111,10 +115,7 @@ impl Worker {
     fn open<B: Backend>(self: &Rc<Self>, letter: Letter, backend: &Rc<B>) {
         match letter {
             Letter::Arrived(arrived) => self.welcome(arrived, backend),
-            Letter::Drain => {
-                self.draining.set(true);
-                self.idle.borrow_mut().iter().for_each(|(_, idle)| idle.wake_by_ref());
-            }
+            Letter::Drain => self.idle.drain(),
             Letter::End => self.ends.set(true),
         }
     }
@@ -140,28 +141,17 @@ impl Worker {
         }
     }
 
-    /// Whether whoever waits for requests, at `place` or nowhere yet, may go on waiting: then the place where it is
-    /// called when that changes.
-    pub(crate) fn waits(&self, place: Option<usize>, cx: &Context<'_>) -> Option<usize> {
-        if self.draining.get() {
-            self.waits_no_more(place);
-            return None;
-        }
-        let mut idle = self.idle.borrow_mut();
-        match place {
-            Some(place) => {
-                idle[place].clone_from(cx.waker());
-                Some(place)
+    /// Lets all other tasks that were woken run before this one goes on.
+    pub(crate) async fn others_first(&self) {
+        let mut is_first = true;
+        poll_fn(|cx| match std::mem::take(&mut is_first) {
+            true => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
             }
-            None => Some(idle.insert(cx.waker().clone())),
-        }
-    }
-
-    /// It waits at `place` no more.
-    pub(crate) fn waits_no_more(&self, place: Option<usize>) {
-        if let Some(place) = place {
-            self.idle.borrow_mut().remove(place);
-        }
+            false => Poll::Ready(()),
+        })
+        .await;
     }
 
     /// Connections that it has.

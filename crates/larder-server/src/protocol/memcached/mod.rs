@@ -9,7 +9,7 @@ use crate::session::Session;
 pub(crate) struct Memcached {}
 
 impl Protocol for Memcached {
-    async fn step(&mut self, _: &mut Session, input: &[u8], answers: &mut Answers) -> Step {
+    async fn step(&mut self, _: &mut Session, input: &[u8], answers: &mut Answers<'_>) -> Step {
         match input.iter().position(|byte| *byte == b'\n') {
             Some(_) if input.starts_with(b"quit") => Step::Close,
             Some(end) => {
