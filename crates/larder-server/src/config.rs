@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind};
+use crate::users::User;
 
 /// What is spoken at an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +45,11 @@ impl fmt::Display for Endpoint {
 pub struct ServerConfig {
     /// Where clients come in, and what they speak there.
     pub endpoints: Vec<(Endpoint, ProtocolKind)>,
+    /// Who may come in, and whose keys it has then. If there are none, everybody may, and has those of the first tenant.
+    pub users: Vec<User>,
+    /// Whether other machines may come in though nothing protects the keys and passwords on their way. Without it, only
+    /// addresses of this machine (loopback) and Unix sockets are listened on.
+    pub allow_unprotected: bool,
     /// Threads that serve, 1 to 1024.
     pub workers: usize,
     /// Most connections at a time; who comes when there are so many is told so and closed.
@@ -63,6 +69,8 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             endpoints: Vec::new(),
+            users: Vec::new(),
+            allow_unprotected: false,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             connections_max: 10_000,
             idle_timeout: None,
@@ -79,6 +87,16 @@ impl ServerConfig {
         let refuse = |message: String| Err(Error::new(ErrorKind::Config, message));
         if !(1..=1024).contains(&self.workers) {
             return refuse(format!("workers = {}: must be 1 to 1024", self.workers));
+        }
+        let open = self.endpoints.iter().find_map(|(endpoint, _)| match endpoint {
+            Endpoint::Tcp(address) if !address.ip().is_loopback() => Some(address),
+            _ => None,
+        });
+        if let Some(address) = open.filter(|_| !self.allow_unprotected) {
+            return refuse(format!(
+                "address {address}: whoever reaches it could read and change all keys, or listen to passwords; listen \
+                 on a loopback address, or set allow_unprotected if the network is trusted"
+            ));
         }
         if self.connections_max == 0 {
             return refuse("connections_max = 0: must be at least 1".to_owned());

@@ -52,3 +52,5 @@ pub use config::{Endpoint, ProtocolKind, ServerConfig};
 pub use error::{Error, ErrorKind};
 #[cfg(target_os = "linux")]
 pub use server::Server;
+#[cfg(target_os = "linux")]
+pub use users::{PasswordHash, User};

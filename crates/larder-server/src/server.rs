@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind};
 use crate::listener::Listener;
 use crate::shared::Shared;
 use crate::tenant::Caches;
+use crate::users::Users;
 use crate::worker::{self, Letter, Mailbox};
 
 /// A server that serves until it is told to end ([`Server::end`]).
@@ -55,7 +56,8 @@ impl Server {
             (0..config.workers).map(|_| Mailbox::new().map(Arc::new)).collect();
         let stop = Arc::new(Stop::new().map_err(refused)?);
         let tenants = caches.tenants()?;
-        let shared = Shared::new(config, caches, tenants, mailboxes.map_err(refused)?);
+        let users = Users::new(&config.users, &tenants)?;
+        let shared = Shared::new(config, caches, tenants, users, mailboxes.map_err(refused)?);
         let mut server =
             Self { shared: Arc::new(shared), stop, addresses, endpoints, threads: Vec::new() };
         server.begin(listeners)?;

@@ -61,7 +61,12 @@ impl Session {
     /// Whether `user` may come in with `password`. Then it speaks for that user's tenant from now on; otherwise it is
     /// who it was. Wrong passwords are answered late.
     pub(crate) async fn log_in(&mut self, user: &[u8], password: &[u8]) -> bool {
-        let Some(tenant) = self.worker.shared.users.admit(user, password) else { return false };
+        let Worker { shared, clock, counters, .. } = &*self.worker;
+        counters.auth_cmds.add(1);
+        let Some(tenant) = shared.users.admit(&**clock, user, password).await else {
+            counters.auth_errors.add(1);
+            return false;
+        };
         (self.tenant, self.needs_login) = (tenant, false);
         true
     }

@@ -32,12 +32,12 @@ impl Shared {
         config: ServerConfig,
         caches: Caches,
         tenants: Vec<Arc<Tenant>>,
+        users: Users,
         mailboxes: Vec<Arc<Mailbox>>,
     ) -> Self {
         assert_eq!(config.workers, mailboxes.len(), "each worker has one");
         let (started, connections) = (Instant::now(), AtomicU64::new(1));
         let counters = mailboxes.iter().map(|_| Arc::default()).collect();
-        let users = Users::default();
         Self { config, caches, tenants, users, mailboxes, counters, started, connections }
     }
 

@@ -10,7 +10,12 @@ use crate::session::Session;
 pub(crate) trait Protocol: 'static {
     /// Answers the first request in `input`, which is not empty, if it is there whole. A request that changes nothing
     /// may leave its answer for [`Answers::later`]; any other waits for those first ([`Answers::settle`]).
-    async fn step(&mut self, session: &mut Session, input: &[u8], answers: &mut Answers<'_>) -> Step;
+    async fn step(
+        &mut self,
+        session: &mut Session,
+        input: &[u8],
+        answers: &mut Answers<'_>,
+    ) -> Step;
 }
 
 /// How far a protocol has got with what has come.
