@@ -31,6 +31,10 @@ fn main() -> ExitCode {
     let ended = match cli.command {
         #[cfg(target_os = "linux")]
         Command::Serve(arguments) => serve::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Check(arguments) => serve::check(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Password(_) => serve::password(),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Workload(command) => workload::run(&command),

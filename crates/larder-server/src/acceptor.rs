@@ -32,6 +32,10 @@ impl Stop {
         Ok(Self { event, is_set: AtomicBool::new(false) })
     }
 
+    pub(crate) fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn set(&self) {
         self.is_set.store(true, Ordering::SeqCst);
         let _ = rustix::io::write(&self.event, &1_u64.to_le_bytes());
@@ -40,19 +44,26 @@ impl Stop {
 
 /// Accepts until it is told to stop. The listeners close with it.
 pub(crate) fn run(listeners: &[Listener], shared: &Arc<Shared>, stop: &Stop) -> io::Result<()> {
-    while !stop.is_set.load(Ordering::SeqCst) {
-        let fds = listeners.iter().map(Listener::fd).chain([stop.event.as_fd()]);
-        let mut fds: Vec<PollFd<'_>> =
-            fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        match poll(&mut fds, None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        for (listener, _) in listeners.iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty()) {
-            accept_all(listener, shared);
+    let all: Vec<&Listener> = listeners.iter().collect();
+    while !stop.is_set() {
+        for number in wait_for(&all, stop)? {
+            accept_all(&listeners[number], shared);
         }
     }
     Ok(())
+}
+
+/// Waits until something is to be accepted, and says of which, or until all are to stop.
+pub(crate) fn wait_for(listeners: &[&impl AsFd], stop: &Stop) -> io::Result<Vec<usize>> {
+    let fds = listeners.iter().map(|listener| listener.as_fd()).chain([stop.event.as_fd()]);
+    let mut fds: Vec<PollFd<'_>> =
+        fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    match poll(&mut fds, None) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let ready = (0..listeners.len()).filter(|number| !fds[*number].revents().is_empty());
+    Ok(ready.collect())
 }
 
 fn accept_all(listener: &Listener, shared: &Arc<Shared>) {

@@ -45,6 +45,8 @@ impl fmt::Display for Endpoint {
 pub struct ServerConfig {
     /// Where clients come in, and what they speak there.
     pub endpoints: Vec<(Endpoint, ProtocolKind)>,
+    /// Where `/metrics`, `/live` and `/ready` are asked for, by HTTP; `None` nowhere.
+    pub admin: Option<SocketAddr>,
     /// Who may come in, and whose keys it has then. If there are none, everybody may, and has those of the first tenant.
     pub users: Vec<User>,
     /// Whether other machines may come in though nothing protects the keys and passwords on their way. Without it, only
@@ -69,6 +71,7 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             endpoints: Vec::new(),
+            admin: None,
             users: Vec::new(),
             allow_unprotected: false,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
@@ -83,7 +86,10 @@ impl Default for ServerConfig {
 
 impl ServerConfig {
     /// Refuses what cannot work anywhere.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] with the field, its value and what it must be.
+    pub fn check(&self) -> Result<(), Error> {
         let refuse = |message: String| Err(Error::new(ErrorKind::Config, message));
         if !(1..=1024).contains(&self.workers) {
             return refuse(format!("workers = {}: must be 1 to 1024", self.workers));
@@ -92,6 +98,7 @@ impl ServerConfig {
             Endpoint::Tcp(address) if !address.ip().is_loopback() => Some(address),
             _ => None,
         });
+        let open = open.or(self.admin.as_ref().filter(|address| !address.ip().is_loopback()));
         if let Some(address) = open.filter(|_| !self.allow_unprotected) {
             return refuse(format!(
                 "address {address}: whoever reaches it could read and change all keys, or listen to passwords; listen \

@@ -21,22 +21,29 @@ impl Counter {
 
 /// A struct of counters, one of their values, and their names.
 macro_rules! counters {
-    ($($(#[$about:meta])* $name:ident),* $(,)?) => {
+    ($($(#[doc = $about:literal])* $name:ident),* $(,)?) => {
         /// See the module.
         #[derive(Default)]
         pub(crate) struct Counters {
-            $($(#[$about])* pub(crate) $name: Counter,)*
+            $($(#[doc = $about])* pub(crate) $name: Counter,)*
         }
 
         /// What [`Counters`] said at some moment, of one worker or of several together.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub(crate) struct Counted {
-            $($(#[$about])* pub(crate) $name: u64,)*
+            $($(#[doc = $about])* pub(crate) $name: u64,)*
         }
 
         impl Counters {
             pub(crate) fn read(&self) -> Counted {
                 Counted { $($name: self.$name.read(),)* }
+            }
+        }
+
+        impl Counted {
+            /// Each number with its name, and what it counts.
+            pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+                [$((stringify!($name), concat!($($about),*).trim_ascii(), self.$name),)*].into_iter()
             }
         }
 
@@ -65,19 +72,31 @@ counters! {
     cmd_touch,
     /// Meta requests.
     cmd_meta,
+    /// Keys that were asked for and found.
     get_hits,
+    /// Keys that were asked for and not found.
     get_misses,
+    /// Keys that were deleted.
     delete_hits,
+    /// Keys that were to be deleted and not found.
     delete_misses,
+    /// Numbers that were counted up.
     incr_hits,
+    /// Numbers that were to be counted up and not found.
     incr_misses,
+    /// Numbers that were counted down.
     decr_hits,
+    /// Numbers that were to be counted down and not found.
     decr_misses,
+    /// Values that were stored over the version that was named.
     cas_hits,
+    /// Values that were to be stored over a version, where there was no value.
     cas_misses,
     /// Comparisons of versions that failed.
     cas_badval,
+    /// Keys that were given another lifetime.
     touch_hits,
+    /// Keys that were to be given another lifetime and not found.
     touch_misses,
     /// Attempts to log in.
     auth_cmds,

@@ -16,6 +16,8 @@
 #[cfg(target_os = "linux")]
 mod acceptor;
 #[cfg(target_os = "linux")]
+mod admin;
+#[cfg(target_os = "linux")]
 mod answers;
 #[cfg(target_os = "linux")]
 mod config;

@@ -70,8 +70,10 @@ impl Listener {
     pub(crate) fn endpoint(&self) -> Endpoint {
         self.address().map_or_else(|| self.endpoint.clone(), Endpoint::Tcp)
     }
+}
 
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.socket {
             ListeningSocket::Tcp(listener) => listener.as_fd(),
             ListeningSocket::Unix(listener, _) => listener.as_fd(),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use larder::{Larder, Shards, Tenants, block_on};
 
 use crate::acceptor::{self, Stop};
+use crate::admin::Admin;
 use crate::config::{Endpoint, ProtocolKind, ServerConfig};
 use crate::error::{Error, ErrorKind};
 use crate::listener::Listener;
@@ -22,6 +23,7 @@ pub struct Server {
     stop: Arc<Stop>,
     addresses: Vec<SocketAddr>,
     endpoints: Vec<(Endpoint, ProtocolKind)>,
+    admin: Option<AdminThread>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
 }
 
@@ -48,6 +50,7 @@ impl Server {
         let bind = |(endpoint, protocol): &(_, _)| Listener::bind(endpoint, *protocol);
         let listeners: Vec<Listener> =
             config.endpoints.iter().map(bind).collect::<Result<_, _>>()?;
+        let admin = config.admin.map(Admin::bind).transpose()?;
         let addresses = listeners.iter().filter_map(Listener::address).collect();
         let endpoints = listeners.iter().map(|it| (it.endpoint(), it.protocol)).collect();
         let refused =
@@ -58,9 +61,11 @@ impl Server {
         let tenants = caches.tenants()?;
         let users = Users::new(&config.users, &tenants)?;
         let shared = Shared::new(config, caches, tenants, users, mailboxes.map_err(refused)?);
+        let shared = Arc::new(shared);
         let mut server =
-            Self { shared: Arc::new(shared), stop, addresses, endpoints, threads: Vec::new() };
+            Self { shared, stop, addresses, endpoints, admin: None, threads: Vec::new() };
         server.begin(listeners)?;
+        server.admin = admin.map(|admin| AdminThread::begin(admin, &server.shared)).transpose()?;
         Ok(server)
     }
 
@@ -95,6 +100,11 @@ impl Server {
         &self.endpoints
     }
 
+    /// Where metrics are asked for, with the port that was free.
+    pub fn admin(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().and_then(|admin| admin.address)
+    }
+
     /// Accepts nothing more, lets connections end what they have begun, for
     /// [`ServerConfig::drain_time`] at most, and closes the caches, `close_time` at most, so that they are found again.
     ///
@@ -108,6 +118,7 @@ impl Server {
 
     /// Ends all threads.
     fn halt(&mut self) -> Result<(), Error> {
+        self.shared.drain();
         self.stop.set();
         self.shared.mailboxes.iter().for_each(|mailbox| mailbox.send(Letter::Drain));
         let deadline = Instant::now() + self.shared.config.drain_time;
@@ -123,6 +134,34 @@ impl Server {
                 .map_err(|error| Error::system(ErrorKind::System, "a thread has failed", error))?;
         }
         Ok(())
+    }
+}
+
+/// Answers operators until it is dropped: longer than connections are served, for they ask how the end goes.
+struct AdminThread {
+    address: Option<SocketAddr>,
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<std::io::Result<()>>>,
+}
+
+impl AdminThread {
+    fn begin(admin: Admin, shared: &Arc<Shared>) -> Result<Self, Error> {
+        let refused = |error| Error::system(ErrorKind::System, "the system has no thread", error);
+        let stop = Arc::new(Stop::new().map_err(|error| refused(error.into()))?);
+        let (address, shared, told) = (admin.address(), Arc::clone(shared), Arc::clone(&stop));
+        let thread = std::thread::Builder::new().name("larder-admin".to_owned());
+        let thread = thread.spawn(move || admin.run(&shared, &told)).map_err(refused)?;
+        Ok(Self { address, stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for AdminThread {
+    fn drop(&mut self) {
+        self.stop.set();
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to tell: what it did is over.
+            let _ = thread.join();
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What all threads of a server share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::config::ServerConfig;
@@ -23,6 +23,7 @@ pub(crate) struct Shared {
     /// Of each worker.
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) started: Instant,
+    draining: AtomicBool,
     /// Connections since the start: the number of the next one.
     connections: AtomicU64,
 }
@@ -37,13 +38,24 @@ impl Shared {
     ) -> Self {
         assert_eq!(config.workers, mailboxes.len(), "each worker has one");
         let (started, connections) = (Instant::now(), AtomicU64::new(1));
+        let draining = AtomicBool::new(false);
         let counters = mailboxes.iter().map(|_| Arc::default()).collect();
-        Self { config, caches, tenants, users, mailboxes, counters, started, connections }
+        Self { config, caches, tenants, users, mailboxes, counters, started, draining, connections }
     }
 
     /// What all workers have counted together.
     pub(crate) fn counted(&self) -> Counted {
         self.counters.iter().map(|of_one| of_one.read()).sum()
+    }
+
+    /// The server ends: nothing new is taken in.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Why no requests should be sent here, if that is so.
+    pub(crate) fn why_not_ready(&self) -> Option<&'static str> {
+        self.draining.load(Ordering::Relaxed).then_some("it is ending")
     }
 
     /// A number for a connection.

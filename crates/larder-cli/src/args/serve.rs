@@ -1,8 +1,8 @@
 //! `larder serve`: what can be said on the command line.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 
@@ -17,21 +17,31 @@ use super::{positive_size, size};
 /// again; a second one ends it at once.
 ///
 /// Sizes take K, M, G, T (powers of 1024).
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(after_help = "EXAMPLES:
   larder serve                                        no configuration needed
   larder serve --memory 1G --flash 32G                sizes of DRAM and of the flash file
   larder serve --flash 0                              in DRAM only
   larder serve --memcached 127.0.0.1:22122 --resp none
-  larder serve --memcached unix:/run/larder.sock      a Unix socket")]
+  larder serve --memcached unix:/run/larder.sock      a Unix socket
+  larder serve --config larder.toml                   tenants, users, and all options by their names")]
 pub(crate) struct ServeArgs {
-    /// Where memcached clients come in: addresses, or unix:PATH; none is nowhere
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:11211", value_delimiter = ',', value_parser = listen)]
-    pub(crate) memcached: Vec<ListenArg>,
+    /// A file with these options by their names (data_dir = \"...\"), tenants and users; options given here come first.
+    /// `larder check FILE` explains it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 
-    /// Where Redis and Valkey clients come in: addresses, or unix:PATH; none is nowhere
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6379", value_delimiter = ',', value_parser = listen)]
-    pub(crate) resp: Vec<ListenArg>,
+    /// Where memcached clients come in: addresses, or unix:PATH; none is nowhere [default: 127.0.0.1:11211]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = listen)]
+    pub(crate) memcached: Option<Vec<ListenArg>>,
+
+    /// Where Redis and Valkey clients come in: addresses, or unix:PATH; none is nowhere [default: 127.0.0.1:6379]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = listen)]
+    pub(crate) resp: Option<Vec<ListenArg>>,
+
+    /// Where metrics and readiness are asked for by HTTP: an address, or none [default: 127.0.0.1:9180]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen)]
+    pub(crate) admin: Option<ListenArg>,
 
     /// Memory of the cache, with everything that it needs for its flash [default: a quarter of the machine's, or of the
     /// control group's limit]
@@ -51,32 +61,46 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
 
-    /// Most connections at a time
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    pub(crate) connections: usize,
+    /// Most connections at a time [default: 10000]
+    #[arg(long, value_name = "N")]
+    pub(crate) connections: Option<usize>,
 
-    /// Longest value
-    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = positive_size)]
-    pub(crate) value_max: u64,
+    /// Longest value [default: 1M]
+    #[arg(long, value_name = "SIZE", value_parser = positive_size)]
+    pub(crate) value_max: Option<u64>,
 
-    /// Close connections that ask nothing for so many seconds; 0 never
-    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
-    pub(crate) idle_timeout: u32,
+    /// Close connections that ask nothing for so many seconds; 0 never [default: 0]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) idle_timeout: Option<u32>,
 
-    /// How many seconds connections may go on with what they have begun when the server is told to end
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
-    pub(crate) drain: u32,
+    /// How many seconds connections may go on with what they have begun when the server is told to end [default: 5]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) drain: Option<u32>,
 
-    /// How many seconds closing the cache may take at the end; what is not on flash by then is lost
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    pub(crate) close: u32,
+    /// How many seconds closing the cache may take at the end; what is not on flash by then is lost [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) close: Option<u32>,
+
+    /// Listen on addresses that other machines reach, though keys and passwords travel in the clear
+    #[arg(long)]
+    pub(crate) allow_unprotected: bool,
 }
 
-impl ServeArgs {
-    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
-        (self.idle_timeout > 0).then(|| Duration::from_secs(self.idle_timeout.into()))
-    }
+/// Explain a configuration of `larder serve`, without touching anything.
+///
+/// Prints every setting with its value and where it comes from, or what is wrong, with line and column.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CheckArgs {
+    /// The file, such as larder.toml
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
 }
+
+/// Hash a password for `larder.toml`: the password is read from standard input, one line.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "EXAMPLE:
+  printf '%s\\n' \"$PASSWORD\" | larder password")]
+pub(crate) struct PasswordArgs {}
 
 /// Where clients come in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +110,18 @@ pub(crate) enum ListenArg {
     Unix(PathBuf),
 }
 
-fn listen(text: &str) -> Result<ListenArg, String> {
+impl fmt::Display for ListenArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nowhere => f.write_str("none"),
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A place as it is written.
+pub(crate) fn listen(text: &str) -> Result<ListenArg, String> {
     if text == "none" {
         return Ok(ListenArg::Nowhere);
     }

@@ -8,8 +8,8 @@ use indicatif::BinaryBytes;
 use larder::{Device, FileDevice};
 use larder_lab::Error;
 
+use super::settings::Settings;
 use super::sizes;
-use crate::args::ServeArgs;
 
 /// Name of the file in the data directory.
 const FILE: &str = "larder.flash";
@@ -21,11 +21,12 @@ pub(crate) struct Data {
 
 impl Data {
     /// Opens the flash file, and makes it and its directory if they are not there.
-    pub(crate) fn open(arguments: &ServeArgs, memory: u64) -> Result<Self, Error> {
-        if arguments.flash == Some(0) {
+    pub(crate) fn open(settings: &Settings) -> Result<Self, Error> {
+        let (flash, memory) = (settings.flash.0, settings.memory.0);
+        if flash == Some(0) {
             return Ok(Self { file: None });
         }
-        let directory = arguments.data_dir.clone().map_or_else(default_directory, Ok)?;
+        let directory = settings.data_dir.0.clone().map_or_else(default_directory, Ok)?;
         let refused = |doing: &str, error: &dyn std::fmt::Display| {
             let at = directory.display();
             Error::Usage(format!(
@@ -35,7 +36,7 @@ impl Data {
         fs::create_dir_all(&directory).map_err(|error| refused("make it", &error))?;
         let path = directory.join(FILE);
         let there = fs::metadata(&path).map(|found| found.len()).ok().filter(|bytes| *bytes > 0);
-        let bytes = match (arguments.flash, there) {
+        let bytes = match (flash, there) {
             (Some(bytes), _) => bytes >> 12 << 12,
             (None, Some(bytes)) => bytes,
             (None, None) => {
@@ -64,7 +65,7 @@ impl Data {
 }
 
 /// Where a service manager says, or where such things are kept.
-fn default_directory() -> Result<PathBuf, Error> {
+pub(crate) fn default_directory() -> Result<PathBuf, Error> {
     if let Some(directory) = std::env::var_os("STATE_DIRECTORY") {
         return Ok(directory.into());
     }

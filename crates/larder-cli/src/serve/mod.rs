@@ -1,6 +1,9 @@
 //! `larder serve`: opens the cache, serves, and ends in order.
 
+mod check;
 mod data;
+mod file;
+mod settings;
 mod sizes;
 
 use std::sync::Arc;
@@ -9,16 +12,16 @@ use std::time::{Duration, Instant};
 use indicatif::BinaryBytes;
 use larder::{OnChange, RealClock, Tenant, Tenants, TenantsConfig, block_on};
 use larder_lab::Error;
-use larder_server::{Endpoint, ProtocolKind, Server, ServerConfig};
+use larder_server::{ProtocolKind, Server};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::args::{ListenArg, ServeArgs};
+use crate::args::ServeArgs;
 use crate::ending::Ending;
+pub(crate) use check::{check, password};
 use data::Data;
+use settings::Settings;
 
-/// Whoever may use a Unix socket: its user and group.
-const SOCKET_MODE: u32 = 0o660;
 /// The only tenant, if none are configured.
 const TENANT: &str = "default";
 
@@ -26,16 +29,19 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     // Before any thread is made, so that none takes a signal that is meant for this one.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|error| Error::run(format!("signals cannot be waited for: {error}")))?;
-    let config = server_config(arguments)?;
+    let settings = Settings::of(arguments)?;
+    let config = settings.server()?;
     let begun = Instant::now();
-    let memory = arguments.memory.unwrap_or_else(sizes::memory);
-    let data = Data::open(arguments, memory)?;
-    let tenants = open(&data, memory)?;
-    println!("memory     {}", BinaryBytes(memory));
+    let data = Data::open(&settings)?;
+    let tenants = open(&data, &settings)?;
+    println!("memory     {}", BinaryBytes(settings.memory.0));
     println!("flash      {}", data.describe());
     let server = Server::start(config, tenants).map_err(|error| Error::run(error.to_string()))?;
     for (endpoint, protocol) in server.endpoints() {
         println!("{:<10} {endpoint}", name(*protocol));
+    }
+    if let Some(address) = server.admin() {
+        println!("{:<10} http://{address}/metrics", "admin");
     }
     println!("ready in {:.1} s; SIGTERM or Ctrl-C ends it", begun.elapsed().as_secs_f64());
     wait(&mut signals);
@@ -49,7 +55,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
             }
         }
     });
-    let ended = server.end(Duration::from_secs(arguments.close.into()));
+    let ended = server.end(Duration::from_secs(settings.close.0.into()));
     handle.close();
     ended.map_err(|error| Error::run(error.to_string()))?;
     println!("closed");
@@ -73,38 +79,11 @@ fn wait(signals: &mut Signals) {
     }
 }
 
-fn server_config(arguments: &ServeArgs) -> Result<ServerConfig, Error> {
-    let mut config = ServerConfig::default();
-    let memcached = arguments.memcached.iter().map(|at| (at, ProtocolKind::Memcached));
-    let resp = arguments.resp.iter().map(|at| (at, ProtocolKind::Resp));
-    config.endpoints = memcached.chain(resp).filter_map(|(at, kind)| endpoint(at, kind)).collect();
-    if config.endpoints.is_empty() {
-        let message = "no protocol has an address: --memcached or --resp must name one";
-        return Err(Error::Usage(message.to_owned()));
-    }
-    if let Some(workers) = arguments.workers {
-        config.workers = workers.into();
-    }
-    config.connections_max = arguments.connections;
-    config.value_bytes_max = usize::try_from(arguments.value_max).unwrap_or(usize::MAX);
-    config.idle_timeout = arguments.idle_timeout();
-    config.drain_time = Duration::from_secs(arguments.drain.into());
-    Ok(config)
-}
-
-fn endpoint(at: &ListenArg, protocol: ProtocolKind) -> Option<(Endpoint, ProtocolKind)> {
-    let endpoint = match at {
-        ListenArg::Nowhere => return None,
-        ListenArg::Tcp(address) => Endpoint::Tcp(*address),
-        ListenArg::Unix(path) => Endpoint::Unix { path: path.clone(), mode: SOCKET_MODE },
-    };
-    Some((endpoint, protocol))
-}
-
-fn open(data: &Data, memory: u64) -> Result<Tenants, Error> {
+fn open(data: &Data, settings: &Settings) -> Result<Tenants, Error> {
+    let tenants = settings.tenants.iter().map(|it| Tenant::new(&it.name, it.percent)).collect();
     let config = TenantsConfig {
-        memory_bytes: Some(memory),
-        tenants: vec![Tenant::new(TENANT, 100.0)],
+        memory_bytes: Some(settings.memory.0),
+        tenants,
         on_change: OnChange::Discard,
         ..TenantsConfig::default()
     };

@@ -1,5 +1,7 @@
 //! Servers in this process, and clients that speak to them by the byte.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
 
+mod admin;
 mod lifecycle;
 mod serving;
