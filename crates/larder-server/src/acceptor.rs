@@ -82,7 +82,7 @@ fn accept_all(listener: &Listener, shared: &Arc<Shared>) {
 
 /// Gives a connection to a worker, or refuses it where there are too many.
 fn admit(fd: OwnedFd, protocol: ProtocolKind, peer: Peer, shared: &Arc<Shared>) {
-    if shared.connections() >= shared.config.connections_max {
+    if shared.connections() >= shared.connections_max() {
         let why: &[u8] = match protocol {
             ProtocolKind::Memcached => b"ERROR Too many open connections\r\n",
             ProtocolKind::Resp => b"-ERR max number of clients reached\r\n",

@@ -126,4 +126,21 @@ impl ServerConfig {
         }
         Ok(())
     }
+
+    /// The settings in which `other` differs, and that a server which runs cannot take over.
+    pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
+        let Self { endpoints, admin, allow_unprotected, workers, .. } = other;
+        let Self { idle_timeout, value_bytes_max, under_way_bytes_max, drain_time, .. } = other;
+        let same = [
+            ("endpoints", self.endpoints == *endpoints),
+            ("admin", self.admin == *admin),
+            ("allow_unprotected", self.allow_unprotected == *allow_unprotected),
+            ("workers", self.workers == *workers),
+            ("idle_timeout", self.idle_timeout == *idle_timeout),
+            ("value_bytes_max", self.value_bytes_max == *value_bytes_max),
+            ("under_way_bytes_max", self.under_way_bytes_max == *under_way_bytes_max),
+            ("drain_time", self.drain_time == *drain_time),
+        ];
+        same.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
+    }
 }

@@ -105,6 +105,17 @@ impl Server {
         self.admin.as_ref().and_then(|admin| admin.address)
     }
 
+    /// Takes over what of `config` can be changed while it runs: users, and how many connections there may be. Who has
+    /// logged in stays in. Says which other settings differ, and so need another start.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for settings that cannot be; then nothing is changed.
+    pub fn reload(&self, config: &ServerConfig) -> Result<Vec<&'static str>, Error> {
+        config.check()?;
+        self.shared.reload(config)?;
+        Ok(self.shared.config.needs_restart(config))
+    }
+
     /// Accepts nothing more, lets connections end what they have begun, for
     /// [`ServerConfig::drain_time`] at most, and closes the caches, `close_time` at most, so that they are found again.
     ///

@@ -44,7 +44,7 @@ impl Session {
     pub(crate) fn new(worker: Rc<Worker>, peer: Peer) -> Self {
         let id = worker.shared.next_connection();
         let tenant = Arc::clone(worker.shared.default_tenant());
-        let needs_login = !worker.shared.users.is_empty();
+        let needs_login = !worker.shared.users().is_empty();
         Self { worker, id, peer, tenant, needs_login, waits_at: None }
     }
 
@@ -63,7 +63,7 @@ impl Session {
     pub(crate) async fn log_in(&mut self, user: &[u8], password: &[u8]) -> bool {
         let Worker { shared, clock, counters, .. } = &*self.worker;
         counters.auth_cmds.add(1);
-        let Some(tenant) = shared.users.admit(&**clock, user, password).await else {
+        let Some(tenant) = shared.users().admit(&**clock, user, password).await else {
             counters.auth_errors.add(1);
             return false;
         };

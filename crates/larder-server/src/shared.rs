@@ -1,11 +1,12 @@
 //! What all threads of a server share.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use crate::config::ServerConfig;
 use crate::counters::{Counted, Counters};
+use crate::error::Error;
 use crate::tenant::{Caches, Tenant};
 use crate::users::Users;
 use crate::worker::Mailbox;
@@ -16,8 +17,9 @@ pub(crate) struct Shared {
     pub(crate) caches: Caches,
     /// At least one.
     pub(crate) tenants: Vec<Arc<Tenant>>,
-    /// Who may come in, if not everybody.
-    pub(crate) users: Users,
+    /// Who may come in, if not everybody. Changes when the configuration is read again.
+    users: RwLock<Arc<Users>>,
+    connections_max: AtomicUsize,
     /// Of each worker.
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,
     /// Of each worker.
@@ -39,13 +41,44 @@ impl Shared {
         assert_eq!(config.workers, mailboxes.len(), "each worker has one");
         let (started, connections) = (Instant::now(), AtomicU64::new(1));
         let draining = AtomicBool::new(false);
+        let connections_max = AtomicUsize::new(config.connections_max);
+        let users = RwLock::new(Arc::new(users));
         let counters = mailboxes.iter().map(|_| Arc::default()).collect();
-        Self { config, caches, tenants, users, mailboxes, counters, started, draining, connections }
+        Self {
+            config,
+            caches,
+            tenants,
+            users,
+            connections_max,
+            mailboxes,
+            counters,
+            started,
+            draining,
+            connections,
+        }
     }
 
     /// What all workers have counted together.
     pub(crate) fn counted(&self) -> Counted {
         self.counters.iter().map(|of_one| of_one.read()).sum()
+    }
+
+    /// Who may come in from now on.
+    pub(crate) fn users(&self) -> Arc<Users> {
+        Arc::clone(&self.users.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Most connections at a time.
+    pub(crate) fn connections_max(&self) -> usize {
+        self.connections_max.load(Ordering::Relaxed)
+    }
+
+    /// Takes over what can be changed while it runs.
+    pub(crate) fn reload(&self, config: &ServerConfig) -> Result<(), Error> {
+        let users = Users::new(&config.users, &self.tenants)?;
+        *self.users.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(users);
+        self.connections_max.store(config.connections_max, Ordering::Relaxed);
+        Ok(())
     }
 
     /// The server ends: nothing new is taken in.

@@ -243,6 +243,12 @@ mod tests {
     }
 
     #[test]
+    fn the_example_is_one() {
+        let (tenants, users, _) = read(include_str!("../../../../contrib/larder.toml")).unwrap();
+        assert_eq!((tenants.len(), users.len()), (2, 0));
+    }
+
+    #[test]
     fn what_cannot_be_meant_is_refused_with_its_place() {
         let hash = PasswordHash::of(b"rye").unwrap();
         let user = format!("[[user]]\nname = \"a\"\npassword = \"{hash}\"\n");

@@ -13,6 +13,7 @@ use indicatif::BinaryBytes;
 use larder::{OnChange, RealClock, Tenant, Tenants, TenantsConfig, block_on};
 use larder_lab::Error;
 use larder_server::{ProtocolKind, Server};
+use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -44,7 +45,9 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
         println!("{:<10} http://{address}/metrics", "admin");
     }
     println!("ready in {:.1} s; SIGTERM or Ctrl-C ends it", begun.elapsed().as_secs_f64());
-    wait(&mut signals);
+    tell_service_manager(&NotifyState::Ready);
+    wait(&mut signals, arguments, &server);
+    tell_service_manager(&NotifyState::Stopping);
     println!("ending: connections end what they have begun, then the cache is closed");
     let handle = signals.handle();
     std::thread::spawn(move || {
@@ -69,13 +72,33 @@ fn name(protocol: ProtocolKind) -> &'static str {
     }
 }
 
-/// Waits until it is told to end.
-fn wait(signals: &mut Signals) {
+/// Tells a service manager such as systemd, if there is one (`NOTIFY_SOCKET`).
+fn tell_service_manager(state: &NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(std::slice::from_ref(state)) {
+        eprintln!("the service manager cannot be told: {error}");
+    }
+}
+
+/// Waits until it is told to end. SIGHUP has the file read again meanwhile.
+fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
     for signal in signals.forever() {
         if signal != SIGHUP {
             return;
         }
-        println!("SIGHUP: nothing can be changed while it runs that the command line has said");
+        let reloaded = Settings::of(arguments).and_then(|settings| {
+            let config = settings.server()?;
+            server.reload(&config).map_err(|error| Error::usage(error.to_string()))
+        });
+        match reloaded {
+            Ok(rest) if rest.is_empty() => {
+                println!("SIGHUP: users and connections are as the file says")
+            }
+            Ok(rest) => println!(
+                "SIGHUP: users and connections are as the file says; these need another start: {}",
+                rest.join(", ")
+            ),
+            Err(error) => eprintln!("SIGHUP: nothing is changed: {error}"),
+        }
     }
 }
 

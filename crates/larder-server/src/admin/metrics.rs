@@ -30,7 +30,7 @@ pub(super) fn text(shared: &Shared) -> String {
         );
     };
     gauge("connections", "Connections that there are.", shared.connections() as u64);
-    gauge("connections_max", "Most connections at a time.", shared.config.connections_max as u64);
+    gauge("connections_max", "Most connections at a time.", shared.connections_max() as u64);
     gauge("workers", "Threads that serve.", shared.config.workers as u64);
     gauge(
         "ready",
