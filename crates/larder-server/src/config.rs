@@ -40,6 +40,16 @@ impl fmt::Display for Endpoint {
     }
 }
 
+/// How threads wait for sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum SocketBackend {
+    /// `epoll`, which every kernel and container allows.
+    #[default]
+    Epoll,
+    /// io_uring (Linux 6.1), and `epoll` where it is refused, as by most containers' default profiles.
+    IoUring,
+}
+
 /// What a server listens on, with how many threads, and its limits. The caches are opened by whoever starts it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
@@ -54,6 +64,8 @@ pub struct ServerConfig {
     pub allow_unprotected: bool,
     /// Threads that serve, 1 to 1024.
     pub workers: usize,
+    /// How they wait for sockets.
+    pub sockets: SocketBackend,
     /// Most connections at a time; who comes when there are so many is told so and closed.
     pub connections_max: usize,
     /// A connection that asks nothing for so long is closed; `None` never.
@@ -75,6 +87,7 @@ impl Default for ServerConfig {
             users: Vec::new(),
             allow_unprotected: false,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
+            sockets: SocketBackend::default(),
             connections_max: 10_000,
             idle_timeout: None,
             value_bytes_max: 1 << 20,
@@ -129,13 +142,14 @@ impl ServerConfig {
 
     /// The settings in which `other` differs, and that a server which runs cannot take over.
     pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
-        let Self { endpoints, admin, allow_unprotected, workers, .. } = other;
+        let Self { endpoints, admin, allow_unprotected, workers, sockets, .. } = other;
         let Self { idle_timeout, value_bytes_max, under_way_bytes_max, drain_time, .. } = other;
         let same = [
             ("endpoints", self.endpoints == *endpoints),
             ("admin", self.admin == *admin),
             ("allow_unprotected", self.allow_unprotected == *allow_unprotected),
             ("workers", self.workers == *workers),
+            ("sockets", self.sockets == *sockets),
             ("idle_timeout", self.idle_timeout == *idle_timeout),
             ("value_bytes_max", self.value_bytes_max == *value_bytes_max),
             ("under_way_bytes_max", self.under_way_bytes_max == *under_way_bytes_max),

@@ -49,7 +49,7 @@ mod within;
 mod worker;
 
 #[cfg(target_os = "linux")]
-pub use config::{Endpoint, ProtocolKind, ServerConfig};
+pub use config::{Endpoint, ProtocolKind, ServerConfig, SocketBackend};
 #[cfg(target_os = "linux")]
 pub use error::{Error, ErrorKind};
 #[cfg(target_os = "linux")]

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use larder_server::SocketBackend;
 
 use super::{positive_size, size};
 
@@ -60,6 +61,10 @@ pub(crate) struct ServeArgs {
     /// Threads that serve [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
+
+    /// How they wait for sockets: epoll, or io_uring where the kernel allows it [default: epoll]
+    #[arg(long, value_name = "HOW", value_parser = sockets)]
+    pub(crate) sockets: Option<SocketBackend>,
 
     /// Most connections at a time [default: 10000]
     #[arg(long, value_name = "N")]
@@ -117,6 +122,15 @@ impl fmt::Display for ListenArg {
             Self::Tcp(address) => address.fmt(f),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
+    }
+}
+
+/// How threads wait for sockets.
+pub(crate) fn sockets(text: &str) -> Result<SocketBackend, String> {
+    match text {
+        "epoll" => Ok(SocketBackend::Epoll),
+        "io_uring" => Ok(SocketBackend::IoUring),
+        _ => Err("must be epoll or io_uring".to_owned()),
     }
 }
 

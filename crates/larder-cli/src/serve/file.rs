@@ -6,12 +6,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use larder_lab::Error;
-use larder_server::{PasswordHash, User};
+use larder_server::{PasswordHash, SocketBackend, User};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use toml::Spanned;
 
-use crate::args::{ListenArg, listen, size};
+use crate::args::{ListenArg, listen, size, sockets};
 
 /// What the file says. What it leaves out is as without a file.
 #[derive(Debug, Default, Deserialize)]
@@ -24,6 +24,7 @@ pub(crate) struct SettingsFile {
     pub(crate) flash: Option<Size>,
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) workers: Option<u16>,
+    pub(crate) sockets: Option<Sockets>,
     pub(crate) connections: Option<usize>,
     pub(crate) value_max: Option<Size>,
     pub(crate) idle_timeout: Option<u32>,
@@ -61,6 +62,19 @@ pub(crate) struct TenantShare {
 /// Places to listen: one, or a list of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Places(pub(crate) Vec<ListenArg>);
+
+/// "epoll" or "io_uring".
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Sockets(pub(crate) SocketBackend);
+
+impl TryFrom<String> for Sockets {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        sockets(&text).map(Self)
+    }
+}
 
 /// A number of bytes, or a text such as "64M".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -258,6 +272,7 @@ mod tests {
             ("memory = \"1X\"", "larder.toml:1:10: "),
             ("memory = -1", "larder.toml:1:10: must not be negative"),
             ("workers = 1\nresp = [\"127.0.0.1\"]", "larder.toml:2:8: \"127.0.0.1\": must be"),
+            ("sockets = \"kqueue\"", "larder.toml:1:11: must be epoll or io_uring"),
             ("workers = \"two\"", "larder.toml:1:11: invalid type"),
             ("memory = ", "larder.toml:1:"),
             (

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use larder_lab::Error;
-use larder_server::{Endpoint, ProtocolKind, ServerConfig, User};
+use larder_server::{Endpoint, ProtocolKind, ServerConfig, SocketBackend, User};
 
 use super::file::{SettingsFile, Source, TenantShare};
 use super::sizes;
@@ -46,6 +46,7 @@ pub(crate) struct Settings {
     pub(crate) flash: Setting<Option<u64>>,
     pub(crate) data_dir: Setting<Option<PathBuf>>,
     pub(crate) workers: Setting<usize>,
+    pub(crate) sockets: Setting<SocketBackend>,
     pub(crate) connections: Setting<usize>,
     pub(crate) value_max: Setting<u64>,
     pub(crate) idle_timeout: Setting<u32>,
@@ -110,6 +111,7 @@ impl Settings {
                 file.workers.map(usize::from),
                 || default.workers,
             ),
+            sockets: pick(arguments.sockets, file.sockets.map(|how| how.0), || default.sockets),
             connections: pick(arguments.connections, file.connections, || default.connections_max),
             value_max: pick(arguments.value_max, file.value_max.map(|size| size.0), || {
                 default.value_bytes_max as u64
@@ -149,6 +151,7 @@ impl Settings {
             }
         };
         config.workers = self.workers.0;
+        config.sockets = self.sockets.0;
         config.connections_max = self.connections.0;
         config.value_bytes_max = usize::try_from(self.value_max.0).unwrap_or(usize::MAX);
         config.idle_timeout =

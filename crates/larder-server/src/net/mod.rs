@@ -1,6 +1,7 @@
 //! What a worker's loop asks of the kernel: to sleep once for all of its sockets, and to move their bytes.
 
 mod epoll;
+mod uring;
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -37,7 +38,7 @@ pub(crate) trait Socket {
         input: &mut Vec<u8>,
     ) -> Poll<io::Result<usize>>;
 
-    /// Sends all of `output`, which is empty when it is done.
+    /// Sends all of `output`, which is empty when it is done: the kernel has it, or will have.
     fn poll_send(&mut self, cx: &mut Context<'_>, output: &mut Output) -> Poll<io::Result<()>>;
 }
 

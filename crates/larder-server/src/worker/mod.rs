@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
+use larder_device::sockets::SocketRing;
 use larder_device::{Clock, LoopClock, ring};
 
 pub(crate) use buffers::{BUFFER_BYTES, Buffers};
@@ -27,7 +28,7 @@ pub(crate) use mailbox::{Arrived, Letter, Mailbox};
 pub(crate) use tasks::Tasks;
 pub(crate) use under_way::UnderWay;
 
-use crate::config::ProtocolKind;
+use crate::config::{ProtocolKind, SocketBackend};
 use crate::connection::serve;
 use crate::counters::Counters;
 use crate::net::{Backend, Epoll};
@@ -72,14 +73,35 @@ pub(crate) fn run(number: usize, shared: Arc<Shared>) -> io::Result<()> {
         idle,
         ends: Cell::new(false),
     });
+    match sockets_of(&worker) {
+        Some(sockets) => serve_with(&worker, &mailbox, sockets),
+        None => serve_with(&worker, &mailbox, Epoll::new()?),
+    }
+}
+
+/// A ring for sockets, if that is wanted and to be had. A worker without one has `epoll`.
+fn sockets_of(worker: &Worker) -> Option<SocketRing> {
+    match worker.shared.config.sockets {
+        SocketBackend::Epoll => None,
+        SocketBackend::IoUring => SocketRing::new().map_err(|error| {
+            tracing::warn!(%error, "the kernel refuses io_uring for sockets; they are served by epoll");
+        }).ok(),
+    }
+}
+
+fn serve_with<B: Backend>(
+    worker: &Rc<Worker>,
+    mailbox: &Arc<Mailbox>,
+    backend: B,
+) -> io::Result<()> {
+    let backend = Rc::new(backend);
     // Where the kernel refuses a ring, reads of flash are ended by threads of the device, which wake this one.
     let ring = ring::host().ok();
-    let backend = Rc::new(Epoll::new()?);
     backend.watch(mailbox.fd())?;
     if let Some(ring) = &ring {
         backend.watch(ring.as_fd())?;
     }
-    turn_until_the_end(&worker, &backend, ring.as_ref(), &mailbox)
+    turn_until_the_end(worker, &backend, ring.as_ref(), mailbox)
 }
 
 fn turn_until_the_end<B: Backend>(

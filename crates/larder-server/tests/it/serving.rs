@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
-use larder_server::{Endpoint, ProtocolKind, Server, ServerConfig};
+use larder_server::{Endpoint, ProtocolKind, Server, ServerConfig, SocketBackend};
 
 /// Nothing that is waited for takes longer, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -20,7 +20,16 @@ pub(crate) fn in_memory() -> Server {
 pub(crate) fn config() -> ServerConfig {
     let local = || Endpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
     let endpoints = vec![(local(), ProtocolKind::Memcached), (local(), ProtocolKind::Resp)];
-    ServerConfig { endpoints, ..ServerConfig::default() }
+    ServerConfig { endpoints, sockets: sockets(), ..ServerConfig::default() }
+}
+
+/// How servers wait for sockets: as the environment says, so that everything can be tried with both.
+fn sockets() -> SocketBackend {
+    match std::env::var("LARDER_TEST_SOCKETS").as_deref() {
+        Ok("io_uring") => SocketBackend::IoUring,
+        Ok("epoll") | Err(_) => SocketBackend::Epoll,
+        Ok(other) => panic!("LARDER_TEST_SOCKETS = {other}: must be epoll or io_uring"),
+    }
 }
 
 pub(crate) fn in_memory_with(config: ServerConfig) -> Server {
