@@ -1,10 +1,14 @@
 //! As much of HTTP/1.1 as is asked here: `GET` and `HEAD` of a path, one request a connection (RFC 9112).
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
 
 /// Longest head of a request, in bytes.
 const HEAD_MAX: usize = 8 << 10;
+
+/// What still comes of a request that was refused is waited for so long.
+const FAREWELL: Duration = Duration::from_millis(200);
 
 /// What was asked.
 #[derive(Debug, PartialEq, Eq)]
@@ -110,6 +114,19 @@ impl Response {
         }
         Ok(())
     }
+}
+
+/// Takes a little of what is still coming: who hangs up before all was received takes its answer back.
+pub(super) fn hang_up(mut stream: &TcpStream) -> io::Result<()> {
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(FAREWELL))?;
+    let mut piece = [0; 1024];
+    for _ in 0..64 {
+        if stream.read(&mut piece)? == 0 {
+            break;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -98,7 +98,10 @@ fn answer(stream: &TcpStream, has_place: bool, shared: &Shared) -> io::Result<()
     }
     match Request::read(stream)? {
         Ok(request) => respond(&request, shared).send(stream, request.is_head),
-        Err(status) => Response::text(status, "").send(stream, false),
+        Err(status) => {
+            Response::text(status, "").send(stream, false)?;
+            http::hang_up(stream)
+        }
     }
 }
 
