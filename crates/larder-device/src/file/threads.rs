@@ -49,6 +49,7 @@ impl ThreadPool {
 impl Engine for ThreadPool {
     fn submit(&self, pieces: Pieces) {
         let mut queue = self.shared.lock();
+        debug_assert!(!queue.closed, "who submits has the device");
         let aged = queue.waiting.take_aged();
         let (before, now) = (queue.waiting.len(), Instant::now());
         let refused = match queue.waiting.admit(pieces) {
@@ -71,7 +72,8 @@ impl Engine for ThreadPool {
 
 impl Drop for ThreadPool {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
+        let was_closed = std::mem::replace(&mut self.shared.lock().closed, true);
+        debug_assert!(!was_closed, "a pool is dropped once");
         self.shared.work.notify_all();
         self.threads.drain(..).for_each(join);
     }

@@ -131,6 +131,8 @@ impl<K: Kernel> Core<K> {
         if step == Step::Again {
             return self.push(kernel, slot);
         }
+        debug_assert!(seat.under_way > 0, "what ends was counted with its device");
+        debug_assert!(!self.free.contains(&slot), "a slot is given up once");
         seat.under_way -= 1;
         self.free.push(slot);
         self.ended.extend(self.slots[slot].take().map(|flight| flight.piece));

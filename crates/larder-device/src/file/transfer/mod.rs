@@ -46,6 +46,11 @@ const ZEROES_AT_ONCE_MAX: u32 = 64 << 10;
 
 /// Most runs of memory that one call names (`UIO_MAXIOV`).
 const VECTORS_MAX: usize = 1024;
+const _: () = assert!(
+    DEALLOCATED_AT_ONCE_MAX.is_multiple_of(ZEROES_AT_ONCE_MAX as u64)
+        && ZEROES_AT_ONCE_MAX.is_power_of_two(),
+    "ranges are cut between blocks, whatever a block is"
+);
 
 /// The pieces of one request, cut off one by one.
 pub(crate) struct Pieces {
@@ -69,6 +74,7 @@ impl Pieces {
         piece_bytes: u32,
         ledger: &Arc<Ledger>,
     ) -> Self {
+        debug_assert!(piece_bytes > 0, "a piece brings its request on");
         let verb = match &io {
             Io::Read { .. } => Verb::Read,
             Io::Write { .. } => Verb::Write,
@@ -92,6 +98,8 @@ impl Pieces {
             // pointer.
             *transfer.buffer.get_mut() = io.into_buffer();
             let buffer = transfer.buffer.get_mut();
+            let carried = if matches!(verb, Verb::Read | Verb::Write) { bytes } else { 0 };
+            assert_eq!(buffer.len() as u64, carried, "pieces cover the buffer, and no more");
             if buffer.is_list() {
                 let mut end = 0;
                 transfer.runs.extend(buffer.runs_mut().map(|run| {
@@ -99,6 +107,7 @@ impl Pieces {
                     end += bytes;
                     Run { memory: run.as_mut_ptr(), bytes, end }
                 }));
+                assert_eq!(end, bytes, "the buffers of a list are as long as the request");
             } else {
                 transfer.registrable = buffer.registrable();
                 transfer.memory = buffer.as_mut_slice().as_mut_ptr();
@@ -169,8 +178,10 @@ impl Iterator for Pieces {
         let bytes =
             self.transfer.within_buffers(self.next, left.min(self.piece_bytes), self.buffers_max);
         let piece = Piece::new(self.transfer.another(), self.next, bytes, self.zeroes_max);
+        debug_assert!(bytes > 0 || self.bare, "a piece brings its request on");
         self.bare = false;
         self.next += bytes;
+        assert!(self.next <= self.transfer.bytes, "pieces are of the request alone (invariant 2)");
         Some(piece)
     }
 }

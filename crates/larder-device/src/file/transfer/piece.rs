@@ -84,6 +84,7 @@ impl Durable {
 impl Piece {
     /// The bytes of the request from `start` on, so many, which no other piece has.
     pub(super) fn new(transfer: Share, start: u64, bytes: u64, zeroes_max: u32) -> Self {
+        assert!(start + bytes <= transfer.bytes, "a piece lies within its request (invariant 2)");
         let mut piece = Self {
             durable: Durable::of(&transfer),
             transfer,
@@ -142,6 +143,8 @@ impl Piece {
 
     /// Writes zeros from now on.
     fn write_zeroes(&mut self) {
+        debug_assert_eq!(self.transfer.verb, Verb::Zero, "zeros are written where they are asked");
+        debug_assert!(self.remaining() > 0, "what has ended writes nothing");
         let bytes = self.remaining().min(u64::from(self.zeroes_max));
         self.zeroes = Some(IoBuffer::zeroed(usize::try_from(bytes).unwrap_or(0)));
     }
@@ -165,6 +168,7 @@ impl Piece {
         else {
             unreachable!("a range of a buffer fits the address space");
         };
+        debug_assert!(!self.transfer.memory.is_null(), "a request that carries bytes has memory");
         // SAFETY: `at + len` is at most the buffer's length, for the piece was cut from it. The
         // memory is initialised, lives as long as the transfer that this piece holds, and
         // is the piece's alone (invariants 1 and 2); `&mut self` makes the borrow exclusive
@@ -220,6 +224,7 @@ impl Piece {
 
     /// Takes note of what a call reported: the number of bytes moved, or why not.
     pub(crate) fn settle(&mut self, result: io::Result<usize>) -> Step {
+        debug_assert!(!self.settled, "no call is made for a piece that has ended");
         match result {
             Ok(count) => self.advance(count as u64),
             Err(e) if is_transient(&e) && self.may_retry() => Step::Again,
@@ -264,6 +269,7 @@ impl Piece {
         // The rest must start at a block boundary, or direct I/O refuses it.
         let whole = self.transfer.ledger.as_ref().map_or(0, |ledger| ledger.whole_blocks(count));
         self.done += whole;
+        debug_assert!(self.done < self.bytes, "what is called again has something left");
         if whole > 0 || (count > 0 && self.may_retry()) {
             return Step::Again;
         }
@@ -279,6 +285,7 @@ impl Piece {
     }
 
     fn end(&mut self, error: Option<io::Error>) -> Step {
+        debug_assert!(!self.settled, "a piece ends once");
         self.settled = true;
         if let Some(source) = error {
             let mut context = self.transfer.context();
@@ -296,6 +303,7 @@ impl Piece {
 
     /// Fails the piece's request because the device is too busy for it.
     pub(crate) fn refuse(&mut self, why: &str) {
+        debug_assert!(!self.settled && self.done == 0, "what was begun is not refused");
         self.settled = true;
         let context = format!("{}: {why}", self.transfer.context());
         self.transfer.fail(Error::new(ErrorKind::Busy, context));

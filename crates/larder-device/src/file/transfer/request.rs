@@ -114,7 +114,10 @@ impl Transfer {
     pub(super) fn within_buffers(&self, at: u64, bytes: u64, buffers_max: usize) -> u64 {
         let first = self.runs.partition_point(|run| run.end <= at);
         let last = self.runs.len().min(first + buffers_max);
-        self.runs[first..last].last().map_or(bytes, |run| bytes.min(run.end - at))
+        let covered = self.runs[first..last].last().map_or(bytes, |run| bytes.min(run.end - at));
+        debug_assert!(covered <= bytes, "no more than was asked: {covered} of {bytes}");
+        debug_assert!(covered > 0 || bytes == 0, "a piece brings its request on");
+        covered
     }
 
     pub(super) fn abandoned(&self) -> Error {
@@ -123,8 +126,17 @@ impl Transfer {
 }
 
 impl Transfer {
+    /// Whether it is nobody's request: nothing in it points to memory.
+    fn is_blank(&self) -> bool {
+        self.ledger.is_none()
+            && self.memory.is_null()
+            && self.runs.is_empty()
+            && self.registrable.is_none()
+    }
+
     /// Completes the request, if nobody has. No piece is left.
     fn end(&mut self) {
+        assert_eq!(*self.shares.get_mut(), 0, "it ends after its last piece (invariant 3)");
         let ending = self.ending.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Ending { completer, error } = std::mem::take(ending);
         self.memory = std::ptr::null_mut();
@@ -141,6 +153,7 @@ impl Transfer {
             complete(completer, result);
         }
         self.ledger = None;
+        debug_assert!(self.is_blank(), "nothing of it is left for the next one");
     }
 
     /// What fails request after request is not a bad block. And a block device that is gone has no
@@ -227,13 +240,16 @@ impl Share {
     pub(super) fn first(begin: impl FnOnce(&mut Transfer)) -> Self {
         let mut transfer = SPARE.try_with(Spares::take).unwrap_or_default();
         let fresh = Arc::get_mut(&mut transfer).expect("a spare one is nobody's");
+        assert!(fresh.is_blank(), "a request begins with nothing of the one before it");
         begin(fresh);
+        debug_assert!(fresh.ledger.is_some(), "what is under way has a device");
         *fresh.shares.get_mut() = 1;
         Self(Some(transfer))
     }
 
     pub(super) fn another(&self) -> Self {
-        self.shares.fetch_add(1, Ordering::Relaxed);
+        let before = self.shares.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "who shares has a share");
         Self(self.0.clone())
     }
 }
@@ -249,7 +265,9 @@ impl Deref for Share {
 impl Drop for Share {
     fn drop(&mut self) {
         let Some(mut transfer) = self.0.take() else { return };
-        if transfer.shares.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let before = transfer.shares.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(before > 0, "a share that goes was counted");
+        if before == 1 {
             sole(&mut transfer).end();
             let _ = SPARE.try_with(|spare| spare.keep(transfer));
         }
