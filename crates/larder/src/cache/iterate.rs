@@ -208,6 +208,10 @@ impl Scan<'_> {
         let mut resident: Vec<KeyHash> = listed.map(|(hash, _)| hash).collect();
         resident.sort_unstable_by_key(|hash| hash.0);
         resident.dedup();
+        debug_assert!(
+            resident.iter().all(|hash| hashes.contains(&hash.0)),
+            "what DRAM lists of a slice is of the slice"
+        );
         let flash = self.cache.core.flash.as_ref();
         Left {
             dram: resident,

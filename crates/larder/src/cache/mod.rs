@@ -213,6 +213,7 @@ impl Larder {
     /// Sees to it that what flash has of a key does not come back after a crash. The caller holds the
     /// key's lock and is about to change the key.
     async fn outdate(&self, hash: KeyHash) -> Result<(), Error> {
+        debug_assert!(self.core.is_key_locked(hash), "rule 1: who changes a key holds its lock");
         match &self.core.flash {
             Some(flash) => flash.invalidate(hash).await,
             None => Ok(()),

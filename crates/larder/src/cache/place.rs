@@ -73,6 +73,7 @@ impl Larder {
             return Err(RemovalReason::RejectedDramPinned);
         }
         let bytes = self.core.dram.demoting_bytes(item);
+        debug_assert!(bytes > 0, "what is on its way takes memory");
         let taken = self.take_above(bytes, patience).await;
         taken.map(Some).ok_or(RemovalReason::RejectedDemotions)
     }

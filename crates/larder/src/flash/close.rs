@@ -32,6 +32,7 @@ use crate::tier::Tier;
 const IN_ORDER_PART: u64 = 2;
 /// What a record of a region takes beside key and value, with its line in the footer, about.
 const RECORD_BYTES: u64 = 56;
+const _: () = assert!(IN_ORDER_PART > 1, "rule 3: large objects keep a part of their regions");
 
 /// Takes items of a cache that is being closed, as long as that needs no wait.
 pub(crate) struct InOrder<'a> {
@@ -84,6 +85,11 @@ impl Receiver for InOrder<'_> {
             if is_small {
                 self.appended.0 += 1;
                 self.appended.1 += bytes_in_order(item);
+                debug_assert!(
+                    flash.in_order_bytes.load(Ordering::Relaxed) + self.appended.1
+                        <= flash.in_order_bytes_max(),
+                    "rule 3: half of the regions' room at most"
+                );
             }
             return true;
         }
@@ -227,6 +233,7 @@ impl Flash {
         if !is_misplaced || item.is_expired(now_s) || !self.breaker.allows() {
             return;
         }
+        debug_assert_ne!(item.tiers, Tiers::DramOnly, "what is for DRAM alone is not on flash");
         let own = self.engines.get(own);
         let lost = call!(own, set_together(std::slice::from_ref(item), now_s).await);
         // In this order: what a crash finds in both is the same version.

@@ -29,6 +29,13 @@ const REGIONS_MIN: u64 = 2;
 const LOG_SEGMENTS: u64 = 64;
 const LOG_SEGMENTS_MIN: u64 = 4;
 const LOG_SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 8 << 10..=256 << 10;
+const _: () = assert!(
+    LOG_BYTES.start().is_multiple_of(BLOCK)
+        && REGION_BYTES_AUTO.start().is_multiple_of(BLOCK)
+        && LOG_SEGMENT_BYTES.start().is_multiple_of(BLOCK),
+    "parts begin and end between blocks"
+);
+const _: () = assert!(LOG_SEGMENTS_MIN > 1 && LOG_SEGMENTS_MIN <= LOG_SEGMENTS);
 
 /// The log in front of the buckets.
 struct LogLayout {
@@ -115,6 +122,7 @@ impl Layout {
         }
         let region_cost = u64::from(region_bytes) + snapshot_bytes_max(region_bytes);
         let regions = space / region_cost / together * together;
+        debug_assert!(regions.is_multiple_of(together), "{regions} in groups of {together}");
         let regions_min = (REGIONS_MIN * together).max(regions_open_min(config));
         if regions < regions_min {
             return Err(Error::config(format!(

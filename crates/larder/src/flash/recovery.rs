@@ -308,6 +308,7 @@ impl Flash {
                 self.serve_again().await
             }
             RecoveredState::Log(mut log) => {
+                debug_assert!(self.tombstones.is_some(), "its log says what a crash has left");
                 // First, so that no epoch is ever used twice.
                 self.write_superblock(self.superblock()).await?;
                 if let Some(tombstones) = &self.tombstones {
@@ -332,6 +333,8 @@ impl Flash {
     }
 
     async fn begin_empty(&self) -> Result<(), Error> {
+        let Superblock { epoch, oldest_epoch, .. } = self.superblock();
+        debug_assert_eq!(oldest_epoch, epoch, "whatever the device holds is void");
         let Some(place) = self.layout.tombstones() else {
             return self.write_superblock(self.superblock()).await;
         };
@@ -346,6 +349,7 @@ impl Flash {
     async fn go_on(&mut self, snapshot: &[u8], mut log: Inheritance) -> Result<(), Error> {
         let (dead, rest) =
             DeadKeysSnapshot::split_off(snapshot).expect("the snapshot was looked at before");
+        debug_assert!(self.tombstones.is_some(), "what relied on the log goes on with it");
         // Of dead keys in buckets it says more than the log: which of them are gone from theirs.
         log.settle_keys(dead.clock);
         if let Some(tombstones) = &self.tombstones {
@@ -391,6 +395,11 @@ impl Flash {
     }
 
     pub(super) async fn write_superblock(&self, superblock: Superblock) -> Result<(), Error> {
+        let before = self.superblock();
+        assert!(
+            before.epoch <= superblock.epoch && superblock.oldest_epoch <= superblock.epoch,
+            "epochs grow, and what is written from now on counts: {superblock:?} after {before:?}"
+        );
         let content = superblock.encode();
         self.counters.metadata_written_bytes.add(Labeller::written_bytes(content.len()));
         let written = self.labeller.write(content).await;

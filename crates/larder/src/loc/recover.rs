@@ -53,6 +53,8 @@ const INDEXED_A_TURN: usize = 1 << 15;
 const LOCKED_AT_ONCE: usize = 1 << 12;
 /// Of these, how many the index is prepared for.
 const WARMED_AT_ONCE: usize = 32;
+const _: () = assert!(WARMED_AT_ONCE <= LOCKED_AT_ONCE && LOCKED_AT_ONCE <= INDEXED_A_TURN);
+const _: () = assert!(INDEXED_A_TURN <= BATCH_RECORDS && BATCH_RECORDS <= INDEXED_AT_ONCE);
 /// Regions that hold nothing, and are written down as such together.
 const VOID_AT_ONCE: usize = 32;
 /// So many regions are looked at before one of them is reclaimed.
@@ -263,6 +265,7 @@ impl Loc {
             self.write_void(rebuild).await?;
         }
         if is_last {
+            debug_assert_eq!(self.unindexed_regions(), 0, "nothing Unknown is left (rule 4)");
             if let Some(tombstones) = self.tombstones() {
                 tombstones.commit(tombstones.all_so_far()).await?;
                 tombstones.all_found();
@@ -327,7 +330,8 @@ impl Loc {
             state.regions.empty(region, sequence, RegionState::Free);
         }
         let void = u32::try_from(rebuild.void.len()).unwrap_or(0);
-        self.unindexed.fetch_sub(void, Ordering::AcqRel);
+        let before = self.unindexed.fetch_sub(void, Ordering::AcqRel);
+        assert!(void <= before, "{void} of {before} regions were Unknown");
         rebuild.void.clear();
         Ok(())
     }
@@ -388,10 +392,15 @@ impl Loc {
             state.regions.restore(*identity, *latest_expiry_s);
         }
         let regions = u32::try_from(fillings.len()).unwrap_or(0);
-        self.unindexed.fetch_sub(regions, Ordering::AcqRel);
+        let before = self.unindexed.fetch_sub(regions, Ordering::AcqRel);
+        assert!(regions <= before, "{regions} of {before} regions were Unknown");
     }
 
     fn index_records(&self, records: &[FoundRecord]) {
+        debug_assert!(
+            records.is_sorted_by_key(|found| found.entry.hash),
+            "in the order of the index: one part of its memory after another"
+        );
         let mut dead = Vec::new();
         let mut found = 0;
         {
@@ -451,6 +460,7 @@ impl Rebuild {
         let Footer { sequence, latest_expiry_s, entries: listed } = footer;
         let identity = RegionIdentity { region, sequence: *sequence };
         let sequence = *sequence;
+        debug_assert!(sequence < self.void_before, "filling {sequence} is of an earlier opening");
         let before = self.records.len();
         let dead = match &self.witness {
             Witness::Log(log) => {

@@ -2,13 +2,18 @@
 
 use larder_log::RegionId;
 
-use super::Loc;
 use super::rescue::Hot;
+use super::{Loc, object_bytes_max};
 
 impl Loc {
     /// Makes sure that the open region of a stream has room for an object of this size. `false` if no
     /// region can be had: all are retired.
     pub(super) async fn rotate(&self, stream: usize, object_bytes: usize, now_s: u32) -> bool {
+        debug_assert!(stream < self.place.streams(), "stream {stream} has a handle");
+        debug_assert!(
+            object_bytes <= object_bytes_max(self.region_bytes()),
+            "an empty region has room for {object_bytes} bytes, or the loop of who asks has no end"
+        );
         let mut writer = self.log.writer().await;
         if self.log.has_room_for(stream, object_bytes) {
             return true; // whoever had the writer before made room

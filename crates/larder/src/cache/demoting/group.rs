@@ -27,6 +27,7 @@ impl<'a> BeingDemoted<'a> {
     }
 
     pub(in crate::cache) fn demoted(&mut self) {
+        debug_assert!(self.demotion.is_some(), "a record is demoted once");
         if let Some(demotion) = self.demotion.take() {
             self.dram.demoted(demotion);
         }
@@ -57,6 +58,10 @@ impl Core {
     /// Sends one record. Afterwards flash has this version of its key or none.
     pub(in crate::cache) async fn send_one(&self, mut demoting: BeingDemoted<'_>) {
         let key_lock = self.lock_key(demoting.demotion().hash).await;
+        debug_assert!(
+            self.is_key_locked(demoting.demotion().hash),
+            "rule 1: who sends a key to flash holds its lock"
+        );
         if let (Some(item), Some(flash)) = (demoting.item(), &self.flash) {
             flash.demote(&item, self.now_s()).await;
         }
