@@ -149,7 +149,7 @@ mod tests {
     use crate::io::{Io, IoFuture};
 
     /// Three requests to a pool without threads, one after another with a pause in between.
-    fn crowd(options: &FileOptions) -> (ThreadPool, Vec<IoFuture>, Arc<Ledger>) {
+    fn three_requests(options: &FileOptions) -> (ThreadPool, Vec<IoFuture>, Arc<Ledger>) {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let pool = ThreadPool::new(&file, &FileOptions { threads: 0, ..options.clone() }).unwrap();
         let ledger = Arc::new(Ledger::default());
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn requests_fail_at_once_when_too_many_wait() {
         let options = FileOptions { waiting_max: 2, ..FileOptions::default() };
-        let (pool, mut futures, ledger) = crowd(&options);
+        let (pool, mut futures, ledger) = three_requests(&options);
         let failure = futures.remove(2).wait().unwrap_err();
         assert_eq!((failure.error.kind(), failure.buffer.len()), (ErrorKind::Busy, 4096));
         assert_eq!(ledger.shed_requests.load(Ordering::Relaxed), 1);
@@ -184,7 +184,7 @@ mod tests {
     fn requests_that_have_waited_for_too_long_fail() {
         let waiting_age_max = Duration::from_millis(1);
         let options = FileOptions { waiting_age_max, ..FileOptions::default() };
-        let (pool, futures, ledger) = crowd(&options);
+        let (pool, futures, ledger) = three_requests(&options);
         // Each found its predecessor too old; the last one has had no successor.
         assert_eq!(ledger.shed_requests.load(Ordering::Relaxed), 2);
         assert_eq!(pool.shared.lock().waiting.len(), 1);

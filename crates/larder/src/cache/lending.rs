@@ -1,9 +1,9 @@
 //! One budget of several caches: each has a part of it, and may borrow what others do not use.
 //!
 //! A part is a promise: nobody's budget is ever less. What somebody does not use of it, others get as loans, each up
-//! to a limit of its own, and give back when he needs it. There is no thread for that: who brings bytes to
-//! his DRAM divides anew after every so many, a part of the room that is left to him before loans are called in. Who
-//! has to give something back lets it go with his own calls, and those of all others while it lasts: above flash
+//! to a limit of its own, and give back when it needs them. There is no thread for that: who brings bytes to
+//! its DRAM divides anew after every so many, a part of the room that is left to it before loans are called in. Who
+//! has to give something back lets it go with its own calls, and those of all others while it lasts: above flash
 //! they write it there.
 //!
 //! Where the budget is one of all memory, what flash needs comes off before it is divided.

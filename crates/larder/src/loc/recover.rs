@@ -1,4 +1,4 @@
-//! What an earlier life leaves of the large-object engine: regions with a footer, and after a crash one
+//! What an earlier opening leaves of the large-object engine: regions with a footer, and after a crash one
 //! that was being filled. They are looked at one by one while the engine serves already. What is dead in
 //! them the tombstone log says, after a crash and after a clean shutdown alike; without one, after a
 //! clean shutdown, the snapshot lists what is current.
@@ -21,7 +21,7 @@
 //! 4. What is not put into the index, or loses its place there, gets a tombstone by place. When all
 //!    regions are known and these tombstones are durable, those by hash are needed no more.
 //! 5. Without tombstones a crash leaves nothing, so memory is enough: `forgotten` has the hashes that were
-//!    changed in this life, which void what earlier fillings hold of them. Here the engine learns of a
+//!    changed in this opening, which void what earlier fillings hold of them. Here the engine learns of a
 //!    change when the item leaves DRAM, which hides what flash has until then.
 //!
 //! Whoever drives this may be dropped at any await; what was read and not yet indexed stays here.
@@ -80,7 +80,7 @@ struct FoundFilling {
     dead: u32,
 }
 
-/// What is known of the regions that an earlier life has left, and not yet in the index.
+/// What is known of the regions that an earlier opening has left, and not yet in the index.
 pub(super) struct Rebuild {
     witness: Witness,
     /// Number of a filling that never is: regions hold nothing before it.
@@ -99,7 +99,7 @@ pub(super) struct Rebuild {
 }
 
 impl Loc {
-    /// An earlier life has left all regions; nothing is known of them.
+    /// An earlier opening has left all regions; nothing is known of them.
     pub(super) fn inherit(&mut self, inheritance: Arc<Inheritance>) {
         self.lock().regions.forget_all();
         self.begin_rebuild(Witness::Log(inheritance), self.place.log.regions);
@@ -115,7 +115,7 @@ impl Loc {
     }
 
     fn begin_rebuild(&mut self, witness: Witness, regions: u32) {
-        debug_assert!(self.rebuild.get_mut().is_none(), "a life inherits once");
+        debug_assert!(self.rebuild.get_mut().is_none(), "an opening inherits once");
         debug_assert!(regions <= self.place.log.regions, "{regions} of {}", self.place.log.regions);
         let void_before = self.lock().regions.number_filling();
         self.unindexed.store(regions, Ordering::Release);
@@ -143,7 +143,7 @@ impl Loc {
         self.unindexed.load(Ordering::Acquire)
     }
 
-    /// Objects that an earlier life had left and that were found so far.
+    /// Objects that an earlier opening had left and that were found so far.
     pub(crate) fn found_objects(&self) -> u64 {
         self.found.load(Ordering::Acquire)
     }

@@ -18,8 +18,12 @@ impl Loc {
         if self.log.has_room_for(stream, object_bytes) {
             return true; // whoever had the writer before made room
         }
+        // First its end is on its way: a stream has one region that is open.
         self.log.close_open(&mut writer, stream).await;
+        // After a crash regions are Unknown, and an Unknown one is not reclaimed (`recover.rs`, rule 1): without this
+        // a cache that has looked at none yet would find no region to fill.
         self.find_room().await;
+        // Under the writer still: two that reclaim at a time would empty one region for two.
         let hot = Hot { loc: self, now_s };
         self.log.open_next(&mut writer, (stream, object_bytes), now_s, &hot).await
     }

@@ -75,7 +75,7 @@ struct Slots {
     leader: Leader,
     /// How many pieces have lately been under way at a time. One is forgotten at each sleep of the
     /// leader: it does not take a lull among many for few.
-    crowd: usize,
+    lately_under_way: usize,
     /// Something in the submission queue was handed over and is not with the kernel yet.
     handed_over: bool,
     wake_event: Option<WakeEvent>,
@@ -104,7 +104,7 @@ impl<W: Wire> Port<W> {
             waiting: Waiting::new(options),
             target: Some(Target { file: Arc::clone(file), registered }),
             leader: Leader::Absent,
-            crowd: 0,
+            lately_under_way: 0,
             handed_over: false,
             wake_event: None,
             #[cfg(test)]
@@ -167,7 +167,7 @@ impl<W: Wire> Port<W> {
             }
         }
         self.count(&slots);
-        slots.crowd = slots.crowd.max(slots.under_way());
+        slots.lately_under_way = slots.lately_under_way.max(slots.under_way());
         let is_left = intact
             && match submit_mode {
                 SubmitMode::Caller => false,
@@ -208,7 +208,7 @@ impl<W: Wire> Port<W> {
         debug_assert_ne!(slots.leader, Leader::Asleep, "one thread sleeps in a ring");
         self.arm(&mut slots);
         slots.leader = Leader::Asleep;
-        slots.crowd = slots.crowd.saturating_sub(1);
+        slots.lately_under_way = slots.lately_under_way.saturating_sub(1);
         slots.handed_over = false;
         drop(slots);
         let intact = self.enter(1, true);
@@ -452,7 +452,7 @@ impl Slots {
     /// Leaves what is new in the queue to the thread that leads. `false`: none, or better not woken.
     fn hand_over(&mut self) -> bool {
         let leader = self.leader;
-        if leader == Leader::Absent || (leader == Leader::Asleep && self.crowd <= FEW) {
+        if leader == Leader::Absent || (leader == Leader::Asleep && self.lately_under_way <= FEW) {
             return false;
         }
         if self.wake_event.is_none() {

@@ -107,6 +107,7 @@ impl<'a> InHand<'a> {
     /// What the next future sends. None where the run is to end: what is left goes back to where others
     /// find it.
     fn next(&mut self, large_under_way: &AtomicUsize) -> Option<Group<'a>> {
+        // Who clears or closes waits until the sender is out, and finds all that is demoted where it always is.
         if self.core.gate.is_wanted() {
             self.give_back();
             return None;
