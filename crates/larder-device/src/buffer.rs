@@ -47,11 +47,11 @@ impl Pages {
 /// Reuses the memory of buffers: a hot path takes and drops them without asking the allocator.
 #[derive(Clone, Default)]
 pub struct BufferPool {
-    shelf: Arc<Mutex<Shelf>>,
+    free_list: Arc<Mutex<FreeList>>,
 }
 
 #[derive(Default)]
-struct Shelf {
+struct FreeList {
     /// One list a size; there are few sizes (a bucket, a region, a transfer).
     by_pages: Vec<(usize, Vec<Pages>)>,
     /// In buffers of up to `INDEXED_PAGES_MAX`, and in longer ones.
@@ -76,16 +76,16 @@ impl BufferPool {
 
     /// Memory of the buffers that are in use and of those that wait to be.
     pub fn memory_bytes(&self) -> usize {
-        let shelf = self.lock();
-        (shelf.kept_pages.iter().sum::<usize>() + shelf.taken_pages) * PAGE_BYTES
+        let free_list = self.lock();
+        (free_list.kept_pages.iter().sum::<usize>() + free_list.taken_pages) * PAGE_BYTES
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, FreeList> {
+        self.free_list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shelf {
+impl FreeList {
     fn take(&mut self, count: usize) -> Option<Pages> {
         self.taken_pages += count;
         let list = self.by_pages.iter_mut().find(|(pages, _)| *pages == count)?;
@@ -112,7 +112,7 @@ impl Shelf {
     }
 }
 
-impl Shelf {
+impl FreeList {
     /// Makes room for a buffer of `count` pages at the expense of longer ones that can be registered
     /// too: these are fewer, and a read of one page gains the most.
     fn make_room(&mut self, count: usize) -> bool {
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(pool.memory_bytes(), POOL_PAGES_MAX / 2 * 3 * PAGE_BYTES);
         drop(many);
         assert_eq!(pool.memory_bytes(), POOL_PAGES_MAX * PAGE_BYTES);
-        assert_eq!(pool.shelf.lock().unwrap().kept_pages, [0, POOL_PAGES_MAX]);
+        assert_eq!(pool.free_list.lock().unwrap().kept_pages, [0, POOL_PAGES_MAX]);
     }
 
     #[test]
@@ -386,7 +386,7 @@ mod tests {
             assert!(short.iter().all(|buffer| buffer.registrable().is_some()), "beside {long}");
             assert!(pool.memory_bytes() <= 2 * POOL_PAGES_MAX * PAGE_BYTES);
             drop(short);
-            let kept = pool.shelf.lock().unwrap().kept_pages;
+            let kept = pool.free_list.lock().unwrap().kept_pages;
             assert!(kept.iter().all(|pages| *pages <= POOL_PAGES_MAX), "{kept:?}");
         }
     }
@@ -397,8 +397,8 @@ mod tests {
         let pool = BufferPool::new();
         let many: Vec<_> = (0..=POOL_PAGES_MAX).map(|_| pool.take(PAGE_BYTES)).collect();
         drop(many);
-        assert_eq!(pool.shelf.lock().unwrap().kept_pages, [POOL_PAGES_MAX, 0]);
+        assert_eq!(pool.free_list.lock().unwrap().kept_pages, [POOL_PAGES_MAX, 0]);
         drop(pool.take(2 * PAGE_BYTES));
-        assert_eq!(pool.shelf.lock().unwrap().kept_pages, [POOL_PAGES_MAX, 0]);
+        assert_eq!(pool.free_list.lock().unwrap().kept_pages, [POOL_PAGES_MAX, 0]);
     }
 }

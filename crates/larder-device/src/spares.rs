@@ -12,6 +12,10 @@ const KEPT_MAX: usize = 64;
 const BATCH: usize = 32;
 /// So many lie on the heap; more were in flight at once only for a moment.
 const HEAP_MAX: usize = 1024;
+const _: () = assert!(
+    BATCH <= KEPT_MAX && HEAP_MAX.is_multiple_of(BATCH),
+    "what goes to the heap was kept, and the heap is full when it has no room for more"
+);
 /// Looks at a value whose other holder is letting go of it, before that thread gets the processor.
 const LOOKS: u32 = 64;
 
@@ -62,6 +66,7 @@ impl<T: Default> Spares<T> {
                 heap.extend(surplus);
             }
         }
+        debug_assert!(own.len() < KEPT_MAX, "{} are kept", own.len());
         own.push(spare);
     }
 }

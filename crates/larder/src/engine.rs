@@ -47,7 +47,7 @@ pub(crate) struct Memory {
     pub(crate) buffer_bytes_max: u64,
 }
 
-/// What was found again of an earlier life.
+/// What was found again of an earlier opening.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FoundAgain {
     pub(crate) objects: u64,
@@ -69,7 +69,7 @@ impl FoundAgain {
 pub(crate) enum DeadRecords {
     /// The snapshot: it lists regions, and what of them is current.
     Listed,
-    /// The tombstone log, which goes on in the next life.
+    /// The tombstone log, which goes on in the next opening.
     InLog,
 }
 
@@ -166,7 +166,7 @@ pub(crate) trait Engine {
     /// So many objects more will come to its index.
     fn expect(&self, _objects: u64) {}
 
-    /// Makes sure that no version of `key` is stored, in this life. Says whether one was.
+    /// Makes sure that no version of `key` is stored, as long as the cache is open. Says whether one was.
     async fn remove(&self, hash: KeyHash, key: &[u8], now_s: u32) -> bool;
 
     /// As [`Engine::remove`], without a read: other objects may have to go with it. Only where there are no
@@ -230,7 +230,7 @@ pub(crate) trait Engine {
         false
     }
 
-    /// What was found again of an earlier life.
+    /// What was found again of an earlier opening.
     fn found_again(&self) -> FoundAgain {
         FoundAgain::default()
     }
@@ -242,7 +242,7 @@ pub(crate) trait Engine {
     /// afterwards.
     async fn finish(&self);
 
-    /// What the next life needs to know of it: its part of a snapshot. After [`Engine::finish`].
+    /// What the next opening needs to know of it: its part of a snapshot. After [`Engine::finish`].
     async fn export(&self, dead: DeadRecords) -> Vec<u8>;
 
     /// Waits for all writes that are under way. Nobody else uses it.

@@ -1,4 +1,4 @@
-//! Doors for the fuzzer: every decoder of bytes that come from flash. Not part of the API.
+//! Entries for the fuzzer: every decoder of bytes that come from flash. Not part of the API.
 
 use larder_device::IoBuffer;
 use larder_device::label::{self, Uuid};

@@ -4,7 +4,7 @@
 //! make keys of one hash could fill one place and leave the others empty. So each cache hashes under
 //! a seed of its own, which nobody outside knows: the keys that XXH3 takes for one under one seed are
 //! others under every other seed. It is no cryptographic hash: whoever learns the seed, or the hashes of
-//! keys that he chose, can make such keys again. So neither goes to where clients can see it.
+//! keys that it chose, can make such keys again. So neither goes to where clients can see it.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

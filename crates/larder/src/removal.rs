@@ -232,7 +232,7 @@ impl Removals {
     }
 
     fn tell_to(&self, listen: &(dyn Fn(Removal<'_>) + Send + Sync), hasher: KeyHasher) {
-        let Some(_telling) = Telling::begin(self) else { return };
+        let Some(_notifying) = Notifying::begin(self) else { return };
         // One at a time: if the listener panics, the others wait for the next call.
         while let Some(note) = self.next() {
             let Note { whose, tier, bytes, reason } = note;
@@ -256,27 +256,27 @@ impl Removals {
 
 /// As long as it lives, this thread tells the listener of a cache, and a call of the cache by the listener
 /// leaves what it removes to it: so a listener that calls the cache does not go ever deeper.
-struct Telling;
+struct Notifying;
 
 thread_local! {
-    static TELLING: std::cell::RefCell<Vec<usize>> = const { std::cell::RefCell::new(Vec::new()) };
+    static NOTIFYING: std::cell::RefCell<Vec<usize>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
-impl Telling {
+impl Notifying {
     fn begin(whose: &Removals) -> Option<Self> {
         let id = std::ptr::from_ref(whose).addr();
-        TELLING.with_borrow_mut(|telling| {
-            let is_inside = telling.contains(&id);
+        NOTIFYING.with_borrow_mut(|notifying| {
+            let is_inside = notifying.contains(&id);
             (!is_inside).then(|| {
-                telling.push(id);
+                notifying.push(id);
                 Self
             })
         })
     }
 }
 
-impl Drop for Telling {
+impl Drop for Notifying {
     fn drop(&mut self) {
-        TELLING.with_borrow_mut(Vec::pop);
+        NOTIFYING.with_borrow_mut(Vec::pop);
     }
 }

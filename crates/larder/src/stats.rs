@@ -101,7 +101,7 @@ macro_rules! numbers {
 
         impl Counters {
             /// Of a cache whose removals are told to `listener`.
-            pub(crate) fn telling(listener: Option<RemovalListener>, hasher: KeyHasher) -> Self {
+            pub(crate) fn with_listener(listener: Option<RemovalListener>, hasher: KeyHasher) -> Self {
                 Self { removals: Removals::new(listener, hasher), ..Self::default() }
             }
 

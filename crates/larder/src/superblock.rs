@@ -1,4 +1,4 @@
-//! What the label of a cache says: how its device is divided, how its last life ended, and what of it counts.
+//! What the label of a cache says: how its device is divided, how its last opening ended, and what of it counts.
 //! Little-endian.
 //!
 //! ```text

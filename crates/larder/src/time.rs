@@ -56,7 +56,7 @@ impl CacheClock {
         seconds(self.now())
     }
 
-    /// Time goes on from this second at least: an earlier life has seen it.
+    /// Time goes on from this second at least: an earlier opening has seen it.
     pub(crate) fn begin_at(&self, second: u32) {
         self.latest_s.fetch_max(second, Ordering::AcqRel);
         self.now();

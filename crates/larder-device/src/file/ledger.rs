@@ -52,6 +52,10 @@ impl Ledger {
 
     /// The same, for a device with blocks of so many bytes, a power of two.
     pub(crate) fn in_blocks(self, block_bytes: u32) -> Self {
+        assert!(
+            block_bytes.is_power_of_two(),
+            "whole blocks are counted by a shift: {block_bytes}"
+        );
         Self { block_shift: block_bytes.trailing_zeros(), ..self }
     }
 

@@ -136,6 +136,7 @@ impl FileDevice {
         let (capacity_bytes, block_bytes) = (prepared.capacity_bytes, prepared.block_bytes);
         // Blocks of more than 4096 bytes are possible, too.
         let transfer = (options.max_transfer_bytes / block_bytes).max(1) * block_bytes;
+        assert!(transfer.is_multiple_of(block_bytes), "pieces are cut between blocks");
         let info = DeviceInfo {
             placement,
             volatile_cache,

@@ -284,6 +284,7 @@ fn direct_block_bytes(file: &File, logical: Option<u32>) -> io::Result<u32> {
 
 /// Reads the first block, of so many bytes.
 fn try_read(file: &File, block_bytes: u32) -> io::Result<u32> {
+    debug_assert!(block_bytes > 0, "a read of nothing proves nothing");
     let mut trial = IoBuffer::zeroed(block_bytes as usize);
     sys::read_at(file, trial.as_mut_slice(), 0).map(|_| block_bytes)
 }

@@ -49,6 +49,7 @@ impl ThreadPool {
 impl Engine for ThreadPool {
     fn submit(&self, pieces: Pieces) {
         let mut queue = self.shared.lock();
+        debug_assert!(!queue.closed, "who submits has the device");
         let aged = queue.waiting.take_aged();
         let (before, now) = (queue.waiting.len(), Instant::now());
         let refused = match queue.waiting.admit(pieces) {
@@ -71,7 +72,8 @@ impl Engine for ThreadPool {
 
 impl Drop for ThreadPool {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
+        let was_closed = std::mem::replace(&mut self.shared.lock().closed, true);
+        debug_assert!(!was_closed, "a pool is dropped once");
         self.shared.work.notify_all();
         self.threads.drain(..).for_each(join);
     }
@@ -147,7 +149,7 @@ mod tests {
     use crate::io::{Io, IoFuture};
 
     /// Three requests to a pool without threads, one after another with a pause in between.
-    fn crowd(options: &FileOptions) -> (ThreadPool, Vec<IoFuture>, Arc<Ledger>) {
+    fn three_requests(options: &FileOptions) -> (ThreadPool, Vec<IoFuture>, Arc<Ledger>) {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let pool = ThreadPool::new(&file, &FileOptions { threads: 0, ..options.clone() }).unwrap();
         let ledger = Arc::new(Ledger::default());
@@ -165,7 +167,7 @@ mod tests {
     #[test]
     fn requests_fail_at_once_when_too_many_wait() {
         let options = FileOptions { waiting_max: 2, ..FileOptions::default() };
-        let (pool, mut futures, ledger) = crowd(&options);
+        let (pool, mut futures, ledger) = three_requests(&options);
         let failure = futures.remove(2).wait().unwrap_err();
         assert_eq!((failure.error.kind(), failure.buffer.len()), (ErrorKind::Busy, 4096));
         assert_eq!(ledger.shed_requests.load(Ordering::Relaxed), 1);
@@ -182,7 +184,7 @@ mod tests {
     fn requests_that_have_waited_for_too_long_fail() {
         let waiting_age_max = Duration::from_millis(1);
         let options = FileOptions { waiting_age_max, ..FileOptions::default() };
-        let (pool, futures, ledger) = crowd(&options);
+        let (pool, futures, ledger) = three_requests(&options);
         // Each found its predecessor too old; the last one has had no successor.
         assert_eq!(ledger.shed_requests.load(Ordering::Relaxed), 2);
         assert_eq!(pool.shared.lock().waiting.len(), 1);

@@ -43,6 +43,8 @@ impl Waiting {
     }
 
     pub(crate) fn push(&mut self, now: Instant, piece: Piece) {
+        let last = self.pieces.back();
+        debug_assert!(last.is_none_or(|(since, _)| *since <= now), "the oldest is in front");
         self.pieces.push_back((now, piece));
     }
 
@@ -60,6 +62,7 @@ impl Waiting {
         }
         let young =
             self.pieces.partition_point(|(since, _)| now.duration_since(*since) > self.age_max);
+        debug_assert!(young > 0, "the one in front was too old");
         let refuse = |(since, mut piece): (Instant, Piece)| {
             let waited = now.duration_since(since).as_millis();
             piece.refuse(&format!("it waited {waited} ms for its turn"));

@@ -11,7 +11,7 @@ use crate::file::transfer::{Piece, Pieces, Step};
 
 pub(super) struct Core<K: Kernel> {
     pub(super) books: K::Books,
-    pub(super) slots: Vec<Option<Flight>>,
+    pub(super) slots: Vec<Option<SentPiece>>,
     free: Vec<usize>,
     /// What the commands in the slots point to besides the pieces' memory.
     pub(super) ranges: Box<[Range]>,
@@ -26,7 +26,7 @@ pub(super) struct Core<K: Kernel> {
 }
 
 /// A piece that the kernel has.
-pub(super) struct Flight {
+pub(super) struct SentPiece {
     pub(super) piece: Piece,
     seat: usize,
 }
@@ -103,37 +103,39 @@ impl<K: Kernel> Core<K> {
         let (Some(slot), Some(it)) = (self.free.pop(), &mut self.seats[seat]) else { return false };
         it.under_way += 1;
         debug_assert!(self.slots[slot].is_none(), "a free slot is empty (invariant 3)");
-        self.slots[slot] = Some(Flight { piece, seat });
+        self.slots[slot] = Some(SentPiece { piece, seat });
         self.push(kernel, slot)
     }
 
     /// Puts what remains of the piece in `slot` into the submission queue.
     fn push(&mut self, kernel: &K, slot: usize) -> bool {
-        let Some(flight) = &mut self.slots[slot] else { return false };
-        let Some(seat) = &mut self.seats[flight.seat] else { return false };
+        let Some(sent) = &mut self.slots[slot] else { return false };
+        let Some(seat) = &mut self.seats[sent.seat] else { return false };
         let range = &mut self.ranges[slot];
-        let what = (slot as u64, &mut flight.piece, range);
+        let what = (slot as u64, &mut sent.piece, range);
         kernel.push(&mut self.books, &mut seat.target, what)
     }
 
     /// `false`: the ring is broken.
     pub(super) fn settle(&mut self, kernel: &K, what: u64, result: i32) -> bool {
         let Ok(slot) = usize::try_from(what) else { return false };
-        let Some(flight) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
+        let Some(sent) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
             // After a break the kernel may still report what was given up.
             return self.broken;
         };
-        let Some(seat) = &mut self.seats[flight.seat] else { return false };
-        let step = match kernel.outcome(&mut seat.target, &mut flight.piece, result) {
+        let Some(seat) = &mut self.seats[sent.seat] else { return false };
+        let step = match kernel.outcome(&mut seat.target, &mut sent.piece, result) {
             None => Step::Again,
-            Some(outcome) => flight.piece.settle(outcome),
+            Some(outcome) => sent.piece.settle(outcome),
         };
         if step == Step::Again {
             return self.push(kernel, slot);
         }
+        debug_assert!(seat.under_way > 0, "what ends was counted with its device");
+        debug_assert!(!self.free.contains(&slot), "a slot is given up once");
         seat.under_way -= 1;
         self.free.push(slot);
-        self.ended.extend(self.slots[slot].take().map(|flight| flight.piece));
+        self.ended.extend(self.slots[slot].take().map(|sent| sent.piece));
         true
     }
 
@@ -165,6 +167,6 @@ impl<K: Kernel> Drop for Core<K> {
         if self.slots.iter().any(Option::is_some) {
             Box::leak(std::mem::take(&mut self.ranges));
         }
-        self.slots.drain(..).flatten().for_each(|flight| flight.piece.leak());
+        self.slots.drain(..).flatten().for_each(|sent| sent.piece.leak());
     }
 }

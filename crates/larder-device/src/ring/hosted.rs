@@ -28,7 +28,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::core::{Core, Flight, Taken};
+use super::core::{Core, SentPiece, Taken};
 use super::kernel::{Entered, Kernel, WAKE_EVENT, Wait};
 use super::seat::Seat;
 use super::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -269,7 +269,7 @@ impl<K: Kernel> Hosted<K> {
     pub(crate) fn give_up(&self) {
         let mut core = self.lock();
         core.broken = true;
-        let known: Vec<Flight> = core.slots.iter_mut().filter_map(Option::take).collect();
+        let known: Vec<SentPiece> = core.slots.iter_mut().filter_map(Option::take).collect();
         Box::leak(std::mem::take(&mut core.ranges));
         for mut seat in std::mem::take(&mut core.seats).into_iter().flatten() {
             core.ended.extend(seat.waiting.take_all());
@@ -277,7 +277,7 @@ impl<K: Kernel> Hosted<K> {
         }
         self.ended.notify_all();
         drop(core);
-        known.into_iter().for_each(|flight| flight.piece.leak());
+        known.into_iter().for_each(|sent| sent.piece.leak());
         self.complete(self.lock());
     }
 

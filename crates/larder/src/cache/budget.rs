@@ -12,6 +12,7 @@ use crate::flash::Flash;
 
 /// While the tier is above a smaller budget, whoever sends something to flash sends so many bytes.
 const DEMOTED: std::ops::RangeInclusive<usize> = 32 << 10..=1 << 20;
+const _: () = assert!(*DEMOTED.start() > 0 && *DEMOTED.start() <= *DEMOTED.end());
 
 impl Core {
     /// Something went to flash, which may need more memory for it.

@@ -19,6 +19,8 @@ use crate::stats::Stats;
 const SENT_AT_ONCE: usize = 32;
 /// Items between two looks at the clock.
 const SENT_PER_LOOK: usize = 256;
+const _: () =
+    assert!(SENT_AT_ONCE <= SENT_PER_LOOK, "no more goes to buckets than between two looks");
 /// How long it takes to leave an item out, where each must be looked at.
 const LEAVING_OUT: Duration = Duration::from_nanos(500);
 
@@ -181,6 +183,7 @@ impl Larder {
     }
 
     async fn send_to_buckets(&self, flash: &Flash, demoting: &mut Vec<BeingDemoted<'_>>) {
+        debug_assert!(demoting.len() <= SENT_AT_ONCE, "{} side by side", demoting.len());
         let now_s = self.core.now_s();
         let items = demoting.iter().filter_map(|demoting| demoting.item());
         together(items.map(async |item| flash.demote_in_bucket(&item, now_s).await)).await;
@@ -196,5 +199,6 @@ impl Larder {
             }
             demoting.demoted();
         }
+        debug_assert_eq!(self.core.dram.len(), 0, "what is not on flash was left out");
     }
 }

@@ -33,8 +33,14 @@ impl Core {
         }
     }
 
+    /// Whether somebody holds the lock of a key, as who changes it must (rule 1). Without flash nobody does.
+    pub(super) fn is_key_locked(&self, hash: KeyHash) -> bool {
+        self.flash.is_none() || self.stripes[self.stripe(hash)].try_lock().is_none()
+    }
+
     /// Which lock is a key's.
     pub(super) fn stripe(&self, hash: KeyHash) -> usize {
+        debug_assert_eq!(self.stripes.len(), STRIPES, "a key has the same lock for good");
         let stripe = hash.spread_over(self.stripes.len() as u64);
         usize::try_from(stripe).expect("below the number of stripes")
     }

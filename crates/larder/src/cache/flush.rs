@@ -114,7 +114,9 @@ impl Larder {
             }
         }
         flash.persist().await?;
-        flushed.lost = self.core.counters.lost_to_device_errors_objects.get() - lost_before;
+        let lost_after = self.core.counters.lost_to_device_errors_objects.get();
+        debug_assert!(lost_before <= lost_after, "counters grow: {lost_before}, then {lost_after}");
+        flushed.lost = lost_after - lost_before;
         Ok(flushed)
     }
 
@@ -122,6 +124,7 @@ impl Larder {
     async fn send(&self, flash: &Flash, hash: KeyHash) -> Flushed {
         let mut flushed = Flushed::default();
         let _key_lock = self.core.lock_key(hash).await;
+        debug_assert!(self.core.is_key_locked(hash), "rule 1: who sends a key holds its lock");
         // As it is now: only whoever holds the key changes it.
         for resident in self.core.dram.residents(hash) {
             let value = &resident.value;

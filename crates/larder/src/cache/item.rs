@@ -76,6 +76,7 @@ impl Larder {
                 let (expiry_s, early_ms) = ttl.map_or(kept, |ttl| self.expiry(Some(ttl)));
                 let (version, marks) = (version.map_or(0, u64::from), self.marks_of_new(false));
                 let dram = DramFields { version, early_ms, stale: true, marks };
+                debug_assert!(!marks.is_won(), "nobody has won what becomes stale now");
                 ItemRef { expiry_s, dram, tiers: Tiers::DramOnly, ..old }
             }
         })

@@ -1,9 +1,9 @@
 //! One budget of several caches: each has a part of it, and may borrow what others do not use.
 //!
 //! A part is a promise: nobody's budget is ever less. What somebody does not use of it, others get as loans, each up
-//! to a limit of its own, and give back when he needs it. There is no thread for that: who brings bytes to
-//! his DRAM divides anew after every so many, a part of the room that is left to him before loans are called in. Who
-//! has to give something back lets it go with his own calls, and those of all others while it lasts: above flash
+//! to a limit of its own, and give back when it needs them. There is no thread for that: who brings bytes to
+//! its DRAM divides anew after every so many, a part of the room that is left to it before loans are called in. Who
+//! has to give something back lets it go with its own calls, and those of all others while it lasts: above flash
 //! they write it there.
 //!
 //! Where the budget is one of all memory, what flash needs comes off before it is divided.
@@ -19,6 +19,7 @@ use crate::error::Error;
 const RESERVE_PART: u64 = 8;
 /// It divides anew after it has brought so much of that.
 const STEP_PART: u64 = 4;
+const _: () = assert!(RESERVE_PART > 1 && STEP_PART > 0, "a part is lent but for its reserve");
 
 /// What others may know of a cache that they share a budget with, and ask of it. Bytes are of its DRAM where nothing
 /// else is said.
@@ -97,7 +98,9 @@ impl Standing {
     /// What it has of others, as far as it uses it or is about to.
     fn loan(&self) -> u64 {
         let wanted = (self.used + self.reserve()).saturating_sub(self.part);
-        self.had.saturating_sub(self.part).min(self.borrow_max).min(wanted)
+        let loan = self.had.saturating_sub(self.part).min(self.borrow_max).min(wanted);
+        debug_assert!(loan <= self.borrow_max, "{loan} of {} at most", self.borrow_max);
+        loan
     }
 
     /// What it has of others, be it that it has to give it back.

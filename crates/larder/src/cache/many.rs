@@ -117,6 +117,7 @@ impl Larder {
                 }
             }
         }
+        debug_assert!(missed.is_sorted_by(|a, b| a.at < b.at), "a key is missed once");
         Ok(missed)
     }
 
@@ -129,6 +130,7 @@ impl Larder {
         if missed.is_empty() {
             return Ok(Vec::new());
         }
+        debug_assert!(missed.iter().all(|missed| missed.at < keys.len()), "of these keys");
         let get = |&Missed { at, hash }: &Missed| {
             self.get_below_dram(hash, keys[at].as_ref(), self.stopwatch.begin())
         };

@@ -12,6 +12,10 @@ const TIER_PART_MIN: u64 = 8;
 const SLACK_PART: u64 = 32;
 /// So many times something is sent to flash between two looks at what flash needs.
 const SENT_PER_LOOK: u64 = 64;
+const _: () = assert!(
+    1 < TIER_PART_MIN && TIER_PART_MIN < SLACK_PART,
+    "flash has a part of the budget too, and a change that stays out is less than any part"
+);
 
 /// The budget of everything, where there is one.
 #[derive(Debug)]
@@ -46,7 +50,9 @@ impl MemoryBudget {
     pub(super) fn first_share(bytes: u64, flash: Option<&Flash>) -> Result<u64, Error> {
         let needed = flash.map_or(0, Flash::memory_bytes_to_keep);
         check_all(bytes, needed, DRAM_BYTES_MIN, "flash")?;
-        Ok(bytes - needed)
+        let left = bytes - needed;
+        debug_assert!(left >= DRAM_BYTES_MIN, "a tier of {left} bytes beside {needed} of flash");
+        Ok(left)
     }
 }
 
@@ -67,7 +73,9 @@ pub(super) fn check_all(bytes: u64, needed: u64, dram_min: u64, flash: &str) -> 
 
 /// What DRAM has of a budget of all memory.
 pub(super) fn left_for_dram(bytes: u64, needed: u64) -> u64 {
-    bytes.saturating_sub(needed).max(bytes / TIER_PART_MIN)
+    let left = bytes.saturating_sub(needed).max(bytes / TIER_PART_MIN);
+    debug_assert!(left <= bytes, "a part of {bytes}: {left}");
+    left
 }
 
 /// Whether a tier is to have another budget than it `has`: buffers come and go, and it need not breathe with

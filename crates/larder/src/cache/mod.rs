@@ -178,11 +178,11 @@ impl Larder {
             return Err(self.too_large(&item));
         }
         let supersede = |there: Option<&ItemView<'_>>| self.supersede(hash, key, there);
-        let (stored, outdated) = self.place(&item, &supersede, None).await;
+        let (stored, told_flash) = self.place(&item, &supersede, None).await;
         if !stored {
             self.remove(hash, key).await?;
         }
-        outdated
+        told_flash
     }
 
     /// Removes `key` from both tiers. Says whether it was there. A large object on flash counts as
@@ -214,7 +214,8 @@ impl Larder {
 
     /// Sees to it that what flash has of a key does not come back after a crash. The caller holds the
     /// key's lock and is about to change the key.
-    async fn outdate(&self, hash: KeyHash) -> Result<(), Error> {
+    async fn invalidate_on_flash(&self, hash: KeyHash) -> Result<(), Error> {
+        debug_assert!(self.core.is_key_locked(hash), "rule 1: who changes a key holds its lock");
         match &self.core.flash {
             Some(flash) => flash.invalidate(hash).await,
             None => Ok(()),

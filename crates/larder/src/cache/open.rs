@@ -137,7 +137,7 @@ impl Larder {
             Some(start) => start.hasher(),
             None => KeyHasher::seeded_or_drawn(config.hash_seed),
         };
-        let counters = Arc::new(Counters::telling(config.removal_listener.clone(), hasher));
+        let counters = Arc::new(Counters::with_listener(config.removal_listener.clone(), hasher));
         let flash = match device.zip(start) {
             Some((device, start)) => {
                 let shared = (Arc::clone(&counters), Arc::clone(&clock));

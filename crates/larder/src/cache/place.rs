@@ -11,7 +11,7 @@ use crate::tier::Tier;
 use crate::value::{Pinned, Value};
 
 /// How often a set makes room in DRAM before it goes past it.
-pub(super) const PUTS_BEFORE_BYPASS: usize = 8;
+pub(super) const PUTS_BEFORE_WRITE_AROUND: usize = 8;
 
 impl Larder {
     /// Puts `item` where there is room for it if `admit` agrees, and sees to what follows. What was put in DRAM
@@ -23,7 +23,7 @@ impl Larder {
         admit: Admit<'_>,
         mut kept: Option<&mut Option<Value>>,
     ) -> (bool, Result<(), Error>) {
-        let mut outdated = Ok(());
+        let mut told_flash = Ok(());
         let mut patience = Patience::new(&self.core, self.demotion_wait);
         let put = loop {
             let taken = match self.room_for(item, &mut patience).await {
@@ -31,7 +31,7 @@ impl Larder {
                 Err(reason) => break Err(reason),
             };
             let kept = kept.as_deref_mut();
-            if let Ok(put) = self.put(item, taken, admit, kept, &mut outdated).await {
+            if let Ok(put) = self.put(item, taken, admit, kept, &mut told_flash).await {
                 break Ok(put);
             }
         };
@@ -45,7 +45,7 @@ impl Larder {
             }
             Err(reason) => self.count_refused(reason, item),
         }
-        (put.is_ok(), outdated)
+        (put.is_ok(), told_flash)
     }
 
     /// Where `item` may be put: in DRAM, or with the bytes that were taken for it on its way to flash, if it
@@ -59,7 +59,7 @@ impl Larder {
         item: &ItemRef<'_>,
         patience: &mut Patience<'_>,
     ) -> Result<Option<Taken<'_>>, RemovalReason> {
-        if self.stays_in_dram(item) && patience.fulls < PUTS_BEFORE_BYPASS {
+        if self.stays_in_dram(item) && patience.fulls < PUTS_BEFORE_WRITE_AROUND {
             if patience.is_first_try() {
                 return Ok(None);
             }
@@ -73,6 +73,7 @@ impl Larder {
             return Err(RemovalReason::RejectedDramPinned);
         }
         let bytes = self.core.dram.demoting_bytes(item);
+        debug_assert!(bytes > 0, "what is on its way takes memory");
         let taken = self.take_above(bytes, patience).await;
         taken.map(Some).ok_or(RemovalReason::RejectedDemotions)
     }
@@ -85,14 +86,14 @@ impl Larder {
         taken: Option<Taken<'_>>,
         admit: Admit<'_>,
         kept: Option<&mut Option<Value>>,
-        outdated: &mut Result<(), Error>,
+        told_flash: &mut Result<(), Error>,
     ) -> Result<Option<OnItsWay>, Full> {
         debug_assert!(
             taken.is_none() || self.core.flash.is_some() && item.tiers != Tiers::DramOnly,
             "what goes past DRAM goes to flash"
         );
         let _key_lock = self.core.lock_key(item.hash).await;
-        *outdated = self.outdate(item.hash).await;
+        *told_flash = self.invalidate_on_flash(item.hash).await;
         let (dram, now_s) = (&self.core.dram, self.core.now_s());
         match (taken, kept) {
             (Some(taken), _) => return dram.insert_to_demote(item, taken, admit).map(Some),

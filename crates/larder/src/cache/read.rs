@@ -216,6 +216,7 @@ impl Larder {
     /// Looks `key` up in both tiers. A hit on flash brings the item to DRAM. The caller holds the
     /// key's lock.
     pub(super) async fn look(&self, hash: KeyHash, key: &[u8]) -> Option<Hit> {
+        debug_assert!(self.core.is_key_locked(hash), "who looks for good holds the key's lock");
         // Who held the lock before may have brought the key to DRAM, or found it expired.
         match self.core.dram.get(hash, key, || self.core.now_ms()) {
             Lookup::Hit(value) => return Some(Hit { value, tier: Tier::Dram }),
@@ -268,6 +269,7 @@ impl Larder {
         };
         // Where DRAM has no room, flash still has the item.
         let value = kept.unwrap_or_else(|| Pinned::alone(&item));
+        debug_assert!(value.key() == key, "an engine answers for the key that it was asked for");
         Some(Hit { value, tier })
     }
 }

@@ -95,6 +95,7 @@ impl<K: Hash + Eq + Clone, T: Clone> SingleFlight<K, T> {
                 call
             }
         };
+        debug_assert!(shard.count.load(Ordering::SeqCst) > 0, "who changes the key looks for it");
         Participant { shard, key, call: Some(call) }
     }
 

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::demoting::{Patience, Wait};
-use super::place::PUTS_BEFORE_BYPASS;
+use super::place::PUTS_BEFORE_WRITE_AROUND;
 use super::{Larder, SetOptions, reentry};
 use crate::dram::{Full, ItemView, Taken};
 use crate::error::{Error, ErrorKind};
@@ -130,13 +130,13 @@ impl Larder {
                 // makes the other leave.
                 Attempt::Full
                     if self.core.flash.is_some()
-                        && patience.fulls >= PUTS_BEFORE_BYPASS
+                        && patience.fulls >= PUTS_BEFORE_WRITE_AROUND
                         && patience.may_go_above() =>
                 {
                     goes_above = true;
                     Wait::Again
                 }
-                Attempt::Full if goes_above || patience.pinned == PUTS_BEFORE_BYPASS => {
+                Attempt::Full if goes_above || patience.pinned == PUTS_BEFORE_WRITE_AROUND => {
                     let message = "values in use pin all of DRAM; drop them or raise dram_bytes";
                     return Err(self.refuse(RemovalReason::RejectedDramPinned, key, message));
                 }
@@ -402,7 +402,7 @@ impl Larder {
         if !stays && taken.is_none() {
             return Ok(Attempt::NoneTaken(self.core.dram.demoting_bytes(&item)));
         }
-        let outdated = self.outdate(hash).await;
+        let told_flash = self.invalidate_on_flash(hash).await;
         let now_s = self.core.now_s();
         let now_ms = self.core.now_ms();
         let unchanged = |there: Option<&ItemView<'_>>| {
@@ -436,7 +436,7 @@ impl Larder {
         };
         Ok(match inserted {
             Ok(true) => {
-                outdated?;
+                told_flash?;
                 Attempt::Done(before.map(Value::kept))
             }
             Ok(false) => Attempt::Again,

@@ -2,8 +2,8 @@
 //!
 //! Sharded by hash, each shard a table behind a lock of its own. Entries change under the write
 //! lock (`change`). They are found without it: such a reader may miss an entry that goes to its other bucket
-//! meanwhile, or to another table, which a count of such moves tells him, and finds none that was taken
-//! out before he came.
+//! meanwhile, or to another table, which a count of such moves tells it, and finds none that was taken
+//! out before it came.
 //!
 //! Between an entry that a reader without a lock has seen and the pin that keeps its record, the record may
 //! be gone: the segment is used again as soon as no entry names it and nobody pins it, and waits for no
@@ -22,7 +22,7 @@ mod change;
 use std::cell::Cell;
 use std::sync::PoisonError;
 
-pub(crate) use self::change::{Crowded, Put, Putting};
+pub(crate) use self::change::{Put, Putting, ShardFull};
 use super::directory::Directory;
 use super::prefetch::prefetch;
 use super::published::Published;

@@ -32,7 +32,7 @@ fn in_many_orders(run: fn()) {
 }
 
 /// A tier, what left it, and what is known of each key.
-struct World {
+struct Fixture {
     tier: DramTier,
     /// What flash holds. Held by the one who demotes records.
     flash: Mutex<HashMap<Vec<u8>, u32>>,
@@ -40,7 +40,7 @@ struct World {
     returned: [AtomicU32; KEYS as usize],
 }
 
-impl World {
+impl Fixture {
     fn new(policy: DramPolicy, above_flash: bool) -> Arc<Self> {
         Self::of_bytes(BUDGET_BYTES, policy, above_flash)
     }
@@ -149,41 +149,41 @@ fn version_of(value: &[u8]) -> u32 {
 }
 
 /// Runs one who fills the tier, and those given, to their end.
-fn together(world: &Arc<World>, others: Vec<fn(&World)>) {
-    let filler = |world: &World| (0..60).for_each(|turn| world.set(100 + turn % 14, 1));
+fn together(fixture: &Arc<Fixture>, others: Vec<fn(&Fixture)>) {
+    let filler = |fixture: &Fixture| (0..60).for_each(|turn| fixture.set(100 + turn % 14, 1));
     let running: Vec<_> = others
         .into_iter()
-        .chain([filler as fn(&World)])
+        .chain([filler as fn(&Fixture)])
         .map(|run| {
-            let world = Arc::clone(world);
-            thread::spawn(move || run(&world))
+            let fixture = Arc::clone(fixture);
+            thread::spawn(move || run(&fixture))
         })
         .collect();
     running.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
-    (0..KEYS).for_each(|key| _ = world.judge(key));
-    world.empty();
+    (0..KEYS).for_each(|key| _ = fixture.judge(key));
+    fixture.empty();
 }
 
-fn change(world: &World) {
+fn change(fixture: &Fixture) {
     for version in 1..8 {
         for key in 0..KEYS {
-            world.set(key, version);
-            world.note_returned(key, version);
+            fixture.set(key, version);
+            fixture.note_returned(key, version);
         }
     }
 }
 
-fn look(world: &World) {
-    (0..12).for_each(|round| _ = world.judge(round % KEYS));
+fn look(fixture: &Fixture) {
+    (0..12).for_each(|round| _ = fixture.judge(round % KEYS));
 }
 
 /// Above flash nothing is lost: what DRAM does not hold, flash does, and it is no older.
 #[test]
 fn a_record_on_its_way_to_flash_is_never_missed() {
     in_many_orders(|| {
-        let world = World::new(DramPolicy::S3Fifo, true);
-        let demote = |world: &World| (0..6).for_each(|_| world.demote(3));
-        together(&world, vec![change, look, demote]);
+        let fixture = Fixture::new(DramPolicy::S3Fifo, true);
+        let demote = |fixture: &Fixture| (0..6).for_each(|_| fixture.demote(3));
+        together(&fixture, vec![change, look, demote]);
     });
 }
 
@@ -191,19 +191,19 @@ fn a_record_on_its_way_to_flash_is_never_missed() {
 #[test]
 fn a_demotion_that_was_overtaken_takes_nothing_newer_with_it() {
     in_many_orders(|| {
-        let world = World::new(DramPolicy::S3Fifo, true);
-        let change = |world: &World| {
+        let fixture = Fixture::new(DramPolicy::S3Fifo, true);
+        let change = |fixture: &Fixture| {
             for version in 1..9 {
                 match version % 3 {
-                    0 => world.set(0, version),
-                    _ => world.send(0, version),
+                    0 => fixture.set(0, version),
+                    _ => fixture.send(0, version),
                 }
-                world.note_returned(0, version);
+                fixture.note_returned(0, version);
             }
         };
-        let demote = |world: &World| (0..12).for_each(|_| world.demote(1));
-        let look = |world: &World| (0..8).for_each(|_| _ = world.judge(0));
-        together(&world, vec![change, look, demote]);
+        let demote = |fixture: &Fixture| (0..12).for_each(|_| fixture.demote(1));
+        let look = |fixture: &Fixture| (0..8).for_each(|_| _ = fixture.judge(0));
+        together(&fixture, vec![change, look, demote]);
     });
 }
 
@@ -211,17 +211,17 @@ fn a_demotion_that_was_overtaken_takes_nothing_newer_with_it() {
 #[test]
 fn a_segment_is_freed_when_its_last_record_was_dealt_with() {
     in_many_orders(|| {
-        let world = World::new(DramPolicy::Lru, true);
-        let demote = |world: &World| {
+        let fixture = Fixture::new(DramPolicy::Lru, true);
+        let demote = |fixture: &Fixture| {
             for _ in 0..12 {
-                match world.tier.next_demotion() {
-                    Some(demotion) => world.tier.demoted(demotion),
+                match fixture.tier.next_demotion() {
+                    Some(demotion) => fixture.tier.demoted(demotion),
                     None => thread::yield_now(),
                 }
             }
         };
-        let change = |world: &World| (1..6).for_each(|version| world.set(0, version));
-        together(&world, vec![change, demote, demote]);
+        let change = |fixture: &Fixture| (1..6).for_each(|version| fixture.set(0, version));
+        together(&fixture, vec![change, demote, demote]);
     });
 }
 
@@ -229,18 +229,18 @@ fn a_segment_is_freed_when_its_last_record_was_dealt_with() {
 #[test]
 fn what_was_removed_or_replaced_stays_away() {
     in_many_orders(|| {
-        let world = World::new(DramPolicy::Lru, false);
-        let change = |world: &World| {
+        let fixture = Fixture::new(DramPolicy::Lru, false);
+        let change = |fixture: &Fixture| {
             for version in (1..10).step_by(2) {
                 for key in 0..KEYS {
-                    world.set(key, version);
-                    world.note_returned(key, version);
-                    world.remove(key);
-                    world.note_returned(key, version + 1);
+                    fixture.set(key, version);
+                    fixture.note_returned(key, version);
+                    fixture.remove(key);
+                    fixture.note_returned(key, version + 1);
                 }
             }
         };
-        together(&world, vec![change, look, look]);
+        together(&fixture, vec![change, look, look]);
     });
 }
 
@@ -249,18 +249,18 @@ fn what_was_removed_or_replaced_stays_away() {
 #[test]
 fn memory_that_a_value_pins_is_not_used_again() {
     in_many_orders(|| {
-        let world = World::new(DramPolicy::S3Fifo, false);
-        let hold = |world: &World| {
+        let fixture = Fixture::new(DramPolicy::S3Fifo, false);
+        let hold = |fixture: &Fixture| {
             for key in 0..KEYS {
-                let Some(value) = world.judge(key) else { continue };
+                let Some(value) = fixture.judge(key) else { continue };
                 let before = value.to_vec();
                 let kept = value.clone().keep();
-                (0..8).for_each(|turn| world.set(100 + turn, 1));
+                (0..8).for_each(|turn| fixture.set(100 + turn, 1));
                 assert_eq!(value[..], before, "the value changed under its holder");
                 assert_eq!(kept[..], before, "the value changed under its keeper");
             }
         };
-        together(&world, vec![change, hold, hold]);
+        together(&fixture, vec![change, hold, hold]);
     });
 }
 
@@ -268,10 +268,10 @@ fn memory_that_a_value_pins_is_not_used_again() {
 #[test]
 fn a_segment_is_used_again_when_the_last_clone_of_its_values_is_gone() {
     in_many_orders(|| {
-        let world = World::new(DramPolicy::S3Fifo, true);
-        let hold = |world: &World| {
+        let fixture = Fixture::new(DramPolicy::S3Fifo, true);
+        let hold = |fixture: &Fixture| {
             let clones: Vec<_> = (0..KEYS)
-                .filter_map(|key| world.judge(key))
+                .filter_map(|key| fixture.judge(key))
                 .map(|value| {
                     let (before, clone) = (value.to_vec(), value.clone());
                     thread::spawn(move || {
@@ -280,11 +280,11 @@ fn a_segment_is_used_again_when_the_last_clone_of_its_values_is_gone() {
                     })
                 })
                 .collect();
-            (0..4).for_each(|turn| world.set(100 + turn, 1));
+            (0..4).for_each(|turn| fixture.set(100 + turn, 1));
             clones.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
         };
-        let demote = |world: &World| (0..6).for_each(|_| world.demote(3));
-        together(&world, vec![change, hold, demote]);
+        let demote = |fixture: &Fixture| (0..6).for_each(|_| fixture.demote(3));
+        together(&fixture, vec![change, hold, demote]);
     });
 }
 
@@ -292,10 +292,10 @@ fn a_segment_is_used_again_when_the_last_clone_of_its_values_is_gone() {
 #[test]
 fn values_outlive_the_tier() {
     in_many_orders(|| {
-        let world = World::new(DramPolicy::Lru, false);
-        (0..3).for_each(|key| world.set(key, 1));
+        let fixture = Fixture::new(DramPolicy::Lru, false);
+        (0..3).for_each(|key| fixture.set(key, 1));
         let ending: Vec<_> = (0..3)
-            .filter_map(|key| Some((key, world.look(key)?)))
+            .filter_map(|key| Some((key, fixture.look(key)?)))
             .map(|(key, value)| {
                 // There is a permit for one of them. The others are copies.
                 let (other, kept) = (value.clone(), value.clone().keep());
@@ -304,7 +304,7 @@ fn values_outlive_the_tier() {
                 ending.map(|value| thread::spawn(move || end(value.clone())))
             })
             .collect();
-        drop(world);
+        drop(fixture);
         ending.into_iter().flatten().for_each(|thread| thread.join().expect("no thread panics"));
     });
 }
@@ -318,30 +318,30 @@ fn what_was_set_is_found_while_the_index_grows() {
 /// Shards are divided, and the one that a reader has chosen is not the one any more.
 #[test]
 fn what_was_set_is_found_while_shards_are_divided() {
-    in_many_orders(|| set_and_find(|world| world.tier.set_budget(64 << 20, 0)));
+    in_many_orders(|| set_and_find(|fixture| fixture.tier.set_budget(64 << 20, 0)));
 }
 
 /// One sets, two find, and one does something else meanwhile.
-fn set_and_find(meanwhile: fn(&World)) {
+fn set_and_find(meanwhile: fn(&Fixture)) {
     const ITEMS: u32 = 60;
-    let world = World::of_bytes(64 << 10, DramPolicy::Lru, false);
-    let grow = |world: &World| {
+    let fixture = Fixture::of_bytes(64 << 10, DramPolicy::Lru, false);
+    let grow = |fixture: &Fixture| {
         for key in 1..=ITEMS {
-            world.set(key, 1);
-            world.note_returned(0, key);
+            fixture.set(key, 1);
+            fixture.note_returned(0, key);
         }
     };
-    let find = |world: &World| {
+    let find = |fixture: &Fixture| {
         for round in 0..ITEMS {
-            let set = world.returned[0].load(Ordering::SeqCst);
+            let set = fixture.returned[0].load(Ordering::SeqCst);
             let key = set.saturating_sub(round * 7 % set.max(1));
-            let found = world.look(key).map(|value| value.to_vec());
+            let found = fixture.look(key).map(|value| value.to_vec());
             assert_eq!(found, (key > 0).then(|| value_of(key, 1)), "key {key} of {set}");
         }
     };
-    let running = [grow, find, find, meanwhile].map(|run: fn(&World)| {
-        let world = Arc::clone(&world);
-        thread::spawn(move || run(&world))
+    let running = [grow, find, find, meanwhile].map(|run: fn(&Fixture)| {
+        let fixture = Arc::clone(&fixture);
+        thread::spawn(move || run(&fixture))
     });
     running.into_iter().for_each(|thread| thread.join().expect("no thread panics"));
 }

@@ -32,7 +32,7 @@
 //! | `iterate` | what is here, for scans and `flush` |
 //!
 //! Locks are taken in this order: an evictor's, demotions, index shard, lane, queues, pool, what is
-//! retired. No lock is held while flash is waited for, and nobody waits for a reader while he holds
+//! retired. No lock is held while flash is waited for, and nobody waits for a reader while it holds
 //! one but an evictor's. Who has an evictor's takes another's only if it is free, or has none but the ones before.
 
 mod allowance;
@@ -98,7 +98,7 @@ pub(crate) use together::{Receiver, Together};
 use versions::Versions;
 
 const _: () = assert!(*SEGMENT_BYTES.end() <= OFFSETS_END);
-/// Moves that make somebody look again before he takes the lock.
+/// Moves that make somebody look again before it takes the lock.
 const LOOKS_WITHOUT_LOCK: usize = 3;
 
 /// Items in memory.

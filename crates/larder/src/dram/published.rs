@@ -52,7 +52,7 @@ impl<T: Send + Sync> Published<T> {
         // loaded while it was there, for it does not come back after it was replaced, not before whoever
         // is held here has left. It is freed in two places. In `drop` nobody borrows `self`. What
         // `replace` retired is freed when nobody has it: not the one who replaced it, whose `LockedAlone` was
-        // borrowed for that alone; nobody else by a lock, for his excludes them; and no reader, which is
+        // borrowed for that alone; nobody else by a lock, for its excludes them; and no reader, which is
         // what it waits for.
         unsafe { std::slice::from_raw_parts(first, len) }
     }

@@ -3,7 +3,7 @@
 //! All of it happens with the lock of the key's index shard, which is taken once; where there is no room it is
 //! given back, room is made, and all begins anew.
 
-use super::index::{Crowded, Location, Put, Putting};
+use super::index::{Location, Put, Putting, ShardFull};
 use super::lane::{Lane, group_of, may_lie_with};
 use super::pins::{Pin, Share};
 use super::policy::first_queue;
@@ -199,7 +199,7 @@ impl DramTier {
         self.demotions.add_above(segment, slot, taken);
         debug_assert_ne!(put, Ok(Put::NoRoom), "its segment was made for it");
         let location = Location { slot, at: 0 };
-        put.map(|_| OnItsWay { hash: item.hash, location }).map_err(|Crowded| Full)
+        put.map(|_| OnItsWay { hash: item.hash, location }).map_err(|ShardFull| Full)
     }
 
     /// Whether flash has not dealt with it yet. Another of this hash that lies there after the
@@ -227,7 +227,7 @@ impl DramTier {
         let (mut opened, mut has_made_room, mut looks) = (false, false, 0);
         loop {
             let put = self.index.put(item.hash, item.key, item.clean, self, &mut putting);
-            if put.map_err(|Crowded| Full)? != Put::NoRoom {
+            if put.map_err(|ShardFull| Full)? != Put::NoRoom {
                 if putting.appended {
                     self.keep_up(putting.bytes, opened, other_bytes, now_s);
                 }

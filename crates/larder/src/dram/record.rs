@@ -224,8 +224,9 @@ pub(crate) fn with_marks(word: u32, marks: Marks) -> u32 {
 
 /// Writes `item` into `room`, which is [`record_bytes`] long.
 pub(crate) fn encode(room: &mut [u8], item: &ItemRef<'_>) {
-    let value_bytes = u32::try_from(item.value.len()).expect("values are checked at the door");
-    let key_bytes = u16::try_from(item.key.len()).expect("keys are checked at the door");
+    let value_bytes =
+        u32::try_from(item.value.len()).expect("values are checked before they come here");
+    let key_bytes = u16::try_from(item.key.len()).expect("keys are checked before they come here");
     debug_assert!(value_bytes < LONG_KEY);
     debug_assert_eq!(room.len(), record_bytes(item), "the room is the record's");
     debug_assert!(item.dram.early_ms < 1000, "it expires in its second");

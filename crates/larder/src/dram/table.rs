@@ -35,7 +35,7 @@ pub(super) const FREQUENCY_MAX: u64 = 3;
 const TAG_AT: u32 = 41;
 /// A table that is emptier than one in so many places does not grow for a tag whose buckets are full: so
 /// many keys have the same hash that no table would have room for them.
-const CROWDED_PART: usize = 4;
+const FULL_PART: usize = 4;
 /// A table that is emptier than one in so many places becomes smaller.
 const SPARSE_PART: usize = 3;
 
@@ -153,7 +153,7 @@ pub(super) struct AtomicEntry(AtomicU64);
 pub(super) struct Bucket([AtomicEntry; ENTRIES]);
 
 /// The buckets of a shard. Of a table that is being replaced by a larger one, a reader without a lock may
-/// see the beginning, where he finds little.
+/// see the beginning, where it finds little.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Table<'a>(pub(super) &'a [Bucket]);
 
@@ -350,7 +350,7 @@ impl<'a> Table<'a> {
 
     /// Whether a larger table would help one that has no place for an entry beside `entries` others.
     pub(super) fn should_grow(self, entries: usize) -> bool {
-        entries * CROWDED_PART >= self.0.len() * ENTRIES
+        entries * FULL_PART >= self.0.len() * ENTRIES
     }
 
     /// A quarter more buckets with the same entries.

@@ -3,12 +3,12 @@
 //! The superblock says which epoch is the oldest that counts. Buckets carry the epoch in which they were
 //! written, the numbers of fillings of regions and of segments of the log begin with it, and a snapshot
 //! belongs to one. So one write of the superblock, with a new epoch as the current and the oldest one,
-//! voids all that flash holds, whoever reads it: this life, the next one, or one after a crash. Then
+//! voids all that flash holds, whoever reads it: this opening, the next one, or one after a crash. Then
 //! memory forgets it too.
 //!
 //! Before the write the caller's alone-ness is made true of the device: what was under way would land in
 //! places that the new epoch fills. Where the write fails nothing is forgotten. It may have happened all
-//! the same: then a crash finds everything void, for what this life goes on to write is of the old epoch.
+//! the same: then a crash finds everything void, for what this opening goes on to write is of the old epoch.
 
 use std::sync::PoisonError;
 

@@ -32,6 +32,7 @@ use crate::tier::Tier;
 const IN_ORDER_PART: u64 = 2;
 /// What a record of a region takes beside key and value, with its line in the footer, about.
 const RECORD_BYTES: u64 = 56;
+const _: () = assert!(IN_ORDER_PART > 1, "rule 3: large objects keep a part of their regions");
 
 /// Takes items of a cache that is being closed, as long as that needs no wait.
 pub(crate) struct InOrder<'a> {
@@ -61,10 +62,12 @@ impl Receiver for InOrder<'_> {
     fn take(&mut self, item: &ItemRef<'_>) -> bool {
         let Self { flash, appending, now_s, .. } = self;
         let counters = &flash.counters;
+        // Flash has this version already.
         if item.clean && (appending.holds(item.hash) || flash.others_may_hold(item.hash)) {
             counters.evicted_clean_objects.add(1);
             return true;
         }
+        // `appending` holds the engine's state, and others wait for that: so nothing here waits for the device.
         let needs_a_wait = item.is_expired(*now_s)
             || item.tiers == Tiers::DramOnly
             || !call!(flash.engines.get(self.to), can_append(item))
@@ -80,10 +83,17 @@ impl Receiver for InOrder<'_> {
             Ok(_) => true,
             Err(_) => false,
         };
+        // Rule 1, or an older version in its bucket would answer when this record's region is reclaimed; and
+        // rule 2, which `append_new` keeps.
         if may_go && !flash.others_may_count(item.hash) && appending.append_new(item) {
             if is_small {
                 self.appended.0 += 1;
                 self.appended.1 += bytes_in_order(item);
+                debug_assert!(
+                    flash.in_order_bytes.load(Ordering::Relaxed) + self.appended.1
+                        <= flash.in_order_bytes_max(),
+                    "rule 3: half of the regions' room at most"
+                );
             }
             return true;
         }
@@ -158,9 +168,9 @@ impl Flash {
     fn goes_in_order(&self, item: &ItemRef<'_>) -> bool {
         let Some((_, any)) = self.engines.to_append_to() else { return false };
         call!(any, can_append(item))
-            && !call!(any, may_hold(item.hash))
-            && !self.others_may_count(item.hash)
-            && self.has_room_in_order(0, item)
+            && !call!(any, may_hold(item.hash)) // rule 2
+            && !self.others_may_count(item.hash) // rule 1
+            && self.has_room_in_order(0, item) // rule 3
     }
 
     /// Whether a version of this hash in a bucket may be believed: with tombstones it is void.
@@ -211,6 +221,7 @@ impl Flash {
             RemovalReason::LeftOut
         };
         removals.key(reason, Tier::Dram, item.key, item.object_bytes());
+        // Without tombstones DRAM alone has hidden what flash holds of the key, and DRAM ends here.
         if self.tombstones.is_none() {
             for any in self.engines.iter() {
                 call!(any, void(item.hash).await);
@@ -227,6 +238,7 @@ impl Flash {
         if !is_misplaced || item.is_expired(now_s) || !self.breaker.allows() {
             return;
         }
+        debug_assert_ne!(item.tiers, Tiers::DramOnly, "what is for DRAM alone is not on flash");
         let own = self.engines.get(own);
         let lost = call!(own, set_together(std::slice::from_ref(item), now_s).await);
         // In this order: what a crash finds in both is the same version.

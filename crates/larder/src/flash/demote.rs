@@ -41,6 +41,7 @@ impl Flash {
             }
         }
         let Some(engine) = of else { return };
+        debug_assert!(!grouped.is_empty(), "a group that has an engine has items");
         for item in self.set_in(engine, &grouped, now_s).await {
             self.forget(item.hash, item.key, now_s).await;
         }
@@ -64,6 +65,10 @@ impl Flash {
         items: &'i [ItemRef<'a>],
         now_s: u32,
     ) -> Vec<&'i ItemRef<'a>> {
+        debug_assert!(
+            items.iter().all(|item| call!(self.engines.get(engine), takes(item))),
+            "an object goes to an engine that has room for one of its size"
+        );
         if self.tombstones.is_none() {
             for any in self.engines.others(engine) {
                 for item in items {

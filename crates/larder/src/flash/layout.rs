@@ -29,6 +29,13 @@ const REGIONS_MIN: u64 = 2;
 const LOG_SEGMENTS: u64 = 64;
 const LOG_SEGMENTS_MIN: u64 = 4;
 const LOG_SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 8 << 10..=256 << 10;
+const _: () = assert!(
+    LOG_BYTES.start().is_multiple_of(BLOCK)
+        && REGION_BYTES_AUTO.start().is_multiple_of(BLOCK)
+        && LOG_SEGMENT_BYTES.start().is_multiple_of(BLOCK),
+    "parts begin and end between blocks"
+);
+const _: () = assert!(LOG_SEGMENTS_MIN > 1 && LOG_SEGMENTS_MIN <= LOG_SEGMENTS);
 
 /// The log in front of the buckets.
 struct LogLayout {
@@ -73,7 +80,7 @@ impl Layout {
             + log.snapshot_bytes
             + loc_regions * snapshot_bytes_max(region_bytes);
         let metadata_bytes = SNAPSHOT_AT + snapshot.next_multiple_of(BLOCK);
-        Ok(Self {
+        let layout = Self {
             capacity_bytes: info.capacity_bytes,
             usable_bytes: usable,
             metadata_bytes,
@@ -91,7 +98,9 @@ impl Layout {
             plain_offset: usable,
             #[cfg(test)]
             plain_blocks,
-        })
+        };
+        debug_assert!(is_in_order(&layout), "no part overlaps another: {layout:?}");
+        Ok(layout)
     }
 
     /// Divides what is left of so many bytes into regions: how long one is, and how many there are.
@@ -115,6 +124,7 @@ impl Layout {
         }
         let region_cost = u64::from(region_bytes) + snapshot_bytes_max(region_bytes);
         let regions = space / region_cost / together * together;
+        debug_assert!(regions.is_multiple_of(together), "{regions} in groups of {together}");
         let regions_min = (REGIONS_MIN * together).max(regions_open_min(config));
         if regions < regions_min {
             return Err(Error::config(format!(
@@ -197,8 +207,12 @@ fn fixed_bytes(tombstone_log_bytes: u64) -> u64 {
 pub(super) fn soc_buckets(percent: f64, usable: u64, tombstone_log_bytes: u64) -> u64 {
     // Each bucket pays for its share of the snapshot.
     let bucket_cost = (BUCKET_BYTES + BUCKET_SNAPSHOT_BYTES) as u64;
-    let left = usable.saturating_sub(fixed_bytes(tombstone_log_bytes));
-    share(usable, percent).min(left) / bucket_cost
+    let wanted = share(usable, percent);
+    // Where there are no regions nothing else gives way to what the snapshot keeps beside buckets.
+    let snapshot =
+        SNAPSHOT_FIXED_BYTES + dead_keys_snapshot_bytes(tombstone_log_bytes, wanted / bucket_cost);
+    let left = usable.saturating_sub(fixed_bytes(tombstone_log_bytes) + snapshot);
+    wanted.min(left) / bucket_cost
 }
 
 /// Number and size of the segments that the share of the log has room for, if it has.
@@ -263,6 +277,21 @@ fn share(bytes: u64, percent: f64) -> u64 {
     // The configuration's percentages are 0 to 100, so the product is not negative and not above
     // `bytes`.
     ((bytes as f64 * (percent / 100.0)) as u64).min(bytes)
+}
+
+/// Whether its parts lie one behind the other, as `layout.rs` draws them.
+fn is_in_order(layout: &Layout) -> bool {
+    let end = |at: u64, units: u64, unit_bytes: u32| at + units * u64::from(unit_bytes);
+    let regions_end = end(layout.loc_offset, u64::from(layout.loc_regions), layout.region_bytes);
+    let log_end = end(
+        layout.soc_log_offset,
+        u64::from(layout.soc_log_segments),
+        layout.soc_log_segment_bytes,
+    );
+    layout.metadata_bytes + layout.tombstone_log_bytes == layout.loc_offset
+        && regions_end <= layout.soc_log_offset
+        && log_end == layout.soc_offset
+        && layout.soc_offset + layout.soc_buckets * BUCKET_BYTES as u64 == layout.usable_bytes
 }
 
 fn automatic_region_bytes(loc_space: u64) -> u32 {
@@ -357,7 +386,7 @@ mod tests {
         fn parts_never_overlap(
             capacity in 4_u64 << 20..4 << 30,
             utilization in 10.0..100.0_f64,
-            soc in 0.0..=100.0_f64,
+            soc in prop_oneof![Just(100.0), 0.0..=100.0_f64],
             log in prop_oneof![Just(0.0), 0.0..=100.0_f64],
         ) {
             let config = Config {

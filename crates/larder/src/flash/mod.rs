@@ -92,6 +92,11 @@ impl Flash {
     ) -> Result<Self, Error> {
         let Start { superblock, labeller, recovered, recovery } = start;
         let layout = superblock.layout;
+        assert!(
+            layout.usable_bytes <= device.info().capacity_bytes,
+            "a cache lies on its device: {layout:?}"
+        );
+        assert!(!superblock.clean, "the label of a cache that is open vouches for no snapshot");
         clock.begin_at(superblock.second);
         let tombstones = layout.tombstones().map(|place| {
             let (device, counters) = (Arc::clone(&device), Arc::clone(&counters));

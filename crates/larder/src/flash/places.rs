@@ -11,7 +11,7 @@ use crate::loc::LocPlace;
 use crate::loc::streams::{of_handles, streams};
 use crate::plan::{Class, PlacementPlan};
 use crate::soc::{SocLogPlace, SocPlace};
-use crate::superblock::Superblock;
+use crate::superblock::{EPOCH_MAX, Superblock};
 
 /// Of large objects, so many bytes of all open regions together may wait until they fill a write.
 const OPEN_REGIONS_BYTES: usize = 8 << 20;
@@ -115,6 +115,7 @@ fn durability(superblock: &Superblock) -> Durability {
 
 /// An epoch has room for 2^32 fillings; the next one starts above them all.
 fn first_sequence(epoch: u64) -> u64 {
+    debug_assert!(epoch < EPOCH_MAX, "the fillings of epoch {epoch} have numbers");
     epoch << 32
 }
 
@@ -130,5 +131,6 @@ fn loc_handles(
     let streams = streams(config.ttl_classes.len(), config.eviction);
     let kept = (1..).map(|segment| handle_of(Class::LocKept(segment)));
     handles.extend(kept.take(streams - handles.len()));
+    debug_assert_eq!(handles.len(), streams, "each stream has a handle");
     handles
 }

@@ -186,7 +186,7 @@ impl Plain {
         let blocks = (HEADER_BYTES + item.object_bytes()).div_ceil(BLOCK_BYTES) as u64;
         let position = {
             let mut state = self.lock();
-            // Whatever becomes of the write: the older version is outdated.
+            // Whatever becomes of the write: the older version is invalid.
             state.map.remove(&item.hash.0);
             state.advance(blocks, self.place.blocks)
         };
@@ -273,7 +273,7 @@ impl Engine for Plain {
         let mut order: Vec<(u64, u64, u64)> = listed.iter().map(read).collect();
         order.sort_unstable_by_key(|(_, position, _)| *position);
         let map = order.iter().map(|&(hash, position, blocks)| (hash, (position, blocks)));
-        // Goes on where the last life ended.
+        // Goes on where the last opening ended.
         let (map, head) = (map.collect(), u64::from_le_bytes(*head));
         *self.lock() = State { map, order: order.into(), head };
         Ok(())

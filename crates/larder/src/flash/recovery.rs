@@ -2,7 +2,7 @@
 //!
 //! A cache that is open says so in its superblock (not clean). A clean shutdown writes the snapshot
 //! first, then the superblock with the clean mark; the next opening takes the mark away before it
-//! serves anything. Where a tombstone log was kept and says everything, it goes on in the next life as
+//! serves anything. Where a tombstone log was kept and says everything, it goes on in the next opening as
 //! after a crash: large objects are found again by their footers while the cache serves, and the
 //! snapshot says nothing of them. Where there is none, or none that is believed, the snapshot lists
 //! which records are current.
@@ -45,7 +45,7 @@ pub(crate) enum RecoveredState {
     Snapshot(Vec<u8>),
     /// The snapshot of a clean shutdown, and the tombstone log, which says what large objects are dead.
     Closed(Vec<u8>, Inheritance),
-    /// The tombstone log of a life that ended in a crash.
+    /// The tombstone log of an opening that ended in a crash.
     Log(Inheritance),
 }
 
@@ -143,7 +143,7 @@ pub(crate) async fn examine(
     let kept = Superblock {
         layout,
         oldest_epoch: found.oldest_epoch,
-        // An earlier life has seen it, whatever the clock says now.
+        // An earlier opening has seen it, whatever the clock says now.
         second: found.second.max(next.second),
         hasher: found.hasher,
         ..next
@@ -292,7 +292,7 @@ async fn read(
 impl Flash {
     /// Takes over what there is, and marks the device as in use.
     pub(super) async fn recover(&mut self, recovered: RecoveredState) -> Result<(), Error> {
-        // What an earlier life left may be in a volatile cache still, and was seen: from the superblock on it is
+        // What an earlier opening left may be in a volatile cache still, and was seen: from the superblock on it is
         // built upon, and must be there after a loss of power too. Of nothing there is nothing to keep.
         if self.superblock().power && !matches!(recovered, RecoveredState::None) {
             self.flush().await?;
@@ -308,6 +308,7 @@ impl Flash {
                 self.serve_again().await
             }
             RecoveredState::Log(mut log) => {
+                debug_assert!(self.tombstones.is_some(), "its log says what a crash has left");
                 // First, so that no epoch is ever used twice.
                 self.write_superblock(self.superblock()).await?;
                 if let Some(tombstones) = &self.tombstones {
@@ -332,6 +333,8 @@ impl Flash {
     }
 
     async fn begin_empty(&self) -> Result<(), Error> {
+        let Superblock { epoch, oldest_epoch, .. } = self.superblock();
+        debug_assert_eq!(oldest_epoch, epoch, "whatever the device holds is void");
         let Some(place) = self.layout.tombstones() else {
             return self.write_superblock(self.superblock()).await;
         };
@@ -346,6 +349,7 @@ impl Flash {
     async fn go_on(&mut self, snapshot: &[u8], mut log: Inheritance) -> Result<(), Error> {
         let (dead, rest) =
             DeadKeysSnapshot::split_off(snapshot).expect("the snapshot was looked at before");
+        debug_assert!(self.tombstones.is_some(), "what relied on the log goes on with it");
         // Of dead keys in buckets it says more than the log: which of them are gone from theirs.
         log.settle_keys(dead.clock);
         if let Some(tombstones) = &self.tombstones {
@@ -391,6 +395,11 @@ impl Flash {
     }
 
     pub(super) async fn write_superblock(&self, superblock: Superblock) -> Result<(), Error> {
+        let before = self.superblock();
+        assert!(
+            before.epoch <= superblock.epoch && superblock.oldest_epoch <= superblock.epoch,
+            "epochs grow, and what is written from now on counts: {superblock:?} after {before:?}"
+        );
         let content = superblock.encode();
         self.counters.metadata_written_bytes.add(Labeller::written_bytes(content.len()));
         let written = self.labeller.write(content).await;

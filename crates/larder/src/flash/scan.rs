@@ -44,6 +44,7 @@ impl Flash {
         cursor: &mut FlashCursor,
         judge: Judge<'_, T>,
     ) -> Option<Vec<T>> {
+        debug_assert!(cursor.at <= cursor.cursors.len(), "each engine has a cursor");
         let any = self.engines.iter().nth(cursor.at)?;
         let part = cursor.cursors.get_mut(cursor.at)?;
         let judged = call!(any, scan_on(part, judge).await);

@@ -116,6 +116,7 @@ impl Flash {
     /// Leaves what a crash would leave, for the next opening to take over: what was set is there, and
     /// what is dead is written down.
     async fn leave_unclosed(&self) -> Result<(), Error> {
+        assert!(!self.superblock().clean, "the label says that there is no snapshot");
         if let Some(tombstones) = &self.tombstones {
             tombstones.commit(tombstones.all_so_far()).await?;
         }

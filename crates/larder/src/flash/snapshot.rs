@@ -119,6 +119,7 @@ pub(super) fn put_part(content: &mut Vec<u8>, kind: [u8; 4], part: &[u8]) {
     let header = PartHeader { kind, reserved: 0.into(), length: (part.len() as u64).into() };
     content.extend_from_slice(header.as_bytes());
     content.extend_from_slice(part);
+    debug_assert!(content.ends_with(part), "a part comes whole, behind those before it");
 }
 
 /// The part of an engine among those that are listed; empty if there is none, or what is before it is damaged.

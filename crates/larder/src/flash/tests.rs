@@ -78,7 +78,7 @@ impl Oracle {
     }
 }
 
-struct World {
+struct Fixture {
     case: Case,
     device: Below,
     clock: Arc<VirtualClock>,
@@ -88,7 +88,7 @@ struct World {
     version: u32,
 }
 
-impl World {
+impl Fixture {
     fn open(&mut self) {
         let device: Arc<dyn Device> = Arc::clone(&self.device) as _;
         let clock = Arc::clone(&self.clock) as _;
@@ -181,7 +181,7 @@ impl World {
         seen.into_iter().for_each(|(key, version)| self.oracle.judge(key, Some(version), "scan"));
     }
 
-    /// Ends a life, and begins the next one.
+    /// Closes the cache or crashes it, and opens it again.
     fn restart(&mut self) {
         self.device.set_plan(&FaultPlan::new(1));
         let closes = self.rng.bool();
@@ -210,23 +210,23 @@ fn run(case: Case, crash_safety: CrashSafety, seed: u64) {
     let clock = Arc::new(VirtualClock::starting_at(Duration::from_secs(1000)));
     let rng = fastrand::Rng::with_seed(seed);
     let oracle = Oracle::default();
-    let mut world = World { case, device, clock, cache: None, oracle, rng, version: 0 };
-    world.open();
+    let mut fixture = Fixture { case, device, clock, cache: None, oracle, rng, version: 0 };
+    fixture.open();
     let mut hits = 0;
-    for life in 0..4 {
-        if life == 2 {
+    for opening in 0..4 {
+        if opening == 2 {
             let fails = FaultRule::new(Fault::Error).with_probability(0.01);
-            world.device.set_plan(&FaultPlan::new(seed).with(fails));
+            fixture.device.set_plan(&FaultPlan::new(seed).with(fails));
         }
-        (0..STEPS / 4).for_each(|_| world.step());
-        let stats = world.cache().stats();
-        hits += match world.case.tier {
+        (0..STEPS / 4).for_each(|_| fixture.step());
+        let stats = fixture.cache().stats();
+        hits += match fixture.case.tier {
             Tier::SmallObjects => stats.soc_hits,
             _ => stats.loc_hits,
         };
-        world.restart();
+        fixture.restart();
     }
-    assert!(hits > 50, "{} was asked: {hits} hits", world.case.name);
+    assert!(hits > 50, "{} was asked: {hits} hits", fixture.case.name);
 }
 
 #[test]

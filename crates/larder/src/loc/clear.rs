@@ -26,5 +26,6 @@ impl Loc {
         self.next_stamp.store(first_sequence, Ordering::Relaxed);
         self.unindexed.store(0, Ordering::Release);
         self.indexed.store(true, Ordering::Release);
+        debug_assert_eq!(self.len(), 0, "nothing is found that is void");
     }
 }

@@ -109,7 +109,7 @@ impl Engine for Loc {
     }
 
     async fn invalidate(&self, hash: KeyHash) -> Result<Invalidated, Error> {
-        // First: from here on no object of this hash comes to the index from an earlier life. If one is there
+        // First: from here on no object of this hash comes to the index from an earlier opening. If one is there
         // already, it is invalidated next.
         let receipt = self.invalidate_unindexed(hash);
         let was_there = Loc::invalidate(self, hash).await?;

@@ -48,6 +48,10 @@ pub(crate) const HITS_MAX: u8 = 7;
 pub(crate) const BYTES_MAX: u64 = (UNIT_BYTES as u64) << ADDRESS_BITS;
 /// A place has its hits below the upper bits of its tag.
 const _: () = assert!(HITS_AT + (HITS_MAX as u32).count_ones() <= TAG_AT && TAG_AT < u64::BITS);
+/// A tag is in two parts: upper bits in the place, the others in 16 bits beside it.
+const _: () = assert!(TAG_BITS == (u64::BITS - TAG_AT) + u16::BITS);
+/// A table that was made for so many entries has room for them.
+const _: () = assert!(RESERVED_PER_BUCKET < ENTRIES as u64);
 
 /// Where an object lies, and what is remembered of its hits since it was written there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -280,6 +284,7 @@ impl Index {
         debug_assert!(offset < self.region_bytes, "offset {offset} of {}", self.region_bytes);
         debug_assert!(address < BYTES_MAX, "{address} is within reach");
         let units = u64::from(length).div_ceil(UNIT_BYTES as u64);
+        debug_assert!(units > 0, "0 is a slot without an entry");
         (address / UNIT_BYTES as u64) | (span_code(units) << SPAN_AT)
     }
 
@@ -334,6 +339,7 @@ impl Shard {
 
     /// Adds an entry that is not there.
     fn add(&mut self, tag: u32, place: u64) {
+        debug_assert!(self.find(tag).is_none(), "a tag has one entry");
         let place = place | u64::from(tag >> 16) << TAG_AT;
         while !self.insert(tag, place) {
             self.grow_to(self.places.len() / ENTRIES + 1);
@@ -368,8 +374,10 @@ impl Shard {
 
     #[allow(clippy::cast_possible_truncation)] // the lower bits are what is wanted
     fn put(&mut self, at: usize, tag: u32, place: u64) {
+        debug_assert!(place != 0, "0 is a slot without an entry");
         self.places[at] = place;
         self.tags[at] = tag as u16;
+        debug_assert_eq!(self.tag_at(at), tag, "both parts are of one tag");
     }
 
     /// Grows by an eighth, or to this number of buckets if that is more.
@@ -384,10 +392,16 @@ impl Shard {
             let mut larger = Self { places: vec![0; slots], tags: vec![0; slots] };
             let mut entries = (0..self.places.len()).filter(|&at| self.places[at] != 0);
             if entries.all(|at| larger.insert(self.tag_at(at), self.places[at])) {
+                debug_assert_eq!(larger.entries(), self.entries(), "a table that grows loses none");
                 *self = larger;
                 return;
             }
         }
+    }
+
+    /// Slots that are taken, by a look at each.
+    fn entries(&self) -> usize {
+        self.places.iter().filter(|place| **place != 0).count()
     }
 
     fn tag_at(&self, at: usize) -> u32 {
@@ -423,7 +437,10 @@ fn span_code(units: u64) -> u64 {
     let exponent = u64::from(units.ilog2()) - 4;
     let mantissa = units.div_ceil(1 << exponent);
     // A mantissa of 32 runs over into the next exponent, where it means the same.
-    exponent * 16 + mantissa
+    let code = exponent * 16 + mantissa;
+    debug_assert!(code < 1 << SPAN_BITS, "{units} units are a region at most");
+    debug_assert!(span_units(code) >= units, "who reads so much reads the whole record");
+    code
 }
 
 fn span_units(code: u64) -> u64 {

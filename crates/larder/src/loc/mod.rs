@@ -282,6 +282,10 @@ impl Loc {
             return Appended::Full(stream);
         }
         let region = state.append(stream, &new);
+        debug_assert!(
+            state.entries.get(item.hash).is_some_and(|at| at.region == region),
+            "the index knows what was appended"
+        );
         let piece_is_due = state.active.is_due(region);
         self.void_unindexed(state, item.hash);
         Appended::Yes { piece_is_due }
@@ -341,6 +345,7 @@ impl Loc {
         let state = &mut *self.lock();
         let was_there = location_of(state, hash).is_some();
         state.entries.remove(hash);
+        debug_assert!(location_of(state, hash).is_none(), "what is removed is not found");
         self.void_unindexed(state, hash);
         was_there
     }
@@ -353,6 +358,7 @@ impl Loc {
         skip: usize,
         (at, filling): (Location, RegionIdentity),
     ) -> Option<Fetched> {
+        debug_assert_eq!(at.region, filling.region, "a record is of a filling of its region");
         let LocPlace { log: LogPlace { cache, .. }, hasher, .. } = self.place;
         let identity = RecordIdentity { cache, sequence: filling.sequence, offset: at.offset };
         let record = record::parse_first(buffer.as_slice().get(skip..)?, identity)?;
@@ -371,6 +377,7 @@ impl Loc {
 
     /// Takes the object at this place of this filling out of the index. Says whether it was there.
     fn forget(&self, hash: KeyHash, at: Location, identity: RegionIdentity) -> bool {
+        debug_assert_eq!(at.region, identity.region, "a place is of a filling of its region");
         let state = &mut *self.lock();
         // What lies at the same place of a later filling is another object, even of the same key.
         state.filling(at.region) == identity
@@ -384,6 +391,7 @@ impl Loc {
         let mark = |at: &Location| reinsertion.mark(at.hits, regions.quarter(at.region));
         let location = entries.touch(hash, mark)?;
         regions.touch(location.region);
+        debug_assert!(location.offset < self.region_bytes(), "{location:?} is in its region");
         let identity = state.filling(location.region);
         let look_up = match state.regions.get(location.region).state() {
             // Unknown: its objects are just coming.

@@ -1,4 +1,4 @@
-//! What an earlier life leaves of the large-object engine: regions with a footer, and after a crash one
+//! What an earlier opening leaves of the large-object engine: regions with a footer, and after a crash one
 //! that was being filled. They are looked at one by one while the engine serves already. What is dead in
 //! them the tombstone log says, after a crash and after a clean shutdown alike; without one, after a
 //! clean shutdown, the snapshot lists what is current.
@@ -21,7 +21,7 @@
 //! 4. What is not put into the index, or loses its place there, gets a tombstone by place. When all
 //!    regions are known and these tombstones are durable, those by hash are needed no more.
 //! 5. Without tombstones a crash leaves nothing, so memory is enough: `forgotten` has the hashes that were
-//!    changed in this life, which void what earlier fillings hold of them. Here the engine learns of a
+//!    changed in this opening, which void what earlier fillings hold of them. Here the engine learns of a
 //!    change when the item leaves DRAM, which hides what flash has until then.
 //!
 //! Whoever drives this may be dropped at any await; what was read and not yet indexed stays here.
@@ -53,6 +53,8 @@ const INDEXED_A_TURN: usize = 1 << 15;
 const LOCKED_AT_ONCE: usize = 1 << 12;
 /// Of these, how many the index is prepared for.
 const WARMED_AT_ONCE: usize = 32;
+const _: () = assert!(WARMED_AT_ONCE <= LOCKED_AT_ONCE && LOCKED_AT_ONCE <= INDEXED_A_TURN);
+const _: () = assert!(INDEXED_A_TURN <= BATCH_RECORDS && BATCH_RECORDS <= INDEXED_AT_ONCE);
 /// Regions that hold nothing, and are written down as such together.
 const VOID_AT_ONCE: usize = 32;
 /// So many regions are looked at before one of them is reclaimed.
@@ -78,7 +80,7 @@ struct FoundFilling {
     dead: u32,
 }
 
-/// What is known of the regions that an earlier life has left, and not yet in the index.
+/// What is known of the regions that an earlier opening has left, and not yet in the index.
 pub(super) struct Rebuild {
     witness: Witness,
     /// Number of a filling that never is: regions hold nothing before it.
@@ -97,7 +99,7 @@ pub(super) struct Rebuild {
 }
 
 impl Loc {
-    /// An earlier life has left all regions; nothing is known of them.
+    /// An earlier opening has left all regions; nothing is known of them.
     pub(super) fn inherit(&mut self, inheritance: Arc<Inheritance>) {
         self.lock().regions.forget_all();
         self.begin_rebuild(Witness::Log(inheritance), self.place.log.regions);
@@ -113,7 +115,7 @@ impl Loc {
     }
 
     fn begin_rebuild(&mut self, witness: Witness, regions: u32) {
-        debug_assert!(self.rebuild.get_mut().is_none(), "a life inherits once");
+        debug_assert!(self.rebuild.get_mut().is_none(), "an opening inherits once");
         debug_assert!(regions <= self.place.log.regions, "{regions} of {}", self.place.log.regions);
         let void_before = self.lock().regions.number_filling();
         self.unindexed.store(regions, Ordering::Release);
@@ -141,7 +143,7 @@ impl Loc {
         self.unindexed.load(Ordering::Acquire)
     }
 
-    /// Objects that an earlier life had left and that were found so far.
+    /// Objects that an earlier opening had left and that were found so far.
     pub(crate) fn found_objects(&self) -> u64 {
         self.found.load(Ordering::Acquire)
     }
@@ -263,6 +265,7 @@ impl Loc {
             self.write_void(rebuild).await?;
         }
         if is_last {
+            debug_assert_eq!(self.unindexed_regions(), 0, "nothing Unknown is left (rule 4)");
             if let Some(tombstones) = self.tombstones() {
                 tombstones.commit(tombstones.all_so_far()).await?;
                 tombstones.all_found();
@@ -327,7 +330,8 @@ impl Loc {
             state.regions.empty(region, sequence, RegionState::Free);
         }
         let void = u32::try_from(rebuild.void.len()).unwrap_or(0);
-        self.unindexed.fetch_sub(void, Ordering::AcqRel);
+        let before = self.unindexed.fetch_sub(void, Ordering::AcqRel);
+        assert!(void <= before, "{void} of {before} regions were Unknown");
         rebuild.void.clear();
         Ok(())
     }
@@ -388,10 +392,15 @@ impl Loc {
             state.regions.restore(*identity, *latest_expiry_s);
         }
         let regions = u32::try_from(fillings.len()).unwrap_or(0);
-        self.unindexed.fetch_sub(regions, Ordering::AcqRel);
+        let before = self.unindexed.fetch_sub(regions, Ordering::AcqRel);
+        assert!(regions <= before, "{regions} of {before} regions were Unknown");
     }
 
     fn index_records(&self, records: &[FoundRecord]) {
+        debug_assert!(
+            records.is_sorted_by_key(|found| found.entry.hash),
+            "in the order of the index: one part of its memory after another"
+        );
         let mut dead = Vec::new();
         let mut found = 0;
         {
@@ -451,6 +460,7 @@ impl Rebuild {
         let Footer { sequence, latest_expiry_s, entries: listed } = footer;
         let identity = RegionIdentity { region, sequence: *sequence };
         let sequence = *sequence;
+        debug_assert!(sequence < self.void_before, "filling {sequence} is of an earlier opening");
         let before = self.records.len();
         let dead = match &self.witness {
             Witness::Log(log) => {

@@ -20,10 +20,16 @@ use crate::key::KeyHash;
 
 /// From here on the marks are of objects with several hits.
 const SEVERAL: u8 = 5;
+/// The first two quarters share a mark.
+const _: () = assert!(SEVERAL + 3 - 1 == HITS_MAX);
 
 impl Reinsertion {
     /// What to remember after a hit in this quarter of the round.
     pub(super) fn mark(self, marks: u8, quarter: u8) -> u8 {
+        debug_assert!(
+            marks <= HITS_MAX && quarter < 4,
+            "{marks} marks, quarter {quarter} of a round"
+        );
         match self {
             Self::ReuseTime if marks == 0 => 1 + quarter,
             Self::ReuseTime => SEVERAL + quarter.saturating_sub(1),

@@ -25,6 +25,7 @@ impl Rescue for Hot<'_> {
         kept: &mut Vec<Kept<Fetched>>,
     ) -> usize {
         let Self { loc, now_s } = *self;
+        let room_before = room;
         let policy = loc.place.reinsertion;
         if policy == Reinsertion::None {
             return room;
@@ -51,6 +52,7 @@ impl Rescue for Hot<'_> {
                 _ => {}
             }
         }
+        debug_assert!(room <= room_before, "what is kept takes room: {room} of {room_before}");
         room
     }
 }

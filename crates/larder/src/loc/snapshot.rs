@@ -40,6 +40,11 @@ impl Loc {
             out.extend_from_slice(&count.to_le_bytes());
             out.extend_from_slice(&identity.sequence.to_le_bytes());
             let state = self.lock();
+            debug_assert_eq!(
+                state.filling(identity.region),
+                identity,
+                "no region is filled anew while the writer is held"
+            );
             out.extend(listed.chunks(8).map(|group| {
                 let current = |e: &FooterEntry| {
                     state.entries.points_to(KeyHash(e.hash), identity.region, e.offset)

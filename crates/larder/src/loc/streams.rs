@@ -36,6 +36,7 @@ impl LocPlace {
     /// The stream of an object that is kept at a reclaim, after so many hits.
     pub(super) fn stream_of_kept(&self, expiry_s: u32, now_s: u32, hits: u8) -> usize {
         let segment = usize::from(hits).min(SEGMENTS - 1);
+        debug_assert!(self.ttl_classes.is_sorted(), "the first class that fits is the shortest");
         match self.stream_of(expiry_s, now_s) {
             0 if segment > 0 && self.log.eviction == RegionEviction::SegmentedFifo => {
                 self.ttl_classes.len() + segment

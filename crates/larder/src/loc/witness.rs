@@ -1,4 +1,4 @@
-//! Who says what is dead in regions that an earlier life has left.
+//! Who says what is dead in regions that an earlier opening has left.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl Listed {
     }
 }
 
-/// Who says what is dead in the regions that an earlier life has left.
+/// Who says what is dead in the regions that an earlier opening has left.
 pub(super) enum Witness {
     /// The tombstone log.
     Log(Arc<Inheritance>),

@@ -1,10 +1,10 @@
 //! Which device is which shard, and which shards were away.
 //!
 //! Every device says in its partition table which shard of which set it is, so that devices may be
-//! given in any order. Who was not there when keys of his changed still has their old values: before
-//! the set serves without him, all others write down that he is out, and when he comes back he
-//! starts empty, with all that lies on him, whosever it is. The same holds where another device has
-//! taken his number meanwhile.
+//! given in any order. Who was not there when keys of its own changed still has their old values: before
+//! the set serves without it, all others write down that it is out, and when it comes back it
+//! starts empty, with all that lies on it, whosever it is. The same holds where another device has
+//! taken its number meanwhile.
 
 use std::sync::Arc;
 

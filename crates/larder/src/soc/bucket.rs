@@ -259,7 +259,7 @@ impl Bucket {
         gone: &dyn Fn(&Entry<'_>, bool),
     ) -> (u16, u16) {
         let needed = entry.stored_bytes();
-        assert!(needed <= ENTRIES_BYTES_MAX, "checked at the door");
+        assert!(needed <= ENTRIES_BYTES_MAX, "checked before it comes here");
         debug_assert!(!entry.key.is_empty(), "an entry without a key is damage");
         debug_assert!(
             self.entries().all(|other| other.key != entry.key),

@@ -72,7 +72,7 @@ impl Engine for Soc {
 
     async fn invalidate(&self, hash: KeyHash) -> Result<Invalidated, Error> {
         let Some(tombstones) = &self.tombstones else { return Ok(Invalidated::default()) };
-        self.outdate_in_log(hash).await;
+        self.invalidate_in_log(hash).await;
         // Also if it is dead already: its tombstone may still be on its way.
         let receipt = self.is_listed(hash).then(|| tombstones.invalidate_key(hash.0));
         Ok(Invalidated { was_there: receipt.is_some(), receipt })

@@ -196,8 +196,10 @@ impl Soc {
             return None;
         }
         let number = self.bucket_of(hash);
+        // The log first, which is newer than the bucket (`log`, rule 2).
         match self.look_in_log(hash, key, now_s).await {
             Looked::Found(found) => return Some(found),
+            // Not the bucket: it may hold an older version.
             Looked::Gone => return None,
             Looked::Absent if !self.bucket_may_hold(hash) => return None,
             Looked::Absent => {
@@ -210,6 +212,8 @@ impl Soc {
             Looked::Moving => {}
         }
         let _reading = self.lock_bucket(number).await;
+        // Once more, under the lock: between the look above and now it may have been logged, and the bucket have an
+        // older one.
         match self.look_in_log(hash, key, now_s).await {
             Looked::Found(found) => return Some(found),
             Looked::Gone | Looked::Moving => return None,
@@ -220,6 +224,7 @@ impl Soc {
             return None;
         }
         let bucket = self.load(number).await.ok()?;
+        // After the read: a change of the key that came meanwhile has its tombstone by now.
         if self.is_dead(hash) {
             return None;
         }
@@ -274,7 +279,7 @@ impl Soc {
         Some(None)
     }
 
-    /// Takes what has expired out of the filter, once that is so for every later life too: the next
+    /// Takes what has expired out of the filter, once that is so for every later opening too: the next
     /// look-up shall not read for nothing. The caller holds the lock and the bucket as it is.
     async fn forget_expired(&self, number: u64, bucket: &Bucket, now_s: u32) {
         let expired = bucket.entries().filter(|entry| is_expired(entry.expiry_s, now_s));
@@ -325,6 +330,7 @@ impl Soc {
         let mut stripe = self.lock_bucket(number).await;
         for item in items {
             assert_eq!(self.bucket_of(item.hash), number, "they are of one bucket");
+            // The log would answer with the older version for ever (`log`, rule 2).
             let in_log = self.find_in_log(number, item.hash, item.key, now_s).await;
             self.forget_in_log(number, in_log);
         }
@@ -334,6 +340,7 @@ impl Soc {
             return false;
         }
         let mut bucket = self.load_or_empty(number).await;
+        // Before the new ones come in: what is dead is named by hash, and a new version has the same.
         let change = self.invalidate_dead(number, &mut bucket);
         let is_there = |item: &ItemRef<'_>| {
             bucket.find(item.hash, item.key).is_some_and(|(_, entry)| {

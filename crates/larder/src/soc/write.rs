@@ -6,7 +6,7 @@ use larder_device::{Durability, Io, IoBuffer, IoFuture, PlacementHandle};
 
 use super::bucket::{BUCKET_BYTES, Bucket, BucketIdentity, Entry};
 use super::change::Change;
-use super::log::Place;
+use super::log::LogPosition;
 use super::{Knowledge, Soc, Stripe, filter};
 use crate::events;
 use crate::key::KeyHash;
@@ -26,7 +26,7 @@ pub(super) struct UnfinishedWrite {
     /// Dead keys that the bucket does not hold any more, in order.
     dead: Vec<u64>,
     /// Where in the log those lie that move to the bucket with it.
-    moved: Vec<Place>,
+    moved: Vec<LogPosition>,
     progress: Progress,
 }
 
@@ -120,7 +120,7 @@ impl Soc {
         number: u64,
         bucket: Bucket,
         change: Change,
-        moved: Vec<Place>,
+        moved: Vec<LogPosition>,
     ) -> bool {
         assert!(stripe.is_none(), "one write of a stripe's buckets is under way at a time");
         debug_assert!(

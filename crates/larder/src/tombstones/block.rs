@@ -38,6 +38,8 @@ use larder_log::CacheId;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::number::BlockNumber;
+
 pub(crate) const BLOCK_BYTES: usize = 4096;
 pub(crate) const BLOCK_MAGIC: [u8; 4] = *b"LTMB";
 /// What a loss of power leaves whole or not at all, on every drive.
@@ -103,8 +105,8 @@ pub(crate) enum Tombstone {
 pub(crate) struct LogBlock {
     pub(crate) cache: CacheId,
     pub(crate) ring: u32,
-    pub(crate) number: u64,
-    pub(crate) oldest: u64,
+    pub(crate) number: BlockNumber,
+    pub(crate) oldest: BlockNumber,
     pub(crate) clock: u64,
     pub(crate) second: u32,
     /// At most [`ENTRIES_MAX`]. Those that come later stay behind those before them, in the same place. Read back:
@@ -121,7 +123,7 @@ pub(crate) enum Slot {
     Whole(LogBlock),
     /// Parts of a block beside what was there before: its first write has not ended. Ring and number of the
     /// latest block there.
-    Begun(u32, u64),
+    Begun(u32, BlockNumber),
     /// Something that the log does not leave.
     Damaged,
 }
@@ -155,7 +157,7 @@ impl LogBlock {
     /// Writes the block over `room`, which is [`BLOCK_BYTES`] long.
     pub(crate) fn encode(&self, room: &mut [u8]) {
         assert!(room.len() == BLOCK_BYTES && self.entries.len() <= ENTRIES_MAX);
-        assert!(self.number <= NUMBER_MAX, "no cache writes as many blocks");
+        assert!(self.number.get() <= NUMBER_MAX, "no cache writes as many blocks");
         let parts = <[Part; PARTS]>::mut_from_bytes(room).expect("its length was asserted");
         let mut entries = self.entries.chunks(PART_ENTRIES_MAX);
         for (position, part) in (0..).zip(parts) {
@@ -168,8 +170,8 @@ impl LogBlock {
         part.magic = BLOCK_MAGIC;
         part.version = FORMAT_VERSION.into();
         part.ring = self.ring.into();
-        part.number = (self.number * PARTS as u64 + position).into();
-        part.oldest = self.oldest.into();
+        part.number = (self.number.get() * PARTS as u64 + position).into();
+        part.oldest = self.oldest.get().into();
         part.clock = *self.clock.to_le_bytes().first_chunk().expect("six of eight bytes");
         part.second = self.second.into();
         debug_assert!(entries.len() <= PART_ENTRIES_MAX && position < PARTS as u64, "{position}");
@@ -187,9 +189,10 @@ impl LogBlock {
     }
 
     /// What all parts of a block of this ring and number say. They are valid.
-    fn of_parts(parts: &[Part; PARTS], (ring, number): (u32, u64), cache: CacheId) -> Self {
+    fn of_parts(parts: &[Part; PARTS], (ring, number): (u32, BlockNumber), cache: CacheId) -> Self {
         let most = |field: fn(&Part) -> u64| parts.iter().map(field).max().unwrap_or(0);
-        let (oldest, clock) = (most(|part| part.oldest.get()), most(Part::clock));
+        let oldest = BlockNumber::new(most(|part| part.oldest.get()));
+        let clock = most(Part::clock);
         let second = parts.iter().map(|part| part.second.get()).max().unwrap_or(0);
         let mut entries = Vec::with_capacity(parts.iter().map(Part::entries).sum());
         parts.iter().for_each(|part| entries.extend(part.tombstones()));
@@ -228,8 +231,8 @@ impl Part {
     }
 
     /// Ring and number of the block that it is a part of.
-    fn written_as(&self) -> (u32, u64) {
-        (self.ring.get(), self.number.get() / PARTS as u64)
+    fn written_as(&self) -> (u32, BlockNumber) {
+        (self.ring.get(), BlockNumber::new(self.number.get() / PARTS as u64))
     }
 
     fn clock(&self) -> u64 {
@@ -311,7 +314,8 @@ mod tests {
         let others = usize::try_from(entries - entries / 3).unwrap();
         let entries = keys.chain(places).take(others).chain(lost).collect();
         let cache = CacheId::ZERO;
-        LogBlock { cache, ring: 3, number: 1 << 40, oldest: 17, clock: 1 << 46, second: 7, entries }
+        let (number, oldest) = (BlockNumber::new(1 << 40), BlockNumber::new(17));
+        LogBlock { cache, ring: 3, number, oldest, clock: 1 << 46, second: 7, entries }
     }
 
     fn encoded(entries: u64) -> Vec<u8> {
@@ -385,7 +389,7 @@ mod tests {
     #[test]
     fn a_first_write_that_was_torn_is_told_from_damage() {
         let (mut older, latest) = (block(60), block(30));
-        older.number -= 16;
+        older.number = BlockNumber::new(older.number.get() - 16);
         let mut bytes = [vec![0; BLOCK_BYTES], vec![0; BLOCK_BYTES], vec![0; BLOCK_BYTES]];
         older.encode(&mut bytes[1]);
         latest.encode(&mut bytes[2]);

@@ -3,6 +3,7 @@
 use larder_device::{Durability, Io, IoBuffer, IoFuture, PlacementHandle};
 
 use super::block::{BLOCK_BYTES, ENTRIES_MAX, LogBlock, Tombstone};
+use super::number::BlockNumber;
 use super::{BlockWrite, Full, FullBlock, Receipt, State, Tombstones, Trust, Turn, Unfinished};
 use crate::error::Error;
 use crate::superblock::Superblock;
@@ -47,7 +48,7 @@ impl Tombstones {
         }
     }
 
-    /// Whether what expires in this second will have expired for every later life too: then it can be
+    /// Whether what expires in this second will have expired for every later opening too: then it can be
     /// forgotten without a tombstone. If flash does not know the time yet, it is told, unless somebody
     /// else writes just now.
     pub(crate) async fn is_over(&self, expiry_s: u32) -> bool {
@@ -90,8 +91,10 @@ impl Tombstones {
             if state.open.is_empty() { state.block_to_free(self.place.blocks) } else { None }
         };
         while let Some(number) = oldest {
+            // What was in one that the device did not take waits to be logged anew: there is nothing to copy.
             let is_sealed = !self.lock().not_sealed.remove(&number);
             let entries = if is_sealed { self.read_block(number).await } else { Some(Vec::new()) };
+            // Rule 4: a log that lacks what it had is worse than none.
             let Some(entries) = entries else {
                 return self.give_up(turn).await.map(|()| false);
             };
@@ -105,20 +108,27 @@ impl Tombstones {
 
     /// Copies what is still needed of the oldest block to the open one. Returns the next one that
     /// must give way, if that has room for more.
-    fn copy_needed(&self, number: u64, entries: Vec<Tombstone>) -> Result<Option<u64>, Full> {
+    fn copy_needed(
+        &self,
+        number: BlockNumber,
+        entries: Vec<Tombstone>,
+    ) -> Result<Option<BlockNumber>, Full> {
         let needed: Vec<_> = entries.into_iter().filter(|entry| self.is_needed(entry)).collect();
         let mut state = self.lock();
         if state.open.len() + needed.len() > ENTRIES_MAX {
             return Ok(None); // it gives way to the next block
         }
         self.counters.tombstones_logged_again.add(needed.len() as u64);
+        // Rule 3: all of them or none, and before anything new: the origin is overwritten when this block and no
+        // further one is durable.
         state.open.extend(needed);
         debug_assert_eq!(number, state.oldest, "blocks give way in order");
         debug_assert!(number < state.number, "the open block does not give way");
-        state.oldest = number + 1;
-        state.crowded = if state.open.len() == ENTRIES_MAX { state.crowded + 1 } else { 0 };
+        state.oldest = number.next();
+        let is_full = state.open.len() == ENTRIES_MAX;
+        state.blocks_of_copies = if is_full { state.blocks_of_copies + 1 } else { 0 };
         // Once round, and there was room for nothing new.
-        if state.crowded > self.place.blocks {
+        if state.blocks_of_copies > self.place.blocks {
             return Err(Full);
         }
         Ok(state.block_to_free(self.place.blocks))
@@ -135,7 +145,7 @@ impl Tombstones {
         }
     }
 
-    async fn read_block(&self, number: u64) -> Option<Vec<Tombstone>> {
+    async fn read_block(&self, number: BlockNumber) -> Option<Vec<Tombstone>> {
         let buffer = IoBuffer::zeroed(BLOCK_BYTES);
         let read = Io::Read { offset: self.place.slot_offset(number), buffer };
         let block = match self.device.submit(read).await {
@@ -159,10 +169,10 @@ impl Tombstones {
         let mut state = self.lock();
         state.fill_open();
         assert!(
-            state.number < state.oldest + self.place.blocks,
+            state.blocks_that_count() < self.place.blocks,
             "block {} would be written over block {}, which counts",
-            state.number,
-            state.oldest
+            state.number.get(),
+            state.oldest.get()
         );
         let (up_to, entries) = (state.taken, state.open.clone());
         let (number, oldest, clock) = (state.number, state.oldest, state.clock);

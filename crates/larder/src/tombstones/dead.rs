@@ -36,9 +36,9 @@ impl DeadKeys {
         debug_assert_eq!(before, None, "who is dead already needs no other tombstone");
     }
 
-    /// Indices by hash; of a new life, which knows of no others.
+    /// Indices by hash; of a new opening, which knows of no others.
     pub(super) fn inherit(&mut self, keys: BTreeMap<u64, u64>) {
-        debug_assert!(self.inherited.is_empty(), "a life inherits once");
+        debug_assert!(self.inherited.is_empty(), "an opening inherits once");
         self.inherited = keys;
     }
 

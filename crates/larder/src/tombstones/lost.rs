@@ -26,7 +26,7 @@ impl Lost {
     /// A crash has left regions, and these.
     pub(crate) fn begin(&self, inherited: HashMap<u64, u64>) {
         let before = self.lock().replace(inherited);
-        debug_assert!(before.is_none(), "a life begins once to look for what a crash has left");
+        debug_assert!(before.is_none(), "an opening begins once to look for what a crash has left");
     }
 
     /// All places are known.

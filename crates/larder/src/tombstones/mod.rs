@@ -53,6 +53,7 @@ mod dead;
 mod epoch;
 mod fillings;
 mod lost;
+mod number;
 mod place;
 mod replay;
 mod sealing;
@@ -74,6 +75,7 @@ use block::{BLOCK_BYTES, ENTRIES_MAX, Tombstone};
 use dead::DeadKeys;
 use fillings::Fillings;
 pub(crate) use lost::{Firsts, Lost};
+use number::BlockNumber;
 use place::SPARE_BLOCKS;
 pub(crate) use place::TombstonesPlace;
 pub(crate) use replay::{Inheritance, erase, fuzz_log, replay};
@@ -132,17 +134,17 @@ struct State {
     /// comes again goes on waiting for the same one.
     on_their_way: HashMap<Tombstone, u64>,
     /// The open block, and what is in it: copies of what gave way, then new tombstones.
-    number: u64,
+    number: BlockNumber,
     open: Vec<Tombstone>,
     /// So many of `open` are on flash.
     open_durable: usize,
     /// The first block that counts. Its place is not written while it does.
-    oldest: u64,
+    oldest: BlockNumber,
     /// Those from there on that the device did not take. What was in them is logged anew; until they have given way
     /// a crash would find a log that lacks something, and believe nothing.
-    not_sealed: BTreeSet<u64>,
+    not_sealed: BTreeSet<BlockNumber>,
     /// Blocks in a row that copies have filled.
-    crowded: u64,
+    blocks_of_copies: u64,
     /// The latest second that flash knows of.
     second: u32,
     trust: Trust,
@@ -178,7 +180,7 @@ struct Full;
 /// The open block on its way.
 struct BlockWrite {
     future: IoFuture,
-    number: u64,
+    number: BlockNumber,
     /// New tombstones below this position are in it or in earlier blocks.
     up_to: u64,
     entries: usize,
@@ -223,12 +225,12 @@ impl Tombstones {
             taken: 0,
             durable: 0,
             on_their_way: HashMap::new(),
-            number: 0,
+            number: BlockNumber::FIRST,
             open: Vec::new(),
             open_durable: 0,
-            oldest: 0,
+            oldest: BlockNumber::FIRST,
             not_sealed: BTreeSet::new(),
-            crowded: 0,
+            blocks_of_copies: 0,
             second: superblock.second,
             trust: Trust::Log,
             said: Said::Believe,
@@ -250,7 +252,7 @@ impl Tombstones {
         }
     }
 
-    /// Goes on behind what an earlier life left.
+    /// Goes on behind what an earlier opening left.
     pub(crate) fn inherit(&self, inheritance: &mut Inheritance) {
         for (region, sequence, dead) in inheritance.fillings() {
             self.fillings.inherit(region, sequence, dead, false);
@@ -259,7 +261,10 @@ impl Tombstones {
             self.lost.begin(std::mem::take(&mut inheritance.lost));
         }
         let mut state = self.lock();
-        assert!(state.waiting.is_empty() && state.open.is_empty(), "nothing has died in this life");
+        assert!(
+            state.waiting.is_empty() && state.open.is_empty(),
+            "nothing has died in this opening"
+        );
         assert!(
             inheritance.oldest <= inheritance.next_number,
             "what counts lies before what comes"
@@ -465,9 +470,14 @@ impl State {
         Receipt(self.taken + self.waiting.len() as u64)
     }
 
+    /// Blocks that count, but for the open one.
+    fn blocks_that_count(&self) -> u64 {
+        self.number.since(self.oldest).expect("what counts lies before what comes")
+    }
+
     /// The oldest block, if its slot will be needed soon.
-    fn block_to_free(&self, blocks: u64) -> Option<u64> {
-        (self.number + SPARE_BLOCKS >= self.oldest + blocks).then_some(self.oldest)
+    fn block_to_free(&self, blocks: u64) -> Option<BlockNumber> {
+        (self.blocks_that_count() + SPARE_BLOCKS >= blocks).then_some(self.oldest)
     }
 
     /// Opens the next block if the open one is full and on flash.
@@ -479,7 +489,7 @@ impl State {
         assert_eq!(self.open_durable, self.open.len(), "a block is opened behind a durable one");
         self.open.clear();
         self.open_durable = 0;
-        self.number += 1;
+        self.number = self.number.next();
     }
 
     /// Puts new tombstones into the open block, as many as there is room for.

@@ -1,6 +1,7 @@
 //! Where the log lies, and how much it has room for.
 
 use super::block::{BLOCK_BYTES, ENTRIES_MAX};
+use super::number::BlockNumber;
 
 /// Blocks that are kept free: what is copied must be durable before its origin is overwritten.
 pub(super) const SPARE_BLOCKS: u64 = 2;
@@ -29,8 +30,8 @@ impl TombstonesPlace {
         (self.entries() / KEYS_PART).min(buckets / BUCKETS_PER_KEY + KEYS_MIN)
     }
 
-    pub(super) fn slot_offset(&self, number: u64) -> u64 {
+    pub(super) fn slot_offset(&self, number: BlockNumber) -> u64 {
         debug_assert!(self.blocks > SPARE_BLOCKS, "a ring has room beside what is spare: {self:?}");
-        self.offset + number % self.blocks * BLOCK_BYTES as u64
+        self.offset + number.slot(self.blocks) * BLOCK_BYTES as u64
     }
 }

@@ -1,4 +1,4 @@
-//! Reading the log of a life that ended in a crash, and making room for a new one.
+//! Reading the log of an opening that ended in a crash, and making room for a new one.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,24 +6,25 @@ use larder_device::{Device, Io, IoBuffer, PlacementHandle};
 use larder_log::CacheId;
 
 use super::block::{BLOCK_BYTES, LogBlock, Slot, Tombstone, forge};
+use super::number::BlockNumber;
 use super::{CLOCK_MAX, TombstonesPlace};
 use crate::error::Error;
 
 /// How much is read or written at a time.
 const STEP_BYTES: u64 = 1 << 20;
 /// Keys of tombstones that the crash kept from flash have indices above the last clock, and buckets
-/// may bear them as stamps: the next life counts from well beyond. Every caller waits for his
+/// may bear them as stamps: the next opening counts from well beyond. Every caller waits for its
 /// tombstone, so there are as many as callers at most.
 const CLOCK_LEAP: u64 = 1 << 24;
 
-/// What a crash leaves to the next life.
+/// What a crash leaves to the next opening.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Inheritance {
     pub(super) clock: u64,
     /// The latest that a block was written in.
     second: u32,
-    pub(super) next_number: u64,
-    pub(super) oldest: u64,
+    pub(super) next_number: BlockNumber,
+    pub(super) oldest: BlockNumber,
     /// Latest index by hash.
     pub(super) keys: BTreeMap<u64, u64>,
     /// Sequence number and offset, by region.
@@ -112,11 +113,11 @@ pub(crate) async fn replay(
         for (slot, bytes) in (first_slot..).zip(buffer.as_slice().chunks_exact(BLOCK_BYTES)) {
             match Slot::look(bytes, cache) {
                 Slot::Whole(block) if block.ring == ring => {
-                    whole &= block.number % place.blocks == slot;
+                    whole &= block.number.slot(place.blocks) == slot;
                     found.insert(block.number, block);
                 }
                 Slot::Begun(of, number) if of == ring => {
-                    whole &= number % place.blocks == slot;
+                    whole &= number.slot(place.blocks) == slot;
                     begun.push(number);
                 }
                 Slot::Whole(_) | Slot::Begun(..) | Slot::Blank => {} // of an earlier log, or of none
@@ -128,25 +129,25 @@ pub(crate) async fn replay(
     .await?;
     // Nobody was told of what is in a block whose first write has not ended. There is at most one, behind the others:
     // a block is opened when the one before is on flash.
-    let next = found.last_key_value().map_or(0, |(number, _)| number + 1);
+    let next = found.last_key_value().map_or(BlockNumber::FIRST, |(number, _)| number.next());
     whole &= begun.iter().all(|number| *number == next);
     Ok(if whole { join(found) } else { None })
 }
 
 /// What all blocks say together, if none is missing.
-fn join(found: BTreeMap<u64, LogBlock>) -> Option<Inheritance> {
+fn join(found: BTreeMap<BlockNumber, LogBlock>) -> Option<Inheritance> {
     let mut inheritance = Inheritance { clock: 1 + CLOCK_LEAP, ..Inheritance::default() };
     if let Some((&number, latest)) = found.last_key_value() {
         // No cache counts as far: a bucket could not be stamped with it.
         if latest.clock >= CLOCK_MAX {
             return None;
         }
-        let blocks = number.checked_sub(latest.oldest)?.checked_add(1)?;
+        let blocks = number.since(latest.oldest)?.checked_add(1)?;
         if found.range(latest.oldest..).count() as u64 != blocks {
             return None;
         }
         inheritance.oldest = latest.oldest;
-        inheritance.next_number = number.checked_add(1)?;
+        inheritance.next_number = number.next();
         inheritance.clock = latest.clock.saturating_add(CLOCK_LEAP);
         inheritance.second = found.values().map(|block| block.second).max().unwrap_or(0);
     }

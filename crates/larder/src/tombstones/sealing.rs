@@ -8,18 +8,19 @@
 use larder_device::{Durability, IoBuffer, IoFuture};
 
 use super::block::Tombstone;
+use super::number::BlockNumber;
 use super::{Tombstones, Turn};
 
 /// The block that is being sealed.
 pub(super) struct Sealing {
     future: IoFuture,
-    number: u64,
+    number: BlockNumber,
     entries: Vec<Tombstone>,
 }
 
 /// A block that outlives the process and is to be sealed when the one before is.
 pub(super) struct FullBlock {
-    pub(super) number: u64,
+    pub(super) number: BlockNumber,
     pub(super) entries: Vec<Tombstone>,
     pub(super) buffer: IoBuffer,
 }

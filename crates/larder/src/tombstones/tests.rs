@@ -266,7 +266,7 @@ fn a_caller_that_is_dropped_leaves_its_write_to_the_next() {
     assert!(left.keys.contains_key(&1) && left.keys.contains_key(&2));
 }
 
-/// Tombstones that a crash kept from flash have indices, and buckets bear these as stamps: a later life
+/// Tombstones that a crash kept from flash have indices, and buckets bear these as stamps: a later opening
 /// must not give them out again.
 #[test]
 fn a_new_life_counts_from_above_all_stamps() {
@@ -290,7 +290,7 @@ fn a_log_that_lacks_a_block_is_not_believed() {
         crate::block_on(replay(&*rig.flash, place(), (CacheId::ZERO, 1))).unwrap()
     });
     assert!(replayed().is_some());
-    let offset = place().slot_offset(2);
+    let offset = place().slot_offset(BlockNumber::new(2));
     let write = Io::write(offset, IoBuffer::zeroed(BLOCK_BYTES), handle);
     rig.flash.submit(write).wait().unwrap();
     assert!(replayed().is_none(), "a blank slot among those that count");

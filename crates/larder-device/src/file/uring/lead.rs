@@ -132,7 +132,8 @@ impl<W: Wire> Ring<W> {
     /// Waits until nothing is pending and lets go of the file. Nothing must be submitted any more.
     /// `false`: the ring was broken, and the kernel may still be working on the file.
     pub(crate) fn close(&self) -> bool {
-        self.closed.store(true, Ordering::SeqCst);
+        let was_closed = self.closed.swap(true, Ordering::SeqCst);
+        debug_assert!(!was_closed, "a ring is closed once");
         self.call_reaper();
         if self.is_led_here() {
             // A waker of a request that this thread settles drops the device.
@@ -216,9 +217,12 @@ impl<W: Wire> Ring<W> {
     fn follow(&self, parker: &Arc<Parker>) -> bool {
         let mut leadership = self.lock();
         if !leadership.led {
+            debug_assert!(leadership.followers.is_empty(), "who stops promotes (invariant 1)");
             leadership.led = true;
             return true;
         }
+        let follows = |follower: &Arc<Parker>| Arc::ptr_eq(follower, parker);
+        debug_assert!(!leadership.followers.iter().any(follows), "a thread follows once");
         leadership.followers.push(Arc::clone(parker));
         let idle = leadership.by_reaper && !self.needs_reaper(&leadership);
         drop(leadership);
@@ -228,9 +232,10 @@ impl<W: Wire> Ring<W> {
         parker.park();
         let mut leadership = self.lock();
         if parker.take_promotion() {
+            debug_assert!(leadership.led, "who is promoted leads (invariant 1)");
             return true;
         }
-        leadership.followers.retain(|follower| !Arc::ptr_eq(follower, parker));
+        leadership.followers.retain(|follower| !follows(follower));
         false
     }
 }
@@ -307,7 +312,8 @@ fn count(counter: &AtomicUsize, more: bool) {
     if more {
         counter.fetch_add(1, Ordering::SeqCst);
     } else {
-        counter.fetch_sub(1, Ordering::SeqCst);
+        let before = counter.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(before > 0, "what is counted down was counted up");
     }
 }
 
@@ -316,6 +322,7 @@ struct Leading<'a, W: Wire>(&'a Ring<W>);
 
 impl<'a, W: Wire> Leading<'a, W> {
     fn new(ring: &'a Ring<W>) -> Self {
+        debug_assert!(!ring.is_led_here(), "a thread takes the lead of a ring once");
         let _ = LEADS.try_with(|leads| leads.borrow_mut().push(ring.address()));
         Self(ring)
     }
@@ -328,6 +335,7 @@ impl<W: Wire> Drop for Leading<'_, W> {
         let _ = LEADS.try_with(|leads| leads.borrow_mut().retain(|led| *led != address));
         ring.port.stop_leading();
         let mut leadership = ring.lock();
+        debug_assert!(leadership.led, "it is true while one thread leads (invariant 1)");
         leadership.by_reaper = false;
         if let Some(next) = leadership.followers.pop() {
             next.promote();

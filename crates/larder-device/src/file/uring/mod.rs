@@ -73,6 +73,7 @@ impl<W: Wire> Uring<W> {
             SubmitMode::Caller | SubmitMode::Unplugged => self.rings.len(),
             SubmitMode::Leader => self.rings.len().div_ceil(CORES_PER_REAPER),
         };
+        debug_assert!(0 < rings && rings <= self.rings.len(), "{rings} of {}", self.rings.len());
         let ours = &self.rings[thread % rings];
         if ours.get().is_none()
             && let Ok(ring) = Ring::new(&self.wire, &self.file, &self.options)

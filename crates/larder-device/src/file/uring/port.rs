@@ -37,6 +37,11 @@ const WAKE: u64 = u64::MAX;
 /// `user_data` of the read on the eventfd; every other is the index of a slot.
 const HANDED_OVER: u64 = u64::MAX - 1;
 
+const _: () = assert!(
+    (u16::MAX as u64) < HANDED_OVER && HANDED_OVER < WAKE,
+    "no slot's index is taken for a wake-up"
+);
+
 /// Room in the submission queue for operations that only wake a thread.
 const WAKES: u32 = 8;
 
@@ -70,7 +75,7 @@ struct Slots {
     leader: Leader,
     /// How many pieces have lately been under way at a time. One is forgotten at each sleep of the
     /// leader: it does not take a lull among many for few.
-    crowd: usize,
+    lately_under_way: usize,
     /// Something in the submission queue was handed over and is not with the kernel yet.
     handed_over: bool,
     wake_event: Option<WakeEvent>,
@@ -99,7 +104,7 @@ impl<W: Wire> Port<W> {
             waiting: Waiting::new(options),
             target: Some(Target { file: Arc::clone(file), registered }),
             leader: Leader::Absent,
-            crowd: 0,
+            lately_under_way: 0,
             handed_over: false,
             wake_event: None,
             #[cfg(test)]
@@ -162,7 +167,7 @@ impl<W: Wire> Port<W> {
             }
         }
         self.count(&slots);
-        slots.crowd = slots.crowd.max(slots.under_way());
+        slots.lately_under_way = slots.lately_under_way.max(slots.under_way());
         let is_left = intact
             && match submit_mode {
                 SubmitMode::Caller => false,
@@ -187,6 +192,11 @@ impl<W: Wire> Port<W> {
     }
 
     fn count(&self, slots: &Slots) {
+        debug_assert_eq!(
+            slots.under_way(),
+            slots.pieces.iter().flatten().count(),
+            "a slot is free, or holds what the kernel knows (invariant 1)"
+        );
         let pending = slots.under_way() + slots.waiting.len();
         self.pending.store(pending, Ordering::SeqCst);
     }
@@ -195,9 +205,10 @@ impl<W: Wire> Port<W> {
     /// broken. The thread leads from then on.
     pub(crate) fn sleep(&self) -> bool {
         let mut slots = self.lock();
+        debug_assert_ne!(slots.leader, Leader::Asleep, "one thread sleeps in a ring");
         self.arm(&mut slots);
         slots.leader = Leader::Asleep;
-        slots.crowd = slots.crowd.saturating_sub(1);
+        slots.lately_under_way = slots.lately_under_way.saturating_sub(1);
         slots.handed_over = false;
         drop(slots);
         let intact = self.enter(1, true);
@@ -361,6 +372,7 @@ impl<W: Wire> Port<W> {
             Step::Again if self.push(slots, slot) => Settled::Again,
             Step::Again => Settled::Broken,
             Step::End => {
+                debug_assert!(!slots.free.contains(&slot), "a slot is given up once (invariant 4)");
                 slots.free.push(slot);
                 slots.pieces[slot].take().map_or(Settled::Nothing, Settled::Ended)
             }
@@ -370,6 +382,8 @@ impl<W: Wire> Port<W> {
     /// Puts `piece` into a free slot and into the submission queue.
     fn place(&self, slots: &mut Slots, piece: Piece) -> bool {
         let Some(slot) = slots.free.pop() else { return false };
+        // The kernel may write to the memory of what lies there.
+        assert!(slots.pieces[slot].is_none(), "a free slot is empty (invariant 1)");
         slots.pieces[slot] = Some(piece);
         self.push(slots, slot)
     }
@@ -412,6 +426,7 @@ impl<W: Wire> Port<W> {
     /// ring was broken, and the kernel may still be working on the file.
     pub(crate) fn close(&self) -> bool {
         let Some(target) = self.lock().target.take() else { return false };
+        debug_assert_eq!(self.pending(), 0, "who closes has waited for all");
         self.disarm();
         self.lock().fixed.close(&self.ring.submitter());
         if target.registered {
@@ -437,7 +452,7 @@ impl Slots {
     /// Leaves what is new in the queue to the thread that leads. `false`: none, or better not woken.
     fn hand_over(&mut self) -> bool {
         let leader = self.leader;
-        if leader == Leader::Absent || (leader == Leader::Asleep && self.crowd <= FEW) {
+        if leader == Leader::Absent || (leader == Leader::Asleep && self.lately_under_way <= FEW) {
             return false;
         }
         if self.wake_event.is_none() {
@@ -452,6 +467,7 @@ impl Slots {
             // Once is enough: it takes all that is there.
             self.leader = Leader::Awake;
         }
+        debug_assert_eq!(self.leader, Leader::Awake, "who leads will look (invariant 5)");
         self.handed_over = true;
         true
     }

@@ -24,6 +24,10 @@ impl WakeEvent {
     /// Ends the read. `false`: there is none.
     pub(super) fn ring(&self) -> bool {
         // A write fails only if the counter is full, and then the read ends all the same.
+        debug_assert!(
+            self.count.is_some() || !self.armed,
+            "an armed read has where to put its count"
+        );
         self.armed && {
             let _ = rustix::io::write(&self.eventfd, 1_u64.as_bytes());
             true

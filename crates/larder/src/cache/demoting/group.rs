@@ -27,6 +27,7 @@ impl<'a> BeingDemoted<'a> {
     }
 
     pub(in crate::cache) fn demoted(&mut self) {
+        debug_assert!(self.demotion.is_some(), "a record is demoted once");
         if let Some(demotion) = self.demotion.take() {
             self.dram.demoted(demotion);
         }
@@ -56,10 +57,16 @@ pub(super) enum Group<'a> {
 impl Core {
     /// Sends one record. Afterwards flash has this version of its key or none.
     pub(in crate::cache) async fn send_one(&self, mut demoting: BeingDemoted<'_>) {
+        // First the lock, then the look: a set or a delete that held it has made this record void.
         let key_lock = self.lock_key(demoting.demotion().hash).await;
+        debug_assert!(
+            self.is_key_locked(demoting.demotion().hash),
+            "rule 1: who sends a key to flash holds its lock"
+        );
         if let (Some(item), Some(flash)) = (demoting.item(), &self.flash) {
             flash.demote(&item, self.now_s()).await;
         }
+        // Not before flash has it: until then it is found here alone.
         demoting.demoted();
         drop(key_lock);
     }
@@ -131,6 +138,7 @@ impl Core {
         drop(items);
         records.iter_mut().for_each(BeingDemoted::demoted);
         drop(key_locks);
+        // Only now, when no lock of a key is held (rule 4): two that wait for each other's would wait for ever.
         for record in left_out {
             self.send_one(record).await;
         }

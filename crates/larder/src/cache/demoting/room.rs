@@ -110,6 +110,7 @@ impl Larder {
         }
         if demotions.bytes() == 0 {
             patience.pinned += 1;
+            debug_assert!(patience.pinned <= patience.fulls, "one of the times without room");
             return Wait::Again;
         }
         if patience.is_over(&self.core) && patience.fulls > 1 {

@@ -27,6 +27,8 @@ const LARGE_AT_ONCE: usize = 4;
 /// So many futures send while there is plenty of room: what waits behind them for the drive are reads, and
 /// the longer a record is in hand, the more others come for its bucket.
 const AT_ONCE_MIN: usize = 4;
+const _: () = assert!(LARGE_RUN > 0 && LARGE_AT_ONCE > 0);
+const _: () = assert!(0 < AT_ONCE_MIN && AT_ONCE_MIN <= AT_ONCE, "they are polled side by side");
 
 /// Records in the sender's hands. What there may be of them, the bytes bound that may be demoted.
 struct InHand<'a> {
@@ -105,6 +107,7 @@ impl<'a> InHand<'a> {
     /// What the next future sends. None where the run is to end: what is left goes back to where others
     /// find it.
     fn next(&mut self, large_under_way: &AtomicUsize) -> Option<Group<'a>> {
+        // Who clears or closes waits until the sender is out, and finds all that is demoted where it always is.
         if self.core.gate.is_wanted() {
             self.give_back();
             return None;
@@ -120,7 +123,12 @@ impl<'a> InHand<'a> {
             return Some(Group::Large(self.large.drain(..run).collect()));
         }
         let bucket = self.buckets.pop_front()?;
-        self.small.remove(&bucket).map(Group::Small)
+        let records = self.small.remove(&bucket);
+        debug_assert!(
+            records.as_ref().is_some_and(|records| !records.is_empty()),
+            "a bucket in the queue has what is to be written to it"
+        );
+        records.map(Group::Small)
     }
 
     /// Lets go of what is left, bucket by bucket as they would have been sent: a map has another order each

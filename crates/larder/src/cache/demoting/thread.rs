@@ -91,7 +91,8 @@ struct Ends<'a> {
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
         self.state.over.store(true, Ordering::SeqCst);
-        self.state.runs.store(false, Ordering::SeqCst);
+        let ran = self.state.runs.swap(false, Ordering::SeqCst);
+        debug_assert!(ran, "what ends had begun");
         self.core.dram.demotions().set_ahead(false);
         // Whoever waits for room looks who sends.
         self.core.dram.demotions().unattended.notify(ALL);

@@ -9,7 +9,7 @@ use crate::sync::atomic::Ordering;
 
 /// More keys have this hash than there are places for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Crowded;
+pub(crate) struct ShardFull;
 
 /// What became of a record that was to be put under a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Index {
     /// look again after one was overwritten. A replacement counts as a hit.
     ///
     /// # Errors
-    /// [`Crowded`], though the record was appended: there is no entry of the key.
+    /// [`ShardFull`], though the record was appended: there is no entry of the key.
     pub(crate) fn put(
         &self,
         hash: KeyHash,
@@ -56,7 +56,7 @@ impl Index {
         clean: bool,
         records: &impl Records,
         putting: &mut impl Putting,
-    ) -> Result<Put, Crowded> {
+    ) -> Result<Put, ShardFull> {
         let (shard, mut len, mut locked) = self.write(hash);
         let table = shard.table(&locked);
         let found = table.position(hash, key, records, &locked);
@@ -86,10 +86,10 @@ impl Index {
             None => {
                 let entry = Entry::new(hash, location, clean, 0);
                 if !table.insert(entry)
-                    && let Err(crowded) = self.insert_among(shard, *len, entry, &mut locked)
+                    && let Err(full) = self.insert_among(shard, *len, entry, &mut locked)
                 {
                     putting.take_back(location, &locked);
-                    return Err(crowded);
+                    return Err(full);
                 }
                 *len += 1;
             }
@@ -109,7 +109,7 @@ impl Index {
         len: usize,
         entry: Entry,
         locked: &mut LockedAlone,
-    ) -> Result<(), Crowded> {
+    ) -> Result<(), ShardFull> {
         shard.begin_moves();
         let inserted = loop {
             let table = shard.table(locked);
@@ -117,7 +117,7 @@ impl Index {
                 break Ok(());
             }
             if !table.should_grow(len) {
-                break Err(Crowded);
+                break Err(ShardFull);
             }
             let larger = table.grown();
             let grown = size_of_val(&*larger) - table.memory_bytes();

@@ -87,7 +87,7 @@ fn keys_of_one_hash_take_no_more_than_their_buckets() {
         keys.for_each(|key| assert_eq!(set(KeyHash::of(&key.to_le_bytes()), key), Ok(Put::Done)));
     };
     others(0..1000);
-    let refused = (1000..101_000).filter(|&key| set(KeyHash(7), key) == Err(Crowded)).count();
+    let refused = (1000..101_000).filter(|&key| set(KeyHash(7), key) == Err(ShardFull)).count();
     assert!(refused >= 100_000 - 16, "{refused}");
     others(101_000..102_000);
     assert_eq!(index.len(), 2000 + 100_000 - refused);

@@ -112,7 +112,7 @@ impl Drop for Noted {
     }
 }
 
-/// So many threads replace what as many as `lookers` look at, each his own `versions` times, and
+/// So many threads replace what as many as `lookers` look at, each its own `versions` times, and
 /// collect what the same readers have left.
 fn replace_and_look(replacers: usize, versions: usize, lookers: usize, looks: usize) {
     let readers = Arc::new(Readers::<Old<Noted>>::default());

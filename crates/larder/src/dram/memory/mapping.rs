@@ -86,7 +86,7 @@ impl Mapping {
         }
     }
 
-    /// Of the parts of a mapping each has one owner, and only he may give advice on his.
+    /// Of the parts of a mapping each has one owner, and it alone may give advice on its own.
     #[cfg(target_os = "linux")]
     fn advise(&self, range: Range<usize>, advice: Advice) {
         let page = rustix::param::page_size();

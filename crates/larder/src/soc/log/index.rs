@@ -48,15 +48,15 @@ pub(super) const PARTITION_SNAPSHOT_BYTES: usize = 4;
 
 /// Where a record lies: in which page of the log, and which of its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::soc) struct Place {
+pub(in crate::soc) struct LogPosition {
     pub(super) page: u32,
     pub(super) number: u8,
 }
 
 /// What the index knows of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) place: Place,
+pub(super) struct LogEntry {
+    pub(super) place: LogPosition,
     /// Asked for since it was logged.
     pub(super) hit: bool,
     /// Expired; its record has to be known until no older version of the key can be on flash.
@@ -100,7 +100,7 @@ impl Index {
     }
 
     /// Objects that may be the one of `hash`, the newest first.
-    pub(super) fn candidates(&self, bucket: u64, hash: KeyHash) -> Vec<Found> {
+    pub(super) fn candidates(&self, bucket: u64, hash: KeyHash) -> Vec<LogEntry> {
         let wanted = mark(bucket, hash);
         self.with(bucket, |partition| {
             let entries = partition.0.iter().rev().map(Entry::get);
@@ -120,7 +120,7 @@ impl Index {
     }
 
     /// All objects of a bucket, oldest first.
-    pub(super) fn of_bucket(&self, bucket: u64) -> Vec<Found> {
+    pub(super) fn of_bucket(&self, bucket: u64) -> Vec<LogEntry> {
         let within = bucket % PARTITION_BUCKETS;
         self.with(bucket, |partition| {
             let entries = partition.0.iter().map(Entry::get);
@@ -128,19 +128,19 @@ impl Index {
         })
     }
 
-    pub(super) fn holds(&self, bucket: u64, place: Place) -> bool {
+    pub(super) fn holds(&self, bucket: u64, place: LogPosition) -> bool {
         self.with(bucket, |partition| partition.position(bucket, place).is_some())
     }
 
     /// Adds an object as the newest of its bucket.
-    pub(super) fn insert(&self, bucket: u64, hash: KeyHash, place: Place, dead: bool) {
+    pub(super) fn insert(&self, bucket: u64, hash: KeyHash, place: LogPosition, dead: bool) {
         debug_assert!(!self.holds(bucket, place), "{place:?} is one object's");
         let dead = if dead { DEAD } else { 0 };
         self.push(bucket, mark(bucket, hash) | dead | address(place));
     }
 
     /// Forgets the object at `place`. Says whether it was there.
-    pub(super) fn remove(&self, bucket: u64, place: Place) -> bool {
+    pub(super) fn remove(&self, bucket: u64, place: LogPosition) -> bool {
         self.with(bucket, |partition| {
             let Some(at) = partition.position(bucket, place) else { return false };
             partition.0.remove(at);
@@ -156,7 +156,7 @@ impl Index {
     }
 
     /// Notes that the object at `place` was asked for, and whether it was found expired.
-    pub(super) fn touch(&self, bucket: u64, place: Place, expired: bool) {
+    pub(super) fn touch(&self, bucket: u64, place: LogPosition, expired: bool) {
         let bits = if expired { HIT | DEAD } else { HIT };
         self.with(bucket, |partition| {
             if let Some(at) = partition.position(bucket, place) {
@@ -166,7 +166,7 @@ impl Index {
     }
 
     /// Everything in a page, by looking at every entry: for when the page cannot be read.
-    pub(super) fn of_page(&self, page: u32) -> Vec<(u64, Place)> {
+    pub(super) fn of_page(&self, page: u32) -> Vec<(u64, LogPosition)> {
         let mut all = Vec::new();
         for partition in 0..self.partitions {
             let first = partition * PARTITION_BUCKETS;
@@ -190,7 +190,7 @@ impl Index {
 
     /// Writes all partitions to `out`: the number of entries, and the entries. Of those beyond
     /// `room` entries, which are left out, it returns bucket and place.
-    pub(super) fn export(&self, out: &mut Vec<u8>, mut room: u64) -> Vec<(u64, Place)> {
+    pub(super) fn export(&self, out: &mut Vec<u8>, mut room: u64) -> Vec<(u64, LogPosition)> {
         let mut left_out = Vec::new();
         for number in 0..self.partitions {
             let first = number * PARTITION_BUCKETS;
@@ -270,7 +270,7 @@ impl Index {
 }
 
 impl Partition {
-    fn position(&self, bucket: u64, place: Place) -> Option<usize> {
+    fn position(&self, bucket: u64, place: LogPosition) -> Option<usize> {
         let wanted = address(place) | (bucket % PARTITION_BUCKETS) << BUCKET_AT;
         let ignored = DEAD | HIT | ((1 << TAG_BITS) - 1);
         self.0.iter().position(|entry| entry.get() & !ignored == wanted)
@@ -301,15 +301,15 @@ fn is_marked(entry: u64, mark: u64) -> bool {
     entry & 0xffff == mark
 }
 
-fn address(place: Place) -> u64 {
+fn address(place: LogPosition) -> u64 {
     debug_assert!(u64::from(place.page) < PAGES_MAX, "{place:?}");
     u64::from(place.page) << PAGE_AT | u64::from(place.number) << NUMBER_AT
 }
 
 #[allow(clippy::cast_possible_truncation)] // bounded by how they were put together
-fn found(entry: u64) -> Found {
-    let place = Place { page: (entry >> PAGE_AT) as u32, number: (entry >> NUMBER_AT) as u8 };
-    Found { place, hit: entry & HIT != 0, dead: entry & DEAD != 0 }
+fn found(entry: u64) -> LogEntry {
+    let place = LogPosition { page: (entry >> PAGE_AT) as u32, number: (entry >> NUMBER_AT) as u8 };
+    LogEntry { place, hit: entry & HIT != 0, dead: entry & DEAD != 0 }
 }
 
 fn index(number: u64) -> usize {
@@ -323,8 +323,8 @@ mod tests {
 
     const BUCKETS: u64 = 1100;
 
-    fn place(n: u32) -> Place {
-        Place { page: n / 200, number: u8::try_from(n % 200).unwrap() }
+    fn place(n: u32) -> LogPosition {
+        LogPosition { page: n / 200, number: u8::try_from(n % 200).unwrap() }
     }
 
     #[test]
@@ -333,7 +333,7 @@ mod tests {
         let hash = KeyHash::of(b"key");
         (0..3).for_each(|n| index.insert(1099, hash, place(n), false));
         index.insert(1098, hash, place(3), false);
-        let places = |found: Vec<Found>| found.iter().map(|f| f.place).collect::<Vec<_>>();
+        let places = |found: Vec<LogEntry>| found.iter().map(|f| f.place).collect::<Vec<_>>();
         assert_eq!(places(index.candidates(1099, hash)), [place(2), place(1), place(0)]);
         assert!(index.remove(1099, place(1)) && !index.remove(1099, place(1)));
         assert_eq!(places(index.of_bucket(1099)), [place(0), place(2)]);
@@ -347,7 +347,7 @@ mod tests {
         let hash = KeyHash::of(b"key");
         index.insert(0, hash, place(5), false);
         index.touch(0, place(5), false);
-        assert_eq!(index.of_bucket(0), [Found { place: place(5), hit: true, dead: false }]);
+        assert_eq!(index.of_bucket(0), [LogEntry { place: place(5), hit: true, dead: false }]);
         assert!(index.may_hold(0, hash));
         index.touch(0, place(5), true);
         assert!(!index.may_hold(0, hash));

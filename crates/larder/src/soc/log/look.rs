@@ -1,7 +1,7 @@
 //! Looking a key up in the log.
 
-use super::index::Place;
-use super::{Looked, Page, Record, Soc};
+use super::index::LogPosition;
+use super::{LogRecord, Looked, Page, Soc};
 use crate::item::{Fetched, ItemRef, Kind, is_expired};
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
@@ -47,7 +47,13 @@ impl Soc {
         Looked::Moving
     }
 
-    async fn try_candidate(&self, hash: KeyHash, key: &[u8], place: Place, now_s: u32) -> Tried {
+    async fn try_candidate(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        place: LogPosition,
+        now_s: u32,
+    ) -> Tried {
         let Some(log) = &self.log else { return Tried::Other };
         let number = self.bucket_of(hash);
         let page = self.read_page(log, place.page).await;
@@ -77,7 +83,7 @@ impl Soc {
         log.index.touch(number, place, false);
         self.counters.soc_log_hits.add(1);
         let (at, key_bytes, value_bytes) = (record.at, record.key.len(), record.value.len());
-        let Record { expiry_s, flags, tiers, .. } = record;
+        let LogRecord { expiry_s, flags, tiers, .. } = record;
         let Some(Page { buffer, .. }) = page else { return Tried::Other };
         let kind = Kind::Whole;
         let fetched =
@@ -86,7 +92,7 @@ impl Soc {
     }
 
     /// The object of this record is gone.
-    pub(super) fn note_record(&self, reason: RemovalReason, record: &Record<'_>) {
+    pub(super) fn note_record(&self, reason: RemovalReason, record: &LogRecord<'_>) {
         let bytes = record.key.len() + record.value.len();
         self.counters.removals.key(reason, Tier::SmallObjects, record.key, bytes);
     }
@@ -118,9 +124,9 @@ impl Soc {
             }
             let hash = self.hash_of(record.key);
             let item = ItemRef::new(hash, record.key, record.value, record.expiry_s);
-            let Record { flags, tiers, .. } = record;
+            let LogRecord { flags, tiers, .. } = record;
             let item = ItemRef { flags, tiers, clean: true, ..item };
-            // Looked at again afterwards: what was outdated meanwhile is dead here.
+            // Looked at again afterwards: what was invalidated meanwhile is dead here.
             let alive = judge(&item).filter(|_| {
                 let now = log.index.of_bucket(number);
                 now.iter().any(|other| other.place == found.place && !other.dead)
@@ -141,7 +147,7 @@ impl Soc {
         hash: KeyHash,
         key: &[u8],
         now_s: u32,
-    ) -> Option<(Place, bool)> {
+    ) -> Option<(LogPosition, bool)> {
         let log = self.log.as_ref()?;
         for candidate in log.index.candidates(number, hash) {
             let page = self.read_page(log, candidate.place.page).await;
@@ -158,7 +164,7 @@ impl Soc {
     }
 
     /// Takes the object that [`Soc::find_in_log`] found out of the log.
-    pub(in crate::soc) fn forget_in_log(&self, number: u64, found: Option<(Place, bool)>) {
+    pub(in crate::soc) fn forget_in_log(&self, number: u64, found: Option<(LogPosition, bool)>) {
         if let (Some(log), Some((place, _))) = (&self.log, found) {
             log.index.remove(number, place);
         }
@@ -175,7 +181,7 @@ impl Soc {
 
     /// Forgets an object that cannot be read, and with it what its bucket holds: an older version
     /// may be there. The caller holds the bucket's lock for writing.
-    pub(super) fn give_up(&self, number: u64, place: Place) {
+    pub(super) fn give_up(&self, number: u64, place: LogPosition) {
         let Some(log) = &self.log else { return };
         if !self.filters.is_empty(number) {
             self.empty(number);

@@ -12,7 +12,7 @@
 //! that belong there, if they are at least `threshold`: one write of the bucket for all of them.
 //! Fewer are not worth what they would push out of it: they move only as far as it has room for them.
 //!
-//! 1. Log and bucket of an object change under the lock of the bucket. Nobody holds it while he waits
+//! 1. Log and bucket of an object change under the lock of the bucket. Nobody holds it and waits
 //!    for the log's turn.
 //! 2. The log is newer than the bucket. Of a key the index knows at most one object, the newest; as
 //!    long as it does, nobody asks the bucket for the key.
@@ -20,8 +20,8 @@
 //!    key can be in the bucket: the filter says no, or the bucket was emptied.
 //! 4. An index entry names a record by its place. Whose it is, the record says.
 //!
-//! 5. After a crash the log is empty. What is in it has outdated what the bucket has, so nothing old
-//!    comes back for it where there are tombstones; an object that is outdated itself is marked dead
+//! 5. After a crash the log is empty. What is in it is newer than what the bucket has, so nothing old
+//!    comes back for it where there are tombstones; an object that is invalidated itself is marked dead
 //!    here, and does not move to its bucket any more.
 //!
 //! Reads take no lock. A page that was reclaimed while it was read gives itself away by its sequence
@@ -46,9 +46,9 @@ use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::removal::RemovalReason;
 use index::Index;
-pub(super) use index::Place;
+pub(super) use index::LogPosition;
 use larder_log::CacheId;
-use page::{PAGE_BYTES, PageIdentity, Record};
+use page::{LogRecord, PAGE_BYTES, PageIdentity};
 use segments::{Activation, Appended, Cause, Segments, Whereabouts};
 pub(crate) use snapshot::snapshot_bytes_max;
 
@@ -96,7 +96,7 @@ impl SocLogPlace {
 
 /// The write of a segment that is still under way. It outlives the caller who began it: a caller
 /// that is dropped leaves it here, and whoever takes the turn next waits for its end first.
-type Turn = Option<IoFuture>;
+type SegmentWrite = Option<IoFuture>;
 
 /// The log of a small-object engine.
 pub(super) struct Log {
@@ -104,7 +104,7 @@ pub(super) struct Log {
     index: Index,
     segments: Mutex<Segments>,
     /// Held by whoever writes a segment, reclaims, or changes to the next one.
-    turn: async_lock::Mutex<Turn>,
+    turn: async_lock::Mutex<SegmentWrite>,
 }
 
 /// A page that passed its checks.
@@ -121,7 +121,7 @@ enum Reading {
 }
 
 impl Page {
-    fn record(&self, number: u8) -> Option<Record<'_>> {
+    fn record(&self, number: u8) -> Option<LogRecord<'_>> {
         page::records(self.buffer.as_slice()).nth(usize::from(number))
     }
 }
@@ -172,7 +172,7 @@ impl Log {
         &self,
         bucket: u64,
         item: &ItemRef<'_>,
-        older: Option<Place>,
+        older: Option<LogPosition>,
         cause: Cause,
     ) -> Option<Appended> {
         let mut segments = self.lock();
@@ -199,9 +199,9 @@ impl Log {
 }
 
 impl Soc {
-    /// What the log has of this hash is outdated. So may be, by mistake, what it has of another key
+    /// What the log has of this hash is invalid from now on. So may be, by mistake, what it has of another key
     /// that the index cannot tell from it.
-    pub(crate) async fn outdate_in_log(&self, hash: KeyHash) {
+    pub(crate) async fn invalidate_in_log(&self, hash: KeyHash) {
         let Some(log) = &self.log else { return };
         let number = self.bucket_of(hash);
         if !log.may_hold(number, hash) {
@@ -269,7 +269,10 @@ impl Soc {
     }
 
     /// Waits for the turn, and for the write that an earlier holder may have left under way.
-    pub(super) async fn take_turn<'a>(&self, log: &'a Log) -> async_lock::MutexGuard<'a, Turn> {
+    pub(super) async fn take_turn<'a>(
+        &self,
+        log: &'a Log,
+    ) -> async_lock::MutexGuard<'a, SegmentWrite> {
         let mut turn = log.turn.lock().await;
         self.finish_segment(log, &mut turn).await;
         turn
@@ -277,7 +280,7 @@ impl Soc {
 
     /// Writes the active segment, whatever is in it. If that fails its objects go to their buckets
     /// from memory, and its place is retired.
-    async fn write_active(&self, log: &Log, turn: &mut Turn, now_s: u32) {
+    async fn write_active(&self, log: &Log, turn: &mut SegmentWrite, now_s: u32) {
         assert!(turn.is_none(), "who takes the turn waits for the write of an earlier holder");
         let closed = log.lock().close().map(|(segment, bytes)| {
             let mut buffer = self.pool.take(bytes.len());
@@ -302,7 +305,7 @@ impl Soc {
     }
 
     /// Waits for the end of the write that is under way.
-    async fn finish_segment(&self, log: &Log, turn: &mut Turn) {
+    async fn finish_segment(&self, log: &Log, turn: &mut SegmentWrite) {
         let Some(future) = turn else { return };
         let ended = future.await;
         *turn = None;

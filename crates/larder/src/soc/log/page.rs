@@ -91,7 +91,7 @@ pub(crate) struct PageIdentity {
 
 /// One object in a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Record<'a> {
+pub(crate) struct LogRecord<'a> {
     /// Where in the page the key begins; the value follows it.
     pub(crate) at: usize,
     pub(crate) key: &'a [u8],
@@ -225,9 +225,9 @@ pub(crate) struct Records<'a> {
 }
 
 impl<'a> Iterator for Records<'a> {
-    type Item = Record<'a>;
+    type Item = LogRecord<'a>;
 
-    fn next(&mut self) -> Option<Record<'a>> {
+    fn next(&mut self) -> Option<LogRecord<'a>> {
         let bytes = self.page.get(self.at..self.end)?;
         let (header, rest) = RecordHeader::ref_from_prefix(bytes).ok()?;
         let (value_bytes, expiry_s) = (header.value_bytes.get(), header.expiry_s.get());
@@ -248,7 +248,7 @@ impl<'a> Iterator for Records<'a> {
         let at = self.at + header_bytes;
         self.at = at + key.len() + value.len();
         let tiers = Tiers::on_flash(value_bytes & FLASH_ONLY != 0);
-        Some(Record { at, key, value, expiry_s, flags, tiers })
+        Some(LogRecord { at, key, value, expiry_s, flags, tiers })
     }
 }
 

@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use super::index::{Found, Place};
-use super::page::{self, Record};
+use super::index::{LogEntry, LogPosition};
+use super::page::{self, LogRecord};
 use super::segments::Cause;
 use super::{Log, Page, Soc};
 use crate::item::{ItemRef, is_expired};
@@ -24,7 +24,7 @@ struct Move {
     /// Bytes of the entries that were put in.
     bytes: usize,
     /// Where they lie in the log, which forgets them once the bucket is written.
-    places: Vec<Place>,
+    places: Vec<LogPosition>,
     objects: u64,
     expired: u64,
 }
@@ -32,9 +32,9 @@ struct Move {
 /// Objects of one bucket that leave a page.
 struct Sorted {
     /// They move to the bucket.
-    moving: Vec<Found>,
+    moving: Vec<LogEntry>,
     /// They are too few for that by themselves, and nobody asked for them.
-    few: Vec<Found>,
+    few: Vec<LogEntry>,
 }
 
 impl Soc {
@@ -87,7 +87,7 @@ impl Soc {
             };
             for (number, record) in (0..=u8::MAX).zip(page::records(read.buffer.as_slice())) {
                 let bucket = self.bucket_of(self.hash_of(record.key));
-                if log.index.holds(bucket, Place { page: *page, number }) {
+                if log.index.holds(bucket, LogPosition { page: *page, number }) {
                     leaving.push((bucket, *page, read));
                 }
             }
@@ -139,7 +139,7 @@ impl Soc {
     }
 
     /// An object cannot move to its bucket. What it hides there, if anything, goes too.
-    fn lose(&self, log: &Log, number: u64, found: Found, page: &Page) {
+    fn lose(&self, log: &Log, number: u64, found: LogEntry, page: &Page) {
         let Some(record) = page.record(found.place.number) else {
             return self.give_up(number, found.place);
         };
@@ -159,10 +159,10 @@ impl Soc {
         &self,
         log: &Log,
         bucket: &Bucket,
-        mut few: Vec<Found>,
+        mut few: Vec<LogEntry>,
         page: &Page,
         now_s: u32,
-    ) -> Vec<Found> {
+    ) -> Vec<LogEntry> {
         let mut room = bucket.room(now_s);
         few.retain(|found| {
             let Some(record) = page.record(found.place.number) else { return false };
@@ -184,11 +184,11 @@ impl Soc {
         &self,
         log: &Log,
         number: u64,
-        leaving: Vec<Found>,
-        (others, page): (&[Found], &Page),
+        leaving: Vec<LogEntry>,
+        (others, page): (&[LogEntry], &Page),
         now_s: u32,
     ) -> Sorted {
-        let is_dead = |found: &Found| {
+        let is_dead = |found: &LogEntry| {
             let record = page.record(found.place.number);
             found.dead || record.is_none_or(|record| is_expired(record.expiry_s, now_s))
         };
@@ -227,12 +227,12 @@ impl Soc {
         &self,
         log: &Log,
         number: u64,
-        (place, dead): (Place, bool),
-        record: &Record<'_>,
+        (place, dead): (LogPosition, bool),
+        record: &LogRecord<'_>,
     ) -> bool {
         let hash = self.hash_of(record.key);
         let value = if dead { &[] } else { record.value };
-        let Record { flags, tiers, .. } = *record;
+        let LogRecord { flags, tiers, .. } = *record;
         let item =
             ItemRef { flags, tiers, ..ItemRef::new(hash, record.key, value, record.expiry_s) };
         let appended = log.append(number, &item, Some(place), Cause::Readmitted);
@@ -252,8 +252,8 @@ impl Soc {
         log: &Log,
         stripe: &mut Stripe,
         (number, mut bucket): (u64, Bucket),
-        (leaving, page): (&[Found], &Page),
-        others: &[Found],
+        (leaving, page): (&[LogEntry], &Page),
+        others: &[LogEntry],
         now_s: u32,
     ) {
         let change = self.invalidate_dead(number, &mut bucket);
@@ -273,7 +273,7 @@ impl Soc {
     }
 
     /// Forgets objects of the log that a bucket has now, or that were lost with it.
-    pub(in crate::soc) fn leave_log(&self, number: u64, moved: &[Place]) {
+    pub(in crate::soc) fn leave_log(&self, number: u64, moved: &[LogPosition]) {
         if let Some(log) = &self.log {
             moved.iter().for_each(|&place| _ = log.index.remove(number, place));
         }
@@ -286,7 +286,7 @@ impl Soc {
         log: &Log,
         number: u64,
         gathered: &mut Move,
-        others: &[Found],
+        others: &[LogEntry],
         now_s: u32,
     ) {
         for group in others.chunks(READS_AT_ONCE) {
@@ -311,7 +311,7 @@ impl Soc {
 
     /// Puts an object into the bucket in place of an older version. Of an expired one it takes the
     /// older version out.
-    fn put_in(&self, gathered: &mut Move, found: Found, record: &Record<'_>, now_s: u32) {
+    fn put_in(&self, gathered: &mut Move, found: LogEntry, record: &LogRecord<'_>, now_s: u32) {
         gathered.bucket.remove(self.hash_of(record.key), record.key);
         gathered.places.push(found.place);
         if found.dead || is_expired(record.expiry_s, now_s) {
@@ -329,8 +329,8 @@ impl Soc {
         self.counters.soc_evicted_objects.add(u64::from(evicted));
     }
 
-    fn entry_of<'a>(&self, record: &Record<'a>) -> Entry<'a> {
-        let Record { key, value, expiry_s, flags, tiers, .. } = *record;
+    fn entry_of<'a>(&self, record: &LogRecord<'a>) -> Entry<'a> {
+        let LogRecord { key, value, expiry_s, flags, tiers, .. } = *record;
         Entry { tag: self.hash_of(key).tag(), key, value, expiry_s, flags, tiers }
     }
 }

@@ -22,7 +22,7 @@ use larder_device::IoBuffer;
 use larder_log::{Backoff, CacheId};
 
 use super::SocLogPlace;
-use super::index::Place;
+use super::index::LogPosition;
 use super::page::{self, PAGE_BYTES, PageIdentity};
 use crate::item::ItemRef;
 
@@ -91,7 +91,7 @@ pub(super) enum Cause {
 /// An object that was put into the active segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Appended {
-    pub(super) place: Place,
+    pub(super) place: LogPosition,
     /// Whether a new page was begun for it.
     pub(super) began_page: bool,
 }
@@ -158,7 +158,7 @@ impl Segments {
         if cause == Cause::Readmitted {
             active.readmitted_room -= bytes;
         }
-        let place = Place { page: active.segment * pages + active.page, number };
+        let place = LogPosition { page: active.segment * pages + active.page, number };
         Some(Appended { place, began_page })
     }
 
@@ -309,7 +309,7 @@ impl Segments {
         (self.newest, sealed.map(|(number, segment)| (number, segment.sequence)).collect())
     }
 
-    /// Takes over what [`Segments::sealed`] told in an earlier life. Says whether that can be.
+    /// Takes over what [`Segments::sealed`] told in an earlier opening. Says whether that can be.
     pub(super) fn restore(&mut self, newest: u32, sealed: &[(u32, u64)]) -> bool {
         let count = self.all.len();
         let known = (newest as usize) < count
@@ -318,7 +318,7 @@ impl Segments {
             });
         if known {
             self.newest = newest;
-            debug_assert!(self.active.is_none(), "a life takes over before it fills");
+            debug_assert!(self.active.is_none(), "an opening takes over before it fills");
             for &(number, sequence) in sealed {
                 let restored = &mut self.all[number as usize];
                 *restored = Segment { state: SegmentState::Sealed, sequence, ..*restored };

@@ -1,0 +1,342 @@
+//! A part of a request that goes to the kernel by itself: which memory is its own, what is left of
+//! it, and what follows from what a call reported.
+//!
+//! ```text
+//!   settle(moved all) ──► End            settle(moved some, or interrupted) ──► Again, from there
+//!   settle(error) ──► the request fails  dropped before it was settled ──► the request fails
+//! ```
+#![allow(unsafe_code)]
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use super::request::{Run, Share, Transfer, Verb, complete};
+use crate::buffer::IoBuffer;
+use crate::error::{Error, ErrorKind};
+use crate::file::ledger::Ledger;
+use crate::file::sys;
+use crate::fixed_index::Registrable;
+use crate::io::IoFailure;
+
+/// Interruptions and refusals for want of resources that one piece puts up with before it fails.
+const RETRIES_MAX: u32 = 10_000;
+
+/// A part of a request that reaches the kernel in one call, if the kernel does all of it at once.
+///
+/// Dropping a piece that was not settled fails its request.
+pub(crate) struct Piece {
+    transfer: Share,
+    /// Position of the piece within the request.
+    start: u64,
+    /// Length of the piece; of a deallocation, the length of the range.
+    bytes: u64,
+    /// How much of it is done; whole blocks.
+    done: u64,
+    retries: u32,
+    settled: bool,
+    /// How what it writes comes to survive a loss of power, if it must.
+    durable: Durable,
+    /// Zeros that it writes, where it was to make zeros and nobody below knows how.
+    zeroes: Option<IoBuffer>,
+    zeroes_max: u32,
+    /// Address and bytes of each run of memory, as the kernel was last told; empty where there is one run.
+    #[cfg(target_os = "linux")]
+    vectors: Vec<[usize; 2]>,
+    /// The kernel was last told of its memory by an entry in a table.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(crate) by_entry: bool,
+}
+
+/// How a piece's bytes come to survive a loss of power.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Durable {
+    /// They need not.
+    Not,
+    /// The write itself says so.
+    ByFlag,
+    /// The kernel refuses to be told: a flush is to follow the write.
+    ByFlush,
+    /// That flush.
+    Flushing,
+}
+
+/// What to do with a piece after a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// Call again for what remains.
+    Again,
+    /// Nothing more: drop it.
+    End,
+}
+
+impl Durable {
+    /// How a piece that is cut off now becomes durable.
+    fn of(transfer: &Transfer) -> Self {
+        if !transfer.durable {
+            return Self::Not;
+        }
+        let is_refused = |ledger: &Arc<Ledger>| ledger.durable_flag_refused.load(Ordering::Relaxed);
+        if transfer.ledger.as_ref().is_some_and(is_refused) { Self::ByFlush } else { Self::ByFlag }
+    }
+}
+
+impl Piece {
+    /// The bytes of the request from `start` on, so many, which no other piece has.
+    pub(super) fn new(transfer: Share, start: u64, bytes: u64, zeroes_max: u32) -> Self {
+        assert!(start + bytes <= transfer.bytes, "a piece lies within its request (invariant 2)");
+        let mut piece = Self {
+            durable: Durable::of(&transfer),
+            transfer,
+            start,
+            bytes,
+            done: 0,
+            retries: 0,
+            settled: false,
+            zeroes: None,
+            zeroes_max,
+            #[cfg(target_os = "linux")]
+            vectors: Vec::new(),
+            by_entry: false,
+        };
+        if piece.transfer.verb == Verb::Zero && piece.transfer.is_zeroing_refused() {
+            piece.write_zeroes();
+        }
+        piece
+    }
+
+    /// What is to be done next.
+    pub(crate) fn verb(&self) -> Verb {
+        match (&self.zeroes, self.durable) {
+            (Some(_), _) => Verb::Write,
+            (None, Durable::Flushing) => Verb::Flush,
+            (None, _) => self.transfer.verb,
+        }
+    }
+
+    /// Whether the kernel or the drive is to be told that this write must survive a loss of power.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable == Durable::ByFlag
+    }
+
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    /// Index of the placement handle of a write; 0 for everything else.
+    pub(crate) fn handle(&self) -> u16 {
+        self.transfer.handle
+    }
+
+    /// Byte address on the device of what remains.
+    pub(crate) fn offset(&self) -> u64 {
+        self.transfer.offset + self.start + self.done
+    }
+
+    /// Bytes that remain.
+    pub(crate) fn remaining(&self) -> u64 {
+        self.bytes - self.done
+    }
+
+    /// Bytes that the next call is to move, or to make zeros or nothing of.
+    pub(crate) fn call_bytes(&self) -> u64 {
+        let remaining = self.remaining();
+        self.zeroes.as_ref().map_or(remaining, |zeroes| remaining.min(zeroes.len() as u64))
+    }
+
+    /// Writes zeros from now on.
+    fn write_zeroes(&mut self) {
+        debug_assert_eq!(self.transfer.verb, Verb::Zero, "zeros are written where they are asked");
+        debug_assert!(self.remaining() > 0, "what has ended writes nothing");
+        let bytes = self.remaining().min(u64::from(self.zeroes_max));
+        self.zeroes = Some(IoBuffer::zeroed(usize::try_from(bytes).unwrap_or(0)));
+    }
+
+    /// The memory of what remains, of a list in the first of its buffers; empty for requests that carry no bytes.
+    /// Valid as long as the piece lives.
+    pub(crate) fn memory(&mut self) -> &mut [u8] {
+        if !matches!(self.verb(), Verb::Read | Verb::Write) {
+            return &mut [];
+        }
+        if self.zeroes.is_some() {
+            let bytes = usize::try_from(self.call_bytes()).unwrap_or(0);
+            let zeroes = self.zeroes.as_mut().map(IoBuffer::as_mut_slice).unwrap_or_default();
+            return &mut zeroes[..bytes];
+        }
+        if !self.transfer.runs.is_empty() {
+            return self.slices().into_iter().next().unwrap_or_default();
+        }
+        let (Ok(at), Ok(len)) =
+            (usize::try_from(self.start + self.done), usize::try_from(self.remaining()))
+        else {
+            unreachable!("a range of a buffer fits the address space");
+        };
+        debug_assert!(!self.transfer.memory.is_null(), "a request that carries bytes has memory");
+        // SAFETY: `at + len` is at most the buffer's length, for the piece was cut from it. The
+        // memory is initialised, lives as long as the transfer that this piece holds, and
+        // is the piece's alone (invariants 1 and 2); `&mut self` makes the borrow exclusive
+        // among the piece's own.
+        unsafe { std::slice::from_raw_parts_mut(self.transfer.memory.add(at), len) }
+    }
+
+    /// The memory of what remains of a list, buffer by buffer.
+    pub(crate) fn slices(&mut self) -> Vec<&mut [u8]> {
+        let (from, to) = (self.start + self.done, self.start + self.bytes);
+        let runs = &self.transfer.runs;
+        let first = runs.partition_point(|run| run.end <= from);
+        let inside = runs[first..].iter().take_while(|run| run.end - run.bytes < to);
+        let slice = |run: &Run| {
+            let start = run.end - run.bytes;
+            let (begin, end) = (from.max(start) - start, to.min(run.end) - start);
+            let (Ok(at), Ok(len)) = (usize::try_from(begin), usize::try_from(end - begin)) else {
+                unreachable!("a range of a buffer fits the address space");
+            };
+            // SAFETY: `at + len` is at most the bytes of the run, which are initialised and live as long as the
+            // transfer that this piece holds. Runs are disjoint, for each is a buffer of its own, and what
+            // lies between `from` and `to` is the piece's alone (invariants 1 and 2); `&mut self` makes the borrow
+            // exclusive among the piece's own.
+            unsafe { std::slice::from_raw_parts_mut(run.memory.add(at), len) }
+        };
+        inside.map(slice).collect()
+    }
+
+    /// Whether what remains is to be moved to or from several runs of memory.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_of_several_buffers(&mut self) -> bool {
+        self.vectors().is_some()
+    }
+
+    /// What remains as an array of `struct iovec`, if it lies in several runs of memory: address and bytes of each. It
+    /// stays where it is as long as the piece lives and this is not called again.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn vectors(&mut self) -> Option<&[[usize; 2]]> {
+        if self.transfer.runs.is_empty() || !matches!(self.verb(), Verb::Read | Verb::Write) {
+            return None;
+        }
+        let vector = |slice: &mut [u8]| [slice.as_mut_ptr().expose_provenance(), slice.len()];
+        self.vectors = self.slices().into_iter().map(vector).collect();
+        Some(&self.vectors).filter(|it| it.len() > 1).map(Vec::as_slice)
+    }
+
+    /// The whole buffer that [`Piece::memory`] is a part of, if it may be registered.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(crate) fn registrable(&self) -> Option<Registrable> {
+        let (tag, bytes) = self.transfer.registrable?;
+        Some(Registrable { tag, start: self.transfer.memory, bytes })
+    }
+
+    /// Takes note of what a call reported: the number of bytes moved, or why not.
+    pub(crate) fn settle(&mut self, result: io::Result<usize>) -> Step {
+        debug_assert!(!self.settled, "no call is made for a piece that has ended");
+        match result {
+            Ok(count) => self.advance(count as u64),
+            Err(e) if is_transient(&e) && self.may_retry() => Step::Again,
+            Err(e) if self.verb() == Verb::Deallocate && e.kind() == io::ErrorKind::Unsupported => {
+                self.transfer.count(|ledger| &ledger.ignored_deallocations, 1);
+                self.end(None)
+            }
+            Err(e) if self.verb() == Verb::Zero && e.kind() == io::ErrorKind::Unsupported => {
+                if let Some(ledger) = &self.transfer.ledger {
+                    ledger.zeroing_refused.store(true, Ordering::Relaxed);
+                }
+                self.write_zeroes();
+                Step::Again
+            }
+            // `EOPNOTSUPP` for the flag, `ENOSYS` for the call that has flags.
+            Err(e) if self.is_durable() && e.kind() == io::ErrorKind::Unsupported => {
+                self.durable = Durable::ByFlush;
+                if let Some(ledger) = &self.transfer.ledger {
+                    ledger.durable_flag_refused.store(true, Ordering::Relaxed);
+                }
+                Step::Again
+            }
+            Err(e) => self.end(Some(e)),
+        }
+    }
+
+    fn advance(&mut self, count: u64) -> Step {
+        if matches!(self.verb(), Verb::Deallocate | Verb::Zero | Verb::Flush) {
+            return self.end(None);
+        }
+        if self.zeroes.is_some() {
+            self.transfer.count_zeroes_written(count.min(self.remaining()));
+        }
+        if count >= self.remaining() && self.durable == Durable::ByFlush {
+            self.durable = Durable::Flushing;
+            self.transfer.count(|ledger| &ledger.durable_flushes, 1);
+            return Step::Again;
+        }
+        if count >= self.remaining() {
+            return self.end(None);
+        }
+        // The rest must start at a block boundary, or direct I/O refuses it.
+        let whole = self.transfer.ledger.as_ref().map_or(0, |ledger| ledger.whole_blocks(count));
+        self.done += whole;
+        debug_assert!(self.done < self.bytes, "what is called again has something left");
+        if whole > 0 || (count > 0 && self.may_retry()) {
+            return Step::Again;
+        }
+        self.end(Some(match self.verb() {
+            Verb::Read => io::ErrorKind::UnexpectedEof.into(),
+            _ => io::ErrorKind::WriteZero.into(),
+        }))
+    }
+
+    fn may_retry(&mut self) -> bool {
+        self.retries += 1;
+        self.retries <= RETRIES_MAX
+    }
+
+    fn end(&mut self, error: Option<io::Error>) -> Step {
+        debug_assert!(!self.settled, "a piece ends once");
+        self.settled = true;
+        if let Some(source) = error {
+            let mut context = self.transfer.context();
+            if self.durable == Durable::Flushing {
+                context.push_str(
+                    ": the flush that has to follow it, for the kernel refuses RWF_DSYNC",
+                );
+            }
+            let gone = sys::is_gone(&source);
+            let error = Error::from_os(context, source);
+            self.transfer.fail(if gone { error.of_kind(ErrorKind::Gone) } else { error });
+        }
+        Step::End
+    }
+
+    /// Fails the piece's request because the device is too busy for it.
+    pub(crate) fn refuse(&mut self, why: &str) {
+        debug_assert!(!self.settled && self.done == 0, "what was begun is not refused");
+        self.settled = true;
+        let context = format!("{}: {why}", self.transfer.context());
+        self.transfer.fail(Error::new(ErrorKind::Busy, context));
+    }
+
+    /// Gives the piece up while the kernel may still use its memory: the request fails at once,
+    /// with an empty buffer, and its own buffer is never freed.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(crate) fn leak(mut self) {
+        self.settled = true;
+        let mut ending = self.transfer.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        let completer = ending.completer.take();
+        drop(ending);
+        if let Some(completer) = completer {
+            self.transfer.count(|ledger| &ledger.failed_requests, 1);
+            let buffer = IoBuffer::empty();
+            complete(completer, Err(IoFailure { error: self.transfer.abandoned(), buffer }));
+        }
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.transfer.fail(self.transfer.abandoned());
+        }
+    }
+}
+
+/// `EINTR` and `EAGAIN`; and `ECANCELED`, with which the kernel ends what it has not begun for a
+/// thread that exits.
+fn is_transient(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
+        || sys::is_cancelled(error)
+}
