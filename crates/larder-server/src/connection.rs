@@ -67,6 +67,7 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
                         at += bytes;
                         debug_assert!(bytes > 0 && at <= input.bytes.len(), "it goes on");
                     }
+                    Step::Again => answers.send(&mut self.socket).await?,
                     Step::Needs(bytes) => break bytes,
                     Step::Close => {
                         answers.send(&mut self.socket).await?;

@@ -40,6 +40,13 @@ macro_rules! counters {
             }
         }
 
+        impl Counted {
+            /// What was counted since it was `before`.
+            pub(crate) fn since(&self, before: &Self) -> Self {
+                Counted { $($name: self.$name.saturating_sub(before.$name),)* }
+            }
+        }
+
         impl Sum for Counted {
             fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
                 all.fold(Self::default(), |sum, one| Counted { $($name: sum.$name + one.$name,)* })
@@ -79,6 +86,8 @@ counters! {
     cas_badval,
     touch_hits,
     touch_misses,
+    /// Values that were longer than they may be.
+    store_too_large,
     /// Attempts to log in.
     auth_cmds,
     /// Those of them that failed.

@@ -1,7 +1,7 @@
 //! What all threads of a server share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::config::ServerConfig;
@@ -23,6 +23,8 @@ pub(crate) struct Shared {
     /// Of each worker.
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) started: Instant,
+    /// What was counted when a client began to count anew.
+    counted_before: Mutex<Counted>,
     /// Connections since the start: the number of the next one.
     connections: AtomicU64,
 }
@@ -38,12 +40,44 @@ impl Shared {
         let (started, connections) = (Instant::now(), AtomicU64::new(1));
         let counters = mailboxes.iter().map(|_| Arc::default()).collect();
         let users = Users::default();
-        Self { config, caches, tenants, users, mailboxes, counters, started, connections }
+        let counted_before = Mutex::default();
+        Self {
+            config,
+            caches,
+            tenants,
+            users,
+            mailboxes,
+            counters,
+            started,
+            counted_before,
+            connections,
+        }
     }
 
     /// What all workers have counted together.
     pub(crate) fn counted(&self) -> Counted {
         self.counters.iter().map(|of_one| of_one.read()).sum()
+    }
+
+    /// The same, since a client has begun to count anew.
+    pub(crate) fn counted_lately(&self) -> Counted {
+        let before = self.counted_before.lock().unwrap_or_else(PoisonError::into_inner);
+        self.counted().since(&before)
+    }
+
+    /// Begins to count anew, for clients.
+    pub(crate) fn count_anew(&self) {
+        let mut before = self.counted_before.lock().unwrap_or_else(PoisonError::into_inner);
+        *before = self.counted();
+    }
+
+    /// Gives the caches another budget of memory, if they are one tenant's. Says whether.
+    pub(crate) fn set_memory_bytes(&self, bytes: u64) -> bool {
+        let is_alone = self.tenants.len() == 1;
+        if is_alone {
+            self.caches.set_memory_bytes(bytes);
+        }
+        is_alone
     }
 
     /// A number for a connection.

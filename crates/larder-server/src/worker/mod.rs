@@ -140,6 +140,16 @@ impl Worker {
         }
     }
 
+    /// Runs something beside the connections. The end of the server does not wait for it.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        self.tasks.spawn(task);
+    }
+
+    /// Waits for so long, while others are served.
+    pub(crate) async fn pause(&self, time: Duration) {
+        self.clock.sleep_until(self.clock.monotonic() + time).await;
+    }
+
     /// Whether whoever waits for requests, at `place` or nowhere yet, may go on waiting: then the place where it is
     /// called when that changes.
     pub(crate) fn waits(&self, place: Option<usize>, cx: &Context<'_>) -> Option<usize> {
