@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) started: Instant,
     /// What was counted when a client began to count anew.
     counted_before: Mutex<Counted>,
+    /// Connections that were turned away.
+    pub(crate) rejected: AtomicU64,
     /// Connections since the start: the number of the next one.
     connections: AtomicU64,
 }
@@ -50,6 +52,7 @@ impl Shared {
             counters,
             started,
             counted_before,
+            rejected: AtomicU64::new(0),
             connections,
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::BinaryBytes;
-use larder::{OnChange, RealClock, Tenant, Tenants, TenantsConfig, block_on};
+use larder::{Config, OnChange, RealClock, Tenant, Tenants, TenantsConfig, block_on};
 use larder_lab::Error;
 use larder_server::{Endpoint, ProtocolKind, Server, ServerConfig};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -102,9 +102,11 @@ fn endpoint(at: &ListenArg, protocol: ProtocolKind) -> Option<(Endpoint, Protoco
 }
 
 fn open(data: &Data, memory: u64) -> Result<Tenants, Error> {
+    // Clients of memcached may ask when an item was used.
+    let own = Config { access_times: true, ..Config::default() };
     let config = TenantsConfig {
         memory_bytes: Some(memory),
-        tenants: vec![Tenant::new(TENANT, 100.0)],
+        tenants: vec![Tenant { config: own, ..Tenant::new(TENANT, 100.0) }],
         on_change: OnChange::Discard,
         ..TenantsConfig::default()
     };

@@ -2,4 +2,5 @@
 #![cfg(target_os = "linux")]
 
 mod lifecycle;
+mod memcached;
 mod serving;

@@ -43,9 +43,9 @@ impl Lifetime {
     }
 }
 
-/// What clients are told of the time that is left: whole seconds, and -1 of what lives for ever.
+/// What clients are told of the time that is left: seconds to the nearest, and -1 of what lives for ever.
 pub(super) fn left_s(left: Option<Duration>) -> i64 {
-    left.map_or(-1, |left| i64::try_from(left.as_millis().div_ceil(1000)).unwrap_or(i64::MAX))
+    left.map_or(-1, |left| i64::try_from((left.as_millis() + 500) / 1000).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
@@ -66,9 +66,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_rounded_up_to_seconds() {
+    fn what_is_left_is_rounded_to_seconds() {
         assert_eq!(left_s(None), -1);
-        assert_eq!(left_s(Some(Duration::from_millis(1500))), 2);
+        assert_eq!(left_s(Some(Duration::from_millis(29_999))), 30);
+        assert_eq!(left_s(Some(Duration::from_millis(30_001))), 30);
         assert_eq!(left_s(Some(Duration::ZERO)), 0);
     }
 }

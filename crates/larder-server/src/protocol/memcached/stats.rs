@@ -1,6 +1,7 @@
 //! `stats`: what the server says of itself, under the names that memcached has for it.
 
 use std::fmt::Display;
+use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::VERSION;
@@ -16,8 +17,10 @@ pub(super) enum Said {
     /// Counting begins anew.
     Reset,
     Ok,
-    /// What was asked for does not exist.
+    /// What was asked for of details does not exist.
     Wrong,
+    /// What was asked for does not exist.
+    Unknown,
 }
 
 /// Says to `say` what was asked for.
@@ -43,8 +46,9 @@ pub(super) fn answer(
         (Some(b"detail"), Some(b"on" | b"off")) => return Said::Ok,
         (Some(b"detail"), Some(b"dump")) => {}
         (Some(b"detail"), _) => return Said::Wrong,
-        // There are no slab classes, and what else may be asked for is none of ours.
-        _ => {}
+        // There are no slab classes.
+        (Some(b"items" | b"cachedump"), _) => {}
+        _ => return Said::Unknown,
     }
     Said::All
 }
@@ -66,6 +70,7 @@ fn general(session: &Session, say: &mut impl FnMut(&str, &dyn Display)) {
     say("max_connections", &shared.config.connections_max);
     say("curr_connections", &shared.connections());
     say("total_connections", &shared.connections_ever());
+    say("rejected_connections", &shared.rejected.load(Ordering::Relaxed));
     say("accepting_conns", &1);
     say("threads", &shared.config.workers);
     say("cmd_get", &counted.cmd_get);

@@ -4,7 +4,6 @@ use super::header::{Answered, Packet, Status};
 use super::request::LogIn;
 use super::{fail, succeed};
 use crate::answers::Answers;
-use crate::protocol::memcached::text::log_in;
 use crate::session::Session;
 
 const PLAIN: &[u8] = b"PLAIN";
@@ -27,7 +26,7 @@ pub(super) async fn answer(
         LogIn::Begin | LogIn::Continue => {
             let said = if packet.key == PLAIN { split(packet.value) } else { None };
             let is_in = match said {
-                Some((user, password)) => log_in(session, user, password).await,
+                Some((user, password)) => session.log_in(user, password).await,
                 None => false,
             };
             match is_in {

@@ -196,11 +196,14 @@ async fn change(packet: &Packet<'_>, request: Request, session: &Session, answer
         },
         Request::Version => succeed(answers, header, Answered::default(), VERSION.as_bytes()),
         Request::Stats => {
-            stats::answer(session, Words(packet.key), |name, value| {
+            let said = stats::answer(session, Words(packet.key), |name, value| {
                 let answered = Answered { key: name.as_bytes(), ..Answered::default() };
                 succeed(answers, header, answered, value.to_string().as_bytes());
             });
-            succeed(answers, header, Answered::default(), b"");
+            match said {
+                stats::Said::Unknown => fail(answers, header, Status::KeyNotFound),
+                _ => succeed(answers, header, Answered::default(), b""),
+            }
         }
         // Also what has no effect here.
         _ => succeed(answers, header, Answered::default(), b""),
@@ -245,4 +248,13 @@ fn failed(out: &mut Vec<u8>, header: &Header, status: Status) {
     let text = status.text().as_bytes();
     head(out, header, status, Answered::default(), text.len());
     out.extend_from_slice(text);
+}
+
+pub(super) fn check(bytes: &[u8]) -> Option<usize> {
+    let header = Header::parse(bytes).ok().flatten()?;
+    let packet = header.packet(bytes)?;
+    let parts = packet.extras.len() + packet.key.len() + packet.value.len();
+    assert_eq!(parts, header.body_bytes, "nothing is left over");
+    let _ = Request::parse(&packet);
+    Some(HEADER_BYTES + header.body_bytes)
 }

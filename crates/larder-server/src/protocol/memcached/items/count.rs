@@ -92,8 +92,8 @@ impl Counting {
             self.ended = Counted::Exists;
             return Change::Keep;
         }
-        // Spaces are what other servers leave behind a number that has become shorter.
-        let Some(before) = number(there.trim_ascii_end()) else {
+        // Spaces are what other servers leave behind a number that has become shorter, and take before one.
+        let Some(before) = number(there.trim_ascii()) else {
             self.ended = Counted::NotNumeric;
             return Change::Keep;
         };

@@ -29,6 +29,8 @@ pub(super) async fn answer(request: Request<'_>, session: &Session, answers: &mu
                     stats::Said::All => "END",
                     stats::Said::Reset => "RESET",
                     stats::Said::Ok => "OK",
+                    stats::Said::Unknown => "ERROR",
+                    stats::Said::Unknown => "ERROR",
                     stats::Said::Wrong => "CLIENT_ERROR usage: stats detail on|off|dump",
                 },
             );

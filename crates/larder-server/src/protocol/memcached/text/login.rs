@@ -41,7 +41,7 @@ pub(super) async fn step(
     let Some(data) = input.get(taken..whole) else { return Ok(Step::Needs(whole)) };
     let said = data.strip_suffix(b"\r\n").and_then(split);
     let is_in = match said {
-        Some((user, password)) => log_in(session, user, password).await,
+        Some((user, password)) => session.log_in(user, password).await,
         None => false,
     };
     say(answers, if is_in { "STORED" } else { FAILED });
@@ -51,14 +51,4 @@ pub(super) async fn step(
 fn split(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = memchr::memchr(b' ', data)?;
     Some((data.get(..space)?, data.get(space + 1..)?))
-}
-
-/// Logs a user in, and counts that.
-pub(crate) async fn log_in(session: &mut Session, user: &[u8], password: &[u8]) -> bool {
-    session.worker.counters.auth_cmds.add(1);
-    let is_in = session.log_in(user, password).await;
-    if !is_in {
-        session.worker.counters.auth_errors.add(1);
-    }
-    is_in
 }

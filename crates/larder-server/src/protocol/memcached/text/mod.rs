@@ -8,7 +8,6 @@ mod retrieve;
 mod store;
 
 use self::dump::Dump;
-pub(super) use self::login::log_in;
 use self::request::{Fault, Request, parse};
 use self::retrieve::Retrieving;
 use super::items::{Count, Counted, Delete, Deleted, count, delete, let_pass, server_error};

@@ -19,6 +19,8 @@ use crate::session::Session;
 
 /// So many bytes may a line begin with before its first key.
 const HEAD_BYTES_MAX: usize = 64;
+/// So many keys are answered before answers are sent, if they are many bytes.
+const KEYS_A_STEP: usize = 32;
 const KEY_TOO_LONG: &str = "CLIENT_ERROR bad command line format";
 
 /// A line of keys that is being answered.
@@ -73,7 +75,7 @@ impl Retrieving {
         }
     }
 
-    /// Answers the keys that are there, as far as there is room for answers. Says what comes next, if not more keys.
+    /// Answers the keys that are there, or some of them. Says what comes next, if not more keys.
     pub(super) async fn step(
         self,
         session: &Session,
@@ -81,7 +83,7 @@ impl Retrieving {
         answers: &mut Answers,
     ) -> (Step, Option<Going>) {
         let mut at = 0;
-        while !answers.is_full() {
+        for _ in 0..KEYS_A_STEP {
             let rest = input.get(at..).unwrap_or_default();
             let spaces = rest.iter().take_while(|byte| **byte == b' ').count();
             at += spaces;
@@ -105,7 +107,7 @@ impl Retrieving {
             self.answer(key, session, answers).await;
             at += key.len();
         }
-        (again_or(at), None)
+        (Step::Done(at), None)
     }
 
     async fn answer(self, key: &[u8], session: &Session, answers: &mut Answers) {
