@@ -4,15 +4,20 @@ use std::io::Read;
 
 use crate::serving::{Client, in_memory};
 
+/// A number in so many bytes.
+fn big_endian(number: u64, bytes: u32) -> Vec<u8> {
+    (0..bytes).rev().map(|at| u8::try_from(number >> (8 * at) & 0xff).unwrap()).collect()
+}
+
 /// A request; `extras`, `key` and `value` are behind its header.
 fn packet(opcode: u8, extras: &[u8], key: &[u8], value: &[u8], cas: u64) -> Vec<u8> {
-    let body = u32::try_from(extras.len() + key.len() + value.len()).unwrap();
-    let key_bytes = u16::try_from(key.len()).unwrap().to_be_bytes();
-    let mut bytes = vec![0x80, opcode, key_bytes[0], key_bytes[1]];
+    let body = (extras.len() + key.len() + value.len()) as u64;
+    let mut bytes = vec![0x80, opcode];
+    bytes.extend_from_slice(&big_endian(key.len() as u64, 2));
     bytes.extend_from_slice(&[u8::try_from(extras.len()).unwrap(), 0, 0, 0]);
-    bytes.extend_from_slice(&body.to_be_bytes());
+    bytes.extend_from_slice(&big_endian(body, 4));
     bytes.extend_from_slice(b"tags");
-    bytes.extend_from_slice(&cas.to_be_bytes());
+    bytes.extend_from_slice(&big_endian(cas, 8));
     [bytes.as_slice(), extras, key, value].concat()
 }
 
@@ -72,18 +77,18 @@ fn numbers_are_made_and_counted() {
     let server = in_memory();
     let mut client = Client::memcached(&server);
     let extras = |delta: u64, initial: u64, exptime: u32| {
-        [&delta.to_be_bytes()[..], &initial.to_be_bytes(), &exptime.to_be_bytes()].concat()
+        [big_endian(delta, 8), big_endian(initial, 8), big_endian(exptime.into(), 4)].concat()
     };
     client.send(packet(0x05, &extras(1, 5, u32::MAX), b"n", b"", 0));
     assert_eq!(hears(&mut client, 0x05).0, 1);
     client.send(packet(0x05, &extras(1, 5, 0), b"n", b"", 0));
     let (status, _, body) = hears(&mut client, 0x05);
-    assert_eq!((status, body), (0, 5_u64.to_be_bytes().to_vec()));
+    assert_eq!((status, body), (0, big_endian(5, 8)));
     client.send(packet(0x06, &extras(7, 5, 0), b"n", b"", 0));
     let (status, cas, body) = hears(&mut client, 0x06);
-    assert_eq!((status, body), (0, 0_u64.to_be_bytes().to_vec()));
+    assert_eq!((status, body), (0, big_endian(0, 8)));
     client.send(packet(0x00, b"", b"n", b"", 0));
-    assert_eq!(hears(&mut client, 0x00), (0, cas, b"\0\0\0\00".to_vec()));
+    assert_eq!(hears(&mut client, 0x00), (0, cas, b"\0\0\0\x000".to_vec()));
 }
 
 #[test]

@@ -1,10 +1,29 @@
 //! Headers of the binary protocol: 24 bytes before each request and each answer.
 
+use zerocopy::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
 /// What a request begins with.
 pub(crate) const REQUEST: u8 = 0x80;
 /// What an answer begins with.
 const RESPONSE: u8 = 0x81;
-pub(super) const HEADER_BYTES: usize = 24;
+pub(super) const HEADER_BYTES: usize = size_of::<Layout>();
+
+/// How a header lies on the wire.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Layout {
+    magic: u8,
+    opcode: u8,
+    key_bytes: U16,
+    extras_bytes: u8,
+    data_type: u8,
+    /// Of an answer; a request has none.
+    status: U16,
+    body_bytes: U32,
+    opaque: [u8; 4],
+    cas: U64,
+}
 
 /// What a request says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,17 +105,14 @@ impl Header {
         if input.first().is_some_and(|first| *first != REQUEST) {
             return Err(NoRequest);
         }
-        let Some(bytes) = input.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
-        let [_, opcode, key_0, key_1, extras, _, _, _, rest @ ..] = *bytes;
-        let [body_0, body_1, body_2, body_3, o_0, o_1, o_2, o_3, cas @ ..] = rest;
-        let body = u32::from_be_bytes([body_0, body_1, body_2, body_3]);
+        let Ok((layout, _)) = Layout::ref_from_prefix(input) else { return Ok(None) };
         let header = Self {
-            opcode,
-            key_bytes: u16::from_be_bytes([key_0, key_1]).into(),
-            extras_bytes: extras.into(),
-            body_bytes: usize::try_from(body).map_err(|_| NoRequest)?,
-            opaque: [o_0, o_1, o_2, o_3],
-            cas: u64::from_be_bytes(cas),
+            opcode: layout.opcode,
+            key_bytes: layout.key_bytes.get().into(),
+            extras_bytes: layout.extras_bytes.into(),
+            body_bytes: usize::try_from(layout.body_bytes.get()).map_err(|_| NoRequest)?,
+            opaque: layout.opaque,
+            cas: layout.cas.get(),
         };
         // What would be in front of the value is longer than all together.
         if header.key_bytes + header.extras_bytes > header.body_bytes {
@@ -139,14 +155,18 @@ pub(super) fn head(
     value_bytes: usize,
 ) {
     let body = answered.extras.len() + answered.key.len() + value_bytes;
-    let key_bytes = u16::try_from(answered.key.len()).unwrap_or(0);
-    out.extend_from_slice(&[RESPONSE, header.opcode]);
-    out.extend_from_slice(&key_bytes.to_be_bytes());
-    out.extend_from_slice(&[u8::try_from(answered.extras.len()).unwrap_or(0), 0]);
-    out.extend_from_slice(&status.number().to_be_bytes());
-    out.extend_from_slice(&u32::try_from(body).unwrap_or(u32::MAX).to_be_bytes());
-    out.extend_from_slice(&header.opaque);
-    out.extend_from_slice(&answered.cas.to_be_bytes());
+    let layout = Layout {
+        magic: RESPONSE,
+        opcode: header.opcode,
+        key_bytes: u16::try_from(answered.key.len()).unwrap_or(0).into(),
+        extras_bytes: u8::try_from(answered.extras.len()).unwrap_or(0),
+        data_type: 0,
+        status: status.number().into(),
+        body_bytes: u32::try_from(body).unwrap_or(u32::MAX).into(),
+        opaque: header.opaque,
+        cas: answered.cas.into(),
+    };
+    out.extend_from_slice(layout.as_bytes());
     out.extend_from_slice(answered.extras);
     out.extend_from_slice(answered.key);
 }
@@ -158,7 +178,7 @@ mod tests {
     #[test]
     fn a_header_says_how_its_body_is_divided() {
         let mut bytes = vec![REQUEST, 1, 0, 2, 8, 0, 0, 0, 0, 0, 0, 13, 1, 2, 3, 4];
-        bytes.extend_from_slice(&7_u64.to_be_bytes());
+        bytes.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 7]);
         bytes.extend_from_slice(b"flagstimkeval");
         let header = Header::parse(&bytes).unwrap().unwrap();
         assert_eq!((header.opaque, header.cas, header.value_bytes()), ([1, 2, 3, 4], 7, 3));

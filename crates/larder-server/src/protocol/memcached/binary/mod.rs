@@ -6,10 +6,14 @@ mod request;
 mod retrieve;
 
 use larder::ErrorKind;
+use zerocopy::IntoBytes;
+use zerocopy::big_endian::U64;
 
 pub(crate) use self::header::REQUEST;
 use self::header::{Answered, HEADER_BYTES, Header, Packet, Status, head};
-use super::items::{Count, Counted, Delete, Deleted, Mode, Store, Stored, count, delete, store};
+use super::items::{
+    Count, CountOutcome, Delete, DeleteOutcome, Mode, Store, StoreOutcome, count, delete, store,
+};
 use super::lifetime::Lifetime;
 use super::line::{KEY_BYTES_MAX, Words};
 use super::{VERSION, flush, stats};
@@ -151,11 +155,11 @@ async fn change(packet: &Packet<'_>, request: Request, session: &Session, answer
             let how = Store { compare, wants_version: true, ..Store::new(mode, flags, lifetime) };
             let stored = store(session, packet.key, packet.value, how).await;
             let status = match stored {
-                Ok(Stored::Stored(cas)) => return done(quiet, answers, header, cas),
-                Ok(Stored::NotStored) => not_stored(mode),
-                Ok(Stored::Exists) => Status::KeyExists,
-                Ok(Stored::NotFound) => Status::KeyNotFound,
-                Ok(Stored::TooLarge) => Status::TooLarge,
+                Ok(StoreOutcome::Stored(cas)) => return done(quiet, answers, header, cas),
+                Ok(StoreOutcome::NotStored) => not_stored(mode),
+                Ok(StoreOutcome::Exists) => Status::KeyExists,
+                Ok(StoreOutcome::NotFound) => Status::KeyNotFound,
+                Ok(StoreOutcome::TooLarge) => Status::TooLarge,
                 Err(why) => status_of(&why),
             };
             fail(answers, header, status);
@@ -166,14 +170,14 @@ async fn change(packet: &Packet<'_>, request: Request, session: &Session, answer
             let compare = (header.cas != 0).then_some(header.cas);
             let how = Count { compare, vivify, ..Count::new(up, delta) };
             let status = match count(session, packet.key, how).await {
-                Ok(Counted::Number { .. }) if quiet => return,
-                Ok(Counted::Number { number, version, .. }) => {
+                Ok(CountOutcome::Number { .. }) if quiet => return,
+                Ok(CountOutcome::Number { number, version, .. }) => {
                     let answered = Answered { cas: version, ..Answered::default() };
-                    return succeed(answers, header, answered, &number.to_be_bytes());
+                    return succeed(answers, header, answered, U64::new(number).as_bytes());
                 }
-                Ok(Counted::NotFound) => Status::KeyNotFound,
-                Ok(Counted::NotNumeric) => Status::NonNumeric,
-                Ok(Counted::Exists) => Status::KeyExists,
+                Ok(CountOutcome::NotFound) => Status::KeyNotFound,
+                Ok(CountOutcome::NotNumeric) => Status::NonNumeric,
+                Ok(CountOutcome::Exists) => Status::KeyExists,
                 Err(why) => status_of(&why),
             };
             fail(answers, header, status);
@@ -183,9 +187,9 @@ async fn change(packet: &Packet<'_>, request: Request, session: &Session, answer
             let deleted =
                 delete(session, packet.key, Delete { compare, ..Delete::default() }).await;
             let status = match deleted {
-                Ok(Deleted::Deleted) => return done(quiet, answers, header, 0),
-                Ok(Deleted::NotFound) => Status::KeyNotFound,
-                Ok(Deleted::Exists) => Status::KeyExists,
+                Ok(DeleteOutcome::Deleted) => return done(quiet, answers, header, 0),
+                Ok(DeleteOutcome::NotFound) => Status::KeyNotFound,
+                Ok(DeleteOutcome::Exists) => Status::KeyExists,
                 Err(why) => status_of(&why),
             };
             fail(answers, header, status);

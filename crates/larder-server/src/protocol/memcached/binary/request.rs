@@ -1,5 +1,8 @@
 //! Requests of the binary protocol: what the numbers in their headers and extras mean.
 
+use zerocopy::big_endian::{I32, U32, U64};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
 use super::header::{Packet, Status};
 use crate::protocol::memcached::items::Mode;
 
@@ -51,12 +54,7 @@ impl Request {
                 retrieval(header.opcode, None)
             }
             (0x1c..=0x1e | 0x23 | 0x24, extras) if has_key && !has_value => {
-                extras.first_chunk::<4>().filter(|_| extras.len() == 4).and_then(|exptime| {
-                    retrieval(
-                        header.opcode,
-                        Some(u32::from_be_bytes(*exptime).cast_signed().into()),
-                    )
-                })
+                seconds(extras).and_then(|exptime| retrieval(header.opcode, Some(exptime)))
             }
             (0x01..=0x03 | 0x11..=0x13, extras) if has_key => stored(header.opcode, extras),
             (0x0e | 0x19, []) if has_key => Some(joined(Mode::Append, header.opcode == 0x19)),
@@ -71,11 +69,7 @@ impl Request {
                 Some(Self::Quit { quiet: header.opcode == 0x17 })
             }
             (0x08 | 0x18, extras) if !has_key && !has_value => {
-                let delay = match extras {
-                    [] => Some(0),
-                    [a, b, c, d] => Some(u32::from_be_bytes([*a, *b, *c, *d]).cast_signed().into()),
-                    _ => None,
-                };
+                let delay = if extras.is_empty() { Some(0) } else { seconds(extras) };
                 delay.map(|delay| Self::Flush { delay, quiet: header.opcode == 0x18 })
             }
             (0x0a, []) if !has_key && !has_value => Some(Self::NoOp),
@@ -102,15 +96,36 @@ fn retrieval(opcode: u8, touch: Option<i64>) -> Option<Request> {
     Some(Request::Retrieve(Retrieval { touch, value: opcode != 0x1c, key, quiet }))
 }
 
+/// What is behind the header of a number.
+#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct CountExtras {
+    delta: U64,
+    initial: U64,
+    exptime: U32,
+}
+
+/// What is behind the header of a value.
+#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct StoreExtras {
+    flags: U32,
+    exptime: I32,
+}
+
+/// A lifetime that is all that is behind a header.
+fn seconds(extras: &[u8]) -> Option<i64> {
+    I32::ref_from_bytes(extras).ok().map(|seconds| seconds.get().into())
+}
+
 fn stored(opcode: u8, extras: &[u8]) -> Option<Request> {
-    let [f_0, f_1, f_2, f_3, e_0, e_1, e_2, e_3] = *extras else { return None };
+    let StoreExtras { flags, exptime } = StoreExtras::ref_from_bytes(extras).ok()?;
     let mode = match opcode & 0x0f {
         0x01 => Mode::Set,
         0x02 => Mode::Add,
         _ => Mode::Replace,
     };
-    let flags = u32::from_be_bytes([f_0, f_1, f_2, f_3]);
-    let exptime = u32::from_be_bytes([e_0, e_1, e_2, e_3]).cast_signed().into();
+    let (flags, exptime) = (flags.get(), exptime.get().into());
     Some(Request::Store { mode, flags, exptime, quiet: opcode >= 0x11 })
 }
 
@@ -119,13 +134,9 @@ fn joined(mode: Mode, quiet: bool) -> Request {
 }
 
 fn counted(opcode: u8, extras: &[u8]) -> Option<Request> {
-    let (delta, rest) = extras.split_first_chunk::<8>()?;
-    let (initial, rest) = rest.split_first_chunk::<8>()?;
-    let (exptime, rest) = rest.split_first_chunk::<4>()?;
-    let exptime = u32::from_be_bytes(*exptime);
-    let initial = u64::from_be_bytes(*initial);
-    let vivify = (exptime != NO_VIVIFY).then(|| (initial, exptime.cast_signed().into()));
-    let delta = u64::from_be_bytes(*delta);
-    let count = Request::Count { up: opcode & 1 == 1, delta, vivify, quiet: opcode >= 0x15 };
-    rest.is_empty().then_some(count)
+    let CountExtras { delta, initial, exptime } = CountExtras::ref_from_bytes(extras).ok()?;
+    let exptime = exptime.get();
+    let vivify = (exptime != NO_VIVIFY).then(|| (initial.get(), exptime.cast_signed().into()));
+    let quiet = opcode >= 0x15;
+    Some(Request::Count { up: opcode & 1 == 1, delta: delta.get(), vivify, quiet })
 }

@@ -4,6 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use larder::{Change, Value, ValueMeta};
+use zerocopy::IntoBytes;
+use zerocopy::big_endian::U32;
 
 use super::failed;
 use super::header::{Answered, Header, Packet, Status, head};
@@ -118,9 +120,9 @@ fn found_head(
     value: &[u8],
     meta: ValueMeta,
 ) {
-    let flags = meta.flags.to_be_bytes();
+    let flags = U32::new(meta.flags);
     let answered = Answered {
-        extras: if how.value { &flags } else { b"" },
+        extras: if how.value { flags.as_bytes() } else { b"" },
         key: if how.key { key } else { b"" },
         cas: meta.version,
     };

@@ -27,7 +27,7 @@ pub(crate) struct Count {
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counted {
+pub(crate) enum CountOutcome {
     /// The number is this one now, has this version, and lives so long.
     Number {
         number: u64,
@@ -41,10 +41,14 @@ pub(crate) enum Counted {
 }
 
 /// Changes a number, and counts that.
-pub(crate) async fn count(session: &Session, key: &[u8], how: Count) -> Result<Counted, Error> {
+pub(crate) async fn count(
+    session: &Session,
+    key: &[u8],
+    how: Count,
+) -> Result<CountOutcome, Error> {
     let cache = session.cache_for(key);
     let version = how.version.unwrap_or_else(|| cache.draw_version(key));
-    let mut counting = Counting { how, version, now: cache.now(), ended: Counted::NotFound };
+    let mut counting = Counting { how, version, now: cache.now(), ended: CountOutcome::NotFound };
     let before = cache.update(key, |there| counting.change(there)).await?;
     let counters = &session.worker.counters;
     let (hits, misses) = match how.up {
@@ -52,11 +56,11 @@ pub(crate) async fn count(session: &Session, key: &[u8], how: Count) -> Result<C
         false => (&counters.decr_hits, &counters.decr_misses),
     };
     match counting.ended {
-        Counted::Number { .. } if before.is_some() => hits.add(1),
-        Counted::Number { .. } | Counted::NotFound => misses.add(1),
-        Counted::NotNumeric | Counted::Exists => {}
+        CountOutcome::Number { .. } if before.is_some() => hits.add(1),
+        CountOutcome::Number { .. } | CountOutcome::NotFound => misses.add(1),
+        CountOutcome::NotNumeric | CountOutcome::Exists => {}
     }
-    if matches!(counting.ended, Counted::Number { .. }) {
+    if matches!(counting.ended, CountOutcome::Number { .. }) {
         let vivified = how.vivify.filter(|_| before.is_none()).map(|(_, lifetime)| lifetime);
         let_pass(session, how.touch.or(vivified).unwrap_or(Lifetime::Endless)).await;
     }
@@ -75,26 +79,26 @@ struct Counting {
     version: NonZeroU64,
     now: Duration,
     /// Of the latest attempt.
-    ended: Counted,
+    ended: CountOutcome,
 }
 
 impl Counting {
     fn change(&mut self, there: Option<&Value>) -> Change<'static> {
         let Some(there) = there else {
             let Some((initial, lifetime)) = self.how.vivify else {
-                self.ended = Counted::NotFound;
+                self.ended = CountOutcome::NotFound;
                 return Change::Keep;
             };
             return self
                 .store(initial, SetOptions { ttl: lifetime.ttl(), ..SetOptions::default() });
         };
         if self.how.compare.is_some_and(|it| it == 0 || it != there.version()) {
-            self.ended = Counted::Exists;
+            self.ended = CountOutcome::Exists;
             return Change::Keep;
         }
         // Spaces are what other servers leave behind a number that has become shorter, and take before one.
         let Some(before) = number(there.trim_ascii()) else {
-            self.ended = Counted::NotNumeric;
+            self.ended = CountOutcome::NotNumeric;
             return Change::Keep;
         };
         let after = match self.how.up {
@@ -118,7 +122,7 @@ impl Counting {
         Change::Store(number.to_string().into_bytes().into(), options)
     }
 
-    fn number(&self, number: u64, left: Option<Duration>) -> Counted {
-        Counted::Number { number, version: self.version.get(), left }
+    fn number(&self, number: u64, left: Option<Duration>) -> CountOutcome {
+        CountOutcome::Number { number, version: self.version.get(), left }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Delete {
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deleted {
+pub(crate) enum DeleteOutcome {
     Deleted,
     NotFound,
     /// Another version is there.
@@ -34,28 +34,32 @@ pub(crate) enum Deleted {
 }
 
 /// Deletes an item, and counts that.
-pub(crate) async fn delete(session: &Session, key: &[u8], how: Delete) -> Result<Deleted, Error> {
+pub(crate) async fn delete(
+    session: &Session,
+    key: &[u8],
+    how: Delete,
+) -> Result<DeleteOutcome, Error> {
     let cache = session.cache_for(key);
     let stays = how.invalidate || how.empty;
     let deleted = if !stays && how.compare.is_none() {
-        if cache.delete(key).await? { Deleted::Deleted } else { Deleted::NotFound }
+        if cache.delete(key).await? { DeleteOutcome::Deleted } else { DeleteOutcome::NotFound }
     } else {
         let now = cache.now();
-        let mut ended = Deleted::NotFound;
+        let mut ended = DeleteOutcome::NotFound;
         let before = cache.update(key, |there| {
             let Some(there) = there else {
-                ended = Deleted::NotFound;
+                ended = DeleteOutcome::NotFound;
                 return Change::Keep;
             };
             if how.compare.is_some_and(|it| it == 0 || it != there.version()) {
-                ended = Deleted::Exists;
+                ended = DeleteOutcome::Exists;
                 return Change::Keep;
             }
-            ended = Deleted::Deleted;
+            ended = DeleteOutcome::Deleted;
             how.change(there.meta().remaining(now))
         });
         before.await?;
-        if ended == Deleted::Deleted {
+        if ended == DeleteOutcome::Deleted {
             let over = if stays { how.lifetime } else { Some(Lifetime::Over) };
             let_pass(session, over.unwrap_or(Lifetime::Endless)).await;
         }
@@ -63,9 +67,9 @@ pub(crate) async fn delete(session: &Session, key: &[u8], how: Delete) -> Result
     };
     let counters = &session.worker.counters;
     match deleted {
-        Deleted::Deleted if stays => {}
-        Deleted::Deleted => counters.delete_hits.add(1),
-        Deleted::NotFound | Deleted::Exists => counters.delete_misses.add(1),
+        DeleteOutcome::Deleted if stays => {}
+        DeleteOutcome::Deleted => counters.delete_hits.add(1),
+        DeleteOutcome::NotFound | DeleteOutcome::Exists => counters.delete_misses.add(1),
     }
     Ok(deleted)
 }

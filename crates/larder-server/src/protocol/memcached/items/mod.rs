@@ -8,9 +8,9 @@ use larder::{Error, ErrorKind};
 
 use crate::session::Session;
 
-pub(crate) use count::{Count, Counted, count};
-pub(crate) use delete::{Delete, Deleted, delete};
-pub(crate) use store::{Mode, Store, Stored, store};
+pub(crate) use count::{Count, CountOutcome, count};
+pub(crate) use delete::{Delete, DeleteOutcome, delete};
+pub(crate) use store::{Mode, Store, StoreOutcome, store};
 
 use super::lifetime::Lifetime;
 

@@ -40,7 +40,7 @@ pub(crate) struct Store {
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stored {
+pub(crate) enum StoreOutcome {
     /// It has this version, if that was wanted.
     Stored(u64),
     NotStored,
@@ -57,7 +57,7 @@ pub(crate) async fn store(
     key: &[u8],
     value: &[u8],
     how: Store,
-) -> Result<Stored, Error> {
+) -> Result<StoreOutcome, Error> {
     session.worker.counters.cmd_set.add(1);
     let cache = session.cache_for(key);
     let drawn = || how.wants_version.then(|| cache.draw_version(key));
@@ -71,21 +71,21 @@ pub(crate) async fn store(
             value,
             now: cache.now(),
             bytes_max: session.worker.shared.config.value_bytes_max,
-            ended: Stored::NotStored,
+            ended: StoreOutcome::NotStored,
         };
         cache.update(key, |there| storing.change(there)).await?;
         storing.ended
     };
-    if matches!(stored, Stored::Stored(_)) {
+    if matches!(stored, StoreOutcome::Stored(_)) {
         let_pass(session, how.lifetime).await;
     }
     if how.compare.is_some() {
         let counters = &session.worker.counters;
         match stored {
-            Stored::Stored(_) => counters.cas_hits.add(1),
-            Stored::NotFound => counters.cas_misses.add(1),
-            Stored::Exists => counters.cas_badval.add(1),
-            Stored::NotStored | Stored::TooLarge => {}
+            StoreOutcome::Stored(_) => counters.cas_hits.add(1),
+            StoreOutcome::NotFound => counters.cas_misses.add(1),
+            StoreOutcome::Exists => counters.cas_badval.add(1),
+            StoreOutcome::NotStored | StoreOutcome::TooLarge => {}
         }
     }
     Ok(stored)
@@ -115,8 +115,8 @@ impl Store {
         }
     }
 
-    fn stored(&self) -> Stored {
-        Stored::Stored(self.version.map_or(0, NonZeroU64::get))
+    fn stored(&self) -> StoreOutcome {
+        StoreOutcome::Stored(self.version.map_or(0, NonZeroU64::get))
     }
 }
 
@@ -127,12 +127,12 @@ struct Storing<'a> {
     now: Duration,
     bytes_max: usize,
     /// Of the latest attempt.
-    ended: Stored,
+    ended: StoreOutcome,
 }
 
 impl<'a> Storing<'a> {
     fn change(&mut self, there: Option<&Value>) -> Change<'a> {
-        let keep = |ended: &mut Stored, why| {
+        let keep = |ended: &mut StoreOutcome, why| {
             *ended = why;
             Change::Keep
         };
@@ -141,19 +141,19 @@ impl<'a> Storing<'a> {
             |there: &Value| how.compare.is_some_and(|it| it == 0 || it != there.version());
         match (how.mode, there) {
             (Mode::Set | Mode::Replace, None) if how.compare.is_some() => {
-                keep(&mut self.ended, Stored::NotFound)
+                keep(&mut self.ended, StoreOutcome::NotFound)
             }
             (Mode::Replace, None) | (Mode::Add, Some(_)) => {
-                keep(&mut self.ended, Stored::NotStored)
+                keep(&mut self.ended, StoreOutcome::NotStored)
             }
             (Mode::Append | Mode::Prepend, None) => match how.vivify {
                 Some(lifetime) => self.store(SetOptions { ttl: lifetime.ttl(), ..how.options() }),
-                None => keep(&mut self.ended, Stored::NotStored),
+                None => keep(&mut self.ended, StoreOutcome::NotStored),
             },
             (Mode::Set | Mode::Replace, Some(there)) if is_other(there) => self.outdated(there),
             (Mode::Set | Mode::Add | Mode::Replace, _) => self.store(how.options()),
             (Mode::Append | Mode::Prepend, Some(there)) if is_other(there) => {
-                keep(&mut self.ended, Stored::Exists)
+                keep(&mut self.ended, StoreOutcome::Exists)
             }
             (Mode::Append, Some(there)) => self.joined(there, self.value),
             (Mode::Prepend, Some(there)) => self.joined(self.value, there),
@@ -169,7 +169,7 @@ impl<'a> Storing<'a> {
     fn outdated(&mut self, there: &Value) -> Change<'a> {
         let is_older = self.how.compare.is_some_and(|it| it != 0 && it < there.version());
         if !self.how.invalidate || !is_older {
-            self.ended = Stored::Exists;
+            self.ended = StoreOutcome::Exists;
             return Change::Keep;
         }
         let meta = there.meta();
@@ -179,7 +179,7 @@ impl<'a> Storing<'a> {
 
     fn joined(&mut self, head: &[u8], tail: &[u8]) -> Change<'a> {
         if head.len() + tail.len() > self.bytes_max {
-            self.ended = Stored::TooLarge;
+            self.ended = StoreOutcome::TooLarge;
             return Change::Keep;
         }
         self.ended = self.how.stored();

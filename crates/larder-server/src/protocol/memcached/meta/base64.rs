@@ -17,7 +17,7 @@ pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
         }
         let missing = 4 - group.len();
         bits <<= 6 * missing;
-        let [_, bytes @ ..] = bits.to_be_bytes();
+        let bytes = [16, 8, 0].map(|shift| u8::try_from(bits >> shift & 0xff).unwrap_or(0));
         decoded.extend_from_slice(bytes.get(..3 - missing)?);
     }
     Some(decoded)
@@ -26,9 +26,8 @@ pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
 /// Appends `bytes` in base64.
 pub(super) fn append(out: &mut Vec<u8>, bytes: &[u8]) {
     for group in bytes.chunks(3) {
-        let mut three = [0; 3];
-        three.iter_mut().zip(group).for_each(|(to, from)| *to = *from);
-        let bits = u32::from_be_bytes([0, three[0], three[1], three[2]]);
+        let shifted = group.iter().zip([16, 8, 0]).map(|(byte, shift)| u32::from(*byte) << shift);
+        let bits: u32 = shifted.sum();
         for digit in 0..4 {
             let index = usize::try_from(bits >> (18 - 6 * digit) & 63).unwrap_or(0);
             let is_padding = digit > group.len();

@@ -3,7 +3,7 @@
 use super::Request;
 use super::answer::{code, error};
 use crate::answers::Answers;
-use crate::protocol::memcached::items::{Delete, Deleted, delete, server_error};
+use crate::protocol::memcached::items::{Delete, DeleteOutcome, delete, server_error};
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::session::Session;
 
@@ -21,10 +21,10 @@ pub(super) async fn answer(request: &Request<'_>, session: &Session, answers: &m
     let deleted = delete(session, &request.key, how).await;
     let out = answers.bytes();
     match deleted {
-        Ok(Deleted::Deleted | Deleted::NotFound) if flags.quiet => {}
-        Ok(Deleted::Deleted) => code(out, b"HD", request),
-        Ok(Deleted::NotFound) => code(out, b"NF", request),
-        Ok(Deleted::Exists) => code(out, b"EX", request),
+        Ok(DeleteOutcome::Deleted | DeleteOutcome::NotFound) if flags.quiet => {}
+        Ok(DeleteOutcome::Deleted) => code(out, b"HD", request),
+        Ok(DeleteOutcome::NotFound) => code(out, b"NF", request),
+        Ok(DeleteOutcome::Exists) => code(out, b"EX", request),
         Err(why) => error(out, server_error(&why)),
     }
 }

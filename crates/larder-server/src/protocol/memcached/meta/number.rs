@@ -3,7 +3,7 @@
 use super::Request;
 use super::answer::{code, echo, error, numbered, ttl};
 use crate::answers::Answers;
-use crate::protocol::memcached::items::{Count, Counted, count, server_error};
+use crate::protocol::memcached::items::{Count, CountOutcome, count, server_error};
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::append_number;
 use crate::session::Session;
@@ -27,11 +27,11 @@ pub(super) async fn answer(request: &Request<'_>, session: &Session, answers: &m
     let counted = count(session, &request.key, how).await;
     let out = answers.bytes();
     let (number, version, left) = match counted {
-        Ok(Counted::Number { .. } | Counted::NotFound) if flags.quiet => return,
-        Ok(Counted::Number { number, version, left }) => (number, version, left),
-        Ok(Counted::NotFound) => return code(out, b"NF", request),
-        Ok(Counted::Exists) => return code(out, b"EX", request),
-        Ok(Counted::NotNumeric) => {
+        Ok(CountOutcome::Number { .. } | CountOutcome::NotFound) if flags.quiet => return,
+        Ok(CountOutcome::Number { number, version, left }) => (number, version, left),
+        Ok(CountOutcome::NotFound) => return code(out, b"NF", request),
+        Ok(CountOutcome::Exists) => return code(out, b"EX", request),
+        Ok(CountOutcome::NotNumeric) => {
             return error(out, "CLIENT_ERROR cannot increment or decrement non-numeric value");
         }
         Err(why) => return error(out, server_error(&why)),

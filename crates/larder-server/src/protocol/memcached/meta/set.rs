@@ -3,7 +3,7 @@
 use super::Request;
 use super::answer::{echo, error, numbered};
 use crate::answers::Answers;
-use crate::protocol::memcached::items::{Store, Stored, server_error, store};
+use crate::protocol::memcached::items::{Store, StoreOutcome, server_error, store};
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::session::Session;
 
@@ -32,12 +32,12 @@ pub(super) async fn answer(
     let stored = store(session, &request.key, value, how).await;
     let out = answers.bytes();
     let (code, version): (&[u8], u64) = match stored {
-        Ok(Stored::Stored(_)) if flags.quiet => return,
-        Ok(Stored::Stored(version)) => (b"HD", version),
-        Ok(Stored::NotStored) => (b"NS", 0),
-        Ok(Stored::Exists) => (b"EX", 0),
-        Ok(Stored::NotFound) => (b"NF", 0),
-        Ok(Stored::TooLarge) => return error(out, "SERVER_ERROR object too large for cache"),
+        Ok(StoreOutcome::Stored(_)) if flags.quiet => return,
+        Ok(StoreOutcome::Stored(version)) => (b"HD", version),
+        Ok(StoreOutcome::NotStored) => (b"NS", 0),
+        Ok(StoreOutcome::Exists) => (b"EX", 0),
+        Ok(StoreOutcome::NotFound) => (b"NF", 0),
+        Ok(StoreOutcome::TooLarge) => return error(out, "SERVER_ERROR object too large for cache"),
         Err(why) => return error(out, server_error(&why)),
     };
     out.extend_from_slice(code);

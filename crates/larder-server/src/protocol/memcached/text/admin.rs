@@ -30,7 +30,6 @@ pub(super) async fn answer(request: Request<'_>, session: &Session, answers: &mu
                     stats::Said::Reset => "RESET",
                     stats::Said::Ok => "OK",
                     stats::Said::Unknown => "ERROR",
-                    stats::Said::Unknown => "ERROR",
                     stats::Said::Wrong => "CLIENT_ERROR usage: stats detail on|off|dump",
                 },
             );

@@ -10,7 +10,9 @@ mod store;
 use self::dump::Dump;
 use self::request::{Fault, Request, parse};
 use self::retrieve::Retrieving;
-use super::items::{Count, Counted, Delete, Deleted, count, delete, let_pass, server_error};
+use super::items::{
+    Count, CountOutcome, Delete, DeleteOutcome, count, delete, let_pass, server_error,
+};
 use super::lifetime::Lifetime;
 use super::line::{self, append_number};
 use super::meta;
@@ -198,8 +200,8 @@ impl Text {
                     quiet,
                     answers,
                     match &deleted {
-                        Ok(Deleted::Deleted) => "DELETED",
-                        Ok(Deleted::NotFound | Deleted::Exists) => "NOT_FOUND",
+                        Ok(DeleteOutcome::Deleted) => "DELETED",
+                        Ok(DeleteOutcome::NotFound | DeleteOutcome::Exists) => "NOT_FOUND",
                         Err(why) => server_error(why),
                     },
                 );
@@ -207,15 +209,15 @@ impl Text {
             Request::Count { key, up, delta, quiet } => {
                 let counted = count(session, key, Count::new(up, delta)).await;
                 let answer = match &counted {
-                    Ok(Counted::Number { number, .. }) => {
+                    Ok(CountOutcome::Number { number, .. }) => {
                         if !quiet {
                             append_number(answers.bytes(), *number);
                             say(answers, "");
                         }
                         return;
                     }
-                    Ok(Counted::NotFound | Counted::Exists) => "NOT_FOUND",
-                    Ok(Counted::NotNumeric) => {
+                    Ok(CountOutcome::NotFound | CountOutcome::Exists) => "NOT_FOUND",
+                    Ok(CountOutcome::NotNumeric) => {
                         "CLIENT_ERROR cannot increment or decrement non-numeric value"
                     }
                     Err(why) => server_error(why),

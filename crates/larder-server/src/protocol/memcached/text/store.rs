@@ -3,7 +3,7 @@
 use super::request::Store;
 use super::say_unless;
 use crate::answers::Answers;
-use crate::protocol::memcached::items::{self, Stored, server_error};
+use crate::protocol::memcached::items::{self, StoreOutcome, server_error};
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::session::Session;
 
@@ -34,11 +34,11 @@ pub(super) async fn answer(
         request.quiet,
         answers,
         match &stored {
-            Ok(Stored::Stored(_)) => "STORED",
-            Ok(Stored::NotStored) => "NOT_STORED",
-            Ok(Stored::Exists) => "EXISTS",
-            Ok(Stored::NotFound) => "NOT_FOUND",
-            Ok(Stored::TooLarge) => "SERVER_ERROR object too large for cache",
+            Ok(StoreOutcome::Stored(_)) => "STORED",
+            Ok(StoreOutcome::NotStored) => "NOT_STORED",
+            Ok(StoreOutcome::Exists) => "EXISTS",
+            Ok(StoreOutcome::NotFound) => "NOT_FOUND",
+            Ok(StoreOutcome::TooLarge) => "SERVER_ERROR object too large for cache",
             Err(why) => server_error(why),
         },
     );
