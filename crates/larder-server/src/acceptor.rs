@@ -87,6 +87,7 @@ fn admit(fd: OwnedFd, protocol: ProtocolKind, peer: Peer, shared: &Arc<Shared>) 
             ProtocolKind::Memcached => b"ERROR Too many open connections\r\n",
             ProtocolKind::Resp => b"-ERR max number of clients reached\r\n",
         };
+        shared.rejected.fetch_add(1, Ordering::Relaxed);
         // Whether it hears it or not, it is closed.
         let _ = rustix::net::send(&fd, why, rustix::net::SendFlags::NOSIGNAL);
         return;

@@ -70,6 +70,7 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
                         at += bytes;
                         assert!(bytes > 0 && at <= input.bytes.len(), "it goes on");
                     }
+                    Step::Again => answers.send().await?,
                     Step::Needs(bytes) => break bytes,
                     Step::Close => {
                         answers.send().await?;

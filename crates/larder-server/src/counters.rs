@@ -45,6 +45,11 @@ macro_rules! counters {
             pub(crate) fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
                 [$((stringify!($name), concat!($($about),*).trim_ascii(), self.$name),)*].into_iter()
             }
+
+            /// What was counted since it was `before`.
+            pub(crate) fn since(&self, before: &Self) -> Self {
+                Counted { $($name: self.$name.saturating_sub(before.$name),)* }
+            }
         }
 
         impl Sum for Counted {
@@ -98,6 +103,8 @@ counters! {
     touch_hits,
     /// Keys that were to be given another lifetime and not found.
     touch_misses,
+    /// Values that were longer than they may be.
+    store_too_large,
     /// Attempts to log in.
     auth_cmds,
     /// Those of them that failed.

@@ -1,7 +1,7 @@
 //! What all threads of a server share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
 use crate::config::ServerConfig;
@@ -26,6 +26,10 @@ pub(crate) struct Shared {
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) started: Instant,
     draining: AtomicBool,
+    /// What was counted when a client began to count anew.
+    counted_before: Mutex<Counted>,
+    /// Connections that were turned away.
+    pub(crate) rejected: AtomicU64,
     /// Connections since the start: the number of the next one.
     connections: AtomicU64,
 }
@@ -44,6 +48,7 @@ impl Shared {
         let connections_max = AtomicUsize::new(config.connections_max);
         let users = RwLock::new(Arc::new(users));
         let counters = mailboxes.iter().map(|_| Arc::default()).collect();
+        let counted_before = Mutex::default();
         Self {
             config,
             caches,
@@ -54,6 +59,8 @@ impl Shared {
             counters,
             started,
             draining,
+            counted_before,
+            rejected: AtomicU64::new(0),
             connections,
         }
     }
@@ -89,6 +96,27 @@ impl Shared {
     /// Why no requests should be sent here, if that is so.
     pub(crate) fn why_not_ready(&self) -> Option<&'static str> {
         self.draining.load(Ordering::Relaxed).then_some("it is ending")
+    }
+
+    /// The same, since a client has begun to count anew.
+    pub(crate) fn counted_lately(&self) -> Counted {
+        let before = self.counted_before.lock().unwrap_or_else(PoisonError::into_inner);
+        self.counted().since(&before)
+    }
+
+    /// Begins to count anew, for clients.
+    pub(crate) fn count_anew(&self) {
+        let mut before = self.counted_before.lock().unwrap_or_else(PoisonError::into_inner);
+        *before = self.counted();
+    }
+
+    /// Gives the caches another budget of memory, if they are one tenant's. Says whether.
+    pub(crate) fn set_memory_bytes(&self, bytes: u64) -> bool {
+        let is_alone = self.tenants.len() == 1;
+        if is_alone {
+            self.caches.set_memory_bytes(bytes);
+        }
+        is_alone
     }
 
     /// A number for a connection.

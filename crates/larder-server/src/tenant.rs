@@ -1,6 +1,7 @@
 //! A tenant: whose keys they are, and where they lie.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use larder::{Error, Larder, Route, Shards, Stats, Tenants};
 
@@ -16,6 +17,8 @@ pub(crate) enum Caches {
 pub(crate) struct Tenant {
     name: String,
     caches: OwnCaches,
+    /// How often it was said when all keys are to be forgotten: what was said last counts.
+    flushes: AtomicU64,
 }
 
 enum OwnCaches {
@@ -35,9 +38,17 @@ impl Caches {
                 Self::One(tenants) => OwnCaches::One(tenants.tenant_shared(&name)?),
                 Self::Sharded(tenants) => OwnCaches::Sharded(tenants.tenant_shared(&name)?),
             };
-            Ok(Arc::new(Tenant { name, caches }))
+            Ok(Arc::new(Tenant { name, caches, flushes: AtomicU64::new(0) }))
         };
         names.into_iter().map(tenant).collect()
+    }
+
+    /// Gives all caches together another budget of memory.
+    pub(crate) fn set_memory_bytes(&self, bytes: u64) {
+        match self {
+            Self::One(tenants) => tenants.set_memory_bytes(bytes),
+            Self::Sharded(tenants) => tenants.set_memory_bytes(bytes),
+        }
     }
 
     /// Closes all caches, and goes on with what they hold when they are opened again.
@@ -77,6 +88,17 @@ impl Tenant {
             OwnCaches::One(cache) => cache.stats(),
             OwnCaches::Sharded(shards) => shards.stats(),
         }
+    }
+
+    /// Somebody says when all keys are to be forgotten, so that what was said before does not count any more. It has
+    /// this number.
+    pub(crate) fn plans_flush(&self) -> u64 {
+        self.flushes.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Whether nobody has said anything else since.
+    pub(crate) fn still_plans(&self, number: u64) -> bool {
+        self.flushes.load(Ordering::SeqCst) == number
     }
 
     /// Forgets all keys.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::BinaryBytes;
-use larder::{OnChange, RealClock, Tenant, Tenants, TenantsConfig, block_on};
+use larder::{Config, OnChange, RealClock, Tenant, Tenants, TenantsConfig, block_on};
 use larder_lab::Error;
 use larder_server::{ProtocolKind, Server};
 use sd_notify::NotifyState;
@@ -21,6 +21,7 @@ use crate::args::ServeArgs;
 use crate::ending::Ending;
 pub(crate) use check::{check, password};
 use data::Data;
+use file::TenantShare;
 use settings::Settings;
 
 /// The only tenant, if none are configured.
@@ -103,10 +104,13 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
 }
 
 fn open(data: &Data, settings: &Settings) -> Result<Tenants, Error> {
-    let tenants = settings.tenants.iter().map(|it| Tenant::new(&it.name, it.percent)).collect();
+    // Clients of memcached may ask when an item was used.
+    let own = Config { access_times: true, ..Config::default() };
+    let tenant =
+        |it: &TenantShare| Tenant { config: own.clone(), ..Tenant::new(&it.name, it.percent) };
     let config = TenantsConfig {
         memory_bytes: Some(settings.memory.0),
-        tenants,
+        tenants: settings.tenants.iter().map(tenant).collect(),
         on_change: OnChange::Discard,
         ..TenantsConfig::default()
     };

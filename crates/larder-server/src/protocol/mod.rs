@@ -23,6 +23,8 @@ pub(crate) trait Protocol: 'static {
 pub(crate) enum Step {
     /// A request of so many bytes, at least one, is answered, or its answer is on its way.
     Done(usize),
+    /// There is more to be answered of the first request, which is still there, when what is answered is on its way.
+    Again,
     /// The first request is not there whole: it has so many bytes at least, more than there are. What is asked for is
     /// bounded by the protocol: memory is reserved for it.
     Needs(usize),

@@ -176,6 +176,16 @@ impl Worker {
         .await;
     }
 
+    /// Runs something beside the connections. The end of the server does not wait for it.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        self.tasks.spawn(task);
+    }
+
+    /// Waits for so long, while others are served.
+    pub(crate) async fn pause(&self, time: Duration) {
+        self.clock.sleep_until(self.clock.monotonic() + time).await;
+    }
+
     /// Connections that it has.
     fn load(&self) -> usize {
         self.shared.mailboxes[self.number].load.load(Ordering::Relaxed)

@@ -4,4 +4,5 @@
 
 mod admin;
 mod lifecycle;
+mod memcached;
 mod serving;

@@ -72,6 +72,17 @@ impl Client {
         self.hears(answer);
     }
 
+    /// The next line, with its end.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        while line.last() != Some(&b'\n') {
+            let mut byte = [0];
+            self.0.read_exact(&mut byte).unwrap();
+            line.extend_from_slice(&byte);
+        }
+        String::from_utf8(line).unwrap()
+    }
+
     #[track_caller]
     pub(crate) fn hears(&mut self, answer: impl AsRef<[u8]>) {
         let answer = answer.as_ref();

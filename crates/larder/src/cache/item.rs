@@ -1,5 +1,6 @@
 //! An item from what is said of it, and the time that it is judged by.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::{Change, Larder, SetOptions, Tiers};
@@ -57,13 +58,9 @@ impl Larder {
         Some(match change {
             Change::Keep => return None,
             Change::Store(value, options) => self.item(hash, key, value, *options),
-            Change::StoreKeepingExpiry(value) => {
-                let Some(old) = there else {
-                    return Some(self.item(hash, key, value, SetOptions::default()));
-                };
-                let marks = self.marks_of_new(old.dram.marks.is_won());
-                let dram = DramFields { version: 0, marks, ..old.dram };
-                ItemRef { value, dram, ..old }
+            Change::StoreKeepingExpiry(value) => self.item_in_place(hash, key, value, None, there),
+            Change::StoreKeepingExpiryAs(value, version) => {
+                self.item_in_place(hash, key, value, Some(*version), there)
             }
             Change::Touch(ttl) => {
                 let old = there?;
@@ -80,6 +77,23 @@ impl Larder {
                 ItemRef { expiry_s, dram, tiers: Tiers::DramOnly, ..old }
             }
         })
+    }
+
+    /// A value in the place of another, of which it keeps everything else.
+    fn item_in_place<'a>(
+        &self,
+        hash: KeyHash,
+        key: &'a [u8],
+        value: &'a [u8],
+        version: Option<NonZeroU64>,
+        there: Option<ItemRef<'a>>,
+    ) -> ItemRef<'a> {
+        let Some(old) = there else {
+            return self.item(hash, key, value, SetOptions { version, ..SetOptions::default() });
+        };
+        let marks = self.marks_of_new(old.dram.marks.is_won());
+        let dram = DramFields { version: version.map_or(0, u64::from), marks, ..old.dram };
+        ItemRef { value, dram, ..old }
     }
 
     /// The marks of what is set now.

@@ -1,22 +1,102 @@
-//! memcached.
+//! memcached's protocols: classic text, meta, and binary.
+//!
+//! The first byte of a connection decides: 0x80 begins a binary request, everything else a line of text. Parsers are
+//! pure functions from bytes to requests (`text/request.rs`, `meta/`, `binary/header.rs`); `items/` is what requests of
+//! all dialects do to items.
+
+mod binary;
+mod flush;
+mod items;
+mod lifetime;
+mod line;
+mod meta;
+mod stats;
+mod text;
 
 use super::{Protocol, Step};
 use crate::answers::Answers;
 use crate::session::Session;
 
+/// What clients are told that this is: the release of memcached whose requests are understood, and ours. Some choose by
+/// it what they ask for.
+const VERSION: &str = concat!("1.6.38-larder-", env!("CARGO_PKG_VERSION"));
+
 /// A connection that speaks it.
 #[derive(Default)]
-pub(crate) struct Memcached {}
+pub(crate) enum Memcached {
+    /// Nothing has come yet.
+    #[default]
+    Undecided,
+    Text(text::Text),
+    Binary(binary::Binary),
+}
 
 impl Protocol for Memcached {
-    async fn step(&mut self, _: &mut Session, input: &[u8], answers: &mut Answers<'_>) -> Step {
-        match input.iter().position(|byte| *byte == b'\n') {
-            Some(_) if input.starts_with(b"quit") => Step::Close,
-            Some(end) => {
-                answers.bytes().extend_from_slice(b"ERROR\r\n");
-                Step::Done(end + 1)
-            }
-            None => Step::Needs(input.len() + 1),
+    async fn step(
+        &mut self,
+        session: &mut Session,
+        input: &[u8],
+        answers: &mut Answers<'_>,
+    ) -> Step {
+        if let Self::Undecided = self {
+            *self = match input.first() {
+                Some(&binary::REQUEST) => Self::Binary(binary::Binary::default()),
+                _ => Self::Text(text::Text::default()),
+            };
+        }
+        match self {
+            Self::Binary(binary) => binary.step(session, input, answers).await,
+            Self::Text(text) => text.step(session, input, answers).await,
+            Self::Undecided => unreachable!("it was just decided"),
+        }
+    }
+}
+
+/// Parses all requests in `bytes`, and holds what they say against what is there.
+pub(crate) fn parse_all(mut bytes: &[u8]) -> usize {
+    let mut requests = 0;
+    while let Some(first) = bytes.first() {
+        let taken = match first {
+            &binary::REQUEST => binary::check(bytes),
+            _ => line::first(bytes).map(|(line, taken)| {
+                text::request::check(line);
+                taken
+            }),
+        };
+        let Some(taken) = taken else { return requests };
+        assert!(taken > 0, "it goes on");
+        bytes = bytes.get(taken..).unwrap_or_default();
+        requests += 1;
+    }
+    requests
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn requests_of_all_dialects_are_parsed() {
+        let text = b"get a b\r\nset a 0 0 1\r\nms b 1 F3\r\nmg TWFu b v\r\n\r\nfoo\n";
+        assert_eq!(parse_all(text), 6);
+        let mut packet = vec![0; 24];
+        packet[0] = binary::REQUEST;
+        packet.extend_from_slice(text);
+        assert_eq!(parse_all(&packet), 7);
+        assert_eq!(parse_all(b"get a"), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_are_too_much(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            parse_all(&bytes);
+        }
+
+        #[test]
+        fn no_words_are_too_much(line in "(set|cas|mg|ms|md|ma|me|incr|delete|gat|lru_crawler|stats)( [a-zA-Z0-9=+/ -]{0,12}){0,8}") {
+            parse_all(&[line.as_bytes(), b"\r\n"].concat());
         }
     }
 }
