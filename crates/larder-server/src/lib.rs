@@ -49,4 +49,6 @@ pub use config::{Endpoint, ProtocolKind, ServerConfig};
 #[cfg(target_os = "linux")]
 pub use error::{Error, ErrorKind};
 #[cfg(target_os = "linux")]
+pub use protocol::resp::{SlotMap, SlotNode};
+#[cfg(target_os = "linux")]
 pub use server::Server;

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crate::config::ServerConfig;
 use crate::counters::{Counted, Counters};
+use crate::protocol::resp::Board;
 use crate::tenant::{Caches, Tenant};
 use crate::users::Users;
 use crate::worker::Mailbox;
@@ -22,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,
     /// Of each worker.
     pub(crate) counters: Vec<Arc<Counters>>,
+    /// What connections of RESP have in common.
+    pub(crate) resp: Board,
     pub(crate) started: Instant,
     /// Connections since the start: the number of the next one.
     connections: AtomicU64,
@@ -38,7 +41,8 @@ impl Shared {
         let (started, connections) = (Instant::now(), AtomicU64::new(1));
         let counters = mailboxes.iter().map(|_| Arc::default()).collect();
         let users = Users::default();
-        Self { config, caches, tenants, users, mailboxes, counters, started, connections }
+        let resp = Board::new(config.workers);
+        Self { config, caches, tenants, users, mailboxes, counters, resp, started, connections }
     }
 
     /// What all workers have counted together.

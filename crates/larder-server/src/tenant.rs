@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use larder::{Error, Larder, Route, Shards, Stats, Tenants};
+use larder::{Error, Larder, Route, ScanPage, Shards, Stats, Tenants};
+
+/// Cursors of a cache have so many bits, and above them is the number of the cache.
+const CURSOR_BITS: u32 = 56;
 
 /// The caches of all tenants.
 pub(crate) enum Caches {
@@ -16,6 +19,8 @@ pub(crate) enum Caches {
 pub(crate) struct Tenant {
     name: String,
     caches: OwnCaches,
+    /// Whose requests of many keys are done one after the other, whichever worker they come from.
+    pub(crate) turn: async_lock::Mutex<()>,
 }
 
 enum OwnCaches {
@@ -35,7 +40,7 @@ impl Caches {
                 Self::One(tenants) => OwnCaches::One(tenants.tenant_shared(&name)?),
                 Self::Sharded(tenants) => OwnCaches::Sharded(tenants.tenant_shared(&name)?),
             };
-            Ok(Arc::new(Tenant { name, caches }))
+            Ok(Arc::new(Tenant { name, caches, turn: async_lock::Mutex::new(()) }))
         };
         names.into_iter().map(tenant).collect()
     }
@@ -76,6 +81,28 @@ impl Tenant {
         match &self.caches {
             OwnCaches::One(cache) => cache.stats(),
             OwnCaches::Sharded(shards) => shards.stats(),
+        }
+    }
+
+    /// A page of a walk over all keys, as [`Larder::scan_from`].
+    pub(crate) async fn scan_from(&self, cursor: u64, count: usize) -> Result<ScanPage, Error> {
+        match &self.caches {
+            OwnCaches::One(cache) => cache.scan_from(cursor, count).await,
+            OwnCaches::Sharded(shards) => shards.scan_from(cursor, count).await,
+        }
+    }
+
+    /// A cursor of such a walk, anywhere.
+    pub(crate) fn random_cursor(&self) -> u64 {
+        let caches = u64::try_from(self.caches().len()).unwrap_or(1);
+        fastrand::u64(..caches << CURSOR_BITS)
+    }
+
+    /// How many keys there are, about.
+    pub(crate) fn estimated_len(&self) -> u64 {
+        match &self.caches {
+            OwnCaches::One(cache) => cache.estimated_len(),
+            OwnCaches::Sharded(shards) => shards.estimated_len(),
         }
     }
 
