@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind};
-use crate::protocol::resp::SlotMap;
+use crate::protocol::resp::slots::SlotMap;
 
 /// What is spoken at an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::config::ServerConfig;
 use crate::counters::{Counted, Counters};
-use crate::protocol::resp::Board;
+use crate::protocol::resp::board::Board;
 use crate::tenant::{Caches, Tenant};
 use crate::users::Users;
 use crate::worker::Mailbox;

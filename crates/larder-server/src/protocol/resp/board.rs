@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::slowlog::SlowLog;
+use super::slow::SlowLog;
 use super::table::TABLE;
 use crate::counters::Counter;
-use crate::session::Peer;
 
 /// See the module.
 pub(crate) struct Board {
@@ -33,7 +32,8 @@ pub(super) struct Calls {
 /// A client, as others see it.
 pub(super) struct Listed {
     pub(super) id: u64,
-    pub(super) peer: Peer,
+    /// Where it comes from.
+    pub(super) peer: String,
     pub(super) since: Instant,
     /// Seconds since it came, of its last request.
     pub(super) last_s: AtomicU64,
@@ -67,7 +67,7 @@ impl Board {
     }
 
     /// Lists a client, until it leaves ([`Board::strike`]).
-    pub(super) fn list(&self, id: u64, peer: Peer) -> Arc<Listed> {
+    pub(super) fn list(&self, id: u64, peer: String) -> Arc<Listed> {
         let words = Words { user: b"default".to_vec(), ..Words::default() };
         let listed = Arc::new(Listed {
             id,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::board::Listed;
-use super::transaction::{Transaction, Watched};
+use super::queue::{Transaction, Watched};
 use crate::answers::Answers;
 
 /// Which answers are sent.

@@ -214,7 +214,7 @@ fn line(listed: &Listed) -> String {
 fn kill(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let clients = cx.board().clients();
     if argv.len() == 3 {
-        let of_address = clients.iter().find(|it| it.peer.to_string().as_bytes() == argv.get(2));
+        let of_address = clients.iter().find(|it| it.peer.as_bytes() == argv.get(2));
         let listed = of_address.ok_or(Refusal::Says("ERR No such client"))?;
         end(cx, listed);
         cx.out.ok();
@@ -238,7 +238,7 @@ fn kill(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let me = cx.caller.id;
     let wanted = clients.iter().filter(|it| {
         id.is_none_or(|id| it.id == id)
-            && address.is_none_or(|address| it.peer.to_string().as_bytes() == address)
+            && address.is_none_or(|address| it.peer.as_bytes() == address)
             && !(skips_me && it.id == me)
     });
     let mut killed = 0;

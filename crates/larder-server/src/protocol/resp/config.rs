@@ -6,7 +6,7 @@ use super::context::{Context, shown, unknown_subcommand, wrong_arity};
 use super::glob;
 use super::number;
 use super::parse::Arguments;
-use super::slowlog::ENTRIES_MAX;
+use super::slow::ENTRIES_MAX;
 use super::write::{Outcome, Refusal};
 
 /// What can be asked for; what can be changed says so in [`set`].

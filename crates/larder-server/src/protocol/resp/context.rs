@@ -6,7 +6,7 @@ use larder::{Change, Larder, SetOptions, Value};
 
 use super::board::Board;
 use super::client::Client;
-use super::transaction::Watched;
+use super::queue::Watched;
 use super::write::{Refusal, Writer};
 use crate::session::Session as Caller;
 

@@ -5,7 +5,7 @@
 //! begins when those before it have their answers, and ends before the next one begins (`run.rs`).
 
 mod amend;
-mod board;
+pub(crate) mod board;
 mod client;
 mod clients;
 mod cluster;
@@ -23,9 +23,12 @@ mod latency;
 mod lifetimes;
 mod number;
 pub(crate) mod parse;
+mod queue;
 mod read;
 mod run;
 mod scan;
+pub(crate) mod slots;
+mod slow;
 mod slowlog;
 mod strings;
 mod table;
@@ -35,8 +38,7 @@ mod write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub(crate) use board::Board;
-pub use cluster::{SlotMap, SlotNode};
+pub use slots::{SlotMap, SlotNode};
 
 use self::client::Client;
 use self::command::{Command, Does};
@@ -173,12 +175,12 @@ impl Resp {
         let name = argv.get(0);
         if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") {
             // A web page makes a browser speak to us in its owner's name.
-            tracing::warn!(peer = %caller.peer, "HTTP was sent, as if to attack across protocols: the connection is closed");
+            tracing::warn!(peer = %caller.peer, "HTTP was sent, as if to attack across protocols");
             return false;
         }
         if client.listed.is_none() {
             let shared = &caller.worker.shared;
-            client.listed = Some(shared.resp.list(caller.id, caller.peer));
+            client.listed = Some(shared.resp.list(caller.id, caller.peer.to_string()));
             leaves.0 = Some((Arc::clone(shared), caller.id));
         }
         if client.listed.as_ref().is_some_and(|it| it.is_killed.load(Ordering::Relaxed)) {

@@ -139,7 +139,7 @@ async fn later(
         if slow.wants(begun.elapsed()) {
             let argv = super::parse::OwnedArguments::of(&[b"GET", &key]);
             let name = listed.as_ref().map(|it| it.words().name).unwrap_or_default();
-            let peer = listed.map(|it| it.peer.to_string()).unwrap_or_default();
+            let peer = listed.map(|it| it.peer.clone()).unwrap_or_default();
             slow.add(begun.elapsed(), argv.as_arguments(), peer, name);
         }
         if read.counts_as_get() {

@@ -42,7 +42,8 @@ const INFO: u16 = LOADING | STALE;
 
 /// Name, what it does, arity with the name (negative: at least), flags, keys, group, since, summary.
 macro_rules! table {
-    ($($name:literal $does:ident $arity:literal $flags:expr, $keys:ident $group:ident $since:literal $summary:literal;)*) => {
+    ($($name:literal $does:ident $arity:literal
+        $flags:expr, $keys:ident $group:ident $since:literal $summary:literal;)*) => {
         &[$(Command {
             name: $name, does: Does::$does, arity: $arity, flags: $flags, keys: $keys, group: Group::$group,
             since: $since, summary: $summary,
@@ -74,7 +75,7 @@ pub(super) static TABLE: &[Command] = table! {
     "expiretime" Expiretime 2 RF, ONE Generic "7.0.0" "The second in which a value expires.";
     "flushall" Flushall -1 W, NO_KEYS Server "1.0.0" "Removes all keys.";
     "flushdb" Flushdb -1 W, NO_KEYS Server "1.0.0" "Removes all keys.";
-    "function" Function -2 NOSCRIPT, NO_KEYS Scripting "7.0.0" "There are no functions: none are listed, and none forgotten.";
+    "function" Function -2 NOSCRIPT, NO_KEYS Scripting "7.0.0" "There are no functions.";
     "get" Get 2 RF, ONE String "1.0.0" "The value of a key.";
     "getdel" Getdel 2 WF, ONE String "6.2.0" "The value of a key, which is removed.";
     "getex" Getex -2 WF, ONE String "6.2.0" "The value of a key, which shall expire at another time.";
