@@ -217,8 +217,7 @@ impl<'s> Answers<'s> {
     /// What is left of a value for a client that does not take it. Such copies are bytes under way; where those are
     /// too many, the connection ends.
     async fn send_slowly(&mut self, rest: Vec<u8>) {
-        let worker = Rc::clone(&self.worker);
-        let Some(_counted) = worker.count_under_way(rest.len()) else {
+        let Some(_counted) = self.worker.count_under_way(rest.len()) else {
             self.worker.counters.closed_slow.add(1);
             let error = io::Error::other("the client takes nothing, and others need the memory");
             self.broken.get_or_insert(error);

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind};
+use crate::protocol::resp::slots::SlotMap;
 use crate::users::User;
 
 /// What is spoken at an endpoint.
@@ -77,6 +78,8 @@ pub struct ServerConfig {
     pub under_way_bytes_max: usize,
     /// How long connections may go on with what they have begun when the server is told to end.
     pub drain_time: Duration,
+    /// If several servers divide the keys of RESP clients among them: which has what. Clients are sent to the others.
+    pub cluster: Option<SlotMap>,
 }
 
 impl Default for ServerConfig {
@@ -93,6 +96,7 @@ impl Default for ServerConfig {
             value_bytes_max: 1 << 20,
             under_way_bytes_max: 256 << 20,
             drain_time: Duration::from_secs(5),
+            cluster: None,
         }
     }
 }

@@ -97,7 +97,7 @@ struct Input<'a> {
     bytes: Vec<u8>,
     worker: &'a Worker,
     /// What of its capacity is under way: all but the buffer that each has.
-    counted: Option<UnderWay<'a>>,
+    counted: Option<UnderWay>,
 }
 
 impl Input<'_> {

@@ -56,6 +56,8 @@ pub use config::{Endpoint, ProtocolKind, ServerConfig, SocketBackend};
 #[cfg(target_os = "linux")]
 pub use error::{Error, ErrorKind};
 #[cfg(target_os = "linux")]
+pub use protocol::resp::{SlotMap, SlotNode};
+#[cfg(target_os = "linux")]
 pub use server::Server;
 #[cfg(target_os = "linux")]
 pub use users::{PasswordHash, User};

@@ -71,6 +71,12 @@ impl Session {
         true
     }
 
+    /// It is who it was when it came.
+    pub(crate) fn log_out(&mut self) {
+        self.tenant = Arc::clone(self.worker.shared.default_tenant());
+        self.needs_login = !self.worker.shared.users().is_empty();
+    }
+
     /// Whether a request of so many bytes may be taken in. If not, its protocol answers that the server is busy, and
     /// takes the bytes without keeping them: nobody else stalls for it.
     pub(crate) fn has_room_for(&self, bytes: usize) -> bool {

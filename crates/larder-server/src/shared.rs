@@ -7,6 +7,7 @@ use std::time::Instant;
 use crate::config::ServerConfig;
 use crate::counters::{Counted, Counters};
 use crate::error::Error;
+use crate::protocol::resp::board::Board;
 use crate::tenant::{Caches, Tenant};
 use crate::users::Users;
 use crate::worker::Mailbox;
@@ -24,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,
     /// Of each worker.
     pub(crate) counters: Vec<Arc<Counters>>,
+    /// What connections of RESP have in common.
+    pub(crate) resp: Board,
     pub(crate) started: Instant,
     draining: AtomicBool,
     /// What was counted when a client began to count anew.
@@ -49,6 +52,7 @@ impl Shared {
         let users = RwLock::new(Arc::new(users));
         let counters = mailboxes.iter().map(|_| Arc::default()).collect();
         let counted_before = Mutex::default();
+        let resp = Board::new(config.workers);
         Self {
             config,
             caches,
@@ -57,6 +61,7 @@ impl Shared {
             connections_max,
             mailboxes,
             counters,
+            resp,
             started,
             draining,
             counted_before,

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use larder::{Error, Larder, Route, Shards, Stats, Tenants};
+use larder::{Error, Larder, Route, ScanPage, Shards, Stats, Tenants};
+
+/// Cursors of a cache have so many bits, and above them is the number of the cache.
+const CURSOR_BITS: u32 = 56;
 
 /// The caches of all tenants.
 pub(crate) enum Caches {
@@ -19,6 +22,8 @@ pub(crate) struct Tenant {
     caches: OwnCaches,
     /// How often it was said when all keys are to be forgotten: what was said last counts.
     flushes: AtomicU64,
+    /// Whose requests of many keys are done one after the other, whichever worker they come from.
+    pub(crate) turn: async_lock::Mutex<()>,
 }
 
 enum OwnCaches {
@@ -38,7 +43,8 @@ impl Caches {
                 Self::One(tenants) => OwnCaches::One(tenants.tenant_shared(&name)?),
                 Self::Sharded(tenants) => OwnCaches::Sharded(tenants.tenant_shared(&name)?),
             };
-            Ok(Arc::new(Tenant { name, caches, flushes: AtomicU64::new(0) }))
+            let (flushes, turn) = (AtomicU64::new(0), async_lock::Mutex::new(()));
+            Ok(Arc::new(Tenant { name, caches, flushes, turn }))
         };
         names.into_iter().map(tenant).collect()
     }
@@ -99,6 +105,28 @@ impl Tenant {
     /// Whether nobody has said anything else since.
     pub(crate) fn still_plans(&self, number: u64) -> bool {
         self.flushes.load(Ordering::SeqCst) == number
+    }
+
+    /// A page of a walk over all keys, as [`Larder::scan_from`].
+    pub(crate) async fn scan_from(&self, cursor: u64, count: usize) -> Result<ScanPage, Error> {
+        match &self.caches {
+            OwnCaches::One(cache) => cache.scan_from(cursor, count).await,
+            OwnCaches::Sharded(shards) => shards.scan_from(cursor, count).await,
+        }
+    }
+
+    /// A cursor of such a walk, anywhere.
+    pub(crate) fn random_cursor(&self) -> u64 {
+        let caches = u64::try_from(self.caches().len()).unwrap_or(1);
+        fastrand::u64(..caches << CURSOR_BITS)
+    }
+
+    /// How many keys there are, about.
+    pub(crate) fn estimated_len(&self) -> u64 {
+        match &self.caches {
+            OwnCaches::One(cache) => cache.estimated_len(),
+            OwnCaches::Sharded(shards) => shards.estimated_len(),
+        }
     }
 
     /// Forgets all keys.

@@ -47,7 +47,7 @@ pub(crate) struct Worker {
     pub(crate) counters: Arc<Counters>,
     pub(crate) clock: Arc<LoopClock>,
     /// What requests and answers take beyond the buffers that each connection has.
-    under_way_bytes: Cell<usize>,
+    under_way_bytes: Rc<Cell<usize>>,
     tasks: Rc<Tasks>,
     /// Connections that wait for requests.
     pub(crate) idle: Idle,
@@ -68,7 +68,7 @@ pub(crate) fn run(number: usize, shared: Arc<Shared>) -> io::Result<()> {
         buffers: Buffers::default(),
         counters,
         clock,
-        under_way_bytes: Cell::new(0),
+        under_way_bytes: Rc::default(),
         tasks,
         idle,
         ends: Cell::new(false),

@@ -1,24 +1,38 @@
 //! Bytes of requests and answers that are under way, beyond the buffers that each connection in use has.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use super::Worker;
 
 /// Bytes that are counted until this is dropped.
-pub(crate) struct UnderWay<'a> {
+pub(crate) struct UnderWay {
     bytes: usize,
-    all: &'a Cell<usize>,
+    all: Rc<Cell<usize>>,
+}
+
+impl UnderWay {
+    /// Counts so many more.
+    pub(crate) fn grow(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.all.set(self.all.get() + bytes);
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
 }
 
 impl Worker {
     /// Counts them, however many there are.
-    pub(crate) fn under_way(&self, bytes: usize) -> UnderWay<'_> {
-        self.under_way_bytes.set(self.under_way_bytes.get() + bytes);
-        UnderWay { bytes, all: &self.under_way_bytes }
+    pub(crate) fn under_way(&self, bytes: usize) -> UnderWay {
+        let mut under_way = UnderWay { bytes: 0, all: Rc::clone(&self.under_way_bytes) };
+        under_way.grow(bytes);
+        under_way
     }
 
     /// Counts them if there is room for so many.
-    pub(crate) fn count_under_way(&self, bytes: usize) -> Option<UnderWay<'_>> {
+    pub(crate) fn count_under_way(&self, bytes: usize) -> Option<UnderWay> {
         self.has_room_for(bytes).then(|| self.under_way(bytes))
     }
 
@@ -28,7 +42,7 @@ impl Worker {
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for UnderWay {
     fn drop(&mut self) {
         assert!(self.all.get() >= self.bytes, "what was counted is there");
         self.all.set(self.all.get() - self.bytes);

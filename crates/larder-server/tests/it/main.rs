@@ -1,8 +1,9 @@
 //! Servers in this process, and clients that speak to them by the byte.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 mod admin;
 mod lifecycle;
 mod memcached;
+mod resp;
 mod serving;

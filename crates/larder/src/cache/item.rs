@@ -104,9 +104,13 @@ impl Larder {
     /// In which second something expires that lives so long, and by how many milliseconds earlier; 0 is never.
     fn expiry(&self, ttl: Option<Duration>) -> (u32, u16) {
         let Some(ttl) = ttl else { return (0, 0) };
-        // Rounded up as a sum: a value lives at least as long as it was promised.
-        let end_ns = self.core.clock.now().saturating_add(ttl).as_nanos();
-        let end_ms = end_ns.div_ceil(1_000_000);
+        let now = self.core.clock.now();
+        let end_ms = match ttl {
+            // Nobody sees it: an update that stores such a value removes the one that was there.
+            Duration::ZERO => now.as_millis(),
+            // Rounded up as a sum: a value lives at least as long as it was promised.
+            ttl => now.saturating_add(ttl).as_nanos().div_ceil(1_000_000),
+        };
         let Ok(end_s) = u32::try_from(end_ms.div_ceil(1000).max(1)) else { return (u32::MAX, 0) };
         let early_ms = u128::from(end_s) * 1000 - end_ms;
         debug_assert!(

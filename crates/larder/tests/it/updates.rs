@@ -232,3 +232,20 @@ fn deleting_a_small_object_that_has_expired_deletes_nothing() {
         rig.clock.advance_to(Duration::from_secs(1000));
     });
 }
+
+#[test]
+fn what_an_update_gives_no_time_is_gone_at_once() {
+    both(|rig, push_out| {
+        let cache = &rig.cache;
+        // Within a millisecond, of which lifetimes are rounded up to the end.
+        rig.clock.advance_to(Duration::from_micros(1_000_001_300));
+        block_on(cache.set(b"k", b"1", None)).unwrap();
+        push_out();
+        let over = SetOptions { ttl: Some(Duration::ZERO), ..SetOptions::default() };
+        let before = block_on(cache.update(b"k", |_| Change::Store(b"".into(), over))).unwrap();
+        assert_eq!(before.as_deref(), Some(&b"1"[..]));
+        assert_eq!(block_on(cache.get(b"k")).unwrap(), None);
+        push_out();
+        assert_eq!(block_on(cache.get(b"k")).unwrap(), None);
+    });
+}
