@@ -10,12 +10,12 @@ fn both_versions_of_the_protocol() {
     let server = in_memory();
     let mut it = client(&server);
     it.says("CONFIG GET databases", "*2\r\n$9\r\ndatabases\r\n$1\r\n1");
-    assert_eq!(it.line("HELLO 3 SETNAME me"), "7");
+    assert_eq!(it.line_of("HELLO 3 SETNAME me"), "7");
     it.hears("$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n");
     let rest = it.bulk("PING");
     assert!(rest.starts_with(b"7."), "{rest:?}");
     it.hears("$5\r\nproto\r\n:3\r\n$2\r\nid\r\n");
-    it.line("PING");
+    it.line_of("PING");
     it.hears(
         "$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n",
     );
@@ -57,13 +57,13 @@ fn clients_are_listed_named_and_ended() {
     assert!(
         list.contains(" name=a ") && list.contains("lib-name=lib") && list.contains(" name=b ")
     );
-    let id = other.line("CLIENT ID");
+    let id = other.line_of("CLIENT ID");
     it.says(&format!("CLIENT KILL ID {id}"), ":1");
     other.send("PING\r\n");
     other.is_closed();
     assert_eq!(String::from_utf8(it.bulk("CLIENT LIST")).unwrap().lines().count(), 1);
     it.says("CLIENT NO-EVICT ON", "+OK");
-    assert!(it.line("CLIENT TRACKING ON").starts_with("ERR "));
+    assert!(it.line_of("CLIENT TRACKING ON").starts_with("ERR "));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn the_table_of_commands_is_told() {
     );
     it.says("COMMAND GETKEYS MSET a 1 b 2", "*2\r\n$1\r\na\r\n$1\r\nb");
     it.says("COMMAND LIST FILTERBY PATTERN m?et", "*2\r\n$4\r\nmget\r\n$4\r\nmset");
-    let count: usize = it.line("COMMAND COUNT").parse().unwrap();
+    let count: usize = it.line_of("COMMAND COUNT").parse().unwrap();
     assert!(count > 70);
 }
 

@@ -34,9 +34,9 @@ fn everything_is_walked_over() {
     let mut found = std::collections::BTreeSet::new();
     let mut cursor = "0".to_owned();
     loop {
-        assert_eq!(it.line(&format!("SCAN {cursor} MATCH key:* COUNT 50 TYPE string")), "2");
+        assert_eq!(it.line_of(&format!("SCAN {cursor} MATCH key:* COUNT 50 TYPE string")), "2");
         cursor = String::from_utf8(it.bulk("")).unwrap();
-        let count: usize = it.line("").parse().unwrap();
+        let count: usize = it.line_of("").parse().unwrap();
         for _ in 0..count {
             assert!(found.insert(it.bulk("")), "each once, as nothing changes");
         }
@@ -46,7 +46,7 @@ fn everything_is_walked_over() {
     }
     assert_eq!(found.len(), 500);
     assert!(found.contains(&it.bulk("RANDOMKEY")));
-    assert_eq!(it.line("KEYS key:1??"), "100");
+    assert_eq!(it.line_of("KEYS key:1??"), "100");
     (0..100).for_each(|_| assert!(it.bulk("").starts_with(b"key:1")));
     it.says("SCAN 0 TYPE hash COUNT 1000", "*2\r\n$1\r\n0\r\n*0");
     it.says("FLUSHALL ASYNC", "+OK");
@@ -64,5 +64,5 @@ fn what_is_known_of_a_value() {
     it.gives("OBJECT ENCODING b", "embstr");
     it.says("OBJECT REFCOUNT nope", "$-1");
     it.says("TOUCH a b c", ":2");
-    assert!(it.line("MEMORY USAGE a").parse::<u64>().unwrap() > 2);
+    assert!(it.line_of("MEMORY USAGE a").parse::<u64>().unwrap() > 2);
 }

@@ -25,7 +25,7 @@ impl Client {
 
     /// The answer is a number, or a line, which it returns without its first byte.
     #[track_caller]
-    pub(crate) fn line(&mut self, request: &str) -> String {
+    pub(crate) fn line_of(&mut self, request: &str) -> String {
         self.send(format!("{request}\r\n"));
         let (mut line, mut byte) = (Vec::new(), [0]);
         while !line.ends_with(b"\r\n") {
@@ -37,7 +37,7 @@ impl Client {
 
     #[track_caller]
     pub(crate) fn bulk(&mut self, request: &str) -> Vec<u8> {
-        let length: usize = self.line(request).parse().unwrap();
+        let length: usize = self.line_of(request).parse().unwrap();
         let mut bytes = vec![0; length + 2];
         std::io::Read::read_exact(&mut self.0, &mut bytes).unwrap();
         bytes.truncate(length);

@@ -42,7 +42,7 @@ fn lifetimes_are_kept_and_told() {
     it.says("TTL a", ":-1");
     it.says("TTL nope", ":-2");
     it.says("SETEX a 100 1", "+OK");
-    assert!(matches!(it.line("TTL a").as_str(), "99" | "100"));
+    assert!(matches!(it.line_of("TTL a").as_str(), "99" | "100"));
     it.gives("GETEX a PERSIST", "1");
     it.says("PTTL a", ":-1");
     it.says("EXPIRE a 100 XX", ":0");

@@ -50,21 +50,21 @@ fn what_is_watched_must_not_change() {
         ("SET a 1", "DEL a"),
         ("SET a 1", "EXPIRE a 100"),
     ] {
-        it.line(before);
+        it.line_of(before);
         it.says("WATCH a", "+OK");
-        other.line(between);
+        other.line_of(between);
         it.says("MULTI", "+OK");
         it.says("SET b 1", "+QUEUED");
         it.says("EXEC", "*-1");
         it.says("GET b", "$-1");
     }
     it.says("WATCH a", "+OK");
-    other.line("SET c 1");
+    other.line_of("SET c 1");
     it.says("MULTI", "+OK");
     it.says("SET b 1", "+QUEUED");
     it.says("EXEC", "*1\r\n+OK");
     it.says("WATCH a", "+OK");
-    other.line("SET a 1");
+    other.line_of("SET a 1");
     it.says("UNWATCH", "+OK");
     it.says("MULTI", "+OK");
     it.says("EXEC", "*0");
@@ -85,7 +85,7 @@ fn no_update_is_lost_under_watch() {
                     let number: u64 = String::from_utf8(it.bulk("GET n")).unwrap().parse().unwrap();
                     it.says("MULTI", "+OK");
                     it.says(&format!("SET n {}", number + 1), "+QUEUED");
-                    if it.line("EXEC") == "1" {
+                    if it.line_of("EXEC") == "1" {
                         it.hears("+OK\r\n");
                         done += 1;
                     }
@@ -95,7 +95,7 @@ fn no_update_is_lost_under_watch() {
         // And one that knows nothing of transactions.
         scope.spawn(|| {
             let mut it = client(&server);
-            (0..EACH).for_each(|_| drop(it.line("INCR n")));
+            (0..EACH).for_each(|_| drop(it.line_of("INCR n")));
         });
     });
     client(&server).gives("GET n", &(4 * EACH).to_string());
