@@ -7,3 +7,5 @@ mod lifecycle;
 mod memcached;
 mod resp;
 mod serving;
+mod slow;
+mod users;

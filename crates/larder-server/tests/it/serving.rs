@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
-use larder_server::{Endpoint, ProtocolKind, Server, ServerConfig, SocketBackend};
+use larder_server::{Endpoint, Error, ProtocolKind, Server, ServerConfig, SocketBackend};
 
 /// Nothing that is waited for takes longer, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -33,13 +33,23 @@ fn sockets() -> SocketBackend {
 }
 
 pub(crate) fn in_memory_with(config: ServerConfig) -> Server {
+    with_tenants(&["default"], config)
+}
+
+/// With tenants that share memory evenly.
+pub(crate) fn with_tenants(names: &[&str], config: ServerConfig) -> Server {
+    try_with_tenants(names, config).unwrap()
+}
+
+pub(crate) fn try_with_tenants(names: &[&str], config: ServerConfig) -> Result<Server, Error> {
+    let percent = 100.0 / f64::from(u32::try_from(names.len()).unwrap());
     let tenants = TenantsConfig {
         dram_bytes: 16 << 20,
-        tenants: vec![Tenant::new("default", 100.0)],
+        tenants: names.iter().map(|name| Tenant::new(*name, percent)).collect(),
         ..TenantsConfig::default()
     };
     let tenants = block_on(Tenants::open(tenants, None, Arc::new(RealClock))).unwrap();
-    Server::start(config, tenants).unwrap()
+    Server::start(config, tenants)
 }
 
 /// A connection to an address of the server.
