@@ -58,7 +58,8 @@ pub struct ServerConfig {
     pub endpoints: Vec<(Endpoint, ProtocolKind)>,
     /// Where `/metrics`, `/live` and `/ready` are asked for, by HTTP; `None` nowhere.
     pub admin: Option<SocketAddr>,
-    /// Who may come in, and whose keys it has then. If there are none, everybody may, and has those of the first tenant.
+    /// Who may come in, and whose keys it has then. If there are none, everybody may, and has those of the first
+    /// tenant.
     pub users: Vec<User>,
     /// Whether other machines may come in though nothing protects the keys and passwords on their way. Without it, only
     /// addresses of this machine (loopback) and Unix sockets are listened on.

@@ -24,7 +24,8 @@ pub(crate) fn check(arguments: &CheckArgs) -> Result<Ending, Error> {
 /// A line for each setting: its name, its value, where it comes from.
 pub(crate) fn explain(settings: &Settings) -> Vec<String> {
     let line = |name: &str, value: &dyn Display, from: &dyn Display| {
-        format!("{name:<18} {value:<34} {from}", value = value.to_string(), from = from.to_string())
+        let value = value.to_string();
+        format!("{name:<18} {value:<34} {from}")
     };
     let size = |name, Setting(bytes, from): &Setting<u64>| line(name, &BinaryBytes(*bytes), from);
     let seconds = |name, Setting(count, from): &Setting<u32>| match count {

@@ -13,6 +13,9 @@ use toml::Spanned;
 
 use crate::args::{ListenArg, listen, size, sockets};
 
+/// The only tenant, if none are configured.
+pub(crate) const TENANT: &str = "default";
+
 /// What the file says. What it leaves out is as without a file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -138,16 +141,16 @@ impl Source {
         for entry in &file.user {
             let UserEntry { name, password, tenant } = entry.get_ref();
             let refuse = |message: String| Err(self.refuse(Some(entry.span()), &message));
-            let first = tenants.first().map_or(super::TENANT, |tenant| &tenant.name);
+            let first = tenants.first().map_or(TENANT, |tenant| &tenant.name);
             let tenant = tenant.as_deref().unwrap_or(first);
             if users.iter().any(|other| other.name == *name) {
                 return refuse(format!("there are two users {name:?}; a user has one tenant"));
             }
             let is_known = tenants.iter().any(|known| known.name == tenant);
-            if !is_known && !(tenants.is_empty() && tenant == super::TENANT) {
+            if !(is_known || tenants.is_empty() && tenant == TENANT) {
                 let names: Vec<&str> = tenants.iter().map(|tenant| &*tenant.name).collect();
                 let known =
-                    if names.is_empty() { super::TENANT.to_owned() } else { names.join(", ") };
+                    if names.is_empty() { TENANT.to_owned() } else { names.join(", ") };
                 return refuse(format!("user {name:?} has tenant = {tenant:?}: there are {known}"));
             }
             let password = match PasswordHash::parse(password) {

@@ -24,9 +24,6 @@ use data::Data;
 use file::TenantShare;
 use settings::Settings;
 
-/// The only tenant, if none are configured.
-const TENANT: &str = "default";
-
 pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     // Before any thread is made, so that none takes a signal that is meant for this one.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])

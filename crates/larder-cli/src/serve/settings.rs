@@ -6,7 +6,7 @@ use std::time::Duration;
 use larder_lab::Error;
 use larder_server::{Endpoint, ProtocolKind, ServerConfig, SocketBackend, User};
 
-use super::file::{SettingsFile, Source, TenantShare};
+use super::file::{SettingsFile, Source, TENANT, TenantShare};
 use super::sizes;
 use crate::args::{ListenArg, ServeArgs};
 
@@ -79,7 +79,7 @@ impl Settings {
             }
         };
         if tenants.is_empty() {
-            tenants.push(TenantShare { name: super::TENANT.to_owned(), percent: 100.0 });
+            tenants.push(TenantShare { name: TENANT.to_owned(), percent: 100.0 });
         }
         let local = |port| move || vec![ListenArg::Tcp(([127, 0, 0, 1], port).into())];
         let default = ServerConfig::default();

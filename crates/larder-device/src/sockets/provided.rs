@@ -1,10 +1,10 @@
 //! Buffers that the kernel fills with what comes, whichever socket it comes to (`IORING_REGISTER_PBUF_RING`).
 //!
-//! A table that the kernel reads says which buffers are free. It takes one for each piece that comes and names it in the
-//! completion; whoever has received the piece puts the buffer back.
+//! A table that the kernel reads says which buffers are free. It takes one for each piece that comes and names it in
+//! the completion; whoever has received the piece puts the buffer back.
 //!
 //! Invariant: a buffer is either in the table, the kernel's to write to, or named by one completion that was not given
-//! back, ours to read. Table and buffers outlive the ring that knows them ([`Kernel`](super::kernel::Kernel) owns both).
+//! back, ours to read. Table and buffers outlive the ring that knows them: [`Kernel`](super::kernel::Kernel) owns both.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -22,7 +22,8 @@ pub(super) const GROUP: u16 = 0;
 /// How many there are: a power of two.
 const BUFFERS: u16 = 512;
 /// Length of each.
-pub(super) const BUFFER_BYTES: usize = 4096;
+const BUFFER_LEN: u32 = 4096;
+pub(super) const BUFFER_BYTES: usize = BUFFER_LEN as usize;
 
 const _: () = assert!(BUFFERS.is_power_of_two());
 const _: () = assert!(size_of::<BufRingEntry>() == 16, "as the kernel's struct io_uring_buf");
@@ -81,7 +82,7 @@ impl ProvidedBuffers {
         unsafe {
             let entry = &mut *table.add(place);
             entry.set_addr(address + u64::from(number) * BUFFER_BYTES as u64);
-            entry.set_len(BUFFER_BYTES as u32);
+            entry.set_len(BUFFER_LEN);
             entry.set_bid(number);
         }
         self.tail = self.tail.wrapping_add(1);

@@ -1,5 +1,5 @@
-//! What operators and their tools ask of a server: metrics, whether it lives, whether it is ready. HTTP on a port of its
-//! own, answered by threads of their own: no worker waits for it.
+//! What operators and their tools ask of a server: metrics, whether it lives, whether it is ready. HTTP on a port of
+//! its own, answered by threads of their own: no worker waits for it.
 //!
 //! ```text
 //!   /metrics   OpenMetrics text: each tenant's cache, and the server's requests

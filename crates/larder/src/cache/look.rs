@@ -61,8 +61,8 @@ impl Larder {
         Ok(found.map(|value| look(&value, value.meta())))
     }
 
-    /// Shows `look` the value of `key` as nobody's use: it is found by nobody, stays in the tier where it is, and counts
-    /// in no statistics. For questions about an item. `None` is a miss.
+    /// Shows `look` the value of `key` as nobody's use: it is found by nobody, stays in the tier where it is, and
+    /// counts in no statistics. For questions about an item. `None` is a miss.
     ///
     /// # Errors
     /// As [`Larder::get`].
