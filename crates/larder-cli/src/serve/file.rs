@@ -149,8 +149,7 @@ impl Source {
             let is_known = tenants.iter().any(|known| known.name == tenant);
             if !(is_known || tenants.is_empty() && tenant == TENANT) {
                 let names: Vec<&str> = tenants.iter().map(|tenant| &*tenant.name).collect();
-                let known =
-                    if names.is_empty() { TENANT.to_owned() } else { names.join(", ") };
+                let known = if names.is_empty() { TENANT.to_owned() } else { names.join(", ") };
                 return refuse(format!("user {name:?} has tenant = {tenant:?}: there are {known}"));
             }
             let password = match PasswordHash::parse(password) {
