@@ -61,7 +61,7 @@ impl Larder {
         Ok(found.map(|value| look(&value, value.meta())))
     }
 
-    /// Shows `look` the value of `key` as nobody's use: it is found by nobody, stays in the tier where it is, and counts
+    /// Shows `look` the value of `key` as nobody's use: found by nobody, it stays in the tier where it is, and counts
     /// in no statistics. For questions about an item. `None` is a miss.
     ///
     /// # Errors

@@ -90,8 +90,11 @@ mod tests {
         }
 
         #[test]
-        fn no_words_are_too_much(line in "(set|cas|mg|ms|md|ma|me|incr|delete|gat|lru_crawler|stats)( [a-zA-Z0-9=+/ -]{0,12}){0,8}") {
-            parse_all(&[line.as_bytes(), b"\r\n"].concat());
+        fn no_words_are_too_much(
+            verb in "set|cas|mg|ms|md|ma|me|incr|delete|gat|flush_all|lru_crawler|stats",
+            words in "( [a-zA-Z0-9=+/ -]{0,12}){0,8}",
+        ) {
+            parse_all(format!("{verb}{words}\r\n").as_bytes());
         }
     }
 }
