@@ -5,6 +5,7 @@
 //! all dialects do to items.
 
 mod binary;
+mod fault;
 mod flush;
 mod items;
 mod lifetime;
@@ -12,14 +13,11 @@ mod line;
 mod meta;
 mod stats;
 mod text;
+mod version;
 
 use super::{Protocol, Step};
 use crate::answers::Answers;
 use crate::session::Session;
-
-/// What clients are told that this is: the release of memcached whose requests are understood, and ours. Some choose by
-/// it what they ask for.
-const VERSION: &str = concat!("1.6.38-larder-", env!("CARGO_PKG_VERSION"));
 
 /// A connection that speaks it.
 #[derive(Default)]
