@@ -281,7 +281,7 @@ fn a_peek_sees_both_tiers_and_is_nobodys_use() {
         let gets = cache.stats().gets;
         assert_eq!(peek().unwrap().map(|seen| seen.0), Some(b"1".to_vec()));
         assert_eq!(cache.stats().gets, gets);
-        rig.clock.advance(Duration::from_secs(61));
+        rig.clock.advance_to(cache.now() + Duration::from_secs(61));
         assert_eq!(peek().unwrap(), None);
     });
 }
