@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::VERSION;
 use super::line::Words;
+use super::version::VERSION;
 use crate::config::{Endpoint, ProtocolKind};
 use crate::session::Session;
 

@@ -3,7 +3,7 @@
 use crate::serving::{Client, config, in_memory, in_memory_with};
 
 /// What is sent, and what comes back, in order.
-fn session(lines: &[(&str, &str)]) {
+fn dialogue(lines: &[(&str, &str)]) {
     let server = in_memory();
     let mut client = Client::memcached(&server);
     for (request, answer) in lines {
@@ -13,7 +13,7 @@ fn session(lines: &[(&str, &str)]) {
 
 #[test]
 fn values_are_stored_under_conditions() {
-    session(&[
+    dialogue(&[
         ("get a\r\n", "END\r\n"),
         ("set a 5 0 3\r\nabc\r\n", "STORED\r\n"),
         ("get a\r\n", "VALUE a 5 3\r\nabc\r\nEND\r\n"),
@@ -51,7 +51,7 @@ fn cas_stores_over_the_version_that_was_seen() {
 
 #[test]
 fn numbers_wrap_around_upwards_and_stop_downwards() {
-    session(&[
+    dialogue(&[
         ("incr n 1\r\n", "NOT_FOUND\r\n"),
         ("set n 3 0 20\r\n18446744073709551615\r\n", "STORED\r\n"),
         ("incr n 2\r\n", "1\r\n"),
@@ -70,7 +70,7 @@ fn lines_that_cannot_be_meant() {
     let key = "k".repeat(251);
     let longest = "k".repeat(250);
     let bad = "CLIENT_ERROR bad command line format\r\n";
-    session(&[
+    dialogue(&[
         ("foo\r\n", "ERROR\r\n"),
         ("\r\n", "ERROR\r\n"),
         (" \n", "ERROR\r\n"),
@@ -105,7 +105,7 @@ fn lines_that_cannot_be_meant() {
 #[test]
 fn a_value_that_is_too_long_is_swallowed_and_the_old_one_is_gone() {
     let long = "x".repeat((1 << 20) + 1);
-    session(&[
+    dialogue(&[
         ("set a 0 0 1\r\na\r\n", "STORED\r\n"),
         (
             &format!("set a 0 0 {}\r\n{long}\r\n", long.len()),
@@ -163,7 +163,7 @@ fn a_long_line_of_keys_is_answered_as_it_comes() {
 
 #[test]
 fn answers_that_nobody_wants_are_not_sent() {
-    session(&[
+    dialogue(&[
         ("set a 0 0 1 noreply\r\nx\r\nget a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n"),
         ("add a 0 0 1 noreply\r\ny\r\nget a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n"),
         ("touch a 0 noreply\r\nverbosity 1 noreply\r\nincr a 1 noreply\r\nmn\r\n", "MN\r\n"),
@@ -174,7 +174,7 @@ fn answers_that_nobody_wants_are_not_sent() {
 
 #[test]
 fn lifetimes_are_relative_absolute_or_over() {
-    session(&[
+    dialogue(&[
         ("set a 0 -1 1\r\nx\r\nget a\r\n", "STORED\r\nEND\r\n"),
         ("set a 0 2592001 1\r\nx\r\nget a\r\n", "STORED\r\nEND\r\n"),
         ("set a 0 60 1\r\nx\r\ntouch a -1\r\nget a\r\n", "STORED\r\nTOUCHED\r\nEND\r\n"),

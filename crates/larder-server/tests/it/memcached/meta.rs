@@ -2,7 +2,7 @@
 
 use crate::serving::{Client, in_memory};
 
-fn session(lines: &[(&str, &str)]) {
+fn dialogue(lines: &[(&str, &str)]) {
     let server = in_memory();
     let mut client = Client::memcached(&server);
     for (request, answer) in lines {
@@ -18,7 +18,7 @@ fn flag(line: &str, letter: char) -> u64 {
 
 #[test]
 fn flags_come_back_in_the_order_in_which_they_were_asked_for() {
-    session(&[
+    dialogue(&[
         ("mn\r\n", "MN\r\n"),
         ("mg a v\r\n", "EN\r\n"),
         ("ms a 3 T60 F5 Oxy k\r\nabc\r\n", "HD Oxy ka\r\n"),
@@ -37,7 +37,7 @@ fn flags_come_back_in_the_order_in_which_they_were_asked_for() {
 
 #[test]
 fn keys_in_base64_are_the_bytes_that_they_stand_for() {
-    session(&[
+    dialogue(&[
         ("ms TWFu 2 b\r\nhi\r\n", "HD\r\n"),
         ("mg TWFu v\r\n", "EN\r\n"),
         ("mg TWFu b v k\r\n", "VA 2 kTWFu b\r\nhi\r\n"),
@@ -48,7 +48,7 @@ fn keys_in_base64_are_the_bytes_that_they_stand_for() {
 
 #[test]
 fn values_are_stored_in_modes() {
-    session(&[
+    dialogue(&[
         ("ms a 2\r\nbb\r\n", "HD\r\n"),
         ("ms a 2 ME\r\nxx\r\n", "NS\r\n"),
         ("ms a 1 MA\r\nc\r\n", "HD\r\n"),
@@ -84,7 +84,7 @@ fn the_version_that_is_answered_is_the_one_that_was_stored() {
 
 #[test]
 fn one_wins_the_right_to_fill_a_stub() {
-    session(&[
+    dialogue(&[
         ("mg a N30 v t\r\n", "VA 0 t30 W\r\n\r\n"),
         ("mg a N30 v t\r\n", "VA 0 t30 Z\r\n\r\n"),
         ("mg a v\r\n", "VA 0 Z\r\n\r\n"),
@@ -121,7 +121,7 @@ fn stale_values_are_served_until_there_is_a_new_one() {
 
 #[test]
 fn numbers_are_counted() {
-    session(&[
+    dialogue(&[
         ("ma n\r\n", "NF\r\n"),
         ("ma n N90 J13 v t\r\n", "VA 2 t90\r\n13\r\n"),
         ("ma n v\r\n", "VA 2\r\n14\r\n"),
@@ -138,7 +138,7 @@ fn numbers_are_counted() {
 
 #[test]
 fn a_look_that_is_no_use_leaves_no_trace() {
-    session(&[
+    dialogue(&[
         ("ms a 1\r\nx\r\n", "HD\r\n"),
         ("mg a u h v\r\n", "VA 1 h0\r\nx\r\n"),
         ("mg a h\r\n", "HD h0\r\n"),

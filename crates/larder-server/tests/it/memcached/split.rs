@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::serving::{Client, in_memory};
 
 /// Requests whose answers say nothing of the time or of versions.
-const SESSIONS: [&str; 6] = [
+const DIALOGUES: [&str; 6] = [
     "set a 0 0 3\r\nabc\r\nget a b\r\nappend a 0 0 2 noreply\r\nde\r\nget a\r\n",
     "set a 0 0 2\r\nabcd\r\nget a\r\nset a 0 0 x\r\n\r\nfoo\r\nget  a  \r\n",
     "ms a 2 F3\r\nhi\r\nmg a v f s k Oq\r\nms b 1 MZ\r\nx\r\nmg TWFu b v k\r\nmn\r\n",
@@ -35,25 +35,25 @@ fn answers(server: &larder_server::Server, pieces: &[&[u8]]) -> Vec<u8> {
 #[test]
 fn requests_that_are_cut_anywhere_are_answered_as_whole_ones() {
     let server = in_memory();
-    for session in SESSIONS {
-        let mut bytes = session.as_bytes().to_vec();
-        if session.starts_with("set big") {
+    for dialogue in DIALOGUES {
+        let mut bytes = dialogue.as_bytes().to_vec();
+        if dialogue.starts_with("set big") {
             bytes.extend_from_slice(&vec![b'x'; 1_100_000]);
             bytes.extend_from_slice(b"\r\nget big\r\n");
         }
         let whole = answers(&server, &[&bytes]);
-        for cut in 1..session.len() {
+        for cut in 1..dialogue.len() {
             let (head, tail) = bytes.split_at(cut);
             let cut_answers = answers(&server, &[head, tail]);
             assert_eq!(
                 cut_answers.escape_ascii().to_string(),
                 whole.escape_ascii().to_string(),
-                "{session:?} cut at {cut}"
+                "{dialogue:?} cut at {cut}"
             );
         }
-        let each: Vec<&[u8]> = session.as_bytes().chunks(1).collect();
-        if bytes.len() == session.len() {
-            assert_eq!(answers(&server, &each), whole, "{session:?} byte by byte");
+        let each: Vec<&[u8]> = dialogue.as_bytes().chunks(1).collect();
+        if bytes.len() == dialogue.len() {
+            assert_eq!(answers(&server, &each), whole, "{dialogue:?} byte by byte");
         }
     }
 }

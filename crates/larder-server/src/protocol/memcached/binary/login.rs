@@ -1,8 +1,8 @@
 //! SASL: who it is that speaks, by the one mechanism PLAIN.
 
+use super::answer::{fail, succeed};
 use super::header::{Answered, Packet, Status};
 use super::request::LogIn;
-use super::{fail, succeed};
 use crate::answers::Answers;
 use crate::session::Session;
 

@@ -1,22 +1,24 @@
 //! The binary protocol. Its successor is meta, but clients speak it still.
 
+mod answer;
 mod header;
 mod login;
 mod request;
 mod retrieve;
 
-use larder::ErrorKind;
 use zerocopy::IntoBytes;
 use zerocopy::big_endian::U64;
 
+use self::answer::{done, fail, status_of, succeed};
 pub(crate) use self::header::REQUEST;
-use self::header::{Answered, HEADER_BYTES, Header, Packet, Status, head};
+use self::header::{Answered, HEADER_BYTES, Header, Packet, Status};
 use super::items::{
     Count, CountOutcome, Delete, DeleteOutcome, Mode, Store, StoreOutcome, count, delete, store,
 };
 use super::lifetime::Lifetime;
 use super::line::{KEY_BYTES_MAX, Words};
-use super::{VERSION, flush, stats};
+use super::version::VERSION;
+use super::{flush, stats};
 use crate::answers::Answers;
 use crate::protocol::Step;
 use crate::session::Session;
@@ -64,7 +66,7 @@ impl Binary {
             return Step::Needs(HEADER_BYTES + header.body_bytes);
         };
         self.has_room = false;
-        match answer(&packet, session, answers).await {
+        match respond(&packet, session, answers).await {
             Goes::On => Step::Done(HEADER_BYTES + header.body_bytes),
             Goes::Away => Step::Close,
         }
@@ -115,7 +117,7 @@ enum Goes {
     Away,
 }
 
-async fn answer(packet: &Packet<'_>, session: &mut Session, answers: &mut Answers<'_>) -> Goes {
+async fn respond(packet: &Packet<'_>, session: &mut Session, answers: &mut Answers) -> Goes {
     let header = &packet.header;
     let request = match Request::parse(packet) {
         Ok(request) => request,
@@ -226,37 +228,6 @@ fn not_stored(mode: Mode) -> Status {
         Mode::Replace => Status::KeyNotFound,
         Mode::Set | Mode::Append | Mode::Prepend => Status::NotStored,
     }
-}
-
-fn status_of(error: &larder::Error) -> Status {
-    match error.kind() {
-        ErrorKind::Busy => Status::OutOfMemory,
-        ErrorKind::InvalidInput => Status::TooLarge,
-        _ => Status::Internal,
-    }
-}
-
-/// Answers a success without anything else, unless the request wants no such answer.
-fn done(quiet: bool, answers: &mut Answers<'_>, header: &Header, cas: u64) {
-    if !quiet {
-        succeed(answers, header, Answered { cas, ..Answered::default() }, b"");
-    }
-}
-
-fn succeed(answers: &mut Answers<'_>, header: &Header, answered: Answered<'_>, value: &[u8]) {
-    let out = answers.bytes();
-    head(out, header, Status::Success, answered, value.len());
-    out.extend_from_slice(value);
-}
-
-fn fail(answers: &mut Answers<'_>, header: &Header, status: Status) {
-    failed(answers.bytes(), header, status);
-}
-
-fn failed(out: &mut Vec<u8>, header: &Header, status: Status) {
-    let text = status.text().as_bytes();
-    head(out, header, status, Answered::default(), text.len());
-    out.extend_from_slice(text);
 }
 
 pub(super) fn check(bytes: &[u8]) -> Option<usize> {

@@ -7,10 +7,9 @@ use larder::{Change, Value, ValueMeta};
 use zerocopy::IntoBytes;
 use zerocopy::big_endian::U32;
 
-use super::failed;
+use super::answer::{failed, status_of};
 use super::header::{Answered, Header, Packet, Status, head};
 use super::request::Retrieval;
-use super::status_of;
 use crate::answers::{Answer, Answers, COPIED_MAX};
 use crate::counters::Counters;
 use crate::protocol::memcached::items::let_pass;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use larder::{Change, Error, SetOptions};
 
-use super::let_pass;
+use super::ending::let_pass;
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::session::Session;
 

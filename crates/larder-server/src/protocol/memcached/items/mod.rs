@@ -2,32 +2,10 @@
 
 mod count;
 mod delete;
+mod ending;
 mod store;
-
-use larder::{Error, ErrorKind};
-
-use crate::session::Session;
 
 pub(crate) use count::{Count, CountOutcome, count};
 pub(crate) use delete::{Delete, DeleteOutcome, delete};
+pub(crate) use ending::{let_pass, server_error};
 pub(crate) use store::{Mode, Store, StoreOutcome, store};
-
-use super::lifetime::Lifetime;
-
-/// What a client is told of an error of the cache.
-pub(super) fn server_error(error: &Error) -> &'static str {
-    match error.kind() {
-        ErrorKind::Busy => "SERVER_ERROR out of memory storing object",
-        ErrorKind::InvalidInput => "SERVER_ERROR object too large for cache",
-        ErrorKind::Closed => "SERVER_ERROR the server is ending",
-        _ => "SERVER_ERROR the device has failed",
-    }
-}
-
-/// Something was given the lifetime. What is over is gone when this has ended: the cache counts in milliseconds, of
-/// which one may be left.
-pub(super) async fn let_pass(session: &Session, lifetime: Lifetime) {
-    if lifetime == Lifetime::Over {
-        session.worker.pause(std::time::Duration::from_millis(1)).await;
-    }
-}

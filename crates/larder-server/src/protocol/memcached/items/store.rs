@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use larder::{Change, Error, SetOptions, Value};
 
-use super::let_pass;
+use super::ending::let_pass;
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::session::Session;
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use larder::ValueMeta;
 
-use super::{Request, base64};
+use super::base64;
+use super::request::Request;
 use crate::protocol::memcached::lifetime::{Lifetime, left_s};
 use crate::protocol::memcached::line::append_number;
 

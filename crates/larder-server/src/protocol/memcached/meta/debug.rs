@@ -1,7 +1,7 @@
 //! `me`: what is known of an item, for people.
 
-use super::Request;
 use super::answer::{error, key};
+use super::request::Request;
 use crate::answers::{Answer, Answers};
 use crate::protocol::memcached::items::server_error;
 use crate::protocol::memcached::lifetime::left_s;

@@ -1,7 +1,7 @@
 //! `md`: deleting an item, or marking it as stale.
 
-use super::Request;
 use super::answer::{code, error};
+use super::request::Request;
 use crate::answers::Answers;
 use crate::protocol::memcached::items::{Delete, DeleteOutcome, delete, server_error};
 use crate::protocol::memcached::lifetime::Lifetime;

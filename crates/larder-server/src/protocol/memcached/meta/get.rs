@@ -7,7 +7,7 @@ use std::time::Duration;
 use larder::{Change, Error, Larder, SetOptions, Value};
 
 use super::answer::{Known, Winner, code, error, item};
-use super::{Request, parse};
+use super::request::{Request, parse};
 use crate::answers::{Answer, Answers, COPIED_MAX};
 use crate::counters::Counters;
 use crate::protocol::memcached::items::{let_pass, server_error};

@@ -1,7 +1,7 @@
 //! `ma`: adding to a number, or taking from it.
 
-use super::Request;
 use super::answer::{code, echo, error, numbered, ttl};
+use super::request::Request;
 use crate::answers::Answers;
 use crate::protocol::memcached::items::{Count, CountOutcome, count, server_error};
 use crate::protocol::memcached::lifetime::Lifetime;

@@ -1,7 +1,7 @@
 //! `ms`: storing a value.
 
-use super::Request;
 use super::answer::{echo, error, numbered};
+use super::request::Request;
 use crate::answers::Answers;
 use crate::protocol::memcached::items::{Store, StoreOutcome, server_error, store};
 use crate::protocol::memcached::lifetime::Lifetime;

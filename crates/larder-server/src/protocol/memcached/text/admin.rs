@@ -1,10 +1,11 @@
 //! What is for people who look after the server.
 
 use super::request::Request;
-use super::{say, say_unless};
+use super::say::{say, say_unless};
 use crate::answers::Answers;
 use crate::protocol::memcached::items::server_error;
-use crate::protocol::memcached::{VERSION, flush, stats};
+use crate::protocol::memcached::version::VERSION;
+use crate::protocol::memcached::{flush, stats};
 use crate::session::Session;
 
 pub(super) async fn answer(request: Request<'_>, session: &Session, answers: &mut Answers<'_>) {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use larder::{ScanPage, Scanned};
 
-use super::say;
+use super::say::say;
 use crate::answers::Answers;
 use crate::protocol::memcached::lifetime::left_s;
 use crate::session::Session;

@@ -1,6 +1,6 @@
 //! Who has to log in sends a `set` with its name and password as the value; nothing else is answered before.
 
-use super::say;
+use super::say::say;
 use crate::answers::Answers;
 use crate::protocol::Step;
 use crate::protocol::memcached::items::Mode;

@@ -5,11 +5,14 @@ mod dump;
 mod login;
 pub(super) mod request;
 mod retrieve;
+mod say;
 mod store;
 
 use self::dump::Dump;
-use self::request::{Fault, Request, parse};
-use self::retrieve::Retrieving;
+use self::request::{Request, parse};
+use self::retrieve::{Next, Retrieving};
+use self::say::{say, say_unless};
+use super::fault::Fault;
 use super::items::{
     Count, CountOutcome, Delete, DeleteOutcome, count, delete, let_pass, server_error,
 };
@@ -61,8 +64,10 @@ impl Text {
             Going::Nothing => self.begin(session, input, answers).await,
             Going::Retrieving(retrieving) => {
                 let (step, next) = retrieving.step(session, input, answers).await;
-                if let Some(next) = next {
-                    self.going = next;
+                match next {
+                    Next::Keys => {}
+                    Next::Line => self.going = Going::Nothing,
+                    Next::Rest => self.going = Going::SwallowingLine,
                 }
                 step
             }
@@ -304,17 +309,4 @@ async fn touch(
         },
     );
     let_pass(session, lifetime).await;
-}
-
-/// Answers with a line.
-fn say(answers: &mut Answers<'_>, answer: &str) {
-    let out = answers.bytes();
-    out.extend_from_slice(answer.as_bytes());
-    out.extend_from_slice(b"\r\n");
-}
-
-fn say_unless(quiet: bool, answers: &mut Answers<'_>, answer: &str) {
-    if !quiet {
-        say(answers, answer);
-    }
 }

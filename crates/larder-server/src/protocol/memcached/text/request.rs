@@ -1,11 +1,9 @@
 //! Requests of the classic text protocol: from a line to what it asks for.
 
+use crate::protocol::memcached::fault::{Fault, announced};
 use crate::protocol::memcached::items::Mode;
 use crate::protocol::memcached::line::{KEY_BYTES_MAX, Words, number, signed};
 use crate::protocol::memcached::meta;
-
-/// Longest value that can be announced at all.
-const ANNOUNCED_MAX: u64 = (1 << 31) - 3;
 
 const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
 const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument";
@@ -79,19 +77,6 @@ pub(crate) struct Store<'a> {
     /// `cas`: what it compares.
     pub(crate) unique: Option<u64>,
     pub(crate) quiet: bool,
-}
-
-/// What is wrong with a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// It is answered so, and the next line is a request.
-    Answer(&'static str),
-    /// Nothing is answered: the client said that it waits for no answer.
-    Quiet,
-    /// It is answered so, when so many bytes behind the line have been swallowed.
-    Swallow { answer: &'static str, bytes: usize },
-    /// The client speaks something else: the connection ends.
-    Close,
 }
 
 const ERROR: Fault = Fault::Answer("ERROR");
@@ -170,11 +155,6 @@ fn store(mode: Mode, mut words: Words<'_>, compares: bool) -> Result<Request<'_>
     let bytes = announced(bytes).ok_or_else(bad)?;
     let unique = unique.map(|unique| number(unique).ok_or_else(bad)).transpose()?;
     Ok(Request::Store(Store { mode, key, flags, exptime, bytes, unique, quiet }))
-}
-
-/// The length of a value that comes behind the line.
-pub(crate) fn announced(word: &[u8]) -> Option<usize> {
-    number(word).filter(|bytes| *bytes <= ANNOUNCED_MAX).and_then(|bytes| bytes.try_into().ok())
 }
 
 fn count(mut words: Words<'_>, up: bool) -> Result<Request<'_>, Fault> {

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use larder::{Change, Value, ValueMeta};
 
 use super::request::{self, Request, Retrieval};
-use super::{Going, say};
+use super::say::say;
 use crate::answers::{Answer, Answers, COPIED_MAX};
 use crate::protocol::Step;
+use crate::protocol::memcached::fault::Fault;
 use crate::protocol::memcached::items::let_pass;
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::{KEY_BYTES_MAX, Words, append_number};
@@ -22,6 +23,17 @@ const HEAD_BYTES_MAX: usize = 64;
 /// So many keys are answered before answers are sent, if they are many bytes.
 const KEYS_A_STEP: usize = 32;
 const KEY_TOO_LONG: &str = "CLIENT_ERROR bad command line format";
+
+/// What comes behind the keys that were answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// More keys.
+    Keys,
+    /// Another line.
+    Line,
+    /// The rest of the line, which nobody wants.
+    Rest,
+}
 
 /// A line of keys that is being answered.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +64,7 @@ impl Keys {
             Ok(Request::Retrieve(how, keys)) => {
                 Ok((Retrieving::new(how, session), head.len() - keys.len()))
             }
-            Err(request::Fault::Answer(answer)) => Err(answer),
+            Err(Fault::Answer(answer)) => Err(answer),
             _ => Err("ERROR"),
         }
     }
@@ -80,8 +92,8 @@ impl Retrieving {
         self,
         session: &Session,
         input: &[u8],
-        answers: &mut Answers<'_>,
-    ) -> (Step, Option<Going>) {
+        answers: &mut Answers,
+    ) -> (Step, Next) {
         let mut at = 0;
         for _ in 0..KEYS_A_STEP {
             let rest = input.get(at..).unwrap_or_default();
@@ -90,7 +102,7 @@ impl Retrieving {
             let rest = rest.get(spaces..).unwrap_or_default();
             if let Some(end) = end_of_line(rest) {
                 say(answers, "END");
-                return (Step::Done(at + end), Some(Going::Nothing));
+                return (Step::Done(at + end), Next::Line);
             }
             let length = memchr::memchr2(b' ', b'\n', rest);
             let key = rest.get(..length.unwrap_or(rest.len())).unwrap_or_default();
@@ -98,16 +110,16 @@ impl Retrieving {
             let key = if is_last { key.strip_suffix(b"\r").unwrap_or(key) } else { key };
             if key.len() > KEY_BYTES_MAX + usize::from(length.is_none()) {
                 say(answers, KEY_TOO_LONG);
-                return (again_or(at), Some(Going::SwallowingLine));
+                return (again_or(at), Next::Rest);
             }
             if length.is_none() {
                 let step = if at > 0 { Step::Done(at) } else { Step::Needs(input.len() + 1) };
-                return (step, None);
+                return (step, Next::Keys);
             }
             self.answer(key, session, answers).await;
             at += key.len();
         }
-        (Step::Done(at), None)
+        (Step::Done(at), Next::Keys)
     }
 
     async fn answer(self, key: &[u8], session: &Session, answers: &mut Answers<'_>) {

@@ -1,7 +1,7 @@
 //! `set` and its like.
 
 use super::request::Store;
-use super::say_unless;
+use super::say::say_unless;
 use crate::answers::Answers;
 use crate::protocol::memcached::items::{self, StoreOutcome, server_error};
 use crate::protocol::memcached::lifetime::Lifetime;
