@@ -26,6 +26,9 @@ mod counters;
 #[cfg(target_os = "linux")]
 mod error;
 #[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub mod fuzzing;
+#[cfg(target_os = "linux")]
 mod listener;
 #[cfg(target_os = "linux")]
 mod net;
