@@ -8,15 +8,15 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use crate::answers::Answers;
+use crate::caller::Caller;
 use crate::net::Socket;
 use crate::protocol::{Protocol, Step};
-use crate::session::Session;
 use crate::within::within;
 use crate::worker::{BUFFER_BYTES, UnderWay, Worker};
 
 /// Serves a connection until one side ends it.
-pub(crate) async fn serve<S: Socket, P: Protocol>(socket: S, protocol: P, session: Session) {
-    let mut connection = Connection { socket, protocol, session };
+pub(crate) async fn serve<S: Socket, P: Protocol>(socket: S, protocol: P, caller: Caller) {
+    let mut connection = Connection { socket, protocol, caller };
     loop {
         if !connection.waits().await {
             return;
@@ -32,26 +32,26 @@ pub(crate) async fn serve<S: Socket, P: Protocol>(socket: S, protocol: P, sessio
 struct Connection<S, P> {
     socket: S,
     protocol: P,
-    session: Session,
+    caller: Caller,
 }
 
 impl<S: Socket, P: Protocol> Connection<S, P> {
     /// Waits for requests. `false`: there will be none.
     async fn waits(&mut self) -> bool {
-        let Self { socket, session, .. } = self;
+        let Self { socket, caller, .. } = self;
         let goes_on = poll_fn(|cx| match socket.poll_readable(cx) {
             Poll::Ready(()) => Poll::Ready(true),
-            Poll::Pending if session.is_over(cx) => Poll::Ready(false),
+            Poll::Pending if caller.is_over(cx) => Poll::Ready(false),
             Poll::Pending => Poll::Pending,
         })
         .await;
-        session.is_busy();
+        caller.is_busy();
         goes_on
     }
 
     /// Answers what has come, until nothing is left of it.
     async fn exchange(&mut self) -> io::Result<ControlFlow<()>> {
-        let worker = Rc::clone(&self.session.worker);
+        let worker = Rc::clone(&self.caller.worker);
         let mut input = Input { bytes: worker.buffers.take(), worker: &worker, counted: None };
         let mut answers = Answers::new(Rc::clone(&worker), &mut self.socket);
         loop {
@@ -64,7 +64,7 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
             let needed = loop {
                 answers.room().await;
                 let step =
-                    self.protocol.step(&mut self.session, &input.bytes[at..], &mut answers).await;
+                    self.protocol.step(&mut self.caller, &input.bytes[at..], &mut answers).await;
                 match step {
                     Step::Done(bytes) => {
                         at += bytes;
@@ -121,7 +121,7 @@ impl Input<'_> {
         let more = needed.saturating_sub(self.bytes.len()).max(1);
         if self.bytes.capacity() - self.bytes.len() < more {
             self.bytes.reserve(more.max(BUFFER_BYTES));
-            // The protocol has asked whether there is room (`Session::has_room_for`); this is what it takes.
+            // The protocol has asked whether there is room (`Caller::has_room_for`); this is what it takes.
             self.counted = None;
             self.counted = Some(self.worker.under_way(self.bytes.capacity() - BUFFER_BYTES));
         }

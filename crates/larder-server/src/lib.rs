@@ -20,6 +20,8 @@ mod admin;
 #[cfg(target_os = "linux")]
 mod answers;
 #[cfg(target_os = "linux")]
+mod caller;
+#[cfg(target_os = "linux")]
 mod config;
 #[cfg(target_os = "linux")]
 mod connection;
@@ -38,8 +40,6 @@ mod net;
 mod protocol;
 #[cfg(target_os = "linux")]
 mod server;
-#[cfg(target_os = "linux")]
-mod session;
 #[cfg(target_os = "linux")]
 mod shared;
 #[cfg(target_os = "linux")]

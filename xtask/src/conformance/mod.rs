@@ -4,6 +4,8 @@
 
 mod clients;
 mod memcached;
+mod resp;
+mod source;
 mod tap;
 
 use std::path::{Path, PathBuf};
@@ -62,6 +64,7 @@ fn directory() -> PathBuf {
 fn suites(larder: &Path, dir: &Path) -> Vec<Outcome> {
     let mut outcomes = memcached::run(larder, dir);
     outcomes.extend(clients::run(larder, dir));
+    outcomes.extend(resp::run(larder, dir));
     outcomes
 }
 

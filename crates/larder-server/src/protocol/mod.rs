@@ -4,18 +4,13 @@ pub(crate) mod memcached;
 pub(crate) mod resp;
 
 use crate::answers::Answers;
-use crate::session::Session;
+use crate::caller::Caller;
 
 /// What is spoken on a connection, and what it remembers of it.
 pub(crate) trait Protocol: 'static {
     /// Answers the first request in `input`, which is not empty, if it is there whole. A request that changes nothing
     /// may leave its answer for [`Answers::later`]; any other waits for those first ([`Answers::settle`]).
-    async fn step(
-        &mut self,
-        session: &mut Session,
-        input: &[u8],
-        answers: &mut Answers<'_>,
-    ) -> Step;
+    async fn step(&mut self, caller: &mut Caller, input: &[u8], answers: &mut Answers<'_>) -> Step;
 }
 
 /// How far a protocol has got with what has come.

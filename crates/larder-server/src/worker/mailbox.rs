@@ -8,8 +8,8 @@ use std::thread::ThreadId;
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::caller::Peer;
 use crate::config::ProtocolKind;
-use crate::session::Peer;
 
 /// See the module.
 pub(crate) struct Mailbox {

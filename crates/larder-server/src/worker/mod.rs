@@ -28,13 +28,13 @@ pub(crate) use mailbox::{Arrived, Letter, Mailbox};
 pub(crate) use tasks::Tasks;
 pub(crate) use under_way::UnderWay;
 
+use crate::caller::Caller;
 use crate::config::{ProtocolKind, SocketBackend};
 use crate::connection::serve;
 use crate::counters::Counters;
 use crate::net::{Backend, Epoll};
 use crate::protocol::memcached::Memcached;
 use crate::protocol::resp::Resp;
-use crate::session::Session;
 use crate::shared::Shared;
 
 /// What all tasks of a worker have in common.
@@ -150,14 +150,14 @@ impl Worker {
             Ok(socket) => socket,
             Err(error) => return tracing::warn!(%error, "a connection could not be taken in"),
         };
-        let session = Session::new(Rc::clone(self), peer);
+        let caller = Caller::new(Rc::clone(self), peer);
         match protocol {
             ProtocolKind::Memcached => self.tasks.spawn(async move {
-                serve(socket, Memcached::default(), session).await;
+                serve(socket, Memcached::default(), caller).await;
                 drop(leaves);
             }),
             ProtocolKind::Resp => self.tasks.spawn(async move {
-                serve(socket, Resp::default(), session).await;
+                serve(socket, Resp::default(), caller).await;
                 drop(leaves);
             }),
         }

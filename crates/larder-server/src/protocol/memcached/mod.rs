@@ -17,7 +17,7 @@ mod version;
 
 use super::{Protocol, Step};
 use crate::answers::Answers;
-use crate::session::Session;
+use crate::caller::Caller;
 
 /// A connection that speaks it.
 #[derive(Default)]
@@ -30,12 +30,7 @@ pub(crate) enum Memcached {
 }
 
 impl Protocol for Memcached {
-    async fn step(
-        &mut self,
-        session: &mut Session,
-        input: &[u8],
-        answers: &mut Answers<'_>,
-    ) -> Step {
+    async fn step(&mut self, caller: &mut Caller, input: &[u8], answers: &mut Answers<'_>) -> Step {
         if let Self::Undecided = self {
             *self = match input.first() {
                 Some(&binary::REQUEST) => Self::Binary(binary::Binary::default()),
@@ -43,8 +38,8 @@ impl Protocol for Memcached {
             };
         }
         match self {
-            Self::Binary(binary) => binary.step(session, input, answers).await,
-            Self::Text(text) => text.step(session, input, answers).await,
+            Self::Binary(binary) => binary.step(caller, input, answers).await,
+            Self::Text(text) => text.step(caller, input, answers).await,
             Self::Undecided => unreachable!("it was just decided"),
         }
     }

@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::line::Words;
 use super::version::VERSION;
+use crate::caller::Caller;
 use crate::config::{Endpoint, ProtocolKind};
-use crate::session::Session;
 
 /// How the answer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,22 +25,22 @@ pub(super) enum Said {
 
 /// Says to `say` what was asked for.
 pub(super) fn answer(
-    session: &Session,
+    caller: &Caller,
     mut words: Words<'_>,
     mut say: impl FnMut(&str, &dyn Display),
 ) -> Said {
     match (words.next(), words.next()) {
-        (None, _) => general(session, &mut say),
-        (Some(b"settings"), _) => settings(session, &mut say),
+        (None, _) => general(caller, &mut say),
+        (Some(b"settings"), _) => settings(caller, &mut say),
         (Some(b"reset"), _) => {
-            session.worker.shared.count_anew();
+            caller.worker.shared.count_anew();
             return Said::Reset;
         }
         (Some(b"sizes"), _) => say("sizes_status", &"disabled"),
-        (Some(b"conns"), _) => connections(session, &mut say),
+        (Some(b"conns"), _) => connections(caller, &mut say),
         (Some(b"slabs"), _) => {
             say("active_slabs", &0);
-            say("total_malloced", &session.tenant.stats().dram_used_bytes);
+            say("total_malloced", &caller.tenant.stats().dram_used_bytes);
         }
         // Nothing is counted by prefixes of keys.
         (Some(b"detail"), Some(b"on" | b"off")) => return Said::Ok,
@@ -56,12 +56,12 @@ pub(super) fn answer(
 /// The number of bits of a pointer.
 const POINTER_BITS: u32 = usize::BITS;
 
-fn general(session: &Session, say: &mut impl FnMut(&str, &dyn Display)) {
-    let shared = &session.worker.shared;
+fn general(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
+    let shared = &caller.worker.shared;
     let counted = shared.counted_lately();
-    let cache = session.tenant.stats();
+    let cache = caller.tenant.stats();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let items: u64 = session.tenant.caches().iter().map(|cache| cache.estimated_len()).sum();
+    let items: u64 = caller.tenant.caches().iter().map(|cache| cache.estimated_len()).sum();
     say("pid", &std::process::id());
     say("uptime", &shared.started.elapsed().as_secs());
     say("time", &now);
@@ -102,14 +102,14 @@ fn general(session: &Session, say: &mut impl FnMut(&str, &dyn Display)) {
     say("total_items", &counted.cmd_set);
     say("bytes", &cache.dram_used_bytes);
     say("evictions", &cache.dram_evicted_objects);
-    say("tenant", &session.tenant.name().escape_default());
+    say("tenant", &caller.tenant.name().escape_default());
     say("dram_items", &cache.dram_items);
     say("dram_hits", &cache.dram_hits);
     say("flash_hits", &(cache.soc_hits + cache.loc_hits));
 }
 
-fn settings(session: &Session, say: &mut impl FnMut(&str, &dyn Display)) {
-    let config = &session.worker.shared.config;
+fn settings(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
+    let config = &caller.worker.shared.config;
     let ours = |it: &&(Endpoint, ProtocolKind)| it.1 == ProtocolKind::Memcached;
     let mut endpoints = config.endpoints.iter().filter(ours).map(|(endpoint, _)| endpoint);
     let port = endpoints.clone().find_map(|endpoint| match endpoint {
@@ -120,7 +120,7 @@ fn settings(session: &Session, say: &mut impl FnMut(&str, &dyn Display)) {
         Endpoint::Unix { path, .. } => Some(path.display().to_string()),
         Endpoint::Tcp(_) => None,
     });
-    let needs_users = yes_or_no(!session.worker.shared.users().is_empty());
+    let needs_users = yes_or_no(!caller.worker.shared.users().is_empty());
     say("maxconns", &config.connections_max);
     say("tcpport", &port.unwrap_or(0));
     say("udpport", &0);
@@ -142,8 +142,8 @@ fn settings(session: &Session, say: &mut impl FnMut(&str, &dyn Display)) {
 }
 
 /// Where clients come in, and the one that asks. Nobody is told who the others are.
-fn connections(session: &Session, say: &mut impl FnMut(&str, &dyn Display)) {
-    for (number, (endpoint, _)) in session.worker.shared.config.endpoints.iter().enumerate() {
+fn connections(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
+    for (number, (endpoint, _)) in caller.worker.shared.config.endpoints.iter().enumerate() {
         let address = match endpoint {
             Endpoint::Tcp(address) => format!("tcp:{address}"),
             Endpoint::Unix { path, .. } => format!("unix:{}", path.display()),
@@ -151,8 +151,8 @@ fn connections(session: &Session, say: &mut impl FnMut(&str, &dyn Display)) {
         say(&format!("{number}:addr"), &address.escape_default());
         say(&format!("{number}:state"), &"conn_listening");
     }
-    let number = session.worker.shared.config.endpoints.len() as u64 + session.id;
-    say(&format!("{number}:addr"), &session.peer);
+    let number = caller.worker.shared.config.endpoints.len() as u64 + caller.id;
+    say(&format!("{number}:addr"), &caller.peer);
     say(&format!("{number}:state"), &"conn_parse_cmd");
 }
 

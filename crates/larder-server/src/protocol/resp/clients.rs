@@ -252,6 +252,7 @@ fn kill(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
 
 fn end(cx: &mut Context<'_>, listed: &Listed) {
     listed.is_killed.store(true, Ordering::Relaxed);
+    cx.board().strike(listed.id);
     cx.client.closes |= listed.id == cx.caller.id;
 }
 

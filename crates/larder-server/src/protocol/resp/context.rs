@@ -8,7 +8,7 @@ use super::board::Board;
 use super::client::Client;
 use super::queue::Watched;
 use super::write::{Refusal, Writer};
-use crate::session::Session as Caller;
+use crate::caller::Caller;
 
 /// See the module.
 pub(super) struct Context<'a> {

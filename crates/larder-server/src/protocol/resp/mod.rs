@@ -49,7 +49,7 @@ use self::table::flags;
 use self::write::{NO_ROOM, Refusal, TOO_LONG, Writer};
 use super::{Protocol, Step};
 use crate::answers::Answers;
-use crate::session::Session as Caller;
+use crate::caller::Caller;
 
 /// A connection that speaks it.
 #[derive(Default)]

@@ -3,7 +3,11 @@
 //! A request comes in pieces. What was understood of it is remembered, so that each byte is looked at once, however
 //! many pieces there are: the caller shows the bytes of an unfinished request again, with more behind them.
 
+mod stream;
+
 use std::fmt;
+
+pub(crate) use stream::asked;
 
 use super::inline;
 use super::number;
@@ -395,5 +399,4 @@ fn bulk_head(input: &[u8], at: usize, limits: Limits) -> Result<(usize, usize), 
 }
 
 #[cfg(test)]
-#[path = "parse/tests.rs"]
 mod tests;

@@ -13,7 +13,7 @@ use super::number;
 use super::parse::Arguments;
 use super::write::{NO_INTEGER, Outcome, Refusal, Writer};
 use crate::answers::{Answer, Answers, COPIED_MAX};
-use crate::session::Session as Caller;
+use crate::caller::Caller;
 
 /// What is asked of a value.
 #[derive(Clone, Copy, Debug)]

@@ -27,6 +27,12 @@ impl Client {
     #[track_caller]
     pub(crate) fn line_of(&mut self, request: &str) -> String {
         self.send(format!("{request}\r\n"));
+        self.line_heard()
+    }
+
+    /// The next line, without its first byte.
+    #[track_caller]
+    pub(crate) fn line_heard(&mut self) -> String {
         let (mut line, mut byte) = (Vec::new(), [0]);
         while !line.ends_with(b"\r\n") {
             std::io::Read::read_exact(&mut self.0, &mut byte).unwrap();

@@ -72,7 +72,8 @@ fn what_is_watched_must_not_change() {
 
 #[test]
 fn no_update_is_lost_under_watch() {
-    const EACH: usize = 200;
+    const EACH: usize = 100;
+    const READS: usize = 300;
     let server = in_memory();
     client(&server).says("SET n 0", "+OK");
     thread::scope(|scope| {
@@ -84,8 +85,11 @@ fn no_update_is_lost_under_watch() {
                     it.says("WATCH n", "+OK");
                     let number: u64 = String::from_utf8(it.bulk("GET n")).unwrap().parse().unwrap();
                     it.says("MULTI", "+OK");
+                    // Reads in front make it long enough for others to come between.
+                    it.asks("STRLEN n\r\n".repeat(READS), "+QUEUED\r\n".repeat(READS));
                     it.says(&format!("SET n {}", number + 1), "+QUEUED");
-                    if it.line_of("EXEC") == "1" {
+                    if it.line_of("EXEC") == (READS + 1).to_string() {
+                        (0..READS).for_each(|_| drop(it.line_heard()));
                         it.hears("+OK\r\n");
                         done += 1;
                     }
@@ -95,27 +99,33 @@ fn no_update_is_lost_under_watch() {
         // And one that knows nothing of transactions.
         scope.spawn(|| {
             let mut it = client(&server);
-            (0..EACH).for_each(|_| drop(it.line_of("INCR n")));
+            (0..20 * EACH).for_each(|_| drop(it.line_of("INCR n")));
         });
     });
-    client(&server).gives("GET n", &(4 * EACH).to_string());
+    client(&server).gives("GET n", &(23 * EACH).to_string());
 }
 
 #[test]
 fn transactions_are_not_mixed() {
+    const LONG: usize = 500;
     let server = in_memory();
     thread::scope(|scope| {
         for name in ["x", "y", "z"] {
             let server = &server;
             scope.spawn(move || {
                 let mut it = client(server);
-                let long = name.repeat(10);
-                for _ in 0..200 {
+                for _ in 0..50 {
                     it.says("MULTI", "+OK");
-                    it.says(&format!("SET a {long}"), "+QUEUED");
-                    it.says(&format!("APPEND a {name}"), "+QUEUED");
+                    it.says("SET a ''", "+QUEUED");
+                    it.asks(
+                        format!("APPEND a {name}\r\n").repeat(LONG),
+                        "+QUEUED\r\n".repeat(LONG),
+                    );
                     it.says("GET a", "+QUEUED");
-                    it.says("EXEC", &format!("*3\r\n+OK\r\n:11\r\n$11\r\n{long}{name}"));
+                    let lengths: String = (1..=LONG).map(|it| format!(":{it}\r\n")).collect();
+                    let whole = name.repeat(LONG);
+                    let head = format!("*{}\r\n+OK\r\n", LONG + 2);
+                    it.says("EXEC", &format!("{head}{lengths}${LONG}\r\n{whole}"));
                 }
             });
         }

@@ -14,14 +14,14 @@ pub(super) fn status_of(error: &larder::Error) -> Status {
 }
 
 /// Answers a success without anything else, unless the request wants no such answer.
-pub(super) fn done(quiet: bool, answers: &mut Answers, header: &Header, cas: u64) {
+pub(super) fn done(quiet: bool, answers: &mut Answers<'_>, header: &Header, cas: u64) {
     if !quiet {
         succeed(answers, header, Answered { cas, ..Answered::default() }, b"");
     }
 }
 
 pub(super) fn succeed(
-    answers: &mut Answers,
+    answers: &mut Answers<'_>,
     header: &Header,
     answered: Answered<'_>,
     value: &[u8],
@@ -31,7 +31,7 @@ pub(super) fn succeed(
     out.extend_from_slice(value);
 }
 
-pub(super) fn fail(answers: &mut Answers, header: &Header, status: Status) {
+pub(super) fn fail(answers: &mut Answers<'_>, header: &Header, status: Status) {
     failed(answers.bytes(), header, status);
 }
 

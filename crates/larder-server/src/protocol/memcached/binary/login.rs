@@ -4,20 +4,20 @@ use super::answer::{fail, succeed};
 use super::header::{Answered, Packet, Status};
 use super::request::LogIn;
 use crate::answers::Answers;
-use crate::session::Session;
+use crate::caller::Caller;
 
 const PLAIN: &[u8] = b"PLAIN";
 
 pub(super) async fn answer(
     packet: &Packet<'_>,
     step: LogIn,
-    session: &mut Session,
+    caller: &mut Caller,
     answers: &mut Answers<'_>,
 ) {
     answers.settle().await;
     let header = &packet.header;
     // Where nobody has to log in, nobody can.
-    if session.worker.shared.users().is_empty() {
+    if caller.worker.shared.users().is_empty() {
         return fail(answers, header, Status::UnknownCommand);
     }
     match step {
@@ -26,7 +26,7 @@ pub(super) async fn answer(
         LogIn::Begin | LogIn::Continue => {
             let said = if packet.key == PLAIN { split(packet.value) } else { None };
             let is_in = match said {
-                Some((user, password)) => session.log_in(user, password).await,
+                Some((user, password)) => caller.log_in(user, password).await,
                 None => false,
             };
             match is_in {

@@ -20,8 +20,8 @@ use super::line::{KEY_BYTES_MAX, Words};
 use super::version::VERSION;
 use super::{flush, stats};
 use crate::answers::Answers;
+use crate::caller::Caller;
 use crate::protocol::Step;
-use crate::session::Session;
 use request::Request;
 
 /// Nobody gets more memory before it has logged in.
@@ -39,7 +39,7 @@ pub(crate) struct Binary {
 impl Binary {
     pub(super) async fn step(
         &mut self,
-        session: &mut Session,
+        caller: &mut Caller,
         input: &[u8],
         answers: &mut Answers<'_>,
     ) -> Step {
@@ -58,33 +58,33 @@ impl Binary {
             fail(answers, &header, Status::InvalidArguments);
             return Step::Close;
         }
-        if let Some(refusal) = self.refusal(&header, input, session) {
-            return self.refuse(&header, refusal, input, session, answers).await;
+        if let Some(refusal) = self.refusal(&header, input, caller) {
+            return self.refuse(&header, refusal, input, caller, answers).await;
         }
         let Some(packet) = header.packet(input) else {
             self.has_room = true;
             return Step::Needs(HEADER_BYTES + header.body_bytes);
         };
         self.has_room = false;
-        match respond(&packet, session, answers).await {
+        match respond(&packet, caller, answers).await {
             Goes::On => Step::Done(HEADER_BYTES + header.body_bytes),
             Goes::Away => Step::Close,
         }
     }
 
     /// Why a request is not taken in.
-    fn refusal(&self, header: &Header, input: &[u8], session: &Session) -> Option<Status> {
+    fn refusal(&self, header: &Header, input: &[u8], caller: &Caller) -> Option<Status> {
         let whole = HEADER_BYTES + header.body_bytes;
-        if session.needs_login() && whole > LOGIN_BYTES_MAX {
+        if caller.needs_login() && whole > LOGIN_BYTES_MAX {
             return Some(Status::AuthError);
         }
-        if header.value_bytes() > session.worker.shared.config.value_bytes_max {
-            session.worker.counters.store_too_large.add(1);
+        if header.value_bytes() > caller.worker.shared.config.value_bytes_max {
+            caller.worker.counters.store_too_large.add(1);
             return Some(Status::TooLarge);
         }
-        let has_room = input.len() >= whole || self.has_room || session.has_room_for(whole);
+        let has_room = input.len() >= whole || self.has_room || caller.has_room_for(whole);
         if !has_room {
-            session.worker.counters.refused_busy.add(1);
+            caller.worker.counters.refused_busy.add(1);
         }
         (!has_room).then_some(Status::OutOfMemory)
     }
@@ -95,7 +95,7 @@ impl Binary {
         header: &Header,
         why: Status,
         input: &[u8],
-        session: &Session,
+        caller: &Caller,
         answers: &mut Answers<'_>,
     ) -> Step {
         let front = HEADER_BYTES + header.extras_bytes + header.key_bytes;
@@ -103,7 +103,7 @@ impl Binary {
         answers.settle().await;
         let key = front_bytes.get(HEADER_BYTES + header.extras_bytes..).unwrap_or_default();
         if why != Status::AuthError && !key.is_empty() {
-            let _ = session.cache_for(key).delete(key).await;
+            let _ = caller.cache_for(key).delete(key).await;
         }
         fail(answers, header, why);
         self.swallows = HEADER_BYTES + header.body_bytes - front;
@@ -117,7 +117,7 @@ enum Goes {
     Away,
 }
 
-async fn respond(packet: &Packet<'_>, session: &mut Session, answers: &mut Answers) -> Goes {
+async fn respond(packet: &Packet<'_>, caller: &mut Caller, answers: &mut Answers<'_>) -> Goes {
     let header = &packet.header;
     let request = match Request::parse(packet) {
         Ok(request) => request,
@@ -126,41 +126,36 @@ async fn respond(packet: &Packet<'_>, session: &mut Session, answers: &mut Answe
             return Goes::On;
         }
     };
-    if session.needs_login() && !request.may_come_first() {
+    if caller.needs_login() && !request.may_come_first() {
         fail(answers, header, Status::AuthError);
         return Goes::On;
     }
     match request {
-        Request::Retrieve(how) => retrieve::answer(packet, how, session, answers).await,
+        Request::Retrieve(how) => retrieve::answer(packet, how, caller, answers).await,
         Request::Quit { quiet } => {
             if !quiet {
                 succeed(answers, header, Answered::default(), b"");
             }
             return Goes::Away;
         }
-        Request::LogIn(login) => login::answer(packet, login, session, answers).await,
+        Request::LogIn(login) => login::answer(packet, login, caller, answers).await,
         request => {
             answers.settle().await;
-            change(packet, request, session, answers).await;
+            change(packet, request, caller, answers).await;
         }
     }
     Goes::On
 }
 
 /// Answers what may change something.
-async fn change(
-    packet: &Packet<'_>,
-    request: Request,
-    session: &Session,
-    answers: &mut Answers<'_>,
-) {
+async fn change(packet: &Packet<'_>, request: Request, caller: &Caller, answers: &mut Answers<'_>) {
     let header = &packet.header;
     match request {
         Request::Store { mode, flags, exptime, quiet } => {
-            let lifetime = Lifetime::new(exptime, session.cache_for(packet.key).now());
+            let lifetime = Lifetime::new(exptime, caller.cache_for(packet.key).now());
             let compare = (header.cas != 0).then_some(header.cas);
             let how = Store { compare, wants_version: true, ..Store::new(mode, flags, lifetime) };
-            let stored = store(session, packet.key, packet.value, how).await;
+            let stored = store(caller, packet.key, packet.value, how).await;
             let status = match stored {
                 Ok(StoreOutcome::Stored(cas)) => return done(quiet, answers, header, cas),
                 Ok(StoreOutcome::NotStored) => not_stored(mode),
@@ -172,11 +167,11 @@ async fn change(
             fail(answers, header, status);
         }
         Request::Count { up, delta, vivify, quiet } => {
-            let now = session.cache_for(packet.key).now();
+            let now = caller.cache_for(packet.key).now();
             let vivify = vivify.map(|(initial, exptime)| (initial, Lifetime::new(exptime, now)));
             let compare = (header.cas != 0).then_some(header.cas);
             let how = Count { compare, vivify, ..Count::new(up, delta) };
-            let status = match count(session, packet.key, how).await {
+            let status = match count(caller, packet.key, how).await {
                 Ok(CountOutcome::Number { .. }) if quiet => return,
                 Ok(CountOutcome::Number { number, version, .. }) => {
                     let answered = Answered { cas: version, ..Answered::default() };
@@ -191,8 +186,7 @@ async fn change(
         }
         Request::Delete { quiet } => {
             let compare = (header.cas != 0).then_some(header.cas);
-            let deleted =
-                delete(session, packet.key, Delete { compare, ..Delete::default() }).await;
+            let deleted = delete(caller, packet.key, Delete { compare, ..Delete::default() }).await;
             let status = match deleted {
                 Ok(DeleteOutcome::Deleted) => return done(quiet, answers, header, 0),
                 Ok(DeleteOutcome::NotFound) => Status::KeyNotFound,
@@ -201,13 +195,13 @@ async fn change(
             };
             fail(answers, header, status);
         }
-        Request::Flush { delay, quiet } => match flush::flush_all(session, delay).await {
+        Request::Flush { delay, quiet } => match flush::flush_all(caller, delay).await {
             Ok(()) => done(quiet, answers, header, 0),
             Err(why) => fail(answers, header, status_of(&why)),
         },
         Request::Version => succeed(answers, header, Answered::default(), VERSION.as_bytes()),
         Request::Stats => {
-            let said = stats::answer(session, Words(packet.key), |name, value| {
+            let said = stats::answer(caller, Words(packet.key), |name, value| {
                 let answered = Answered { key: name.as_bytes(), ..Answered::default() };
                 succeed(answers, header, answered, value.to_string().as_bytes());
             });

@@ -11,21 +11,21 @@ use super::answer::{failed, status_of};
 use super::header::{Answered, Header, Packet, Status, head};
 use super::request::Retrieval;
 use crate::answers::{Answer, Answers, COPIED_MAX};
+use crate::caller::Caller;
 use crate::counters::Counters;
 use crate::protocol::memcached::items::let_pass;
 use crate::protocol::memcached::lifetime::Lifetime;
-use crate::session::Session;
 
 pub(super) async fn answer(
     packet: &Packet<'_>,
     how: Retrieval,
-    session: &Session,
+    caller: &Caller,
     answers: &mut Answers<'_>,
 ) {
     match how.touch {
-        Some(exptime) => touch(packet, how, exptime, session, answers).await,
-        None if at_once(packet, how, session, answers) => {}
-        None => later(packet, how, session, answers).await,
+        Some(exptime) => touch(packet, how, exptime, caller, answers).await,
+        None if at_once(packet, how, caller, answers) => {}
+        None => later(packet, how, caller, answers).await,
     }
 }
 
@@ -33,10 +33,10 @@ pub(super) async fn answer(
 fn at_once(
     packet: &Packet<'_>,
     how: Retrieval,
-    session: &Session,
+    caller: &Caller,
     answers: &mut Answers<'_>,
 ) -> bool {
-    let found = session.cache_for(packet.key).get_at_once_with(packet.key, |value, meta| {
+    let found = caller.cache_for(packet.key).get_at_once_with(packet.key, |value, meta| {
         let is_short = value.len() <= COPIED_MAX;
         if is_short {
             let out = answers.bytes();
@@ -47,14 +47,14 @@ fn at_once(
     });
     let is_answered = matches!(found, Ok(Some(true)));
     if is_answered {
-        count(&session.worker.counters, true, false);
+        count(&caller.worker.counters, true, false);
     }
     is_answered
 }
 
 /// Goes on where DRAM does not know at once.
-async fn later(packet: &Packet<'_>, how: Retrieval, session: &Session, answers: &mut Answers<'_>) {
-    let (tenant, worker) = (Arc::clone(&session.tenant), Rc::clone(&session.worker));
+async fn later(packet: &Packet<'_>, how: Retrieval, caller: &Caller, answers: &mut Answers<'_>) {
+    let (tenant, worker) = (Arc::clone(&caller.tenant), Rc::clone(&caller.worker));
     let (key, header) = (packet.key.to_vec(), packet.header);
     let found = async move {
         let found = tenant.cache_for(&key).get(&key).await;
@@ -68,11 +68,11 @@ async fn touch(
     packet: &Packet<'_>,
     how: Retrieval,
     exptime: i64,
-    session: &Session,
+    caller: &Caller,
     answers: &mut Answers<'_>,
 ) {
     answers.settle().await;
-    let cache = session.cache_for(packet.key);
+    let cache = caller.cache_for(packet.key);
     let lifetime = Lifetime::new(exptime, cache.now());
     let touched = cache.update(packet.key, |there| match there {
         Some(_) => Change::Touch(lifetime.ttl()),
@@ -81,12 +81,12 @@ async fn touch(
     let found = touched.await;
     let is_hit = matches!(found, Ok(Some(_)));
     if how.value {
-        count(&session.worker.counters, is_hit, true);
+        count(&caller.worker.counters, is_hit, true);
     } else {
-        count_touch(&session.worker.counters, is_hit);
+        count_touch(&caller.worker.counters, is_hit);
     }
     answers.push(found_or_not(found, &packet.header, how, packet.key));
-    let_pass(session, lifetime).await;
+    let_pass(caller, lifetime).await;
 }
 
 fn found_or_not(

@@ -6,9 +6,9 @@ use std::time::Duration;
 use larder::{Change, Error, SetOptions, Value};
 
 use super::ending::let_pass;
+use crate::caller::Caller;
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::number;
-use crate::session::Session;
 
 /// How a number changes.
 #[derive(Clone, Copy, Debug)]
@@ -41,16 +41,12 @@ pub(crate) enum CountOutcome {
 }
 
 /// Changes a number, and counts that.
-pub(crate) async fn count(
-    session: &Session,
-    key: &[u8],
-    how: Count,
-) -> Result<CountOutcome, Error> {
-    let cache = session.cache_for(key);
+pub(crate) async fn count(caller: &Caller, key: &[u8], how: Count) -> Result<CountOutcome, Error> {
+    let cache = caller.cache_for(key);
     let version = how.version.unwrap_or_else(|| cache.draw_version(key));
     let mut counting = Counting { how, version, now: cache.now(), ended: CountOutcome::NotFound };
     let before = cache.update(key, |there| counting.change(there)).await?;
-    let counters = &session.worker.counters;
+    let counters = &caller.worker.counters;
     let (hits, misses) = match how.up {
         true => (&counters.incr_hits, &counters.incr_misses),
         false => (&counters.decr_hits, &counters.decr_misses),
@@ -62,7 +58,7 @@ pub(crate) async fn count(
     }
     if matches!(counting.ended, CountOutcome::Number { .. }) {
         let vivified = how.vivify.filter(|_| before.is_none()).map(|(_, lifetime)| lifetime);
-        let_pass(session, how.touch.or(vivified).unwrap_or(Lifetime::Endless)).await;
+        let_pass(caller, how.touch.or(vivified).unwrap_or(Lifetime::Endless)).await;
     }
     Ok(counting.ended)
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use larder::{Change, Error, SetOptions};
 
 use super::ending::let_pass;
+use crate::caller::Caller;
 use crate::protocol::memcached::lifetime::Lifetime;
-use crate::session::Session;
 
 /// How an item is deleted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,11 +35,11 @@ pub(crate) enum DeleteOutcome {
 
 /// Deletes an item, and counts that.
 pub(crate) async fn delete(
-    session: &Session,
+    caller: &Caller,
     key: &[u8],
     how: Delete,
 ) -> Result<DeleteOutcome, Error> {
-    let cache = session.cache_for(key);
+    let cache = caller.cache_for(key);
     let stays = how.invalidate || how.empty;
     let deleted = if !stays && how.compare.is_none() {
         if cache.delete(key).await? { DeleteOutcome::Deleted } else { DeleteOutcome::NotFound }
@@ -61,11 +61,11 @@ pub(crate) async fn delete(
         before.await?;
         if ended == DeleteOutcome::Deleted {
             let over = if stays { how.lifetime } else { Some(Lifetime::Over) };
-            let_pass(session, over.unwrap_or(Lifetime::Endless)).await;
+            let_pass(caller, over.unwrap_or(Lifetime::Endless)).await;
         }
         ended
     };
-    let counters = &session.worker.counters;
+    let counters = &caller.worker.counters;
     match deleted {
         DeleteOutcome::Deleted if stays => {}
         DeleteOutcome::Deleted => counters.delete_hits.add(1),

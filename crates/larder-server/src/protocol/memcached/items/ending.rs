@@ -2,8 +2,8 @@
 
 use larder::{Error, ErrorKind};
 
+use crate::caller::Caller;
 use crate::protocol::memcached::lifetime::Lifetime;
-use crate::session::Session;
 
 /// What a client is told of an error of the cache.
 pub(crate) fn server_error(error: &Error) -> &'static str {
@@ -17,8 +17,8 @@ pub(crate) fn server_error(error: &Error) -> &'static str {
 
 /// Something was given the lifetime. What is over is gone when this has ended: the cache counts in milliseconds, of
 /// which one may be left.
-pub(crate) async fn let_pass(session: &Session, lifetime: Lifetime) {
+pub(crate) async fn let_pass(caller: &Caller, lifetime: Lifetime) {
     if lifetime == Lifetime::Over {
-        session.worker.pause(std::time::Duration::from_millis(1)).await;
+        caller.worker.pause(std::time::Duration::from_millis(1)).await;
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use larder::{Change, Error, SetOptions, Value};
 
 use super::ending::let_pass;
+use crate::caller::Caller;
 use crate::protocol::memcached::lifetime::Lifetime;
-use crate::session::Session;
 
 /// What a value does with the one that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +53,13 @@ pub(crate) enum StoreOutcome {
 
 /// Stores `value`, and counts that.
 pub(crate) async fn store(
-    session: &Session,
+    caller: &Caller,
     key: &[u8],
     value: &[u8],
     how: Store,
 ) -> Result<StoreOutcome, Error> {
-    session.worker.counters.cmd_set.add(1);
-    let cache = session.cache_for(key);
+    caller.worker.counters.cmd_set.add(1);
+    let cache = caller.cache_for(key);
     let drawn = || how.wants_version.then(|| cache.draw_version(key));
     let how = Store { version: how.version.or_else(drawn), ..how };
     let stored = if how.mode == Mode::Set && how.compare.is_none() {
@@ -70,17 +70,17 @@ pub(crate) async fn store(
             how,
             value,
             now: cache.now(),
-            bytes_max: session.worker.shared.config.value_bytes_max,
+            bytes_max: caller.worker.shared.config.value_bytes_max,
             ended: StoreOutcome::NotStored,
         };
         cache.update(key, |there| storing.change(there)).await?;
         storing.ended
     };
     if matches!(stored, StoreOutcome::Stored(_)) {
-        let_pass(session, how.lifetime).await;
+        let_pass(caller, how.lifetime).await;
     }
     if how.compare.is_some() {
-        let counters = &session.worker.counters;
+        let counters = &caller.worker.counters;
         match stored {
             StoreOutcome::Stored(_) => counters.cas_hits.add(1),
             StoreOutcome::NotFound => counters.cas_misses.add(1),

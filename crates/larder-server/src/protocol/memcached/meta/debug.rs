@@ -3,13 +3,13 @@
 use super::answer::{error, key};
 use super::request::Request;
 use crate::answers::{Answer, Answers};
+use crate::caller::Caller;
 use crate::protocol::memcached::items::server_error;
 use crate::protocol::memcached::lifetime::left_s;
-use crate::session::Session;
 
-pub(super) async fn answer(request: &Request<'_>, session: &Session, answers: &mut Answers<'_>) {
+pub(super) async fn answer(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     answers.settle().await;
-    let cache = session.cache_for(&request.key);
+    let cache = caller.cache_for(&request.key);
     let now = cache.now();
     let known = cache.peek_with(&request.key, |value, meta| {
         let idle = meta.since_access(now).map_or(0, |idle| idle.as_secs());

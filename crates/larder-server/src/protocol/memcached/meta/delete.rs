@@ -3,14 +3,14 @@
 use super::answer::{code, error};
 use super::request::Request;
 use crate::answers::Answers;
+use crate::caller::Caller;
 use crate::protocol::memcached::items::{Delete, DeleteOutcome, delete, server_error};
 use crate::protocol::memcached::lifetime::Lifetime;
-use crate::session::Session;
 
-pub(super) async fn answer(request: &Request<'_>, session: &Session, answers: &mut Answers<'_>) {
+pub(super) async fn answer(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     answers.settle().await;
     let flags = &request.flags;
-    let now = session.cache_for(&request.key).now();
+    let now = caller.cache_for(&request.key).now();
     let how = Delete {
         compare: flags.compare,
         invalidate: flags.invalidate,
@@ -18,7 +18,7 @@ pub(super) async fn answer(request: &Request<'_>, session: &Session, answers: &m
         lifetime: flags.touch.map(|exptime| Lifetime::new(exptime, now)),
         version: flags.explicit,
     };
-    let deleted = delete(session, &request.key, how).await;
+    let deleted = delete(caller, &request.key, how).await;
     let out = answers.bytes();
     match deleted {
         Ok(DeleteOutcome::Deleted | DeleteOutcome::NotFound) if flags.quiet => {}

@@ -9,32 +9,32 @@ use larder::{Change, Error, Larder, SetOptions, Value};
 use super::answer::{Known, Winner, code, error, item};
 use super::request::{Request, parse};
 use crate::answers::{Answer, Answers, COPIED_MAX};
+use crate::caller::Caller;
 use crate::counters::Counters;
 use crate::protocol::memcached::items::{let_pass, server_error};
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::Words;
-use crate::session::Session;
 
 pub(super) async fn answer(
     request: &Request<'_>,
     line: &[u8],
-    session: &Session,
+    caller: &Caller,
     answers: &mut Answers<'_>,
 ) {
     let flags = &request.flags;
     if flags.vivify.is_some() || flags.touch.is_some() {
-        change(request, session, answers).await;
+        change(request, caller, answers).await;
     } else if flags.unseen {
         answers.settle().await;
-        peek(request, session, answers).await;
-    } else if !at_once(request, session, answers) {
-        later(line, session, answers).await;
+        peek(request, caller, answers).await;
+    } else if !at_once(request, caller, answers) {
+        later(line, caller, answers).await;
     }
 }
 
 /// Answers what is in DRAM and not too long to be copied.
-fn at_once(request: &Request<'_>, session: &Session, answers: &mut Answers<'_>) -> bool {
-    let cache = session.cache_for(&request.key);
+fn at_once(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) -> bool {
+    let cache = caller.cache_for(&request.key);
     let now = cache.now();
     let found = cache.get_at_once_with(&request.key, |value, meta| {
         if request.flags.value && value.len() > COPIED_MAX {
@@ -51,15 +51,15 @@ fn at_once(request: &Request<'_>, session: &Session, answers: &mut Answers<'_>) 
     });
     let is_answered = matches!(found, Ok(Some(true)));
     if is_answered {
-        count(&session.worker.counters, false, true);
+        count(&caller.worker.counters, false, true);
     }
     is_answered
 }
 
 /// Goes on where DRAM does not know at once.
-async fn later(line: &[u8], session: &Session, answers: &mut Answers<'_>) {
+async fn later(line: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
     let line = line.to_vec();
-    let (tenant, worker) = (Arc::clone(&session.tenant), std::rc::Rc::clone(&session.worker));
+    let (tenant, worker) = (Arc::clone(&caller.tenant), std::rc::Rc::clone(&caller.worker));
     let found = async move {
         let mut words = Words(&line);
         words.next();
@@ -74,8 +74,8 @@ async fn later(line: &[u8], session: &Session, answers: &mut Answers<'_>) {
 }
 
 /// Shows an item that it neither finds nor keeps in memory.
-async fn peek(request: &Request<'_>, session: &Session, answers: &mut Answers<'_>) {
-    let cache = session.cache_for(&request.key);
+async fn peek(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
+    let cache = caller.cache_for(&request.key);
     let now = cache.now();
     let shown = cache.peek_with(&request.key, |value, meta| {
         let known = Known::new(value, meta, now);
@@ -88,7 +88,7 @@ async fn peek(request: &Request<'_>, session: &Session, answers: &mut Answers<'_
         out
     });
     let shown = shown.await;
-    count(&session.worker.counters, false, matches!(shown, Ok(Some(_))));
+    count(&caller.worker.counters, false, matches!(shown, Ok(Some(_))));
     answers.push(match shown {
         Ok(Some(shown)) => Answer::Bytes(shown),
         Ok(None) => miss(request),
@@ -97,9 +97,9 @@ async fn peek(request: &Request<'_>, session: &Session, answers: &mut Answers<'_
 }
 
 /// Gives an item another lifetime, or makes one where there is none.
-async fn change(request: &Request<'_>, session: &Session, answers: &mut Answers<'_>) {
+async fn change(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     answers.settle().await;
-    let cache = session.cache_for(&request.key);
+    let cache = caller.cache_for(&request.key);
     let now = cache.now();
     let lifetime = |exptime: Option<i64>| exptime.map(|exptime| Lifetime::new(exptime, now));
     let (touch, vivify) = (lifetime(request.flags.touch), lifetime(request.flags.vivify));
@@ -115,14 +115,14 @@ async fn change(request: &Request<'_>, session: &Session, answers: &mut Answers<
     });
     let found = changed.await;
     let is_hit = matches!(found, Ok(Some(_)));
-    count(&session.worker.counters, touch.is_some(), is_hit);
+    count(&caller.worker.counters, touch.is_some(), is_hit);
     let found = match (found, vivify) {
         (Ok(None), Some(vivify)) => Ok(Some(Found::stub(version, vivify))),
         (found, _) => found.map(|value| value.map(|value| Found::new(value, now))),
     };
     answers.push(of_found(request, found, cache));
     let used = if is_hit { touch } else { vivify };
-    let_pass(session, used.unwrap_or(Lifetime::Endless)).await;
+    let_pass(caller, used.unwrap_or(Lifetime::Endless)).await;
 }
 
 /// An item that was found, or a stub that was made for who asked.

@@ -13,21 +13,21 @@ mod set;
 pub(crate) use request::{Request, Verb, parse};
 
 use crate::answers::Answers;
-use crate::session::Session;
+use crate::caller::Caller;
 
 /// Answers a request other than `ms`, which is there in the words that it came in.
 pub(super) async fn answer(
     request: &Request<'_>,
     line: &[u8],
-    session: &Session,
+    caller: &Caller,
     answers: &mut Answers<'_>,
 ) {
-    session.worker.counters.cmd_meta.add(1);
+    caller.worker.counters.cmd_meta.add(1);
     match request.verb {
-        Verb::Get => get::answer(request, line, session, answers).await,
-        Verb::Delete => delete::answer(request, session, answers).await,
-        Verb::Arithmetic => number::answer(request, session, answers).await,
-        Verb::Debug => debug::answer(request, session, answers).await,
+        Verb::Get => get::answer(request, line, caller, answers).await,
+        Verb::Delete => delete::answer(request, caller, answers).await,
+        Verb::Arithmetic => number::answer(request, caller, answers).await,
+        Verb::Debug => debug::answer(request, caller, answers).await,
         Verb::Set { .. } => unreachable!("its value is awaited first"),
     }
 }
@@ -36,9 +36,9 @@ pub(super) async fn answer(
 pub(super) async fn store(
     request: &Request<'_>,
     value: &[u8],
-    session: &Session,
+    caller: &Caller,
     answers: &mut Answers<'_>,
 ) {
-    session.worker.counters.cmd_meta.add(1);
-    set::answer(request, value, session, answers).await;
+    caller.worker.counters.cmd_meta.add(1);
+    set::answer(request, value, caller, answers).await;
 }

@@ -3,19 +3,19 @@
 use super::answer::{code, echo, error, numbered, ttl};
 use super::request::Request;
 use crate::answers::Answers;
+use crate::caller::Caller;
 use crate::protocol::memcached::items::{Count, CountOutcome, count, server_error};
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::append_number;
-use crate::session::Session;
 
-pub(super) async fn answer(request: &Request<'_>, session: &Session, answers: &mut Answers<'_>) {
+pub(super) async fn answer(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     answers.settle().await;
     let flags = &request.flags;
     let up = match flags.counts_up() {
         Ok(up) => up,
         Err(why) => return error(answers.bytes(), why),
     };
-    let now = session.cache_for(&request.key).now();
+    let now = caller.cache_for(&request.key).now();
     let lifetime = |exptime: i64| Lifetime::new(exptime, now);
     let how = Count {
         compare: flags.compare,
@@ -24,7 +24,7 @@ pub(super) async fn answer(request: &Request<'_>, session: &Session, answers: &m
         vivify: flags.vivify.map(|exptime| (flags.initial, lifetime(exptime))),
         ..Count::new(up, flags.delta)
     };
-    let counted = count(session, &request.key, how).await;
+    let counted = count(caller, &request.key, how).await;
     let out = answers.bytes();
     let (number, version, left) = match counted {
         Ok(CountOutcome::Number { .. } | CountOutcome::NotFound) if flags.quiet => return,

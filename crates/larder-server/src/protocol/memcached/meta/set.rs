@@ -3,14 +3,14 @@
 use super::answer::{echo, error, numbered};
 use super::request::Request;
 use crate::answers::Answers;
+use crate::caller::Caller;
 use crate::protocol::memcached::items::{Store, StoreOutcome, server_error, store};
 use crate::protocol::memcached::lifetime::Lifetime;
-use crate::session::Session;
 
 pub(super) async fn answer(
     request: &Request<'_>,
     value: &[u8],
-    session: &Session,
+    caller: &Caller,
     answers: &mut Answers<'_>,
 ) {
     answers.settle().await;
@@ -19,7 +19,7 @@ pub(super) async fn answer(
         Ok(mode) => mode,
         Err(why) => return error(answers.bytes(), why),
     };
-    let now = session.cache_for(&request.key).now();
+    let now = caller.cache_for(&request.key).now();
     let lifetime = |exptime: i64| Lifetime::new(exptime, now);
     let how = Store {
         compare: flags.compare,
@@ -29,7 +29,7 @@ pub(super) async fn answer(
         wants_version: flags.version,
         ..Store::new(mode, flags.client_flags, lifetime(flags.touch.unwrap_or(0)))
     };
-    let stored = store(session, &request.key, value, how).await;
+    let stored = store(caller, &request.key, value, how).await;
     let out = answers.bytes();
     let (code, version): (&[u8], u64) = match stored {
         Ok(StoreOutcome::Stored(_)) if flags.quiet => return,

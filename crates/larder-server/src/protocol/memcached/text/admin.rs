@@ -3,12 +3,12 @@
 use super::request::Request;
 use super::say::{say, say_unless};
 use crate::answers::Answers;
+use crate::caller::Caller;
 use crate::protocol::memcached::items::server_error;
 use crate::protocol::memcached::version::VERSION;
 use crate::protocol::memcached::{flush, stats};
-use crate::session::Session;
 
-pub(super) async fn answer(request: Request<'_>, session: &Session, answers: &mut Answers<'_>) {
+pub(super) async fn answer(request: Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     match request {
         Request::Answer { answer, quiet } => say_unless(quiet, answers, answer),
         Request::Version => {
@@ -16,12 +16,12 @@ pub(super) async fn answer(request: Request<'_>, session: &Session, answers: &mu
             say(answers, VERSION);
         }
         Request::FlushAll { delay, quiet } => {
-            let flushed = flush::flush_all(session, delay).await;
+            let flushed = flush::flush_all(caller, delay).await;
             let answer = flushed.as_ref().map_or_else(server_error, |()| "OK");
             say_unless(quiet, answers, answer);
         }
         Request::Stats(words) => {
-            let said = stats::answer(session, words, |name, value| {
+            let said = stats::answer(caller, words, |name, value| {
                 say(answers, &format!("STAT {name} {value}"));
             });
             say(
@@ -36,7 +36,7 @@ pub(super) async fn answer(request: Request<'_>, session: &Session, answers: &mu
             );
         }
         Request::MemoryLimit { mebibytes, quiet } => {
-            let set = session.worker.shared.set_memory_bytes(mebibytes.saturating_mul(1 << 20));
+            let set = caller.worker.shared.set_memory_bytes(mebibytes.saturating_mul(1 << 20));
             let shared = "SERVER_ERROR several tenants share the memory";
             say_unless(quiet, answers, if set { "OK" } else { shared });
         }

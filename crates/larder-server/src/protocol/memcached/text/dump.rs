@@ -6,8 +6,8 @@ use larder::{ScanPage, Scanned};
 
 use super::say::say;
 use crate::answers::Answers;
+use crate::caller::Caller;
 use crate::protocol::memcached::lifetime::left_s;
-use crate::session::Session;
 
 /// Items of a page.
 const PAGE_ITEMS: usize = 256;
@@ -27,9 +27,9 @@ impl Dump {
     }
 
     /// Answers with a page. Says whether there are more.
-    pub(super) async fn step(&mut self, session: &Session, answers: &mut Answers<'_>) -> bool {
+    pub(super) async fn step(&mut self, caller: &Caller, answers: &mut Answers<'_>) -> bool {
         answers.settle().await;
-        let caches = session.tenant.caches();
+        let caches = caller.tenant.caches();
         let Some(cache) = caches.get(self.cache) else {
             say(answers, if self.keys_only { "EN" } else { "END" });
             return false;

@@ -2,11 +2,11 @@
 
 use super::say::say;
 use crate::answers::Answers;
+use crate::caller::Caller;
 use crate::protocol::Step;
 use crate::protocol::memcached::items::Mode;
 use crate::protocol::memcached::line;
 use crate::protocol::memcached::text::request::{Request, Store, parse};
-use crate::session::Session;
 
 /// Nobody gets more memory before it has logged in, for a line or for a value.
 const BYTES_MAX: usize = 2048;
@@ -15,7 +15,7 @@ const FAILED: &str = "CLIENT_ERROR authentication failure";
 
 /// Answers the first line, with its value. `Err`: so many bytes behind it are to be swallowed.
 pub(super) async fn step(
-    session: &mut Session,
+    caller: &mut Caller,
     input: &[u8],
     answers: &mut Answers<'_>,
 ) -> Result<Step, usize> {
@@ -41,7 +41,7 @@ pub(super) async fn step(
     let Some(data) = input.get(taken..whole) else { return Ok(Step::Needs(whole)) };
     let said = data.strip_suffix(b"\r\n").and_then(split);
     let is_in = match said {
-        Some((user, password)) => session.log_in(user, password).await,
+        Some((user, password)) => caller.log_in(user, password).await,
         None => false,
     };
     say(answers, if is_in { "STORED" } else { FAILED });

@@ -20,8 +20,8 @@ use super::lifetime::Lifetime;
 use super::line::{self, append_number};
 use super::meta;
 use crate::answers::Answers;
+use crate::caller::Caller;
 use crate::protocol::Step;
-use crate::session::Session;
 
 /// Longest line, but for those that name many keys.
 const LINE_BYTES_MAX: usize = 2048;
@@ -56,14 +56,14 @@ enum Going {
 impl Text {
     pub(super) async fn step(
         &mut self,
-        session: &mut Session,
+        caller: &mut Caller,
         input: &[u8],
         answers: &mut Answers<'_>,
     ) -> Step {
         match &mut self.going {
-            Going::Nothing => self.begin(session, input, answers).await,
+            Going::Nothing => self.begin(caller, input, answers).await,
             Going::Retrieving(retrieving) => {
-                let (step, next) = retrieving.step(session, input, answers).await;
+                let (step, next) = retrieving.step(caller, input, answers).await;
                 match next {
                     Next::Keys => {}
                     Next::Line => self.going = Going::Nothing,
@@ -87,7 +87,7 @@ impl Text {
                 }
                 None => Step::Done(input.len()),
             },
-            Going::Dumping(dump) => match dump.step(session, answers).await {
+            Going::Dumping(dump) => match dump.step(caller, answers).await {
                 true => Step::Again,
                 false => {
                     // The end of its line was left, for the steps to have something in hand.
@@ -101,12 +101,12 @@ impl Text {
     /// Begins with the next line.
     async fn begin(
         &mut self,
-        session: &mut Session,
+        caller: &mut Caller,
         input: &[u8],
         answers: &mut Answers<'_>,
     ) -> Step {
-        if session.needs_login() {
-            return login::step(session, input, answers).await.unwrap_or_else(|bytes| {
+        if caller.needs_login() {
+            return login::step(caller, input, answers).await.unwrap_or_else(|bytes| {
                 self.going = Going::Swallowing { bytes, answer: None };
                 Step::Done(line::first(input).map_or(1, |(_, taken)| taken))
             });
@@ -116,10 +116,10 @@ impl Text {
         let found = line::first(input.get(..longest + 2).unwrap_or(input));
         match (found, keys) {
             (Some((line, taken)), _) if line.len() <= longest => {
-                self.answer(line, taken, input, session, answers).await
+                self.answer(line, taken, input, caller, answers).await
             }
             (None, _) if input.len() <= longest + 1 => Step::Needs(input.len() + 1),
-            (_, Some(keys)) => match keys.long(input, session) {
+            (_, Some(keys)) => match keys.long(input, caller) {
                 Ok((retrieving, taken)) => {
                     self.going = Going::Retrieving(retrieving);
                     Step::Done(taken)
@@ -141,7 +141,7 @@ impl Text {
         line: &[u8],
         taken: usize,
         input: &[u8],
-        session: &mut Session,
+        caller: &mut Caller,
         answers: &mut Answers<'_>,
     ) -> Step {
         let request = match parse(line) {
@@ -159,7 +159,7 @@ impl Text {
         };
         match request {
             Request::Quit => return Step::Close,
-            Request::Retrieve(how, keys) => match Retrieving::new(how, session).check(keys) {
+            Request::Retrieve(how, keys) => match Retrieving::new(how, caller).check(keys) {
                 Ok(retrieving) => {
                     self.going = Going::Retrieving(retrieving);
                     return Step::Done(line.len() - keys.len());
@@ -168,10 +168,10 @@ impl Text {
             },
             Request::Store(store) => {
                 let announced = store::Announced { taken, bytes: store.bytes, quiet: store.quiet };
-                return match self.value(announced, input, store.key, session, answers).await {
+                return match self.value(announced, input, store.key, caller, answers).await {
                     Ok(value) => {
                         answers.settle().await;
-                        store::answer(&store, value, session, answers).await;
+                        store::answer(&store, value, caller, answers).await;
                         Step::Done(taken + store.bytes + 2)
                     }
                     Err(step) => step,
@@ -179,13 +179,13 @@ impl Text {
             }
             Request::Meta(request) => {
                 let meta::Verb::Set { bytes } = request.verb else {
-                    meta::answer(&request, line, session, answers).await;
+                    meta::answer(&request, line, caller, answers).await;
                     return Step::Done(taken);
                 };
                 let announced = store::Announced { taken, bytes, quiet: false };
-                return match self.value(announced, input, &request.key, session, answers).await {
+                return match self.value(announced, input, &request.key, caller, answers).await {
                     Ok(value) => {
-                        meta::store(&request, value, session, answers).await;
+                        meta::store(&request, value, caller, answers).await;
                         Step::Done(taken + bytes + 2)
                     }
                     Err(step) => step,
@@ -195,17 +195,17 @@ impl Text {
                 self.going = Going::Dumping(Dump::new(keys_only));
                 return Step::Done(taken - 1);
             }
-            request => self.change(request, session, answers).await,
+            request => self.change(request, caller, answers).await,
         }
         Step::Done(taken)
     }
 
     /// Answers what is neither a retrieval nor brings a value.
-    async fn change(&self, request: Request<'_>, session: &Session, answers: &mut Answers<'_>) {
+    async fn change(&self, request: Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
         answers.settle().await;
         match request {
             Request::Delete { key, quiet } => {
-                let deleted = delete(session, key, Delete::default()).await;
+                let deleted = delete(caller, key, Delete::default()).await;
                 say_unless(
                     quiet,
                     answers,
@@ -217,7 +217,7 @@ impl Text {
                 );
             }
             Request::Count { key, up, delta, quiet } => {
-                let counted = count(session, key, Count::new(up, delta)).await;
+                let counted = count(caller, key, Count::new(up, delta)).await;
                 let answer = match &counted {
                     Ok(CountOutcome::Number { number, .. }) => {
                         if !quiet {
@@ -235,9 +235,9 @@ impl Text {
                 say_unless(quiet, answers, answer);
             }
             Request::Touch { key, exptime, quiet } => {
-                touch(key, exptime, quiet, session, answers).await;
+                touch(key, exptime, quiet, caller, answers).await;
             }
-            request => admin::answer(request, session, answers).await,
+            request => admin::answer(request, caller, answers).await,
         }
     }
 
@@ -247,16 +247,16 @@ impl Text {
         announced: store::Announced,
         input: &'a [u8],
         key: &[u8],
-        session: &Session,
+        caller: &Caller,
         answers: &mut Answers<'_>,
     ) -> Result<&'a [u8], Step> {
         let store::Announced { taken, bytes, quiet } = announced;
         let whole = taken + bytes + 2;
-        let refusal = if bytes > session.worker.shared.config.value_bytes_max {
-            session.worker.counters.store_too_large.add(1);
+        let refusal = if bytes > caller.worker.shared.config.value_bytes_max {
+            caller.worker.counters.store_too_large.add(1);
             Some("SERVER_ERROR object too large for cache")
-        } else if input.len() < whole && !self.has_room && !session.has_room_for(whole) {
-            session.worker.counters.refused_busy.add(1);
+        } else if input.len() < whole && !self.has_room && !caller.has_room_for(whole) {
+            caller.worker.counters.refused_busy.add(1);
             Some("SERVER_ERROR out of memory storing object")
         } else {
             None
@@ -264,7 +264,7 @@ impl Text {
         if let Some(answer) = refusal {
             answers.settle().await;
             // What is there is not what the client wants to be there.
-            let _ = session.cache_for(key).delete(key).await;
+            let _ = caller.cache_for(key).delete(key).await;
             let answer = (!quiet).then_some(answer);
             self.going = Going::Swallowing { bytes: bytes + 2, answer };
             return Err(Step::Done(taken));
@@ -281,17 +281,11 @@ impl Text {
     }
 }
 
-async fn touch(
-    key: &[u8],
-    exptime: i64,
-    quiet: bool,
-    session: &Session,
-    answers: &mut Answers<'_>,
-) {
-    let cache = session.cache_for(key);
+async fn touch(key: &[u8], exptime: i64, quiet: bool, caller: &Caller, answers: &mut Answers<'_>) {
+    let cache = caller.cache_for(key);
     let lifetime = Lifetime::new(exptime, cache.now());
     let touched = cache.touch(key, lifetime.ttl()).await;
-    let counters = &session.worker.counters;
+    let counters = &caller.worker.counters;
     counters.cmd_touch.add(1);
     say_unless(
         quiet,
@@ -308,5 +302,5 @@ async fn touch(
             Err(why) => server_error(why),
         },
     );
-    let_pass(session, lifetime).await;
+    let_pass(caller, lifetime).await;
 }

@@ -11,12 +11,12 @@ use larder::{Change, Value, ValueMeta};
 use super::request::{self, Request, Retrieval};
 use super::say::say;
 use crate::answers::{Answer, Answers, COPIED_MAX};
+use crate::caller::Caller;
 use crate::protocol::Step;
 use crate::protocol::memcached::fault::Fault;
 use crate::protocol::memcached::items::let_pass;
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::{KEY_BYTES_MAX, Words, append_number};
-use crate::session::Session;
 
 /// So many bytes may a line begin with before its first key.
 const HEAD_BYTES_MAX: usize = 64;
@@ -57,12 +57,12 @@ impl Keys {
     pub(super) fn long(
         self,
         input: &[u8],
-        session: &Session,
+        caller: &Caller,
     ) -> Result<(Retrieving, usize), &'static str> {
         let head = input.get(..HEAD_BYTES_MAX).unwrap_or(input);
         match request::parse(head) {
             Ok(Request::Retrieve(how, keys)) => {
-                Ok((Retrieving::new(how, session), head.len() - keys.len()))
+                Ok((Retrieving::new(how, caller), head.len() - keys.len()))
             }
             Err(Fault::Answer(answer)) => Err(answer),
             _ => Err("ERROR"),
@@ -71,8 +71,8 @@ impl Keys {
 }
 
 impl Retrieving {
-    pub(super) fn new(how: Retrieval, session: &Session) -> Self {
-        let now = || session.cache_for(b"").now();
+    pub(super) fn new(how: Retrieval, caller: &Caller) -> Self {
+        let now = || caller.cache_for(b"").now();
         let touch = how.touch.map(|exptime| Lifetime::new(exptime, now()));
         Self { unique: how.unique, touch }
     }
@@ -90,9 +90,9 @@ impl Retrieving {
     /// Answers the keys that are there, or some of them. Says what comes next, if not more keys.
     pub(super) async fn step(
         self,
-        session: &Session,
+        caller: &Caller,
         input: &[u8],
-        answers: &mut Answers,
+        answers: &mut Answers<'_>,
     ) -> (Step, Next) {
         let mut at = 0;
         for _ in 0..KEYS_A_STEP {
@@ -116,23 +116,23 @@ impl Retrieving {
                 let step = if at > 0 { Step::Done(at) } else { Step::Needs(input.len() + 1) };
                 return (step, Next::Keys);
             }
-            self.answer(key, session, answers).await;
+            self.answer(key, caller, answers).await;
             at += key.len();
         }
         (Step::Done(at), Next::Keys)
     }
 
-    async fn answer(self, key: &[u8], session: &Session, answers: &mut Answers<'_>) {
+    async fn answer(self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
         match self.touch {
-            Some(lifetime) => self.touch(key, lifetime, session, answers).await,
-            None if self.at_once(key, session, answers) => {}
-            None => self.later(key, session, answers).await,
+            Some(lifetime) => self.touch(key, lifetime, caller, answers).await,
+            None if self.at_once(key, caller, answers) => {}
+            None => self.later(key, caller, answers).await,
         }
     }
 
     /// Answers with what is in DRAM and not too long to be copied.
-    fn at_once(self, key: &[u8], session: &Session, answers: &mut Answers<'_>) -> bool {
-        let found = session.cache_for(key).get_at_once_with(key, |value, meta| {
+    fn at_once(self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) -> bool {
+        let found = caller.cache_for(key).get_at_once_with(key, |value, meta| {
             let is_short = value.len() <= COPIED_MAX;
             if is_short {
                 let out = answers.bytes();
@@ -144,15 +144,15 @@ impl Retrieving {
         });
         let is_answered = matches!(found, Ok(Some(true)));
         if is_answered {
-            session.worker.counters.cmd_get.add(1);
-            session.worker.counters.get_hits.add(1);
+            caller.worker.counters.cmd_get.add(1);
+            caller.worker.counters.get_hits.add(1);
         }
         is_answered
     }
 
     /// Goes on where DRAM does not know at once.
-    async fn later(self, key: &[u8], session: &Session, answers: &mut Answers<'_>) {
-        let (tenant, worker) = (Arc::clone(&session.tenant), Rc::clone(&session.worker));
+    async fn later(self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
+        let (tenant, worker) = (Arc::clone(&caller.tenant), Rc::clone(&caller.worker));
         let key = key.to_vec();
         let found = async move {
             // What cannot be read is a miss.
@@ -176,14 +176,14 @@ impl Retrieving {
         self,
         key: &[u8],
         lifetime: Lifetime,
-        session: &Session,
+        caller: &Caller,
         answers: &mut Answers<'_>,
     ) {
         answers.settle().await;
-        let counters = &session.worker.counters;
+        let counters = &caller.worker.counters;
         counters.cmd_get.add(1);
         counters.cmd_touch.add(1);
-        let touched = session.cache_for(key).update(key, |there| match there {
+        let touched = caller.cache_for(key).update(key, |there| match there {
             Some(_) => Change::Touch(lifetime.ttl()),
             None => Change::Keep,
         });
@@ -195,7 +195,7 @@ impl Retrieving {
             counters.get_misses.add(1);
             counters.touch_misses.add(1);
         }
-        let_pass(session, lifetime).await;
+        let_pass(caller, lifetime).await;
     }
 
     fn item(self, key: &[u8], value: Value) -> Answer {

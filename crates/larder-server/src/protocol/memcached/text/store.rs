@@ -3,9 +3,9 @@
 use super::request::Store;
 use super::say::say_unless;
 use crate::answers::Answers;
+use crate::caller::Caller;
 use crate::protocol::memcached::items::{self, StoreOutcome, server_error};
 use crate::protocol::memcached::lifetime::Lifetime;
-use crate::session::Session;
 
 /// A value that a line has announced.
 #[derive(Clone, Copy, Debug)]
@@ -20,16 +20,16 @@ pub(super) struct Announced {
 pub(super) async fn answer(
     request: &Store<'_>,
     value: &[u8],
-    session: &Session,
+    caller: &Caller,
     answers: &mut Answers<'_>,
 ) {
-    let now = session.cache_for(request.key).now();
+    let now = caller.cache_for(request.key).now();
     let lifetime = Lifetime::new(request.exptime, now);
     let how = items::Store {
         compare: request.unique,
         ..items::Store::new(request.mode, request.flags, lifetime)
     };
-    let stored = items::store(session, request.key, value, how).await;
+    let stored = items::store(caller, request.key, value, how).await;
     say_unless(
         request.quiet,
         answers,

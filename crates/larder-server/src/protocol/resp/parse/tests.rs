@@ -2,69 +2,10 @@
 
 use proptest::prelude::*;
 
+use super::stream::asked_within as asked;
 use super::*;
 
 const LIMITS: Limits = Limits { has_logged_in: true, value_bytes_max: 1 << 20 };
-
-/// What a stream asks, shown in pieces: requests, and what ended it.
-fn asked(pieces: &[&[u8]], limits: Limits) -> (Vec<Vec<Vec<u8>>>, Option<Parsed>) {
-    let (mut parser, mut swallow) = (Parser::default(), None::<Swallow>);
-    let (mut requests, mut input, mut begun) = (Vec::new(), Vec::new(), Vec::new());
-    for piece in pieces {
-        input.extend_from_slice(piece);
-        loop {
-            if let Some(rest) = &mut swallow {
-                match rest.swallow(&input, limits) {
-                    Swallowed::Broken(broken) => return (requests, Some(Parsed::Broken(broken))),
-                    Swallowed::Needs(bytes) => {
-                        assert!(bytes > input.len());
-                        break;
-                    }
-                    Swallowed::Part(bytes) => drop(input.drain(..bytes)),
-                    Swallowed::All(bytes) => {
-                        input.drain(..bytes);
-                        swallow = None;
-                    }
-                }
-                if input.is_empty() {
-                    break;
-                }
-                continue;
-            }
-            match parser.parse(&input, limits) {
-                Parsed::Nothing(bytes) => drop(input.drain(..bytes)),
-                Parsed::Request(bytes) => {
-                    begun.extend(parser.arguments(&input).from(0).map(<[u8]>::to_vec));
-                    requests.push(std::mem::take(&mut begun));
-                    parser.forget();
-                    input.drain(..bytes);
-                }
-                Parsed::Needs(bytes) => {
-                    assert!(bytes > input.len(), "{bytes} of {}", input.len());
-                    break;
-                }
-                Parsed::Many => {
-                    assert_eq!(parser.arguments(&input).len(), ARGUMENTS_A_PART);
-                    begun.extend(parser.arguments(&input).from(0).map(<[u8]>::to_vec));
-                    let done = parser.take_begun();
-                    input.drain(..done);
-                }
-                Parsed::TooLong => {
-                    requests.push(vec![b"too long".to_vec()]);
-                    begun.clear();
-                    let (rest, bytes) = parser.swallow();
-                    input.drain(..bytes);
-                    swallow = Some(rest);
-                }
-                broken @ Parsed::Broken(_) => return (requests, Some(broken)),
-            }
-            if input.is_empty() {
-                break;
-            }
-        }
-    }
-    (requests, None)
-}
 
 fn all(bytes: &[u8]) -> (Vec<Vec<Vec<u8>>>, Option<Parsed>) {
     asked(&[bytes], LIMITS)

@@ -12,7 +12,7 @@ use crate::tenant::Tenant;
 use crate::worker::{BUFFER_BYTES, Worker};
 
 /// What a protocol knows of its connection.
-pub(crate) struct Session {
+pub(crate) struct Caller {
     pub(crate) worker: Rc<Worker>,
     /// Unlike that of any other connection of the server.
     pub(crate) id: u64,
@@ -40,7 +40,7 @@ impl fmt::Display for Peer {
     }
 }
 
-impl Session {
+impl Caller {
     pub(crate) fn new(worker: Rc<Worker>, peer: Peer) -> Self {
         let id = worker.shared.next_connection();
         let tenant = Arc::clone(worker.shared.default_tenant());
@@ -53,7 +53,7 @@ impl Session {
         self.tenant.cache_for(key)
     }
 
-    /// Whether nothing else is answered before somebody has logged in ([`Session::log_in`]).
+    /// Whether nothing else is answered before somebody has logged in ([`Caller::log_in`]).
     pub(crate) fn needs_login(&self) -> bool {
         self.needs_login
     }
@@ -95,7 +95,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for Caller {
     fn drop(&mut self) {
         self.is_busy();
     }
