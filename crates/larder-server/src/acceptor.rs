@@ -11,9 +11,9 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
-use crate::caller::Peer;
 use crate::config::ProtocolKind;
 use crate::listener::Listener;
+use crate::peer::Peer;
 use crate::shared::Shared;
 use crate::worker::{Arrived, Letter};
 

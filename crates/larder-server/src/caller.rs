@@ -1,13 +1,12 @@
 //! Who a connection is: where it comes from, whose tenant it is.
 
-use std::fmt;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Context;
 
 use larder::Larder;
 
+use crate::peer::Peer;
 use crate::tenant::Tenant;
 use crate::worker::{BUFFER_BYTES, Worker};
 
@@ -22,22 +21,6 @@ pub(crate) struct Caller {
     needs_login: bool,
     /// Where it waits for requests, among the idle ones of its worker.
     waits_at: Option<usize>,
-}
-
-/// Where a connection comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Peer {
-    Tcp(SocketAddr),
-    Unix,
-}
-
-impl fmt::Display for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(f),
-            Self::Unix => f.write_str("unix"),
-        }
-    }
 }
 
 impl Caller {

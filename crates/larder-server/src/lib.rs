@@ -9,9 +9,10 @@
 //! Everything of a connection belongs to one thread. A hit in DRAM is answered within the turn in which it was asked;
 //! a request that waits for flash leaves the thread to others, and reads of one pipeline run beside each other.
 //!
-//! An acceptor gives each connection to the worker that has the fewest (`acceptor.rs`). A worker (`worker/`) sleeps
-//! once for all it has; what a loop asks of the kernel is behind one trait (`net/`). A connection (`connection.rs`)
-//! knows no protocol: those are in `protocol/`, a folder each, and know no sockets. Idle connections own no buffers.
+//! An acceptor gives each connection to the worker that has the fewest (`acceptor.rs`). A worker (`event_loop.rs`,
+//! `worker/`) sleeps once for all it has; what a loop asks of the kernel is behind one trait (`net/`). A connection
+//! (`connection.rs`) knows no protocol: those are in `protocol/`, a folder each, and know no sockets. Idle connections
+//! own no buffers.
 
 #[cfg(target_os = "linux")]
 mod acceptor;
@@ -30,12 +31,16 @@ mod counters;
 #[cfg(target_os = "linux")]
 mod error;
 #[cfg(target_os = "linux")]
+mod event_loop;
+#[cfg(target_os = "linux")]
 #[doc(hidden)]
 pub mod fuzzing;
 #[cfg(target_os = "linux")]
 mod listener;
 #[cfg(target_os = "linux")]
 mod net;
+#[cfg(target_os = "linux")]
+mod peer;
 #[cfg(target_os = "linux")]
 mod protocol;
 #[cfg(target_os = "linux")]

@@ -8,9 +8,9 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use crate::caller::Peer;
 use crate::config::{Endpoint, ProtocolKind};
 use crate::error::{Error, ErrorKind};
+use crate::peer::Peer;
 
 /// A socket that listens, until it is dropped.
 pub(crate) struct Listener {

@@ -11,11 +11,12 @@ use crate::acceptor::{self, Stop};
 use crate::admin::Admin;
 use crate::config::{Endpoint, ProtocolKind, ServerConfig};
 use crate::error::{Error, ErrorKind};
+use crate::event_loop;
 use crate::listener::Listener;
 use crate::shared::Shared;
 use crate::tenant::Caches;
 use crate::users::Users;
-use crate::worker::{self, Letter, Mailbox};
+use crate::worker::{Letter, Mailbox};
 
 /// A server that serves until it is told to end ([`Server::end`]).
 pub struct Server {
@@ -73,7 +74,7 @@ impl Server {
     fn begin(&mut self, listeners: Vec<Listener>) -> Result<(), Error> {
         for number in 0..self.shared.config.workers {
             let shared = Arc::clone(&self.shared);
-            self.spawn(format!("larder-{number}"), move || worker::run(number, shared))?;
+            self.spawn(format!("larder-{number}"), move || event_loop::run(number, shared))?;
         }
         let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
         self.spawn("larder-accept".to_owned(), move || acceptor::run(&listeners, &shared, &stop))

@@ -27,7 +27,7 @@ struct Waiting {
 }
 
 impl Idle {
-    pub(super) fn new(timeout: Option<Duration>) -> Self {
+    pub(crate) fn new(timeout: Option<Duration>) -> Self {
         let (waiting, next_sweep, draining) = Default::default();
         Self { waiting, timeout, next_sweep, draining }
     }
@@ -55,18 +55,18 @@ impl Idle {
         }
     }
 
-    pub(super) fn is_draining(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         self.draining.get()
     }
 
     /// All are over from now on.
-    pub(super) fn drain(&self) {
+    pub(crate) fn drain(&self) {
         self.draining.set(true);
         self.waiting.borrow().iter().for_each(|(_, one)| one.waker.wake_by_ref());
     }
 
     /// Calls those that have waited too long, if it is time to look. Says after how long to call again.
-    pub(super) fn sweep(&self, now: Duration) -> Option<Duration> {
+    pub(crate) fn sweep(&self, now: Duration) -> Option<Duration> {
         self.timeout?;
         let mut waiting = self.waiting.borrow_mut();
         if waiting.is_empty() {

@@ -8,8 +8,8 @@ use std::thread::ThreadId;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::caller::Peer;
 use crate::config::ProtocolKind;
+use crate::peer::Peer;
 
 /// See the module.
 pub(crate) struct Mailbox {
@@ -54,7 +54,7 @@ impl Mailbox {
     }
 
     /// The thread that calls is the worker.
-    pub(super) fn belongs_here(&self) {
+    pub(crate) fn belongs_here(&self) {
         self.owner.set(std::thread::current().id()).expect("a mailbox has one worker");
     }
 
@@ -64,7 +64,7 @@ impl Mailbox {
     }
 
     /// A task was woken, on whichever thread.
-    pub(super) fn wake(&self, task: async_task::Runnable) {
+    pub(crate) fn wake(&self, task: async_task::Runnable) {
         self.woken.lock().unwrap_or_else(PoisonError::into_inner).push(task);
         // The worker looks before it sleeps.
         if self.owner.get() != Some(&std::thread::current().id()) {
@@ -80,16 +80,16 @@ impl Mailbox {
     }
 
     /// For clocks and rings: wakes the worker.
-    pub(super) fn waker(self: &Arc<Self>) -> Waker {
+    pub(crate) fn waker(self: &Arc<Self>) -> Waker {
         Waker::from(Arc::new(Signals(Arc::clone(self))))
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
 
     /// All letters. What is sent from now on signals again.
-    pub(super) fn take(&self) -> Vec<Letter> {
+    pub(crate) fn take(&self) -> Vec<Letter> {
         if self.is_signalled.load(Ordering::Relaxed) {
             let _ = rustix::io::read(&self.event, &mut [0; 8]);
             // Before anything is taken: what comes behind what is taken finds it so.
@@ -99,13 +99,13 @@ impl Mailbox {
     }
 
     /// Exchanges tasks that were woken for `none`, which is empty.
-    pub(super) fn take_woken(&self, none: &mut Vec<async_task::Runnable>) {
+    pub(crate) fn take_woken(&self, none: &mut Vec<async_task::Runnable>) {
         debug_assert!(none.is_empty(), "nothing is lost");
         std::mem::swap(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner), none);
     }
 
     /// Whether nobody was woken. Letters signal.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.woken.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 }

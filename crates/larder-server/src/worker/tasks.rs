@@ -35,7 +35,7 @@ impl Drop for Ends {
 }
 
 impl Tasks {
-    pub(super) fn new(mailbox: Arc<Mailbox>) -> Self {
+    pub(crate) fn new(mailbox: Arc<Mailbox>) -> Self {
         mailbox.belongs_here();
         Self { mailbox, tasks: RefCell::default(), ended: Rc::default(), woken: RefCell::default() }
     }
@@ -56,7 +56,7 @@ impl Tasks {
     }
 
     /// Runs all tasks that were woken, and those that they wake, for a few rounds.
-    pub(super) fn run_all(&self) {
+    pub(crate) fn run_all(&self) {
         let mut woken = self.woken.borrow_mut();
         for _ in 0..ROUNDS_A_TURN {
             self.mailbox.take_woken(&mut woken);
@@ -73,7 +73,7 @@ impl Tasks {
     }
 
     /// Drops all tasks, and with them what they hold.
-    pub(super) fn drop_all(&self) {
+    pub(crate) fn drop_all(&self) {
         let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
         drop(tasks);
         // Whoever was dropped is run once more, which drops it; nothing is polled.

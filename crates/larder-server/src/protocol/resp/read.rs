@@ -100,6 +100,8 @@ pub(super) async fn answer(
     key: &[u8],
     answers: &mut Answers<'_>,
 ) {
+    // Of many keys, what is answered goes out before the next are looked at.
+    answers.room().await;
     let cache = caller.cache_for(key);
     let is_resp3 = client.is_resp3;
     let counters = &caller.worker.counters;
