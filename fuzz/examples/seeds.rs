@@ -17,6 +17,7 @@ use liblzma::write::XzEncoder;
 fn main() -> Result<()> {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     flash(&seeds)?;
+    requests(&seeds)?;
     traces(&seeds.join("trace_readers"))
 }
 
@@ -63,6 +64,13 @@ fn flash(seeds: &Path) -> Result<()> {
 }
 
 /// The first byte picks the format by its place in `TraceFormat::ALL`; 6 is detection.
+fn requests(seeds: &Path) -> Result<()> {
+    let text = b"get a b\r\nset a 0 0 1\r\nms b 1 F3\r\nmg TWFu b v\r\nincr n 1 noreply\r\n";
+    save(seeds, "memcached", "text", text)?;
+    let binary = b"\x80\x01\0\x01\x08\0\0\0\0\0\0\x0atags\0\0\0\0\0\0\0\0\0\0\0\x07\0\0\0\0av";
+    save(seeds, "memcached", "binary", binary)
+}
+
 fn traces(dir: &Path) -> Result<()> {
     const CSV: &str = "time,object,size,op,ttl\n0,7,100,get,0\n1.5,apple,2000,set,60\n";
     const TWITTER: &str = "0,aQz,3,230,5,get,0\n0,bb,2,0,1,delete,0\n2,c,1,9,5,set,300\n";

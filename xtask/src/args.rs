@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Kills(PassedOn),
     /// Small changes to the cache, and whether a test notices each; needs cargo-mutants
     Mutants(mutants::Options),
+    /// The tests of memcached, Valkey and their clients, against `larder serve`
+    Conformance,
     /// Which source files a hit in DRAM and one on flash pass; needs valgrind
     Hits,
     /// Linux under an emulator with an NVMe FDP drive; our programs and nvme-cli in it

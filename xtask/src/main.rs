@@ -5,6 +5,7 @@
 mod all;
 mod args;
 mod browser;
+mod conformance;
 mod files;
 mod fuzz;
 mod guest;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Soak(options) => ("soak", soak::run(&options)),
         Command::Kills(words) => ("kills", kills::run(&words.words)),
         Command::Mutants(options) => ("mutants", mutants::run(&options)),
+        Command::Conformance => ("conformance", conformance::run()),
         Command::Hits => ("hits", hits::run()),
         Command::Guest(options) => ("guest", guest::run(&options)),
         Command::Peers(words) => ("peers", peers::run(&words.words)),

@@ -3,6 +3,8 @@
 #[cfg(target_os = "linux")]
 mod device;
 mod plan;
+#[cfg(target_os = "linux")]
+mod serve;
 
 use std::path::PathBuf;
 
@@ -17,6 +19,8 @@ pub(crate) use device::{
     PrepareArgs, TrimArgs,
 };
 pub(crate) use plan::PlanArgs;
+#[cfg(target_os = "linux")]
+pub(crate) use serve::{CheckArgs, ListenArg, PasswordArgs, ServeArgs, listen, sockets};
 
 /// A flash cache that shelves data by lifetime, and the tools to see what that saves.
 #[derive(Debug, Parser)]
@@ -28,6 +32,12 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    #[cfg(target_os = "linux")]
+    Serve(Box<ServeArgs>),
+    #[cfg(target_os = "linux")]
+    Check(CheckArgs),
+    #[cfg(target_os = "linux")]
+    Password(PasswordArgs),
     Replay(ReplayArgs),
     Plan(Box<PlanArgs>),
     #[command(subcommand)]
@@ -308,7 +318,7 @@ pub(crate) enum DeviceArg {
     Device(Target),
 }
 
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let parser = parse_size::Config::new().with_binary();
     parser.parse_size(text).map_err(|error| {
         format!("{error}; use a number of bytes, or one with K, M, G or T, such as 64M")

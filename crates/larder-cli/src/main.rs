@@ -13,6 +13,8 @@ mod json;
 mod lab;
 mod plan;
 mod replay;
+#[cfg(target_os = "linux")]
+mod serve;
 mod table;
 mod workload;
 
@@ -27,6 +29,12 @@ use larder_lab::Error;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let ended = match cli.command {
+        #[cfg(target_os = "linux")]
+        Command::Serve(arguments) => serve::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Check(arguments) => serve::check(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Password(_) => serve::password(),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Workload(command) => workload::run(&command),

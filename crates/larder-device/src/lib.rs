@@ -22,6 +22,7 @@
 //! | [`nvme`] | NVMe drives of Linux and what they say of their placement |
 //! | `ring` (Linux) | a ring of io_uring that a thread hosts for all its devices |
 //! | [`striped`] | several devices as one |
+//! | [`sockets`] | stream sockets of one thread on a ring of io_uring (Linux) |
 //! | [`mod@slice`] | a part of a device as a device: one tenant of a drive |
 //! | [`timeout`] | a device around any other whose requests end in time, well or not |
 //! | [`fault`] | a device around any other that misbehaves to plan |
@@ -47,6 +48,8 @@ mod plug;
 #[cfg(target_os = "linux")]
 pub mod ring;
 pub mod slice;
+#[cfg(target_os = "linux")]
+pub mod sockets;
 mod spares;
 pub mod striped;
 pub mod timeout;

@@ -19,5 +19,7 @@ mod plan_command;
 mod plan_json;
 mod replay_json;
 mod report_page;
+#[cfg(target_os = "linux")]
+mod serve_command;
 mod streams;
 mod workload_command;

@@ -1,5 +1,6 @@
 //! An item from what is said of it, and the time that it is judged by.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::{Change, Larder, SetOptions, Tiers};
@@ -57,13 +58,9 @@ impl Larder {
         Some(match change {
             Change::Keep => return None,
             Change::Store(value, options) => self.item(hash, key, value, *options),
-            Change::StoreKeepingExpiry(value) => {
-                let Some(old) = there else {
-                    return Some(self.item(hash, key, value, SetOptions::default()));
-                };
-                let marks = self.marks_of_new(old.dram.marks.is_won());
-                let dram = DramFields { version: 0, marks, ..old.dram };
-                ItemRef { value, dram, ..old }
+            Change::StoreKeepingExpiry(value) => self.item_in_place(hash, key, value, None, there),
+            Change::StoreKeepingExpiryAs(value, version) => {
+                self.item_in_place(hash, key, value, Some(*version), there)
             }
             Change::Touch(ttl) => {
                 let old = there?;
@@ -82,6 +79,23 @@ impl Larder {
         })
     }
 
+    /// A value in the place of another, of which it keeps everything else.
+    fn item_in_place<'a>(
+        &self,
+        hash: KeyHash,
+        key: &'a [u8],
+        value: &'a [u8],
+        version: Option<NonZeroU64>,
+        there: Option<ItemRef<'a>>,
+    ) -> ItemRef<'a> {
+        let Some(old) = there else {
+            return self.item(hash, key, value, SetOptions { version, ..SetOptions::default() });
+        };
+        let marks = self.marks_of_new(old.dram.marks.is_won());
+        let dram = DramFields { version: version.map_or(0, u64::from), marks, ..old.dram };
+        ItemRef { value, dram, ..old }
+    }
+
     /// The marks of what is set now.
     fn marks_of_new(&self, won: bool) -> Marks {
         Marks::of_new(won, self.notes_access.then(|| self.core.now_s()))
@@ -90,9 +104,13 @@ impl Larder {
     /// In which second something expires that lives so long, and by how many milliseconds earlier; 0 is never.
     fn expiry(&self, ttl: Option<Duration>) -> (u32, u16) {
         let Some(ttl) = ttl else { return (0, 0) };
-        // Rounded up as a sum: a value lives at least as long as it was promised.
-        let end_ns = self.core.clock.now().saturating_add(ttl).as_nanos();
-        let end_ms = end_ns.div_ceil(1_000_000);
+        let now = self.core.clock.now();
+        let end_ms = match ttl {
+            // Nobody sees it: an update that stores such a value removes the one that was there.
+            Duration::ZERO => now.as_millis(),
+            // Rounded up as a sum: a value lives at least as long as it was promised.
+            ttl => now.saturating_add(ttl).as_nanos().div_ceil(1_000_000),
+        };
         let Ok(end_s) = u32::try_from(end_ms.div_ceil(1000).max(1)) else { return (u32::MAX, 0) };
         let early_ms = u128::from(end_s) * 1000 - end_ms;
         debug_assert!(

@@ -61,6 +61,46 @@ impl Larder {
         Ok(found.map(|value| look(&value, value.meta())))
     }
 
+    /// Shows `look` the value of `key` as nobody's use: it is found by nobody, stays in the tier where it is, and
+    /// counts in no statistics. For questions about an item. `None` is a miss.
+    ///
+    /// # Errors
+    /// As [`Larder::get`].
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", b"rye", None))?;
+    /// let fetched = || block_on(cache.peek_with(b"bread", |_, meta| meta.fetched));
+    /// assert_eq!([fetched()?, fetched()?], [Some(false), Some(false)]);
+    /// block_on(cache.get(b"bread"))?;
+    /// assert_eq!(fetched()?, Some(true));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub async fn peek_with<T>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(&[u8], ValueMeta) -> T,
+    ) -> Result<Option<T>, Error> {
+        check_key(key)?;
+        self.core.gate.check()?;
+        let hash = self.hasher.hash(key);
+        // DRAM first, as `Larder::contains` says.
+        let residents = self.core.dram.residents(hash).into_iter();
+        if let Some(resident) = residents.map(|it| it.value).find(|value| value.key() == key) {
+            let alive = !resident.is_over(self.core.now_ms());
+            return Ok(alive.then(|| look(&resident, resident.meta())));
+        }
+        let Some(flash) = &self.core.flash else { return Ok(None) };
+        let inside = self.enter().await?;
+        let found = flash.get(hash, key, self.core.now_s()).await;
+        self.leave(inside);
+        Ok(found.map(|(fetched, _)| {
+            let value = Pinned::alone(&fetched.item());
+            look(&value, value.meta())
+        }))
+    }
+
     /// Looks `key` up and appends its value to `buffer`. `None` is a miss; then nothing is appended.
     ///
     /// # Errors

@@ -46,6 +46,7 @@ mod single_flight;
 mod stale;
 mod update;
 
+use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -183,6 +184,22 @@ impl Larder {
             self.remove(hash, key).await?;
         }
         told_flash
+    }
+
+    /// A version for a value of `key` that is about to be stored, for [`SetOptions::version`]: larger than those of all
+    /// values that the key has had. It is for who has to say which version a change has made.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, SetOptions, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// let version = cache.draw_version(b"bread");
+    /// let options = SetOptions { version: Some(version), ..SetOptions::default() };
+    /// block_on(cache.set_with(b"bread", b"rye", options))?;
+    /// assert_eq!(block_on(cache.get(b"bread"))?.map(|it| it.version()), Some(version.get()));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn draw_version(&self, key: &[u8]) -> NonZeroU64 {
+        self.core.dram.draw_version(key)
     }
 
     /// Removes `key` from both tiers. Says whether it was there. A large object on flash counts as

@@ -15,7 +15,8 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetOptions {
-    /// How long it lives, rounded up to milliseconds, and on flash to whole seconds; `None` is for ever.
+    /// How long it lives, rounded up to milliseconds, and on flash to whole seconds; `None` is for ever. Nobody sees
+    /// what lives for no time.
     pub ttl: Option<Duration>,
     /// What [`Value::flags`](crate::Value::flags) shall say of it.
     pub flags: u32,

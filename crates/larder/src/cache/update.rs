@@ -29,6 +29,9 @@ pub enum Change<'a> {
     Store(Cow<'a, [u8]>, SetOptions),
     /// Store a value that lives as long as the one that is there, and is [stale](crate::ValueMeta::stale) if that is.
     StoreKeepingExpiry(Cow<'a, [u8]>),
+    /// The same, with a version that is given, as in [`SetOptions::version`]: who has to tell its client draws it
+    /// beforehand ([`Larder::draw_version`]).
+    StoreKeepingExpiryAs(Cow<'a, [u8]>, NonZeroU64),
     /// Leave the value as it is, with its version, and give it so long to live; `None` is for ever.
     Touch(Option<Duration>),
     /// Leave the value that is there, but mark it as stale, as [`Larder::invalidate`] does.

@@ -66,6 +66,7 @@ mod table;
 mod together;
 mod versions;
 
+use std::num::NonZeroU64;
 use std::sync::{Arc, PoisonError};
 
 use crate::config::DramPolicy;
@@ -279,6 +280,11 @@ impl DramTier {
             let record = self.record(entry.location(), locked);
             (record.key == key).then(|| !record.is_over(now_ms))
         })
+    }
+
+    /// A version for what `key` is about to have.
+    pub(crate) fn draw_version(&self, key: &[u8]) -> NonZeroU64 {
+        NonZeroU64::new(self.versions.next(key)).unwrap_or(NonZeroU64::MIN)
     }
 
     /// Marks this version of `key` as won, if it is here and alive. Says whether it was not won before.

@@ -232,3 +232,71 @@ fn deleting_a_small_object_that_has_expired_deletes_nothing() {
         rig.clock.advance_to(Duration::from_secs(1000));
     });
 }
+
+#[test]
+fn what_an_update_gives_no_time_is_gone_at_once() {
+    both(|rig, push_out| {
+        let cache = &rig.cache;
+        // Within a millisecond, of which lifetimes are rounded up to the end.
+        rig.clock.advance_to(Duration::from_micros(1_000_001_300));
+        block_on(cache.set(b"k", b"1", None)).unwrap();
+        push_out();
+        let over = SetOptions { ttl: Some(Duration::ZERO), ..SetOptions::default() };
+        let before = block_on(cache.update(b"k", |_| Change::Store(b"".into(), over))).unwrap();
+        assert_eq!(before.as_deref(), Some(&b"1"[..]));
+        assert_eq!(block_on(cache.get(b"k")).unwrap(), None);
+        push_out();
+        assert_eq!(block_on(cache.get(b"k")).unwrap(), None);
+    });
+}
+
+#[test]
+fn a_version_that_was_drawn_is_the_one_that_is_stored() {
+    both(|rig, push_out| {
+        let cache = &rig.cache;
+        let seen = || block_on(cache.get(b"k")).unwrap().map(|value| value.version());
+        block_on(cache.set(b"k", b"1", None)).unwrap();
+        let before = seen().unwrap();
+        push_out();
+        let drawn = cache.draw_version(b"k");
+        assert!(drawn.get() > before);
+        let change =
+            |_: Option<&larder::Value>| Change::StoreKeepingExpiryAs(b"2"[..].into(), drawn);
+        block_on(cache.update(b"k", change)).unwrap();
+        assert_eq!(seen(), Some(drawn.get()));
+        assert!(cache.draw_version(b"k") > drawn);
+    });
+}
+
+#[test]
+fn what_is_stored_with_a_drawn_version_lives_as_long_as_before() {
+    let rig = dram_only();
+    let cache = &rig.cache;
+    let options = SetOptions { ttl: Some(Duration::from_secs(60)), ..options(7) };
+    block_on(cache.set_with(b"k", b"1", options)).unwrap();
+    let meta = || block_on(cache.peek_with(b"k", |_, meta| meta)).unwrap().unwrap();
+    let expires_at = meta().expires_at;
+    let drawn = cache.draw_version(b"k");
+    let change = |_: Option<&larder::Value>| Change::StoreKeepingExpiryAs(b"2"[..].into(), drawn);
+    block_on(cache.update(b"k", change)).unwrap();
+    assert!(expires_at.is_some());
+    assert_eq!((meta().expires_at, meta().flags), (expires_at, 7));
+}
+
+#[test]
+fn a_peek_sees_both_tiers_and_is_nobodys_use() {
+    both(|rig, push_out| {
+        let cache = &rig.cache;
+        let peek = || block_on(cache.peek_with(b"k", |value, meta| (value.to_vec(), meta.fetched)));
+        assert_eq!(peek().unwrap(), None);
+        block_on(cache.set(b"k", b"1", Some(Duration::from_secs(60)))).unwrap();
+        assert_eq!(peek().unwrap(), Some((b"1".to_vec(), false)));
+        assert_eq!(peek().unwrap(), Some((b"1".to_vec(), false)));
+        push_out();
+        let gets = cache.stats().gets;
+        assert_eq!(peek().unwrap().map(|seen| seen.0), Some(b"1".to_vec()));
+        assert_eq!(cache.stats().gets, gets);
+        rig.clock.advance_to(cache.now() + Duration::from_secs(61));
+        assert_eq!(peek().unwrap(), None);
+    });
+}

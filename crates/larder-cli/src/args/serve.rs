@@ -1,0 +1,166 @@
+//! `larder serve`: what can be said on the command line.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use larder_server::SocketBackend;
+
+use super::{positive_size, size};
+
+/// Serve memcached and Redis clients from DRAM and flash.
+///
+/// Without arguments: memcached's protocol on 127.0.0.1:11211, Redis' on 127.0.0.1:6379, a flash file in the data
+/// directory, and sizes chosen from this machine, which are printed.
+///
+/// SIGTERM and SIGINT end it: no new connections, what was begun is answered, the cache is closed so that it is found
+/// again; a second one ends it at once.
+///
+/// Sizes take K, M, G, T (powers of 1024).
+#[derive(Debug, Clone, Default, Args)]
+#[command(after_help = "EXAMPLES:
+  larder serve                                        no configuration needed
+  larder serve --memory 1G --flash 32G                sizes of DRAM and of the flash file
+  larder serve --flash 0                              in DRAM only
+  larder serve --memcached 127.0.0.1:22122 --resp none
+  larder serve --memcached unix:/run/larder.sock      a Unix socket
+  larder serve --config larder.toml                   tenants, users, and all options by their names")]
+pub(crate) struct ServeArgs {
+    /// A file with these options by their names (data_dir = \"...\"), tenants and users; options given here come first.
+    /// `larder check FILE` explains it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Where memcached clients come in: addresses, or unix:PATH; none is nowhere [default: 127.0.0.1:11211]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = listen)]
+    pub(crate) memcached: Option<Vec<ListenArg>>,
+
+    /// Where Redis and Valkey clients come in: addresses, or unix:PATH; none is nowhere [default: 127.0.0.1:6379]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = listen)]
+    pub(crate) resp: Option<Vec<ListenArg>>,
+
+    /// Where metrics and readiness are asked for by HTTP: an address, or none [default: 127.0.0.1:9180]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen)]
+    pub(crate) admin: Option<ListenArg>,
+
+    /// Memory of the cache, with everything that it needs for its flash [default: a quarter of the machine's, or of the
+    /// control group's limit]
+    #[arg(long, value_name = "SIZE", value_parser = positive_size)]
+    pub(crate) memory: Option<u64>,
+
+    /// Size of the flash file; 0 is DRAM only [default: that of an earlier run, or 8 times the memory, at most half of
+    /// what is free]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) flash: Option<u64>,
+
+    /// Where the flash file is [default: $STATE_DIRECTORY, /var/lib/larder for root, ~/.local/share/larder]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// Threads that serve [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) workers: Option<u16>,
+
+    /// How they wait for sockets: epoll, or io_uring where the kernel allows it [default: epoll]
+    #[arg(long, value_name = "HOW", value_parser = sockets)]
+    pub(crate) sockets: Option<SocketBackend>,
+
+    /// Most connections at a time [default: 10000]
+    #[arg(long, value_name = "N")]
+    pub(crate) connections: Option<usize>,
+
+    /// Longest value [default: 1M]
+    #[arg(long, value_name = "SIZE", value_parser = positive_size)]
+    pub(crate) value_max: Option<u64>,
+
+    /// Close connections that ask nothing for so many seconds; 0 never [default: 0]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) idle_timeout: Option<u32>,
+
+    /// How many seconds connections may go on with what they have begun when the server is told to end [default: 5]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) drain: Option<u32>,
+
+    /// How many seconds closing the cache may take at the end; what is not on flash by then is lost [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) close: Option<u32>,
+
+    /// Listen on addresses that other machines reach, though keys and passwords travel in the clear
+    #[arg(long)]
+    pub(crate) allow_unprotected: bool,
+}
+
+/// Explain a configuration of `larder serve`, without touching anything.
+///
+/// Prints every setting with its value and where it comes from, or what is wrong, with line and column.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CheckArgs {
+    /// The file, such as larder.toml
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+/// Hash a password for `larder.toml`: the password is read from standard input, one line.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "EXAMPLE:
+  printf '%s\\n' \"$PASSWORD\" | larder password")]
+pub(crate) struct PasswordArgs {}
+
+/// Where clients come in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ListenArg {
+    Nowhere,
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl fmt::Display for ListenArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nowhere => f.write_str("none"),
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// How threads wait for sockets.
+pub(crate) fn sockets(text: &str) -> Result<SocketBackend, String> {
+    match text {
+        "epoll" => Ok(SocketBackend::Epoll),
+        "io_uring" => Ok(SocketBackend::IoUring),
+        _ => Err("must be epoll or io_uring".to_owned()),
+    }
+}
+
+/// A place as it is written.
+pub(crate) fn listen(text: &str) -> Result<ListenArg, String> {
+    if text == "none" {
+        return Ok(ListenArg::Nowhere);
+    }
+    if let Some(path) = text.strip_prefix("unix:") {
+        if path.is_empty() {
+            return Err("unix: needs the path of a socket behind it".to_owned());
+        }
+        return Ok(ListenArg::Unix(path.into()));
+    }
+    text.parse().map(ListenArg::Tcp).map_err(|_| {
+        "must be an address with a port such as 127.0.0.1:11211 or [::1]:11211, unix:PATH, or none".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_to_listen() {
+        assert_eq!(listen("none"), Ok(ListenArg::Nowhere));
+        assert_eq!(listen("unix:/run/x"), Ok(ListenArg::Unix("/run/x".into())));
+        assert_eq!(listen("[::1]:7"), Ok(ListenArg::Tcp("[::1]:7".parse().unwrap())));
+        for wrong in ["unix:", "localhost", "127.0.0.1", ":11211", ""] {
+            assert!(listen(wrong).is_err(), "{wrong}");
+        }
+    }
+}

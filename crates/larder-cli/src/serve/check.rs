@@ -1,0 +1,101 @@
+//! `larder check`: what a file would have `larder serve` do.
+
+use std::fmt::Display;
+use std::io::BufRead;
+
+use indicatif::BinaryBytes;
+use larder_lab::Error;
+use larder_server::{PasswordHash, SocketBackend};
+
+use super::settings::{Setting, Settings};
+use crate::args::{CheckArgs, ListenArg, ServeArgs};
+use crate::ending::Ending;
+
+/// Explains a file, or says what is wrong with it.
+pub(crate) fn check(arguments: &CheckArgs) -> Result<Ending, Error> {
+    let file = arguments.file.clone();
+    let settings = Settings::of(&ServeArgs { config: Some(file), ..ServeArgs::default() })?;
+    for line in explain(&settings) {
+        println!("{line}");
+    }
+    Ok(Ending::Complete)
+}
+
+/// A line for each setting: its name, its value, where it comes from.
+pub(crate) fn explain(settings: &Settings) -> Vec<String> {
+    let line = |name: &str, value: &dyn Display, from: &dyn Display| {
+        let value = value.to_string();
+        format!("{name:<18} {value:<34} {from}")
+    };
+    let size = |name, Setting(bytes, from): &Setting<u64>| line(name, &BinaryBytes(*bytes), from);
+    let seconds = |name, Setting(count, from): &Setting<u32>| match count {
+        0 => line(name, &"0 (off)", from),
+        _ => line(name, &format!("{count} s"), from),
+    };
+    let places = |name, Setting(places, from): &Setting<Vec<ListenArg>>| {
+        let texts: Vec<String> = places.iter().map(ToString::to_string).collect();
+        line(name, &texts.join(", "), from)
+    };
+    let flash = match settings.flash.0 {
+        Some(0) => "none: DRAM only".to_owned(),
+        Some(bytes) => BinaryBytes(bytes).to_string(),
+        None => "as it is, or by the free space".to_owned(),
+    };
+    let directory = match &settings.data_dir.0 {
+        Some(directory) => directory.display().to_string(),
+        None => super::data::default_directory()
+            .map_or_else(|_| "none".to_owned(), |directory| directory.display().to_string()),
+    };
+    let sockets = match settings.sockets.0 {
+        SocketBackend::Epoll => "epoll",
+        SocketBackend::IoUring => "io_uring",
+    };
+    let mut lines = vec![
+        places("memcached", &settings.memcached),
+        places("resp", &settings.resp),
+        places("admin", &settings.admin),
+        size("memory", &settings.memory),
+        line("flash", &flash, &settings.flash.1),
+        line("data_dir", &directory, &settings.data_dir.1),
+        line("workers", &settings.workers.0, &settings.workers.1),
+        line("sockets", &sockets, &settings.sockets.1),
+        line("connections", &settings.connections.0, &settings.connections.1),
+        size("value_max", &settings.value_max),
+        seconds("idle_timeout", &settings.idle_timeout),
+        line("drain", &format!("{} s", settings.drain.0), &settings.drain.1),
+        line("close", &format!("{} s", settings.close.0), &settings.close.1),
+        line("allow_unprotected", &settings.allow_unprotected.0, &settings.allow_unprotected.1),
+    ];
+    for tenant in &settings.tenants {
+        let users = settings.users.iter().filter(|user| user.tenant == tenant.name);
+        let names: Vec<&str> = users.map(|user| &*user.name).collect();
+        let who = match (settings.users.is_empty(), names.is_empty()) {
+            (true, _) => "no password".to_owned(),
+            (false, true) => "no user: nobody reaches it".to_owned(),
+            (false, false) => format!("users {}", names.join(", ")),
+        };
+        lines.push(line(
+            &format!("tenant {}", tenant.name),
+            &format!("{} % of memory and flash", tenant.percent),
+            &who,
+        ));
+    }
+    lines
+}
+
+/// `larder password`.
+pub(crate) fn password() -> Result<Ending, Error> {
+    let mut line = String::new();
+    std::io::stdin()
+        .lock()
+        .read_line(&mut line)
+        .map_err(|error| Error::run(format!("standard input cannot be read: {error}")))?;
+    let password = line.strip_suffix('\n').unwrap_or(&line);
+    if password.is_empty() {
+        return Err(Error::usage("no password on standard input: write it there, and a new line"));
+    }
+    let hash =
+        PasswordHash::of(password.as_bytes()).map_err(|error| Error::run(error.to_string()))?;
+    println!("{hash}");
+    Ok(Ending::Complete)
+}

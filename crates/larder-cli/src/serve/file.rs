@@ -1,0 +1,305 @@
+//! `larder.toml`: what a server can be told by a file. Each key of its top is an option of the command line too.
+
+use std::fmt;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use larder_lab::Error;
+use larder_server::{PasswordHash, SocketBackend, User};
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+use toml::Spanned;
+
+use crate::args::{ListenArg, listen, size, sockets};
+
+/// The only tenant, if none are configured.
+pub(crate) const TENANT: &str = "default";
+
+/// What the file says. What it leaves out is as without a file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SettingsFile {
+    pub(crate) memcached: Option<Places>,
+    pub(crate) resp: Option<Places>,
+    pub(crate) admin: Option<Places>,
+    pub(crate) memory: Option<Size>,
+    pub(crate) flash: Option<Size>,
+    pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) workers: Option<u16>,
+    pub(crate) sockets: Option<Sockets>,
+    pub(crate) connections: Option<usize>,
+    pub(crate) value_max: Option<Size>,
+    pub(crate) idle_timeout: Option<u32>,
+    pub(crate) drain: Option<u32>,
+    pub(crate) close: Option<u32>,
+    pub(crate) allow_unprotected: Option<bool>,
+    #[serde(default)]
+    tenant: Vec<Spanned<TenantEntry>>,
+    #[serde(default)]
+    user: Vec<Spanned<UserEntry>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TenantEntry {
+    name: String,
+    share: f64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UserEntry {
+    name: String,
+    password: String,
+    tenant: Option<String>,
+}
+
+/// A tenant, and its share of memory and flash in percent.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TenantShare {
+    pub(crate) name: String,
+    pub(crate) percent: f64,
+}
+
+/// Places to listen: one, or a list of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Places(pub(crate) Vec<ListenArg>);
+
+/// "epoll" or "io_uring".
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Sockets(pub(crate) SocketBackend);
+
+impl TryFrom<String> for Sockets {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        sockets(&text).map(Self)
+    }
+}
+
+/// A number of bytes, or a text such as "64M".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size(pub(crate) u64);
+
+/// A file that was read, for messages that name a place in it.
+pub(crate) struct Source {
+    path: PathBuf,
+    text: String,
+}
+
+impl Source {
+    /// Reads `path`, and understands it.
+    pub(crate) fn read(path: &Path) -> Result<(Self, SettingsFile), Error> {
+        let text = fs::read_to_string(path).map_err(|error| {
+            Error::usage(format!("{}: cannot be read ({error})", path.display()))
+        })?;
+        let source = Self { path: path.to_owned(), text };
+        let file = toml::from_str(&source.text).map_err(|error| {
+            let message = hint(error.message());
+            source.refuse(error.span(), &message)
+        })?;
+        Ok((source, file))
+    }
+
+    /// A complaint about a place in the file: its line and column.
+    fn refuse(&self, span: Option<Range<usize>>, message: &str) -> Error {
+        let before = span.and_then(|span| self.text.get(..span.start)).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
+        Error::usage(format!("{}:{line}:{column}: {message}", self.path.display()))
+    }
+
+    /// The tenants of `file`, and its users. No two of either have one name.
+    pub(crate) fn tenants_and_users(
+        &self,
+        file: &SettingsFile,
+    ) -> Result<(Vec<TenantShare>, Vec<User>), Error> {
+        let mut tenants: Vec<TenantShare> = Vec::new();
+        for entry in &file.tenant {
+            let TenantEntry { name, share } = entry.get_ref();
+            let refuse = |message: String| Err(self.refuse(Some(entry.span()), &message));
+            if tenants.iter().any(|other| other.name == *name) {
+                return refuse(format!("there are two tenants {name:?}"));
+            }
+            let taken: f64 = tenants.iter().map(|tenant| tenant.percent).sum();
+            if !(*share > 0.0 && taken + share <= 100.0 + 1e-9) {
+                return refuse(format!(
+                    "tenant {name:?} has share = {share}: must be more than 0, and with the {taken} before it at most \
+                     100 percent"
+                ));
+            }
+            tenants.push(TenantShare { name: name.clone(), percent: *share });
+        }
+        let users = self.users(file, &tenants)?;
+        Ok((tenants, users))
+    }
+
+    fn users(&self, file: &SettingsFile, tenants: &[TenantShare]) -> Result<Vec<User>, Error> {
+        let mut users: Vec<User> = Vec::new();
+        for entry in &file.user {
+            let UserEntry { name, password, tenant } = entry.get_ref();
+            let refuse = |message: String| Err(self.refuse(Some(entry.span()), &message));
+            let first = tenants.first().map_or(TENANT, |tenant| &tenant.name);
+            let tenant = tenant.as_deref().unwrap_or(first);
+            if users.iter().any(|other| other.name == *name) {
+                return refuse(format!("there are two users {name:?}; a user has one tenant"));
+            }
+            let is_known = tenants.iter().any(|known| known.name == tenant);
+            if !(is_known || tenants.is_empty() && tenant == TENANT) {
+                let names: Vec<&str> = tenants.iter().map(|tenant| &*tenant.name).collect();
+                let known = if names.is_empty() { TENANT.to_owned() } else { names.join(", ") };
+                return refuse(format!("user {name:?} has tenant = {tenant:?}: there are {known}"));
+            }
+            let password = match PasswordHash::parse(password) {
+                Ok(password) => password,
+                Err(error) => {
+                    let message =
+                        format!("user {name:?}: password: {error}; `larder password` makes one");
+                    return refuse(message);
+                }
+            };
+            users.push(User { name: name.clone(), password, tenant: tenant.to_owned() });
+        }
+        Ok(users)
+    }
+}
+
+/// What is wrong, with the key that was likely meant if one is unknown.
+fn hint(message: &str) -> String {
+    let Some(rest) = message.strip_prefix("unknown field `") else { return message.to_owned() };
+    let mut quoted = rest.split('`');
+    let wrong = quoted.next().unwrap_or_default();
+    let known: Vec<&str> = quoted.skip(1).step_by(2).collect();
+    let near = known.iter().map(|key| (strsim::osa_distance(wrong, key), *key)).min();
+    match near {
+        Some((distance, key)) if distance <= 1 + wrong.chars().count() / 3 => {
+            format!("unknown key {wrong:?}: did you mean {key:?}?")
+        }
+        _ => format!("unknown key {wrong:?}: the keys here are {}", known.join(", ")),
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Sizes;
+        impl Visitor<'_> for Sizes {
+            type Value = Size;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of bytes, or a text such as \"64M\"")
+            }
+
+            fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<Size, E> {
+                u64::try_from(bytes).map(Size).map_err(|_| E::custom("must not be negative"))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
+                size(text).map(Size).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Sizes)
+    }
+}
+
+impl<'de> Deserialize<'de> for Places {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "an address such as \"127.0.0.1:11211\", or a list of them")]
+        enum OneOrMany {
+            One(String),
+            Many(Vec<String>),
+        }
+        let texts = match OneOrMany::deserialize(deserializer)? {
+            OneOrMany::One(text) => vec![text],
+            OneOrMany::Many(texts) => texts,
+        };
+        let places = texts.iter().map(|text| {
+            listen(text).map_err(|error| de::Error::custom(format!("{text:?}: {error}")))
+        });
+        places.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<(Vec<TenantShare>, Vec<User>, SettingsFile), String> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("larder.toml");
+        fs::write(&path, text).unwrap();
+        let read = Source::read(&path).and_then(|(source, file)| {
+            source.tenants_and_users(&file).map(|(tenants, users)| (tenants, users, file))
+        });
+        let strip = |error: Error| {
+            error.to_string().replace(&format!("{}/", directory.path().display()), "")
+        };
+        read.map_err(strip)
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_meant() {
+        let hash = PasswordHash::of(b"rye").unwrap();
+        let text = format!(
+            "memory = \"1G\"\nflash = 0\nmemcached = [\"127.0.0.1:1\", \"unix:/x\"]\nresp = \"none\"\n\
+             [[tenant]]\nname = \"photos\"\nshare = 60\n[[tenant]]\nname = \"pages\"\nshare = 40\n\
+             [[user]]\nname = \"ann\"\npassword = \"{hash}\"\n\
+             [[user]]\nname = \"bob\"\npassword = \"{hash}\"\ntenant = \"pages\"\n"
+        );
+        let (tenants, users, file) = read(&text).unwrap();
+        assert_eq!((file.memory, file.flash), (Some(Size(1 << 30)), Some(Size(0))));
+        assert_eq!(file.memcached.unwrap().0.len(), 2);
+        assert_eq!(file.resp.unwrap().0, [ListenArg::Nowhere]);
+        assert_eq!(tenants[1], TenantShare { name: "pages".to_owned(), percent: 40.0 });
+        let of: Vec<_> = users.iter().map(|user| (&*user.name, &*user.tenant)).collect();
+        assert_eq!(of, [("ann", "photos"), ("bob", "pages")]);
+        assert!(read("").is_ok(), "everything may be left out");
+    }
+
+    #[test]
+    fn the_example_is_one() {
+        let (tenants, users, _) = read(include_str!("../../../../contrib/larder.toml")).unwrap();
+        assert_eq!((tenants.len(), users.len()), (2, 0));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_its_place() {
+        let hash = PasswordHash::of(b"rye").unwrap();
+        let user = format!("[[user]]\nname = \"a\"\npassword = \"{hash}\"\n");
+        let cases = [
+            ("memry = 1", "larder.toml:1:1: unknown key \"memry\": did you mean \"memory\"?"),
+            ("\n  zzzzzzzz = 1", "larder.toml:2:3: unknown key \"zzzzzzzz\": the keys here are"),
+            ("memory = \"1X\"", "larder.toml:1:10: "),
+            ("memory = -1", "larder.toml:1:10: must not be negative"),
+            ("workers = 1\nresp = [\"127.0.0.1\"]", "larder.toml:2:8: \"127.0.0.1\": must be"),
+            ("sockets = \"kqueue\"", "larder.toml:1:11: must be epoll or io_uring"),
+            ("workers = \"two\"", "larder.toml:1:11: invalid type"),
+            ("memory = ", "larder.toml:1:"),
+            (
+                "[[tenant]]\nname = \"a\"\nshare = 60\n[[tenant]]\nname = \"a\"\nshare = 1",
+                "larder.toml:4:1: there are two tenants \"a\"",
+            ),
+            (
+                "[[tenant]]\nname = \"a\"\nshare = 60\n[[tenant]]\nname = \"b\"\nshare = 41",
+                "larder.toml:4:1: tenant \"b\" has share = 41",
+            ),
+            ("[[tenant]]\nname = \"a\"\nshare = 0", "larder.toml:1:1: tenant \"a\" has share"),
+            (
+                "[[tenant]]\nname = \"a\"\nshre = 10",
+                "larder.toml:3:1: unknown key \"shre\": did you",
+            ),
+            (&format!("{user}{user}"), "larder.toml:4:1: there are two users \"a\""),
+            (&format!("{user}tenant = \"x\""), "larder.toml:1:1: user \"a\" has tenant = \"x\""),
+            (
+                "[[user]]\nname = \"a\"\npassword = \"rye\"",
+                "larder.toml:1:1: user \"a\": password: no hash",
+            ),
+        ];
+        for (text, message) in cases {
+            let refused = read(text).unwrap_err();
+            assert!(refused.starts_with(message), "{text}\n{refused}\n{message}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! `larder serve`: opens the cache, serves, and ends in order.
+
+mod check;
+mod data;
+mod file;
+mod settings;
+mod sizes;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use indicatif::BinaryBytes;
+use larder::{Config, OnChange, RealClock, Tenant, Tenants, TenantsConfig, block_on};
+use larder_lab::Error;
+use larder_server::{ProtocolKind, Server};
+use sd_notify::NotifyState;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::args::ServeArgs;
+use crate::ending::Ending;
+pub(crate) use check::{check, password};
+use data::Data;
+use file::TenantShare;
+use settings::Settings;
+
+pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
+    // Before any thread is made, so that none takes a signal that is meant for this one.
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
+        .map_err(|error| Error::run(format!("signals cannot be waited for: {error}")))?;
+    let settings = Settings::of(arguments)?;
+    let config = settings.server()?;
+    let begun = Instant::now();
+    let data = Data::open(&settings)?;
+    let tenants = open(&data, &settings)?;
+    println!("memory     {}", BinaryBytes(settings.memory.0));
+    println!("flash      {}", data.describe());
+    let server = Server::start(config, tenants).map_err(|error| Error::run(error.to_string()))?;
+    for (endpoint, protocol) in server.endpoints() {
+        println!("{:<10} {endpoint}", name(*protocol));
+    }
+    if let Some(address) = server.admin() {
+        println!("{:<10} http://{address}/metrics", "admin");
+    }
+    println!("ready in {:.1} s; SIGTERM or Ctrl-C ends it", begun.elapsed().as_secs_f64());
+    tell_service_manager(&NotifyState::Ready);
+    wait(&mut signals, arguments, &server);
+    tell_service_manager(&NotifyState::Stopping);
+    println!("ending: connections end what they have begun, then the cache is closed");
+    let handle = signals.handle();
+    std::thread::spawn(move || {
+        for signal in &mut signals {
+            if signal != SIGHUP {
+                eprintln!("told a second time: ending at once; what only DRAM held is lost");
+                std::process::exit(130);
+            }
+        }
+    });
+    let ended = server.end(Duration::from_secs(settings.close.0.into()));
+    handle.close();
+    ended.map_err(|error| Error::run(error.to_string()))?;
+    println!("closed");
+    Ok(Ending::Complete)
+}
+
+fn name(protocol: ProtocolKind) -> &'static str {
+    match protocol {
+        ProtocolKind::Memcached => "memcached",
+        ProtocolKind::Resp => "resp",
+    }
+}
+
+/// Tells a service manager such as systemd, if there is one (`NOTIFY_SOCKET`).
+fn tell_service_manager(state: &NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(std::slice::from_ref(state)) {
+        eprintln!("the service manager cannot be told: {error}");
+    }
+}
+
+/// Waits until it is told to end. SIGHUP has the file read again meanwhile.
+fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
+    for signal in signals.forever() {
+        if signal != SIGHUP {
+            return;
+        }
+        let reloaded = Settings::of(arguments).and_then(|settings| {
+            let config = settings.server()?;
+            server.reload(&config).map_err(|error| Error::usage(error.to_string()))
+        });
+        match reloaded {
+            Ok(rest) if rest.is_empty() => {
+                println!("SIGHUP: users and connections are as the file says")
+            }
+            Ok(rest) => println!(
+                "SIGHUP: users and connections are as the file says; these need another start: {}",
+                rest.join(", ")
+            ),
+            Err(error) => eprintln!("SIGHUP: nothing is changed: {error}"),
+        }
+    }
+}
+
+fn open(data: &Data, settings: &Settings) -> Result<Tenants, Error> {
+    // Clients of memcached may ask when an item was used.
+    let own = Config { access_times: true, ..Config::default() };
+    let tenant =
+        |it: &TenantShare| Tenant { config: own.clone(), ..Tenant::new(&it.name, it.percent) };
+    let config = TenantsConfig {
+        memory_bytes: Some(settings.memory.0),
+        tenants: settings.tenants.iter().map(tenant).collect(),
+        on_change: OnChange::Discard,
+        ..TenantsConfig::default()
+    };
+    let opened = block_on(Tenants::open(config, data.device(), Arc::new(RealClock)));
+    opened.map_err(|error| Error::run(format!("the cache cannot be opened: {error}")))
+}

@@ -1,0 +1,232 @@
+//! The ring of sockets as the kernel sees it: what it is asked, and what it says.
+//!
+//! Invariant: memory that a request names is not freed, moved or written to before its completion was fetched. Bytes on
+//! their way out are kept in `sending` for that, by the number of their socket; what comes goes to [`ProvidedBuffers`].
+//! [`Kernel`] ends when nothing is under way; if that cannot be had, its memory is never freed.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+
+use super::provided::{GROUP, ProvidedBuffers};
+
+/// Entries of the submission queue; when it is full, the kernel is told at once.
+const ENTRIES: u32 = 256;
+/// Completions that wait to be fetched; more are kept by the kernel, at a price.
+const COMPLETIONS: u32 = 16 << 10;
+/// How often an end looks whether all has ended.
+const END_TURNS: u32 = 1000;
+
+/// What a completion is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    Receive(usize),
+    Send(usize),
+    Cancel(usize),
+    Watch(usize),
+    /// All requests were to be cancelled.
+    End,
+}
+
+/// What the kernel says of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Completion {
+    pub(super) of: Of,
+    /// A count, or a negative number of an error.
+    pub(super) result: i32,
+    /// The buffer that it has filled.
+    pub(super) buffer: Option<u16>,
+    /// The request goes on, and has further completions.
+    pub(super) goes_on: bool,
+}
+
+/// See the module.
+pub(super) struct Kernel {
+    /// Dropped by hand: not at all where requests are under way that cannot be ended.
+    memory: ManuallyDrop<Memory>,
+    /// Requests that have completions to come.
+    under_way: usize,
+}
+
+/// The ring goes before what it knows: fields are dropped in their order.
+struct Memory {
+    ring: IoUring,
+    provided: ProvidedBuffers,
+    /// Bytes on their way out, by the number of their socket.
+    sending: Vec<Vec<u8>>,
+}
+
+impl Of {
+    fn number(self) -> u64 {
+        let (kind, key) = match self {
+            Self::Receive(key) => (0, key),
+            Self::Send(key) => (1, key),
+            Self::Cancel(key) => (2, key),
+            Self::Watch(key) => (3, key),
+            Self::End => (4, 0),
+        };
+        (key as u64) << 3 | kind
+    }
+
+    fn of_number(number: u64) -> Self {
+        let key = usize::try_from(number >> 3).unwrap_or(usize::MAX);
+        match number & 7 {
+            0 => Self::Receive(key),
+            1 => Self::Send(key),
+            2 => Self::Cancel(key),
+            3 => Self::Watch(key),
+            _ => Self::End,
+        }
+    }
+}
+
+impl Kernel {
+    /// A ring of this thread, and of no other.
+    pub(super) fn new() -> io::Result<Self> {
+        let mut builder = IoUring::builder();
+        // Completions are told when this thread asks for them (Linux 6.1), not by interrupting what it does.
+        builder.setup_single_issuer().setup_defer_taskrun().setup_cqsize(COMPLETIONS);
+        let ring = builder.build(ENTRIES)?;
+        let provided = ProvidedBuffers::register(&ring)?;
+        let memory = Memory { ring, provided, sending: Vec::new() };
+        Ok(Self { memory: ManuallyDrop::new(memory), under_way: 0 })
+    }
+
+    pub(super) fn provided(&mut self) -> &mut ProvidedBuffers {
+        &mut self.memory.provided
+    }
+
+    /// Has the kernel fill buffers with what comes to a socket, until it says that it does not go on.
+    pub(super) fn receive(&mut self, key: usize, fd: RawFd) -> io::Result<()> {
+        self.push(opcode::RecvMulti::new(Fd(fd), GROUP).build(), Of::Receive(key))
+    }
+
+    /// Has the kernel stop that.
+    pub(super) fn stop_receiving(&mut self, key: usize) -> io::Result<()> {
+        let entry = opcode::AsyncCancel::new(Of::Receive(key).number()).build();
+        self.push(entry, Of::Cancel(key))
+    }
+
+    /// Has the kernel stop a send.
+    pub(super) fn stop_sending(&mut self, key: usize) -> io::Result<()> {
+        let entry = opcode::AsyncCancel::new(Of::Send(key).number()).build();
+        self.push(entry, Of::Cancel(key))
+    }
+
+    /// Has the kernel send `bytes`, which are its own until the completion.
+    pub(super) fn send(&mut self, key: usize, fd: RawFd, bytes: Vec<u8>) -> io::Result<()> {
+        let sending = &mut self.memory.sending;
+        if sending.len() <= key {
+            sending.resize_with(key + 1, Vec::new);
+        }
+        assert!(sending[key].is_empty(), "one send of a socket is under way");
+        sending[key] = bytes;
+        self.send_from(key, fd, 0)
+    }
+
+    /// Has the kernel send what is left of the bytes of a send that was short.
+    pub(super) fn send_from(&mut self, key: usize, fd: RawFd, at: usize) -> io::Result<()> {
+        let rest = &self.memory.sending[key][at..];
+        let len = u32::try_from(rest.len()).map_err(io::Error::other)?;
+        let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
+        let entry = opcode::Send::new(Fd(fd), rest.as_ptr(), len).flags(flags).build();
+        self.push(entry, Of::Send(key))
+    }
+
+    /// How many bytes are under way.
+    pub(super) fn sending_bytes(&self, key: usize) -> usize {
+        self.memory.sending.get(key).map_or(0, Vec::len)
+    }
+
+    /// The bytes of a send that has ended.
+    pub(super) fn take_sent(&mut self, key: usize) -> Vec<u8> {
+        self.memory.sending.get_mut(key).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Has the kernel say when a descriptor is readable, again and again.
+    pub(super) fn watch(&mut self, key: usize, fd: RawFd) -> io::Result<()> {
+        let readable = u32::from(libc::POLLIN.unsigned_abs());
+        self.push(opcode::PollAdd::new(Fd(fd), readable).multi(true).build(), Of::Watch(key))
+    }
+
+    fn push(&mut self, entry: squeue::Entry, of: Of) -> io::Result<()> {
+        let entry = entry.user_data(of.number());
+        let ring = &mut self.memory.ring;
+        // SAFETY: what the entry names is kept as the module says; descriptors are open until their completions.
+        while unsafe { ring.submission().push(&entry) }.is_err() {
+            match ring.submit() {
+                Err(error) if !is_passing(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        self.under_way += 1;
+        Ok(())
+    }
+
+    /// Tells the kernel of all that is new, and sleeps until something has ended, at most for so long.
+    pub(super) fn enter(&mut self, at_most: Option<Duration>) -> io::Result<()> {
+        let timeout = at_most.map(Timespec::from);
+        let mut arguments = SubmitArgs::new();
+        if let Some(timeout) = &timeout {
+            arguments = arguments.timespec(timeout);
+        }
+        match self.memory.ring.submitter().submit_with_args(1, &arguments) {
+            Err(error) if !is_passing(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// The next completion, if there is one.
+    pub(super) fn next(&mut self) -> Option<Completion> {
+        let entry = self.memory.ring.completion().next()?;
+        let goes_on = cqueue::more(entry.flags());
+        let buffer = cqueue::buffer_select(entry.flags());
+        if buffer.is_some() {
+            self.memory.provided.taken();
+        }
+        if !goes_on {
+            assert!(self.under_way > 0, "each request ends once");
+            self.under_way -= 1;
+        }
+        let of = Of::of_number(entry.user_data());
+        Some(Completion { of, result: entry.result(), buffer, goes_on })
+    }
+
+    /// Ends all that is under way.
+    fn end(&mut self) {
+        let entry = opcode::AsyncCancel2::new(CancelBuilder::any().all()).build();
+        if self.push(entry, Of::End).is_err() {
+            return;
+        }
+        for _ in 0..END_TURNS {
+            while self.next().is_some() {}
+            if self.under_way == 0 || self.enter(Some(Duration::from_millis(1))).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        if self.under_way > 0 {
+            self.end();
+        }
+        if self.under_way == 0 {
+            // SAFETY: it is not used behind this, and dropped here alone. Nothing is under way, so that the kernel
+            // neither reads nor writes any of it.
+            unsafe { ManuallyDrop::drop(&mut self.memory) };
+        }
+    }
+}
+
+/// What ends a sleep without anything being wrong: its time, a signal, completions that are to be fetched first.
+fn is_passing(error: &io::Error) -> bool {
+    let passing = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN];
+    error.raw_os_error().is_some_and(|code| passing.contains(&code))
+}

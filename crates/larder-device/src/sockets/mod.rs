@@ -1,0 +1,48 @@
+//! Stream sockets on a ring of io_uring, for one thread. Linux only.
+//!
+//! ```text
+//!   attach ─► socket ── poll_receive ◄─ buffers that the kernel fills, of one pool for all sockets (multishot receive)
+//!                    └─ poll_send ────► one send under way; its bytes are the ring's until it has ended
+//!   turn: tells the kernel of all that was begun with one call, sleeps, and wakes who waits for what has ended
+//! ```
+//!
+//! A socket that waits owns no buffer. What has come lies in buffers of the pool until it is received; a socket that
+//! holds several is told to wait, and where the pool runs dry they are copied out, so that sockets which nobody reads
+//! stop only themselves. A descriptor that the thread sleeps for besides, a ring of devices say, is
+//! [watched](SocketRing::watch).
+//!
+//! # Examples
+//! ```
+//! use std::io::{Read, Write};
+//! use std::os::unix::net::UnixStream;
+//! use std::task::{Context, Poll, Waker};
+//!
+//! use larder_device::sockets::SocketRing;
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let Ok(ring) = SocketRing::new() else { return Ok(println!("the kernel refuses it")) };
+//! let (mut client, server) = UnixStream::pair()?;
+//! let mut socket = ring.attach(server.into());
+//! let mut cx = Context::from_waker(Waker::noop());
+//! client.write_all(b"bread")?;
+//! let mut input = Vec::with_capacity(100);
+//! while socket.poll_receive(&mut cx, &mut input)?.is_pending() {
+//!     ring.turn(None)?;
+//! }
+//! assert!(socket.poll_send(&mut cx, &mut input)?.is_ready() && input.is_empty());
+//! ring.turn(Some(std::time::Duration::ZERO))?;
+//! let mut answer = [0; 5];
+//! client.read_exact(&mut answer)?;
+//! assert_eq!(answer, *b"bread");
+//! # Ok(())
+//! # }
+//! ```
+
+mod kernel;
+mod provided;
+mod ring;
+mod slot;
+#[cfg(test)]
+mod tests;
+
+pub use ring::{RingSocket, SocketRing};

@@ -1,0 +1,358 @@
+//! The ring of a thread's sockets, and a socket in it.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use slab::Slab;
+
+use super::kernel::{Completion, Kernel, Of};
+use super::slot::{Receiving, Slot, wait};
+
+/// A send whose socket was dropped may go on for so long.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// So many buffers of sends that have ended are kept for others.
+const SPARE_MAX: usize = 64;
+/// A longer one is not kept.
+const SPARE_BYTES_MAX: usize = 128 << 10;
+
+/// See [the module](crate::sockets). It belongs to the thread that made it.
+pub struct SocketRing(pub(super) Rc<RefCell<Sockets>>);
+
+/// A stream socket in a ring, until it is dropped; then what was being sent goes out for a few seconds more.
+pub struct RingSocket {
+    sockets: Rc<RefCell<Sockets>>,
+    key: usize,
+}
+
+pub(super) struct Sockets {
+    kernel: Kernel,
+    slots: Slab<Slot>,
+    watched: Vec<i32>,
+    /// Those whose receiving has ended for want of buffers.
+    starved: Vec<usize>,
+    /// Dropped ones whose sends are under way, and how long they may be.
+    farewells: Vec<(Instant, usize)>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl SocketRing {
+    /// A ring for sockets of this thread.
+    ///
+    /// # Errors
+    /// Where the kernel refuses io_uring, as in most containers, or is older than 6.1.
+    pub fn new() -> io::Result<Self> {
+        let sockets = Sockets {
+            kernel: Kernel::new()?,
+            slots: Slab::new(),
+            watched: Vec::new(),
+            starved: Vec::new(),
+            farewells: Vec::new(),
+            spare: Vec::new(),
+        };
+        Ok(Self(Rc::new(RefCell::new(sockets))))
+    }
+
+    /// Takes a connected stream socket in.
+    pub fn attach(&self, fd: OwnedFd) -> RingSocket {
+        let key = self.0.borrow_mut().slots.insert(Slot::new(fd));
+        RingSocket { sockets: Rc::clone(&self.0), key }
+    }
+
+    /// A descriptor that ends the sleep when it becomes readable, and nothing more. It must be open as long as the ring
+    /// is.
+    ///
+    /// # Errors
+    /// If the kernel does not take the request.
+    pub fn watch(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let mut sockets = self.0.borrow_mut();
+        let (key, fd) = (sockets.watched.len(), fd.as_raw_fd());
+        sockets.kernel.watch(key, fd)?;
+        sockets.watched.push(fd);
+        Ok(())
+    }
+
+    /// Tells the kernel of all that was begun, sleeps until something has happened to a socket or a watched descriptor,
+    /// at most for so long (`None`: for ever), and wakes the tasks that wait for it.
+    ///
+    /// # Errors
+    /// If the kernel refuses to go on with the ring.
+    pub fn turn(&self, at_most: Option<Duration>) -> io::Result<()> {
+        let mut sockets = self.0.borrow_mut();
+        let at_most = sockets.see_off(at_most)?;
+        sockets.feed_the_starved()?;
+        sockets.kernel.enter(at_most)?;
+        while let Some(completion) = sockets.kernel.next() {
+            sockets.happened(completion)?;
+        }
+        Ok(())
+    }
+}
+
+impl Sockets {
+    #[cfg(test)]
+    pub(super) fn slots_len(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn happened(&mut self, completion: Completion) -> io::Result<()> {
+        let Completion { of, result, buffer, goes_on } = completion;
+        match of {
+            Of::Receive(key) => self.received(key, result, buffer, goes_on)?,
+            Of::Send(key) => self.sent(key, result)?,
+            Of::Cancel(key) => self.slots[key].under_way -= 1,
+            Of::Watch(key) if !goes_on => self.kernel.watch(key, self.watched[key])?,
+            Of::Watch(_) | Of::End => {}
+        }
+        if let Of::Receive(key) | Of::Send(key) | Of::Cancel(key) = of {
+            self.let_go(key);
+        }
+        Ok(())
+    }
+
+    fn received(
+        &mut self,
+        key: usize,
+        result: i32,
+        buffer: Option<u16>,
+        goes_on: bool,
+    ) -> io::Result<()> {
+        let slot = &mut self.slots[key];
+        if !goes_on {
+            slot.receiving = Receiving::Off;
+            slot.under_way -= 1;
+        }
+        match (usize::try_from(result), buffer) {
+            (Ok(len), Some(buffer)) if len > 0 && !slot.is_orphan => slot.came(buffer, len),
+            (Ok(0), buffer) => {
+                slot.end.get_or_insert(Ok(()));
+                buffer.into_iter().for_each(|buffer| self.kernel.provided().give_back(buffer));
+            }
+            // To nobody.
+            (Ok(_), buffer) => {
+                buffer.into_iter().for_each(|buffer| self.kernel.provided().give_back(buffer));
+            }
+            (Err(_), _) if -result == libc::ENOBUFS => self.starved.push(key),
+            // It was stopped, and goes on when there is room.
+            (Err(_), _) if -result == libc::ECANCELED => {}
+            (Err(_), _) => {
+                slot.end.get_or_insert(Err(-result));
+            }
+        }
+        let slot = &mut self.slots[key];
+        if slot.is_full() && slot.receiving == Receiving::On {
+            slot.receiving = Receiving::Stopping;
+            slot.under_way += 1;
+            self.kernel.stop_receiving(key)?;
+        }
+        let slot = &mut self.slots[key];
+        if slot.has_come() || slot.end.is_some() {
+            if let Some(reader) = slot.reader.take() {
+                reader.wake();
+            }
+            return Ok(());
+        }
+        // It had to stop, and somebody waits for more. Where buffers are wanting, `feed_the_starved` sees to it.
+        if slot.reader.is_some() && -result != libc::ENOBUFS {
+            self.receive_more(key)?;
+        }
+        Ok(())
+    }
+
+    fn sent(&mut self, key: usize, result: i32) -> io::Result<()> {
+        let slot = &mut self.slots[key];
+        slot.under_way -= 1;
+        match usize::try_from(result) {
+            Ok(count) => slot.sent += count,
+            Err(_) => slot.send_error = Some(-result),
+        }
+        let all = self.kernel.sending_bytes(key);
+        if slot.send_error.is_none() && slot.sent < all {
+            if result > 0 {
+                slot.under_way += 1;
+                return self.kernel.send_from(key, slot.fd(), slot.sent);
+            }
+            slot.send_error = Some(libc::EPIPE);
+        }
+        slot.is_sending = false;
+        let writer = slot.writer.take();
+        let mut bytes = self.kernel.take_sent(key);
+        if self.spare.len() < SPARE_MAX && bytes.capacity() <= SPARE_BYTES_MAX {
+            bytes.clear();
+            self.spare.push(bytes);
+        }
+        if let Some(writer) = writer {
+            writer.wake();
+        }
+        Ok(())
+    }
+
+    /// Has the kernel receive for a socket, if that is wanted.
+    fn receive_more(&mut self, key: usize) -> io::Result<()> {
+        let slot = &mut self.slots[key];
+        if slot.wants_more() {
+            self.kernel.receive(key, slot.fd())?;
+            slot.receiving = Receiving::On;
+            slot.under_way += 1;
+        }
+        Ok(())
+    }
+
+    /// Makes room in the pool for those who found none, and has them receive again.
+    fn feed_the_starved(&mut self) -> io::Result<()> {
+        if self.starved.is_empty() {
+            return Ok(());
+        }
+        if self.kernel.provided().free() == 0 {
+            // All lie with sockets that nobody reads: they keep what is theirs by themselves.
+            for (_, slot) in &mut self.slots {
+                slot.leave_pool(self.kernel.provided());
+            }
+        }
+        for key in std::mem::take(&mut self.starved) {
+            if self.slots.contains(key) {
+                self.receive_more(key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends sends of dropped sockets whose time is over. Says how long may be slept.
+    fn see_off(&mut self, at_most: Option<Duration>) -> io::Result<Option<Duration>> {
+        if self.farewells.is_empty() {
+            return Ok(at_most);
+        }
+        let (now, mut next) = (Instant::now(), at_most);
+        for (until, key) in std::mem::take(&mut self.farewells) {
+            let Some(slot) =
+                self.slots.get_mut(key).filter(|slot| slot.is_orphan && slot.is_sending)
+            else {
+                continue;
+            };
+            if until <= now {
+                slot.under_way += 1;
+                self.kernel.stop_sending(key)?;
+            } else {
+                let left = until - now;
+                next = Some(next.map_or(left, |next| next.min(left)));
+                self.farewells.push((until, key));
+            }
+        }
+        Ok(next)
+    }
+
+    /// Frees the place of a dropped socket when nothing of it is under way any more.
+    fn let_go(&mut self, key: usize) {
+        let slot = &mut self.slots[key];
+        if slot.is_orphan {
+            slot.forget(self.kernel.provided());
+            if slot.under_way == 0 {
+                self.slots.remove(key);
+            }
+        }
+    }
+
+    fn abandon(&mut self, key: usize) -> io::Result<()> {
+        let slot = &mut self.slots[key];
+        slot.is_orphan = true;
+        if slot.receiving == Receiving::On {
+            slot.receiving = Receiving::Stopping;
+            slot.under_way += 1;
+            self.kernel.stop_receiving(key)?;
+        }
+        if self.slots[key].is_sending {
+            self.farewells.push((Instant::now() + FAREWELL, key));
+        }
+        self.let_go(key);
+        Ok(())
+    }
+}
+
+impl RingSocket {
+    /// Waits until there is something to receive: bytes, the end, an error. Needs no buffer.
+    pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut sockets = self.sockets.borrow_mut();
+        // What cannot be asked for is an error of the socket, which is something to receive.
+        if let Err(error) = sockets.receive_more(self.key) {
+            let code = error.raw_os_error().unwrap_or(libc::EIO);
+            sockets.slots[self.key].end.get_or_insert(Err(code));
+        }
+        let slot = &mut sockets.slots[self.key];
+        if slot.has_come() || slot.end.is_some() {
+            return Poll::Ready(());
+        }
+        wait(&mut slot.reader, cx);
+        Poll::Pending
+    }
+
+    /// Appends what has come to `input`, as far as its spare capacity goes, which must not be nothing. 0 is the end.
+    ///
+    /// # Errors
+    /// What the kernel says of the connection.
+    pub fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        input: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        assert!(input.capacity() > input.len(), "a read of nothing would look like the end");
+        if self.poll_readable(cx).is_pending() {
+            return Poll::Pending;
+        }
+        let mut sockets = self.sockets.borrow_mut();
+        let Sockets { kernel, slots, .. } = &mut *sockets;
+        let count = slots[self.key].receive(input, kernel.provided());
+        if count > 0 {
+            return Poll::Ready(sockets.receive_more(self.key).map(|()| count));
+        }
+        Poll::Ready(slots[self.key].at_end().unwrap_or(Ok(0)))
+    }
+
+    /// Takes `bytes` to send them, and leaves an empty buffer. Ready when they were taken, which waits for the send
+    /// before; they are on their way then, and whether they get there, the next send knows.
+    ///
+    /// # Errors
+    /// What the kernel says of this send or the one before.
+    pub fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &mut Vec<u8>) -> Poll<io::Result<()>> {
+        let mut sockets = self.sockets.borrow_mut();
+        let Sockets { kernel, slots, spare, .. } = &mut *sockets;
+        let slot = &mut slots[self.key];
+        if let Some(code) = slot.send_error {
+            return Poll::Ready(Err(io::Error::from_raw_os_error(code)));
+        }
+        if bytes.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        if slot.is_sending {
+            wait(&mut slot.writer, cx);
+            return Poll::Pending;
+        }
+        let taken = std::mem::replace(bytes, spare.pop().unwrap_or_default());
+        (slot.is_sending, slot.sent) = (true, 0);
+        slot.under_way += 1;
+        Poll::Ready(kernel.send(self.key, slot.fd(), taken))
+    }
+}
+
+impl Drop for RingSocket {
+    fn drop(&mut self) {
+        // The ring is about to fail as a whole then, and with it this socket.
+        let _ = self.sockets.borrow_mut().abandon(self.key);
+    }
+}
+
+impl fmt::Debug for SocketRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sockets = self.0.borrow();
+        f.debug_struct("SocketRing").field("sockets", &sockets.slots.len()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for RingSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RingSocket").field("key", &self.key).finish_non_exhaustive()
+    }
+}

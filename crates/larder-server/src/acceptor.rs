@@ -1,0 +1,99 @@
+//! The thread that takes connections in and gives each to the worker that has the fewest.
+//!
+//! Not `SO_REUSEPORT`: the kernel spreads by a hash, and fifty connections on two workers are rarely half and half.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+
+use crate::config::ProtocolKind;
+use crate::listener::Listener;
+use crate::peer::Peer;
+use crate::shared::Shared;
+use crate::worker::{Arrived, Letter};
+
+/// No descriptor is left, or no memory: connections wait for so long.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Ends the acceptor, from another thread.
+pub(crate) struct Stop {
+    event: OwnedFd,
+    is_set: AtomicBool,
+}
+
+impl Stop {
+    pub(crate) fn new() -> rustix::io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { event, is_set: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set(&self) {
+        self.is_set.store(true, Ordering::SeqCst);
+        let _ = rustix::io::write(&self.event, &1_u64.to_le_bytes());
+    }
+}
+
+/// Accepts until it is told to stop. The listeners close with it.
+pub(crate) fn run(listeners: &[Listener], shared: &Arc<Shared>, stop: &Stop) -> io::Result<()> {
+    let all: Vec<&Listener> = listeners.iter().collect();
+    while !stop.is_set() {
+        for number in wait_for(&all, stop)? {
+            accept_all(&listeners[number], shared);
+        }
+    }
+    Ok(())
+}
+
+/// Waits until something is to be accepted, and says of which, or until all are to stop.
+pub(crate) fn wait_for(listeners: &[&impl AsFd], stop: &Stop) -> io::Result<Vec<usize>> {
+    let fds = listeners.iter().map(|listener| listener.as_fd()).chain([stop.event.as_fd()]);
+    let mut fds: Vec<PollFd<'_>> =
+        fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    match poll(&mut fds, None) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let ready = (0..listeners.len()).filter(|number| !fds[*number].revents().is_empty());
+    Ok(ready.collect())
+}
+
+fn accept_all(listener: &Listener, shared: &Arc<Shared>) {
+    loop {
+        match listener.accept() {
+            Ok(Some((fd, peer))) => admit(fd, listener.protocol, peer, shared),
+            Ok(None) => return,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                tracing::warn!(%error, "no connection can be accepted; is the limit of open files too low?");
+                return std::thread::sleep(PAUSE);
+            }
+        }
+    }
+}
+
+/// Gives a connection to a worker, or refuses it where there are too many.
+fn admit(fd: OwnedFd, protocol: ProtocolKind, peer: Peer, shared: &Arc<Shared>) {
+    if shared.connections() >= shared.connections_max() {
+        let why: &[u8] = match protocol {
+            ProtocolKind::Memcached => b"ERROR Too many open connections\r\n",
+            ProtocolKind::Resp => b"-ERR max number of clients reached\r\n",
+        };
+        shared.rejected.fetch_add(1, Ordering::Relaxed);
+        // Whether it hears it or not, it is closed.
+        let _ = rustix::net::send(&fd, why, rustix::net::SendFlags::NOSIGNAL);
+        return;
+    }
+    let fewest = shared.mailboxes.iter().min_by_key(|mailbox| mailbox.load.load(Ordering::Relaxed));
+    let mailbox = fewest.expect("there is a worker");
+    mailbox.load.fetch_add(1, Ordering::Relaxed);
+    mailbox.send(Letter::Arrived(Arrived { fd, protocol, peer }));
+}

@@ -1,0 +1,267 @@
+//! The answers of a connection, in the order of its requests, though some wait for flash.
+//!
+//! What can be sent at once gathers in one buffer. An answer that waits stands behind it, and what comes later behind
+//! that: reads of one pipeline run beside each other, and their answers keep their order. How much may gather is
+//! bounded ([`Answers::room`]); reading stops where writing stalls, and a client that does not read holds no memory of
+//! the cache, but a bounded copy of what it was to get.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use larder::Value;
+
+use crate::net::{Output, Socket};
+use crate::within::within;
+use crate::worker::Worker;
+
+/// So many answers of a connection wait for flash at a time.
+const WAITING_MAX: usize = 64;
+/// When so many bytes are to be sent, they are.
+const SENT_AT: usize = 64 << 10;
+/// So many bytes of values wait to be sent, about, before further ones are looked for.
+const HELD_MAX: usize = 256 << 10;
+/// A value that is longer is not copied whole into the buffer of what is to be sent, but piece by piece.
+pub(crate) const COPIED_MAX: usize = 32 << 10;
+/// A client that takes nothing for so long gets what is left of a value from a copy: the value is let go.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What a request that waited has found: bytes to send.
+pub(crate) type Later = Pin<Box<dyn Future<Output = Answer>>>;
+
+/// What is to be sent for a request.
+pub(crate) enum Answer {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// A value between bytes, too long to be copied whole.
+    Long { head: Vec<u8>, value: Value, tail: &'static [u8] },
+}
+
+/// See the module.
+pub(crate) struct Answers<'s> {
+    worker: Rc<Worker>,
+    socket: &'s mut dyn Socket,
+    /// What comes first.
+    ready: Output,
+    /// What comes behind it, in order.
+    behind: VecDeque<Slot>,
+    /// How many of `behind` wait.
+    waiting: usize,
+    /// Bytes of what `behind` has found.
+    held_bytes: usize,
+    /// Length of the last long answer that was waited for: what those are likely to have that wait now.
+    likely_bytes: usize,
+    /// Why nothing can be sent any more. Whatever is answered then is forgotten.
+    broken: Option<io::Error>,
+}
+
+enum Slot {
+    Waits(Later),
+    Found(Answer),
+}
+
+impl Answer {
+    fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Long { head, value, tail } => head.len() + value.len() + tail.len(),
+        }
+    }
+}
+
+impl<'s> Answers<'s> {
+    pub(crate) fn new(worker: Rc<Worker>, socket: &'s mut dyn Socket) -> Self {
+        let ready = Output::with_buffer(worker.buffers.take());
+        Self {
+            worker,
+            socket,
+            ready,
+            behind: VecDeque::new(),
+            waiting: 0,
+            held_bytes: 0,
+            likely_bytes: 0,
+            broken: None,
+        }
+    }
+
+    /// Where requests come from.
+    pub(crate) fn socket(&mut self) -> &mut dyn Socket {
+        self.socket
+    }
+
+    /// Where the bytes of the next answer go.
+    pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
+        if self.behind.is_empty() {
+            return self.ready.buffer();
+        }
+        if !matches!(self.behind.back(), Some(Slot::Found(Answer::Bytes(_)))) {
+            self.behind.push_back(Slot::Found(Answer::Bytes(Vec::new())));
+        }
+        match self.behind.back_mut() {
+            Some(Slot::Found(Answer::Bytes(bytes))) => bytes,
+            _ => unreachable!("it was just put there"),
+        }
+    }
+
+    /// The next answer, which is there.
+    pub(crate) fn push(&mut self, answer: Answer) {
+        match answer {
+            Answer::Bytes(bytes) => self.bytes().extend_from_slice(&bytes),
+            long @ Answer::Long { .. } => {
+                self.held_bytes += long.len();
+                self.behind.push_back(Slot::Found(long));
+            }
+        }
+    }
+
+    /// The next answer is what `later` comes to. It begins at once, and goes on beside those before and behind it:
+    /// for requests that change nothing. Makes room first ([`Answers::room`]).
+    pub(crate) async fn later(&mut self, later: impl Future<Output = Answer> + 'static) {
+        self.room().await;
+        let mut later: Later = Box::pin(later);
+        match poll_fn(|cx| Poll::Ready(later.as_mut().poll(cx))).await {
+            Poll::Ready(answer) => self.push(answer),
+            Poll::Pending => {
+                self.behind.push_back(Slot::Waits(later));
+                self.waiting += 1;
+            }
+        }
+        debug_assert!(self.waiting <= WAITING_MAX, "room was made");
+    }
+
+    /// Sends what there is if that is much, for a request whose answer has many parts: between two of them.
+    pub(crate) async fn room(&mut self) {
+        if self.is_full() {
+            // A failure is told when all is sent.
+            let _ = self.send().await;
+        }
+    }
+
+    /// Waits until all that was begun has its answer: before a request that changes something, so that requests of a
+    /// connection happen in their order.
+    pub(crate) async fn settle(&mut self) {
+        if self.waiting > 0 {
+            poll_fn(|cx| self.poll_settle(cx)).await;
+        }
+    }
+
+    fn poll_settle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        for slot in &mut self.behind {
+            if let Slot::Waits(later) = slot
+                && let Poll::Ready(answer) = later.as_mut().poll(cx)
+            {
+                self.likely_bytes = answer.len();
+                self.held_bytes += answer.len();
+                *slot = Slot::Found(answer);
+                self.waiting -= 1;
+            }
+        }
+        if self.waiting == 0 { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Whether so much is to be sent, or waits, that no further request should be begun before.
+    fn is_full(&self) -> bool {
+        let held = self.held_bytes + self.waiting * self.likely_bytes;
+        self.waiting >= WAITING_MAX
+            || self.ready.len() >= SENT_AT
+            || self.behind.len() > 2 * WAITING_MAX
+            || held >= HELD_MAX
+    }
+
+    /// Sends all answers, which waits for those that wait.
+    pub(crate) async fn send(&mut self) -> io::Result<()> {
+        self.settle().await;
+        while let Some(slot) = self.behind.pop_front() {
+            match slot {
+                Slot::Found(answer) => {
+                    self.held_bytes = self.held_bytes.saturating_sub(answer.len());
+                    match answer {
+                        Answer::Bytes(bytes) => self.ready.buffer().extend_from_slice(&bytes),
+                        Answer::Long { head, value, tail } => {
+                            self.ready.buffer().extend_from_slice(&head);
+                            self.send_long(value).await;
+                            self.ready.buffer().extend_from_slice(tail);
+                        }
+                    }
+                }
+                Slot::Waits(_) => unreachable!("all have settled"),
+            }
+            if self.ready.len() >= SENT_AT {
+                self.send_ready().await;
+            }
+        }
+        self.held_bytes = 0;
+        self.send_ready().await;
+        match &self.broken {
+            None => Ok(()),
+            Some(error) => Err(error.kind().into()),
+        }
+    }
+
+    /// Sends a value piece by piece: it is held no longer than the client takes it.
+    async fn send_long(&mut self, value: Value) {
+        for (number, piece) in value.chunks(SENT_AT).enumerate() {
+            self.ready.buffer().extend_from_slice(piece);
+            if !self.send_in_time(PATIENCE).await {
+                let rest = value.get((number + 1) * SENT_AT..).unwrap_or_default().to_vec();
+                drop(value);
+                return self.send_slowly(rest).await;
+            }
+        }
+    }
+
+    /// What is left of a value for a client that does not take it. Such copies are bytes under way; where those are
+    /// too many, the connection ends.
+    async fn send_slowly(&mut self, rest: Vec<u8>) {
+        let Some(_counted) = self.worker.count_under_way(rest.len()) else {
+            self.worker.counters.closed_slow.add(1);
+            let error = io::Error::other("the client takes nothing, and others need the memory");
+            self.broken.get_or_insert(error);
+            return;
+        };
+        for piece in rest.chunks(SENT_AT) {
+            self.ready.buffer().extend_from_slice(piece);
+            self.send_ready().await;
+        }
+    }
+
+    /// Sends what is ready. `false`: not all of it in so much time; then it is still there.
+    async fn send_in_time(&mut self, time: Duration) -> bool {
+        let clock = Rc::clone(&self.worker);
+        let sent = pin!(self.send_ready());
+        within(&*clock.clock, time, sent).await.is_some()
+    }
+
+    async fn send_ready(&mut self) {
+        if self.broken.is_none() && !self.ready.is_empty() {
+            let bytes = self.ready.len();
+            let (ready, socket) = (&mut self.ready, &mut *self.socket);
+            let sending = poll_fn(|cx| socket.poll_send(cx, ready));
+            let sent = match self.worker.shared.config.idle_timeout {
+                None => sending.await,
+                Some(timeout) => {
+                    let sent = within(&*self.worker.clock, timeout, pin!(sending)).await;
+                    sent.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+                }
+            };
+            match sent {
+                Ok(()) => self.worker.counters.bytes_written.add(bytes as u64),
+                Err(error) => self.broken = Some(error),
+            }
+        }
+        if self.broken.is_some() {
+            self.ready = Output::default();
+        }
+    }
+}
+
+impl Drop for Answers<'_> {
+    fn drop(&mut self) {
+        let buffer = std::mem::take(&mut self.ready).into_buffer();
+        self.worker.buffers.give(buffer);
+    }
+}

@@ -1,0 +1,122 @@
+//! The loop of a worker: one thread over its connections, its timers and its ring to flash.
+//!
+//! In each turn it ends what the drive has completed, wakes what is due, runs the tasks that were woken, tells the
+//! kernel of the reads that they have begun, and sleeps. A hit in DRAM is answered without leaving the turn.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use larder_device::sockets::SocketRing;
+use larder_device::{Clock, ring};
+
+use crate::caller::Caller;
+use crate::config::{ProtocolKind, SocketBackend};
+use crate::connection::serve;
+use crate::net::{Backend, Epoll};
+use crate::protocol::memcached::Memcached;
+use crate::protocol::resp::Resp;
+use crate::shared::Shared;
+use crate::worker::{Arrived, Letter, Mailbox, Worker};
+
+/// Runs until it is told to end and its connections have.
+pub(crate) fn run(number: usize, shared: Arc<Shared>) -> io::Result<()> {
+    let mailbox = Arc::clone(&shared.mailboxes[number]);
+    let worker = Rc::new(Worker::new(number, shared));
+    match sockets_of(&worker) {
+        Some(sockets) => serve_with(&worker, &mailbox, sockets),
+        None => serve_with(&worker, &mailbox, Epoll::new()?),
+    }
+}
+
+/// A ring for sockets, if that is wanted and to be had. A worker without one has `epoll`.
+fn sockets_of(worker: &Worker) -> Option<SocketRing> {
+    match worker.shared.config.sockets {
+        SocketBackend::Epoll => None,
+        SocketBackend::IoUring => SocketRing::new().map_err(|error| {
+            tracing::warn!(%error, "the kernel refuses io_uring for sockets; they are served by epoll");
+        }).ok(),
+    }
+}
+
+fn serve_with<B: Backend>(
+    worker: &Rc<Worker>,
+    mailbox: &Arc<Mailbox>,
+    backend: B,
+) -> io::Result<()> {
+    let backend = Rc::new(backend);
+    // Where the kernel refuses a ring, reads of flash are ended by threads of the device, which wake this one.
+    let ring = ring::host().ok();
+    backend.watch(mailbox.fd())?;
+    if let Some(ring) = &ring {
+        backend.watch(ring.as_fd())?;
+    }
+    turn_until_the_end(worker, &backend, ring.as_ref(), mailbox)
+}
+
+fn turn_until_the_end<B: Backend>(
+    worker: &Rc<Worker>,
+    backend: &Rc<B>,
+    ring: Option<&ring::HostedRing>,
+    mailbox: &Arc<Mailbox>,
+) -> io::Result<()> {
+    loop {
+        if let Some(ring) = ring {
+            // Whatever it was that ended the sleep: the kernel interrupts it before it reports the ring.
+            ring.reap();
+        }
+        let mut ends = false;
+        for letter in mailbox.take() {
+            match letter {
+                Letter::Arrived(arrived) => welcome(worker, arrived, backend),
+                Letter::Drain => worker.idle.drain(),
+                Letter::End => ends = true,
+            }
+        }
+        let now = worker.clock.monotonic();
+        let due = [worker.clock.work(now), worker.idle.sweep(now)].into_iter().flatten().min();
+        worker.tasks.run_all();
+        if let Some(ring) = ring {
+            ring.submit();
+        }
+        if ends || worker.idle.is_draining() && mailbox.load.load(Ordering::Relaxed) == 0 {
+            // The connections of those that are left are closed.
+            worker.tasks.drop_all();
+            return Ok(());
+        }
+        backend.sleep(if mailbox.is_empty() { due } else { Some(Duration::ZERO) })?;
+    }
+}
+
+/// Begins a task for a connection.
+fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: Arrived, backend: &Rc<B>) {
+    let Arrived { fd, protocol, peer } = arrived;
+    let leaves = Leaves(Rc::clone(worker));
+    let socket = match backend.attach(fd) {
+        Ok(socket) => socket,
+        Err(error) => return tracing::warn!(%error, "a connection could not be taken in"),
+    };
+    let caller = Caller::new(Rc::clone(worker), peer);
+    match protocol {
+        ProtocolKind::Memcached => worker.tasks.spawn(async move {
+            serve(socket, Memcached::default(), caller).await;
+            drop(leaves);
+        }),
+        ProtocolKind::Resp => worker.tasks.spawn(async move {
+            serve(socket, Resp::default(), caller).await;
+            drop(leaves);
+        }),
+    }
+}
+
+/// A connection that has gone, when it is dropped.
+struct Leaves(Rc<Worker>);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.0.shared.mailboxes[self.0.number].load.fetch_sub(1, Ordering::Relaxed);
+    }
+}

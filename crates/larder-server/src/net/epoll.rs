@@ -1,0 +1,187 @@
+//! Sockets by `epoll`, edge-triggered: the kernel says once that there is something new, and it is remembered until a
+//! read or write has found the end of it.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+use slab::Slab;
+
+use super::{Backend, Output, Socket};
+
+/// What is no socket has this number.
+const WATCHED: u64 = u64::MAX;
+
+/// See the module.
+pub(crate) struct Epoll {
+    queue: OwnedFd,
+    /// By the number that the kernel gives back.
+    sockets: RefCell<Slab<Rc<Interest>>>,
+    events: RefCell<Vec<epoll::Event>>,
+}
+
+/// What is known of a socket, and who waits for more.
+#[derive(Default)]
+struct Interest {
+    readable: Cell<bool>,
+    /// Nothing will come after what is there, so the kernel will not say again that there is something.
+    ended: Cell<bool>,
+    writable: Cell<bool>,
+    reader: Cell<Option<Waker>>,
+    writer: Cell<Option<Waker>>,
+}
+
+/// A socket in the queue, until it is dropped.
+pub(crate) struct EpollSocket {
+    fd: OwnedFd,
+    epoll: Rc<Epoll>,
+    key: usize,
+    interest: Rc<Interest>,
+}
+
+impl Epoll {
+    pub(crate) fn new() -> io::Result<Self> {
+        let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let events = RefCell::new(Vec::with_capacity(256));
+        Ok(Self { queue, sockets: RefCell::default(), events })
+    }
+}
+
+impl Backend for Epoll {
+    type Socket = EpollSocket;
+
+    fn attach(self: &Rc<Self>, fd: OwnedFd) -> io::Result<EpollSocket> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        let interest = Rc::new(Interest::default());
+        interest.writable.set(true);
+        let key = self.sockets.borrow_mut().insert(Rc::clone(&interest));
+        let flags = epoll::EventFlags::IN
+            | epoll::EventFlags::OUT
+            | epoll::EventFlags::RDHUP
+            | epoll::EventFlags::ET;
+        let added = epoll::add(&self.queue, &fd, epoll::EventData::new_u64(key as u64), flags);
+        if let Err(error) = added {
+            self.sockets.borrow_mut().remove(key);
+            return Err(error.into());
+        }
+        Ok(EpollSocket { fd, epoll: Rc::clone(self), key, interest })
+    }
+
+    fn watch(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(WATCHED);
+        Ok(epoll::add(&self.queue, fd, data, epoll::EventFlags::IN)?)
+    }
+
+    fn sleep(&self, at_most: Option<Duration>) -> io::Result<()> {
+        let timeout = at_most.map(Timespec::try_from).transpose().ok().flatten();
+        let mut events = self.events.borrow_mut();
+        match epoll::wait(&self.queue, spare_capacity(&mut events), timeout.as_ref()) {
+            // A ring's completion interrupts before it makes its descriptor readable.
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let sockets = self.sockets.borrow();
+        for event in events.drain(..) {
+            let number = usize::try_from(event.data.u64()).ok();
+            // Of one that went in this very turn, or watched.
+            let Some(interest) = number.and_then(|number| sockets.get(number)) else { continue };
+            interest.happened(event.flags);
+        }
+        Ok(())
+    }
+}
+
+impl Interest {
+    fn happened(&self, flags: epoll::EventFlags) {
+        use epoll::EventFlags as Is;
+        if flags.intersects(Is::IN | Is::RDHUP | Is::HUP | Is::ERR) {
+            self.readable.set(true);
+            if flags.intersects(Is::RDHUP | Is::HUP | Is::ERR) {
+                self.ended.set(true);
+            }
+            if let Some(reader) = self.reader.take() {
+                reader.wake();
+            }
+        }
+        if flags.intersects(Is::OUT | Is::HUP | Is::ERR) {
+            self.writable.set(true);
+            if let Some(writer) = self.writer.take() {
+                writer.wake();
+            }
+        }
+    }
+}
+
+/// Leaves a waker, unless this one is there.
+fn wait(cell: &Cell<Option<Waker>>, cx: &Context<'_>) {
+    let mut waker = cell.take();
+    match &mut waker {
+        Some(waker) => waker.clone_from(cx.waker()),
+        None => waker = Some(cx.waker().clone()),
+    }
+    cell.set(waker);
+}
+
+impl Socket for EpollSocket {
+    fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.interest.readable.get() {
+            return Poll::Ready(());
+        }
+        wait(&self.interest.reader, cx);
+        Poll::Pending
+    }
+
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        input: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        let room = input.capacity() - input.len();
+        assert!(room > 0, "a read of nothing would look like the end");
+        while self.interest.readable.get() {
+            match rustix::io::read(&self.fd, spare_capacity(input)) {
+                Ok(count) => {
+                    // What was short has taken all that there was.
+                    self.interest.readable.set(count == room || self.interest.ended.get());
+                    return Poll::Ready(Ok(count));
+                }
+                Err(Errno::AGAIN) => self.interest.readable.set(false),
+                Err(Errno::INTR) => {}
+                Err(error) => return Poll::Ready(Err(error.into())),
+            }
+        }
+        wait(&self.interest.reader, cx);
+        Poll::Pending
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, output: &mut Output) -> Poll<io::Result<()>> {
+        while !output.is_empty() {
+            if !self.interest.writable.get() {
+                wait(&self.interest.writer, cx);
+                return Poll::Pending;
+            }
+            match send(&self.fd, output.unsent(), SendFlags::NOSIGNAL) {
+                Ok(count) => output.has_sent(count),
+                Err(Errno::AGAIN) => self.interest.writable.set(false),
+                Err(Errno::INTR) => {}
+                Err(error) => return Poll::Ready(Err(error.into())),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for EpollSocket {
+    fn drop(&mut self) {
+        self.epoll.sockets.borrow_mut().remove(self.key);
+        // Closing takes it out too, unless a child has the descriptor.
+        let _ = epoll::delete(&self.epoll.queue, &self.fd);
+    }
+}

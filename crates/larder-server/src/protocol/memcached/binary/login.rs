@@ -1,0 +1,58 @@
+//! SASL: who it is that speaks, by the one mechanism PLAIN.
+
+use super::answer::{fail, succeed};
+use super::header::{Answered, Packet, Status};
+use super::request::LogIn;
+use crate::answers::Answers;
+use crate::caller::Caller;
+
+const PLAIN: &[u8] = b"PLAIN";
+
+pub(super) async fn answer(
+    packet: &Packet<'_>,
+    step: LogIn,
+    caller: &mut Caller,
+    answers: &mut Answers<'_>,
+) {
+    answers.settle().await;
+    let header = &packet.header;
+    // Where nobody has to log in, nobody can.
+    if caller.worker.shared.users().is_empty() {
+        return fail(answers, header, Status::UnknownCommand);
+    }
+    match step {
+        LogIn::Mechanisms => succeed(answers, header, Answered::default(), PLAIN),
+        // All is said in the first step.
+        LogIn::Begin | LogIn::Continue => {
+            let said = if packet.key == PLAIN { split(packet.value) } else { None };
+            let is_in = match said {
+                Some((user, password)) => caller.log_in(user, password).await,
+                None => false,
+            };
+            match is_in {
+                true => succeed(answers, header, Answered::default(), b"Authenticated"),
+                false => fail(answers, header, Status::AuthError),
+            }
+        }
+    }
+}
+
+/// User and password of a message: `authorises NUL user NUL password`.
+fn split(message: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut parts = message.split(|byte| *byte == 0);
+    let (_, user, password) = (parts.next()?, parts.next()?, parts.next()?);
+    parts.next().is_none().then_some((user, password))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_three_parts() {
+        assert_eq!(split(b"\0me\0secret"), Some((&b"me"[..], &b"secret"[..])));
+        assert_eq!(split(b"x\0me\0"), Some((&b"me"[..], &b""[..])));
+        assert_eq!(split(b"me\0secret"), None);
+        assert_eq!(split(b"\0me\0secret\0more"), None);
+    }
+}

@@ -1,0 +1,234 @@
+//! The binary protocol. Its successor is meta, but clients speak it still.
+
+mod answer;
+mod header;
+mod login;
+mod request;
+mod retrieve;
+
+use zerocopy::IntoBytes;
+use zerocopy::big_endian::U64;
+
+use self::answer::{done, fail, status_of, succeed};
+pub(crate) use self::header::REQUEST;
+use self::header::{Answered, HEADER_BYTES, Header, Packet, Status};
+use super::items::{
+    Count, CountOutcome, Delete, DeleteOutcome, Mode, Store, StoreOutcome, count, delete, store,
+};
+use super::lifetime::Lifetime;
+use super::line::{KEY_BYTES_MAX, Words};
+use super::version::VERSION;
+use super::{flush, stats};
+use crate::answers::Answers;
+use crate::caller::Caller;
+use crate::protocol::Step;
+use request::Request;
+
+/// Nobody gets more memory before it has logged in.
+const LOGIN_BYTES_MAX: usize = 2048;
+
+/// A connection that speaks it.
+#[derive(Debug, Default)]
+pub(crate) struct Binary {
+    /// Bytes that nobody wants.
+    swallows: usize,
+    /// There is room for the request that is on its way, which has been asked for.
+    has_room: bool,
+}
+
+impl Binary {
+    pub(super) async fn step(
+        &mut self,
+        caller: &mut Caller,
+        input: &[u8],
+        answers: &mut Answers<'_>,
+    ) -> Step {
+        if self.swallows > 0 {
+            let swallowed = input.len().min(self.swallows);
+            self.swallows -= swallowed;
+            return Step::Done(swallowed);
+        }
+        let header = match Header::parse(input) {
+            Ok(Some(header)) => header,
+            Ok(None) => return Step::Needs(HEADER_BYTES),
+            Err(_) => return Step::Close,
+        };
+        if header.key_bytes > KEY_BYTES_MAX {
+            answers.settle().await;
+            fail(answers, &header, Status::InvalidArguments);
+            return Step::Close;
+        }
+        if let Some(refusal) = self.refusal(&header, input, caller) {
+            return self.refuse(&header, refusal, input, caller, answers).await;
+        }
+        let Some(packet) = header.packet(input) else {
+            self.has_room = true;
+            return Step::Needs(HEADER_BYTES + header.body_bytes);
+        };
+        self.has_room = false;
+        match respond(&packet, caller, answers).await {
+            Goes::On => Step::Done(HEADER_BYTES + header.body_bytes),
+            Goes::Away => Step::Close,
+        }
+    }
+
+    /// Why a request is not taken in.
+    fn refusal(&self, header: &Header, input: &[u8], caller: &Caller) -> Option<Status> {
+        let whole = HEADER_BYTES + header.body_bytes;
+        if caller.needs_login() && whole > LOGIN_BYTES_MAX {
+            return Some(Status::AuthError);
+        }
+        if header.value_bytes() > caller.worker.shared.config.value_bytes_max {
+            caller.worker.counters.store_too_large.add(1);
+            return Some(Status::TooLarge);
+        }
+        let has_room = input.len() >= whole || self.has_room || caller.has_room_for(whole);
+        if !has_room {
+            caller.worker.counters.refused_busy.add(1);
+        }
+        (!has_room).then_some(Status::OutOfMemory)
+    }
+
+    /// Answers so, and takes the request without keeping it. What it would have replaced is gone.
+    async fn refuse(
+        &mut self,
+        header: &Header,
+        why: Status,
+        input: &[u8],
+        caller: &Caller,
+        answers: &mut Answers<'_>,
+    ) -> Step {
+        let front = HEADER_BYTES + header.extras_bytes + header.key_bytes;
+        let Some(front_bytes) = input.get(..front) else { return Step::Needs(front) };
+        answers.settle().await;
+        let key = front_bytes.get(HEADER_BYTES + header.extras_bytes..).unwrap_or_default();
+        if why != Status::AuthError && !key.is_empty() {
+            let _ = caller.cache_for(key).delete(key).await;
+        }
+        fail(answers, header, why);
+        self.swallows = HEADER_BYTES + header.body_bytes - front;
+        Step::Done(front)
+    }
+}
+
+/// Whether a connection goes on.
+enum Goes {
+    On,
+    Away,
+}
+
+async fn respond(packet: &Packet<'_>, caller: &mut Caller, answers: &mut Answers<'_>) -> Goes {
+    let header = &packet.header;
+    let request = match Request::parse(packet) {
+        Ok(request) => request,
+        Err(status) => {
+            fail(answers, header, status);
+            return Goes::On;
+        }
+    };
+    if caller.needs_login() && !request.may_come_first() {
+        fail(answers, header, Status::AuthError);
+        return Goes::On;
+    }
+    match request {
+        Request::Retrieve(how) => retrieve::answer(packet, how, caller, answers).await,
+        Request::Quit { quiet } => {
+            if !quiet {
+                succeed(answers, header, Answered::default(), b"");
+            }
+            return Goes::Away;
+        }
+        Request::LogIn(login) => login::answer(packet, login, caller, answers).await,
+        request => {
+            answers.settle().await;
+            change(packet, request, caller, answers).await;
+        }
+    }
+    Goes::On
+}
+
+/// Answers what may change something.
+async fn change(packet: &Packet<'_>, request: Request, caller: &Caller, answers: &mut Answers<'_>) {
+    let header = &packet.header;
+    match request {
+        Request::Store { mode, flags, exptime, quiet } => {
+            let lifetime = Lifetime::new(exptime, caller.cache_for(packet.key).now());
+            let compare = (header.cas != 0).then_some(header.cas);
+            let how = Store { compare, wants_version: true, ..Store::new(mode, flags, lifetime) };
+            let stored = store(caller, packet.key, packet.value, how).await;
+            let status = match stored {
+                Ok(StoreOutcome::Stored(cas)) => return done(quiet, answers, header, cas),
+                Ok(StoreOutcome::NotStored) => not_stored(mode),
+                Ok(StoreOutcome::Exists) => Status::KeyExists,
+                Ok(StoreOutcome::NotFound) => Status::KeyNotFound,
+                Ok(StoreOutcome::TooLarge) => Status::TooLarge,
+                Err(why) => status_of(&why),
+            };
+            fail(answers, header, status);
+        }
+        Request::Count { up, delta, vivify, quiet } => {
+            let now = caller.cache_for(packet.key).now();
+            let vivify = vivify.map(|(initial, exptime)| (initial, Lifetime::new(exptime, now)));
+            let compare = (header.cas != 0).then_some(header.cas);
+            let how = Count { compare, vivify, ..Count::new(up, delta) };
+            let status = match count(caller, packet.key, how).await {
+                Ok(CountOutcome::Number { .. }) if quiet => return,
+                Ok(CountOutcome::Number { number, version, .. }) => {
+                    let answered = Answered { cas: version, ..Answered::default() };
+                    return succeed(answers, header, answered, U64::new(number).as_bytes());
+                }
+                Ok(CountOutcome::NotFound) => Status::KeyNotFound,
+                Ok(CountOutcome::NotNumeric) => Status::NonNumeric,
+                Ok(CountOutcome::Exists) => Status::KeyExists,
+                Err(why) => status_of(&why),
+            };
+            fail(answers, header, status);
+        }
+        Request::Delete { quiet } => {
+            let compare = (header.cas != 0).then_some(header.cas);
+            let deleted = delete(caller, packet.key, Delete { compare, ..Delete::default() }).await;
+            let status = match deleted {
+                Ok(DeleteOutcome::Deleted) => return done(quiet, answers, header, 0),
+                Ok(DeleteOutcome::NotFound) => Status::KeyNotFound,
+                Ok(DeleteOutcome::Exists) => Status::KeyExists,
+                Err(why) => status_of(&why),
+            };
+            fail(answers, header, status);
+        }
+        Request::Flush { delay, quiet } => match flush::flush_all(caller, delay).await {
+            Ok(()) => done(quiet, answers, header, 0),
+            Err(why) => fail(answers, header, status_of(&why)),
+        },
+        Request::Version => succeed(answers, header, Answered::default(), VERSION.as_bytes()),
+        Request::Stats => {
+            let said = stats::answer(caller, Words(packet.key), |name, value| {
+                let answered = Answered { key: name.as_bytes(), ..Answered::default() };
+                succeed(answers, header, answered, value.to_string().as_bytes());
+            });
+            match said {
+                stats::Said::Unknown => fail(answers, header, Status::KeyNotFound),
+                _ => succeed(answers, header, Answered::default(), b""),
+            }
+        }
+        // Also what has no effect here.
+        _ => succeed(answers, header, Answered::default(), b""),
+    }
+}
+
+/// What is said where `add` finds something, or the others find nothing.
+fn not_stored(mode: Mode) -> Status {
+    match mode {
+        Mode::Add => Status::KeyExists,
+        Mode::Replace => Status::KeyNotFound,
+        Mode::Set | Mode::Append | Mode::Prepend => Status::NotStored,
+    }
+}
+
+pub(super) fn check(bytes: &[u8]) -> Option<usize> {
+    let header = Header::parse(bytes).ok().flatten()?;
+    let packet = header.packet(bytes)?;
+    let parts = packet.extras.len() + packet.key.len() + packet.value.len();
+    assert_eq!(parts, header.body_bytes, "nothing is left over");
+    let _ = Request::parse(&packet);
+    Some(HEADER_BYTES + header.body_bytes)
+}

@@ -1,0 +1,151 @@
+//! Get, touch, and both at once.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use larder::{Change, Value, ValueMeta};
+use zerocopy::IntoBytes;
+use zerocopy::big_endian::U32;
+
+use super::answer::{failed, status_of};
+use super::header::{Answered, Header, Packet, Status, head};
+use super::request::Retrieval;
+use crate::answers::{Answer, Answers, COPIED_MAX};
+use crate::caller::Caller;
+use crate::counters::Counters;
+use crate::protocol::memcached::items::let_pass;
+use crate::protocol::memcached::lifetime::Lifetime;
+
+pub(super) async fn answer(
+    packet: &Packet<'_>,
+    how: Retrieval,
+    caller: &Caller,
+    answers: &mut Answers<'_>,
+) {
+    match how.touch {
+        Some(exptime) => touch(packet, how, exptime, caller, answers).await,
+        None if at_once(packet, how, caller, answers) => {}
+        None => later(packet, how, caller, answers).await,
+    }
+}
+
+/// Answers with what is in DRAM and not too long to be copied.
+fn at_once(
+    packet: &Packet<'_>,
+    how: Retrieval,
+    caller: &Caller,
+    answers: &mut Answers<'_>,
+) -> bool {
+    let found = caller.cache_for(packet.key).get_at_once_with(packet.key, |value, meta| {
+        let is_short = value.len() <= COPIED_MAX;
+        if is_short {
+            let out = answers.bytes();
+            found_head(out, &packet.header, how, packet.key, value, meta);
+            out.extend_from_slice(value);
+        }
+        is_short
+    });
+    let is_answered = matches!(found, Ok(Some(true)));
+    if is_answered {
+        count(&caller.worker.counters, true, false);
+    }
+    is_answered
+}
+
+/// Goes on where DRAM does not know at once.
+async fn later(packet: &Packet<'_>, how: Retrieval, caller: &Caller, answers: &mut Answers<'_>) {
+    let (tenant, worker) = (Arc::clone(&caller.tenant), Rc::clone(&caller.worker));
+    let (key, header) = (packet.key.to_vec(), packet.header);
+    let found = async move {
+        let found = tenant.cache_for(&key).get(&key).await;
+        count(&worker.counters, matches!(found, Ok(Some(_))), false);
+        found_or_not(found, &header, how, &key)
+    };
+    answers.later(found).await;
+}
+
+async fn touch(
+    packet: &Packet<'_>,
+    how: Retrieval,
+    exptime: i64,
+    caller: &Caller,
+    answers: &mut Answers<'_>,
+) {
+    answers.settle().await;
+    let cache = caller.cache_for(packet.key);
+    let lifetime = Lifetime::new(exptime, cache.now());
+    let touched = cache.update(packet.key, |there| match there {
+        Some(_) => Change::Touch(lifetime.ttl()),
+        None => Change::Keep,
+    });
+    let found = touched.await;
+    let is_hit = matches!(found, Ok(Some(_)));
+    if how.value {
+        count(&caller.worker.counters, is_hit, true);
+    } else {
+        count_touch(&caller.worker.counters, is_hit);
+    }
+    answers.push(found_or_not(found, &packet.header, how, packet.key));
+    let_pass(caller, lifetime).await;
+}
+
+fn found_or_not(
+    found: Result<Option<Value>, larder::Error>,
+    header: &Header,
+    how: Retrieval,
+    key: &[u8],
+) -> Answer {
+    let mut out = Vec::new();
+    match found {
+        Ok(Some(value)) => {
+            found_head(&mut out, header, how, key, &value, value.meta());
+            if how.value && value.len() > COPIED_MAX {
+                return Answer::Long { head: out, value, tail: b"" };
+            }
+            if how.value {
+                out.extend_from_slice(&value);
+            }
+        }
+        Ok(None) if how.quiet => {}
+        Ok(None) if how.key => {
+            head(&mut out, header, Status::KeyNotFound, Answered { key, ..Answered::default() }, 0);
+        }
+        Ok(None) => failed(&mut out, header, Status::KeyNotFound),
+        Err(why) => failed(&mut out, header, status_of(&why)),
+    }
+    Answer::Bytes(out)
+}
+
+fn found_head(
+    out: &mut Vec<u8>,
+    header: &Header,
+    how: Retrieval,
+    key: &[u8],
+    value: &[u8],
+    meta: ValueMeta,
+) {
+    let flags = U32::new(meta.flags);
+    let answered = Answered {
+        extras: if how.value { flags.as_bytes() } else { b"" },
+        key: if how.key { key } else { b"" },
+        cas: meta.version,
+    };
+    head(out, header, Status::Success, answered, if how.value { value.len() } else { 0 });
+}
+
+fn count(counters: &Counters, is_hit: bool, touches: bool) {
+    counters.cmd_get.add(1);
+    if is_hit {
+        counters.get_hits.add(1)
+    } else {
+        counters.get_misses.add(1)
+    }
+    if touches {
+        count_touch(counters, is_hit);
+    }
+}
+
+fn count_touch(counters: &Counters, is_hit: bool) {
+    counters.cmd_touch.add(1);
+    if is_hit { counters.touch_hits.add(1) } else { counters.touch_misses.add(1) }
+}

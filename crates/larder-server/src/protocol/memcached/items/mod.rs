@@ -1,0 +1,11 @@
+//! What requests do to items, whichever dialect asks for it.
+
+mod count;
+mod delete;
+mod ending;
+mod store;
+
+pub(crate) use count::{Count, CountOutcome, count};
+pub(crate) use delete::{Delete, DeleteOutcome, delete};
+pub(crate) use ending::{let_pass, server_error};
+pub(crate) use store::{Mode, Store, StoreOutcome, store};

@@ -1,0 +1,192 @@
+//! Storing a value, under conditions.
+
+use std::borrow::Cow;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use larder::{Change, Error, SetOptions, Value};
+
+use super::ending::let_pass;
+use crate::caller::Caller;
+use crate::protocol::memcached::lifetime::Lifetime;
+
+/// What a value does with the one that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Set,
+    Add,
+    Replace,
+    Append,
+    Prepend,
+}
+
+/// How a value is stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Store {
+    pub(crate) mode: Mode,
+    pub(crate) flags: u32,
+    pub(crate) lifetime: Lifetime,
+    /// Only over the value that has this version.
+    pub(crate) compare: Option<u64>,
+    /// Over a newer one as well, as a stale value.
+    pub(crate) invalidate: bool,
+    /// The version that it shall have.
+    pub(crate) version: Option<NonZeroU64>,
+    /// What is appended or prepended to nothing is stored, and lives so long.
+    pub(crate) vivify: Option<Lifetime>,
+    /// Whether somebody wants to know which version it has.
+    pub(crate) wants_version: bool,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoreOutcome {
+    /// It has this version, if that was wanted.
+    Stored(u64),
+    NotStored,
+    /// Another version is there.
+    Exists,
+    NotFound,
+    /// What it would have become is longer than a value may be.
+    TooLarge,
+}
+
+/// Stores `value`, and counts that.
+pub(crate) async fn store(
+    caller: &Caller,
+    key: &[u8],
+    value: &[u8],
+    how: Store,
+) -> Result<StoreOutcome, Error> {
+    caller.worker.counters.cmd_set.add(1);
+    let cache = caller.cache_for(key);
+    let drawn = || how.wants_version.then(|| cache.draw_version(key));
+    let how = Store { version: how.version.or_else(drawn), ..how };
+    let stored = if how.mode == Mode::Set && how.compare.is_none() {
+        cache.set_with(key, value, how.options()).await?;
+        how.stored()
+    } else {
+        let mut storing = Storing {
+            how,
+            value,
+            now: cache.now(),
+            bytes_max: caller.worker.shared.config.value_bytes_max,
+            ended: StoreOutcome::NotStored,
+        };
+        cache.update(key, |there| storing.change(there)).await?;
+        storing.ended
+    };
+    if matches!(stored, StoreOutcome::Stored(_)) {
+        let_pass(caller, how.lifetime).await;
+    }
+    if how.compare.is_some() {
+        let counters = &caller.worker.counters;
+        match stored {
+            StoreOutcome::Stored(_) => counters.cas_hits.add(1),
+            StoreOutcome::NotFound => counters.cas_misses.add(1),
+            StoreOutcome::Exists => counters.cas_badval.add(1),
+            StoreOutcome::NotStored | StoreOutcome::TooLarge => {}
+        }
+    }
+    Ok(stored)
+}
+
+impl Store {
+    /// A value that is stored whatever there is.
+    pub(crate) fn new(mode: Mode, flags: u32, lifetime: Lifetime) -> Self {
+        Self {
+            mode,
+            flags,
+            lifetime,
+            compare: None,
+            invalidate: false,
+            version: None,
+            vivify: None,
+            wants_version: false,
+        }
+    }
+
+    fn options(&self) -> SetOptions {
+        SetOptions {
+            ttl: self.lifetime.ttl(),
+            flags: self.flags,
+            version: self.version,
+            ..SetOptions::default()
+        }
+    }
+
+    fn stored(&self) -> StoreOutcome {
+        StoreOutcome::Stored(self.version.map_or(0, NonZeroU64::get))
+    }
+}
+
+/// A value on its way, which depends on the one that is there.
+struct Storing<'a> {
+    how: Store,
+    value: &'a [u8],
+    now: Duration,
+    bytes_max: usize,
+    /// Of the latest attempt.
+    ended: StoreOutcome,
+}
+
+impl<'a> Storing<'a> {
+    fn change(&mut self, there: Option<&Value>) -> Change<'a> {
+        let keep = |ended: &mut StoreOutcome, why| {
+            *ended = why;
+            Change::Keep
+        };
+        let how = self.how;
+        let is_other =
+            |there: &Value| how.compare.is_some_and(|it| it == 0 || it != there.version());
+        match (how.mode, there) {
+            (Mode::Set | Mode::Replace, None) if how.compare.is_some() => {
+                keep(&mut self.ended, StoreOutcome::NotFound)
+            }
+            (Mode::Replace, None) | (Mode::Add, Some(_)) => {
+                keep(&mut self.ended, StoreOutcome::NotStored)
+            }
+            (Mode::Append | Mode::Prepend, None) => match how.vivify {
+                Some(lifetime) => self.store(SetOptions { ttl: lifetime.ttl(), ..how.options() }),
+                None => keep(&mut self.ended, StoreOutcome::NotStored),
+            },
+            (Mode::Set | Mode::Replace, Some(there)) if is_other(there) => self.outdated(there),
+            (Mode::Set | Mode::Add | Mode::Replace, _) => self.store(how.options()),
+            (Mode::Append | Mode::Prepend, Some(there)) if is_other(there) => {
+                keep(&mut self.ended, StoreOutcome::Exists)
+            }
+            (Mode::Append, Some(there)) => self.joined(there, self.value),
+            (Mode::Prepend, Some(there)) => self.joined(self.value, there),
+        }
+    }
+
+    fn store(&mut self, options: SetOptions) -> Change<'a> {
+        self.ended = self.how.stored();
+        Change::Store(Cow::Borrowed(self.value), options)
+    }
+
+    /// Another version is there than the one that it shall take the place of.
+    fn outdated(&mut self, there: &Value) -> Change<'a> {
+        let is_older = self.how.compare.is_some_and(|it| it != 0 && it < there.version());
+        if !self.how.invalidate || !is_older {
+            self.ended = StoreOutcome::Exists;
+            return Change::Keep;
+        }
+        let meta = there.meta();
+        let ttl = meta.remaining(self.now);
+        self.store(SetOptions { ttl, stale: true, won: meta.won, ..self.how.options() })
+    }
+
+    fn joined(&mut self, head: &[u8], tail: &[u8]) -> Change<'a> {
+        if head.len() + tail.len() > self.bytes_max {
+            self.ended = StoreOutcome::TooLarge;
+            return Change::Keep;
+        }
+        self.ended = self.how.stored();
+        let joined = Cow::Owned([head, tail].concat());
+        match self.how.version {
+            Some(version) => Change::StoreKeepingExpiryAs(joined, version),
+            None => Change::StoreKeepingExpiry(joined),
+        }
+    }
+}

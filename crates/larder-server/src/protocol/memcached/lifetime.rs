@@ -1,0 +1,75 @@
+//! How long items live, as memcached's clients say it.
+
+use std::time::Duration;
+
+/// Longer numbers of seconds are points in time.
+const RELATIVE_MAX_S: i64 = 60 * 60 * 24 * 30;
+
+/// How long an item lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lifetime {
+    /// For ever.
+    Endless,
+    /// From now on, for so long.
+    For(Duration),
+    /// Its time is over already.
+    Over,
+}
+
+impl Lifetime {
+    /// What `exptime` means at `now`, time since 1970: 0 is for ever, up to 30 days are relative, what is more is a
+    /// point in time, and less than nothing is over.
+    pub(super) fn new(exptime: i64, now: Duration) -> Self {
+        let Ok(seconds) = u64::try_from(exptime) else { return Self::Over };
+        if exptime == 0 {
+            return Self::Endless;
+        }
+        if exptime <= RELATIVE_MAX_S {
+            return Self::For(Duration::from_secs(seconds));
+        }
+        match Duration::from_secs(seconds).saturating_sub(now) {
+            Duration::ZERO => Self::Over,
+            left => Self::For(left),
+        }
+    }
+
+    /// The same for the cache, which gives what is over no time at all.
+    pub(super) fn ttl(self) -> Option<Duration> {
+        match self {
+            Self::Endless => None,
+            Self::For(ttl) => Some(ttl),
+            Self::Over => Some(Duration::ZERO),
+        }
+    }
+}
+
+/// What clients are told of the time that is left: seconds to the nearest, and -1 of what lives for ever.
+pub(super) fn left_s(left: Option<Duration>) -> i64 {
+    left.map_or(-1, |left| i64::try_from((left.as_millis() + 500) / 1000).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_relative_for_thirty_days_and_absolute_beyond() {
+        let now = Duration::from_secs(1_700_000_000);
+        let lifetime = |exptime| Lifetime::new(exptime, now);
+        assert_eq!(lifetime(0), Lifetime::Endless);
+        assert_eq!(lifetime(-1), Lifetime::Over);
+        assert_eq!(lifetime(2_592_000), Lifetime::For(Duration::from_secs(2_592_000)));
+        assert_eq!(lifetime(2_592_001), Lifetime::Over, "in 1970");
+        assert_eq!(lifetime(1_700_000_005), Lifetime::For(Duration::from_secs(5)));
+        assert_eq!(lifetime(1_700_000_000), Lifetime::Over);
+        assert_eq!(Lifetime::Over.ttl(), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn what_is_left_is_rounded_to_seconds() {
+        assert_eq!(left_s(None), -1);
+        assert_eq!(left_s(Some(Duration::from_millis(29_999))), 30);
+        assert_eq!(left_s(Some(Duration::from_millis(30_001))), 30);
+        assert_eq!(left_s(Some(Duration::ZERO)), 0);
+    }
+}

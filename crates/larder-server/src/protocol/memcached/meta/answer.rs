@@ -1,0 +1,168 @@
+//! What meta requests are answered: a code, and the flags that were asked for, in that order.
+
+use std::time::Duration;
+
+use larder::ValueMeta;
+
+use super::base64;
+use super::request::Request;
+use crate::protocol::memcached::lifetime::{Lifetime, left_s};
+use crate::protocol::memcached::line::append_number;
+
+/// What is known of an item.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    pub(super) bytes: usize,
+    pub(super) flags: u32,
+    pub(super) version: u64,
+    /// How long it lives.
+    pub(super) left: Option<Duration>,
+    /// Whether it was found before.
+    pub(super) fetched: bool,
+    /// How long before it was found or set, if that is known.
+    pub(super) idle: Option<Duration>,
+    pub(super) stale: bool,
+    pub(super) won: bool,
+    /// Whether who asks has made it just now, to fill it.
+    pub(super) is_new: bool,
+}
+
+impl Known {
+    pub(super) fn new(value: &[u8], meta: ValueMeta, now: Duration) -> Self {
+        Self {
+            bytes: value.len(),
+            flags: meta.flags,
+            version: meta.version,
+            left: meta.remaining(now),
+            fetched: meta.fetched,
+            idle: meta.since_access(now),
+            stale: meta.stale,
+            won: meta.won,
+            is_new: false,
+        }
+    }
+}
+
+/// Who brings the next value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Winner {
+    /// Nobody needs to.
+    Nobody,
+    /// Who asks.
+    Asker,
+    Other,
+}
+
+/// Appends a code with the flags that are answered whatever was found: key and opaque.
+pub(super) fn code(out: &mut Vec<u8>, code: &[u8], request: &Request<'_>) {
+    out.extend_from_slice(code);
+    for word in request.flags.all {
+        echo(out, word, request);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends one of the flags that are answered whatever was found. Says whether it was one.
+pub(super) fn echo(out: &mut Vec<u8>, word: &[u8], request: &Request<'_>) -> bool {
+    match word.first() {
+        Some(b'O') => {
+            out.push(b' ');
+            out.extend_from_slice(word);
+        }
+        Some(b'k') => {
+            out.extend_from_slice(b" k");
+            key(out, request);
+            if request.flags.base64 {
+                out.extend_from_slice(b" b");
+            }
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Appends the key as it was asked for.
+pub(super) fn key(out: &mut Vec<u8>, request: &Request<'_>) {
+    if request.flags.base64 {
+        base64::append(out, &request.key);
+    } else {
+        out.extend_from_slice(&request.key);
+    }
+}
+
+/// Appends the line of an item: with `VA` and its length if its value follows.
+///
+/// `T` and `R` count where they stand: what is asked behind `T` is as of afterwards. `win` tries to win the right to
+/// bring the next value, where there is one to win.
+pub(super) fn item(
+    out: &mut Vec<u8>,
+    request: &Request<'_>,
+    known: &Known,
+    now: Duration,
+    win: impl FnOnce() -> Winner,
+) {
+    if request.flags.value {
+        out.extend_from_slice(b"VA ");
+        append_number(out, known.bytes as u64);
+    } else {
+        out.extend_from_slice(b"HD");
+    }
+    let mut left = known.left;
+    let mut is_short = false;
+    let lifetime = |exptime: Option<i64>| exptime.map(|exptime| Lifetime::new(exptime, now));
+    for word in request.flags.all {
+        if echo(out, word, request) {
+            continue;
+        }
+        let Some(letter) = word.first() else { continue };
+        match letter {
+            b'T' => left = lifetime(request.flags.touch).and_then(Lifetime::ttl),
+            b'R' => {
+                let wanted = lifetime(request.flags.recache).and_then(Lifetime::ttl);
+                is_short = left.is_some_and(|left| wanted.is_some_and(|wanted| left < wanted));
+            }
+            b's' => numbered(out, *letter, known.bytes as u64),
+            b'c' => numbered(out, *letter, known.version),
+            b'f' => numbered(out, *letter, known.flags.into()),
+            b'h' => numbered(out, *letter, known.fetched.into()),
+            b'l' => numbered(out, *letter, known.idle.map_or(0, |idle| idle.as_secs())),
+            b't' => ttl(out, left),
+            _ => {}
+        }
+    }
+    let winner = match known.won {
+        true => Winner::Other,
+        false if known.stale || known.is_new || is_short => win(),
+        false => Winner::Nobody,
+    };
+    if winner == Winner::Other {
+        out.extend_from_slice(b" Z");
+    }
+    if known.stale {
+        out.extend_from_slice(b" X");
+    }
+    if winner == Winner::Asker {
+        out.extend_from_slice(b" W");
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a flag with a number.
+pub(super) fn numbered(out: &mut Vec<u8>, letter: u8, number: u64) {
+    out.extend_from_slice(&[b' ', letter]);
+    append_number(out, number);
+}
+
+/// Appends how long something lives.
+pub(super) fn ttl(out: &mut Vec<u8>, left: Option<Duration>) {
+    match u64::try_from(left_s(left)) {
+        Ok(seconds) => numbered(out, b't', seconds),
+        Err(_) => out.extend_from_slice(b" t-1"),
+    }
+}
+
+/// Appends an answer to a request that went wrong.
+pub(super) fn error(out: &mut Vec<u8>, answer: &str) {
+    out.extend_from_slice(answer.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}

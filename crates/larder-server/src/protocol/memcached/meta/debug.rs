@@ -1,0 +1,42 @@
+//! `me`: what is known of an item, for people.
+
+use super::answer::{error, key};
+use super::request::Request;
+use crate::answers::{Answer, Answers};
+use crate::caller::Caller;
+use crate::protocol::memcached::items::server_error;
+use crate::protocol::memcached::lifetime::left_s;
+
+pub(super) async fn answer(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
+    answers.settle().await;
+    let cache = caller.cache_for(&request.key);
+    let now = cache.now();
+    let known = cache.peek_with(&request.key, |value, meta| {
+        let idle = meta.since_access(now).map_or(0, |idle| idle.as_secs());
+        format!(
+            " exp={} la={idle} cas={} fetch={} cls=1 size={} flags={} stale={} won={}\r\n",
+            left_s(meta.remaining(now)),
+            meta.version,
+            yes_or_no(meta.fetched),
+            request.key.len() + value.len(),
+            meta.flags,
+            yes_or_no(meta.stale),
+            yes_or_no(meta.won),
+        )
+    });
+    let mut out = Vec::new();
+    match known.await {
+        Ok(Some(known)) => {
+            out.extend_from_slice(b"ME ");
+            key(&mut out, request);
+            out.extend_from_slice(known.as_bytes());
+        }
+        Ok(None) => out.extend_from_slice(b"EN\r\n"),
+        Err(why) => error(&mut out, server_error(&why)),
+    }
+    answers.push(Answer::Bytes(out));
+}
+
+fn yes_or_no(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}

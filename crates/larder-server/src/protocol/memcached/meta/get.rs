@@ -1,0 +1,213 @@
+//! `mg`: an item, and what is known of it.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder::{Change, Error, Larder, SetOptions, Value};
+
+use super::answer::{Known, Winner, code, error, item};
+use super::request::{Request, parse};
+use crate::answers::{Answer, Answers, COPIED_MAX};
+use crate::caller::Caller;
+use crate::counters::Counters;
+use crate::protocol::memcached::items::{let_pass, server_error};
+use crate::protocol::memcached::lifetime::Lifetime;
+use crate::protocol::memcached::line::Words;
+
+pub(super) async fn answer(
+    request: &Request<'_>,
+    line: &[u8],
+    caller: &Caller,
+    answers: &mut Answers<'_>,
+) {
+    let flags = &request.flags;
+    if flags.vivify.is_some() || flags.touch.is_some() {
+        change(request, caller, answers).await;
+    } else if flags.unseen {
+        answers.settle().await;
+        peek(request, caller, answers).await;
+    } else if !at_once(request, caller, answers) {
+        later(line, caller, answers).await;
+    }
+}
+
+/// Answers what is in DRAM and not too long to be copied.
+fn at_once(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) -> bool {
+    let cache = caller.cache_for(&request.key);
+    let now = cache.now();
+    let found = cache.get_at_once_with(&request.key, |value, meta| {
+        if request.flags.value && value.len() > COPIED_MAX {
+            return false;
+        }
+        let out = answers.bytes();
+        let known = Known::new(value, meta, now);
+        item(out, request, &known, now, || win(cache, &request.key, known.version));
+        if request.flags.value {
+            out.extend_from_slice(value);
+            out.extend_from_slice(b"\r\n");
+        }
+        true
+    });
+    let is_answered = matches!(found, Ok(Some(true)));
+    if is_answered {
+        count(&caller.worker.counters, false, true);
+    }
+    is_answered
+}
+
+/// Goes on where DRAM does not know at once.
+async fn later(line: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
+    let line = line.to_vec();
+    let (tenant, worker) = (Arc::clone(&caller.tenant), std::rc::Rc::clone(&caller.worker));
+    let found = async move {
+        let mut words = Words(&line);
+        words.next();
+        let Ok(request) = parse(b"mg", words) else { return Answer::Bytes(Vec::new()) };
+        let cache = tenant.cache_for(&request.key);
+        let found = cache.get(&request.key).await;
+        count(&worker.counters, false, matches!(found, Ok(Some(_))));
+        let found = found.map(|value| value.map(|value| Found::new(value, cache.now())));
+        of_found(&request, found, cache)
+    };
+    answers.later(found).await;
+}
+
+/// Shows an item that it neither finds nor keeps in memory.
+async fn peek(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
+    let cache = caller.cache_for(&request.key);
+    let now = cache.now();
+    let shown = cache.peek_with(&request.key, |value, meta| {
+        let known = Known::new(value, meta, now);
+        let mut out = Vec::new();
+        item(&mut out, request, &known, now, || win(cache, &request.key, known.version));
+        if request.flags.value {
+            out.extend_from_slice(value);
+            out.extend_from_slice(b"\r\n");
+        }
+        out
+    });
+    let shown = shown.await;
+    count(&caller.worker.counters, false, matches!(shown, Ok(Some(_))));
+    answers.push(match shown {
+        Ok(Some(shown)) => Answer::Bytes(shown),
+        Ok(None) => miss(request),
+        Err(why) => failed(&why),
+    });
+}
+
+/// Gives an item another lifetime, or makes one where there is none.
+async fn change(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
+    answers.settle().await;
+    let cache = caller.cache_for(&request.key);
+    let now = cache.now();
+    let lifetime = |exptime: Option<i64>| exptime.map(|exptime| Lifetime::new(exptime, now));
+    let (touch, vivify) = (lifetime(request.flags.touch), lifetime(request.flags.vivify));
+    let version = vivify.map(|_| cache.draw_version(&request.key));
+    let changed = cache.update(&request.key, |there| match (there, touch, vivify) {
+        (Some(_), Some(touch), _) => Change::Touch(touch.ttl()),
+        (None, _, Some(vivify)) => {
+            let ttl = vivify.ttl();
+            let stub = SetOptions { ttl, version, won: true, ..SetOptions::default() };
+            Change::Store(Vec::new().into(), stub)
+        }
+        _ => Change::Keep,
+    });
+    let found = changed.await;
+    let is_hit = matches!(found, Ok(Some(_)));
+    count(&caller.worker.counters, touch.is_some(), is_hit);
+    let found = match (found, vivify) {
+        (Ok(None), Some(vivify)) => Ok(Some(Found::stub(version, vivify))),
+        (found, _) => found.map(|value| value.map(|value| Found::new(value, now))),
+    };
+    answers.push(of_found(request, found, cache));
+    let used = if is_hit { touch } else { vivify };
+    let_pass(caller, used.unwrap_or(Lifetime::Endless)).await;
+}
+
+/// An item that was found, or a stub that was made for who asked.
+struct Found {
+    value: Option<Value>,
+    known: Known,
+    now: Duration,
+}
+
+impl Found {
+    fn new(value: Value, now: Duration) -> Self {
+        let known = Known::new(&value, value.meta(), now);
+        Self { value: Some(value), known, now }
+    }
+
+    fn stub(version: Option<NonZeroU64>, lifetime: Lifetime) -> Self {
+        let known = Known {
+            bytes: 0,
+            flags: 0,
+            version: version.map_or(0, NonZeroU64::get),
+            left: lifetime.ttl(),
+            fetched: false,
+            idle: None,
+            stale: false,
+            won: false,
+            is_new: true,
+        };
+        Self { value: None, known, now: Duration::ZERO }
+    }
+}
+
+fn of_found(request: &Request<'_>, found: Result<Option<Found>, Error>, cache: &Larder) -> Answer {
+    let Found { value, known, now } = match found {
+        Ok(Some(found)) => found,
+        Ok(None) => return miss(request),
+        Err(why) => return failed(&why),
+    };
+    let mut head = Vec::new();
+    let Some(value) = value else {
+        item(&mut head, request, &known, now, || Winner::Asker);
+        if request.flags.value {
+            head.extend_from_slice(b"\r\n");
+        }
+        return Answer::Bytes(head);
+    };
+    item(&mut head, request, &known, now, || win(cache, &request.key, known.version));
+    if !request.flags.value {
+        return Answer::Bytes(head);
+    }
+    if value.len() > COPIED_MAX {
+        return Answer::Long { head, value, tail: b"\r\n" };
+    }
+    head.extend_from_slice(&value);
+    head.extend_from_slice(b"\r\n");
+    Answer::Bytes(head)
+}
+
+/// Tries to win the right to bring the next value. What has no version is in nobody's memory, and may be brought by
+/// whoever asks.
+fn win(cache: &Larder, key: &[u8], version: u64) -> Winner {
+    match version == 0 || cache.win(key, version).unwrap_or(false) {
+        true => Winner::Asker,
+        false => Winner::Other,
+    }
+}
+
+fn miss(request: &Request<'_>) -> Answer {
+    let mut out = Vec::new();
+    if !request.flags.quiet {
+        code(&mut out, b"EN", request);
+    }
+    Answer::Bytes(out)
+}
+
+fn failed(why: &Error) -> Answer {
+    let mut out = Vec::new();
+    error(&mut out, server_error(why));
+    Answer::Bytes(out)
+}
+
+fn count(counters: &Counters, touches: bool, is_hit: bool) {
+    let (asked, hits, misses) = match touches {
+        true => (&counters.cmd_touch, &counters.touch_hits, &counters.touch_misses),
+        false => (&counters.cmd_get, &counters.get_hits, &counters.get_misses),
+    };
+    asked.add(1);
+    if is_hit { hits.add(1) } else { misses.add(1) }
+}

@@ -1,0 +1,44 @@
+//! Meta requests: two letters, a key, and flags that say what is done and what is answered.
+
+mod answer;
+mod base64;
+mod debug;
+mod delete;
+mod flags;
+mod get;
+mod number;
+mod request;
+mod set;
+
+pub(crate) use request::{Request, Verb, parse};
+
+use crate::answers::Answers;
+use crate::caller::Caller;
+
+/// Answers a request other than `ms`, which is there in the words that it came in.
+pub(super) async fn answer(
+    request: &Request<'_>,
+    line: &[u8],
+    caller: &Caller,
+    answers: &mut Answers<'_>,
+) {
+    caller.worker.counters.cmd_meta.add(1);
+    match request.verb {
+        Verb::Get => get::answer(request, line, caller, answers).await,
+        Verb::Delete => delete::answer(request, caller, answers).await,
+        Verb::Arithmetic => number::answer(request, caller, answers).await,
+        Verb::Debug => debug::answer(request, caller, answers).await,
+        Verb::Set { .. } => unreachable!("its value is awaited first"),
+    }
+}
+
+/// Answers `ms`, whose value is there.
+pub(super) async fn store(
+    request: &Request<'_>,
+    value: &[u8],
+    caller: &Caller,
+    answers: &mut Answers<'_>,
+) {
+    caller.worker.counters.cmd_meta.add(1);
+    set::answer(request, value, caller, answers).await;
+}

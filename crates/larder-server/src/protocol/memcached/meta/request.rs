@@ -1,0 +1,100 @@
+//! Meta requests: from a line to what it asks for.
+
+use std::borrow::Cow;
+
+use super::base64;
+use super::flags::Flags;
+use crate::protocol::memcached::fault::{Fault, announced};
+use crate::protocol::memcached::line::{KEY_BYTES_MAX, Words};
+
+const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
+
+/// What a meta line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Request<'a> {
+    pub(crate) verb: Verb,
+    pub(crate) key: Cow<'a, [u8]>,
+    pub(crate) flags: Flags<'a>,
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Get,
+    /// A value of so many bytes comes behind the line.
+    Set {
+        bytes: usize,
+    },
+    Delete,
+    Arithmetic,
+    Debug,
+}
+
+/// What the rest of a line asks for that begins with one of the verbs.
+pub(crate) fn parse<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Request<'a>, Fault> {
+    let bad = Fault::Answer(BAD_FORMAT);
+    let missing = if verb == b"me" { bad } else { Fault::Answer("ERROR") };
+    let key = words.next().ok_or(missing)?;
+    if key.len() > KEY_BYTES_MAX {
+        return Err(bad);
+    }
+    let verb = match verb {
+        b"mg" => Verb::Get,
+        b"ms" => Verb::Set { bytes: words.next().and_then(announced).ok_or(bad)? },
+        b"md" => Verb::Delete,
+        b"ma" => Verb::Arithmetic,
+        _ => Verb::Debug,
+    };
+    let request = Flags::parse(words).and_then(|flags| {
+        flags.check_mode(verb)?;
+        let decoded = if flags.base64 {
+            let decoded = base64::decode(key).ok_or("CLIENT_ERROR error decoding key")?;
+            Cow::Owned(decoded)
+        } else {
+            Cow::Borrowed(key)
+        };
+        Ok(Request { verb, key: decoded, flags })
+    });
+    request.map_err(|answer| match verb {
+        // The value is on its way whatever is wrong with its line.
+        Verb::Set { bytes } => Fault::Swallow { answer, bytes: bytes + 2 },
+        _ => Fault::Answer(answer),
+    })
+}
+
+impl Flags<'_> {
+    fn check_mode(&self, verb: Verb) -> Result<(), &'static str> {
+        match verb {
+            Verb::Set { .. } => self.store_mode().map(drop),
+            Verb::Arithmetic => self.counts_up().map(drop),
+            Verb::Get | Verb::Delete | Verb::Debug => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(verb: &str, line: &str) -> Fault {
+        parse(verb.as_bytes(), Words(line.as_bytes())).unwrap_err()
+    }
+
+    #[test]
+    fn lines_that_cannot_be_meant() {
+        assert_eq!(fault("mg", ""), Fault::Answer("ERROR"));
+        for line in ["a", "a abc", "a S3", "a -1", &format!("{} 1", "k".repeat(251))] {
+            assert_eq!(fault("ms", line), Fault::Answer(BAD_FORMAT), "{line}");
+        }
+        let answer = "CLIENT_ERROR invalid mode for ms M token";
+        assert_eq!(fault("ms", "a 3 MZ"), Fault::Swallow { answer, bytes: 5 });
+        let answer = "CLIENT_ERROR error decoding key";
+        assert_eq!(fault("mg", "a*b= b"), Fault::Answer(answer));
+    }
+
+    #[test]
+    fn a_key_in_base64_is_the_same_item_as_its_bytes() {
+        let request = parse(b"mg", Words(b"TWFu k b")).unwrap();
+        assert_eq!((&*request.key, request.flags.base64), (&b"Man"[..], true));
+    }
+}

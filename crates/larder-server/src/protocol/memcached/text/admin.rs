@@ -1,0 +1,46 @@
+//! What is for people who look after the server.
+
+use super::request::Request;
+use super::say::{say, say_unless};
+use crate::answers::Answers;
+use crate::caller::Caller;
+use crate::protocol::memcached::items::server_error;
+use crate::protocol::memcached::version::VERSION;
+use crate::protocol::memcached::{flush, stats};
+
+pub(super) async fn answer(request: Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
+    match request {
+        Request::Answer { answer, quiet } => say_unless(quiet, answers, answer),
+        Request::Version => {
+            answers.bytes().extend_from_slice(b"VERSION ");
+            say(answers, VERSION);
+        }
+        Request::FlushAll { delay, quiet } => {
+            let flushed = flush::flush_all(caller, delay).await;
+            let answer = flushed.as_ref().map_or_else(server_error, |()| "OK");
+            say_unless(quiet, answers, answer);
+        }
+        Request::Stats(words) => {
+            let said = stats::answer(caller, words, |name, value| {
+                say(answers, &format!("STAT {name} {value}"));
+            });
+            say(
+                answers,
+                match said {
+                    stats::Said::All => "END",
+                    stats::Said::Reset => "RESET",
+                    stats::Said::Ok => "OK",
+                    stats::Said::Unknown => "ERROR",
+                    stats::Said::Wrong => "CLIENT_ERROR usage: stats detail on|off|dump",
+                },
+            );
+        }
+        Request::MemoryLimit { mebibytes, quiet } => {
+            let set = caller.worker.shared.set_memory_bytes(mebibytes.saturating_mul(1 << 20));
+            let shared = "SERVER_ERROR several tenants share the memory";
+            say_unless(quiet, answers, if set { "OK" } else { shared });
+        }
+        // No nodes are known.
+        _ => say(answers, "ERROR"),
+    }
+}

@@ -1,0 +1,97 @@
+//! `lru_crawler metadump`: all keys, page by page.
+
+use std::fmt::Write;
+
+use larder::{ScanPage, Scanned};
+
+use super::say::say;
+use crate::answers::Answers;
+use crate::caller::Caller;
+use crate::protocol::memcached::lifetime::left_s;
+
+/// Items of a page.
+const PAGE_ITEMS: usize = 256;
+
+/// A walk over all keys of a tenant.
+#[derive(Debug, Default)]
+pub(super) struct Dump {
+    keys_only: bool,
+    /// Which of the tenant's caches it is in, and where in that.
+    cache: usize,
+    cursor: u64,
+}
+
+impl Dump {
+    pub(super) fn new(keys_only: bool) -> Self {
+        Self { keys_only, ..Self::default() }
+    }
+
+    /// Answers with a page. Says whether there are more.
+    pub(super) async fn step(&mut self, caller: &Caller, answers: &mut Answers<'_>) -> bool {
+        answers.settle().await;
+        let caches = caller.tenant.caches();
+        let Some(cache) = caches.get(self.cache) else {
+            say(answers, if self.keys_only { "EN" } else { "END" });
+            return false;
+        };
+        let Ok(ScanPage { items, next, .. }) = cache.scan_from(self.cursor, PAGE_ITEMS).await
+        else {
+            say(answers, "SERVER_ERROR the server is ending");
+            return false;
+        };
+        for item in items {
+            self.line(answers.bytes(), &item, cache.now());
+        }
+        self.cursor = next;
+        if next == 0 {
+            self.cache += 1;
+        }
+        true
+    }
+
+    fn line(&self, out: &mut Vec<u8>, item: &Scanned, now: std::time::Duration) {
+        let mut text = String::new();
+        let key = Escaped(item.key());
+        let meta = item.value().meta();
+        let size = item.key().len() + item.value().len();
+        let written = if self.keys_only {
+            write!(text, "mg {key}\r\n")
+        } else {
+            let expires = meta.expires_at.map_or(-1, |end| left_s(Some(end)));
+            let accessed = now.saturating_sub(meta.since_access(now).unwrap_or_default()).as_secs();
+            let fetched = if meta.fetched { "yes" } else { "no" };
+            let cas = meta.version;
+            write!(
+                text,
+                "key={key} exp={expires} la={accessed} cas={cas} fetch={fetched} cls=1 size={size}\r\n"
+            )
+        };
+        debug_assert!(written.is_ok(), "a string takes everything");
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// A key as it stands in an address of the web: letters, digits and a few signs, and `%` with two digits for the rest.
+struct Escaped<'a>(&'a [u8]);
+
+impl std::fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                f.write_char(char::from(*byte))
+            }
+            _ => write!(f, "%{byte:02X}"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_escaped_as_in_addresses() {
+        assert_eq!(Escaped(b"a-Z.9_~").to_string(), "a-Z.9_~");
+        assert_eq!(Escaped(b"a b\n\xff%:").to_string(), "a%20b%0A%FF%25%3A");
+    }
+}

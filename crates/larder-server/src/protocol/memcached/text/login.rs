@@ -1,0 +1,54 @@
+//! Who has to log in sends a `set` with its name and password as the value; nothing else is answered before.
+
+use super::say::say;
+use crate::answers::Answers;
+use crate::caller::Caller;
+use crate::protocol::Step;
+use crate::protocol::memcached::items::Mode;
+use crate::protocol::memcached::line;
+use crate::protocol::memcached::text::request::{Request, Store, parse};
+
+/// Nobody gets more memory before it has logged in, for a line or for a value.
+const BYTES_MAX: usize = 2048;
+
+const FAILED: &str = "CLIENT_ERROR authentication failure";
+
+/// Answers the first line, with its value. `Err`: so many bytes behind it are to be swallowed.
+pub(super) async fn step(
+    caller: &mut Caller,
+    input: &[u8],
+    answers: &mut Answers<'_>,
+) -> Result<Step, usize> {
+    let Some((line, taken)) = line::first(input) else {
+        return Ok(if input.len() > BYTES_MAX {
+            Step::Close
+        } else {
+            Step::Needs(input.len() + 1)
+        });
+    };
+    if line.len() > BYTES_MAX {
+        return Ok(Step::Close);
+    }
+    let Ok(Request::Store(Store { mode: Mode::Set, bytes, unique: None, .. })) = parse(line) else {
+        say(answers, "CLIENT_ERROR unauthenticated");
+        return Ok(Step::Done(taken));
+    };
+    if bytes > BYTES_MAX {
+        say(answers, FAILED);
+        return Err(bytes + 2);
+    }
+    let whole = taken + bytes + 2;
+    let Some(data) = input.get(taken..whole) else { return Ok(Step::Needs(whole)) };
+    let said = data.strip_suffix(b"\r\n").and_then(split);
+    let is_in = match said {
+        Some((user, password)) => caller.log_in(user, password).await,
+        None => false,
+    };
+    say(answers, if is_in { "STORED" } else { FAILED });
+    Ok(Step::Done(whole))
+}
+
+fn split(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let space = memchr::memchr(b' ', data)?;
+    Some((data.get(..space)?, data.get(space + 1..)?))
+}

@@ -1,0 +1,306 @@
+//! The text protocol: lines, some with a value behind them.
+
+mod admin;
+mod dump;
+mod login;
+pub(super) mod request;
+mod retrieve;
+mod say;
+mod store;
+
+use self::dump::Dump;
+use self::request::{Request, parse};
+use self::retrieve::{Next, Retrieving};
+use self::say::{say, say_unless};
+use super::fault::Fault;
+use super::items::{
+    Count, CountOutcome, Delete, DeleteOutcome, count, delete, let_pass, server_error,
+};
+use super::lifetime::Lifetime;
+use super::line::{self, append_number};
+use super::meta;
+use crate::answers::Answers;
+use crate::caller::Caller;
+use crate::protocol::Step;
+
+/// Longest line, but for those that name many keys.
+const LINE_BYTES_MAX: usize = 2048;
+/// A longer line of keys is answered key by key as it comes.
+const WHOLE_LINE_BYTES_MAX: usize = 64 << 10;
+
+/// A connection that speaks text.
+#[derive(Default)]
+pub(crate) struct Text {
+    going: Going,
+    /// There is room for the value that is on its way, which has been asked for.
+    has_room: bool,
+}
+
+/// What a connection is in the midst of, between two steps.
+#[derive(Default)]
+enum Going {
+    #[default]
+    Nothing,
+    /// A line of keys.
+    Retrieving(Retrieving),
+    /// Bytes that nobody wants; then this answer.
+    Swallowing {
+        bytes: usize,
+        answer: Option<&'static str>,
+    },
+    /// The rest of a line that nobody wants.
+    SwallowingLine,
+    Dumping(Dump),
+}
+
+impl Text {
+    pub(super) async fn step(
+        &mut self,
+        caller: &mut Caller,
+        input: &[u8],
+        answers: &mut Answers<'_>,
+    ) -> Step {
+        match &mut self.going {
+            Going::Nothing => self.begin(caller, input, answers).await,
+            Going::Retrieving(retrieving) => {
+                let (step, next) = retrieving.step(caller, input, answers).await;
+                match next {
+                    Next::Keys => {}
+                    Next::Line => self.going = Going::Nothing,
+                    Next::Rest => self.going = Going::SwallowingLine,
+                }
+                step
+            }
+            Going::Swallowing { bytes, answer } => {
+                let swallowed = input.len().min(*bytes);
+                *bytes -= swallowed;
+                if *bytes == 0 {
+                    answer.map(|answer| say(answers, answer));
+                    self.going = Going::Nothing;
+                }
+                Step::Done(swallowed)
+            }
+            Going::SwallowingLine => match line::first(input) {
+                Some((_, bytes)) => {
+                    self.going = Going::Nothing;
+                    Step::Done(bytes)
+                }
+                None => Step::Done(input.len()),
+            },
+            Going::Dumping(dump) => match dump.step(caller, answers).await {
+                true => Step::Again,
+                false => {
+                    // The end of its line was left, for the steps to have something in hand.
+                    self.going = Going::Nothing;
+                    Step::Done(1)
+                }
+            },
+        }
+    }
+
+    /// Begins with the next line.
+    async fn begin(
+        &mut self,
+        caller: &mut Caller,
+        input: &[u8],
+        answers: &mut Answers<'_>,
+    ) -> Step {
+        if caller.needs_login() {
+            return login::step(caller, input, answers).await.unwrap_or_else(|bytes| {
+                self.going = Going::Swallowing { bytes, answer: None };
+                Step::Done(line::first(input).map_or(1, |(_, taken)| taken))
+            });
+        }
+        let keys = retrieve::begins(input);
+        let longest = if keys.is_some() { WHOLE_LINE_BYTES_MAX } else { LINE_BYTES_MAX };
+        let found = line::first(input.get(..longest + 2).unwrap_or(input));
+        match (found, keys) {
+            (Some((line, taken)), _) if line.len() <= longest => {
+                self.answer(line, taken, input, caller, answers).await
+            }
+            (None, _) if input.len() <= longest + 1 => Step::Needs(input.len() + 1),
+            (_, Some(keys)) => match keys.long(input, caller) {
+                Ok((retrieving, taken)) => {
+                    self.going = Going::Retrieving(retrieving);
+                    Step::Done(taken)
+                }
+                Err(answer) => {
+                    say(answers, answer);
+                    self.going = Going::SwallowingLine;
+                    Step::Again
+                }
+            },
+            // It speaks something else.
+            (_, None) => Step::Close,
+        }
+    }
+
+    /// Answers a line, which takes so many bytes of the input, or begins to.
+    async fn answer(
+        &mut self,
+        line: &[u8],
+        taken: usize,
+        input: &[u8],
+        caller: &mut Caller,
+        answers: &mut Answers<'_>,
+    ) -> Step {
+        let request = match parse(line) {
+            Ok(request) => request,
+            Err(Fault::Answer(answer)) => {
+                say(answers, answer);
+                return Step::Done(taken);
+            }
+            Err(Fault::Quiet) => return Step::Done(taken),
+            Err(Fault::Swallow { answer, bytes }) => {
+                self.going = Going::Swallowing { bytes, answer: Some(answer) };
+                return Step::Done(taken);
+            }
+            Err(Fault::Close) => return Step::Close,
+        };
+        match request {
+            Request::Quit => return Step::Close,
+            Request::Retrieve(how, keys) => match Retrieving::new(how, caller).check(keys) {
+                Ok(retrieving) => {
+                    self.going = Going::Retrieving(retrieving);
+                    return Step::Done(line.len() - keys.len());
+                }
+                Err(answer) => say(answers, answer),
+            },
+            Request::Store(store) => {
+                let announced = store::Announced { taken, bytes: store.bytes, quiet: store.quiet };
+                return match self.value(announced, input, store.key, caller, answers).await {
+                    Ok(value) => {
+                        answers.settle().await;
+                        store::answer(&store, value, caller, answers).await;
+                        Step::Done(taken + store.bytes + 2)
+                    }
+                    Err(step) => step,
+                };
+            }
+            Request::Meta(request) => {
+                let meta::Verb::Set { bytes } = request.verb else {
+                    meta::answer(&request, line, caller, answers).await;
+                    return Step::Done(taken);
+                };
+                let announced = store::Announced { taken, bytes, quiet: false };
+                return match self.value(announced, input, &request.key, caller, answers).await {
+                    Ok(value) => {
+                        meta::store(&request, value, caller, answers).await;
+                        Step::Done(taken + bytes + 2)
+                    }
+                    Err(step) => step,
+                };
+            }
+            Request::Dump { keys_only } => {
+                self.going = Going::Dumping(Dump::new(keys_only));
+                return Step::Done(taken - 1);
+            }
+            request => self.change(request, caller, answers).await,
+        }
+        Step::Done(taken)
+    }
+
+    /// Answers what is neither a retrieval nor brings a value.
+    async fn change(&self, request: Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
+        answers.settle().await;
+        match request {
+            Request::Delete { key, quiet } => {
+                let deleted = delete(caller, key, Delete::default()).await;
+                say_unless(
+                    quiet,
+                    answers,
+                    match &deleted {
+                        Ok(DeleteOutcome::Deleted) => "DELETED",
+                        Ok(DeleteOutcome::NotFound | DeleteOutcome::Exists) => "NOT_FOUND",
+                        Err(why) => server_error(why),
+                    },
+                );
+            }
+            Request::Count { key, up, delta, quiet } => {
+                let counted = count(caller, key, Count::new(up, delta)).await;
+                let answer = match &counted {
+                    Ok(CountOutcome::Number { number, .. }) => {
+                        if !quiet {
+                            append_number(answers.bytes(), *number);
+                            say(answers, "");
+                        }
+                        return;
+                    }
+                    Ok(CountOutcome::NotFound | CountOutcome::Exists) => "NOT_FOUND",
+                    Ok(CountOutcome::NotNumeric) => {
+                        "CLIENT_ERROR cannot increment or decrement non-numeric value"
+                    }
+                    Err(why) => server_error(why),
+                };
+                say_unless(quiet, answers, answer);
+            }
+            Request::Touch { key, exptime, quiet } => {
+                touch(key, exptime, quiet, caller, answers).await;
+            }
+            request => admin::answer(request, caller, answers).await,
+        }
+    }
+
+    /// The value behind a line, if it is there. If not, it is waited for, or swallowed: then the step is what is next.
+    async fn value<'a>(
+        &mut self,
+        announced: store::Announced,
+        input: &'a [u8],
+        key: &[u8],
+        caller: &Caller,
+        answers: &mut Answers<'_>,
+    ) -> Result<&'a [u8], Step> {
+        let store::Announced { taken, bytes, quiet } = announced;
+        let whole = taken + bytes + 2;
+        let refusal = if bytes > caller.worker.shared.config.value_bytes_max {
+            caller.worker.counters.store_too_large.add(1);
+            Some("SERVER_ERROR object too large for cache")
+        } else if input.len() < whole && !self.has_room && !caller.has_room_for(whole) {
+            caller.worker.counters.refused_busy.add(1);
+            Some("SERVER_ERROR out of memory storing object")
+        } else {
+            None
+        };
+        if let Some(answer) = refusal {
+            answers.settle().await;
+            // What is there is not what the client wants to be there.
+            let _ = caller.cache_for(key).delete(key).await;
+            let answer = (!quiet).then_some(answer);
+            self.going = Going::Swallowing { bytes: bytes + 2, answer };
+            return Err(Step::Done(taken));
+        }
+        let Some(data) = input.get(taken..whole) else {
+            self.has_room = true;
+            return Err(Step::Needs(whole));
+        };
+        self.has_room = false;
+        data.strip_suffix(b"\r\n").ok_or_else(|| {
+            say_unless(quiet, answers, "CLIENT_ERROR bad data chunk");
+            Step::Done(whole)
+        })
+    }
+}
+
+async fn touch(key: &[u8], exptime: i64, quiet: bool, caller: &Caller, answers: &mut Answers<'_>) {
+    let cache = caller.cache_for(key);
+    let lifetime = Lifetime::new(exptime, cache.now());
+    let touched = cache.touch(key, lifetime.ttl()).await;
+    let counters = &caller.worker.counters;
+    counters.cmd_touch.add(1);
+    say_unless(
+        quiet,
+        answers,
+        match &touched {
+            Ok(true) => {
+                counters.touch_hits.add(1);
+                "TOUCHED"
+            }
+            Ok(false) => {
+                counters.touch_misses.add(1);
+                "NOT_FOUND"
+            }
+            Err(why) => server_error(why),
+        },
+    );
+    let_pass(caller, lifetime).await;
+}

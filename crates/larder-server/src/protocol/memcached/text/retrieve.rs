@@ -1,0 +1,239 @@
+//! `get`, `gets`, `gat`, `gats`: one key after the other, however long the line is.
+//!
+//! A line of up to 64 KiB is looked at as a whole first, for a key that is too long is answered with nothing else. The
+//! keys of a longer one are answered as they come, and none of it is kept.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use larder::{Change, Value, ValueMeta};
+
+use super::request::{self, Request, Retrieval};
+use super::say::say;
+use crate::answers::{Answer, Answers, COPIED_MAX};
+use crate::caller::Caller;
+use crate::protocol::Step;
+use crate::protocol::memcached::fault::Fault;
+use crate::protocol::memcached::items::let_pass;
+use crate::protocol::memcached::lifetime::Lifetime;
+use crate::protocol::memcached::line::{KEY_BYTES_MAX, Words, append_number};
+
+/// So many bytes may a line begin with before its first key.
+const HEAD_BYTES_MAX: usize = 64;
+/// So many keys are answered before answers are sent, if they are many bytes.
+const KEYS_A_STEP: usize = 32;
+const KEY_TOO_LONG: &str = "CLIENT_ERROR bad command line format";
+
+/// What comes behind the keys that were answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// More keys.
+    Keys,
+    /// Another line.
+    Line,
+    /// The rest of the line, which nobody wants.
+    Rest,
+}
+
+/// A line of keys that is being answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retrieving {
+    unique: bool,
+    touch: Option<Lifetime>,
+}
+
+/// A line that begins as one of keys does, which may be long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keys;
+
+/// Whether a line of keys begins here.
+pub(super) fn begins(input: &[u8]) -> Option<Keys> {
+    let verb = Words(input.get(..HEAD_BYTES_MAX).unwrap_or(input)).next()?;
+    matches!(verb, b"get" | b"gets" | b"gat" | b"gats").then_some(Keys)
+}
+
+impl Keys {
+    /// The line is too long to be looked at as a whole: what it asks for, and how many bytes are before its keys.
+    pub(super) fn long(
+        self,
+        input: &[u8],
+        caller: &Caller,
+    ) -> Result<(Retrieving, usize), &'static str> {
+        let head = input.get(..HEAD_BYTES_MAX).unwrap_or(input);
+        match request::parse(head) {
+            Ok(Request::Retrieve(how, keys)) => {
+                Ok((Retrieving::new(how, caller), head.len() - keys.len()))
+            }
+            Err(Fault::Answer(answer)) => Err(answer),
+            _ => Err("ERROR"),
+        }
+    }
+}
+
+impl Retrieving {
+    pub(super) fn new(how: Retrieval, caller: &Caller) -> Self {
+        let now = || caller.cache_for(b"").now();
+        let touch = how.touch.map(|exptime| Lifetime::new(exptime, now()));
+        Self { unique: how.unique, touch }
+    }
+
+    /// Refuses a line of which some key is too long.
+    pub(super) fn check(self, keys: &[u8]) -> Result<Self, &'static str> {
+        let is_long = |key: &[u8]| key.len() > KEY_BYTES_MAX;
+        if keys.len() > KEY_BYTES_MAX && Words(keys).any(is_long) {
+            Err(KEY_TOO_LONG)
+        } else {
+            Ok(self)
+        }
+    }
+
+    /// Answers the keys that are there, or some of them. Says what comes next, if not more keys.
+    pub(super) async fn step(
+        self,
+        caller: &Caller,
+        input: &[u8],
+        answers: &mut Answers<'_>,
+    ) -> (Step, Next) {
+        let mut at = 0;
+        for _ in 0..KEYS_A_STEP {
+            let rest = input.get(at..).unwrap_or_default();
+            let spaces = rest.iter().take_while(|byte| **byte == b' ').count();
+            at += spaces;
+            let rest = rest.get(spaces..).unwrap_or_default();
+            if let Some(end) = end_of_line(rest) {
+                say(answers, "END");
+                return (Step::Done(at + end), Next::Line);
+            }
+            let length = memchr::memchr2(b' ', b'\n', rest);
+            let key = rest.get(..length.unwrap_or(rest.len())).unwrap_or_default();
+            let is_last = length.and_then(|length| rest.get(length)) == Some(&b'\n');
+            let key = if is_last { key.strip_suffix(b"\r").unwrap_or(key) } else { key };
+            if key.len() > KEY_BYTES_MAX + usize::from(length.is_none()) {
+                say(answers, KEY_TOO_LONG);
+                return (again_or(at), Next::Rest);
+            }
+            if length.is_none() {
+                let step = if at > 0 { Step::Done(at) } else { Step::Needs(input.len() + 1) };
+                return (step, Next::Keys);
+            }
+            self.answer(key, caller, answers).await;
+            at += key.len();
+        }
+        (Step::Done(at), Next::Keys)
+    }
+
+    async fn answer(self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
+        match self.touch {
+            Some(lifetime) => self.touch(key, lifetime, caller, answers).await,
+            None if self.at_once(key, caller, answers) => {}
+            None => self.later(key, caller, answers).await,
+        }
+    }
+
+    /// Answers with what is in DRAM and not too long to be copied.
+    fn at_once(self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) -> bool {
+        let found = caller.cache_for(key).get_at_once_with(key, |value, meta| {
+            let is_short = value.len() <= COPIED_MAX;
+            if is_short {
+                let out = answers.bytes();
+                self.head(out, key, value, meta);
+                out.extend_from_slice(value);
+                out.extend_from_slice(b"\r\n");
+            }
+            is_short
+        });
+        let is_answered = matches!(found, Ok(Some(true)));
+        if is_answered {
+            caller.worker.counters.cmd_get.add(1);
+            caller.worker.counters.get_hits.add(1);
+        }
+        is_answered
+    }
+
+    /// Goes on where DRAM does not know at once.
+    async fn later(self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
+        let (tenant, worker) = (Arc::clone(&caller.tenant), Rc::clone(&caller.worker));
+        let key = key.to_vec();
+        let found = async move {
+            // What cannot be read is a miss.
+            let found = tenant.cache_for(&key).get(&key).await.ok().flatten();
+            worker.counters.cmd_get.add(1);
+            match found {
+                Some(value) => {
+                    worker.counters.get_hits.add(1);
+                    self.item(&key, value)
+                }
+                None => {
+                    worker.counters.get_misses.add(1);
+                    Answer::Bytes(Vec::new())
+                }
+            }
+        };
+        answers.later(found).await;
+    }
+
+    async fn touch(
+        self,
+        key: &[u8],
+        lifetime: Lifetime,
+        caller: &Caller,
+        answers: &mut Answers<'_>,
+    ) {
+        answers.settle().await;
+        let counters = &caller.worker.counters;
+        counters.cmd_get.add(1);
+        counters.cmd_touch.add(1);
+        let touched = caller.cache_for(key).update(key, |there| match there {
+            Some(_) => Change::Touch(lifetime.ttl()),
+            None => Change::Keep,
+        });
+        if let Ok(Some(value)) = touched.await {
+            counters.get_hits.add(1);
+            counters.touch_hits.add(1);
+            answers.push(self.item(key, value));
+        } else {
+            counters.get_misses.add(1);
+            counters.touch_misses.add(1);
+        }
+        let_pass(caller, lifetime).await;
+    }
+
+    fn item(self, key: &[u8], value: Value) -> Answer {
+        let mut head = Vec::new();
+        self.head(&mut head, key, &value, value.meta());
+        if value.len() > COPIED_MAX {
+            return Answer::Long { head, value, tail: b"\r\n" };
+        }
+        head.extend_from_slice(&value);
+        head.extend_from_slice(b"\r\n");
+        Answer::Bytes(head)
+    }
+
+    /// What is before a value.
+    fn head(self, out: &mut Vec<u8>, key: &[u8], value: &[u8], meta: ValueMeta) {
+        out.extend_from_slice(b"VALUE ");
+        out.extend_from_slice(key);
+        out.push(b' ');
+        append_number(out, meta.flags.into());
+        out.push(b' ');
+        append_number(out, value.len() as u64);
+        if self.unique {
+            out.push(b' ');
+            append_number(out, meta.version);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// How many bytes the end of the line is that is here.
+fn end_of_line(rest: &[u8]) -> Option<usize> {
+    match rest {
+        [b'\n', ..] => Some(1),
+        [b'\r', b'\n', ..] => Some(2),
+        _ => None,
+    }
+}
+
+fn again_or(bytes: usize) -> Step {
+    if bytes > 0 { Step::Done(bytes) } else { Step::Again }
+}

@@ -1,0 +1,144 @@
+//! What all connections of this protocol have in common: who is there, what was slow, and how often what was asked.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::slow::SlowLog;
+use super::table::TABLE;
+use crate::counters::Counter;
+
+/// See the module.
+pub(crate) struct Board {
+    clients: Mutex<BTreeMap<u64, Arc<Listed>>>,
+    pub(super) slow: SlowLog,
+    /// Of each worker, of each command of the table.
+    calls: Vec<Box<[Calls]>>,
+}
+
+/// How often a command was asked, by the clients of one worker.
+#[derive(Default)]
+pub(super) struct Calls {
+    pub(super) calls: Counter,
+    /// Whole microseconds of each call: what DRAM answers at once takes none.
+    pub(super) micros: Counter,
+    /// Not begun.
+    pub(super) rejected: Counter,
+    /// Answered with an error.
+    pub(super) failed: Counter,
+}
+
+/// A client, as others see it.
+pub(super) struct Listed {
+    pub(super) id: u64,
+    /// Where it comes from.
+    pub(super) peer: String,
+    pub(super) since: Instant,
+    /// Seconds since it came, of its last request.
+    pub(super) last_s: AtomicU64,
+    /// Place of its last command in the table.
+    pub(super) command: AtomicUsize,
+    pub(super) is_resp3: AtomicBool,
+    /// Requests of a transaction that wait; -1 outside of one.
+    pub(super) queued: AtomicI64,
+    /// It is closed at its next request.
+    pub(super) is_killed: AtomicBool,
+    words: Mutex<Words>,
+}
+
+/// What a client says of itself.
+#[derive(Clone, Default)]
+pub(super) struct Words {
+    pub(super) name: Vec<u8>,
+    pub(super) library: Vec<u8>,
+    pub(super) library_version: Vec<u8>,
+    pub(super) user: Vec<u8>,
+}
+
+impl Board {
+    pub(crate) fn new(workers: usize) -> Self {
+        let calls = || TABLE.iter().map(|_| Calls::default()).collect();
+        Self {
+            clients: Mutex::default(),
+            slow: SlowLog::default(),
+            calls: (0..workers).map(|_| calls()).collect(),
+        }
+    }
+
+    /// Lists a client, until it leaves ([`Board::strike`]).
+    pub(super) fn list(&self, id: u64, peer: String) -> Arc<Listed> {
+        let words = Words { user: b"default".to_vec(), ..Words::default() };
+        let listed = Arc::new(Listed {
+            id,
+            peer,
+            since: Instant::now(),
+            last_s: AtomicU64::new(0),
+            command: AtomicUsize::new(0),
+            is_resp3: AtomicBool::new(false),
+            queued: AtomicI64::new(-1),
+            is_killed: AtomicBool::new(false),
+            words: Mutex::new(words),
+        });
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.insert(id, Arc::clone(&listed));
+        listed
+    }
+
+    pub(super) fn strike(&self, id: u64) {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    }
+
+    /// All that have asked something, by number.
+    pub(super) fn clients(&self) -> Vec<Arc<Listed>> {
+        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.values().cloned().collect()
+    }
+
+    /// For the worker of this number alone to count, and for all to read.
+    pub(super) fn calls(&self, worker: usize, command: usize) -> Option<&Calls> {
+        self.calls.get(worker)?.get(command)
+    }
+
+    /// Calls, microseconds, rejected and failed ones of a command, of all workers.
+    pub(super) fn called(&self, command: usize) -> [u64; 4] {
+        let mut sum = [0_u64; 4];
+        for calls in self.calls.iter().filter_map(|of_worker| of_worker.get(command)) {
+            let Calls { calls, micros, rejected, failed } = calls;
+            for (sum, counter) in sum.iter_mut().zip([calls, micros, rejected, failed]) {
+                *sum = sum.wrapping_add(counter.read());
+            }
+        }
+        sum
+    }
+}
+
+impl Listed {
+    pub(super) fn words(&self) -> Words {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn say(&self, say: impl FnOnce(&mut Words)) {
+        say(&mut self.words.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(super) fn set_name(&self, name: &[u8]) {
+        self.say(|words| words.name = name.to_vec());
+    }
+
+    /// It asks now, with the command at this place of the table.
+    pub(super) fn asks(&self, command: usize) {
+        self.command.store(command, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_seen(&self) {
+        self.last_s.store(self.since.elapsed().as_secs(), Ordering::Relaxed);
+    }
+
+    /// How long it has been there, and how long it has asked nothing.
+    pub(super) fn age_and_idle(&self) -> (Duration, Duration) {
+        let age = self.since.elapsed();
+        let last = Duration::from_secs(self.last_s.load(Ordering::Relaxed));
+        (age, age.saturating_sub(last))
+    }
+}

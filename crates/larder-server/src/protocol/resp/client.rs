@@ -1,0 +1,72 @@
+//! What is remembered of a connection between its requests.
+
+use std::sync::Arc;
+
+use super::board::Listed;
+use super::queue::{Transaction, Watched};
+use crate::answers::Answers;
+
+/// Which answers are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Replies {
+    #[default]
+    On,
+    Off,
+    /// All but that of the next request.
+    SkipNext,
+    /// All but that of this request.
+    Skip,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Client {
+    /// Whether it has asked for version 3 of the protocol.
+    pub(super) is_resp3: bool,
+    pub(super) replies: Replies,
+    /// It hangs up behind this answer.
+    pub(super) closes: bool,
+    /// Between MULTI and EXEC.
+    pub(super) transaction: Option<Box<Transaction>>,
+    pub(super) watched: Vec<Watched>,
+    /// Within EXEC, until something has been changed: what must not have changed before that.
+    pub(super) guarded: Vec<Watched>,
+    /// Among all clients, once it has asked something.
+    pub(super) listed: Option<Arc<Listed>>,
+    /// Keys of an MGET that are still to be answered, whose answer has begun.
+    pub(super) mget_left: usize,
+}
+
+impl Client {
+    /// Whether the answer of this request is not sent. To be asked once a request.
+    pub(super) fn is_muted(&mut self) -> bool {
+        match self.replies {
+            Replies::On => false,
+            Replies::Off => true,
+            Replies::SkipNext => {
+                self.replies = Replies::Skip;
+                true
+            }
+            Replies::Skip => {
+                self.replies = Replies::On;
+                false
+            }
+        }
+    }
+
+    /// Writes a refusal, where no command has begun.
+    pub(super) fn refuse(&mut self, refusal: &super::write::Refusal, answers: &mut Answers<'_>) {
+        if !self.is_muted() {
+            super::write::Writer::new(answers.bytes(), self.is_resp3).refusal(refusal);
+        }
+    }
+
+    /// What it was when it came, but for who it is.
+    pub(super) fn reset(&mut self) {
+        (self.is_resp3, self.replies, self.transaction) = (false, Replies::On, None);
+        self.watched = Vec::new();
+        if let Some(listed) = &self.listed {
+            listed.set_name(b"");
+        }
+    }
+}

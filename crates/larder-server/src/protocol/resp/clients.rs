@@ -1,0 +1,268 @@
+//! `CLIENT`: what clients say of themselves, and who is there.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+
+use super::board::Listed;
+use super::client::Replies;
+use super::context::{Context, shown, unknown_subcommand, wrong_arity};
+use super::number;
+use super::parse::Arguments;
+use super::table::TABLE;
+use super::write::{Outcome, Refusal, SYNTAX};
+
+/// Longest name that a client may give itself.
+const NAME_BYTES_MAX: usize = 1024;
+
+const HELP: &[&str] = &[
+    "GETNAME, SETNAME <name>",
+    "    The name of this connection.",
+    "ID, INFO, LIST [ID <id> ...] [TYPE NORMAL|MASTER|REPLICA|PUBSUB]",
+    "    This connection, or all that have asked something.",
+    "KILL ID <id> | ADDR <ip:port> | <ip:port> [SKIPME yes|no]",
+    "    They are closed when they ask something next.",
+    "NO-EVICT, NO-TOUCH <ON|OFF>",
+    "    Accepted, and without effect.",
+    "REPLY <ON|OFF|SKIP>",
+    "    Which answers are sent.",
+    "SETINFO <LIB-NAME|LIB-VER> <value>",
+    "    What the client's library is.",
+    "TRACKING ON|OFF, TRACKINGINFO, GETREDIR",
+    "    Keys are not tracked: ON is refused.",
+    "UNBLOCK <id> [TIMEOUT|ERROR]",
+    "    0: nobody is blocked.",
+];
+
+/// `CLIENT`.
+pub(super) fn client(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    let sub = argv.get(1).to_ascii_uppercase();
+    match (&*sub, argv.len()) {
+        (b"ID", 2) => {
+            cx.out.integer(i64::try_from(cx.caller.id).unwrap_or(i64::MAX));
+            Ok(())
+        }
+        (b"GETNAME", 2) => {
+            match cx.client.listed.as_ref().map(|it| it.words().name) {
+                Some(name) if !name.is_empty() => cx.out.bulk(name),
+                _ => cx.out.null(),
+            }
+            Ok(())
+        }
+        (b"SETNAME", 3) => {
+            check_word(argv.get(2))?;
+            say(cx, |listed| listed.set_name(argv.get(2)));
+            Ok(())
+        }
+        (b"SETINFO", 4) => set_info(cx, argv),
+        (b"INFO", 2) => {
+            let line = cx.client.listed.as_ref().map(|it| line(it)).unwrap_or_default();
+            cx.out.verbatim(&line);
+            Ok(())
+        }
+        (b"LIST", _) => list(cx, argv),
+        (b"KILL", 3..) => kill(cx, argv),
+        (b"REPLY", 3) => reply(cx, argv),
+        (b"NO-EVICT" | b"NO-TOUCH", 3) => on_or_off(argv.get(2)).map(|_| cx.out.ok()),
+        (b"TRACKING", 3..) => {
+            if on_or_off(argv.get(2))? {
+                return Err(Refusal::Says(
+                    "ERR Client tracking is not supported: this server does not follow what clients read",
+                ));
+            }
+            cx.out.ok();
+            Ok(())
+        }
+        (b"TRACKINGINFO", 2) => {
+            tracking_info(cx);
+            Ok(())
+        }
+        (b"GETREDIR", 2) => {
+            cx.out.integer(-1);
+            Ok(())
+        }
+        (b"UNBLOCK", 3 | 4) => {
+            number::integer(argv.get(2)).ok_or(super::write::NO_INTEGER)?;
+            cx.out.integer(0);
+            Ok(())
+        }
+        (b"HELP", 2) => {
+            cx.help("CLIENT", HELP);
+            Ok(())
+        }
+        (
+            b"ID" | b"GETNAME" | b"SETNAME" | b"SETINFO" | b"INFO" | b"KILL" | b"REPLY"
+            | b"NO-EVICT" | b"NO-TOUCH" | b"TRACKING" | b"UNBLOCK",
+            _,
+        ) => Err(wrong_arity(&format!("client|{}", shown(argv.get(1)).to_lowercase()))),
+        _ => Err(unknown_subcommand("CLIENT", argv.get(1))),
+    }
+}
+
+/// Names stand in lists between spaces.
+pub(super) fn check_word(word: &[u8]) -> Outcome {
+    if word.len() > NAME_BYTES_MAX || !word.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        return Err(Refusal::Says(
+            "ERR Client names cannot contain spaces, newlines or special characters.",
+        ));
+    }
+    Ok(())
+}
+
+fn say(cx: &mut Context<'_>, say: impl FnOnce(&Listed)) {
+    if let Some(listed) = &cx.client.listed {
+        say(listed);
+    }
+    cx.out.ok();
+}
+
+fn set_info(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    let option = argv.get(2).to_ascii_lowercase();
+    let value = argv.get(3);
+    let name = match &*option {
+        b"lib-name" => "lib-name",
+        b"lib-ver" => "lib-ver",
+        _ => {
+            let option = shown(argv.get(2));
+            return Err(Refusal::Said(format!("ERR Unrecognized option '{option}'")));
+        }
+    };
+    if check_word(value).is_err() {
+        return Err(Refusal::Said(format!(
+            "ERR {name} cannot contain spaces, newlines or special characters."
+        )));
+    }
+    say(cx, |listed| {
+        listed.say(|words| match name {
+            "lib-name" => words.library = value.to_vec(),
+            _ => words.library_version = value.to_vec(),
+        });
+    });
+    Ok(())
+}
+
+fn on_or_off(word: &[u8]) -> Result<bool, Refusal> {
+    match &*word.to_ascii_uppercase() {
+        b"ON" => Ok(true),
+        b"OFF" => Ok(false),
+        _ => Err(SYNTAX),
+    }
+}
+
+fn reply(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    match &*argv.get(2).to_ascii_uppercase() {
+        b"ON" => {
+            cx.client.replies = Replies::On;
+            cx.out.ok();
+        }
+        b"OFF" => cx.client.replies = Replies::Off,
+        b"SKIP" if cx.client.replies != Replies::Off => cx.client.replies = Replies::SkipNext,
+        b"SKIP" => {}
+        _ => return Err(SYNTAX),
+    }
+    Ok(())
+}
+
+fn list(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    let mut clients = cx.board().clients();
+    match (&*argv.get(2).to_ascii_uppercase(), argv.len()) {
+        (_, 2) => {}
+        (b"TYPE", 4) => match &*argv.get(3).to_ascii_lowercase() {
+            b"normal" => {}
+            b"master" | b"replica" | b"slave" | b"pubsub" => clients.clear(),
+            _ => {
+                let kind = shown(argv.get(3));
+                return Err(Refusal::Said(format!("ERR Unknown client type '{kind}'")));
+            }
+        },
+        (b"ID", 4..) => {
+            let ids: Option<Vec<i64>> = argv.from(3).map(number::integer).collect();
+            let ids = ids.ok_or(Refusal::Says("ERR Invalid client ID"))?;
+            clients.retain(|it| i64::try_from(it.id).is_ok_and(|id| ids.contains(&id)));
+        }
+        _ => return Err(SYNTAX),
+    }
+    let lines: String = clients.iter().map(|listed| line(listed)).collect();
+    cx.out.verbatim(&lines);
+    Ok(())
+}
+
+/// A client in a line.
+fn line(listed: &Listed) -> String {
+    let words = listed.words();
+    let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+    let (age, idle) = listed.age_and_idle();
+    let command = TABLE.get(listed.command.load(Ordering::Relaxed)).map_or("NULL", |it| it.name);
+    let queued = listed.queued.load(Ordering::Relaxed);
+    let version = if listed.is_resp3.load(Ordering::Relaxed) { 3 } else { 2 };
+    let mut line = format!("id={} addr={} fd=0 ", listed.id, listed.peer);
+    let _ = writeln!(
+        line,
+        "name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi={queued} cmd={command} user={} redir=-1 \
+         resp={version} lib-name={} lib-ver={}",
+        text(&words.name),
+        age.as_secs(),
+        idle.as_secs(),
+        if queued >= 0 { "x" } else { "N" },
+        text(&words.user),
+        text(&words.library),
+        text(&words.library_version),
+    );
+    line
+}
+
+/// Marks those that are to be closed: each is when it asks something next.
+fn kill(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    let clients = cx.board().clients();
+    if argv.len() == 3 {
+        let of_address = clients.iter().find(|it| it.peer.as_bytes() == argv.get(2));
+        let listed = of_address.ok_or(Refusal::Says("ERR No such client"))?;
+        end(cx, listed);
+        cx.out.ok();
+        return Ok(());
+    }
+    let (mut id, mut address, mut skips_me) = (None, None, true);
+    for at in (2..argv.len()).step_by(2) {
+        let value = (at + 1 < argv.len()).then(|| argv.get(at + 1)).ok_or(SYNTAX)?;
+        match &*argv.get(at).to_ascii_uppercase() {
+            b"ID" => {
+                let wrong = Refusal::Says("ERR client-id should be greater than 0");
+                id = Some(
+                    number::integer(value).and_then(|id| u64::try_from(id).ok()).ok_or(wrong)?,
+                );
+            }
+            b"ADDR" => address = Some(value),
+            b"SKIPME" => skips_me = value.eq_ignore_ascii_case(b"yes"),
+            _ => return Err(SYNTAX),
+        }
+    }
+    let me = cx.caller.id;
+    let wanted = clients.iter().filter(|it| {
+        id.is_none_or(|id| it.id == id)
+            && address.is_none_or(|address| it.peer.as_bytes() == address)
+            && !(skips_me && it.id == me)
+    });
+    let mut killed = 0;
+    for listed in wanted {
+        end(cx, listed);
+        killed += 1;
+    }
+    cx.out.count(killed);
+    Ok(())
+}
+
+fn end(cx: &mut Context<'_>, listed: &Listed) {
+    listed.is_killed.store(true, Ordering::Relaxed);
+    cx.board().strike(listed.id);
+    cx.client.closes |= listed.id == cx.caller.id;
+}
+
+fn tracking_info(cx: &mut Context<'_>) {
+    cx.out.map(3);
+    cx.out.bulk("flags");
+    cx.out.set(1);
+    cx.out.bulk("off");
+    cx.out.bulk("redirect");
+    cx.out.integer(-1);
+    cx.out.bulk("prefixes");
+    cx.out.array(0);
+}

@@ -1,0 +1,247 @@
+//! What a command is.
+
+use super::parse::Arguments;
+use super::table::{TABLE, flags};
+
+/// A row of the table.
+#[derive(Debug)]
+pub(super) struct Command {
+    pub(super) name: &'static str,
+    pub(super) does: Does,
+    /// How many arguments it has, with its name; negative: at least so many.
+    pub(super) arity: i32,
+    pub(super) flags: u16,
+    pub(super) keys: Keys,
+    pub(super) group: Group,
+    pub(super) since: &'static str,
+    pub(super) summary: &'static str,
+}
+
+/// Which arguments are keys: from the first to the last, of which each `step`th is one. A negative last one counts from
+/// the end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keys {
+    pub(super) first: i32,
+    pub(super) last: i32,
+    pub(super) step: i32,
+}
+
+/// What kind of command it is, in the words of its documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    Cluster,
+    Connection,
+    Generic,
+    Scripting,
+    Server,
+    String,
+    Transactions,
+}
+
+/// What it does. Two names may do the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Does {
+    Append,
+    Asking,
+    Auth,
+    Client,
+    Cluster,
+    Command,
+    Config,
+    Copy,
+    Dbsize,
+    Debug,
+    Decr,
+    Decrby,
+    Del,
+    Discard,
+    Echo,
+    Exec,
+    Exists,
+    Expire,
+    Expireat,
+    Expiretime,
+    Flushall,
+    Flushdb,
+    Function,
+    Get,
+    Getdel,
+    Getex,
+    Getrange,
+    Getset,
+    Hello,
+    Incr,
+    Incrby,
+    Incrbyfloat,
+    Info,
+    KeysLike,
+    Lastsave,
+    Latency,
+    Memory,
+    Mget,
+    Mset,
+    Msetnx,
+    Multi,
+    Object,
+    Persist,
+    Pexpire,
+    Pexpireat,
+    Pexpiretime,
+    Ping,
+    Psetex,
+    Pttl,
+    Quit,
+    Randomkey,
+    Readonly,
+    Rename,
+    Renamenx,
+    Reset,
+    Role,
+    Scan,
+    Select,
+    Set,
+    Setex,
+    Setnx,
+    Setrange,
+    Slowlog,
+    Strlen,
+    Time,
+    Touch,
+    Ttl,
+    Type,
+    Unwatch,
+    Wait,
+    Watch,
+}
+
+/// The longest name, in bytes, that is worth a look.
+const NAME_BYTES_MAX: usize = 16;
+
+/// The command of this name, and its place in the table.
+pub(super) fn find(name: &[u8]) -> Option<(usize, &'static Command)> {
+    let mut lower = [0; NAME_BYTES_MAX];
+    let lower = lower.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    let at = TABLE.binary_search_by(|command| command.name.as_bytes().cmp(lower)).ok()?;
+    TABLE.get(at).map(|command| (at, command))
+}
+
+impl Command {
+    /// Whether it may have so many arguments, with its name.
+    pub(super) fn takes(&self, arguments: usize) -> bool {
+        let wanted = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { arguments >= wanted } else { arguments == wanted }
+    }
+
+    pub(super) fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Whether what was asked before has to be answered before it begins.
+    pub(super) fn waits_for_earlier(&self) -> bool {
+        !self.has(flags::READONLY) && !matches!(self.does, Does::Ping | Does::Echo)
+    }
+
+    /// The places of the keys among its arguments.
+    pub(super) fn key_places(&self, arguments: usize) -> impl Iterator<Item = usize> + use<> {
+        let Keys { first, last, step } = self.keys;
+        let first = usize::try_from(first).unwrap_or(0);
+        let behind = usize::try_from(-last).unwrap_or(0);
+        let end = match usize::try_from(last) {
+            Ok(last) => (last + 1).min(arguments),
+            Err(_) => (arguments + 1).saturating_sub(behind),
+        };
+        let places = if first == 0 { 0..0 } else { first..end };
+        places.step_by(usize::try_from(step).unwrap_or(0).max(1))
+    }
+
+    /// The keys among its arguments.
+    pub(super) fn keys_of<'a>(
+        &self,
+        arguments: Arguments<'a>,
+    ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.key_places(arguments.len()).map(move |place| arguments.get(place))
+    }
+
+    /// The names of its flags.
+    pub(super) fn flag_names(&self) -> impl Iterator<Item = &'static str> {
+        let flags = self.flags;
+        let named = flags::NAMES.iter().enumerate();
+        named.filter(move |(bit, _)| flags & 1 << bit != 0).map(|(_, name)| *name)
+    }
+
+    /// What an access list would call it.
+    pub(super) fn categories(&self) -> Vec<&'static str> {
+        let mut all = Vec::new();
+        let mut add = |is: bool, name| all.extend(is.then_some(name));
+        add(self.has(flags::WRITE), "@write");
+        add(self.has(flags::READONLY), "@read");
+        add(self.group == Group::String, "@string");
+        add(self.group == Group::Generic, "@keyspace");
+        add(self.group == Group::Connection, "@connection");
+        add(self.group == Group::Transactions, "@transaction");
+        let dangerous = matches!(
+            self.does,
+            Does::Flushall | Does::Flushdb | Does::KeysLike | Does::Info | Does::Role
+        );
+        add(self.has(flags::ADMIN), "@admin");
+        add(dangerous || self.has(flags::ADMIN), "@dangerous");
+        add(self.has(flags::FAST), "@fast");
+        add(!self.has(flags::FAST), "@slow");
+        all
+    }
+}
+
+impl Group {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Cluster => "cluster",
+            Self::Connection => "connection",
+            Self::Generic => "generic",
+            Self::Scripting => "scripting",
+            Self::Server => "server",
+            Self::String => "string",
+            Self::Transactions => "transactions",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_order_and_found() {
+        assert!(TABLE.windows(2).all(|pair| pair[0].name < pair[1].name), "sorted, no name twice");
+        for (at, command) in TABLE.iter().enumerate() {
+            let found = find(command.name.to_ascii_uppercase().as_bytes());
+            assert!(found.is_some_and(|(place, it)| place == at && it.name == command.name));
+        }
+        for wrong in [&b""[..], b"nope", b"gett", &[b'g'; 100], b"\xff"] {
+            assert!(find(wrong).is_none());
+        }
+    }
+
+    #[test]
+    fn arities() {
+        let takes = |name: &str, count| find(name.as_bytes()).unwrap().1.takes(count);
+        assert!(takes("get", 2) && !takes("get", 1) && !takes("get", 3));
+        assert!(takes("mget", 2) && takes("mget", 1000) && !takes("mget", 1));
+    }
+
+    #[test]
+    fn keys_by_place() {
+        let places = |name: &str, count| -> Vec<usize> {
+            find(name.as_bytes()).unwrap().1.key_places(count).collect()
+        };
+        assert_eq!(places("get", 2), [1]);
+        assert_eq!(places("mget", 4), [1, 2, 3]);
+        assert_eq!(places("mset", 5), [1, 3]);
+        assert_eq!(places("rename", 3), [1, 2]);
+        assert_eq!(places("object", 3), [2]);
+        assert_eq!(places("object", 2), [] as [usize; 0]);
+        assert_eq!(places("ping", 2), [] as [usize; 0]);
+        assert_eq!(places("del", 0), [] as [usize; 0]);
+    }
+}

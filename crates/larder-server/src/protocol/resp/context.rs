@@ -1,0 +1,126 @@
+//! What a command works with: who asks, and where the answer goes.
+
+use std::time::Duration;
+
+use larder::{Change, Larder, SetOptions, Value};
+
+use super::board::Board;
+use super::client::Client;
+use super::queue::Watched;
+use super::write::{Refusal, Writer};
+use crate::caller::Caller;
+
+/// See the module.
+pub(super) struct Context<'a> {
+    pub(super) caller: &'a mut Caller,
+    pub(super) client: &'a mut Client,
+    pub(super) out: Writer<'a>,
+}
+
+impl Context<'_> {
+    /// The cache that has `key`.
+    pub(super) fn cache(&self, key: &[u8]) -> &Larder {
+        self.caller.cache_for(key)
+    }
+
+    pub(super) fn board(&self) -> &Board {
+        &self.caller.worker.shared.resp
+    }
+
+    /// Longest value.
+    pub(super) fn value_bytes_max(&self) -> usize {
+        self.caller.worker.shared.config.value_bytes_max
+    }
+
+    /// Reads the value of `key` and changes it in one step. Returns the value as it was before.
+    pub(super) async fn change<'c>(
+        &mut self,
+        key: &[u8],
+        mut change: impl FnMut(Option<&Value>) -> Change<'c>,
+    ) -> Result<Option<Value>, Refusal> {
+        let guarded = std::mem::take(&mut self.client.guarded);
+        let guard = guarded.iter().find(|watched| watched.key == key);
+        let (mut has_changed, mut is_gone) = (false, false);
+        let before = self.cache(key).update(key, |current| {
+            has_changed = guard.is_some_and(|guard| !guard.is_still(current));
+            let change = if has_changed { Change::Keep } else { change(current) };
+            is_gone = is_end(&change);
+            change
+        });
+        let before = before.await?;
+        if is_gone {
+            // Who looks for it now finds that its time is over, and it counts no more.
+            self.cache(key).update(key, |_| Change::Keep).await?;
+        }
+        if has_changed { Err(Refusal::Overtaken) } else { Ok(before) }
+    }
+
+    /// Stores a value, whatever is there.
+    pub(super) async fn store(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        options: SetOptions,
+    ) -> Result<(), Refusal> {
+        if self.client.guarded.iter().any(|watched| watched.key == key) {
+            self.change(key, |_| Change::Store(value.into(), options)).await?;
+        } else {
+            self.client.guarded = Vec::new();
+            self.cache(key).set_with(key, value, options).await?;
+        }
+        self.caller.worker.counters.cmd_set.add(1);
+        Ok(())
+    }
+
+    /// Removes a value, and says whether there was one.
+    pub(super) async fn delete(&mut self, key: &[u8]) -> Result<bool, Refusal> {
+        let guarded: &[Watched] = &self.client.guarded;
+        let existed = if guarded.iter().any(|watched| watched.key == key) {
+            self.change(key, |current| current.map_or(Change::Keep, |_| gone())).await?.is_some()
+        } else {
+            self.client.guarded = Vec::new();
+            self.cache(key).delete(key).await?
+        };
+        let counters = &self.caller.worker.counters;
+        if existed {
+            counters.delete_hits.add(1)
+        } else {
+            counters.delete_misses.add(1)
+        }
+        Ok(existed)
+    }
+
+    /// The help of a command with subcommands.
+    pub(super) fn help(&mut self, command: &str, lines: &[&str]) {
+        let head = format!("{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+        self.out.array(lines.len() + 3);
+        self.out.simple(&head);
+        lines.iter().for_each(|line| self.out.simple(line));
+        self.out.simple("HELP");
+        self.out.simple("    Print this help.");
+    }
+}
+
+/// What removes a value within an update: it is replaced by one whose time is over.
+pub(super) fn gone() -> Change<'static> {
+    Change::Store([][..].into(), SetOptions { ttl: Some(Duration::ZERO), ..SetOptions::default() })
+}
+
+/// Whether it is such a change.
+fn is_end(change: &Change<'_>) -> bool {
+    matches!(change, Change::Store(_, SetOptions { ttl: Some(Duration::ZERO), .. }))
+}
+
+pub(super) fn unknown_subcommand(command: &str, sub: &[u8]) -> Refusal {
+    let sub = shown(sub);
+    Refusal::Said(format!("ERR unknown subcommand '{sub}'. Try {command} HELP."))
+}
+
+pub(super) fn wrong_arity(name: &str) -> Refusal {
+    Refusal::Said(format!("ERR wrong number of arguments for '{name}' command"))
+}
+
+/// What a client has sent, as far as an error repeats it.
+pub(super) fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.get(..128).unwrap_or(bytes)).into_owned()
+}

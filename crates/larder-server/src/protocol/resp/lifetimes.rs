@@ -1,0 +1,124 @@
+//! Requests that change how long a value lives.
+
+use std::time::Duration;
+
+use larder::{Change, Value};
+
+use super::command::Does;
+use super::context::{Context, gone, shown};
+use super::expiry::{self, Unit};
+use super::parse::Arguments;
+use super::write::{Outcome, Refusal};
+
+/// On which lifetime of the value that is there it depends.
+#[derive(Clone, Copy, Debug, Default)]
+struct OnlyIf {
+    has_none: bool,
+    has_one: bool,
+    is_later: bool,
+    is_earlier: bool,
+}
+
+impl OnlyIf {
+    fn of(argv: Arguments<'_>) -> Result<Self, Refusal> {
+        let mut only_if = Self::default();
+        for option in argv.from(3) {
+            match &*option.to_ascii_uppercase() {
+                b"NX" => only_if.has_none = true,
+                b"XX" => only_if.has_one = true,
+                b"GT" => only_if.is_later = true,
+                b"LT" => only_if.is_earlier = true,
+                _ => {
+                    let option = shown(option);
+                    return Err(Refusal::Said(format!("ERR Unsupported option {option}")));
+                }
+            }
+        }
+        let Self { has_none, has_one, is_later, is_earlier } = only_if;
+        if has_none && (has_one || is_later || is_earlier) {
+            let text = "ERR NX and XX, GT or LT options at the same time are not compatible";
+            return Err(Refusal::Says(text));
+        }
+        if is_later && is_earlier {
+            return Err(Refusal::Says("ERR GT and LT options at the same time are not compatible"));
+        }
+        Ok(only_if)
+    }
+
+    /// Whether a value that expires at `old` may expire at `new`. To live for ever is the longest.
+    fn holds(self, old: Option<Duration>, new: i64) -> bool {
+        let old = old.map_or(i64::MAX, expiry::millis_of);
+        !(self.has_none && old != i64::MAX
+            || self.has_one && old == i64::MAX
+            || self.is_later && new <= old
+            || self.is_earlier && new >= old)
+    }
+}
+
+/// `EXPIRE`, `PEXPIRE`, `EXPIREAT`, `PEXPIREAT`.
+pub(super) async fn expire(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does) -> Outcome {
+    let (unit, name): (Unit, _) = match does {
+        Does::Expire => (expiry::EX, "expire"),
+        Does::Pexpire => (expiry::PX, "pexpire"),
+        Does::Expireat => (expiry::EXAT, "expireat"),
+        _ => (expiry::PXAT, "pexpireat"),
+    };
+    let key = argv.get(1);
+    let only_if = OnlyIf::of(argv)?;
+    let now = cx.cache(key).now();
+    let at = unit.at(argv.get(2), now, name)?;
+    touch(cx, key, |current| {
+        let holds = only_if.holds(current.meta().expires_at, at);
+        holds.then(|| expiry::until(at, now).map_or_else(gone, |ttl| Change::Touch(Some(ttl))))
+    })
+    .await
+}
+
+/// `PERSIST`.
+pub(super) async fn persist(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    touch(cx, argv.get(1), |current| current.meta().expires_at.map(|_| Change::Touch(None))).await
+}
+
+/// Changes what is there by what `touch` says, and answers whether there was something to change.
+async fn touch(
+    cx: &mut Context<'_>,
+    key: &[u8],
+    touch: impl Fn(&Value) -> Option<Change<'static>>,
+) -> Outcome {
+    let mut touched = false;
+    let before = cx.change(key, |current| {
+        let change = current.and_then(&touch);
+        touched = change.is_some();
+        change.unwrap_or(Change::Keep)
+    });
+    let hit = before.await?.is_some();
+    let counters = &cx.caller.worker.counters;
+    counters.cmd_touch.add(1);
+    if hit {
+        counters.touch_hits.add(1)
+    } else {
+        counters.touch_misses.add(1)
+    }
+    cx.out.integer(i64::from(touched));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions() {
+        let none = OnlyIf::default();
+        let some = Some(Duration::from_millis(1000));
+        assert!(none.holds(None, 5) && none.holds(some, 5));
+        let nx = OnlyIf { has_none: true, ..none };
+        assert!(nx.holds(None, 5) && !nx.holds(some, 5));
+        let xx = OnlyIf { has_one: true, ..none };
+        assert!(!xx.holds(None, 5) && xx.holds(some, 5));
+        let gt = OnlyIf { is_later: true, ..none };
+        assert!(!gt.holds(None, 5) && gt.holds(some, 1001) && !gt.holds(some, 1000));
+        let lt = OnlyIf { is_earlier: true, ..none };
+        assert!(lt.holds(None, 5) && lt.holds(some, 999) && !lt.holds(some, 1000));
+    }
+}

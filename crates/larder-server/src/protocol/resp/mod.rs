@@ -1,0 +1,324 @@
+//! Redis' and Valkey's protocol, RESP, in its versions 2 and 3: strings, and keys.
+//!
+//! Bytes become requests (`parse.rs`); the table says which command that is (`table.rs`). What looks at one value is
+//! answered at once from DRAM, or beside its neighbours when flash has been read (`read.rs`); any other request
+//! begins when those before it have their answers, and ends before the next one begins (`run.rs`).
+
+mod amend;
+pub(crate) mod board;
+mod client;
+mod clients;
+mod cluster;
+mod command;
+mod config;
+mod connection;
+mod context;
+mod docs;
+mod expiry;
+mod glob;
+mod info;
+mod inline;
+mod keys;
+mod latency;
+mod lifetimes;
+mod number;
+pub(crate) mod parse;
+mod queue;
+mod read;
+mod run;
+mod scan;
+pub(crate) mod slots;
+mod slow;
+mod slowlog;
+mod strings;
+mod table;
+mod transaction;
+mod write;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+pub use slots::{SlotMap, SlotNode};
+
+use self::client::Client;
+use self::command::{Command, Does};
+use self::context::Context;
+use self::parse::{Arguments, Limits, Parsed, Parser, Swallow, Swallowed};
+use self::read::Read;
+use self::table::flags;
+use self::write::{NO_ROOM, Refusal, TOO_LONG, Writer};
+use super::{Protocol, Step};
+use crate::answers::Answers;
+use crate::caller::Caller;
+
+/// A connection that speaks it.
+#[derive(Default)]
+pub(crate) struct Resp {
+    parser: Parser,
+    /// The rest of a request that was refused.
+    swallow: Option<Swallow>,
+    client: Client,
+    leaves: Leaves,
+}
+
+/// Takes the connection off the list when it goes.
+#[derive(Default)]
+struct Leaves(Option<(Arc<crate::shared::Shared>, u64)>);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        if let Some((shared, id)) = &self.0 {
+            shared.resp.strike(*id);
+        }
+    }
+}
+
+impl Protocol for Resp {
+    async fn step(&mut self, caller: &mut Caller, input: &[u8], answers: &mut Answers<'_>) -> Step {
+        let limits = Limits {
+            has_logged_in: !caller.needs_login(),
+            value_bytes_max: caller.worker.shared.config.value_bytes_max,
+        };
+        if let Some(swallow) = &mut self.swallow {
+            return match swallow.swallow(input, limits) {
+                Swallowed::Part(bytes) => Step::Done(bytes),
+                Swallowed::Needs(bytes) => Step::Needs(bytes),
+                Swallowed::Broken(broken) => self.breaks(broken, answers),
+                Swallowed::All(bytes) => {
+                    self.swallow = None;
+                    Step::Done(bytes)
+                }
+            };
+        }
+        loop {
+            match self.parser.parse(input, limits) {
+                Parsed::Nothing(bytes) => return Step::Done(bytes),
+                Parsed::Broken(broken) => return self.breaks(broken, answers),
+                Parsed::Needs(bytes) if caller.has_room_for(bytes) => return Step::Needs(bytes),
+                Parsed::Needs(_) => {
+                    caller.worker.counters.refused_busy.add(1);
+                    return self.refuse(&NO_ROOM, answers);
+                }
+                Parsed::TooLong => return self.refuse(&TOO_LONG, answers),
+                Parsed::Many if self.answers_in_parts(caller, input) => {
+                    self.answer_part(caller, input, answers).await;
+                    return Step::Done(self.parser.take_begun());
+                }
+                Parsed::Many => self.parser.wait_for_all(),
+                Parsed::Request(bytes) => {
+                    let goes_on = if self.client.mget_left > 0 {
+                        self.answer_part(caller, input, answers).await;
+                        true
+                    } else {
+                        self.request(caller, input, answers).await
+                    };
+                    self.parser.forget();
+                    return if goes_on { Step::Done(bytes) } else { Step::Close };
+                }
+            }
+        }
+    }
+}
+
+impl Resp {
+    fn breaks(&mut self, broken: parse::Broken, answers: &mut Answers<'_>) -> Step {
+        let refusal = Refusal::Said(format!("ERR Protocol error: {broken}"));
+        self.client.refuse(&refusal, answers);
+        Step::Close
+    }
+
+    /// Refuses a request that is not there whole, and keeps nothing of what is to come of it.
+    fn refuse(&mut self, refusal: &Refusal, answers: &mut Answers<'_>) -> Step {
+        self.client.refuse(refusal, answers);
+        if self.client.mget_left > 0 {
+            // Its answer cannot be finished.
+            return Step::Close;
+        }
+        if let Some(transaction) = &mut self.client.transaction {
+            transaction.is_spoilt = true;
+        }
+        let (swallow, bytes) = self.parser.swallow();
+        self.swallow = Some(swallow);
+        Step::Done(bytes)
+    }
+
+    /// Whether what is there of a long request can be answered: of MGET, which is as many requests as it has keys.
+    fn answers_in_parts(&mut self, caller: &Caller, input: &[u8]) -> bool {
+        self.client.mget_left > 0
+            || self.parser.arguments(input).get(0).eq_ignore_ascii_case(b"mget")
+                && !caller.needs_login()
+                && self.client.transaction.is_none()
+                && self.client.replies == client::Replies::On
+                && caller.worker.shared.config.cluster.is_none()
+    }
+
+    async fn answer_part(&mut self, caller: &mut Caller, input: &[u8], answers: &mut Answers<'_>) {
+        let argv = self.parser.arguments(input);
+        let mut first = 0;
+        if self.client.mget_left == 0 {
+            self.client.mget_left = self.parser.arguments_left() - 1;
+            first = 1;
+            note_mget(caller, &self.client);
+            Writer::new(answers.bytes(), self.client.is_resp3).array(self.client.mget_left);
+        }
+        for key in argv.from(first) {
+            self.client.mget_left -= 1;
+            read::answer(Read::Get, (caller, &self.client), key, answers).await;
+        }
+    }
+
+    /// Answers a request. `false`: the connection ends.
+    async fn request(
+        &mut self,
+        caller: &mut Caller,
+        input: &[u8],
+        answers: &mut Answers<'_>,
+    ) -> bool {
+        let Self { parser, client, leaves, .. } = self;
+        let argv = parser.arguments(input);
+        caller.worker.counters.resp_commands.add(1);
+        let name = argv.get(0);
+        if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") {
+            // A web page makes a browser speak to us in its owner's name.
+            tracing::warn!(peer = %caller.peer, "HTTP was sent, as if to attack across protocols");
+            return false;
+        }
+        if client.listed.is_none() {
+            let shared = &caller.worker.shared;
+            client.listed = Some(shared.resp.list(caller.id, caller.peer.to_string()));
+            leaves.0 = Some((Arc::clone(shared), caller.id));
+        }
+        if client.listed.as_ref().is_some_and(|it| it.is_killed.load(Ordering::Relaxed)) {
+            return false;
+        }
+        let found = match admitted(caller, argv) {
+            Ok(found) => found,
+            Err(refusal) => {
+                if let Some(transaction) = &mut client.transaction {
+                    transaction.is_spoilt = true;
+                }
+                client.refuse(&refusal, answers);
+                return true;
+            }
+        };
+        if let Some(listed) = &client.listed {
+            listed.asks(found.0);
+        }
+        answer(found, argv, (caller, client), answers).await;
+        !client.closes
+    }
+}
+
+fn note_mget(caller: &Caller, client: &Client) {
+    caller.worker.counters.resp_commands.add(1);
+    let Some((at, _)) = command::find(b"mget") else { return };
+    if let Some(listed) = &client.listed {
+        listed.asks(at);
+    }
+    if let Some(calls) = caller.worker.shared.resp.calls(caller.worker.number, at) {
+        calls.calls.add(1);
+    }
+}
+
+/// The command that is asked for, if it may be, as it was asked for.
+fn admitted(caller: &Caller, argv: Arguments<'_>) -> Result<(usize, &'static Command), Refusal> {
+    let needs_login = caller.needs_login();
+    let Some((at, command)) = command::find(argv.get(0)) else {
+        return Err(unknown(argv));
+    };
+    let rejected = |refusal: Refusal| {
+        if let Some(calls) = caller.worker.shared.resp.calls(caller.worker.number, at) {
+            calls.rejected.add(1);
+        }
+        Err(refusal)
+    };
+    if !command.takes(argv.len()) {
+        return rejected(context::wrong_arity(command.name));
+    }
+    if needs_login && !command.has(flags::NO_AUTH) {
+        return rejected(Refusal::Says("NOAUTH Authentication required."));
+    }
+    if let Some(map) = &caller.worker.shared.config.cluster
+        && let Err(refusal) = map.check(command.keys_of(argv))
+    {
+        return rejected(refusal);
+    }
+    Ok((at, command))
+}
+
+fn unknown(argv: Arguments<'_>) -> Refusal {
+    let mut text = format!(
+        "ERR unknown command '{}', with args beginning with: ",
+        context::shown(argv.get(0))
+    );
+    for argument in argv.from(1) {
+        if text.len() >= 256 {
+            break;
+        }
+        text += &format!("'{}' ", context::shown(argument));
+    }
+    Refusal::Said(text)
+}
+
+/// Answers a request that may be asked.
+async fn answer(
+    (at, command): (usize, &'static Command),
+    argv: Arguments<'_>,
+    (caller, client): (&mut Caller, &mut Client),
+    answers: &mut Answers<'_>,
+) {
+    let is_plain = client.transaction.is_none() && client.replies == client::Replies::On;
+    if is_plain && command.has(flags::READONLY) {
+        let read = match (command.does, Read::of(command.does, argv)) {
+            (_, Some(Ok(read))) => Some(read),
+            (Does::Mget, _) => {
+                Writer::new(answers.bytes(), client.is_resp3).array(argv.len() - 1);
+                Some(Read::Get)
+            }
+            _ => None,
+        };
+        if let Some(read) = read {
+            if let Some(calls) = caller.worker.shared.resp.calls(caller.worker.number, at) {
+                calls.calls.add(1);
+            }
+            let keys = if command.does == Does::Mget { argv.len() } else { 2 };
+            for key in argv.from(1).take(keys - 1) {
+                read::answer(read, (caller, client), key, answers).await;
+            }
+            return;
+        }
+    }
+    if command.waits_for_earlier() || !is_plain {
+        answers.settle().await;
+    }
+    let is_muted = client.is_muted();
+    let mut nobody = Vec::new();
+    let bytes = if is_muted { &mut nobody } else { answers.bytes() };
+    let out = Writer::new(bytes, client.is_resp3);
+    let mut cx = Context { caller, client, out };
+    let is_queued = cx.client.transaction.is_some()
+        && !matches!(
+            command.does,
+            Does::Exec | Does::Discard | Does::Multi | Does::Watch | Does::Quit | Does::Reset
+        );
+    if is_queued {
+        if let Err(refusal) = transaction::queue(&mut cx, (at, command), argv) {
+            cx.out.refusal(&refusal);
+        }
+        return;
+    }
+    if cx.client.transaction.is_some() && matches!(command.does, Does::Multi | Does::Watch) {
+        cx.out.refusal(&Refusal::Says(match command.does {
+            Does::Multi => "ERR MULTI calls can not be nested",
+            _ => "ERR WATCH inside MULTI is not allowed",
+        }));
+        return;
+    }
+    let was_off = cx.client.replies == client::Replies::Off;
+    // Its refusal is written.
+    let _ = run::timed(&mut cx, (at, command), argv, false).await;
+    if was_off && cx.client.replies == client::Replies::On {
+        // The first answer that is wanted again is that of the request to do so.
+        answers.bytes().extend_from_slice(&nobody);
+    }
+}

@@ -1,0 +1,402 @@
+//! From bytes to requests: arrays of bulk strings, and lines for people. Pure; bytes may be hostile.
+//!
+//! A request comes in pieces. What was understood of it is remembered, so that each byte is looked at once, however
+//! many pieces there are: the caller shows the bytes of an unfinished request again, with more behind them.
+
+mod stream;
+
+use std::fmt;
+
+pub(crate) use stream::asked;
+
+use super::inline;
+use super::number;
+
+/// Longest line: that of a person, or the head of an array or string.
+const LINE_BYTES_MAX: usize = 64 << 10;
+/// Longest string that anybody may announce. What is longer than a value can be is swallowed, not kept.
+const BULK_BYTES_MAX: usize = 512 << 20;
+/// Longest request: places in it are 32 bits.
+const REQUEST_BYTES_MAX: usize = 1 << 30;
+/// Who has not logged in may send so many arguments, of so many bytes each.
+const STRANGER_ARGUMENTS_MAX: i64 = 10;
+const STRANGER_BULK_BYTES_MAX: usize = 16 << 10;
+/// Of requests with more arguments so many are shown at a time.
+pub(crate) const ARGUMENTS_A_PART: usize = 128;
+/// More room for places than this is given back after the request.
+const PLACES_KEPT: usize = 64;
+
+/// Where an argument begins and ends.
+type Place = (u32, u32);
+
+/// What the next bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parsed {
+    /// A request of so many bytes; [`Parser::arguments`] has it until [`Parser::forget`].
+    Request(usize),
+    /// So many bytes that ask nothing.
+    Nothing(usize),
+    /// Part of a request, which has so many bytes at least.
+    Needs(usize),
+    /// Part of a request with many arguments, [`ARGUMENTS_A_PART`] of which are there: they can be taken out
+    /// ([`Parser::take_begun`]), or all be waited for ([`Parser::wait_for_all`]).
+    Many,
+    /// Part of a request with a string that is longer than a value may be: to be refused
+    /// ([`Parser::swallow`]).
+    TooLong,
+    /// No protocol of ours. The connection cannot go on.
+    Broken(Broken),
+}
+
+/// What is wrong with bytes that no request begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    MultibulkLength,
+    BulkLength,
+    StrangersMultibulk,
+    StrangersBulk,
+    LongCount,
+    LongBulkCount,
+    LongInline,
+    Quotes,
+    /// Something else than `$`.
+    Expected(u8),
+    LongRequest,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MultibulkLength => "invalid multibulk length",
+            Self::BulkLength => "invalid bulk length",
+            Self::StrangersMultibulk => "unauthenticated multibulk length",
+            Self::StrangersBulk => "unauthenticated bulk length",
+            Self::LongCount => "too big mbulk count string",
+            Self::LongBulkCount => "too big bulk count string",
+            Self::LongInline => "too big inline request",
+            Self::Quotes => "unbalanced quotes in request",
+            Self::LongRequest => "too big request",
+            Self::Expected(byte) => {
+                return write!(f, "expected '$', got '{}'", byte.escape_ascii());
+            }
+        })
+    }
+}
+
+/// What a request may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) has_logged_in: bool,
+    /// Longest value, or key.
+    pub(crate) value_bytes_max: usize,
+}
+
+/// What is understood of an unfinished request.
+#[derive(Debug, Default)]
+pub(crate) struct Parser {
+    /// How far it was looked at.
+    at: usize,
+    /// Arguments that are to come.
+    left: usize,
+    /// Whether it is an array, of which the head was understood.
+    is_array: bool,
+    /// Length of the string whose head was understood.
+    bulk: Option<usize>,
+    /// Whether nothing is done before the request is there whole.
+    waits_for_all: bool,
+    places: Vec<Place>,
+    /// The arguments of a line, as they are meant.
+    line: Vec<u8>,
+}
+
+/// The rest of a request that is refused, of which nothing is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Swallow {
+    /// Arguments that are to come, behind the bytes below.
+    left: usize,
+    /// Bytes of a string and its end.
+    bytes: usize,
+}
+
+/// How far it was swallowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Swallowed {
+    /// It ends behind so many bytes.
+    All(usize),
+    /// So many bytes, and it goes on.
+    Part(usize),
+    /// What comes next is too little to tell.
+    Needs(usize),
+    Broken(Broken),
+}
+
+/// The arguments of a request, its name first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arguments<'a> {
+    bytes: &'a [u8],
+    places: &'a [Place],
+}
+
+impl Parser {
+    /// Looks at `input`, which begins with the first byte that is not answered.
+    pub(crate) fn parse(&mut self, input: &[u8], limits: Limits) -> Parsed {
+        if !self.is_array {
+            match input.first() {
+                None => return Parsed::Needs(1),
+                Some(b'*') => {}
+                Some(_) => return self.parse_line(input),
+            }
+            match head(input, 1, Broken::LongCount) {
+                Head::Broken(broken) => return Parsed::Broken(broken),
+                Head::Needs => return Parsed::Needs(input.len() + 1),
+                Head::Of(digits, end) => match count(digits, limits) {
+                    Err(broken) => return Parsed::Broken(broken),
+                    Ok(0) => return Parsed::Nothing(end),
+                    Ok(count) => (self.left, self.at, self.is_array) = (count, end, true),
+                },
+            }
+        }
+        while self.left > 0 {
+            if self.places.len() >= ARGUMENTS_A_PART && !self.waits_for_all {
+                return Parsed::Many;
+            }
+            if let Err(parsed) = self.parse_bulk(input, limits) {
+                return parsed;
+            }
+        }
+        Parsed::Request(self.at)
+    }
+
+    fn parse_bulk(&mut self, input: &[u8], limits: Limits) -> Result<(), Parsed> {
+        let bytes = match self.bulk {
+            Some(bytes) => bytes,
+            None => {
+                let (bytes, end) = bulk_head(input, self.at, limits)?;
+                (self.bulk, self.at) = (Some(bytes), end);
+                bytes
+            }
+        };
+        if bytes > limits.value_bytes_max {
+            return Err(Parsed::TooLong);
+        }
+        // What stands between strings is not looked at, as elsewhere.
+        let (end, next) = (self.at + bytes, self.at + bytes + 2);
+        let (Ok(begin), Ok(stop)) = (u32::try_from(self.at), u32::try_from(end)) else {
+            return Err(Parsed::Broken(Broken::LongRequest));
+        };
+        if next > REQUEST_BYTES_MAX {
+            return Err(Parsed::Broken(Broken::LongRequest));
+        }
+        if input.len() < next {
+            return Err(Parsed::Needs(next));
+        }
+        self.places.push((begin, stop));
+        (self.at, self.bulk, self.left) = (next, None, self.left - 1);
+        Ok(())
+    }
+
+    fn parse_line(&mut self, input: &[u8]) -> Parsed {
+        let Some(end) = input.iter().take(LINE_BYTES_MAX).position(|byte| *byte == b'\n') else {
+            if input.len() >= LINE_BYTES_MAX {
+                return Parsed::Broken(Broken::LongInline);
+            }
+            return Parsed::Needs(input.len() + 1);
+        };
+        let line = input.get(..end).unwrap_or_default();
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        (self.line, self.places) = match inline::split(line) {
+            Some(split) => split,
+            None => return Parsed::Broken(Broken::Quotes),
+        };
+        if self.places.is_empty() { Parsed::Nothing(end + 1) } else { Parsed::Request(end + 1) }
+    }
+
+    /// The request that was understood, in the `input` in which it was.
+    pub(crate) fn arguments<'a>(&'a self, input: &'a [u8]) -> Arguments<'a> {
+        let bytes = if self.is_array { input } else { &self.line };
+        Arguments { bytes, places: &self.places }
+    }
+
+    /// How many arguments the request has that are not taken out, there or not.
+    pub(crate) fn arguments_left(&self) -> usize {
+        self.left + self.places.len()
+    }
+
+    /// Takes out the arguments that are there: they were answered, and so many bytes before the next one are done with.
+    pub(crate) fn take_begun(&mut self) -> usize {
+        let done = self.places.last().map_or(0, |(_, end)| *end as usize + 2);
+        self.places.clear();
+        self.at -= done;
+        done
+    }
+
+    /// Shows no parts of this request.
+    pub(crate) fn wait_for_all(&mut self) {
+        self.waits_for_all = true;
+    }
+
+    /// Goes on with the next request.
+    pub(crate) fn forget(&mut self) {
+        self.places.clear();
+        if self.places.capacity() > PLACES_KEPT {
+            self.places = Vec::new();
+        }
+        (self.at, self.left, self.is_array, self.bulk) = (0, 0, false, None);
+        self.waits_for_all = false;
+        self.line = Vec::new();
+    }
+
+    /// Gives up the request that is not there whole. Returns what is to be done with the rest of it, which begins
+    /// behind so many bytes.
+    pub(crate) fn swallow(&mut self) -> (Swallow, usize) {
+        let swallow = match self.bulk {
+            Some(bytes) => Swallow { left: self.left.saturating_sub(1), bytes: bytes + 2 },
+            None => Swallow { left: self.left, bytes: 0 },
+        };
+        let at = self.at;
+        self.forget();
+        (swallow, at)
+    }
+}
+
+impl Swallow {
+    /// Swallows what is there of the rest.
+    pub(crate) fn swallow(&mut self, input: &[u8], limits: Limits) -> Swallowed {
+        let mut at = 0;
+        loop {
+            let now = self.bytes.min(input.len() - at);
+            (self.bytes, at) = (self.bytes - now, at + now);
+            match () {
+                () if self.bytes > 0 => return Swallowed::Part(at),
+                () if self.left == 0 => return Swallowed::All(at),
+                () => {}
+            }
+            match bulk_head(input, at, limits) {
+                Ok((bytes, end)) => {
+                    (self.left, self.bytes, at) = (self.left - 1, bytes + 2, end);
+                }
+                Err(Parsed::Broken(broken)) => return Swallowed::Broken(broken),
+                Err(_) if at > 0 => return Swallowed::Part(at),
+                Err(_) => return Swallowed::Needs(input.len() + 1),
+            }
+        }
+    }
+}
+
+impl<'a> Arguments<'a> {
+    /// How many there are, with the name.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// One of them; nothing where there is none, which the arity of a command rules out.
+    pub(crate) fn get(&self, at: usize) -> &'a [u8] {
+        self.places.get(at).map_or(&[], |place| self.at(*place))
+    }
+
+    /// All of them from one on.
+    pub(crate) fn from(&self, at: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let all = *self;
+        self.places.get(at..).unwrap_or_default().iter().map(move |place| all.at(*place))
+    }
+
+    fn at(&self, (begin, end): Place) -> &'a [u8] {
+        self.bytes.get(begin as usize..end as usize).unwrap_or_default()
+    }
+
+    /// A copy that keeps no more than it needs.
+    pub(crate) fn to_owned(self) -> OwnedArguments {
+        let bytes: usize = self.from(0).map(<[u8]>::len).sum();
+        let mut own = OwnedArguments {
+            bytes: Vec::with_capacity(bytes),
+            places: Vec::with_capacity(self.len()),
+        };
+        self.from(0).for_each(|argument| own.push(argument));
+        own
+    }
+}
+
+/// Arguments that are kept for later.
+#[derive(Debug)]
+pub(crate) struct OwnedArguments {
+    bytes: Vec<u8>,
+    places: Vec<Place>,
+}
+
+impl OwnedArguments {
+    /// These words.
+    pub(crate) fn of(words: &[&[u8]]) -> Self {
+        let mut own = Self { bytes: Vec::new(), places: Vec::new() };
+        words.iter().for_each(|word| own.push(word));
+        own
+    }
+
+    fn push(&mut self, argument: &[u8]) {
+        // It came from an input whose places are 32 bits.
+        let begin = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
+        self.bytes.extend_from_slice(argument);
+        let end = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
+        self.places.push((begin, end));
+    }
+
+    pub(crate) fn as_arguments(&self) -> Arguments<'_> {
+        Arguments { bytes: &self.bytes, places: &self.places }
+    }
+
+    /// What they take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len() + size_of_val(&*self.places)
+    }
+}
+
+/// The number behind a `*` or `$`, and where its line ends.
+enum Head<'a> {
+    Of(&'a [u8], usize),
+    Needs,
+    Broken(Broken),
+}
+
+fn head(input: &[u8], begin: usize, too_long: Broken) -> Head<'_> {
+    let rest = input.get(begin..).unwrap_or_default();
+    match rest.iter().take(LINE_BYTES_MAX).position(|byte| *byte == b'\r') {
+        Some(end) if rest.len() >= end + 2 => {
+            Head::Of(rest.get(..end).unwrap_or_default(), begin + end + 2)
+        }
+        None if rest.len() >= LINE_BYTES_MAX => Head::Broken(too_long),
+        _ => Head::Needs,
+    }
+}
+
+/// How many arguments an array has; nothing, as an array of none or fewer is skipped.
+fn count(digits: &[u8], limits: Limits) -> Result<usize, Broken> {
+    let count = number::integer(digits).filter(|count| *count <= i64::from(i32::MAX));
+    let count = count.ok_or(Broken::MultibulkLength)?;
+    if count > STRANGER_ARGUMENTS_MAX && !limits.has_logged_in {
+        return Err(Broken::StrangersMultibulk);
+    }
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// Length of the string whose head begins at `at`, and where the string begins.
+fn bulk_head(input: &[u8], at: usize, limits: Limits) -> Result<(usize, usize), Parsed> {
+    match input.get(at) {
+        None => return Err(Parsed::Needs(at + 1)),
+        Some(b'$') => {}
+        Some(other) => return Err(Parsed::Broken(Broken::Expected(*other))),
+    }
+    let (digits, end) = match head(input, at + 1, Broken::LongBulkCount) {
+        Head::Of(digits, end) => (digits, end),
+        Head::Needs => return Err(Parsed::Needs(input.len() + 1)),
+        Head::Broken(broken) => return Err(Parsed::Broken(broken)),
+    };
+    let bytes = number::integer(digits).and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = bytes.filter(|bytes| *bytes <= BULK_BYTES_MAX);
+    let bytes = bytes.ok_or(Parsed::Broken(Broken::BulkLength))?;
+    if bytes > STRANGER_BULK_BYTES_MAX && !limits.has_logged_in {
+        return Err(Parsed::Broken(Broken::StrangersBulk));
+    }
+    Ok((bytes, end))
+}
+
+#[cfg(test)]
+mod tests;

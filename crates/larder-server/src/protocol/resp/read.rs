@@ -1,0 +1,258 @@
+//! Requests that look at one value and change nothing: answered at once from DRAM, or beside each other from flash.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use larder::{Value, ValueMeta};
+
+use super::client::Client;
+use super::command::Does;
+use super::context::Context;
+use super::expiry::{self, Unit};
+use super::number;
+use super::parse::Arguments;
+use super::write::{NO_INTEGER, Outcome, Refusal, Writer};
+use crate::answers::{Answer, Answers, COPIED_MAX};
+use crate::caller::Caller;
+
+/// What is asked of a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Read {
+    Get,
+    Strlen,
+    Range(i64, i64),
+    Expiry(Unit),
+    Type,
+}
+
+impl Read {
+    /// What a command asks of the value of its first argument, if it is such a command.
+    pub(super) fn of(does: Does, argv: Arguments<'_>) -> Option<Result<Self, Refusal>> {
+        Some(Ok(match does {
+            Does::Get => Self::Get,
+            Does::Strlen => Self::Strlen,
+            Does::Ttl => Self::Expiry(expiry::EX),
+            Does::Pttl => Self::Expiry(expiry::PX),
+            Does::Expiretime => Self::Expiry(expiry::EXAT),
+            Does::Pexpiretime => Self::Expiry(expiry::PXAT),
+            Does::Type => Self::Type,
+            Does::Getrange => {
+                let ends = (number::integer(argv.get(2)), number::integer(argv.get(3)));
+                let (Some(first), Some(last)) = ends else { return Some(Err(NO_INTEGER)) };
+                Self::Range(first, last)
+            }
+            _ => return None,
+        }))
+    }
+
+    /// Writes the answer, `now` being a way to ask the time.
+    fn show(
+        self,
+        found: Option<(&[u8], ValueMeta)>,
+        now: impl FnOnce() -> Duration,
+        out: &mut Writer<'_>,
+    ) {
+        match (self, found) {
+            (Self::Get, Some((value, _))) => out.bulk(value),
+            (Self::Get, None) => out.null(),
+            (Self::Strlen, found) => out.count(found.map_or(0, |(value, _)| value.len())),
+            (Self::Range(first, last), found) => {
+                out.bulk(found.map_or(&[][..], |(value, _)| part(value, first, last)));
+            }
+            (Self::Expiry(_), None) => out.integer(-2),
+            (Self::Expiry(unit), Some((_, meta))) => {
+                out.integer(expiry::told(unit, meta.expires_at, now()));
+            }
+            (Self::Type, found) => out.simple(if found.is_some() { "string" } else { "none" }),
+        }
+    }
+
+    /// How long the string is that is answered.
+    fn string_bytes(self, value: &[u8]) -> usize {
+        match self {
+            Self::Get => value.len(),
+            Self::Range(first, last) => part(value, first, last).len(),
+            _ => 0,
+        }
+    }
+
+    fn counts_as_get(self) -> bool {
+        matches!(self, Self::Get | Self::Range(..))
+    }
+}
+
+/// From the first byte to the last; negative ones count from the end.
+fn part(value: &[u8], first: i64, last: i64) -> &[u8] {
+    let length = i64::try_from(value.len()).unwrap_or(i64::MAX);
+    let from_start = |at: i64| if at < 0 { at.saturating_add(length).max(0) } else { at };
+    if first < 0 && last < 0 && first > last {
+        return &[];
+    }
+    let (first, last) = (from_start(first), from_start(last).min(length - 1));
+    let place = |at: i64| usize::try_from(at).unwrap_or(0);
+    value.get(place(first)..place(last.saturating_add(1))).unwrap_or_default()
+}
+
+/// Answers in the order of the requests, now or when flash has been read.
+pub(super) async fn answer(
+    read: Read,
+    (caller, client): (&Caller, &Client),
+    key: &[u8],
+    answers: &mut Answers<'_>,
+) {
+    // Of many keys, what is answered goes out before the next are looked at.
+    answers.room().await;
+    let cache = caller.cache_for(key);
+    let is_resp3 = client.is_resp3;
+    let counters = &caller.worker.counters;
+    if read.counts_as_get() {
+        counters.cmd_get.add(1);
+    }
+    let bytes = answers.bytes();
+    let shown = cache.get_at_once_with(key, |value, meta| {
+        if read.string_bytes(value) > COPIED_MAX {
+            return false;
+        }
+        read.show(Some((value, meta)), || cache.now(), &mut Writer::new(bytes, is_resp3));
+        true
+    });
+    match shown {
+        Ok(Some(true)) if read.counts_as_get() => counters.get_hits.add(1),
+        Ok(Some(true)) => {}
+        _ => later(read, (caller, client), key, answers).await,
+    }
+}
+
+/// Answers when it is known.
+async fn later(
+    read: Read,
+    (caller, client): (&Caller, &Client),
+    key: &[u8],
+    answers: &mut Answers<'_>,
+) {
+    let (tenant, worker) = (std::sync::Arc::clone(&caller.tenant), Rc::clone(&caller.worker));
+    let (key, is_resp3) = (key.to_vec(), client.is_resp3);
+    let listed = client.listed.clone();
+    let later = async move {
+        let begun = Instant::now();
+        let cache = tenant.cache_for(&key);
+        let found = cache.get(&key).await;
+        let slow = &worker.shared.resp.slow;
+        if slow.wants(begun.elapsed()) {
+            let argv = super::parse::OwnedArguments::of(&[b"GET", &key]);
+            let name = listed.as_ref().map(|it| it.words().name).unwrap_or_default();
+            let peer = listed.map(|it| it.peer.clone()).unwrap_or_default();
+            slow.add(begun.elapsed(), argv.as_arguments(), peer, name);
+        }
+        if read.counts_as_get() {
+            let counters = &worker.counters;
+            let counter = if matches!(found, Ok(Some(_))) {
+                &counters.get_hits
+            } else {
+                &counters.get_misses
+            };
+            counter.add(1);
+        }
+        answer_of(read, found, || cache.now(), is_resp3)
+    };
+    answers.later(later).await;
+}
+
+fn answer_of(
+    read: Read,
+    found: Result<Option<Value>, larder::Error>,
+    now: impl FnOnce() -> Duration,
+    is_resp3: bool,
+) -> Answer {
+    let mut bytes = Vec::new();
+    let mut out = Writer::new(&mut bytes, is_resp3);
+    match found {
+        Ok(Some(value)) if matches!(read, Read::Get) && value.len() > COPIED_MAX => {
+            out.bulk_head(value.len());
+            return Answer::Long { head: bytes, value, tail: b"\r\n" };
+        }
+        Ok(found) => {
+            read.show(found.as_ref().map(|value| (&**value, value.meta())), now, &mut out);
+        }
+        Err(error) => out.refusal(&error.into()),
+    }
+    Answer::Bytes(bytes)
+}
+
+/// Answers before anything else is done: within a transaction.
+pub(super) async fn run(cx: &mut Context<'_>, read: Read, key: &[u8]) -> Outcome {
+    let cache = cx.caller.cache_for(key);
+    let out = &mut cx.out;
+    let shown = cache.get_with(key, |value, meta| {
+        read.show(Some((value, meta)), || cache.now(), out);
+    });
+    let hit = shown.await?.is_some();
+    if !hit {
+        read.show(None, || Duration::ZERO, &mut cx.out);
+    }
+    if read.counts_as_get() {
+        let counters = &cx.caller.worker.counters;
+        counters.cmd_get.add(1);
+        if hit { counters.get_hits.add(1) } else { counters.get_misses.add(1) }
+    }
+    Ok(())
+}
+
+/// `MGET`, within a transaction.
+pub(super) async fn mget(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    cx.out.array(argv.len() - 1);
+    for key in argv.from(1) {
+        if let Err(refusal) = run(cx, Read::Get, key).await {
+            cx.out.refusal(&refusal);
+        }
+    }
+    Ok(())
+}
+
+/// `EXISTS`.
+pub(super) async fn exists(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    let mut found = 0;
+    for key in argv.from(1) {
+        found += usize::from(cx.cache(key).contains(key).await?);
+    }
+    cx.out.count(found);
+    Ok(())
+}
+
+/// `TOUCH`.
+pub(super) async fn touch(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    let mut found = 0;
+    for key in argv.from(1) {
+        let hit = cx.cache(key).get_with(key, |_, _| ()).await?.is_some();
+        let counters = &cx.caller.worker.counters;
+        counters.cmd_touch.add(1);
+        if hit {
+            counters.touch_hits.add(1)
+        } else {
+            counters.touch_misses.add(1)
+        }
+        found += usize::from(hit);
+    }
+    cx.out.count(found);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_value() {
+        let of = |first, last| part(b"Hello World", first, last);
+        assert_eq!(of(0, 3), b"Hell");
+        assert_eq!(of(0, -1), b"Hello World");
+        assert_eq!(of(-4, -1), b"orld");
+        assert_eq!(of(5, 3), b"");
+        assert_eq!(of(5, 5000), b" World");
+        assert_eq!(of(-5000, 10000), b"Hello World");
+        assert_eq!(of(-1, -5), b"");
+        assert_eq!(of(i64::MIN, i64::MAX), b"Hello World");
+        assert_eq!(of(i64::MAX, i64::MAX), b"");
+        assert_eq!(part(b"", 0, -1), b"");
+    }
+}

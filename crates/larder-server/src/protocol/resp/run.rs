@@ -1,0 +1,178 @@
+//! From a request to what answers it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::command::{Command, Does};
+use super::context::{Context, unknown_subcommand};
+use super::parse::Arguments;
+use super::read::{self, Read};
+use super::write::{Outcome, Refusal};
+use super::{
+    amend, clients, cluster, config, connection, docs, info, keys, latency, lifetimes, scan,
+    slowlog, strings, transaction,
+};
+
+/// Does what a request asks, and writes its answer, refusals too. What took long is noted. `has_turn`: the caller has
+/// the tenant's turn.
+pub(super) async fn timed(
+    cx: &mut Context<'_>,
+    (at, command): (usize, &'static Command),
+    argv: Arguments<'_>,
+    has_turn: bool,
+) -> Outcome {
+    let begun = Instant::now();
+    let before = cx.out.len();
+    let done = run(cx, command, argv, has_turn).await;
+    if let Err(refusal) = &done {
+        cx.out.back_to(before);
+        cx.out.refusal(refusal);
+    }
+    let took = begun.elapsed();
+    if let Some(listed) = &cx.client.listed {
+        listed.is_seen();
+    }
+    if let Some(calls) = cx.board().calls(cx.caller.worker.number, at) {
+        calls.calls.add(1);
+        calls.micros.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        calls.failed.add(u64::from(done.is_err()));
+    }
+    // EXEC is slow by what is in it, and AUTH has a password.
+    let is_told = !matches!(command.does, Does::Exec | Does::Auth | Does::Hello);
+    if is_told && cx.board().slow.wants(took) {
+        let name = cx.client.listed.as_ref().map(|it| it.words().name).unwrap_or_default();
+        cx.board().slow.add(took, argv, cx.caller.peer.to_string(), name);
+    }
+    done
+}
+
+async fn run(
+    cx: &mut Context<'_>,
+    command: &'static Command,
+    argv: Arguments<'_>,
+    has_turn: bool,
+) -> Outcome {
+    if let Some(read) = Read::of(command.does, argv) {
+        return read::run(cx, read?, argv.get(1)).await;
+    }
+    let needs_turn =
+        matches!(command.does, Does::Rename | Does::Renamenx | Does::Copy | Does::Msetnx);
+    if needs_turn && !has_turn {
+        let tenant = Arc::clone(&cx.caller.tenant);
+        let _turn = tenant.turn.lock().await;
+        return of_keys(cx, command.does, argv).await;
+    }
+    match command.group {
+        super::command::Group::String | super::command::Group::Generic => {
+            of_keys(cx, command.does, argv).await
+        }
+        _ => of_server(cx, command.does, argv).await,
+    }
+}
+
+/// Strings and keys.
+async fn of_keys(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Outcome {
+    match does {
+        Does::Set => strings::set(cx, argv).await,
+        Does::Setex | Does::Psetex => strings::setex(cx, argv, does).await,
+        Does::Setnx => strings::setnx(cx, argv).await,
+        Does::Getset | Does::Getdel => strings::exchange(cx, argv, does).await,
+        Does::Getex => strings::getex(cx, argv).await,
+        Does::Mget => read::mget(cx, argv).await,
+        Does::Mset => strings::mset(cx, argv).await,
+        Does::Msetnx => strings::msetnx(cx, argv).await,
+        Does::Incr | Does::Decr | Does::Incrby | Does::Decrby => amend::count(cx, argv, does).await,
+        Does::Incrbyfloat => amend::incrbyfloat(cx, argv).await,
+        Does::Append => amend::append(cx, argv).await,
+        Does::Setrange => amend::setrange(cx, argv).await,
+        Does::Del => keys::del(cx, argv).await,
+        Does::Exists => read::exists(cx, argv).await,
+        Does::Touch => read::touch(cx, argv).await,
+        Does::Expire | Does::Pexpire | Does::Expireat | Does::Pexpireat => {
+            lifetimes::expire(cx, argv, does).await
+        }
+        Does::Persist => lifetimes::persist(cx, argv).await,
+        Does::Rename | Does::Renamenx => keys::rename(cx, argv, does).await,
+        Does::Copy => keys::copy(cx, argv).await,
+        Does::Object => keys::object(cx, argv).await,
+        Does::Randomkey => scan::random_key(cx).await,
+        Does::KeysLike => scan::keys(cx, argv).await,
+        Does::Scan => scan::scan(cx, argv).await,
+        Does::Wait => connection::wait(cx, argv),
+        _ => unreachable!("the table says which group it is in"),
+    }
+}
+
+/// Connections, transactions, the server.
+async fn of_server(cx: &mut Context<'_>, does: Does, argv: Arguments<'_>) -> Outcome {
+    match does {
+        Does::Ping => connection::ping(cx, argv)?,
+        Does::Echo => cx.out.bulk(argv.get(1)),
+        Does::Select => connection::select(cx, argv)?,
+        Does::Auth => connection::auth(cx, argv).await?,
+        Does::Hello => connection::hello(cx, argv).await?,
+        Does::Reset => connection::reset(cx),
+        Does::Quit => connection::quit(cx),
+        Does::Readonly | Does::Asking => {
+            if cx.caller.worker.shared.config.cluster.is_none() {
+                return Err(Refusal::Says("ERR This instance has cluster support disabled"));
+            }
+            cx.out.ok();
+        }
+        Does::Client => clients::client(cx, argv)?,
+        Does::Multi => transaction::multi(cx)?,
+        Does::Exec => transaction::exec(cx).await?,
+        Does::Discard => transaction::discard(cx)?,
+        Does::Watch => transaction::watch(cx, argv).await?,
+        Does::Unwatch => transaction::unwatch(cx),
+        Does::Dbsize => scan::size(cx),
+        Does::Flushall | Does::Flushdb => keys::flush(cx, argv).await?,
+        Does::Memory => keys::memory(cx, argv).await?,
+        Does::Info => info::info(cx, argv),
+        Does::Config => config::config(cx, argv)?,
+        Does::Slowlog => slowlog::slowlog(cx, argv)?,
+        Does::Latency => latency::latency(cx, argv)?,
+        Does::Command => docs::command(cx, argv)?,
+        Does::Cluster => cluster::cluster(cx, argv)?,
+        Does::Time => time(cx),
+        Does::Lastsave => {
+            let started = now().saturating_sub(cx.caller.worker.shared.started.elapsed());
+            cx.out.integer(i64::try_from(started.as_secs()).unwrap_or(i64::MAX));
+        }
+        Does::Role => role(cx),
+        Does::Function => function(cx, argv)?,
+        Does::Debug => {
+            return Err(Refusal::Says("ERR DEBUG command not allowed."));
+        }
+        _ => unreachable!("the table says which group it is in"),
+    }
+    Ok(())
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn time(cx: &mut Context<'_>) {
+    let now = now();
+    cx.out.array(2);
+    cx.out.bulk(now.as_secs().to_string());
+    cx.out.bulk(now.subsec_micros().to_string());
+}
+
+fn role(cx: &mut Context<'_>) {
+    cx.out.array(3);
+    cx.out.bulk("master");
+    cx.out.integer(0);
+    cx.out.array(0);
+}
+
+/// There are no functions: they can be listed and forgotten.
+fn function(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    match &*argv.get(1).to_ascii_uppercase() {
+        b"FLUSH" => cx.out.ok(),
+        b"LIST" => cx.out.array(0),
+        _ => return Err(unknown_subcommand("FUNCTION", argv.get(1))),
+    }
+    Ok(())
+}

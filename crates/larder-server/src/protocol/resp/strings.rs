@@ -1,0 +1,267 @@
+//! Requests that store values, whole.
+
+use larder::{Change, SetOptions};
+
+use super::command::Does;
+use super::context::{Context, gone};
+use super::expiry::{self, Unit};
+use super::parse::Arguments;
+use super::write::{Outcome, Refusal, SYNTAX};
+
+/// What `SET` is told beside key and value.
+#[derive(Debug, Default)]
+struct SetWords<'a> {
+    only_if: OnlyIf<'a>,
+    get: bool,
+    keep_ttl: bool,
+    /// The millisecond since 1970.
+    expires_at: Option<i64>,
+}
+
+/// When a value is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum OnlyIf<'a> {
+    #[default]
+    Always,
+    Missing,
+    There,
+    /// It is this value that is there.
+    Equal(&'a [u8]),
+}
+
+impl OnlyIf<'_> {
+    fn holds(self, current: Option<&[u8]>) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Missing => current.is_none(),
+            Self::There => current.is_some(),
+            Self::Equal(value) => current == Some(value),
+        }
+    }
+}
+
+impl<'a> SetWords<'a> {
+    fn of(cx: &Context<'_>, argv: Arguments<'a>) -> Result<Self, Refusal> {
+        let mut words = Self::default();
+        let mut at = 3;
+        while at < argv.len() {
+            let option = argv.get(at).to_ascii_uppercase();
+            let value = (at + 1 < argv.len()).then(|| argv.get(at + 1));
+            let is_free = words.only_if == OnlyIf::Always;
+            let has_expiry = words.expires_at.is_some() || words.keep_ttl;
+            match (&*option, Unit::of_option(&option), value) {
+                (b"NX", ..) if is_free => words.only_if = OnlyIf::Missing,
+                (b"XX", ..) if is_free => words.only_if = OnlyIf::There,
+                (b"IFEQ", _, Some(value)) if is_free => {
+                    words.only_if = OnlyIf::Equal(value);
+                    at += 1;
+                }
+                (b"GET", ..) => words.get = true,
+                (b"KEEPTTL", ..) if !has_expiry => words.keep_ttl = true,
+                (_, Some(unit), Some(value)) if !has_expiry => {
+                    let now = cx.cache(argv.get(1)).now();
+                    words.expires_at = Some(unit.at_later(value, now, "set")?);
+                    at += 1;
+                }
+                _ => return Err(SYNTAX),
+            }
+            at += 1;
+        }
+        Ok(words)
+    }
+}
+
+/// `SET`.
+pub(super) async fn set(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    let (key, value) = (argv.get(1), argv.get(2));
+    if argv.len() == 3 {
+        cx.store(key, value, SetOptions::default()).await?;
+        cx.out.ok();
+        return Ok(());
+    }
+    let words = SetWords::of(cx, argv)?;
+    if words.only_if == OnlyIf::Always && !words.get && !words.keep_ttl {
+        store_until(cx, key, value, words.expires_at).await?;
+        cx.out.ok();
+        return Ok(());
+    }
+    let now = cx.cache(key).now();
+    let mut stored = false;
+    let before = cx.change(key, |current| {
+        stored = words.only_if.holds(current.map(|value| &**value));
+        match words.expires_at {
+            _ if !stored => Change::Keep,
+            None if words.keep_ttl => Change::StoreKeepingExpiry(value.into()),
+            None => Change::Store(value.into(), SetOptions::default()),
+            Some(at) => stored_until(value, at, now),
+        }
+    });
+    let before = before.await?;
+    if stored {
+        cx.caller.worker.counters.cmd_set.add(1);
+    }
+    match before {
+        Some(before) if words.get => cx.out.bulk(&*before),
+        None if words.get => cx.out.null(),
+        _ if stored => cx.out.ok(),
+        _ => cx.out.null(),
+    }
+    Ok(())
+}
+
+/// `SETEX`, `PSETEX`.
+pub(super) async fn setex(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does) -> Outcome {
+    let (unit, name) = match does {
+        Does::Setex => (expiry::EX, "setex"),
+        _ => (expiry::PX, "psetex"),
+    };
+    let key = argv.get(1);
+    let at = unit.at_later(argv.get(2), cx.cache(key).now(), name)?;
+    store_until(cx, key, argv.get(3), Some(at)).await?;
+    cx.out.ok();
+    Ok(())
+}
+
+/// Stores a value that expires then, if it ever does.
+async fn store_until(
+    cx: &mut Context<'_>,
+    key: &[u8],
+    value: &[u8],
+    at: Option<i64>,
+) -> Result<(), Refusal> {
+    let Some(at) = at else { return cx.store(key, value, SetOptions::default()).await };
+    match expiry::until(at, cx.cache(key).now()) {
+        Some(ttl) => {
+            cx.store(key, value, SetOptions { ttl: Some(ttl), ..SetOptions::default() }).await
+        }
+        None => cx.delete(key).await.map(|_| ()),
+    }
+}
+
+fn stored_until(value: &[u8], at: i64, now: std::time::Duration) -> Change<'_> {
+    match expiry::until(at, now) {
+        Some(ttl) => {
+            Change::Store(value.into(), SetOptions { ttl: Some(ttl), ..SetOptions::default() })
+        }
+        None => gone(),
+    }
+}
+
+/// `SETNX`.
+pub(super) async fn setnx(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    let stored = add(cx, argv.get(1), argv.get(2)).await?;
+    cx.out.integer(i64::from(stored));
+    Ok(())
+}
+
+async fn add(cx: &mut Context<'_>, key: &[u8], value: &[u8]) -> Result<bool, Refusal> {
+    let before = cx.change(key, |current| match current {
+        None => Change::Store(value.into(), SetOptions::default()),
+        Some(_) => Change::Keep,
+    });
+    let stored = before.await?.is_none();
+    if stored {
+        cx.caller.worker.counters.cmd_set.add(1);
+    }
+    Ok(stored)
+}
+
+/// `GETSET`, `GETDEL`.
+pub(super) async fn exchange(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does) -> Outcome {
+    let key = argv.get(1);
+    let before = cx.change(key, |current| match (does, current) {
+        (Does::Getset, _) => Change::Store(argv.get(2).into(), SetOptions::default()),
+        (_, Some(_)) => gone(),
+        (_, None) => Change::Keep,
+    });
+    let before = before.await?;
+    count_get(cx, before.is_some());
+    match before {
+        Some(before) => cx.out.bulk(&*before),
+        None => cx.out.null(),
+    }
+    Ok(())
+}
+
+fn count_get(cx: &Context<'_>, hit: bool) {
+    let counters = &cx.caller.worker.counters;
+    counters.cmd_get.add(1);
+    if hit { counters.get_hits.add(1) } else { counters.get_misses.add(1) }
+}
+
+/// `GETEX`.
+pub(super) async fn getex(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    let key = argv.get(1);
+    let now = cx.cache(key).now();
+    let option = argv.get(2).to_ascii_uppercase();
+    let touch = match (argv.len(), Unit::of_option(&option)) {
+        (2, _) => Change::Keep,
+        (3, _) if *option == *b"PERSIST" => Change::Touch(None),
+        (4, Some(unit)) => {
+            let at = unit.at_later(argv.get(3), now, "getex")?;
+            expiry::until(at, now).map_or_else(gone, |ttl| Change::Touch(Some(ttl)))
+        }
+        _ => return Err(SYNTAX),
+    };
+    if touch == Change::Keep {
+        return super::read::run(cx, super::read::Read::Get, key).await;
+    }
+    let change = |current: Option<&larder::Value>| match current {
+        Some(_) => touch.clone(),
+        None => Change::Keep,
+    };
+    let before = cx.change(key, change).await?;
+    count_get(cx, before.is_some());
+    match before {
+        Some(before) => cx.out.bulk(&*before),
+        None => cx.out.null(),
+    }
+    Ok(())
+}
+
+/// `MSET`.
+pub(super) async fn mset(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    if argv.len().is_multiple_of(2) {
+        return Err(super::context::wrong_arity("mset"));
+    }
+    for at in (1..argv.len()).step_by(2) {
+        cx.store(argv.get(at), argv.get(at + 1), SetOptions::default()).await?;
+    }
+    cx.out.ok();
+    Ok(())
+}
+
+/// `MSETNX`: nothing is stored over. The caller has the turn of the tenant, so that two of them do not mix.
+pub(super) async fn msetnx(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    if argv.len().is_multiple_of(2) {
+        return Err(super::context::wrong_arity("msetnx"));
+    }
+    let keys = || (1..argv.len()).step_by(2);
+    for at in keys() {
+        let key = argv.get(at);
+        if cx.cache(key).contains(key).await? {
+            cx.out.integer(0);
+            return Ok(());
+        }
+    }
+    for at in keys() {
+        let key = argv.get(at);
+        let is_again = keys().take_while(|earlier| *earlier < at).any(|it| argv.get(it) == key);
+        let stored = if is_again {
+            cx.store(key, argv.get(at + 1), SetOptions::default()).await.map(|()| true)
+        } else {
+            add(cx, key, argv.get(at + 1)).await
+        };
+        if !matches!(stored, Ok(true)) {
+            // Somebody was faster: what was stored goes again.
+            for earlier in keys().take_while(|earlier| *earlier < at) {
+                cx.delete(argv.get(earlier)).await?;
+            }
+            stored?;
+            cx.out.integer(0);
+            return Ok(());
+        }
+    }
+    cx.out.integer(1);
+    Ok(())
+}

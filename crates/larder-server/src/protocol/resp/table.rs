@@ -1,0 +1,130 @@
+//! The commands as data: what each is called, what it needs, which of its arguments are keys, since when clients know
+//! it, and what it is for.
+
+use super::command::{Command, Does, Group, Keys};
+
+/// What a command is marked with, as `COMMAND` says it.
+pub(super) mod flags {
+    pub(in crate::protocol::resp) const WRITE: u16 = 1;
+    pub(in crate::protocol::resp) const READONLY: u16 = 1 << 1;
+    pub(in crate::protocol::resp) const DENYOOM: u16 = 1 << 2;
+    pub(in crate::protocol::resp) const ADMIN: u16 = 1 << 3;
+    pub(in crate::protocol::resp) const NOSCRIPT: u16 = 1 << 4;
+    pub(in crate::protocol::resp) const LOADING: u16 = 1 << 5;
+    pub(in crate::protocol::resp) const STALE: u16 = 1 << 6;
+    pub(in crate::protocol::resp) const FAST: u16 = 1 << 7;
+    pub(in crate::protocol::resp) const NO_AUTH: u16 = 1 << 8;
+    pub(in crate::protocol::resp) const NAMES: [&str; 9] = [
+        "write", "readonly", "denyoom", "admin", "noscript", "loading", "stale", "fast", "no_auth",
+    ];
+}
+
+use flags::*;
+
+const NO_KEYS: Keys = Keys { first: 0, last: 0, step: 0 };
+const ONE: Keys = Keys { first: 1, last: 1, step: 1 };
+const TWO: Keys = Keys { first: 1, last: 2, step: 1 };
+const ALL: Keys = Keys { first: 1, last: -1, step: 1 };
+const PAIRS: Keys = Keys { first: 1, last: -1, step: 2 };
+const SECOND: Keys = Keys { first: 2, last: 2, step: 1 };
+
+const R: u16 = READONLY;
+const RF: u16 = READONLY | FAST;
+const W: u16 = WRITE;
+const WF: u16 = WRITE | FAST;
+const WO: u16 = WRITE | DENYOOM;
+const WOF: u16 = WRITE | DENYOOM | FAST;
+/// What a client says of itself.
+const C: u16 = NOSCRIPT | LOADING | STALE | FAST;
+/// What an operator asks.
+const A: u16 = ADMIN | NOSCRIPT | LOADING | STALE;
+const INFO: u16 = LOADING | STALE;
+
+/// Name, what it does, arity with the name (negative: at least), flags, keys, group, since, summary.
+macro_rules! table {
+    ($($name:literal $does:ident $arity:literal
+        $flags:expr, $keys:ident $group:ident $since:literal $summary:literal;)*) => {
+        &[$(Command {
+            name: $name, does: Does::$does, arity: $arity, flags: $flags, keys: $keys, group: Group::$group,
+            since: $since, summary: $summary,
+        }),*]
+    };
+}
+
+/// In the order of their names.
+pub(super) static TABLE: &[Command] = table! {
+    "append" Append 3 WOF, ONE String "2.0.0" "Puts bytes behind a value, or makes one of them.";
+    "asking" Asking 1 FAST, NO_KEYS Cluster "3.0.0" "Answers OK: no slot is on its way elsewhere.";
+    "auth" Auth -2 C | NO_AUTH, NO_KEYS Connection "1.0.0" "Logs in.";
+    "client" Client -2 C, NO_KEYS Connection "2.4.0" "Connections: who they are, what they are told.";
+    "cluster" Cluster -2 INFO, NO_KEYS Cluster "3.0.0" "Which server has which slots.";
+    "command" Command -1 INFO, NO_KEYS Server "2.8.13" "This table.";
+    "config" Config -2 A, NO_KEYS Server "2.0.0" "Settings.";
+    "copy" Copy -3 WO, TWO Generic "6.2.0" "Stores the value of a key under another one too.";
+    "dbsize" Dbsize 1 RF, NO_KEYS Server "1.0.0" "How many keys there are, about.";
+    "debug" Debug -2 A, NO_KEYS Server "1.0.0" "Refused.";
+    "decr" Decr 2 WOF, ONE String "1.0.0" "Takes one from a number.";
+    "decrby" Decrby 3 WOF, ONE String "1.0.0" "Takes so much from a number.";
+    "del" Del -2 W, ALL Generic "1.0.0" "Removes keys.";
+    "discard" Discard 1 C, NO_KEYS Transactions "2.0.0" "Forgets a transaction that was begun.";
+    "echo" Echo 2 LOADING | STALE | FAST, NO_KEYS Connection "1.0.0" "Answers what it is sent.";
+    "exec" Exec 1 NOSCRIPT | LOADING | STALE, NO_KEYS Transactions "1.2.0" "Does what a transaction has collected.";
+    "exists" Exists -2 RF, ALL Generic "1.0.0" "How many of these keys have a value.";
+    "expire" Expire -3 WF, ONE Generic "1.0.0" "A value shall live for so many seconds.";
+    "expireat" Expireat -3 WF, ONE Generic "1.2.0" "A value shall live until this second.";
+    "expiretime" Expiretime 2 RF, ONE Generic "7.0.0" "The second in which a value expires.";
+    "flushall" Flushall -1 W, NO_KEYS Server "1.0.0" "Removes all keys.";
+    "flushdb" Flushdb -1 W, NO_KEYS Server "1.0.0" "Removes all keys.";
+    "function" Function -2 NOSCRIPT, NO_KEYS Scripting "7.0.0" "There are no functions.";
+    "get" Get 2 RF, ONE String "1.0.0" "The value of a key.";
+    "getdel" Getdel 2 WF, ONE String "6.2.0" "The value of a key, which is removed.";
+    "getex" Getex -2 WF, ONE String "6.2.0" "The value of a key, which shall expire at another time.";
+    "getrange" Getrange 4 R, ONE String "2.4.0" "A part of a value.";
+    "getset" Getset 3 WOF, ONE String "1.0.0" "The value of a key, and puts another in its place.";
+    "hello" Hello -1 C | NO_AUTH, NO_KEYS Connection "6.0.0" "Chooses the version of the protocol, and logs in.";
+    "incr" Incr 2 WOF, ONE String "1.0.0" "Adds one to a number.";
+    "incrby" Incrby 3 WOF, ONE String "1.0.0" "Adds so much to a number.";
+    "incrbyfloat" Incrbyfloat 3 WOF, ONE String "2.6.0" "Adds a fraction to a number.";
+    "info" Info -1 INFO, NO_KEYS Server "1.0.0" "What is known of the server.";
+    "keys" KeysLike 2 R, NO_KEYS Generic "1.0.0" "All keys that a pattern describes.";
+    "lastsave" Lastsave 1 LOADING | STALE | FAST, NO_KEYS Server "1.0.0" "The second in which the server began.";
+    "latency" Latency -2 A, NO_KEYS Server "2.8.13" "Spikes of latency, which are not recorded.";
+    "memory" Memory -2 R, NO_KEYS Server "4.0.0" "What an item takes in memory.";
+    "mget" Mget -2 RF, ALL String "1.0.0" "The values of keys, each as it is when it is looked up.";
+    "mset" Mset -3 WO, PAIRS String "1.0.1" "Stores values, one after the other.";
+    "msetnx" Msetnx -3 WO, PAIRS String "1.0.1" "Stores values if none of the keys has one.";
+    "multi" Multi 1 C, NO_KEYS Transactions "1.2.0" "Begins a transaction.";
+    "object" Object -2 R, SECOND Generic "2.2.3" "What is known of a value beside its bytes.";
+    "persist" Persist 2 WF, ONE Generic "2.2.0" "A value shall live for ever.";
+    "pexpire" Pexpire -3 WF, ONE Generic "2.6.0" "A value shall live for so many milliseconds.";
+    "pexpireat" Pexpireat -3 WF, ONE Generic "2.6.0" "A value shall live until this millisecond.";
+    "pexpiretime" Pexpiretime 2 RF, ONE Generic "7.0.0" "The millisecond in which a value expires.";
+    "ping" Ping -1 FAST, NO_KEYS Connection "1.0.0" "Answers.";
+    "psetex" Psetex 4 WO, ONE String "2.6.0" "Stores a value for so many milliseconds.";
+    "pttl" Pttl 2 RF, ONE Generic "2.6.0" "How many milliseconds a value has left to live.";
+    "quit" Quit -1 C | NO_AUTH, NO_KEYS Connection "1.0.0" "Closes the connection.";
+    "randomkey" Randomkey 1 R, NO_KEYS Generic "1.0.0" "Some key.";
+    "readonly" Readonly 1 LOADING | STALE | FAST, NO_KEYS Cluster "3.0.0" "Answers OK: there are no replicas.";
+    "readwrite" Readonly 1 LOADING | STALE | FAST, NO_KEYS Cluster "3.0.0" "Answers OK: there are no replicas.";
+    "rename" Rename 3 W, TWO Generic "1.0.0" "Gives a value another key, in the place of what that has.";
+    "renamenx" Renamenx 3 WF, TWO Generic "1.0.0" "Gives a value another key that has none.";
+    "reset" Reset 1 C | NO_AUTH, NO_KEYS Connection "6.2.0" "Makes the connection what it was at its begin.";
+    "role" Role 1 C, NO_KEYS Server "2.8.12" "That this server is nobody's replica.";
+    "scan" Scan -2 R, NO_KEYS Generic "2.8.0" "Keys, page by page.";
+    "select" Select 2 LOADING | STALE | FAST, NO_KEYS Connection "1.0.0" "Chooses the only database, 0.";
+    "set" Set -3 WO, ONE String "1.0.0" "Stores a value, on conditions.";
+    "setex" Setex 4 WO, ONE String "2.0.0" "Stores a value for so many seconds.";
+    "setnx" Setnx 3 WOF, ONE String "1.0.0" "Stores a value if the key has none.";
+    "setrange" Setrange 4 WO, ONE String "2.2.0" "Writes over a part of a value.";
+    "slowlog" Slowlog -2 A, NO_KEYS Server "2.2.12" "Requests that took long.";
+    "strlen" Strlen 2 RF, ONE String "2.2.0" "How long a value is.";
+    "substr" Getrange 4 R, ONE String "1.0.0" "A part of a value.";
+    "time" Time 1 LOADING | STALE | FAST, NO_KEYS Server "2.6.0" "The server's time.";
+    "touch" Touch -2 RF, ALL Generic "3.2.1" "How many of these keys have a value, which are used by that.";
+    "ttl" Ttl 2 RF, ONE Generic "1.0.0" "How many seconds a value has left to live.";
+    "type" Type 2 RF, ONE Generic "1.0.0" "string, or none.";
+    "unlink" Del -2 WF, ALL Generic "4.0.0" "Removes keys.";
+    "unwatch" Unwatch 1 C, NO_KEYS Transactions "2.2.0" "Watches no key any more.";
+    "wait" Wait 3 0, NO_KEYS Generic "3.0.0" "How many replicas have followed: none.";
+    "watch" Watch -2 C, ALL Transactions "2.2.0" "A transaction shall do nothing if one of these keys changes before.";
+};

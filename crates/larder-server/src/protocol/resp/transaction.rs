@@ -1,0 +1,147 @@
+//! Transactions: requests that are kept and then done together, if what was watched has not changed.
+//!
+//! What is promised:
+//! - `EXEC`, `RENAME`, `RENAMENX`, `COPY` and `MSETNX` of one tenant are done one after the other, whichever
+//!   connections and workers they come from.
+//! - Single requests of other connections do not wait for a transaction: they may come between two requests of it.
+//!   Each request on one key is one atomic step, within a transaction as without.
+//! - A transaction is not begun if a watched key has another version or another lifetime than when it was watched.
+//!   If its first request that changes something is about a watched key, and has that one key, then this is looked
+//!   at once more in the very step that changes it: to watch a key, read it, and set it in a transaction loses nobody's
+//!   update, whoever else sets it without one.
+//! - A value that went to flash and came back has another version, and counts as changed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::command::Command;
+use super::context::Context;
+use super::parse::{Arguments, OwnedArguments};
+use super::queue::{Transaction, Watched};
+use super::table::flags;
+use super::write::{NO_ROOM, Outcome, Refusal};
+
+/// `MULTI`.
+pub(super) fn multi(cx: &mut Context<'_>) -> Outcome {
+    cx.client.transaction = Some(Box::new(Transaction::new(&cx.caller.worker)));
+    note_queued(cx);
+    cx.out.ok();
+    Ok(())
+}
+
+/// Keeps a request for EXEC.
+pub(super) fn queue(
+    cx: &mut Context<'_>,
+    command: (usize, &'static Command),
+    argv: Arguments<'_>,
+) -> Outcome {
+    let request = argv.to_owned();
+    let bytes = request.bytes() + size_of::<(usize, &Command, OwnedArguments)>();
+    let Some(transaction) = &mut cx.client.transaction else { return Ok(()) };
+    if !cx.caller.has_room_for(transaction.under_way.bytes() + bytes) {
+        transaction.is_spoilt = true;
+        cx.caller.worker.counters.refused_busy.add(1);
+        return Err(NO_ROOM);
+    }
+    transaction.under_way.grow(bytes);
+    transaction.requests.push((command.0, command.1, request));
+    note_queued(cx);
+    cx.out.simple("QUEUED");
+    Ok(())
+}
+
+fn note_queued(cx: &Context<'_>) {
+    let queued = cx.client.transaction.as_ref().map(|transaction| transaction.requests.len());
+    if let Some(listed) = &cx.client.listed {
+        let queued = queued.map_or(-1, |queued| i64::try_from(queued).unwrap_or(i64::MAX));
+        listed.queued.store(queued, Ordering::Relaxed);
+    }
+}
+
+/// `DISCARD`.
+pub(super) fn discard(cx: &mut Context<'_>) -> Outcome {
+    if cx.client.transaction.take().is_none() {
+        return Err(Refusal::Says("ERR DISCARD without MULTI"));
+    }
+    cx.client.watched = Vec::new();
+    note_queued(cx);
+    cx.out.ok();
+    Ok(())
+}
+
+/// `WATCH`.
+pub(super) async fn watch(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
+    for key in argv.from(1) {
+        if cx.client.watched.iter().any(|watched| watched.key == key) {
+            continue;
+        }
+        let bytes = cx.client.watched.iter().map(|watched| watched.key.len() + 64).sum::<usize>();
+        if !cx.caller.has_room_for(bytes) {
+            return Err(NO_ROOM);
+        }
+        let seen = cx.cache(key).get_with(key, |_, meta| (meta.version, meta.expires_at)).await?;
+        cx.client.watched.push(Watched { key: key.to_vec(), seen });
+    }
+    cx.out.ok();
+    Ok(())
+}
+
+/// `UNWATCH`.
+pub(super) fn unwatch(cx: &mut Context<'_>) {
+    cx.client.watched = Vec::new();
+    cx.out.ok();
+}
+
+/// `EXEC`.
+pub(super) async fn exec(cx: &mut Context<'_>) -> Outcome {
+    let Some(mut transaction) = cx.client.transaction.take() else {
+        return Err(Refusal::Says("ERR EXEC without MULTI"));
+    };
+    note_queued(cx);
+    let watched = std::mem::take(&mut cx.client.watched);
+    if transaction.is_spoilt {
+        return Err(Refusal::Says("EXECABORT Transaction discarded because of previous errors."));
+    }
+    let tenant = Arc::clone(&cx.caller.tenant);
+    let _turn = tenant.turn.lock().await;
+    for watched in &watched {
+        let key = &watched.key;
+        let current = cx.cache(key).get_with(key, |_, meta| meta).await?;
+        if !watched.is_still_meta(current) {
+            cx.out.null_array();
+            return Ok(());
+        }
+    }
+    cx.client.guarded = watched;
+    let requests = std::mem::take(&mut transaction.requests);
+    let done = do_all(cx, requests).await;
+    cx.client.guarded = Vec::new();
+    done
+}
+
+async fn do_all(
+    cx: &mut Context<'_>,
+    requests: Vec<(usize, &'static Command, OwnedArguments)>,
+) -> Outcome {
+    let begin = cx.out.len();
+    cx.out.array(requests.len());
+    for (at, command, argv) in requests {
+        let argv = argv.as_arguments();
+        if command.has(flags::WRITE) && command.keys_of(argv).count() != 1 {
+            cx.client.guarded = Vec::new();
+        }
+        let before = cx.out.len();
+        let done = Box::pin(super::run::timed(cx, (at, command), argv, true)).await;
+        if let Err(Refusal::Overtaken) = done {
+            cx.out.back_to(begin);
+            cx.out.null_array();
+            return Ok(());
+        }
+        // What was changed is changed; a long answer can be asked for again.
+        if !cx.caller.has_room_for(cx.out.len() - begin) {
+            cx.out.back_to(before);
+            cx.out.refusal(&NO_ROOM);
+        }
+    }
+    Ok(())
+}

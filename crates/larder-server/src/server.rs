@@ -1,0 +1,185 @@
+//! A server from its start to its end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use larder::{Larder, Shards, Tenants, block_on};
+
+use crate::acceptor::{self, Stop};
+use crate::admin::Admin;
+use crate::config::{Endpoint, ProtocolKind, ServerConfig};
+use crate::error::{Error, ErrorKind};
+use crate::event_loop;
+use crate::listener::Listener;
+use crate::shared::Shared;
+use crate::tenant::Caches;
+use crate::users::Users;
+use crate::worker::{Letter, Mailbox};
+
+/// A server that serves until it is told to end ([`Server::end`]).
+pub struct Server {
+    shared: Arc<Shared>,
+    stop: Arc<Stop>,
+    addresses: Vec<SocketAddr>,
+    endpoints: Vec<(Endpoint, ProtocolKind)>,
+    admin: Option<AdminThread>,
+    threads: Vec<JoinHandle<std::io::Result<()>>>,
+}
+
+impl Server {
+    /// Serves the tenants of a device, or of DRAM alone, from now on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for settings that cannot be; [`ErrorKind::Listen`] if an endpoint cannot be listened on;
+    /// [`ErrorKind::System`] if the system refuses threads or descriptors.
+    pub fn start(config: ServerConfig, tenants: Tenants<Larder>) -> Result<Self, Error> {
+        Self::start_with(config, Caches::One(tenants))
+    }
+
+    /// Serves the tenants of several devices from now on.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_sharded(config: ServerConfig, tenants: Tenants<Shards>) -> Result<Self, Error> {
+        Self::start_with(config, Caches::Sharded(tenants))
+    }
+
+    fn start_with(config: ServerConfig, caches: Caches) -> Result<Self, Error> {
+        config.check()?;
+        let bind = |(endpoint, protocol): &(_, _)| Listener::bind(endpoint, *protocol);
+        let listeners: Vec<Listener> =
+            config.endpoints.iter().map(bind).collect::<Result<_, _>>()?;
+        let admin = config.admin.map(Admin::bind).transpose()?;
+        let addresses = listeners.iter().filter_map(Listener::address).collect();
+        let endpoints = listeners.iter().map(|it| (it.endpoint(), it.protocol)).collect();
+        let refused =
+            |error| Error::system(ErrorKind::System, "the system has no event descriptor", error);
+        let mailboxes: Result<Vec<_>, _> =
+            (0..config.workers).map(|_| Mailbox::new().map(Arc::new)).collect();
+        let stop = Arc::new(Stop::new().map_err(refused)?);
+        let tenants = caches.tenants()?;
+        let users = Users::new(&config.users, &tenants)?;
+        let shared = Shared::new(config, caches, tenants, users, mailboxes.map_err(refused)?);
+        let shared = Arc::new(shared);
+        let mut server =
+            Self { shared, stop, addresses, endpoints, admin: None, threads: Vec::new() };
+        server.begin(listeners)?;
+        server.admin = admin.map(|admin| AdminThread::begin(admin, &server.shared)).transpose()?;
+        Ok(server)
+    }
+
+    /// Begins all threads. If one cannot be had, those that were begun end with this.
+    fn begin(&mut self, listeners: Vec<Listener>) -> Result<(), Error> {
+        for number in 0..self.shared.config.workers {
+            let shared = Arc::clone(&self.shared);
+            self.spawn(format!("larder-{number}"), move || event_loop::run(number, shared))?;
+        }
+        let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
+        self.spawn("larder-accept".to_owned(), move || acceptor::run(&listeners, &shared, &stop))
+    }
+
+    fn spawn(
+        &mut self,
+        name: String,
+        run: impl FnOnce() -> std::io::Result<()> + Send + 'static,
+    ) -> Result<(), Error> {
+        let thread = std::thread::Builder::new().name(name).spawn(run);
+        let refused = |error| Error::system(ErrorKind::System, "the system has no thread", error);
+        self.threads.push(thread.map_err(refused)?);
+        Ok(())
+    }
+
+    /// The TCP addresses that it listens on, in the order of the configuration, with the ports that were free.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Where clients come in, with the ports that were free.
+    pub fn endpoints(&self) -> &[(Endpoint, ProtocolKind)] {
+        &self.endpoints
+    }
+
+    /// Where metrics are asked for, with the port that was free.
+    pub fn admin(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().and_then(|admin| admin.address)
+    }
+
+    /// Takes over what of `config` can be changed while it runs: users, and how many connections there may be. Who has
+    /// logged in stays in. Says which other settings differ, and so need another start.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for settings that cannot be; then nothing is changed.
+    pub fn reload(&self, config: &ServerConfig) -> Result<Vec<&'static str>, Error> {
+        config.check()?;
+        self.shared.reload(config)?;
+        Ok(self.shared.config.needs_restart(config))
+    }
+
+    /// Accepts nothing more, lets connections end what they have begun, for
+    /// [`ServerConfig::drain_time`] at most, and closes the caches, `close_time` at most, so that they are found again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`] if a thread has failed, [`ErrorKind::Cache`] if a cache could not be closed.
+    pub fn end(mut self, close_time: Duration) -> Result<(), Error> {
+        self.halt()?;
+        block_on(self.shared.caches.close(close_time))?;
+        Ok(())
+    }
+
+    /// Ends all threads.
+    fn halt(&mut self) -> Result<(), Error> {
+        self.shared.drain();
+        self.stop.set();
+        self.shared.mailboxes.iter().for_each(|mailbox| mailbox.send(Letter::Drain));
+        let deadline = Instant::now() + self.shared.config.drain_time;
+        while Instant::now() < deadline && !self.threads.iter().all(JoinHandle::is_finished) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.shared.mailboxes.iter().for_each(|mailbox| mailbox.send(Letter::End));
+        for thread in self.threads.drain(..) {
+            let ended = thread.join();
+            let ended =
+                ended.map_err(|_| Error::new(ErrorKind::System, "a thread has panicked"))?;
+            ended
+                .map_err(|error| Error::system(ErrorKind::System, "a thread has failed", error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Answers operators until it is dropped: longer than connections are served, for they ask how the end goes.
+struct AdminThread {
+    address: Option<SocketAddr>,
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<std::io::Result<()>>>,
+}
+
+impl AdminThread {
+    fn begin(admin: Admin, shared: &Arc<Shared>) -> Result<Self, Error> {
+        let refused = |error| Error::system(ErrorKind::System, "the system has no thread", error);
+        let stop = Arc::new(Stop::new().map_err(|error| refused(error.into()))?);
+        let (address, shared, told) = (admin.address(), Arc::clone(shared), Arc::clone(&stop));
+        let thread = std::thread::Builder::new().name("larder-admin".to_owned());
+        let thread = thread.spawn(move || admin.run(&shared, &told)).map_err(refused)?;
+        Ok(Self { address, stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for AdminThread {
+    fn drop(&mut self) {
+        self.stop.set();
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to tell: what it did is over.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Nobody is told of what fails here; who wants to know calls `end`.
+        let _ = self.halt();
+    }
+}

@@ -1,0 +1,139 @@
+//! A tenant: whose keys they are, and where they lie.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use larder::{Error, Larder, Route, ScanPage, Shards, Stats, Tenants};
+
+/// Cursors of a cache have so many bits, and above them is the number of the cache.
+const CURSOR_BITS: u32 = 56;
+
+/// The caches of all tenants.
+pub(crate) enum Caches {
+    /// On one device, or in DRAM only.
+    One(Tenants<Larder>),
+    /// On several devices.
+    Sharded(Tenants<Shards>),
+}
+
+/// See the module.
+pub(crate) struct Tenant {
+    name: String,
+    caches: OwnCaches,
+    /// How often it was said when all keys are to be forgotten: what was said last counts.
+    flushes: AtomicU64,
+    /// Whose requests of many keys are done one after the other, whichever worker they come from.
+    pub(crate) turn: async_lock::Mutex<()>,
+}
+
+enum OwnCaches {
+    One(Arc<Larder>),
+    Sharded(Arc<Shards>),
+}
+
+impl Caches {
+    /// All tenants, in the order in which they were configured.
+    pub(crate) fn tenants(&self) -> Result<Vec<Arc<Tenant>>, Error> {
+        let names: Vec<String> = match self {
+            Self::One(tenants) => tenants.iter().map(|(name, _)| name.to_owned()).collect(),
+            Self::Sharded(tenants) => tenants.iter().map(|(name, _)| name.to_owned()).collect(),
+        };
+        let tenant = |name: String| {
+            let caches = match self {
+                Self::One(tenants) => OwnCaches::One(tenants.tenant_shared(&name)?),
+                Self::Sharded(tenants) => OwnCaches::Sharded(tenants.tenant_shared(&name)?),
+            };
+            let (flushes, turn) = (AtomicU64::new(0), async_lock::Mutex::new(()));
+            Ok(Arc::new(Tenant { name, caches, flushes, turn }))
+        };
+        names.into_iter().map(tenant).collect()
+    }
+
+    /// Gives all caches together another budget of memory.
+    pub(crate) fn set_memory_bytes(&self, bytes: u64) {
+        match self {
+            Self::One(tenants) => tenants.set_memory_bytes(bytes),
+            Self::Sharded(tenants) => tenants.set_memory_bytes(bytes),
+        }
+    }
+
+    /// Closes all caches, and goes on with what they hold when they are opened again.
+    pub(crate) async fn close(&self, within: std::time::Duration) -> Result<Stats, Error> {
+        match self {
+            Self::One(tenants) => tenants.close_within(within).await,
+            Self::Sharded(tenants) => tenants.close_within(within).await,
+        }
+    }
+}
+
+impl Tenant {
+    /// What it is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The cache that has `key`.
+    pub(crate) fn cache_for(&self, key: &[u8]) -> &Larder {
+        match &self.caches {
+            OwnCaches::One(cache) => cache,
+            OwnCaches::Sharded(shards) => Route::cache_for(&**shards, key),
+        }
+    }
+
+    /// All caches that its keys are in.
+    pub(crate) fn caches(&self) -> Vec<&Larder> {
+        match &self.caches {
+            OwnCaches::One(cache) => vec![cache],
+            OwnCaches::Sharded(shards) => shards.caches().collect(),
+        }
+    }
+
+    /// The counters of all of them together.
+    pub(crate) fn stats(&self) -> Stats {
+        match &self.caches {
+            OwnCaches::One(cache) => cache.stats(),
+            OwnCaches::Sharded(shards) => shards.stats(),
+        }
+    }
+
+    /// Somebody says when all keys are to be forgotten, so that what was said before does not count any more. It has
+    /// this number.
+    pub(crate) fn plans_flush(&self) -> u64 {
+        self.flushes.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Whether nobody has said anything else since.
+    pub(crate) fn still_plans(&self, number: u64) -> bool {
+        self.flushes.load(Ordering::SeqCst) == number
+    }
+
+    /// A page of a walk over all keys, as [`Larder::scan_from`].
+    pub(crate) async fn scan_from(&self, cursor: u64, count: usize) -> Result<ScanPage, Error> {
+        match &self.caches {
+            OwnCaches::One(cache) => cache.scan_from(cursor, count).await,
+            OwnCaches::Sharded(shards) => shards.scan_from(cursor, count).await,
+        }
+    }
+
+    /// A cursor of such a walk, anywhere.
+    pub(crate) fn random_cursor(&self) -> u64 {
+        let caches = u64::try_from(self.caches().len()).unwrap_or(1);
+        fastrand::u64(..caches << CURSOR_BITS)
+    }
+
+    /// How many keys there are, about.
+    pub(crate) fn estimated_len(&self) -> u64 {
+        match &self.caches {
+            OwnCaches::One(cache) => cache.estimated_len(),
+            OwnCaches::Sharded(shards) => shards.estimated_len(),
+        }
+    }
+
+    /// Forgets all keys.
+    pub(crate) async fn clear(&self) -> Result<(), Error> {
+        match &self.caches {
+            OwnCaches::One(cache) => cache.clear().await,
+            OwnCaches::Sharded(shards) => shards.clear().await,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Who may come in, and for which tenant it speaks then.
+//!
+//! Passwords are kept as salted hashes that take long to compute (Argon2id). They are computed on a thread of their own
+//! ([`Verifier`]), so that a login blocks no other connection; what a user has come in with once is remembered as a
+//! fast hash under a key of this process, for clients that connect again and again. Who is unknown takes as long as who
+//! is known, and a wrong password is answered late.
+
+mod password;
+mod verifier;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use larder_device::Clock;
+
+pub use password::PasswordHash;
+use password::{Digest, DigestKey};
+use verifier::Verifier;
+
+use crate::error::{Error, ErrorKind};
+use crate::tenant::Tenant;
+
+/// A wrong password is answered after so long.
+const WRONG_DELAY: Duration = Duration::from_millis(500);
+
+/// A user as it is configured.
+#[derive(Clone, PartialEq, Eq)]
+pub struct User {
+    /// Its name: what `AUTH`, SASL and memcached's ASCII login say.
+    pub name: String,
+    /// Its password.
+    pub password: PasswordHash,
+    /// The tenant whose keys it has.
+    pub tenant: String,
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("User")
+            .field("name", &self.name)
+            .field("tenant", &self.tenant)
+            .finish_non_exhaustive()
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Users(Option<Known>);
+
+struct Known {
+    users: Vec<KnownUser>,
+    /// Whose password an unknown user's is compared with.
+    decoy: PasswordHash,
+    key: DigestKey,
+    verifier: Verifier,
+}
+
+struct KnownUser {
+    name: String,
+    password: PasswordHash,
+    tenant: Arc<Tenant>,
+    /// Of the password that it came in with last.
+    accepted: Mutex<Option<Digest>>,
+}
+
+impl Users {
+    /// Knows those that are configured; each must name a tenant, and no two have one name.
+    pub(crate) fn new(users: &[User], tenants: &[Arc<Tenant>]) -> Result<Self, Error> {
+        if users.is_empty() {
+            return Ok(Self::default());
+        }
+        let mut known: Vec<KnownUser> = Vec::with_capacity(users.len());
+        for user in users {
+            let refuse = |why: String| {
+                Err(Error::new(ErrorKind::Config, format!("user {:?}: {why}", user.name)))
+            };
+            if user.name.is_empty() || user.name.contains([' ', '\r', '\n', '\0']) {
+                return refuse("a name needs characters, and none of them a space".to_owned());
+            }
+            if known.iter().any(|other| other.name == user.name) {
+                return refuse("there are two of this name; a user has one tenant".to_owned());
+            }
+            let Some(tenant) = tenants.iter().find(|tenant| tenant.name() == user.tenant) else {
+                let names: Vec<&str> = tenants.iter().map(|tenant| tenant.name()).collect();
+                return refuse(format!(
+                    "no tenant {:?}: there are {}",
+                    user.tenant,
+                    names.join(", ")
+                ));
+            };
+            known.push(KnownUser {
+                name: user.name.clone(),
+                password: user.password.clone(),
+                tenant: Arc::clone(tenant),
+                accepted: Mutex::default(),
+            });
+        }
+        let refused = |error| Error::system(ErrorKind::System, "no password can be checked", error);
+        let decoy = PasswordHash::of(b"nobody's")?;
+        let key = DigestKey::random()?;
+        let verifier = Verifier::start().map_err(refused)?;
+        Ok(Self(Some(Known { users: known, decoy, key, verifier })))
+    }
+
+    /// Whether everybody is let in, as no one is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The tenant of a user, if that is its password.
+    pub(crate) async fn admit(
+        &self,
+        clock: &dyn Clock,
+        name: &[u8],
+        password: &[u8],
+    ) -> Option<Arc<Tenant>> {
+        let Some(Known { users, decoy, key, verifier }) = &self.0 else { return None };
+        let user = users.iter().find(|user| user.name.as_bytes() == name);
+        let digest = key.digest(password);
+        if let Some(user) = user
+            && user.lock().as_ref().is_some_and(|accepted| key.agrees(accepted, password))
+        {
+            return Some(Arc::clone(&user.tenant));
+        }
+        let is_right = verifier.verify(user.map_or(decoy, |user| &user.password), password).await;
+        match user {
+            Some(user) if is_right => {
+                *user.lock() = Some(digest);
+                Some(Arc::clone(&user.tenant))
+            }
+            _ => {
+                clock.sleep_until(clock.monotonic() + WRONG_DELAY).await;
+                None
+            }
+        }
+    }
+}
+
+impl KnownUser {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Digest>> {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

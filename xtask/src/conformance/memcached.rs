@@ -1,0 +1,192 @@
+//! memcached's own tests, from the source package of the distribution.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::{Outcome, tap};
+use crate::step;
+
+/// Our server under memcached's name, with memcached's options.
+const WRAPPER: &str = include_str!("memcached-debug.sh");
+
+/// The files that are about what clients see.
+const FILES: [&str; 46] = [
+    "00-startup",
+    "64bit",
+    "ascii-auth",
+    "binary",
+    "binary-get",
+    "binary-sasl",
+    "bogus-commands",
+    "cas",
+    "chunked-items",
+    "conn-limits",
+    "daemonize",
+    "dash-M",
+    "flags",
+    "flush-all",
+    "getandtouch",
+    "getset",
+    "idle-timeout",
+    "incrdecr",
+    "issue_104",
+    "issue_108",
+    "issue_152",
+    "issue_163",
+    "issue_192",
+    "issue_29",
+    "issue_3",
+    "issue_41",
+    "issue_50",
+    "issue_61",
+    "issue_67",
+    "issue_68",
+    "issue_70",
+    "item_size_max",
+    "line-lengths",
+    "malicious-commands",
+    "maxconns",
+    "metaget",
+    "multiversioning",
+    "noreply",
+    "quit",
+    "shutdown",
+    "stats-conns",
+    "stats-detail",
+    "strtol-testing",
+    "touch",
+    "unixsocket",
+    "expirations",
+];
+
+/// Where failures are known: how many, and why.
+const KNOWN: [(&str, usize, &str); 18] = [
+    (
+        "00-startup",
+        3,
+        "-C, -b and -B are no settings: versions are always there, the protocol is found out",
+    ),
+    ("64bit", 4, "slabs, and a memory that takes no more"),
+    ("ascii-auth", 9, "`larder serve` cannot be told of users"),
+    ("cas", 2, "versions of different keys may be equal"),
+    ("conn-limits", 3, "answers are sent when they become much, where memcached refuses"),
+    ("dash-M", 1, "a full cache evicts"),
+    ("expirations", 5, "debugtime, which only a debug build of memcached has"),
+    ("flush-all", 3, "-F and -C are no settings"),
+    ("idle-timeout", 3, "idle_kicks is not counted"),
+    ("issue_163", 1, "slabs"),
+    ("issue_29", 2, "slabs"),
+    ("issue_50", 1, "an endpoint for the binary protocol alone"),
+    ("issue_61", 1, "conn_yields: there are none"),
+    ("issue_67", 24, "UDP"),
+    ("item_size_max", 1, "values are at most 16 MiB"),
+    ("shutdown", 3, "clients do not end the server"),
+    ("stats-conns", 4, "a client is told of itself and of listeners, not of others; UDP"),
+    ("stats-detail", 21, "nothing is counted by prefixes of keys"),
+];
+
+/// Fetches the tests and runs them, each file with servers of its own.
+pub(super) fn run(larder: &Path, dir: &Path) -> Vec<Outcome> {
+    match source(dir).and_then(|source| prepare(&source).map(|()| source)) {
+        Ok(source) => FILES.iter().map(|file| run_file(file, larder, &source)).collect(),
+        Err(why) => vec![Outcome::skipped("memcached t/*.t", why)],
+    }
+}
+
+/// The directory of the source, which is fetched if it is not there.
+fn source(dir: &Path) -> Result<PathBuf, String> {
+    if let Some(there) = unpacked(dir) {
+        return Ok(there);
+    }
+    for program in ["apt-get", "dpkg-source", "cc", "prove"] {
+        if step::find_program(&[program]).is_none() {
+            return Err(format!("{program} is not there"));
+        }
+    }
+    fetch(dir).map_err(|cause| format!("the source cannot be fetched: {cause}"))?;
+    unpacked(dir).ok_or_else(|| "the source cannot be fetched: see above".to_owned())
+}
+
+fn unpacked(dir: &Path) -> Option<PathBuf> {
+    let mut entries = fs::read_dir(dir).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_it = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("memcached-"))
+            && path.join("t").is_dir()
+    };
+    entries.find(is_it)
+}
+
+/// Source packages need a list of their own, which goes beside what is fetched: the system stays as it is.
+fn fetch(dir: &Path) -> io::Result<()> {
+    let lists = dir.join("apt");
+    let state = lists.join("lists");
+    fs::create_dir_all(state.join("partial"))?;
+    let mut sources = String::new();
+    for entry in fs::read_dir("/etc/apt/sources.list.d")? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "sources") {
+            let text = fs::read_to_string(path)?;
+            sources.push_str(&text.replace("Types: deb\n", "Types: deb-src\n"));
+            sources.push('\n');
+        }
+    }
+    let list = lists.join("source.sources");
+    fs::write(&list, sources)?;
+    let apt = |words: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.current_dir(dir);
+        for (option, path) in [("Dir::Etc::sourcelist", &list), ("Dir::State::Lists", &state)] {
+            command.arg("-o").arg(format!("{option}={}", path.display()));
+        }
+        command.args(["-o", "Dir::Etc::sourceparts=/dev/null"]).args(words);
+        step::run(&mut command)
+    };
+    apt(&["update"]);
+    apt(&["source", "memcached"]);
+    Ok(())
+}
+
+/// What the tests expect to be built.
+fn prepare(source: &Path) -> Result<(), String> {
+    let wrapper = source.join("memcached-debug");
+    let made = fs::write(&wrapper, WRAPPER).and_then(|()| make_executable(&wrapper));
+    made.map_err(|cause| format!("cannot write {}: {cause}", wrapper.display()))?;
+    let mut compile = Command::new("cc");
+    compile.current_dir(source).args(["-w", "-o", "timedrun", "timedrun.c"]);
+    match step::succeeds(&mut compile) {
+        true => Ok(()),
+        false => Err("timedrun.c does not compile".to_owned()),
+    }
+}
+
+#[cfg(unix)]
+fn make_executable(file: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755))
+}
+
+#[cfg(not(unix))]
+fn make_executable(_: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+fn run_file(file: &'static str, larder: &Path, source: &Path) -> Outcome {
+    let name = format!("memcached t/{file}.t");
+    let path = format!("t/{file}.t");
+    if !source.join(&path).is_file() {
+        return Outcome::skipped(name, "this release does not have it");
+    }
+    eprintln!("{name}");
+    let mut command = Command::new("timeout");
+    command.args(["60", "perl", &path]).current_dir(source).env("LARDER", larder);
+    let output = match command.stdin(Stdio::null()).stderr(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(cause) => return Outcome::skipped(name, cause.to_string()),
+    };
+    let tap::Counted { passed, failed, skipped } =
+        tap::count(&String::from_utf8_lossy(&output.stdout));
+    let known = KNOWN.iter().find(|known| known.0 == file).map(|known| (known.1, known.2));
+    Outcome { name, passed, failed, skipped, known, note: String::new() }
+}

@@ -1,0 +1,110 @@
+//! `cargo xtask conformance`: the suites of those whose protocols are served, against `larder serve`.
+//!
+//! Nothing of theirs is kept in this repository: sources and clients are fetched into the build directory.
+
+mod clients;
+mod memcached;
+mod resp;
+mod source;
+mod tap;
+
+use std::path::{Path, PathBuf};
+
+use crate::step::{self, Verdict};
+use crate::workspace;
+
+/// How a part of a suite has ended.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// The suite and its part.
+    name: String,
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+    /// How many failures are known, and why.
+    known: Option<(usize, &'static str)>,
+    /// What else there is to say.
+    note: String,
+}
+
+impl Outcome {
+    /// A part that could not be run.
+    fn skipped(name: impl Into<String>, note: impl Into<String>) -> Self {
+        Self { name: name.into(), passed: 0, failed: 0, skipped: 1, known: None, note: note.into() }
+    }
+
+    /// Whether more has failed than is known.
+    fn is_worse(&self) -> bool {
+        self.failed > self.known.map_or(0, |(failures, _)| failures)
+    }
+}
+
+/// Runs all suites that can be had here, and prints a table.
+pub(crate) fn run() -> Verdict {
+    let built =
+        step::run(&mut step::cargo(&["build", "--release", "--locked", "-p", "larder-cli"]));
+    if !matches!(built, Verdict::Passed(_)) {
+        return built;
+    }
+    let larder = workspace::target().join("release/larder");
+    let dir = directory();
+    if let Err(cause) = std::fs::create_dir_all(&dir) {
+        return Verdict::Failed(format!("cannot make {}: {cause}", dir.display()));
+    }
+    let outcomes = suites(&larder, &dir);
+    print(&outcomes);
+    verdict(&outcomes)
+}
+
+/// Where everything is that was fetched.
+fn directory() -> PathBuf {
+    workspace::target().join("xtask/conformance")
+}
+
+fn suites(larder: &Path, dir: &Path) -> Vec<Outcome> {
+    let mut outcomes = memcached::run(larder, dir);
+    outcomes.extend(clients::run(larder, dir));
+    outcomes.extend(resp::run(larder, dir));
+    outcomes
+}
+
+fn print(outcomes: &[Outcome]) {
+    println!("\n{:<36} {:>7} {:>7} {:>7}", "suite", "passed", "failed", "skipped");
+    for outcome in outcomes {
+        let Outcome { name, passed, failed, skipped, known, note } = outcome;
+        let why = known.filter(|_| *failed > 0).map_or("", |(_, why)| why);
+        println!("{name:<36} {passed:>7} {failed:>7} {skipped:>7}  {why}{note}");
+    }
+}
+
+fn verdict(outcomes: &[Outcome]) -> Verdict {
+    let sum = |of: fn(&Outcome) -> usize| outcomes.iter().map(of).sum::<usize>();
+    let (passed, failed) = (sum(|it| it.passed), sum(|it| it.failed));
+    let worse: Vec<&str> =
+        outcomes.iter().filter(|it| it.is_worse()).map(|it| it.name.as_str()).collect();
+    if !worse.is_empty() {
+        return Verdict::Failed(format!("more fails than is known: {}", worse.join(", ")));
+    }
+    if passed == 0 {
+        return Verdict::Skipped("no suite can be had here".to_owned());
+    }
+    Verdict::Passed(format!("{passed} passed, {failed} fail for reasons that are known"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(failed: usize, known: Option<(usize, &'static str)>) -> Outcome {
+        Outcome { failed, known, passed: 3, skipped: 0, ..Outcome::skipped("a", "") }
+    }
+
+    #[test]
+    fn failures_that_are_known_are_no_failure() {
+        assert!(matches!(verdict(&[outcome(2, Some((2, "so it is")))]), Verdict::Passed(_)));
+        assert!(matches!(verdict(&[outcome(3, Some((2, "so it is")))]), Verdict::Failed(_)));
+        assert!(matches!(verdict(&[outcome(1, None)]), Verdict::Failed(_)));
+        let nothing = [Outcome::skipped("a", "no network")];
+        assert!(matches!(verdict(&nothing), Verdict::Skipped(_)));
+    }
+}

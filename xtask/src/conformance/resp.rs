@@ -1,0 +1,271 @@
+//! Redis' own tests of strings and keys, from the source package of the distribution, and those of redis-py.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::{Outcome, source};
+use crate::step;
+
+/// The files that are about strings, keys, and the protocol.
+const FILES: [&str; 7] = [
+    "unit/type/string",
+    "unit/type/incr",
+    "unit/expire",
+    "unit/keyspace",
+    "unit/protocol",
+    "unit/scan",
+    "unit/quit",
+];
+
+/// Tests that need what the server does not have: how their names begin, and why.
+const SKIPPED: [(&str, &str); 23] = [
+    ("MGET against non-string key", "sets"),
+    ("SETBIT", "bits of strings"),
+    ("GETBIT", "bits of strings"),
+    ("SETRANGE against key with wrong type", "lists"),
+    ("Extended SET GET with incorrect type", "lists"),
+    ("LCS", "common subsequences"),
+    ("INCR fails against a key holding a list", "lists"),
+    ("INCRBYFLOAT fails against a key holding a list", "lists"),
+    ("EXPIRE - write on expire should work", "lists"),
+    (
+        "Redis should actively expire keys incrementally",
+        "what has expired counts until somebody finds out",
+    ),
+    ("COPY basic usage for list", "lists"),
+    ("COPY basic usage for intset", "sets"),
+    ("COPY basic usage for hashtable", "sets and hashes"),
+    ("COPY basic usage for listpack", "sorted sets and hashes"),
+    ("COPY basic usage for skiplist", "sorted sets"),
+    ("COPY basic usage for stream", "streams"),
+    (
+        "Regression for pattern matching very long nested loops",
+        "a long pattern is followed to its end, and fits",
+    ),
+    ("raw protocol response", "sets"),
+    ("Regression for a crash with blocking ops", "lists"),
+    ("SSCAN", "sets"),
+    ("HSCAN", "hashes"),
+    ("ZSCAN", "sorted sets"),
+    ("SCAN regression test", "sets"),
+];
+
+/// Tests that need more than strings and keys, or the server under test to be the one they know.
+const TAGS: &str = "-needs:debug -needs:repl -external:skip -large-memory -slow";
+
+/// The release whose tests are run, and what they need.
+const REDIS_PY: &str = "redis==8.1.0";
+const REDIS_PY_NEEDS: [&str; 5] =
+    ["pytest", "pytest-asyncio", "pytest-timeout", "packaging", "mock"];
+/// Tests of redis-py by what they are called.
+const REDIS_PY_TESTS: &str = "(test_set or test_get or test_mset or test_mget or test_incr or test_decr or test_append \
+                              or test_expire or test_pexpire or test_ttl or test_pttl or test_persist or test_rename \
+                              or test_exists or test_delete or test_unlink or test_touch or test_strlen or test_scan \
+                              or test_keys or test_ping or test_echo or test_dbsize or test_randomkey) \
+                              and not bit and not bf and not json and not script and not list and not hash";
+
+/// Fetches the tests and runs them.
+pub(super) fn run(larder: &Path, dir: &Path) -> Vec<Outcome> {
+    let mut outcomes = match prepared(dir) {
+        Ok(tests) => FILES.iter().map(|file| run_file(file, larder, &tests)).collect(),
+        Err(why) => vec![Outcome::skipped("redis tests/unit", why)],
+    };
+    outcomes.push(redis_py(larder, dir));
+    outcomes
+}
+
+/// The source, with programs where the tests look for them; they start none.
+fn prepared(dir: &Path) -> Result<PathBuf, String> {
+    if step::find_program(&["tclsh"]).is_none() {
+        return Err("tclsh is not there (tcl)".to_owned());
+    }
+    let tests = source::find("redis", dir)?;
+    for name in ["redis-server", "redis-cli", "redis-benchmark"] {
+        let program = tests.join("src").join(name);
+        let made = fs::write(&program, "#!/bin/sh\n").and_then(|()| executable(&program));
+        made.map_err(|cause| format!("cannot write {}: {cause}", program.display()))?;
+    }
+    Ok(tests)
+}
+
+#[cfg(unix)]
+fn executable(file: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755))
+}
+
+#[cfg(not(unix))]
+fn executable(_: &Path) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+fn run_file(file: &str, larder: &Path, tests: &Path) -> Outcome {
+    let name = format!("redis {file}");
+    let tried = Server::start(larder).and_then(|server| {
+        let mut command = Command::new("tclsh");
+        command.current_dir(tests).args(["tests/test_helper.tcl", "--host", "127.0.0.1"]);
+        command.args(["--port", &server.port, "--singledb", "--ignore-encoding"]);
+        command.args(["--ignore-digest", "--durable", "--timeout", "120", "--single", file]);
+        said(command.args(["--tags", TAGS]))
+    });
+    match tried {
+        Ok(text) => judged(name, &text),
+        Err(why) => Outcome::skipped(name, why),
+    }
+}
+
+/// Counts what the harness has said, which is in colours.
+fn judged(name: String, text: &str) -> Outcome {
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    let mut unknown = Vec::new();
+    for line in text.lines() {
+        let plain = without_colours(line);
+        if plain.starts_with("[ok]:") {
+            passed += 1;
+        } else if plain.starts_with("[ignore]:") {
+            skipped += 1;
+        } else if let Some(test) = plain.strip_prefix("[err]: ") {
+            match SKIPPED.iter().any(|(begin, _)| test.starts_with(begin)) {
+                true => skipped += 1,
+                false => {
+                    failed += 1;
+                    unknown.push(test.split(" in tests/").next().unwrap_or(test).to_owned());
+                }
+            }
+        }
+    }
+    // Who says nothing has not passed.
+    failed += usize::from(passed + failed + skipped == 0);
+    Outcome { name, passed, failed, skipped, known: None, note: unknown.join("; ") }
+}
+
+fn without_colours(line: &str) -> String {
+    let mut plain = String::new();
+    let mut parts = line.split('\u{1b}');
+    plain.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        plain.push_str(part.split_once('m').map_or(part, |(_, behind)| behind));
+    }
+    plain
+}
+
+fn redis_py(larder: &Path, dir: &Path) -> Outcome {
+    let name = "redis-py 8.1.0, test_commands";
+    let tried = tests_of_redis_py(dir).and_then(|(python, tests)| {
+        let server = Server::start(larder)?;
+        let mut command = Command::new(python);
+        command.current_dir(tests).args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+        command.args(["tests/test_commands.py", "--redis-url"]);
+        command.arg(format!("redis://127.0.0.1:{}/0", server.port));
+        said(command.args(["-k", REDIS_PY_TESTS]))
+    });
+    match tried {
+        Ok(text) => {
+            let last = text.lines().rev().find(|line| line.contains(" in ")).unwrap_or_default();
+            let of = |word: &str| count_before(last, word);
+            let failed = of("failed") + of("error") + of("errors");
+            let failed = failed + usize::from(of("passed") + failed == 0);
+            let note = String::new();
+            let (passed, skipped) = (of("passed"), of("skipped"));
+            Outcome { name: name.to_owned(), passed, failed, skipped, known: None, note }
+        }
+        Err(why) => Outcome::skipped(name, why),
+    }
+}
+
+/// The number in front of a word.
+fn count_before(line: &str, word: &str) -> usize {
+    let words: Vec<&str> = line.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+    let pair = words.windows(2).find(|pair| pair.get(1) == Some(&word));
+    pair.and_then(|pair| pair.first()?.parse().ok()).unwrap_or(0)
+}
+
+/// A Python with the client, and the directory of its tests: only its source has them.
+fn tests_of_redis_py(dir: &Path) -> Result<(PathBuf, PathBuf), String> {
+    let python = step::find_program(&["python3"]).ok_or("python3 is not there")?;
+    let own = dir.join("redis-py");
+    let (venv, tests) = (own.join("venv"), own.join("redis-8.1.0"));
+    let inside = venv.join("bin/python");
+    if !tests.is_dir() {
+        let made = step::succeeds(Command::new(python).args(["-m", "venv"]).arg(&venv))
+            && step::succeeds(
+                Command::new(&inside).args(["-m", "pip", "install", REDIS_PY]).args(REDIS_PY_NEEDS),
+            )
+            && step::succeeds(Command::new(&inside).current_dir(&own).args([
+                "-m",
+                "pip",
+                "download",
+                "--no-deps",
+                "--no-binary",
+                "redis",
+                REDIS_PY,
+            ]))
+            && step::succeeds(
+                Command::new("tar").current_dir(&own).args(["-xzf", "redis-8.1.0.tar.gz"]),
+            );
+        if !made {
+            return Err("redis-py cannot be had".to_owned());
+        }
+    }
+    Ok((inside, tests))
+}
+
+/// A server, until it is dropped.
+struct Server {
+    child: Child,
+    port: String,
+}
+
+impl Server {
+    fn start(larder: &Path) -> Result<Self, String> {
+        let mut command = Command::new(larder);
+        command.args(["serve", "--memcached", "none", "--resp", "127.0.0.1:0"]);
+        command.args(["--flash", "0", "--memory", "256M", "--value-max", "16M", "--drain", "0"]);
+        let started = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn();
+        let mut child = started.map_err(|cause| format!("larder serve: {cause}"))?;
+        let said = child.stdout.take().map(BufReader::new);
+        let mut lines = said.into_iter().flat_map(|said| said.lines().map_while(Result::ok));
+        let address = lines.find_map(|line| Some(line.strip_prefix("resp ")?.trim().to_owned()));
+        // What it says later is read by nobody, but has somewhere to go.
+        std::thread::spawn(move || lines.for_each(drop));
+        match address.as_deref().and_then(|address| address.rsplit_once(':')) {
+            Some((_, port)) => Ok(Self { child, port: port.to_owned() }),
+            None => {
+                let _ = child.kill();
+                Err("larder serve: it does not say where it listens".to_owned())
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a program says, on either channel.
+fn said(command: &mut Command) -> Result<String, String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|cause| cause.to_string())?;
+    let text = [output.stdout, output.stderr].concat();
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_harness_says_is_counted() {
+        let text = "[\u{1b}[0;32mok\u{1b}[0m]: SET and GET an item (1 ms)\n[ignore]: x: tag\n\
+                    [\u{1b}[0;31;49merr\u{1b}[0m]: LCS len in tests/unit/type/string.tcl\n[err]: INCR in tests/x.tcl\n";
+        let outcome = judged("a".to_owned(), text);
+        assert_eq!((outcome.passed, outcome.failed, outcome.skipped), (1, 1, 2));
+        assert_eq!(outcome.note, "INCR");
+        assert_eq!(judged("a".to_owned(), "").failed, 1);
+        assert_eq!(count_before("3 failed, 195 passed, 101 skipped in 9.2s", "passed"), 195);
+    }
+}
