@@ -31,17 +31,25 @@ const ANYWHERE: [&str; 6] =
 
 impl Serving {
     fn start(directory: &Path) -> Self {
-        let mut child = command(directory, &ANYWHERE).spawn().unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut places = Vec::new();
+        Self::run(command(directory, &ANYWHERE))
+    }
+
+    /// Runs `command`, until it says that it is ready.
+    fn run(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut serving = Self { child, output, places: Vec::new() };
         loop {
             let mut line = String::new();
-            assert!(output.read_line(&mut line).unwrap() > 0, "it ended before it was ready");
+            assert!(
+                serving.output.read_line(&mut line).unwrap() > 0,
+                "it ended before it was ready"
+            );
             if line.starts_with("ready in") {
-                return Self { child, output, places };
+                return serving;
             }
             let (name, place) = line.trim_end().split_once(' ').unwrap();
-            places.push((name.to_owned(), place.trim().to_owned()));
+            serving.places.push((name.to_owned(), place.trim().to_owned()));
         }
     }
 
@@ -190,22 +198,13 @@ fn sighup_reads_the_file_again_and_a_mistake_changes_nothing() {
     let file = directory.path().join("larder.toml");
     let write = |text: &str| std::fs::write(&file, text).unwrap();
     write("connections = 100\n");
-    let mut child = command(directory.path(), &ANYWHERE)
-        .args(["--config", file.to_str().unwrap()])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let output = BufReader::new(child.stdout.take().unwrap());
-    let mut errors = BufReader::new(child.stderr.take().unwrap());
-    let serving = &mut Serving { child, output, places: Vec::new() };
+    let mut configured = command(directory.path(), &ANYWHERE);
+    configured.args(["--config", file.to_str().unwrap()]);
+    let mut serving = Serving::run(configured);
+    let mut errors = BufReader::new(serving.child.stderr.take().unwrap());
     let mut line = String::new();
-    while !line.starts_with("ready in") {
-        line.clear();
-        assert!(serving.output.read_line(&mut line).unwrap() > 0);
-    }
     write("connections = 50\nidle_timeout = 9\n");
     serving.signal("HUP");
-    line.clear();
     serving.output.read_line(&mut line).unwrap();
     assert!(line.contains("users and connections are as the file says"), "{line}");
     assert!(line.ends_with("another start: idle_timeout\n"), "{line}");
