@@ -1,11 +1,14 @@
 //! Clients with tests of their own: memccapable of libmemcached, and pymemcache.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use super::Outcome;
+use super::server::{Server, said};
 use crate::step;
+
+/// How the server is started.
+const OPTIONS: [&str; 2] = ["--memory", "64M"];
 
 /// The release whose tests are run, and what they need.
 const PYMEMCACHE: [&str; 3] = ["pymemcache==4.0.0", "pytest", "faker"];
@@ -19,54 +22,11 @@ pub(super) fn run(larder: &Path, dir: &Path) -> Vec<Outcome> {
     ]
 }
 
-/// A server, until it is dropped.
-struct Server {
-    child: Child,
-    port: String,
-}
-
-impl Server {
-    fn start(larder: &Path) -> Result<Self, String> {
-        let mut command = Command::new(larder);
-        let endpoint = ["serve", "--memcached", "127.0.0.1:0", "--resp", "none"];
-        command.args(endpoint).args(["--flash", "0", "--memory", "64M", "--drain", "0"]);
-        let started = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn();
-        let mut child = started.map_err(|cause| format!("larder serve: {cause}"))?;
-        let said = child.stdout.take().map(BufReader::new);
-        let mut lines = said.into_iter().flat_map(|said| said.lines().map_while(Result::ok));
-        let address =
-            lines.find_map(|line| Some(line.strip_prefix("memcached ")?.trim().to_owned()));
-        // What it says later is read by nobody, but has somewhere to go.
-        std::thread::spawn(move || lines.for_each(drop));
-        match address.as_deref().and_then(|address| address.rsplit_once(':')) {
-            Some((_, port)) => Ok(Self { child, port: port.to_owned() }),
-            None => {
-                let _ = child.kill();
-                Err("larder serve: it does not say where it listens".to_owned())
-            }
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// What a program says, on either channel.
-fn said(command: &mut Command) -> Result<String, String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|cause| cause.to_string())?;
-    let text = [output.stdout, output.stderr].concat();
-    Ok(String::from_utf8_lossy(&text).into_owned())
-}
-
 fn memccapable(name: &str, dialect: &str, larder: &Path) -> Outcome {
     let Some(program) = step::find_program(&["memccapable"]) else {
         return Outcome::skipped(name, "memccapable is not there (libmemcached-tools)");
     };
-    let tried = Server::start(larder).and_then(|server| {
+    let tried = Server::start(larder, "memcached", &OPTIONS).and_then(|server| {
         said(Command::new(program).args(["-h", "127.0.0.1", "-p", &server.port, dialect]))
     });
     match tried {
@@ -85,7 +45,7 @@ fn counted(name: &str, text: &str, pass: &str, fail: &str) -> Outcome {
 fn pymemcache(larder: &Path, dir: &Path) -> Outcome {
     let name = "pymemcache 4.0.0, test_integration";
     let tried = tests_of_pymemcache(dir).and_then(|(python, tests)| {
-        let server = Server::start(larder)?;
+        let server = Server::start(larder, "memcached", &OPTIONS)?;
         let mut command = Command::new(python);
         command.args(["-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "--rootdir"]);
         command.arg(&tests).arg(tests.join("test_integration.py"));

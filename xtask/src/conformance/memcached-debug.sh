@@ -37,12 +37,13 @@ while getopts 'p:U:s:a:c:m:I:l:t:o:Y:P:b:B:R:u:f:n:L:W:hVdAFCMSvki' option; do
     esac
 done
 if [ -n "$socket" ]; then endpoint=unix:$socket; else endpoint=$host:$port; fi
-set -- serve --memcached "$endpoint" --resp none --flash 0 --memory "${memory}M" --workers "$threads" \
+set -- serve --memcached "$endpoint" --resp none --admin none --allow-unprotected --flash 0 --memory "${memory}M" --workers "$threads" \
     --connections "$connections" --value-max "$value" --idle-timeout "$idle" --drain 0
 if [ -n "$users" ]; then
     config=$(mktemp)
     while IFS=: read -r name password; do
-        printf '[[users]]\nname = "%s"\npassword = "%s"\n' "$name" "$password" >> "$config"
+        hash=$(echo "$password" | "$LARDER" password)
+        printf '[[user]]\nname = "%s"\npassword = "%s"\n' "$name" "$hash" >> "$config"
     done < "$users"
     set -- "$@" --config "$config"
 fi

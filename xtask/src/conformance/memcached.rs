@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::{Outcome, tap};
+use super::{Outcome, source, tap};
 use crate::step;
 
 /// Our server under memcached's name, with memcached's options.
@@ -62,14 +62,13 @@ const FILES: [&str; 46] = [
 ];
 
 /// Where failures are known: how many, and why.
-const KNOWN: [(&str, usize, &str); 18] = [
+const KNOWN: [(&str, usize, &str); 17] = [
     (
         "00-startup",
         3,
         "-C, -b and -B are no settings: versions are always there, the protocol is found out",
     ),
     ("64bit", 4, "slabs, and a memory that takes no more"),
-    ("ascii-auth", 9, "`larder serve` cannot be told of users"),
     ("cas", 2, "versions of different keys may be equal"),
     ("conn-limits", 3, "answers are sent when they become much, where memcached refuses"),
     ("dash-M", 1, "a full cache evicts"),
@@ -89,63 +88,10 @@ const KNOWN: [(&str, usize, &str); 18] = [
 
 /// Fetches the tests and runs them, each file with servers of its own.
 pub(super) fn run(larder: &Path, dir: &Path) -> Vec<Outcome> {
-    match source(dir).and_then(|source| prepare(&source).map(|()| source)) {
+    match source::find("memcached", dir).and_then(|source| prepare(&source).map(|()| source)) {
         Ok(source) => FILES.iter().map(|file| run_file(file, larder, &source)).collect(),
         Err(why) => vec![Outcome::skipped("memcached t/*.t", why)],
     }
-}
-
-/// The directory of the source, which is fetched if it is not there.
-fn source(dir: &Path) -> Result<PathBuf, String> {
-    if let Some(there) = unpacked(dir) {
-        return Ok(there);
-    }
-    for program in ["apt-get", "dpkg-source", "cc", "prove"] {
-        if step::find_program(&[program]).is_none() {
-            return Err(format!("{program} is not there"));
-        }
-    }
-    fetch(dir).map_err(|cause| format!("the source cannot be fetched: {cause}"))?;
-    unpacked(dir).ok_or_else(|| "the source cannot be fetched: see above".to_owned())
-}
-
-fn unpacked(dir: &Path) -> Option<PathBuf> {
-    let mut entries = fs::read_dir(dir).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
-    let is_it = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("memcached-"))
-            && path.join("t").is_dir()
-    };
-    entries.find(is_it)
-}
-
-/// Source packages need a list of their own, which goes beside what is fetched: the system stays as it is.
-fn fetch(dir: &Path) -> io::Result<()> {
-    let lists = dir.join("apt");
-    let state = lists.join("lists");
-    fs::create_dir_all(state.join("partial"))?;
-    let mut sources = String::new();
-    for entry in fs::read_dir("/etc/apt/sources.list.d")? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "sources") {
-            let text = fs::read_to_string(path)?;
-            sources.push_str(&text.replace("Types: deb\n", "Types: deb-src\n"));
-            sources.push('\n');
-        }
-    }
-    let list = lists.join("source.sources");
-    fs::write(&list, sources)?;
-    let apt = |words: &[&str]| {
-        let mut command = Command::new("apt-get");
-        command.current_dir(dir);
-        for (option, path) in [("Dir::Etc::sourcelist", &list), ("Dir::State::Lists", &state)] {
-            command.arg("-o").arg(format!("{option}={}", path.display()));
-        }
-        command.args(["-o", "Dir::Etc::sourceparts=/dev/null"]).args(words);
-        step::run(&mut command)
-    };
-    apt(&["update"]);
-    apt(&["source", "memcached"]);
-    Ok(())
 }
 
 /// What the tests expect to be built.
@@ -153,6 +99,9 @@ fn prepare(source: &Path) -> Result<(), String> {
     let wrapper = source.join("memcached-debug");
     let made = fs::write(&wrapper, WRAPPER).and_then(|()| make_executable(&wrapper));
     made.map_err(|cause| format!("cannot write {}: {cause}", wrapper.display()))?;
+    if step::find_program(&["prove"]).is_none() {
+        return Err("prove is not there (perl)".to_owned());
+    }
     let mut compile = Command::new("cc");
     compile.current_dir(source).args(["-w", "-o", "timedrun", "timedrun.c"]);
     match step::succeeds(&mut compile) {

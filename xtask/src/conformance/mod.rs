@@ -5,6 +5,7 @@
 mod clients;
 mod memcached;
 mod resp;
+mod server;
 mod source;
 mod tap;
 

@@ -1,12 +1,15 @@
 //! Redis' own tests of strings and keys, from the source package of the distribution, and those of redis-py.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
+use super::server::{Server, said};
 use super::{Outcome, source};
 use crate::step;
+
+/// How the server is started.
+const OPTIONS: [&str; 4] = ["--memory", "256M", "--value-max", "16M"];
 
 /// The files that are about strings, keys, and the protocol.
 const FILES: [&str; 7] = [
@@ -103,7 +106,7 @@ fn executable(_: &Path) -> std::io::Result<()> {
 
 fn run_file(file: &str, larder: &Path, tests: &Path) -> Outcome {
     let name = format!("redis {file}");
-    let tried = Server::start(larder).and_then(|server| {
+    let tried = Server::start(larder, "resp", &OPTIONS).and_then(|server| {
         let mut command = Command::new("tclsh");
         command.current_dir(tests).args(["tests/test_helper.tcl", "--host", "127.0.0.1"]);
         command.args(["--port", &server.port, "--singledb", "--ignore-encoding"]);
@@ -154,7 +157,7 @@ fn without_colours(line: &str) -> String {
 fn redis_py(larder: &Path, dir: &Path) -> Outcome {
     let name = "redis-py 8.1.0, test_commands";
     let tried = tests_of_redis_py(dir).and_then(|(python, tests)| {
-        let server = Server::start(larder)?;
+        let server = Server::start(larder, "resp", &OPTIONS)?;
         let mut command = Command::new(python);
         command.current_dir(tests).args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
         command.args(["tests/test_commands.py", "--redis-url"]);
@@ -210,48 +213,6 @@ fn tests_of_redis_py(dir: &Path) -> Result<(PathBuf, PathBuf), String> {
         }
     }
     Ok((inside, tests))
-}
-
-/// A server, until it is dropped.
-struct Server {
-    child: Child,
-    port: String,
-}
-
-impl Server {
-    fn start(larder: &Path) -> Result<Self, String> {
-        let mut command = Command::new(larder);
-        command.args(["serve", "--memcached", "none", "--resp", "127.0.0.1:0"]);
-        command.args(["--flash", "0", "--memory", "256M", "--value-max", "16M", "--drain", "0"]);
-        let started = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn();
-        let mut child = started.map_err(|cause| format!("larder serve: {cause}"))?;
-        let said = child.stdout.take().map(BufReader::new);
-        let mut lines = said.into_iter().flat_map(|said| said.lines().map_while(Result::ok));
-        let address = lines.find_map(|line| Some(line.strip_prefix("resp ")?.trim().to_owned()));
-        // What it says later is read by nobody, but has somewhere to go.
-        std::thread::spawn(move || lines.for_each(drop));
-        match address.as_deref().and_then(|address| address.rsplit_once(':')) {
-            Some((_, port)) => Ok(Self { child, port: port.to_owned() }),
-            None => {
-                let _ = child.kill();
-                Err("larder serve: it does not say where it listens".to_owned())
-            }
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// What a program says, on either channel.
-fn said(command: &mut Command) -> Result<String, String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|cause| cause.to_string())?;
-    let text = [output.stdout, output.stderr].concat();
-    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 #[cfg(test)]

@@ -1,0 +1,50 @@
+//! A server for a suite, and what programs say of it.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A server, until it is dropped.
+pub(super) struct Server {
+    child: Child,
+    pub(super) port: String,
+}
+
+impl Server {
+    /// Speaks `protocol`, memcached or resp, on a port that is free; `words` are further options.
+    pub(super) fn start(larder: &Path, protocol: &str, words: &[&str]) -> Result<Self, String> {
+        let other = if protocol == "resp" { "--memcached" } else { "--resp" };
+        let mut command = Command::new(larder);
+        command.args(["serve", &format!("--{protocol}"), "127.0.0.1:0", other, "none"]);
+        command.args(["--admin", "none", "--flash", "0", "--drain", "0"]).args(words);
+        let started = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn();
+        let mut child = started.map_err(|cause| format!("larder serve: {cause}"))?;
+        let said = child.stdout.take().map(BufReader::new);
+        let mut lines = said.into_iter().flat_map(|said| said.lines().map_while(Result::ok));
+        let address = lines.find_map(|line| Some(line.strip_prefix(protocol)?.trim().to_owned()));
+        // What it says later is read by nobody, but has somewhere to go.
+        std::thread::spawn(move || lines.for_each(drop));
+        match address.as_deref().and_then(|address| address.rsplit_once(':')) {
+            Some((_, port)) => Ok(Self { child, port: port.to_owned() }),
+            None => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err("larder serve: it does not say where it listens".to_owned())
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a program says, on either channel.
+pub(super) fn said(command: &mut Command) -> Result<String, String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|cause| cause.to_string())?;
+    let text = [output.stdout, output.stderr].concat();
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
