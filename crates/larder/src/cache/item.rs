@@ -111,7 +111,9 @@ impl Larder {
             // Rounded up as a sum: a value lives at least as long as it was promised.
             ttl => now.saturating_add(ttl).as_nanos().div_ceil(1_000_000),
         };
-        let Ok(end_s) = u32::try_from(end_ms.div_ceil(1000).max(1)) else { return (u32::MAX, 0) };
+        // The first millisecond of all time would be the second that means never.
+        let end_ms = end_ms.max(1);
+        let Ok(end_s) = u32::try_from(end_ms.div_ceil(1000)) else { return (u32::MAX, 0) };
         let early_ms = u128::from(end_s) * 1000 - end_ms;
         debug_assert!(
             early_ms < 1000 && end_s > 0,
