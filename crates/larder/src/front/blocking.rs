@@ -44,6 +44,8 @@ use crate::value::{Pinned, Value, ValueMeta};
 /// cache.set(b"loaves", b"5", None)?;
 /// assert_eq!((cache.incr(b"loaves", 2)?, cache.decr(b"loaves", 1)?), (Some(7), Some(6)));
 /// assert_eq!(cache.scan().count(), 2);
+/// assert_eq!(cache.scan_from(0, 10)?.items.len(), 2);
+/// assert_eq!(cache.peek_with(b"bread", |_, meta| meta.flags)?, Some(7));
 /// assert!(cache.delete(b"bread")?);
 ///
 /// assert_eq!((cache.rebuild(), cache.flush()?.objects), (0, 0), "there is no flash");
@@ -176,6 +178,18 @@ impl<'a, R: Route> Blocking<'a, R> {
     {
         let cache = self.0.cache_for(key);
         block_on(cache.get_or_fetch(key, options, || std::future::ready(fetch())))
+    }
+
+    /// See [`Larder::peek_with`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn peek_with<T>(
+        self,
+        key: &[u8],
+        look: impl FnOnce(&[u8], ValueMeta) -> T,
+    ) -> Result<Option<T>, Error> {
+        block_on(self.0.cache_for(key).peek_with(key, look))
     }
 
     /// See [`Larder::win`].

@@ -1,6 +1,7 @@
 //! The calls of the cache over a route, for tasks.
 
 use std::future::Future;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use bytes::BufMut;
@@ -37,6 +38,8 @@ use crate::value::{Pinned, Value, ValueMeta};
 ///     assert!(cache.contains(b"bread").await? && cache.touch(b"bread", None).await?);
 ///     assert_eq!(cache.get_with(b"bread", |value, _| value.len()).await?, Some(13));
 ///     assert_eq!(cache.get_at_once_with(b"bread", |value, _| value.len())?, Some(13));
+///     assert_eq!(cache.peek_with(b"bread", |value, _| value.len()).await?, Some(13));
+///     assert!(cache.draw_version(b"bread") < cache.draw_version(b"bread"));
 ///     let mut reply = Vec::new();
 ///     assert!(cache.get_into(b"bread", &mut reply).await?.is_some() && reply == b"dark rye loaf");
 ///     let plum = async || Ok::<_, String>(b"plum".to_vec());
@@ -173,6 +176,23 @@ impl<R: Route> Routed<R> {
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         self.0.cache_for(key).get_or_fetch(key, options, fetch).await
+    }
+
+    /// See [`Larder::peek_with`].
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn peek_with<T>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(&[u8], ValueMeta) -> T,
+    ) -> Result<Option<T>, Error> {
+        self.0.cache_for(key).peek_with(key, look).await
+    }
+
+    /// See [`Larder::draw_version`].
+    pub fn draw_version(&self, key: &[u8]) -> NonZeroU64 {
+        self.0.cache_for(key).draw_version(key)
     }
 
     /// See [`Larder::win`].
