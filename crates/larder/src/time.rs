@@ -77,7 +77,10 @@ impl CacheClock {
         let behind_ns = u64::try_from(behind.as_nanos()).unwrap_or(u64::MAX);
         let ahead_ns = self.ahead_ns.load(Ordering::Acquire).saturating_add(behind_ns);
         self.ahead_ns.store(ahead_ns, Ordering::Release);
-        now.max(latest)
+        // The clock may have gone on beyond what was told, and be back before the next look: what is told now counts.
+        let told = now.max(latest);
+        self.latest_s.fetch_max(seconds(told), Ordering::AcqRel);
+        told
     }
 }
 
@@ -118,6 +121,27 @@ mod tests {
         assert_eq!(clock.now_s(), 501);
         clock.begin_at(400);
         assert_eq!(clock.now_s(), 501);
+    }
+
+    /// A wall clock that says these seconds, one behind the other.
+    struct Says(Mutex<std::vec::IntoIter<u64>>);
+
+    impl Clock for Says {
+        fn now(&self) -> Duration {
+            Duration::from_secs(self.0.lock().unwrap().next().unwrap())
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::ZERO
+        }
+    }
+
+    #[test]
+    fn a_second_that_was_told_while_it_caught_up_counts() {
+        // Behind 1000, and beyond it when it looks again; then back between the two.
+        let wall = Says(Mutex::new(vec![1000, 999, 1005, 1003, 1003].into_iter()));
+        let clock = CacheClock::new(Arc::new(wall));
+        assert_eq!([clock.now_s(), clock.now_s(), clock.now_s()], [1000, 1005, 1005]);
     }
 
     #[test]

@@ -6,6 +6,8 @@ mod file;
 mod settings;
 mod sizes;
 
+use std::fmt;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,25 +35,27 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     let begun = Instant::now();
     let data = Data::open(&settings)?;
     let tenants = open(&data, &settings)?;
-    println!("memory     {}", BinaryBytes(settings.memory.0));
-    println!("flash      {}", data.describe());
+    say(format_args!("memory     {}", BinaryBytes(settings.memory.0)));
+    say(format_args!("flash      {}", data.describe()));
     let server = Server::start(config, tenants).map_err(|error| Error::run(error.to_string()))?;
     for (endpoint, protocol) in server.endpoints() {
-        println!("{:<10} {endpoint}", name(*protocol));
+        say(format_args!("{:<10} {endpoint}", name(*protocol)));
     }
     if let Some(address) = server.admin() {
-        println!("{:<10} http://{address}/metrics", "admin");
+        say(format_args!("{:<10} http://{address}/metrics", "admin"));
     }
-    println!("ready in {:.1} s; SIGTERM or Ctrl-C ends it", begun.elapsed().as_secs_f64());
+    say(format_args!("ready in {:.1} s; SIGTERM or Ctrl-C ends it", begun.elapsed().as_secs_f64()));
     tell_service_manager(&NotifyState::Ready);
     wait(&mut signals, arguments, &server);
     tell_service_manager(&NotifyState::Stopping);
-    println!("ending: connections end what they have begun, then the cache is closed");
+    say(format_args!("ending: connections end what they have begun, then the cache is closed"));
     let handle = signals.handle();
     std::thread::spawn(move || {
         for signal in &mut signals {
             if signal != SIGHUP {
-                eprintln!("told a second time: ending at once; what only DRAM held is lost");
+                complain(format_args!(
+                    "told a second time: ending at once; what only DRAM held is lost"
+                ));
                 std::process::exit(130);
             }
         }
@@ -59,7 +63,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     let ended = server.end(Duration::from_secs(settings.close.0.into()));
     handle.close();
     ended.map_err(|error| Error::run(error.to_string()))?;
-    println!("closed");
+    say(format_args!("closed"));
     Ok(Ending::Complete)
 }
 
@@ -70,10 +74,20 @@ fn name(protocol: ProtocolKind) -> &'static str {
     }
 }
 
+/// Tells whoever reads. If nobody does any more, it goes on all the same: the cache is to be closed in order.
+fn say(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
+/// The same, of what is wrong.
+fn complain(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Tells a service manager such as systemd, if there is one (`NOTIFY_SOCKET`).
 fn tell_service_manager(state: &NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(std::slice::from_ref(state)) {
-        eprintln!("the service manager cannot be told: {error}");
+        complain(format_args!("the service manager cannot be told: {error}"));
     }
 }
 
@@ -89,13 +103,13 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
         });
         match reloaded {
             Ok(rest) if rest.is_empty() => {
-                println!("SIGHUP: users and connections are as the file says")
+                say(format_args!("SIGHUP: users and connections are as the file says"))
             }
-            Ok(rest) => println!(
+            Ok(rest) => say(format_args!(
                 "SIGHUP: users and connections are as the file says; these need another start: {}",
                 rest.join(", ")
-            ),
-            Err(error) => eprintln!("SIGHUP: nothing is changed: {error}"),
+            )),
+            Err(error) => complain(format_args!("SIGHUP: nothing is changed: {error}")),
         }
     }
 }

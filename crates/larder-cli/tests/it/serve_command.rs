@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Nothing here takes longer.
@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A server that ends with the test, whatever happens.
 struct Serving {
     child: Child,
-    output: BufReader<ChildStdout>,
+    output: BufReader<Box<dyn Read>>,
     /// Where it says that it listens, by what is spoken there.
     places: Vec<(String, String)>,
 }
@@ -37,7 +37,7 @@ impl Serving {
     /// Runs `command`, until it says that it is ready.
     fn run(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
+        let output = BufReader::new(Box::new(child.stdout.take().unwrap()) as Box<dyn Read>);
         let mut serving = Self { child, output, places: Vec::new() };
         loop {
             let mut line = String::new();
@@ -141,6 +141,20 @@ fn sigterm_ends_it_in_order_and_the_next_start_finds_everything() {
     assert!(rest.ends_with("closed\n"), "{rest}");
     let serving = Serving::start(directory.path());
     asks(&mut serving.connect("memcached"), "get bread\r\n", "VALUE bread 0 3\r\nrye\r\nEND\r\n");
+}
+
+#[test]
+fn a_log_that_nobody_reads_any_more_costs_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut serving = Serving::start(directory.path());
+    asks(&mut serving.connect("resp"), "SET bread rye\r\n", "+OK\r\n");
+    let Serving { child, output, .. } = &mut serving;
+    drop(std::mem::replace(output, BufReader::new(Box::new(std::io::empty()) as Box<dyn Read>)));
+    drop(child.stderr.take());
+    serving.signal("TERM");
+    assert_eq!(serving.ended().0, Some(0));
+    let serving = Serving::start(directory.path());
+    asks(&mut serving.connect("resp"), "GET bread\r\n", "$3\r\nrye\r\n");
 }
 
 #[test]
