@@ -19,6 +19,20 @@ impl Counter {
     }
 }
 
+impl Counters {
+    /// A key was asked for, and found or not.
+    pub(crate) fn count_get(&self, is_hit: bool) {
+        self.cmd_get.add(1);
+        if is_hit { &self.get_hits } else { &self.get_misses }.add(1);
+    }
+
+    /// A key was to be given another lifetime, and was found or not.
+    pub(crate) fn count_touch(&self, is_hit: bool) {
+        self.cmd_touch.add(1);
+        if is_hit { &self.touch_hits } else { &self.touch_misses }.add(1);
+    }
+}
+
 /// A struct of counters, one of their values, and their names.
 macro_rules! counters {
     ($($(#[doc = $about:literal])* $name:ident),* $(,)?) => {

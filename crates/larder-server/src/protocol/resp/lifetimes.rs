@@ -92,13 +92,7 @@ async fn touch(
         change.unwrap_or(Change::Keep)
     });
     let hit = before.await?.is_some();
-    let counters = &cx.caller.worker.counters;
-    counters.cmd_touch.add(1);
-    if hit {
-        counters.touch_hits.add(1)
-    } else {
-        counters.touch_misses.add(1)
-    }
+    cx.caller.worker.counters.count_touch(hit);
     cx.out.integer(i64::from(touched));
     Ok(())
 }

@@ -104,10 +104,6 @@ pub(super) async fn answer(
     answers.room().await;
     let cache = caller.cache_for(key);
     let is_resp3 = client.is_resp3;
-    let counters = &caller.worker.counters;
-    if read.counts_as_get() {
-        counters.cmd_get.add(1);
-    }
     let bytes = answers.bytes();
     let shown = cache.get_at_once_with(key, |value, meta| {
         if read.string_bytes(value) > COPIED_MAX {
@@ -117,7 +113,7 @@ pub(super) async fn answer(
         true
     });
     match shown {
-        Ok(Some(true)) if read.counts_as_get() => counters.get_hits.add(1),
+        Ok(Some(true)) if read.counts_as_get() => caller.worker.counters.count_get(true),
         Ok(Some(true)) => {}
         _ => later(read, (caller, client), key, answers).await,
     }
@@ -145,13 +141,7 @@ async fn later(
             slow.add(begun.elapsed(), argv.as_arguments(), peer, name);
         }
         if read.counts_as_get() {
-            let counters = &worker.counters;
-            let counter = if matches!(found, Ok(Some(_))) {
-                &counters.get_hits
-            } else {
-                &counters.get_misses
-            };
-            counter.add(1);
+            worker.counters.count_get(matches!(found, Ok(Some(_))));
         }
         answer_of(read, found, || cache.now(), is_resp3)
     };
@@ -191,9 +181,7 @@ pub(super) async fn run(cx: &mut Context<'_>, read: Read, key: &[u8]) -> Outcome
         read.show(None, || Duration::ZERO, &mut cx.out);
     }
     if read.counts_as_get() {
-        let counters = &cx.caller.worker.counters;
-        counters.cmd_get.add(1);
-        if hit { counters.get_hits.add(1) } else { counters.get_misses.add(1) }
+        cx.caller.worker.counters.count_get(hit);
     }
     Ok(())
 }
@@ -224,13 +212,7 @@ pub(super) async fn touch(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
     let mut found = 0;
     for key in argv.from(1) {
         let hit = cx.cache(key).get_with(key, |_, _| ()).await?.is_some();
-        let counters = &cx.caller.worker.counters;
-        counters.cmd_touch.add(1);
-        if hit {
-            counters.touch_hits.add(1)
-        } else {
-            counters.touch_misses.add(1)
-        }
+        cx.caller.worker.counters.count_touch(hit);
         found += usize::from(hit);
     }
     cx.out.count(found);

@@ -175,18 +175,12 @@ pub(super) async fn exchange(cx: &mut Context<'_>, argv: Arguments<'_>, does: Do
         (_, None) => Change::Keep,
     });
     let before = before.await?;
-    count_get(cx, before.is_some());
+    cx.caller.worker.counters.count_get(before.is_some());
     match before {
         Some(before) => cx.out.bulk(&*before),
         None => cx.out.null(),
     }
     Ok(())
-}
-
-fn count_get(cx: &Context<'_>, hit: bool) {
-    let counters = &cx.caller.worker.counters;
-    counters.cmd_get.add(1);
-    if hit { counters.get_hits.add(1) } else { counters.get_misses.add(1) }
 }
 
 /// `GETEX`.
@@ -211,7 +205,7 @@ pub(super) async fn getex(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome 
         None => Change::Keep,
     };
     let before = cx.change(key, change).await?;
-    count_get(cx, before.is_some());
+    cx.caller.worker.counters.count_get(before.is_some());
     match before {
         Some(before) => cx.out.bulk(&*before),
         None => cx.out.null(),

@@ -12,7 +12,6 @@ use super::header::{Answered, Header, Packet, Status, head};
 use super::request::Retrieval;
 use crate::answers::{Answer, Answers, COPIED_MAX};
 use crate::caller::Caller;
-use crate::counters::Counters;
 use crate::protocol::memcached::items::let_pass;
 use crate::protocol::memcached::lifetime::Lifetime;
 
@@ -47,7 +46,7 @@ fn at_once(
     });
     let is_answered = matches!(found, Ok(Some(true)));
     if is_answered {
-        count(&caller.worker.counters, true, false);
+        caller.worker.counters.count_get(true);
     }
     is_answered
 }
@@ -58,7 +57,7 @@ async fn later(packet: &Packet<'_>, how: Retrieval, caller: &Caller, answers: &m
     let (key, header) = (packet.key.to_vec(), packet.header);
     let found = async move {
         let found = tenant.cache_for(&key).get(&key).await;
-        count(&worker.counters, matches!(found, Ok(Some(_))), false);
+        worker.counters.count_get(matches!(found, Ok(Some(_))));
         found_or_not(found, &header, how, &key)
     };
     answers.later(found).await;
@@ -81,10 +80,9 @@ async fn touch(
     let found = touched.await;
     let is_hit = matches!(found, Ok(Some(_)));
     if how.value {
-        count(&caller.worker.counters, is_hit, true);
-    } else {
-        count_touch(&caller.worker.counters, is_hit);
+        caller.worker.counters.count_get(is_hit);
     }
+    caller.worker.counters.count_touch(is_hit);
     answers.push(found_or_not(found, &packet.header, how, packet.key));
     let_pass(caller, lifetime).await;
 }
@@ -131,21 +129,4 @@ fn found_head(
         cas: meta.version,
     };
     head(out, header, Status::Success, answered, if how.value { value.len() } else { 0 });
-}
-
-fn count(counters: &Counters, is_hit: bool, touches: bool) {
-    counters.cmd_get.add(1);
-    if is_hit {
-        counters.get_hits.add(1)
-    } else {
-        counters.get_misses.add(1)
-    }
-    if touches {
-        count_touch(counters, is_hit);
-    }
-}
-
-fn count_touch(counters: &Counters, is_hit: bool) {
-    counters.cmd_touch.add(1);
-    if is_hit { counters.touch_hits.add(1) } else { counters.touch_misses.add(1) }
 }

@@ -144,8 +144,7 @@ impl Retrieving {
         });
         let is_answered = matches!(found, Ok(Some(true)));
         if is_answered {
-            caller.worker.counters.cmd_get.add(1);
-            caller.worker.counters.get_hits.add(1);
+            caller.worker.counters.count_get(true);
         }
         is_answered
     }
@@ -157,17 +156,8 @@ impl Retrieving {
         let found = async move {
             // What cannot be read is a miss.
             let found = tenant.cache_for(&key).get(&key).await.ok().flatten();
-            worker.counters.cmd_get.add(1);
-            match found {
-                Some(value) => {
-                    worker.counters.get_hits.add(1);
-                    self.item(&key, value)
-                }
-                None => {
-                    worker.counters.get_misses.add(1);
-                    Answer::Bytes(Vec::new())
-                }
-            }
+            worker.counters.count_get(found.is_some());
+            found.map_or_else(|| Answer::Bytes(Vec::new()), |value| self.item(&key, value))
         };
         answers.later(found).await;
     }
@@ -180,20 +170,16 @@ impl Retrieving {
         answers: &mut Answers<'_>,
     ) {
         answers.settle().await;
-        let counters = &caller.worker.counters;
-        counters.cmd_get.add(1);
-        counters.cmd_touch.add(1);
         let touched = caller.cache_for(key).update(key, |there| match there {
             Some(_) => Change::Touch(lifetime.ttl()),
             None => Change::Keep,
         });
-        if let Ok(Some(value)) = touched.await {
-            counters.get_hits.add(1);
-            counters.touch_hits.add(1);
+        // What cannot be read is a miss.
+        let found = touched.await.ok().flatten();
+        caller.worker.counters.count_get(found.is_some());
+        caller.worker.counters.count_touch(found.is_some());
+        if let Some(value) = found {
             answers.push(self.item(key, value));
-        } else {
-            counters.get_misses.add(1);
-            counters.touch_misses.add(1);
         }
         let_pass(caller, lifetime).await;
     }
