@@ -235,6 +235,31 @@ fn more_than_the_log_has_room_for_is_not_kept() {
     assert!(!rig.log.is_trusted(), "it would lack some");
 }
 
+/// All that is kept is on its way, and meanwhile more comes than may be kept.
+#[test]
+fn what_was_not_kept_in_the_middle_of_a_write_is_missed() {
+    let rig = rig();
+    let log_fails = FaultRule::new(Fault::Error).on_writes().within(AREA_BYTES..1 << 20);
+    rig.device.set_plan(&FaultPlan::new(1).with(log_fails));
+    rig.commit(rig.log.invalidate_key(1)).unwrap();
+    rig.clock.advance_to(Duration::from_secs(9000));
+    let delay = FaultRule::new(Fault::Delay { submissions: 1 }).on_writes().at_most(1);
+    rig.device.set_plan(&FaultPlan::new(1).with(delay));
+    let mut regaining = Box::pin(rig.log.regain());
+    let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(regaining.as_mut().poll(context).is_pending(), "its write is on its way");
+    for hash in 2..10_000 {
+        let _ = rig.log.invalidate_key(hash);
+    }
+    rig.device.release_delayed();
+    crate::block_on(regaining);
+    assert!(!rig.log.is_trusted(), "it lacks most of them");
+    rig.clock.advance_to(Duration::from_secs(20_000));
+    rig.commit(rig.log.invalidate_key(10_000)).unwrap();
+    assert!(!rig.log.is_trusted(), "it lacks most of them");
+    assert_eq!(rig.counters.snapshot().tombstone_logs_regained, 0);
+}
+
 #[test]
 fn time_that_flash_knows_needs_no_tombstone() {
     let rig = rig();

@@ -70,7 +70,10 @@ impl State {
     /// Whether flash has all that was logged. Then, from here on, whoever adds a tombstone waits for it:
     /// the superblock is about to say that the log lacks nothing.
     fn owes_the_superblock_only(&mut self) -> bool {
-        let is_whole = self.waiting.is_empty() && self.open_durable == self.open.len();
+        // Nothing waits either where too much came to be kept, be it in the middle of a write: that is lost for ever.
+        let is_whole = self.retry.is_possible()
+            && self.waiting.is_empty()
+            && self.open_durable == self.open.len();
         if is_whole {
             self.trust = Trust::Owed;
         }
@@ -115,7 +118,7 @@ impl Tombstones {
 
     async fn try_regain(&self, turn: &mut Turn) -> Result<(), Error> {
         while self.finish(turn).await? {
-            if self.is_trusted() {
+            if self.is_trusted() || !self.lock().retry.is_possible() {
                 return Ok(());
             }
             if self.lock().owes_the_superblock_only() {
