@@ -1,6 +1,8 @@
 //! The command line: what can be asked, and how the words are read.
 
 #[cfg(target_os = "linux")]
+mod bench;
+#[cfg(target_os = "linux")]
 mod device;
 mod plan;
 #[cfg(target_os = "linux")]
@@ -13,6 +15,8 @@ use larder::{AdmissionPolicy, DramPolicy, RegionEviction, Reinsertion};
 use larder_device::{PlacementMode, Target};
 use larder_workload::trace::TraceFormat;
 
+#[cfg(target_os = "linux")]
+pub(crate) use bench::BenchArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use device::{
     DeviceCommand, DeviceStatsArgs, EventsArgs, InfoArgs, ListArgs, NamedRange, OutputArgs,
@@ -38,6 +42,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     #[cfg(target_os = "linux")]
     Password(PasswordArgs),
+    #[cfg(target_os = "linux")]
+    Bench(Box<BenchArgs>),
     Replay(ReplayArgs),
     Plan(Box<PlanArgs>),
     #[command(subcommand)]

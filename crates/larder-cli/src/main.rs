@@ -6,6 +6,8 @@
 mod args;
 mod bars;
 #[cfg(target_os = "linux")]
+mod bench;
+#[cfg(target_os = "linux")]
 mod device;
 mod drive;
 mod ending;
@@ -35,6 +37,8 @@ fn main() -> ExitCode {
         Command::Check(arguments) => serve::check(&arguments),
         #[cfg(target_os = "linux")]
         Command::Password(_) => serve::password(),
+        #[cfg(target_os = "linux")]
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Workload(command) => workload::run(&command),

@@ -15,8 +15,9 @@ enum May {
 }
 
 /// The house, from the bottom up.
-const HOUSE: [(&str, May); 11] = [
+const HOUSE: [(&str, May); 12] = [
     ("larder-workload", May::Use(&[], &[])),
+    ("larder-bench", May::Use(&["larder-workload"], &[])),
     ("larder-ssd", May::Use(&[], &[])),
     ("larder-device", May::Use(&["larder-ssd"], &[])),
     ("larder-log", May::Use(&["larder-device"], &["larder-ssd"])),

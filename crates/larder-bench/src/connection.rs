@@ -1,0 +1,193 @@
+//! A connection: what waits to be sent, what has been asked, and what has come of the answers.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+
+use larder_workload::Op;
+
+use crate::protocol::{self, Asked, Broken, Hits, Reply, Step};
+use crate::stream::Stream;
+use crate::target::Target;
+use crate::value::Values;
+use crate::workload::Ask;
+
+/// Room for what comes, to begin with.
+const INPUT_BYTES: usize = 16 << 10;
+
+/// See the module.
+pub(crate) struct Connection {
+    stream: Stream,
+    output: Vec<u8>,
+    sent: usize,
+    input: Vec<u8>,
+    /// What is between these has come and is not read.
+    come: (usize, usize),
+    /// The first answer has at least so many bytes.
+    needs: usize,
+    asked: VecDeque<Sent>,
+    /// Keys of all gets that have no answer yet.
+    keys: VecDeque<Ask>,
+}
+
+/// A request that has no answer yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent {
+    pub(crate) asked: Asked,
+    /// When it was sent, or should have been.
+    pub(crate) at_ns: u64,
+}
+
+/// Room for the keys of one answer, which a thread's connections share.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    keys: Vec<u64>,
+    hit: Vec<bool>,
+}
+
+impl Connection {
+    /// Connects, and asks what opens a connection of this protocol.
+    pub(crate) fn open(target: &Target) -> io::Result<Self> {
+        let mut connection = Self {
+            stream: Stream::connect(&target.address)?,
+            output: Vec::new(),
+            sent: 0,
+            input: vec![0; INPUT_BYTES],
+            come: (0, 0),
+            needs: 0,
+            asked: VecDeque::new(),
+            keys: VecDeque::new(),
+        };
+        let login = target.credentials.as_ref();
+        let answers = protocol::open(target.protocol, login, &mut connection.output);
+        let hello = Sent { asked: Asked::Hello, at_ns: 0 };
+        connection.asked.extend(std::iter::repeat_n(hello, answers));
+        Ok(connection)
+    }
+
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// How many requests have no answer yet.
+    pub(crate) fn under_way(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// When those were asked that have no answer yet.
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = &Sent> {
+        self.asked.iter()
+    }
+
+    /// Puts a request behind what waits to be sent. `version` is that of a value that is set.
+    pub(crate) fn ask(&mut self, target: &Target, asks: &[Ask], at_ns: u64, value: (&Values, u32)) {
+        let Some(first) = asks.first() else { return };
+        let protocol = target.protocol;
+        let asked = match first.op {
+            Op::Get => {
+                protocol::get(protocol, asks, &mut self.output);
+                self.keys.extend(asks);
+                Asked::Get(u32::try_from(asks.len()).unwrap_or(u32::MAX))
+            }
+            Op::Set => {
+                protocol::set(protocol, first, value, &mut self.output);
+                Asked::Set
+            }
+            Op::Delete => {
+                protocol::delete(protocol, first, &mut self.output);
+                Asked::Delete
+            }
+        };
+        self.asked.push_back(Sent { asked, at_ns });
+    }
+
+    /// Sends as much as the socket takes. Says whether that is all.
+    pub(crate) fn send(&mut self) -> io::Result<bool> {
+        while let Some(rest) = self.output.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match self.stream.write(rest) {
+                Ok(sent) => self.sent += sent,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+        Ok(true)
+    }
+
+    /// Takes what has come, once. Says whether there may be more.
+    pub(crate) fn receive(&mut self) -> io::Result<bool> {
+        let (begin, end) = self.come;
+        if begin > 0 {
+            self.input.copy_within(begin..end, 0);
+            self.come = (0, end - begin);
+        }
+        let end = self.come.1;
+        let room = self.needs.max(INPUT_BYTES).max(end + INPUT_BYTES / 2);
+        if self.input.len() < room {
+            self.input.resize(room, 0);
+        }
+        let free = self.input.get_mut(end..).unwrap_or_default();
+        let free_bytes = free.len();
+        match self.stream.read(free) {
+            Ok(0) => {
+                Err(io::Error::new(ErrorKind::UnexpectedEof, "the server closed the connection"))
+            }
+            Ok(come) => {
+                self.come.1 += come;
+                Ok(come == free_bytes)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The next answer that has come whole, and what was asked; what was not there goes to `missed`.
+    pub(crate) fn answer(
+        &mut self,
+        target: &Target,
+        values: &Values,
+        scratch: &mut Scratch,
+        mut missed: impl FnMut(Ask),
+    ) -> Result<Option<(Sent, Reply)>, Broken> {
+        let (begin, end) = self.come;
+        let Some(&sent) = self.asked.front() else {
+            return match self.input.get(begin..end) {
+                Some(rest) if !rest.is_empty() => Err(Broken::unasked(rest)),
+                _ => Ok(None),
+            };
+        };
+        if end - begin < self.needs.max(1) {
+            return Ok(None);
+        }
+        let count = match sent.asked {
+            Asked::Get(keys) => keys as usize,
+            Asked::Set | Asked::Delete | Asked::Hello => 0,
+        };
+        let Scratch { keys, hit } = scratch;
+        keys.clear();
+        keys.extend(self.keys.iter().take(count).map(|ask| ask.key));
+        hit.clear();
+        hit.resize(count, false);
+        let mut hits = Hits { keys, values, hit };
+        let bytes = self.input.get(begin..end).unwrap_or_default();
+        match protocol::reply(target.protocol, bytes, sent.asked, &mut hits)? {
+            Step::Needs(bytes) => {
+                self.needs = bytes;
+                Ok(None)
+            }
+            Step::Whole(reply) => {
+                self.needs = 0;
+                self.come.0 += reply.bytes;
+                self.asked.pop_front();
+                for (ask, hit) in self.keys.drain(..count).zip(hit.iter()) {
+                    if !hit && !reply.refused {
+                        missed(ask);
+                    }
+                }
+                Ok(Some((sent, reply)))
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Lines of text, as all of these protocols have them.
+
+use super::reply::Broken;
+
+/// The longest line that a server may send: longer is no reply.
+const LINE_MAX: usize = 8192;
+
+/// The line that begins there, without its end, and where the next one begins. `None` if it has not come whole.
+pub(super) fn line_at(bytes: &[u8], at: usize) -> Result<Option<(&[u8], usize)>, Broken> {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let Some(end) = memchr::memchr(b'\n', rest) else {
+        return if rest.len() > LINE_MAX { Err(Broken::at(rest)) } else { Ok(None) };
+    };
+    let line = rest.get(..end).unwrap_or_default();
+    Ok(Some((line.strip_suffix(b"\r").unwrap_or(line), at + end + 1)))
+}
+
+/// A decimal number that fills a text.
+pub(super) fn number(text: &[u8]) -> Option<usize> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Whether a line of memcached says that a request was refused.
+pub(super) fn is_error(line: &[u8]) -> bool {
+    line == b"ERROR" || line.starts_with(b"SERVER_ERROR") || line.starts_with(b"CLIENT_ERROR")
+}

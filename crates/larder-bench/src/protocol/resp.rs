@@ -1,0 +1,148 @@
+//! Redis' protocol, versions 2 and 3: of strings they differ in what opens a connection, and in what says that
+//! there is none.
+
+use std::io::Write;
+
+use super::line::{line_at, number};
+use super::reply::{Asked, Broken, Hits, Reply, Step};
+use crate::value::{Values, put_key};
+use crate::workload::Ask;
+
+pub(super) fn open(version: u8, login: Option<&(String, String)>, out: &mut Vec<u8>) -> usize {
+    let mut words: Vec<String> = Vec::new();
+    match (version, login) {
+        (2, None) => return 0,
+        (2, Some((user, password))) => {
+            words.extend(["AUTH".to_owned(), user.clone(), password.clone()]);
+        }
+        (_, login) => {
+            words.extend(["HELLO".to_owned(), version.to_string()]);
+            if let Some((user, password)) = login {
+                words.extend(["AUTH".to_owned(), user.clone(), password.clone()]);
+            }
+        }
+    }
+    array(words.len(), out);
+    words.iter().for_each(|word| bulk(word.as_bytes(), out));
+    1
+}
+
+pub(super) fn get(asks: &[Ask], out: &mut Vec<u8>) {
+    array(asks.len() + 1, out);
+    bulk(if asks.len() == 1 { b"GET" } else { b"MGET" }, out);
+    asks.iter().for_each(|ask| key(ask, out));
+}
+
+pub(super) fn set(ask: &Ask, (values, version): (&Values, u32), out: &mut Vec<u8>) {
+    array(if ask.ttl_s == 0 { 3 } else { 5 }, out);
+    bulk(b"SET", out);
+    key(ask, out);
+    write!(out, "${}\r\n", ask.value_bytes).expect("memory takes it");
+    values.put(ask.key, ask.value_bytes, version, out);
+    out.extend_from_slice(b"\r\n");
+    if ask.ttl_s > 0 {
+        bulk(b"EX", out);
+        bulk(ask.ttl_s.to_string().as_bytes(), out);
+    }
+}
+
+pub(super) fn delete(ask: &Ask, out: &mut Vec<u8>) {
+    array(2, out);
+    bulk(b"DEL", out);
+    key(ask, out);
+}
+
+fn array(words: usize, out: &mut Vec<u8>) {
+    write!(out, "*{words}\r\n").expect("memory takes it");
+}
+
+fn bulk(bytes: &[u8], out: &mut Vec<u8>) {
+    write!(out, "${}\r\n", bytes.len()).expect("memory takes it");
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn key(ask: &Ask, out: &mut Vec<u8>) {
+    // Digits of a number with a length of two: no key is written twice.
+    let digits = (64 - ask.key.leading_zeros()).div_ceil(4).max(1).max(ask.key_bytes);
+    write!(out, "${digits}\r\n").expect("memory takes it");
+    put_key(ask.key, ask.key_bytes, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+pub(super) fn reply(bytes: &[u8], asked: Asked, hits: &mut Hits<'_>) -> Result<Step, Broken> {
+    let Some((line, behind)) = line_at(bytes, 0)? else {
+        return Ok(Step::Needs(bytes.len() + 1));
+    };
+    let mut reply = Reply { bytes: behind, ..Reply::default() };
+    match (line.first(), asked) {
+        (Some(b'-'), _) => reply.refused = true,
+        (Some(b'+'), Asked::Set | Asked::Hello) | (Some(b':'), Asked::Delete) => {}
+        (Some(b'$' | b'_'), Asked::Get(1)) => return string(bytes, 0, 0, reply, hits),
+        (Some(b'*'), Asked::Get(keys)) => {
+            if number(line.get(1..).unwrap_or_default()) != Some(keys as usize) {
+                return Err(Broken::at(line));
+            }
+            for key in 0..keys as usize {
+                match string(bytes, reply.bytes, key, reply, hits)? {
+                    Step::Whole(with) => reply = with,
+                    needs @ Step::Needs(_) => return Ok(needs),
+                }
+            }
+        }
+        (Some(b'%' | b'*'), Asked::Hello) => return skip(bytes, reply),
+        _ => return Err(Broken::at(line)),
+    }
+    Ok(Step::Whole(reply))
+}
+
+/// The bulk string that begins there, which is the value of one of the keys.
+fn string(
+    bytes: &[u8],
+    at: usize,
+    key: usize,
+    mut reply: Reply,
+    hits: &mut Hits<'_>,
+) -> Result<Step, Broken> {
+    let Some((line, behind)) = line_at(bytes, at)? else {
+        return Ok(Step::Needs(bytes.len() + 1));
+    };
+    reply.bytes = behind;
+    if line == b"$-1" || line == b"_" {
+        return Ok(Step::Whole(reply));
+    }
+    let length = line.strip_prefix(b"$").and_then(number);
+    let end = length.and_then(|length| behind.checked_add(length)?.checked_add(2));
+    let Some(end) = end else { return Err(Broken::at(line)) };
+    let Some(value) = bytes.get(behind..end) else { return Ok(Step::Needs(end)) };
+    let right = hits.at(key, value.strip_suffix(b"\r\n").unwrap_or(value));
+    reply.hits += 1;
+    reply.wrong += u32::from(right != Some(true));
+    reply.bytes = end;
+    Ok(Step::Whole(reply))
+}
+
+/// What HELLO answers: a map that nobody here reads.
+fn skip(bytes: &[u8], mut reply: Reply) -> Result<Step, Broken> {
+    let mut left: usize = 1;
+    let mut at = 0;
+    while left > 0 {
+        let Some((line, behind)) = line_at(bytes, at)? else {
+            return Ok(Step::Needs(bytes.len() + 1));
+        };
+        (at, left) = (behind, left - 1);
+        let count = number(line.get(1..).unwrap_or_default());
+        match (line.first(), count) {
+            (Some(b'%'), Some(pairs)) if pairs <= 64 => left += 2 * pairs,
+            (Some(b'*'), Some(items)) if items <= 64 => left += items,
+            (Some(b'$'), Some(length)) if length <= 4096 => at += length + 2,
+            (Some(b'+' | b':' | b'_' | b'#' | b','), _) => {}
+            _ => return Err(Broken::at(line)),
+        }
+    }
+    if at > bytes.len() {
+        return Ok(Step::Needs(at));
+    }
+    reply.bytes = at;
+    Ok(Step::Whole(reply))
+}

@@ -1,0 +1,65 @@
+//! The highest rate that a server keeps under a limit of latency.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::Error;
+use crate::run::{Load, Measured, Pace, Progress, measure};
+use crate::target::Target;
+
+/// A rate that was tried.
+#[derive(Debug, Clone, Serialize)]
+pub struct Tried {
+    /// Requests a second that were asked.
+    pub rate: f64,
+    /// Whether they were answered under the limit.
+    pub kept: bool,
+    /// What was measured.
+    pub measured: Measured,
+}
+
+/// A rate counts as kept only if so much of it was answered in time: else the queue grows, and only a longer run
+/// would show how long requests take.
+const ANSWERED: f64 = 0.98;
+
+/// Tries so many rates between nothing and twice what the server answers when it is asked as fast as it can: the
+/// middle of the highest that it kept and the lowest that it did not.
+///
+/// # Errors
+/// As [`measure`].
+pub fn search(
+    target: &Target,
+    load: &Load,
+    (p99, tries): (Duration, usize),
+    progress: &Progress,
+    mut tell: impl FnMut(&Tried),
+) -> Result<Vec<Tried>, Error> {
+    let closed = measure(target, &Load { pace: Pace::Closed, ..load.clone() }, progress)?;
+    let (mut kept, mut lost) = (0.0, closed.requests_per_second * 2.0);
+    let mut all = Vec::new();
+    for number in 0..tries {
+        // First about what it can at all: with open arrivals it is less.
+        let rate = if number == 0 { lost * 0.4 } else { f64::midpoint(kept, lost) };
+        let measured = measure(target, &Load { pace: Pace::Open(rate), ..load.clone() }, progress)?;
+        if progress.stop.load(std::sync::atomic::Ordering::Relaxed) {
+            break;
+        }
+        let is_kept = keeps(&measured, rate, p99);
+        *if is_kept { &mut kept } else { &mut lost } = rate;
+        let tried = Tried { rate, kept: is_kept, measured };
+        tell(&tried);
+        all.push(tried);
+    }
+    Ok(all)
+}
+
+fn keeps(measured: &Measured, rate: f64, p99: Duration) -> bool {
+    let within = measured.p99_us.is_some_and(|p99_us| p99_us <= p99.as_secs_f64() * 1e6);
+    within && measured.requests_per_second >= rate * ANSWERED && measured.refused == 0
+}
+
+/// The highest that was kept.
+pub fn highest(tried: &[Tried]) -> Option<&Tried> {
+    tried.iter().filter(|tried| tried.kept).max_by(|a, b| a.rate.total_cmp(&b.rate))
+}

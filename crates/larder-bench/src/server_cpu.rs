@@ -1,0 +1,80 @@
+//! Which process serves an address, and the processor's time of its threads.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::target::Address;
+
+/// A server of this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ServerProcess(u32);
+
+impl ServerProcess {
+    /// Who listens there. `None` if it is another machine's, or may not be looked at.
+    pub(crate) fn of(address: &Address) -> Option<Self> {
+        let inode = match address {
+            Address::Tcp(at) => ["/proc/net/tcp", "/proc/net/tcp6"]
+                .iter()
+                .find_map(|table| inode_of_port(&fs::read_to_string(table).ok()?, at.port()))?,
+            Address::Unix(path) => {
+                inode_of_path(&fs::read_to_string("/proc/net/unix").ok()?, path.to_str()?)?
+            }
+        };
+        let wanted = PathBuf::from(format!("socket:[{inode}]"));
+        let numbers = fs::read_dir("/proc").ok()?.flatten();
+        let mut processes =
+            numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let has_it = |process: &u32| {
+            let Ok(open) = fs::read_dir(format!("/proc/{process}/fd")) else { return false };
+            open.flatten().any(|fd| fs::read_link(fd.path()).is_ok_and(|to| to == wanted))
+        };
+        processes.find(has_it).map(Self)
+    }
+
+    /// What its threads have used so far. Threads that have ended are missing.
+    pub(crate) fn cpu(self) -> Option<Duration> {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.0)).ok()?;
+        let ns = |text: String| text.split(' ').next()?.parse::<u64>().ok();
+        let of_thread =
+            |thread: fs::DirEntry| fs::read_to_string(thread.path().join("schedstat")).ok();
+        let sum = threads.flatten().filter_map(of_thread).filter_map(ns).sum();
+        Some(Duration::from_nanos(sum))
+    }
+}
+
+/// Of a table of TCP sockets: address and port of both ends in hexadecimal, state, then six fields to the inode.
+fn inode_of_port(table: &str, port: u16) -> Option<u64> {
+    const LISTENS: &str = "0A";
+    table.lines().skip(1).find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (_, local) = fields.get(1)?.rsplit_once(':')?;
+        let is_it = u16::from_str_radix(local, 16).ok()? == port && *fields.get(3)? == LISTENS;
+        is_it.then(|| fields.get(9)?.parse().ok())?
+    })
+}
+
+fn inode_of_path(table: &str, path: &str) -> Option<u64> {
+    table.lines().skip(1).find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        (*fields.get(7)? == path).then(|| fields.get(6)?.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn who_listens_is_found() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(listener.local_addr().unwrap());
+        assert_eq!(ServerProcess::of(&address), Some(ServerProcess(std::process::id())));
+        // Not that it grows: threads of other tests end, and theirs is gone with them.
+        assert!(ServerProcess(std::process::id()).cpu().unwrap() > Duration::ZERO);
+        drop(listener);
+        assert_eq!(ServerProcess::of(&address), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! Whom to ask.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::Error;
+
+/// The port that bare addresses of Redis servers are known by.
+const RESP_PORT: u16 = 6379;
+
+/// What a server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// memcached's classic text protocol.
+    Memcached,
+    /// memcached's meta commands.
+    MemcachedMeta,
+    /// Redis' protocol, version 2.
+    Resp2,
+    /// Redis' protocol, version 3.
+    Resp3,
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+/// A server to measure: `[NAME=]SCHEME://[USER:PASSWORD@]HOST:PORT`, or a path instead of host and port.
+///
+/// ```
+/// use larder_bench::{Protocol, Target};
+///
+/// let target: Target = "ours=meta://127.0.0.1:11211".parse()?;
+/// assert_eq!((target.name.as_str(), target.protocol), ("ours", Protocol::MemcachedMeta));
+/// let bare: Target = "127.0.0.1:6379".parse()?;
+/// assert_eq!(bare.protocol, Protocol::Resp2, "the port tells");
+/// # Ok::<(), larder_bench::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// What it is called in results; what it was given as, if it was given no name.
+    pub name: String,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// Where it listens.
+    pub address: Address,
+    /// User and password.
+    pub credentials: Option<(String, String)>,
+}
+
+impl FromStr for Target {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let (name, rest) = match text.split_once('=') {
+            Some((name, rest)) if !name.contains(':') => (Some(name), rest),
+            _ => (None, text),
+        };
+        let (protocol, rest) = match rest.split_once("://") {
+            Some((scheme, rest)) => (Some(protocol(scheme)?), rest),
+            None => (None, rest),
+        };
+        let (credentials, place) = match rest.rsplit_once('@') {
+            Some((pair, place)) => (Some(credentials(pair)?), place),
+            None => (None, rest),
+        };
+        let address = address(place)?;
+        let by_port = match &address {
+            Address::Tcp(at) if at.port() == RESP_PORT => Protocol::Resp2,
+            _ => Protocol::Memcached,
+        };
+        // The password stays out of what is printed.
+        let shown = text.replace(rest, place);
+        let name = name.map_or(shown, str::to_owned);
+        Ok(Self { name, protocol: protocol.unwrap_or(by_port), address, credentials })
+    }
+}
+
+fn protocol(scheme: &str) -> Result<Protocol, Error> {
+    Ok(match scheme {
+        "memcached" => Protocol::Memcached,
+        "meta" => Protocol::MemcachedMeta,
+        "redis" | "resp" | "resp2" => Protocol::Resp2,
+        "resp3" => Protocol::Resp3,
+        other => {
+            let message = format!(
+                "{other}://: no such scheme; there are memcached, meta, redis (resp2), and resp3"
+            );
+            return Err(Error::usage(message));
+        }
+    })
+}
+
+fn credentials(pair: &str) -> Result<(String, String), Error> {
+    match pair.split_once(':') {
+        Some((user, password)) => Ok((user.to_owned(), password.to_owned())),
+        None => Err(Error::usage("before @ in an address: USER:PASSWORD, and there is no colon")),
+    }
+}
+
+fn address(place: &str) -> Result<Address, Error> {
+    if place.starts_with('/') {
+        return Ok(Address::Unix(PathBuf::from(place)));
+    }
+    let found = place.to_socket_addrs().map(|mut all| all.next());
+    match found {
+        Ok(Some(address)) => Ok(Address::Tcp(address)),
+        Ok(None) => Err(Error::usage(format!("{place}: that name has no address"))),
+        Err(cause) => Err(Error::usage(format!("{place}: {cause}; HOST:PORT or a path is wanted"))),
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_may_be_left_out() {
+        let target: Target = "a=resp3://u:p@127.0.0.1:7000".parse().unwrap();
+        assert_eq!((target.name.as_str(), target.protocol), ("a", Protocol::Resp3));
+        assert_eq!(target.credentials, Some(("u".to_owned(), "p".to_owned())));
+        let target: Target = "memcached://u:secret@127.0.0.1:11211".parse().unwrap();
+        assert_eq!(target.name, "memcached://127.0.0.1:11211");
+        let target: Target = "/run/larder.sock".parse().unwrap();
+        assert_eq!(target.address, Address::Unix("/run/larder.sock".into()));
+        assert_eq!(target.protocol, Protocol::Memcached);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, part) in
+            [("http://127.0.0.1:80", "http"), ("127.0.0.1", "PORT"), ("a@127.0.0.1:1", "PASSWORD")]
+        {
+            let said = text.parse::<Target>().unwrap_err().to_string();
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}

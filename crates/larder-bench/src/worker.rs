@@ -1,0 +1,348 @@
+//! A thread's loop over its connections: asks when it is time, and reads what has come.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use larder_workload::Latencies;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+
+use crate::Error;
+use crate::connection::{Connection, Scratch, Sent};
+use crate::protocol::{Asked, Reply};
+use crate::target::Target;
+use crate::value::Values;
+use crate::workload::{Ask, Asks};
+
+/// The thread looks up so often at least: at the end, and at who stops it.
+const LOOK_UP: Duration = Duration::from_millis(50);
+
+/// When requests are asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Arrivals {
+    /// A connection asks again when all that it has asked is answered.
+    Closed,
+    /// So many a second, at times that are drawn (a Poisson process).
+    Open(f64),
+}
+
+/// What a thread is to do.
+pub(crate) struct Task<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) values: &'a Values,
+    pub(crate) asks: Asks,
+    pub(crate) arrivals: Arrivals,
+    pub(crate) connections: usize,
+    /// Requests that a connection has under way at most.
+    pub(crate) pipeline: usize,
+    pub(crate) look_aside: bool,
+    pub(crate) begin: Instant,
+    /// What is asked from then on counts, in nanoseconds from the beginning; and the end.
+    pub(crate) counts_ns: (u64, u64),
+    /// Of values that are set.
+    pub(crate) version: u32,
+    pub(crate) done: &'a AtomicU64,
+    pub(crate) stop: &'a AtomicBool,
+}
+
+/// What a thread has seen.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tally {
+    /// Answered in the time that counts.
+    pub(crate) requests: u64,
+    pub(crate) keys: u64,
+    pub(crate) hits: u64,
+    pub(crate) sets: u64,
+    pub(crate) refused: u64,
+    pub(crate) wrong: u64,
+    /// Asked, or to be asked, and not answered at the end.
+    pub(crate) unanswered: u64,
+    pub(crate) latencies: Latencies,
+}
+
+impl Tally {
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.keys += other.keys;
+        self.hits += other.hits;
+        self.sets += other.sets;
+        self.refused += other.refused;
+        self.wrong += other.wrong;
+        self.unanswered += other.unanswered;
+        self.latencies.merge(&other.latencies);
+    }
+}
+
+/// See the module.
+pub(crate) struct Worker<'a> {
+    task: Task<'a>,
+    queue: OwnedFd,
+    connections: Vec<Connection>,
+    /// Which have room for a request.
+    free: VecDeque<usize>,
+    /// Which wait for the socket to take more.
+    stuck: Vec<bool>,
+    /// Requests whose time has come and that no connection had room for.
+    due: VecDeque<u64>,
+    next_ns: u64,
+    rng: fastrand::Rng,
+    asks_ended: bool,
+    scratch: Scratch,
+    one: Vec<Ask>,
+    missed: Vec<Ask>,
+    tally: Tally,
+}
+
+impl<'a> Worker<'a> {
+    /// Connects.
+    pub(crate) fn new(task: Task<'a>, seed: u64) -> Result<Self, Error> {
+        let address = &task.target.address;
+        let cannot = |cause: io::Error| {
+            Error::run(format!("{address}: {cause}; does a server of this protocol listen there?"))
+        };
+        let queue = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| cannot(e.into()))?;
+        let mut connections = Vec::with_capacity(task.connections);
+        for number in 0..task.connections {
+            let mut connection = Connection::open(task.target).map_err(cannot)?;
+            let data = epoll::EventData::new_u64(number as u64);
+            epoll::add(&queue, connection.stream(), data, epoll::EventFlags::IN)
+                .map_err(|e| cannot(e.into()))?;
+            connection.send().map_err(cannot)?;
+            connections.push(connection);
+        }
+        Ok(Self {
+            free: (0..connections.len()).collect(),
+            stuck: vec![false; connections.len()],
+            queue,
+            connections,
+            due: VecDeque::new(),
+            next_ns: 0,
+            rng: fastrand::Rng::with_seed(seed),
+            asks_ended: false,
+            scratch: Scratch::default(),
+            one: Vec::new(),
+            missed: Vec::new(),
+            tally: Tally::default(),
+            task,
+        })
+    }
+
+    /// The time counts from there.
+    pub(crate) fn starting(mut self, begin: Instant) -> Self {
+        self.task.begin = begin;
+        self
+    }
+
+    /// Asks until the end, or until everything is asked and answered.
+    pub(crate) fn run(mut self) -> Result<Tally, Error> {
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(256);
+        loop {
+            let now_ns = self.now_ns();
+            if now_ns >= self.task.counts_ns.1 || self.is_stopped() || self.is_done() {
+                return Ok(self.ended(now_ns));
+            }
+            self.issue(now_ns)?;
+            let timeout = Timespec::try_from(self.sleep_at_most()).ok();
+            events.clear();
+            let spare = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.queue, spare, timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(Error::run(format!("epoll: {error}"))),
+            }
+            for event in &events {
+                // Its fields are packed: copied, not borrowed.
+                let (flags, data) = (event.flags, event.data);
+                let Ok(number) = usize::try_from(data.u64()) else { continue };
+                if flags.contains(epoll::EventFlags::OUT) {
+                    self.send(number)?;
+                }
+                self.read(number)?;
+            }
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.task.begin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.task.stop.load(Ordering::Relaxed)
+    }
+
+    fn is_done(&self) -> bool {
+        self.asks_ended && self.connections.iter().all(|connection| connection.under_way() == 0)
+    }
+
+    fn sleep_at_most(&self) -> Duration {
+        match self.task.arrivals {
+            Arrivals::Closed => LOOK_UP,
+            // Those that are due wait for an answer, not for a time.
+            Arrivals::Open(_) => {
+                Duration::from_nanos(self.next_ns.saturating_sub(self.now_ns())).min(LOOK_UP)
+            }
+        }
+    }
+
+    /// Asks what is to be asked now.
+    fn issue(&mut self, now_ns: u64) -> Result<(), Error> {
+        match self.task.arrivals {
+            Arrivals::Closed => {
+                while let Some(number) = self.free.pop_front() {
+                    for _ in 0..self.task.pipeline {
+                        self.ask(number, now_ns)?;
+                    }
+                    self.send(number)?;
+                }
+            }
+            Arrivals::Open(a_second) => {
+                while self.next_ns <= now_ns {
+                    self.due.push_back(self.next_ns);
+                    // Not quite 0: its logarithm has no end.
+                    let wait_s = -(1.0 - self.rng.f64()).max(1e-12).ln() / a_second;
+                    let wait = Duration::try_from_secs_f64(wait_s).unwrap_or(LOOK_UP);
+                    self.next_ns += u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX).max(1);
+                }
+                while !self.due.is_empty() {
+                    let Some(number) = self.free.pop_front() else { break };
+                    let Some(at_ns) = self.due.pop_front() else { break };
+                    self.ask(number, at_ns)?;
+                    self.send(number)?;
+                    if self.connections[number].under_way() < self.task.pipeline {
+                        self.free.push_back(number);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, number: usize, at_ns: u64) -> Result<(), Error> {
+        if self.asks_ended {
+            return Ok(());
+        }
+        let mut one = std::mem::take(&mut self.one);
+        self.asks_ended = !self.task.asks.next(&mut one)?;
+        let value = (self.task.values, self.task.version);
+        self.connections[number].ask(self.task.target, &one, at_ns, value);
+        self.one = one;
+        Ok(())
+    }
+
+    /// Sends what the socket takes, and has the rest waited for.
+    fn send(&mut self, number: usize) -> Result<(), Error> {
+        let sent = self.connections[number].send();
+        let is_stuck = !sent.map_err(|error| self.lost(&error))?;
+        if is_stuck != self.stuck[number] {
+            self.stuck[number] = is_stuck;
+            let mut flags = epoll::EventFlags::IN;
+            flags.set(epoll::EventFlags::OUT, is_stuck);
+            let data = epoll::EventData::new_u64(number as u64);
+            let changed =
+                epoll::modify(&self.queue, self.connections[number].stream(), data, flags);
+            changed.map_err(|error| self.lost(&error.into()))?;
+        }
+        Ok(())
+    }
+
+    fn lost(&self, error: &io::Error) -> Error {
+        Error::run(format!("{}: {error}", self.task.target.name))
+    }
+
+    /// Reads what has come of a connection.
+    fn read(&mut self, number: usize) -> Result<(), Error> {
+        let was_full = self.is_full(number);
+        let received = self.connections[number].receive();
+        // What there is more of is told of again.
+        received.map_err(|error| self.lost(&error))?;
+        let now_ns = self.now_ns();
+        let mut answers = 0;
+        loop {
+            let (connection, missed) = (&mut self.connections[number], &mut self.missed);
+            let task = &self.task;
+            let answer = connection.answer(task.target, task.values, &mut self.scratch, |ask| {
+                if task.look_aside {
+                    missed.push(ask);
+                }
+            });
+            let name = &self.task.target.name;
+            let broken = |answer: crate::protocol::Broken| {
+                Error::run(format!("{name}: not an answer of this protocol: {}", answer.0))
+            };
+            let Some((sent, reply)) = answer.map_err(broken)? else { break };
+            self.note(sent, reply, now_ns)?;
+            answers += 1;
+        }
+        self.task.done.fetch_add(answers, Ordering::Relaxed);
+        self.set_missed(number, now_ns)?;
+        let frees = match self.task.arrivals {
+            Arrivals::Closed => answers > 0 && self.connections[number].under_way() == 0,
+            Arrivals::Open(_) => was_full && !self.is_full(number),
+        };
+        if frees {
+            self.free.push_back(number);
+        }
+        Ok(())
+    }
+
+    fn is_full(&self, number: usize) -> bool {
+        self.connections[number].under_way() >= self.task.pipeline
+    }
+
+    /// Sets what was asked for and not there.
+    fn set_missed(&mut self, number: usize, now_ns: u64) -> Result<(), Error> {
+        if self.missed.is_empty() {
+            return Ok(());
+        }
+        let value = (self.task.values, self.task.version);
+        for ask in self.missed.drain(..) {
+            let set = Ask { op: larder_workload::Op::Set, ..ask };
+            self.connections[number].ask(self.task.target, &[set], now_ns, value);
+        }
+        self.send(number)
+    }
+
+    /// An answer has come.
+    fn note(&mut self, sent: Sent, reply: Reply, now_ns: u64) -> Result<(), Error> {
+        if sent.asked == Asked::Hello {
+            return match reply.refused {
+                true => Err(Error::run(format!(
+                    "{}: refuses what opens a connection: are user and password right?",
+                    self.task.target.name
+                ))),
+                false => Ok(()),
+            };
+        }
+        let tally = &mut self.tally;
+        tally.refused += u64::from(reply.refused);
+        tally.wrong += u64::from(reply.wrong);
+        if sent.at_ns < self.task.counts_ns.0 || now_ns > self.task.counts_ns.1 {
+            return Ok(());
+        }
+        tally.requests += 1;
+        tally.hits += u64::from(reply.hits);
+        match sent.asked {
+            Asked::Get(keys) => tally.keys += u64::from(keys),
+            Asked::Set => tally.sets += 1,
+            Asked::Delete | Asked::Hello => {}
+        }
+        tally.latencies.record_ns(now_ns.saturating_sub(sent.at_ns));
+        Ok(())
+    }
+
+    /// What has no answer took at least until now: left out, a server that stalls would look fast.
+    fn ended(mut self, now_ns: u64) -> Tally {
+        if self.is_done() || matches!(self.task.arrivals, Arrivals::Closed) {
+            return self.tally;
+        }
+        let unanswered = self.connections.iter().flat_map(Connection::unanswered);
+        let asked = unanswered.map(|sent| sent.at_ns).chain(self.due.iter().copied());
+        for at_ns in asked.filter(|&at_ns| at_ns >= self.task.counts_ns.0) {
+            self.tally.unanswered += 1;
+            self.tally.latencies.record_ns(now_ns.saturating_sub(at_ns));
+        }
+        self.tally
+    }
+}

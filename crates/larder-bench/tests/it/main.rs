@@ -1,0 +1,139 @@
+//! Against a small server of memcached's text protocol that can be told to be slow, wrong, or rude.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
+
+mod server;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use larder_bench::compare::{Stage, Table, compare};
+use larder_bench::run::{Progress, fill, measure};
+use larder_bench::{Load, Pace, Popularity, Target, Workload, saturation, workload};
+use server::Server;
+
+fn load() -> Load {
+    Load {
+        workload: Workload { keys: Some(1000), ..Workload::default() },
+        connections: 4,
+        warm_up: Duration::from_millis(50),
+        duration: Duration::from_millis(300),
+        ..Load::default()
+    }
+}
+
+#[test]
+fn what_was_stored_first_is_hit() {
+    let server = Server::start();
+    let load = Load { threads: 2, pipeline: 4, ..load() };
+    fill(&server.target(), &load, &Progress::default()).unwrap();
+    assert_eq!(server.stored(), 1000);
+    let progress = Progress::default();
+    let measured = measure(&server.target(), &load, &progress).unwrap();
+    assert!(measured.requests > 0, "{measured:?}");
+    assert_eq!((measured.hits, measured.wrong, measured.refused), (measured.keys, 0, 0));
+    assert!(progress.answers.load(Ordering::Relaxed) >= measured.requests);
+    assert!(measured.server_cpu_us.is_some(), "this process listens there");
+}
+
+#[test]
+fn several_keys_and_sets_and_a_look_aside_client() {
+    let server = Server::start();
+    let workload = Workload {
+        stream: workload::Stream::Drawn(Popularity::Zipf(0.9)),
+        multiget: 10,
+        sets_percent: 5.0,
+        look_aside: true,
+        ..load().workload
+    };
+    let measured =
+        measure(&server.target(), &Load { workload, ..load() }, &Progress::default()).unwrap();
+    assert!(measured.keys > measured.requests && measured.sets > 0, "{measured:?}");
+    assert!(measured.hits > 0 && measured.hits < measured.keys, "{measured:?}");
+    assert!(server.stored() > 0 && measured.wrong == 0);
+}
+
+#[test]
+fn wrong_values_are_counted() {
+    let server = Server::start();
+    fill(&server.target(), &load(), &Progress::default()).unwrap();
+    server.corrupt();
+    let measured = measure(&server.target(), &load(), &Progress::default()).unwrap();
+    assert!(measured.wrong > 0 && measured.wrong >= measured.hits, "{measured:?}");
+}
+
+/// Coordinated omission: while a server stalls, a client that waits for it asks nothing, and forgets what it would
+/// have asked.
+#[test]
+fn a_stall_is_told_by_all_who_would_have_asked_meanwhile() {
+    let server = Server::start();
+    let base = Load { connections: 1, duration: Duration::from_millis(1000), ..load() };
+    server.stall_once_after(Duration::from_millis(300), Duration::from_millis(400));
+    let open = Load { pace: Pace::Open(500.0), ..base.clone() };
+    let measured = measure(&server.target(), &open, &Progress::default()).unwrap();
+    // Two fifths of all should have been answered in the stall; half of those waited for 200 ms and more.
+    assert!(measured.p99_us.unwrap() > 300_000.0, "{measured:?}");
+    assert!((350..650).contains(&(measured.requests + measured.unanswered)), "{measured:?}");
+    let server = Server::start();
+    server.stall_once_after(Duration::from_millis(300), Duration::from_millis(400));
+    let closed = measure(&server.target(), &base, &Progress::default()).unwrap();
+    assert!(closed.max_us.unwrap() > 300_000.0, "one request tells of it");
+    assert!(closed.requests < 200 || closed.p99_us.unwrap() < 300_000.0, "{closed:?}");
+}
+
+#[test]
+fn what_is_never_answered_counts() {
+    let server = Server::start();
+    server.stall_once_after(Duration::from_millis(100), Duration::from_secs(60));
+    let open = Load { pace: Pace::Open(500.0), connections: 1, ..load() };
+    let measured = measure(&server.target(), &open, &Progress::default()).unwrap();
+    assert!(measured.unanswered > 50, "{measured:?}");
+    assert!(measured.max_us.unwrap() > 150_000.0, "{measured:?}");
+}
+
+#[test]
+fn a_server_of_another_protocol_is_an_error_that_shows_what_came() {
+    let server = Server::start();
+    server.be_rude();
+    let error = measure(&server.target(), &load(), &Progress::default()).unwrap_err().to_string();
+    assert!(error.contains("HTTP/1.1 400"), "{error}");
+    let nobody: Target = "memcached://127.0.0.1:1".parse().unwrap();
+    let error = measure(&nobody, &load(), &Progress::default()).unwrap_err().to_string();
+    assert!(error.contains("127.0.0.1:1"), "{error}");
+}
+
+#[test]
+fn targets_are_measured_in_turns() {
+    let (one, two) = (Server::start(), Server::start());
+    let named = |server: &Server, name: &str| Target { name: name.to_owned(), ..server.target() };
+    let targets = [named(&one, "a"), named(&two, "b")];
+    let load = Load { duration: Duration::from_millis(50), ..load() };
+    let mut order = String::new();
+    let tell = |stage: Stage<'_>| {
+        order += match stage {
+            Stage::Fill(name) | Stage::Round(name, _) => name,
+        }
+    };
+    let compared = compare(&targets, &load, (2, true), &Progress::default(), tell).unwrap();
+    assert_eq!(order, "ababba");
+    assert!(compared.iter().all(|target| target.rounds.len() == 2));
+    let table = Table(&compared).to_string();
+    assert!(table.contains(" x") && table.contains("hits 100.00 %"), "{table}");
+}
+
+#[test]
+fn the_highest_rate_under_a_limit_is_found() {
+    let server = Server::start();
+    server.take(Duration::from_millis(1));
+    let load = Load { connections: 1, duration: Duration::from_millis(400), ..load() };
+    let limit = (Duration::from_millis(20), 5);
+    let mut told = 0;
+    let progress = Progress::default();
+    let tried =
+        saturation::search(&server.target(), &load, limit, &progress, |_| told += 1).unwrap();
+    assert_eq!((tried.len(), told), (5, 5));
+    // Each request takes a millisecond: fewer than a thousand a second, however many are asked.
+    let highest = saturation::highest(&tried).map_or(0.0, |tried| tried.rate);
+    assert!(highest < 1000.0, "{tried:?}");
+    assert!(tried.iter().any(|tried| !tried.kept), "{tried:?}");
+}

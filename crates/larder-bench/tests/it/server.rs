@@ -1,0 +1,117 @@
+//! A server of `get` and `set`, a thread a connection.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use larder_bench::Target;
+
+#[derive(Default)]
+struct Behaviour {
+    values: HashMap<String, Vec<u8>>,
+    /// From then on one request takes so long.
+    stall: Option<(Instant, Duration)>,
+    takes: Duration,
+    rude: bool,
+}
+
+pub(crate) struct Server {
+    address: SocketAddr,
+    behaviour: Arc<Mutex<Behaviour>>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let behaviour = Arc::new(Mutex::new(Behaviour::default()));
+        let shared = Arc::clone(&behaviour);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let behaviour = Arc::clone(&shared);
+                std::thread::spawn(move || serve(&stream, &behaviour));
+            }
+        });
+        Self { address, behaviour }
+    }
+
+    pub(crate) fn target(&self) -> Target {
+        format!("memcached://{}", self.address).parse().unwrap()
+    }
+
+    pub(crate) fn stored(&self) -> usize {
+        self.behaviour.lock().unwrap().values.len()
+    }
+
+    /// The last byte of each value is another one from now on.
+    pub(crate) fn corrupt(&self) {
+        for value in self.behaviour.lock().unwrap().values.values_mut() {
+            *value.last_mut().unwrap() ^= 1;
+        }
+    }
+
+    pub(crate) fn stall_once_after(&self, after: Duration, duration: Duration) {
+        self.behaviour.lock().unwrap().stall = Some((Instant::now() + after, duration));
+    }
+
+    /// Each request takes so long.
+    pub(crate) fn take(&self, duration: Duration) {
+        self.behaviour.lock().unwrap().takes = duration;
+    }
+
+    pub(crate) fn be_rude(&self) {
+        self.behaviour.lock().unwrap().rude = true;
+    }
+}
+
+/// Until the client goes.
+fn serve(stream: &TcpStream, behaviour: &Mutex<Behaviour>) -> Option<()> {
+    stream.set_nodelay(true).ok()?;
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let sleep = {
+            let mut behaviour = behaviour.lock().unwrap();
+            match behaviour.stall {
+                Some((at, duration)) if Instant::now() >= at => {
+                    behaviour.stall = None;
+                    duration
+                }
+                _ => behaviour.takes,
+            }
+        };
+        std::thread::sleep(sleep);
+        let mut answer = Vec::new();
+        match *words.first()? {
+            _ if behaviour.lock().unwrap().rude => {
+                answer.extend_from_slice(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+            }
+            "set" => {
+                let mut value = vec![0; words.get(4)?.parse::<usize>().ok()? + 2];
+                reader.read_exact(&mut value).ok()?;
+                value.truncate(value.len() - 2);
+                behaviour.lock().unwrap().values.insert((*words.get(1)?).to_owned(), value);
+                answer.extend_from_slice(b"STORED\r\n");
+            }
+            _ => {
+                let behaviour = behaviour.lock().unwrap();
+                for key in words.get(1..)? {
+                    if let Some(value) = behaviour.values.get(*key) {
+                        write!(answer, "VALUE {key} 0 {}\r\n", value.len()).ok()?;
+                        answer.extend_from_slice(value);
+                        answer.extend_from_slice(b"\r\n");
+                    }
+                }
+                answer.extend_from_slice(b"END\r\n");
+            }
+        }
+        let mut out = stream;
+        out.write_all(&answer).ok()?;
+    }
+}
