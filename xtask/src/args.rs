@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{fuzz, guest, mutants, soak, tidy};
+use crate::{fuzz, guest, mutants, servers, soak, tidy};
 
 /// House rules and long checks of Larder.
 #[derive(Debug, Parser)]
@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Hits,
     /// Linux under an emulator with an NVMe FDP drive; our programs and nvme-cli in it
     Guest(guest::Options),
+    /// `larder serve` beside memcached and Valkey, under the same load in one run
+    Servers(servers::Options),
     /// Speed and hit ratio beside foyer, quick_cache and moka; --help says more
     #[command(disable_help_flag = true)]
     Peers(PassedOn),

@@ -18,6 +18,7 @@ mod peers;
 mod png;
 mod report_check;
 mod sanitize;
+mod servers;
 mod soak;
 mod step;
 mod tidy;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Conformance => ("conformance", conformance::run()),
         Command::Hits => ("hits", hits::run()),
         Command::Guest(options) => ("guest", guest::run(&options)),
+        Command::Servers(options) => ("servers", servers::run(&options)),
         Command::Peers(words) => ("peers", peers::run(&words.words)),
     };
     all::report(&[(name, verdict)])

@@ -1,0 +1,80 @@
+//! Hits in DRAM: 32-byte keys, 100-byte values, 50 connections.
+
+use super::contestant::{Contestant, Start};
+use super::rounds::{Answered, ratios, spread};
+use super::settings::Bench;
+
+/// Room for all keys, several times.
+const MEMORY: u64 = 1 << 30;
+
+/// A shape of the load, and its words for `larder bench`.
+const SHAPES: [(&str, &[&str]); 5] = [
+    ("pipeline 1", &[]),
+    ("pipeline 1, 10 % sets", &["--sets", "10"]),
+    ("pipeline 16", &["--pipeline", "16"]),
+    ("pipeline 16, 10 % sets", &["--pipeline", "16", "--sets", "10"]),
+    ("16 keys a request", &["--multiget", "16"]),
+];
+
+/// A column of the table: which of the targets, beside which.
+const PAIRS: [(&str, usize, usize); 5] = [
+    ("epoll / memcached", 1, 0),
+    ("io_uring / memcached", 2, 0),
+    ("epoll / Valkey", 4, 3),
+    ("io_uring / Valkey", 5, 3),
+    ("epoll / io_uring", 1, 2),
+];
+
+/// Measures, and prints. Returns what could not be had.
+pub(super) fn run(bench: &Bench) -> Result<Vec<String>, String> {
+    let start = |name| Start { name, memory_bytes: MEMORY, flash: None, limit_bytes: None };
+    let memcached = Contestant::memcached(bench, &start("memcached"))?;
+    let epoll = Contestant::larder(bench, &start("larder-epoll"), "epoll")?;
+    let ring = Contestant::larder(bench, &start("larder-io_uring"), "io_uring")?;
+    let valkey = Contestant::valkey(bench, &start("valkey"))?;
+    let targets = [
+        &memcached.targets[0],
+        &epoll.targets[0],
+        &ring.targets[0],
+        &valkey.targets[0],
+        &epoll.targets[1],
+        &ring.targets[1],
+    ]
+    .map(String::as_str);
+    for (at, (shape, words)) in SHAPES.iter().enumerate() {
+        let answered = Answered::measure(bench, &targets, words)?;
+        if at == 0 {
+            println!("\nDRAM hits, {} threads each\n{}", bench.settings.threads, answered.about());
+        }
+        print(shape, &answered, &targets);
+    }
+    Ok(Vec::new())
+}
+
+fn print(shape: &str, answered: &Answered, targets: &[&str]) {
+    println!("\n{shape}");
+    println!("{:42} {:>26} {:>26} {:>22}", "", "CPU us a request", "requests/s", "p99 us");
+    for (at, target) in targets.iter().enumerate() {
+        let number = |name, digits| spread(&answered.series(at, name), digits);
+        let trouble = answered.sum(at, "refused") + answered.sum(at, "wrong");
+        println!(
+            "{:42} {:>26} {:>26} {:>22}{}",
+            target,
+            number("server_cpu_us", 2),
+            number("requests_per_second", 0),
+            number("p99_us", 0),
+            if trouble > 0.0 { "  REFUSED OR WRONG" } else { "" }
+        );
+    }
+    for (name, ours, theirs) in PAIRS {
+        let of = |number| {
+            spread(&ratios(&answered.series(ours, number), &answered.series(theirs, number)), 2)
+        };
+        println!(
+            "{name:42} {:>26} {:>26} {:>22}",
+            of("server_cpu_us"),
+            of("requests_per_second"),
+            of("p99_us")
+        );
+    }
+}

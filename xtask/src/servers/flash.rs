@@ -1,0 +1,90 @@
+//! Hits on flash: what is asked for is eight times what memory holds, in sizes of Meta's sample, and every server is in
+//! a control group with the same memory, so that the page cache counts.
+
+use std::path::{Path, PathBuf};
+
+use super::contestant::{Contestant, Start};
+use super::rounds::{Answered, ratios, spread};
+use super::settings::Bench;
+
+/// What each server may have, files' pages among it.
+const LIMIT: u64 = 256 << 20;
+/// What it is told to use of that. The rest is for what it needs besides.
+const MEMORY: u64 = 64 << 20;
+const FLASH: u64 = 4 << 30;
+/// Values of meta-kv's mean size, so many that they are eight times the memory.
+const VALUE_BYTES: u64 = 1024;
+
+/// Measures, and prints. Returns what could not be had.
+pub(super) fn run(bench: &Bench) -> Result<Vec<String>, String> {
+    let dirs = ["larder-epoll", "larder-io_uring", "memcached"].map(|name| bench.dir.join(name));
+    for dir in &dirs {
+        std::fs::create_dir_all(dir).map_err(|cause| format!("{}: {cause}", dir.display()))?;
+    }
+    let measured = measure(bench, &dirs);
+    dirs.iter().for_each(|dir| drop(std::fs::remove_dir_all(dir)));
+    measured
+}
+
+fn measure(bench: &Bench, dirs: &[PathBuf; 3]) -> Result<Vec<String>, String> {
+    let [epoll_dir, ring_dir, memcached_dir] = dirs;
+    let epoll = Contestant::larder(bench, &start("larder-epoll", epoll_dir), "epoll")?;
+    let ring = Contestant::larder(bench, &start("larder-io_uring", ring_dir), "io_uring")?;
+    let memcached = Contestant::memcached(bench, &start("memcached", memcached_dir))?;
+    let targets = [&memcached, &epoll, &ring].map(|contestant| contestant.targets[0].as_str());
+    let keys = (8 * LIMIT / VALUE_BYTES).to_string();
+    let value = VALUE_BYTES.to_string();
+    for (at, pipeline) in ["1", "16"].iter().enumerate() {
+        let words =
+            ["--keys", &keys, "--value-bytes", &value, "--look-aside", "--pipeline", pipeline];
+        // Once: the second shape finds what the first has stored.
+        let words = if at == 0 { words.to_vec() } else { [&words[..], &["--no-fill"]].concat() };
+        let answered = Answered::measure(bench, &targets, &words)?;
+        if at == 0 {
+            println!("\nflash hits, {} MiB of memory each\n{}", LIMIT >> 20, answered.about());
+        }
+        print(pipeline, &answered, &targets);
+    }
+    Ok(Vec::new())
+}
+
+fn start<'a>(name: &'a str, dir: &'a Path) -> Start<'a> {
+    Start { name, memory_bytes: MEMORY, flash: Some((dir, FLASH)), limit_bytes: Some(LIMIT) }
+}
+
+fn print(pipeline: &str, answered: &Answered, targets: &[&str]) {
+    println!("\npipeline {pipeline}");
+    println!(
+        "{:42} {:>22} {:>26} {:>26} {:>10}",
+        "", "CPU us a request", "hits/s", "p99 us", "hits"
+    );
+    let hits = |at: usize| -> Vec<f64> {
+        let rounds = answered.series(at, "hits").into_iter().zip(answered.series(at, "requests"));
+        let each = rounds.zip(answered.series(at, "requests_per_second"));
+        each.map(|((hits, requests), a_second)| hits / requests.max(1.0) * a_second).collect()
+    };
+    for (at, target) in targets.iter().enumerate() {
+        let keys = answered.sum(at, "keys").max(1.0);
+        println!(
+            "{:42} {:>22} {:>26} {:>26} {:>8.2} %",
+            target,
+            spread(&answered.series(at, "server_cpu_us"), 1),
+            spread(&hits(at), 0),
+            spread(&answered.series(at, "p99_us"), 0),
+            answered.sum(at, "hits") / keys * 100.0
+        );
+    }
+    for (ours, target) in targets.iter().enumerate().skip(1) {
+        let of = |number| {
+            spread(&ratios(&answered.series(ours, number), &answered.series(0, number)), 2)
+        };
+        let name = target.split('=').next().unwrap_or_default();
+        println!(
+            "{:42} {:>22} {:>26} {:>26}",
+            format!("{name} / memcached"),
+            of("server_cpu_us"),
+            spread(&ratios(&hits(ours), &hits(0)), 2),
+            of("p99_us")
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! `cargo xtask servers`: `larder serve` beside memcached and Valkey, under the same load in one run.
+//!
+//! `larder bench` does the loading, so that one client with one clock measures all of them, in turns. Numbers of the
+//! processor's time per request are to be trusted on a shared machine; requests a second only on a quiet one.
+
+mod cgroup;
+mod contestant;
+mod dram;
+mod flash;
+mod idle;
+mod rounds;
+mod settings;
+
+use clap::{Args, ValueEnum};
+
+use crate::step::{self, Verdict};
+use crate::workspace;
+use settings::{Bench, Settings};
+
+/// What `servers` may be told.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Options {
+    /// What is measured [default: all]
+    #[arg(value_name = "WHAT")]
+    what: Vec<What>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// A measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Hits in DRAM: pipelines, multigets, sets
+    Dram,
+    /// Hits on flash, beside memcached's extstore, in control groups with the same memory
+    Flash,
+    /// Memory of connections that ask nothing
+    Idle,
+}
+
+pub(crate) fn run(options: &Options) -> Verdict {
+    let larder = match &options.settings.larder {
+        Some(larder) => larder.clone(),
+        None => {
+            let built = step::run(&mut step::cargo(&[
+                "build",
+                "--release",
+                "--locked",
+                "-p",
+                "larder-cli",
+            ]));
+            if !matches!(built, Verdict::Passed(_)) {
+                return built;
+            }
+            workspace::target().join("release/larder")
+        }
+    };
+    let dir =
+        options.settings.dir.clone().unwrap_or_else(|| workspace::target().join("xtask/servers"));
+    if let Err(cause) = std::fs::create_dir_all(&dir) {
+        return Verdict::Failed(format!("cannot make {}: {cause}", dir.display()));
+    }
+    let bench = Bench { settings: options.settings.clone(), larder, dir };
+    let all = [What::Dram, What::Flash, What::Idle];
+    let wanted = if options.what.is_empty() { &all[..] } else { &options.what };
+    let mut skipped = Vec::new();
+    for what in wanted {
+        let measured = match what {
+            What::Dram => dram::run(&bench),
+            What::Flash => flash::run(&bench),
+            What::Idle => idle::run(&bench),
+        };
+        match measured {
+            Ok(missing) => skipped.extend(missing),
+            Err(why) => return Verdict::Failed(why),
+        }
+    }
+    match skipped.is_empty() {
+        true => Verdict::passed(),
+        false => Verdict::Passed(format!("without {}", skipped.join(", "))),
+    }
+}

@@ -1,0 +1,93 @@
+//! What `larder bench` measured, round by round, and what two servers' rounds say of each other.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::settings::Bench;
+
+/// A number of each round.
+pub(super) type Series = Vec<f64>;
+
+/// What a load was answered with.
+pub(super) struct Answered {
+    json: Value,
+}
+
+impl Answered {
+    /// Loads these targets in turns; `words` are the shape of the load.
+    pub(super) fn measure(bench: &Bench, targets: &[&str], words: &[&str]) -> Result<Self, String> {
+        let settings = &bench.settings;
+        let mut command = Command::new("taskset");
+        command.args(["-c", &settings.client_cores]).arg(&bench.larder).arg("bench").args(targets);
+        command.args(["--json", "-", "--cores", &settings.client_cores]);
+        command.args(["--rounds", &settings.rounds.to_string()]);
+        command.args(["--seconds", &settings.seconds.to_string()]).args(words);
+        let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+        let output = output.map_err(|cause| format!("larder bench: {cause}"))?;
+        if !output.status.success() {
+            return Err(format!("larder bench: {}", output.status));
+        }
+        let json = serde_json::from_slice(&output.stdout);
+        Ok(Self { json: json.map_err(|cause| format!("larder bench: {cause}"))? })
+    }
+
+    /// What the machine and the load are.
+    pub(super) fn about(&self) -> String {
+        let lines = self.json["machine"].as_array().into_iter().flatten();
+        let machine: Vec<&str> = lines.filter_map(Value::as_str).collect();
+        format!("{}\n{}", machine.join("\n"), self.json["load"].as_str().unwrap_or_default())
+    }
+
+    /// A number of a target in each round: of the one that stands there among those that were named.
+    pub(super) fn series(&self, target: usize, number: &str) -> Series {
+        let rounds = self.json["targets"][target]["rounds"].as_array().into_iter().flatten();
+        rounds.filter_map(|round| round[number].as_f64()).collect()
+    }
+
+    /// The sum over all rounds.
+    pub(super) fn sum(&self, target: usize, number: &str) -> f64 {
+        self.series(target, number).iter().sum()
+    }
+}
+
+/// Median, least and most: "1.23 (1.00 to 1.50)".
+pub(super) fn spread(series: &[f64], digits: usize) -> String {
+    match median(series) {
+        None => "-".to_owned(),
+        Some(median) => {
+            let (least, most) = bounds(series);
+            format!("{median:.digits$} ({least:.digits$} to {most:.digits$})")
+        }
+    }
+}
+
+/// How many times the other one's a number is, in each round.
+pub(super) fn ratios(ours: &[f64], theirs: &[f64]) -> Series {
+    ours.iter().zip(theirs).filter(|(_, theirs)| **theirs > 0.0).map(|(o, t)| o / t).collect()
+}
+
+fn median(series: &[f64]) -> Option<f64> {
+    let mut sorted = series.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let middle = sorted.len().checked_sub(1)?;
+    Some(f64::midpoint(*sorted.get(middle / 2)?, *sorted.get(middle.div_ceil(2))?))
+}
+
+fn bounds(series: &[f64]) -> (f64, f64) {
+    series.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), &number| {
+        (least.min(number), most.max(number))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_are_compared_one_by_one() {
+        assert_eq!(spread(&[3.0, 1.0, 2.0, 4.0], 1), "2.5 (1.0 to 4.0)");
+        assert_eq!(spread(&[], 1), "-");
+        assert_eq!(ratios(&[2.0, 3.0, 5.0], &[1.0, 2.0, 0.0]), [2.0, 1.5]);
+    }
+}
