@@ -6,6 +6,7 @@ mod clients;
 mod memcached;
 mod resp;
 mod server;
+mod smoke;
 mod source;
 mod tap;
 
@@ -66,6 +67,7 @@ fn suites(larder: &Path, dir: &Path) -> Vec<Outcome> {
     let mut outcomes = memcached::run(larder, dir);
     outcomes.extend(clients::run(larder, dir));
     outcomes.extend(resp::run(larder, dir));
+    outcomes.extend(smoke::run(larder, dir));
     outcomes
 }
 
