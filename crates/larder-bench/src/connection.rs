@@ -8,6 +8,7 @@ use larder_workload::Op;
 use crate::protocol::{self, Asked, Broken, Hits, Reply, Step};
 use crate::stream::Stream;
 use crate::target::Target;
+use crate::tls::ServerTls;
 use crate::value::Values;
 use crate::workload::Ask;
 
@@ -46,9 +47,9 @@ pub(crate) struct Scratch {
 
 impl Connection {
     /// Connects, and asks what opens a connection of this protocol.
-    pub(crate) fn open(target: &Target) -> io::Result<Self> {
+    pub(crate) fn open(target: &Target, tls: Option<&ServerTls>) -> io::Result<Self> {
         let mut connection = Self {
-            stream: Stream::connect(&target.address)?,
+            stream: Stream::connect(&target.address, tls)?,
             output: Vec::new(),
             sent: 0,
             input: vec![0; INPUT_BYTES],
@@ -112,7 +113,7 @@ impl Connection {
         }
         self.output.clear();
         self.sent = 0;
-        Ok(true)
+        self.stream.send_rest()
     }
 
     /// Takes what has come, once. Says whether there may be more.

@@ -10,6 +10,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`target`] | whom to ask: protocol, address, credentials |
+//! | `tls`, `stream` | what a socket speaks below the protocol |
 //! | [`workload`] | what is asked: keys by popularity, sizes, sets; or one of larder-workload's streams |
 //! | `value` | the bytes of values, and whether they are right |
 //! | `protocol` | requests and replies as bytes |
@@ -29,6 +30,7 @@ pub mod saturation;
 mod server_cpu;
 mod stream;
 pub mod target;
+mod tls;
 mod value;
 mod worker;
 pub mod workload;
@@ -36,4 +38,5 @@ pub mod workload;
 pub use larder_workload::Error;
 pub use run::{Load, Measured, Pace};
 pub use target::{Protocol, Target};
+pub use tls::Tls;
 pub use workload::{Popularity, Workload};

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::Error;
 use crate::server_cpu::ServerProcess;
 use crate::target::Target;
+use crate::tls::{ServerTls, Tls};
 use crate::value::Values;
 use crate::worker::{Arrivals, Tally, Task, Worker};
 use crate::workload::{Asks, Workload};
@@ -28,7 +29,7 @@ pub enum Pace {
 }
 
 /// How a server is asked.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Load {
     /// What is asked.
     pub workload: Workload,
@@ -42,6 +43,8 @@ pub struct Load {
     pub threads: usize,
     /// Processors that these threads keep to, one after another; all, if there are none.
     pub cores: Vec<usize>,
+    /// For targets that speak TLS; without it any certificate is taken.
+    pub tls: Option<Tls>,
     /// Asked before anything counts.
     pub warm_up: Duration,
     /// How long it counts.
@@ -57,6 +60,7 @@ impl Default for Load {
             pipeline: 1,
             threads: 1,
             cores: Vec::new(),
+            tls: None,
             warm_up: Duration::from_millis(500),
             duration: Duration::from_secs(5),
         }
@@ -247,6 +251,7 @@ fn ask_as(
     let made = asks(thread, threads).and_then(|asks| {
         let task = Task {
             target,
+            tls: tls_to(target, load)?,
             values,
             asks,
             arrivals,
@@ -264,6 +269,14 @@ fn ask_as(
     // Also who could not connect: the others wait for it.
     let begin = begin();
     made?.starting(begin).run()
+}
+
+fn tls_to(target: &Target, load: &Load) -> Result<Option<ServerTls>, Error> {
+    let Some(name) = &target.tls_name else { return Ok(None) };
+    match &load.tls {
+        Some(tls) => tls.to(name).map(Some),
+        None => Tls::new(None, None)?.to(name).map(Some),
+    }
 }
 
 /// Keeps the calling thread to one of these processors. One that there is not is left out.

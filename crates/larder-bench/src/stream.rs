@@ -1,51 +1,115 @@
-//! A socket to the server, which never blocks.
+//! A socket to the server, which never blocks, with TLS over it or without.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rustls::ClientConnection;
+
 use crate::target::Address;
+use crate::tls::ServerTls;
 
 /// Nobody waits longer for a connection to be made.
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// See the module.
+pub(crate) struct Stream {
+    socket: Socket,
+    tls: Option<Box<ClientConnection>>,
+}
+
 #[derive(Debug)]
-pub(crate) enum Stream {
+enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl Stream {
-    pub(crate) fn connect(address: &Address) -> io::Result<Self> {
-        Ok(match address {
+    /// Connects; a handshake is done by the reads and writes that come first.
+    pub(crate) fn connect(address: &Address, tls: Option<&ServerTls>) -> io::Result<Self> {
+        let socket = match address {
             Address::Tcp(address) => {
                 let stream = TcpStream::connect_timeout(address, CONNECT)?;
                 stream.set_nodelay(true)?;
                 stream.set_nonblocking(true)?;
-                Self::Tcp(stream)
+                Socket::Tcp(stream)
             }
             Address::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
                 stream.set_nonblocking(true)?;
-                Self::Unix(stream)
+                Socket::Unix(stream)
             }
-        })
+        };
+        let tls = tls.map(ServerTls::connection).transpose().map_err(io::Error::other)?;
+        Ok(Self { socket, tls: tls.map(Box::new) })
+    }
+
+    /// Sends what an earlier write has left. Says whether that is all.
+    pub(crate) fn send_rest(&mut self) -> io::Result<bool> {
+        let Some(tls) = &mut self.tls else { return Ok(true) };
+        while tls.wants_write() {
+            match tls.write_tls(&mut self.socket) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
     }
 }
 
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(stream) => stream.as_fd(),
-            Self::Unix(stream) => stream.as_fd(),
+        match &self.socket {
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Unix(stream) => stream.as_fd(),
         }
     }
 }
 
 impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else { return self.socket.read(into) };
+        loop {
+            match tls.reader().read(into) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+            // What waits to be sent may be what the server waits for: a handshake.
+            if tls.read_tls(&mut self.socket)? == 0 {
+                return Ok(0);
+            }
+            tls.process_new_packets().map_err(io::Error::other)?;
+            while tls.wants_write() {
+                match tls.write_tls(&mut self.socket) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    sent => sent?,
+                };
+            }
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.send_rest()? {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        match &mut self.tls {
+            None => self.socket.write(bytes),
+            Some(tls) => tls.writer().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Socket {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.read(into),
@@ -54,7 +118,7 @@ impl Read for Stream {
     }
 }
 
-impl Write for Stream {
+impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.write(bytes),

@@ -32,7 +32,8 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// A server to measure: `[NAME=]SCHEME://[USER:PASSWORD@]HOST:PORT`, or a path instead of host and port.
+/// A server to measure: `[NAME=]SCHEME://[USER:PASSWORD@]HOST:PORT`, or a path instead of host and port. `+tls` behind
+/// the scheme is TLS.
 ///
 /// ```
 /// use larder_bench::{Protocol, Target};
@@ -51,6 +52,8 @@ pub struct Target {
     pub protocol: Protocol,
     /// Where it listens.
     pub address: Address,
+    /// Whether it speaks TLS, and by which name its certificate is to know it.
+    pub tls_name: Option<String>,
     /// User and password.
     pub credentials: Option<(String, String)>,
 }
@@ -63,8 +66,8 @@ impl FromStr for Target {
             Some((name, rest)) if !name.contains(':') => (Some(name), rest),
             _ => (None, text),
         };
-        let (protocol, rest) = match rest.split_once("://") {
-            Some((scheme, rest)) => (Some(protocol(scheme)?), rest),
+        let (scheme, rest) = match rest.split_once("://") {
+            Some((scheme, rest)) => (Some(self::scheme(scheme)?), rest),
             None => (None, rest),
         };
         let (credentials, place) = match rest.rsplit_once('@') {
@@ -79,23 +82,35 @@ impl FromStr for Target {
         // The password stays out of what is printed.
         let shown = text.replace(rest, place);
         let name = name.map_or(shown, str::to_owned);
-        Ok(Self { name, protocol: protocol.unwrap_or(by_port), address, credentials })
+        let (protocol, is_tls) = scheme.unwrap_or((by_port, false));
+        let host = place.rsplit_once(':').map_or("localhost", |(host, _)| host);
+        let tls_name = is_tls.then(|| host.trim_matches(['[', ']']).to_owned());
+        Ok(Self { name, protocol, address, tls_name, credentials })
     }
 }
 
-fn protocol(scheme: &str) -> Result<Protocol, Error> {
-    Ok(match scheme {
+/// The protocol, and whether it is spoken over TLS.
+fn scheme(scheme: &str) -> Result<(Protocol, bool), Error> {
+    let (plain, is_tls) = match scheme {
+        "rediss" => ("redis", true),
+        other => match other.strip_suffix("+tls") {
+            Some(plain) => (plain, true),
+            None => (other, false),
+        },
+    };
+    let protocol = match plain {
         "memcached" => Protocol::Memcached,
         "meta" => Protocol::MemcachedMeta,
         "redis" | "resp" | "resp2" => Protocol::Resp2,
         "resp3" => Protocol::Resp3,
         other => {
-            let message = format!(
-                "{other}://: no such scheme; there are memcached, meta, redis (resp2), and resp3"
-            );
-            return Err(Error::usage(message));
+            return Err(Error::usage(format!(
+                "{other}://: no such scheme; there are memcached, meta, redis (resp2) and resp3, each with +tls behind \
+                 it or without"
+            )));
         }
-    })
+    };
+    Ok((protocol, is_tls))
 }
 
 fn credentials(pair: &str) -> Result<(String, String), Error> {
@@ -137,6 +152,16 @@ mod tests {
         assert_eq!(target.credentials, Some(("u".to_owned(), "p".to_owned())));
         let target: Target = "memcached://u:secret@127.0.0.1:11211".parse().unwrap();
         assert_eq!(target.name, "memcached://127.0.0.1:11211");
+        let target: Target = "meta+tls://[::1]:11211".parse().unwrap();
+        assert_eq!(
+            (target.tls_name.as_deref(), target.protocol),
+            (Some("::1"), Protocol::MemcachedMeta)
+        );
+        let target: Target = "rediss://localhost:1".parse().unwrap();
+        assert_eq!(
+            (target.tls_name.as_deref(), target.protocol),
+            (Some("localhost"), Protocol::Resp2)
+        );
         let target: Target = "/run/larder.sock".parse().unwrap();
         assert_eq!(target.address, Address::Unix("/run/larder.sock".into()));
         assert_eq!(target.protocol, Protocol::Memcached);

@@ -14,6 +14,7 @@ use crate::Error;
 use crate::connection::{Connection, Scratch, Sent};
 use crate::protocol::{Asked, Reply};
 use crate::target::Target;
+use crate::tls::ServerTls;
 use crate::value::Values;
 use crate::workload::{Ask, Asks};
 
@@ -32,6 +33,7 @@ pub(crate) enum Arrivals {
 /// What a thread is to do.
 pub(crate) struct Task<'a> {
     pub(crate) target: &'a Target,
+    pub(crate) tls: Option<ServerTls>,
     pub(crate) values: &'a Values,
     pub(crate) asks: Asks,
     pub(crate) arrivals: Arrivals,
@@ -106,7 +108,8 @@ impl<'a> Worker<'a> {
         let queue = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| cannot(e.into()))?;
         let mut connections = Vec::with_capacity(task.connections);
         for number in 0..task.connections {
-            let mut connection = Connection::open(task.target).map_err(cannot)?;
+            let mut connection =
+                Connection::open(task.target, task.tls.as_ref()).map_err(cannot)?;
             let data = epoll::EventData::new_u64(number as u64);
             epoll::add(&queue, connection.stream(), data, epoll::EventFlags::IN)
                 .map_err(|e| cannot(e.into()))?;
@@ -251,13 +254,30 @@ impl<'a> Worker<'a> {
         Error::run(format!("{}: {error}", self.task.target.name))
     }
 
-    /// Reads what has come of a connection.
+    /// Reads what has come of a connection, to its end: what TLS has taken from the socket nobody tells of again.
     fn read(&mut self, number: usize) -> Result<(), Error> {
         let was_full = self.is_full(number);
-        let received = self.connections[number].receive();
-        // What there is more of is told of again.
-        received.map_err(|error| self.lost(&error))?;
-        let now_ns = self.now_ns();
+        let (mut there_may_be_more, mut answers) = (true, 0);
+        while there_may_be_more {
+            let received = self.connections[number].receive();
+            there_may_be_more = received.map_err(|error| self.lost(&error))?;
+            let now_ns = self.now_ns();
+            answers += self.read_answers(number, now_ns)?;
+            self.set_missed(number, now_ns)?;
+        }
+        self.task.done.fetch_add(answers, Ordering::Relaxed);
+        let frees = match self.task.arrivals {
+            Arrivals::Closed => answers > 0 && self.connections[number].under_way() == 0,
+            Arrivals::Open(_) => was_full && !self.is_full(number),
+        };
+        if frees {
+            self.free.push_back(number);
+        }
+        Ok(())
+    }
+
+    /// Notes all answers that have come whole, and says how many.
+    fn read_answers(&mut self, number: usize, now_ns: u64) -> Result<u64, Error> {
         let mut answers = 0;
         loop {
             let (connection, missed) = (&mut self.connections[number], &mut self.missed);
@@ -271,20 +291,10 @@ impl<'a> Worker<'a> {
             let broken = |answer: crate::protocol::Broken| {
                 Error::run(format!("{name}: not an answer of this protocol: {}", answer.0))
             };
-            let Some((sent, reply)) = answer.map_err(broken)? else { break };
+            let Some((sent, reply)) = answer.map_err(broken)? else { return Ok(answers) };
             self.note(sent, reply, now_ns)?;
             answers += 1;
         }
-        self.task.done.fetch_add(answers, Ordering::Relaxed);
-        self.set_missed(number, now_ns)?;
-        let frees = match self.task.arrivals {
-            Arrivals::Closed => answers > 0 && self.connections[number].under_way() == 0,
-            Arrivals::Open(_) => was_full && !self.is_full(number),
-        };
-        if frees {
-            self.free.push_back(number);
-        }
-        Ok(())
     }
 
     fn is_full(&self, number: usize) -> bool {

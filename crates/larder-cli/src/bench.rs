@@ -9,7 +9,7 @@ use indicatif::{HumanCount, ProgressBar};
 use larder_bench::compare::{Stage, Table, compare};
 use larder_bench::run::{Progress, fill};
 use larder_bench::workload::Stream;
-use larder_bench::{Load, Pace, Target, Workload, saturation};
+use larder_bench::{Load, Pace, Target, Tls, Workload, saturation};
 use larder_lab::Error;
 use serde_json::{Value, json};
 
@@ -61,7 +61,9 @@ fn load(arguments: &BenchArgs) -> Result<Load, Error> {
         look_aside: arguments.look_aside,
         seed: arguments.seed,
     };
+    let own = arguments.tls_certificate.as_deref().zip(arguments.tls_key.as_deref());
     Ok(Load {
+        tls: Some(Tls::new(arguments.tls_ca.as_deref(), own)?),
         workload,
         pace: arguments.rate.map_or(Pace::Closed, Pace::Open),
         connections: usize::try_from(arguments.connections).unwrap_or(usize::MAX),

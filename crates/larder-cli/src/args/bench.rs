@@ -19,8 +19,8 @@ use super::{FormatArgs, size};
 /// Every value that comes back is checked.
 ///
 /// A TARGET is [NAME=][SCHEME://][USER:PASSWORD@]HOST:PORT, or a path in place of host and port.
-/// Schemes are memcached, meta (memcached's meta commands), redis (resp2) and resp3; without one
-/// port 6379 is redis and all others are memcached.
+/// Schemes are memcached, meta (memcached's meta commands), redis (resp2) and resp3, each with +tls
+/// behind it for TLS; without one port 6379 is redis and all others are memcached.
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 #[command(after_help = "EXAMPLES:
@@ -95,6 +95,19 @@ pub(crate) struct BenchArgs {
     /// Rates that the search tries
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) tries: u16,
+
+    /// Who issued the certificates of servers that speak TLS, a file in PEM [default: any certificate
+    /// is taken]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+
+    /// Certificate to show to servers that speak TLS, a file in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+
+    /// Its key
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(crate) tls_key: Option<PathBuf>,
 
     /// Connections to each server
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
