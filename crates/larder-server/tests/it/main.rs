@@ -5,7 +5,9 @@
 mod admin;
 mod flash;
 mod lifecycle;
+mod limits;
 mod memcached;
+mod prefixes;
 mod resp;
 mod serving;
 mod slow;

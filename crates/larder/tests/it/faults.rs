@@ -185,6 +185,9 @@ fn an_outage_is_not_for_ever() {
         device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes()));
         load(&rig, 30, 10_000);
         let during = rig.cache.stats();
+        assert_eq!(during.flash_avoided, 1);
+        // It has begun with the first writes that failed, some seconds after they were told to.
+        assert!((1060..1075).contains(&during.flash_avoided_since_seconds), "{during:?}");
         let layout = *rig.cache.layout().unwrap();
         assert!(during.soc_retired_buckets > 0 && during.rejected_in_outage_objects > 500);
         assert!(during.soc_retired_buckets * 4 < layout.soc_buckets, "{during:?}");
@@ -192,6 +195,7 @@ fn an_outage_is_not_for_ever() {
         device.set_plan(&FaultPlan::new(1));
         load(&rig, 200, 20_000);
         let after = rig.cache.stats();
+        assert_eq!((after.flash_avoided, after.flash_avoided_since_seconds), (0, 0));
         assert_eq!(after.crash_safe, 1, "the log of the dead is back too");
         assert_eq!(after.loc_revived_regions, after.loc_retired_regions);
         assert!(after.soc_revived_buckets * 10 >= after.soc_retired_buckets * 9, "{after:?}");
