@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind};
 
 /// Weights are 1 to this.
 const WEIGHT_MAX: u16 = 1000;
-/// Less than this is no rate: a token would take longer than a client waits.
+/// Longer than this nothing is saved up.
 const BURST_MAX: Duration = Duration::from_secs(3600);
 /// A prefix is no longer than a key of memcached.
 const PREFIX_BYTES_MAX: usize = 250;
@@ -66,49 +66,48 @@ impl TenantPolicy {
         }
     }
 
-    fn check(&self) -> Result<(), Error> {
-        let refuse = |why: String| {
-            Err(Error::new(ErrorKind::Config, format!("tenant {:?}: {why}", self.tenant)))
-        };
+    /// Refuses what cannot be, alone or beside those that came before.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] with the tenant, what is wrong, and what it must be.
+    pub fn check(&self, before: &[Self]) -> Result<(), Error> {
         if !(1..=WEIGHT_MAX).contains(&self.weight) {
-            return refuse(format!("weight = {}: must be 1 to {WEIGHT_MAX}", self.weight));
+            return self.refuse(format!("weight = {}: must be 1 to {WEIGHT_MAX}", self.weight));
         }
         if self.burst > BURST_MAX {
-            return refuse(format!("burst = {:?}: must be at most {BURST_MAX:?}", self.burst));
+            return self.refuse(format!("burst = {:?}: must be at most {BURST_MAX:?}", self.burst));
         }
         if self.prefix.len() > PREFIX_BYTES_MAX {
-            return refuse(format!(
-                "prefix of {} bytes: must be at most {PREFIX_BYTES_MAX}",
-                self.prefix.len()
-            ));
+            let bytes = self.prefix.len();
+            return self
+                .refuse(format!("prefix of {bytes} bytes: must be at most {PREFIX_BYTES_MAX}"));
         }
-        Ok(())
+        if before.iter().any(|other| other.tenant == self.tenant) {
+            return self.refuse("has two policies".to_owned());
+        }
+        match before.iter().find(|other| !self.prefix.is_empty() && other.prefix == self.prefix) {
+            Some(other) => self.refuse(format!("has the prefix of tenant {:?}", other.tenant)),
+            None => Ok(()),
+        }
+    }
+
+    fn refuse(&self, why: String) -> Result<(), Error> {
+        Err(Error::new(ErrorKind::Config, format!("tenant {:?}: {why}", self.tenant)))
     }
 }
 
-/// Refuses policies that cannot be, or not beside each other, for tenants of these `names`, of which the first has all
-/// keys that nobody else has.
+/// Refuses policies that cannot be, for tenants of these `names`, of which the first has all keys that nobody else has.
 pub(crate) fn check(policies: &[TenantPolicy], names: &[&str]) -> Result<(), Error> {
     for (number, policy) in policies.iter().enumerate() {
-        policy.check()?;
-        let refuse = |why: String| {
-            Err(Error::new(ErrorKind::Config, format!("tenant {:?}: {why}", policy.tenant)))
-        };
+        policy.check(policies.get(..number).unwrap_or_default())?;
         if !names.contains(&&*policy.tenant) {
-            return refuse(format!("has a policy and is none: there are {}", names.join(", ")));
+            return policy
+                .refuse(format!("has a policy and is none: there are {}", names.join(", ")));
         }
         if !policy.prefix.is_empty() && names.first() == Some(&&*policy.tenant) {
-            return refuse(
-                "the first tenant has all keys without a prefix; give others one".into(),
-            );
-        }
-        for other in policies.get(..number).unwrap_or_default() {
-            if other.tenant == policy.tenant {
-                return refuse("has two policies".to_owned());
-            }
-            if !policy.prefix.is_empty() && other.prefix == policy.prefix {
-                return refuse(format!("has the prefix of tenant {:?}", other.tenant));
-            }
+            let why =
+                "prefix: the first tenant has all keys that begin as no other's; give it none";
+            return policy.refuse(why.to_owned());
         }
     }
     Ok(())

@@ -42,7 +42,8 @@ impl CircuitBreaker {
 
     /// Whether a write is worth a try.
     pub(crate) fn allows(&self) -> bool {
-        self.failures.load(Ordering::Acquire) < FAILURES_MAX || self.lock().backoff.is_due(self.now_s())
+        self.failures.load(Ordering::Acquire) < FAILURES_MAX
+            || self.lock().backoff.is_due(self.now_s())
     }
 
     /// Since when writes have failed, so that none is sent or none has gone well again.

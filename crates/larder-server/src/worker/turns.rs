@@ -167,12 +167,11 @@ mod tests {
         drop(first);
         let mut order = Vec::new();
         while !all.is_empty() {
-            let found = all.iter_mut().enumerate().find_map(|(at, (tenant, taking))| {
-                match poll(taking) {
+            let found =
+                all.iter_mut().enumerate().find_map(|(at, (tenant, taking))| match poll(taking) {
                     Poll::Ready(turn) => Some((at, *tenant, turn)),
                     Poll::Pending => None,
-                }
-            });
+                });
             let (at, tenant, turn) = found.expect("whoever waits gets a turn");
             order.push(tenant);
             drop(all.remove(at));

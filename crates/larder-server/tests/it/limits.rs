@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use larder_server::{OverLimit, Server, ServerConfig, TenantPolicy};
 
-use crate::admin::get;
+use crate::drive::metric;
 use crate::serving::{Client, config, with_tenants};
 use crate::users::user;
 
@@ -32,9 +32,7 @@ fn resp(server: &Server, login: &str) -> Client {
 }
 
 fn counted(server: &Server, name: &str) -> u64 {
-    let page = get(server, "/metrics", "");
-    let line = format!("larder_server_tenant_{name}_requests_total{{tenant=\"pages\"}} ");
-    page.lines().find_map(|it| it.strip_prefix(&line)).unwrap().parse().unwrap()
+    metric(server, &format!("larder_server_tenant_{name}_requests_total"), "pages")
 }
 
 #[test]
