@@ -1,5 +1,5 @@
-//! `cargo xtask served-kills`: `larder serve` under `kill -9`. An example of `larder-sim` does it; here both are built, and
-//! it is started.
+//! `cargo xtask served-kills`: `larder serve` under `kill -9`. An example of `larder-sim` does it; here both are built,
+//! and it is started.
 
 use std::ffi::OsString;
 

@@ -83,8 +83,8 @@ pub struct ServerConfig {
     /// Requests of a worker that read flash at a time, at least 1; further ones wait, and tenants get turns by their
     /// weights.
     pub flash_turns: usize,
-    /// Whether a server whose drive is not used, since it fails or answers nothing, is ready all the same: it goes on in
-    /// DRAM.
+    /// Whether a server whose drive is not used, since it fails or answers nothing, is ready all the same: it goes on
+    /// in DRAM.
     pub ready_without_flash: bool,
     /// How long connections may go on with what they have begun when the server is told to end.
     pub drain_time: Duration,

@@ -108,7 +108,8 @@ impl Server {
     }
 
     /// Takes over what of `config` can be changed while it runs: users, how many connections there may be, and the
-    /// limits and weights of tenants. Who has logged in stays in. Says which other settings differ, and so need another start.
+    /// limits and weights of tenants. Who has logged in stays in. Says which other settings differ, and so need another
+    /// start.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for settings that cannot be; then nothing is changed.

@@ -91,8 +91,8 @@ fn show(number: u32, round: &ServedRound) {
     match start {
         None => println!("{number:4}  killed before it answered"),
         Some(start) => println!(
-            "{number:4}  answered after {:4} ms, found {found} of {known}; then {requests} requests, {flushes} flushes, \
-             {cut_off} cut off",
+            "{number:4}  answered after {:4} ms, found {found} of {known}; then {requests} requests, {flushes} \
+             flushes, {cut_off} cut off",
             start.as_millis()
         ),
     }

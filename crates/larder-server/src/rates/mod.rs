@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Bucket ── of a tenant: one number, written when a worker takes a lot (128 a second at the rate)
-//!     └─► Purse ── of a tenant at a worker: a request takes a token from it, bytes are taken when they have come or gone
+//!     └─► Purse ── of a tenant at a worker: a request takes a token; bytes are taken when they have come or gone
 //! ```
 //!
 //! A tenant without a limit costs one look at a flag that nobody writes. Nothing here waits: who asks is told when its

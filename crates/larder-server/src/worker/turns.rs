@@ -1,8 +1,8 @@
 //! Turns at flash: a worker reads it for so many requests at a time, and where more wait, tenants get turns by weight.
 //!
-//! Turns are given out by start-time fair queueing: a tenant's next turn stands at a moment of a virtual time, each turn
-//! moves that on by the inverse of its weight, and the earliest is next. Unlike rounds of as many turns as weights say,
-//! nobody waits for a thousand turns of another that weighs as much.
+//! Turns are given out by start-time fair queueing: a tenant's next turn stands at a moment of a virtual time, each
+//! turn moves that on by the inverse of its weight, and the earliest is next. Unlike rounds of as many turns as weights
+//! say, nobody waits for a thousand turns of another that weighs as much.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

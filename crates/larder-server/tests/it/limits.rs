@@ -1,5 +1,6 @@
 //! Tenants are held to their rates, and others do not notice.
 
+use std::io::Read;
 use std::time::{Duration, Instant};
 
 use larder_server::{OverLimit, Server, ServerConfig, TenantPolicy};
@@ -57,7 +58,7 @@ fn what_is_over_the_limit_is_refused_in_each_protocols_words() {
     loop {
         let mut line = Vec::new();
         let mut byte = [0];
-        while std::io::Read::read(&mut text.0, &mut byte).unwrap() == 1 {
+        while text.0.read(&mut byte).unwrap() == 1 {
             line.push(byte[0]);
             if byte[0] == b'\n' {
                 break;
@@ -73,6 +74,36 @@ fn what_is_over_the_limit_is_refused_in_each_protocols_words() {
     // Who has no limit notices nothing.
     let mut ann = resp(&server, "ann rye");
     ann.asks("SET k v\r\n".repeat(100), "+OK\r\n".repeat(100));
+}
+
+/// A request of the binary protocol: a key and a value, and no extras.
+fn packet(opcode: u8, key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0; 24];
+    (packet[0], packet[1], packet[3]) = (0x80, opcode, u8::try_from(key.len()).unwrap());
+    packet[11] = u8::try_from(key.len() + value.len()).unwrap();
+    [&packet, key, value].concat()
+}
+
+/// The status of the next answer.
+fn status(client: &mut Client) -> u16 {
+    let mut head = [0; 24];
+    client.0.read_exact(&mut head).unwrap();
+    let mut body = vec![0; usize::from(u16::from_be_bytes([head[10], head[11]]))];
+    client.0.read_exact(&mut body).unwrap();
+    u16::from_be_bytes([head[6], head[7]])
+}
+
+#[test]
+fn binary_clients_are_told_that_it_is_busy() {
+    let server = serve(requests(1, OverLimit::Error));
+    let mut bob = Client::memcached(&server);
+    bob.send(packet(0x21, b"PLAIN", b"\0bob\0oat"));
+    assert_eq!(status(&mut bob), 0);
+    const NOOP: u8 = 0x0a;
+    bob.send(packet(NOOP, b"", b"").repeat(30));
+    let told: Vec<u16> = (0..30).map(|_| status(&mut bob)).collect();
+    assert!(told[..5] == [0; 5] && told.iter().all(|it| [0, 0x85].contains(it)), "{told:?}");
+    assert!(told.iter().filter(|it| **it == 0x85).count() > 10, "{told:?}");
 }
 
 #[test]

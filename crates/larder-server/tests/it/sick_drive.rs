@@ -1,4 +1,5 @@
-//! A drive that stalls, fails or vanishes: the server goes on in DRAM, says so, and uses the drive again when it is well.
+//! A drive that stalls, fails or vanishes: the server goes on in DRAM, says so, and uses the drive again when it is
+//! well.
 
 use std::time::{Duration, Instant};
 

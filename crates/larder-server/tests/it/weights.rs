@@ -36,8 +36,8 @@ fn flash_hits(server: &Server, tenant: &str) -> u64 {
     ["soc", "loc"].map(|it| metric(server, &format!("larder_{it}_hits_total"), tenant)).iter().sum()
 }
 
-/// How many values of "many" are read from flash, by fifty connections that ask as fast as they can, while one connection
-/// of "one" reads one.
+/// How many values of "many" are read from flash, by fifty connections that ask as fast as they can, while one
+/// connection of "one" reads one.
 fn reads_beside_one(weight: u16) -> u64 {
     let drive = drive();
     let server = serve(&drive, weight);

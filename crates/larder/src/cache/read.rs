@@ -78,8 +78,8 @@ impl Larder {
         Ok(found)
     }
 
-    /// Whether a look-up of `key` may have to read flash: DRAM does not have it, and flash might. For whoever looks after
-    /// how many read flash at a time; by the time of the look-up it may be otherwise.
+    /// Whether a look-up of `key` may have to read flash: DRAM does not have it, and flash might. For whoever looks
+    /// after how many read flash at a time; by the time of the look-up it may be otherwise.
     ///
     /// ```
     /// # use larder::{Larder, RealClock, block_on};

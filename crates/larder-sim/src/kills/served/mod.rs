@@ -3,11 +3,12 @@
 //!
 //! A round starts the server on the directory that the rounds before have left, measures until it answers, asks for
 //! every key, and goes on changing and reading: classic memcached requests, each on a key that one client alone
-//! changes, and now and then a `flush_all`, for which all others wait. What was acknowledged is known to this process, so
-//! nothing has to be written down. Then the server is killed at a seeded moment, sometimes before it answers at all.
+//! changes, and now and then a `flush_all`, for which all others wait. What was acknowledged is known to this process,
+//! so nothing has to be written down. Then the server is killed at a seeded moment, sometimes before it answers at all.
 //!
-//! Allowed is what the [`oracle`](super) allows: a miss, or the newest acknowledged version, or the version of a request
-//! that was under way. Everything else is wrong: an older one, one that was deleted or flushed, or no value at all.
+//! Allowed is what the oracle of [`kills`](super) allows: a miss, or the newest acknowledged version, or the version
+//! of a request that was under way. Everything else is wrong: an older one, one that was deleted or flushed, or no
+//! value at all.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -120,7 +121,8 @@ struct Shared<'o> {
 }
 
 /// Kills servers. `server` is one that answers memcached's clients on a free port of this machine, on the data in
-/// `options.dir`, and says so on standard output as `larder serve` does. The first round with something wrong is the last.
+/// `options.dir`, and says so on standard output as `larder serve` does. The first round with something wrong is the
+/// last.
 pub fn run_served(
     options: &ServedOptions,
     server: &dyn Fn() -> Command,

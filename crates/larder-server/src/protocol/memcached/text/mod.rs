@@ -194,7 +194,8 @@ impl Text {
         Step::Done(taken)
     }
 
-    /// Answers a request of whose line so many bytes were taken, and that brings a value of so many, when that is there.
+    /// Answers a request that brings a value, when that is there: so many bytes of its line were taken, and so many has
+    /// the value.
     async fn store(
         &mut self,
         request: &Request<'_>,
