@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use crate::step::{self, Verdict};
 use crate::{
-    fuzz, guest, interleave, kills, mutants, packages, peers, report_check, sanitize, soak, tidy,
-    toolchain,
+    fuzz, guest, interleave, kills, mutants, packages, peers, report_check, sanitize, served_kills,
+    soak, tidy, toolchain,
 };
 
 /// How long each fuzz target runs.
@@ -14,7 +14,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and how it is run.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 19] = [
+const STEPS: [Step; 20] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -43,6 +43,7 @@ const STEPS: [Step; 19] = [
     ("fuzz", || fuzz::run(&fuzz::Options { seconds: FUZZ_SECONDS })),
     ("soak", || soak::run(&soak::Options::USUAL)),
     ("kills", kills::usual),
+    ("served-kills", served_kills::usual),
     ("mutants", || mutants::run(&mutants::Options::usual())),
     ("guest", guest::usual),
     ("peers", peers::check),

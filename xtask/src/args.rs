@@ -40,6 +40,9 @@ pub(crate) enum Command {
     /// Processes killed with the cache at full load on one file, every answer judged afterwards; --help says more
     #[command(disable_help_flag = true)]
     Kills(PassedOn),
+    /// `larder serve` killed under load on one file, every answer judged by its clients; --help says more
+    #[command(disable_help_flag = true)]
+    ServedKills(PassedOn),
     /// Small changes to the cache, and whether a test notices each; needs cargo-mutants
     Mutants(mutants::Options),
     /// The tests of memcached, Valkey and their clients, against `larder serve`

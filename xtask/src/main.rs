@@ -18,6 +18,7 @@ mod peers;
 mod png;
 mod report_check;
 mod sanitize;
+mod served_kills;
 mod servers;
 mod soak;
 mod step;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Sanitize => ("sanitize", sanitize::run()),
         Command::Soak(options) => ("soak", soak::run(&options)),
         Command::Kills(words) => ("kills", kills::run(&words.words)),
+        Command::ServedKills(words) => ("served-kills", served_kills::run(&words.words)),
         Command::Mutants(options) => ("mutants", mutants::run(&options)),
         Command::Conformance => ("conformance", conformance::run()),
         Command::Hits => ("hits", hits::run()),

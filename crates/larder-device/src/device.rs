@@ -129,6 +129,9 @@ pub struct DeviceStats {
     ///
     /// [`ErrorKind::Busy`]: crate::ErrorKind::Busy
     pub shed_requests: u64,
+    /// How long nothing has been sent to the device, in milliseconds, because it owes answers that nobody waits for any
+    /// more ([`TimeoutDevice`](crate::TimeoutDevice)); 0 if it answers.
+    pub stalled_ms: u64,
     /// Those of the bytes written that the kernel has taken into its page cache, because they need only outlive the
     /// process ([`Durability::Process`]): of a block that is written several times within seconds the device gets
     /// the last version.

@@ -243,6 +243,7 @@ impl<D: Device> Device for StripedDevice<D> {
             zeroes_written_bytes: sum(|stats| stats.zeroes_written_bytes),
             failed_requests: sum(|stats| stats.failed_requests),
             shed_requests: sum(|stats| stats.shed_requests),
+            stalled_ms: all.iter().map(|stats| stats.stalled_ms).max().unwrap_or(0),
             page_cache_written_bytes: sum(|stats| stats.page_cache_written_bytes),
             durable_written_bytes: sum(|stats| stats.durable_written_bytes),
             durable_flushes: sum(|stats| stats.durable_flushes),

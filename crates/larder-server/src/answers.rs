@@ -55,6 +55,8 @@ pub(crate) struct Answers<'s> {
     held_bytes: usize,
     /// Length of the last long answer that was waited for: what those are likely to have that wait now.
     likely_bytes: usize,
+    /// Bytes that were sent and that nobody has paid for ([`Answers::take_sent`]).
+    sent_bytes: usize,
     /// Why nothing can be sent any more. Whatever is answered then is forgotten.
     broken: Option<io::Error>,
 }
@@ -84,6 +86,7 @@ impl<'s> Answers<'s> {
             waiting: 0,
             held_bytes: 0,
             likely_bytes: 0,
+            sent_bytes: 0,
             broken: None,
         }
     }
@@ -202,6 +205,11 @@ impl<'s> Answers<'s> {
         }
     }
 
+    /// How many bytes were sent since this was called last.
+    pub(crate) fn take_sent(&mut self) -> usize {
+        std::mem::take(&mut self.sent_bytes)
+    }
+
     /// Sends a value piece by piece: it is held no longer than the client takes it.
     async fn send_long(&mut self, value: Value) {
         for (number, piece) in value.chunks(SENT_AT).enumerate() {
@@ -249,7 +257,10 @@ impl<'s> Answers<'s> {
                 }
             };
             match sent {
-                Ok(()) => self.worker.counters.bytes_written.add(bytes as u64),
+                Ok(()) => {
+                    self.worker.counters.bytes_written.add(bytes as u64);
+                    self.sent_bytes += bytes;
+                }
                 Err(error) => self.broken = Some(error),
             }
         }

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::task::Context;
 
 use larder::Larder;
+use larder_device::Clock;
 
+use crate::answers::Answers;
 use crate::peer::Peer;
+use crate::rates::{Admission, DELAY_MAX};
 use crate::tenant::Tenant;
 use crate::worker::{BUFFER_BYTES, Worker};
 
@@ -18,6 +21,8 @@ pub(crate) struct Caller {
     pub(crate) peer: Peer,
     /// Whose keys these are.
     pub(crate) tenant: Arc<Tenant>,
+    /// The number of the tenant whose request was begun last.
+    payer: usize,
     needs_login: bool,
     /// Where it waits for requests, among the idle ones of its worker.
     waits_at: Option<usize>,
@@ -28,12 +33,67 @@ impl Caller {
         let id = worker.shared.next_connection();
         let tenant = Arc::clone(worker.shared.default_tenant());
         let needs_login = !worker.shared.users().is_empty();
-        Self { worker, id, peer, tenant, needs_login, waits_at: None }
+        let payer = tenant.number;
+        Self { worker, id, peer, tenant, payer, needs_login, waits_at: None }
     }
 
     /// The cache that has `key`.
     pub(crate) fn cache_for(&self, key: &[u8]) -> &Larder {
-        self.tenant.cache_for(key)
+        self.tenant_of(key).cache_for(key)
+    }
+
+    /// Whose key this is: the connection's tenant's, but for keys of others that the first tenant's connections may
+    /// use by their prefix.
+    pub(crate) fn tenant_of(&self, key: &[u8]) -> &Arc<Tenant> {
+        let by_prefix = match self.tenant.number {
+            0 => self.worker.shared.prefixes.tenant_of(key),
+            _ => None,
+        };
+        by_prefix.unwrap_or(&self.tenant)
+    }
+
+    /// Whether a request may begin that is about `key`, if it is about one, by the rates of the tenant whose key it is.
+    /// It may have to wait for that; then what was answered before is on its way. If not, its protocol answers that
+    /// the server is busy.
+    pub(crate) async fn may_begin(&mut self, key: &[u8], answers: &mut Answers<'_>) -> bool {
+        let tenant = self.tenant_of(key);
+        let (number, are_limited) = (tenant.number, tenant.rates.are_limited());
+        self.payer = number;
+        // What waiting takes is behind a pointer, for those that need it.
+        !are_limited || Box::pin(self.waits_to_begin(answers)).await
+    }
+
+    async fn waits_to_begin(&self, answers: &mut Answers<'_>) -> bool {
+        let Worker { shared, clock, purses, .. } = &*self.worker;
+        let rates = &shared.tenants[self.payer].rates;
+        let now = clock.monotonic();
+        let (begins_at, may_begin) = match purses[self.payer].admit(rates, now) {
+            Admission::Now => return true,
+            Admission::At(at) => (at, true),
+            Admission::Never if rates.refuses_at_once() => (now, false),
+            // It is refused late, so that it does not ask again at once.
+            Admission::Never => (now + DELAY_MAX, false),
+        };
+        if begins_at > now {
+            // A failure is told when all is sent.
+            let _ = answers.send().await;
+            clock.sleep_until(begins_at).await;
+        }
+        if may_begin {
+            rates.count_delayed()
+        } else {
+            rates.count_refused()
+        }
+        may_begin
+    }
+
+    /// So many bytes have come for the request that was begun last, or gone.
+    pub(crate) fn pays(&self, bytes: usize) {
+        let rates = &self.worker.shared.tenants[self.payer].rates;
+        if rates.are_limited() {
+            let now = || self.worker.clock.monotonic();
+            self.worker.purses[self.payer].spend_bytes(rates, bytes as u64, now);
+        }
     }
 
     /// Whether nothing else is answered before somebody has logged in ([`Caller::log_in`]).

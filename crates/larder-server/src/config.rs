@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind};
+use crate::policy::TenantPolicy;
 use crate::protocol::resp::slots::SlotMap;
 use crate::users::User;
 
@@ -61,6 +62,8 @@ pub struct ServerConfig {
     /// Who may come in, and whose keys it has then. If there are none, everybody may, and has those of the first
     /// tenant.
     pub users: Vec<User>,
+    /// What tenants may do; those that are not named may do what they can.
+    pub tenants: Vec<TenantPolicy>,
     /// Whether other machines may come in though nothing protects the keys and passwords on their way. Without it, only
     /// addresses of this machine (loopback) and Unix sockets are listened on.
     pub allow_unprotected: bool,
@@ -77,6 +80,12 @@ pub struct ServerConfig {
     /// Bytes of requests and answers under way, of all connections of a worker together. Beyond them requests are
     /// answered as busy.
     pub under_way_bytes_max: usize,
+    /// Requests of a worker that read flash at a time, at least 1; further ones wait, and tenants get turns by their
+    /// weights.
+    pub flash_turns: usize,
+    /// Whether a server whose drive is not used, since it fails or answers nothing, is ready all the same: it goes on
+    /// in DRAM.
+    pub ready_without_flash: bool,
     /// How long connections may go on with what they have begun when the server is told to end.
     pub drain_time: Duration,
     /// If several servers divide the keys of RESP clients among them: which has what. Clients are sent to the others.
@@ -89,6 +98,7 @@ impl Default for ServerConfig {
             endpoints: Vec::new(),
             admin: None,
             users: Vec::new(),
+            tenants: Vec::new(),
             allow_unprotected: false,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             sockets: SocketBackend::default(),
@@ -96,6 +106,8 @@ impl Default for ServerConfig {
             idle_timeout: None,
             value_bytes_max: 1 << 20,
             under_way_bytes_max: 256 << 20,
+            flash_turns: 128,
+            ready_without_flash: true,
             drain_time: Duration::from_secs(5),
             cluster: None,
         }
@@ -123,6 +135,9 @@ impl ServerConfig {
                  on a loopback address, or set allow_unprotected if the network is trusted"
             ));
         }
+        if self.flash_turns == 0 {
+            return refuse("flash_turns = 0: must be at least 1".to_owned());
+        }
         if self.connections_max == 0 {
             return refuse("connections_max = 0: must be at least 1".to_owned());
         }
@@ -149,6 +164,7 @@ impl ServerConfig {
     pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         let Self { endpoints, admin, allow_unprotected, workers, sockets, .. } = other;
         let Self { idle_timeout, value_bytes_max, under_way_bytes_max, drain_time, .. } = other;
+        let Self { flash_turns, ready_without_flash, .. } = other;
         let same = [
             ("endpoints", self.endpoints == *endpoints),
             ("admin", self.admin == *admin),
@@ -158,8 +174,17 @@ impl ServerConfig {
             ("idle_timeout", self.idle_timeout == *idle_timeout),
             ("value_bytes_max", self.value_bytes_max == *value_bytes_max),
             ("under_way_bytes_max", self.under_way_bytes_max == *under_way_bytes_max),
+            ("flash_turns", self.flash_turns == *flash_turns),
+            ("ready_without_flash", self.ready_without_flash == *ready_without_flash),
             ("drain_time", self.drain_time == *drain_time),
+            ("prefixes of tenants", prefixes(&self.tenants).eq(prefixes(&other.tenants))),
         ];
         same.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
     }
+}
+
+/// The prefixes of tenants.
+fn prefixes(policies: &[TenantPolicy]) -> impl Iterator<Item = (&str, &[u8])> {
+    let all = policies.iter().map(|policy| (&*policy.tenant, &*policy.prefix));
+    all.filter(|(_, prefix)| !prefix.is_empty())
 }

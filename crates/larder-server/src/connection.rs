@@ -69,6 +69,7 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
                     Step::Done(bytes) => {
                         at += bytes;
                         assert!(bytes > 0 && at <= input.bytes.len(), "it goes on");
+                        self.caller.pays(bytes + answers.take_sent());
                     }
                     Step::Again => answers.send().await?,
                     Step::Needs(bytes) => break bytes,
@@ -82,6 +83,7 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
                 }
             };
             answers.send().await?;
+            self.caller.pays(answers.take_sent());
             if at == input.bytes.len() {
                 return Ok(ControlFlow::Continue(()));
             }

@@ -29,7 +29,10 @@ pub mod fuzzing;
 mod listener;
 mod net;
 mod peer;
+mod policy;
+mod prefixes;
 mod protocol;
+mod rates;
 mod server;
 mod shared;
 mod tenant;
@@ -39,6 +42,7 @@ mod worker;
 
 pub use config::{Endpoint, ProtocolKind, ServerConfig, SocketBackend};
 pub use error::{Error, ErrorKind};
+pub use policy::{OverLimit, TenantPolicy};
 pub use protocol::resp::{SlotMap, SlotNode};
 pub use server::Server;
 pub use users::{PasswordHash, User};

@@ -13,7 +13,7 @@ use crate::config::{Endpoint, ProtocolKind, ServerConfig};
 use crate::error::{Error, ErrorKind};
 use crate::event_loop;
 use crate::listener::Listener;
-use crate::shared::Shared;
+use crate::shared::{Shared, check_policies};
 use crate::tenant::Caches;
 use crate::users::Users;
 use crate::worker::{Letter, Mailbox};
@@ -60,6 +60,7 @@ impl Server {
             (0..config.workers).map(|_| Mailbox::new().map(Arc::new)).collect();
         let stop = Arc::new(Stop::new().map_err(refused)?);
         let tenants = caches.tenants()?;
+        check_policies(&config.tenants, &tenants)?;
         let users = Users::new(&config.users, &tenants)?;
         let shared = Shared::new(config, caches, tenants, users, mailboxes.map_err(refused)?);
         let shared = Arc::new(shared);
@@ -106,8 +107,9 @@ impl Server {
         self.admin.as_ref().and_then(|admin| admin.address)
     }
 
-    /// Takes over what of `config` can be changed while it runs: users, and how many connections there may be. Who has
-    /// logged in stays in. Says which other settings differ, and so need another start.
+    /// Takes over what of `config` can be changed while it runs: users, how many connections there may be, and the
+    /// limits and weights of tenants. Who has logged in stays in. Says which other settings differ, and so need another
+    /// start.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for settings that cannot be; then nothing is changed.

@@ -2,11 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::config::ServerConfig;
 use crate::counters::{Counted, Counters};
 use crate::error::Error;
+use crate::policy::{self, TenantPolicy};
+use crate::prefixes::Prefixes;
 use crate::protocol::resp::board::Board;
 use crate::tenant::{Caches, Tenant};
 use crate::users::Users;
@@ -18,6 +20,8 @@ pub(crate) struct Shared {
     pub(crate) caches: Caches,
     /// At least one.
     pub(crate) tenants: Vec<Arc<Tenant>>,
+    /// Whose keys those of the first tenant's connections are, by their beginning.
+    pub(crate) prefixes: Prefixes<Arc<Tenant>>,
     /// Who may come in, if not everybody. Changes when the configuration is read again.
     users: RwLock<Arc<Users>>,
     connections_max: AtomicUsize,
@@ -47,6 +51,8 @@ impl Shared {
     ) -> Self {
         assert_eq!(config.workers, mailboxes.len(), "each worker has one");
         let (started, connections) = (Instant::now(), AtomicU64::new(1));
+        let prefixes = prefixes_of(&config.tenants, &tenants);
+        set_policies(&config.tenants, &tenants);
         let draining = AtomicBool::new(false);
         let connections_max = AtomicUsize::new(config.connections_max);
         let users = RwLock::new(Arc::new(users));
@@ -57,6 +63,7 @@ impl Shared {
             config,
             caches,
             tenants,
+            prefixes,
             users,
             connections_max,
             mailboxes,
@@ -87,7 +94,9 @@ impl Shared {
 
     /// Takes over what can be changed while it runs.
     pub(crate) fn reload(&self, config: &ServerConfig) -> Result<(), Error> {
+        check_policies(&config.tenants, &self.tenants)?;
         let users = Users::new(&config.users, &self.tenants)?;
+        set_policies(&config.tenants, &self.tenants);
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(users);
         self.connections_max.store(config.connections_max, Ordering::Relaxed);
         Ok(())
@@ -99,8 +108,18 @@ impl Shared {
     }
 
     /// Why no requests should be sent here, if that is so.
-    pub(crate) fn why_not_ready(&self) -> Option<&'static str> {
-        self.draining.load(Ordering::Relaxed).then_some("it is ending")
+    pub(crate) fn why_not_ready(&self) -> Option<String> {
+        if self.draining.load(Ordering::Relaxed) {
+            return Some("it is ending".to_owned());
+        }
+        let needs_flash = !self.config.ready_without_flash;
+        self.flash_avoided_since().filter(|_| needs_flash).map(flash_not_used)
+    }
+
+    /// Since when some cache does not use its flash, in seconds since 1970.
+    pub(crate) fn flash_avoided_since(&self) -> Option<u64> {
+        let of_each = self.tenants.iter().map(|tenant| tenant.stats().flash_avoided_since_seconds);
+        of_each.filter(|since| *since > 0).min()
     }
 
     /// The same, since a client has begun to count anew.
@@ -143,4 +162,39 @@ impl Shared {
     pub(crate) fn connections_ever(&self) -> u64 {
         self.connections.load(Ordering::Relaxed) - 1
     }
+}
+
+/// Refuses policies that cannot be.
+pub(crate) fn check_policies(
+    policies: &[TenantPolicy],
+    tenants: &[Arc<Tenant>],
+) -> Result<(), Error> {
+    let names: Vec<&str> = tenants.iter().map(|tenant| tenant.name()).collect();
+    policy::check(policies, &names)
+}
+
+/// Each tenant has its policy from now on.
+fn set_policies(policies: &[TenantPolicy], tenants: &[Arc<Tenant>]) {
+    for tenant in tenants {
+        match policies.iter().find(|policy| policy.tenant == tenant.name()) {
+            Some(policy) => tenant.set_policy(policy),
+            None => tenant.set_policy(&TenantPolicy::new(tenant.name())),
+        }
+    }
+}
+
+fn prefixes_of(policies: &[TenantPolicy], tenants: &[Arc<Tenant>]) -> Prefixes<Arc<Tenant>> {
+    let with_prefix = policies.iter().filter(|policy| !policy.prefix.is_empty());
+    let all = with_prefix.filter_map(|policy| {
+        let tenant = tenants.iter().find(|tenant| tenant.name() == policy.tenant)?;
+        Some((policy.prefix.clone(), Arc::clone(tenant)))
+    });
+    Prefixes::new(all.collect())
+}
+
+/// What an operator is told of flash that is not used.
+pub(crate) fn flash_not_used(since: u64) -> String {
+    let moment = SystemTime::UNIX_EPOCH + Duration::from_secs(since);
+    let for_seconds = moment.elapsed().unwrap_or_default().as_secs();
+    format!("flash: not used since {since} (Unix time), for {for_seconds} s")
 }

@@ -1,9 +1,12 @@
 //! A tenant: whose keys they are, and where they lie.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use larder::{Error, Larder, Route, ScanPage, Shards, Stats, Tenants};
+
+use crate::policy::TenantPolicy;
+use crate::rates::Rates;
 
 /// Cursors of a cache have so many bits, and above them is the number of the cache.
 const CURSOR_BITS: u32 = 56;
@@ -18,12 +21,17 @@ pub(crate) enum Caches {
 
 /// See the module.
 pub(crate) struct Tenant {
+    /// Its place among all tenants.
+    pub(crate) number: usize,
     name: String,
     caches: OwnCaches,
     /// How often it was said when all keys are to be forgotten: what was said last counts.
     flushes: AtomicU64,
     /// Whose requests of many keys are done one after the other, whichever worker they come from.
-    pub(crate) turn: async_lock::Mutex<()>,
+    pub(crate) turn: Arc<async_lock::Mutex<()>>,
+    /// What its requests are held to.
+    pub(crate) rates: Rates,
+    weight: AtomicU16,
 }
 
 enum OwnCaches {
@@ -38,15 +46,22 @@ impl Caches {
             Self::One(tenants) => tenants.iter().map(|(name, _)| name.to_owned()).collect(),
             Self::Sharded(tenants) => tenants.iter().map(|(name, _)| name.to_owned()).collect(),
         };
-        let tenant = |name: String| {
+        let tenant = |(number, name): (usize, String)| {
             let caches = match self {
                 Self::One(tenants) => OwnCaches::One(tenants.tenant_shared(&name)?),
                 Self::Sharded(tenants) => OwnCaches::Sharded(tenants.tenant_shared(&name)?),
             };
-            let (flushes, turn) = (AtomicU64::new(0), async_lock::Mutex::new(()));
-            Ok(Arc::new(Tenant { name, caches, flushes, turn }))
+            Ok(Arc::new(Tenant {
+                number,
+                name,
+                caches,
+                flushes: AtomicU64::new(0),
+                turn: Arc::default(),
+                rates: Rates::default(),
+                weight: AtomicU16::new(1),
+            }))
         };
-        names.into_iter().map(tenant).collect()
+        names.into_iter().enumerate().map(tenant).collect()
     }
 
     /// Gives all caches together another budget of memory.
@@ -67,6 +82,17 @@ impl Caches {
 }
 
 impl Tenant {
+    /// What it may do from now on; its prefix is not looked at.
+    pub(crate) fn set_policy(&self, policy: &TenantPolicy) {
+        self.rates.set(policy);
+        self.weight.store(policy.weight, Ordering::Relaxed);
+    }
+
+    /// How often it gets what is given out by turns, beside others.
+    pub(crate) fn weight(&self) -> u16 {
+        self.weight.load(Ordering::Relaxed)
+    }
+
     /// What it is called.
     pub(crate) fn name(&self) -> &str {
         &self.name

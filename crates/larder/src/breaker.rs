@@ -21,12 +21,19 @@ pub(crate) struct CircuitBreaker {
     clock: Arc<CacheClock>,
     /// In a row.
     failures: AtomicU32,
-    backoff: Mutex<Backoff>,
+    outage: Mutex<Outage>,
+}
+
+#[derive(Default)]
+struct Outage {
+    backoff: Backoff,
+    /// When it began, in seconds of the cache's clock.
+    since_s: Option<u32>,
 }
 
 impl CircuitBreaker {
     pub(crate) fn new(clock: Arc<CacheClock>) -> Self {
-        Self { clock, failures: AtomicU32::new(0), backoff: Mutex::default() }
+        Self { clock, failures: AtomicU32::new(0), outage: Mutex::default() }
     }
 
     pub(crate) fn now_s(&self) -> u32 {
@@ -35,7 +42,13 @@ impl CircuitBreaker {
 
     /// Whether a write is worth a try.
     pub(crate) fn allows(&self) -> bool {
-        self.failures.load(Ordering::Acquire) < FAILURES_MAX || self.lock().is_due(self.now_s())
+        self.failures.load(Ordering::Acquire) < FAILURES_MAX
+            || self.lock().backoff.is_due(self.now_s())
+    }
+
+    /// Since when writes have failed, so that none is sent or none has gone well again.
+    pub(crate) fn open_since_s(&self) -> Option<u32> {
+        self.lock().since_s
     }
 
     /// How a write ended.
@@ -43,10 +56,10 @@ impl CircuitBreaker {
         if !well {
             self.failed();
         } else if self.failures.load(Ordering::Relaxed) > 0 {
-            let mut backoff = self.lock();
-            *backoff = Backoff::default();
+            let mut outage = self.lock();
+            *outage = Outage::default();
             let failures = self.failures.swap(0, Ordering::AcqRel);
-            drop(backoff);
+            drop(outage);
             if failures >= FAILURES_MAX {
                 events::writes_resumed();
             }
@@ -55,23 +68,24 @@ impl CircuitBreaker {
 
     fn failed(&self) {
         let now_s = self.now_s();
-        let mut backoff = self.lock();
+        let mut outage = self.lock();
         let failures = self.failures.load(Ordering::Relaxed).saturating_add(1);
         // Those that were under way when it opened are no news.
-        let opens = failures >= FAILURES_MAX && backoff.is_due(now_s);
+        let opens = failures >= FAILURES_MAX && outage.backoff.is_due(now_s);
         if opens {
-            backoff.failed(now_s);
+            outage.backoff.failed(now_s);
+            outage.since_s.get_or_insert(now_s);
         }
         self.failures.store(failures, Ordering::Release);
-        let waited_s = backoff.waited_s();
-        drop(backoff);
+        let waited_s = outage.backoff.waited_s();
+        drop(outage);
         if opens {
             events::writes_suspended(waited_s);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Backoff> {
-        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Outage> {
+        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -93,6 +107,7 @@ mod tests {
         }
         (0..20).for_each(|_| breaker.ended(false));
         assert!(!breaker.allows());
+        assert_eq!(breaker.open_since_s(), Some(1000));
         wall.advance_to(Duration::from_secs(1001));
         assert!(breaker.allows(), "20 at once wait for one second, not for 2^20");
         breaker.ended(false);
@@ -100,7 +115,9 @@ mod tests {
         assert!(!breaker.allows(), "the second wait is longer");
         wall.advance_to(Duration::from_secs(1003));
         assert!(breaker.allows());
+        assert_eq!(breaker.open_since_s(), Some(1000), "nothing has gone well since");
         breaker.ended(true);
+        assert_eq!(breaker.open_since_s(), None);
         breaker.ended(false);
         assert!(breaker.allows(), "it is over");
     }

@@ -359,6 +359,11 @@ numbers! {
         admission_memory_bytes,
         /// 1 if a crash now would leave a cache that is found again, else 0.
         crash_safe,
+        /// 1 if flash is not used now, because its writes fail or it answers nothing, else 0; of several caches, if
+        /// any does not use it.
+        flash_avoided,
+        /// Since when flash is not used, in seconds since 1970; 0 if it is used.
+        flash_avoided_since_seconds,
         /// Streams that share a placement handle, or write with the default one, for want of
         /// handles or because placement is off (see
         /// [`Larder::placement`](crate::Larder::placement)).
@@ -441,6 +446,10 @@ impl std::iter::Sum for Stats {
             sum.tombstone_bytes += one.tombstone_bytes;
             sum.admission_memory_bytes += one.admission_memory_bytes;
             sum.crash_safe = sum.crash_safe.min(one.crash_safe);
+            sum.flash_avoided = sum.flash_avoided.max(one.flash_avoided);
+            let since = [sum.flash_avoided_since_seconds, one.flash_avoided_since_seconds];
+            sum.flash_avoided_since_seconds =
+                since.into_iter().filter(|since| *since > 0).min().unwrap_or(0);
             sum.compromised_streams += one.compromised_streams;
             sum.soc_log_held_objects += one.soc_log_held_objects;
             sum.soc_log_index_bytes += one.soc_log_index_bytes;

@@ -89,6 +89,10 @@ pub(crate) struct ServeArgs {
     /// Listen on addresses that other machines reach, though keys and passwords travel in the clear
     #[arg(long)]
     pub(crate) allow_unprotected: bool,
+
+    /// Whether /ready says yes while the drive fails or answers nothing and the server goes on in DRAM [default: true]
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) ready_without_flash: Option<bool>,
 }
 
 /// Explain a configuration of `larder serve`, without touching anything.

@@ -25,7 +25,7 @@ pub(crate) fn check(arguments: &CheckArgs) -> Result<Ending, Error> {
 pub(crate) fn explain(settings: &Settings) -> Vec<String> {
     let line = |name: &str, value: &dyn Display, from: &dyn Display| {
         let value = value.to_string();
-        format!("{name:<18} {value:<34} {from}")
+        format!("{name:<20} {value:<34} {from}")
     };
     let size = |name, Setting(bytes, from): &Setting<u64>| line(name, &BinaryBytes(*bytes), from);
     let seconds = |name, Setting(count, from): &Setting<u32>| match count {
@@ -65,6 +65,11 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         line("drain", &format!("{} s", settings.drain.0), &settings.drain.1),
         line("close", &format!("{} s", settings.close.0), &settings.close.1),
         line("allow_unprotected", &settings.allow_unprotected.0, &settings.allow_unprotected.1),
+        line(
+            "ready_without_flash",
+            &settings.ready_without_flash.0,
+            &settings.ready_without_flash.1,
+        ),
     ];
     for tenant in &settings.tenants {
         let users = settings.users.iter().filter(|user| user.tenant == tenant.name);
@@ -79,6 +84,10 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
             &format!("{} % of memory and flash", tenant.percent),
             &who,
         ));
+        let limits = tenant.limits();
+        if !limits.is_empty() {
+            lines.push(format!("{:<20} {limits}", ""));
+        }
     }
     lines
 }

@@ -11,10 +11,8 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use toml::Spanned;
 
+use super::tenants::{TENANT, TenantEntry, TenantSettings};
 use crate::args::{ListenArg, listen, size, sockets};
-
-/// The only tenant, if none are configured.
-pub(crate) const TENANT: &str = "default";
 
 /// What the file says. What it leaves out is as without a file.
 #[derive(Debug, Default, Deserialize)]
@@ -34,6 +32,7 @@ pub(crate) struct SettingsFile {
     pub(crate) drain: Option<u32>,
     pub(crate) close: Option<u32>,
     pub(crate) allow_unprotected: Option<bool>,
+    pub(crate) ready_without_flash: Option<bool>,
     #[serde(default)]
     tenant: Vec<Spanned<TenantEntry>>,
     #[serde(default)]
@@ -42,24 +41,10 @@ pub(crate) struct SettingsFile {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TenantEntry {
-    name: String,
-    share: f64,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct UserEntry {
     name: String,
     password: String,
     tenant: Option<String>,
-}
-
-/// A tenant, and its share of memory and flash in percent.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct TenantShare {
-    pub(crate) name: String,
-    pub(crate) percent: f64,
 }
 
 /// Places to listen: one, or a list of them.
@@ -115,28 +100,17 @@ impl Source {
     pub(crate) fn tenants_and_users(
         &self,
         file: &SettingsFile,
-    ) -> Result<(Vec<TenantShare>, Vec<User>), Error> {
-        let mut tenants: Vec<TenantShare> = Vec::new();
+    ) -> Result<(Vec<TenantSettings>, Vec<User>), Error> {
+        let mut tenants: Vec<TenantSettings> = Vec::new();
         for entry in &file.tenant {
-            let TenantEntry { name, share } = entry.get_ref();
-            let refuse = |message: String| Err(self.refuse(Some(entry.span()), &message));
-            if tenants.iter().any(|other| other.name == *name) {
-                return refuse(format!("there are two tenants {name:?}"));
-            }
-            let taken: f64 = tenants.iter().map(|tenant| tenant.percent).sum();
-            if !(*share > 0.0 && taken + share <= 100.0 + 1e-9) {
-                return refuse(format!(
-                    "tenant {name:?} has share = {share}: must be more than 0, and with the {taken} before it at most \
-                     100 percent"
-                ));
-            }
-            tenants.push(TenantShare { name: name.clone(), percent: *share });
+            let settings = entry.get_ref().settings(&tenants);
+            tenants.push(settings.map_err(|message| self.refuse(Some(entry.span()), &message))?);
         }
         let users = self.users(file, &tenants)?;
         Ok((tenants, users))
     }
 
-    fn users(&self, file: &SettingsFile, tenants: &[TenantShare]) -> Result<Vec<User>, Error> {
+    fn users(&self, file: &SettingsFile, tenants: &[TenantSettings]) -> Result<Vec<User>, Error> {
         let mut users: Vec<User> = Vec::new();
         for entry in &file.user {
             let UserEntry { name, password, tenant } = entry.get_ref();
@@ -224,9 +198,11 @@ impl<'de> Deserialize<'de> for Places {
 
 #[cfg(test)]
 mod tests {
+    use larder_server::{OverLimit, TenantPolicy};
+
     use super::*;
 
-    fn read(text: &str) -> Result<(Vec<TenantShare>, Vec<User>, SettingsFile), String> {
+    fn read(text: &str) -> Result<(Vec<TenantSettings>, Vec<User>, SettingsFile), String> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("larder.toml");
         fs::write(&path, text).unwrap();
@@ -252,10 +228,29 @@ mod tests {
         assert_eq!((file.memory, file.flash), (Some(Size(1 << 30)), Some(Size(0))));
         assert_eq!(file.memcached.unwrap().0.len(), 2);
         assert_eq!(file.resp.unwrap().0, [ListenArg::Nowhere]);
-        assert_eq!(tenants[1], TenantShare { name: "pages".to_owned(), percent: 40.0 });
+        assert_eq!((&*tenants[1].name, tenants[1].percent), ("pages", 40.0));
+        assert_eq!(tenants[1].policy, TenantPolicy::new("pages"));
         let of: Vec<_> = users.iter().map(|user| (&*user.name, &*user.tenant)).collect();
         assert_eq!(of, [("ann", "photos"), ("bob", "pages")]);
         assert!(read("").is_ok(), "everything may be left out");
+    }
+
+    #[test]
+    fn tenants_have_what_is_written_of_them() {
+        let text = "[[tenant]]\nname = \"a\"\nshare = 50\n[[tenant]]\nname = \"b\"\nshare = 50\n\
+                    requests_per_second = 1000\nbytes_per_second = \"50M\"\nburst = 0.5\nover_limit = \"error\"\n\
+                    weight = 7\nprefix = \"b:\"\nflash_write_budget = \"10G\"\n";
+        let (tenants, ..) = read(text).unwrap();
+        let policy = TenantPolicy {
+            requests_per_second: 1000,
+            bytes_per_second: 50 << 20,
+            burst: std::time::Duration::from_millis(500),
+            over_limit: OverLimit::Error,
+            weight: 7,
+            prefix: b"b:".to_vec(),
+            ..TenantPolicy::new("b")
+        };
+        assert_eq!((&tenants[1].policy, tenants[1].flash_write_budget), (&policy, Some(10 << 30)));
     }
 
     #[test]
@@ -268,6 +263,7 @@ mod tests {
     fn what_cannot_be_meant_is_refused_with_its_place() {
         let hash = PasswordHash::of(b"rye").unwrap();
         let user = format!("[[user]]\nname = \"a\"\npassword = \"{hash}\"\n");
+        let two = "[[tenant]]\nname = \"a\"\nshare = 1\n[[tenant]]\nname = \"b\"\nshare = 1\n";
         let cases = [
             ("memry = 1", "larder.toml:1:1: unknown key \"memry\": did you mean \"memory\"?"),
             ("\n  zzzzzzzz = 1", "larder.toml:2:3: unknown key \"zzzzzzzz\": the keys here are"),
@@ -289,6 +285,27 @@ mod tests {
             (
                 "[[tenant]]\nname = \"a\"\nshre = 10",
                 "larder.toml:3:1: unknown key \"shre\": did you",
+            ),
+            (
+                &format!(
+                    "{two}prefix = \"x:\"\n[[tenant]]\nname = \"c\"\nshare = 1\nprefix = \"x:\""
+                ),
+                "larder.toml:8:1: tenant \"c\": has the prefix of tenant \"b\"",
+            ),
+            (
+                "[[tenant]]\nname = \"a\"\nshare = 1\nprefix = \"x:\"",
+                "larder.toml:1:1: tenant \"a\": prefix: the first tenant has all keys",
+            ),
+            (&format!("{two}prefix = \"\""), "larder.toml:4:1: tenant \"b\": prefix is empty"),
+            (
+                &format!("{two}weight = 0"),
+                "larder.toml:4:1: tenant \"b\": weight = 0: must be 1 to",
+            ),
+            (&format!("{two}burst = -1.0"), "larder.toml:4:1: tenant \"b\": burst = -1: must be"),
+            (&format!("{two}over_limit = \"x\""), "larder.toml:7:14: must be delay or error"),
+            (
+                &format!("{two}flash_write_budget = 5"),
+                "larder.toml:4:1: tenant \"b\": flash_write_budget = 5: must be at least 1M",
             ),
             (&format!("{user}{user}"), "larder.toml:4:1: there are two users \"a\""),
             (&format!("{user}tenant = \"x\""), "larder.toml:1:1: user \"a\" has tenant = \"x\""),

@@ -5,6 +5,7 @@ mod data;
 mod file;
 mod settings;
 mod sizes;
+mod tenants;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::BinaryBytes;
-use larder::{Config, OnChange, RealClock, Tenant, Tenants, TenantsConfig, block_on};
+use larder::{Config, OnChange, RealClock, Tenants, TenantsConfig, block_on};
 use larder_lab::Error;
 use larder_server::{ProtocolKind, Server};
 use sd_notify::NotifyState;
@@ -23,7 +24,6 @@ use crate::args::ServeArgs;
 use crate::ending::Ending;
 pub(crate) use check::{check, password};
 use data::Data;
-use file::TenantShare;
 use settings::Settings;
 
 pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
@@ -103,10 +103,10 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
         });
         match reloaded {
             Ok(rest) if rest.is_empty() => {
-                say(format_args!("SIGHUP: users and connections are as the file says"))
+                say(format_args!("SIGHUP: users, connections and limits are as the file says"))
             }
             Ok(rest) => say(format_args!(
-                "SIGHUP: users and connections are as the file says; these need another start: {}",
+                "SIGHUP: users, connections and limits are as the file says; these need another start: {}",
                 rest.join(", ")
             )),
             Err(error) => complain(format_args!("SIGHUP: nothing is changed: {error}")),
@@ -117,11 +117,9 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
 fn open(data: &Data, settings: &Settings) -> Result<Tenants, Error> {
     // Clients of memcached may ask when an item was used.
     let own = Config { access_times: true, ..Config::default() };
-    let tenant =
-        |it: &TenantShare| Tenant { config: own.clone(), ..Tenant::new(&it.name, it.percent) };
     let config = TenantsConfig {
         memory_bytes: Some(settings.memory.0),
-        tenants: settings.tenants.iter().map(tenant).collect(),
+        tenants: settings.tenants.iter().map(|tenant| tenant.tenant(&own)).collect(),
         on_change: OnChange::Discard,
         ..TenantsConfig::default()
     };

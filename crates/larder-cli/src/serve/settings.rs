@@ -6,8 +6,9 @@ use std::time::Duration;
 use larder_lab::Error;
 use larder_server::{Endpoint, ProtocolKind, ServerConfig, SocketBackend, User};
 
-use super::file::{SettingsFile, Source, TENANT, TenantShare};
+use super::file::{SettingsFile, Source};
 use super::sizes;
+use super::tenants::TenantSettings;
 use crate::args::{ListenArg, ServeArgs};
 
 /// Whoever may use a Unix socket: its user and group.
@@ -53,8 +54,9 @@ pub(crate) struct Settings {
     pub(crate) drain: Setting<u32>,
     pub(crate) close: Setting<u32>,
     pub(crate) allow_unprotected: Setting<bool>,
+    pub(crate) ready_without_flash: Setting<bool>,
     /// At least one.
-    pub(crate) tenants: Vec<TenantShare>,
+    pub(crate) tenants: Vec<TenantSettings>,
     pub(crate) users: Vec<User>,
 }
 
@@ -79,7 +81,7 @@ impl Settings {
             }
         };
         if tenants.is_empty() {
-            tenants.push(TenantShare { name: TENANT.to_owned(), percent: 100.0 });
+            tenants.push(TenantSettings::alone());
         }
         let local = |port| move || vec![ListenArg::Tcp(([127, 0, 0, 1], port).into())];
         let default = ServerConfig::default();
@@ -124,6 +126,11 @@ impl Settings {
                 file.allow_unprotected,
                 || false,
             ),
+            ready_without_flash: pick(
+                arguments.ready_without_flash,
+                file.ready_without_flash,
+                || default.ready_without_flash,
+            ),
             tenants,
             users,
         };
@@ -158,7 +165,9 @@ impl Settings {
             (self.idle_timeout.0 > 0).then(|| Duration::from_secs(self.idle_timeout.0.into()));
         config.drain_time = Duration::from_secs(self.drain.0.into());
         config.allow_unprotected = self.allow_unprotected.0;
+        config.ready_without_flash = self.ready_without_flash.0;
         config.users.clone_from(&self.users);
+        config.tenants = self.tenants.iter().map(|tenant| tenant.policy.clone()).collect();
         Ok(config)
     }
 }

@@ -220,7 +220,7 @@ fn sighup_reads_the_file_again_and_a_mistake_changes_nothing() {
     write("connections = 50\nidle_timeout = 9\n");
     serving.signal("HUP");
     serving.output.read_line(&mut line).unwrap();
-    assert!(line.contains("users and connections are as the file says"), "{line}");
+    assert!(line.contains("users, connections and limits are as the file says"), "{line}");
     assert!(line.ends_with("another start: idle_timeout\n"), "{line}");
     write("conections = 50\n");
     serving.signal("HUP");

@@ -116,6 +116,8 @@ impl Device for TimeoutDevice {
         let (given_up, refused) = self.watch.counts();
         stats.failed_requests += given_up + refused;
         stats.shed_requests += refused;
+        let stalled = self.watch.stalled_for().map_or(0, |time| time.as_millis().max(1));
+        stats.stalled_ms = u64::try_from(stalled).unwrap_or(u64::MAX);
         stats
     }
 

@@ -45,7 +45,10 @@ fn a_stall_is_waited_for_once_and_ends_when_the_device_answers() {
     assert!(begun.elapsed() >= TIMEOUT);
     assert_eq!(read(&device, 8192), Err(ErrorKind::Busy), "of which nothing is sent");
     assert_eq!((device.timed_out(), device.stats().failed_requests), ((1, 1), 2));
+    std::thread::sleep(TIMEOUT);
+    assert!(u128::from(device.stats().stalled_ms) >= TIMEOUT.as_millis());
     below.release_delayed();
+    assert_eq!(device.stats().stalled_ms, 0);
     assert_eq!((read(&device, 0), read(&device, 8192)), (Ok(1), Ok(0)), "late, but written");
 }
 

@@ -42,6 +42,8 @@ struct State {
     late: Slab<Request>,
     /// Since the device owes an answer, when to ask it again.
     stalled_until: Option<Duration>,
+    /// Since when.
+    stalled_since: Option<Duration>,
 }
 
 struct Waiting {
@@ -104,6 +106,15 @@ impl Watch {
         (self.given_up.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
     }
 
+    /// How long the device has owed an answer that nobody waits for any more, without answering anything else.
+    pub(super) fn stalled_for(&self) -> Option<Duration> {
+        if !self.is_troubled.load(Ordering::Acquire) {
+            return None;
+        }
+        let since = self.lock().stalled_since?;
+        Some(self.clock.monotonic().saturating_sub(since))
+    }
+
     /// Why `io` must not be sent now, if so.
     pub(super) fn refuses(&self, io: &Io) -> Option<Refusal> {
         if !self.is_troubled.load(Ordering::Acquire) {
@@ -141,6 +152,7 @@ impl Watch {
         let now = self.clock.monotonic();
         let mut state = self.lock();
         state.stalled_until = Some(now.saturating_add(RETRY_AFTER));
+        state.stalled_since.get_or_insert(now);
         self.is_troubled.store(true, Ordering::Release);
         state.late.insert(request)
     }
@@ -223,7 +235,7 @@ impl Overseer for Watch {
     fn answered(&self) {
         if self.is_troubled.load(Ordering::Acquire) {
             let mut state = self.lock();
-            state.stalled_until = None;
+            (state.stalled_until, state.stalled_since) = (None, None);
             self.is_troubled.store(!state.late.is_empty(), Ordering::Release);
         }
     }

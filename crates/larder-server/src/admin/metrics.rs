@@ -48,6 +48,7 @@ pub(super) fn text(shared: &Shared) -> String {
     for (name, help, value) in shared.counted().each() {
         counter(name, help, value);
     }
+    super::tenants::append(shared, &mut text);
     text.push_str(END);
     text
 }

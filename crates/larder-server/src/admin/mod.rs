@@ -4,7 +4,7 @@
 //! ```text
 //!   /metrics   OpenMetrics text: each tenant's cache, and the server's requests
 //!   /live      200 as long as the process answers
-//!   /ready     200 as long as it takes connections in and its drive takes writes; else 503 with the reason
+//!   /ready     200 as long as it takes connections in, with a line if flash is not used; else 503 with the reason
 //! ```
 //!
 //! Nothing here changes anything, so nothing is asked who it is; which address is listened on says who comes in. A page
@@ -12,6 +12,7 @@
 
 mod http;
 mod metrics;
+mod tenants;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -24,7 +25,7 @@ use larder::OpenMetrics;
 use self::http::{Request, Response};
 use crate::acceptor::{Stop, wait_for};
 use crate::error::{Error, ErrorKind};
-use crate::shared::Shared;
+use crate::shared::{Shared, flash_not_used};
 
 /// Answers at a time; who comes when there are so many is told so.
 const AT_A_TIME: usize = 8;
@@ -117,7 +118,10 @@ fn respond(request: &Request, shared: &Shared) -> Response {
         },
         "/live" => Response::text(200, "live\n"),
         "/ready" => match shared.why_not_ready() {
-            None => Response::text(200, "ready\n"),
+            None => match shared.flash_avoided_since().map(flash_not_used) {
+                None => Response::text(200, "ready\n"),
+                Some(but) => Response::text(200, &format!("ready\n{but}\n")),
+            },
             Some(why) => Response::text(503, &format!("not ready: {why}\n")),
         },
         _ => Response::text(404, "here are /metrics, /live and /ready\n"),

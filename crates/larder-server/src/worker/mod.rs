@@ -4,6 +4,7 @@ mod buffers;
 mod idle;
 mod mailbox;
 mod tasks;
+mod turns;
 mod under_way;
 
 use std::cell::Cell;
@@ -13,16 +14,20 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use larder::{Error, Value};
 use larder_device::{Clock, LoopClock};
 
 pub(crate) use buffers::{BUFFER_BYTES, Buffers};
 pub(crate) use idle::Idle;
 pub(crate) use mailbox::{Arrived, Letter, Mailbox};
 pub(crate) use tasks::Tasks;
+use turns::Turns;
 pub(crate) use under_way::UnderWay;
 
 use crate::counters::Counters;
+use crate::rates::Purse;
 use crate::shared::Shared;
+use crate::tenant::Tenant;
 
 /// What all tasks of a worker have in common.
 pub(crate) struct Worker {
@@ -36,6 +41,10 @@ pub(crate) struct Worker {
     /// What requests and answers take beyond the buffers that each connection has.
     under_way_bytes: Rc<Cell<usize>>,
     pub(crate) tasks: Tasks,
+    /// What it has of each tenant's tokens, by the tenant's number.
+    pub(crate) purses: Vec<Purse>,
+    /// Who reads flash.
+    flash_turns: Turns,
     /// Connections that wait for requests.
     pub(crate) idle: Idle,
 }
@@ -46,6 +55,8 @@ impl Worker {
         let mailbox = Arc::clone(&shared.mailboxes[number]);
         let clock = Arc::new(LoopClock::new(mailbox.waker()));
         let counters = Arc::clone(&shared.counters[number]);
+        let purses = shared.tenants.iter().map(|_| Purse::default()).collect();
+        let flash_turns = Turns::new(shared.config.flash_turns, shared.tenants.len());
         let idle = Idle::new(shared.config.idle_timeout);
         Self {
             number,
@@ -55,8 +66,21 @@ impl Worker {
             clock,
             under_way_bytes: Rc::default(),
             tasks: Tasks::new(mailbox),
+            purses,
+            flash_turns,
             idle,
         }
+    }
+
+    /// What a tenant has of a key, which DRAM does not know at once: in turn with others who read flash, if it may have
+    /// to be read.
+    pub(crate) async fn get(&self, tenant: &Tenant, key: &[u8]) -> Result<Option<Value>, Error> {
+        let cache = tenant.cache_for(key);
+        if !cache.may_read_flash(key) {
+            return cache.get(key).await;
+        }
+        let _turn = self.flash_turns.take(tenant.number, tenant.weight()).await;
+        cache.get(key).await
     }
 
     /// Lets all other tasks that were woken run before this one goes on.

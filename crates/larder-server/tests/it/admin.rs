@@ -13,7 +13,7 @@ fn with_admin() -> Server {
     in_memory_with(ServerConfig { admin, ..config() })
 }
 
-fn get(server: &Server, path: &str, fields: &str) -> String {
+pub(crate) fn get(server: &Server, path: &str, fields: &str) -> String {
     asks(server, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
 }
 

@@ -3,10 +3,16 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 mod admin;
+mod drive;
 mod flash;
 mod lifecycle;
+mod limits;
 mod memcached;
+mod neighbours;
+mod prefixes;
 mod resp;
 mod serving;
+mod sick_drive;
 mod slow;
 mod users;
+mod weights;

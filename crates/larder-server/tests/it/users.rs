@@ -6,7 +6,7 @@ use larder_server::{PasswordHash, Server, ServerConfig, User};
 
 use crate::serving::{Client, config, with_tenants};
 
-fn user(name: &str, password: &str, tenant: &str) -> User {
+pub(crate) fn user(name: &str, password: &str, tenant: &str) -> User {
     let password = PasswordHash::of(password.as_bytes()).unwrap();
     User { name: name.to_owned(), password, tenant: tenant.to_owned() }
 }

@@ -26,6 +26,7 @@
 //! | `oracle` | which answers are allowed |
 //! | `harness` | one round after the other |
 //! | `report` | what it adds up to |
+//! | `served` | a whole server that is killed, judged by its clients |
 
 mod choose;
 mod harness;
@@ -35,6 +36,7 @@ mod options;
 mod oracle;
 mod report;
 mod round;
+mod served;
 mod value;
 mod victim;
 mod worker;
@@ -43,6 +45,7 @@ pub use harness::run;
 pub use options::{Ending, InjectedBug, Options, SETTINGS};
 pub use oracle::Kind;
 pub use report::{Progress, Report, Round, Totals, Wrong};
+pub use served::{ServedOptions, ServedReport, ServedRound, run_served};
 pub use victim::serve;
 
 #[cfg(test)]

@@ -78,6 +78,21 @@ impl Larder {
         Ok(found)
     }
 
+    /// Whether a look-up of `key` may have to read flash: DRAM does not have it, and flash might. For whoever looks
+    /// after how many read flash at a time; by the time of the look-up it may be otherwise.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, block_on};
+    /// let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// assert!(!cache.may_read_flash(b"bread"));
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn may_read_flash(&self, key: &[u8]) -> bool {
+        let hash = self.hasher.hash(key);
+        let Some(flash) = &self.core.flash else { return false };
+        flash.may_hold(hash) && !self.core.dram.holds(hash)
+    }
+
     /// Looks `key` up in DRAM; counts it if it is there.
     pub(super) fn get_at_once(&self, hash: KeyHash, key: &[u8], begun: Begun) -> Option<Pinned> {
         if self.core.gate.is_closed() {

@@ -178,6 +178,19 @@ impl Flash {
         stats.admission_memory_bytes = self.admission_memory_bytes();
         stats.drive_life = self.drive_life(self.clock.now());
         stats.crash_safe = u64::from(self.is_crash_safe());
+        let avoided_since_s = self.avoided_since_s();
+        stats.flash_avoided = u64::from(avoided_since_s.is_some());
+        stats.flash_avoided_since_seconds = avoided_since_s.unwrap_or(0);
+    }
+
+    /// Since when nothing is written, or nothing sent at all, because the device fails or answers nothing.
+    fn avoided_since_s(&self) -> Option<u64> {
+        let stalled_ms = self.device.stats().stalled_ms;
+        let stalled_since =
+            (stalled_ms > 0).then(|| self.clock.now().as_secs().saturating_sub(stalled_ms / 1000));
+        let open_since = self.breaker.open_since_s().map(u64::from);
+        // 0 is never.
+        [stalled_since, open_since].into_iter().flatten().min().map(|since| since.max(1))
     }
 
     /// Grows with every opening, and with every clear.

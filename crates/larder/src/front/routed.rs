@@ -190,6 +190,11 @@ impl<R: Route> Routed<R> {
         self.0.cache_for(key).peek_with(key, look).await
     }
 
+    /// See [`Larder::may_read_flash`].
+    pub fn may_read_flash(&self, key: &[u8]) -> bool {
+        self.0.cache_for(key).may_read_flash(key)
+    }
+
     /// See [`Larder::draw_version`].
     pub fn draw_version(&self, key: &[u8]) -> NonZeroU64 {
         self.0.cache_for(key).draw_version(key)

@@ -185,6 +185,9 @@ fn an_outage_is_not_for_ever() {
         device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes()));
         load(&rig, 30, 10_000);
         let during = rig.cache.stats();
+        assert_eq!(during.flash_avoided, 1);
+        // It has begun with the first writes that failed, some seconds after they were told to.
+        assert!((1060..1075).contains(&during.flash_avoided_since_seconds), "{during:?}");
         let layout = *rig.cache.layout().unwrap();
         assert!(during.soc_retired_buckets > 0 && during.rejected_in_outage_objects > 500);
         assert!(during.soc_retired_buckets * 4 < layout.soc_buckets, "{during:?}");
@@ -192,6 +195,7 @@ fn an_outage_is_not_for_ever() {
         device.set_plan(&FaultPlan::new(1));
         load(&rig, 200, 20_000);
         let after = rig.cache.stats();
+        assert_eq!((after.flash_avoided, after.flash_avoided_since_seconds), (0, 0));
         assert_eq!(after.crash_safe, 1, "the log of the dead is back too");
         assert_eq!(after.loc_revived_regions, after.loc_retired_regions);
         assert!(after.soc_revived_buckets * 10 >= after.soc_retired_buckets * 9, "{after:?}");
@@ -199,6 +203,20 @@ fn an_outage_is_not_for_ever() {
         load(&rig, 20, 30_000);
         assert_eq!(rig.cache.stats().lost_to_device_errors_objects, lost);
     }
+}
+
+/// Of large objects no region is written before the end of what was in it is written down. Where that fails, no region's
+/// write does, and it is an outage all the same.
+#[test]
+fn an_outage_of_large_objects_alone_is_one() {
+    let device = faulty(&FaultPlan::new(1));
+    let rig = Rig::open(config(), &device);
+    (0..1000).for_each(|key| rig.set(key, 1, 20_000));
+    device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes()));
+    (1000..2000).for_each(|key| rig.set(key, 1, 20_000));
+    let stats = rig.cache.stats();
+    assert_eq!((stats.flash_avoided, stats.flash_avoided_since_seconds), (1, 1000));
+    assert!(stats.rejected_in_outage_objects > 500, "{stats:?}");
 }
 
 /// What cannot move from the log to its bucket is lost, and so is the older version that it hid there.

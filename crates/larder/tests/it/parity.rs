@@ -89,6 +89,7 @@ fn threads_that_block_have_every_call_that_waits() {
         "estimated_len",
         "get_at_once_with",
         "layout",
+        "may_read_flash",
         "now",
         "open",
         "placement",
@@ -114,7 +115,7 @@ fn a_route_has_every_call_of_one_cache() {
 fn tenants_have_every_call_of_everything() {
     // Calls of keys are a tenant's, and so is what one cache says of itself: `Tenants::tenant` leads there.
     let of_one = ["blocking", "estimated_len", "layout", "now", "recovery", "scan", "scan_from"];
-    let of_a_key = ["draw_version", "peek_with", "win"];
+    let of_a_key = ["draw_version", "may_read_flash", "peek_with", "win"];
     let of_a_key = |name: &String| name.starts_with("get") || of_a_key.contains(&name.as_str());
     let keyed = listed().into_iter().chain(methods("Routed").into_iter().filter(of_a_key));
     let own: BTreeSet<String> = methods("Tenants").into_iter().chain(keyed).collect();

@@ -121,6 +121,7 @@ fn stalled_once(config: &Config) {
     assert!(block_on(cache.get(&key_of(9999))).unwrap().is_some());
     let during = cache.stats();
     assert!((1..200).contains(&during.device_timeouts), "{during:?}");
+    assert_eq!(during.flash_avoided, 1);
     assert!(during.rejected_in_outage_objects > 500, "{during:?}");
     load.check_all(&cache, true);
     answer(&drive);
@@ -131,6 +132,7 @@ fn stalled_once(config: &Config) {
     let better = load.run(&cache, 4000);
     assert!(better * 10 > good * 8, "{better} hits beside {good}");
     assert_eq!(cache.stats().device_timeouts, during.device_timeouts);
+    assert_eq!(cache.stats().flash_avoided, 0);
     if config.crash_safety == CrashSafety::Process {
         drop(cache);
         let cache = open(config, &drive);

@@ -5,6 +5,9 @@ use super::line::number;
 /// Longest value that can be announced at all.
 const ANNOUNCED_MAX: u64 = (1 << 31) - 3;
 
+/// What comes beyond the rates of its tenant is answered so.
+pub(crate) const OVER_LIMIT: &str = "SERVER_ERROR the tenant is over its limit";
+
 /// What is wrong with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {

@@ -24,7 +24,7 @@ pub(super) async fn del(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     Ok(())
 }
 
-/// `RENAME`, `RENAMENX`. The caller has the turn of the tenant.
+/// `RENAME`, `RENAMENX`. The caller has the turns of the tenants.
 pub(super) async fn rename(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does) -> Outcome {
     let (from, to) = (argv.get(1), argv.get(2));
     let is_polite = does == Does::Renamenx;
@@ -55,7 +55,7 @@ pub(super) async fn rename(cx: &mut Context<'_>, argv: Arguments<'_>, does: Does
     Ok(())
 }
 
-/// `COPY`. The caller has the turn of the tenant.
+/// `COPY`. The caller has the turns of the tenants.
 pub(super) async fn copy(cx: &mut Context<'_>, argv: Arguments<'_>) -> Outcome {
     let (from, to) = (argv.get(1), argv.get(2));
     let mut replaces = false;

@@ -33,6 +33,7 @@ mod slowlog;
 mod strings;
 mod table;
 mod transaction;
+mod turns;
 mod write;
 
 use std::sync::Arc;
@@ -46,7 +47,7 @@ use self::context::Context;
 use self::parse::{Arguments, Limits, Parsed, Parser, Swallow, Swallowed};
 use self::read::Read;
 use self::table::flags;
-use self::write::{NO_ROOM, Refusal, TOO_LONG, Writer};
+use self::write::{NO_ROOM, OVER_LIMIT, Refusal, TOO_LONG, Writer};
 use super::{Protocol, Step};
 use crate::answers::Answers;
 use crate::caller::Caller;
@@ -101,6 +102,9 @@ impl Protocol for Resp {
                 }
                 Parsed::TooLong => return self.refuse(&TOO_LONG, answers),
                 Parsed::Many if self.answers_in_parts(caller, input) => {
+                    if !self.may_go_on(caller, input, answers).await {
+                        return self.refuse(&OVER_LIMIT, answers);
+                    }
                     self.answer_part(caller, input, answers).await;
                     return Step::Done(self.parser.take_begun());
                 }
@@ -152,6 +156,17 @@ impl Resp {
                 && caller.worker.shared.config.cluster.is_none()
     }
 
+    /// Whether a part of a long request may be answered, of which the first decides.
+    async fn may_go_on(
+        &self,
+        caller: &mut Caller,
+        input: &[u8],
+        answers: &mut Answers<'_>,
+    ) -> bool {
+        let key = self.parser.arguments(input).get(1);
+        self.client.mget_left > 0 || caller.may_begin(key, answers).await
+    }
+
     async fn answer_part(&mut self, caller: &mut Caller, input: &[u8], answers: &mut Answers<'_>) {
         let argv = self.parser.arguments(input);
         let mut first = 0;
@@ -201,12 +216,34 @@ impl Resp {
                 return true;
             }
         };
+        if !may_begin(found.1, argv, caller, answers).await {
+            if let Some(transaction) = &mut client.transaction {
+                transaction.is_spoilt = true;
+            }
+            client.refuse(&OVER_LIMIT, answers);
+            return true;
+        }
         if let Some(listed) = &client.listed {
             listed.asks(found.0);
         }
         answer(found, argv, (caller, client), answers).await;
         !client.closes
     }
+}
+
+/// Whether a request may begin by the limits of its tenant. Who comes in or leaves always may, and so may the end of a
+/// transaction, whose requests were let through one by one.
+async fn may_begin(
+    command: &Command,
+    argv: Arguments<'_>,
+    caller: &mut Caller,
+    answers: &mut Answers<'_>,
+) -> bool {
+    if command.has(flags::NO_AUTH) || matches!(command.does, Does::Exec | Does::Discard) {
+        return true;
+    }
+    let key = command.keys_of(argv).next().unwrap_or_default();
+    caller.may_begin(key, answers).await
 }
 
 fn note_mget(caller: &Caller, client: &Client) {

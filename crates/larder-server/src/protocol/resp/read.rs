@@ -1,6 +1,7 @@
 //! Requests that look at one value and change nothing: answered at once from DRAM, or beside each other from flash.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use larder::{Value, ValueMeta};
@@ -126,13 +127,12 @@ async fn later(
     key: &[u8],
     answers: &mut Answers<'_>,
 ) {
-    let (tenant, worker) = (std::sync::Arc::clone(&caller.tenant), Rc::clone(&caller.worker));
+    let (tenant, worker) = (Arc::clone(caller.tenant_of(key)), Rc::clone(&caller.worker));
     let (key, is_resp3) = (key.to_vec(), client.is_resp3);
     let listed = client.listed.clone();
     let later = async move {
         let begun = Instant::now();
-        let cache = tenant.cache_for(&key);
-        let found = cache.get(&key).await;
+        let found = worker.get(&tenant, &key).await;
         let slow = &worker.shared.resp.slow;
         if slow.wants(begun.elapsed()) {
             let argv = super::parse::OwnedArguments::of(&[b"GET", &key]);
@@ -143,7 +143,7 @@ async fn later(
         if read.counts_as_get() {
             worker.counters.count_get(matches!(found, Ok(Some(_))));
         }
-        answer_of(read, found, || cache.now(), is_resp3)
+        answer_of(read, found, || tenant.cache_for(&key).now(), is_resp3)
     };
     answers.later(later).await;
 }

@@ -1,6 +1,5 @@
 //! From a request to what answers it.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::command::{Command, Does};
@@ -10,11 +9,11 @@ use super::read::{self, Read};
 use super::write::{Outcome, Refusal};
 use super::{
     amend, clients, cluster, config, connection, docs, info, keys, latency, lifetimes, scan,
-    slowlog, strings, transaction,
+    slowlog, strings, transaction, turns,
 };
 
 /// Does what a request asks, and writes its answer, refusals too. What took long is noted. `has_turn`: the caller has
-/// the tenant's turn.
+/// the turns of all tenants that it is about.
 pub(super) async fn timed(
     cx: &mut Context<'_>,
     (at, command): (usize, &'static Command),
@@ -58,8 +57,7 @@ async fn run(
     let needs_turn =
         matches!(command.does, Does::Rename | Does::Renamenx | Does::Copy | Does::Msetnx);
     if needs_turn && !has_turn {
-        let tenant = Arc::clone(&cx.caller.tenant);
-        let _turn = tenant.turn.lock().await;
+        let _turns = turns::take(cx.caller, command.keys_of(argv)).await;
         return of_keys(cx, command.does, argv).await;
     }
     match command.group {

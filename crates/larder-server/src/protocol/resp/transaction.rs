@@ -1,8 +1,8 @@
 //! Transactions: requests that are kept and then done together, if what was watched has not changed.
 //!
 //! What is promised:
-//! - `EXEC`, `RENAME`, `RENAMENX`, `COPY` and `MSETNX` of one tenant are done one after the other, whichever
-//!   connections and workers they come from.
+//! - `EXEC`, `RENAME`, `RENAMENX`, `COPY` and `MSETNX` that are about keys of one tenant are done one after the other,
+//!   whichever connections and workers they come from, also if they are about keys of others too.
 //! - Single requests of other connections do not wait for a transaction: they may come between two requests of it.
 //!   Each request on one key is one atomic step, within a transaction as without.
 //! - A transaction is not begun if a watched key has another version or another lifetime than when it was watched.
@@ -11,7 +11,6 @@
 //!   update, whoever else sets it without one.
 //! - A value that went to flash and came back has another version, and counts as changed.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::command::Command;
@@ -19,6 +18,7 @@ use super::context::Context;
 use super::parse::{Arguments, OwnedArguments};
 use super::queue::{Transaction, Watched};
 use super::table::flags;
+use super::turns;
 use super::write::{NO_ROOM, Outcome, Refusal};
 
 /// `MULTI`.
@@ -102,8 +102,11 @@ pub(super) async fn exec(cx: &mut Context<'_>) -> Outcome {
     if transaction.is_spoilt {
         return Err(Refusal::Says("EXECABORT Transaction discarded because of previous errors."));
     }
-    let tenant = Arc::clone(&cx.caller.tenant);
-    let _turn = tenant.turn.lock().await;
+    let keys = watched.iter().map(|watched| &*watched.key);
+    let requests = &transaction.requests;
+    let of_requests =
+        requests.iter().flat_map(|(_, command, argv)| command.keys_of(argv.as_arguments()));
+    let _turns = turns::take(cx.caller, keys.chain(of_requests)).await;
     for watched in &watched {
         let key = &watched.key;
         let current = cx.cache(key).get_with(key, |_, meta| meta).await?;

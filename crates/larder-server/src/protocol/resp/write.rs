@@ -35,6 +35,10 @@ pub(super) const TOO_LONG: Refusal =
 pub(super) const NO_ROOM: Refusal =
     Refusal::Says("OOM command not allowed when used memory > 'maxmemory'.");
 
+/// What comes beyond the rates of its tenant. Clients ask again by themselves after `TRYAGAIN`, at once.
+pub(super) const OVER_LIMIT: Refusal =
+    Refusal::Says("ERR the tenant is over its limit; try again later");
+
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         Self::Cache(error)

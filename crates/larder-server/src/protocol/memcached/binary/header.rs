@@ -60,6 +60,8 @@ pub(super) enum Status {
     AuthError,
     UnknownCommand,
     OutOfMemory,
+    /// Its tenant is over its limit.
+    Busy,
     /// The cache has failed.
     Internal,
 }
@@ -78,6 +80,7 @@ impl Status {
             Self::UnknownCommand => 0x81,
             Self::OutOfMemory => 0x82,
             Self::Internal => 0x84,
+            Self::Busy => 0x85,
         }
     }
 
@@ -95,6 +98,7 @@ impl Status {
             Self::UnknownCommand => "Unknown command",
             Self::OutOfMemory => "Out of memory",
             Self::Internal => "Internal error",
+            Self::Busy => "The tenant is over its limit",
         }
     }
 }

@@ -130,6 +130,15 @@ async fn respond(packet: &Packet<'_>, caller: &mut Caller, answers: &mut Answers
         fail(answers, header, Status::AuthError);
         return Goes::On;
     }
+    if !request.may_come_first() && !caller.may_begin(packet.key, answers).await {
+        answers.settle().await;
+        if let Request::Store { .. } = request {
+            // What is there is not what the client wants to be there.
+            let _ = caller.cache_for(packet.key).delete(packet.key).await;
+        }
+        fail(answers, header, Status::Busy);
+        return Goes::On;
+    }
     match request {
         Request::Retrieve(how) => retrieve::answer(packet, how, caller, answers).await,
         Request::Quit { quiet } => {

@@ -53,10 +53,10 @@ fn at_once(
 
 /// Goes on where DRAM does not know at once.
 async fn later(packet: &Packet<'_>, how: Retrieval, caller: &Caller, answers: &mut Answers<'_>) {
-    let (tenant, worker) = (Arc::clone(&caller.tenant), Rc::clone(&caller.worker));
+    let (tenant, worker) = (Arc::clone(caller.tenant_of(packet.key)), Rc::clone(&caller.worker));
     let (key, header) = (packet.key.to_vec(), packet.header);
     let found = async move {
-        let found = tenant.cache_for(&key).get(&key).await;
+        let found = worker.get(&tenant, &key).await;
         worker.counters.count_get(matches!(found, Ok(Some(_))));
         found_or_not(found, &header, how, &key)
     };

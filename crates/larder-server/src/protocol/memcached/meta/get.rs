@@ -1,6 +1,7 @@
 //! `mg`: an item, and what is known of it.
 
 use std::num::NonZeroU64;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub(super) async fn answer(
         answers.settle().await;
         peek(request, caller, answers).await;
     } else if !at_once(request, caller, answers) {
-        later(line, caller, answers).await;
+        later(&request.key, line, caller, answers).await;
     }
 }
 
@@ -57,15 +58,15 @@ fn at_once(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) ->
 }
 
 /// Goes on where DRAM does not know at once.
-async fn later(line: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
+async fn later(key: &[u8], line: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
     let line = line.to_vec();
-    let (tenant, worker) = (Arc::clone(&caller.tenant), std::rc::Rc::clone(&caller.worker));
+    let (tenant, worker) = (Arc::clone(caller.tenant_of(key)), Rc::clone(&caller.worker));
     let found = async move {
         let mut words = Words(&line);
         words.next();
         let Ok(request) = parse(b"mg", words) else { return Answer::Bytes(Vec::new()) };
         let cache = tenant.cache_for(&request.key);
-        let found = cache.get(&request.key).await;
+        let found = worker.get(&tenant, &request.key).await;
         count(&worker.counters, false, matches!(found, Ok(Some(_))));
         let found = found.map(|value| value.map(|value| Found::new(value, cache.now())));
         of_found(&request, found, cache)

@@ -12,7 +12,7 @@ use self::dump::Dump;
 use self::request::{Request, parse};
 use self::retrieve::{Next, Retrieving};
 use self::say::{say, say_unless};
-use super::fault::Fault;
+use super::fault::{Fault, OVER_LIMIT};
 use super::items::{
     Count, CountOutcome, Delete, DeleteOutcome, count, delete, let_pass, server_error,
 };
@@ -119,6 +119,11 @@ impl Text {
                 self.answer(line, taken, input, caller, answers).await
             }
             (None, _) if input.len() <= longest + 1 => Step::Needs(input.len() + 1),
+            (_, Some(_)) if !caller.may_begin(retrieve::first_key(input), answers).await => {
+                say(answers, OVER_LIMIT);
+                self.going = Going::SwallowingLine;
+                Step::Again
+            }
             (_, Some(keys)) => match keys.long(input, caller) {
                 Ok((retrieving, taken)) => {
                     self.going = Going::Retrieving(retrieving);
@@ -157,8 +162,18 @@ impl Text {
             }
             Err(Fault::Close) => return Step::Close,
         };
+        if request == Request::Quit {
+            return Step::Close;
+        }
+        if let Some(bytes) = request.value_bytes() {
+            return self.store(&request, (taken, bytes), input, caller, answers).await;
+        }
+        let (key, quiet) = request.key_and_quiet();
+        if !caller.may_begin(key, answers).await {
+            say_unless(quiet, answers, OVER_LIMIT);
+            return Step::Done(taken);
+        }
         match request {
-            Request::Quit => return Step::Close,
             Request::Retrieve(how, keys) => match Retrieving::new(how, caller).check(keys) {
                 Ok(retrieving) => {
                     self.going = Going::Retrieving(retrieving);
@@ -166,30 +181,9 @@ impl Text {
                 }
                 Err(answer) => say(answers, answer),
             },
-            Request::Store(store) => {
-                let announced = store::Announced { taken, bytes: store.bytes, quiet: store.quiet };
-                return match self.value(announced, input, store.key, caller, answers).await {
-                    Ok(value) => {
-                        answers.settle().await;
-                        store::answer(&store, value, caller, answers).await;
-                        Step::Done(taken + store.bytes + 2)
-                    }
-                    Err(step) => step,
-                };
-            }
             Request::Meta(request) => {
-                let meta::Verb::Set { bytes } = request.verb else {
-                    meta::answer(&request, line, caller, answers).await;
-                    return Step::Done(taken);
-                };
-                let announced = store::Announced { taken, bytes, quiet: false };
-                return match self.value(announced, input, &request.key, caller, answers).await {
-                    Ok(value) => {
-                        meta::store(&request, value, caller, answers).await;
-                        Step::Done(taken + bytes + 2)
-                    }
-                    Err(step) => step,
-                };
+                meta::answer(&request, line, caller, answers).await;
+                return Step::Done(taken);
             }
             Request::Dump { keys_only } => {
                 self.going = Going::Dumping(Dump::new(keys_only));
@@ -198,6 +192,40 @@ impl Text {
             request => self.change(request, caller, answers).await,
         }
         Step::Done(taken)
+    }
+
+    /// Answers a request that brings a value, when that is there: so many bytes of its line were taken, and so many has
+    /// the value.
+    async fn store(
+        &mut self,
+        request: &Request<'_>,
+        (taken, bytes): (usize, usize),
+        input: &[u8],
+        caller: &mut Caller,
+        answers: &mut Answers<'_>,
+    ) -> Step {
+        let (key, quiet) = request.key_and_quiet();
+        let announced = store::Announced { taken, bytes, quiet };
+        let value = match self.value(announced, input, key, caller, answers).await {
+            Ok(value) => value,
+            Err(step) => return step,
+        };
+        if caller.may_begin(key, answers).await {
+            match request {
+                Request::Store(store) => {
+                    answers.settle().await;
+                    store::answer(store, value, caller, answers).await;
+                }
+                Request::Meta(request) => meta::store(request, value, caller, answers).await,
+                _ => unreachable!("no other brings a value"),
+            }
+        } else {
+            answers.settle().await;
+            // What is there is not what the client wants to be there.
+            let _ = caller.cache_for(key).delete(key).await;
+            say_unless(quiet, answers, OVER_LIMIT);
+        }
+        Step::Done(taken + bytes + 2)
     }
 
     /// Answers what is neither a retrieval nor brings a value.

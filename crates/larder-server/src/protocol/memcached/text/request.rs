@@ -79,6 +79,35 @@ pub(crate) struct Store<'a> {
     pub(crate) quiet: bool,
 }
 
+impl Request<'_> {
+    /// The key that it is about, or the first of several, if it is about one; and whether it hides its answer.
+    pub(crate) fn key_and_quiet(&self) -> (&[u8], bool) {
+        match self {
+            Self::Retrieve(_, keys) => (Words(keys).next().unwrap_or_default(), false),
+            Self::Store(Store { key, quiet, .. })
+            | Self::Delete { key, quiet }
+            | Self::Count { key, quiet, .. }
+            | Self::Touch { key, quiet, .. } => (key, *quiet),
+            Self::Meta(request) => (&request.key, false),
+            Self::FlushAll { quiet, .. }
+            | Self::MemoryLimit { quiet, .. }
+            | Self::Answer { quiet, .. } => (b"", *quiet),
+            Self::Stats(_) | Self::Dump { .. } | Self::Cluster | Self::Version | Self::Quit => {
+                (b"", false)
+            }
+        }
+    }
+
+    /// How long the value is that comes behind the line, if one does.
+    pub(crate) fn value_bytes(&self) -> Option<usize> {
+        match self {
+            Self::Store(store) => Some(store.bytes),
+            Self::Meta(meta::Request { verb: meta::Verb::Set { bytes }, .. }) => Some(*bytes),
+            _ => None,
+        }
+    }
+}
+
 const ERROR: Fault = Fault::Answer("ERROR");
 
 /// What the line asks for.

@@ -52,6 +52,13 @@ pub(super) fn begins(input: &[u8]) -> Option<Keys> {
     matches!(verb, b"get" | b"gets" | b"gat" | b"gats").then_some(Keys)
 }
 
+/// The first key of such a line, or what stands in its place.
+pub(super) fn first_key(input: &[u8]) -> &[u8] {
+    let mut words = Words(input.get(..HEAD_BYTES_MAX + KEY_BYTES_MAX).unwrap_or(input));
+    let touches = words.next().is_some_and(|verb| verb.starts_with(b"gat"));
+    words.nth(usize::from(touches)).unwrap_or_default()
+}
+
 impl Keys {
     /// The line is too long to be looked at as a whole: what it asks for, and how many bytes are before its keys.
     pub(super) fn long(
@@ -151,11 +158,11 @@ impl Retrieving {
 
     /// Goes on where DRAM does not know at once.
     async fn later(self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
-        let (tenant, worker) = (Arc::clone(&caller.tenant), Rc::clone(&caller.worker));
+        let (tenant, worker) = (Arc::clone(caller.tenant_of(key)), Rc::clone(&caller.worker));
         let key = key.to_vec();
         let found = async move {
             // What cannot be read is a miss.
-            let found = tenant.cache_for(&key).get(&key).await.ok().flatten();
+            let found = worker.get(&tenant, &key).await.ok().flatten();
             worker.counters.count_get(found.is_some());
             found.map_or_else(|| Answer::Bytes(Vec::new()), |value| self.item(&key, value))
         };

@@ -1,0 +1,29 @@
+//! Requests of many keys are done one after the other: who has the turns of all tenants whose keys they are.
+
+use async_lock::MutexGuardArc;
+
+use crate::caller::Caller;
+
+/// The turns of some tenants, until it is dropped.
+pub(super) struct Turns {
+    _turns: Vec<MutexGuardArc<()>>,
+}
+
+/// Waits for the turns of the tenants that `keys` belong to, and of the connection's own.
+pub(super) async fn take<'k>(caller: &Caller, keys: impl Iterator<Item = &'k [u8]>) -> Turns {
+    let mut numbers = vec![caller.tenant.number];
+    for key in keys {
+        let number = caller.tenant_of(key).number;
+        if !numbers.contains(&number) {
+            numbers.push(number);
+        }
+    }
+    // Everybody takes them in one order, so that no two wait for each other.
+    numbers.sort_unstable();
+    let mut turns = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        let turn = &caller.worker.shared.tenants[number].turn;
+        turns.push(turn.lock_arc().await);
+    }
+    Turns { _turns: turns }
+}

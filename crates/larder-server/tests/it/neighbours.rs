@@ -1,0 +1,116 @@
+//! What one tenant's clients do, others do not notice: their small values in DRAM are answered all the while.
+
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use larder_device::{Fault, FaultPlan, FaultRule};
+use larder_server::{Server, ServerConfig};
+
+use crate::drive::{Drive, drive, fill, impatient, serve_on};
+use crate::serving::{Client, config};
+use crate::users::user;
+
+const MIB: usize = 1 << 20;
+/// An answer takes no longer, however busy the machine is.
+const BOUND: Duration = Duration::from_secs(3);
+
+/// One worker for both.
+fn serve(drive: &Drive) -> Server {
+    let users = vec![user("loud", "rye", "loud"), user("quiet", "oat", "quiet")];
+    let config = ServerConfig { users, workers: 1, value_bytes_max: 16 * MIB, ..config() };
+    serve_on(drive, &[("loud", impatient()), ("quiet", impatient())], config)
+}
+
+fn client(server: &Server, login: &str) -> Client {
+    let mut client = Client::memcached(server);
+    client.asks(format!("set auth 0 0 {}\r\n{login}\r\n", login.len()), "STORED\r\n");
+    client
+}
+
+/// The longest that a small value in DRAM has taken, of many in two seconds, while `loud` goes on. It is to end when it
+/// is told.
+fn longest_beside(server: &Server, loud: impl FnOnce(&AtomicBool) + Send) -> Duration {
+    let mut quiet = client(server, "quiet oat");
+    quiet.asks("set bread 0 0 3\r\nrye\r\n", "STORED\r\n");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| loud(&is_over));
+        let (begun, mut longest, mut answered) = (Instant::now(), Duration::ZERO, 0);
+        while begun.elapsed() < Duration::from_secs(2) {
+            let asked = Instant::now();
+            quiet.asks("get bread\r\n", "VALUE bread 0 3\r\nrye\r\nEND\r\n");
+            longest = longest.max(asked.elapsed());
+            answered += 1;
+        }
+        is_over.store(true, Ordering::SeqCst);
+        assert!(answered > 20, "{answered}");
+        longest
+    })
+}
+
+#[test]
+fn one_that_never_reads() {
+    let drive = drive();
+    let server = serve(&drive);
+    let mut loud = client(&server, "loud rye");
+    let value = vec![b'x'; 500_000];
+    loud.asks([b"set long 0 0 500000\r\n", &value[..], b"\r\n"].concat(), "STORED\r\n");
+    let longest = longest_beside(&server, |is_over| {
+        let mut clients: Vec<Client> = (0..20).map(|_| client(&server, "loud rye")).collect();
+        clients.iter_mut().for_each(|loud| loud.send("get long\r\n".repeat(200)));
+        while !is_over.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    assert!(longest < BOUND, "{longest:?}");
+}
+
+#[test]
+fn one_that_streams_long_values() {
+    let drive = drive();
+    let server = serve(&drive);
+    let longest = longest_beside(&server, |is_over| {
+        let mut loud = client(&server, "loud rye");
+        let mut set = format!("set long 0 0 {}\r\n", 10 * MIB).into_bytes();
+        set.resize(set.len() + 10 * MIB, b'x');
+        set.extend_from_slice(b"\r\nget long\r\n");
+        while !is_over.load(Ordering::SeqCst) {
+            loud.0.write_all(&set).unwrap();
+            assert!(["STORED\r\n", "SERVER_ERROR"].iter().any(|it| loud.line().starts_with(it)));
+            if loud.line() != "END\r\n" {
+                let mut value = vec![0; 10 * MIB + 7];
+                loud.0.read_exact(&mut value).unwrap();
+            }
+        }
+    });
+    assert!(longest < BOUND, "{longest:?}");
+}
+
+#[test]
+fn one_that_sets_at_full_speed_on_a_drive_that_answers_nothing() {
+    let drive = drive();
+    let server = serve(&drive);
+    fill(&mut client(&server, "loud rye"), 0..3000);
+    drive.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Stall)));
+    let longest = longest_beside(&server, |is_over| {
+        std::thread::scope(|scope| {
+            for number in 1..=8 {
+                let (server, is_over) = (&server, &is_over);
+                scope.spawn(move || {
+                    let mut loud = client(server, "loud rye");
+                    for step in 0.. {
+                        let first = number * 1_000_000 + step * 100;
+                        fill(&mut loud, first..first + 100);
+                        if is_over.load(Ordering::SeqCst) {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+    });
+    assert!(longest < BOUND, "{longest:?}");
+    drive.set_plan(&FaultPlan::new(1));
+    drive.release_delayed();
+}

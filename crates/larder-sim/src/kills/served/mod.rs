@@ -1,0 +1,274 @@
+//! A whole server under `kill -9`: `larder serve` at full load is killed in the middle of it, again and again, and its
+//! clients, which outlive it, judge every answer.
+//!
+//! A round starts the server on the directory that the rounds before have left, measures until it answers, asks for
+//! every key, and goes on changing and reading: classic memcached requests, each on a key that one client alone
+//! changes, and now and then a `flush_all`, for which all others wait. What was acknowledged is known to this process,
+//! so nothing has to be written down. Then the server is killed at a seeded moment, sometimes before it answers at all.
+//!
+//! Allowed is what the oracle of [`kills`](super) allows: a miss, or the newest acknowledged version, or the version
+//! of a request that was under way. Everything else is wrong: an older one, one that was deleted or flushed, or no
+//! value at all.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `process` | a server from its start to its end |
+//! | `connection` | what is said to it |
+//! | `client` | a client that works, and one that asks for everything |
+
+mod client;
+mod connection;
+mod process;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use self::client::{Asked, Client};
+use self::process::Process;
+use super::choose::seeded;
+use super::journal::{self, Record};
+use super::options::Options;
+use super::oracle::{Kind, Oracle};
+
+/// Of a hundred kills so many come before the server answers.
+const EARLY_KILLS: u32 = 10;
+/// The purpose of the randomness of kills, beside those of clients.
+const KILLS: u32 = 1000;
+/// A server that takes longer than this to answer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a run shall do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedOptions {
+    /// Kills.
+    pub times: u32,
+    /// Seed of everything but the passing of time.
+    pub seed: u64,
+    /// Where the server has its data.
+    pub dir: PathBuf,
+    /// Clients, 1 to 255.
+    pub clients: u32,
+    /// Size of the key space, at least 256.
+    pub keys: u32,
+    /// The longest time that a server is under load, in milliseconds.
+    pub load_ms: u64,
+    /// The longest time from the start of a server until it answers, in milliseconds.
+    pub start_ms: u64,
+}
+
+impl Default for ServedOptions {
+    fn default() -> Self {
+        Self {
+            times: 20,
+            seed: 0,
+            dir: PathBuf::from("."),
+            clients: 8,
+            keys: 10_000,
+            load_ms: 1500,
+            start_ms: 1000,
+        }
+    }
+}
+
+/// A server from its start to its kill.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServedRound {
+    /// From its start until it answered; `None` if it was killed before.
+    pub start: Option<Duration>,
+    /// Keys that can hold one value only.
+    pub known: u64,
+    /// Those of them that were found after the start.
+    pub found: u64,
+    /// Requests that were acknowledged.
+    pub requests: u64,
+    /// Those of them that forgot everything.
+    pub flushes: u64,
+    /// Requests that were under way when it was killed.
+    pub cut_off: u64,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServedReport {
+    /// One after the other.
+    pub rounds: Vec<ServedRound>,
+    /// Wrong answers of the last round: the key, what is wrong, and all that is known.
+    pub wrong: Vec<(u32, Kind, String)>,
+    /// What else was wrong with the last round.
+    pub failed: Option<String>,
+}
+
+impl ServedReport {
+    /// Whether nothing was wrong.
+    pub fn is_good(&self) -> bool {
+        self.wrong.is_empty() && self.failed.is_none()
+    }
+}
+
+/// What all clients have in common.
+struct Shared<'o> {
+    options: &'o ServedOptions,
+    oracle: Mutex<Oracle>,
+    wrong: Mutex<Vec<(u32, Kind, String)>>,
+    /// Held by whoever changes or reads a key; alone by whoever flushes.
+    gate: RwLock<()>,
+    requests: AtomicU64,
+    flushes: AtomicU64,
+    is_over: AtomicBool,
+}
+
+/// Kills servers. `server` is one that answers memcached's clients on a free port of this machine, on the data in
+/// `options.dir`, and says so on standard output as `larder serve` does. The first round with something wrong is the
+/// last.
+pub fn run_served(
+    options: &ServedOptions,
+    server: &dyn Fn() -> Command,
+    told: &mut dyn FnMut(u32, &ServedRound),
+) -> ServedReport {
+    let shared = Shared::new(options);
+    let mut report = ServedReport::default();
+    // One more than kills: what the last one has left is judged too.
+    for number in 1..=options.times + 1 {
+        let mut round = ServedRound::default();
+        let ended = shared.round(number, server, &mut round);
+        report.rounds.push(round);
+        told(number, &round);
+        report.failed = ended.err().or_else(|| shared.too_bad(&report.rounds));
+        report.wrong = std::mem::take(&mut *lock(&shared.wrong));
+        if !report.is_good() {
+            break;
+        }
+    }
+    report
+}
+
+impl<'o> Shared<'o> {
+    fn new(options: &'o ServedOptions) -> Self {
+        Self {
+            options,
+            oracle: Mutex::new(Oracle::new(options.keys)),
+            wrong: Mutex::default(),
+            gate: RwLock::default(),
+            requests: AtomicU64::new(0),
+            flushes: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    fn round(
+        &self,
+        number: u32,
+        server: &dyn Fn() -> Command,
+        round: &mut ServedRound,
+    ) -> Result<(), String> {
+        let mut dice = seeded(self.options.seed, number, KILLS);
+        let is_last = number > self.options.times;
+        let mut process = Process::start(&mut server())?;
+        if !is_last && number > 1 && dice.u32(0..100) < EARLY_KILLS {
+            std::thread::sleep(Duration::from_millis(dice.u64(0..100)));
+            return process.kill();
+        }
+        let address = process.address(PATIENCE)?;
+        round.start = Some(process.started().elapsed());
+        self.ask_for_all(address, round)?;
+        if !is_last {
+            let load = Duration::from_millis(dice.u64(1..=self.options.load_ms));
+            self.load(number, address, load, &mut process)?;
+        } else {
+            process.kill()?;
+        }
+        round.requests = self.requests.swap(0, Ordering::SeqCst);
+        round.flushes = self.flushes.swap(0, Ordering::SeqCst);
+        round.cut_off = lock(&self.oracle).cut_off(journal::now_ns());
+        Ok(())
+    }
+
+    fn ask_for_all(
+        &self,
+        address: std::net::SocketAddr,
+        round: &mut ServedRound,
+    ) -> Result<(), String> {
+        let asked: Result<Vec<Asked>, String> = std::thread::scope(|scope| {
+            let ask = |thread| scope.spawn(move || client::ask_for_all(self, address, thread));
+            let threads: Vec<_> = (0..self.options.clients).map(ask).collect();
+            let ended = threads.into_iter().map(|thread| thread.join());
+            ended.map(|asked| asked.unwrap_or_else(|_| Err("a client panicked".into()))).collect()
+        });
+        for Asked { known, found } in asked? {
+            (round.known, round.found) = (round.known + known, round.found + found);
+        }
+        Ok(())
+    }
+
+    /// Clients work until the server is killed.
+    fn load(
+        &self,
+        number: u32,
+        address: std::net::SocketAddr,
+        load: Duration,
+        process: &mut Process,
+    ) -> Result<(), String> {
+        self.is_over.store(false, Ordering::SeqCst);
+        let options = Options {
+            seed: self.options.seed,
+            threads: self.options.clients,
+            keys: Some(self.options.keys),
+            ..Options::default()
+        };
+        std::thread::scope(|scope| {
+            let work = |thread| {
+                let client = Client::new(self, &options, number, thread);
+                scope.spawn(move || client.work(address))
+            };
+            let threads: Vec<_> = (0..self.options.clients).map(work).collect();
+            std::thread::sleep(load);
+            // What was answered before this is acknowledged; clients see that the server is gone.
+            let killed = process.kill();
+            self.is_over.store(true, Ordering::SeqCst);
+            for thread in threads {
+                thread.join().map_err(|_| "a client panicked".to_owned())??;
+            }
+            killed
+        })
+    }
+
+    /// Takes down what a request has begun, or ended.
+    fn follow(&self, record: &Record) -> Result<(), String> {
+        let mut oracle = lock(&self.oracle);
+        if let Some(kind) = oracle.follow(record)? {
+            self.note_wrong(
+                record.key,
+                kind,
+                format!("{record:?}; {}", oracle.allowed(record.key)),
+            );
+        }
+        Ok(())
+    }
+
+    fn note_wrong(&self, key: u32, kind: Kind, text: String) {
+        lock(&self.wrong).push((key, kind, text));
+    }
+
+    /// What is wrong with the times of the last round, or with what it found.
+    fn too_bad(&self, rounds: &[ServedRound]) -> Option<String> {
+        let last = rounds.last()?;
+        let start_max = Duration::from_millis(self.options.start_ms);
+        if let Some(start) = last.start.filter(|start| *start > start_max) {
+            return Some(format!("it answered after {start:?}, and {start_max:?} is the most"));
+        }
+        let is_empty = last.start.is_some() && last.known > 1000 && last.found == 0;
+        is_empty.then(|| format!("none of {} values was found after a kill", last.known))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Some time has passed since.
+fn is_longer(since: Instant, than: Duration) -> bool {
+    since.elapsed() > than
+}
