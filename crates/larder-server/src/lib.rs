@@ -32,6 +32,7 @@ mod peer;
 mod protocol;
 mod server;
 mod shared;
+mod slow_log;
 mod tenant;
 mod users;
 mod within;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::BinaryBytes;
-use larder::{Config, OnChange, RealClock, Tenant, Tenants, TenantsConfig, block_on};
+use larder::{Config, Endurance, OnChange, RealClock, Tenant, Tenants, TenantsConfig, block_on};
 use larder_lab::Error;
 use larder_server::{ProtocolKind, Server};
 use sd_notify::NotifyState;
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
         say(format_args!("{:<10} {endpoint}", name(*protocol)));
     }
     if let Some(address) = server.admin() {
-        say(format_args!("{:<10} http://{address}/metrics", "admin"));
+        say(format_args!("{:<10} http://{address}/", "admin"));
     }
     say(format_args!("ready in {:.1} s; SIGTERM or Ctrl-C ends it", begun.elapsed().as_secs_f64()));
     tell_service_manager(&NotifyState::Ready);
@@ -115,14 +115,18 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
 }
 
 fn open(data: &Data, settings: &Settings) -> Result<Tenants, Error> {
-    // Clients of memcached may ask when an item was used.
-    let own = Config { access_times: true, ..Config::default() };
+    // Clients of memcached may ask when an item was used, and operators how long it takes.
+    let own = Config { access_times: true, latency_histograms: true, ..Config::default() };
     let tenant =
         |it: &TenantShare| Tenant { config: own.clone(), ..Tenant::new(&it.name, it.percent) };
     let config = TenantsConfig {
         memory_bytes: Some(settings.memory.0),
         tenants: settings.tenants.iter().map(tenant).collect(),
         on_change: OnChange::Discard,
+        endurance: settings
+            .endurance
+            .0
+            .map(|rated_bytes| Endurance { rated_bytes, written_bytes: 0 }),
         ..TenantsConfig::default()
     };
     let opened = block_on(Tenants::open(config, data.device(), Arc::new(RealClock)));

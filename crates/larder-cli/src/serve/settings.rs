@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use larder_lab::Error;
-use larder_server::{Endpoint, ProtocolKind, ServerConfig, SocketBackend, User};
+use larder_server::{Endpoint, PasswordHash, ProtocolKind, ServerConfig, SocketBackend, User};
 
 use super::file::{SettingsFile, Source, TENANT, TenantShare};
 use super::sizes;
@@ -41,6 +41,12 @@ pub(crate) struct Settings {
     pub(crate) memcached: Setting<Vec<ListenArg>>,
     pub(crate) resp: Setting<Vec<ListenArg>>,
     pub(crate) admin: Setting<Vec<ListenArg>>,
+    pub(crate) admin_hosts: Setting<Vec<String>>,
+    pub(crate) admin_token: Setting<Option<PasswordHash>>,
+    /// In milliseconds; 0 is never.
+    pub(crate) slow_threshold: Setting<u32>,
+    /// What the drive is rated for, in bytes written.
+    pub(crate) endurance: Setting<Option<u64>>,
     pub(crate) memory: Setting<u64>,
     /// `None`: as it is, or by the space that is free.
     pub(crate) flash: Setting<Option<u64>>,
@@ -94,6 +100,18 @@ impl Settings {
                 arguments.admin.clone().map(|at| vec![at]),
                 file.admin.map(|places| places.0),
                 local(9180),
+            ),
+            admin_hosts: pick(arguments.admin_hosts.clone(), file.admin_hosts, Vec::new),
+            admin_token: pick(
+                arguments.admin_token.clone().map(Some),
+                file.admin_token.map(|hash| Some(hash.0)),
+                Option::default,
+            ),
+            slow_threshold: pick(arguments.slow_threshold, file.slow_threshold, || 10),
+            endurance: pick(
+                arguments.endurance.map(Some),
+                file.endurance.map(|size| Some(size.0)),
+                Option::default,
             ),
             memory: pick(arguments.memory, file.memory.map(|size| size.0), sizes::memory),
             flash: pick(
@@ -150,6 +168,10 @@ impl Settings {
                 return Err(Error::usage(message));
             }
         };
+        config.admin_hosts.clone_from(&self.admin_hosts.0);
+        config.admin_token.clone_from(&self.admin_token.0);
+        let slow = Duration::from_millis(self.slow_threshold.0.into());
+        config.slow_threshold = Some(slow).filter(|threshold| !threshold.is_zero());
         config.workers = self.workers.0;
         config.sockets = self.sockets.0;
         config.connections_max = self.connections.0;

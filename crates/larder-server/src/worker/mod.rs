@@ -3,6 +3,7 @@
 mod buffers;
 mod idle;
 mod mailbox;
+mod ring;
 mod tasks;
 mod under_way;
 
@@ -18,6 +19,7 @@ use larder_device::{Clock, LoopClock};
 pub(crate) use buffers::{BUFFER_BYTES, Buffers};
 pub(crate) use idle::Idle;
 pub(crate) use mailbox::{Arrived, Letter, Mailbox};
+pub(crate) use ring::RingWatch;
 pub(crate) use tasks::Tasks;
 pub(crate) use under_way::UnderWay;
 

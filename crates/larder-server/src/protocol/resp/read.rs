@@ -76,6 +76,17 @@ impl Read {
         }
     }
 
+    /// What clients call it.
+    fn command(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Strlen => "strlen",
+            Self::Range(..) => "getrange",
+            Self::Expiry(_) => "ttl",
+            Self::Type => "type",
+        }
+    }
+
     fn counts_as_get(self) -> bool {
         matches!(self, Self::Get | Self::Range(..))
     }
@@ -128,11 +139,12 @@ async fn later(
 ) {
     let (tenant, worker) = (std::sync::Arc::clone(&caller.tenant), Rc::clone(&caller.worker));
     let (key, is_resp3) = (key.to_vec(), client.is_resp3);
-    let listed = client.listed.clone();
+    let (listed, asked) = (client.listed.clone(), caller.asks(read.command()));
     let later = async move {
         let begun = Instant::now();
         let cache = tenant.cache_for(&key);
         let found = cache.get(&key).await;
+        asked.ends(&key);
         let slow = &worker.shared.resp.slow;
         if slow.wants(begun.elapsed()) {
             let argv = super::parse::OwnedArguments::of(&[b"GET", &key]);

@@ -152,10 +152,11 @@ impl Retrieving {
     /// Goes on where DRAM does not know at once.
     async fn later(self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
         let (tenant, worker) = (Arc::clone(&caller.tenant), Rc::clone(&caller.worker));
-        let key = key.to_vec();
+        let (key, asked) = (key.to_vec(), caller.asks("get"));
         let found = async move {
             // What cannot be read is a miss.
             let found = tenant.cache_for(&key).get(&key).await.ok().flatten();
+            asked.ends(&key);
             worker.counters.count_get(found.is_some());
             found.map_or_else(|| Answer::Bytes(Vec::new()), |value| self.item(&key, value))
         };
@@ -175,7 +176,7 @@ impl Retrieving {
             None => Change::Keep,
         });
         // What cannot be read is a miss.
-        let found = touched.await.ok().flatten();
+        let found = caller.watch("gat", key, touched).await.ok().flatten();
         caller.worker.counters.count_get(found.is_some());
         caller.worker.counters.count_touch(found.is_some());
         if let Some(value) = found {
