@@ -29,14 +29,16 @@ export function table(caption, head, rows) {
 }
 
 /** Numbers at which lines across a chart are drawn: a few, and round. */
-function ticks(low, high, log) {
+function ticks(low, high, log, base) {
   if (log) {
     const all = [];
     for (let at = 10 ** Math.floor(Math.log10(low)); at <= high * 1.001; at *= 10) if (at >= low) all.push(at);
     return all;
   }
   const rough = (high - low) / 4 || 1;
-  const magnitude = 10 ** Math.floor(Math.log10(rough));
+  // Round in thousands, or in KiB: within them, 1, 2 and 5 are.
+  const unit = base ** Math.max(0, Math.floor(Math.log(rough) / Math.log(base)));
+  const magnitude = unit * 10 ** Math.floor(Math.log10(rough / unit));
   const step = [1, 2, 2.5, 5, 10].map((it) => it * magnitude).find((it) => it >= rough);
   const all = [];
   for (let at = low; at <= high + step / 1000; at += step) all.push(at);
@@ -48,8 +50,8 @@ function ticks(low, high, log) {
  * series, null where there is none.
  */
 export class Chart {
-  constructor(figure, { title, note, series, format, log = false, stacked = false, most = null, spanMs }) {
-    Object.assign(this, { figure, title, series, format, log, stacked, most, spanMs });
+  constructor(figure, { title, note, series, format, log = false, stacked = false, most = null, base = 1000, spanMs }) {
+    Object.assign(this, { figure, title, series, format, log, stacked, most, base, spanMs });
     this.points = [];
     this.cursor = null;
     this.legend = element("ul", { class: "legend" });
@@ -71,7 +73,8 @@ export class Chart {
     this.drawing.addEventListener("pointerleave", () => this.move(null));
     this.drawing.addEventListener("blur", () => this.move(null));
     this.drawing.addEventListener("keydown", (event) => this.key(event));
-    new ResizeObserver(() => this.draw()).observe(figure);
+    // Not within the notice itself: drawing changes sizes again.
+    new ResizeObserver(() => requestAnimationFrame(() => this.draw())).observe(figure);
   }
 
   update(points) {
@@ -123,25 +126,28 @@ export class Chart {
   draw() {
     const width = Math.max(this.figure.clientWidth, 240);
     const height = width < 420 ? 180 : 210;
-    Object.assign(this, { width, left: width < 420 ? 52 : 62, right: 10 });
     const [top, bottom] = [10, 24];
     const heights = this.heights();
     const known = heights.flatMap((own) => Object.values(own)).filter((it) => it !== null).map((it) => it[1]).filter((it) => !this.log || it > 0);
     const high = this.most ?? Math.max(...known, this.log ? 1e6 : 1) * (this.log ? 1.5 : 1.05);
     const low = this.log ? Math.min(1e3, 10 ** Math.floor(Math.log10(Math.min(...known, 1e3)))) : 0;
     const scale = this.log ? (value) => Math.log(Math.max(value, low) / low) / Math.log(high / low) : (value) => value / high;
+    const marks = ticks(low, high, this.log, this.base).map((tick) => [tick, this.format(tick)]);
+    const longest = Math.max(...marks.map(([, label]) => label.length));
+    Object.assign(this, { width, left: 12 + 7 * longest, right: 10 });
     const y = (value) => top + (height - top - bottom) * (1 - scale(value));
     const x = (at) => this.left + (width - this.left - this.right) * (1 - (this.end() - at) / this.spanMs);
     const parts = [];
-    for (const tick of ticks(low, high, this.log)) {
+    for (const [tick, label] of marks) {
       parts.push(drawn("path", { class: "grid", d: `M${this.left} ${y(tick).toFixed(1)}H${width - this.right}` }));
-      parts.push(drawn("text", { x: this.left - 7, y: (y(tick) + 4).toFixed(1), "text-anchor": "end" }, this.format(tick)));
+      parts.push(drawn("text", { x: this.left - 7, y: (y(tick) + 4).toFixed(1), "text-anchor": "end" }, label));
     }
     const minutes = Math.round(this.spanMs / 60000);
     for (let minute = 0; minute <= minutes; minute += 1) {
+      if (width < 420 && minute % 2 === 0 && minute > 0) continue;
       const place = this.left + (width - this.left - this.right) * (1 - minute / minutes);
       const anchor = minute === 0 ? "end" : minute === minutes ? "start" : "middle";
-      parts.push(drawn("text", { x: place, y: height - 6, "text-anchor": anchor }, minute === 0 ? "now" : `${minute} min ago`.slice(0, width < 420 ? 5 : 9)));
+      parts.push(drawn("text", { x: place, y: height - 6, "text-anchor": anchor }, minute === 0 ? "now" : `−${minute} min`));
     }
     for (const { key, className } of this.series) parts.push(...this.line(heights, key, className, x, y));
     if (this.cursor !== null && this.cursor >= this.end() - this.spanMs) {
@@ -201,7 +207,7 @@ export class Chart {
 
 /** Cells in rows, each with a class and a paleness from 0 to 1. */
 export function cellMap(label, cells, width) {
-  const side = cells.length > 1024 ? 8 : cells.length > 256 ? 12 : 16;
+  const side = cells.length > 1500 ? 10 : cells.length > 400 ? 14 : 18;
   const columns = Math.max(1, Math.floor(width / side));
   const rows = Math.ceil(cells.length / columns);
   const drawing = drawn("svg", { class: "map", role: "img", "aria-label": label, viewBox: `0 0 ${columns * side} ${rows * side}`, width: columns * side, height: rows * side });

@@ -150,7 +150,7 @@ function showTiles(stats, point) {
     ["Get on flash, p99", show.time(point.flashTimes?.[1]), `p50 ${show.time(point.flashTimes?.[0])}`],
     ["Items", show.count(all("items")), `${show.count(all("dram_items"))} in DRAM`],
     ["Connections", show.whole(stats.server.connections), `of ${show.whole(stats.server.connections_max)}`],
-    ["Reads and writes of flash", show.whole(pending), "under way now"],
+    ["Flash requests", show.whole(pending), "under way now"],
   ];
   find("tiles").replaceChildren(...tiles.map(([name, value, note]) =>
     element("div", {}, element("dt", {}, name), element("dd", {}, value), element("dd", { class: "note" }, note))));
@@ -200,7 +200,7 @@ const charts = [
       { key: "admitted", label: "admitted", className: "first" },
       { key: "written", label: "written", className: "second" },
     ],
-    format: show.bytesPerSecond, spanMs: SPAN_MS,
+    format: show.bytesPerSecond, base: 1024, spanMs: SPAN_MS,
   }),
 ];
 find("latency").querySelector("h3").append(" ", tierSelect);
@@ -496,6 +496,8 @@ find("sure-yes").addEventListener("click", async () => {
   await change(`/api/flush?tenant=${encodeURIComponent(tenant)}`, `All keys of ${tenant} are forgotten.`);
 });
 find("tenant").addEventListener("change", () => { find("sure").hidden = true; });
+// Enter in the field of the token does nothing, and leads nowhere.
+find("changes").addEventListener("submit", (event) => event.preventDefault());
 find("reset").addEventListener("click", () => change("/api/slowlog/reset", "The list of slow requests is empty."));
 
 run();
