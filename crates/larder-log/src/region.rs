@@ -111,7 +111,8 @@ impl Region {
         self.stream.map(usize::from)
     }
 
-    /// When its filling began, a second of the host's clock; `None` if that was before the opening, or nothing is in it.
+    /// When its filling began, a second of the host's clock; `None` if that was before the opening, or nothing
+    /// is in it.
     pub fn begun_s(&self) -> Option<u32> {
         (self.begun_s > 0).then_some(self.begun_s)
     }

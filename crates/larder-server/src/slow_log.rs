@@ -1,8 +1,8 @@
 //! What took long: the last requests that did, of whichever protocol, for operators.
 //!
 //! Keys are kept as far as people can read them, and values never. Only what took long comes to the lock here; whether
-//! it did is a look at one number. `SLOWLOG` of RESP clients has a list of its own, with what those clients expect of it
-//! (`protocol/resp/slow.rs`).
+//! it did is a look at one number. `SLOWLOG` of RESP clients has a list of its own, with what those clients expect
+//! of it (`protocol/resp/slow.rs`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -164,7 +164,10 @@ mod tests {
 
     #[test]
     fn messages_and_requests_elsewhere_are_noticed() {
-        let asks = |url: &str| json!({ "method": "Network.requestWillBeSent", "params": { "request": { "url": url } } });
+        let asks = |url: &str| {
+            let params = json!({ "request": { "url": url } });
+            json!({ "method": "Network.requestWillBeSent", "params": params })
+        };
         let own = "http://127.0.0.1:1";
         assert!(is_quiet_and_alone(&[asks("http://127.0.0.1:1/page.js")], own).is_ok());
         for wrong in [
@@ -174,7 +177,7 @@ mod tests {
             json!({ "method": "Runtime.exceptionThrown" }),
             json!({ "method": "Runtime.consoleAPICalled" }),
         ] {
-            assert!(is_quiet_and_alone(&[wrong.clone()], own).is_err(), "{wrong}");
+            assert!(is_quiet_and_alone(std::slice::from_ref(&wrong), own).is_err(), "{wrong}");
         }
     }
 }

@@ -50,26 +50,10 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         SocketBackend::Epoll => "epoll",
         SocketBackend::IoUring => "io_uring",
     };
-    let token = match &settings.admin_token.0 {
-        Some(_) => "set: it may flush tenants",
-        None => "none: nothing can be changed",
-    };
-    let slow = match settings.slow_threshold.0 {
-        0 => "0 (off)".to_owned(),
-        ms => format!("{ms} ms"),
-    };
-    let endurance = settings
-        .endurance
-        .0
-        .map_or_else(|| "not known".to_owned(), |bytes| BinaryBytes(bytes).to_string());
     let mut lines = vec![
         places("memcached", &settings.memcached),
         places("resp", &settings.resp),
         places("admin", &settings.admin),
-        line("admin_hosts", &list_or_none(&settings.admin_hosts.0), &settings.admin_hosts.1),
-        line("admin_token", &token, &settings.admin_token.1),
-        line("slow_threshold", &slow, &settings.slow_threshold.1),
-        line("endurance", &endurance, &settings.endurance.1),
         size("memory", &settings.memory),
         line("flash", &flash, &settings.flash.1),
         line("data_dir", &directory, &settings.data_dir.1),
@@ -82,6 +66,8 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         line("close", &format!("{} s", settings.close.0), &settings.close.1),
         line("allow_unprotected", &settings.allow_unprotected.0, &settings.allow_unprotected.1),
     ];
+    let watching = settings.watching.explained();
+    lines.extend(watching.map(|(name, value, from)| line(name, &value, &from)));
     for tenant in &settings.tenants {
         let users = settings.users.iter().filter(|user| user.tenant == tenant.name);
         let names: Vec<&str> = users.map(|user| &*user.name).collect();
@@ -97,10 +83,6 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         ));
     }
     lines
-}
-
-fn list_or_none(names: &[String]) -> String {
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 /// `larder password`.

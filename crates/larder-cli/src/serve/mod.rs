@@ -5,6 +5,7 @@ mod data;
 mod file;
 mod settings;
 mod sizes;
+mod watching;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::BinaryBytes;
-use larder::{Config, Endurance, OnChange, RealClock, Tenant, Tenants, TenantsConfig, block_on};
+use larder::{Config, OnChange, RealClock, Tenant, Tenants, TenantsConfig, block_on};
 use larder_lab::Error;
 use larder_server::{ProtocolKind, Server};
 use sd_notify::NotifyState;
@@ -123,10 +124,7 @@ fn open(data: &Data, settings: &Settings) -> Result<Tenants, Error> {
         memory_bytes: Some(settings.memory.0),
         tenants: settings.tenants.iter().map(tenant).collect(),
         on_change: OnChange::Discard,
-        endurance: settings
-            .endurance
-            .0
-            .map(|rated_bytes| Endurance { rated_bytes, written_bytes: 0 }),
+        endurance: settings.watching.endurance(),
         ..TenantsConfig::default()
     };
     let opened = block_on(Tenants::open(config, data.device(), Arc::new(RealClock)));

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use larder_lab::Error;
-use larder_server::{Endpoint, PasswordHash, ProtocolKind, ServerConfig, SocketBackend, User};
+use larder_server::{Endpoint, ProtocolKind, ServerConfig, SocketBackend, User};
 
 use super::file::{SettingsFile, Source, TENANT, TenantShare};
 use super::sizes;
+use super::watching::Watching;
 use crate::args::{ListenArg, ServeArgs};
 
 /// Whoever may use a Unix socket: its user and group.
@@ -41,12 +42,7 @@ pub(crate) struct Settings {
     pub(crate) memcached: Setting<Vec<ListenArg>>,
     pub(crate) resp: Setting<Vec<ListenArg>>,
     pub(crate) admin: Setting<Vec<ListenArg>>,
-    pub(crate) admin_hosts: Setting<Vec<String>>,
-    pub(crate) admin_token: Setting<Option<PasswordHash>>,
-    /// In milliseconds; 0 is never.
-    pub(crate) slow_threshold: Setting<u32>,
-    /// What the drive is rated for, in bytes written.
-    pub(crate) endurance: Setting<Option<u64>>,
+    pub(crate) watching: Watching,
     pub(crate) memory: Setting<u64>,
     /// `None`: as it is, or by the space that is free.
     pub(crate) flash: Setting<Option<u64>>,
@@ -65,7 +61,7 @@ pub(crate) struct Settings {
 }
 
 /// The first that says something.
-fn pick<T>(said: Option<T>, file: Option<T>, default: impl FnOnce() -> T) -> Setting<T> {
+pub(super) fn pick<T>(said: Option<T>, file: Option<T>, default: impl FnOnce() -> T) -> Setting<T> {
     match (said, file) {
         (Some(said), _) => Setting(said, From::CommandLine),
         (None, Some(file)) => Setting(file, From::File),
@@ -89,6 +85,7 @@ impl Settings {
         }
         let local = |port| move || vec![ListenArg::Tcp(([127, 0, 0, 1], port).into())];
         let default = ServerConfig::default();
+        let watching = Watching::of(arguments, &file);
         let settings = Self {
             memcached: pick(
                 arguments.memcached.clone(),
@@ -101,18 +98,7 @@ impl Settings {
                 file.admin.map(|places| places.0),
                 local(9180),
             ),
-            admin_hosts: pick(arguments.admin_hosts.clone(), file.admin_hosts, Vec::new),
-            admin_token: pick(
-                arguments.admin_token.clone().map(Some),
-                file.admin_token.map(|hash| Some(hash.0)),
-                Option::default,
-            ),
-            slow_threshold: pick(arguments.slow_threshold, file.slow_threshold, || 10),
-            endurance: pick(
-                arguments.endurance.map(Some),
-                file.endurance.map(|size| Some(size.0)),
-                Option::default,
-            ),
+            watching,
             memory: pick(arguments.memory, file.memory.map(|size| size.0), sizes::memory),
             flash: pick(
                 arguments.flash.map(Some),
@@ -168,10 +154,7 @@ impl Settings {
                 return Err(Error::usage(message));
             }
         };
-        config.admin_hosts.clone_from(&self.admin_hosts.0);
-        config.admin_token.clone_from(&self.admin_token.0);
-        let slow = Duration::from_millis(self.slow_threshold.0.into());
-        config.slow_threshold = Some(slow).filter(|threshold| !threshold.is_zero());
+        self.watching.tell(&mut config);
         config.workers = self.workers.0;
         config.sockets = self.sockets.0;
         config.connections_max = self.connections.0;

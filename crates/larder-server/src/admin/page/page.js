@@ -12,7 +12,7 @@ const LOOKS = 10;
 /** Each so many looks the slower answers are asked for as well. */
 const RARELY = 5;
 
-const state = { looks: [], points: [], turn: 0, paused: false, lost: null, sort: { key: "name", down: false }, mapText: "" };
+const state = { looks: [], points: [], turn: 0, paused: false, lost: null, sort: { key: "name", down: false }, mapText: "", regions: null };
 
 // ---- Asking
 
@@ -334,7 +334,7 @@ function showMap(regions) {
   const width = Math.max(place.clientWidth, 280);
   const text = JSON.stringify([width, regions]);
   if (text === state.mapText) return;
-  state.mapText = text;
+  [state.mapText, state.regions] = [text, regions];
   const wasOpen = [...place.querySelectorAll("details")].map((it) => it.open);
   const shards = regions.tenants.flatMap((tenant) => tenant.shards.map((shard, number) => ({ tenant: tenant.name, number, shard })));
   if (shards.length === 0) {
@@ -398,7 +398,7 @@ function showPlacement(placement) {
     find("placement").replaceChildren(element("p", { class: "absent" }, "There is no flash, and nothing to be placed."));
     return;
   }
-  find("placement").replaceChildren(textTable(["Tenant", "Stream", "Handle", "Path", "Why", "Shared with", "Part of the writes"], rows, [2, 6]));
+  find("placement").replaceChildren(textTable(["Tenant", "Stream", "Handle", "Path", "Why", "Shared with", "Part of the writes"], rows, [2, 6], { 5: "wrapped" }));
 }
 
 /** A table of texts; columns of these places are numbers. */
@@ -424,6 +424,9 @@ function showSlow(slow) {
   ]);
   find("slow").replaceChildren(textTable(["At", "Took", "Tenant", "Protocol", "Command", "Key", "From"], rows, [1], { 2: "name", 5: "keytext" }));
 }
+
+// Cells are drawn for the width that there is.
+new ResizeObserver(() => requestAnimationFrame(() => state.regions && showMap(state.regions))).observe(find("map"));
 
 // ---- Switches and changes
 
