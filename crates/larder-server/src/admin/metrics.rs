@@ -132,3 +132,16 @@ fn sample(text: &mut String, name: &str, labels: &[(&str, &str)], value: impl Di
     }
     let _ = writeln!(text, "{} {value}", if labels.is_empty() { "" } else { "}" });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_labels_do_not_end_them() {
+        let mut text = String::new();
+        sample(&mut text, "stream_info", &[("tenant", "a\"} 1\n#\\"), ("handle", "2")], 1);
+        let escaped = r#"larder_server_stream_info{tenant="a\"} 1\n#\\",handle="2"} 1"#;
+        assert_eq!(text, format!("{escaped}\n"));
+    }
+}

@@ -136,7 +136,14 @@ fn operators_see_how_flash_is_divided_and_what_waits_for_it() {
         tenant["alwa"].as_f64().unwrap() > 0.5 && tenant["flash_bytes"].as_u64() > Some(1 << 27)
     );
     let hits = tenant["soc_hits"].as_u64().unwrap() + tenant["loc_hits"].as_u64().unwrap();
+    // What changes a value waits for it as well.
+    for key in 0..KEYS / 10 {
+        client.send(format!("incr key{key} 1\r\n"));
+        client.line();
+    }
     let slow = ask("/api/slowlog");
+    let entries = slow["entries"].as_array().unwrap();
+    assert!(entries.iter().any(|entry| entry["command"] == "incr"), "{slow}");
     assert!(hits > 0 && slow["seen"].as_u64().unwrap() >= hits, "{slow}");
     assert!(slow["entries"][0]["key"].as_str().unwrap().starts_with("key"));
 }
