@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use crate::step::{self, Verdict};
 use crate::{
-    fuzz, guest, interleave, kills, mutants, packages, peers, report_check, sanitize, served_kills,
-    soak, tidy, toolchain,
+    fuzz, guest, interleave, kills, mutants, packages, page, peers, report_check, sanitize,
+    served_kills, soak, tidy, toolchain,
 };
 
 /// How long each fuzz target runs.
@@ -14,7 +14,7 @@ const FUZZ_SECONDS: u32 = 30;
 /// Name of a step, and how it is run.
 type Step = (&'static str, fn() -> Verdict);
 
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 21] = [
     ("formatting", || step::run(&mut step::cargo(&["fmt", "--all", "--check"]))),
     ("clippy", || {
         let arguments =
@@ -48,6 +48,7 @@ const STEPS: [Step; 20] = [
     ("guest", guest::usual),
     ("peers", peers::check),
     ("report", report_check::run),
+    ("page", page::run),
 ];
 
 /// Runs every step, whatever became of those before it.

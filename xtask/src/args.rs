@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Mutants(mutants::Options),
     /// The tests of memcached, Valkey and their clients, against `larder serve`
     Conformance,
+    /// The admin page of `larder serve` in a browser, with a server that has something to do; needs chromium
+    Page,
     /// Which source files a hit in DRAM and one on flash pass; needs valgrind
     Hits,
     /// Linux under an emulator with an NVMe FDP drive; our programs and nvme-cli in it

@@ -14,6 +14,7 @@ mod interleave;
 mod kills;
 mod mutants;
 mod packages;
+mod page;
 mod peers;
 mod png;
 mod report_check;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::ServedKills(words) => ("served-kills", served_kills::run(&words.words)),
         Command::Mutants(options) => ("mutants", mutants::run(&options)),
         Command::Conformance => ("conformance", conformance::run()),
+        Command::Page => ("page", page::run()),
         Command::Hits => ("hits", hits::run()),
         Command::Guest(options) => ("guest", guest::run(&options)),
         Command::Servers(options) => ("servers", servers::run(&options)),

@@ -24,7 +24,7 @@ pub(crate) use device::{
 };
 pub(crate) use plan::PlanArgs;
 #[cfg(target_os = "linux")]
-pub(crate) use serve::{CheckArgs, ListenArg, PasswordArgs, ServeArgs, listen, sockets};
+pub(crate) use serve::{CheckArgs, ListenArg, PasswordArgs, ServeArgs, hash, listen, sockets};
 
 /// A flash cache that shelves data by lifetime, and the tools to see what that saves.
 #[derive(Debug, Parser)]

@@ -213,6 +213,7 @@ impl<E: Entries, H: Host> RegionLog<E, H> {
     /// A region is Active now, and open for its stream.
     pub(crate) fn begin(&self, state: &mut LogState<E>, filling: RegionIdentity, stream: usize) {
         state.regions.activate(filling.region, filling.sequence);
+        state.regions.note_filling(filling.region, stream, self.host.now_s());
         let lengths = (self.region_bytes(), state.active.chunk_bytes());
         state.active.add(ActiveRegion::new(self.place.cache, filling, stream, lengths));
     }

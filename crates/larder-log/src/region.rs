@@ -70,6 +70,10 @@ pub struct Region {
     /// In which segment it is reclaimed, and when it came there.
     pub(crate) segment: usize,
     pub(crate) entered: u64,
+    /// Which stream fills it, or has filled it; `None` if that was before the opening, or nothing is in it.
+    pub(crate) stream: Option<u16>,
+    /// When its filling began, a second of the host's clock; 0 if that was before the opening, or nothing is in it.
+    pub(crate) begun_s: u32,
     /// When the last of its records expires, a second of the host's clock; 0 is never.
     pub(crate) latest_expiry_s: u32,
     /// Since a write failed; ends with the next filling that is on flash whole.
@@ -85,6 +89,8 @@ impl Region {
             filled_at: 0,
             segment: 0,
             entered: 0,
+            stream: None,
+            begun_s: 0,
             latest_expiry_s: 0,
             backoff: Backoff::default(),
         }
@@ -98,5 +104,16 @@ impl Region {
     /// Of the filling that is in it, or of the last one that is void.
     pub fn sequence(&self) -> u64 {
         self.sequence
+    }
+
+    /// Which stream fills it, or has filled it; `None` if that was before the opening, or nothing is in it.
+    pub fn stream(&self) -> Option<usize> {
+        self.stream.map(usize::from)
+    }
+
+    /// When its filling began, a second of the host's clock; `None` if that was before the opening, or nothing
+    /// is in it.
+    pub fn begun_s(&self) -> Option<u32> {
+        (self.begun_s > 0).then_some(self.begun_s)
     }
 }

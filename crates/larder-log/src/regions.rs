@@ -70,6 +70,11 @@ impl Regions {
         &mut self.all[region.index()]
     }
 
+    /// All regions, by their numbers.
+    pub fn all(&self) -> &[Region] {
+        &self.all
+    }
+
     fn numbered(&self) -> impl Iterator<Item = (RegionId, &Region)> {
         (0..).map(RegionId::new).zip(&self.all)
     }
@@ -109,6 +114,17 @@ impl Regions {
         let (last_hit, filled_at) = (self.ticks, self.fillings);
         let active = Region::new(RegionState::Active, sequence);
         *self.get_mut(region) = Region { last_hit, filled_at, backoff, ..active };
+    }
+
+    /// Notes of an Active region who fills it, and since when.
+    pub(crate) fn note_filling(&mut self, region: RegionId, stream: usize, now_s: u32) {
+        let active = self.get_mut(region);
+        assert_eq!(
+            active.state,
+            RegionState::Active,
+            "only what is filled has somebody who fills it"
+        );
+        (active.stream, active.begun_s) = (u16::try_from(stream).ok(), now_s);
     }
 
     /// Active to Sealed: it is on flash, whole. `latest_expiry_s` is 0 if something of it never expires.

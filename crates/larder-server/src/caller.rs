@@ -1,21 +1,27 @@
 //! Who a connection is: where it comes from, whose tenant it is.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Context;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use larder::Larder;
 use larder_device::Clock;
 
 use crate::answers::Answers;
+use crate::config::ProtocolKind;
 use crate::peer::Peer;
 use crate::rates::{Admission, DELAY_MAX};
+use crate::slow_log::Whose;
 use crate::tenant::Tenant;
 use crate::worker::{BUFFER_BYTES, Worker};
 
 /// What a protocol knows of its connection.
 pub(crate) struct Caller {
     pub(crate) worker: Rc<Worker>,
+    protocol: ProtocolKind,
     /// Unlike that of any other connection of the server.
     pub(crate) id: u64,
     pub(crate) peer: Peer,
@@ -29,12 +35,12 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    pub(crate) fn new(worker: Rc<Worker>, peer: Peer) -> Self {
+    pub(crate) fn new(worker: Rc<Worker>, peer: Peer, protocol: ProtocolKind) -> Self {
         let id = worker.shared.next_connection();
         let tenant = Arc::clone(worker.shared.default_tenant());
         let needs_login = !worker.shared.users().is_empty();
         let payer = tenant.number;
-        Self { worker, id, peer, tenant, payer, needs_login, waits_at: None }
+        Self { worker, protocol, id, peer, tenant, payer, needs_login, waits_at: None }
     }
 
     /// The cache that has `key`.
@@ -126,6 +132,44 @@ impl Caller {
         bytes <= BUFFER_BYTES || self.worker.has_room_for(bytes)
     }
 
+    /// A request of this name has taken so long that it is wanted in the slow log.
+    pub(crate) fn note_slow(&self, took: Duration, command: &'static str, key: &[u8]) {
+        let (peer, tenant) = (self.peer.to_string(), self.tenant_of(key));
+        let whose = Whose { protocol: self.protocol, tenant: tenant.name(), peer };
+        self.worker.shared.slow_log.add(took, whose, command, key);
+    }
+
+    /// A request of this name, about this key, begins that waits for something.
+    pub(crate) fn asks(&self, command: &'static str, key: &[u8]) -> Asked {
+        Asked {
+            worker: Rc::clone(&self.worker),
+            tenant: Arc::clone(self.tenant_of(key)),
+            peer: self.peer,
+            protocol: self.protocol,
+            command,
+            begun: Instant::now(),
+        }
+    }
+
+    /// Waits for `doing`, which a request of this name does to `key`. If that takes long, it is noted; what does not
+    /// wait looks at no clock.
+    pub(crate) async fn watch<T>(
+        &self,
+        command: &'static str,
+        key: &[u8],
+        doing: impl Future<Output = T>,
+    ) -> T {
+        let mut doing = pin!(doing);
+        let first = poll_fn(|cx| Poll::Ready(doing.as_mut().poll(cx))).await;
+        if let Poll::Ready(done) = first {
+            return done;
+        }
+        let asked = self.asks(command, key);
+        let done = doing.await;
+        asked.ends(key);
+        done
+    }
+
     /// Whether it is to end rather than wait for more. If not, it is called when that changes.
     pub(crate) fn is_over(&mut self, cx: &Context<'_>) -> bool {
         self.waits_at = self.worker.idle.waits(self.waits_at, cx);
@@ -135,6 +179,27 @@ impl Caller {
     /// It waits no more.
     pub(crate) fn is_busy(&mut self) {
         self.worker.idle.waits_no_more(self.waits_at.take());
+    }
+}
+
+/// A request that waits for something, with all that is to be told of it if that takes long.
+pub(crate) struct Asked {
+    worker: Rc<Worker>,
+    tenant: Arc<Tenant>,
+    peer: Peer,
+    protocol: ProtocolKind,
+    command: &'static str,
+    begun: Instant,
+}
+
+impl Asked {
+    /// It has ended, and was about `key`.
+    pub(crate) fn ends(self, key: &[u8]) {
+        let (took, log) = (self.begun.elapsed(), &self.worker.shared.slow_log);
+        if log.wants(took) {
+            let (protocol, peer) = (self.protocol, self.peer.to_string());
+            log.add(took, Whose { protocol, tenant: self.tenant.name(), peer }, self.command, key);
+        }
     }
 }
 

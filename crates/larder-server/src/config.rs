@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::error::{Error, ErrorKind};
 use crate::policy::TenantPolicy;
 use crate::protocol::resp::slots::SlotMap;
-use crate::users::User;
+use crate::users::{PasswordHash, User};
 
 /// What is spoken at an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,8 +57,13 @@ pub enum SocketBackend {
 pub struct ServerConfig {
     /// Where clients come in, and what they speak there.
     pub endpoints: Vec<(Endpoint, ProtocolKind)>,
-    /// Where `/metrics`, `/live` and `/ready` are asked for, by HTTP; `None` nowhere.
+    /// Where the admin page, `/metrics`, `/live` and `/ready` are asked for, by HTTP; `None` nowhere.
     pub admin: Option<SocketAddr>,
+    /// Further names of the admin address, such as `cache.example` or `cache.example:9180`: requests for any other
+    /// name are refused, but for `localhost` and the address at which they arrive.
+    pub admin_hosts: Vec<String>,
+    /// Of the token with which operators may flush tenants; `None`: nothing can be changed at the admin address.
+    pub admin_token: Option<PasswordHash>,
     /// Who may come in, and whose keys it has then. If there are none, everybody may, and has those of the first
     /// tenant.
     pub users: Vec<User>,
@@ -88,6 +93,9 @@ pub struct ServerConfig {
     pub ready_without_flash: bool,
     /// How long connections may go on with what they have begun when the server is told to end.
     pub drain_time: Duration,
+    /// Requests that wait so long or longer, for flash or for others, are kept for operators to look at, with their
+    /// keys; `None` none.
+    pub slow_threshold: Option<Duration>,
     /// If several servers divide the keys of RESP clients among them: which has what. Clients are sent to the others.
     pub cluster: Option<SlotMap>,
 }
@@ -97,6 +105,8 @@ impl Default for ServerConfig {
         Self {
             endpoints: Vec::new(),
             admin: None,
+            admin_hosts: Vec::new(),
+            admin_token: None,
             users: Vec::new(),
             tenants: Vec::new(),
             allow_unprotected: false,
@@ -109,6 +119,7 @@ impl Default for ServerConfig {
             flash_turns: 128,
             ready_without_flash: true,
             drain_time: Duration::from_secs(5),
+            slow_threshold: Some(Duration::from_millis(10)),
             cluster: None,
         }
     }
@@ -168,6 +179,8 @@ impl ServerConfig {
         let same = [
             ("endpoints", self.endpoints == *endpoints),
             ("admin", self.admin == *admin),
+            ("admin_hosts", self.admin_hosts == other.admin_hosts),
+            ("admin_token", self.admin_token == other.admin_token),
             ("allow_unprotected", self.allow_unprotected == *allow_unprotected),
             ("workers", self.workers == *workers),
             ("sockets", self.sockets == *sockets),

@@ -14,9 +14,27 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 
+    /// For the thread that counts alone, of what somebody else has counted.
+    pub(crate) fn set(&self, all: u64) {
+        self.0.store(all, Ordering::Relaxed);
+    }
+
     pub(crate) fn read(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+/// What a worker has seen of its ring to flash.
+#[derive(Default)]
+pub(crate) struct RingCounters {
+    /// Calls of the kernel.
+    pub(crate) enters: Counter,
+    /// Those of them that slept.
+    pub(crate) sleeps: Counter,
+    /// Pieces of requests that have ended.
+    pub(crate) ended_pieces: Counter,
+    /// Pieces of requests that are under way.
+    pub(crate) pending_pieces: Counter,
 }
 
 impl Counters {

@@ -20,7 +20,7 @@ use crate::net::{Backend, Epoll};
 use crate::protocol::memcached::Memcached;
 use crate::protocol::resp::Resp;
 use crate::shared::Shared;
-use crate::worker::{Arrived, Letter, Mailbox, Worker};
+use crate::worker::{Arrived, Letter, Mailbox, RingWatch, Worker};
 
 /// Runs until it is told to end and its connections have.
 pub(crate) fn run(number: usize, shared: Arc<Shared>) -> io::Result<()> {
@@ -63,6 +63,7 @@ fn turn_until_the_end<B: Backend>(
     ring: Option<&ring::HostedRing>,
     mailbox: &Arc<Mailbox>,
 ) -> io::Result<()> {
+    let watch = RingWatch::new(Arc::clone(&worker.shared.rings[worker.number]));
     loop {
         if let Some(ring) = ring {
             // Whatever it was that ended the sleep: the kernel interrupts it before it reports the ring.
@@ -77,10 +78,11 @@ fn turn_until_the_end<B: Backend>(
             }
         }
         let now = worker.clock.monotonic();
-        let due = [worker.clock.work(now), worker.idle.sweep(now)].into_iter().flatten().min();
+        let mut due = [worker.clock.work(now), worker.idle.sweep(now)].into_iter().flatten().min();
         worker.tasks.run_all();
         if let Some(ring) = ring {
             ring.submit();
+            due = due.into_iter().chain(watch.look(ring, now)).min();
         }
         if ends || worker.idle.is_draining() && mailbox.load.load(Ordering::Relaxed) == 0 {
             // The connections of those that are left are closed.
@@ -99,7 +101,7 @@ fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: Arrived, backend: &Rc<B>) {
         Ok(socket) => socket,
         Err(error) => return tracing::warn!(%error, "a connection could not be taken in"),
     };
-    let caller = Caller::new(Rc::clone(worker), peer);
+    let caller = Caller::new(Rc::clone(worker), peer, protocol);
     match protocol {
         ProtocolKind::Memcached => worker.tasks.spawn(async move {
             serve(socket, Memcached::default(), caller).await;

@@ -35,6 +35,7 @@ mod protocol;
 mod rates;
 mod server;
 mod shared;
+mod slow_log;
 mod tenant;
 mod users;
 mod within;

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::config::ServerConfig;
-use crate::counters::{Counted, Counters};
+use crate::counters::{Counted, Counters, RingCounters};
 use crate::error::Error;
 use crate::policy::{self, TenantPolicy};
 use crate::prefixes::Prefixes;
 use crate::protocol::resp::board::Board;
+use crate::slow_log::SlowLog;
 use crate::tenant::{Caches, Tenant};
 use crate::users::Users;
 use crate::worker::Mailbox;
@@ -29,10 +30,14 @@ pub(crate) struct Shared {
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,
     /// Of each worker.
     pub(crate) counters: Vec<Arc<Counters>>,
+    /// Of each worker.
+    pub(crate) rings: Vec<Arc<RingCounters>>,
     /// What connections of RESP have in common.
     pub(crate) resp: Board,
     pub(crate) started: Instant,
     draining: AtomicBool,
+    /// What took long.
+    pub(crate) slow_log: SlowLog,
     /// What was counted when a client began to count anew.
     counted_before: Mutex<Counted>,
     /// Connections that were turned away.
@@ -57,8 +62,10 @@ impl Shared {
         let connections_max = AtomicUsize::new(config.connections_max);
         let users = RwLock::new(Arc::new(users));
         let counters = mailboxes.iter().map(|_| Arc::default()).collect();
+        let rings = mailboxes.iter().map(|_| Arc::default()).collect();
         let counted_before = Mutex::default();
         let resp = Board::new(config.workers);
+        let slow_log = SlowLog::new(config.slow_threshold);
         Self {
             config,
             caches,
@@ -68,9 +75,11 @@ impl Shared {
             connections_max,
             mailboxes,
             counters,
+            rings,
             resp,
             started,
             draining,
+            slow_log,
             counted_before,
             rejected: AtomicU64::new(0),
             connections,
@@ -99,6 +108,7 @@ impl Shared {
         set_policies(&config.tenants, &self.tenants);
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(users);
         self.connections_max.store(config.connections_max, Ordering::Relaxed);
+        self.slow_log.set_threshold(config.slow_threshold);
         Ok(())
     }
 

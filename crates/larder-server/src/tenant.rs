@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
-use larder::{Error, Larder, Route, ScanPage, Shards, Stats, Tenants};
+use larder::{DriveLife, Error, Larder, Route, ScanPage, Shards, Stats, Tenants};
 
 use crate::policy::TenantPolicy;
 use crate::rates::Rates;
@@ -69,6 +69,14 @@ impl Caches {
         match self {
             Self::One(tenants) => tenants.set_memory_bytes(bytes),
             Self::Sharded(tenants) => tenants.set_memory_bytes(bytes),
+        }
+    }
+
+    /// How long the drive lasts that all of them share, if its rating is known; of several, the one that ends first.
+    pub(crate) fn drive_life(&self) -> Option<DriveLife> {
+        match self {
+            Self::One(tenants) => tenants.stats().drive_life,
+            Self::Sharded(tenants) => tenants.stats().drive_life,
         }
     }
 

@@ -18,6 +18,7 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::flash_region::FlashRegion;
 use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::stats::Stats;
@@ -256,6 +257,11 @@ pub(crate) trait Engine {
 
     /// Adds what it knows of itself.
     fn add_to(&self, stats: &mut Stats);
+
+    /// Its regions, if it has some.
+    fn regions(&self) -> Vec<FlashRegion> {
+        Vec::new()
+    }
 
     /// How many objects it holds, about: dead ones may count, and what is not known to be there may not.
     fn estimated_len(&self) -> u64;

@@ -100,6 +100,18 @@ impl Histogram {
         Some(Duration::from_nanos(bound_ns(at.min(BUCKETS - 2))))
     }
 
+    /// The buckets that calls fell into: the longest time that belongs to each, in nanoseconds, and how many calls,
+    /// ascending. The difference of two such lists is what happened between them. Longer than 69 s is told as 69 s.
+    ///
+    /// ```
+    /// # let histogram = larder::Histogram::default();
+    /// assert_eq!(histogram.buckets().count(), 0);
+    /// ```
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        let numbered = self.buckets.iter().enumerate().filter(|(_, calls)| **calls > 0);
+        numbered.map(|(at, calls)| (bound_ns(at.min(BUCKETS - 2)), *calls))
+    }
+
     /// For each power of two of nanoseconds: it, and how many calls took at most as long.
     pub(crate) fn octaves(&self) -> impl Iterator<Item = (u64, u64)> {
         (0..=OCTAVES).map(|octave| {
@@ -242,6 +254,9 @@ mod tests {
             assert!((exact_us * 1000..=exact_us * 1250).contains(&told), "{share}: {told}");
         }
         assert_eq!(histogram.octaves().last(), Some((1 << 36, 1000)));
+        let (bounds, calls): (Vec<u64>, Vec<u64>) = histogram.buckets().unzip();
+        assert!(bounds.is_sorted() && !calls.contains(&0));
+        assert_eq!((bounds[0], calls[0], calls.iter().sum::<u64>()), (1024, 1, 1000));
     }
 
     fn used(latency_histograms: bool) -> (Vec<Latency>, u64, String) {

@@ -47,6 +47,7 @@ mod engine;
 pub mod error;
 mod events;
 mod flash;
+mod flash_region;
 mod front;
 mod item;
 mod key;
@@ -85,6 +86,7 @@ pub use config::{
 };
 pub use endurance::{DriveLife, Endurance};
 pub use error::{Error, ErrorKind};
+pub use flash_region::{FlashRegion, RegionState};
 pub use front::{Blocking, Route, Routed};
 /// The devices, with everything that can be said about them.
 pub use larder_device as device;

@@ -17,13 +17,15 @@
 use std::fmt;
 use std::time::Duration;
 
+use larder_device::nvme::DriveReport;
+
 use crate::error::{Error, ErrorKind};
 use crate::latency::Latency;
 use crate::metrics::{Metric, MetricKind};
 use crate::stats::Stats;
 
 /// Names of labels that the format or this module gives a meaning of its own.
-const RESERVED: [&str; 5] = ["le", "quantile", "path", "operation", "tier"];
+const RESERVED: [&str; 6] = ["le", "quantile", "path", "operation", "tier", "drive"];
 
 /// The numbers of one cache or several as OpenMetrics text, by [`Display`](fmt::Display). All names begin
 /// with `larder_`.
@@ -61,9 +63,8 @@ impl<'a> OpenMetrics<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for a name that is no label's (letters, digits and `_`, not first a
-    /// digit or `__`; not `le`, `quantile`,
-    /// `path`, `operation` or `tier`) or comes twice, and for labels that another cache
-    /// has already.
+    /// digit or `__`; not `le`, `quantile`, `path`, `operation`, `tier` or `drive`) or comes twice, and for
+    /// labels that another cache has already.
     ///
     /// ```
     /// use larder::{ErrorKind, OpenMetrics, Stats};
@@ -130,6 +131,67 @@ impl<'a> OpenMetrics<'a> {
         Ok(())
     }
 
+    /// What each byte costs that the cache writes, of caches that have written.
+    fn write_alwa(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<_> =
+            self.caches.iter().filter_map(|(labels, it)| Some((labels, it.alwa()?))).collect();
+        if !known.is_empty() {
+            let help = "Bytes written to the device for each byte of objects admitted to flash.";
+            write_family(f, "alwa", "gauge", None, help)?;
+        }
+        known.into_iter().try_for_each(|(labels, alwa)| write_sample(f, "alwa", &[labels], alwa))
+    }
+
+    /// What the drives below count, of caches whose drives are asked.
+    fn write_drives(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        type Told = fn(&DriveReport) -> Option<String>;
+        let families: [(&str, &str, Option<&str>, &str, Told); 4] = [
+            (
+                "drive_host_written_bytes",
+                "counter",
+                Some("bytes"),
+                "Bytes that hosts wrote to the drive since the device was opened.",
+                |report| Some(report.since_open?.host_bytes.to_string()),
+            ),
+            (
+                "drive_media_written_bytes",
+                "counter",
+                Some("bytes"),
+                "Bytes that the drive wrote to its media since the device was opened.",
+                |report| Some(report.since_open?.media_bytes.to_string()),
+            ),
+            (
+                "drive_dlwa",
+                "gauge",
+                None,
+                "Bytes that the drive wrote for each byte it was given, in the last five minutes.",
+                |report| Some(report.recent?.dlwa()?.to_string()),
+            ),
+            (
+                "drive_used_percent",
+                "gauge",
+                None,
+                "Life of the drive that is used up, in percent.",
+                |report| Some(report.used_percent?.to_string()),
+            ),
+        ];
+        for (name, kind, unit, help, told) in families {
+            let mut is_first = true;
+            for (labels, stats) in &self.caches {
+                for report in &stats.drives {
+                    let Some(value) = told(report) else { continue };
+                    if std::mem::take(&mut is_first) {
+                        write_family(f, name, kind, unit, help)?;
+                    }
+                    let drive = format!("drive=\"{}\"", escaped(&report.path));
+                    let suffix = if kind == "counter" { "_total" } else { "" };
+                    write_sample(f, &format!("{name}{suffix}"), &[labels, &drive], value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// How long calls took, of caches that measure it.
     fn write_latencies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = "latency_seconds";
@@ -187,6 +249,8 @@ impl fmt::Display for OpenMetrics<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_numbers(f)?;
         self.write_placement(f)?;
+        self.write_alwa(f)?;
+        self.write_drives(f)?;
         self.write_drive_life(f)?;
         self.write_latencies(f)?;
         f.write_str("# EOF\n")

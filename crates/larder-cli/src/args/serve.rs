@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use larder_server::SocketBackend;
+use larder_server::{PasswordHash, SocketBackend};
 
 use super::{positive_size, size};
 
@@ -40,9 +40,28 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = listen)]
     pub(crate) resp: Option<Vec<ListenArg>>,
 
-    /// Where metrics and readiness are asked for by HTTP: an address, or none [default: 127.0.0.1:9180]
+    /// Where the admin page, metrics and readiness are asked for by HTTP: an address, or none [default: 127.0.0.1:9180]
     #[arg(long, value_name = "ADDRESS", value_parser = listen)]
     pub(crate) admin: Option<ListenArg>,
+
+    /// Further names of the admin address, such as cache.example: requests for any other name are refused, but for
+    /// localhost and the address at which they arrive
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) admin_hosts: Option<Vec<String>>,
+
+    /// Hash of a token (`larder password` makes one) with which tenants can be flushed from the admin address [default:
+    /// none: nothing can be changed there]
+    #[arg(long, value_name = "HASH", value_parser = hash)]
+    pub(crate) admin_token: Option<PasswordHash>,
+
+    /// Keep the last requests that waited so many milliseconds for operators to look at, with their keys; 0 none
+    /// [default: 10]
+    #[arg(long, value_name = "MS")]
+    pub(crate) slow_threshold: Option<u32>,
+
+    /// What the drive is rated for: bytes written in its life (TBW), such as 600T; then metrics say how long it lasts
+    #[arg(long, value_name = "SIZE", value_parser = positive_size)]
+    pub(crate) endurance: Option<u64>,
 
     /// Memory of the cache, with everything that it needs for its flash [default: a quarter of the machine's, or of the
     /// control group's limit]
@@ -136,6 +155,11 @@ pub(crate) fn sockets(text: &str) -> Result<SocketBackend, String> {
         "io_uring" => Ok(SocketBackend::IoUring),
         _ => Err("must be epoll or io_uring".to_owned()),
     }
+}
+
+/// A hash as `larder password` prints it.
+pub(crate) fn hash(text: &str) -> Result<PasswordHash, String> {
+    PasswordHash::parse(text).map_err(|error| format!("{error}; `larder password` makes one"))
 }
 
 /// A place as it is written.

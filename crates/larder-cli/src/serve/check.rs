@@ -71,6 +71,8 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
             &settings.ready_without_flash.1,
         ),
     ];
+    let watching = settings.watching.explained();
+    lines.extend(watching.map(|(name, value, from)| line(name, &value, &from)));
     for tenant in &settings.tenants {
         let users = settings.users.iter().filter(|user| user.tenant == tenant.name);
         let names: Vec<&str> = users.map(|user| &*user.name).collect();

@@ -12,7 +12,7 @@ use serde::de::{self, Deserializer, Visitor};
 use toml::Spanned;
 
 use super::tenants::{TENANT, TenantEntry, TenantSettings};
-use crate::args::{ListenArg, listen, size, sockets};
+use crate::args::{ListenArg, hash, listen, size, sockets};
 
 /// What the file says. What it leaves out is as without a file.
 #[derive(Debug, Default, Deserialize)]
@@ -21,6 +21,10 @@ pub(crate) struct SettingsFile {
     pub(crate) memcached: Option<Places>,
     pub(crate) resp: Option<Places>,
     pub(crate) admin: Option<Places>,
+    pub(crate) admin_hosts: Option<Vec<String>>,
+    pub(crate) admin_token: Option<Hash>,
+    pub(crate) slow_threshold: Option<u32>,
+    pub(crate) endurance: Option<Size>,
     pub(crate) memory: Option<Size>,
     pub(crate) flash: Option<Size>,
     pub(crate) data_dir: Option<PathBuf>,
@@ -61,6 +65,19 @@ impl TryFrom<String> for Sockets {
 
     fn try_from(text: String) -> Result<Self, String> {
         sockets(&text).map(Self)
+    }
+}
+
+/// A hash of a password, as `larder password` prints it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Hash(pub(crate) PasswordHash);
+
+impl TryFrom<String> for Hash {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        hash(&text).map(Self)
     }
 }
 
@@ -272,6 +289,7 @@ mod tests {
             ("workers = 1\nresp = [\"127.0.0.1\"]", "larder.toml:2:8: \"127.0.0.1\": must be"),
             ("sockets = \"kqueue\"", "larder.toml:1:11: must be epoll or io_uring"),
             ("workers = \"two\"", "larder.toml:1:11: invalid type"),
+            ("admin_token = \"rye\"", "larder.toml:1:15: no hash of a password"),
             ("memory = ", "larder.toml:1:"),
             (
                 "[[tenant]]\nname = \"a\"\nshare = 60\n[[tenant]]\nname = \"a\"\nshare = 1",

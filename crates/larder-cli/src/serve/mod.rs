@@ -6,6 +6,7 @@ mod file;
 mod settings;
 mod sizes;
 mod tenants;
+mod watching;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -42,7 +43,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
         say(format_args!("{:<10} {endpoint}", name(*protocol)));
     }
     if let Some(address) = server.admin() {
-        say(format_args!("{:<10} http://{address}/metrics", "admin"));
+        say(format_args!("{:<10} http://{address}/", "admin"));
     }
     say(format_args!("ready in {:.1} s; SIGTERM or Ctrl-C ends it", begun.elapsed().as_secs_f64()));
     tell_service_manager(&NotifyState::Ready);
@@ -115,12 +116,13 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
 }
 
 fn open(data: &Data, settings: &Settings) -> Result<Tenants, Error> {
-    // Clients of memcached may ask when an item was used.
-    let own = Config { access_times: true, ..Config::default() };
+    // Clients of memcached may ask when an item was used, and operators how long it takes.
+    let own = Config { access_times: true, latency_histograms: true, ..Config::default() };
     let config = TenantsConfig {
         memory_bytes: Some(settings.memory.0),
         tenants: settings.tenants.iter().map(|tenant| tenant.tenant(&own)).collect(),
         on_change: OnChange::Discard,
+        endurance: settings.watching.endurance(),
         ..TenantsConfig::default()
     };
     let opened = block_on(Tenants::open(config, data.device(), Arc::new(RealClock)));

@@ -9,6 +9,7 @@ use larder_server::{Endpoint, ProtocolKind, ServerConfig, SocketBackend, User};
 use super::file::{SettingsFile, Source};
 use super::sizes;
 use super::tenants::TenantSettings;
+use super::watching::Watching;
 use crate::args::{ListenArg, ServeArgs};
 
 /// Whoever may use a Unix socket: its user and group.
@@ -42,6 +43,7 @@ pub(crate) struct Settings {
     pub(crate) memcached: Setting<Vec<ListenArg>>,
     pub(crate) resp: Setting<Vec<ListenArg>>,
     pub(crate) admin: Setting<Vec<ListenArg>>,
+    pub(crate) watching: Watching,
     pub(crate) memory: Setting<u64>,
     /// `None`: as it is, or by the space that is free.
     pub(crate) flash: Setting<Option<u64>>,
@@ -61,7 +63,7 @@ pub(crate) struct Settings {
 }
 
 /// The first that says something.
-fn pick<T>(said: Option<T>, file: Option<T>, default: impl FnOnce() -> T) -> Setting<T> {
+pub(super) fn pick<T>(said: Option<T>, file: Option<T>, default: impl FnOnce() -> T) -> Setting<T> {
     match (said, file) {
         (Some(said), _) => Setting(said, From::CommandLine),
         (None, Some(file)) => Setting(file, From::File),
@@ -85,6 +87,7 @@ impl Settings {
         }
         let local = |port| move || vec![ListenArg::Tcp(([127, 0, 0, 1], port).into())];
         let default = ServerConfig::default();
+        let watching = Watching::of(arguments, &file);
         let settings = Self {
             memcached: pick(
                 arguments.memcached.clone(),
@@ -97,6 +100,7 @@ impl Settings {
                 file.admin.map(|places| places.0),
                 local(9180),
             ),
+            watching,
             memory: pick(arguments.memory, file.memory.map(|size| size.0), sizes::memory),
             flash: pick(
                 arguments.flash.map(Some),
@@ -157,6 +161,7 @@ impl Settings {
                 return Err(Error::usage(message));
             }
         };
+        self.watching.tell(&mut config);
         config.workers = self.workers.0;
         config.sockets = self.sockets.0;
         config.connections_max = self.connections.0;

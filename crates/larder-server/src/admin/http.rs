@@ -1,4 +1,5 @@
-//! As much of HTTP/1.1 as is asked here: `GET` and `HEAD` of a path, one request a connection (RFC 9112).
+//! As much of HTTP/1.1 as is asked here: `GET` and `HEAD` of a path, `POST` without a body, one request a connection
+//! (RFC 9112).
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,22 +11,73 @@ const HEAD_MAX: usize = 8 << 10;
 /// What still comes of a request that was refused is waited for so long.
 const FAREWELL: Duration = Duration::from_millis(200);
 
+/// What a browser may do with what is here: nothing but what the page itself needs.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                      img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    Get,
+    /// As `Get`, and only the head of the answer is wanted.
+    Head,
+    Post,
+}
+
 /// What was asked.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
+    pub(super) method: Method,
     /// Without its query.
     pub(super) path: String,
-    /// Only the head of the answer is wanted.
-    pub(super) is_head: bool,
+    query: String,
+    /// Which server it was meant for.
+    pub(super) host: String,
     /// It comes from a page of another origin.
     pub(super) is_foreign: bool,
+    /// What it shows that it may do it.
+    pub(super) token: Option<String>,
 }
 
 /// What is answered.
+#[derive(Debug)]
 pub(super) struct Response {
     pub(super) status: u16,
     pub(super) content_type: &'static str,
     pub(super) body: Vec<u8>,
+}
+
+/// Fields of a head that mean something here, each once at most.
+#[derive(Default)]
+struct Fields<'a> {
+    host: Option<&'a str>,
+    origin: Option<&'a str>,
+    site: Option<&'a str>,
+    authorization: Option<&'a str>,
+    length: Option<&'a str>,
+    encoding: Option<&'a str>,
+}
+
+impl<'a> Fields<'a> {
+    fn parse(lines: impl Iterator<Item = &'a str>) -> Result<Self, u16> {
+        let mut fields = Self::default();
+        for line in lines {
+            let (name, value) = line.split_once(':').ok_or(400_u16)?;
+            let slot = match name.to_ascii_lowercase().as_str() {
+                "host" => &mut fields.host,
+                "origin" => &mut fields.origin,
+                "sec-fetch-site" => &mut fields.site,
+                "authorization" => &mut fields.authorization,
+                "content-length" => &mut fields.length,
+                "transfer-encoding" => &mut fields.encoding,
+                _ => continue,
+            };
+            if slot.replace(value.trim()).is_some() {
+                return Err(400);
+            }
+        }
+        Ok(fields)
+    }
 }
 
 impl Request {
@@ -57,31 +109,62 @@ impl Request {
         if words.next().is_some() || !version.is_some_and(|text| text.starts_with("HTTP/1.")) {
             return Err(400);
         }
-        let is_head = match method {
-            Some("GET") => false,
-            Some("HEAD") => true,
+        let method = match method {
+            Some("GET") => Method::Get,
+            Some("HEAD") => Method::Head,
+            Some("POST") => Method::Post,
             _ => return Err(405),
         };
         let target = target.filter(|target| target.starts_with('/')).ok_or(400_u16)?;
-        let (mut host, mut origin, mut site) = (None, None, None);
-        for line in lines {
-            let (name, value) = line.split_once(':').ok_or(400_u16)?;
-            let slot = match name.to_ascii_lowercase().as_str() {
-                "host" => &mut host,
-                "origin" => &mut origin,
-                "sec-fetch-site" => &mut site,
-                _ => continue,
-            };
-            if slot.replace(value.trim()).is_some() {
-                return Err(400);
-            }
+        let fields = Fields::parse(lines)?;
+        if fields.encoding.is_some() || fields.length.is_some_and(|length| length != "0") {
+            // No request here has a body.
+            return Err(413);
         }
-        let host = host.ok_or(400_u16)?;
+        let host = fields.host.ok_or(400_u16)?;
         let elsewhere = |origin: &str| origin.split_once("://").is_none_or(|(_, it)| it != host);
-        let is_foreign = origin.is_some_and(elsewhere) || site == Some("cross-site");
-        let path = target.split('?').next().unwrap_or_default().to_owned();
-        Ok(Self { path, is_head, is_foreign })
+        let is_other_site = fields.site.is_some_and(|site| site != "same-origin" && site != "none");
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        Ok(Self {
+            method,
+            path: path.to_owned(),
+            query: query.to_owned(),
+            host: host.to_owned(),
+            is_foreign: fields.origin.is_some_and(elsewhere) || is_other_site,
+            token: fields.authorization.and_then(bearer).map(str::to_owned),
+        })
     }
+
+    /// A value of the query; `None` if there is none of this name, or it is no text.
+    pub(super) fn value(&self, name: &str) -> Option<String> {
+        let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        let (_, value) = pairs.find(|(known, _)| *known == name)?;
+        decoded(value)
+    }
+}
+
+/// The token of a field `Authorization` (RFC 6750).
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+}
+
+/// Text in which `%41` stands for a byte, and `+` for a space.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+                let number = digit(rest.next())? << 4 | digit(rest.next())?;
+                u8::try_from(number).ok()?
+            }
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).ok()
 }
 
 impl Response {
@@ -93,17 +176,22 @@ impl Response {
         let reason = match self.status {
             200 => "OK",
             400 => "Bad Request",
+            401 => "Unauthorized",
             403 => "Forbidden",
             404 => "Not Found",
             405 => "Method Not Allowed",
+            413 => "Content Too Large",
+            421 => "Misdirected Request",
             431 => "Request Header Fields Too Large",
+            500 => "Internal Server Error",
             _ => "Service Unavailable",
         };
-        // What is here is data for whoever asked, and nothing that a browser should run, keep or guess at.
+        let asks = if self.status == 401 { "WWW-Authenticate: Bearer\r\n" } else { "" };
+        // Nothing that a browser should keep, guess at, or show within another page.
         let head = format!(
-            "HTTP/1.1 {} {reason}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\
-             Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
-             Content-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n\r\n",
+            "HTTP/1.1 {} {reason}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n{asks}\
+             Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
+             Cross-Origin-Resource-Policy: same-origin\r\nContent-Security-Policy: {POLICY}\r\n\r\n",
             self.status,
             self.content_type,
             self.body.len()
@@ -141,8 +229,11 @@ mod tests {
     fn requests_are_understood_or_refused() {
         assert_eq!(path("GET /metrics?x=1 HTTP/1.1\r\nHost: a"), Ok("/metrics".to_owned()));
         let head = Request::parse(b"HEAD / HTTP/1.0\r\nhost: a\r\nx: y").unwrap();
-        assert!(head.is_head && !head.is_foreign);
-        assert_eq!(path("POST / HTTP/1.1\r\nHost: a"), Err(405));
+        assert!(head.method == Method::Head && !head.is_foreign && head.token.is_none());
+        assert_eq!(path("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0"), Ok("/".to_owned()));
+        assert_eq!(path("PUT / HTTP/1.1\r\nHost: a"), Err(405));
+        assert_eq!(path("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1"), Err(413));
+        assert_eq!(path("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked"), Err(413));
         for wrong in [
             "",
             "GET",
@@ -165,10 +256,44 @@ mod tests {
             let head = format!("GET / HTTP/1.1\r\nHost: a:9180\r\n{fields}");
             Request::parse(head.as_bytes()).unwrap().is_foreign
         };
-        assert!(!is_foreign("Origin: http://a:9180"));
-        assert!(!is_foreign("Sec-Fetch-Site: same-origin"));
-        assert!(is_foreign("Origin: http://b"));
-        assert!(is_foreign("Origin: null"));
-        assert!(is_foreign("Sec-Fetch-Site: cross-site"));
+        for own in ["Origin: http://a:9180", "Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none"]
+        {
+            assert!(!is_foreign(own), "{own}");
+        }
+        for other in [
+            "Origin: http://b",
+            "Origin: http://a:9181",
+            "Origin: null",
+            "Sec-Fetch-Site: cross-site",
+            "Sec-Fetch-Site: same-site",
+        ] {
+            assert!(is_foreign(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn values_of_queries_are_decoded_or_absent() {
+        let value = |query: &str| {
+            let head = format!("GET /?{query} HTTP/1.1\r\nHost: a");
+            Request::parse(head.as_bytes()).unwrap().value("tenant")
+        };
+        assert_eq!(value("tenant=a%20b%3C+%c3%a9"), Some("a b< é".to_owned()));
+        assert_eq!(value("x=1&tenant="), Some(String::new()));
+        for wrong in
+            ["", "tenant", "tenants=1", "tenant=%", "tenant=%4", "tenant=%zz", "tenant=%ff"]
+        {
+            assert_eq!(value(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_what_stands_behind_its_scheme() {
+        let token = |value: &str| {
+            let head = format!("POST / HTTP/1.1\r\nHost: a\r\nAuthorization: {value}");
+            Request::parse(head.as_bytes()).unwrap().token
+        };
+        assert_eq!(token("bearer  rye"), Some("rye".to_owned()));
+        assert_eq!(token("Basic rye"), None);
+        assert_eq!(token("rye"), None);
     }
 }

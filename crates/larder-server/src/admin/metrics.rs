@@ -1,9 +1,12 @@
-//! `/metrics`: each tenant's cache as [`OpenMetrics`] writes it, then what the server counts of requests.
+//! `/metrics`: each tenant's cache as [`OpenMetrics`] writes it, then what the server knows beside that: connections,
+//! requests, placement, rings.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use larder::{OpenMetrics, Stats};
 
+use super::api::own_streams;
+use crate::counters::Counter;
 use crate::shared::Shared;
 
 /// What ends a page of metrics.
@@ -22,33 +25,124 @@ pub(super) fn text(shared: &Shared) -> String {
     }
     let mut text = page.to_string();
     text.truncate(text.strip_suffix(END).map_or(text.len(), str::len));
-    let mut gauge = |name: &str, help: &str, value: u64| {
-        // Writing to a text does not fail.
-        let _ = write!(
-            text,
-            "# TYPE larder_server_{name} gauge\n# HELP larder_server_{name} {help}\nlarder_server_{name} {value}\n"
-        );
-    };
-    gauge("connections", "Connections that there are.", shared.connections() as u64);
-    gauge("connections_max", "Most connections at a time.", shared.connections_max() as u64);
-    gauge("workers", "Threads that serve.", shared.config.workers as u64);
-    gauge(
-        "ready",
-        "Whether it takes requests: 1 or 0.",
-        u64::from(shared.why_not_ready().is_none()),
-    );
-    let mut counter = |name: &str, help: &str, value: u64| {
-        let _ = write!(
-            text,
-            "# TYPE larder_server_{name} counter\n# HELP larder_server_{name} {help}\n\
-             larder_server_{name}_total {value}\n"
-        );
-    };
-    counter("accepted_connections", "Connections that there were.", shared.connections_ever());
-    for (name, help, value) in shared.counted().each() {
-        counter(name, help, value);
-    }
+    write_server(&mut text, shared);
     super::tenants::append(shared, &mut text);
+    write_drive_life(&mut text, shared);
+    write_streams(&mut text, shared);
+    write_rings(&mut text, shared);
     text.push_str(END);
     text
+}
+
+/// Connections and requests.
+fn write_server(text: &mut String, shared: &Shared) {
+    let is_ready = u64::from(shared.why_not_ready().is_none());
+    let gauges = [
+        ("connections", "Connections that there are.", shared.connections() as u64),
+        ("connections_max", "Most connections at a time.", shared.connections_max() as u64),
+        ("workers", "Threads that serve.", shared.config.workers as u64),
+        ("ready", "Whether it takes requests: 1 or 0.", is_ready),
+        ("uptime_seconds", "Time since it was started.", shared.started.elapsed().as_secs()),
+    ];
+    for (name, help, value) in gauges {
+        family(text, name, "gauge", help);
+        sample(text, name, &[], value);
+    }
+    let slow = shared.slow_log.seen();
+    let own = [
+        ("accepted_connections", "Connections that there were.", shared.connections_ever()),
+        ("slow_requests", "Requests that waited as long as the slow log asks for.", slow),
+    ];
+    for (name, help, value) in own.into_iter().chain(shared.counted().each()) {
+        family(text, name, "counter", help);
+        sample(text, &format!("{name}_total"), &[], value);
+    }
+}
+
+/// The forecast of the drive that all tenants share, if its rating is known.
+fn write_drive_life(text: &mut String, shared: &Shared) {
+    let Some(life) = shared.caches.drive_life() else { return };
+    let gauges = [
+        ("drive_written_bytes", "Bytes ever written to the drive.", Some(life.written_bytes)),
+        ("drive_left_bytes", "Bytes that the rating of the drive leaves.", Some(life.left_bytes)),
+        ("drive_daily_bytes", "Bytes a day at the rate of the last day.", life.bytes_per_day),
+        ("drive_left_days", "Days until the rating is used up at that rate.", life.days_left),
+    ];
+    for (name, help, value) in gauges {
+        family(text, name, "gauge", help);
+        if let Some(value) = value {
+            sample(text, name, &[], value);
+        }
+    }
+}
+
+/// Which stream of which tenant writes with which placement handle.
+fn write_streams(text: &mut String, shared: &Shared) {
+    family(text, "stream", "info", "A stream, and the placement handle that it writes with.");
+    for tenant in &shared.tenants {
+        for (shard, cache) in tenant.caches().into_iter().enumerate() {
+            for stream in own_streams(cache, tenant.name()) {
+                let labels = [
+                    ("tenant", tenant.name()),
+                    ("shard", &shard.to_string()),
+                    ("stream", &stream.class.to_string()),
+                    ("handle", &stream.handle.to_string()),
+                    ("shared", if stream.shared_with.is_empty() { "no" } else { "yes" }),
+                ];
+                sample(text, "stream_info", &labels, 1);
+            }
+        }
+    }
+}
+
+/// What each worker has seen of its ring to flash.
+fn write_rings(text: &mut String, shared: &Shared) {
+    type Of = fn(&crate::counters::RingCounters) -> &Counter;
+    let families: [(&str, &str, &str, Of); 4] = [
+        ("ring_pending_pieces", "gauge", "Pieces of flash requests under way.", |it| {
+            &it.pending_pieces
+        }),
+        ("ring_ended_pieces", "counter", "Pieces of flash requests that have ended.", |it| {
+            &it.ended_pieces
+        }),
+        ("ring_enters", "counter", "Calls of the kernel for the ring.", |it| &it.enters),
+        ("ring_sleeps", "counter", "Those of them that slept.", |it| &it.sleeps),
+    ];
+    for (name, kind, help, of) in families {
+        family(text, name, kind, help);
+        let suffix = if kind == "counter" { "_total" } else { "" };
+        for (worker, ring) in shared.rings.iter().enumerate() {
+            let worker = worker.to_string();
+            sample(text, &format!("{name}{suffix}"), &[("worker", &worker)], of(ring).read());
+        }
+    }
+}
+
+// Writing to a text does not fail.
+
+fn family(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ =
+        writeln!(text, "# TYPE larder_server_{name} {kind}\n# HELP larder_server_{name} {help}");
+}
+
+fn sample(text: &mut String, name: &str, labels: &[(&str, &str)], value: impl Display) {
+    let _ = write!(text, "larder_server_{name}");
+    for (at, (label, value)) in labels.iter().enumerate() {
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let _ = write!(text, "{}{label}=\"{value}\"", if at == 0 { '{' } else { ',' });
+    }
+    let _ = writeln!(text, "{} {value}", if labels.is_empty() { "" } else { "}" });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_labels_do_not_end_them() {
+        let mut text = String::new();
+        sample(&mut text, "stream_info", &[("tenant", "a\"} 1\n#\\"), ("handle", "2")], 1);
+        let escaped = r#"larder_server_stream_info{tenant="a\"} 1\n#\\",handle="2"} 1"#;
+        assert_eq!(text, format!("{escaped}\n"));
+    }
 }

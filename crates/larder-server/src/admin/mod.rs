@@ -1,28 +1,37 @@
-//! What operators and their tools ask of a server: metrics, whether it lives, whether it is ready. HTTP on a port of
-//! its own, answered by threads of their own: no worker waits for it.
+//! What operators and their tools ask of a server, by HTTP on a port of its own, answered by threads of their own: no
+//! worker waits for it.
 //!
 //! ```text
-//!   /metrics   OpenMetrics text: each tenant's cache, and the server's requests
-//!   /live      200 as long as the process answers
-//!   /ready     200 as long as it takes connections in, with a line if flash is not used; else 503 with the reason
+//!   /              a page for people, which draws what is below (page.rs)
+//!   /metrics       OpenMetrics text: each tenant's cache, and the server's requests (metrics.rs)
+//!   /live          200 as long as the process answers
+//!   /ready         200 as long as it takes connections in, with a line if flash is not used; else 503 with the reason
+//!   /api/...       the same as JSON, the placement plan, a map of flash, what took long (api/)
+//!   POST /api/...  flush, slowlog/reset: for whoever shows the admin token (token.rs)
 //! ```
 //!
-//! Nothing here changes anything, so nothing is asked who it is; which address is listened on says who comes in. A page
-//! of another origin gets no answer, so that a browser inside does not read metrics for somebody outside.
+//! Reading asks nobody who it is: which address is listened on says who comes in. But a browser inside is not to read
+//! for somebody outside: a page of another origin gets no data, and neither does one whose name was made to lead here
+//! (hosts.rs).
 
+mod api;
+mod hosts;
 mod http;
 mod metrics;
+mod page;
 mod tenants;
+mod token;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use larder::OpenMetrics;
+use larder::{OpenMetrics, block_on};
 
-use self::http::{Request, Response};
+use self::http::{Method, Request, Response};
+use self::token::{Gate, Refused};
 use crate::acceptor::{Stop, wait_for};
 use crate::error::{Error, ErrorKind};
 use crate::shared::{Shared, flash_not_used};
@@ -58,14 +67,15 @@ impl Admin {
     /// Answers until it is told to stop.
     pub(crate) fn run(self, shared: &Arc<Shared>, stop: &Stop) -> io::Result<()> {
         let answering = Arc::new(AtomicUsize::new(0));
+        let gate = Arc::new(Gate::new(shared.config.admin_token.clone()));
         while !stop.is_set() {
             wait_for(&[&self.listener], stop)?;
             let Ok((stream, _)) = self.listener.accept() else { continue };
             let place = Place::take(&answering);
-            let shared = Arc::clone(shared);
+            let (shared, gate) = (Arc::clone(shared), Arc::clone(&gate));
             let answer = move || {
                 // Whoever hangs up, or sends nonsense, is nobody's trouble but its own.
-                let _ = answer(&stream, place.is_some(), &shared);
+                let _ = answer(&stream, place.is_some(), &shared, &gate);
             };
             let _ = std::thread::Builder::new().name("larder-admin".to_owned()).spawn(answer);
         }
@@ -90,23 +100,36 @@ impl Drop for Place {
     }
 }
 
-fn answer(stream: &TcpStream, has_place: bool, shared: &Shared) -> io::Result<()> {
+fn answer(stream: &TcpStream, has_place: bool, shared: &Shared, gate: &Gate) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     if !has_place {
         return Response::text(503, "too many requests at a time\n").send(stream, false);
     }
-    match Request::read(stream)? {
-        Ok(request) => respond(&request, shared).send(stream, request.is_head),
+    let request = match Request::read(stream)? {
+        Ok(request) => request,
         Err(status) => {
             Response::text(status, "").send(stream, false)?;
-            http::hang_up(stream)
+            return http::hang_up(stream);
         }
-    }
+    };
+    let local = stream.local_addr().map_or(Ipv4Addr::LOCALHOST.into(), |address| address.ip());
+    respond(&request, local, shared, gate).send(stream, request.method == Method::Head)
 }
 
-fn respond(request: &Request, shared: &Shared) -> Response {
+fn respond(request: &Request, local: IpAddr, shared: &Shared, gate: &Gate) -> Response {
+    if !hosts::is_ours(&request.host, local, &shared.config.admin_hosts) {
+        let message = "this server has no such name; if it has, add it to admin_hosts\n";
+        return Response::text(421, message);
+    }
+    if request.method == Method::Post {
+        return change(request, shared, gate);
+    }
+    // The page itself has no data, and may be linked to from anywhere.
+    if let Some(file) = page::file(&request.path) {
+        return file;
+    }
     if request.is_foreign {
         return Response::text(403, "pages of other origins are not answered\n");
     }
@@ -124,6 +147,52 @@ fn respond(request: &Request, shared: &Shared) -> Response {
             },
             Some(why) => Response::text(503, &format!("not ready: {why}\n")),
         },
-        _ => Response::text(404, "here are /metrics, /live and /ready\n"),
+        path => api::answer(path, shared, gate.is_there()).unwrap_or_else(|| {
+            Response::text(
+                404,
+                "here are /, /metrics, /live, /ready, and what docs/admin.md lists\n",
+            )
+        }),
+    }
+}
+
+/// Changes something for whoever may.
+fn change(request: &Request, shared: &Shared, gate: &Gate) -> Response {
+    let flushes = match &*request.path {
+        "/api/flush" => true,
+        "/api/slowlog/reset" => false,
+        _ => return Response::text(405, "there is nothing to be changed here\n"),
+    };
+    if request.is_foreign {
+        return Response::text(403, "pages of other origins are not answered\n");
+    }
+    match gate.admit(request.token.as_deref()) {
+        Ok(()) => {}
+        Err(Refused::ReadOnly) => {
+            return Response::text(
+                403,
+                "nothing can be changed here: no admin_token is configured\n",
+            );
+        }
+        Err(Refused::Stranger) => {
+            return Response::text(401, "the admin token is missing or wrong\n");
+        }
+    }
+    if !flushes {
+        shared.slow_log.clear();
+        return Response::text(200, "forgotten\n");
+    }
+    let name = request.value("tenant");
+    let named = shared.tenants.iter().find(|tenant| Some(tenant.name()) == name.as_deref());
+    let Some(tenant) = named else {
+        return Response::text(404, "there is no such tenant: name one as ?tenant=NAME\n");
+    };
+    tracing::warn!(
+        tenant = tenant.name(),
+        "all keys of a tenant are forgotten: an operator said so"
+    );
+    match block_on(tenant.clear()) {
+        Ok(()) => Response::text(200, "flushed\n"),
+        Err(error) => Response::text(500, &format!("not flushed: {error}\n")),
     }
 }

@@ -3,6 +3,7 @@
 mod buffers;
 mod idle;
 mod mailbox;
+mod ring;
 mod tasks;
 mod turns;
 mod under_way;
@@ -20,6 +21,7 @@ use larder_device::{Clock, LoopClock};
 pub(crate) use buffers::{BUFFER_BYTES, Buffers};
 pub(crate) use idle::Idle;
 pub(crate) use mailbox::{Arrived, Letter, Mailbox};
+pub(crate) use ring::RingWatch;
 pub(crate) use tasks::Tasks;
 use turns::Turns;
 pub(crate) use under_way::UnderWay;

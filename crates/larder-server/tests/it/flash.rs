@@ -19,6 +19,10 @@ fn value(key: usize) -> Vec<u8> {
 }
 
 fn over(path: &Path) -> Server {
+    over_with(path, config())
+}
+
+fn over_with(path: &Path, config: ServerConfig) -> Server {
     let device = Arc::new(FileDevice::create(path, 256 << 20).unwrap());
     let tenants = TenantsConfig {
         dram_bytes: 2 << 20,
@@ -26,7 +30,7 @@ fn over(path: &Path) -> Server {
         ..TenantsConfig::default()
     };
     let tenants = block_on(Tenants::open(tenants, Some(device), Arc::new(RealClock))).unwrap();
-    Server::start(ServerConfig { workers: 2, ..config() }, tenants).unwrap()
+    Server::start(ServerConfig { workers: 2, ..config }, tenants).unwrap()
 }
 
 fn fill(server: &Server) {
@@ -93,4 +97,53 @@ fn what_was_flushed_is_gone_in_both_tiers_and_after_a_restart() {
     server.end(Duration::from_secs(60)).unwrap();
     let server = over(&path);
     assert_eq!(count(&mut Client::memcached(&server), 100), 0);
+}
+
+#[test]
+fn operators_see_how_flash_is_divided_and_what_waits_for_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let admin = Some(std::net::SocketAddr::from(([127, 0, 0, 1], 0)));
+    let slow_threshold = Some(Duration::ZERO);
+    let server = over_with(
+        &directory.path().join("flash"),
+        ServerConfig { admin, slow_threshold, ..config() },
+    );
+    fill(&server);
+    let mut client = Client::memcached(&server);
+    count(&mut client, 10);
+    let ask = |path: &str| -> serde_json::Value {
+        let mut stream = std::net::TcpStream::connect(server.admin().unwrap()).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    };
+    let regions = ask("/api/regions");
+    let shard = &regions["tenants"][0]["shards"][0];
+    let cells = shard["cells"].as_array().unwrap();
+    assert_eq!(cells.len() as u64, shard["regions"].as_u64().unwrap());
+    let filled = cells.iter().filter(|cell| cell["stream"] == "LOC" && cell["handle"] == 0).count();
+    assert!(filled > 0, "{shard}");
+    let parts: Vec<_> = shard["parts"].as_array().unwrap().iter().map(|it| &it["part"]).collect();
+    assert!(parts.contains(&&"LOC".into()) && parts.contains(&&"SOC".into()), "{parts:?}");
+    let streams = ask("/api/placement");
+    let streams = streams["tenants"][0]["shards"][0]["streams"].as_array().unwrap();
+    assert!(streams.iter().any(|it| it["why"] == "the device has the default handle only"));
+    let stats = ask("/api/stats");
+    let tenant = &stats["tenants"][0];
+    assert!(
+        tenant["alwa"].as_f64().unwrap() > 0.5 && tenant["flash_bytes"].as_u64() > Some(1 << 27)
+    );
+    let hits = tenant["soc_hits"].as_u64().unwrap() + tenant["loc_hits"].as_u64().unwrap();
+    // What changes a value waits for it as well.
+    for key in 0..KEYS / 10 {
+        client.send(format!("incr key{key} 1\r\n"));
+        client.line();
+    }
+    let slow = ask("/api/slowlog");
+    let entries = slow["entries"].as_array().unwrap();
+    assert!(entries.iter().any(|entry| entry["command"] == "incr"), "{slow}");
+    assert!(hits > 0 && slow["seen"].as_u64().unwrap() >= hits, "{slow}");
+    assert!(slow["entries"][0]["key"].as_str().unwrap().starts_with("key"));
 }

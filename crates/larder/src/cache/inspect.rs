@@ -7,6 +7,7 @@ use larder_device::nvme::DriveReport;
 
 use super::Larder;
 use crate::flash::Flash;
+use crate::flash_region::FlashRegion;
 use crate::layout::Layout;
 use crate::plan::PlacementPlan;
 use crate::recovery::Recovery;
@@ -136,6 +137,20 @@ impl Larder {
     /// ```
     pub fn layout(&self) -> Option<&Layout> {
         self.core.flash.as_ref().map(Flash::layout)
+    }
+
+    /// The regions of the large-object engine, by their numbers: what fills each, under which placement handle, and
+    /// since when. Empty without flash, and without that engine. Takes the lock under which objects are appended, for
+    /// as long as it takes to copy a few bytes a region: for people to look at, and not for every request.
+    ///
+    /// ```
+    /// # use larder::{Larder, RealClock, block_on};
+    /// # let cache = block_on(Larder::open(Default::default(), None, std::sync::Arc::new(RealClock)))?;
+    /// assert!(cache.flash_regions().is_empty());
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn flash_regions(&self) -> Vec<FlashRegion> {
+        self.core.flash.as_ref().map_or_else(Vec::new, Flash::regions)
     }
 
     /// What the opening found; after a crash, as far as it is found again by now. `None` without flash.

@@ -36,6 +36,7 @@ use crate::endurance::{DriveLife, Wear};
 use crate::engine::{FoundAgain, Stop};
 use crate::error::Error;
 use crate::events;
+use crate::flash_region::FlashRegion;
 use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::layout::Layout;
@@ -221,6 +222,11 @@ impl Flash {
             Recovery::Clean { .. } => Recovery::Clean { large_objects: found.objects },
             Recovery::Fresh | Recovery::Discarded { .. } => self.recovery.clone(),
         }
+    }
+
+    /// The regions of all engines that have some.
+    pub(crate) fn regions(&self) -> Vec<FlashRegion> {
+        self.engines.iter().flat_map(|any| call!(any, regions())).collect()
     }
 
     /// Whether some engine can hold an object of this size.

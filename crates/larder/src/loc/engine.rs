@@ -16,6 +16,7 @@ use crate::engine::{
     Append, Cursor, DeadRecords, Engine, FoundAgain, Invalidated, Judge, Kept, Memory, Stop,
 };
 use crate::error::Error;
+use crate::flash_region::FlashRegion;
 use crate::item::{Fetched, ItemRef};
 use crate::key::KeyHash;
 use crate::layout;
@@ -220,6 +221,12 @@ impl Engine for Loc {
         stats.loc_objects = self.len() as u64;
         stats.loc_index_bytes = self.index_bytes() as u64;
         stats.loc_unindexed_regions = u64::from(self.unindexed.load(Ordering::Acquire));
+    }
+
+    fn regions(&self) -> Vec<FlashRegion> {
+        let state = self.log.lock();
+        let numbered = (0..).zip(state.regions.all());
+        numbered.map(|(number, region)| self.place.describe(number, region)).collect()
     }
 
     fn estimated_len(&self) -> u64 {

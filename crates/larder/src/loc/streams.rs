@@ -11,10 +11,14 @@
 //! record that is forgotten needs a tombstone, an expired one too: a crash then finds at most one of
 //! each key. With one stream the newest is the one that counts.
 
+use std::time::Duration;
+
 use larder_device::PlacementHandle;
-use larder_log::{RegionEviction, SEGMENTS, Stream};
+use larder_device::plan::Class;
+use larder_log::{Region, RegionEviction, SEGMENTS, Stream};
 
 use super::LocPlace;
+use crate::flash_region::FlashRegion;
 
 impl LocPlace {
     pub(super) fn streams(&self) -> usize {
@@ -31,6 +35,31 @@ impl LocPlace {
         let stream = class.map_or(0, |class| class + 1);
         debug_assert!(stream < self.log.streams.len(), "stream {stream} has a handle");
         stream
+    }
+
+    /// What fills the regions of a stream.
+    fn class_of(&self, stream: usize) -> Class {
+        let narrow = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+        let ttl_classes = self.ttl_classes.len();
+        match stream {
+            0 => Class::Loc,
+            class if class <= ttl_classes => Class::LocTtl(narrow(class - 1)),
+            segment => Class::LocKept(narrow(segment - ttl_classes)),
+        }
+    }
+
+    /// A region as others see it.
+    pub(super) fn describe(&self, number: u32, region: &Region) -> FlashRegion {
+        let stream = region.stream();
+        let handle_of = |stream: usize| self.log.streams.get(stream).map(|stream| stream.handle);
+        FlashRegion {
+            number,
+            state: region.state(),
+            sequence: region.sequence(),
+            class: stream.map(|stream| self.class_of(stream)),
+            handle: stream.and_then(handle_of),
+            begun: region.begun_s().map(|seconds| Duration::from_secs(seconds.into())),
+        }
     }
 
     /// The stream of an object that is kept at a reclaim, after so many hits.

@@ -218,7 +218,8 @@ fn several_caches_share_families_and_labels_are_escaped() {
 #[test]
 fn labels_that_no_reader_takes_are_refused() {
     let stats = Stats::default();
-    for name in ["", "1st", "__name", "a-b", "é", "le", "quantile", "path", "operation", "tier"] {
+    let reserved = ["le", "quantile", "path", "operation", "tier", "drive"];
+    for name in ["", "1st", "__name", "a-b", "é"].into_iter().chain(reserved) {
         let refused = OpenMetrics::new().cache(&[(name, "x")], &stats).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{name}");
         assert!(refused.to_string().contains(name), "{refused}");
@@ -242,6 +243,36 @@ fn the_forecast_of_the_drive_is_there_where_there_is_one() {
     assert!(
         !parse(&without.open_metrics().to_string()).contains_key("larder_drive_life_left_days")
     );
+}
+
+#[test]
+fn amplification_is_there_where_it_is_known() {
+    use larder_device::nvme::Written;
+    let written = Written { host_bytes: 400, media_bytes: 500, ..Written::default() };
+    let report = |path: &str, recent| DriveReport {
+        path: path.to_owned(),
+        since_open: Some(written),
+        recent,
+        used_percent: Some(3),
+        ..DriveReport::default()
+    };
+    let drives = vec![report("/dev/a\"b", Some(written)), report("/dev/c", None)];
+    let drives = drives.into_iter().map(std::sync::Arc::new).collect();
+    let with = Stats { drives, admitted_bytes: 100, loc_written_bytes: 150, ..Stats::default() };
+    let without = Stats::default();
+    let text = OpenMetrics::new().cache(&[("tenant", "web")], &with).unwrap();
+    let families = parse(&text.cache(&[("tenant", "mail")], &without).unwrap().to_string());
+    let values = |name: &str| -> Vec<f64> {
+        families[&format!("larder_{name}")].samples.iter().map(|sample| sample.2).collect()
+    };
+    assert_eq!(values("alwa"), [1.5]);
+    assert_eq!(values("drive_dlwa"), [1.25], "of the drive that says something");
+    assert_eq!(values("drive_host_written_bytes"), [400.0, 400.0]);
+    assert_eq!(values("drive_media_written_bytes"), [500.0, 500.0]);
+    assert_eq!(values("drive_used_percent"), [3.0, 3.0]);
+    let drive = &families["larder_drive_dlwa"].samples[0].1;
+    assert!(drive.contains(&("drive".to_owned(), "/dev/a\"b".to_owned())), "{drive:?}");
+    assert!(!parse(&without.open_metrics().to_string()).contains_key("larder_alwa"));
 }
 
 /// Each look takes twice as long as the one before, from a nanosecond on.

@@ -87,6 +87,7 @@ fn threads_that_block_have_every_call_that_waits() {
         "blocking",
         "draw_version",
         "estimated_len",
+        "flash_regions",
         "get_at_once_with",
         "layout",
         "may_read_flash",
@@ -106,7 +107,7 @@ fn threads_that_block_have_every_call_that_waits() {
 #[test]
 fn a_route_has_every_call_of_one_cache() {
     // Each cache has its own, and `Route::caches` or `Shards::shards` lead there; what is routed is open.
-    let of_each = ["layout", "now", "open", "placement", "recovery"];
+    let of_each = ["flash_regions", "layout", "now", "open", "placement", "recovery"];
     let own = methods("Routed").union(&listed()).cloned().collect();
     assert_eq!(missing(&own, &of_each), [""; 0]);
 }
@@ -114,7 +115,16 @@ fn a_route_has_every_call_of_one_cache() {
 #[test]
 fn tenants_have_every_call_of_everything() {
     // Calls of keys are a tenant's, and so is what one cache says of itself: `Tenants::tenant` leads there.
-    let of_one = ["blocking", "estimated_len", "layout", "now", "recovery", "scan", "scan_from"];
+    let of_one = [
+        "blocking",
+        "estimated_len",
+        "flash_regions",
+        "layout",
+        "now",
+        "recovery",
+        "scan",
+        "scan_from",
+    ];
     let of_a_key = ["draw_version", "may_read_flash", "peek_with", "win"];
     let of_a_key = |name: &String| name.starts_with("get") || of_a_key.contains(&name.as_str());
     let keyed = listed().into_iter().chain(methods("Routed").into_iter().filter(of_a_key));

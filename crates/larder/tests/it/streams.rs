@@ -1,11 +1,14 @@
 //! Large objects with regions of their own: by time to live, and by what was kept at a reclaim.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use larder::{
-    Config, CrashSafety, LocConfig, Recovery, RegionEviction, Reinsertion, Stats, block_on,
+    Config, CrashSafety, FlashRegion, LocConfig, Recovery, RegionEviction, RegionState,
+    Reinsertion, Stats, block_on,
 };
+use larder_device::plan::Class;
 use larder_device::{Device, ModelDevice};
 
 use crate::rig::{Rig, config, drive, drive_of};
@@ -52,6 +55,37 @@ fn each_class_writes_under_a_handle_of_its_own() {
     assert!(written[3].max(written[4]) < part * 5 / 4, "{written:?}");
     let of_loc = written[2] + written[3] + written[4];
     assert_eq!(of_loc, rig.cache.stats().loc_written_bytes);
+}
+
+#[test]
+fn regions_say_who_fills_them_and_since_when() {
+    let drive = drive_of(8 << 20, true);
+    let rig = Rig::open(by_ttl(), &drive);
+    let all_free = |regions: &[FlashRegion]| {
+        regions.iter().all(|region| region.state == RegionState::Free && region.class.is_none())
+    };
+    assert!(all_free(&rig.cache.flash_regions()));
+    (0..100).for_each(|key| set(&rig, key, 1, ttl_of(key)));
+    let regions = rig.cache.flash_regions();
+    assert!(
+        regions.iter().map(|region| region.number).eq(0..rig.cache.layout().unwrap().loc_regions)
+    );
+    let mut classes = Vec::new();
+    for region in regions.iter().filter(|region| region.state != RegionState::Free) {
+        let class = region.class.unwrap();
+        assert_eq!(region.handle, Some(rig.cache.placement().handle_of("", class)));
+        assert_eq!(region.begun, Some(Duration::from_secs(1000)), "as the clock of the rig says");
+        classes.push(class);
+    }
+    let sequences: BTreeSet<u64> = regions.iter().map(|region| region.sequence).collect();
+    assert!(sequences.len() > classes.len(), "no filling has the number of another");
+    classes.sort();
+    classes.dedup();
+    assert_eq!(classes, [Class::Loc, Class::LocTtl(0), Class::LocTtl(1)]);
+    let sealed = regions.iter().filter(|region| region.state == RegionState::Sealed).count();
+    assert_eq!(sealed as u64, rig.cache.stats().loc_sealed_regions);
+    block_on(rig.cache.clear()).unwrap();
+    assert!(all_free(&rig.cache.flash_regions()));
 }
 
 /// Fills all regions with objects that live 5 seconds, lets them expire, and sets as many others.

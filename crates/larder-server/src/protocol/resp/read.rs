@@ -77,6 +77,17 @@ impl Read {
         }
     }
 
+    /// What clients call it.
+    fn command(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Strlen => "strlen",
+            Self::Range(..) => "getrange",
+            Self::Expiry(_) => "ttl",
+            Self::Type => "type",
+        }
+    }
+
     fn counts_as_get(self) -> bool {
         matches!(self, Self::Get | Self::Range(..))
     }
@@ -129,10 +140,11 @@ async fn later(
 ) {
     let (tenant, worker) = (Arc::clone(caller.tenant_of(key)), Rc::clone(&caller.worker));
     let (key, is_resp3) = (key.to_vec(), client.is_resp3);
-    let listed = client.listed.clone();
+    let (listed, asked) = (client.listed.clone(), caller.asks(read.command(), &key));
     let later = async move {
         let begun = Instant::now();
         let found = worker.get(&tenant, &key).await;
+        asked.ends(&key);
         let slow = &worker.shared.resp.slow;
         if slow.wants(begun.elapsed()) {
             let argv = super::parse::OwnedArguments::of(&[b"GET", &key]);

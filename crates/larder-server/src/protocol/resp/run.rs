@@ -38,6 +38,9 @@ pub(super) async fn timed(
     }
     // EXEC is slow by what is in it, and AUTH has a password.
     let is_told = !matches!(command.does, Does::Exec | Does::Auth | Does::Hello);
+    if is_told && cx.caller.worker.shared.slow_log.wants(took) {
+        cx.caller.note_slow(took, command.name, command.keys_of(argv).next().unwrap_or_default());
+    }
     if is_told && cx.board().slow.wants(took) {
         let name = cx.client.listed.as_ref().map(|it| it.words().name).unwrap_or_default();
         cx.board().slow.add(took, argv, cx.caller.peer.to_string(), name);

@@ -54,9 +54,10 @@ fn at_once(
 /// Goes on where DRAM does not know at once.
 async fn later(packet: &Packet<'_>, how: Retrieval, caller: &Caller, answers: &mut Answers<'_>) {
     let (tenant, worker) = (Arc::clone(caller.tenant_of(packet.key)), Rc::clone(&caller.worker));
-    let (key, header) = (packet.key.to_vec(), packet.header);
+    let (key, header, asked) = (packet.key.to_vec(), packet.header, caller.asks("get", packet.key));
     let found = async move {
         let found = worker.get(&tenant, &key).await;
+        asked.ends(&key);
         worker.counters.count_get(matches!(found, Ok(Some(_))));
         found_or_not(found, &header, how, &key)
     };
@@ -77,7 +78,7 @@ async fn touch(
         Some(_) => Change::Touch(lifetime.ttl()),
         None => Change::Keep,
     });
-    let found = touched.await;
+    let found = caller.watch("gat", packet.key, touched).await;
     let is_hit = matches!(found, Ok(Some(_)));
     if how.value {
         caller.worker.counters.count_get(is_hit);

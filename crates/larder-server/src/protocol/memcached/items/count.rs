@@ -45,7 +45,8 @@ pub(crate) async fn count(caller: &Caller, key: &[u8], how: Count) -> Result<Cou
     let cache = caller.cache_for(key);
     let version = how.version.unwrap_or_else(|| cache.draw_version(key));
     let mut counting = Counting { how, version, now: cache.now(), ended: CountOutcome::NotFound };
-    let before = cache.update(key, |there| counting.change(there)).await?;
+    let changing = cache.update(key, |there| counting.change(there));
+    let before = caller.watch(if how.up { "incr" } else { "decr" }, key, changing).await?;
     let counters = &caller.worker.counters;
     let (hits, misses) = match how.up {
         true => (&counters.incr_hits, &counters.incr_misses),

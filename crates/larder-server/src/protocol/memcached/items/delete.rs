@@ -42,7 +42,8 @@ pub(crate) async fn delete(
     let cache = caller.cache_for(key);
     let stays = how.invalidate || how.empty;
     let deleted = if !stays && how.compare.is_none() {
-        if cache.delete(key).await? { DeleteOutcome::Deleted } else { DeleteOutcome::NotFound }
+        let was_there = caller.watch("delete", key, cache.delete(key)).await?;
+        if was_there { DeleteOutcome::Deleted } else { DeleteOutcome::NotFound }
     } else {
         let now = cache.now();
         let mut ended = DeleteOutcome::NotFound;
@@ -58,7 +59,7 @@ pub(crate) async fn delete(
             ended = DeleteOutcome::Deleted;
             how.change(there.meta().remaining(now))
         });
-        before.await?;
+        caller.watch("delete", key, before).await?;
         if ended == DeleteOutcome::Deleted {
             let over = if stays { how.lifetime } else { Some(Lifetime::Over) };
             let_pass(caller, over.unwrap_or(Lifetime::Endless)).await;

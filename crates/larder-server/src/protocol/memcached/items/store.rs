@@ -63,7 +63,7 @@ pub(crate) async fn store(
     let drawn = || how.wants_version.then(|| cache.draw_version(key));
     let how = Store { version: how.version.or_else(drawn), ..how };
     let stored = if how.mode == Mode::Set && how.compare.is_none() {
-        cache.set_with(key, value, how.options()).await?;
+        caller.watch("set", key, cache.set_with(key, value, how.options())).await?;
         how.stored()
     } else {
         let mut storing = Storing {
@@ -73,7 +73,8 @@ pub(crate) async fn store(
             bytes_max: caller.worker.shared.config.value_bytes_max,
             ended: StoreOutcome::NotStored,
         };
-        cache.update(key, |there| storing.change(there)).await?;
+        let storing_it = cache.update(key, |there| storing.change(there));
+        caller.watch(how.command(), key, storing_it).await?;
         storing.ended
     };
     if matches!(stored, StoreOutcome::Stored(_)) {
@@ -103,6 +104,17 @@ impl Store {
             version: None,
             vivify: None,
             wants_version: false,
+        }
+    }
+
+    /// What clients call it.
+    fn command(&self) -> &'static str {
+        match self.mode {
+            Mode::Set => "cas",
+            Mode::Add => "add",
+            Mode::Replace => "replace",
+            Mode::Append => "append",
+            Mode::Prepend => "prepend",
         }
     }
 

@@ -61,12 +61,14 @@ fn at_once(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>) ->
 async fn later(key: &[u8], line: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
     let line = line.to_vec();
     let (tenant, worker) = (Arc::clone(caller.tenant_of(key)), Rc::clone(&caller.worker));
+    let asked = caller.asks("mg", key);
     let found = async move {
         let mut words = Words(&line);
         words.next();
         let Ok(request) = parse(b"mg", words) else { return Answer::Bytes(Vec::new()) };
         let cache = tenant.cache_for(&request.key);
         let found = worker.get(&tenant, &request.key).await;
+        asked.ends(&request.key);
         count(&worker.counters, false, matches!(found, Ok(Some(_))));
         let found = found.map(|value| value.map(|value| Found::new(value, cache.now())));
         of_found(&request, found, cache)
@@ -88,7 +90,7 @@ async fn peek(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_>)
         }
         out
     });
-    let shown = shown.await;
+    let shown = caller.watch("mg", &request.key, shown).await;
     count(&caller.worker.counters, false, matches!(shown, Ok(Some(_))));
     answers.push(match shown {
         Ok(Some(shown)) => Answer::Bytes(shown),
@@ -114,7 +116,7 @@ async fn change(request: &Request<'_>, caller: &Caller, answers: &mut Answers<'_
         }
         _ => Change::Keep,
     });
-    let found = changed.await;
+    let found = caller.watch("mg", &request.key, changed).await;
     let is_hit = matches!(found, Ok(Some(_)));
     count(&caller.worker.counters, touch.is_some(), is_hit);
     let found = match (found, vivify) {

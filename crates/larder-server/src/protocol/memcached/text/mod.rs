@@ -312,7 +312,7 @@ impl Text {
 async fn touch(key: &[u8], exptime: i64, quiet: bool, caller: &Caller, answers: &mut Answers<'_>) {
     let cache = caller.cache_for(key);
     let lifetime = Lifetime::new(exptime, cache.now());
-    let touched = cache.touch(key, lifetime.ttl()).await;
+    let touched = caller.watch("touch", key, cache.touch(key, lifetime.ttl())).await;
     let counters = &caller.worker.counters;
     counters.cmd_touch.add(1);
     say_unless(

@@ -159,10 +159,11 @@ impl Retrieving {
     /// Goes on where DRAM does not know at once.
     async fn later(self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
         let (tenant, worker) = (Arc::clone(caller.tenant_of(key)), Rc::clone(&caller.worker));
-        let key = key.to_vec();
+        let (key, asked) = (key.to_vec(), caller.asks("get", key));
         let found = async move {
             // What cannot be read is a miss.
             let found = worker.get(&tenant, &key).await.ok().flatten();
+            asked.ends(&key);
             worker.counters.count_get(found.is_some());
             found.map_or_else(|| Answer::Bytes(Vec::new()), |value| self.item(&key, value))
         };
@@ -182,7 +183,7 @@ impl Retrieving {
             None => Change::Keep,
         });
         // What cannot be read is a miss.
-        let found = touched.await.ok().flatten();
+        let found = caller.watch("gat", key, touched).await.ok().flatten();
         caller.worker.counters.count_get(found.is_some());
         caller.worker.counters.count_touch(found.is_some());
         if let Some(value) = found {

@@ -1,0 +1,75 @@
+//! Settings for those who watch a server: who may ask at the admin address, and what it keeps for them.
+
+use std::time::Duration;
+
+use indicatif::BinaryBytes;
+use larder::Endurance;
+use larder_server::{PasswordHash, ServerConfig};
+
+use super::file::SettingsFile;
+use super::settings::{From, Setting, pick};
+use crate::args::ServeArgs;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Watching {
+    admin_hosts: Setting<Vec<String>>,
+    admin_token: Setting<Option<PasswordHash>>,
+    /// In milliseconds; 0 is never.
+    slow_threshold: Setting<u32>,
+    /// What the drive is rated for, in bytes written.
+    endurance: Setting<Option<u64>>,
+}
+
+impl Watching {
+    /// What `arguments` say, and the file.
+    pub(super) fn of(arguments: &ServeArgs, file: &SettingsFile) -> Self {
+        let hash = file.admin_token.as_ref().map(|hash| Some(hash.0.clone()));
+        Self {
+            admin_hosts: pick(arguments.admin_hosts.clone(), file.admin_hosts.clone(), Vec::new),
+            admin_token: pick(arguments.admin_token.clone().map(Some), hash, Option::default),
+            slow_threshold: pick(arguments.slow_threshold, file.slow_threshold, || 10),
+            endurance: pick(
+                arguments.endurance.map(Some),
+                file.endurance.map(|size| Some(size.0)),
+                Option::default,
+            ),
+        }
+    }
+
+    /// Tells the server.
+    pub(super) fn tell(&self, config: &mut ServerConfig) {
+        config.admin_hosts.clone_from(&self.admin_hosts.0);
+        config.admin_token.clone_from(&self.admin_token.0);
+        let slow = Duration::from_millis(self.slow_threshold.0.into());
+        config.slow_threshold = Some(slow).filter(|threshold| !threshold.is_zero());
+    }
+
+    /// What the drive is rated for. What was written before this start is not known.
+    pub(super) fn endurance(&self) -> Option<Endurance> {
+        self.endurance.0.map(|rated_bytes| Endurance { rated_bytes, written_bytes: 0 })
+    }
+
+    /// Each setting: its name, its value, where it comes from.
+    pub(super) fn explained(&self) -> [(&'static str, String, From); 4] {
+        let hosts = match self.admin_hosts.0.as_slice() {
+            [] => "none".to_owned(),
+            names => names.join(", "),
+        };
+        let token = match &self.admin_token.0 {
+            Some(_) => "set: it may flush tenants",
+            None => "none: nothing can be changed",
+        };
+        let slow = match self.slow_threshold.0 {
+            0 => "0 (off)".to_owned(),
+            ms => format!("{ms} ms"),
+        };
+        let rated = self.endurance.0.map(|bytes| BinaryBytes(bytes).to_string());
+        [
+            ("admin_hosts", hosts, self.admin_hosts.1),
+            ("admin_token", token.to_owned(), self.admin_token.1),
+            ("slow_threshold", slow, self.slow_threshold.1),
+            ("endurance", rated.unwrap_or_else(|| "not known".to_owned()), self.endurance.1),
+        ]
+    }
+}

@@ -1,0 +1,44 @@
+//! What programs and the page read: JSON under `/api/`. docs/admin.md says what each key means.
+//!
+//! Every answer is an object with the key `api`, the number of this shape: keys may be added under the same number,
+//! and none is taken away or means something else.
+
+mod placement;
+mod regions;
+mod slow;
+mod stats;
+
+pub(super) use self::placement::own_streams;
+use serde::Serialize;
+
+use super::http::Response;
+use crate::shared::Shared;
+
+/// The number of the shape.
+const SHAPE: u32 = 1;
+
+/// What every answer has.
+#[derive(Serialize)]
+struct Answer<T> {
+    api: u32,
+    #[serde(flatten)]
+    content: T,
+}
+
+/// The answer to a path, if it is one of these.
+pub(super) fn answer(path: &str, shared: &Shared, may_change: bool) -> Option<Response> {
+    Some(match path {
+        "/api/stats" => json(stats::of(shared, may_change)),
+        "/api/placement" => json(placement::of(shared)),
+        "/api/regions" => json(regions::of(shared)),
+        "/api/slowlog" => json(slow::of(shared)),
+        _ => return None,
+    })
+}
+
+fn json(content: impl Serialize) -> Response {
+    match serde_json::to_vec(&Answer { api: SHAPE, content }) {
+        Ok(body) => Response { status: 200, content_type: "application/json", body },
+        Err(error) => Response::text(500, &format!("{error}\n")),
+    }
+}

@@ -1,0 +1,110 @@
+//! `/api/regions`: a map of flash. The parts of each cache in the order of the device, and the regions of its
+//! large-object engine one by one, or several in a cell where there are many.
+
+use larder::plan::Class;
+use larder::{FlashRegion, Larder, Layout, RegionState};
+use serde::Serialize;
+
+use crate::shared::Shared;
+use crate::tenant::Tenant;
+
+/// More cells than this are told of no cache: nobody can see them.
+const CELLS_MAX: usize = 2048;
+
+#[derive(Serialize)]
+pub(super) struct Regions {
+    tenants: Vec<OfTenant>,
+}
+
+#[derive(Serialize)]
+struct OfTenant {
+    name: String,
+    /// One for each device; none without flash.
+    shards: Vec<Shard>,
+}
+
+#[derive(Serialize)]
+struct Shard {
+    parts: Vec<Part>,
+    region_bytes: u32,
+    regions: usize,
+    /// Regions in a cell: it tells of the one that was begun last.
+    regions_per_cell: usize,
+    cells: Vec<Cell>,
+}
+
+/// A part of the device.
+#[derive(Serialize)]
+struct Part {
+    part: &'static str,
+    offset: u64,
+    bytes: u64,
+    handle: u16,
+}
+
+#[derive(Serialize)]
+struct Cell {
+    state: &'static str,
+    /// What fills it; `null` if that was before the start, or nothing is in it.
+    stream: Option<String>,
+    handle: Option<u16>,
+    sequence: u64,
+    age_s: Option<u64>,
+}
+
+pub(super) fn of(shared: &Shared) -> Regions {
+    let of_tenant = |tenant: &Tenant| OfTenant {
+        name: tenant.name().to_owned(),
+        shards: tenant.caches().into_iter().filter_map(|it| shard(it, tenant.name())).collect(),
+    };
+    Regions { tenants: shared.tenants.iter().map(|tenant| of_tenant(tenant)).collect() }
+}
+
+fn shard(cache: &Larder, tenant: &str) -> Option<Shard> {
+    let layout = cache.layout()?;
+    let regions = cache.flash_regions();
+    let regions_per_cell = regions.len().div_ceil(CELLS_MAX).max(1);
+    let newest = |group: &[FlashRegion]| group.iter().max_by_key(|it| it.sequence).copied();
+    let newest = regions.chunks(regions_per_cell).filter_map(newest);
+    Some(Shard {
+        parts: parts(layout, |class| cache.placement().handle_of(tenant, class).index()),
+        region_bytes: layout.region_bytes,
+        regions: regions.len(),
+        regions_per_cell,
+        cells: newest.map(|region| cell(cache, &region)).collect(),
+    })
+}
+
+fn cell(cache: &Larder, region: &FlashRegion) -> Cell {
+    let age = region.begun.map(|begun| cache.now().saturating_sub(begun).as_secs());
+    Cell {
+        state: match region.state {
+            RegionState::Free => "free",
+            RegionState::Active => "active",
+            RegionState::Sealed => "sealed",
+            RegionState::Expired => "expired",
+            RegionState::Retired => "retired",
+            RegionState::Unknown => "unknown",
+        },
+        stream: region.class.map(|class| class.to_string()),
+        handle: region.handle.map(larder_device::PlacementHandle::index),
+        sequence: region.sequence,
+        age_s: age,
+    }
+}
+
+/// The parts that there are, in the order of the device.
+fn parts(layout: &Layout, handle_of: impl Fn(Class) -> u16) -> Vec<Part> {
+    let regions = u64::from(layout.loc_regions) * u64::from(layout.region_bytes);
+    let segments = u64::from(layout.soc_log_segments) * u64::from(layout.soc_log_segment_bytes);
+    let all = [
+        ("metadata", 0, layout.metadata_bytes, Class::Metadata),
+        ("tombstones", layout.metadata_bytes, layout.tombstone_log_bytes, Class::Metadata),
+        ("LOC", layout.loc_offset, regions, Class::Loc),
+        ("SOC log", layout.soc_log_offset, segments, Class::SocLog),
+        ("SOC", layout.soc_offset, layout.soc_buckets * 4096, Class::Soc),
+    ];
+    let part =
+        |(part, offset, bytes, class)| Part { part, offset, bytes, handle: handle_of(class) };
+    all.into_iter().filter(|(_, _, bytes, _)| *bytes > 0).map(part).collect()
+}

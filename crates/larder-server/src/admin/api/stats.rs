@@ -1,0 +1,225 @@
+//! `/api/stats`: what is counted, of the server and of each tenant, since the start. What happened between two looks
+//! is the difference of two answers.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use larder::{DriveLife, Latency, Stats};
+use serde::Serialize;
+
+use crate::shared::Shared;
+use crate::tenant::Tenant;
+
+#[derive(Serialize)]
+pub(super) struct Counts {
+    server: Server,
+    /// By the names that `/metrics` has for them.
+    requests: BTreeMap<&'static str, u64>,
+    tenants: Vec<OfTenant>,
+    drives: Vec<Drive>,
+    drive_life: Option<Life>,
+    rings: Vec<Ring>,
+}
+
+#[derive(Serialize)]
+struct Server {
+    version: &'static str,
+    time_ms: u64,
+    uptime_ms: u64,
+    not_ready: Option<String>,
+    workers: usize,
+    connections: usize,
+    connections_max: usize,
+    slow_requests: u64,
+    /// Whether a token is configured with which something can be changed.
+    may_change: bool,
+}
+
+#[derive(Serialize)]
+struct OfTenant {
+    name: String,
+    gets: u64,
+    dram_hits: u64,
+    soc_hits: u64,
+    loc_hits: u64,
+    misses: u64,
+    sets: u64,
+    deletes: u64,
+    expired: u64,
+    items: u64,
+    dram_items: u64,
+    dram_used_bytes: u64,
+    flash_memory_bytes: u64,
+    flash_bytes: u64,
+    admitted_bytes: u64,
+    flash_written_bytes: u64,
+    alwa: Option<f64>,
+    /// Objects that gave way to others, by where.
+    evicted: BTreeMap<&'static str, u64>,
+    /// Objects that were not stored, or lost, by why.
+    dropped: BTreeMap<&'static str, u64>,
+    latencies: Vec<Timed>,
+    crash_safe: bool,
+    last_device_error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Timed {
+    operation: &'static str,
+    tier: Option<&'static str>,
+    count: u64,
+    sum_ns: u64,
+    /// The longest time of each bucket in nanoseconds, and how many calls fell into it; ascending.
+    buckets: Vec<(u64, u64)>,
+}
+
+#[derive(Serialize)]
+struct Drive {
+    path: String,
+    host_written_bytes: Option<u64>,
+    media_written_bytes: Option<u64>,
+    dlwa: Option<f64>,
+    recent_dlwa: Option<f64>,
+    used_percent: Option<u8>,
+    /// What it does not say, and why.
+    unavailable: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Life {
+    written_bytes: u64,
+    left_bytes: u64,
+    bytes_per_day: Option<u64>,
+    days_left: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Ring {
+    pending_pieces: u64,
+    ended_pieces: u64,
+    enters: u64,
+    sleeps: u64,
+}
+
+pub(super) fn of(shared: &Shared, may_change: bool) -> Counts {
+    let stats: Vec<(&Tenant, Stats)> =
+        shared.tenants.iter().map(|tenant| (&**tenant, tenant.stats())).collect();
+    let ring = |ring: &std::sync::Arc<crate::counters::RingCounters>| Ring {
+        pending_pieces: ring.pending_pieces.read(),
+        ended_pieces: ring.ended_pieces.read(),
+        enters: ring.enters.read(),
+        sleeps: ring.sleeps.read(),
+    };
+    Counts {
+        server: server(shared, may_change),
+        requests: shared.counted().each().map(|(name, _, value)| (name, value)).collect(),
+        drives: drives(stats.iter().map(|(_, stats)| stats)),
+        drive_life: shared.caches.drive_life().map(life),
+        tenants: stats.into_iter().map(|(tenant, stats)| of_tenant(tenant, stats)).collect(),
+        rings: shared.rings.iter().map(ring).collect(),
+    }
+}
+
+fn server(shared: &Shared, may_change: bool) -> Server {
+    let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    Server {
+        version: env!("CARGO_PKG_VERSION"),
+        time_ms: ms(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()),
+        uptime_ms: ms(shared.started.elapsed()),
+        not_ready: shared.why_not_ready(),
+        workers: shared.config.workers,
+        connections: shared.connections(),
+        connections_max: shared.connections_max(),
+        slow_requests: shared.slow_log.seen(),
+        may_change,
+    }
+}
+
+fn of_tenant(tenant: &Tenant, stats: Stats) -> OfTenant {
+    let flash = tenant.caches().into_iter().filter_map(|cache| cache.layout());
+    OfTenant {
+        name: tenant.name().to_owned(),
+        gets: stats.gets,
+        dram_hits: stats.dram_hits,
+        soc_hits: stats.soc_hits,
+        loc_hits: stats.loc_hits,
+        // Who asks and has no answer yet has not missed; a hit may be counted before its question.
+        misses: stats.gets.saturating_sub(stats.hits()),
+        sets: stats.sets,
+        deletes: stats.deletes,
+        expired: stats.expired,
+        items: tenant.estimated_len(),
+        dram_items: stats.dram_items,
+        dram_used_bytes: stats.dram_used_bytes,
+        flash_memory_bytes: stats.flash_memory_bytes,
+        flash_bytes: flash.map(|layout| layout.usable_bytes).sum(),
+        admitted_bytes: stats.admitted_bytes,
+        flash_written_bytes: stats.flash_written_bytes(),
+        alwa: stats.alwa(),
+        evicted: evicted(&stats),
+        dropped: dropped(&stats),
+        crash_safe: stats.crash_safe > 0,
+        last_device_error: stats.last_device_error,
+        latencies: stats.latencies.iter().map(timed).collect(),
+    }
+}
+
+fn evicted(stats: &Stats) -> BTreeMap<&'static str, u64> {
+    BTreeMap::from([
+        ("dram", stats.dram_evicted_objects),
+        ("soc", stats.soc_evicted_objects),
+        ("soc_log", stats.soc_log_dropped_objects),
+        ("loc", stats.loc_evicted_objects),
+    ])
+}
+
+fn dropped(stats: &Stats) -> BTreeMap<&'static str, u64> {
+    BTreeMap::from([
+        ("admission", stats.rejected_by_admission_objects),
+        ("too_large", stats.rejected_too_large_objects),
+        ("dram_pinned", stats.rejected_dram_pinned_objects),
+        ("too_much_on_its_way", stats.rejected_demotions_objects),
+        ("outage", stats.rejected_in_outage_objects),
+        ("device_errors", stats.lost_to_device_errors_objects),
+    ])
+}
+
+fn timed(latency: &Latency) -> Timed {
+    Timed {
+        operation: latency.operation,
+        tier: latency.tier,
+        count: latency.histogram.count(),
+        sum_ns: u64::try_from(latency.histogram.sum().as_nanos()).unwrap_or(u64::MAX),
+        buckets: latency.histogram.buckets().collect(),
+    }
+}
+
+/// Of all tenants; one that they share is told once.
+fn drives<'a>(all: impl Iterator<Item = &'a Stats>) -> Vec<Drive> {
+    let mut drives: Vec<Drive> = Vec::new();
+    for report in all.flat_map(|stats| &stats.drives) {
+        if drives.iter().any(|known| known.path == report.path) {
+            continue;
+        }
+        let unsaid = report.unavailable.iter().map(|it| format!("{}: {}", it.what, it.why));
+        drives.push(Drive {
+            path: report.path.clone(),
+            host_written_bytes: report.since_open.map(|written| written.host_bytes),
+            media_written_bytes: report.since_open.map(|written| written.media_bytes),
+            dlwa: report.since_open.and_then(|written| written.dlwa()),
+            recent_dlwa: report.recent.and_then(|written| written.dlwa()),
+            used_percent: report.used_percent,
+            unavailable: unsaid.collect(),
+        });
+    }
+    drives
+}
+
+fn life(life: DriveLife) -> Life {
+    Life {
+        written_bytes: life.written_bytes,
+        left_bytes: life.left_bytes,
+        bytes_per_day: life.bytes_per_day,
+        days_left: life.days_left,
+    }
+}

@@ -1,0 +1,27 @@
+//! A region of the large-object engine, as whoever draws a map of flash wants to know it.
+
+use std::time::Duration;
+
+use larder_device::PlacementHandle;
+use larder_device::plan::Class;
+pub use larder_log::RegionState;
+
+/// What is known of a region of large objects ([`Larder::flash_regions`](crate::Larder::flash_regions)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FlashRegion {
+    /// Its number: its place is that many regions behind [`Layout::loc_offset`](crate::Layout::loc_offset).
+    pub number: u32,
+    /// Where it is in its life.
+    pub state: RegionState,
+    /// The number of its filling: the larger, the later it was begun. Of one that is free, that of a filling that does
+    /// not count any more.
+    pub sequence: u64,
+    /// What fills it, or has filled it; `None` if that was before the opening, or nothing is in it.
+    pub class: Option<Class>,
+    /// The placement handle that this is written with.
+    pub handle: Option<PlacementHandle>,
+    /// When its filling began, on the clock of the cache ([`Larder::now`](crate::Larder::now)), to the second; `None`
+    /// if that was before the opening, or nothing is in it.
+    pub begun: Option<Duration>,
+}

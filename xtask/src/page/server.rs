@@ -1,0 +1,197 @@
+//! A server with something to do, for the page to show.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A name that would do harm if it were read as markup.
+pub(super) const HOSTILE_TENANT: &str = "<img src=x onerror=alert(1)>";
+/// The same as a key of memcached, which has no spaces.
+pub(super) const HOSTILE_KEY: &str = "<img/src=x/onerror=alert(1)>";
+
+const KEYS: u32 = 60_000;
+const HOT_KEYS: u32 = 2_000;
+
+/// A server, until it is dropped.
+pub(super) struct Server {
+    child: Child,
+    larder: PathBuf,
+    dir: PathBuf,
+    pub(super) memcached: String,
+    pub(super) admin: String,
+}
+
+impl Server {
+    /// Starts one with its files in `dir`, on ports that are free.
+    pub(super) fn start(larder: &Path, dir: &Path) -> Result<Self, String> {
+        let hash = hashed(larder, "rye")?;
+        let text = format!(
+            "memory = \"48M\"\nflash = \"192M\"\nworkers = 2\nresp = \"none\"\nclose = 1\ndrain = 0\n\
+             slow_threshold = 1\nendurance = \"600T\"\nadmin_token = '{hash}'\n\
+             [[tenant]]\nname = \"photos\"\nshare = 70\n[[tenant]]\nname = '{HOSTILE_TENANT}'\nshare = 30\n"
+        );
+        let told = |cause: std::io::Error| format!("{}: {cause}", dir.display());
+        fs::write(dir.join("larder.toml"), text).map_err(told)?;
+        let places = ["127.0.0.1:0".to_owned(), "127.0.0.1:0".to_owned()];
+        let (child, [memcached, admin]) = run(larder, dir, &places)?;
+        let admin = admin.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        Ok(Self { child, larder: larder.to_owned(), dir: dir.to_owned(), memcached, admin })
+    }
+
+    /// Kills it.
+    pub(super) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts it again, where it was.
+    pub(super) fn restart(&mut self) -> Result<(), String> {
+        let places = [self.memcached.clone(), self.admin.clone()];
+        (self.child, _) = run(&self.larder, &self.dir, &places)?;
+        Ok(())
+    }
+
+    /// The value of a counter in `/metrics`, of all labels together.
+    pub(super) fn metric(&self, name: &str) -> Result<u64, String> {
+        let told = |cause: std::io::Error| format!("/metrics: {cause}");
+        let mut stream = TcpStream::connect(&self.admin).map_err(told)?;
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\n\r\n", self.admin);
+        stream.write_all(request.as_bytes()).map_err(told)?;
+        let mut page = String::new();
+        stream.read_to_string(&mut page).map_err(told)?;
+        let samples = page.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+        let values: Vec<u64> =
+            samples.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
+        if values.is_empty() {
+            return Err(format!("/metrics has no {name}"));
+        }
+        Ok(values.iter().sum())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// What `larder password` makes of a password.
+fn hashed(larder: &Path, password: &str) -> Result<String, String> {
+    let told = |cause: std::io::Error| format!("larder password: {cause}");
+    let mut command = Command::new(larder);
+    command.arg("password").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().map_err(told)?;
+    if let Some(mut input) = child.stdin.take() {
+        writeln!(input, "{password}").map_err(told)?;
+    }
+    let output = child.wait_with_output().map_err(told)?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Starts `larder serve`, and waits until it says where it listens.
+fn run(larder: &Path, dir: &Path, places: &[String; 2]) -> Result<(Child, [String; 2]), String> {
+    let mut command = Command::new(larder);
+    command.arg("serve").arg("--config").arg(dir.join("larder.toml"));
+    command.arg("--data-dir").arg(dir.join("data"));
+    command.args(["--memcached", &places[0], "--admin", &places[1]]);
+    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = spawned.map_err(|cause| format!("larder serve: {cause}"))?;
+    let mut said = child
+        .stdout
+        .take()
+        .into_iter()
+        .flat_map(|said| BufReader::new(said).lines().map_while(Result::ok));
+    let mut found = [String::new(), String::new()];
+    for line in said.by_ref() {
+        for (name, place) in ["memcached", "admin"].iter().zip(&mut found) {
+            if let Some(rest) = line.strip_prefix(name) {
+                *place = rest.trim().to_owned();
+            }
+        }
+        if line.starts_with("ready") {
+            // What it says later is read by nobody, but has somewhere to go.
+            std::thread::spawn(move || said.for_each(drop));
+            return Ok((child, found));
+        }
+    }
+    let _ = child.wait();
+    Err("larder serve: it ended before it was ready".to_owned())
+}
+
+/// Requests without end, until it is dropped.
+pub(super) struct Load {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Load {
+    /// Sets and gets keys of a server, some far more often than others.
+    pub(super) fn start(address: &str) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (told, address) = (Arc::clone(&stop), address.to_owned());
+        let thread = std::thread::spawn(move || {
+            let mut dice = 0x9e37_79b9_7f4a_7c15_u64;
+            // The server may be away for a while.
+            while !told.load(Ordering::Relaxed) {
+                if let Ok(stream) = TcpStream::connect(&address) {
+                    let _ = ask_all(stream, &told, &mut dice);
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn roll(dice: &mut u64) -> u32 {
+    *dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    u32::try_from(*dice >> 33).unwrap_or_default()
+}
+
+/// Cache-aside: what is not found is set.
+fn ask_all(mut stream: TcpStream, stop: &AtomicBool, dice: &mut u64) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut line = String::new();
+    while !stop.load(Ordering::Relaxed) {
+        let key =
+            if roll(dice).is_multiple_of(3) { roll(dice) % KEYS } else { roll(dice) % HOT_KEYS };
+        write!(stream, "get {HOSTILE_KEY}{key}\r\n")?;
+        line.clear();
+        reader.read_line(&mut line)?;
+        if let Some(bytes) = line.strip_prefix("VALUE ").and_then(|it| it.trim().rsplit(' ').next())
+        {
+            let mut value = vec![0; bytes.parse::<usize>().unwrap_or(0) + 7];
+            reader.read_exact(&mut value)?;
+        } else {
+            let value =
+                "x".repeat(if key.is_multiple_of(4) { 6000 } else { 300 + key as usize % 900 });
+            write!(stream, "set {HOSTILE_KEY}{key} 0 0 {}\r\n{value}\r\n", value.len())?;
+            line.clear();
+            reader.read_line(&mut line)?;
+        }
+        if roll(dice).is_multiple_of(200) {
+            write!(stream, "delete {HOSTILE_KEY}{key}\r\n")?;
+            line.clear();
+            reader.read_line(&mut line)?;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    Ok(())
+}
