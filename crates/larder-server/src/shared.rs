@@ -9,6 +9,7 @@ use crate::counters::{Counted, Counters};
 use crate::error::Error;
 use crate::protocol::resp::board::Board;
 use crate::tenant::{Caches, Tenant};
+use crate::tls::Tls;
 use crate::users::Users;
 use crate::worker::Mailbox;
 
@@ -20,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) tenants: Vec<Arc<Tenant>>,
     /// Who may come in, if not everybody. Changes when the configuration is read again.
     users: RwLock<Arc<Users>>,
+    /// What is shown where TLS is spoken. Changes likewise.
+    tls: RwLock<Option<Tls>>,
     connections_max: AtomicUsize,
     /// Of each worker.
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,
@@ -43,13 +46,14 @@ impl Shared {
         caches: Caches,
         tenants: Vec<Arc<Tenant>>,
         users: Users,
+        tls: Option<Tls>,
         mailboxes: Vec<Arc<Mailbox>>,
     ) -> Self {
         assert_eq!(config.workers, mailboxes.len(), "each worker has one");
         let (started, connections) = (Instant::now(), AtomicU64::new(1));
         let draining = AtomicBool::new(false);
         let connections_max = AtomicUsize::new(config.connections_max);
-        let users = RwLock::new(Arc::new(users));
+        let (users, tls) = (RwLock::new(Arc::new(users)), RwLock::new(tls));
         let counters = mailboxes.iter().map(|_| Arc::default()).collect();
         let counted_before = Mutex::default();
         let resp = Board::new(config.workers);
@@ -58,6 +62,7 @@ impl Shared {
             caches,
             tenants,
             users,
+            tls,
             connections_max,
             mailboxes,
             counters,
@@ -80,6 +85,11 @@ impl Shared {
         Arc::clone(&self.users.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// What is shown from now on where TLS is spoken.
+    pub(crate) fn tls(&self) -> Option<Tls> {
+        self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Most connections at a time.
     pub(crate) fn connections_max(&self) -> usize {
         self.connections_max.load(Ordering::Relaxed)
@@ -88,6 +98,11 @@ impl Shared {
     /// Takes over what can be changed while it runs.
     pub(crate) fn reload(&self, config: &ServerConfig) -> Result<(), Error> {
         let users = Users::new(&config.users, &self.tenants)?;
+        let tls = config.tls.as_ref().map(Tls::load).transpose()?;
+        // Where it is spoken no more from the next start on, there is a certificate until then.
+        if tls.is_some() {
+            *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
+        }
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(users);
         self.connections_max.store(config.connections_max, Ordering::Relaxed);
         Ok(())

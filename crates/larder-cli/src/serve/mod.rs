@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use indicatif::BinaryBytes;
 use larder::{Config, OnChange, RealClock, Tenant, Tenants, TenantsConfig, block_on};
 use larder_lab::Error;
-use larder_server::{ProtocolKind, Server};
+use larder_server::{ListenerConfig, ProtocolKind, Server};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -38,8 +38,8 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     say(format_args!("memory     {}", BinaryBytes(settings.memory.0)));
     say(format_args!("flash      {}", data.describe()));
     let server = Server::start(config, tenants).map_err(|error| Error::run(error.to_string()))?;
-    for (endpoint, protocol) in server.endpoints() {
-        say(format_args!("{:<10} {endpoint}", name(*protocol)));
+    for listener in server.listeners() {
+        say(format_args!("{}", describe(listener)));
     }
     if let Some(address) = server.admin() {
         say(format_args!("{:<10} http://{address}/metrics", "admin"));
@@ -67,11 +67,15 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     Ok(Ending::Complete)
 }
 
-fn name(protocol: ProtocolKind) -> &'static str {
-    match protocol {
+/// Where clients come in, and what is special about it.
+fn describe(listener: &ListenerConfig) -> String {
+    let name = match listener.protocol {
         ProtocolKind::Memcached => "memcached",
         ProtocolKind::Resp => "resp",
-    }
+    };
+    let tls = if listener.is_tls { " with TLS" } else { "" };
+    let tenant = listener.tenant.as_ref().map(|name| format!(" of tenant {name}"));
+    format!("{name:<10} {}{tls}{}", listener.endpoint, tenant.unwrap_or_default())
 }
 
 /// Tells whoever reads. If nobody does any more, it goes on all the same: the cache is to be closed in order.

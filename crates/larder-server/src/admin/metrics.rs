@@ -37,6 +37,10 @@ pub(super) fn text(shared: &Shared) -> String {
         "Whether it takes requests: 1 or 0.",
         u64::from(shared.why_not_ready().is_none()),
     );
+    if let Some(tls) = shared.tls() {
+        let help = "Seconds until the TLS certificate ends; 0 when it has.";
+        gauge("certificate_ends_in_seconds", help, tls.ends_in().as_secs());
+    }
     let mut counter = |name: &str, help: &str, value: u64| {
         let _ = write!(
             text,

@@ -38,6 +38,8 @@ pub(crate) struct Worker {
     pub(crate) tasks: Tasks,
     /// Connections that wait for requests.
     pub(crate) idle: Idle,
+    /// Whose TLS handshake computes now.
+    pub(crate) handshake_turn: async_lock::Mutex<()>,
 }
 
 impl Worker {
@@ -56,6 +58,7 @@ impl Worker {
             under_way_bytes: Rc::default(),
             tasks: Tasks::new(mailbox),
             idle,
+            handshake_turn: async_lock::Mutex::new(()),
         }
     }
 

@@ -9,4 +9,5 @@ mod memcached;
 mod resp;
 mod serving;
 mod slow;
+mod tls;
 mod users;

@@ -8,7 +8,8 @@ use crate::serving::{Client, config, with_tenants};
 
 fn user(name: &str, password: &str, tenant: &str) -> User {
     let password = PasswordHash::of(password.as_bytes()).unwrap();
-    User { name: name.to_owned(), password, tenant: tenant.to_owned() }
+    let (password, certificate) = (Some(password), None);
+    User { name: name.to_owned(), password, certificate, tenant: tenant.to_owned() }
 }
 
 fn with_users() -> Server {
@@ -89,7 +90,7 @@ fn what_cannot_be_meant_is_refused() {
     assert!(twice.contains("user \"ann\": there are two"), "{twice}");
     assert!(of(vec![user("a b", "a", "photos")]).unwrap().contains("none of them a space"));
     let open = ServerConfig {
-        endpoints: vec![(
+        listeners: vec![larder_server::ListenerConfig::new(
             larder_server::Endpoint::Tcp(([0, 0, 0, 0], 0).into()),
             larder_server::ProtocolKind::Resp,
         )],
