@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind};
+use crate::protocol::memcached::NodeList;
 use crate::protocol::resp::slots::SlotMap;
 use crate::tls::TlsFiles;
 use crate::users::User;
@@ -97,6 +98,9 @@ pub struct ServerConfig {
     pub connections_max: usize,
     /// A connection that asks nothing for so long is closed; `None` never.
     pub idle_timeout: Option<Duration>,
+    /// A request that only reads and waits for flash longer is answered with an error; `None` waits. What a request
+    /// changes is never given up: nobody would know whether it was done.
+    pub request_deadline: Option<Duration>,
     /// Longest value in bytes, at most 16 MiB.
     pub value_bytes_max: usize,
     /// Bytes of requests and answers under way, of all connections of a worker together. Beyond them requests are
@@ -106,6 +110,9 @@ pub struct ServerConfig {
     pub drain_time: Duration,
     /// If several servers divide the keys of RESP clients among them: which has what. Clients are sent to the others.
     pub cluster: Option<SlotMap>,
+    /// If memcached's clients divide their keys among several servers: which they are. Clients ask for them with
+    /// `config get cluster`.
+    pub memcached_nodes: Option<NodeList>,
 }
 
 impl Default for ServerConfig {
@@ -120,10 +127,12 @@ impl Default for ServerConfig {
             sockets: SocketBackend::default(),
             connections_max: 10_000,
             idle_timeout: None,
+            request_deadline: None,
             value_bytes_max: 1 << 20,
             under_way_bytes_max: 256 << 20,
             drain_time: Duration::from_secs(5),
             cluster: None,
+            memcached_nodes: None,
         }
     }
 }
@@ -158,6 +167,9 @@ impl ServerConfig {
         }
         if self.idle_timeout == Some(Duration::ZERO) {
             return refuse("idle_timeout = 0s: must be more than 0; None is never".to_owned());
+        }
+        if self.request_deadline == Some(Duration::ZERO) {
+            return refuse("request_deadline = 0s: must be more than 0; None is never".to_owned());
         }
         Ok(())
     }
@@ -212,6 +224,7 @@ impl ServerConfig {
     /// The settings in which `other` differs, and that a server which runs cannot take over.
     pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         let Self { listeners, admin, allow_unprotected, workers, sockets, .. } = other;
+        let Self { request_deadline, cluster, memcached_nodes, .. } = other;
         let Self { idle_timeout, value_bytes_max, under_way_bytes_max, drain_time, .. } = other;
         let same = [
             ("listeners", self.listeners == *listeners),
@@ -220,6 +233,9 @@ impl ServerConfig {
             ("workers", self.workers == *workers),
             ("sockets", self.sockets == *sockets),
             ("idle_timeout", self.idle_timeout == *idle_timeout),
+            ("request_deadline", self.request_deadline == *request_deadline),
+            ("cluster", self.cluster == *cluster),
+            ("memcached_nodes", self.memcached_nodes == *memcached_nodes),
             ("value_bytes_max", self.value_bytes_max == *value_bytes_max),
             ("under_way_bytes_max", self.under_way_bytes_max == *under_way_bytes_max),
             ("drain_time", self.drain_time == *drain_time),

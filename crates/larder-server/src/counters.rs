@@ -123,6 +123,8 @@ counters! {
     auth_cmds,
     /// Those of them that failed.
     auth_errors,
+    /// Requests that were answered with an error since they waited for flash too long.
+    request_timeouts,
     /// TLS handshakes that were made.
     tls_handshakes,
     /// TLS handshakes that failed: no TLS, no certificate that is trusted, too slow.

@@ -115,12 +115,7 @@ fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: Arrived, backend: &Rc<B>) {
 }
 
 /// Begins a task that serves a connection.
-fn speak<S: Socket + 'static>(
-    socket: S,
-    protocol: ProtocolKind,
-    caller: Caller,
-    leaves: Leaves,
-) {
+fn speak<S: Socket + 'static>(socket: S, protocol: ProtocolKind, caller: Caller, leaves: Leaves) {
     let worker = Rc::clone(&caller.worker);
     match protocol {
         ProtocolKind::Memcached => worker.tasks.spawn(async move {

@@ -40,6 +40,7 @@ mod worker;
 
 pub use config::{Endpoint, ListenerConfig, ProtocolKind, ServerConfig, SocketBackend};
 pub use error::{Error, ErrorKind};
+pub use protocol::memcached::NodeList;
 pub use protocol::resp::{SlotMap, SlotNode};
 pub use server::Server;
 pub use tls::{Tls, TlsFault, TlsFile, TlsFiles};

@@ -37,10 +37,7 @@ enum ListeningSocket {
 
 impl Listener {
     /// Listens.
-    pub(crate) fn bind(
-        config: &ListenerConfig,
-        tenants: &[Arc<Tenant>],
-    ) -> Result<Self, Error> {
+    pub(crate) fn bind(config: &ListenerConfig, tenants: &[Arc<Tenant>]) -> Result<Self, Error> {
         let ListenerConfig { endpoint, protocol, is_tls, tenant } = config;
         let tenant = tenant.as_ref().map(|name| tenant_of(name, tenants)).transpose()?;
         let entrance = Arc::new(Entrance { protocol: *protocol, is_tls: *is_tls, tenant });
@@ -107,7 +104,10 @@ impl AsFd for Listener {
 fn tenant_of(name: &str, tenants: &[Arc<Tenant>]) -> Result<Arc<Tenant>, Error> {
     let found = tenants.iter().find(|tenant| tenant.name() == name);
     found.cloned().ok_or_else(|| {
-        Error::new(ErrorKind::Config, format!("a listener is of tenant {name:?}, which there is not"))
+        Error::new(
+            ErrorKind::Config,
+            format!("a listener is of tenant {name:?}, which there is not"),
+        )
     })
 }
 

@@ -34,7 +34,15 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
     };
     let places = |name, Setting(places, from): &Setting<Vec<ListenArg>>| {
         let texts: Vec<String> = places.iter().map(ToString::to_string).collect();
-        line(name, &texts.join(", "), from)
+        let texts = if texts.is_empty() { "none".to_owned() } else { texts.join(", ") };
+        line(name, &texts, from)
+    };
+    let tls = match &settings.tls.0 {
+        None => "none".to_owned(),
+        Some(told) => {
+            let asks = if told.files.client_ca.is_some() { ", clients need one too" } else { "" };
+            format!("certificate holds {} more days{asks}", told.days())
+        }
     };
     let flash = match settings.flash.0 {
         Some(0) => "none: DRAM only".to_owned(),
@@ -53,6 +61,9 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
     let mut lines = vec![
         places("memcached", &settings.memcached),
         places("resp", &settings.resp),
+        places("memcached_tls", &settings.memcached_tls),
+        places("resp_tls", &settings.resp_tls),
+        line("tls", &tls, &settings.tls.1),
         places("admin", &settings.admin),
         size("memory", &settings.memory),
         line("flash", &flash, &settings.flash.1),
@@ -62,6 +73,10 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         line("connections", &settings.connections.0, &settings.connections.1),
         size("value_max", &settings.value_max),
         seconds("idle_timeout", &settings.idle_timeout),
+        match settings.request_deadline.0 {
+            0 => line("request_deadline", &"0 (off)", &settings.request_deadline.1),
+            count => line("request_deadline", &format!("{count} ms"), &settings.request_deadline.1),
+        },
         line("drain", &format!("{} s", settings.drain.0), &settings.drain.1),
         line("close", &format!("{} s", settings.close.0), &settings.close.1),
         line("allow_unprotected", &settings.allow_unprotected.0, &settings.allow_unprotected.1),
@@ -79,7 +94,14 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
             &format!("{} % of memory and flash", tenant.percent),
             &who,
         ));
+        for (at, _) in tenant.listens.iter().filter(|(at, _)| *at != ListenArg::Nowhere) {
+            lines.push(line("", &format!("at {at}"), &"no login needed there"));
+        }
     }
+    if let Some(map) = &settings.cluster.map {
+        lines.push(line("cluster", &format!("{} servers", map.nodes().len()), &"file"));
+    }
+    lines.extend(settings.warnings().iter().map(|warning| format!("warning: {warning}")));
     lines
 }
 

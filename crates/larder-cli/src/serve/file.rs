@@ -6,11 +6,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use larder_lab::Error;
-use larder_server::{PasswordHash, SocketBackend, User};
+use larder_server::{PasswordHash, ProtocolKind, SocketBackend, User};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use toml::Spanned;
 
+use super::cluster::ClusterEntry;
+use super::places::Place;
+use super::tls::TlsEntry;
 use crate::args::{ListenArg, listen, size, sockets};
 
 /// The only tenant, if none are configured.
@@ -20,9 +23,12 @@ pub(crate) const TENANT: &str = "default";
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SettingsFile {
-    pub(crate) memcached: Option<Places>,
-    pub(crate) resp: Option<Places>,
-    pub(crate) admin: Option<Places>,
+    pub(crate) memcached: Option<Spanned<Places>>,
+    pub(crate) resp: Option<Spanned<Places>>,
+    pub(crate) memcached_tls: Option<Spanned<Places>>,
+    pub(crate) resp_tls: Option<Spanned<Places>>,
+    pub(crate) tls: Option<TlsEntry>,
+    pub(crate) admin: Option<Spanned<Places>>,
     pub(crate) memory: Option<Size>,
     pub(crate) flash: Option<Size>,
     pub(crate) data_dir: Option<PathBuf>,
@@ -31,9 +37,11 @@ pub(crate) struct SettingsFile {
     pub(crate) connections: Option<usize>,
     pub(crate) value_max: Option<Size>,
     pub(crate) idle_timeout: Option<u32>,
+    pub(crate) request_deadline: Option<u32>,
     pub(crate) drain: Option<u32>,
     pub(crate) close: Option<u32>,
     pub(crate) allow_unprotected: Option<bool>,
+    pub(crate) cluster: Option<Spanned<ClusterEntry>>,
     #[serde(default)]
     tenant: Vec<Spanned<TenantEntry>>,
     #[serde(default)]
@@ -45,13 +53,16 @@ pub(crate) struct SettingsFile {
 struct TenantEntry {
     name: String,
     share: f64,
+    memcached: Option<Spanned<Places>>,
+    resp: Option<Spanned<Places>>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UserEntry {
     name: String,
-    password: String,
+    password: Option<String>,
+    certificate: Option<String>,
     tenant: Option<String>,
 }
 
@@ -60,6 +71,8 @@ struct UserEntry {
 pub(crate) struct TenantShare {
     pub(crate) name: String,
     pub(crate) percent: f64,
+    /// Where clients come in that have its keys without a login.
+    pub(crate) listens: Vec<(ListenArg, ProtocolKind)>,
 }
 
 /// Places to listen: one, or a list of them.
@@ -90,12 +103,16 @@ pub(crate) struct Source {
 }
 
 impl Source {
+    pub(crate) fn of(path: &Path, text: &str) -> Self {
+        Self { path: path.to_owned(), text: text.to_owned() }
+    }
+
     /// Reads `path`, and understands it.
     pub(crate) fn read(path: &Path) -> Result<(Self, SettingsFile), Error> {
         let text = fs::read_to_string(path).map_err(|error| {
             Error::usage(format!("{}: cannot be read ({error})", path.display()))
         })?;
-        let source = Self { path: path.to_owned(), text };
+        let source = Self::of(path, &text);
         let file = toml::from_str(&source.text).map_err(|error| {
             let message = hint(error.message());
             source.refuse(error.span(), &message)
@@ -104,7 +121,7 @@ impl Source {
     }
 
     /// A complaint about a place in the file: its line and column.
-    fn refuse(&self, span: Option<Range<usize>>, message: &str) -> Error {
+    pub(crate) fn refuse(&self, span: Option<Range<usize>>, message: &str) -> Error {
         let before = span.and_then(|span| self.text.get(..span.start)).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
         let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
@@ -118,7 +135,7 @@ impl Source {
     ) -> Result<(Vec<TenantShare>, Vec<User>), Error> {
         let mut tenants: Vec<TenantShare> = Vec::new();
         for entry in &file.tenant {
-            let TenantEntry { name, share } = entry.get_ref();
+            let TenantEntry { name, share, memcached, resp } = entry.get_ref();
             let refuse = |message: String| Err(self.refuse(Some(entry.span()), &message));
             if tenants.iter().any(|other| other.name == *name) {
                 return refuse(format!("there are two tenants {name:?}"));
@@ -130,7 +147,9 @@ impl Source {
                      100 percent"
                 ));
             }
-            tenants.push(TenantShare { name: name.clone(), percent: *share });
+            let memcached = listens(memcached.as_ref(), ProtocolKind::Memcached);
+            let listens = memcached.chain(listens(resp.as_ref(), ProtocolKind::Resp)).collect();
+            tenants.push(TenantShare { name: name.clone(), percent: *share, listens });
         }
         let users = self.users(file, &tenants)?;
         Ok((tenants, users))
@@ -139,7 +158,7 @@ impl Source {
     fn users(&self, file: &SettingsFile, tenants: &[TenantShare]) -> Result<Vec<User>, Error> {
         let mut users: Vec<User> = Vec::new();
         for entry in &file.user {
-            let UserEntry { name, password, tenant } = entry.get_ref();
+            let UserEntry { name, password, certificate, tenant } = entry.get_ref();
             let refuse = |message: String| Err(self.refuse(Some(entry.span()), &message));
             let first = tenants.first().map_or(TENANT, |tenant| &tenant.name);
             let tenant = tenant.as_deref().unwrap_or(first);
@@ -152,7 +171,17 @@ impl Source {
                 let known = if names.is_empty() { TENANT.to_owned() } else { names.join(", ") };
                 return refuse(format!("user {name:?} has tenant = {tenant:?}: there are {known}"));
             }
-            let password = match PasswordHash::parse(password) {
+            if password.is_none() && certificate.is_none() {
+                return refuse(format!("user {name:?} needs a password, or a certificate"));
+            }
+            let same = users.iter().find(|other| other.certificate == *certificate);
+            if let (Some(other), Some(certificate)) = (same, certificate) {
+                return refuse(format!(
+                    "user {name:?} has certificate = {certificate:?}, which names {:?}",
+                    other.name
+                ));
+            }
+            let password = match password.as_deref().map(PasswordHash::parse).transpose() {
                 Ok(password) => password,
                 Err(error) => {
                     let message =
@@ -160,9 +189,33 @@ impl Source {
                     return refuse(message);
                 }
             };
-            users.push(User { name: name.clone(), password, tenant: tenant.to_owned() });
+            let (name, certificate) = (name.clone(), certificate.clone());
+            users.push(User { name, password, certificate, tenant: tenant.to_owned() });
         }
         Ok(users)
+    }
+}
+
+/// Places of a tenant, each with what is spoken there.
+fn listens(
+    places: Option<&Spanned<Places>>,
+    protocol: ProtocolKind,
+) -> impl Iterator<Item = (ListenArg, ProtocolKind)> {
+    let places = places.into_iter().flat_map(|places| places.get_ref().0.clone());
+    places.map(move |at| (at, protocol))
+}
+
+impl SettingsFile {
+    /// Where tenants listen.
+    pub(crate) fn places_of_tenants(&self) -> impl Iterator<Item = Place> {
+        self.tenant.iter().flat_map(|entry| {
+            let TenantEntry { name, memcached, resp, .. } = entry.get_ref();
+            let named = [(memcached, "memcached"), (resp, "resp")];
+            named.into_iter().flat_map(move |(places, key)| {
+                let name = format!("{key} of tenant {name:?}");
+                Place::all(&name, places.as_ref())
+            })
+        })
     }
 }
 
@@ -250,9 +303,9 @@ mod tests {
         );
         let (tenants, users, file) = read(&text).unwrap();
         assert_eq!((file.memory, file.flash), (Some(Size(1 << 30)), Some(Size(0))));
-        assert_eq!(file.memcached.unwrap().0.len(), 2);
-        assert_eq!(file.resp.unwrap().0, [ListenArg::Nowhere]);
-        assert_eq!(tenants[1], TenantShare { name: "pages".to_owned(), percent: 40.0 });
+        assert_eq!(file.memcached.unwrap().get_ref().0.len(), 2);
+        assert_eq!(file.resp.unwrap().get_ref().0, [ListenArg::Nowhere]);
+        assert_eq!(tenants[1].percent, 40.0);
         let of: Vec<_> = users.iter().map(|user| (&*user.name, &*user.tenant)).collect();
         assert_eq!(of, [("ann", "photos"), ("bob", "pages")]);
         assert!(read("").is_ok(), "everything may be left out");
@@ -292,6 +345,14 @@ mod tests {
             ),
             (&format!("{user}{user}"), "larder.toml:4:1: there are two users \"a\""),
             (&format!("{user}tenant = \"x\""), "larder.toml:1:1: user \"a\" has tenant = \"x\""),
+            (
+                "[[user]]\nname = \"a\"",
+                "larder.toml:1:1: user \"a\" needs a password, or a certificate",
+            ),
+            (
+                "[[user]]\nname = \"a\"\ncertificate = \"x\"\n[[user]]\nname = \"b\"\ncertificate = \"x\"",
+                "larder.toml:4:1: user \"b\" has certificate = \"x\", which names \"a\"",
+            ),
             (
                 "[[user]]\nname = \"a\"\npassword = \"rye\"",
                 "larder.toml:1:1: user \"a\": password: no hash",

@@ -1,10 +1,14 @@
 //! `larder serve`: opens the cache, serves, and ends in order.
 
 mod check;
+mod cluster;
 mod data;
+mod descriptors;
 mod file;
+mod places;
 mod settings;
 mod sizes;
+mod tls;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -14,7 +18,7 @@ use std::time::{Duration, Instant};
 use indicatif::BinaryBytes;
 use larder::{Config, OnChange, RealClock, Tenant, Tenants, TenantsConfig, block_on};
 use larder_lab::Error;
-use larder_server::{ListenerConfig, ProtocolKind, Server};
+use larder_server::{ListenerConfig, ProtocolKind, Server, ServerConfig};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -31,7 +35,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|error| Error::run(format!("signals cannot be waited for: {error}")))?;
     let settings = Settings::of(arguments)?;
-    let config = settings.server()?;
+    let config = config_that_fits(&settings)?;
     let begun = Instant::now();
     let data = Data::open(&settings)?;
     let tenants = open(&data, &settings)?;
@@ -65,6 +69,18 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     ended.map_err(|error| Error::run(error.to_string()))?;
     say(format_args!("closed"));
     Ok(Ending::Complete)
+}
+
+/// What the server is told; no more connections than there may be open files. Tells what is to be looked after.
+fn config_that_fits(settings: &Settings) -> Result<ServerConfig, Error> {
+    let mut config = settings.server()?;
+    let (fits, shortage) =
+        descriptors::make_room(config.connections_max, config.workers, config.listeners.len());
+    config.connections_max = fits;
+    for warning in settings.warnings().into_iter().chain(shortage) {
+        complain(format_args!("warning: {warning}"));
+    }
+    Ok(config)
 }
 
 /// Where clients come in, and what is special about it.
@@ -102,15 +118,15 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
             return;
         }
         let reloaded = Settings::of(arguments).and_then(|settings| {
-            let config = settings.server()?;
+            let config = config_that_fits(&settings)?;
             server.reload(&config).map_err(|error| Error::usage(error.to_string()))
         });
         match reloaded {
-            Ok(rest) if rest.is_empty() => {
-                say(format_args!("SIGHUP: users and connections are as the file says"))
-            }
+            Ok(rest) if rest.is_empty() => say(format_args!(
+                "SIGHUP: users, certificates and connections are as the file says"
+            )),
             Ok(rest) => say(format_args!(
-                "SIGHUP: users and connections are as the file says; these need another start: {}",
+                "SIGHUP: users, certificates and connections are as the file says; these need another start: {}",
                 rest.join(", ")
             )),
             Err(error) => complain(format_args!("SIGHUP: nothing is changed: {error}")),

@@ -86,9 +86,8 @@ mod tests {
 
     #[test]
     fn it_holds_between_its_beginning_and_its_end() {
-        let at = |year: u64| {
-            SystemTime::UNIX_EPOCH + Duration::from_secs((year - 1970) * 365 * 86_400)
-        };
+        let at =
+            |year: u64| SystemTime::UNIX_EPOCH + Duration::from_secs((year - 1970) * 365 * 86_400);
         let der = with(|it| {
             it.not_before = date_time_ymd(2020, 1, 1);
             it.not_after = date_time_ymd(2055, 1, 1);

@@ -71,7 +71,8 @@ impl Tls {
     /// another one's.
     pub fn load(files: &TlsFiles) -> Result<Self, TlsFault> {
         let provider = Arc::new(ring::default_provider());
-        let chain = certificates(&files.certificate).map_err(|why| files.wrong(TlsFile::Certificate, why))?;
+        let chain = certificates(&files.certificate)
+            .map_err(|why| files.wrong(TlsFile::Certificate, why))?;
         let ends = common_end(&chain, SystemTime::now())
             .map_err(|why| files.wrong(TlsFile::Certificate, why))?;
         let wrong_key = |why| files.wrong(TlsFile::Key, why);

@@ -70,10 +70,7 @@ pub(crate) async fn accept<S: Socket>(
     None
 }
 
-async fn shake<S: Socket>(
-    socket: &mut TlsSocket<S>,
-    caller: &mut Caller,
-) -> Result<(), Failure> {
+async fn shake<S: Socket>(socket: &mut TlsSocket<S>, caller: &mut Caller) -> Result<(), Failure> {
     let worker = Rc::clone(&caller.worker);
     while socket.session().is_handshaking() {
         let received = poll_fn(|cx| match socket.poll_incoming(cx) {

@@ -77,7 +77,8 @@ impl<S: Socket> TlsSocket<S> {
     /// Whether what has come begins as no TLS does.
     pub(super) fn is_no_tls(&self) -> bool {
         const HANDSHAKE: u8 = 22;
-        self.incoming.first().is_some_and(|first| *first != HANDSHAKE)
+        let has_begun = self.session.protocol_version().is_some();
+        !has_begun && self.incoming.first().is_some_and(|first| *first != HANDSHAKE)
     }
 
     /// Takes ciphertext in. 0 is the end.
@@ -137,15 +138,13 @@ impl<S: Socket> TlsSocket<S> {
                 }
                 received
             }
-            Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                append(outgoing, worker, 0, |to| {
-                    data.encode(to).map_err(|error| match error {
-                        EncodeError::InsufficientSize(wanted) => Some(wanted.required_size),
-                        EncodeError::AlreadyEncoded => None,
-                    })
+            Ok(ConnectionState::EncodeTlsData(mut data)) => append(outgoing, worker, 0, |to| {
+                data.encode(to).map_err(|error| match error {
+                    EncodeError::InsufficientSize(wanted) => Some(wanted.required_size),
+                    EncodeError::AlreadyEncoded => None,
                 })
-                .map(|_| Progress::GoesOn)
-            }
+            })
+            .map(|_| Progress::GoesOn),
             Ok(ConnectionState::TransmitTlsData(data)) => {
                 // It is in `outgoing`, before whatever comes later.
                 data.done();
@@ -331,7 +330,9 @@ impl<S: Socket> Socket for TlsSocket<S> {
 impl<S> Drop for TlsSocket<S> {
     fn drop(&mut self) {
         let outgoing = std::mem::take(&mut self.outgoing).into_buffer();
-        for buffer in [outgoing, std::mem::take(&mut self.incoming), std::mem::take(&mut self.plain)] {
+        for buffer in
+            [outgoing, std::mem::take(&mut self.incoming), std::mem::take(&mut self.plain)]
+        {
             self.worker.buffers.give(buffer);
         }
     }

@@ -145,7 +145,8 @@ fn both_protocols_are_spoken_by_tls_also_at_length() {
     let mut memcached = authority.connect(&server, MEMCACHED, None);
     memcached.asks("set bread 0 0 3\r\nrye\r\n", "STORED\r\n");
     // Longer than any record, than a piece, and than what is encrypted at a time.
-    let value: Vec<u8> = (0..1_000_000_u32).map(|at| b'a' + u8::try_from(at % 23).unwrap()).collect();
+    let value: Vec<u8> =
+        (0..1_000_000_u32).map(|at| b'a' + u8::try_from(at % 23).unwrap()).collect();
     let head = format!("set long 0 0 {}\r\n", value.len());
     memcached.asks([head.as_bytes(), &value, b"\r\n"].concat(), "STORED\r\n");
     let mut resp = authority.connect(&server, RESP, None);
@@ -196,7 +197,9 @@ fn who_speaks_no_tls_is_closed_and_nobody_waits_for_who_says_nothing() {
     let authority = Authority::new();
     let idle_timeout = Some(Duration::from_secs(1));
     let server = in_memory_with(ServerConfig { idle_timeout, ..secure(authority.files(|_| {})) });
-    for request in ["PING\r\n", "*1\r\n$4\r\nPING\r\n", "GET / HTTP/1.1\r\n\r\n", "\x16nonsense of a record"] {
+    for request in
+        ["PING\r\n", "*1\r\n$4\r\nPING\r\n", "GET / HTTP/1.1\r\n\r\n", "\x16nonsense of a record"]
+    {
         let mut plain = Client::resp(&server);
         plain.send(request);
         let mut rest = Vec::new();
@@ -275,8 +278,10 @@ fn many_handshakes_at_once_hold_nobody_up() {
 fn certificates_of_clients_name_users() {
     let authority = Authority::new();
     let users = vec![certified("ann", "photos"), certified("bob", "pages")];
-    let server =
-        with_tenants(&["photos", "pages"], ServerConfig { users, ..secure(authority.files_that_ask()) });
+    let server = with_tenants(
+        &["photos", "pages"],
+        ServerConfig { users, ..secure(authority.files_that_ask()) },
+    );
     let connect = |number, name| authority.connect(&server, number, Some(authority.identity(name)));
     let mut ann = connect(RESP, "ann.example");
     ann.asks("SET bread jpeg\r\n", "+OK\r\n");
@@ -296,7 +301,10 @@ fn certificates_of_clients_name_users() {
     assert!(told.contains("CertificateRequired") || told.contains("reset"), "{told}");
     let others = Authority::new().identity("ann.example");
     let told = authority.connect(&server, RESP, Some(others)).refused();
-    assert!(told.contains("UnknownCA") || told.contains("DecryptError") || told.contains("reset"), "{told}");
+    assert!(
+        told.contains("UnknownCA") || told.contains("DecryptError") || told.contains("reset"),
+        "{told}"
+    );
     // Without TLS there is nobody to be.
     let mut plain = Client::to(server.addresses()[2]);
     plain.asks("GET bread\r\n", "-NOAUTH Authentication required.\r\n");
@@ -330,7 +338,8 @@ fn where_other_machines_come_in_there_must_be_tls_and_somebody_to_be() {
     };
     let (files, asking) = (|| Some(authority.files(|_| {})), || Some(authority.files_that_ask()));
     let password = Some(larder_server::PasswordHash::of(b"rye").unwrap());
-    let ann = || User { password: password.clone(), certificate: None, ..certified("ann", "default") };
+    let ann =
+        || User { password: password.clone(), certificate: None, ..certified("ann", "default") };
     assert!(check(true, files(), vec![ann()], None).is_ok());
     assert!(check(true, asking(), vec![], None).is_ok(), "its certificate says who it is");
     for refused in [

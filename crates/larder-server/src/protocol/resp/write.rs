@@ -35,6 +35,8 @@ pub(super) const TOO_LONG: Refusal =
 pub(super) const NO_ROOM: Refusal =
     Refusal::Says("OOM command not allowed when used memory > 'maxmemory'.");
 
+pub(super) const TOO_LATE: Refusal = Refusal::Says("ERR not read from flash in time");
+
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         Self::Cache(error)

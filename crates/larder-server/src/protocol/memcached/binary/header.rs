@@ -62,6 +62,8 @@ pub(super) enum Status {
     OutOfMemory,
     /// The cache has failed.
     Internal,
+    /// It took too long.
+    TooLate,
 }
 
 impl Status {
@@ -78,6 +80,8 @@ impl Status {
             Self::UnknownCommand => 0x81,
             Self::OutOfMemory => 0x82,
             Self::Internal => 0x84,
+            // Clients know it as a failure that may pass.
+            Self::TooLate => 0x86,
         }
     }
 
@@ -95,6 +99,7 @@ impl Status {
             Self::UnknownCommand => "Unknown command",
             Self::OutOfMemory => "Out of memory",
             Self::Internal => "Internal error",
+            Self::TooLate => "Temporary failure",
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::answers::Answers;
 use crate::caller::Caller;
 use crate::protocol::memcached::items::server_error;
 use crate::protocol::memcached::version::VERSION;
-use crate::protocol::memcached::{flush, stats};
+use crate::protocol::memcached::{flush, nodes, stats};
 
 pub(super) async fn answer(request: Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     match request {
@@ -40,7 +40,10 @@ pub(super) async fn answer(request: Request<'_>, caller: &Caller, answers: &mut 
             let shared = "SERVER_ERROR several tenants share the memory";
             say_unless(quiet, answers, if set { "OK" } else { shared });
         }
-        // No nodes are known.
+        Request::Cluster => match &caller.worker.shared.config.memcached_nodes {
+            Some(list) => nodes::answer(list, answers),
+            None => say(answers, "ERROR"),
+        },
         _ => say(answers, "ERROR"),
     }
 }
