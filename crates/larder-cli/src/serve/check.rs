@@ -21,12 +21,13 @@ pub(crate) fn check(arguments: &CheckArgs) -> Result<Ending, Error> {
     Ok(Ending::Complete)
 }
 
+fn line(name: &str, value: &dyn Display, from: &dyn Display) -> String {
+    let value = value.to_string();
+    format!("{name:<18} {value:<34} {from}")
+}
+
 /// A line for each setting: its name, its value, where it comes from.
 pub(crate) fn explain(settings: &Settings) -> Vec<String> {
-    let line = |name: &str, value: &dyn Display, from: &dyn Display| {
-        let value = value.to_string();
-        format!("{name:<18} {value:<34} {from}")
-    };
     let size = |name, Setting(bytes, from): &Setting<u64>| line(name, &BinaryBytes(*bytes), from);
     let seconds = |name, Setting(count, from): &Setting<u32>| match count {
         0 => line(name, &"0 (off)", from),
@@ -81,6 +82,17 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         line("close", &format!("{} s", settings.close.0), &settings.close.1),
         line("allow_unprotected", &settings.allow_unprotected.0, &settings.allow_unprotected.1),
     ];
+    lines.extend(tenants(settings));
+    if let Some(map) = &settings.cluster.map {
+        lines.push(line("cluster", &format!("{} servers", map.nodes().len()), &"file"));
+    }
+    lines.extend(settings.warnings().iter().map(|warning| format!("warning: {warning}")));
+    lines
+}
+
+/// Lines for each tenant: its share, and who has its keys.
+fn tenants(settings: &Settings) -> Vec<String> {
+    let mut lines = Vec::new();
     for tenant in &settings.tenants {
         let users = settings.users.iter().filter(|user| user.tenant == tenant.name);
         let names: Vec<&str> = users.map(|user| &*user.name).collect();
@@ -98,10 +110,6 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
             lines.push(line("", &format!("at {at}"), &"no login needed there"));
         }
     }
-    if let Some(map) = &settings.cluster.map {
-        lines.push(line("cluster", &format!("{} servers", map.nodes().len()), &"file"));
-    }
-    lines.extend(settings.warnings().iter().map(|warning| format!("warning: {warning}")));
     lines
 }
 

@@ -39,76 +39,69 @@ pub(crate) struct Cluster {
 /// Understands `entry`, or says where it is wrong.
 pub(crate) fn understand(entry: &Spanned<ClusterEntry>, source: &Source) -> Result<Cluster, Error> {
     let ClusterEntry { myself, slots, memcached, version } = entry.get_ref();
-    let refuse = |span: Range<usize>, message: String| source.refuse(Some(span), &message);
     let nodes = memcached.as_ref().map(|list| {
-        let nodes = list.get_ref().iter().map(|text| host_and_port(text));
-        let nodes = nodes.collect::<Result<Vec<_>, _>>();
-        nodes
-            .and_then(|nodes| {
-                let list = NodeList::new(version.unwrap_or(1), nodes);
-                list.map_err(|error| error.to_string())
-            })
-            .map_err(|why| refuse(list.span(), format!("cluster.memcached: {why}")))
+        let listed = list.get_ref().iter().map(|text| host_and_port(text)).collect();
+        let listed: Result<Vec<_>, String> = listed;
+        let list_of = |nodes| NodeList::new(version.unwrap_or(1), nodes);
+        let nodes = listed.and_then(|nodes| list_of(nodes).map_err(|error| error.to_string()));
+        nodes.map_err(|why| source.refuse(Some(list.span()), &format!("cluster.memcached: {why}")))
     });
-    let mut cluster = Cluster { nodes: nodes.transpose()?, ..Cluster::default() };
-    if slots.is_empty() {
-        return match myself {
-            Some(myself) => Err(refuse(
-                myself.span(),
-                "cluster.myself: no slots are said to be anybody's".to_owned(),
-            )),
-            None => Ok(cluster),
-        };
+    let nodes = nodes.transpose()?;
+    if slots.is_empty() && myself.is_none() {
+        return Ok(Cluster { nodes, ..Cluster::default() });
     }
-    let mut nodes: Vec<(String, SlotNode)> = Vec::new();
-    let mut taken = vec![false; SLOTS];
-    for (range, address) in slots {
-        let (first, last) = slots_of(range.get_ref()).ok_or_else(|| {
-            let text = range.get_ref();
-            refuse(
-                range.span(),
-                format!("cluster.slots: {text:?} must be one slot, or two with a dash, of 0-16383"),
-            )
-        })?;
-        for slot in first..=last {
-            let is_taken = taken.get_mut(usize::from(slot));
-            if is_taken.is_none_or(|is_taken| std::mem::replace(is_taken, true)) {
-                let message = format!(
-                    "cluster.slots: slot {slot} of {range} stands in another range too",
-                    range = range.get_ref()
-                );
-                return Err(refuse(range.span(), message));
-            }
-        }
-        let text = address.get_ref();
-        let (host, port) = host_and_port(text)
-            .map_err(|why| refuse(address.span(), format!("cluster.slots: {why}")))?;
-        match nodes.iter_mut().find(|(known, _)| known == text) {
-            Some((_, node)) => node.slots.push((first, last)),
-            None => {
-                nodes.push((text.clone(), SlotNode { host, port, slots: vec![(first, last)] }));
-            }
-        }
-    }
-    nodes.iter_mut().for_each(|(_, node)| node.slots.sort_unstable());
-    // The same order on all servers, and one that people expect.
-    nodes.sort_by_key(|(_, node)| node.slots.first().copied());
-    let names: Vec<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
+    let (servers, free) = servers(slots, source)?;
+    let names: Vec<&str> = servers.iter().map(|(name, _)| name.as_str()).collect();
     let named = myself.as_ref().map(|it| it.get_ref().as_str());
     let Some(number) = names.iter().position(|name| Some(*name) == named) else {
         let span = myself.as_ref().map_or(entry.span(), Spanned::span);
-        let known = names.join(", ");
-        let message = format!("cluster.myself: must say which of these this server is: {known}");
-        return Err(refuse(span, message));
+        let known = if names.is_empty() { "none has slots".to_owned() } else { names.join(", ") };
+        let message = format!("cluster.myself: must say which server this is: {known}");
+        return Err(source.refuse(Some(span), &message));
     };
-    let free = taken.iter().filter(|taken| !**taken).count();
-    cluster.warning = (free > 0).then(|| {
+    let warning = (free > 0).then(|| {
         format!("cluster: {free} slots are nobody's; requests for keys in them are refused")
     });
-    let nodes = nodes.into_iter().map(|(_, node)| node).collect();
-    let map = SlotMap::new(nodes, number);
-    cluster.map = Some(map.map_err(|error| refuse(entry.span(), error.to_string()))?);
-    Ok(cluster)
+    let map = SlotMap::new(servers.into_iter().map(|(_, node)| node).collect(), number);
+    let map = map.map_err(|error| source.refuse(Some(entry.span()), &error.to_string()))?;
+    Ok(Cluster { map: Some(map), nodes, warning })
+}
+
+/// The servers with their slots, each by how it is written, and how many slots are nobody's.
+fn servers(
+    slots: &BTreeMap<Spanned<String>, Spanned<String>>,
+    source: &Source,
+) -> Result<(Vec<(String, SlotNode)>, usize), Error> {
+    let refuse = |span: Range<usize>, message: String| {
+        source.refuse(Some(span), &format!("cluster.slots: {message}"))
+    };
+    let mut servers: Vec<(String, SlotNode)> = Vec::new();
+    let mut taken = vec![false; SLOTS];
+    for (range, address) in slots {
+        let (text, span) = (range.get_ref(), range.span());
+        let Some((first, last)) = slots_of(text) else {
+            let message = format!("{text:?} must be a slot, or two with a dash, of 0-16383");
+            return Err(refuse(span, message));
+        };
+        for slot in first..=last {
+            let is_taken = taken.get_mut(usize::from(slot));
+            if is_taken.is_none_or(|is_taken| std::mem::replace(is_taken, true)) {
+                return Err(refuse(span, format!("slot {slot} of {text} is in another range too")));
+            }
+        }
+        let name = address.get_ref();
+        let (host, port) = host_and_port(name).map_err(|why| refuse(address.span(), why))?;
+        match servers.iter_mut().find(|(known, _)| known == name) {
+            Some((_, node)) => node.slots.push((first, last)),
+            None => {
+                servers.push((name.clone(), SlotNode { host, port, slots: vec![(first, last)] }));
+            }
+        }
+    }
+    servers.iter_mut().for_each(|(_, node)| node.slots.sort_unstable());
+    // The same order on all servers, and one that people expect.
+    servers.sort_by_key(|(_, node)| node.slots.first().copied());
+    Ok((servers, taken.iter().filter(|taken| !**taken).count()))
 }
 
 /// First and last slot of "5" or "0-8191".
@@ -178,7 +171,7 @@ mod tests {
             (format!("{slots}\"5-4\" = \"a:1\""), "larder.toml:4:1: cluster.slots: \"5-4\" must"),
             (
                 format!("{slots}\"0-9\" = \"a:1\"\n\"9-12\" = \"b:1\""),
-                "larder.toml:5:1: cluster.slots: slot 9 of 9-12 stands in another range too",
+                "larder.toml:5:1: cluster.slots: slot 9 of 9-12 is in another range too",
             ),
             (
                 format!("{slots}\"0-9\" = \"a\""),
@@ -186,11 +179,11 @@ mod tests {
             ),
             (
                 "[cluster]\nmyself = \"c:1\"\nslots = { \"0-9\" = \"a:1\" }".to_owned(),
-                "larder.toml:2:10: cluster.myself: must say which of these this server is: a:1",
+                "larder.toml:2:10: cluster.myself: must say which server this is: a:1",
             ),
             (
                 "[cluster]\nmyself = \"a:1\"".to_owned(),
-                "larder.toml:2:10: cluster.myself: no slots",
+                "larder.toml:2:10: cluster.myself: must say which server this is: none",
             ),
             ("[cluster]\nmemcached = [\"a\"]".to_owned(), "larder.toml:2:13: cluster.memcached: "),
             ("[cluster]\nmemcached = []".to_owned(), "larder.toml:2:13: cluster.memcached: "),

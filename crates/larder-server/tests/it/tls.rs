@@ -163,6 +163,28 @@ fn both_protocols_are_spoken_by_tls_also_at_length() {
 }
 
 #[test]
+fn keys_are_renewed_amid_a_connection_and_an_older_version_will_do() {
+    let authority = Authority::new();
+    let server = in_memory_with(secure(authority.files(|_| {})));
+    let mut client = authority.connect(&server, RESP, None);
+    client.asks("SET bread rye\r\n", "+OK\r\n");
+    for _ in 0..3 {
+        client.0.conn.refresh_traffic_keys().unwrap();
+        client.asks("GET bread\r\n", "$3\r\nrye\r\n");
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.root.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_protocol_versions(&[&rustls::version::TLS12]).unwrap();
+    let older = Arc::new(builder.with_root_certificates(roots).with_no_client_auth());
+    for _ in 0..2 {
+        let mut client = Secure::connect(&server, RESP, Arc::clone(&older));
+        client.asks("GET bread\r\n", "$3\r\nrye\r\n");
+    }
+}
+
+#[test]
 fn bytes_may_come_one_by_one() {
     let authority = Authority::new();
     let server = in_memory_with(secure(authority.files(|_| {})));
