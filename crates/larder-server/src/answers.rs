@@ -125,8 +125,8 @@ impl<'s> Answers<'s> {
     }
 
     /// The next answer is what `later` comes to. It begins at once, and goes on beside those before and behind it:
-    /// for requests that change nothing. Makes room first ([`Answers::room`]). If it takes longer than a request may, the
-    /// answer is `too_late`, and what was begun ends by itself.
+    /// for requests that change nothing. Makes room first ([`Answers::room`]). If it takes longer than a request may,
+    /// the answer is `too_late`, and what was begun ends by itself.
     pub(crate) async fn later(
         &mut self,
         later: impl Future<Output = Answer> + 'static,

@@ -108,8 +108,8 @@ impl Server {
         self.admin.as_ref().and_then(|admin| admin.address)
     }
 
-    /// Takes over what of `config` can be changed while it runs: users, TLS files, and how many connections there may be. Who has
-    /// logged in stays in. Says which other settings differ, and so need another start.
+    /// Takes over what of `config` can be changed while it runs: users, TLS files, and how many connections there may
+    /// be. Who has logged in stays in. Says which other settings differ, and so need another start.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for settings that cannot be; then nothing is changed.

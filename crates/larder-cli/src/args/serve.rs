@@ -98,7 +98,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS")]
     pub(crate) idle_timeout: Option<u32>,
 
-    /// Answer requests that read and wait for flash longer than so many milliseconds with an error; 0 never [default: 0]
+    /// Answer reads that wait for flash longer than so many milliseconds with an error; 0 never [default: 0]
     #[arg(long, value_name = "MILLISECONDS")]
     pub(crate) request_deadline: Option<u32>,
 

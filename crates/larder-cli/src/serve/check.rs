@@ -7,7 +7,8 @@ use indicatif::BinaryBytes;
 use larder_lab::Error;
 use larder_server::{PasswordHash, SocketBackend};
 
-use super::settings::{Setting, Settings};
+use super::settings::Settings;
+use super::source::Setting;
 use crate::args::{CheckArgs, ListenArg, ServeArgs};
 use crate::ending::Ending;
 

@@ -8,7 +8,7 @@ use larder_server::{NodeList, SlotMap, SlotNode};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::file::Source;
+use super::source::Source;
 
 /// Slots that there are.
 const SLOTS: usize = 16_384;

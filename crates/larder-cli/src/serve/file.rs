@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use larder_lab::Error;
@@ -12,9 +11,10 @@ use serde::de::{self, Deserializer, Visitor};
 use toml::Spanned;
 
 use super::cluster::ClusterEntry;
-use super::places::Place;
+use super::places::{Place, Places};
+use super::source::Source;
 use super::tls::TlsEntry;
-use crate::args::{ListenArg, listen, size, sockets};
+use crate::args::{ListenArg, size, sockets};
 
 /// The only tenant, if none are configured.
 pub(crate) const TENANT: &str = "default";
@@ -75,10 +75,6 @@ pub(crate) struct TenantShare {
     pub(crate) listens: Vec<(ListenArg, ProtocolKind)>,
 }
 
-/// Places to listen: one, or a list of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Places(pub(crate) Vec<ListenArg>);
-
 /// "epoll" or "io_uring".
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(try_from = "String")]
@@ -96,36 +92,18 @@ impl TryFrom<String> for Sockets {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size(pub(crate) u64);
 
-/// A file that was read, for messages that name a place in it.
-pub(crate) struct Source {
-    path: PathBuf,
-    text: String,
-}
-
 impl Source {
-    pub(crate) fn of(path: &Path, text: &str) -> Self {
-        Self { path: path.to_owned(), text: text.to_owned() }
-    }
-
     /// Reads `path`, and understands it.
     pub(crate) fn read(path: &Path) -> Result<(Self, SettingsFile), Error> {
         let text = fs::read_to_string(path).map_err(|error| {
             Error::usage(format!("{}: cannot be read ({error})", path.display()))
         })?;
         let source = Self::of(path, &text);
-        let file = toml::from_str(&source.text).map_err(|error| {
+        let file = toml::from_str(&text).map_err(|error| {
             let message = hint(error.message());
             source.refuse(error.span(), &message)
         })?;
         Ok((source, file))
-    }
-
-    /// A complaint about a place in the file: its line and column.
-    pub(crate) fn refuse(&self, span: Option<Range<usize>>, message: &str) -> Error {
-        let before = span.and_then(|span| self.text.get(..span.start)).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
-        Error::usage(format!("{}:{line}:{column}: {message}", self.path.display()))
     }
 
     /// The tenants of `file`, and its users. No two of either have one name.
@@ -253,25 +231,6 @@ impl<'de> Deserialize<'de> for Size {
             }
         }
         deserializer.deserialize_any(Sizes)
-    }
-}
-
-impl<'de> Deserialize<'de> for Places {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged, expecting = "an address such as \"127.0.0.1:11211\", or a list of them")]
-        enum OneOrMany {
-            One(String),
-            Many(Vec<String>),
-        }
-        let texts = match OneOrMany::deserialize(deserializer)? {
-            OneOrMany::One(text) => vec![text],
-            OneOrMany::Many(texts) => texts,
-        };
-        let places = texts.iter().map(|text| {
-            listen(text).map_err(|error| de::Error::custom(format!("{text:?}: {error}")))
-        });
-        places.collect::<Result<_, _>>().map(Self)
     }
 }
 

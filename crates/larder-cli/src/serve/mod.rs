@@ -8,6 +8,7 @@ mod file;
 mod places;
 mod settings;
 mod sizes;
+mod source;
 mod tls;
 
 use std::fmt;

@@ -4,10 +4,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use larder_lab::Error;
+use serde::Deserialize;
+use serde::de::{self, Deserializer};
 use toml::Spanned;
 
-use super::file::{Places, Source};
-use crate::args::ListenArg;
+use super::source::Source;
+use crate::args::{ListenArg, listen};
+
+/// Places to listen: one, or a list of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Places(pub(crate) Vec<ListenArg>);
 
 /// A place, what is there, and where the file says so if it does.
 #[derive(Clone)]
@@ -70,9 +76,28 @@ fn tcp_overlap(one: SocketAddr, other: SocketAddr) -> bool {
     one == other || takes(one, other) || takes(other, one)
 }
 
+impl<'de> Deserialize<'de> for Places {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "an address such as \"127.0.0.1:11211\", or a list of them")]
+        enum OneOrMany {
+            One(String),
+            Many(Vec<String>),
+        }
+        let texts = match OneOrMany::deserialize(deserializer)? {
+            OneOrMany::One(text) => vec![text],
+            OneOrMany::Many(texts) => texts,
+        };
+        let places = texts.iter().map(|text| {
+            listen(text).map_err(|error| de::Error::custom(format!("{text:?}: {error}")))
+        });
+        places.collect::<Result<_, _>>().map(Self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::args::listen;
+    use super::*;
 
     #[test]
     fn places_are_the_same_if_one_takes_what_comes_to_the_other() {

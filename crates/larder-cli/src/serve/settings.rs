@@ -8,36 +8,15 @@ use larder_server::{Endpoint, ListenerConfig, ProtocolKind, ServerConfig, Socket
 use toml::Spanned;
 
 use super::cluster::{self, Cluster};
-use super::file::{Places, SettingsFile, Source, TENANT, TenantShare};
-use super::places::{self, Place};
+use super::file::{SettingsFile, TENANT, TenantShare};
+use super::places::{self, Place, Places};
 use super::sizes;
+use super::source::{From, Setting, Source, pick};
 use super::tls::{self, TlsTold};
 use crate::args::{ListenArg, ServeArgs};
 
 /// Whoever may use a Unix socket: its user and group.
 const SOCKET_MODE: u32 = 0o660;
-
-/// Where a setting comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
-    CommandLine,
-    File,
-    Default,
-}
-
-impl std::fmt::Display for From {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::CommandLine => "command line",
-            Self::File => "file",
-            Self::Default => "default",
-        })
-    }
-}
-
-/// A setting, and where it comes from.
-#[derive(Clone, Debug)]
-pub(crate) struct Setting<T>(pub(crate) T, pub(crate) From);
 
 /// See the module.
 #[derive(Debug)]
@@ -66,15 +45,6 @@ pub(crate) struct Settings {
     pub(crate) tenants: Vec<TenantShare>,
     pub(crate) users: Vec<User>,
     pub(crate) cluster: Cluster,
-}
-
-/// The first that says something.
-fn pick<T>(said: Option<T>, file: Option<T>, default: impl FnOnce() -> T) -> Setting<T> {
-    match (said, file) {
-        (Some(said), _) => Setting(said, From::CommandLine),
-        (None, Some(file)) => Setting(file, From::File),
-        (None, None) => Setting(default(), From::Default),
-    }
 }
 
 impl Settings {
@@ -150,8 +120,7 @@ impl Settings {
 
     /// What of it concerns the server, and not its cache.
     pub(crate) fn server(&self) -> Result<ServerConfig, Error> {
-        let mut config = ServerConfig::default();
-        config.listeners = self.listeners();
+        let mut config = ServerConfig { listeners: self.listeners(), ..ServerConfig::default() };
         if config.listeners.is_empty() {
             let message = "no protocol has an address: --memcached or --resp must name one";
             return Err(Error::usage(message));

@@ -9,8 +9,7 @@ use larder_server::{Tls, TlsFault, TlsFile, TlsFiles};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::file::Source;
-use super::settings::{From, Setting};
+use super::source::{From, Setting, Source};
 use crate::args::ServeArgs;
 
 /// A certificate that ends sooner is warned of.

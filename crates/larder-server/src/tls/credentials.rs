@@ -99,7 +99,7 @@ impl Tls {
             verifier(client_ca, provider).map_err(|why| files.wrong(TlsFile::ClientCa, why))?;
         let resolver = Arc::new(SingleCertAndKey::from(key));
         let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(resolver);
-        // A session that is resumed is not asked for its certificate again, which may have ended since.
+        // Who resumes a connection is not asked for its certificate again, which may have ended since.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Self { config: Arc::new(config), ends })

@@ -45,8 +45,8 @@ pub(crate) async fn accept<S: Socket>(
     let time = worker.shared.config.idle_timeout.unwrap_or(PATIENCE).min(PATIENCE);
     let failure = match UnbufferedServerConnection::new(tls.config()) {
         Err(error) => Failure::Tls(error),
-        Ok(session) => {
-            let mut socket = TlsSocket::new(socket, session, Rc::clone(&worker));
+        Ok(tls) => {
+            let mut socket = TlsSocket::new(socket, tls, Rc::clone(&worker));
             let done = within(&*worker.clock, time, pin!(shake(&mut socket, caller))).await;
             caller.is_busy();
             match done.unwrap_or(Err(Failure::Over("it took too long"))) {
@@ -72,7 +72,7 @@ pub(crate) async fn accept<S: Socket>(
 
 async fn shake<S: Socket>(socket: &mut TlsSocket<S>, caller: &mut Caller) -> Result<(), Failure> {
     let worker = Rc::clone(&caller.worker);
-    while socket.session().is_handshaking() {
+    while socket.tls().is_handshaking() {
         let received = poll_fn(|cx| match socket.poll_incoming(cx) {
             Poll::Ready(received) => Poll::Ready(received.map_err(Failure::Socket)),
             Poll::Pending if caller.is_over(cx) => {
@@ -91,7 +91,7 @@ async fn shake<S: Socket>(socket: &mut TlsSocket<S>, caller: &mut Caller) -> Res
         processed.map_err(Failure::Tls)?;
         poll_fn(|cx| socket.poll_flush(cx)).await.map_err(Failure::Socket)?;
     }
-    let certificate = socket.session().peer_certificates().and_then(<[_]>::first);
+    let certificate = socket.tls().peer_certificates().and_then(<[_]>::first);
     let name = certificate.and_then(|certificate| common_name(certificate));
     if caller.comes_with_certificate(name.as_deref()) { Ok(()) } else { Err(Failure::Nobody) }
 }

@@ -26,7 +26,7 @@ const OVERHEAD: usize = 64;
 pub(crate) struct TlsSocket<S> {
     socket: S,
     worker: Rc<Worker>,
-    session: Box<UnbufferedServerConnection>,
+    tls: Box<UnbufferedServerConnection>,
     /// What has come and is not decrypted. Empty, it has no memory.
     incoming: Vec<u8>,
     /// There may be whole records in `incoming`.
@@ -55,11 +55,11 @@ enum Progress {
 }
 
 impl<S: Socket> TlsSocket<S> {
-    pub(super) fn new(socket: S, session: UnbufferedServerConnection, worker: Rc<Worker>) -> Self {
+    pub(super) fn new(socket: S, tls: UnbufferedServerConnection, worker: Rc<Worker>) -> Self {
         Self {
             socket,
             worker,
-            session: Box::new(session),
+            tls: Box::new(tls),
             incoming: Vec::new(),
             unprocessed: false,
             plain: Vec::new(),
@@ -70,14 +70,14 @@ impl<S: Socket> TlsSocket<S> {
         }
     }
 
-    pub(super) fn session(&self) -> &UnbufferedServerConnection {
-        &self.session
+    pub(super) fn tls(&self) -> &UnbufferedServerConnection {
+        &self.tls
     }
 
     /// Whether what has come begins as no TLS does.
     pub(super) fn is_no_tls(&self) -> bool {
         const HANDSHAKE: u8 = 22;
-        let has_begun = self.session.protocol_version().is_some();
+        let has_begun = self.tls.protocol_version().is_some();
         !has_begun && self.incoming.first().is_some_and(|first| *first != HANDSHAKE)
     }
 
@@ -109,7 +109,7 @@ impl<S: Socket> TlsSocket<S> {
         Ok(())
     }
 
-    /// Sends what the session has to say for itself.
+    /// Sends what the tls has to say for itself.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let sent = self.socket.poll_send(cx, &mut self.outgoing);
         if sent.is_ready() {
@@ -119,11 +119,11 @@ impl<S: Socket> TlsSocket<S> {
         sent
     }
 
-    /// Lets rustls do one thing: with what has come, whose content goes to `input` as far as that has capacity; or, when
-    /// nothing else is left, with `content`, which it encrypts.
+    /// Lets rustls do one thing: with what has come, whose content goes to `input` as far as that has capacity; or,
+    /// when nothing else is left, with `content`, which it encrypts.
     fn step(&mut self, content: &[u8], input: &mut Vec<u8>) -> Result<Progress, rustls::Error> {
-        let Self { session, incoming, plain, outgoing, worker, .. } = self;
-        let UnbufferedStatus { mut discard, state } = session.process_tls_records(incoming);
+        let Self { tls, incoming, plain, outgoing, worker, .. } = self;
+        let UnbufferedStatus { mut discard, state } = tls.process_tls_records(incoming);
         let progress = match state {
             Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                 let mut received = Ok(Progress::Received);
@@ -179,8 +179,8 @@ impl<S: Socket> TlsSocket<S> {
                 Err(_) => return,
             }
         }
-        let Self { session, incoming, outgoing, worker, .. } = self;
-        let UnbufferedStatus { discard, state } = session.process_tls_records(incoming);
+        let Self { tls, incoming, outgoing, worker, .. } = self;
+        let UnbufferedStatus { discard, state } = tls.process_tls_records(incoming);
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) = state {
             let farewell = |to: &mut [u8]| traffic.queue_close_notify(to).map_err(wanted);
             // Who is not told sees the connection end.

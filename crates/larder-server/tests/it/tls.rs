@@ -204,10 +204,10 @@ fn bytes_may_come_one_by_one() {
         }
     }
     let name = ServerName::try_from("localhost").unwrap();
-    let session = ClientConnection::new(authority.client(None), name).unwrap();
+    let tls = ClientConnection::new(authority.client(None), name).unwrap();
     let stream = TcpStream::connect(server.addresses()[RESP]).unwrap();
     stream.set_nodelay(true).unwrap();
-    let mut stream = StreamOwned::new(session, ByteByByte(stream));
+    let mut stream = StreamOwned::new(tls, ByteByByte(stream));
     stream.write_all(b"SET bread rye\r\nGET bread\r\n").unwrap();
     let mut heard = [0; 14];
     stream.read_exact(&mut heard).unwrap();

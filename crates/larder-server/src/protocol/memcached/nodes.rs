@@ -2,7 +2,6 @@
 //!
 //! The list is configured, and the same on all of them; they do not speak to each other.
 
-use crate::answers::Answers;
 use crate::error::{Error, ErrorKind};
 
 /// The servers of memcached's clients.
@@ -33,6 +32,12 @@ impl NodeList {
         }
     }
 
+    /// What a client is answered that asks for the list.
+    pub(super) fn answer(&self) -> String {
+        let text = self.text();
+        format!("CONFIG cluster 0 {}\r\n{text}\r\nEND", text.len())
+    }
+
     /// The list as clients read it: each server is `host|address|port`. The address is the host again, since clients
     /// that go by the address look up whatever stands there.
     fn text(&self) -> String {
@@ -40,12 +45,6 @@ impl NodeList {
         let nodes: Vec<String> = self.nodes.iter().map(node).collect();
         format!("{}\n{}\n", self.version, nodes.join(" "))
     }
-}
-
-pub(super) fn answer(nodes: &NodeList, answers: &mut Answers<'_>) {
-    let text = nodes.text();
-    let answer = format!("CONFIG cluster 0 {}\r\n{text}\r\nEND\r\n", text.len());
-    answers.bytes().extend_from_slice(answer.as_bytes());
 }
 
 #[cfg(test)]

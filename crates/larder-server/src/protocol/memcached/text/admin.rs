@@ -6,7 +6,7 @@ use crate::answers::Answers;
 use crate::caller::Caller;
 use crate::protocol::memcached::items::server_error;
 use crate::protocol::memcached::version::VERSION;
-use crate::protocol::memcached::{flush, nodes, stats};
+use crate::protocol::memcached::{flush, stats};
 
 pub(super) async fn answer(request: Request<'_>, caller: &Caller, answers: &mut Answers<'_>) {
     match request {
@@ -41,7 +41,7 @@ pub(super) async fn answer(request: Request<'_>, caller: &Caller, answers: &mut 
             say_unless(quiet, answers, if set { "OK" } else { shared });
         }
         Request::Cluster => match &caller.worker.shared.config.memcached_nodes {
-            Some(list) => nodes::answer(list, answers),
+            Some(list) => say(answers, &list.answer()),
             None => say(answers, "ERROR"),
         },
         _ => say(answers, "ERROR"),
