@@ -12,7 +12,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
 use crate::config::ProtocolKind;
-use crate::listener::Listener;
+use crate::listener::{Entrance, Listener};
 use crate::peer::Peer;
 use crate::shared::Shared;
 use crate::worker::{Arrived, Letter};
@@ -69,7 +69,7 @@ pub(crate) fn wait_for(listeners: &[&impl AsFd], stop: &Stop) -> io::Result<Vec<
 fn accept_all(listener: &Listener, shared: &Arc<Shared>) {
     loop {
         match listener.accept() {
-            Ok(Some((fd, peer))) => admit(fd, listener.protocol, peer, shared),
+            Ok(Some((fd, peer))) => admit(fd, listener.entrance(), peer, shared),
             Ok(None) => return,
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
@@ -81,9 +81,11 @@ fn accept_all(listener: &Listener, shared: &Arc<Shared>) {
 }
 
 /// Gives a connection to a worker, or refuses it where there are too many.
-fn admit(fd: OwnedFd, protocol: ProtocolKind, peer: Peer, shared: &Arc<Shared>) {
+fn admit(fd: OwnedFd, entrance: &Arc<Entrance>, peer: Peer, shared: &Arc<Shared>) {
     if shared.connections() >= shared.connections_max() {
-        let why: &[u8] = match protocol {
+        let why: &[u8] = match entrance.protocol {
+            // It would be no answer before the handshake.
+            _ if entrance.is_tls => b"",
             ProtocolKind::Memcached => b"ERROR Too many open connections\r\n",
             ProtocolKind::Resp => b"-ERR max number of clients reached\r\n",
         };
@@ -95,5 +97,5 @@ fn admit(fd: OwnedFd, protocol: ProtocolKind, peer: Peer, shared: &Arc<Shared>) 
     let fewest = shared.mailboxes.iter().min_by_key(|mailbox| mailbox.load.load(Ordering::Relaxed));
     let mailbox = fewest.expect("there is a worker");
     mailbox.load.fetch_add(1, Ordering::Relaxed);
-    mailbox.send(Letter::Arrived(Arrived { fd, protocol, peer }));
+    mailbox.send(Letter::Arrived(Arrived { fd, entrance: Arc::clone(entrance), peer }));
 }

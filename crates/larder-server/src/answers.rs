@@ -5,6 +5,7 @@
 //! bounded ([`Answers::room`]); reading stops where writing stalls, and a client that does not read holds no memory of
 //! the cache, but a bounded copy of what it was to get.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -64,7 +65,12 @@ pub(crate) struct Answers<'s> {
 enum Slot {
     Waits(Later),
     Found(Answer),
+    /// The first if what stands before it has not failed, else the second.
+    Ends(Failed, [&'static [u8]; 2]),
 }
+
+/// Whether a part of an answer that has several, each found by itself, could not be found.
+pub(crate) type Failed = Rc<Cell<bool>>;
 
 impl Answer {
     fn len(&self) -> usize {
@@ -122,10 +128,27 @@ impl<'s> Answers<'s> {
     }
 
     /// The next answer is what `later` comes to. It begins at once, and goes on beside those before and behind it:
-    /// for requests that change nothing. Makes room first ([`Answers::room`]).
-    pub(crate) async fn later(&mut self, later: impl Future<Output = Answer> + 'static) {
+    /// for requests that change nothing. Makes room first ([`Answers::room`]). If it takes longer than a request may,
+    /// the answer is `too_late`, and what was begun ends by itself.
+    pub(crate) async fn later(
+        &mut self,
+        later: impl Future<Output = Answer> + 'static,
+        too_late: impl FnOnce() -> Answer + 'static,
+    ) {
         self.room().await;
-        let mut later: Later = Box::pin(later);
+        let mut later: Later = match self.worker.shared.config.request_deadline {
+            None => Box::pin(later),
+            Some(deadline) => {
+                let worker = Rc::clone(&self.worker);
+                Box::pin(async move {
+                    let answer = within(&*worker.clock, deadline, pin!(later)).await;
+                    answer.unwrap_or_else(|| {
+                        worker.counters.request_timeouts.add(1);
+                        too_late()
+                    })
+                })
+            }
+        };
         match poll_fn(|cx| Poll::Ready(later.as_mut().poll(cx))).await {
             Poll::Ready(answer) => self.push(answer),
             Poll::Pending => {
@@ -134,6 +157,14 @@ impl<'s> Answers<'s> {
             }
         }
         debug_assert!(self.waiting <= WAITING_MAX, "room was made");
+    }
+
+    /// Ends an answer of several parts: with the first, or with the second if one of them has failed.
+    pub(crate) fn ends(&mut self, failed: &Failed, ends: [&'static [u8]; 2]) {
+        match self.waiting {
+            0 => self.bytes().extend_from_slice(ends[usize::from(failed.get())]),
+            _ => self.behind.push_back(Slot::Ends(Rc::clone(failed), ends)),
+        }
     }
 
     /// Sends what there is if that is much, for a request whose answer has many parts: between two of them.
@@ -190,6 +221,9 @@ impl<'s> Answers<'s> {
                             self.ready.buffer().extend_from_slice(tail);
                         }
                     }
+                }
+                Slot::Ends(failed, ends) => {
+                    self.ready.buffer().extend_from_slice(ends[usize::from(failed.get())]);
                 }
                 Slot::Waits(_) => unreachable!("all have settled"),
             }

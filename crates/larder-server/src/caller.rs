@@ -16,6 +16,7 @@ use crate::peer::Peer;
 use crate::rates::{Admission, DELAY_MAX};
 use crate::slow_log::Whose;
 use crate::tenant::Tenant;
+use crate::users::CertifiedUser;
 use crate::worker::{BUFFER_BYTES, Worker};
 
 /// What a protocol knows of its connection.
@@ -30,17 +31,55 @@ pub(crate) struct Caller {
     /// The number of the tenant whose request was begun last.
     payer: usize,
     needs_login: bool,
+    /// Who it was when it came.
+    came_as: Came,
     /// Where it waits for requests, among the idle ones of its worker.
     waits_at: Option<usize>,
 }
 
+/// What makes it somebody who has not logged in.
+enum Came {
+    /// Nothing.
+    Nobody,
+    /// Where it came in are a tenant's keys.
+    To(Arc<Tenant>),
+    /// Its certificate names a user.
+    As(CertifiedUser),
+}
+
 impl Caller {
-    pub(crate) fn new(worker: Rc<Worker>, peer: Peer, protocol: ProtocolKind) -> Self {
+    /// Who comes in where the keys of `tenant` are, or nobody's.
+    pub(crate) fn new(
+        worker: Rc<Worker>,
+        (peer, protocol): (Peer, ProtocolKind),
+        tenant: Option<&Arc<Tenant>>,
+    ) -> Self {
         let id = worker.shared.next_connection();
+        let came_as = tenant.map_or(Came::Nobody, |tenant| Came::To(Arc::clone(tenant)));
         let tenant = Arc::clone(worker.shared.default_tenant());
-        let needs_login = !worker.shared.users().is_empty();
-        let payer = tenant.number;
-        Self { worker, protocol, id, peer, tenant, payer, needs_login, waits_at: None }
+        let (payer, needs_login, waits_at) = (tenant.number, true, None);
+        let mut caller =
+            Self { worker, protocol, id, peer, tenant, payer, needs_login, came_as, waits_at };
+        caller.log_out();
+        caller
+    }
+
+    /// It has shown a certificate with this common name, or none, or one without. `false`: it could never log in.
+    pub(crate) fn comes_with_certificate(&mut self, name: Option<&str>) -> bool {
+        let users = self.worker.shared.users();
+        if let Some(user) = name.and_then(|name| users.certified(name)) {
+            self.came_as = Came::As(user);
+        }
+        self.log_out();
+        !self.needs_login || users.have_passwords()
+    }
+
+    /// The user that its certificate names.
+    pub(crate) fn certified_user(&self) -> Option<&str> {
+        match &self.came_as {
+            Came::As(user) => Some(&user.name),
+            Came::Nobody | Came::To(_) => None,
+        }
     }
 
     /// The cache that has `key`.
@@ -122,8 +161,13 @@ impl Caller {
 
     /// It is who it was when it came.
     pub(crate) fn log_out(&mut self) {
-        self.tenant = Arc::clone(self.worker.shared.default_tenant());
-        self.needs_login = !self.worker.shared.users().is_empty();
+        let shared = &self.worker.shared;
+        let (tenant, needs_login) = match &self.came_as {
+            Came::Nobody => (shared.default_tenant(), !shared.users().is_empty()),
+            Came::To(tenant) => (tenant, false),
+            Came::As(user) => (&user.tenant, false),
+        };
+        (self.tenant, self.needs_login) = (Arc::clone(tenant), needs_login);
     }
 
     /// Whether a request of so many bytes may be taken in. If not, its protocol answers that the server is busy, and

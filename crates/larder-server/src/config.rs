@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind};
 use crate::policy::TenantPolicy;
+use crate::protocol::memcached::NodeList;
 use crate::protocol::resp::slots::SlotMap;
+use crate::tls::TlsFiles;
 use crate::users::{PasswordHash, User};
 
 /// What is spoken at an endpoint.
@@ -42,6 +44,27 @@ impl fmt::Display for Endpoint {
     }
 }
 
+/// A place where clients come in.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ListenerConfig {
+    /// Where it is.
+    pub endpoint: Endpoint,
+    /// What is spoken there.
+    pub protocol: ProtocolKind,
+    /// Whether it is spoken in TLS ([`ServerConfig::tls`]).
+    pub is_tls: bool,
+    /// Whose keys they are of who has not logged in there, and need not. `None`: those of the first tenant, as long as
+    /// there are no users.
+    pub tenant: Option<String>,
+}
+
+impl ListenerConfig {
+    /// A place without TLS and without a tenant of its own.
+    pub fn new(endpoint: Endpoint, protocol: ProtocolKind) -> Self {
+        Self { endpoint, protocol, is_tls: false, tenant: None }
+    }
+}
+
 /// How threads wait for sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum SocketBackend {
@@ -56,7 +79,9 @@ pub enum SocketBackend {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     /// Where clients come in, and what they speak there.
-    pub endpoints: Vec<(Endpoint, ProtocolKind)>,
+    pub listeners: Vec<ListenerConfig>,
+    /// What is shown to clients that come by TLS, and asked of them.
+    pub tls: Option<TlsFiles>,
     /// Where the admin page, `/metrics`, `/live` and `/ready` are asked for, by HTTP; `None` nowhere.
     pub admin: Option<SocketAddr>,
     /// Further names of the admin address, such as `cache.example` or `cache.example:9180`: requests for any other
@@ -69,8 +94,9 @@ pub struct ServerConfig {
     pub users: Vec<User>,
     /// What tenants may do; those that are not named may do what they can.
     pub tenants: Vec<TenantPolicy>,
-    /// Whether other machines may come in though nothing protects the keys and passwords on their way. Without it, only
-    /// addresses of this machine (loopback) and Unix sockets are listened on.
+    /// Whether other machines may come in though nothing protects the keys and passwords on their way, or nobody is
+    /// asked who it is. Without it, other addresses than those of this machine (loopback) and Unix sockets are listened
+    /// on only with both: TLS, and users or certificates of clients.
     pub allow_unprotected: bool,
     /// Threads that serve, 1 to 1024.
     pub workers: usize,
@@ -80,6 +106,9 @@ pub struct ServerConfig {
     pub connections_max: usize,
     /// A connection that asks nothing for so long is closed; `None` never.
     pub idle_timeout: Option<Duration>,
+    /// A request that only reads and waits for flash longer is answered with an error; `None` waits. What a request
+    /// changes is never given up: nobody would know whether it was done.
+    pub request_deadline: Option<Duration>,
     /// Longest value in bytes, at most 16 MiB.
     pub value_bytes_max: usize,
     /// Bytes of requests and answers under way, of all connections of a worker together. Beyond them requests are
@@ -98,12 +127,16 @@ pub struct ServerConfig {
     pub slow_threshold: Option<Duration>,
     /// If several servers divide the keys of RESP clients among them: which has what. Clients are sent to the others.
     pub cluster: Option<SlotMap>,
+    /// If memcached's clients divide their keys among several servers: which they are. Clients ask for them with
+    /// `config get cluster`.
+    pub memcached_nodes: Option<NodeList>,
 }
 
 impl Default for ServerConfig {
     fn default() -> Self {
         Self {
-            endpoints: Vec::new(),
+            listeners: Vec::new(),
+            tls: None,
             admin: None,
             admin_hosts: Vec::new(),
             admin_token: None,
@@ -114,6 +147,7 @@ impl Default for ServerConfig {
             sockets: SocketBackend::default(),
             connections_max: 10_000,
             idle_timeout: None,
+            request_deadline: None,
             value_bytes_max: 1 << 20,
             under_way_bytes_max: 256 << 20,
             flash_turns: 128,
@@ -121,6 +155,7 @@ impl Default for ServerConfig {
             drain_time: Duration::from_secs(5),
             slow_threshold: Some(Duration::from_millis(10)),
             cluster: None,
+            memcached_nodes: None,
         }
     }
 }
@@ -135,17 +170,8 @@ impl ServerConfig {
         if !(1..=1024).contains(&self.workers) {
             return refuse(format!("workers = {}: must be 1 to 1024", self.workers));
         }
-        let open = self.endpoints.iter().find_map(|(endpoint, _)| match endpoint {
-            Endpoint::Tcp(address) if !address.ip().is_loopback() => Some(address),
-            _ => None,
-        });
-        let open = open.or(self.admin.as_ref().filter(|address| !address.ip().is_loopback()));
-        if let Some(address) = open.filter(|_| !self.allow_unprotected) {
-            return refuse(format!(
-                "address {address}: whoever reaches it could read and change all keys, or listen to passwords; listen \
-                 on a loopback address, or set allow_unprotected if the network is trusted"
-            ));
-        }
+        self.check_openness(self)?;
+        self.check_tls()?;
         if self.flash_turns == 0 {
             return refuse("flash_turns = 0: must be at least 1".to_owned());
         }
@@ -168,16 +194,67 @@ impl ServerConfig {
         if self.idle_timeout == Some(Duration::ZERO) {
             return refuse("idle_timeout = 0s: must be more than 0; None is never".to_owned());
         }
+        if self.request_deadline == Some(Duration::ZERO) {
+            return refuse("request_deadline = 0s: must be more than 0; None is never".to_owned());
+        }
+        Ok(())
+    }
+
+    fn asks_for_certificates(&self) -> bool {
+        self.tls.as_ref().is_some_and(|files| files.client_ca.is_some())
+    }
+
+    /// Refuses users and TLS that would let in anybody where `running` listens, and other machines reach it.
+    pub(crate) fn check_openness(&self, running: &Self) -> Result<(), Error> {
+        let asks = self.asks_for_certificates() || !self.users.is_empty();
+        let is_protected = |it: &ListenerConfig| it.is_tls && it.tenant.is_none() && asks;
+        let listeners = running.listeners.iter().filter(|listener| !is_protected(listener));
+        let mut open = listeners.filter_map(|listener| match &listener.endpoint {
+            Endpoint::Tcp(address) => Some(address),
+            Endpoint::Unix { .. } => None,
+        });
+        let is_open = |address: &&SocketAddr| !address.ip().is_loopback();
+        let open = open.find(is_open).or(running.admin.as_ref().filter(is_open));
+        match open.filter(|_| !running.allow_unprotected) {
+            None => Ok(()),
+            Some(address) => Err(Error::new(
+                ErrorKind::Config,
+                format!(
+                    "address {address}: whoever reaches it could read and change all keys, or listen to passwords; \
+                     listen on a loopback address, or with TLS and users, or set allow_unprotected if the network is \
+                     trusted"
+                ),
+            )),
+        }
+    }
+
+    fn check_tls(&self) -> Result<(), Error> {
+        let refuse = |message: String| Err(Error::new(ErrorKind::Config, message));
+        let is_spoken = self.listeners.iter().any(|listener| listener.is_tls);
+        if is_spoken && self.tls.is_none() {
+            return refuse("tls: an address speaks it, and there is no certificate".to_owned());
+        }
+        if !is_spoken && self.tls.is_some() {
+            return refuse("tls: there is a certificate, and no address speaks it".to_owned());
+        }
+        let certified = self.users.iter().find(|user| user.certificate.is_some());
+        if let Some(user) = certified.filter(|_| !self.asks_for_certificates()) {
+            return refuse(format!(
+                "user {:?}: has a certificate, and nobody is asked for one: tls needs client_ca",
+                user.name
+            ));
+        }
         Ok(())
     }
 
     /// The settings in which `other` differs, and that a server which runs cannot take over.
     pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
-        let Self { endpoints, admin, allow_unprotected, workers, sockets, .. } = other;
+        let Self { listeners, admin, allow_unprotected, workers, sockets, .. } = other;
+        let Self { request_deadline, cluster, memcached_nodes, .. } = other;
         let Self { idle_timeout, value_bytes_max, under_way_bytes_max, drain_time, .. } = other;
         let Self { flash_turns, ready_without_flash, .. } = other;
         let same = [
-            ("endpoints", self.endpoints == *endpoints),
+            ("listeners", self.listeners == *listeners),
             ("admin", self.admin == *admin),
             ("admin_hosts", self.admin_hosts == other.admin_hosts),
             ("admin_token", self.admin_token == other.admin_token),
@@ -185,6 +262,9 @@ impl ServerConfig {
             ("workers", self.workers == *workers),
             ("sockets", self.sockets == *sockets),
             ("idle_timeout", self.idle_timeout == *idle_timeout),
+            ("request_deadline", self.request_deadline == *request_deadline),
+            ("cluster", self.cluster == *cluster),
+            ("memcached_nodes", self.memcached_nodes == *memcached_nodes),
             ("value_bytes_max", self.value_bytes_max == *value_bytes_max),
             ("under_way_bytes_max", self.under_way_bytes_max == *under_way_bytes_max),
             ("flash_turns", self.flash_turns == *flash_turns),

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
 use crate::answers::Answers;
 use crate::caller::Caller;
@@ -14,19 +15,20 @@ use crate::protocol::{Protocol, Step};
 use crate::within::within;
 use crate::worker::{BUFFER_BYTES, UnderWay, Worker};
 
+/// Who does not take that the connection ends within so long is not told.
+const FAREWELL: Duration = Duration::from_millis(200);
+
 /// Serves a connection until one side ends it.
 pub(crate) async fn serve<S: Socket, P: Protocol>(socket: S, protocol: P, caller: Caller) {
     let mut connection = Connection { socket, protocol, caller };
-    loop {
-        if !connection.waits().await {
-            return;
-        }
+    while connection.waits().await {
         // What a request needs, buffers and futures, is behind a pointer that an idle connection does not have.
         match Box::pin(connection.exchange()).await {
             Ok(ControlFlow::Continue(())) => {}
-            Ok(ControlFlow::Break(())) | Err(_) => return,
+            Ok(ControlFlow::Break(())) | Err(_) => break,
         }
     }
+    Box::pin(connection.closes()).await;
 }
 
 struct Connection<S, P> {
@@ -47,6 +49,13 @@ impl<S: Socket, P: Protocol> Connection<S, P> {
         .await;
         caller.is_busy();
         goes_on
+    }
+
+    /// Says that it ends, where that is said.
+    async fn closes(&mut self) {
+        let Self { socket, caller, .. } = self;
+        let closing = pin!(poll_fn(|cx| socket.poll_close(cx)));
+        within(&*caller.worker.clock, FAREWELL, closing).await;
     }
 
     /// Answers what has come, until nothing is left of it.

@@ -141,6 +141,12 @@ counters! {
     auth_cmds,
     /// Those of them that failed.
     auth_errors,
+    /// Requests that were answered with an error since they waited for flash too long.
+    request_timeouts,
+    /// TLS handshakes that were made.
+    tls_handshakes,
+    /// TLS handshakes that failed: no TLS, no certificate that is trusted, too slow.
+    tls_failures,
     /// Connections that were closed since they took nothing while others needed the memory.
     closed_slow,
     /// Requests refused since too many bytes are under way.

@@ -16,10 +16,11 @@ use larder_device::{Clock, ring};
 use crate::caller::Caller;
 use crate::config::{ProtocolKind, SocketBackend};
 use crate::connection::serve;
-use crate::net::{Backend, Epoll};
+use crate::net::{Backend, Epoll, Socket};
 use crate::protocol::memcached::Memcached;
 use crate::protocol::resp::Resp;
 use crate::shared::Shared;
+use crate::tls;
 use crate::worker::{Arrived, Letter, Mailbox, RingWatch, Worker};
 
 /// Runs until it is told to end and its connections have.
@@ -95,13 +96,29 @@ fn turn_until_the_end<B: Backend>(
 
 /// Begins a task for a connection.
 fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: Arrived, backend: &Rc<B>) {
-    let Arrived { fd, protocol, peer } = arrived;
+    let Arrived { fd, entrance, peer } = arrived;
     let leaves = Leaves(Rc::clone(worker));
     let socket = match backend.attach(fd) {
         Ok(socket) => socket,
         Err(error) => return tracing::warn!(%error, "a connection could not be taken in"),
     };
-    let caller = Caller::new(Rc::clone(worker), peer, protocol);
+    let protocol = entrance.protocol;
+    let mut caller = Caller::new(Rc::clone(worker), (peer, protocol), entrance.tenant.as_ref());
+    if !entrance.is_tls {
+        return speak(socket, protocol, caller, leaves);
+    }
+    let Some(tls) = worker.shared.tls() else { return };
+    // What serves it is another task, which owns nothing of what a handshake needs.
+    worker.tasks.spawn(async move {
+        if let Some(socket) = tls::accept(socket, &tls, &mut caller).await {
+            speak(socket, protocol, caller, leaves);
+        }
+    });
+}
+
+/// Begins a task that serves a connection.
+fn speak<S: Socket + 'static>(socket: S, protocol: ProtocolKind, caller: Caller, leaves: Leaves) {
+    let worker = Rc::clone(&caller.worker);
     match protocol {
         ProtocolKind::Memcached => worker.tasks.spawn(async move {
             serve(socket, Memcached::default(), caller).await;

@@ -37,13 +37,16 @@ mod server;
 mod shared;
 mod slow_log;
 mod tenant;
+mod tls;
 mod users;
 mod within;
 mod worker;
 
-pub use config::{Endpoint, ProtocolKind, ServerConfig, SocketBackend};
+pub use config::{Endpoint, ListenerConfig, ProtocolKind, ServerConfig, SocketBackend};
 pub use error::{Error, ErrorKind};
 pub use policy::{OverLimit, TenantPolicy};
+pub use protocol::memcached::NodeList;
 pub use protocol::resp::{SlotMap, SlotNode};
 pub use server::Server;
+pub use tls::{Tls, TlsFault, TlsFile, TlsFiles};
 pub use users::{PasswordHash, User};

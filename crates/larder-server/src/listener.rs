@@ -7,16 +7,26 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::config::{Endpoint, ProtocolKind};
+use crate::config::{Endpoint, ListenerConfig, ProtocolKind};
 use crate::error::{Error, ErrorKind};
 use crate::peer::Peer;
+use crate::tenant::Tenant;
 
 /// A socket that listens, until it is dropped.
 pub(crate) struct Listener {
     endpoint: Endpoint,
     socket: ListeningSocket,
+    entrance: Arc<Entrance>,
+}
+
+/// What is known of a client by where it comes in.
+pub(crate) struct Entrance {
     pub(crate) protocol: ProtocolKind,
+    pub(crate) is_tls: bool,
+    /// Whose keys it has, and needs no login for.
+    pub(crate) tenant: Option<Arc<Tenant>>,
 }
 
 enum ListeningSocket {
@@ -27,7 +37,10 @@ enum ListeningSocket {
 
 impl Listener {
     /// Listens.
-    pub(crate) fn bind(endpoint: &Endpoint, protocol: ProtocolKind) -> Result<Self, Error> {
+    pub(crate) fn bind(config: &ListenerConfig, tenants: &[Arc<Tenant>]) -> Result<Self, Error> {
+        let ListenerConfig { endpoint, protocol, is_tls, tenant } = config;
+        let tenant = tenant.as_ref().map(|name| tenant_of(name, tenants)).transpose()?;
+        let entrance = Arc::new(Entrance { protocol: *protocol, is_tls: *is_tls, tenant });
         let socket = match endpoint {
             Endpoint::Tcp(address) => {
                 bind_tcp(*address).map_err(|error| refused(address, error))?
@@ -36,7 +49,11 @@ impl Listener {
                 bind_unix(path, *mode).map_err(|error| refused(path.display(), error))?
             }
         };
-        Ok(Self { endpoint: endpoint.clone(), socket, protocol })
+        Ok(Self { endpoint: endpoint.clone(), socket, entrance })
+    }
+
+    pub(crate) fn entrance(&self) -> &Arc<Entrance> {
+        &self.entrance
     }
 
     /// Takes the next connection that has come, if there is one.
@@ -66,9 +83,12 @@ impl Listener {
         }
     }
 
-    /// Where it is, with the port that was free.
-    pub(crate) fn endpoint(&self) -> Endpoint {
-        self.address().map_or_else(|| self.endpoint.clone(), Endpoint::Tcp)
+    /// What it is, with the port that was free.
+    pub(crate) fn config(&self) -> ListenerConfig {
+        let endpoint = self.address().map_or_else(|| self.endpoint.clone(), Endpoint::Tcp);
+        let Entrance { protocol, is_tls, tenant } = &*self.entrance;
+        let tenant = tenant.as_ref().map(|tenant| tenant.name().to_owned());
+        ListenerConfig { endpoint, protocol: *protocol, is_tls: *is_tls, tenant }
     }
 }
 
@@ -79,6 +99,16 @@ impl AsFd for Listener {
             ListeningSocket::Unix(listener, _) => listener.as_fd(),
         }
     }
+}
+
+fn tenant_of(name: &str, tenants: &[Arc<Tenant>]) -> Result<Arc<Tenant>, Error> {
+    let found = tenants.iter().find(|tenant| tenant.name() == name);
+    found.cloned().ok_or_else(|| {
+        Error::new(
+            ErrorKind::Config,
+            format!("a listener is of tenant {name:?}, which there is not"),
+        )
+    })
 }
 
 fn bind_tcp(address: SocketAddr) -> io::Result<ListeningSocket> {

@@ -9,12 +9,13 @@ use larder::{Larder, Shards, Tenants, block_on};
 
 use crate::acceptor::{self, Stop};
 use crate::admin::Admin;
-use crate::config::{Endpoint, ProtocolKind, ServerConfig};
+use crate::config::{ListenerConfig, ServerConfig};
 use crate::error::{Error, ErrorKind};
 use crate::event_loop;
 use crate::listener::Listener;
 use crate::shared::{Shared, check_policies};
 use crate::tenant::Caches;
+use crate::tls::Tls;
 use crate::users::Users;
 use crate::worker::{Letter, Mailbox};
 
@@ -23,7 +24,7 @@ pub struct Server {
     shared: Arc<Shared>,
     stop: Arc<Stop>,
     addresses: Vec<SocketAddr>,
-    endpoints: Vec<(Endpoint, ProtocolKind)>,
+    listeners: Vec<ListenerConfig>,
     admin: Option<AdminThread>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
 }
@@ -48,24 +49,25 @@ impl Server {
 
     fn start_with(config: ServerConfig, caches: Caches) -> Result<Self, Error> {
         config.check()?;
-        let bind = |(endpoint, protocol): &(_, _)| Listener::bind(endpoint, *protocol);
+        let tenants = caches.tenants()?;
+        let users = Users::new(&config.users, &tenants)?;
+        let tls = config.tls.as_ref().map(Tls::load).transpose()?;
+        let bind = |config| Listener::bind(config, &tenants);
         let listeners: Vec<Listener> =
-            config.endpoints.iter().map(bind).collect::<Result<_, _>>()?;
+            config.listeners.iter().map(bind).collect::<Result<_, _>>()?;
         let admin = config.admin.map(Admin::bind).transpose()?;
         let addresses = listeners.iter().filter_map(Listener::address).collect();
-        let endpoints = listeners.iter().map(|it| (it.endpoint(), it.protocol)).collect();
+        let told = listeners.iter().map(Listener::config).collect();
         let refused =
             |error| Error::system(ErrorKind::System, "the system has no event descriptor", error);
         let mailboxes: Result<Vec<_>, _> =
             (0..config.workers).map(|_| Mailbox::new().map(Arc::new)).collect();
         let stop = Arc::new(Stop::new().map_err(refused)?);
-        let tenants = caches.tenants()?;
         check_policies(&config.tenants, &tenants)?;
-        let users = Users::new(&config.users, &tenants)?;
-        let shared = Shared::new(config, caches, tenants, users, mailboxes.map_err(refused)?);
-        let shared = Arc::new(shared);
+        let mailboxes = mailboxes.map_err(refused)?;
+        let shared = Arc::new(Shared::new(config, caches, tenants, users, tls, mailboxes));
         let mut server =
-            Self { shared, stop, addresses, endpoints, admin: None, threads: Vec::new() };
+            Self { shared, stop, addresses, listeners: told, admin: None, threads: Vec::new() };
         server.begin(listeners)?;
         server.admin = admin.map(|admin| AdminThread::begin(admin, &server.shared)).transpose()?;
         Ok(server)
@@ -98,8 +100,8 @@ impl Server {
     }
 
     /// Where clients come in, with the ports that were free.
-    pub fn endpoints(&self) -> &[(Endpoint, ProtocolKind)] {
-        &self.endpoints
+    pub fn listeners(&self) -> &[ListenerConfig] {
+        &self.listeners
     }
 
     /// Where metrics are asked for, with the port that was free.
@@ -107,14 +109,15 @@ impl Server {
         self.admin.as_ref().and_then(|admin| admin.address)
     }
 
-    /// Takes over what of `config` can be changed while it runs: users, how many connections there may be, and the
-    /// limits and weights of tenants. Who has logged in stays in. Says which other settings differ, and so need another
-    /// start.
+    /// Takes over what of `config` can be changed while it runs: users, TLS files, how many connections there may be,
+    /// and the limits and weights of tenants. Who has logged in stays in. Says which other settings differ, and so need
+    /// another start.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for settings that cannot be; then nothing is changed.
     pub fn reload(&self, config: &ServerConfig) -> Result<Vec<&'static str>, Error> {
         config.check()?;
+        config.check_openness(&self.shared.config)?;
         self.shared.reload(config)?;
         Ok(self.shared.config.needs_restart(config))
     }

@@ -12,6 +12,7 @@ use crate::prefixes::Prefixes;
 use crate::protocol::resp::board::Board;
 use crate::slow_log::SlowLog;
 use crate::tenant::{Caches, Tenant};
+use crate::tls::Tls;
 use crate::users::Users;
 use crate::worker::Mailbox;
 
@@ -25,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) prefixes: Prefixes<Arc<Tenant>>,
     /// Who may come in, if not everybody. Changes when the configuration is read again.
     users: RwLock<Arc<Users>>,
+    /// What is shown where TLS is spoken. Changes likewise.
+    tls: RwLock<Option<Tls>>,
     connections_max: AtomicUsize,
     /// Of each worker.
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,
@@ -52,6 +55,7 @@ impl Shared {
         caches: Caches,
         tenants: Vec<Arc<Tenant>>,
         users: Users,
+        tls: Option<Tls>,
         mailboxes: Vec<Arc<Mailbox>>,
     ) -> Self {
         assert_eq!(config.workers, mailboxes.len(), "each worker has one");
@@ -60,7 +64,7 @@ impl Shared {
         set_policies(&config.tenants, &tenants);
         let draining = AtomicBool::new(false);
         let connections_max = AtomicUsize::new(config.connections_max);
-        let users = RwLock::new(Arc::new(users));
+        let (users, tls) = (RwLock::new(Arc::new(users)), RwLock::new(tls));
         let counters = mailboxes.iter().map(|_| Arc::default()).collect();
         let rings = mailboxes.iter().map(|_| Arc::default()).collect();
         let counted_before = Mutex::default();
@@ -72,6 +76,7 @@ impl Shared {
             tenants,
             prefixes,
             users,
+            tls,
             connections_max,
             mailboxes,
             counters,
@@ -96,6 +101,11 @@ impl Shared {
         Arc::clone(&self.users.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// What is shown from now on where TLS is spoken.
+    pub(crate) fn tls(&self) -> Option<Tls> {
+        self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Most connections at a time.
     pub(crate) fn connections_max(&self) -> usize {
         self.connections_max.load(Ordering::Relaxed)
@@ -105,6 +115,11 @@ impl Shared {
     pub(crate) fn reload(&self, config: &ServerConfig) -> Result<(), Error> {
         check_policies(&config.tenants, &self.tenants)?;
         let users = Users::new(&config.users, &self.tenants)?;
+        let tls = config.tls.as_ref().map(Tls::load).transpose()?;
+        // Where it is spoken no more from the next start on, there is a certificate until then.
+        if tls.is_some() {
+            *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
+        }
         set_policies(&config.tenants, &self.tenants);
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(users);
         self.connections_max.store(config.connections_max, Ordering::Relaxed);

@@ -40,6 +40,26 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = listen)]
     pub(crate) resp: Option<Vec<ListenArg>>,
 
+    /// Where memcached clients come in by TLS: addresses; then the default of --memcached is none
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = listen)]
+    pub(crate) memcached_tls: Option<Vec<ListenArg>>,
+
+    /// Where Redis and Valkey clients come in by TLS: addresses; then the default of --resp is none
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = listen)]
+    pub(crate) resp_tls: Option<Vec<ListenArg>>,
+
+    /// The certificate that is shown by TLS, in PEM, with those between it and one that clients know
+    #[arg(long, value_name = "PATH")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+
+    /// Its private key, in PEM
+    #[arg(long, value_name = "PATH")]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    /// Who issues certificates for clients, in PEM: by TLS only who has one comes in
+    #[arg(long, value_name = "PATH")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
+
     /// Where the admin page, metrics and readiness are asked for by HTTP: an address, or none [default: 127.0.0.1:9180]
     #[arg(long, value_name = "ADDRESS", value_parser = listen)]
     pub(crate) admin: Option<ListenArg>,
@@ -97,6 +117,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS")]
     pub(crate) idle_timeout: Option<u32>,
 
+    /// Answer reads that wait for flash longer than so many milliseconds with an error; 0 never [default: 0]
+    #[arg(long, value_name = "MILLISECONDS")]
+    pub(crate) request_deadline: Option<u32>,
+
     /// How many seconds connections may go on with what they have begun when the server is told to end [default: 5]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) drain: Option<u32>,
@@ -105,7 +129,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS")]
     pub(crate) close: Option<u32>,
 
-    /// Listen on addresses that other machines reach, though keys and passwords travel in the clear
+    /// Listen on addresses that other machines reach, though keys and passwords travel in the clear, or nobody is asked
+    /// who it is
     #[arg(long)]
     pub(crate) allow_unprotected: bool,
 

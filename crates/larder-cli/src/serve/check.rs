@@ -7,7 +7,8 @@ use indicatif::BinaryBytes;
 use larder_lab::Error;
 use larder_server::{PasswordHash, SocketBackend};
 
-use super::settings::{Setting, Settings};
+use super::settings::Settings;
+use super::source::Setting;
 use crate::args::{CheckArgs, ListenArg, ServeArgs};
 use crate::ending::Ending;
 
@@ -21,12 +22,13 @@ pub(crate) fn check(arguments: &CheckArgs) -> Result<Ending, Error> {
     Ok(Ending::Complete)
 }
 
+fn line(name: &str, value: &dyn Display, from: &dyn Display) -> String {
+    let value = value.to_string();
+    format!("{name:<20} {value:<34} {from}")
+}
+
 /// A line for each setting: its name, its value, where it comes from.
 pub(crate) fn explain(settings: &Settings) -> Vec<String> {
-    let line = |name: &str, value: &dyn Display, from: &dyn Display| {
-        let value = value.to_string();
-        format!("{name:<20} {value:<34} {from}")
-    };
     let size = |name, Setting(bytes, from): &Setting<u64>| line(name, &BinaryBytes(*bytes), from);
     let seconds = |name, Setting(count, from): &Setting<u32>| match count {
         0 => line(name, &"0 (off)", from),
@@ -34,7 +36,15 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
     };
     let places = |name, Setting(places, from): &Setting<Vec<ListenArg>>| {
         let texts: Vec<String> = places.iter().map(ToString::to_string).collect();
-        line(name, &texts.join(", "), from)
+        let texts = if texts.is_empty() { "none".to_owned() } else { texts.join(", ") };
+        line(name, &texts, from)
+    };
+    let tls = match &settings.tls.0 {
+        None => "none".to_owned(),
+        Some(told) => {
+            let asks = if told.files.client_ca.is_some() { ", clients need one too" } else { "" };
+            format!("certificate holds {} more days{asks}", told.days())
+        }
     };
     let flash = match settings.flash.0 {
         Some(0) => "none: DRAM only".to_owned(),
@@ -53,6 +63,9 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
     let mut lines = vec![
         places("memcached", &settings.memcached),
         places("resp", &settings.resp),
+        places("memcached_tls", &settings.memcached_tls),
+        places("resp_tls", &settings.resp_tls),
+        line("tls", &tls, &settings.tls.1),
         places("admin", &settings.admin),
         size("memory", &settings.memory),
         line("flash", &flash, &settings.flash.1),
@@ -62,6 +75,10 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         line("connections", &settings.connections.0, &settings.connections.1),
         size("value_max", &settings.value_max),
         seconds("idle_timeout", &settings.idle_timeout),
+        match settings.request_deadline.0 {
+            0 => line("request_deadline", &"0 (off)", &settings.request_deadline.1),
+            count => line("request_deadline", &format!("{count} ms"), &settings.request_deadline.1),
+        },
         line("drain", &format!("{} s", settings.drain.0), &settings.drain.1),
         line("close", &format!("{} s", settings.close.0), &settings.close.1),
         line("allow_unprotected", &settings.allow_unprotected.0, &settings.allow_unprotected.1),
@@ -73,6 +90,17 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
     ];
     let watching = settings.watching.explained();
     lines.extend(watching.map(|(name, value, from)| line(name, &value, &from)));
+    lines.extend(tenants(settings));
+    if let Some(map) = &settings.cluster.map {
+        lines.push(line("cluster", &format!("{} servers", map.nodes().len()), &"file"));
+    }
+    lines.extend(settings.warnings().iter().map(|warning| format!("warning: {warning}")));
+    lines
+}
+
+/// Lines for each tenant: its share, and who has its keys.
+fn tenants(settings: &Settings) -> Vec<String> {
+    let mut lines = Vec::new();
     for tenant in &settings.tenants {
         let users = settings.users.iter().filter(|user| user.tenant == tenant.name);
         let names: Vec<&str> = users.map(|user| &*user.name).collect();
@@ -89,6 +117,9 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         let limits = tenant.limits();
         if !limits.is_empty() {
             lines.push(format!("{:<20} {limits}", ""));
+        }
+        for (at, _) in tenant.listens.iter().filter(|(at, _)| *at != ListenArg::Nowhere) {
+            lines.push(line("", &format!("at {at}"), &"no login needed there"));
         }
     }
     lines

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use larder_lab::Error;
@@ -11,16 +10,23 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use toml::Spanned;
 
+use super::cluster::ClusterEntry;
+use super::places::{Place, Places};
+use super::source::Source;
 use super::tenants::{TENANT, TenantEntry, TenantSettings};
-use crate::args::{ListenArg, hash, listen, size, sockets};
+use super::tls::TlsEntry;
+use crate::args::{ListenArg, hash, size, sockets};
 
 /// What the file says. What it leaves out is as without a file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SettingsFile {
-    pub(crate) memcached: Option<Places>,
-    pub(crate) resp: Option<Places>,
-    pub(crate) admin: Option<Places>,
+    pub(crate) memcached: Option<Spanned<Places>>,
+    pub(crate) resp: Option<Spanned<Places>>,
+    pub(crate) memcached_tls: Option<Spanned<Places>>,
+    pub(crate) resp_tls: Option<Spanned<Places>>,
+    pub(crate) tls: Option<TlsEntry>,
+    pub(crate) admin: Option<Spanned<Places>>,
     pub(crate) admin_hosts: Option<Vec<String>>,
     pub(crate) admin_token: Option<Hash>,
     pub(crate) slow_threshold: Option<u32>,
@@ -33,10 +39,12 @@ pub(crate) struct SettingsFile {
     pub(crate) connections: Option<usize>,
     pub(crate) value_max: Option<Size>,
     pub(crate) idle_timeout: Option<u32>,
+    pub(crate) request_deadline: Option<u32>,
     pub(crate) drain: Option<u32>,
     pub(crate) close: Option<u32>,
     pub(crate) allow_unprotected: Option<bool>,
     pub(crate) ready_without_flash: Option<bool>,
+    pub(crate) cluster: Option<Spanned<ClusterEntry>>,
     #[serde(default)]
     tenant: Vec<Spanned<TenantEntry>>,
     #[serde(default)]
@@ -47,13 +55,10 @@ pub(crate) struct SettingsFile {
 #[serde(deny_unknown_fields)]
 struct UserEntry {
     name: String,
-    password: String,
+    password: Option<String>,
+    certificate: Option<String>,
     tenant: Option<String>,
 }
-
-/// Places to listen: one, or a list of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Places(pub(crate) Vec<ListenArg>);
 
 /// "epoll" or "io_uring".
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -85,32 +90,18 @@ impl TryFrom<String> for Hash {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size(pub(crate) u64);
 
-/// A file that was read, for messages that name a place in it.
-pub(crate) struct Source {
-    path: PathBuf,
-    text: String,
-}
-
 impl Source {
     /// Reads `path`, and understands it.
     pub(crate) fn read(path: &Path) -> Result<(Self, SettingsFile), Error> {
         let text = fs::read_to_string(path).map_err(|error| {
             Error::usage(format!("{}: cannot be read ({error})", path.display()))
         })?;
-        let source = Self { path: path.to_owned(), text };
-        let file = toml::from_str(&source.text).map_err(|error| {
+        let source = Self::of(path, &text);
+        let file = toml::from_str(&text).map_err(|error| {
             let message = hint(error.message());
             source.refuse(error.span(), &message)
         })?;
         Ok((source, file))
-    }
-
-    /// A complaint about a place in the file: its line and column.
-    fn refuse(&self, span: Option<Range<usize>>, message: &str) -> Error {
-        let before = span.and_then(|span| self.text.get(..span.start)).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
-        Error::usage(format!("{}:{line}:{column}: {message}", self.path.display()))
     }
 
     /// The tenants of `file`, and its users. No two of either have one name.
@@ -130,7 +121,7 @@ impl Source {
     fn users(&self, file: &SettingsFile, tenants: &[TenantSettings]) -> Result<Vec<User>, Error> {
         let mut users: Vec<User> = Vec::new();
         for entry in &file.user {
-            let UserEntry { name, password, tenant } = entry.get_ref();
+            let UserEntry { name, password, certificate, tenant } = entry.get_ref();
             let refuse = |message: String| Err(self.refuse(Some(entry.span()), &message));
             let first = tenants.first().map_or(TENANT, |tenant| &tenant.name);
             let tenant = tenant.as_deref().unwrap_or(first);
@@ -143,7 +134,17 @@ impl Source {
                 let known = if names.is_empty() { TENANT.to_owned() } else { names.join(", ") };
                 return refuse(format!("user {name:?} has tenant = {tenant:?}: there are {known}"));
             }
-            let password = match PasswordHash::parse(password) {
+            if password.is_none() && certificate.is_none() {
+                return refuse(format!("user {name:?} needs a password, or a certificate"));
+            }
+            let same = users.iter().find(|other| other.certificate == *certificate);
+            if let (Some(other), Some(certificate)) = (same, certificate) {
+                return refuse(format!(
+                    "user {name:?} has certificate = {certificate:?}, which names {:?}",
+                    other.name
+                ));
+            }
+            let password = match password.as_deref().map(PasswordHash::parse).transpose() {
                 Ok(password) => password,
                 Err(error) => {
                     let message =
@@ -151,9 +152,24 @@ impl Source {
                     return refuse(message);
                 }
             };
-            users.push(User { name: name.clone(), password, tenant: tenant.to_owned() });
+            let (name, certificate) = (name.clone(), certificate.clone());
+            users.push(User { name, password, certificate, tenant: tenant.to_owned() });
         }
         Ok(users)
+    }
+}
+
+impl SettingsFile {
+    /// Where tenants listen.
+    pub(crate) fn places_of_tenants(&self) -> impl Iterator<Item = Place> {
+        self.tenant.iter().flat_map(|entry| {
+            let TenantEntry { name, memcached, resp, .. } = entry.get_ref();
+            let named = [(memcached, "memcached"), (resp, "resp")];
+            named.into_iter().flat_map(move |(places, key)| {
+                let name = format!("{key} of tenant {name:?}");
+                Place::all(&name, places.as_ref())
+            })
+        })
     }
 }
 
@@ -194,25 +210,6 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-impl<'de> Deserialize<'de> for Places {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged, expecting = "an address such as \"127.0.0.1:11211\", or a list of them")]
-        enum OneOrMany {
-            One(String),
-            Many(Vec<String>),
-        }
-        let texts = match OneOrMany::deserialize(deserializer)? {
-            OneOrMany::One(text) => vec![text],
-            OneOrMany::Many(texts) => texts,
-        };
-        let places = texts.iter().map(|text| {
-            listen(text).map_err(|error| de::Error::custom(format!("{text:?}: {error}")))
-        });
-        places.collect::<Result<_, _>>().map(Self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use larder_server::{OverLimit, TenantPolicy};
@@ -243,8 +240,8 @@ mod tests {
         );
         let (tenants, users, file) = read(&text).unwrap();
         assert_eq!((file.memory, file.flash), (Some(Size(1 << 30)), Some(Size(0))));
-        assert_eq!(file.memcached.unwrap().0.len(), 2);
-        assert_eq!(file.resp.unwrap().0, [ListenArg::Nowhere]);
+        assert_eq!(file.memcached.unwrap().get_ref().0.len(), 2);
+        assert_eq!(file.resp.unwrap().get_ref().0, [ListenArg::Nowhere]);
         assert_eq!((&*tenants[1].name, tenants[1].percent), ("pages", 40.0));
         assert_eq!(tenants[1].policy, TenantPolicy::new("pages"));
         let of: Vec<_> = users.iter().map(|user| (&*user.name, &*user.tenant)).collect();
@@ -327,6 +324,14 @@ mod tests {
             ),
             (&format!("{user}{user}"), "larder.toml:4:1: there are two users \"a\""),
             (&format!("{user}tenant = \"x\""), "larder.toml:1:1: user \"a\" has tenant = \"x\""),
+            (
+                "[[user]]\nname = \"a\"",
+                "larder.toml:1:1: user \"a\" needs a password, or a certificate",
+            ),
+            (
+                "[[user]]\nname = \"a\"\ncertificate = \"x\"\n[[user]]\nname = \"b\"\ncertificate = \"x\"",
+                "larder.toml:4:1: user \"b\" has certificate = \"x\", which names \"a\"",
+            ),
             (
                 "[[user]]\nname = \"a\"\npassword = \"rye\"",
                 "larder.toml:1:1: user \"a\": password: no hash",

@@ -1,11 +1,16 @@
 //! `larder serve`: opens the cache, serves, and ends in order.
 
 mod check;
+mod cluster;
 mod data;
+mod descriptors;
 mod file;
+mod places;
 mod settings;
 mod sizes;
+mod source;
 mod tenants;
+mod tls;
 mod watching;
 
 use std::fmt;
@@ -16,7 +21,7 @@ use std::time::{Duration, Instant};
 use indicatif::BinaryBytes;
 use larder::{Config, OnChange, RealClock, Tenants, TenantsConfig, block_on};
 use larder_lab::Error;
-use larder_server::{ProtocolKind, Server};
+use larder_server::{ListenerConfig, ProtocolKind, Server, ServerConfig};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -32,15 +37,15 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|error| Error::run(format!("signals cannot be waited for: {error}")))?;
     let settings = Settings::of(arguments)?;
-    let config = settings.server()?;
+    let config = config_that_fits(&settings)?;
     let begun = Instant::now();
     let data = Data::open(&settings)?;
     let tenants = open(&data, &settings)?;
     say(format_args!("memory     {}", BinaryBytes(settings.memory.0)));
     say(format_args!("flash      {}", data.describe()));
     let server = Server::start(config, tenants).map_err(|error| Error::run(error.to_string()))?;
-    for (endpoint, protocol) in server.endpoints() {
-        say(format_args!("{:<10} {endpoint}", name(*protocol)));
+    for listener in server.listeners() {
+        say(format_args!("{}", describe(listener)));
     }
     if let Some(address) = server.admin() {
         say(format_args!("{:<10} http://{address}/", "admin"));
@@ -68,11 +73,27 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     Ok(Ending::Complete)
 }
 
-fn name(protocol: ProtocolKind) -> &'static str {
-    match protocol {
+/// What the server is told; no more connections than there may be open files. Tells what is to be looked after.
+fn config_that_fits(settings: &Settings) -> Result<ServerConfig, Error> {
+    let mut config = settings.server()?;
+    let (fits, shortage) =
+        descriptors::make_room(config.connections_max, config.workers, config.listeners.len());
+    config.connections_max = fits;
+    for warning in settings.warnings().into_iter().chain(shortage) {
+        complain(format_args!("warning: {warning}"));
+    }
+    Ok(config)
+}
+
+/// Where clients come in, and what is special about it.
+fn describe(listener: &ListenerConfig) -> String {
+    let name = match listener.protocol {
         ProtocolKind::Memcached => "memcached",
         ProtocolKind::Resp => "resp",
-    }
+    };
+    let tls = if listener.is_tls { " with TLS" } else { "" };
+    let tenant = listener.tenant.as_ref().map(|name| format!(" of tenant {name}"));
+    format!("{name:<10} {}{tls}{}", listener.endpoint, tenant.unwrap_or_default())
 }
 
 /// Tells whoever reads. If nobody does any more, it goes on all the same: the cache is to be closed in order.
@@ -99,15 +120,15 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
             return;
         }
         let reloaded = Settings::of(arguments).and_then(|settings| {
-            let config = settings.server()?;
+            let config = config_that_fits(&settings)?;
             server.reload(&config).map_err(|error| Error::usage(error.to_string()))
         });
         match reloaded {
-            Ok(rest) if rest.is_empty() => {
-                say(format_args!("SIGHUP: users, connections and limits are as the file says"))
-            }
+            Ok(rest) if rest.is_empty() => say(format_args!(
+                "SIGHUP: users, certificates, connections and limits are as the file says"
+            )),
             Ok(rest) => say(format_args!(
-                "SIGHUP: users, connections and limits are as the file says; these need another start: {}",
+                "SIGHUP: users, certificates, connections and limits are as the file says; these need another start: {}",
                 rest.join(", ")
             )),
             Err(error) => complain(format_args!("SIGHUP: nothing is changed: {error}")),

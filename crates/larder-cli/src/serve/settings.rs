@@ -4,44 +4,30 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use larder_lab::Error;
-use larder_server::{Endpoint, ProtocolKind, ServerConfig, SocketBackend, User};
+use larder_server::{Endpoint, ListenerConfig, ProtocolKind, ServerConfig, SocketBackend, User};
+use toml::Spanned;
 
-use super::file::{SettingsFile, Source};
+use super::cluster::{self, Cluster};
+use super::file::SettingsFile;
+use super::places::{self, Place, Places};
 use super::sizes;
+use super::source::{From, Setting, Source, pick};
 use super::tenants::TenantSettings;
+use super::tls::{self, TlsTold};
 use super::watching::Watching;
 use crate::args::{ListenArg, ServeArgs};
 
 /// Whoever may use a Unix socket: its user and group.
 const SOCKET_MODE: u32 = 0o660;
 
-/// Where a setting comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
-    CommandLine,
-    File,
-    Default,
-}
-
-impl std::fmt::Display for From {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::CommandLine => "command line",
-            Self::File => "file",
-            Self::Default => "default",
-        })
-    }
-}
-
-/// A setting, and where it comes from.
-#[derive(Clone, Debug)]
-pub(crate) struct Setting<T>(pub(crate) T, pub(crate) From);
-
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) memcached: Setting<Vec<ListenArg>>,
     pub(crate) resp: Setting<Vec<ListenArg>>,
+    pub(crate) memcached_tls: Setting<Vec<ListenArg>>,
+    pub(crate) resp_tls: Setting<Vec<ListenArg>>,
+    pub(crate) tls: Setting<Option<TlsTold>>,
     pub(crate) admin: Setting<Vec<ListenArg>>,
     pub(crate) watching: Watching,
     pub(crate) memory: Setting<u64>,
@@ -53,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) connections: Setting<usize>,
     pub(crate) value_max: Setting<u64>,
     pub(crate) idle_timeout: Setting<u32>,
+    /// In milliseconds.
+    pub(crate) request_deadline: Setting<u32>,
     pub(crate) drain: Setting<u32>,
     pub(crate) close: Setting<u32>,
     pub(crate) allow_unprotected: Setting<bool>,
@@ -60,46 +48,42 @@ pub(crate) struct Settings {
     /// At least one.
     pub(crate) tenants: Vec<TenantSettings>,
     pub(crate) users: Vec<User>,
-}
-
-/// The first that says something.
-pub(super) fn pick<T>(said: Option<T>, file: Option<T>, default: impl FnOnce() -> T) -> Setting<T> {
-    match (said, file) {
-        (Some(said), _) => Setting(said, From::CommandLine),
-        (None, Some(file)) => Setting(file, From::File),
-        (None, None) => Setting(default(), From::Default),
-    }
+    pub(crate) cluster: Cluster,
 }
 
 impl Settings {
     /// What `arguments` say, and the file that they name.
     pub(crate) fn of(arguments: &ServeArgs) -> Result<Self, Error> {
-        let (file, mut tenants, users) = match &arguments.config {
-            None => (SettingsFile::default(), Vec::new(), Vec::new()),
+        let (source, file) = match &arguments.config {
+            None => (None, SettingsFile::default()),
             Some(path) => {
                 let (source, file) = Source::read(path)?;
-                let (tenants, users) = source.tenants_and_users(&file)?;
-                (file, tenants, users)
+                (Some(source), file)
             }
         };
+        let (mut tenants, mut users, mut cluster): (Vec<_>, Vec<_>, Cluster) = Default::default();
+        if let Some(source) = &source {
+            (tenants, users) = source.tenants_and_users(&file)?;
+            if let Some(entry) = &file.cluster {
+                cluster = cluster::understand(entry, source)?;
+            }
+        }
         if tenants.is_empty() {
             tenants.push(TenantSettings::alone());
         }
-        let local = |port| move || vec![ListenArg::Tcp(([127, 0, 0, 1], port).into())];
+        let tls = tls::told(arguments, file.tls.as_ref().zip(source.as_ref()))?;
+        let listens = Listens::of(arguments, &file);
+        places::check(&listens.places(&file), source.as_ref())?;
+        let Listens { memcached, memcached_tls, resp, resp_tls, admin } = listens;
         let default = ServerConfig::default();
         let watching = Watching::of(arguments, &file);
         let settings = Self {
-            memcached: pick(
-                arguments.memcached.clone(),
-                file.memcached.map(|places| places.0),
-                local(11211),
-            ),
-            resp: pick(arguments.resp.clone(), file.resp.map(|places| places.0), local(6379)),
-            admin: pick(
-                arguments.admin.clone().map(|at| vec![at]),
-                file.admin.map(|places| places.0),
-                local(9180),
-            ),
+            memcached: memcached.setting(),
+            resp: resp.setting(),
+            memcached_tls: memcached_tls.setting(),
+            resp_tls: resp_tls.setting(),
+            tls,
+            admin: admin.setting(),
             watching,
             memory: pick(arguments.memory, file.memory.map(|size| size.0), sizes::memory),
             flash: pick(
@@ -123,6 +107,7 @@ impl Settings {
                 default.value_bytes_max as u64
             }),
             idle_timeout: pick(arguments.idle_timeout, file.idle_timeout, || 0),
+            request_deadline: pick(arguments.request_deadline, file.request_deadline, || 0),
             drain: pick(arguments.drain, file.drain, || 5),
             close: pick(arguments.close, file.close, || 60),
             allow_unprotected: pick(
@@ -137,6 +122,7 @@ impl Settings {
             ),
             tenants,
             users,
+            cluster,
         };
         settings.server()?.check().map_err(|error| Error::usage(error.to_string()))?;
         Ok(settings)
@@ -144,12 +130,8 @@ impl Settings {
 
     /// What of it concerns the server, and not its cache.
     pub(crate) fn server(&self) -> Result<ServerConfig, Error> {
-        let mut config = ServerConfig::default();
-        let memcached = self.memcached.0.iter().map(|at| (at, ProtocolKind::Memcached));
-        let resp = self.resp.0.iter().map(|at| (at, ProtocolKind::Resp));
-        config.endpoints =
-            memcached.chain(resp).filter_map(|(at, kind)| endpoint(at, kind)).collect();
-        if config.endpoints.is_empty() {
+        let mut config = ServerConfig { listeners: self.listeners(), ..ServerConfig::default() };
+        if config.listeners.is_empty() {
             let message = "no protocol has an address: --memcached or --resp must name one";
             return Err(Error::usage(message));
         }
@@ -168,6 +150,11 @@ impl Settings {
         config.value_bytes_max = usize::try_from(self.value_max.0).unwrap_or(usize::MAX);
         config.idle_timeout =
             (self.idle_timeout.0 > 0).then(|| Duration::from_secs(self.idle_timeout.0.into()));
+        let deadline = Duration::from_millis(self.request_deadline.0.into());
+        config.request_deadline = (!deadline.is_zero()).then_some(deadline);
+        config.tls = self.tls.0.as_ref().map(|told| told.files.clone());
+        config.cluster.clone_from(&self.cluster.map);
+        config.memcached_nodes.clone_from(&self.cluster.nodes);
         config.drain_time = Duration::from_secs(self.drain.0.into());
         config.allow_unprotected = self.allow_unprotected.0;
         config.ready_without_flash = self.ready_without_flash.0;
@@ -175,13 +162,107 @@ impl Settings {
         config.tenants = self.tenants.iter().map(|tenant| tenant.policy.clone()).collect();
         Ok(config)
     }
+
+    fn listeners(&self) -> Vec<ListenerConfig> {
+        let lists = [
+            (&self.memcached, ProtocolKind::Memcached, false),
+            (&self.memcached_tls, ProtocolKind::Memcached, true),
+            (&self.resp, ProtocolKind::Resp, false),
+            (&self.resp_tls, ProtocolKind::Resp, true),
+        ];
+        let common = lists.into_iter().flat_map(|(places, protocol, is_tls)| {
+            let listeners = places.0.iter().filter_map(move |at| listener(at, protocol));
+            listeners.map(move |listener| ListenerConfig { is_tls, ..listener })
+        });
+        let own = self.tenants.iter().flat_map(|tenant| {
+            let listeners = tenant.listens.iter().filter_map(|(at, kind)| listener(at, *kind));
+            let name = Some(tenant.name.clone());
+            listeners.map(move |listener| ListenerConfig { tenant: name.clone(), ..listener })
+        });
+        common.chain(own).collect()
+    }
+
+    /// What works, and is to be looked after.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let tls = self.tls.0.as_ref().and_then(TlsTold::warning);
+        tls.into_iter().chain(self.cluster.warning.clone()).collect()
+    }
 }
 
-fn endpoint(at: &ListenArg, protocol: ProtocolKind) -> Option<(Endpoint, ProtocolKind)> {
+fn listener(at: &ListenArg, protocol: ProtocolKind) -> Option<ListenerConfig> {
     let endpoint = match at {
         ListenArg::Nowhere => return None,
         ListenArg::Tcp(address) => Endpoint::Tcp(*address),
         ListenArg::Unix(path) => Endpoint::Unix { path: path.clone(), mode: SOCKET_MODE },
     };
-    Some((endpoint, protocol))
+    Some(ListenerConfig::new(endpoint, protocol))
+}
+
+/// Where is listened, but for the tenants' own places.
+struct Listens {
+    memcached: Listen,
+    memcached_tls: Listen,
+    resp: Listen,
+    resp_tls: Listen,
+    admin: Listen,
+}
+
+/// One kind of places.
+struct Listen {
+    places: Vec<Place>,
+    from: From,
+}
+
+impl Listens {
+    fn of(arguments: &ServeArgs, file: &SettingsFile) -> Self {
+        let local = |port| Some(ListenArg::Tcp(([127, 0, 0, 1], port).into()));
+        let of = Listen::of;
+        let memcached_tls =
+            of("memcached_tls", &arguments.memcached_tls, file.memcached_tls.as_ref(), None);
+        let resp_tls = of("resp_tls", &arguments.resp_tls, file.resp_tls.as_ref(), None);
+        // Who has TLS does not have it beside a way without that nobody has asked for.
+        let unless = |tls: &Listen, port| if tls.places.is_empty() { local(port) } else { None };
+        let (memcached, resp) = (unless(&memcached_tls, 11211), unless(&resp_tls, 6379));
+        let admin = arguments.admin.clone().map(|at| vec![at]);
+        Self {
+            memcached: of("memcached", &arguments.memcached, file.memcached.as_ref(), memcached),
+            memcached_tls,
+            resp: of("resp", &arguments.resp, file.resp.as_ref(), resp),
+            resp_tls,
+            admin: of("admin", &admin, file.admin.as_ref(), local(9180)),
+        }
+    }
+
+    /// All places that are listened on, with those of tenants.
+    fn places(&self, file: &SettingsFile) -> Vec<Place> {
+        let Self { memcached, memcached_tls, resp, resp_tls, admin } = self;
+        let common = [memcached, memcached_tls, resp, resp_tls, admin];
+        let common = common.into_iter().flat_map(|listen| listen.places.iter().cloned());
+        common.chain(file.places_of_tenants()).collect()
+    }
+}
+
+impl Listen {
+    /// Those that are said, or those of the file, or the default.
+    fn of(
+        name: &str,
+        said: &Option<Vec<ListenArg>>,
+        file: Option<&Spanned<Places>>,
+        default: Option<ListenArg>,
+    ) -> Self {
+        let place = |at| Place { at, name: name.to_owned(), span: None };
+        match (said, file) {
+            (Some(said), _) => {
+                Self { places: said.iter().cloned().map(place).collect(), from: From::CommandLine }
+            }
+            (None, Some(_)) => Self { places: Place::all(name, file), from: From::File },
+            (None, None) => {
+                Self { places: default.map(place).into_iter().collect(), from: From::Default }
+            }
+        }
+    }
+
+    fn setting(self) -> Setting<Vec<ListenArg>> {
+        Setting(self.places.into_iter().map(|place| place.at).collect(), self.from)
+    }
 }

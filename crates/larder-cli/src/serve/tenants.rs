@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use indicatif::BinaryBytes;
 use larder::{AdmissionPolicy, Config, Tenant};
-use larder_server::{OverLimit, TenantPolicy};
+use larder_server::{OverLimit, ProtocolKind, TenantPolicy};
 use serde::Deserialize;
+use toml::Spanned;
 
 use super::file::Size;
+use super::places::Places;
+use crate::args::ListenArg;
 
 /// The only tenant, if none are configured.
 pub(crate) const TENANT: &str = "default";
@@ -18,7 +21,7 @@ const FLASH_WRITE_BUDGET_MIN: u64 = 1 << 20;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TenantEntry {
-    name: String,
+    pub(super) name: String,
     share: f64,
     requests_per_second: Option<u64>,
     bytes_per_second: Option<Size>,
@@ -27,6 +30,8 @@ pub(super) struct TenantEntry {
     weight: Option<u16>,
     prefix: Option<String>,
     flash_write_budget: Option<Size>,
+    pub(super) memcached: Option<Spanned<Places>>,
+    pub(super) resp: Option<Spanned<Places>>,
 }
 
 /// "delay" or "error".
@@ -55,6 +60,8 @@ pub(crate) struct TenantSettings {
     /// Bytes that it may write to flash a day.
     pub(crate) flash_write_budget: Option<u64>,
     pub(crate) policy: TenantPolicy,
+    /// Where clients come in that have its keys without a login.
+    pub(crate) listens: Vec<(ListenArg, ProtocolKind)>,
 }
 
 impl TenantEntry {
@@ -85,11 +92,14 @@ impl TenantEntry {
         }
         let others: Vec<TenantPolicy> = before.iter().map(|tenant| tenant.policy.clone()).collect();
         policy.check(&others).map_err(|error| error.to_string())?;
+        let memcached = listens(self.memcached.as_ref(), ProtocolKind::Memcached);
+        let listens = memcached.chain(listens(self.resp.as_ref(), ProtocolKind::Resp)).collect();
         Ok(TenantSettings {
             name: name.clone(),
             percent: *share,
             flash_write_budget: budget,
             policy,
+            listens,
         })
     }
 
@@ -116,11 +126,20 @@ impl TenantEntry {
     }
 }
 
+/// Places of a tenant, each with what is spoken there.
+fn listens(
+    places: Option<&Spanned<Places>>,
+    protocol: ProtocolKind,
+) -> impl Iterator<Item = (ListenArg, ProtocolKind)> {
+    let places = places.into_iter().flat_map(|places| places.get_ref().0.clone());
+    places.map(move |at| (at, protocol))
+}
+
 impl TenantSettings {
     /// The only one, if none are configured.
     pub(crate) fn alone() -> Self {
         let (name, policy) = (TENANT.to_owned(), TenantPolicy::new(TENANT));
-        Self { name, percent: 100.0, flash_write_budget: None, policy }
+        Self { name, percent: 100.0, flash_write_budget: None, policy, listens: Vec::new() }
     }
 
     /// What its cache is told, beside what `config` says of all.

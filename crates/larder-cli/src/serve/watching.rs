@@ -7,7 +7,7 @@ use larder::Endurance;
 use larder_server::{PasswordHash, ServerConfig};
 
 use super::file::SettingsFile;
-use super::settings::{From, Setting, pick};
+use super::source::{From, Setting, pick};
 use crate::args::ServeArgs;
 
 /// See the module.

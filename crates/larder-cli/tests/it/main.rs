@@ -21,5 +21,7 @@ mod replay_json;
 mod report_page;
 #[cfg(target_os = "linux")]
 mod serve_command;
+#[cfg(target_os = "linux")]
+mod serve_protected;
 mod streams;
 mod workload_command;

@@ -10,14 +10,14 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server that ends with the test, whatever happens.
-struct Serving {
-    child: Child,
-    output: BufReader<Box<dyn Read>>,
+pub(crate) struct Serving {
+    pub(crate) child: Child,
+    pub(crate) output: BufReader<Box<dyn Read>>,
     /// Where it says that it listens, by what is spoken there.
     places: Vec<(String, String)>,
 }
 
-fn command(directory: &Path, words: &[&str]) -> Command {
+pub(crate) fn command(directory: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
     let directory = directory.to_str().unwrap();
     command.args(["serve", "--memory", "64M", "--flash", "128M", "--data-dir", directory]);
@@ -26,7 +26,7 @@ fn command(directory: &Path, words: &[&str]) -> Command {
     command
 }
 
-const ANYWHERE: [&str; 6] =
+pub(crate) const ANYWHERE: [&str; 6] =
     ["--memcached", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
 
 impl Serving {
@@ -35,7 +35,7 @@ impl Serving {
     }
 
     /// Runs `command`, until it says that it is ready.
-    fn run(mut command: Command) -> Self {
+    pub(crate) fn run(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(Box::new(child.stdout.take().unwrap()) as Box<dyn Read>);
         let mut serving = Self { child, output, places: Vec::new() };
@@ -53,17 +53,17 @@ impl Serving {
         }
     }
 
-    fn place(&self, name: &str) -> &str {
+    pub(crate) fn place(&self, name: &str) -> &str {
         &self.places.iter().find(|(known, _)| known == name).unwrap().1
     }
 
-    fn connect(&self, name: &str) -> TcpStream {
+    pub(crate) fn connect(&self, name: &str) -> TcpStream {
         let stream = TcpStream::connect(self.place(name)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
@@ -83,7 +83,7 @@ impl Drop for Serving {
     }
 }
 
-fn asks(stream: &mut TcpStream, request: &str, answer: &str) {
+pub(crate) fn asks(stream: &mut TcpStream, request: &str, answer: &str) {
     stream.write_all(request.as_bytes()).unwrap();
     let mut heard = vec![0; answer.len()];
     stream.read_exact(&mut heard).unwrap();
@@ -220,7 +220,10 @@ fn sighup_reads_the_file_again_and_a_mistake_changes_nothing() {
     write("connections = 50\nidle_timeout = 9\n");
     serving.signal("HUP");
     serving.output.read_line(&mut line).unwrap();
-    assert!(line.contains("users, connections and limits are as the file says"), "{line}");
+    assert!(
+        line.contains("users, certificates, connections and limits are as the file says"),
+        "{line}"
+    );
     assert!(line.ends_with("another start: idle_timeout\n"), "{line}");
     write("conections = 50\n");
     serving.signal("HUP");
@@ -257,7 +260,7 @@ fn check_explains_a_file_or_says_where_it_is_wrong() {
     assert!(code == Some(2) && said.contains("allow_unprotected"), "{said}");
     let (code, said) = check("[[user]]\nname = \"ann\"\n");
     assert!(
-        code == Some(2) && said.contains("larder.toml:1:1: missing field `password`"),
+        code == Some(2) && said.contains("larder.toml:1:1: user \"ann\" needs a password"),
         "{said}"
     );
 }

@@ -48,6 +48,11 @@ fn write_server(text: &mut String, shared: &Shared) {
         family(text, name, "gauge", help);
         sample(text, name, &[], value);
     }
+    if let Some(tls) = shared.tls() {
+        let name = "certificate_ends_in_seconds";
+        family(text, name, "gauge", "Seconds until the TLS certificate ends; 0 when it has.");
+        sample(text, name, &[], tls.ends_in().as_secs());
+    }
     let slow = shared.slow_log.seen();
     let own = [
         ("accepted_connections", "Connections that there were.", shared.connections_ever()),

@@ -40,6 +40,11 @@ pub(crate) trait Socket {
 
     /// Sends all of `output`, which is empty when it is done: the kernel has it, or will have.
     fn poll_send(&mut self, cx: &mut Context<'_>, output: &mut Output) -> Poll<io::Result<()>>;
+
+    /// Tells the other side that nothing more will come, where bytes have to say so. It is closed when it is dropped.
+    fn poll_close(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
 }
 
 /// Bytes on their way out, in one piece, and how far they have got.
@@ -63,11 +68,11 @@ impl Output {
         self.bytes.len() - self.sent
     }
 
-    fn unsent(&self) -> &[u8] {
+    pub(crate) fn unsent(&self) -> &[u8] {
         &self.bytes[self.sent..]
     }
 
-    fn has_sent(&mut self, count: usize) {
+    pub(crate) fn has_sent(&mut self, count: usize) {
         self.sent += count;
         assert!(self.sent <= self.bytes.len(), "no more is sent than there is");
         if self.is_empty() {

@@ -29,8 +29,11 @@ const WRONG_DELAY: Duration = Duration::from_millis(500);
 pub struct User {
     /// Its name: what `AUTH`, SASL and memcached's ASCII login say.
     pub name: String,
-    /// Its password.
-    pub password: PasswordHash,
+    /// Its password. Without one, it comes in by its certificate alone.
+    pub password: Option<PasswordHash>,
+    /// The common name (CN) of the TLS certificates by which it is known, if there are some
+    /// ([`TlsFiles::client_ca`](crate::TlsFiles::client_ca)).
+    pub certificate: Option<String>,
     /// The tenant whose keys it has.
     pub tenant: String,
 }
@@ -39,9 +42,16 @@ impl fmt::Debug for User {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("User")
             .field("name", &self.name)
+            .field("certificate", &self.certificate)
             .field("tenant", &self.tenant)
             .finish_non_exhaustive()
     }
+}
+
+/// A user who is known by a certificate.
+pub(crate) struct CertifiedUser {
+    pub(crate) name: String,
+    pub(crate) tenant: Arc<Tenant>,
 }
 
 /// See the module.
@@ -58,7 +68,8 @@ struct Known {
 
 struct KnownUser {
     name: String,
-    password: PasswordHash,
+    password: Option<PasswordHash>,
+    certificate: Option<String>,
     tenant: Arc<Tenant>,
     /// Of the password that it came in with last.
     accepted: Mutex<Option<Digest>>,
@@ -81,6 +92,13 @@ impl Users {
             if known.iter().any(|other| other.name == user.name) {
                 return refuse("there are two of this name; a user has one tenant".to_owned());
             }
+            if user.password.is_none() && user.certificate.is_none() {
+                return refuse("needs a password or a certificate to come in with".to_owned());
+            }
+            let same = known.iter().find(|it| it.certificate == user.certificate);
+            if let (Some(other), Some(certificate)) = (same, &user.certificate) {
+                return refuse(format!("certificate {certificate:?} names {:?} too", other.name));
+            }
             let Some(tenant) = tenants.iter().find(|tenant| tenant.name() == user.tenant) else {
                 let names: Vec<&str> = tenants.iter().map(|tenant| tenant.name()).collect();
                 return refuse(format!(
@@ -92,6 +110,7 @@ impl Users {
             known.push(KnownUser {
                 name: user.name.clone(),
                 password: user.password.clone(),
+                certificate: user.certificate.clone(),
                 tenant: Arc::clone(tenant),
                 accepted: Mutex::default(),
             });
@@ -106,6 +125,18 @@ impl Users {
     /// Whether everybody is let in, as no one is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_none()
+    }
+
+    /// Whether somebody can come in with a password.
+    pub(crate) fn have_passwords(&self) -> bool {
+        self.0.as_ref().is_some_and(|known| known.users.iter().any(|user| user.password.is_some()))
+    }
+
+    /// The user whom certificates with this common name name.
+    pub(crate) fn certified(&self, common_name: &str) -> Option<CertifiedUser> {
+        let users = &self.0.as_ref()?.users;
+        let user = users.iter().find(|user| user.certificate.as_deref() == Some(common_name))?;
+        Some(CertifiedUser { name: user.name.clone(), tenant: Arc::clone(&user.tenant) })
     }
 
     /// The tenant of a user, if that is its password.
@@ -123,7 +154,10 @@ impl Users {
         {
             return Some(Arc::clone(&user.tenant));
         }
-        let is_right = verifier.verify(user.map_or(decoy, |user| &user.password), password).await;
+        // Who has none takes as long as who is unknown.
+        let user = user.filter(|user| user.password.is_some());
+        let hash = user.and_then(|user| user.password.as_ref()).unwrap_or(decoy);
+        let is_right = verifier.verify(hash, password).await;
         match user {
             Some(user) if is_right => {
                 *user.lock() = Some(digest);

@@ -8,7 +8,7 @@ use std::thread::ThreadId;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::config::ProtocolKind;
+use crate::listener::Entrance;
 use crate::peer::Peer;
 
 /// See the module.
@@ -37,7 +37,8 @@ pub(crate) enum Letter {
 /// A connection that was accepted.
 pub(crate) struct Arrived {
     pub(crate) fd: OwnedFd,
-    pub(crate) protocol: ProtocolKind,
+    /// Where it came in.
+    pub(crate) entrance: Arc<Entrance>,
     pub(crate) peer: Peer,
 }
 

@@ -49,6 +49,8 @@ pub(crate) struct Worker {
     flash_turns: Turns,
     /// Connections that wait for requests.
     pub(crate) idle: Idle,
+    /// Whose TLS handshake computes now.
+    pub(crate) handshake_turn: async_lock::Mutex<()>,
 }
 
 impl Worker {
@@ -71,6 +73,7 @@ impl Worker {
             purses,
             flash_turns,
             idle,
+            handshake_turn: async_lock::Mutex::new(()),
         }
     }
 

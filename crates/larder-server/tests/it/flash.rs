@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder::{FileDevice, RealClock, Tenant, Tenants, TenantsConfig, block_on};
+use larder_device::{Fault, FaultDevice, FaultPlan, FaultRule, MemoryDevice};
 use larder_server::{Server, ServerConfig};
 
 use crate::serving::{Client, config};
@@ -146,4 +147,56 @@ fn operators_see_how_flash_is_divided_and_what_waits_for_it() {
     assert!(entries.iter().any(|entry| entry["command"] == "incr"), "{slow}");
     assert!(hits > 0 && slow["seen"].as_u64().unwrap() >= hits, "{slow}");
     assert!(slow["entries"][0]["key"].as_str().unwrap().starts_with("key"));
+}
+
+/// A server whose values lie on a device that can be told to answer no read.
+fn over_faults() -> (Server, Arc<FaultDevice<MemoryDevice>>) {
+    let device =
+        Arc::new(FaultDevice::new(MemoryDevice::holding(vec![0; 256 << 20]), &FaultPlan::new(1)));
+    let tenants = TenantsConfig {
+        dram_bytes: 2 << 20,
+        tenants: vec![Tenant::new("default", 100.0)],
+        ..TenantsConfig::default()
+    };
+    let flash = Arc::clone(&device) as Arc<dyn larder::Device>;
+    let tenants = block_on(Tenants::open(tenants, Some(flash), Arc::new(RealClock))).unwrap();
+    let request_deadline = Some(Duration::from_millis(100));
+    let config = ServerConfig { workers: 1, request_deadline, ..config() };
+    (Server::start(config, tenants).unwrap(), device)
+}
+
+#[test]
+fn who_waits_for_flash_too_long_is_told_so_in_order() {
+    let (server, device) = over_faults();
+    fill(&server);
+    let (mut memcached, mut resp) = (Client::memcached(&server), Client::resp(&server));
+    resp.asks("SET bread rye\r\n", "+OK\r\n");
+    // The oldest lie on flash alone.
+    let expected = value(1);
+    let whole = [format!("${}\r\n", expected.len()).as_bytes(), &expected, b"\r\n"].concat();
+    resp.asks("GET key1\r\n", &whole);
+    device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Stall).on_reads()));
+    let late = "SERVER_ERROR not read from flash in time\r\n";
+    memcached.asks(
+        "get key2 bread\r\nmn\r\nget bread\r\n",
+        format!("VALUE bread 0 3\r\nrye\r\n{late}MN\r\nVALUE bread 0 3\r\nrye\r\nEND\r\n"),
+    );
+    memcached.asks("mg key3 v\r\nmg key4 s v q\r\nmn\r\n", format!("{late}{late}MN\r\n"));
+    let error = "-ERR not read from flash in time\r\n";
+    resp.asks(
+        "MGET key5 bread\r\nGET bread\r\n",
+        format!("*2\r\n{error}$3\r\nrye\r\n$3\r\nrye\r\n"),
+    );
+    let mut binary = Client::memcached(&server);
+    let mut packet = vec![0x80, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 4];
+    packet.resize(24, 0);
+    packet.extend_from_slice(b"key6");
+    binary.send(packet);
+    let mut head = [0; 24];
+    binary.0.read_exact(&mut head).unwrap();
+    assert_eq!(head[6..8], [0, 0x86], "a failure that may pass");
+    // When the drive is itself again, so are answers.
+    device.set_plan(&FaultPlan::new(1));
+    device.release_delayed();
+    resp.asks("GET key1\r\n", whole);
 }

@@ -15,5 +15,6 @@ mod resp;
 mod serving;
 mod sick_drive;
 mod slow;
+mod tls;
 mod users;
 mod weights;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
-use larder_server::{Endpoint, Error, ProtocolKind, Server, ServerConfig, SocketBackend};
+use larder_server::{
+    Endpoint, Error, ListenerConfig, ProtocolKind, Server, ServerConfig, SocketBackend,
+};
 
 /// Nothing that is waited for takes longer, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -18,9 +20,13 @@ pub(crate) fn in_memory() -> Server {
 
 /// Endpoints on ports that are free: memcached's first.
 pub(crate) fn config() -> ServerConfig {
-    let local = || Endpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
-    let endpoints = vec![(local(), ProtocolKind::Memcached), (local(), ProtocolKind::Resp)];
-    ServerConfig { endpoints, sockets: sockets(), ..ServerConfig::default() }
+    let listeners = vec![local(ProtocolKind::Memcached), local(ProtocolKind::Resp)];
+    ServerConfig { listeners, sockets: sockets(), ..ServerConfig::default() }
+}
+
+/// A listener on a port that is free.
+pub(crate) fn local(protocol: ProtocolKind) -> ListenerConfig {
+    ListenerConfig::new(Endpoint::Tcp(([127, 0, 0, 1], 0).into()), protocol)
 }
 
 /// How servers wait for sockets: as the environment says, so that everything can be tried with both.
@@ -64,7 +70,7 @@ impl Client {
         Self::to(server.addresses()[1])
     }
 
-    fn to(address: SocketAddr) -> Self {
+    pub(crate) fn to(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use larder_server::{PasswordHash, Server, ServerConfig, User};
+use larder_server::{ListenerConfig, PasswordHash, ProtocolKind, Server, ServerConfig, User};
 
-use crate::serving::{Client, config, with_tenants};
+use crate::serving::{Client, config, local, with_tenants};
 
 pub(crate) fn user(name: &str, password: &str, tenant: &str) -> User {
     let password = PasswordHash::of(password.as_bytes()).unwrap();
-    User { name: name.to_owned(), password, tenant: tenant.to_owned() }
+    let (password, certificate) = (Some(password), None);
+    User { name: name.to_owned(), password, certificate, tenant: tenant.to_owned() }
 }
 
 fn with_users() -> Server {
@@ -89,7 +90,7 @@ fn what_cannot_be_meant_is_refused() {
     assert!(twice.contains("user \"ann\": there are two"), "{twice}");
     assert!(of(vec![user("a b", "a", "photos")]).unwrap().contains("none of them a space"));
     let open = ServerConfig {
-        endpoints: vec![(
+        listeners: vec![larder_server::ListenerConfig::new(
             larder_server::Endpoint::Tcp(([0, 0, 0, 0], 0).into()),
             larder_server::ProtocolKind::Resp,
         )],
@@ -99,4 +100,27 @@ fn what_cannot_be_meant_is_refused() {
     assert!(refused.to_string().starts_with("address 0.0.0.0:0: whoever reaches it"), "{refused}");
     let allowed = ServerConfig { allow_unprotected: true, ..open };
     assert!(crate::serving::try_with_tenants(&["photos"], allowed).is_ok());
+}
+
+#[test]
+fn where_a_tenant_listens_its_keys_are_whoevers_come_there() {
+    let of = |tenant: &str| {
+        let tenant = Some(tenant.to_owned());
+        ListenerConfig { tenant, ..local(ProtocolKind::Resp) }
+    };
+    let users = vec![user("ann", "rye", "photos")];
+    let listeners = vec![local(ProtocolKind::Resp), of("photos"), of("pages")];
+    let config = ServerConfig { listeners, users, ..config() };
+    let server = with_tenants(&["photos", "pages"], config.clone());
+    let connect = |number: usize| Client::to(server.addresses()[number]);
+    connect(0).asks("GET bread\r\n", "-NOAUTH Authentication required.\r\n");
+    let (mut photos, mut pages) = (connect(1), connect(2));
+    photos.asks("SET bread jpeg\r\n", "+OK\r\n");
+    pages.asks("GET bread\r\n", "$-1\r\n");
+    // Who logs in there has its user's keys, until it is again who it was.
+    pages.asks("AUTH ann rye\r\nGET bread\r\n", "+OK\r\n$4\r\njpeg\r\n");
+    pages.asks("RESET\r\nGET bread\r\n", "+RESET\r\n$-1\r\n");
+    let unknown = ServerConfig { listeners: vec![of("music")], ..config };
+    let refused = crate::serving::try_with_tenants(&["photos"], unknown).err().unwrap();
+    assert!(refused.to_string().contains("tenant \"music\", which there is not"), "{refused}");
 }

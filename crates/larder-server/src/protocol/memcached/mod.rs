@@ -11,9 +11,12 @@ mod items;
 mod lifetime;
 mod line;
 mod meta;
+mod nodes;
 mod stats;
 mod text;
 mod version;
+
+pub use nodes::NodeList;
 
 use super::{Protocol, Step};
 use crate::answers::Answers;

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::line::Words;
 use super::version::VERSION;
 use crate::caller::Caller;
-use crate::config::{Endpoint, ProtocolKind};
+use crate::config::{Endpoint, ListenerConfig, ProtocolKind};
 
 /// How the answer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,8 +110,8 @@ fn general(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
 
 fn settings(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
     let config = &caller.worker.shared.config;
-    let ours = |it: &&(Endpoint, ProtocolKind)| it.1 == ProtocolKind::Memcached;
-    let mut endpoints = config.endpoints.iter().filter(ours).map(|(endpoint, _)| endpoint);
+    let ours = |it: &&ListenerConfig| it.protocol == ProtocolKind::Memcached;
+    let mut endpoints = config.listeners.iter().filter(ours).map(|listener| &listener.endpoint);
     let port = endpoints.clone().find_map(|endpoint| match endpoint {
         Endpoint::Tcp(address) => Some(address.port()),
         Endpoint::Unix { .. } => None,
@@ -136,6 +136,7 @@ fn settings(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
     say("binding_protocol", &"auto-negotiate");
     say("detail_enabled", &"no");
     say("shutdown_command", &"no");
+    say("ssl_enabled", &yes_or_no(config.listeners.iter().any(|listener| listener.is_tls)));
     say("watch_enabled", &"no");
     say("dump_enabled", &"yes");
     say("idle_timeout", &config.idle_timeout.map_or(0, |time| time.as_secs()));
@@ -143,15 +144,15 @@ fn settings(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
 
 /// Where clients come in, and the one that asks. Nobody is told who the others are.
 fn connections(caller: &Caller, say: &mut impl FnMut(&str, &dyn Display)) {
-    for (number, (endpoint, _)) in caller.worker.shared.config.endpoints.iter().enumerate() {
-        let address = match endpoint {
+    for (number, listener) in caller.worker.shared.config.listeners.iter().enumerate() {
+        let address = match &listener.endpoint {
             Endpoint::Tcp(address) => format!("tcp:{address}"),
             Endpoint::Unix { path, .. } => format!("unix:{}", path.display()),
         };
         say(&format!("{number}:addr"), &address.escape_default());
         say(&format!("{number}:state"), &"conn_listening");
     }
-    let number = caller.worker.shared.config.endpoints.len() as u64 + caller.id;
+    let number = caller.worker.shared.config.listeners.len() as u64 + caller.id;
     say(&format!("{number}:addr"), &caller.peer);
     say(&format!("{number}:state"), &"conn_parse_cmd");
 }

@@ -67,8 +67,8 @@ impl Board {
     }
 
     /// Lists a client, until it leaves ([`Board::strike`]).
-    pub(super) fn list(&self, id: u64, peer: String) -> Arc<Listed> {
-        let words = Words { user: b"default".to_vec(), ..Words::default() };
+    pub(super) fn list(&self, id: u64, peer: String, user: &str) -> Arc<Listed> {
+        let words = Words { user: user.as_bytes().to_vec(), ..Words::default() };
         let listed = Arc::new(Listed {
             id,
             peer,

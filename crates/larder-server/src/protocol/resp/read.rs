@@ -12,7 +12,7 @@ use super::context::Context;
 use super::expiry::{self, Unit};
 use super::number;
 use super::parse::Arguments;
-use super::write::{NO_INTEGER, Outcome, Refusal, Writer};
+use super::write::{NO_INTEGER, Outcome, Refusal, TOO_LATE, Writer};
 use crate::answers::{Answer, Answers, COPIED_MAX};
 use crate::caller::Caller;
 
@@ -157,7 +157,12 @@ async fn later(
         }
         answer_of(read, found, || tenant.cache_for(&key).now(), is_resp3)
     };
-    answers.later(later).await;
+    let too_late = move || {
+        let mut bytes = Vec::new();
+        Writer::new(&mut bytes, is_resp3).refusal(&TOO_LATE);
+        Answer::Bytes(bytes)
+    };
+    answers.later(later, too_late).await;
 }
 
 fn answer_of(

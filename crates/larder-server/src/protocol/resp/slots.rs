@@ -60,6 +60,11 @@ impl SlotMap {
         Ok(Self { nodes, myself })
     }
 
+    /// All servers.
+    pub fn nodes(&self) -> &[SlotNode] {
+        &self.nodes
+    }
+
     fn owner(&self, slot: u16) -> Option<(usize, &SlotNode)> {
         let has = |node: &SlotNode| node.slots.iter().any(|(a, b)| (*a..=*b).contains(&slot));
         self.nodes.iter().enumerate().find(|(_, node)| has(node))

@@ -38,6 +38,7 @@ pub(super) const NO_ROOM: Refusal =
 /// What comes beyond the rates of its tenant. Clients ask again by themselves after `TRYAGAIN`, at once.
 pub(super) const OVER_LIMIT: Refusal =
     Refusal::Says("ERR the tenant is over its limit; try again later");
+pub(super) const TOO_LATE: Refusal = Refusal::Says("ERR not read from flash in time");
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {

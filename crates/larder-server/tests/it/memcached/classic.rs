@@ -280,3 +280,13 @@ fn requests_that_there_is_no_room_for_are_refused_and_the_others_go_on() {
     second.asks(format!("{}\r\n", &value[1..]), "STORED\r\n");
     third.asks(format!("set c 0 0 1000000\r\n{value}\r\n"), "STORED\r\n");
 }
+
+#[test]
+fn clients_are_told_among_which_servers_they_divide_their_keys() {
+    let nodes = vec![("10.0.0.1".to_owned(), 11211), ("b.example".to_owned(), 11211)];
+    let memcached_nodes = Some(larder_server::NodeList::new(3, nodes).unwrap());
+    let server = in_memory_with(larder_server::ServerConfig { memcached_nodes, ..config() });
+    let list = "3\n10.0.0.1|10.0.0.1|11211 b.example|b.example|11211\n";
+    let answer = format!("CONFIG cluster 0 {}\r\n{list}\r\nEND\r\n", list.len());
+    Client::memcached(&server).asks("config get cluster\r\n", answer);
+}

@@ -64,6 +64,8 @@ pub(super) enum Status {
     Busy,
     /// The cache has failed.
     Internal,
+    /// It took too long.
+    TooLate,
 }
 
 impl Status {
@@ -81,6 +83,8 @@ impl Status {
             Self::OutOfMemory => 0x82,
             Self::Internal => 0x84,
             Self::Busy => 0x85,
+            // Clients know it as a failure that may pass.
+            Self::TooLate => 0x86,
         }
     }
 
@@ -99,6 +103,7 @@ impl Status {
             Self::OutOfMemory => "Out of memory",
             Self::Internal => "Internal error",
             Self::Busy => "The tenant is over its limit",
+            Self::TooLate => "Temporary failure",
         }
     }
 }

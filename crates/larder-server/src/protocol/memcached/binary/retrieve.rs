@@ -61,7 +61,13 @@ async fn later(packet: &Packet<'_>, how: Retrieval, caller: &Caller, answers: &m
         worker.counters.count_get(matches!(found, Ok(Some(_))));
         found_or_not(found, &header, how, &key)
     };
-    answers.later(found).await;
+    let header = packet.header;
+    let too_late = move || {
+        let mut out = Vec::new();
+        failed(&mut out, &header, Status::TooLate);
+        Answer::Bytes(out)
+    };
+    answers.later(found, too_late).await;
 }
 
 async fn touch(

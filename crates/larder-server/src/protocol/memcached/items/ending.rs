@@ -15,6 +15,9 @@ pub(crate) fn server_error(error: &Error) -> &'static str {
     }
 }
 
+/// What a client is told that asked for something which took too long, as a line.
+pub(crate) const TOO_LATE: &[u8] = b"SERVER_ERROR not read from flash in time\r\n";
+
 /// Something was given the lifetime. What is over is gone when this has ended: the cache counts in milliseconds, of
 /// which one may be left.
 pub(crate) async fn let_pass(caller: &Caller, lifetime: Lifetime) {

@@ -7,5 +7,5 @@ mod store;
 
 pub(crate) use count::{Count, CountOutcome, count};
 pub(crate) use delete::{Delete, DeleteOutcome, delete};
-pub(crate) use ending::{let_pass, server_error};
+pub(crate) use ending::{TOO_LATE, let_pass, server_error};
 pub(crate) use store::{Mode, Store, StoreOutcome, store};

@@ -12,7 +12,7 @@ use super::request::{Request, parse};
 use crate::answers::{Answer, Answers, COPIED_MAX};
 use crate::caller::Caller;
 use crate::counters::Counters;
-use crate::protocol::memcached::items::{let_pass, server_error};
+use crate::protocol::memcached::items::{TOO_LATE, let_pass, server_error};
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::Words;
 
@@ -73,7 +73,7 @@ async fn later(key: &[u8], line: &[u8], caller: &Caller, answers: &mut Answers<'
         let found = found.map(|value| value.map(|value| Found::new(value, cache.now())));
         of_found(&request, found, cache)
     };
-    answers.later(found).await;
+    answers.later(found, || Answer::Bytes(TOO_LATE.to_vec())).await;
 }
 
 /// Shows an item that it neither finds nor keeps in memory.

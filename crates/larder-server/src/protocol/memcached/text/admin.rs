@@ -40,7 +40,10 @@ pub(super) async fn answer(request: Request<'_>, caller: &Caller, answers: &mut 
             let shared = "SERVER_ERROR several tenants share the memory";
             say_unless(quiet, answers, if set { "OK" } else { shared });
         }
-        // No nodes are known.
+        Request::Cluster => match &caller.worker.shared.config.memcached_nodes {
+            Some(list) => say(answers, &list.answer()),
+            None => say(answers, "ERROR"),
+        },
         _ => say(answers, "ERROR"),
     }
 }

@@ -3,6 +3,7 @@
 //! A line of up to 64 KiB is looked at as a whole first, for a key that is too long is answered with nothing else. The
 //! keys of a longer one are answered as they come, and none of it is kept.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,11 +11,11 @@ use larder::{Change, Value, ValueMeta};
 
 use super::request::{self, Request, Retrieval};
 use super::say::say;
-use crate::answers::{Answer, Answers, COPIED_MAX};
+use crate::answers::{Answer, Answers, COPIED_MAX, Failed};
 use crate::caller::Caller;
 use crate::protocol::Step;
 use crate::protocol::memcached::fault::Fault;
-use crate::protocol::memcached::items::let_pass;
+use crate::protocol::memcached::items::{TOO_LATE, let_pass};
 use crate::protocol::memcached::lifetime::Lifetime;
 use crate::protocol::memcached::line::{KEY_BYTES_MAX, Words, append_number};
 
@@ -36,8 +37,16 @@ pub(super) enum Next {
 }
 
 /// A line of keys that is being answered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Retrieving {
+    how: How,
+    /// Whether a value was not found in time: then the line does not end as if all were there. Nothing, as long as all
+    /// were found at once.
+    failed: Option<Failed>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct How {
     unique: bool,
     touch: Option<Lifetime>,
 }
@@ -81,7 +90,7 @@ impl Retrieving {
     pub(super) fn new(how: Retrieval, caller: &Caller) -> Self {
         let now = || caller.cache_for(b"").now();
         let touch = how.touch.map(|exptime| Lifetime::new(exptime, now()));
-        Self { unique: how.unique, touch }
+        Self { how: How { unique: how.unique, touch }, failed: None }
     }
 
     /// Refuses a line of which some key is too long.
@@ -96,7 +105,7 @@ impl Retrieving {
 
     /// Answers the keys that are there, or some of them. Says what comes next, if not more keys.
     pub(super) async fn step(
-        self,
+        &mut self,
         caller: &Caller,
         input: &[u8],
         answers: &mut Answers<'_>,
@@ -108,7 +117,10 @@ impl Retrieving {
             at += spaces;
             let rest = rest.get(spaces..).unwrap_or_default();
             if let Some(end) = end_of_line(rest) {
-                say(answers, "END");
+                match &self.failed {
+                    None => say(answers, "END"),
+                    Some(failed) => answers.ends(failed, [b"END\r\n", TOO_LATE]),
+                }
                 return (Step::Done(at + end), Next::Line);
             }
             let length = memchr::memchr2(b' ', b'\n', rest);
@@ -129,14 +141,35 @@ impl Retrieving {
         (Step::Done(at), Next::Keys)
     }
 
-    async fn answer(self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
-        match self.touch {
-            Some(lifetime) => self.touch(key, lifetime, caller, answers).await,
-            None if self.at_once(key, caller, answers) => {}
+    async fn answer(&mut self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
+        match self.how.touch {
+            Some(lifetime) => self.how.touch(key, lifetime, caller, answers).await,
+            None if self.how.at_once(key, caller, answers) => {}
             None => self.later(key, caller, answers).await,
         }
     }
 
+    /// Goes on where DRAM does not know at once.
+    async fn later(&mut self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
+        let (tenant, worker) = (Arc::clone(caller.tenant_of(key)), Rc::clone(&caller.worker));
+        let (asked, key, how) = (caller.asks("get", key), key.to_vec(), self.how);
+        let failed = Rc::clone(self.failed.get_or_insert_with(|| Rc::new(Cell::new(false))));
+        let found = async move {
+            // What cannot be read is a miss.
+            let found = worker.get(&tenant, &key).await.ok().flatten();
+            asked.ends(&key);
+            worker.counters.count_get(found.is_some());
+            found.map_or_else(|| Answer::Bytes(Vec::new()), |value| how.item(&key, value))
+        };
+        let too_late = move || {
+            failed.set(true);
+            Answer::Bytes(Vec::new())
+        };
+        answers.later(found, too_late).await;
+    }
+}
+
+impl How {
     /// Answers with what is in DRAM and not too long to be copied.
     fn at_once(self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) -> bool {
         let found = caller.cache_for(key).get_at_once_with(key, |value, meta| {
@@ -154,20 +187,6 @@ impl Retrieving {
             caller.worker.counters.count_get(true);
         }
         is_answered
-    }
-
-    /// Goes on where DRAM does not know at once.
-    async fn later(self, key: &[u8], caller: &Caller, answers: &mut Answers<'_>) {
-        let (tenant, worker) = (Arc::clone(caller.tenant_of(key)), Rc::clone(&caller.worker));
-        let (key, asked) = (key.to_vec(), caller.asks("get", key));
-        let found = async move {
-            // What cannot be read is a miss.
-            let found = worker.get(&tenant, &key).await.ok().flatten();
-            asked.ends(&key);
-            worker.counters.count_get(found.is_some());
-            found.map_or_else(|| Answer::Bytes(Vec::new()), |value| self.item(&key, value))
-        };
-        answers.later(found).await;
     }
 
     async fn touch(

@@ -1,0 +1,105 @@
+//! TLS as it is told: files of the command line before those of `larder.toml`, read to see that they are right.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use larder_lab::Error;
+use larder_server::{Tls, TlsFault, TlsFile, TlsFiles};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::source::{From, Setting, Source};
+use crate::args::ServeArgs;
+
+/// A certificate that ends sooner is warned of.
+const SOON: Duration = Duration::from_secs(14 * DAY);
+const DAY: u64 = 24 * 60 * 60;
+
+/// `[tls]` of the file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TlsEntry {
+    certificate: Spanned<PathBuf>,
+    key: Spanned<PathBuf>,
+    client_ca: Option<Spanned<PathBuf>>,
+}
+
+/// Files that are right.
+#[derive(Debug)]
+pub(crate) struct TlsTold {
+    pub(crate) files: TlsFiles,
+    /// How long the certificate still holds.
+    pub(crate) ends_in: Duration,
+}
+
+/// A path, and where it stands in the file if it does.
+type Told = (PathBuf, Option<Range<usize>>);
+
+/// What `arguments` say, and the file. It is read.
+pub(crate) fn told(
+    arguments: &ServeArgs,
+    file: Option<(&TlsEntry, &Source)>,
+) -> Result<Setting<Option<TlsTold>>, Error> {
+    let entry = file.map(|(entry, _)| entry);
+    let one = |said: &Option<PathBuf>, filed: Option<&Spanned<PathBuf>>| -> Option<Told> {
+        let said = said.clone().map(|path| (path, None));
+        said.or_else(|| filed.map(|it| (it.get_ref().clone(), Some(it.span()))))
+    };
+    let certificate = one(&arguments.tls_certificate, entry.map(|it| &it.certificate));
+    let key = one(&arguments.tls_key, entry.map(|it| &it.key));
+    let client_ca = one(&arguments.tls_client_ca, entry.and_then(|it| it.client_ca.as_ref()));
+    let ((certificate, at_certificate), (key, at_key)) = match (certificate, key, &client_ca) {
+        (Some(certificate), Some(key), _) => (certificate, key),
+        (None, None, None) => return Ok(Setting(None, From::Default)),
+        _ => {
+            let message = "tls needs both a certificate and its key: --tls-certificate, --tls-key";
+            return Err(Error::usage(message));
+        }
+    };
+    let (client_ca, at_client_ca) = client_ca.unzip();
+    let places = [at_certificate, at_key, at_client_ca.flatten()];
+    let from = match places.iter().flatten().next() {
+        Some(_) => From::File,
+        None => From::CommandLine,
+    };
+    let files = TlsFiles { certificate, key, client_ca };
+    match Tls::load(&files) {
+        Ok(tls) => Ok(Setting(Some(TlsTold { files, ends_in: tls.ends_in() }), from)),
+        Err(fault) => Err(refusal(&fault, places, file.map(|(_, source)| source))),
+    }
+}
+
+/// Says which setting it is that is wrong, and where.
+fn refusal(
+    fault: &TlsFault,
+    [certificate, key, client_ca]: [Option<Range<usize>>; 3],
+    source: Option<&Source>,
+) -> Error {
+    let (place, name) = match fault.file {
+        TlsFile::Certificate => (certificate, "certificate"),
+        TlsFile::Key => (key, "key"),
+        TlsFile::ClientCa => (client_ca, "client-ca"),
+    };
+    match (source, place) {
+        (Some(source), Some(place)) => {
+            source.refuse(Some(place), &format!("tls.{}: {fault}", name.replace('-', "_")))
+        }
+        _ => Error::usage(format!("--tls-{name} {fault}")),
+    }
+}
+
+impl TlsTold {
+    /// What is to be looked after.
+    pub(crate) fn warning(&self) -> Option<String> {
+        (self.ends_in < SOON).then(|| {
+            let (path, days) = (self.files.certificate.display(), self.days());
+            format!("the certificate {path} ends in {days} days; SIGHUP has another one read")
+        })
+    }
+
+    /// Whole days that the certificate still holds.
+    pub(crate) fn days(&self) -> u64 {
+        self.ends_in.as_secs() / DAY
+    }
+}

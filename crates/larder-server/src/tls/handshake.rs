@@ -1,0 +1,109 @@
+//! A handshake: who does not end one in time, or cannot, is gone before anything is asked.
+//!
+//! What it computes takes up to a millisecond. One handshake of a worker computes at a time, and the worker's other
+//! tasks run before the next one does: many that come at once hold up nobody for longer than one.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use rustls::server::UnbufferedServerConnection;
+
+use super::certificate::common_name;
+use super::credentials::Tls;
+use super::socket::TlsSocket;
+use crate::caller::Caller;
+use crate::net::Socket;
+use crate::within::within;
+
+/// A handshake takes no longer, even where connections may be idle for ever.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// That a connection ends is said within so long.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// Why there was no handshake.
+enum Failure {
+    /// The server ends, or the client has taken too long, or has gone.
+    Over(&'static str),
+    Socket(io::Error),
+    Tls(rustls::Error),
+    /// Whose certificate names no user, and nobody has a password.
+    Nobody,
+}
+
+/// Makes a handshake, and lets in whom the client's certificate names. None if it failed: then it is counted.
+pub(crate) async fn accept<S: Socket>(
+    socket: S,
+    tls: &Tls,
+    caller: &mut Caller,
+) -> Option<TlsSocket<S>> {
+    let worker = Rc::clone(&caller.worker);
+    let time = worker.shared.config.idle_timeout.unwrap_or(PATIENCE).min(PATIENCE);
+    let failure = match UnbufferedServerConnection::new(tls.config()) {
+        Err(error) => Failure::Tls(error),
+        Ok(tls) => {
+            let mut socket = TlsSocket::new(socket, tls, Rc::clone(&worker));
+            let done = within(&*worker.clock, time, pin!(shake(&mut socket, caller))).await;
+            caller.is_busy();
+            match done.unwrap_or(Err(Failure::Over("it took too long"))) {
+                Ok(()) => {
+                    worker.counters.tls_handshakes.add(1);
+                    return Some(socket);
+                }
+                Err(failure) => {
+                    // Who does not speak it would not understand why.
+                    if !socket.is_no_tls() {
+                        let farewell = pin!(poll_fn(|cx| socket.poll_close(cx)));
+                        within(&*worker.clock, FAREWELL, farewell).await;
+                    }
+                    failure
+                }
+            }
+        }
+    };
+    worker.counters.tls_failures.add(1);
+    tracing::debug!(peer = %caller.peer, ?failure, "a TLS handshake failed");
+    None
+}
+
+async fn shake<S: Socket>(socket: &mut TlsSocket<S>, caller: &mut Caller) -> Result<(), Failure> {
+    let worker = Rc::clone(&caller.worker);
+    while socket.tls().is_handshaking() {
+        let received = poll_fn(|cx| match socket.poll_incoming(cx) {
+            Poll::Ready(received) => Poll::Ready(received.map_err(Failure::Socket)),
+            Poll::Pending if caller.is_over(cx) => {
+                Poll::Ready(Err(Failure::Over("the server ends, or waits no longer")))
+            }
+            Poll::Pending => Poll::Pending,
+        })
+        .await?;
+        if received == 0 {
+            return Err(Failure::Over("the client has gone"));
+        }
+        let turn = worker.handshake_turn.lock().await;
+        let processed = socket.process();
+        worker.others_first().await;
+        drop(turn);
+        processed.map_err(Failure::Tls)?;
+        poll_fn(|cx| socket.poll_flush(cx)).await.map_err(Failure::Socket)?;
+    }
+    let certificate = socket.tls().peer_certificates().and_then(<[_]>::first);
+    let name = certificate.and_then(|certificate| common_name(certificate));
+    if caller.comes_with_certificate(name.as_deref()) { Ok(()) } else { Err(Failure::Nobody) }
+}
+
+/// For the log: what a client has sent stands in it as Rust writes texts, escaped.
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Over(why) => f.write_str(why),
+            Self::Socket(error) => write!(f, "{:?}", error.kind()),
+            Self::Tls(error) => write!(f, "{error:?}"),
+            Self::Nobody => f.write_str("the client's certificate names no user"),
+        }
+    }
+}
