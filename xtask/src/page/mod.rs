@@ -62,6 +62,7 @@ fn looked_at(program: &Path, larder: &Path, dir: &Path) -> Result<String, String
     std::thread::sleep(GATHERS);
     let gets = numbers_agree(&mut page, &server)?;
     shows_text_as_text(&mut page)?;
+    fades_with_age(&mut page)?;
     for (name, width, theme) in PICTURES {
         let picture = page.picture(width, theme)?;
         png::dimensions(&picture).ok_or("the browser's picture is no PNG")?;
@@ -125,6 +126,15 @@ fn shows_text_as_text(page: &mut Browser) -> Result<(), String> {
         Value::Number(found) if found.as_u64() == Some(0) => Ok(()),
         found => Err(format!("{found} elements came out of names or keys")),
     }
+}
+
+/// What is being filled is drawn in full, and what was filled first fainter than that.
+fn fades_with_age(page: &mut Browser) -> Result<(), String> {
+    let opacity = |cell: &str| {
+        format!("Number(document.querySelector('#map .map {cell}').getAttribute('fill-opacity'))")
+    };
+    let (newest, oldest) = (opacity(".cell.active"), opacity(".cell"));
+    page.wait_for(&format!("{newest} > 0.9 && {oldest} < 0.5"), PATIENCE)
 }
 
 /// Nothing was said on the console, and nobody else was asked for anything.

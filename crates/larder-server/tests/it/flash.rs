@@ -126,6 +126,13 @@ fn operators_see_how_flash_is_divided_and_what_waits_for_it() {
     assert_eq!(cells.len() as u64, shard["regions"].as_u64().unwrap());
     let filled = cells.iter().filter(|cell| cell["stream"] == "LOC" && cell["handle"] == 0).count();
     assert!(filled > 0, "{shard}");
+    // Of those that hold something the newest is the one that is behind none.
+    let behind: Vec<u64> = cells.iter().filter_map(|cell| cell["behind"].as_u64()).collect();
+    assert!(
+        behind.len() >= filled && behind.iter().filter(|it| **it == 0).count() == 1,
+        "{behind:?}"
+    );
+    assert!(behind.iter().all(|it| *it < 1 << 20), "{behind:?}");
     let parts: Vec<_> = shard["parts"].as_array().unwrap().iter().map(|it| &it["part"]).collect();
     assert!(parts.contains(&&"LOC".into()) && parts.contains(&&"SOC".into()), "{parts:?}");
     let streams = ask("/api/placement");

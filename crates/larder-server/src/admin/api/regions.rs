@@ -48,7 +48,9 @@ struct Cell {
     /// What fills it; `null` if that was before the start, or nothing is in it.
     stream: Option<String>,
     handle: Option<u16>,
-    sequence: u64,
+    /// By how many fillings the newest one of this cache is ahead of it; `null` if nothing is in it. Numbers of
+    /// fillings themselves may be longer than what JavaScript can count to.
+    behind: Option<u64>,
     age_s: Option<u64>,
 }
 
@@ -64,6 +66,7 @@ fn shard(cache: &Larder, tenant: &str) -> Option<Shard> {
     let layout = cache.layout()?;
     let regions = cache.flash_regions();
     let regions_per_cell = regions.len().div_ceil(CELLS_MAX).max(1);
+    let latest = regions.iter().map(|region| region.sequence).max().unwrap_or(0);
     let newest = |group: &[FlashRegion]| group.iter().max_by_key(|it| it.sequence).copied();
     let newest = regions.chunks(regions_per_cell).filter_map(newest);
     Some(Shard {
@@ -71,11 +74,12 @@ fn shard(cache: &Larder, tenant: &str) -> Option<Shard> {
         region_bytes: layout.region_bytes,
         regions: regions.len(),
         regions_per_cell,
-        cells: newest.map(|region| cell(cache, &region)).collect(),
+        cells: newest.map(|region| cell(cache, &region, latest)).collect(),
     })
 }
 
-fn cell(cache: &Larder, region: &FlashRegion) -> Cell {
+fn cell(cache: &Larder, region: &FlashRegion, latest: u64) -> Cell {
+    let is_empty = matches!(region.state, RegionState::Free | RegionState::Retired);
     let age = region.begun.map(|begun| cache.now().saturating_sub(begun).as_secs());
     Cell {
         state: match region.state {
@@ -88,7 +92,7 @@ fn cell(cache: &Larder, region: &FlashRegion) -> Cell {
         },
         stream: region.class.map(|class| class.to_string()),
         handle: region.handle.map(larder_device::PlacementHandle::index),
-        sequence: region.sequence,
+        behind: (!is_empty).then(|| latest.saturating_sub(region.sequence)),
         age_s: age,
     }
 }

@@ -28,6 +28,12 @@ export function table(caption, head, rows) {
     element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map(cell)))));
 }
 
+/** Seconds ago that are written below a chart of so many minutes, where there is room for many or for few. */
+const TIMES = {
+  many: { 1: [0, 15, 30, 45, 60], 2: [0, 30, 60, 90, 120], 5: [0, 60, 120, 180, 240, 300] },
+  few: { 1: [0, 30, 60], 2: [0, 60, 120], 5: [0, 120, 300] },
+};
+
 /** Numbers at which lines across a chart are drawn: a few, and round. */
 function ticks(low, high, log, base) {
   if (log) {
@@ -46,12 +52,12 @@ function ticks(low, high, log, base) {
 }
 
 /**
- * A chart in `figure` of some series over time. `points` are objects with `at` in milliseconds and a value for each
+ * A chart in `figure` of some series over time, of five minutes at most. `points` are objects with `at` in milliseconds and a value for each
  * series, null where there is none.
  */
 export class Chart {
-  constructor(figure, { title, note, series, format, log = false, stacked = false, most = null, base = 1000, spanMs }) {
-    Object.assign(this, { figure, title, series, format, log, stacked, most, base, spanMs });
+  constructor(figure, { title, note, series, format, log = false, stacked = false, most = null, base = 1000 }) {
+    Object.assign(this, { figure, title, series, format, log, stacked, most, base, spanMs: 60000 });
     this.points = [];
     this.cursor = null;
     this.legend = element("ul", { class: "legend" });
@@ -79,6 +85,9 @@ export class Chart {
 
   update(points) {
     this.points = points;
+    // As long as little is known, it is drawn larger.
+    const known = points.length > 0 ? this.end() - points[0].at : 0;
+    this.spanMs = [1, 2, 5].map((minutes) => minutes * 60000).find((span) => known <= span) ?? 300000;
     this.draw();
     this.tabulate();
   }
@@ -142,12 +151,11 @@ export class Chart {
       parts.push(drawn("path", { class: "grid", d: `M${this.left} ${y(tick).toFixed(1)}H${width - this.right}` }));
       parts.push(drawn("text", { x: this.left - 7, y: (y(tick) + 4).toFixed(1), "text-anchor": "end" }, label));
     }
-    const minutes = Math.round(this.spanMs / 60000);
-    for (let minute = 0; minute <= minutes; minute += 1) {
-      if (width < 420 && minute % 2 === 0 && minute > 0) continue;
-      const place = this.left + (width - this.left - this.right) * (1 - minute / minutes);
-      const anchor = minute === 0 ? "end" : minute === minutes ? "start" : "middle";
-      parts.push(drawn("text", { x: place, y: height - 6, "text-anchor": anchor }, minute === 0 ? "now" : `−${minute} min`));
+    for (const ago of TIMES[width < 420 ? "few" : "many"][this.spanMs / 60000]) {
+      const place = this.left + (width - this.left - this.right) * (1 - (ago * 1000) / this.spanMs);
+      const anchor = ago === 0 ? "end" : ago * 1000 === this.spanMs ? "start" : "middle";
+      const label = ago === 0 ? "now" : ago % 60 === 0 ? `−${ago / 60} min` : `−${ago} s`;
+      parts.push(drawn("text", { x: place, y: height - 6, "text-anchor": anchor }, label));
     }
     for (const { key, className } of this.series) parts.push(...this.line(heights, key, className, x, y));
     if (this.cursor !== null && this.cursor >= this.end() - this.spanMs) {

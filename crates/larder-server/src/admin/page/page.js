@@ -171,7 +171,7 @@ const charts = [
       { key: "soc", label: "small objects on flash", className: "soc" },
       { key: "loc", label: "large ones", className: "loc" },
     ],
-    format: show.percent, stacked: true, most: 1, spanMs: SPAN_MS,
+    format: show.percent, stacked: true, most: 1,
   }),
   new Chart(find("requests"), {
     title: "Requests",
@@ -181,7 +181,7 @@ const charts = [
       { key: "sets", label: "sets", className: "second" },
       { key: "deletes", label: "deletes", className: "third" },
     ],
-    format: show.perSecond, spanMs: SPAN_MS,
+    format: show.perSecond,
   }),
   new Chart(find("latency"), {
     title: "Latency of gets",
@@ -191,7 +191,7 @@ const charts = [
       { key: "p99", label: "p99", className: "second" },
       { key: "p999", label: "p99.9", className: "fourth" },
     ],
-    format: show.time, log: true, spanMs: SPAN_MS,
+    format: show.time, log: true,
   }),
   new Chart(find("writes"), {
     title: "Writes to flash",
@@ -200,7 +200,7 @@ const charts = [
       { key: "admitted", label: "admitted", className: "first" },
       { key: "written", label: "written", className: "second" },
     ],
-    format: show.bytesPerSecond, base: 1024, spanMs: SPAN_MS,
+    format: show.bytesPerSecond, base: 1024,
   }),
 ];
 find("latency").querySelector("h3").append(" ", tierSelect);
@@ -346,7 +346,7 @@ function showMap(regions) {
 
 function shardMap({ tenant, number, shard }, width, open) {
   const held = shard.cells.filter((it) => it.state === "sealed" || it.state === "active" || it.state === "unknown");
-  const order = [...held].sort((a, b) => b.sequence - a.sequence);
+  const order = [...held].sort((a, b) => a.behind - b.behind);
   const rank = new Map(order.map((cell, at) => [cell, order.length > 1 ? at / (order.length - 1) : 0]));
   const cells = shard.cells.map((cell, at) => ({
     className: classOfCell(cell),
@@ -392,7 +392,7 @@ function mapLegend() {
 function showPlacement(placement) {
   const rows = placement.tenants.flatMap((tenant) => tenant.shards.flatMap((shard, number) => shard.streams.map((stream) => [
     tenant.shards.length > 1 ? `${tenant.name}, device ${number + 1}` : tenant.name, stream.stream, stream.handle, shard.path, stream.why,
-    stream.shared_with.join(", ") || "nobody", show.percent(stream.write_share),
+    stream.handle === 0 ? "all without a handle" : stream.shared_with.join(", ") || "nobody", show.percent(stream.write_share),
   ])));
   if (rows.length === 0) {
     find("placement").replaceChildren(element("p", { class: "absent" }, "There is no flash, and nothing to be placed."));
