@@ -1,6 +1,7 @@
 //! Servers on a drive that can be made sick, and what their metrics say.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use larder::{Config, RealClock, Tenant, Tenants, TenantsConfig, block_on};
@@ -40,6 +41,15 @@ pub(crate) fn serve_on(drive: &Drive, tenants: &[(&str, Config)], config: Server
 /// Settings of a cache that does not wait long for its drive.
 pub(crate) fn impatient() -> Config {
     Config { flash_wait: Some(Duration::from_millis(500)), ..Config::default() }
+}
+
+/// Tells threads that it is over when it is dropped, by a failure too: then nobody waits for them for ever.
+pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// A number of a tenant.

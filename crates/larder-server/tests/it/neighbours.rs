@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use larder_device::{Fault, FaultPlan, FaultRule};
 use larder_server::{Server, ServerConfig};
 
-use crate::drive::{Drive, drive, fill, impatient, serve_on};
+use crate::drive::{Drive, Ends, drive, fill, impatient, serve_on};
 use crate::serving::{Client, config};
 use crate::users::user;
 
@@ -36,6 +36,7 @@ fn longest_beside(server: &Server, loud: impl FnOnce(&AtomicBool) + Send) -> Dur
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| loud(&is_over));
+        let _ends = Ends(&is_over);
         let (begun, mut longest, mut answered) = (Instant::now(), Duration::ZERO, 0);
         while begun.elapsed() < Duration::from_secs(2) {
             let asked = Instant::now();
@@ -43,7 +44,6 @@ fn longest_beside(server: &Server, loud: impl FnOnce(&AtomicBool) + Send) -> Dur
             longest = longest.max(asked.elapsed());
             answered += 1;
         }
-        is_over.store(true, Ordering::SeqCst);
         assert!(answered > 20, "{answered}");
         longest
     })

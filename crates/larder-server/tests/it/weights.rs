@@ -7,7 +7,7 @@ use larder::{AdmissionPolicy, Config};
 use larder_device::{Fault, FaultPlan, FaultRule};
 use larder_server::{Server, ServerConfig, TenantPolicy};
 
-use crate::drive::{Drive, count, drive, fill, metric, serve_on};
+use crate::drive::{Drive, Ends, count, drive, fill, metric, serve_on};
 use crate::serving::{Client, config};
 use crate::users::user;
 
@@ -64,6 +64,7 @@ fn reads_beside_one(weight: u16) -> u64 {
                 }
             });
         }
+        let _ends = Ends(&is_over);
         while began.load(Ordering::SeqCst) < 200 {
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -73,7 +74,6 @@ fn reads_beside_one(weight: u16) -> u64 {
         let found = count(&mut one, 0..20);
         let own = flash_hits(&server, "one") - own_before;
         let reads = flash_hits(&server, "many") - before;
-        is_over.store(true, Ordering::SeqCst);
         assert!(found >= 18 && own >= 15, "{found} found, {own} of them on flash");
         reads / own
     });

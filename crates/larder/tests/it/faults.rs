@@ -205,8 +205,8 @@ fn an_outage_is_not_for_ever() {
     }
 }
 
-/// Of large objects no region is written before the end of what was in it is written down. Where that fails, no region's
-/// write does, and it is an outage all the same.
+/// Of large objects no region is written before the end of what was in it is written down. Where that fails, no write
+/// of a region does, and it is an outage all the same.
 #[test]
 fn an_outage_of_large_objects_alone_is_one() {
     let device = faulty(&FaultPlan::new(1));

@@ -8,14 +8,16 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::connection::Connection;
-use super::{Shared, is_longer, lock};
-use crate::kills::choose::{Chooser, Request};
+use super::{Shared, lock};
+use crate::kills::choose::{Chooser, Request, seeded};
 use crate::kills::journal::{Answer, Moment, Record, Verb, now_ns};
 use crate::kills::options::Options;
 use crate::kills::value::{self, Piece, Reading};
 
-/// The first client forgets everything so often.
-const FLUSH_EVERY: Duration = Duration::from_millis(600);
+/// In one of so many rounds the first client forgets everything: there is to be much on flash in the others.
+const FLUSHING_ROUNDS: u32 = 3;
+/// The purpose of the randomness of flushes, beside those of clients and kills.
+const FLUSHES: u32 = 1001;
 
 /// What was asked for after a start.
 #[derive(Debug, Clone, Copy, Default)]
@@ -88,6 +90,8 @@ pub(super) struct Client<'a> {
     thread: u32,
     /// Versions given.
     numbers: u32,
+    /// When it forgets everything, if it does.
+    flush_after: Option<Duration>,
     /// Of keys whose value is known to be one piece: its version.
     known: HashMap<u32, u64>,
 }
@@ -95,7 +99,13 @@ pub(super) struct Client<'a> {
 impl<'a> Client<'a> {
     pub(super) fn new(shared: &'a Shared<'a>, options: &Options, round: u32, thread: u32) -> Self {
         let chooser = Chooser::new(options, round, thread);
-        Self { shared, chooser, round, thread, numbers: 0, known: HashMap::new() }
+        let flushes = thread == 0 && round.is_multiple_of(FLUSHING_ROUNDS);
+        let flush_after = flushes.then(|| {
+            let mut dice = seeded(shared.options.seed, round, FLUSHES);
+            Duration::from_millis(dice.u64(0..=shared.options.load_ms / 2))
+        });
+        let known = HashMap::new();
+        Self { shared, chooser, round, thread, numbers: 0, flush_after, known }
     }
 
     /// Works until the server is gone.
@@ -109,7 +119,7 @@ impl<'a> Client<'a> {
             Err(Ends::Gone(error)) => {
                 let gone = Instant::now();
                 while !self.shared.is_over.load(Ordering::SeqCst) {
-                    if is_longer(gone, Duration::from_secs(10)) {
+                    if gone.elapsed() > Duration::from_secs(10) {
                         return Err(format!("a connection ended by itself: {error}"));
                     }
                     std::thread::yield_now();
@@ -122,11 +132,11 @@ impl<'a> Client<'a> {
 
     fn work_on(&mut self, address: SocketAddr) -> Result<(), Ends> {
         let mut connection = Connection::to(address)?;
-        let mut flushed = Instant::now();
+        let begun = Instant::now();
         while !self.shared.is_over.load(Ordering::SeqCst) {
-            if self.thread == 0 && is_longer(flushed, FLUSH_EVERY) {
+            if self.flush_after.is_some_and(|after| begun.elapsed() > after) {
                 self.flush(&mut connection)?;
-                flushed = Instant::now();
+                self.flush_after = None;
             }
             let _under_way = self.shared.gate.read().unwrap_or_else(PoisonError::into_inner);
             let request = self.chooser.next();
