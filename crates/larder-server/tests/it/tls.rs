@@ -207,6 +207,7 @@ fn bytes_may_come_one_by_one() {
     let tls = ClientConnection::new(authority.client(None), name).unwrap();
     let stream = TcpStream::connect(server.addresses()[RESP]).unwrap();
     stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut stream = StreamOwned::new(tls, ByteByByte(stream));
     stream.write_all(b"SET bread rye\r\nGET bread\r\n").unwrap();
     let mut heard = [0; 14];
