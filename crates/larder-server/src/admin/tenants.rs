@@ -5,19 +5,21 @@ use std::fmt::Write;
 use crate::shared::Shared;
 use crate::tenant::Tenant;
 
+/// Name, help, and what counts it.
+type Metric = (&'static str, &'static str, fn(&Tenant) -> u64);
+
+const METRICS: [Metric; 2] = [
+    ("delayed_requests", "Requests that waited, by the rates of their tenant.", |tenant| {
+        tenant.rates.delayed()
+    }),
+    ("refused_requests", "Requests answered as busy, by the rates of their tenant.", |tenant| {
+        tenant.rates.refused()
+    }),
+];
+
 /// Appends a line for each tenant to each of the metrics.
 pub(super) fn append(shared: &Shared, text: &mut String) {
-    let metrics: [(&str, &str, fn(&Tenant) -> u64); 2] = [
-        ("delayed_requests", "Requests that waited, by the rates of their tenant.", |tenant| {
-            tenant.rates.delayed()
-        }),
-        (
-            "refused_requests",
-            "Requests answered as busy, by the rates of their tenant.",
-            |tenant| tenant.rates.refused(),
-        ),
-    ];
-    for (name, help, value) in metrics {
+    for (name, help, value) in METRICS {
         let name = format!("larder_server_tenant_{name}");
         // Writing to a text does not fail.
         let _ = write!(text, "# TYPE {name} counter\n# HELP {name} {help}\n");

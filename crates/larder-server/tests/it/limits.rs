@@ -88,9 +88,9 @@ fn packet(opcode: u8, key: &[u8], value: &[u8]) -> Vec<u8> {
 fn status(client: &mut Client) -> u16 {
     let mut head = [0; 24];
     client.0.read_exact(&mut head).unwrap();
-    let mut body = vec![0; usize::from(u16::from_be_bytes([head[10], head[11]]))];
+    let mut body = vec![0; usize::from(u16::from_le_bytes([head[11], head[10]]))];
     client.0.read_exact(&mut body).unwrap();
-    u16::from_be_bytes([head[6], head[7]])
+    u16::from_le_bytes([head[7], head[6]])
 }
 
 #[test]
