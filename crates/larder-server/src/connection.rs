@@ -18,9 +18,9 @@ use crate::worker::{BUFFER_BYTES, UnderWay, Worker};
 /// Who does not take that the connection ends within so long is not told.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// Serves a connection until one side ends it.
-pub(crate) async fn serve<S: Socket, P: Protocol>(socket: S, protocol: P, caller: Caller) {
-    let mut connection = Connection { socket, protocol, caller };
+/// Serves a connection until one side ends it. It comes behind a pointer: a future has room for what it was given twice,
+/// and most connections are idle.
+pub(crate) async fn serve<S: Socket, P: Protocol>(mut connection: Box<Connection<S, P>>) {
     while connection.waits().await {
         // What a request needs, buffers and futures, is behind a pointer that an idle connection does not have.
         match Box::pin(connection.exchange()).await {
@@ -31,10 +31,11 @@ pub(crate) async fn serve<S: Socket, P: Protocol>(socket: S, protocol: P, caller
     Box::pin(connection.closes()).await;
 }
 
-struct Connection<S, P> {
-    socket: S,
-    protocol: P,
-    caller: Caller,
+/// Who is served, by which protocol, over which socket.
+pub(crate) struct Connection<S, P> {
+    pub(crate) socket: S,
+    pub(crate) protocol: P,
+    pub(crate) caller: Caller,
 }
 
 impl<S: Socket, P: Protocol> Connection<S, P> {

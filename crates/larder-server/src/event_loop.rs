@@ -15,8 +15,9 @@ use larder_device::{Clock, ring};
 
 use crate::caller::Caller;
 use crate::config::{ProtocolKind, SocketBackend};
-use crate::connection::serve;
+use crate::connection::{Connection, serve};
 use crate::net::{Backend, Epoll, Socket};
+use crate::protocol::Protocol;
 use crate::protocol::memcached::Memcached;
 use crate::protocol::resp::Resp;
 use crate::shared::Shared;
@@ -120,15 +121,26 @@ fn welcome<B: Backend>(worker: &Rc<Worker>, arrived: Arrived, backend: &Rc<B>) {
 fn speak<S: Socket + 'static>(socket: S, protocol: ProtocolKind, caller: Caller, leaves: Leaves) {
     let worker = Rc::clone(&caller.worker);
     match protocol {
-        ProtocolKind::Memcached => worker.tasks.spawn(async move {
-            serve(socket, Memcached::default(), caller).await;
-            drop(leaves);
-        }),
-        ProtocolKind::Resp => worker.tasks.spawn(async move {
-            serve(socket, Resp::default(), caller).await;
-            drop(leaves);
-        }),
+        ProtocolKind::Memcached => {
+            let protocol = Memcached::default();
+            begin(&worker, Box::new(Connection { socket, protocol, caller }), leaves);
+        }
+        ProtocolKind::Resp => {
+            let protocol = Resp::default();
+            begin(&worker, Box::new(Connection { socket, protocol, caller }), leaves);
+        }
     }
+}
+
+fn begin<S: Socket + 'static, P: Protocol + 'static>(
+    worker: &Rc<Worker>,
+    connection: Box<Connection<S, P>>,
+    leaves: Leaves,
+) {
+    worker.tasks.spawn(async move {
+        serve(connection).await;
+        drop(leaves);
+    });
 }
 
 /// A connection that has gone, when it is dropped.

@@ -46,8 +46,11 @@ impl Tasks {
         let mut tasks = self.tasks.borrow_mut();
         let place = tasks.vacant_entry();
         let ends = Ends(place.key(), Rc::clone(&self.ended));
+        // A future that awaits another has room for it twice: as what it was given, and as what it waits for. Behind a
+        // pointer there is one.
+        let mut future = Box::pin(future);
         let future = async move {
-            future.await;
+            future.as_mut().await;
             drop(ends);
         };
         let (runnable, task) = async_task::spawn_local(future, move |task| mailbox.wake(task));
