@@ -18,8 +18,8 @@ use crate::worker::{BUFFER_BYTES, UnderWay, Worker};
 /// Who does not take that the connection ends within so long is not told.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// Serves a connection until one side ends it. It comes behind a pointer: a future has room for what it was given twice,
-/// and most connections are idle.
+/// Serves a connection until one side ends it. It comes behind a pointer: a future has room twice for what it was
+/// given, and most connections are idle.
 pub(crate) async fn serve<S: Socket, P: Protocol>(mut connection: Box<Connection<S, P>>) {
     while connection.waits().await {
         // What a request needs, buffers and futures, is behind a pointer that an idle connection does not have.

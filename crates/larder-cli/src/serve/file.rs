@@ -15,7 +15,7 @@ use super::places::{Place, Places};
 use super::source::Source;
 use super::tenants::{TENANT, TenantEntry, TenantSettings};
 use super::tls::TlsEntry;
-use crate::args::{ListenArg, hash, size, sockets};
+use crate::args::{hash, size, sockets};
 
 /// What the file says. What it leaves out is as without a file.
 #[derive(Debug, Default, Deserialize)]
@@ -215,6 +215,7 @@ mod tests {
     use larder_server::{OverLimit, TenantPolicy};
 
     use super::*;
+    use crate::args::ListenArg;
 
     fn read(text: &str) -> Result<(Vec<TenantSettings>, Vec<User>, SettingsFile), String> {
         let directory = tempfile::tempdir().unwrap();

@@ -114,6 +114,9 @@ fn tell_service_manager(state: &NotifyState<'_>) {
 }
 
 /// Waits until it is told to end. SIGHUP has the file read again meanwhile.
+/// What a reload says that went well.
+const TAKEN_OVER: &str = "SIGHUP: users, certificates, connections and limits are as the file says";
+
 fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
     for signal in signals.forever() {
         if signal != SIGHUP {
@@ -124,13 +127,10 @@ fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
             server.reload(&config).map_err(|error| Error::usage(error.to_string()))
         });
         match reloaded {
-            Ok(rest) if rest.is_empty() => say(format_args!(
-                "SIGHUP: users, certificates, connections and limits are as the file says"
-            )),
-            Ok(rest) => say(format_args!(
-                "SIGHUP: users, certificates, connections and limits are as the file says; these need another start: {}",
-                rest.join(", ")
-            )),
+            Ok(rest) if rest.is_empty() => say(format_args!("{TAKEN_OVER}")),
+            Ok(rest) => {
+                say(format_args!("{TAKEN_OVER}; these need another start: {}", rest.join(", ")))
+            }
             Err(error) => complain(format_args!("SIGHUP: nothing is changed: {error}")),
         }
     }

@@ -51,6 +51,22 @@ pub(crate) struct Settings {
     pub(crate) cluster: Cluster,
 }
 
+/// The tenants of a file, at least one, its users, and the servers beside this one.
+fn who(
+    file: &SettingsFile,
+    source: Option<&Source>,
+) -> Result<(Vec<TenantSettings>, Vec<User>, Cluster), Error> {
+    let Some(source) = source else {
+        return Ok((vec![TenantSettings::alone()], Vec::new(), Cluster::default()));
+    };
+    let (mut tenants, users) = source.tenants_and_users(file)?;
+    if tenants.is_empty() {
+        tenants.push(TenantSettings::alone());
+    }
+    let understood = file.cluster.as_ref().map(|entry| cluster::understand(entry, source));
+    Ok((tenants, users, understood.transpose()?.unwrap_or_default()))
+}
+
 impl Settings {
     /// What `arguments` say, and the file that they name.
     pub(crate) fn of(arguments: &ServeArgs) -> Result<Self, Error> {
@@ -61,16 +77,7 @@ impl Settings {
                 (Some(source), file)
             }
         };
-        let (mut tenants, mut users, mut cluster): (Vec<_>, Vec<_>, Cluster) = Default::default();
-        if let Some(source) = &source {
-            (tenants, users) = source.tenants_and_users(&file)?;
-            if let Some(entry) = &file.cluster {
-                cluster = cluster::understand(entry, source)?;
-            }
-        }
-        if tenants.is_empty() {
-            tenants.push(TenantSettings::alone());
-        }
+        let (tenants, users, cluster) = who(&file, source.as_ref())?;
         let tls = tls::told(arguments, file.tls.as_ref().zip(source.as_ref()))?;
         let listens = Listens::of(arguments, &file);
         places::check(&listens.places(&file), source.as_ref())?;
