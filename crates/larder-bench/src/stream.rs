@@ -100,7 +100,11 @@ impl Write for Stream {
         }
         match &mut self.tls {
             None => self.socket.write(bytes),
-            Some(tls) => tls.writer().write(bytes),
+            // It takes no more than its buffer holds until the handshake is done, and says so by taking nothing.
+            Some(tls) => match tls.writer().write(bytes)? {
+                0 => Err(ErrorKind::WouldBlock.into()),
+                taken => Ok(taken),
+            },
         }
     }
 

@@ -38,6 +38,7 @@ use crate::value::{Pinned, Value, ValueMeta};
 ///     assert!(cache.contains(b"bread").await? && cache.touch(b"bread", None).await?);
 ///     assert_eq!(cache.get_with(b"bread", |value, _| value.len()).await?, Some(13));
 ///     assert_eq!(cache.get_at_once_with(b"bread", |value, _| value.len())?, Some(13));
+///     assert!(!cache.may_read_flash(b"bread"));
 ///     assert_eq!(cache.peek_with(b"bread", |value, _| value.len()).await?, Some(13));
 ///     assert!(cache.draw_version(b"bread") < cache.draw_version(b"bread"));
 ///     let mut reply = Vec::new();

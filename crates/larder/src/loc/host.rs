@@ -60,14 +60,7 @@ impl Host for LogHost {
             last = Some(tombstones.invalidate_region(region.number(), sequence));
         }
         match last {
-            Some(last) => {
-                let committed = tombstones.commit(last).await;
-                if committed.is_err() {
-                    // No region is written before this is, so that none would fail and tell of the outage.
-                    self.breaker.ended(false);
-                }
-                committed
-            }
+            Some(last) => tombstones.commit(last).await,
             None => Ok(()),
         }
     }
