@@ -60,7 +60,14 @@ impl Host for LogHost {
             last = Some(tombstones.invalidate_region(region.number(), sequence));
         }
         match last {
-            Some(last) => tombstones.commit(last).await,
+            Some(last) => {
+                let committed = tombstones.commit(last).await;
+                if committed.is_err() {
+                    // No region is written before this is, so that none would fail and tell of the outage.
+                    self.breaker.ended(false);
+                }
+                committed
+            }
             None => Ok(()),
         }
     }

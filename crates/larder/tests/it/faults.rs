@@ -205,6 +205,20 @@ fn an_outage_is_not_for_ever() {
     }
 }
 
+/// Of large objects no region is written before the end of what was in it is written down. Where that fails, no write
+/// of a region does, and it is an outage all the same.
+#[test]
+fn an_outage_of_large_objects_alone_is_one() {
+    let device = faulty(&FaultPlan::new(1));
+    let rig = Rig::open(config(), &device);
+    (0..1000).for_each(|key| rig.set(key, 1, 20_000));
+    device.set_plan(&FaultPlan::new(1).with(FaultRule::new(Fault::Error).on_writes()));
+    (1000..2000).for_each(|key| rig.set(key, 1, 20_000));
+    let stats = rig.cache.stats();
+    assert_eq!((stats.flash_avoided, stats.flash_avoided_since_seconds), (1, 1000));
+    assert!(stats.rejected_in_outage_objects > 500, "{stats:?}");
+}
+
 /// What cannot move from the log to its bucket is lost, and so is the older version that it hid there.
 #[test]
 fn what_an_outage_takes_from_the_log_uncovers_nothing() {
