@@ -28,7 +28,8 @@ pub struct Flushed {
     /// Objects that stay in DRAM only: admission turned them away, no flash engine can hold
     /// objects of their size, or they are for DRAM only ([`Tiers::DramOnly`](crate::Tiers)).
     pub refused: u64,
-    /// Objects that flash lost to device errors meanwhile, whoever sent them. DRAM still has those
+    /// Objects that flash lost to device errors meanwhile, whoever sent them, and those that it was not
+    /// sent because its writes have failed and are not tried again yet. DRAM still has those
     /// that were sent from there, and the next call sends them again; a place on the device whose
     /// write failed is not used any more, so small objects that belong there are lost each time.
     pub lost: u64,
@@ -110,13 +111,14 @@ impl Larder {
                     flushed.objects += sent.objects;
                     flushed.bytes += sent.bytes;
                     flushed.refused += sent.refused;
+                    flushed.lost += sent.lost;
                 }
             }
         }
         flash.persist().await?;
         let lost_after = self.core.counters.lost_to_device_errors_objects.get();
         debug_assert!(lost_before <= lost_after, "counters grow: {lost_before}, then {lost_after}");
-        flushed.lost = lost_after - lost_before;
+        flushed.lost += lost_after - lost_before;
         Ok(flushed)
     }
 
@@ -139,7 +141,9 @@ impl Larder {
                     flushed.bytes += item.object_bytes() as u64;
                 }
                 Sent::Refused => flushed.refused += 1,
+                // Counted where it was lost.
                 Sent::Lost => {}
+                Sent::InOutage => flushed.lost += 1,
             }
         }
         flushed

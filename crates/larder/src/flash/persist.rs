@@ -15,6 +15,8 @@ pub(crate) enum Sent {
     Refused,
     /// A device error: flash holds no version of the key.
     Lost,
+    /// Nothing is written now, since writes have failed: flash holds no version of the key.
+    InOutage,
 }
 
 impl Flash {
@@ -26,8 +28,12 @@ impl Flash {
         }
         match self.admit(item, now_s) {
             Err(_) => Sent::Refused,
-            Ok(engine) if self.store(item, engine, now_s).await.is_ok() => Sent::Stored,
-            Ok(_) => Sent::Lost,
+            Ok(engine) => match self.store(item, engine, now_s).await {
+                Ok(()) => Sent::Stored,
+                // What an engine has lost it has counted; this it has never seen.
+                Err(Some(_)) => Sent::InOutage,
+                Err(None) => Sent::Lost,
+            },
         }
     }
 

@@ -154,6 +154,12 @@ fn a_device_that_takes_no_writes_is_told_of_and_costs_nothing() {
     assert!(flushed.lost > 0, "{flushed:?}");
     (0..50).for_each(|key| assert_eq!(rig.get(key), Some(1)));
     device.set_plan(&plan);
+    let flushed = flush(&rig);
+    assert_eq!(
+        (flushed.objects, flushed.lost),
+        (0, 50),
+        "nothing is tried yet, and nothing is there"
+    );
     // Writes are tried again after a while, twice as long each time.
     rig.clock.advance_to(std::time::Duration::from_secs(1100));
     let flushed = flush(&rig);
