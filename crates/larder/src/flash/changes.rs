@@ -152,7 +152,8 @@ fn soc_percent(now: f64, found: &Layout) -> f64 {
 fn soc_log_percent(now: f64, found: &Layout) -> f64 {
     let has = (found.soc_log_segments, found.soc_log_segment_bytes);
     let explains = |percent: f64| {
-        soc_log_segments(percent, found.usable_bytes, found.soc_buckets) == Some(has)
+        soc_log_segments(percent, found.usable_bytes, found.soc_buckets, found.tombstone_log_bytes)
+            == Some(has)
     };
     let bytes = u64::from(has.0) * u64::from(has.1);
     shortest(now, part(bytes, found.usable_bytes), explains)

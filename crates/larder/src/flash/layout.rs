@@ -65,7 +65,7 @@ impl Layout {
         let soc_offset = usable - soc_buckets * BUCKET_BYTES as u64;
         let buckets_snapshot = soc_buckets * BUCKET_SNAPSHOT_BYTES as u64;
         let dead_keys_snapshot = dead_keys_snapshot_bytes(tombstone_log_bytes, soc_buckets);
-        let log = Self::plan_log(config.soc.log_percent, usable, soc_buckets)?;
+        let log = Self::plan_log(config.soc.log_percent, usable, soc_buckets, tombstone_log_bytes)?;
         let log_bytes = u64::from(log.segments) * u64::from(log.segment_bytes);
         let soc_log_offset = soc_offset.saturating_sub(log_bytes);
         let loc_space = soc_log_offset
@@ -136,8 +136,14 @@ impl Layout {
         Ok((region_bytes, regions))
     }
 
-    /// Divides the share of the log: each segment pays for its part of the snapshot.
-    fn plan_log(percent: f64, usable: u64, soc_buckets: u64) -> Result<LogLayout, Error> {
+    /// Divides the share of the log, beside so many buckets and a tombstone log of so many bytes: each segment
+    /// pays for its part of the snapshot.
+    fn plan_log(
+        percent: f64,
+        usable: u64,
+        soc_buckets: u64,
+        tombstone_log_bytes: u64,
+    ) -> Result<LogLayout, Error> {
         if percent == 0.0 {
             return Ok(LogLayout { segments: 0, segment_bytes: 0, snapshot_bytes: 0 });
         }
@@ -147,9 +153,12 @@ impl Layout {
         let segment_bytes = u32::try_from(segment_bytes).expect("the range is far below 4 GiB");
         let (per_segment, fixed) = log::snapshot_bytes_max(segment_bytes, soc_buckets);
         let segments = space.saturating_sub(fixed) / (u64::from(segment_bytes) + per_segment);
-        let space_of_metadata = SNAPSHOT_AT + 2 * BLOCK;
+        // The buckets may have taken all that superblock, snapshot and tombstone log leave.
+        let beside = fixed_bytes(tombstone_log_bytes)
+            + SNAPSHOT_FIXED_BYTES
+            + dead_keys_snapshot_bytes(tombstone_log_bytes, soc_buckets);
         let buckets = soc_buckets * (BUCKET_BYTES + BUCKET_SNAPSHOT_BYTES) as u64;
-        let fits = buckets + space + space_of_metadata <= usable;
+        let fits = buckets + space + beside <= usable;
         if segments < LOG_SEGMENTS_MIN || !fits {
             return Err(Error::config(format!(
                 "soc.log_percent = {percent} of {usable} bytes leaves room for {segments} segments \
@@ -216,8 +225,13 @@ pub(super) fn soc_buckets(percent: f64, usable: u64, tombstone_log_bytes: u64) -
 }
 
 /// Number and size of the segments that the share of the log has room for, if it has.
-pub(super) fn soc_log_segments(percent: f64, usable: u64, soc_buckets: u64) -> Option<(u32, u32)> {
-    let log = Layout::plan_log(percent, usable, soc_buckets).ok()?;
+pub(super) fn soc_log_segments(
+    percent: f64,
+    usable: u64,
+    soc_buckets: u64,
+    tombstone_log_bytes: u64,
+) -> Option<(u32, u32)> {
+    let log = Layout::plan_log(percent, usable, soc_buckets, tombstone_log_bytes).ok()?;
     Some((log.segments, log.segment_bytes))
 }
 
@@ -330,6 +344,21 @@ mod tests {
         let layout = Layout::plan(&config, &info(64 << 20)).unwrap();
         assert_eq!(layout.loc_regions, 0);
         assert!(layout.soc_buckets > 16_000);
+    }
+
+    #[test]
+    fn a_log_that_the_buckets_leave_no_room_for_is_refused() {
+        let config = Config {
+            utilization_percent: 19.952_333_796_560_93,
+            soc: SocConfig {
+                percent: Some(100.0),
+                log_percent: 0.066_883_561_637_827_66,
+                ..SocConfig::default()
+            },
+            ..Config::default()
+        };
+        let error = Layout::plan(&config, &info(314_793_984)).unwrap_err().to_string();
+        assert!(error.contains("soc.log_percent"), "{error}");
     }
 
     #[test]
