@@ -124,7 +124,7 @@ impl Connection {
             self.come = (0, end - begin);
         }
         let end = self.come.1;
-        let room = self.needs.max(INPUT_BYTES).max(end + INPUT_BYTES / 2);
+        let room = room(self.needs, end);
         if self.input.len() < room {
             self.input.resize(room, 0);
         }
@@ -190,5 +190,24 @@ impl Connection {
                 Ok(Some((sent, reply)))
             }
         }
+    }
+}
+
+/// How large a buffer is to be in which so many bytes have come of an answer that has at least `needs`. No more than as
+/// much again: a server's word alone that an answer is long costs no memory.
+fn room(needs: usize, come: usize) -> usize {
+    needs.min(2 * come).max(INPUT_BYTES).max(come + INPUT_BYTES / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_grows_with_what_has_come_and_not_with_what_is_said() {
+        assert_eq!(room(1 << 40, 100), INPUT_BYTES);
+        assert_eq!(room(1 << 40, 1 << 20), 2 << 20);
+        assert_eq!(room(1 << 18, 1 << 17), 1 << 18, "all of an answer");
+        assert_eq!(room(0, 1 << 17), (1 << 17) + INPUT_BYTES / 2, "there is always some");
     }
 }

@@ -17,6 +17,8 @@ pub enum Protocol {
     Memcached,
     /// memcached's meta commands.
     MemcachedMeta,
+    /// memcached's binary protocol.
+    MemcachedBinary,
     /// Redis' protocol, version 2.
     Resp2,
     /// Redis' protocol, version 3.
@@ -101,12 +103,13 @@ fn scheme(scheme: &str) -> Result<(Protocol, bool), Error> {
     let protocol = match plain {
         "memcached" => Protocol::Memcached,
         "meta" => Protocol::MemcachedMeta,
+        "binary" => Protocol::MemcachedBinary,
         "redis" | "resp" | "resp2" => Protocol::Resp2,
         "resp3" => Protocol::Resp3,
         other => {
             return Err(Error::usage(format!(
-                "{other}://: no such scheme; there are memcached, meta, redis (resp2) and resp3, each with +tls behind \
-                 it or without"
+                "{other}://: no such scheme; there are memcached, meta, binary, redis (resp2) and resp3, each with +tls \
+                 behind it or without"
             )));
         }
     };
@@ -157,6 +160,8 @@ mod tests {
             (target.tls_name.as_deref(), target.protocol),
             (Some("::1"), Protocol::MemcachedMeta)
         );
+        let target: Target = "binary://127.0.0.1:11211".parse().unwrap();
+        assert_eq!(target.protocol, Protocol::MemcachedBinary);
         let target: Target = "rediss://localhost:1".parse().unwrap();
         assert_eq!(
             (target.tls_name.as_deref(), target.protocol),
@@ -169,9 +174,12 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        for (text, part) in
-            [("http://127.0.0.1:80", "http"), ("127.0.0.1", "PORT"), ("a@127.0.0.1:1", "PASSWORD")]
-        {
+        for (text, part) in [
+            ("http://127.0.0.1:80", "binary"),
+            ("http://127.0.0.1:80", "http"),
+            ("127.0.0.1", "PORT"),
+            ("a@127.0.0.1:1", "PASSWORD"),
+        ] {
             let said = text.parse::<Target>().unwrap_err().to_string();
             assert!(said.contains(part), "{said}");
         }

@@ -75,6 +75,11 @@ pub(crate) fn put_key(key: u64, bytes: u32, out: &mut Vec<u8>) {
     write!(out, "{key:0width$x}").expect("memory takes it");
 }
 
+/// How long a key's text is: digits of a number that is longer than was asked are not left out, for two keys would be one.
+pub(crate) fn key_bytes(key: u64, bytes: u32) -> usize {
+    (64 - key.leading_zeros()).div_ceil(4).max(1).max(bytes) as usize
+}
+
 /// The number of a key's text. `None` of a text that is none.
 pub(crate) fn key_of(text: &[u8]) -> Option<u64> {
     let digits = text.get(text.len().saturating_sub(16)..)?;
@@ -109,6 +114,7 @@ mod tests {
             let mut text = Vec::new();
             put_key(key, bytes, &mut text);
             assert_eq!((text.len(), key_of(&text)), (length, Some(key)));
+            assert_eq!(key_bytes(key, bytes), length);
         }
         assert_eq!(key_of(b"zz"), None);
     }

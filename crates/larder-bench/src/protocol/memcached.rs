@@ -52,15 +52,14 @@ pub(super) fn reply(bytes: &[u8], asked: Asked, hits: &mut Hits<'_>) -> Result<S
             else {
                 return Err(Broken::at(line));
             };
-            let Some(end) = behind.checked_add(length) else { return Err(Broken::at(line)) };
-            let Some(value) = bytes.get(behind..end + 2) else {
-                return Ok(Step::Needs(end + 2));
-            };
+            let end = behind.checked_add(length).and_then(|end| end.checked_add(2));
+            let Some(end) = end else { return Err(Broken::at(line)) };
+            let Some(value) = bytes.get(behind..end) else { return Ok(Step::Needs(end)) };
             let found = hits.found(next_key, key, value.strip_suffix(b"\r\n").unwrap_or(value));
             let Some((after, right)) = found else { return Err(Broken::at(line)) };
             reply.hits += 1;
             reply.wrong += u32::from(!right);
-            (at, next_key) = (end + 2, after);
+            (at, next_key) = (end, after);
             continue;
         }
         reply.bytes = behind;

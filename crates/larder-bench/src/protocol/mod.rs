@@ -1,5 +1,6 @@
 //! Requests and replies as bytes.
 
+mod binary;
 mod line;
 mod memcached;
 mod meta;
@@ -20,6 +21,7 @@ pub(crate) fn open(
 ) -> usize {
     match protocol {
         Protocol::Memcached | Protocol::MemcachedMeta => memcached::open(login, out),
+        Protocol::MemcachedBinary => binary::open(login, out),
         Protocol::Resp2 => resp::open(2, login, out),
         Protocol::Resp3 => resp::open(3, login, out),
     }
@@ -30,6 +32,7 @@ pub(crate) fn get(protocol: Protocol, asks: &[Ask], out: &mut Vec<u8>) {
     match protocol {
         Protocol::Memcached => memcached::get(asks, out),
         Protocol::MemcachedMeta => meta::get(asks, out),
+        Protocol::MemcachedBinary => binary::get(asks, out),
         Protocol::Resp2 | Protocol::Resp3 => resp::get(asks, out),
     }
 }
@@ -39,6 +42,7 @@ pub(crate) fn set(protocol: Protocol, ask: &Ask, value: (&Values, u32), out: &mu
     match protocol {
         Protocol::Memcached => memcached::set(ask, value, out),
         Protocol::MemcachedMeta => meta::set(ask, value, out),
+        Protocol::MemcachedBinary => binary::set(ask, value, out),
         Protocol::Resp2 | Protocol::Resp3 => resp::set(ask, value, out),
     }
 }
@@ -48,6 +52,7 @@ pub(crate) fn delete(protocol: Protocol, ask: &Ask, out: &mut Vec<u8>) {
     match protocol {
         Protocol::Memcached => memcached::delete(ask, out),
         Protocol::MemcachedMeta => meta::delete(ask, out),
+        Protocol::MemcachedBinary => binary::delete(ask, out),
         Protocol::Resp2 | Protocol::Resp3 => resp::delete(ask, out),
     }
 }
@@ -62,6 +67,7 @@ pub(crate) fn reply(
     match protocol {
         Protocol::Memcached => memcached::reply(bytes, asked, hits),
         Protocol::MemcachedMeta => meta::reply(bytes, asked, hits),
+        Protocol::MemcachedBinary => binary::reply(bytes, asked, hits),
         Protocol::Resp2 | Protocol::Resp3 => resp::reply(bytes, asked, hits),
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use super::line::{line_at, number};
 use super::reply::{Asked, Broken, Hits, Reply, Step};
-use crate::value::{Values, put_key};
+use crate::value::{Values, key_bytes, put_key};
 use crate::workload::Ask;
 
 pub(super) fn open(version: u8, login: Option<&(String, String)>, out: &mut Vec<u8>) -> usize {
@@ -63,9 +63,7 @@ fn bulk(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 fn key(ask: &Ask, out: &mut Vec<u8>) {
-    // Digits of a number with a length of two: no key is written twice.
-    let digits = (64 - ask.key.leading_zeros()).div_ceil(4).max(1).max(ask.key_bytes);
-    write!(out, "${digits}\r\n").expect("memory takes it");
+    write!(out, "${}\r\n", key_bytes(ask.key, ask.key_bytes)).expect("memory takes it");
     put_key(ask.key, ask.key_bytes, out);
     out.extend_from_slice(b"\r\n");
 }

@@ -3,8 +3,13 @@
 use super::*;
 use larder_workload::Op;
 
-const ALL: [Protocol; 4] =
-    [Protocol::Memcached, Protocol::MemcachedMeta, Protocol::Resp2, Protocol::Resp3];
+const ALL: [Protocol; 5] = [
+    Protocol::Memcached,
+    Protocol::MemcachedMeta,
+    Protocol::MemcachedBinary,
+    Protocol::Resp2,
+    Protocol::Resp3,
+];
 
 fn ask(op: Op, key: u64) -> Ask {
     Ask { op, key, key_bytes: 20, value_bytes: 30, ttl_s: 0 }
@@ -29,6 +34,12 @@ fn three(protocol: Protocol, values: &Values) -> Vec<u8> {
         Protocol::MemcachedMeta => {
             [&b"VA 30\r\n"[..], &one, b"\r\nEN\r\nVA 30\r\n", &three, b"\r\n"].concat()
         }
+        Protocol::MemcachedBinary => [
+            packet(0x0d, 0, 0, (1, &one)),
+            packet(0x0d, 0, 2, (3, &three)),
+            packet(0x0a, 0, 3, (0, b"")),
+        ]
+        .concat(),
         Protocol::Resp2 => {
             [b"*3\r\n".to_vec(), bulk(&one), b"$-1\r\n".to_vec(), bulk(&three)].concat()
         }
@@ -36,6 +47,17 @@ fn three(protocol: Protocol, values: &Values) -> Vec<u8> {
             [b"*3\r\n".to_vec(), bulk(&one), b"_\r\n".to_vec(), bulk(&three)].concat()
         }
     }
+}
+
+/// An answer of the binary protocol; one that has a value has flags, and its key unless that is 0.
+fn packet(opcode: u8, status: u8, opaque: u8, (key, value): (u64, &[u8])) -> Vec<u8> {
+    let key = if key == 0 { String::new() } else { format!("{key:020x}") };
+    let extras: &[u8] = if value.is_empty() { b"" } else { b"flag" };
+    let byte = |length: usize| u8::try_from(length).unwrap();
+    let body = byte(extras.len() + key.len() + value.len());
+    let mut bytes = vec![0x81, opcode, 0, byte(key.len()), byte(extras.len()), 0, 0, status];
+    bytes.extend([0, 0, 0, body, 0, 0, 0, opaque, 0, 0, 0, 0, 0, 0, 0, 0]);
+    [&bytes, extras, key.as_bytes(), value].concat()
 }
 
 fn read(
@@ -73,7 +95,9 @@ fn a_value_of_another_key_is_wrong() {
     let values = Values::new(1);
     for protocol in ALL {
         let mut bytes = three(protocol, &values);
-        let last = bytes.len() - 8;
+        // In the last value, behind which there is little or the answer of a noop.
+        let behind = if protocol == Protocol::MemcachedBinary { 24 } else { 0 };
+        let last = bytes.len() - 8 - behind;
         bytes[last] ^= 1;
         let (step, _) = read(protocol, &bytes, Asked::Get(3), &[1, 2, 3]);
         let Ok(Step::Whole(Reply { wrong, .. })) = step else { panic!("{step:?}") };
@@ -96,7 +120,54 @@ fn refusals_are_counted_and_nonsense_is_not_read() {
         for nonsense in ["HTTP/1.1 400 Bad Request\r\n", "$99999999999999999999\r\n", "VALUE\r\n"] {
             assert!(read(protocol, nonsense.as_bytes(), Asked::Get(1), &[1]).0.is_err());
         }
+        let length = format!("VALUE 1 0 {0}\r\n", usize::MAX - 20);
+        assert!(read(protocol, length.as_bytes(), Asked::Get(1), &[1]).0.is_err(), "{length}");
         assert!(read(protocol, &[b'x'; 10_000], Asked::Set, &[]).0.is_err(), "no end of a line");
+    }
+}
+
+#[test]
+fn answers_of_the_binary_protocol_are_of_what_was_asked() {
+    let values = Values::new(1);
+    let (one, two) = (value(&values, 1), value(&values, 2));
+    let read = |bytes: &[u8], asked| read(Protocol::MemcachedBinary, bytes, asked, &[1, 2]).0;
+    let whole = |step: Result<Step, Broken>| match step {
+        Ok(Step::Whole(reply)) => (reply.hits, reply.wrong, reply.refused),
+        other => panic!("{other:?}"),
+    };
+    let noop = packet(0x0a, 0, 2, (0, b""));
+    // One key: found, not found, refused. Of a set and a delete likewise.
+    assert_eq!(whole(read(&packet(0, 0, 0, (0, &one)), Asked::Get(1))), (1, 0, false));
+    assert_eq!(whole(read(&packet(0, 0, 0, (0, &two)), Asked::Get(1))), (1, 1, false));
+    assert_eq!(whole(read(&packet(0, 1, 0, (0, b"Not found")), Asked::Get(1))), (0, 0, false));
+    assert_eq!(whole(read(&packet(0, 0x82, 0, (0, b"no")), Asked::Get(1))), (0, 0, true));
+    assert_eq!(whole(read(&packet(1, 0, 0, (0, b"")), Asked::Set)), (0, 0, false));
+    assert_eq!(whole(read(&packet(1, 3, 0, (0, b"Too large.")), Asked::Set)), (0, 0, true));
+    assert_eq!(whole(read(&packet(4, 1, 0, (0, b"")), Asked::Delete)), (0, 0, false));
+    assert_eq!(whole(read(&packet(4, 0x20, 0, (0, b"")), Asked::Delete)), (0, 0, true));
+    assert_eq!(whole(read(&packet(0x21, 0x20, 0, (0, b"")), Asked::Hello)), (0, 0, true));
+    // Several: no answer is a miss, and a key that is another one's is wrong.
+    assert_eq!(whole(read(&noop, Asked::Get(2))), (0, 0, false));
+    let other = [packet(0x0d, 0, 0, (2, &one)), noop.clone()].concat();
+    assert_eq!(whole(read(&other, Asked::Get(2))), (1, 1, false));
+    let refused = [packet(0x0d, 0x85, 1, (0, b"busy")), noop.clone()].concat();
+    assert_eq!(whole(read(&refused, Asked::Get(2))), (0, 0, true));
+    // What nobody asked for: twice the same, a third key, another command's, a noop of another request, a length that
+    // cannot be, and one that contradicts itself.
+    let hit = packet(0x0d, 0, 1, (2, &two));
+    let (third, mut long) = (packet(0x0d, 0, 2, (2, &two)), hit.clone());
+    long[8] = 0xff;
+    let mut contradicts = hit.clone();
+    contradicts[11] = 3;
+    for bytes in [
+        [&hit[..], &hit, &noop].concat(),
+        [&third[..], &noop].concat(),
+        packet(1, 0, 0, (0, b"")),
+        packet(0x0a, 0, 3, (0, b"")),
+        long,
+        contradicts,
+    ] {
+        assert!(read(&bytes, Asked::Get(2)).is_err(), "{}", bytes.escape_ascii());
     }
 }
 
@@ -123,6 +194,19 @@ fn requests_are_as_servers_read_them() {
     let long = Ask { key_bytes: 2, ..ask(Op::Delete, 0x12345) };
     delete(Protocol::Resp2, &long, &mut out);
     assert_eq!(out, b"*2\r\n$3\r\nDEL\r\n$5\r\n12345\r\n", "as long as its digits");
+    out.clear();
+    set(Protocol::MemcachedBinary, &Ask { ttl_s: 258, ..ask(Op::Set, 1) }, (&values, 1), &mut out);
+    assert_eq!(out[..16], [0x80, 1, 0, 20, 8, 0, 0, 0, 0, 0, 0, 58, 0, 0, 0, 0]);
+    assert_eq!(out[24..52], *b"\0\0\0\0\0\0\x01\x0200000000000000000001");
+    assert_eq!(out[52..], value(&values, 1));
+    out.clear();
+    get(Protocol::MemcachedBinary, &[ask(Op::Get, 1), ask(Op::Get, 2)], &mut out);
+    assert_eq!((out[1], out[45], out[89]), (0x0d, 0x0d, 0x0a), "quiet gets, and a noop");
+    assert_eq!((out[15], out[59], out[103], out.len()), (0, 1, 2, 112), "numbered");
+    out.clear();
+    let login = ("me".to_owned(), "secret".to_owned());
+    assert_eq!(open(Protocol::MemcachedBinary, Some(&login), &mut out), 1);
+    assert_eq!((out[1], &out[24..]), (0x21, &b"PLAIN\0me\0secret"[..]));
     out.clear();
     set(Protocol::MemcachedMeta, &ask(Op::Set, 1), (&values, 1), &mut out);
     assert!(out.starts_with(b"ms 00000000000000000001 30 T0\r\n") && out.ends_with(b"\r\n"));

@@ -2,7 +2,9 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
+mod binary;
 mod server;
+mod tls;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

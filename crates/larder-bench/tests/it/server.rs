@@ -1,16 +1,19 @@
-//! A server of `get` and `set`, a thread a connection.
+//! A server of `get` and `set`, of the text protocol and the binary one, a thread a connection.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use larder_bench::Target;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::binary;
 
 #[derive(Default)]
-struct Behaviour {
-    values: HashMap<String, Vec<u8>>,
+pub(crate) struct Behaviour {
+    pub(crate) values: HashMap<String, Vec<u8>>,
     /// From then on one request takes so long.
     stall: Option<(Instant, Duration)>,
     takes: Duration,
@@ -24,21 +27,44 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Self::start_with(None)
+    }
+
+    /// One that speaks TLS.
+    pub(crate) fn start_tls(config: ServerConfig) -> Self {
+        Self::start_with(Some(Arc::new(config)))
+    }
+
+    fn start_with(tls: Option<Arc<ServerConfig>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let behaviour = Arc::new(Mutex::new(Behaviour::default()));
         let shared = Arc::clone(&behaviour);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let behaviour = Arc::clone(&shared);
-                std::thread::spawn(move || serve(&stream, &behaviour));
+                let (behaviour, tls) = (Arc::clone(&shared), tls.clone());
+                std::thread::spawn(move || {
+                    stream.set_nodelay(true).ok()?;
+                    match tls {
+                        None => serve(stream, &behaviour),
+                        Some(config) => {
+                            let tls = ServerConnection::new(config).unwrap();
+                            serve(StreamOwned::new(tls, stream), &behaviour)
+                        }
+                    }
+                });
             }
         });
         Self { address, behaviour }
     }
 
     pub(crate) fn target(&self) -> Target {
-        format!("memcached://{}", self.address).parse().unwrap()
+        self.target_by("memcached")
+    }
+
+    /// By its port alone, of this host's name.
+    pub(crate) fn target_by(&self, scheme: &str) -> Target {
+        format!("{scheme}://localhost:{}", self.address.port()).parse().unwrap()
     }
 
     pub(crate) fn stored(&self) -> usize {
@@ -67,10 +93,14 @@ impl Server {
 }
 
 /// Until the client goes.
-fn serve(stream: &TcpStream, behaviour: &Mutex<Behaviour>) -> Option<()> {
-    stream.set_nodelay(true).ok()?;
+fn serve(stream: impl Read + Write, behaviour: &Mutex<Behaviour>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     loop {
+        if reader.fill_buf().ok()?.first() == Some(&binary::REQUEST) {
+            let answer = binary::answer(&mut reader, behaviour)?;
+            reader.get_mut().write_all(&answer).ok()?;
+            continue;
+        }
         let mut line = String::new();
         if reader.read_line(&mut line).ok()? == 0 {
             return None;
@@ -111,7 +141,6 @@ fn serve(stream: &TcpStream, behaviour: &Mutex<Behaviour>) -> Option<()> {
                 answer.extend_from_slice(b"END\r\n");
             }
         }
-        let mut out = stream;
-        out.write_all(&answer).ok()?;
+        reader.get_mut().write_all(&answer).ok()?;
     }
 }

@@ -19,8 +19,9 @@ use super::{FormatArgs, size};
 /// Every value that comes back is checked.
 ///
 /// A TARGET is [NAME=][SCHEME://][USER:PASSWORD@]HOST:PORT, or a path in place of host and port.
-/// Schemes are memcached, meta (memcached's meta commands), redis (resp2) and resp3, each with +tls
-/// behind it for TLS; without one port 6379 is redis and all others are memcached.
+/// Schemes are memcached, meta (memcached's meta commands), binary (memcached's binary protocol),
+/// redis (resp2) and resp3, each with +tls behind it for TLS; without one port 6379 is redis and all
+/// others are memcached.
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 #[command(after_help = "EXAMPLES:
