@@ -1,6 +1,13 @@
-//! What clients of memcached send: lines of text, and binary requests.
+//! What clients of memcached send: lines of text, and binary requests. A parser has no more memory than what came and
+//! a little.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| larder_server::fuzzing::memcached(bytes));
+/// Beside the input itself.
+const BESIDE_BYTES_MAX: u64 = 64 << 10;
+
+fuzz_target!(|bytes: &[u8]| {
+    let had = allocation_counter::measure(|| larder_server::fuzzing::memcached(bytes));
+    assert!(had.bytes_max <= bytes.len() as u64 + BESIDE_BYTES_MAX, "{} bytes for {}", had.bytes_max, bytes.len());
+});

@@ -1,6 +1,12 @@
-//! What a client of RESP sends.
+//! What a client of RESP sends. A parser has no more memory than what came, for each of the two ways, and a little.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| larder_server::fuzzing::resp(bytes));
+/// Beside the input itself.
+const BESIDE_BYTES_MAX: u64 = 64 << 10;
+
+fuzz_target!(|bytes: &[u8]| {
+    let had = allocation_counter::measure(|| larder_server::fuzzing::resp(bytes));
+    assert!(had.bytes_max <= bytes.len() as u64 + BESIDE_BYTES_MAX, "{} bytes for {}", had.bytes_max, bytes.len());
+});

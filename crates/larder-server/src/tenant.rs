@@ -75,8 +75,8 @@ impl Caches {
     /// How long the drive lasts that all of them share, if its rating is known; of several, the one that ends first.
     pub(crate) fn drive_life(&self) -> Option<DriveLife> {
         match self {
-            Self::One(tenants) => tenants.stats().drive_life,
-            Self::Sharded(tenants) => tenants.stats().drive_life,
+            Self::One(tenants) => tenants.drive_life(),
+            Self::Sharded(tenants) => tenants.drive_life(),
         }
     }
 

@@ -199,10 +199,15 @@ impl<R: Route> Tenants<R> {
     /// # Ok::<(), larder::Error>(())
     /// ```
     pub fn stats(&self) -> Stats {
-        let lives = self.drives.iter().filter_map(|drive| drive.life(&*self.clock));
-        let drive_life =
-            lives.min_by_key(|life| (life.days_left.unwrap_or(u64::MAX), life.left_bytes));
+        let drive_life = self.drive_life();
         Stats { drive_life, ..self.iter().map(|(_, tenant)| Routed::new(tenant).stats()).sum() }
+    }
+
+    /// How long the drive lasts that all tenants share, without the sum of [`Tenants::stats`]: of several drives the
+    /// one that ends first; `None` where [`TenantsConfig::endurance`] does not say what they are rated for.
+    pub fn drive_life(&self) -> Option<DriveLife> {
+        let lives = self.drives.iter().filter_map(|drive| drive.life(&*self.clock));
+        lives.min_by_key(|life| (life.days_left.unwrap_or(u64::MAX), life.left_bytes))
     }
 
     /// Changes [`TenantsConfig::dram_bytes`]: each tenant's share is that of so many bytes, and leaves or comes as
