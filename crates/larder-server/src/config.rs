@@ -3,8 +3,10 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::debug_clock::DebugClock;
 use crate::error::{Error, ErrorKind};
 use crate::policy::TenantPolicy;
 use crate::protocol::memcached::NodeList;
@@ -130,6 +132,9 @@ pub struct ServerConfig {
     /// If memcached's clients divide their keys among several servers: which they are. Clients ask for them with
     /// `config get cluster`.
     pub memcached_nodes: Option<NodeList>,
+    /// The clock of the caches, if clients may move it with memcached's `debugtime`: for tests alone, since it is that
+    /// of all tenants. Listeners must be of this machine then. `None`: there is no such command.
+    pub debug_clock: Option<Arc<DebugClock>>,
 }
 
 impl Default for ServerConfig {
@@ -156,6 +161,7 @@ impl Default for ServerConfig {
             slow_threshold: Some(Duration::from_millis(10)),
             cluster: None,
             memcached_nodes: None,
+            debug_clock: None,
         }
     }
 }
@@ -171,6 +177,7 @@ impl ServerConfig {
             return refuse(format!("workers = {}: must be 1 to 1024", self.workers));
         }
         self.check_openness(self)?;
+        self.check_debug_clock()?;
         self.check_tls()?;
         if self.flash_turns == 0 {
             return refuse("flash_turns = 0: must be at least 1".to_owned());
@@ -198,6 +205,24 @@ impl ServerConfig {
             return refuse("request_deadline = 0s: must be more than 0; None is never".to_owned());
         }
         Ok(())
+    }
+
+    /// Whoever comes in may move the time of all tenants: nobody from elsewhere.
+    fn check_debug_clock(&self) -> Result<(), Error> {
+        let elsewhere = self.listeners.iter().find_map(|listener| match &listener.endpoint {
+            Endpoint::Tcp(address) => Some(address).filter(|address| !address.ip().is_loopback()),
+            Endpoint::Unix { .. } => None,
+        });
+        match elsewhere.filter(|_| self.debug_clock.is_some()) {
+            None => Ok(()),
+            Some(address) => Err(Error::new(
+                ErrorKind::Config,
+                format!(
+                    "address {address}: with debug_clock clients move the time of all tenants: listen on loopback \
+                     addresses and Unix sockets alone"
+                ),
+            )),
+        }
     }
 
     fn asks_for_certificates(&self) -> bool {

@@ -22,6 +22,7 @@ mod caller;
 mod config;
 mod connection;
 mod counters;
+mod debug_clock;
 mod error;
 mod event_loop;
 #[doc(hidden)]
@@ -43,6 +44,7 @@ mod within;
 mod worker;
 
 pub use config::{Endpoint, ListenerConfig, ProtocolKind, ServerConfig, SocketBackend};
+pub use debug_clock::DebugClock;
 pub use error::{Error, ErrorKind};
 pub use policy::{OverLimit, TenantPolicy};
 pub use protocol::memcached::NodeList;

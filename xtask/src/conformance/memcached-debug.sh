@@ -36,9 +36,12 @@ while getopts 'p:U:s:a:c:m:I:l:t:o:Y:P:b:B:R:u:f:n:L:W:hVdAFCMSvki' option; do
         *) die "unknown option" ;;
     esac
 done
+[ "$host" = 0.0.0.0 ] && host=127.0.0.1
 if [ -n "$socket" ]; then endpoint=unix:$socket; else endpoint=$host:$port; fi
 set -- serve --memcached "$endpoint" --resp none --admin none --allow-unprotected --flash 0 --memory "${memory}M" --workers "$threads" \
     --connections "$connections" --value-max "$value" --idle-timeout "$idle" --drain 0
+# Time is not moved for others than this machine.
+case $endpoint in unix:* | 127.0.0.1:*) set -- "$@" --debug-time ;; esac
 if [ -n "$users" ]; then
     config=$(mktemp)
     while IFS=: read -r name password; do

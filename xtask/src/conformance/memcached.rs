@@ -62,7 +62,7 @@ const FILES: [&str; 46] = [
 ];
 
 /// Where failures are known: how many, and why.
-const KNOWN: [(&str, usize, &str); 17] = [
+const KNOWN: [(&str, usize, &str); 16] = [
     (
         "00-startup",
         3,
@@ -72,7 +72,6 @@ const KNOWN: [(&str, usize, &str); 17] = [
     ("cas", 2, "versions of different keys may be equal"),
     ("conn-limits", 3, "answers are sent when they become much, where memcached refuses"),
     ("dash-M", 1, "a full cache evicts"),
-    ("expirations", 5, "debugtime, which only a debug build of memcached has"),
     ("flush-all", 3, "-F and -C are no settings"),
     ("idle-timeout", 3, "idle_kicks is not counted"),
     ("issue_163", 1, "slabs"),

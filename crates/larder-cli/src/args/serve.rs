@@ -137,6 +137,10 @@ pub(crate) struct ServeArgs {
     /// Whether /ready says yes while the drive fails or answers nothing and the server goes on in DRAM [default: true]
     #[arg(long, value_name = "BOOL")]
     pub(crate) ready_without_flash: Option<bool>,
+
+    /// Let memcached's clients move and hold the clock with `debugtime`: for tests of lifetimes alone
+    #[arg(long, hide = true)]
+    pub(crate) debug_time: bool,
 }
 
 /// Explain a configuration of `larder serve`, without touching anything.

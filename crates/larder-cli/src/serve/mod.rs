@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::BinaryBytes;
-use larder::{Config, OnChange, RealClock, Tenants, TenantsConfig, block_on};
+use larder::{Clock, Config, OnChange, RealClock, Tenants, TenantsConfig, block_on};
 use larder_lab::Error;
 use larder_server::{ListenerConfig, ProtocolKind, Server, ServerConfig};
 use sd_notify::NotifyState;
@@ -146,6 +146,10 @@ fn open(data: &Data, settings: &Settings) -> Result<Tenants, Error> {
         endurance: settings.watching.endurance(),
         ..TenantsConfig::default()
     };
-    let opened = block_on(Tenants::open(config, data.device(), Arc::new(RealClock)));
+    let clock: Arc<dyn Clock> = match &settings.debug_clock {
+        Some(clock) => Arc::clone(clock) as _,
+        None => Arc::new(RealClock),
+    };
+    let opened = block_on(Tenants::open(config, data.device(), clock));
     opened.map_err(|error| Error::run(format!("the cache cannot be opened: {error}")))
 }

@@ -1,10 +1,13 @@
 //! What a server is told: options of the command line before those of the file, before what is chosen for it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use larder_lab::Error;
-use larder_server::{Endpoint, ListenerConfig, ProtocolKind, ServerConfig, SocketBackend, User};
+use larder_server::{
+    DebugClock, Endpoint, ListenerConfig, ProtocolKind, ServerConfig, SocketBackend, User,
+};
 use toml::Spanned;
 
 use super::cluster::{self, Cluster};
@@ -44,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) drain: Setting<u32>,
     pub(crate) close: Setting<u32>,
     pub(crate) allow_unprotected: Setting<bool>,
+    /// The clock of caches and server, if clients may move it.
+    pub(crate) debug_clock: Option<Arc<DebugClock>>,
     pub(crate) ready_without_flash: Setting<bool>,
     /// At least one.
     pub(crate) tenants: Vec<TenantSettings>,
@@ -127,6 +132,7 @@ impl Settings {
                 file.ready_without_flash,
                 || default.ready_without_flash,
             ),
+            debug_clock: arguments.debug_time.then(Arc::default),
             tenants,
             users,
             cluster,
@@ -162,6 +168,7 @@ impl Settings {
         config.tls = self.tls.0.as_ref().map(|told| told.files.clone());
         config.cluster.clone_from(&self.cluster.map);
         config.memcached_nodes.clone_from(&self.cluster.nodes);
+        config.debug_clock.clone_from(&self.debug_clock);
         config.drain_time = Duration::from_secs(self.drain.0.into());
         config.allow_unprotected = self.allow_unprotected.0;
         config.ready_without_flash = self.ready_without_flash.0;

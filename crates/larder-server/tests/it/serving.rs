@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
+use larder::{Clock, RealClock, Tenant, Tenants, TenantsConfig, block_on};
 use larder_server::{
     Endpoint, Error, ListenerConfig, ProtocolKind, Server, ServerConfig, SocketBackend,
 };
@@ -54,7 +54,11 @@ pub(crate) fn try_with_tenants(names: &[&str], config: ServerConfig) -> Result<S
         tenants: names.iter().map(|name| Tenant::new(*name, percent)).collect(),
         ..TenantsConfig::default()
     };
-    let tenants = block_on(Tenants::open(tenants, None, Arc::new(RealClock))).unwrap();
+    let clock: Arc<dyn Clock> = match &config.debug_clock {
+        Some(clock) => Arc::clone(clock) as _,
+        None => Arc::new(RealClock),
+    };
+    let tenants = block_on(Tenants::open(tenants, None, clock)).unwrap();
     Server::start(config, tenants)
 }
 

@@ -7,7 +7,7 @@ mod stream;
 
 use std::fmt;
 
-pub(crate) use stream::asked;
+pub(crate) use stream::{asked, walk};
 
 use super::inline;
 use super::number;

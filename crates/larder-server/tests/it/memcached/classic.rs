@@ -1,5 +1,9 @@
 //! Classic text: what is answered to what, with the corner cases that clients have come to rely on.
 
+use std::sync::Arc;
+
+use larder_server::{Endpoint, ListenerConfig, ProtocolKind, ServerConfig};
+
 use crate::serving::{Client, config, in_memory, in_memory_with};
 
 /// What is sent, and what comes back, in order.
@@ -31,6 +35,30 @@ fn values_are_stored_under_conditions() {
         ("set e 0 0 0\r\n\r\n", "STORED\r\n"),
         ("get e\r\n", "VALUE e 0 0\r\n\r\nEND\r\n"),
     ]);
+}
+
+#[test]
+fn time_is_moved_where_that_is_allowed() {
+    let debug_clock = Some(Arc::default());
+    let server = in_memory_with(ServerConfig { debug_clock, ..config() });
+    let mut client = Client::memcached(&server);
+    client.asks("set a 0 100 1\r\nx\r\n", "STORED\r\n");
+    client.asks("debugtime p\r\n", "OK\r\n");
+    client.asks("debugtime 99\r\nget a\r\n", "OK\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+    client.asks("debugtime r\r\ndebugtime 2\r\nget a\r\n", "OK\r\nOK\r\nEND\r\n");
+    client.asks("debugtime x\r\ndebugtime\r\n", "ERROR\r\nERROR\r\n");
+    dialogue(&[("debugtime 1\r\n", "ERROR\r\n")]);
+}
+
+#[test]
+fn time_is_not_moved_from_elsewhere() {
+    let open =
+        ListenerConfig::new(Endpoint::Tcp(([0, 0, 0, 0], 0).into()), ProtocolKind::Memcached);
+    let debug_clock = Some(Arc::default());
+    let config =
+        ServerConfig { listeners: vec![open], allow_unprotected: true, debug_clock, ..config() };
+    assert!(config.check().unwrap_err().to_string().contains("debug_clock"));
+    ServerConfig { debug_clock: None, ..config }.check().unwrap();
 }
 
 #[test]

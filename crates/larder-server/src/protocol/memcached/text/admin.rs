@@ -1,6 +1,6 @@
 //! What is for people who look after the server.
 
-use super::request::Request;
+use super::request::{DebugTime, Request};
 use super::say::{say, say_unless};
 use crate::answers::Answers;
 use crate::caller::Caller;
@@ -44,6 +44,17 @@ pub(super) async fn answer(request: Request<'_>, caller: &Caller, answers: &mut 
             Some(list) => say(answers, &list.answer()),
             None => say(answers, "ERROR"),
         },
+        Request::DebugTime(how) => {
+            let Some(clock) = &caller.worker.shared.config.debug_clock else {
+                return say(answers, "ERROR");
+            };
+            match how {
+                DebugTime::Hold => clock.hold(true),
+                DebugTime::GoOn => clock.hold(false),
+                DebugTime::Move(seconds) => clock.move_by(seconds),
+            }
+            say(answers, "OK");
+        }
         _ => say(answers, "ERROR"),
     }
 }

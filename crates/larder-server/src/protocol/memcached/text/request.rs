@@ -46,6 +46,8 @@ pub(crate) enum Request<'a> {
     },
     /// `config get cluster`.
     Cluster,
+    /// `debugtime`.
+    DebugTime(DebugTime),
     /// What has one answer, and no effect.
     Answer {
         answer: &'static str,
@@ -54,6 +56,15 @@ pub(crate) enum Request<'a> {
     Version,
     Quit,
     Meta(meta::Request<'a>),
+}
+
+/// What `debugtime` does to the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DebugTime {
+    Hold,
+    GoOn,
+    /// By so many seconds.
+    Move(i64),
 }
 
 /// How items are retrieved.
@@ -92,9 +103,12 @@ impl Request<'_> {
             Self::FlushAll { quiet, .. }
             | Self::MemoryLimit { quiet, .. }
             | Self::Answer { quiet, .. } => (b"", *quiet),
-            Self::Stats(_) | Self::Dump { .. } | Self::Cluster | Self::Version | Self::Quit => {
-                (b"", false)
-            }
+            Self::Stats(_)
+            | Self::Dump { .. }
+            | Self::Cluster
+            | Self::DebugTime(_)
+            | Self::Version
+            | Self::Quit => (b"", false),
         }
     }
 
@@ -267,6 +281,11 @@ fn administer<'a>(verb: &[u8], mut words: Words<'a>) -> Result<Request<'a>, Faul
         },
         (b"slabs", Some(b"reassign")) => answer("NOTFULL there are no slabs"),
         (b"config", Some(b"get")) if second == Some(b"cluster") => Ok(Request::Cluster),
+        (b"debugtime", Some(b"p")) => Ok(Request::DebugTime(DebugTime::Hold)),
+        (b"debugtime", Some(b"r")) => Ok(Request::DebugTime(DebugTime::GoOn)),
+        (b"debugtime", Some(seconds)) => {
+            signed(seconds).map(|by| Request::DebugTime(DebugTime::Move(by))).ok_or(ERROR)
+        }
         (b"watch", _) => answer("CLIENT_ERROR watch commands not allowed"),
         (b"shutdown", _) => answer("ERROR: shutdown not enabled"),
         _ if last.starts_with(b"HTTP/") => Err(Fault::Close),

@@ -5,21 +5,53 @@ use super::{ARGUMENTS_A_PART, Limits, Parsed, Parser, Swallow, Swallowed};
 /// Requests, each with its arguments, and what ended them if they are no protocol.
 pub(crate) type Asked = (Vec<Vec<Vec<u8>>>, Option<Parsed>);
 
+/// Those of a server that takes long values.
+const LONG: Limits = Limits { has_logged_in: true, value_bytes_max: 1 << 10 };
+
+/// What a walk over a stream comes to.
+pub(crate) enum Met<'a> {
+    /// The next argument of a request.
+    Argument(&'a [u8]),
+    /// The request has no more of them.
+    End,
+    /// The request was too long to be taken; what was met of it does not count.
+    TooLong,
+}
+
 /// What a stream asks of a server that takes long values.
 pub(crate) fn asked(pieces: &[&[u8]]) -> Asked {
-    asked_within(pieces, Limits { has_logged_in: true, value_bytes_max: 1 << 10 })
+    asked_within(pieces, LONG)
 }
 
 /// What a stream asks, shown in pieces: requests, and what ended it.
 pub(crate) fn asked_within(pieces: &[&[u8]], limits: Limits) -> Asked {
+    let (mut requests, mut begun) = (Vec::new(), Vec::new());
+    let ended = walk_within(pieces, limits, |met| match met {
+        Met::Argument(argument) => begun.push(argument.to_vec()),
+        Met::End => requests.push(std::mem::take(&mut begun)),
+        Met::TooLong => {
+            begun.clear();
+            requests.push(vec![b"too long".to_vec()]);
+        }
+    });
+    (requests, ended)
+}
+
+/// Parses what a stream asks, and keeps nothing of it.
+pub(crate) fn walk(bytes: &[u8]) {
+    walk_within(&[bytes], LONG, |_| {});
+}
+
+/// Shows what a stream asks, that comes in pieces, and returns what ended it before its end.
+fn walk_within(pieces: &[&[u8]], limits: Limits, mut meets: impl FnMut(Met<'_>)) -> Option<Parsed> {
     let (mut parser, mut swallow) = (Parser::default(), None::<Swallow>);
-    let (mut requests, mut input, mut begun) = (Vec::new(), Vec::new(), Vec::new());
+    let mut input = Vec::new();
     for piece in pieces {
         input.extend_from_slice(piece);
         loop {
             if let Some(rest) = &mut swallow {
                 match rest.swallow(&input, limits) {
-                    Swallowed::Broken(broken) => return (requests, Some(Parsed::Broken(broken))),
+                    Swallowed::Broken(broken) => return Some(Parsed::Broken(broken)),
                     Swallowed::Needs(bytes) => {
                         assert!(bytes > input.len());
                         break;
@@ -38,8 +70,11 @@ pub(crate) fn asked_within(pieces: &[&[u8]], limits: Limits) -> Asked {
             match parser.parse(&input, limits) {
                 Parsed::Nothing(bytes) => drop(input.drain(..bytes)),
                 Parsed::Request(bytes) => {
-                    begun.extend(parser.arguments(&input).from(0).map(<[u8]>::to_vec));
-                    requests.push(std::mem::take(&mut begun));
+                    parser
+                        .arguments(&input)
+                        .from(0)
+                        .for_each(|argument| meets(Met::Argument(argument)));
+                    meets(Met::End);
                     parser.forget();
                     input.drain(..bytes);
                 }
@@ -49,23 +84,25 @@ pub(crate) fn asked_within(pieces: &[&[u8]], limits: Limits) -> Asked {
                 }
                 Parsed::Many => {
                     assert_eq!(parser.arguments(&input).len(), ARGUMENTS_A_PART);
-                    begun.extend(parser.arguments(&input).from(0).map(<[u8]>::to_vec));
+                    parser
+                        .arguments(&input)
+                        .from(0)
+                        .for_each(|argument| meets(Met::Argument(argument)));
                     let done = parser.take_begun();
                     input.drain(..done);
                 }
                 Parsed::TooLong => {
-                    requests.push(vec![b"too long".to_vec()]);
-                    begun.clear();
+                    meets(Met::TooLong);
                     let (rest, bytes) = parser.swallow();
                     input.drain(..bytes);
                     swallow = Some(rest);
                 }
-                broken @ Parsed::Broken(_) => return (requests, Some(broken)),
+                broken @ Parsed::Broken(_) => return Some(broken),
             }
             if input.is_empty() {
                 break;
             }
         }
     }
-    (requests, None)
+    None
 }

@@ -1,0 +1,91 @@
+//! A clock that clients may move: memcached's `debugtime`, for tests of what has a lifetime.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use larder::{Clock, RealClock};
+
+/// The wall clock, which can be moved and held. Whoever opens the caches gives it to them and to the server
+/// ([`ServerConfig::debug_clock`](crate::ServerConfig::debug_clock)): then memcached's `debugtime N` moves it by N
+/// seconds, `debugtime p` holds it, `debugtime r` lets it go on, for all tenants. Timers do not notice: they follow
+/// [`Clock::monotonic`], which goes on.
+#[derive(Debug, Default)]
+pub struct DebugClock {
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    ahead_s: i64,
+    held_at: Option<Duration>,
+}
+
+impl DebugClock {
+    /// One that shows the time.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Moves it by so many seconds; backwards if they are negative.
+    pub fn move_by(&self, seconds: i64) {
+        let mut state = self.lock();
+        state.ahead_s = state.ahead_s.saturating_add(seconds);
+    }
+
+    /// Holds it, or lets it go on from the time that it would show by now.
+    pub fn hold(&self, holds: bool) {
+        let mut state = self.lock();
+        state.held_at = holds.then(|| state.held_at.unwrap_or_else(|| RealClock.now()));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clock for DebugClock {
+    fn now(&self) -> Duration {
+        let State { ahead_s, held_at } = *self.lock();
+        let now = held_at.unwrap_or_else(|| RealClock.now());
+        let moved = Duration::from_secs(ahead_s.unsigned_abs());
+        if ahead_s < 0 { now.saturating_sub(moved) } else { now.saturating_add(moved) }
+    }
+
+    fn monotonic(&self) -> Duration {
+        RealClock.monotonic()
+    }
+}
+
+/// Two are the same if they are one.
+impl PartialEq for DebugClock {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_moved_and_held() {
+        let clock = DebugClock::new();
+        let start = clock.now();
+        clock.move_by(100);
+        assert!(clock.now() >= start + Duration::from_secs(100));
+        clock.move_by(-300);
+        assert!(clock.now() < start);
+        clock.hold(true);
+        let held = clock.now();
+        std::thread::sleep(Duration::from_millis(2));
+        clock.hold(true);
+        assert_eq!(clock.now(), held, "held twice, it is held since the first");
+        clock.hold(false);
+        assert!(clock.now() > held);
+        clock.move_by(i64::MIN);
+        assert_eq!(clock.now(), Duration::ZERO);
+        clock.move_by(i64::MAX);
+        clock.move_by(i64::MAX);
+        assert!(clock.now() > start);
+    }
+}
