@@ -16,7 +16,7 @@ pub struct DebugClock {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    ahead_s: i64,
+    ahead_ms: i64,
     held_at: Option<Duration>,
 }
 
@@ -26,10 +26,13 @@ impl DebugClock {
         Self::default()
     }
 
-    /// Moves it by so many seconds; backwards if they are negative.
+    /// Moves it by so many seconds, backwards if they are negative; forwards by a millisecond more, so that what was to
+    /// live for these seconds is over: lifetimes are rounded up to milliseconds.
     pub fn move_by(&self, seconds: i64) {
+        let beyond_ms = i64::from(seconds > 0);
+        let by_ms = seconds.saturating_mul(1000).saturating_add(beyond_ms);
         let mut state = self.lock();
-        state.ahead_s = state.ahead_s.saturating_add(seconds);
+        state.ahead_ms = state.ahead_ms.saturating_add(by_ms);
     }
 
     /// Holds it, or lets it go on from the time that it would show by now.
@@ -45,10 +48,10 @@ impl DebugClock {
 
 impl Clock for DebugClock {
     fn now(&self) -> Duration {
-        let State { ahead_s, held_at } = *self.lock();
+        let State { ahead_ms, held_at } = *self.lock();
         let now = held_at.unwrap_or_else(|| RealClock.now());
-        let moved = Duration::from_secs(ahead_s.unsigned_abs());
-        if ahead_s < 0 { now.saturating_sub(moved) } else { now.saturating_add(moved) }
+        let moved = Duration::from_millis(ahead_ms.unsigned_abs());
+        if ahead_ms < 0 { now.saturating_sub(moved) } else { now.saturating_add(moved) }
     }
 
     fn monotonic(&self) -> Duration {
@@ -72,7 +75,7 @@ mod tests {
         let clock = DebugClock::new();
         let start = clock.now();
         clock.move_by(100);
-        assert!(clock.now() >= start + Duration::from_secs(100));
+        assert!(clock.now() > start + Duration::from_secs(100), "beyond what was rounded up");
         clock.move_by(-300);
         assert!(clock.now() < start);
         clock.hold(true);
