@@ -205,6 +205,15 @@ impl<R: Route> Tenants<R> {
 
     /// How long the drive lasts that all tenants share, without the sum of [`Tenants::stats`]: of several drives the
     /// one that ends first; `None` where [`TenantsConfig::endurance`] does not say what they are rated for.
+    ///
+    /// ```
+    /// # use larder::{RealClock, Tenant, Tenants, TenantsConfig, block_on};
+    /// # let tenants = vec![Tenant::new("photos", 100.0)];
+    /// # let config = TenantsConfig { tenants, ..TenantsConfig::default() };
+    /// # let tenants = block_on(Tenants::open(config, None, std::sync::Arc::new(RealClock)))?;
+    /// assert!(tenants.drive_life().is_none(), "there is no drive");
+    /// # Ok::<(), larder::Error>(())
+    /// ```
     pub fn drive_life(&self) -> Option<DriveLife> {
         let lives = self.drives.iter().filter_map(|drive| drive.life(&*self.clock));
         lives.min_by_key(|life| (life.days_left.unwrap_or(u64::MAX), life.left_bytes))
