@@ -108,8 +108,8 @@ fn scheme(scheme: &str) -> Result<(Protocol, bool), Error> {
         "resp3" => Protocol::Resp3,
         other => {
             return Err(Error::usage(format!(
-                "{other}://: no such scheme; there are memcached, meta, binary, redis (resp2) and resp3, each with +tls \
-                 behind it or without"
+                "{other}://: no such scheme; there are memcached, meta, binary, redis (resp2) and resp3, each with \
+                 +tls behind it or without"
             )));
         }
     };

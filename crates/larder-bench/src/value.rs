@@ -75,7 +75,8 @@ pub(crate) fn put_key(key: u64, bytes: u32, out: &mut Vec<u8>) {
     write!(out, "{key:0width$x}").expect("memory takes it");
 }
 
-/// How long a key's text is: digits of a number that is longer than was asked are not left out, for two keys would be one.
+/// How long a key's text is: digits of a number that is longer than was asked are not left out, for two keys would be
+/// one.
 pub(crate) fn key_bytes(key: u64, bytes: u32) -> usize {
     (64 - key.leading_zeros()).div_ceil(4).max(1).max(bytes) as usize
 }
