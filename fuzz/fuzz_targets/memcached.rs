@@ -2,12 +2,7 @@
 //! a little.
 #![no_main]
 
+use larder_fuzz::memory;
 use libfuzzer_sys::fuzz_target;
 
-/// Beside the input itself.
-const BESIDE_BYTES_MAX: u64 = 64 << 10;
-
-fuzz_target!(|bytes: &[u8]| {
-    let had = allocation_counter::measure(|| larder_server::fuzzing::memcached(bytes));
-    assert!(had.bytes_max <= bytes.len() as u64 + BESIDE_BYTES_MAX, "{} bytes for {}", had.bytes_max, bytes.len());
-});
+fuzz_target!(|bytes: &[u8]| memory::bounded(bytes, larder_server::fuzzing::memcached));

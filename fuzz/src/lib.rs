@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`seal`] | puts marks and checksums right, so that the fuzzer gets behind them |
 //! | [`drive`] | a device in memory, as a cache left it that was shut down cleanly |
+//! | [`memory`] | how much of it a parser has |
 
 pub mod drive;
+pub mod memory;
 pub mod seal;
