@@ -60,6 +60,20 @@ pub struct ListenerConfig {
     pub tenant: Option<String>,
 }
 
+impl Endpoint {
+    /// Its address, if other machines reach it.
+    fn reached_from_elsewhere(&self) -> Option<&SocketAddr> {
+        match self {
+            Self::Tcp(address) => Some(address).filter(is_elsewhere),
+            Self::Unix { .. } => None,
+        }
+    }
+}
+
+fn is_elsewhere(address: &&SocketAddr) -> bool {
+    !address.ip().is_loopback()
+}
+
 impl ListenerConfig {
     /// A place without TLS and without a tenant of its own.
     pub fn new(endpoint: Endpoint, protocol: ProtocolKind) -> Self {
@@ -209,10 +223,8 @@ impl ServerConfig {
 
     /// Whoever comes in may move the time of all tenants: nobody from elsewhere.
     fn check_debug_clock(&self) -> Result<(), Error> {
-        let elsewhere = self.listeners.iter().find_map(|listener| match &listener.endpoint {
-            Endpoint::Tcp(address) => Some(address).filter(|address| !address.ip().is_loopback()),
-            Endpoint::Unix { .. } => None,
-        });
+        let elsewhere =
+            self.listeners.iter().find_map(|listener| listener.endpoint.reached_from_elsewhere());
         match elsewhere.filter(|_| self.debug_clock.is_some()) {
             None => Ok(()),
             Some(address) => Err(Error::new(
@@ -234,12 +246,8 @@ impl ServerConfig {
         let asks = self.asks_for_certificates() || !self.users.is_empty();
         let is_protected = |it: &ListenerConfig| it.is_tls && it.tenant.is_none() && asks;
         let listeners = running.listeners.iter().filter(|listener| !is_protected(listener));
-        let mut open = listeners.filter_map(|listener| match &listener.endpoint {
-            Endpoint::Tcp(address) => Some(address),
-            Endpoint::Unix { .. } => None,
-        });
-        let is_open = |address: &&SocketAddr| !address.ip().is_loopback();
-        let open = open.find(is_open).or(running.admin.as_ref().filter(is_open));
+        let mut open = listeners.filter_map(|listener| listener.endpoint.reached_from_elsewhere());
+        let open = open.next().or(running.admin.as_ref().filter(is_elsewhere));
         match open.filter(|_| !running.allow_unprotected) {
             None => Ok(()),
             Some(address) => Err(Error::new(

@@ -1,6 +1,6 @@
 //! A clock that clients may move: memcached's `debugtime`, for tests of what has a lifetime.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use larder::{Clock, RealClock};
@@ -24,6 +24,14 @@ impl DebugClock {
     /// One that shows the time.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The clock of the caches: `clock` where clients may move one, else the operating system's.
+    pub fn or_real(clock: Option<&Arc<Self>>) -> Arc<dyn Clock> {
+        match clock {
+            Some(clock) => Arc::clone(clock) as _,
+            None => Arc::new(RealClock),
+        }
     }
 
     /// Moves it by so many seconds, backwards if they are negative; forwards by a millisecond more, so that what was to

@@ -15,13 +15,12 @@ mod watching;
 
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::BinaryBytes;
-use larder::{Clock, Config, OnChange, RealClock, Tenants, TenantsConfig, block_on};
+use larder::{Config, OnChange, Tenants, TenantsConfig, block_on};
 use larder_lab::Error;
-use larder_server::{ListenerConfig, ProtocolKind, Server, ServerConfig};
+use larder_server::{DebugClock, ListenerConfig, ProtocolKind, Server, ServerConfig};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -113,10 +112,10 @@ fn tell_service_manager(state: &NotifyState<'_>) {
     }
 }
 
-/// Waits until it is told to end. SIGHUP has the file read again meanwhile.
 /// What a reload says that went well.
 const TAKEN_OVER: &str = "SIGHUP: users, certificates, connections and limits are as the file says";
 
+/// Waits until it is told to end. SIGHUP has the file read again meanwhile.
 fn wait(signals: &mut Signals, arguments: &ServeArgs, server: &Server) {
     for signal in signals.forever() {
         if signal != SIGHUP {
@@ -146,10 +145,7 @@ fn open(data: &Data, settings: &Settings) -> Result<Tenants, Error> {
         endurance: settings.watching.endurance(),
         ..TenantsConfig::default()
     };
-    let clock: Arc<dyn Clock> = match &settings.debug_clock {
-        Some(clock) => Arc::clone(clock) as _,
-        None => Arc::new(RealClock),
-    };
+    let clock = DebugClock::or_real(settings.debug_clock.as_ref());
     let opened = block_on(Tenants::open(config, data.device(), clock));
     opened.map_err(|error| Error::run(format!("the cache cannot be opened: {error}")))
 }

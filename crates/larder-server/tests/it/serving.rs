@@ -2,12 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 
-use larder::{Clock, RealClock, Tenant, Tenants, TenantsConfig, block_on};
+use larder::{Tenant, Tenants, TenantsConfig, block_on};
 use larder_server::{
-    Endpoint, Error, ListenerConfig, ProtocolKind, Server, ServerConfig, SocketBackend,
+    DebugClock, Endpoint, Error, ListenerConfig, ProtocolKind, Server, ServerConfig, SocketBackend,
 };
 
 /// Nothing that is waited for takes longer, however busy the machine is.
@@ -54,10 +53,7 @@ pub(crate) fn try_with_tenants(names: &[&str], config: ServerConfig) -> Result<S
         tenants: names.iter().map(|name| Tenant::new(*name, percent)).collect(),
         ..TenantsConfig::default()
     };
-    let clock: Arc<dyn Clock> = match &config.debug_clock {
-        Some(clock) => Arc::clone(clock) as _,
-        None => Arc::new(RealClock),
-    };
+    let clock = DebugClock::or_real(config.debug_clock.as_ref());
     let tenants = block_on(Tenants::open(tenants, None, clock)).unwrap();
     Server::start(config, tenants)
 }

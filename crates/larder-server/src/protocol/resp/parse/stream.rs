@@ -9,7 +9,7 @@ pub(crate) type Asked = (Vec<Vec<Vec<u8>>>, Option<Parsed>);
 const LONG: Limits = Limits { has_logged_in: true, value_bytes_max: 1 << 10 };
 
 /// What a walk over a stream comes to.
-pub(crate) enum Met<'a> {
+enum Met<'a> {
     /// The next argument of a request.
     Argument(&'a [u8]),
     /// The request has no more of them.
@@ -42,6 +42,11 @@ pub(crate) fn walk(bytes: &[u8]) {
     walk_within(&[bytes], LONG, |_| {});
 }
 
+/// Shows the arguments that were parsed.
+fn show(parser: &Parser, input: &[u8], meets: &mut impl FnMut(Met<'_>)) {
+    parser.arguments(input).from(0).for_each(|argument| meets(Met::Argument(argument)));
+}
+
 /// Shows what a stream asks, that comes in pieces, and returns what ended it before its end.
 fn walk_within(pieces: &[&[u8]], limits: Limits, mut meets: impl FnMut(Met<'_>)) -> Option<Parsed> {
     let (mut parser, mut swallow) = (Parser::default(), None::<Swallow>);
@@ -70,10 +75,7 @@ fn walk_within(pieces: &[&[u8]], limits: Limits, mut meets: impl FnMut(Met<'_>))
             match parser.parse(&input, limits) {
                 Parsed::Nothing(bytes) => drop(input.drain(..bytes)),
                 Parsed::Request(bytes) => {
-                    parser
-                        .arguments(&input)
-                        .from(0)
-                        .for_each(|argument| meets(Met::Argument(argument)));
+                    show(&parser, &input, &mut meets);
                     meets(Met::End);
                     parser.forget();
                     input.drain(..bytes);
@@ -84,10 +86,7 @@ fn walk_within(pieces: &[&[u8]], limits: Limits, mut meets: impl FnMut(Met<'_>))
                 }
                 Parsed::Many => {
                     assert_eq!(parser.arguments(&input).len(), ARGUMENTS_A_PART);
-                    parser
-                        .arguments(&input)
-                        .from(0)
-                        .for_each(|argument| meets(Met::Argument(argument)));
+                    show(&parser, &input, &mut meets);
                     let done = parser.take_begun();
                     input.drain(..done);
                 }
