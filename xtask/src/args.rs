@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{fuzz, guest, mutants, servers, soak, tidy};
+use crate::{conformance, fuzz, guest, mutants, servers, soak, tidy};
 
 /// House rules and long checks of Larder.
 #[derive(Debug, Parser)]
@@ -46,7 +46,7 @@ pub(crate) enum Command {
     /// Small changes to the cache, and whether a test notices each; needs cargo-mutants
     Mutants(mutants::Options),
     /// The tests of memcached, Valkey and their clients, against `larder serve`
-    Conformance,
+    Conformance(conformance::Options),
     /// The admin page of `larder serve` in a browser, with a server that has something to do; needs chromium
     Page,
     /// Which source files a hit in DRAM and one on flash pass; needs valgrind

@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         Command::Kills(words) => ("kills", kills::run(&words.words)),
         Command::ServedKills(words) => ("served-kills", served_kills::run(&words.words)),
         Command::Mutants(options) => ("mutants", mutants::run(&options)),
-        Command::Conformance => ("conformance", conformance::run()),
+        Command::Conformance(options) => ("conformance", conformance::run(&options)),
         Command::Page => ("page", page::run()),
         Command::Hits => ("hits", hits::run()),
         Command::Guest(options) => ("guest", guest::run(&options)),

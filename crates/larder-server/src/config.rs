@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::debug_clock::DebugClock;
 use crate::error::{Error, ErrorKind};
+use crate::otlp::Otlp;
 use crate::policy::TenantPolicy;
 use crate::protocol::memcached::NodeList;
 use crate::protocol::resp::slots::SlotMap;
@@ -85,10 +86,19 @@ impl ListenerConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum SocketBackend {
     /// `epoll`, which every kernel and container allows.
-    #[default]
     Epoll,
     /// io_uring (Linux 6.1), and `epoll` where it is refused, as by most containers' default profiles.
+    #[default]
     IoUring,
+}
+
+impl fmt::Display for SocketBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Epoll => "epoll",
+            Self::IoUring => "io_uring",
+        })
+    }
 }
 
 /// What a server listens on, with how many threads, and its limits. The caches are opened by whoever starts it.
@@ -103,6 +113,8 @@ pub struct ServerConfig {
     /// Further names of the admin address, such as `cache.example` or `cache.example:9180`: requests for any other
     /// name are refused, but for `localhost` and the address at which they arrive.
     pub admin_hosts: Vec<String>,
+    /// Where metrics are pushed to; `None` nowhere. Needs the feature `otlp`.
+    pub otlp: Option<Otlp>,
     /// Of the token with which operators may flush tenants; `None`: nothing can be changed at the admin address.
     pub admin_token: Option<PasswordHash>,
     /// Who may come in, and whose keys it has then. If there are none, everybody may, and has those of the first
@@ -159,6 +171,7 @@ impl Default for ServerConfig {
             admin: None,
             admin_hosts: Vec::new(),
             admin_token: None,
+            otlp: None,
             users: Vec::new(),
             tenants: Vec::new(),
             allow_unprotected: false,
@@ -193,6 +206,7 @@ impl ServerConfig {
         self.check_openness(self)?;
         self.check_debug_clock()?;
         self.check_tls()?;
+        self.otlp.as_ref().map_or(Ok(()), Otlp::check)?;
         if self.flash_turns == 0 {
             return refuse("flash_turns = 0: must be at least 1".to_owned());
         }
@@ -290,6 +304,7 @@ impl ServerConfig {
             ("listeners", self.listeners == *listeners),
             ("admin", self.admin == *admin),
             ("admin_hosts", self.admin_hosts == other.admin_hosts),
+            ("otlp", self.otlp == other.otlp),
             ("admin_token", self.admin_token == other.admin_token),
             ("allow_unprotected", self.allow_unprotected == *allow_unprotected),
             ("workers", self.workers == *workers),

@@ -36,7 +36,7 @@ pub(crate) fn run(number: usize, shared: Arc<Shared>) -> io::Result<()> {
 
 /// A ring for sockets, if that is wanted and to be had. A worker without one has `epoll`.
 fn sockets_of(worker: &Worker) -> Option<SocketRing> {
-    match worker.shared.config.sockets {
+    match worker.shared.sockets {
         SocketBackend::Epoll => None,
         SocketBackend::IoUring => SocketRing::new().map_err(|error| {
             tracing::warn!(%error, "the kernel refuses io_uring for sockets; they are served by epoll");

@@ -9,7 +9,7 @@ use larder::{Larder, Shards, Tenants, block_on};
 
 use crate::acceptor::{self, Stop};
 use crate::admin::Admin;
-use crate::config::{ListenerConfig, ServerConfig};
+use crate::config::{ListenerConfig, ServerConfig, SocketBackend};
 use crate::error::{Error, ErrorKind};
 use crate::event_loop;
 use crate::listener::Listener;
@@ -26,6 +26,8 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
     listeners: Vec<ListenerConfig>,
     admin: Option<AdminThread>,
+    #[cfg(feature = "otlp")]
+    exporter: Option<crate::otlp::Exporter>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
 }
 
@@ -66,9 +68,21 @@ impl Server {
         check_policies(&config.tenants, &tenants)?;
         let mailboxes = mailboxes.map_err(refused)?;
         let shared = Arc::new(Shared::new(config, caches, tenants, users, tls, mailboxes));
-        let mut server =
-            Self { shared, stop, addresses, listeners: told, admin: None, threads: Vec::new() };
+        let mut server = Self {
+            shared,
+            stop,
+            addresses,
+            listeners: told,
+            admin: None,
+            #[cfg(feature = "otlp")]
+            exporter: None,
+            threads: Vec::new(),
+        };
         server.begin(listeners)?;
+        #[cfg(feature = "otlp")]
+        if let Some(otlp) = &server.shared.config.otlp {
+            server.exporter = Some(crate::otlp::Exporter::begin(otlp, &server.shared)?);
+        }
         server.admin = admin.map(|admin| AdminThread::begin(admin, &server.shared)).transpose()?;
         Ok(server)
     }
@@ -102,6 +116,11 @@ impl Server {
     /// Where clients come in, with the ports that were free.
     pub fn listeners(&self) -> &[ListenerConfig] {
         &self.listeners
+    }
+
+    /// How its threads wait for sockets: as the configuration says, or `epoll` where the kernel refuses a ring.
+    pub fn sockets(&self) -> SocketBackend {
+        self.shared.sockets
     }
 
     /// Where metrics are asked for, with the port that was free.

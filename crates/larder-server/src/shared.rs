@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::config::ServerConfig;
+use larder_device::sockets::SocketRing;
+
+use crate::config::{ServerConfig, SocketBackend};
 use crate::counters::{Counted, Counters, RingCounters};
 use crate::error::Error;
 use crate::policy::{self, TenantPolicy};
@@ -19,6 +21,8 @@ use crate::worker::Mailbox;
 /// See the module.
 pub(crate) struct Shared {
     pub(crate) config: ServerConfig,
+    /// What threads wait for sockets with: as the configuration says, as far as the kernel allows it.
+    pub(crate) sockets: SocketBackend,
     pub(crate) caches: Caches,
     /// At least one.
     pub(crate) tenants: Vec<Arc<Tenant>>,
@@ -70,8 +74,10 @@ impl Shared {
         let counted_before = Mutex::default();
         let resp = Board::new(config.workers);
         let slow_log = SlowLog::new(config.slow_threshold);
+        let sockets = allowed(config.sockets);
         Self {
             config,
+            sockets,
             caches,
             tenants,
             prefixes,
@@ -205,6 +211,19 @@ fn set_policies(policies: &[TenantPolicy], tenants: &[Arc<Tenant>]) {
             Some(policy) => tenant.set_policy(policy),
             None => tenant.set_policy(&TenantPolicy::new(tenant.name())),
         }
+    }
+}
+
+/// What the kernel allows: rings are refused by most containers, and by kernels before 6.1.
+fn allowed(wanted: SocketBackend) -> SocketBackend {
+    let refused = |error| {
+        tracing::info!(%error, "the kernel refuses io_uring for sockets; they are served by epoll");
+    };
+    match wanted {
+        SocketBackend::IoUring if SocketRing::new().map_err(refused).is_err() => {
+            SocketBackend::Epoll
+        }
+        other => other,
     }
 }
 

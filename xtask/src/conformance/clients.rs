@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Outcome;
-use super::server::{Server, said};
+use super::server::{Server, Subject, said};
 use crate::step;
 
 /// How the server is started.
@@ -14,19 +14,19 @@ const OPTIONS: [&str; 2] = ["--memory", "64M"];
 const PYMEMCACHE: [&str; 3] = ["pymemcache==4.0.0", "pytest", "faker"];
 
 /// Runs the tests of all clients that can be had.
-pub(super) fn run(larder: &Path, dir: &Path) -> Vec<Outcome> {
+pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<Outcome> {
     vec![
-        memccapable("memccapable, text", "-a", larder),
-        memccapable("memccapable, binary", "-b", larder),
-        pymemcache(larder, dir),
+        memccapable("memccapable, text", "-a", subject),
+        memccapable("memccapable, binary", "-b", subject),
+        pymemcache(subject, dir),
     ]
 }
 
-fn memccapable(name: &str, dialect: &str, larder: &Path) -> Outcome {
+fn memccapable(name: &str, dialect: &str, subject: &Subject) -> Outcome {
     let Some(program) = step::find_program(&["memccapable"]) else {
         return Outcome::skipped(name, "memccapable is not there (libmemcached-tools)");
     };
-    let tried = Server::start(larder, "memcached", &OPTIONS).and_then(|server| {
+    let tried = Server::start(subject, "memcached", &OPTIONS).and_then(|server| {
         said(Command::new(program).args(["-h", "127.0.0.1", "-p", &server.port, dialect]))
     });
     match tried {
@@ -42,10 +42,10 @@ fn counted(name: &str, text: &str, pass: &str, fail: &str) -> Outcome {
     Outcome { name: name.to_owned(), passed, failed, skipped: 0, known: None, note: String::new() }
 }
 
-fn pymemcache(larder: &Path, dir: &Path) -> Outcome {
+fn pymemcache(subject: &Subject, dir: &Path) -> Outcome {
     let name = "pymemcache 4.0.0, test_integration";
     let tried = tests_of_pymemcache(dir).and_then(|(python, tests)| {
-        let server = Server::start(larder, "memcached", &OPTIONS)?;
+        let server = Server::start(subject, "memcached", &OPTIONS)?;
         let mut command = Command::new(python);
         command.args(["-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "--rootdir"]);
         command.arg(&tests).arg(tests.join("test_integration.py"));

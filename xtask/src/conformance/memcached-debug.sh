@@ -1,5 +1,5 @@
 #!/bin/sh
-# Options of memcached, as options of `larder serve`. LARDER is the program.
+# Options of memcached, as options of `larder serve`. LARDER is the program, LARDER_SOCKETS how it waits for sockets.
 connections=1024 memory=64 value=1048576 host=0.0.0.0 port=11211 socket= threads=4 idle=0 daemon= pid= users=
 die() { echo "$1" >&2; exit 64; }
 bytes() {
@@ -39,7 +39,8 @@ done
 [ "$host" = 0.0.0.0 ] && host=127.0.0.1
 if [ -n "$socket" ]; then endpoint=unix:$socket; else endpoint=$host:$port; fi
 set -- serve --memcached "$endpoint" --resp none --admin none --allow-unprotected --flash 0 --memory "${memory}M" --workers "$threads" \
-    --connections "$connections" --value-max "$value" --idle-timeout "$idle" --drain 0
+    --connections "$connections" --value-max "$value" --idle-timeout "$idle" --drain 0 \
+    --sockets "${LARDER_SOCKETS:-io_uring}"
 # Time is not moved for others than this machine.
 case $endpoint in unix:* | 127.0.0.1:*) set -- "$@" --debug-time ;; esac
 if [ -n "$users" ]; then

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::server::Subject;
 use super::{Outcome, source, tap};
 use crate::step;
 
@@ -86,9 +87,9 @@ const KNOWN: [(&str, usize, &str); 16] = [
 ];
 
 /// Fetches the tests and runs them, each file with servers of its own.
-pub(super) fn run(larder: &Path, dir: &Path) -> Vec<Outcome> {
+pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<Outcome> {
     match source::find("memcached", dir).and_then(|source| prepare(&source).map(|()| source)) {
-        Ok(source) => FILES.iter().map(|file| run_file(file, larder, &source)).collect(),
+        Ok(source) => FILES.iter().map(|file| run_file(file, subject, &source)).collect(),
         Err(why) => vec![Outcome::skipped("memcached t/*.t", why)],
     }
 }
@@ -120,7 +121,7 @@ fn make_executable(_: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-fn run_file(file: &'static str, larder: &Path, source: &Path) -> Outcome {
+fn run_file(file: &'static str, subject: &Subject, source: &Path) -> Outcome {
     let name = format!("memcached t/{file}.t");
     let path = format!("t/{file}.t");
     if !source.join(&path).is_file() {
@@ -128,7 +129,11 @@ fn run_file(file: &'static str, larder: &Path, source: &Path) -> Outcome {
     }
     eprintln!("{name}");
     let mut command = Command::new("timeout");
-    command.args(["60", "perl", &path]).current_dir(source).env("LARDER", larder);
+    command
+        .args(["60", "perl", &path])
+        .current_dir(source)
+        .env("LARDER", &subject.larder)
+        .env("LARDER_SOCKETS", subject.sockets);
     let output = match command.stdin(Stdio::null()).stderr(Stdio::null()).output() {
         Ok(output) => output,
         Err(cause) => return Outcome::skipped(name, cause.to_string()),

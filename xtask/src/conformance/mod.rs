@@ -4,6 +4,7 @@
 
 mod clients;
 mod memcached;
+mod nodes;
 mod resp;
 mod server;
 mod smoke;
@@ -12,8 +13,38 @@ mod tap;
 
 use std::path::{Path, PathBuf};
 
+use clap::{Args, ValueEnum};
+use server::Subject;
+
 use crate::step::{self, Verdict};
 use crate::workspace;
+
+/// What `conformance` may be told.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Options {
+    /// How the server waits for sockets
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Sockets::Both)]
+    sockets: Sockets,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Sockets {
+    Epoll,
+    #[value(name = "io_uring")]
+    IoUring,
+    /// One after the other
+    Both,
+}
+
+impl Sockets {
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Epoll => &["epoll"],
+            Self::IoUring => &["io_uring"],
+            Self::Both => &["io_uring", "epoll"],
+        }
+    }
+}
 
 /// How a part of a suite has ended.
 #[derive(Debug)]
@@ -42,19 +73,23 @@ impl Outcome {
 }
 
 /// Runs all suites that can be had here, and prints a table.
-pub(crate) fn run() -> Verdict {
+pub(crate) fn run(options: &Options) -> Verdict {
     let built =
         step::run(&mut step::cargo(&["build", "--release", "--locked", "-p", "larder-cli"]));
     if !matches!(built, Verdict::Passed(_)) {
         return built;
     }
-    let larder = workspace::target().join("release/larder");
     let dir = directory();
     if let Err(cause) = std::fs::create_dir_all(&dir) {
         return Verdict::Failed(format!("cannot make {}: {cause}", dir.display()));
     }
-    let outcomes = suites(&larder, &dir);
-    print(&outcomes);
+    let mut outcomes = Vec::new();
+    for sockets in options.sockets.names() {
+        let subject = Subject { larder: workspace::target().join("release/larder"), sockets };
+        let of_these = suites(&subject, &dir);
+        print(sockets, &of_these);
+        outcomes.extend(of_these);
+    }
     verdict(&outcomes)
 }
 
@@ -63,16 +98,20 @@ fn directory() -> PathBuf {
     workspace::target().join("xtask/conformance")
 }
 
-fn suites(larder: &Path, dir: &Path) -> Vec<Outcome> {
-    let mut outcomes = memcached::run(larder, dir);
-    outcomes.extend(clients::run(larder, dir));
-    outcomes.extend(resp::run(larder, dir));
-    outcomes.extend(smoke::run(larder, dir));
+fn suites(subject: &Subject, dir: &Path) -> Vec<Outcome> {
+    let mut outcomes = memcached::run(subject, dir);
+    outcomes.extend(clients::run(subject, dir));
+    outcomes.extend(resp::run(subject, dir));
+    outcomes.extend(smoke::run(subject, dir));
+    outcomes.extend(nodes::run(subject, dir));
     outcomes
 }
 
-fn print(outcomes: &[Outcome]) {
-    println!("\n{:<36} {:>7} {:>7} {:>7}", "suite", "passed", "failed", "skipped");
+fn print(sockets: &str, outcomes: &[Outcome]) {
+    println!(
+        "\nsockets by {sockets}\n{:<36} {:>7} {:>7} {:>7}",
+        "suite", "passed", "failed", "skipped"
+    );
     for outcome in outcomes {
         let Outcome { name, passed, failed, skipped, known, note } = outcome;
         let why = known.filter(|_| *failed > 0).map_or("", |(_, why)| why);

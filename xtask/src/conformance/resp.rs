@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::server::{Server, said};
+use super::server::{Server, Subject, said};
 use super::{Outcome, source};
 use crate::step;
 
@@ -74,12 +74,12 @@ const REDIS_PY_KNOWN: (usize, &str) =
     (4, "a set (SADD), several nodes, and points in time beyond the year 2106 (two)");
 
 /// Fetches the tests and runs them.
-pub(super) fn run(larder: &Path, dir: &Path) -> Vec<Outcome> {
+pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<Outcome> {
     let mut outcomes = match prepared(dir) {
-        Ok(tests) => FILES.iter().map(|file| run_file(file, larder, &tests)).collect(),
+        Ok(tests) => FILES.iter().map(|file| run_file(file, subject, &tests)).collect(),
         Err(why) => vec![Outcome::skipped("redis tests/unit", why)],
     };
-    outcomes.push(redis_py(larder, dir));
+    outcomes.push(redis_py(subject, dir));
     outcomes
 }
 
@@ -108,9 +108,9 @@ fn executable(_: &Path) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-fn run_file(file: &str, larder: &Path, tests: &Path) -> Outcome {
+fn run_file(file: &str, subject: &Subject, tests: &Path) -> Outcome {
     let name = format!("redis {file}");
-    let tried = Server::start(larder, "resp", &OPTIONS).and_then(|server| {
+    let tried = Server::start(subject, "resp", &OPTIONS).and_then(|server| {
         let mut command = Command::new("tclsh");
         command.current_dir(tests).args(["tests/test_helper.tcl", "--host", "127.0.0.1"]);
         command.args(["--port", &server.port, "--singledb", "--ignore-encoding"]);
@@ -158,10 +158,10 @@ fn without_colours(line: &str) -> String {
     plain
 }
 
-fn redis_py(larder: &Path, dir: &Path) -> Outcome {
+fn redis_py(subject: &Subject, dir: &Path) -> Outcome {
     let name = "redis-py 8.1.0, test_commands";
     let tried = tests_of_redis_py(dir).and_then(|(python, tests)| {
-        let server = Server::start(larder, "resp", &OPTIONS)?;
+        let server = Server::start(subject, "resp", &OPTIONS)?;
         let mut command = Command::new(python);
         command.current_dir(tests).args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
         command.args(["tests/test_commands.py", "--redis-url"]);

@@ -1,8 +1,17 @@
 //! A server for a suite, and what programs say of it.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+
+/// What is under test.
+#[derive(Debug)]
+pub(super) struct Subject {
+    /// The `larder` program.
+    pub(super) larder: PathBuf,
+    /// How it waits for sockets: epoll or io_uring.
+    pub(super) sockets: &'static str,
+}
 
 /// A server, until it is dropped.
 pub(super) struct Server {
@@ -12,11 +21,12 @@ pub(super) struct Server {
 
 impl Server {
     /// Speaks `protocol`, memcached or resp, on a port that is free; `words` are further options.
-    pub(super) fn start(larder: &Path, protocol: &str, words: &[&str]) -> Result<Self, String> {
+    pub(super) fn start(subject: &Subject, protocol: &str, words: &[&str]) -> Result<Self, String> {
         let other = if protocol == "resp" { "--memcached" } else { "--resp" };
-        let mut command = Command::new(larder);
+        let mut command = Command::new(&subject.larder);
         command.args(["serve", &format!("--{protocol}"), "127.0.0.1:0", other, "none"]);
-        command.args(["--admin", "none", "--flash", "0", "--drain", "0"]).args(words);
+        command.args(["--admin", "none", "--flash", "0", "--drain", "0"]);
+        command.args(["--sockets", subject.sockets]).args(words);
         let started = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn();
         let mut child = started.map_err(|cause| format!("larder serve: {cause}"))?;
         let said = child.stdout.take().map(BufReader::new);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Outcome;
-use super::server::{Server, said};
+use super::server::{Server, Subject, said};
 use crate::step;
 
 /// A client and what it is to do.
@@ -34,15 +34,15 @@ const CLIENTS: [Client; 6] = [
 ];
 
 /// Runs all that can be had.
-pub(super) fn run(larder: &Path, dir: &Path) -> Vec<Outcome> {
-    CLIENTS.iter().map(|client| of(client, larder, &dir.join("smoke").join(client.name))).collect()
+pub(super) fn run(subject: &Subject, dir: &Path) -> Vec<Outcome> {
+    CLIENTS.iter().map(|client| of(client, subject, &dir.join("smoke").join(client.name))).collect()
 }
 
-fn of(client: &Client, larder: &Path, dir: &Path) -> Outcome {
+fn of(client: &Client, subject: &Subject, dir: &Path) -> Outcome {
     let name = format!("smoke: {}", client.name);
     let made = fs::create_dir_all(dir).map_err(|cause| format!("{}: {cause}", dir.display()));
     let tried = made.and_then(|()| (client.prepare)(dir)).and_then(|mut command| {
-        let server = Server::start(larder, client.protocol, &["--memory", "64M"])?;
+        let server = Server::start(subject, client.protocol, &["--memory", "64M"])?;
         said(command.arg(&server.port).current_dir(dir))
     });
     match tried {
@@ -51,7 +51,7 @@ fn of(client: &Client, larder: &Path, dir: &Path) -> Outcome {
     }
 }
 
-fn counted(name: String, known: Option<(usize, &'static str)>, text: &str) -> Outcome {
+pub(super) fn counted(name: String, known: Option<(usize, &'static str)>, text: &str) -> Outcome {
     let passed = text.lines().filter(|line| line.starts_with("ok ")).count();
     let wrong: Vec<&str> = text.lines().filter(|line| !line.starts_with("ok ")).collect();
     let failed = wrong.iter().filter(|line| line.starts_with("not ok ")).count();
@@ -69,7 +69,8 @@ fn done(command: &mut Command, what: &str) -> Result<(), String> {
     }
 }
 
-fn python(dir: &Path, package: &str, program: &str) -> Result<Command, String> {
+/// An environment with a package, and a program of ours that it runs.
+pub(super) fn python(dir: &Path, package: &str, program: &str) -> Result<Command, String> {
     let python = dir.join("bin/python");
     let install = [python.as_os_str(), "-m".as_ref(), "pip".as_ref(), "install".as_ref()];
     if !python.exists() {

@@ -17,6 +17,8 @@ pub(super) struct Contestant {
     child: Child,
     /// As `larder bench` is told: a name, and where it listens.
     pub(super) targets: Vec<String>,
+    /// The port of its metrics, if it has any.
+    pub(super) admin: Option<u16>,
     /// Dropped behind the process, which is in it.
     _group: Option<Cgroup>,
 }
@@ -35,23 +37,58 @@ impl Contestant {
     /// `larder serve`, which speaks both protocols; `sockets` is epoll or io_uring.
     pub(super) fn larder(bench: &Bench, start: &Start<'_>, sockets: &str) -> Result<Self, String> {
         let (memcached, resp) = (free_port()?, free_port()?);
-        let mut command = Command::new(&bench.larder);
-        command.args(["serve", "--admin", "none", "--drain", "0", "--sockets", sockets]);
+        let admin = free_port()?;
+        let mut command = larder(bench, start, sockets);
+        command.args(["--admin", &local(admin)]);
         command.args(["--memcached", &local(memcached), "--resp", &local(resp)]);
-        command.args(["--workers", &bench.settings.threads.to_string()]);
-        command.args(["--memory", &start.memory_bytes.to_string()]);
-        match start.flash {
-            None => command.args(["--flash", "0"]),
-            Some((dir, bytes)) => {
-                command.args(["--flash", &bytes.to_string(), "--data-dir"]).arg(dir)
-            }
-        };
         let name = start.name;
         let targets = vec![
             format!("{name}=memcached://{}", local(memcached)),
             format!("{name}=redis://{}", local(resp)),
         ];
-        Self::spawn(bench, &mut command, start, (targets, memcached))
+        let mut server = Self::spawn(bench, &mut command, start, (targets, memcached))?;
+        server.admin = Some(admin);
+        Ok(server)
+    }
+
+    /// The same in memcached's protocol, without TLS and with it.
+    pub(super) fn larder_with_tls(
+        bench: &Bench,
+        start: &Start<'_>,
+        sockets: &str,
+        (certificate, key): (&Path, &Path),
+    ) -> Result<Self, String> {
+        let (plain, secret) = (free_port()?, free_port()?);
+        let mut command = larder(bench, start, sockets);
+        command.args(["--admin", "none", "--resp", "none", "--memcached", &local(plain)]);
+        command.args(["--memcached-tls", &local(secret)]);
+        command.arg("--tls-certificate").arg(certificate).arg("--tls-key").arg(key);
+        let targets = vec![
+            format!("{}=memcached://{}", start.name, local(plain)),
+            format!("{} TLS=memcached+tls://{}", start.name, local(secret)),
+        ];
+        Self::spawn(bench, &mut command, start, (targets, plain))
+    }
+
+    /// The same for two tenants that have half each, and come in at targets of their own: the quiet one's first.
+    pub(super) fn larder_for_two(
+        bench: &Bench,
+        start: &Start<'_>,
+        sockets: &str,
+    ) -> Result<Self, String> {
+        let ports = [("quiet", free_port()?), ("loud", free_port()?)];
+        let tenant = |(name, port): (&str, u16)| {
+            let place = local(port);
+            format!("[[tenant]]\nname = \"{name}\"\nshare = 50\nmemcached = \"{place}\"\n\n")
+        };
+        let file = bench.dir.join("two-tenants.toml");
+        std::fs::write(&file, ports.map(tenant).concat())
+            .map_err(|cause| format!("{}: {cause}", file.display()))?;
+        let mut command = larder(bench, start, sockets);
+        command.args(["--admin", "none", "--resp", "none", "--memcached", "none"]);
+        command.args(["--value-max", "16M", "--connections", "12000", "--config"]).arg(file);
+        let target = |(name, port): (&str, u16)| format!("{name}=memcached://{}", local(port));
+        Self::spawn(bench, &mut command, start, (ports.map(target).to_vec(), ports[0].1))
     }
 
     pub(super) fn memcached(bench: &Bench, start: &Start<'_>) -> Result<Self, String> {
@@ -94,7 +131,7 @@ impl Contestant {
         pinned.args(command.get_args());
         let quiet = pinned.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = quiet.spawn().map_err(|cause| format!("taskset {}: {cause}", start.name))?;
-        let mut contestant = Self { child, targets, _group: None };
+        let mut contestant = Self { child, targets, admin: None, _group: None };
         if let Some(bytes) = start.limit_bytes {
             contestant._group = Some(Cgroup::of(contestant.child.id(), start.name, bytes)?);
         }
@@ -126,7 +163,16 @@ impl Contestant {
 
     /// The port of its first target.
     pub(super) fn port(&self) -> Option<u16> {
-        self.targets.first()?.rsplit_once(':')?.1.parse().ok()
+        self.port_of(0)
+    }
+
+    /// The port of a target.
+    pub(super) fn port_of(&self, target: usize) -> Option<u16> {
+        self.targets.get(target)?.rsplit_once(':')?.1.parse().ok()
+    }
+
+    pub(super) fn process(&self) -> u32 {
+        self.child.id()
     }
 }
 
@@ -137,7 +183,20 @@ impl Drop for Contestant {
     }
 }
 
-fn program(name: &str) -> Result<PathBuf, String> {
+/// `larder serve` with what all of its kinds are told.
+fn larder(bench: &Bench, start: &Start<'_>, sockets: &str) -> Command {
+    let mut command = Command::new(&bench.larder);
+    command.args(["serve", "--drain", "0", "--sockets", sockets]);
+    command.args(["--workers", &bench.settings.threads.to_string()]);
+    command.args(["--memory", &start.memory_bytes.to_string()]);
+    match start.flash {
+        None => command.args(["--flash", "0"]),
+        Some((dir, bytes)) => command.args(["--flash", &bytes.to_string(), "--data-dir"]).arg(dir),
+    };
+    command
+}
+
+pub(super) fn program(name: &str) -> Result<PathBuf, String> {
     step::find_program(&[name]).ok_or_else(|| {
         format!("{name} is not installed (Debian: apt install memcached; valkey-server is in bookworm-backports)")
     })

@@ -5,10 +5,10 @@ use super::rounds::{Answered, ratios, spread};
 use super::settings::Bench;
 
 /// Room for all keys, several times.
-const MEMORY: u64 = 1 << 30;
+pub(super) const MEMORY: u64 = 1 << 30;
 
 /// A shape of the load, and its words for `larder bench`.
-const SHAPES: [(&str, &[&str]); 5] = [
+pub(super) const SHAPES: [(&str, &[&str]); 5] = [
     ("pipeline 1", &[]),
     ("pipeline 1, 10 % sets", &["--sets", "10"]),
     ("pipeline 16", &["--pipeline", "16"]),

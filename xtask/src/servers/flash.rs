@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use super::contestant::{Contestant, Start};
-use super::rounds::{Answered, ratios, spread};
+use super::objects;
+use super::rounds::{Answered, Series, ratios, spread};
 use super::settings::Bench;
 
 /// What each server may have, files' pages among it.
@@ -14,6 +15,8 @@ const MEMORY: u64 = 64 << 20;
 const FLASH: u64 = 4 << 30;
 /// Values of meta-kv's mean size, so many that they are eight times the memory.
 const VALUE_BYTES: u64 = 1024;
+/// Seconds in which caches fill with what the workload asks.
+const WARM_UP: &str = "4";
 
 /// Measures, and prints. Returns what could not be had.
 pub(super) fn run(bench: &Bench) -> Result<Vec<String>, String> {
@@ -34,26 +37,49 @@ fn measure(bench: &Bench, dirs: &[PathBuf; 3]) -> Result<Vec<String>, String> {
     let targets = [&memcached, &epoll, &ring].map(|contestant| contestant.targets[0].as_str());
     let keys = (8 * LIMIT / VALUE_BYTES).to_string();
     let value = VALUE_BYTES.to_string();
-    for (at, pipeline) in ["1", "16"].iter().enumerate() {
-        let words =
-            ["--keys", &keys, "--value-bytes", &value, "--look-aside", "--pipeline", pipeline];
-        // Once: the second shape finds what the first has stored.
-        let words = if at == 0 { words.to_vec() } else { [&words[..], &["--no-fill"]].concat() };
-        let answered = Answered::measure(bench, &targets, &words)?;
-        if at == 0 {
-            println!("\nflash hits, {} MiB of memory each\n{}", LIMIT >> 20, answered.about());
-        }
-        print(pipeline, &answered, &targets);
+    let every = ["--keys", &keys, "--value-bytes", &value, "--look-aside"];
+    // Once: the second shape finds what the first has stored.
+    let answered = Answered::measure(bench, &targets, &every)?;
+    println!("\nflash hits, {} MiB of memory each\n{}", LIMIT >> 20, answered.about());
+    print("every key as likely, pipeline 1", &answered, &targets);
+    let every = [&every[..], &["--no-fill"]].concat();
+    let answered =
+        Answered::measure(bench, &targets, &[&every[..], &["--pipeline", "16"]].concat())?;
+    print("every key as likely, pipeline 16", &answered, &targets);
+    sixteen_at_a_time(bench, &targets[1..], &every)?;
+    println!("\nmemory for each object on flash, bytes");
+    for server in [&epoll, &ring] {
+        println!("{:42} {:.1}", server.targets[0], objects::of_larder(server.admin.unwrap_or(0))?);
     }
+    println!("{:42} {:.1}", targets[0], objects::of_memcached(memcached.port().unwrap_or(0))?);
+    // What the workload asks most is in memory of each.
+    let words = ["--workload", "meta-kv", "--look-aside", "--warm-up", WARM_UP];
+    print("meta-kv", &Answered::measure(bench, &targets, &words)?, &targets);
     Ok(Vec::new())
+}
+
+/// How long one connection waits for sixteen answers at a time, beside one at a time.
+fn sixteen_at_a_time(bench: &Bench, targets: &[&str], words: &[&str]) -> Result<(), String> {
+    let rates = |pipeline| -> Result<Vec<Series>, String> {
+        let words = [words, &["--connections", "1", "--pipeline", pipeline]].concat();
+        let answered = Answered::measure(bench, targets, &words)?;
+        Ok((0..targets.len()).map(|at| answered.series(at, "requests_per_second")).collect())
+    };
+    let (one, sixteen) = (rates("1")?, rates("16")?);
+    println!("\none connection: the time of 16 hits asked together, in times of one");
+    for (target, (one, sixteen)) in targets.iter().zip(one.iter().zip(&sixteen)) {
+        let times: Series = ratios(one, sixteen).iter().map(|ratio| ratio * 16.0).collect();
+        println!("{target:42} {}", spread(&times, 2));
+    }
+    Ok(())
 }
 
 fn start<'a>(name: &'a str, dir: &'a Path) -> Start<'a> {
     Start { name, memory_bytes: MEMORY, flash: Some((dir, FLASH)), limit_bytes: Some(LIMIT) }
 }
 
-fn print(pipeline: &str, answered: &Answered, targets: &[&str]) {
-    println!("\npipeline {pipeline}");
+fn print(shape: &str, answered: &Answered, targets: &[&str]) {
+    println!("\n{shape}");
     println!(
         "{:42} {:>22} {:>26} {:>26} {:>10}",
         "", "CPU us a request", "hits/s", "p99 us", "hits"

@@ -53,7 +53,7 @@ fn each(server: &Contestant, request: &[u8]) -> Result<f64, String> {
     Ok(after.saturating_sub(before) as f64 / 1024.0 / CONNECTIONS as f64)
 }
 
-fn asked(port: u16, request: &[u8]) -> std::io::Result<TcpStream> {
+pub(super) fn asked(port: u16, request: &[u8]) -> std::io::Result<TcpStream> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.write_all(request)?;
     let mut answer = [0; 64];

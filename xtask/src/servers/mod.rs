@@ -3,13 +3,18 @@
 //! `larder bench` does the loading, so that one client with one clock measures all of them, in turns. Numbers of the
 //! processor's time per request are to be trusted on a shared machine; requests a second only on a quiet one.
 
+mod beside;
 mod cgroup;
 mod contestant;
 mod dram;
 mod flash;
 mod idle;
+mod objects;
 mod rounds;
 mod settings;
+mod throttle;
+mod tls;
+mod tools;
 
 use clap::{Args, ValueEnum};
 
@@ -36,6 +41,12 @@ enum What {
     Flash,
     /// Memory of connections that ask nothing
     Idle,
+    /// Hits in DRAM beside idle connections, loud neighbours, and a drive that stalls
+    Beside,
+    /// Hits in DRAM by TLS
+    Tls,
+    /// `larder bench` beside redis-benchmark and memcaslap
+    Tools,
 }
 
 pub(crate) fn run(options: &Options) -> Verdict {
@@ -61,7 +72,7 @@ pub(crate) fn run(options: &Options) -> Verdict {
         return Verdict::Failed(format!("cannot make {}: {cause}", dir.display()));
     }
     let bench = Bench { settings: options.settings.clone(), larder, dir };
-    let all = [What::Dram, What::Flash, What::Idle];
+    let all = [What::Dram, What::Flash, What::Idle, What::Beside, What::Tls, What::Tools];
     let wanted = if options.what.is_empty() { &all[..] } else { &options.what };
     let mut skipped = Vec::new();
     for what in wanted {
@@ -69,6 +80,9 @@ pub(crate) fn run(options: &Options) -> Verdict {
             What::Dram => dram::run(&bench),
             What::Flash => flash::run(&bench),
             What::Idle => idle::run(&bench),
+            What::Beside => beside::run(&bench),
+            What::Tls => tls::run(&bench),
+            What::Tools => tools::run(&bench),
         };
         match measured {
             Ok(missing) => skipped.extend(missing),

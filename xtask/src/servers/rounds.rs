@@ -17,11 +17,29 @@ pub(super) struct Answered {
 impl Answered {
     /// Loads these targets in turns; `words` are the shape of the load.
     pub(super) fn measure(bench: &Bench, targets: &[&str], words: &[&str]) -> Result<Self, String> {
+        Self::of_rounds(bench, targets, words, bench.settings.rounds)
+    }
+
+    /// Loads a target once, for whoever changes something between two rounds.
+    pub(super) fn of_one_round(
+        bench: &Bench,
+        target: &str,
+        words: &[&str],
+    ) -> Result<Self, String> {
+        Self::of_rounds(bench, &[target], words, 1)
+    }
+
+    fn of_rounds(
+        bench: &Bench,
+        targets: &[&str],
+        words: &[&str],
+        rounds: u16,
+    ) -> Result<Self, String> {
         let settings = &bench.settings;
         let mut command = Command::new("taskset");
         command.args(["-c", &settings.client_cores]).arg(&bench.larder).arg("bench").args(targets);
         command.args(["--json", "-", "--cores", &settings.client_cores]);
-        command.args(["--rounds", &settings.rounds.to_string()]);
+        command.args(["--rounds", &rounds.to_string()]);
         command.args(["--seconds", &settings.seconds.to_string()]).args(words);
         let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
         let output = output.map_err(|cause| format!("larder bench: {cause}"))?;

@@ -69,6 +69,15 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) admin_hosts: Option<Vec<String>>,
 
+    /// Push metrics to a collector of OpenTelemetry: http://HOST:PORT, OTLP over HTTP; needs a program built with
+    /// --features otlp
+    #[arg(long, value_name = "URL")]
+    pub(crate) otlp: Option<String>,
+
+    /// Every so many seconds [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) otlp_interval: Option<u32>,
+
     /// Hash of a token (`larder password` makes one) with which tenants can be flushed from the admin address [default:
     /// none: nothing can be changed there]
     #[arg(long, value_name = "HASH", value_parser = hash)]
@@ -101,7 +110,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
 
-    /// How they wait for sockets: epoll, or io_uring where the kernel allows it [default: epoll]
+    /// How they wait for sockets: io_uring, where the kernel allows it, or epoll [default: io_uring]
     #[arg(long, value_name = "HOW", value_parser = sockets)]
     pub(crate) sockets: Option<SocketBackend>,
 

@@ -5,7 +5,7 @@ use std::io::BufRead;
 
 use indicatif::BinaryBytes;
 use larder_lab::Error;
-use larder_server::{PasswordHash, SocketBackend};
+use larder_server::PasswordHash;
 
 use super::settings::Settings;
 use super::source::Setting;
@@ -56,10 +56,6 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         None => super::data::default_directory()
             .map_or_else(|_| "none".to_owned(), |directory| directory.display().to_string()),
     };
-    let sockets = match settings.sockets.0 {
-        SocketBackend::Epoll => "epoll",
-        SocketBackend::IoUring => "io_uring",
-    };
     let mut lines = vec![
         places("memcached", &settings.memcached),
         places("resp", &settings.resp),
@@ -71,7 +67,7 @@ pub(crate) fn explain(settings: &Settings) -> Vec<String> {
         line("flash", &flash, &settings.flash.1),
         line("data_dir", &directory, &settings.data_dir.1),
         line("workers", &settings.workers.0, &settings.workers.1),
-        line("sockets", &sockets, &settings.sockets.1),
+        line("sockets", &settings.sockets.0, &settings.sockets.1),
         line("connections", &settings.connections.0, &settings.connections.1),
         size("value_max", &settings.value_max),
         seconds("idle_timeout", &settings.idle_timeout),

@@ -29,6 +29,8 @@ pub(crate) struct SettingsFile {
     pub(crate) admin: Option<Spanned<Places>>,
     pub(crate) admin_hosts: Option<Vec<String>>,
     pub(crate) admin_token: Option<Hash>,
+    pub(crate) otlp: Option<String>,
+    pub(crate) otlp_interval: Option<u32>,
     pub(crate) slow_threshold: Option<u32>,
     pub(crate) endurance: Option<Size>,
     pub(crate) memory: Option<Size>,

@@ -43,6 +43,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<Ending, Error> {
     say(format_args!("memory     {}", BinaryBytes(settings.memory.0)));
     say(format_args!("flash      {}", data.describe()));
     let server = Server::start(config, tenants).map_err(|error| Error::run(error.to_string()))?;
+    say(format_args!("{}", threads(&server, &settings)));
     for listener in server.listeners() {
         say(format_args!("{}", describe(listener)));
     }
@@ -82,6 +83,13 @@ fn config_that_fits(settings: &Settings) -> Result<ServerConfig, Error> {
         complain(format_args!("warning: {warning}"));
     }
     Ok(config)
+}
+
+/// How many threads serve, and how they wait for sockets, with the reason where that is not as wanted.
+fn threads(server: &Server, settings: &Settings) -> String {
+    let (sockets, wanted) = (server.sockets(), settings.sockets.0);
+    let refused = if sockets == wanted { "" } else { " (the kernel refuses io_uring)" };
+    format!("{:<10} {}, sockets by {sockets}{refused}", "threads", settings.workers.0)
 }
 
 /// Where clients come in, and what is special about it.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indicatif::BinaryBytes;
 use larder::Endurance;
-use larder_server::{PasswordHash, ServerConfig};
+use larder_server::{Otlp, PasswordHash, ServerConfig};
 
 use super::file::SettingsFile;
 use super::source::{From, Setting, pick};
@@ -15,6 +15,9 @@ use crate::args::ServeArgs;
 pub(crate) struct Watching {
     admin_hosts: Setting<Vec<String>>,
     admin_token: Setting<Option<PasswordHash>>,
+    otlp: Setting<Option<String>>,
+    /// In seconds.
+    otlp_interval: Setting<u32>,
     /// In milliseconds; 0 is never.
     slow_threshold: Setting<u32>,
     /// What the drive is rated for, in bytes written.
@@ -28,6 +31,12 @@ impl Watching {
         Self {
             admin_hosts: pick(arguments.admin_hosts.clone(), file.admin_hosts.clone(), Vec::new),
             admin_token: pick(arguments.admin_token.clone().map(Some), hash, Option::default),
+            otlp: pick(
+                arguments.otlp.clone().map(Some),
+                file.otlp.clone().map(Some),
+                Option::default,
+            ),
+            otlp_interval: pick(arguments.otlp_interval, file.otlp_interval, || 10),
             slow_threshold: pick(arguments.slow_threshold, file.slow_threshold, || 10),
             endurance: pick(
                 arguments.endurance.map(Some),
@@ -41,6 +50,8 @@ impl Watching {
     pub(super) fn tell(&self, config: &mut ServerConfig) {
         config.admin_hosts.clone_from(&self.admin_hosts.0);
         config.admin_token.clone_from(&self.admin_token.0);
+        let interval = Duration::from_secs(self.otlp_interval.0.into());
+        config.otlp = self.otlp.0.clone().map(|endpoint| Otlp { endpoint, interval });
         let slow = Duration::from_millis(self.slow_threshold.0.into());
         config.slow_threshold = Some(slow).filter(|threshold| !threshold.is_zero());
     }
@@ -51,7 +62,7 @@ impl Watching {
     }
 
     /// Each setting: its name, its value, where it comes from.
-    pub(super) fn explained(&self) -> [(&'static str, String, From); 4] {
+    pub(super) fn explained(&self) -> [(&'static str, String, From); 6] {
         let hosts = match self.admin_hosts.0.as_slice() {
             [] => "none".to_owned(),
             names => names.join(", "),
@@ -68,6 +79,8 @@ impl Watching {
         [
             ("admin_hosts", hosts, self.admin_hosts.1),
             ("admin_token", token.to_owned(), self.admin_token.1),
+            ("otlp", self.otlp.0.clone().unwrap_or_else(|| "none".to_owned()), self.otlp.1),
+            ("otlp_interval", format!("{} s", self.otlp_interval.0), self.otlp_interval.1),
             ("slow_threshold", slow, self.slow_threshold.1),
             ("endurance", rated.unwrap_or_else(|| "not known".to_owned()), self.endurance.1),
         ]

@@ -13,7 +13,7 @@ use crate::shared::Shared;
 const END: &str = "# EOF\n";
 
 /// All metrics, as text.
-pub(super) fn text(shared: &Shared) -> String {
+pub(crate) fn text(shared: &Shared) -> String {
     let stats: Vec<(&str, Stats)> =
         shared.tenants.iter().map(|tenant| (tenant.name(), tenant.stats())).collect();
     let mut page = OpenMetrics::new();

@@ -31,6 +31,8 @@ use std::time::Duration;
 use larder::{OpenMetrics, block_on};
 
 use self::http::{Method, Request, Response};
+#[cfg(feature = "otlp")]
+pub(crate) use self::metrics::text as metrics_text;
 use self::token::{Gate, Refused};
 use crate::acceptor::{Stop, wait_for};
 use crate::error::{Error, ErrorKind};

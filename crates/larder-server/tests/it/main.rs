@@ -10,6 +10,8 @@ mod lifecycle;
 mod limits;
 mod memcached;
 mod neighbours;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod prefixes;
 mod resp;
 mod serving;

@@ -32,7 +32,8 @@ pub(crate) fn local(protocol: ProtocolKind) -> ListenerConfig {
 fn sockets() -> SocketBackend {
     match std::env::var("LARDER_TEST_SOCKETS").as_deref() {
         Ok("io_uring") => SocketBackend::IoUring,
-        Ok("epoll") | Err(_) => SocketBackend::Epoll,
+        Ok("epoll") => SocketBackend::Epoll,
+        Err(_) => SocketBackend::default(),
         Ok(other) => panic!("LARDER_TEST_SOCKETS = {other}: must be epoll or io_uring"),
     }
 }

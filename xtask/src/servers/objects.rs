@@ -1,0 +1,59 @@
+//! Memory that a server spends on an object that is on flash: on finding it, and on what it remembers of it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::time::Duration;
+
+/// Slabs of memcached that hold headers of what is on flash, with keys of 32 bytes; values of a kilobyte are in longer ones.
+const HEADER_CHUNK_MAX: f64 = 256.0;
+
+/// Of `larder serve`, by its metrics: what is needed for flash, by objects on it, which are all large ones.
+pub(super) fn of_larder(admin: u16) -> Result<f64, String> {
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let page = ask(admin, request, |line| line == "# EOF")?;
+    let number = |name: &str| -> f64 {
+        let start = format!("{name}{{");
+        let lines = page.iter().filter(|line| line.starts_with(&start));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    };
+    let objects = number("larder_loc_objects");
+    Ok(number("larder_flash_memory_bytes") / objects.max(1.0))
+}
+
+/// Of memcached with extstore, by its statistics: the slabs of headers, by objects on flash.
+pub(super) fn of_memcached(port: u16) -> Result<f64, String> {
+    let stats = ask(port, "stats\r\n", |line| line == "END")?;
+    let objects = stats.iter().find_map(|line| line.strip_prefix("STAT extstore_objects_used "));
+    let objects: f64 = objects.and_then(|number| number.trim().parse().ok()).unwrap_or(0.0);
+    let slabs = ask(port, "stats slabs\r\n", |line| line == "END")?;
+    let number = |class: &str, name: &str| -> f64 {
+        let start = format!("STAT {class}:{name} ");
+        let line = slabs.iter().find_map(|line| line.strip_prefix(&start));
+        line.and_then(|number| number.trim().parse().ok()).unwrap_or(0.0)
+    };
+    let classes = slabs.iter().filter_map(|line| {
+        line.strip_prefix("STAT ")?.split_once(":chunk_size ").map(|(class, _)| class)
+    });
+    let headers = classes.filter(|class| number(class, "chunk_size") <= HEADER_CHUNK_MAX);
+    let bytes: f64 =
+        headers.map(|class| number(class, "used_chunks") * number(class, "chunk_size")).sum();
+    Ok(bytes / objects.max(1.0))
+}
+
+/// The lines of an answer, up to its last one or the end of the connection.
+fn ask(port: u16, request: &str, is_last: fn(&str) -> bool) -> Result<Vec<String>, String> {
+    let told = |cause: std::io::Error| format!("port {port}: {cause}");
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(told)?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).map_err(told)?;
+    stream.write_all(request.as_bytes()).map_err(told)?;
+    let mut lines = Vec::new();
+    for line in BufReader::new(stream).lines() {
+        let line = line.map_err(told)?.trim_end().to_owned();
+        let last = is_last(&line);
+        lines.push(line);
+        if last {
+            break;
+        }
+    }
+    Ok(lines)
+}
