@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Outcome;
+use super::outcome::Outcome;
 use super::server::{Server, Subject, said};
 use crate::step;
 

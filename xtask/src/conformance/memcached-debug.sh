@@ -1,6 +1,6 @@
 #!/bin/sh
 # Options of memcached, as options of `larder serve`. LARDER is the program, LARDER_SOCKETS how it waits for sockets.
-connections=1024 memory=64 value=1048576 host=0.0.0.0 port=11211 socket= threads=4 idle=0 daemon= pid= users=
+connections=1024 memory=64 value=1048576 host=127.0.0.1 port=11211 socket= threads=4 idle=0 daemon= pid= users=
 die() { echo "$1" >&2; exit 64; }
 bytes() {
     case $1 in
@@ -36,7 +36,6 @@ while getopts 'p:U:s:a:c:m:I:l:t:o:Y:P:b:B:R:u:f:n:L:W:hVdAFCMSvki' option; do
         *) die "unknown option" ;;
     esac
 done
-[ "$host" = 0.0.0.0 ] && host=127.0.0.1
 if [ -n "$socket" ]; then endpoint=unix:$socket; else endpoint=$host:$port; fi
 set -- serve --memcached "$endpoint" --resp none --admin none --allow-unprotected --flash 0 --memory "${memory}M" --workers "$threads" \
     --connections "$connections" --value-max "$value" --idle-timeout "$idle" --drain 0 \

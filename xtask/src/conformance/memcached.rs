@@ -5,8 +5,9 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::outcome::Outcome;
 use super::server::Subject;
-use super::{Outcome, source, tap};
+use super::{source, tap};
 use crate::step;
 
 /// Our server under memcached's name, with memcached's options.

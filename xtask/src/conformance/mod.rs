@@ -5,6 +5,7 @@
 mod clients;
 mod memcached;
 mod nodes;
+mod outcome;
 mod resp;
 mod server;
 mod smoke;
@@ -14,6 +15,7 @@ mod tap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use outcome::Outcome;
 use server::Subject;
 
 use crate::step::{self, Verdict};
@@ -43,32 +45,6 @@ impl Sockets {
             Self::IoUring => &["io_uring"],
             Self::Both => &["io_uring", "epoll"],
         }
-    }
-}
-
-/// How a part of a suite has ended.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    /// The suite and its part.
-    name: String,
-    passed: usize,
-    failed: usize,
-    skipped: usize,
-    /// How many failures are known, and why.
-    known: Option<(usize, &'static str)>,
-    /// What else there is to say.
-    note: String,
-}
-
-impl Outcome {
-    /// A part that could not be run.
-    fn skipped(name: impl Into<String>, note: impl Into<String>) -> Self {
-        Self { name: name.into(), passed: 0, failed: 0, skipped: 1, known: None, note: note.into() }
-    }
-
-    /// Whether more has failed than is known.
-    fn is_worse(&self) -> bool {
-        self.failed > self.known.map_or(0, |(failures, _)| failures)
     }
 }
 

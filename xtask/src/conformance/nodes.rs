@@ -1,5 +1,5 @@
-//! Two nodes that divide the keys, one of which is killed under load and comes back: behind twemproxy in both its modes,
-//! with the configuration of `contrib/`, and with a client that knows a cluster's slots.
+//! Two nodes that divide the keys, one of which is killed under load and comes back: behind twemproxy in both its
+//! modes, with the configuration of `contrib/`, and with a client that knows a cluster's slots.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::outcome::Outcome;
 use super::server::Subject;
-use super::{Outcome, smoke};
+use super::smoke;
 use crate::{step, workspace};
 
 /// How long the clients ask, when a node is killed, and when it is back.
@@ -195,7 +196,8 @@ mod tests {
 
     #[test]
     fn a_pool_of_the_configuration_is_taken_with_other_addresses() {
-        let text = "a:\n  listen: 1.1.1.1:1\n  hash: x\n  servers:\n    - 2.2.2.2:2:1 one\n    - 2.2.2.2:3:1 two\n\nb:\n  hash: y\n";
+        let text = "a:\n  listen: 1.1.1.1:1\n  hash: x\n  servers:\n    - 2.2.2.2:2:1 one\n\
+                    \x20   - 2.2.2.2:3:1 two\n\nb:\n  hash: y\n";
         let pool = pool_of(text, "a:", 7, &[8]).unwrap();
         assert_eq!(
             pool,

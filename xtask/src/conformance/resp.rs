@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::outcome::Outcome;
 use super::server::{Server, Subject, said};
-use super::{Outcome, source};
+use super::source;
 use crate::step;
 
 /// How the server is started.

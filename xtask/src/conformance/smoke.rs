@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Outcome;
+use super::outcome::Outcome;
 use super::server::{Server, Subject, said};
 use crate::step;
 

@@ -1,5 +1,5 @@
-//! What the small hits of one tenant feel of what happens beside them: idle connections by the thousand, a neighbour that
-//! streams long values, never reads, or sets at full speed on a slow drive, and a drive that stalls.
+//! What the small hits of one tenant feel of what happens beside them: idle connections by the thousand, a neighbour
+//! that streams long values, never reads, or sets at full speed on a slow drive, and a drive that stalls.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
-/// Slabs of memcached that hold headers of what is on flash, with keys of 32 bytes; values of a kilobyte are in longer ones.
+/// Slabs of memcached that hold headers of what is on flash, with keys of 32 bytes; values of a kilobyte are in longer
+/// ones.
 const HEADER_CHUNK_MAX: f64 = 256.0;
 
 /// Of `larder serve`, by its metrics: what is needed for flash, by objects on it, which are all large ones.

@@ -126,9 +126,9 @@ mod tests {
     #[test]
     fn device_numbers_are_divided_as_the_c_library_does() {
         assert_eq!((major(0xfe00), minor(0xfe00)), (254, 0));
-        assert_eq!(
-            (major(0x1_0000_0103_0003), minor(0x1_0000_0103_0003)),
-            (1 + (1 << 12 << 4), 0x1_0003)
-        );
+        let (wide, deep) = (0x1_2345_u64, 0x67_89ab_u64);
+        let device =
+            (wide & 0xfff) << 8 | (wide & !0xfff) << 32 | deep & 0xff | (deep & !0xff) << 12;
+        assert_eq!((major(device), minor(device)), (wide, deep));
     }
 }

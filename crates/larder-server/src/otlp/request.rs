@@ -189,7 +189,8 @@ mod tests {
         let metrics = pushed(
             "# TYPE h_seconds histogram\n# UNIT h_seconds seconds\n\
              h_seconds_bucket{op=\"get\",le=\"0.1\"} 2\nh_seconds_bucket{op=\"get\",le=\"0.2\"} 5\n\
-             h_seconds_bucket{op=\"get\",le=\"+Inf\"} 6\nh_seconds_count{op=\"get\"} 6\nh_seconds_sum{op=\"get\"} 0.75\n\
+             h_seconds_bucket{op=\"get\",le=\"+Inf\"} 6\nh_seconds_count{op=\"get\"} 6\n\
+             h_seconds_sum{op=\"get\"} 0.75\n\
              h_seconds_bucket{op=\"set\",le=\"+Inf\"} 1\nh_seconds_count{op=\"set\"} 1\nh_seconds_sum{op=\"set\"} 9\n",
         );
         let points = &metrics[0]["histogram"]["dataPoints"];
