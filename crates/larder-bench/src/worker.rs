@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use larder_workload::Latencies;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
 use crate::Error;
 use crate::connection::{Connection, Scratch, Sent};
@@ -20,6 +21,9 @@ use crate::workload::{Ask, Asks};
 
 /// The thread looks up so often at least: at the end, and at who stops it.
 const LOOK_UP: Duration = Duration::from_millis(50);
+
+/// What is no connection has this number.
+const TIMER: u64 = u64::MAX;
 
 /// When requests are asked.
 #[derive(Debug, Clone, Copy)]
@@ -82,6 +86,7 @@ impl Tally {
 pub(crate) struct Worker<'a> {
     task: Task<'a>,
     queue: OwnedFd,
+    timer: OwnedFd,
     connections: Vec<Connection>,
     /// Which have room for a request.
     free: VecDeque<usize>,
@@ -96,6 +101,14 @@ pub(crate) struct Worker<'a> {
     one: Vec<Ask>,
     missed: Vec<Ask>,
     tally: Tally,
+}
+
+/// A timer in the queue, which says once that it has ended.
+fn alarm(queue: &OwnedFd) -> io::Result<OwnedFd> {
+    let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    epoll::add(queue, &timer, epoll::EventData::new_u64(TIMER), flags)?;
+    Ok(timer)
 }
 
 impl<'a> Worker<'a> {
@@ -116,10 +129,12 @@ impl<'a> Worker<'a> {
             connection.send().map_err(cannot)?;
             connections.push(connection);
         }
+        let timer = alarm(&queue).map_err(cannot)?;
         Ok(Self {
             free: (0..connections.len()).collect(),
             stuck: vec![false; connections.len()],
             queue,
+            timer,
             connections,
             due: VecDeque::new(),
             next_ns: 0,
@@ -148,7 +163,8 @@ impl<'a> Worker<'a> {
                 return Ok(self.ended(now_ns));
             }
             self.issue(now_ns)?;
-            let timeout = Timespec::try_from(self.sleep_at_most()).ok();
+            let timeout = Timespec::try_from(LOOK_UP).ok();
+            self.set_alarm()?;
             events.clear();
             let spare = rustix::buffer::spare_capacity(&mut events);
             match epoll::wait(&self.queue, spare, timeout.as_ref()) {
@@ -158,6 +174,9 @@ impl<'a> Worker<'a> {
             for event in &events {
                 // Its fields are packed: copied, not borrowed.
                 let (flags, data) = (event.flags, event.data);
+                if data.u64() == TIMER {
+                    continue;
+                }
                 let Ok(number) = usize::try_from(data.u64()) else { continue };
                 if flags.contains(epoll::EventFlags::OUT) {
                     self.send(number)?;
@@ -179,14 +198,18 @@ impl<'a> Worker<'a> {
         self.asks_ended && self.connections.iter().all(|connection| connection.under_way() == 0)
     }
 
-    fn sleep_at_most(&self) -> Duration {
-        match self.task.arrivals {
-            Arrivals::Closed => LOOK_UP,
-            // Those that are due wait for an answer, not for a time.
-            Arrivals::Open(_) => {
-                Duration::from_nanos(self.next_ns.saturating_sub(self.now_ns())).min(LOOK_UP)
-            }
-        }
+    /// Has the sleep end when the next request's turn comes. A sleep's own end is kept to the millisecond alone, which
+    /// is long beside an answer.
+    fn set_alarm(&self) -> Result<(), Error> {
+        // Those that are due wait for an answer, not for a time.
+        let Arrivals::Open(_) = self.task.arrivals else { return Ok(()) };
+        // Nothing at all would be no alarm.
+        let wait = Duration::from_nanos(self.next_ns.saturating_sub(self.now_ns()).max(1));
+        let never = Timespec::default();
+        let once =
+            Itimerspec { it_interval: never, it_value: Timespec::try_from(wait).unwrap_or(never) };
+        let set = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once);
+        set.map(drop).map_err(|error| Error::run(format!("timerfd: {error}")))
     }
 
     /// Asks what is to be asked now.

@@ -216,14 +216,18 @@ fn set_policies(policies: &[TenantPolicy], tenants: &[Arc<Tenant>]) {
 
 /// What the kernel allows: rings are refused by most containers, and by kernels before 6.1.
 fn allowed(wanted: SocketBackend) -> SocketBackend {
-    let refused = |error| {
-        tracing::info!(%error, "the kernel refuses io_uring for sockets; they are served by epoll");
-    };
-    match wanted {
-        SocketBackend::IoUring if SocketRing::new().map_err(refused).is_err() => {
+    if wanted == SocketBackend::Epoll {
+        return wanted;
+    }
+    // On a thread of its own: a ring that closes interrupts the system calls of the thread that made it for a while.
+    let probe = std::thread::spawn(|| SocketRing::new().map(drop)).join();
+    match probe {
+        Ok(Ok(())) => SocketBackend::IoUring,
+        Ok(Err(error)) => {
+            tracing::info!(%error, "the kernel refuses io_uring for sockets; they are served by epoll");
             SocketBackend::Epoll
         }
-        other => other,
+        Err(_) => SocketBackend::Epoll,
     }
 }
 

@@ -125,7 +125,7 @@ impl FileDevice {
             queue.as_deref().filter(|_| prepared.block).and_then(sys::atomic_write_bytes);
         let metadata_bytes =
             queue.as_deref().filter(|_| prepared.block).map_or(0, sys::metadata_bytes);
-        let page_cache = PageCache::of(&prepared.file, reach.streams);
+        let page_cache = PageCache::of(&prepared.file, reach.streams, options);
         let chosen = engine::choose(&Arc::new(prepared.file), reach, options)
             .map_err(|why| Error::new(ErrorKind::Setup, format!("file device {name}: {why}")))?;
         let Chosen { engine, kind, fallback } = chosen;
@@ -198,14 +198,21 @@ impl Device for FileDevice {
     }
 
     fn start(&self, io: CheckedIo) -> IoFuture {
-        if let Some(page_cache) = &self.page_cache
-            && page_cache.has_taken(io.get(), &self.ledger)
-        {
+        let by_page_cache =
+            self.page_cache.as_ref().and_then(|it| Some((it, it.bytes_of(io.get())?)));
+        if by_page_cache.is_some_and(|(it, _)| it.has_written(io.get(), &self.ledger)) {
             return IoFuture::ready(Ok(io.into_inner().into_buffer()));
         }
         let (future, completer) = IoFuture::pending();
         let piece_bytes = self.info.max_transfer_bytes;
-        self.engine.submit(Pieces::new(io.into_inner(), completer, piece_bytes, &self.ledger));
+        let pieces = Pieces::new(io.into_inner(), completer, piece_bytes, &self.ledger);
+        let pieces = match by_page_cache {
+            Some((page_cache, bytes)) => page_cache.send(pieces, bytes, &self.ledger),
+            None => Err(pieces),
+        };
+        if let Err(pieces) = pieces {
+            self.engine.submit(pieces);
+        }
         future
     }
 

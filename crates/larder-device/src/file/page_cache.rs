@@ -3,39 +3,85 @@
 //! The file is opened once more, without `O_DIRECT`. Reads past the page cache still see what is in it: the kernel
 //! writes it first. Nor does a flush leave it out, for that is of the file and not of one opening of it. Only write
 //! streams do not pass through: the kernel writes a page back as nobody's.
+//!
+//! A thread writes by itself, which takes microseconds, but waits for as long as other writes hold the file's lock in the
+//! kernel: tens of milliseconds beside a drive that cannot keep up. So a thread that hosts a ring, which has others to
+//! serve, sends the write through that: a thread of the kernel's waits then.
 
 use std::fs::File;
+#[cfg(target_os = "linux")]
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::ledger::Ledger;
+use super::options::FileOptions;
 use super::sys;
+use super::transfer::Pieces;
 use crate::io::{Durability, Io};
 use crate::placement::PlacementHandle;
+#[cfg(target_os = "linux")]
+use crate::ring::{member::Member, wire::FileWire};
 
 /// The file by way of the page cache.
-#[derive(Debug)]
 pub(super) struct PageCache {
+    #[cfg(target_os = "linux")]
+    file: Arc<File>,
+    #[cfg(not(target_os = "linux"))]
     file: File,
+    /// To the rings of threads that host one.
+    #[cfg(target_os = "linux")]
+    member: Member,
     /// The handles but the default one stand for write streams.
     has_streams: bool,
 }
 
 impl PageCache {
     /// `None` where the file cannot be opened so.
-    pub(super) fn of(file: &File, has_streams: bool) -> Option<Self> {
+    #[cfg(target_os = "linux")]
+    pub(super) fn of(file: &File, has_streams: bool, options: &FileOptions) -> Option<Self> {
+        let file = Arc::new(sys::open_again(file).ok()?);
+        // It writes and does nothing else, which is the same for a block device.
+        let member = Member::new(Arc::new(FileWire::new(false, false)), &file, options);
+        Some(Self { file, member, has_streams })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn of(file: &File, has_streams: bool, _: &FileOptions) -> Option<Self> {
         Some(Self { file: sys::open_again(file).ok()?, has_streams })
     }
 
-    /// Writes `io` if it is a write that need only outlive the process. `false`: it has to go the way of all, also if
-    /// it failed here: errors are told there.
-    pub(super) fn has_taken(&self, io: &Io, ledger: &Ledger) -> bool {
-        let Io::Write { offset, buffer, handle, durability: Durability::Process } = io else {
-            return false;
+    /// Bytes of `io`, if it is a write that need only outlive the process and may go this way.
+    pub(super) fn bytes_of(&self, io: &Io) -> Option<u64> {
+        let Io::Write { buffer, handle, durability: Durability::Process, .. } = io else {
+            return None;
         };
         // It would arrive without its stream, beside bytes of another lifetime.
-        if self.has_streams && *handle != PlacementHandle::DEFAULT {
+        let passes = !self.has_streams || *handle == PlacementHandle::DEFAULT;
+        passes.then_some(buffer.len() as u64)
+    }
+
+    /// Sends a write through the ring that this thread hosts. `Err`: it hosts none that takes it.
+    #[cfg(target_os = "linux")]
+    pub(super) fn send(&self, pieces: Pieces, bytes: u64, ledger: &Ledger) -> Result<(), Pieces> {
+        self.member.submit(pieces)?;
+        ledger.page_cache_written_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn send(&self, pieces: Pieces, _: u64, _: &Ledger) -> Result<(), Pieces> {
+        Err(pieces)
+    }
+
+    /// Writes on this thread, if nobody waits for that. `false`: it has to go the way of all, for errors are told
+    /// there.
+    pub(super) fn has_written(&self, io: &Io, ledger: &Ledger) -> bool {
+        #[cfg(target_os = "linux")]
+        if crate::ring::is_hosted() {
             return false;
         }
+        debug_assert!(self.bytes_of(io).is_some(), "{io:?}");
+        let Io::Write { offset, buffer, handle, .. } = io else { return false };
         let mut at = *offset;
         for run in buffer.runs() {
             if sys::write_at(&self.file, run, at).ok() != Some(run.len()) {
@@ -49,5 +95,13 @@ impl PageCache {
         }
         ledger.page_cache_written_bytes.fetch_add(bytes, Ordering::Relaxed);
         true
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for PageCache {
+    fn drop(&mut self) {
+        // The rings keep the file open for what they could not end.
+        self.member.leave();
     }
 }

@@ -107,6 +107,11 @@ pub(super) fn here() -> Option<Arc<Hosted<Linux>>> {
     HERE.try_with(|here| here.borrow().0.clone()).ok().flatten()
 }
 
+/// Whether this thread hosts a ring: whoever keeps it waiting keeps others waiting.
+pub(crate) fn is_hosted() -> bool {
+    here().is_some()
+}
+
 /// What this thread is to `ring`.
 pub(super) fn role_in(ring: &Arc<Hosted<Linux>>) -> Role {
     match here().is_some_and(|here| Arc::ptr_eq(&here, ring)) {

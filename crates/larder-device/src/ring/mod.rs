@@ -65,4 +65,5 @@ mod sync;
 mod tests;
 pub(crate) mod wire;
 
+pub(crate) use host::is_hosted;
 pub use host::{HostedRing, RingOptions, RingStats, host, host_with, reap, submit};

@@ -130,6 +130,26 @@ fn start_process_write(device: &dyn Device, block: u64, buffer: IoBuffer) -> IoF
     device.submit(Io::Write { offset, buffer, handle, durability: Durability::Process })
 }
 
+/// The kernel may hold the file's lock for as long as the drive takes: who has others to serve does not wait for it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_thread_that_hosts_a_ring_sends_what_need_only_outlive_the_process() {
+    let (device, directory) = file(&options(MIB as u64, IoEngine::IoUring));
+    let Ok(ring) = larder_device::ring::host() else { return };
+    let mut future = start_process_write(&device, 4, pattern(2, 2));
+    let at_once = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(at_once.is_pending(), "the ring has it, and nobody has waited");
+    assert_eq!(ring.block_on(future).unwrap().len(), 2 * BLOCK);
+    let stats = device.stats();
+    assert_eq!(stats.page_cache_written_bytes, 2 * BLOCK as u64);
+    assert_eq!(stats.host_written_bytes, 2 * BLOCK as u64);
+    assert!(read(&device, 4, 2).unwrap().as_slice() == pattern(2, 2).as_slice());
+    drop(ring);
+    drop(device);
+    let bytes = std::fs::read(directory.path().join("cache")).unwrap();
+    assert!(bytes[4 * BLOCK..6 * BLOCK] == *pattern(2, 2).as_slice());
+}
+
 /// With and without `O_DIRECT`, between other writes of the same blocks, on both engines.
 #[test]
 fn what_need_only_outlive_the_process_is_done_at_once_and_seen_by_all() {

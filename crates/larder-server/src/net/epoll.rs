@@ -19,6 +19,10 @@ use super::{Backend, Output, Socket};
 /// What is no socket has this number.
 const WATCHED: u64 = u64::MAX;
 
+/// A socket that moves so many bytes without having to wait lets others come first: one whose other side is as fast as
+/// this thread would never have to.
+const SHARE_BYTES: usize = 128 << 10;
+
 /// See the module.
 pub(crate) struct Epoll {
     queue: OwnedFd,
@@ -44,6 +48,8 @@ pub(crate) struct EpollSocket {
     epoll: Rc<Epoll>,
     key: usize,
     interest: Rc<Interest>,
+    /// Bytes that it has moved since it last let others come.
+    moved: usize,
 }
 
 impl Epoll {
@@ -71,7 +77,7 @@ impl Backend for Epoll {
             self.sockets.borrow_mut().remove(key);
             return Err(error.into());
         }
-        Ok(EpollSocket { fd, epoll: Rc::clone(self), key, interest })
+        Ok(EpollSocket { fd, epoll: Rc::clone(self), key, interest, moved: 0 })
     }
 
     fn watch(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
@@ -129,6 +135,18 @@ fn wait(cell: &Cell<Option<Waker>>, cx: &Context<'_>) {
     cell.set(waker);
 }
 
+impl EpollSocket {
+    /// Whether it is the others' turn. It is woken again at once.
+    fn has_had_its_share(&mut self, cx: &Context<'_>) -> bool {
+        let has = self.moved >= SHARE_BYTES;
+        if has {
+            self.moved = 0;
+            cx.waker().wake_by_ref();
+        }
+        has
+    }
+}
+
 impl Socket for EpollSocket {
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.interest.readable.get() {
@@ -145,11 +163,15 @@ impl Socket for EpollSocket {
     ) -> Poll<io::Result<usize>> {
         let room = input.capacity() - input.len();
         assert!(room > 0, "a read of nothing would look like the end");
+        if self.has_had_its_share(cx) {
+            return Poll::Pending;
+        }
         while self.interest.readable.get() {
             match rustix::io::read(&self.fd, spare_capacity(input)) {
                 Ok(count) => {
                     // What was short has taken all that there was.
                     self.interest.readable.set(count == room || self.interest.ended.get());
+                    self.moved += count;
                     return Poll::Ready(Ok(count));
                 }
                 Err(Errno::AGAIN) => self.interest.readable.set(false),
@@ -157,18 +179,26 @@ impl Socket for EpollSocket {
                 Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
+        self.moved = 0;
         wait(&self.interest.reader, cx);
         Poll::Pending
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, output: &mut Output) -> Poll<io::Result<()>> {
         while !output.is_empty() {
+            if self.has_had_its_share(cx) {
+                return Poll::Pending;
+            }
             if !self.interest.writable.get() {
+                self.moved = 0;
                 wait(&self.interest.writer, cx);
                 return Poll::Pending;
             }
             match send(&self.fd, output.unsent(), SendFlags::NOSIGNAL) {
-                Ok(count) => output.has_sent(count),
+                Ok(count) => {
+                    self.moved += count;
+                    output.has_sent(count);
+                }
                 Err(Errno::AGAIN) => self.interest.writable.set(false),
                 Err(Errno::INTR) => {}
                 Err(error) => return Poll::Ready(Err(error.into())),
@@ -183,5 +213,34 @@ impl Drop for EpollSocket {
         self.epoll.sockets.borrow_mut().remove(self.key);
         // Closing takes it out too, unless a child has the descriptor.
         let _ = epoll::delete(&self.epoll.queue, &self.fd);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// Both sides are as fast as memory: nobody ever has to wait, and all the same others come in between.
+    #[test]
+    fn a_socket_that_never_has_to_wait_lets_others_come() {
+        let epoll = Rc::new(Epoll::new().unwrap());
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut socket = epoll.attach(ours.into()).unwrap();
+        let waker = Waker::noop();
+        let mut cx = Context::from_waker(waker);
+        let (mut sent, mut pauses) = (0, 0);
+        while sent < 4 * SHARE_BYTES {
+            let mut output = Output::with_buffer(vec![7; 32 << 10]);
+            while socket.poll_send(&mut cx, &mut output).is_pending() {
+                assert!(socket.interest.writable.get(), "it has had to wait");
+                pauses += 1;
+            }
+            sent += 32 << 10;
+            let mut taken = vec![0; 32 << 10];
+            std::io::Read::read_exact(&mut &theirs, &mut taken).unwrap();
+        }
+        assert_eq!(pauses, 3, "before each further share");
     }
 }
