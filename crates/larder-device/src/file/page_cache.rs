@@ -4,9 +4,9 @@
 //! writes it first. Nor does a flush leave it out, for that is of the file and not of one opening of it. Only write
 //! streams do not pass through: the kernel writes a page back as nobody's.
 //!
-//! A thread writes by itself, which takes microseconds, but waits for as long as other writes hold the file's lock in the
-//! kernel: tens of milliseconds beside a drive that cannot keep up. So a thread that hosts a ring, which has others to
-//! serve, sends the write through that: a thread of the kernel's waits then.
+//! A thread writes by itself, which takes microseconds, but waits for as long as other writes hold the file's lock in
+//! the kernel: tens of milliseconds beside a drive that cannot keep up. So a thread that hosts a ring, which has others
+//! to serve, sends the write through that: a thread of the kernel's waits then.
 
 use std::fs::File;
 #[cfg(target_os = "linux")]
