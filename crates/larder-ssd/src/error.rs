@@ -14,8 +14,8 @@ pub enum ErrorKind {
     /// drive with one reclaim group never gets here; a group fills up when the host puts more into
     /// it than it holds. Deallocating or overwriting what lies there helps.
     NoSpace,
-    /// The drive has lost more units than its spare covers and takes no more writes. What it holds
-    /// can still be read.
+    /// The drive (of an open-channel drive: the die) has lost more units or blocks than its spare
+    /// covers and takes no more. What it holds can still be read.
     ReadOnly,
     /// A program that does not go on where its block was programmed last.
     OutOfOrder,

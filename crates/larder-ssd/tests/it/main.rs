@@ -14,6 +14,7 @@ mod nvme;
 mod policies;
 mod power_loss;
 mod raw;
+mod raw_moves;
 mod rollover;
 mod scattered;
 mod support;
