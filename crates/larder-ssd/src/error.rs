@@ -26,6 +26,16 @@ pub enum ErrorKind {
     /// The block failed, now or before. Other blocks go on; what a failed program left behind can
     /// be read.
     BadBlock,
+    /// There are not enough free channels, dies or soft planes for a virtual SSD.
+    NoResources,
+    /// A virtual SSD that does not exist, or a block that is not one of its own, or no longer.
+    NotOwned,
+    /// An append to a block that is full, or of more than it has room for.
+    BlockFull,
+    /// Something that is in use cannot be ended, replaced or begun a second time.
+    InUse,
+    /// The catalogue of an array of drives cannot be believed. Nothing was written.
+    Catalogue,
     /// The power failed during or before this command, and has not come back.
     PowerLoss,
 }

@@ -177,6 +177,11 @@ impl RawSsd {
         Ok(block)
     }
 
+    /// Erases of the block that [`Self::allocate`] would give next; `None` if there is none.
+    pub fn least_erases(&self, die: DieIndex) -> Option<u32> {
+        (self.free_blocks(die) > 0).then(|| self.free.least_worn(die)).flatten()
+    }
+
     /// Refuses unless there is power and `die` is one that takes blocks.
     pub(super) fn check_takes_blocks(&self, die: DieIndex) -> Result<(), Error> {
         self.check_power()?;

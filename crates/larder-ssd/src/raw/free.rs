@@ -37,6 +37,11 @@ impl FreeBlocks {
         self.dies[die.at()].len()
     }
 
+    /// Erases of the one that is worn least.
+    pub(super) fn least_worn(&self, die: DieIndex) -> Option<u32> {
+        self.dies[die.at()].first().map(|(erases, _)| *erases)
+    }
+
     /// Erases of the one that is worn most.
     pub(super) fn most_worn(&self, die: DieIndex) -> Option<u32> {
         self.dies[die.at()].last().map(|(erases, _)| *erases)

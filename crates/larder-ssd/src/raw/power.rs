@@ -27,7 +27,7 @@ impl RawSsd {
     }
 
     /// Lets the power fail during the operation that comes after `operations` more: programs of a
-    /// stripe and erases count.
+    /// stripe and erases count. Without power, those that come when it is back.
     pub fn cut_power_after(&mut self, operations: u64) {
         self.medium.power().fail_after(operations);
     }

@@ -19,4 +19,5 @@ mod rollover;
 mod scattered;
 mod support;
 mod uniform;
+mod vssd;
 mod wear;
