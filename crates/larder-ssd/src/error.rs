@@ -14,8 +14,8 @@ pub enum ErrorKind {
     /// drive with one reclaim group never gets here; a group fills up when the host puts more into
     /// it than it holds. Deallocating or overwriting what lies there helps.
     NoSpace,
-    /// The drive has lost more units than its spare covers and takes no more writes. What it holds
-    /// can still be read.
+    /// The drive (of an open-channel drive: the die) has lost more units or blocks than its spare
+    /// covers and takes no more. What it holds can still be read.
     ReadOnly,
     /// A program that does not go on where its block was programmed last.
     OutOfOrder,
@@ -26,6 +26,16 @@ pub enum ErrorKind {
     /// The block failed, now or before. Other blocks go on; what a failed program left behind can
     /// be read.
     BadBlock,
+    /// There are not enough free channels, dies or soft planes for a virtual SSD.
+    NoResources,
+    /// A virtual SSD that does not exist, or a block that is not one of its own, or no longer.
+    NotOwned,
+    /// An append to a block that is full, or of more than it has room for.
+    BlockFull,
+    /// Something that is in use cannot be ended, replaced or begun a second time.
+    InUse,
+    /// The catalogue of an array of drives cannot be believed. Nothing was written.
+    Catalogue,
     /// The power failed during or before this command, and has not come back.
     PowerLoss,
 }

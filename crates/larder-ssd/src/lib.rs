@@ -9,6 +9,8 @@
 //!
 //! [`raw`] is the firmware of an open-channel drive: blocks of dies for a host that maps by itself.
 //!
+//! [`vssd`] divides open-channel drives among tenants: virtual SSDs on channels, dies or parts of dies.
+//!
 //! [`nand`] is the medium that both stand on: blocks, wear, failures, power.
 //!
 //! [`analytic`] is what theory says about such a drive: write amplification in closed form, life,
@@ -29,5 +31,6 @@ pub mod nvme;
 pub mod raw;
 mod rng;
 pub mod timed;
+pub mod vssd;
 
 pub use error::{Error, ErrorKind};

@@ -20,7 +20,7 @@ impl PowerSupply {
         self.on
     }
 
-    /// Lets the power fail after `operations` more.
+    /// Lets the power fail after `operations` more: of those that come when it is back, if it is gone.
     pub(crate) fn fail_after(&mut self, operations: u64) {
         self.operations_left = Some(operations);
     }
@@ -37,13 +37,15 @@ impl PowerSupply {
 
     /// The power is gone.
     pub(crate) fn turn_off(&mut self) {
-        self.on = false;
+        *self = Self { on: false, operations_left: None };
     }
 
-    /// The power is back, and stays.
+    /// The power is back, and stays, unless it was told to fail again while it was gone. Power that was
+    /// there stays.
     pub(crate) fn turn_on(&mut self) {
-        *self = Self::new();
-        debug_assert!(self.on && self.operations_left.is_none());
+        let again = self.operations_left.filter(|_| !self.on);
+        *self = Self { on: true, operations_left: again };
+        debug_assert!(self.on);
     }
 }
 
@@ -62,5 +64,12 @@ mod tests {
         power.turn_on();
         assert!(power.is_on());
         assert_eq!(power.admit(1000), 1000);
+        power.fail_after(5);
+        power.turn_on();
+        assert_eq!(power.admit(1000), 1000, "a power cycle");
+        power.turn_off();
+        power.fail_after(5);
+        power.turn_on();
+        assert_eq!(power.admit(1000), 5, "it was told to fail again");
     }
 }

@@ -1,7 +1,7 @@
 //! What an open-channel drive is made of, and what of it fails.
 
 use crate::error::{Error, ErrorKind};
-use crate::nand::{BlockIndex, Division, Endurance, Medium, NandGeometry, Spans};
+use crate::nand::{BlockIndex, DieIndex, Division, Endurance, Medium, NandGeometry, Spans};
 
 /// An open-channel drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,16 +10,29 @@ pub struct RawConfig {
     pub geometry: NandGeometry,
     /// When erases fail.
     pub endurance: Endurance,
-    /// Blocks that are bad from the factory.
+    /// Blocks that are bad from the factory. They use up the spare.
     pub bad_blocks: Vec<BlockIndex>,
     /// Pairs of a block and a page of it: the next program of that page fails.
     pub program_failures: Vec<(BlockIndex, u32)>,
     /// Seed of the failures that are left to chance.
     pub seed: u64,
+    /// Blocks of each thousand of a die that take the place of those that fail, rounded up, at
+    /// least one a die. FlashBlox (FAST'17) keeps 1 %.
+    pub spare_per_mille: u32,
+    /// Erases by which the blocks of a die may differ before [`RawSsd::level_step`] moves cold
+    /// data; at least 1.
+    ///
+    /// [`RawSsd::level_step`]: super::RawSsd::level_step
+    pub level_threshold: u32,
+    /// Keeps a word beside each page, for hosts that ask what a page holds: 8 bytes of memory each.
+    pub page_words: bool,
 }
 
+/// P/E cycles that a block is taken to be good for where the endurance does not say.
+const RATED_ERASES: u32 = 3_000;
+
 impl RawConfig {
-    /// A drive on which nothing fails.
+    /// A drive on which nothing fails, with a spare of 1 %.
     pub fn new(geometry: NandGeometry) -> Self {
         Self {
             geometry,
@@ -27,23 +40,74 @@ impl RawConfig {
             bad_blocks: Vec::new(),
             program_failures: Vec::new(),
             seed: 0,
+            spare_per_mille: 10,
+            level_threshold: Self::level_threshold_of(RATED_ERASES),
+            page_words: false,
         }
+    }
+
+    /// The same with blocks that wear out as `endurance` says. Where that says for how many erases
+    /// they are rated, the threshold of levelling is 5 % of them.
+    pub fn with_endurance(self, endurance: Endurance) -> Self {
+        let level_threshold = match &endurance {
+            Endurance::Rated { rated, .. } => Self::level_threshold_of(*rated),
+            Endurance::Unlimited | Endurance::Planned(_) => self.level_threshold,
+        };
+        Self { endurance, level_threshold, ..self }
+    }
+
+    /// 5 % of the erases that a block is rated for, at least 1.
+    fn level_threshold_of(rated: u32) -> u32 {
+        (rated / 20).max(1)
+    }
+
+    /// Blocks of a die that are kept to take the place of others.
+    pub fn spare_blocks(&self) -> u32 {
+        let thousandths = u64::from(self.geometry.blocks_per_die) * u64::from(self.spare_per_mille);
+        u32::try_from(thousandths.div_ceil(1000)).map_or(u32::MAX, |spare| spare.max(1))
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {
         let fail = |message: String| Err(Error::new(ErrorKind::Config, message));
         self.geometry.check()?;
         self.endurance.check(self.geometry.blocks(), "block")?;
+        if self.level_threshold == 0 {
+            return fail("level_threshold of 0: at least 1, or cold data move for ever".to_owned());
+        }
         let blocks = self.geometry.blocks();
         let programs = self.program_failures.iter().map(|(block, _)| ("program_failures", *block));
         let mut named = self.bad_blocks.iter().map(|block| ("bad_blocks", *block)).chain(programs);
         if let Some((field, block)) = named.find(|(_, block)| block.0 >= blocks) {
             return fail(format!("{field} names block {}: the drive has {blocks}", block.0));
         }
+        self.check_spare()
+    }
+
+    /// Whether each die has something left to serve with.
+    fn check_spare(&self) -> Result<(), Error> {
+        let fail = |message: String| Err(Error::new(ErrorKind::Config, message));
+        let (spare, per_die) = (self.spare_blocks(), self.geometry.blocks_per_die);
+        if spare >= per_die {
+            return fail(format!(
+                "spare_per_mille of {} keeps {spare} blocks of each die, which has {per_die}: \
+                 lower it, or use dies of more blocks",
+                self.spare_per_mille
+            ));
+        }
         let mut bad = self.bad_blocks.clone();
         bad.sort_unstable();
         if let Some(twice) = bad.windows(2).find(|pair| pair[0] == pair[1]) {
             return fail(format!("bad_blocks names block {} twice", twice[0].0));
+        }
+        for die in (0..self.geometry.array.dies()).map(DieIndex) {
+            let on_die = bad.iter().filter(|&&block| self.geometry.die_of(block) == die).count();
+            if on_die > spare as usize {
+                return fail(format!(
+                    "bad_blocks names {on_die} of die {}, whose spare is {spare}: raise \
+                     spare_per_mille",
+                    die.0
+                ));
+            }
         }
         Ok(())
     }
@@ -53,6 +117,7 @@ impl RawConfig {
         let NandGeometry { array, blocks_per_die, .. } = self.geometry;
         let spans = Spans::of_dies(array, array.dies(), blocks_per_die);
         let division = Division { spans, block_pages: self.geometry.block_pages() };
-        Medium::new(division, &self.endurance, self.seed).with_tags()
+        let medium = Medium::new(division, &self.endurance, self.seed).with_tags();
+        if self.page_words { medium.with_words() } else { medium }
     }
 }

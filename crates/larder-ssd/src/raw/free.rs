@@ -1,15 +1,23 @@
 //! Free blocks of each die, least worn first: dynamic wear levelling within a die. Ties go by
 //! number, so that the same history has the same outcome.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 
 use crate::nand::{BlockIndex, DieIndex, NandGeometry};
 
 #[derive(Debug)]
 pub(super) struct FreeBlocks {
     /// By die, erases and number of each free block.
-    heaps: Vec<BinaryHeap<Reverse<(u32, BlockIndex)>>>,
+    dies: Vec<BTreeSet<(u32, BlockIndex)>>,
+}
+
+/// Which of the free blocks of a die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// For data of which nothing is known: they may be erased soon.
+    LeastWorn,
+    /// For data that stay.
+    MostWorn,
 }
 
 impl FreeBlocks {
@@ -20,22 +28,36 @@ impl FreeBlocks {
     ) -> Self {
         let of_die = |die| {
             let blocks = geometry.blocks_of(DieIndex(die));
-            blocks.filter_map(|block| Some(Reverse((erases(block)?, block)))).collect()
+            blocks.filter_map(|block| Some((erases(block)?, block))).collect()
         };
-        Self { heaps: (0..geometry.array.dies()).map(of_die).collect() }
+        Self { dies: (0..geometry.array.dies()).map(of_die).collect() }
     }
 
     pub(super) fn count(&self, die: DieIndex) -> usize {
-        self.heaps[die.at()].len()
+        self.dies[die.at()].len()
     }
 
-    /// The least worn.
-    pub(super) fn take(&mut self, die: DieIndex) -> Option<BlockIndex> {
-        self.heaps[die.at()].pop().map(|Reverse((_, block))| block)
+    /// Erases of the one that is worn least.
+    pub(super) fn least_worn(&self, die: DieIndex) -> Option<u32> {
+        self.dies[die.at()].first().map(|(erases, _)| *erases)
+    }
+
+    /// Erases of the one that is worn most.
+    pub(super) fn most_worn(&self, die: DieIndex) -> Option<u32> {
+        self.dies[die.at()].last().map(|(erases, _)| *erases)
+    }
+
+    pub(super) fn take(&mut self, die: DieIndex, wanted: Wanted) -> Option<BlockIndex> {
+        let free = &mut self.dies[die.at()];
+        let taken = match wanted {
+            Wanted::LeastWorn => free.pop_first(),
+            Wanted::MostWorn => free.pop_last(),
+        };
+        taken.map(|(_, block)| block)
     }
 
     pub(super) fn give(&mut self, die: DieIndex, block: BlockIndex, erases: u32) {
-        debug_assert!(self.heaps[die.at()].iter().all(|Reverse((_, other))| *other != block));
-        self.heaps[die.at()].push(Reverse((erases, block)));
+        debug_assert!(self.dies[die.at()].iter().all(|(_, other)| *other != block));
+        self.dies[die.at()].insert((erases, block));
     }
 }

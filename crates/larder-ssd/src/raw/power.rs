@@ -1,7 +1,7 @@
 //! Power loss, and what a scan of the media finds afterwards.
 
+use super::drive::RawSsd;
 use super::free::FreeBlocks;
-use super::{Allocation, RawSsd};
 use crate::error::{Error, ErrorKind};
 use crate::nand::{BlockIndex, Health, Tag};
 
@@ -27,7 +27,7 @@ impl RawSsd {
     }
 
     /// Lets the power fail during the operation that comes after `operations` more: programs of a
-    /// stripe and erases count.
+    /// stripe and erases count. Without power, those that come when it is back.
     pub fn cut_power_after(&mut self, operations: u64) {
         self.medium.power().fail_after(operations);
     }
@@ -42,7 +42,8 @@ impl RawSsd {
             (entry.health == Health::Good && entry.written == 0).then_some(entry.erases)
         };
         self.free = FreeBlocks::find(&self.geometry, is_free);
-        self.allocated.fill(None);
+        self.allocated.fill(false);
+        self.tags.clear();
         let mut found = Vec::new();
         for block in (0..self.geometry.blocks()).map(BlockIndex) {
             let entry = self.medium.block(block);
@@ -52,7 +53,7 @@ impl RawSsd {
             }
             let tag = self.medium.tag(block);
             assert!(tag.is_some() || entry.written == 0, "{block:?} was programmed without a tag");
-            self.allocated[block.at()] = Some(Allocation { tag: None });
+            self.allocated[block.at()] = true;
             found.push(FoundBlock {
                 block,
                 tag,

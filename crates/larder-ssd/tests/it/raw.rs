@@ -20,6 +20,8 @@ const GEOMETRY: NandGeometry = NandGeometry {
 };
 const STRIPE: u32 = 2;
 const BLOCK_PAGES: u32 = 12;
+/// Blocks of a die that take the place of those that fail.
+const SPARE: usize = 1;
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -122,8 +124,11 @@ impl Array {
             .filter(|&block| free(&self.blocks[block as usize]))
             .min_by_key(|&block| (self.blocks[block as usize].erases, block));
         let outcome = self.ssd.allocate(DieIndex(die), tag);
-        match least_worn {
+        match least_worn.filter(|_| self.free(die) > 0) {
             _ if die == 4 => assert_eq!(outcome.unwrap_err().kind(), ErrorKind::OutOfRange),
+            None if self.failed(die) > SPARE => {
+                assert_eq!(outcome.unwrap_err().kind(), ErrorKind::ReadOnly);
+            }
             None => assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NoSpace),
             Some(block) => {
                 assert_eq!(outcome.unwrap(), BlockIndex(block), "the least worn of the die");
@@ -131,6 +136,25 @@ impl Array {
             }
         }
         Ok(())
+    }
+
+    fn of_die(&self, die: u32) -> &[Shadow] {
+        self.blocks.chunks(4).nth(die as usize).unwrap_or(&[])
+    }
+
+    /// Blocks of `die` that failed.
+    fn failed(&self, die: u32) -> usize {
+        let failed = |entry: &&Shadow| matches!(entry.health, Health::Bad | Health::ReadOnly);
+        self.of_die(die).iter().filter(failed).count()
+    }
+
+    /// Blocks of `die` that can be allocated: those beyond what is left of the spare.
+    fn free(&self, die: u32) -> usize {
+        let erased = self.of_die(die).iter().filter(|entry| {
+            entry.allocated.is_none() && entry.written == 0 && entry.health == Health::Good
+        });
+        let failed = self.failed(die);
+        if failed > SPARE { 0 } else { erased.count().saturating_sub(SPARE - failed) }
     }
 
     /// What programming must come to, stripe by stripe.
@@ -274,10 +298,11 @@ impl Array {
             prop_assert_eq!(view.allocated, entry.allocated.is_some(), "block {}", block);
         }
         for die in 0..4 {
-            let free = self.blocks[die as usize * 4..][..4].iter().filter(|entry| {
-                entry.allocated.is_none() && entry.written == 0 && entry.health == Health::Good
-            });
-            prop_assert_eq!(self.ssd.free_blocks(DieIndex(die)), free.count());
+            prop_assert_eq!(self.ssd.free_blocks(DieIndex(die)), self.free(die));
+            prop_assert_eq!(
+                self.ssd.die(DieIndex(die)).unwrap().read_only,
+                self.failed(die) > SPARE
+            );
         }
         Ok(())
     }
@@ -316,7 +341,7 @@ fn refusals_say_what_would_do() {
     assert!(refused(ssd.program(block, 4, 1)).contains("programs 2 pages at once"));
     assert!(refused(ssd.program(BlockIndex(9), 0, 2)).contains("block 9 is not allocated"));
     assert!(refused(ssd.read(block, 3, 2)).contains("4 are programmed"));
-    for _ in 0..3 {
+    for _ in 0..2 {
         ssd.allocate(DieIndex(2), [1; 16]).unwrap();
     }
     let error = ssd.allocate(DieIndex(2), [1; 16]).unwrap_err().to_string();
@@ -340,4 +365,39 @@ fn drives_that_cannot_be_are_refused_by_name() {
         refused(|c| c.endurance = Endurance::Rated { rated: 5, certain: 5 }).contains("over at 5")
     );
     assert!(refused(|c| c.endurance = Endurance::Planned(vec![(16, 1)])).contains("block 16"));
+    assert!(refused(|c| c.spare_per_mille = 751).contains("keeps 4 blocks of each die"));
+    assert!(refused(|c| c.level_threshold = 0).contains("level_threshold of 0"));
+    let two_of_die_1 = vec![BlockIndex(5), BlockIndex(6)];
+    let refused = RawConfig { bad_blocks: two_of_die_1, ..RawConfig::new(GEOMETRY) };
+    let error = RawSsd::new(refused).unwrap_err().to_string();
+    assert!(error.contains("2 of die 1, whose spare is 1"), "{error}");
+}
+
+#[test]
+fn a_die_is_read_only_when_failures_used_up_its_spare() {
+    let config = RawConfig {
+        program_failures: vec![(BlockIndex(4), 2), (BlockIndex(5), 0)],
+        ..RawConfig::new(GEOMETRY)
+    };
+    let mut ssd = RawSsd::new(config).unwrap();
+    let die = DieIndex(1);
+    assert_eq!((ssd.capacity_blocks(), ssd.free_blocks(die), ssd.room_to_move(die)), (3, 3, 4));
+    let block = ssd.allocate(die, [1; 16]).unwrap();
+    assert_eq!(ssd.program(block, 0, 4).unwrap_err().kind(), ErrorKind::BadBlock);
+    // The spare takes the place of the block that failed: as many as before can be allocated.
+    let view = ssd.die(die).unwrap();
+    assert_eq!((view.free_blocks, view.spare_blocks, view.failed_blocks), (3, 0, 1));
+    let block = ssd.allocate(die, [2; 16]).unwrap();
+    assert_eq!(ssd.program(block, 0, 2).unwrap_err().kind(), ErrorKind::BadBlock);
+    let view = ssd.die(die).unwrap();
+    assert_eq!((view.read_only, view.free_blocks, ssd.room_to_move(die)), (true, 0, 0));
+    let error = ssd.allocate(die, [3; 16]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ReadOnly);
+    assert!(error.to_string().contains("2 of its blocks failed and its spare was 1"), "{error}");
+    ssd.read(BlockIndex(4), 0, 2).unwrap();
+    ssd.power_loss();
+    ssd.power_on();
+    assert!(ssd.die(die).unwrap().read_only);
+    ssd.read(BlockIndex(4), 0, 2).unwrap();
+    assert_eq!(ssd.free_blocks(DieIndex(0)), 3, "other dies go on");
 }

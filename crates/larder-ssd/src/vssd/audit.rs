@@ -1,0 +1,74 @@
+//! Whether what the manager believes agrees with what the drives hold. For tests and tools: it looks at
+//! everything.
+
+use std::collections::BTreeMap;
+
+use super::array::Vssds;
+use super::images::Images;
+use crate::nand::{BlockIndex, DieIndex, Health};
+
+impl<I: Images> Vssds<I> {
+    /// Checks that each physical block is part of one logical block at most, on a die of its seat; that
+    /// all that is written belongs to somebody; that no part is longer than the stripes of its block; and that
+    /// no vSSD has more of a die than it was given.
+    ///
+    /// # Errors
+    /// What does not agree.
+    pub fn audit(&self) -> Result<(), String> {
+        let mut owners = BTreeMap::new();
+        for (&id, vssd) in &self.state.vssds {
+            let mut of_seat = vec![0; vssd.seats.len()];
+            for slot in vssd.table.live_slots() {
+                let stripes = self.written_of(vssd, slot)
+                    / u64::from(self.state.shape.geometry.stripe_pages());
+                let mut held = 0;
+                for (member, seat) in vssd.seats.iter().enumerate() {
+                    held += u64::from(self.rows(vssd, slot, member, seat));
+                    let Some(block) = vssd.table.member(slot, member) else { continue };
+                    of_seat[member] += 1;
+                    let number = vssd.table.number(slot);
+                    if let Some(other) = owners.insert((seat.drive, block), (id, number)) {
+                        return Err(format!("{block:?} is of {other:?} and of {id}, {number}"));
+                    }
+                    let die = self.state.shape.geometry.die_of(block);
+                    let (home, other) = self.dies_of(seat);
+                    if die != home && die != other && !self.is_at_its_end(seat.drive, home) {
+                        return Err(format!("{block:?} of {seat:?} is on {die:?}"));
+                    }
+                }
+                if held != stripes {
+                    return Err(format!("vSSD {id}, {slot:?}: {held} stripes, {stripes} in a row"));
+                }
+            }
+            let quota = self.state.shape.quota(vssd.seats[0].planes);
+            if let Some(most) = of_seat.iter().find(|&&blocks| blocks > quota) {
+                return Err(format!("vSSD {id} has {most} blocks of a die, of {quota}"));
+            }
+        }
+        self.check_unowned(&owners)
+    }
+
+    fn is_at_its_end(&self, drive: u32, die: DieIndex) -> bool {
+        self.drives[drive as usize].die(die).is_none_or(|view| view.read_only)
+    }
+
+    /// Whether all that is allocated and can be erased is part of a block.
+    fn check_unowned(
+        &self,
+        owners: &BTreeMap<(u32, BlockIndex), (u32, u64)>,
+    ) -> Result<(), String> {
+        for (drive, raw) in (0..).zip(&self.drives) {
+            for (block, view) in (0..).map(BlockIndex).zip(raw.blocks()) {
+                let erasable = matches!(view.health, Health::Good | Health::Torn);
+                let owned = owners.contains_key(&(drive, block));
+                if view.allocated && erasable && !owned {
+                    return Err(format!("{block:?} of drive {drive} is nobody's: {view:?}"));
+                }
+                if owned && !view.allocated {
+                    return Err(format!("{block:?} of drive {drive} is free, and part of a block"));
+                }
+            }
+        }
+        Ok(())
+    }
+}

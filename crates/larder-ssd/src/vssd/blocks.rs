@@ -1,0 +1,345 @@
+//! Logical blocks, as their owners use them (FlashBlox §3.1: AllocBlock, WriteData, ReadData, FreeBlock).
+//!
+//! A logical block is a superblock: a physical block on each die of its vSSD. Its stripes go round them:
+//!
+//! ```text
+//!              die of part 0   part 1      …     part n-1
+//!   row 0      stripe 0        stripe 1    …     stripe n-1
+//!   row 1      stripe n        stripe n+1  …     stripe 2n-1
+//! ```
+//!
+//! A physical block is allocated with its first stripe. So all parts together hold a prefix of the
+//! stripes, and what they hold says where the next one goes: that is not kept anywhere else.
+
+use super::array::{Part, Vssds, erase};
+use super::images::Images;
+use super::kind::{LogicalBlock, VssdId};
+use super::record::Change;
+use super::state::{Seat, Vssd};
+use super::table::Slot;
+use crate::error::{Error, ErrorKind};
+use crate::nand::{BlockIndex, Health};
+use crate::raw::RawSsd;
+
+/// What is appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages<'a> {
+    /// So many pages.
+    Count(u32),
+    /// As many pages as words, each of which lies beside its page; none is 0. Drives that keep no words
+    /// forget them.
+    Words(&'a [u64]),
+}
+
+impl Pages<'_> {
+    fn count(&self) -> u64 {
+        match self {
+            Self::Count(count) => u64::from(*count),
+            Self::Words(words) => words.len() as u64,
+        }
+    }
+}
+
+/// A logical block, for its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockState {
+    /// Which one.
+    pub block: LogicalBlock,
+    /// What it was allocated with.
+    pub tag: u64,
+    /// Pages that can be read; the next append goes here.
+    pub written_pages: u64,
+}
+
+impl<I: Images> Vssds<I> {
+    /// A new block of `vssd`, with a tag for its owner to know it by. It is there for good when this
+    /// returns; its number was never used and never will be again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotOwned`] if there is no such vSSD; [`ErrorKind::NoSpace`] if it has all blocks that
+    /// it can have; [`ErrorKind::ReadOnly`] if a die of it lost more blocks than its spare covers;
+    /// [`ErrorKind::PowerLoss`]: the block may be there then, and is in [`Self::blocks`] after the array
+    /// was opened.
+    pub fn alloc_block(&mut self, vssd: VssdId, tag: u64) -> Result<LogicalBlock, Error> {
+        self.journal.check()?;
+        let entry = self.vssd(vssd)?;
+        if let Some(seat) = self.read_only_seat(entry) {
+            let message = format!(
+                "die {} of drive {}, of vSSD {}, is read-only: move what it holds to a new vSSD",
+                seat.die.0, seat.drive, vssd.0
+            );
+            return Err(Error::new(ErrorKind::ReadOnly, message));
+        }
+        let slots = entry.table.slots();
+        let Some(entry) = self.state.vssds.get_mut(&vssd.0) else { unreachable!("it is there") };
+        let number = entry.table.take(tag).ok_or_else(|| {
+            let message = format!("vSSD {} has {slots} blocks, all it can have: free one", vssd.0);
+            Error::new(ErrorKind::NoSpace, message)
+        })?;
+        let block = LogicalBlock::new(vssd, number);
+        self.log(&Change::Allocated { block, tag })?;
+        Ok(block)
+    }
+
+    /// Appends `pages` to `block` of `vssd`, which must have `at` pages; a multiple of what a die programs
+    /// at once ([`NandGeometry::stripe_pages`](crate::nand::NandGeometry::stripe_pages)). They are on flash
+    /// when this returns. A physical block that fails meanwhile is replaced by another of its die.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotOwned`] if it is no block of that vSSD (any more); [`ErrorKind::OutOfRange`] for
+    /// parts of a stripe; [`ErrorKind::OutOfOrder`] if it has not `at` pages; [`ErrorKind::BlockFull`] if it
+    /// has no room for all. Nothing is appended then.
+    /// [`ErrorKind::ReadOnly`] if a die has nothing to replace a failed block with, and
+    /// [`ErrorKind::PowerLoss`]: the first stripes may be there ([`Self::written_pages`]).
+    pub fn append(
+        &mut self,
+        vssd: VssdId,
+        block: LogicalBlock,
+        at: u64,
+        pages: Pages<'_>,
+    ) -> Result<(), Error> {
+        self.journal.check()?;
+        let slot = self.resolve(vssd, block)?;
+        self.check_append(vssd, slot, at, pages.count())?;
+        let width = self.vssd(vssd)?.table.width() as u64;
+        let stripe_pages = self.state.shape.geometry.stripe_pages();
+        let first = at / u64::from(stripe_pages);
+        for stripe in first..first + pages.count() / u64::from(stripe_pages) {
+            let member = usize::try_from(stripe % width).unwrap_or(usize::MAX);
+            let row = u32::try_from(stripe / width).unwrap_or(u32::MAX);
+            let part = Part { vssd: vssd.0, slot, member };
+            let pages = match pages {
+                Pages::Count(_) => Pages::Count(stripe_pages),
+                Pages::Words(words) => {
+                    let words = words.chunks(stripe_pages as usize);
+                    let index = usize::try_from(stripe - first).unwrap_or(usize::MAX);
+                    words.skip(index).map(Pages::Words).next().unwrap_or(Pages::Count(0))
+                }
+            };
+            self.program_part(part, row * stripe_pages, pages)?;
+        }
+        debug_assert_eq!(
+            self.written_pages(vssd, block).ok(),
+            Some(at + pages.count()),
+            "what is appended can be read"
+        );
+        Ok(())
+    }
+
+    fn check_append(&self, vssd: VssdId, slot: Slot, at: u64, pages: u64) -> Result<(), Error> {
+        let fail = |kind, message: String| Err(Error::new(kind, message));
+        let entry = self.vssd(vssd)?;
+        let stripe = u64::from(self.state.shape.geometry.stripe_pages());
+        let block_pages = self.state.superblock_pages(entry);
+        if !at.is_multiple_of(stripe) || !pages.is_multiple_of(stripe) {
+            let message = format!("{pages} pages at {at}: a die programs {stripe} pages at once");
+            return fail(ErrorKind::OutOfRange, message);
+        }
+        let written = self.written_of(entry, slot);
+        if at != written && at < block_pages {
+            let message = format!("page {at}: page {written} is the next of this block");
+            return fail(ErrorKind::OutOfOrder, message);
+        }
+        if at.checked_add(pages).is_none_or(|end| end > block_pages) {
+            let message = format!(
+                "{pages} pages at {at}: the block has {block_pages}, of which {written} are written; \
+                 allocate another"
+            );
+            return fail(ErrorKind::BlockFull, message);
+        }
+        Ok(())
+    }
+
+    /// Programs the stripe at page `at` of a part, on another physical block if this one takes no more.
+    fn program_part(&mut self, part: Part, at: u32, pages: Pages<'_>) -> Result<(), Error> {
+        loop {
+            let (drive, block) = self.block_to_program(part)?;
+            let programmed = match pages {
+                Pages::Count(count) => drive.program(block, at, count),
+                Pages::Words(words) => drive.program_words(block, at, words),
+            };
+            match programmed {
+                // It is read-only now: the next round replaces it, until the die has nothing left.
+                Err(error) if error.kind() == ErrorKind::BadBlock => {}
+                programmed => return programmed,
+            }
+        }
+    }
+
+    /// The physical block that is `part`, in a state to be programmed on.
+    fn block_to_program(&mut self, part: Part) -> Result<(&mut RawSsd, BlockIndex), Error> {
+        let (seat, member) = self.part(part);
+        let at = seat.drive as usize;
+        let health = member.and_then(|block| self.drives[at].block(block)).map(|view| view.health);
+        let block = match (member, health) {
+            (Some(block), Some(Health::Good)) => block,
+            (Some(_), _) => match self.replace(part)? {
+                Some(block) => block,
+                None => self.allocate_part(part)?,
+            },
+            (None, _) => self.allocate_part(part)?,
+        };
+        Ok((&mut self.drives[at], block))
+    }
+
+    fn allocate_part(&mut self, part: Part) -> Result<BlockIndex, Error> {
+        let (seat, _) = self.part(part);
+        let stamp = self.next_stamp()?;
+        let block = self.logical(part);
+        let (home, other) = self.dies_of(&seat);
+        let drive = &mut self.drives[seat.drive as usize];
+        // During a swap each of both dies may be full of what is yet to leave it, but not both.
+        let die =
+            if drive.free_blocks(home) == 0 && drive.free_blocks(other) > 0 { other } else { home };
+        let erases = drive.least_erases(die).unwrap_or(0);
+        let physical = drive.allocate(die, Self::tag(stamp, seat.id, block, erases))?;
+        debug_assert_eq!(drive.block(physical).map(|view| view.erases), Some(erases));
+        self.set_part(part, Some(physical));
+        Ok(physical)
+    }
+
+    /// Reads `pages` pages of `block` from its page `at` on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotOwned`] if it is no block of that vSSD (any more); [`ErrorKind::NotWritten`] for
+    /// pages that are not appended; [`ErrorKind::BadBlock`] if the medium lost them;
+    /// [`ErrorKind::PowerLoss`].
+    pub fn read(
+        &mut self,
+        vssd: VssdId,
+        block: LogicalBlock,
+        at: u64,
+        pages: u64,
+    ) -> Result<(), Error> {
+        let slot = self.resolve(vssd, block)?;
+        let entry = self.vssd(vssd)?;
+        let written = self.written_of(entry, slot);
+        let Some(end) = at.checked_add(pages).filter(|&end| end <= written) else {
+            let message = format!("{pages} pages at {at}: the block has {written}");
+            return Err(Error::new(ErrorKind::NotWritten, message));
+        };
+        let stripe = u64::from(self.state.shape.geometry.stripe_pages());
+        let mut next = at;
+        while next < end {
+            let until = (next / stripe + 1).saturating_mul(stripe).min(end);
+            let (drive, physical, page) = self.place(vssd, slot, next)?;
+            let count = u32::try_from(until - next).unwrap_or(u32::MAX);
+            self.drives[drive].read(physical, page, count)?;
+            next = until;
+        }
+        Ok(())
+    }
+
+    /// The word beside page `page` of `block`; `None` if there is no such page, or no words are kept.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotOwned`] if it is no block of that vSSD (any more).
+    pub fn word(&self, vssd: VssdId, block: LogicalBlock, page: u64) -> Result<Option<u64>, Error> {
+        let slot = self.resolve(vssd, block)?;
+        if page >= self.written_of(self.vssd(vssd)?, slot) {
+            return Ok(None);
+        }
+        let (drive, physical, page) = self.place(vssd, slot, page)?;
+        Ok(self.drives[drive].word(physical, page))
+    }
+
+    /// Drive, block and page of page `page` of the block in `slot`, which is written.
+    fn place(
+        &self,
+        vssd: VssdId,
+        slot: Slot,
+        page: u64,
+    ) -> Result<(usize, BlockIndex, u32), Error> {
+        let entry = self.vssd(vssd)?;
+        let (stripe_pages, width) =
+            (u64::from(self.state.shape.geometry.stripe_pages()), entry.table.width() as u64);
+        let stripe = page / stripe_pages;
+        let member = usize::try_from(stripe % width).unwrap_or(usize::MAX);
+        let at = stripe / width * stripe_pages + page % stripe_pages;
+        let physical = entry.table.member(slot, member);
+        let physical = physical.unwrap_or_else(|| unreachable!("page {page} is written"));
+        let drive = entry.seats[member].drive as usize;
+        Ok((drive, physical, u32::try_from(at).unwrap_or(u32::MAX)))
+    }
+
+    /// Ends `block`. It stays gone when this returns, and what it held is erased before anybody else's
+    /// data are programmed there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotOwned`] if it is no block of that vSSD (any more); [`ErrorKind::PowerLoss`]: it is
+    /// gone or not, and opening the array says.
+    pub fn free_block(&mut self, vssd: VssdId, block: LogicalBlock) -> Result<(), Error> {
+        self.journal.check()?;
+        let slot = self.resolve(vssd, block)?;
+        let entry = self.vssd(vssd)?;
+        let members = entry.seats.iter().enumerate();
+        let members = members.filter_map(|(member, seat)| {
+            Some((seat.drive as usize, entry.table.member(slot, member)?))
+        });
+        let members: Vec<_> = members.collect();
+        // Durable before its first block is erased: a block of which parts are gone would be torn.
+        if let Some(entry) = self.state.vssds.get_mut(&vssd.0) {
+            entry.table.release(slot);
+        }
+        self.log(&Change::Freed { block })?;
+        members.into_iter().try_for_each(|(drive, block)| erase(&mut self.drives[drive], block))
+    }
+
+    /// The blocks of `vssd`, in order of their slots.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotOwned`] if there is no such vSSD.
+    pub fn blocks(&self, vssd: VssdId) -> Result<Vec<BlockState>, Error> {
+        let entry = self.vssd(vssd)?;
+        let state = |slot| BlockState {
+            block: LogicalBlock::new(vssd, entry.table.number(slot)),
+            tag: entry.table.tag(slot),
+            written_pages: self.written_of(entry, slot),
+        };
+        Ok(entry.table.live_slots().map(state).collect())
+    }
+
+    /// Pages of `block` that can be read; the next append goes there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotOwned`] if it is no block of that vSSD (any more).
+    pub fn written_pages(&self, vssd: VssdId, block: LogicalBlock) -> Result<u64, Error> {
+        let slot = self.resolve(vssd, block)?;
+        Ok(self.written_of(self.vssd(vssd)?, slot))
+    }
+
+    /// Pages that the block in `slot` holds in a row: up to the first stripe that is missing.
+    pub(super) fn written_of(&self, vssd: &Vssd, slot: Slot) -> u64 {
+        let (width, stripe_pages) =
+            (vssd.seats.len() as u64, u64::from(self.state.shape.geometry.stripe_pages()));
+        let missing =
+            (0u64..).zip(vssd.seats.iter().enumerate()).map(|(offset, (member, seat))| {
+                let rows = u64::from(self.rows(vssd, slot, member, seat));
+                rows * width + offset
+            });
+        let full = self.state.superblock_pages(vssd);
+        missing.min().map_or(0, |stripe| (stripe * stripe_pages).min(full))
+    }
+
+    /// Stripes that a part of the block in `slot` holds.
+    pub(super) fn rows(&self, vssd: &Vssd, slot: Slot, member: usize, seat: &Seat) -> u32 {
+        let drive = &self.drives[seat.drive as usize];
+        let view = vssd.table.member(slot, member).and_then(|block| drive.block(block));
+        view.map_or(0, |view| view.written_pages / self.state.shape.geometry.stripe_pages())
+    }
+
+    /// Where `block` is, if it is one of `vssd`.
+    fn resolve(&self, vssd: VssdId, block: LogicalBlock) -> Result<Slot, Error> {
+        let entry = self.vssd(vssd)?;
+        let slot = entry.table.find(block.block()).filter(|_| block.vssd() == vssd);
+        slot.ok_or_else(|| {
+            let message = format!(
+                "block {} of vSSD {} is no block of vSSD {} (any more): blocks says which are",
+                block.block(),
+                block.vssd().0,
+                vssd.0
+            );
+            Error::new(ErrorKind::NotOwned, message)
+        })
+    }
+}

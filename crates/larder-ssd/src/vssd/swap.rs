@@ -1,0 +1,249 @@
+//! Channels and dies that exchange what they hold, block by block (FlashBlox §3.4.3).
+//!
+//! Who exchanges with whom is decided by rules that look at [`Vssds::channel_wear`]. A swap is begun with the
+//! pairs of dies, which the catalogue says from then on. Each step moves one part of a logical block:
+//! it is held, read, programmed on the other die and mapped there, and its old block is erased. All other
+//! blocks are read and written as ever, and new ones go to their new die. When nothing is left to
+//! move, the catalogue says that the dies have changed places.
+//!
+//! What has moved is where it is: the map is the cursor. So a loss of power costs the step that it
+//! interrupts, and a swap that is given up turns round: what has moved goes back.
+//!
+//! Moves to both sides alternate, so that the dies stay as full as they were but for a block, for which
+//! there is the spare.
+
+use super::array::{Move, Moves, Part, Vssds};
+use super::images::Images;
+use super::kind::{Isolation, VssdId};
+use super::state::{SOFT_PLANES, SwapState};
+use crate::error::{Error, ErrorKind};
+use crate::nand::{BlockIndex, ChannelIndex, DieArray, DieIndex};
+
+/// What a step of a swap came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Swap {
+    /// Nothing is being exchanged, or no longer: the dies have changed places, or all is back.
+    Done,
+    /// A part of a block moved.
+    Moved {
+        /// Whose it is.
+        vssd: VssdId,
+        /// From this die,
+        from: DieIndex,
+        /// to this.
+        to: DieIndex,
+        /// Pages that were copied.
+        pages: u32,
+    },
+    /// Neither die of the pair has a block free, not even of its spare: a tenant must free one.
+    Waiting,
+}
+
+/// Pairs of the dies of two channels, row by row; `carried` exchanges the partners of two of the first
+/// channel's dies: so its most worn die comes to where a die of the second has been written least.
+///
+/// # Errors
+/// [`ErrorKind::OutOfRange`] for channels that are not there, or one and the same, or rows that are not.
+pub fn channel_pairs(
+    array: DieArray,
+    a: ChannelIndex,
+    b: ChannelIndex,
+    carried: Option<(u32, u32)>,
+) -> Result<Vec<(DieIndex, DieIndex)>, Error> {
+    let (most, rows) = carried.unwrap_or((0, 0));
+    let there = a.0 < array.channels && b.0 < array.channels && a != b;
+    if !there || most >= array.dies_per_channel || rows >= array.dies_per_channel {
+        let message = format!(
+            "channels {} and {} and rows {most} and {rows}: two of {} channels of {} dies",
+            a.0, b.0, array.channels, array.dies_per_channel
+        );
+        return Err(Error::new(ErrorKind::OutOfRange, message));
+    }
+    let mut partners: Vec<DieIndex> = array.dies_of(b).collect();
+    partners.swap(most as usize, rows as usize);
+    Ok(array.dies_of(a).zip(partners).collect())
+}
+
+impl<I: Images> Vssds<I> {
+    /// Begins to exchange what the dies of each of `pairs` hold; all of `drive`. The catalogue says so when
+    /// this returns.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InUse`] if a swap is under way; [`ErrorKind::OutOfRange`] for no dies, dies that are
+    /// not there or come twice; [`ErrorKind::NotOwned`] if a vSSD with channels of its own would share one
+    /// then; [`ErrorKind::ReadOnly`] for dies that take no more blocks; [`ErrorKind::PowerLoss`].
+    pub fn swap_begin(&mut self, drive: u32, pairs: &[(DieIndex, DieIndex)]) -> Result<(), Error> {
+        self.journal.check()?;
+        if self.state.swap.is_some() {
+            let message = "dies are being exchanged: step until it is done, or give it up first";
+            return Err(Error::new(ErrorKind::InUse, message));
+        }
+        let swap = SwapState { drive, pairs: pairs.to_vec(), back: false };
+        self.state.check_swap(&swap).map_err(|why| Error::new(ErrorKind::OutOfRange, why))?;
+        for die in pairs.iter().flat_map(|&(a, b)| [a, b]) {
+            if self.drives[drive as usize].die(die).is_none_or(|view| view.read_only) {
+                let message = format!("die {} of drive {drive} is read-only: leave it out", die.0);
+                return Err(Error::new(ErrorKind::ReadOnly, message));
+            }
+        }
+        self.check_isolation(&swap)?;
+        self.state.swap = Some(swap);
+        self.moves = Moves::default();
+        self.write_catalogue()
+    }
+
+    /// Refuses a swap that would leave a vSSD with channels of its own with parts of channels.
+    fn check_isolation(&self, swap: &SwapState) -> Result<(), Error> {
+        let array = self.state.shape.geometry.array;
+        for (&id, vssd) in &self.state.vssds {
+            if vssd.isolation != Isolation::Channel {
+                continue;
+            }
+            let mut dies_on = vec![0; array.channels as usize];
+            for seat in vssd.seats.iter().filter(|seat| seat.drive == swap.drive) {
+                debug_assert_eq!(seat.planes, SOFT_PLANES);
+                dies_on[array.channel_of(swap.destination(seat.die)).at()] += 1;
+            }
+            if dies_on.iter().any(|&dies| dies != 0 && dies != array.dies_per_channel) {
+                let message = format!(
+                    "vSSD {id} has channels of its own, and these dies are parts of some: exchange \
+                     whole channels, or dies of one"
+                );
+                return Err(Error::new(ErrorKind::NotOwned, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves one part of a block, or ends the swap if there is none left to move. What it did to the
+    /// media is recorded with the drive's operations and counted as migrated pages.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ReadOnly`] if a die came to its end meanwhile: [`Self::swap_abandon`] brings back what
+    /// moved. [`ErrorKind::PowerLoss`].
+    pub fn swap_step(&mut self) -> Result<Swap, Error> {
+        self.journal.check()?;
+        let Some(drive) = self.state.swap.as_ref().map(|swap| swap.drive as usize) else {
+            return Ok(Swap::Done);
+        };
+        loop {
+            if self.moves.queues.iter().all(Vec::is_empty) && !self.find_moves() {
+                self.end_swap()?;
+                return Ok(Swap::Done);
+            }
+            // To the die with more room, so that they stay as full as they were.
+            let room = |queue: &Vec<Move>| {
+                queue.last().map(|next| self.drives[drive].room_to_move(next.to))
+            };
+            let [one, other] = &self.moves.queues;
+            let queue = usize::from(room(other) > room(one));
+            if room(&self.moves.queues[queue]) == Some(0) {
+                return self.no_room(drive, queue);
+            }
+            let Some(next) = self.moves.queues[queue].pop() else { continue };
+            let Some(from) = self.still_to_move(&next) else { continue };
+            let pages = self.drives[drive].block(from).map_or(0, |view| view.written_pages);
+            let from_die = self.state.shape.geometry.die_of(from);
+            self.move_part(next.part, pages, next.to)?;
+            let vssd = VssdId(next.part.vssd);
+            return Ok(Swap::Moved { vssd, from: from_die, to: next.to, pages });
+        }
+    }
+
+    /// Nothing can move to the dies of a pair: either they are full, or one is at its end.
+    #[cold]
+    fn no_room(&self, drive: usize, queue: usize) -> Result<Swap, Error> {
+        let to = self.moves.queues[queue].last().map(|next| next.to);
+        let full = to.and_then(|die| self.drives[drive].die(die)).is_some_and(|die| !die.read_only);
+        if full {
+            return Ok(Swap::Waiting);
+        }
+        let message = "a die to move to is read-only now: give up the swap";
+        Err(Error::new(ErrorKind::ReadOnly, message))
+    }
+
+    /// The physical block of a move, if it is not where it should be: since the move was planned its block
+    /// may have been freed, moved or never written.
+    fn still_to_move(&self, next: &Move) -> Option<BlockIndex> {
+        let vssd = self.state.vssds.get(&next.part.vssd)?;
+        let slot = vssd.table.live_slot(next.part.slot)?;
+        let block = vssd.table.member(slot, next.part.member)?;
+        let written = self.drives[vssd.seats[next.part.member].drive as usize].block(block)?;
+        (written.die != next.to && written.written_pages > 0).then_some(block)
+    }
+
+    /// Plans the moves of the first pair that has any. `false` if there are none at all.
+    fn find_moves(&mut self) -> bool {
+        let Some(swap) = self.state.swap.clone() else { return false };
+        for (a, b) in &swap.pairs {
+            let mut queues = [Vec::new(), Vec::new()];
+            for (queue, home) in [a, b].into_iter().enumerate() {
+                queues[queue] = self.moves_of(&swap, *home);
+            }
+            if queues.iter().any(|queue| !queue.is_empty()) {
+                self.moves = Moves { queues };
+                return true;
+            }
+        }
+        false
+    }
+
+    /// All that sits on `home`, and is not on the die that it should be on.
+    fn moves_of(&self, swap: &SwapState, home: DieIndex) -> Vec<Move> {
+        let to = swap.destination(home);
+        let mut moves = Vec::new();
+        let takes = self.drives[swap.drive as usize].die(to).is_some_and(|die| !die.read_only);
+        if swap.back && !takes {
+            // What left a die before its end stays away from it: nothing can be moved back there.
+            return moves;
+        }
+        for (&vssd, entry) in &self.state.vssds {
+            let seats = entry.seats.iter().enumerate();
+            let here = seats.filter(|(_, seat)| seat.drive == swap.drive && seat.die == home);
+            for (member, _) in here {
+                let part = |slot| Move { part: Part { vssd, slot, member }, to };
+                let all = entry.table.live_slots().map(part);
+                moves.extend(all.filter(|next| self.still_to_move(next).is_some()));
+            }
+        }
+        // Taken from the end: the first slots first.
+        moves.reverse();
+        moves
+    }
+
+    /// Nothing is left to move: the dies have changed places.
+    fn end_swap(&mut self) -> Result<(), Error> {
+        let Some(swap) = self.state.swap.take() else { return Ok(()) };
+        if !swap.back {
+            let seats = self.state.vssds.values_mut().flat_map(|vssd| &mut vssd.seats);
+            for seat in seats.filter(|seat| seat.drive == swap.drive) {
+                seat.die = swap.destination(seat.die);
+            }
+            swap.pairs.iter().for_each(|&(a, b)| self.free.exchange(swap.drive, a, b));
+        }
+        let drive = swap.drive as usize;
+        let erases = (0..self.state.shape.dies()).map(|die| {
+            self.drives[drive].die(DieIndex(die)).map_or(0, |view| view.counters.erases)
+        });
+        self.state.erases_at_swap[drive] = erases.collect();
+        self.write_catalogue()
+    }
+
+    /// Gives up the swap that is under way: steps bring back what has moved. The catalogue says so when
+    /// this returns. Of one that is given up already, nothing changes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::PowerLoss`].
+    pub fn swap_abandon(&mut self) -> Result<(), Error> {
+        self.journal.check()?;
+        let Some(swap) = self.state.swap.as_mut().filter(|swap| !swap.back) else { return Ok(()) };
+        swap.back = true;
+        self.moves = Moves::default();
+        self.write_catalogue()
+    }
+
+    /// The swap that is under way.
+    pub fn swap_under_way(&self) -> Option<&SwapState> {
+        self.state.swap.as_ref()
+    }
+}

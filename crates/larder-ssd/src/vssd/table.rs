@@ -1,0 +1,288 @@
+//! The map of one vSSD: which physical blocks a logical block is.
+//!
+//! A vSSD has as many *slots* as it can have logical blocks at a time. A block's number says its slot
+//! and how many blocks the slot has held before:
+//!
+//! ```text
+//!   number = generation · slots + slot
+//! ```
+//!
+//! so a look-up is a division, no number comes twice, and a number of a block that is gone is told from
+//! the one that has its slot now. Of an entry there are, in columns, 4 bytes for each physical block, 4
+//! for the generation and 8 for the owner's tag: at most 16 bytes a physical block.
+
+use crate::nand::BlockIndex;
+use crate::raw::BlockTag;
+
+/// A slot of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slot(u32);
+
+impl Slot {
+    fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Bit of a generation: the slot holds a block.
+const LIVE: u32 = 1 << 31;
+/// No physical block; the end of the free slots.
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BlockTable {
+    /// Physical blocks of each logical one.
+    width: usize,
+    /// Slot after slot; the first of a free slot is the next free one.
+    members: Vec<u32>,
+    /// Of the block in the slot, or of the next one there.
+    generations: Vec<u32>,
+    tags: Vec<u64>,
+    free: u32,
+    live: u32,
+}
+
+impl BlockTable {
+    pub(super) fn new(slots: u32, width: usize) -> Self {
+        Self::of_generations(vec![0; slots as usize], width)
+    }
+
+    /// A table of slots as [`Self::generations`] said. Whoever makes one of live slots fills in their
+    /// tags.
+    pub(super) fn of_generations(generations: Vec<u32>, width: usize) -> Self {
+        assert!(width > 0 && !generations.is_empty(), "{} slots of {width}", generations.len());
+        let slots = generations.len();
+        let mut table = Self {
+            width,
+            members: vec![NONE; slots * width],
+            tags: vec![0; slots],
+            generations,
+            free: NONE,
+            live: 0,
+        };
+        table.link_free();
+        table
+    }
+
+    pub(super) fn slots(&self) -> u32 {
+        u32::try_from(self.generations.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    pub(super) fn live(&self) -> u32 {
+        self.live
+    }
+
+    /// By slot, its generation, and whether it is live in the topmost bit.
+    pub(super) fn generations(&self) -> &[u32] {
+        &self.generations
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let (members, slots) = (self.members.len(), self.generations.len());
+        (members * size_of::<u32>() + slots * (size_of::<u32>() + size_of::<u64>())) as u64
+    }
+
+    /// The generation behind the last that numbers of 40 bits hold.
+    fn generation_end(&self) -> u32 {
+        let end = BlockTag::BLOCKS / u64::from(self.slots());
+        u32::try_from(end).unwrap_or(LIVE).min(LIVE)
+    }
+
+    /// Makes the free list anew, lowest slots first. Slots without another number are left out.
+    fn link_free(&mut self) {
+        (self.free, self.live) = (NONE, 0);
+        for slot in (0..self.slots()).rev() {
+            if self.generations[slot as usize] & LIVE != 0 {
+                self.live += 1;
+            } else {
+                self.give_back(slot);
+            }
+        }
+    }
+
+    fn give_back(&mut self, slot: u32) {
+        let first = slot as usize * self.width;
+        self.members[first..first + self.width].fill(NONE);
+        if self.generations[slot as usize] < self.generation_end() {
+            self.members[first] = self.free;
+            self.free = slot;
+        }
+    }
+
+    /// The number that [`Self::take`] would give out next.
+    pub(super) fn next_number(&self) -> Option<u64> {
+        (self.free != NONE).then(|| self.number_in(self.free))
+    }
+
+    /// A new block with a tag of its owner's; `None` if all slots are taken.
+    pub(super) fn take(&mut self, tag: u64) -> Option<u64> {
+        let number = self.next_number()?;
+        let slot = self.free;
+        let first = slot as usize * self.width;
+        self.free = std::mem::replace(&mut self.members[first], NONE);
+        self.hold(Slot(slot), tag);
+        Some(number)
+    }
+
+    fn hold(&mut self, slot: Slot, tag: u64) {
+        assert_eq!(self.generations[slot.at()] & LIVE, 0, "{slot:?} is taken");
+        self.generations[slot.at()] |= LIVE;
+        self.tags[slot.at()] = tag;
+        self.live += 1;
+        debug_assert!(self.members_of(slot).iter().all(|&member| member == NONE));
+    }
+
+    /// Ends the block in `slot`.
+    pub(super) fn release(&mut self, slot: Slot) {
+        assert_ne!(self.generations[slot.at()] & LIVE, 0, "{slot:?} is free");
+        self.generations[slot.at()] = (self.generations[slot.at()] & !LIVE) + 1;
+        self.tags[slot.at()] = 0;
+        self.live -= 1;
+        self.give_back(slot.0);
+    }
+
+    /// Takes the slot of block `number` as a journal says. `false` if no history gives that number out now.
+    pub(super) fn replay_take(&mut self, number: u64, tag: u64) -> bool {
+        let Some(slot) = self.slot_of(number, 0) else { return false };
+        // It may be linked to other free ones: the list is made anew afterwards.
+        self.members[slot.at() * self.width] = NONE;
+        self.hold(slot, tag);
+        true
+    }
+
+    /// Makes the free list anew after [`Self::replay_take`] took slots from its middle.
+    pub(super) fn replayed(&mut self) {
+        self.link_free();
+    }
+
+    /// Where block `number` is; `None` if there is no such block any more, or yet.
+    pub(super) fn find(&self, number: u64) -> Option<Slot> {
+        self.slot_of(number, LIVE)
+    }
+
+    /// The slot of `number`, if its generation is that one and its bit is as `live` says.
+    fn slot_of(&self, number: u64, live: u32) -> Option<Slot> {
+        let slots = u64::from(self.slots());
+        let slot = Slot(u32::try_from(number % slots).ok()?);
+        let generation = u32::try_from(number / slots).ok()?;
+        (generation < self.generation_end() && self.generations[slot.at()] == generation | live)
+            .then_some(slot)
+    }
+
+    /// The block in `slot`, which must be live.
+    pub(super) fn number(&self, slot: Slot) -> u64 {
+        assert!(self.is_live(slot), "{slot:?} is free");
+        self.number_in(slot.0)
+    }
+
+    /// The same, if its generation is one that numbers of 40 bits hold: bytes may say anything.
+    pub(super) fn find_number_in(&self, slot: Slot) -> Option<u64> {
+        let number = self.number_in(slot.0);
+        (self.find(number) == Some(slot)).then_some(number)
+    }
+
+    fn number_in(&self, slot: u32) -> u64 {
+        let generation = u64::from(self.generations[slot as usize] & !LIVE);
+        generation * u64::from(self.slots()) + u64::from(slot)
+    }
+
+    fn is_live(&self, slot: Slot) -> bool {
+        self.generations[slot.at()] & LIVE != 0
+    }
+
+    /// `slot`, if it holds a block.
+    pub(super) fn live_slot(&self, slot: Slot) -> Option<Slot> {
+        (slot.0 < self.slots() && self.is_live(slot)).then_some(slot)
+    }
+
+    /// The slots that hold blocks, in order.
+    pub(super) fn live_slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        (0..self.slots()).map(Slot).filter(|slot| self.is_live(*slot))
+    }
+
+    /// What the owner of the block in `slot` gave it.
+    pub(super) fn tag(&self, slot: Slot) -> u64 {
+        self.tags[slot.at()]
+    }
+
+    pub(super) fn set_tag(&mut self, slot: Slot, tag: u64) {
+        self.tags[slot.at()] = tag;
+    }
+
+    fn members_of(&self, slot: Slot) -> &[u32] {
+        &self.members[slot.at() * self.width..][..self.width]
+    }
+
+    /// The physical block that is part `member` of the block in `slot`; `None` before its first program.
+    pub(super) fn member(&self, slot: Slot, member: usize) -> Option<BlockIndex> {
+        debug_assert!(member < self.width && self.is_live(slot), "part {member} of {slot:?}");
+        let block = self.members_of(slot)[member];
+        (block != NONE).then_some(BlockIndex(block))
+    }
+
+    pub(super) fn set_member(&mut self, slot: Slot, member: usize, block: Option<BlockIndex>) {
+        assert!(member < self.width && self.is_live(slot), "part {member} of {slot:?}");
+        self.members[slot.at() * self.width + member] = block.map_or(NONE, |block| block.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_while_their_blocks_live_and_never_again() {
+        let mut table = BlockTable::new(3, 2);
+        let numbers: Vec<u64> = (10..13).map(|tag| table.take(tag).unwrap()).collect();
+        assert_eq!((numbers.clone(), table.take(0)), (vec![0, 1, 2], None));
+        let slot = table.find(1).unwrap();
+        table.set_member(slot, 1, Some(BlockIndex(7)));
+        assert_eq!((table.tag(slot), table.member(slot, 1)), (11, Some(BlockIndex(7))));
+        table.release(slot);
+        assert_eq!((table.find(1), table.live()), (None, 2));
+        assert_eq!(table.take(20), Some(4), "the slot's second block");
+        assert_eq!(table.member(table.find(4).unwrap(), 1), None, "nothing of the first is left");
+        assert_eq!(table.find(7), None, "the third is to come");
+    }
+
+    #[test]
+    fn a_journal_takes_and_frees_what_it_could_have_given_out() {
+        let mut table = BlockTable::new(4, 1);
+        assert!(table.replay_take(2, 5) && !table.replay_take(2, 5));
+        assert!(!table.replay_take(6, 5), "another generation");
+        table.replayed();
+        table.release(table.find(2).unwrap());
+        assert!(table.replay_take(6, 9), "the next generation");
+        table.replayed();
+        let mut given: Vec<u64> = std::iter::from_fn(|| table.take(0)).collect();
+        given.sort_unstable();
+        assert_eq!((given, table.live()), (vec![0, 1, 3], 4));
+    }
+
+    #[test]
+    fn an_entry_takes_no_more_than_16_bytes_a_physical_block() {
+        for width in [1, 2, 64] {
+            let table = BlockTable::new(1000, width);
+            assert!(table.memory_bytes() <= 16 * 1000 * width as u64, "{width}");
+        }
+    }
+
+    #[test]
+    fn slots_without_another_number_are_not_used_any_more() {
+        let slots = 1 << 10;
+        let end = 1 << 30;
+        let mut generations = vec![end; slots];
+        generations[5] = end - 1;
+        let mut table = BlockTable::of_generations(generations, 1);
+        let last = table.take(1).unwrap();
+        assert_eq!(last, BlockTag::BLOCKS - (1 << 10) + 5);
+        assert_eq!(table.take(1), None);
+        table.release(table.find(last).unwrap());
+        assert_eq!((table.take(1), table.find(BlockTag::BLOCKS + 5)), (None, None));
+    }
+}

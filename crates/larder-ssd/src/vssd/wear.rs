@@ -1,0 +1,49 @@
+//! How worn channels and dies are, and how fast: what rules of levelling choose by.
+
+use super::array::Vssds;
+use super::images::Images;
+use crate::nand::{ChannelIndex, DieIndex};
+
+/// Wear of a channel or a die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WearSinceSwap {
+    /// Erases of its blocks so far.
+    pub erases: u64,
+    /// Bytes of the blocks that were erased since dies of the drive were exchanged last (c of FlashBlox
+    /// §3.4.3): moves of the swap itself are not among them.
+    pub erased_bytes: u64,
+}
+
+impl<I: Images> Vssds<I> {
+    /// Of each die of `drive`, in order; of a drive that is not there, none.
+    pub fn die_wear(&self, drive: u32) -> Vec<WearSinceSwap> {
+        let at = drive as usize;
+        let (Some(raw), Some(baselines)) = (self.drives.get(at), self.state.erases_at_swap.get(at))
+        else {
+            return Vec::new();
+        };
+        let wear = |(die, baseline): (u32, &u64)| {
+            let erases = raw.die(DieIndex(die)).map_or(0, |view| view.counters.erases);
+            let since = erases.saturating_sub(*baseline);
+            WearSinceSwap { erases, erased_bytes: since * self.block_bytes() }
+        };
+        (0..).zip(baselines).map(wear).collect()
+    }
+
+    /// Of each channel of `drive`, in order: the sums over its dies.
+    pub fn channel_wear(&self, drive: u32) -> Vec<WearSinceSwap> {
+        let dies = self.die_wear(drive);
+        if dies.is_empty() {
+            return Vec::new();
+        }
+        let array = self.state.shape.geometry.array;
+        let of_channel = |channel| {
+            let dies = array.dies_of(ChannelIndex(channel)).map(|die| dies[die.at()]);
+            dies.fold(WearSinceSwap::default(), |sum, die| WearSinceSwap {
+                erases: sum.erases + die.erases,
+                erased_bytes: sum.erased_bytes + die.erased_bytes,
+            })
+        };
+        (0..array.channels).map(of_channel).collect()
+    }
+}
