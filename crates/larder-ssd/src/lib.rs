@@ -16,6 +16,8 @@
 //! [`analytic`] is what theory says about such a drive: write amplification in closed form, life,
 //! embodied and operational carbon.
 //!
+//! [`vssd`] gives tenants channels and dies of their own on it, and levels their wear.
+//!
 //! [`timed`] is a clock for either: dies, channels, a link, a write buffer.
 //!
 //! [`nvme`] is the drive at the level of commands, as hosts see it, and the encoders and decoders

@@ -90,6 +90,14 @@ impl Endurance {
         positive("media bytes per day", media_bytes_per_day)?;
         Ok(self.media_bytes / media_bytes_per_day / DAYS_PER_YEAR)
     }
+
+    /// Media bytes per day that wear the drive out in just so many days.
+    ///
+    /// # Errors
+    /// If the days are not above 0.
+    pub fn media_bytes_per_day(&self, life_days: f64) -> Result<f64, Error> {
+        Ok(self.media_bytes / positive("life in days", life_days)?)
+    }
 }
 
 /// What reaches the media: the host's bytes times the device-wide DLWA.

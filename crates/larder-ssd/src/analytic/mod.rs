@@ -11,6 +11,7 @@
 //! | [`d_choices`] | the same, when the victim is the best of `d` random units |
 //! | [`carbon`] | what did it cost the planet to make the drives? Theorem 2 |
 //! | [`energy`] | what does it cost to run them? Theorem 3 |
+//! | [`levelling`] | how often must tenants change places so that all channels wear alike? |
 //! | [`life`] | when is a drive worn out, and what does a useful gigabyte cost? |
 //!
 //! A GB is 10⁹ bytes. Every input is checked: a value outside its range is refused with an error
@@ -32,6 +33,7 @@ pub mod d_choices;
 pub mod dlwa;
 pub mod energy;
 pub mod lambert;
+pub mod levelling;
 pub mod life;
 mod spare;
 

@@ -12,6 +12,7 @@
 //! | `table` | the map from logical to physical blocks |
 //! | `moves`, `swap` | parts of blocks that move, dies that exchange what they hold |
 //! | `wear` | what rules of levelling choose by |
+//! | [`levelling`] | which channels or dies exchange their tenants so that all wear out together |
 //! | `state`, `catalogue`, `record`, `images` | what outlives a loss of power, and its bytes |
 //! | `recovery` | opening an array after one |
 //! | `audit` | whether map, drives and promises agree |
@@ -26,7 +27,7 @@ mod blocks;
 mod catalogue;
 mod images;
 mod kind;
-
+pub mod levelling;
 mod moves;
 mod record;
 mod recovery;

@@ -10,6 +10,7 @@ mod groups;
 mod habits;
 mod hot_cold;
 mod isolation;
+mod levelling;
 mod nvme;
 mod policies;
 mod power_loss;

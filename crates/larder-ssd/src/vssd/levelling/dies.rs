@@ -1,0 +1,258 @@
+//! Wear of dies: carried along when channels migrate, or exchanged inside a channel.
+//!
+//! A migration copies all of two channels anyway: onto which die of the other channel the contents of
+//! a die come is free to choose. The paper (section 4) puts the contents with the lowest rate onto the
+//! most worn die of the channel that is relieved. Here all dies are seated anew, on both channels: the
+//! busiest contents on the least worn die, and so on, which spares most of all seatings (rearrangement
+//! inequality). Where channels wear alike but their dies do not, no migration comes by; then two dies
+//! of the channel exchange their contents by the pair rule, with a trigger of their own, whose
+//! counters a migration clears.
+
+use super::{Leveller, PairRule, Trigger, Turns, UnitWear};
+use crate::error::Error;
+
+/// How contents of dies are seated when their channels exchange places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carry {
+    /// Each on the die of the same number.
+    AsTheyAre,
+    /// The paper's: the contents with the lowest rate of those that come to the worn channel, on its
+    /// most worn die, in exchange with what would come there.
+    MostWornDie,
+    /// Busiest on least worn, on both channels.
+    AllDies,
+}
+
+/// Who comes where in a migration: by die of a channel, the die of the other channel whose contents
+/// come onto it. Each die is named once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DieSeats {
+    /// On the first channel of the pair.
+    pub on_first: Vec<usize>,
+    /// On the second one.
+    pub on_second: Vec<usize>,
+}
+
+/// The dies of all channels.
+#[derive(Debug, Clone)]
+pub struct DieLevelling {
+    carry: Carry,
+    /// By channel.
+    dies: Vec<Leveller<PairRule>>,
+}
+
+impl DieLevelling {
+    /// Of `channels` fresh channels of `dies` dies each. `trigger` is for exchanges inside a channel,
+    /// in blocks of a die ([`Trigger::channels`] with the dies of a channel as its units), and says
+    /// how often rates are taken.
+    ///
+    /// # Errors
+    /// [`Config`](crate::ErrorKind::Config) for channels without dies, or a trigger that makes no
+    /// sense.
+    pub fn new(
+        channels: usize,
+        dies: usize,
+        trigger: Trigger,
+        rule: PairRule,
+        carry: Carry,
+    ) -> Result<Self, Error> {
+        let of_channel = Leveller::new(dies, trigger, Turns::OneByOne, rule)?;
+        Ok(Self { carry, dies: vec![of_channel; channels] })
+    }
+
+    /// `blocks` blocks of a die were erased for whoever is on it.
+    ///
+    /// # Panics
+    /// If there is no such channel or die.
+    pub fn erased(&mut self, channel: usize, die: usize, blocks: u64) {
+        self.dies[channel].erased(die, blocks);
+    }
+
+    /// What is known of the dies of `channel`.
+    ///
+    /// # Panics
+    /// If there is no such channel.
+    pub fn wear(&self, channel: usize) -> Vec<UnitWear> {
+        self.dies[channel].wear()
+    }
+
+    /// Two dies of `channel` whose contents should change places, now that it is `now`.
+    ///
+    /// # Panics
+    /// If there is no such channel.
+    pub fn due(&mut self, channel: usize, now: u64) -> Option<(usize, usize)> {
+        self.dies[channel].due(now)
+    }
+
+    /// The contents of two dies of `channel` have changed places, for so many blocks erased on each.
+    ///
+    /// # Panics
+    /// If there are no such dies.
+    pub fn swapped(&mut self, channel: usize, pair: (usize, usize), migration_erases: u64) {
+        self.dies[channel].swapped(pair, migration_erases);
+    }
+
+    /// Where the contents of dies should come when two channels, of which the first is the worn one,
+    /// change places.
+    ///
+    /// # Panics
+    /// If there are no such channels.
+    pub fn seats(&self, channels: (usize, usize)) -> DieSeats {
+        let (first, second) = (self.wear(channels.0), self.wear(channels.1));
+        let as_they_are = || (0..first.len()).collect::<Vec<_>>();
+        let seats = match self.carry {
+            Carry::AsTheyAre => DieSeats { on_first: as_they_are(), on_second: as_they_are() },
+            Carry::MostWornDie => DieSeats {
+                on_first: lowest_rate_on_most_worn(&first, &second),
+                on_second: as_they_are(),
+            },
+            Carry::AllDies => DieSeats {
+                on_first: busiest_on_least_worn(&first, &second),
+                on_second: busiest_on_least_worn(&second, &first),
+            },
+        };
+        debug_assert!(each_once(&seats.on_first) && each_once(&seats.on_second), "{seats:?}");
+        seats
+    }
+
+    /// Two channels have changed places, with their dies seated so, for `migration_erases` blocks
+    /// erased on each die.
+    ///
+    /// # Panics
+    /// If there are no such channels, or `seats` is not of their dies.
+    pub fn carried(&mut self, channels: (usize, usize), seats: &DieSeats, migration_erases: u64) {
+        let leave = |channel: usize| {
+            let dies = &self.dies[channel];
+            (0..dies.wear().len()).map(|die| dies.tenant(die)).collect::<Vec<_>>()
+        };
+        let (of_first, of_second) = (leave(channels.0), leave(channels.1));
+        for side in [&seats.on_first, &seats.on_second] {
+            assert!(each_once(side), "each die once: {seats:?}");
+        }
+        for (channel, seats, come) in
+            [(channels.0, &seats.on_first, of_second), (channels.1, &seats.on_second, of_first)]
+        {
+            assert_eq!(seats.len(), come.len(), "a seat for each die");
+            for (die, &from) in seats.iter().enumerate() {
+                self.dies[channel].seat(die, come[from]);
+                self.dies[channel].migrated(die, migration_erases);
+            }
+            // With other carries the seating says nothing of these dies.
+            if self.carry == Carry::AllDies {
+                self.dies[channel].clear_turns();
+            }
+        }
+    }
+}
+
+/// By die of `dies`: the die of `contents` that comes onto it.
+fn busiest_on_least_worn(dies: &[UnitWear], contents: &[UnitWear]) -> Vec<usize> {
+    let mut least_worn: Vec<usize> = (0..dies.len()).collect();
+    least_worn.sort_by_key(|&die| dies[die].erases);
+    let mut busiest: Vec<usize> = (0..contents.len()).collect();
+    busiest.sort_by(|&a, &b| rate(&contents[b]).total_cmp(&rate(&contents[a])));
+    let mut seats = vec![0; dies.len()];
+    for (die, from) in least_worn.into_iter().zip(busiest) {
+        seats[die] = from;
+    }
+    seats
+}
+
+fn lowest_rate_on_most_worn(dies: &[UnitWear], contents: &[UnitWear]) -> Vec<usize> {
+    let mut seats: Vec<usize> = (0..dies.len()).collect();
+    let worn = (0..dies.len()).max_by_key(|&die| dies[die].erases);
+    let idle = (0..dies.len()).min_by(|&a, &b| rate(&contents[a]).total_cmp(&rate(&contents[b])));
+    if let (Some(worn), Some(idle)) = (worn, idle) {
+        seats.swap(worn, idle);
+    }
+    seats
+}
+
+/// Of whom nothing is known counts as idle.
+fn rate(unit: &UnitWear) -> f64 {
+    unit.rate.unwrap_or(0.0)
+}
+
+/// Whether `seats` is a permutation.
+fn each_once(seats: &[usize]) -> bool {
+    let mut seen = vec![false; seats.len()];
+    seats.iter().all(|&seat| seen.get_mut(seat).is_some_and(|seen| !std::mem::replace(seen, true)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: PairRule = PairRule { migration_erases: 1 };
+
+    /// Two channels of three dies, whose rates are known.
+    fn two(carry: Carry) -> DieLevelling {
+        let trigger = Trigger::Erases { gamma: 30, taper: None };
+        let mut dies = DieLevelling::new(2, 3, trigger, RULE, carry).unwrap();
+        for (channel, erases) in [(0, [30, 10, 20]), (1, [0, 4, 40])] {
+            erases.iter().enumerate().for_each(|(die, &blocks)| dies.erased(channel, die, blocks));
+            dies.due(channel, 0);
+            dies.erased(channel, 0, 1);
+        }
+        dies
+    }
+
+    #[test]
+    fn contents_are_seated_by_rate_and_wear() {
+        let seats = |carry| {
+            let DieSeats { on_first, on_second } = two(carry).seats((0, 1));
+            [on_first, on_second]
+        };
+        assert_eq!(seats(Carry::AsTheyAre), [[0, 1, 2], [0, 1, 2]]);
+        // On the first, the busiest contents of the second (its die 2) come onto die 1.
+        assert_eq!(seats(Carry::AllDies), [[0, 2, 1], [0, 2, 1]]);
+        // The idle contents of the second are on its die 0, which comes onto the most worn die as it is.
+        assert_eq!(seats(Carry::MostWornDie), [[0, 1, 2], [0, 1, 2]]);
+        let turned = two(Carry::MostWornDie).seats((1, 0));
+        assert_eq!(turned.on_first, [0, 2, 1], "die 2 is worn, the idle contents are on die 1");
+        assert_eq!(turned.on_second, [0, 1, 2]);
+    }
+
+    #[test]
+    fn rates_go_along_and_migrations_wear_every_die() {
+        for carry in [Carry::AllDies, Carry::MostWornDie, Carry::AsTheyAre] {
+            let mut dies = two(carry);
+            let (before, other) = (dies.wear(0), dies.wear(1));
+            let seats = dies.seats((0, 1));
+            dies.carried((0, 1), &seats, 5);
+            for (die, after) in dies.wear(0).iter().enumerate() {
+                assert_eq!(after.erases, before[die].erases + 5);
+                assert_eq!(after.rate, other[seats.on_first[die]].rate, "{carry:?} {die}");
+            }
+            for (die, after) in dies.wear(1).iter().enumerate() {
+                assert_eq!(after.rate, before[seats.on_second[die]].rate, "{carry:?} {die}");
+            }
+            let begun = dies.wear(0)[0].since_turn;
+            assert_eq!(begun, if carry == Carry::AllDies { 0 } else { 1 }, "{carry:?}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "DieSeats")]
+    fn a_die_seated_twice_is_refused() {
+        let twice = DieSeats { on_first: vec![0, 0, 1], on_second: vec![0, 1, 2] };
+        two(Carry::AllDies).carried((0, 1), &twice, 1);
+    }
+
+    /// One die of a channel has all its writes; no channel is ever migrated.
+    #[test]
+    fn dies_of_a_channel_change_places_by_themselves() {
+        let mut dies = two(Carry::AllDies);
+        let mut busy = 2;
+        for _ in 0..300 {
+            dies.erased(0, busy, 10);
+            if let Some((worn, other)) = dies.due(0, 0) {
+                dies.swapped(0, (worn, other), 1);
+                busy = if busy == worn { other } else { busy };
+            }
+        }
+        let erases: Vec<u64> = dies.wear(0).iter().map(|die| die.erases).collect();
+        let (least, most) = (erases.iter().min().unwrap(), erases.iter().max().unwrap());
+        assert!(most - least <= 40 && *least > 1000, "{erases:?}");
+    }
+}

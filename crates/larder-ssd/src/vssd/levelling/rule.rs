@@ -1,0 +1,17 @@
+//! The choice of a pair.
+
+use super::UnitWear;
+
+/// Which two units exchange their tenants at a turn.
+pub trait SwapRule {
+    /// The pair to exchange, two different indexes of `units`, or `None` if no exchange is worth its
+    /// cost. `horizon` is how many blocks a busy unit will erase until its next turn. Must be a
+    /// function of its arguments.
+    fn choose(&self, units: &[UnitWear], horizon: u64) -> Option<(usize, usize)>;
+}
+
+impl<R: SwapRule + ?Sized> SwapRule for Box<R> {
+    fn choose(&self, units: &[UnitWear], horizon: u64) -> Option<(usize, usize)> {
+        (**self).choose(units, horizon)
+    }
+}
