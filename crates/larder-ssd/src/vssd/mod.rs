@@ -11,6 +11,7 @@
 //! | `blocks` | their logical blocks: allocate, append, read, free |
 //! | `table` | the map from logical to physical blocks |
 //! | `moves`, `swap` | parts of blocks that move, dies that exchange what they hold |
+//! | [`share`] | who is served when by a die that several share |
 //! | `wear` | what rules of levelling choose by |
 //! | `state`, `catalogue`, `record`, `images` | what outlives a loss of power, and its bytes |
 //! | `recovery` | opening an array after one |
@@ -30,6 +31,7 @@ mod kind;
 mod moves;
 mod record;
 mod recovery;
+pub mod share;
 mod state;
 mod swap;
 mod table;
