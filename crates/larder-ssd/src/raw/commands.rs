@@ -15,7 +15,7 @@ pub(super) enum Cause {
 
 impl RawSsd {
     /// Programs `pages` pages of `block` from its page `at` on; both must be multiples of a stripe
-    /// ([`NandGeometry::stripe_pages`]).
+    /// ([`NandGeometry::stripe_pages`](crate::nand::NandGeometry::stripe_pages)).
     ///
     /// # Errors
     /// [`ErrorKind::OutOfRange`] for pages that the block does not have or parts of a stripe;

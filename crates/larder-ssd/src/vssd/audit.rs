@@ -1,4 +1,4 @@
-//! Whether what the manager believes agrees with what the drives hold. For tests and tools: it looks at
+//! Whether what the array believes agrees with what the drives hold. For tests and tools: it looks at
 //! everything.
 
 use std::collections::BTreeMap;

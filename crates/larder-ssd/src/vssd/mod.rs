@@ -11,6 +11,7 @@
 //! | `blocks` | their logical blocks: allocate, append, read, free |
 //! | `table` | the map from logical to physical blocks |
 //! | `moves`, `swap` | parts of blocks that move, dies that exchange what they hold |
+//! | [`share`] | who is served when by a die that several share |
 //! | `wear` | what rules of levelling choose by |
 //! | [`levelling`] | which channels or dies exchange their tenants so that all wear out together |
 //! | `state`, `catalogue`, `record`, `images` | what outlives a loss of power, and its bytes |
@@ -31,6 +32,7 @@ pub mod levelling;
 mod moves;
 mod record;
 mod recovery;
+pub mod share;
 mod state;
 mod swap;
 mod table;

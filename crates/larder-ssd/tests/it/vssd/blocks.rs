@@ -169,6 +169,25 @@ fn a_failed_block_is_replaced_and_its_neighbours_are_not_touched() {
     array.audit().unwrap();
 }
 
+/// Of a block that failed and its copy, both as long, the copy counts: the other takes no more.
+#[test]
+fn of_equally_long_copies_the_newer_counts() {
+    let mut array = with_failures(vec![(BlockIndex(12), 2)]);
+    let id = tenant(&mut array);
+    let block = written(&mut array, id, 1, 4);
+    // A stripe on die 0, one on die 1 that fails, its copy; the power goes with the next.
+    array.cut_power_after(0, 3);
+    let more = Pages::Words(&[5, 6, 7, 8]);
+    assert_eq!(kind(array.append(id, block, 4, more)), ErrorKind::PowerLoss);
+    let (drives, images) = array.into_parts();
+    let (mut array, found) = Vssds::open(drives, images).unwrap();
+    assert_eq!((found.parts, found.erased), (2, 0), "the copy is not what is thrown away");
+    assert_eq!(words(&array, id, block), [1, 2, 3, 4, 5, 6]);
+    array.append(id, block, 6, Pages::Words(&[70, 80])).unwrap();
+    assert_eq!(words(&array, id, block), [1, 2, 3, 4, 5, 6, 70, 80]);
+    array.audit().unwrap();
+}
+
 #[test]
 fn a_die_at_its_end_keeps_its_data_and_says_so() {
     let failures = (12..15).map(|block| (BlockIndex(block), 0)).collect();

@@ -3,5 +3,6 @@
 mod blocks;
 mod crash;
 mod rig;
+mod share;
 mod swaps;
 mod tenants;

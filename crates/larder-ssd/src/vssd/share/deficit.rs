@@ -1,0 +1,116 @@
+//! Weighted deficit round robin (Shreedhar, Varghese, SIGCOMM'95) over what tenants ask of one die, in time of
+//! the device: each round adds to a tenant's credit by its weight, and it is served while the credit lasts.
+//!
+//! Who asks for nothing has no turn and gathers no credit, so the others have all of the die.
+
+use std::collections::VecDeque;
+
+/// What waits for a die.
+#[derive(Debug)]
+pub(super) struct DeficitQueue<T> {
+    tenants: Vec<Tenant<T>>,
+    /// Tenants that wait, in the order of their turns; the first is served.
+    turns: VecDeque<usize>,
+    /// Whether the first got its credit for this turn.
+    credited: bool,
+    quantum_ns: u64,
+}
+
+#[derive(Debug)]
+struct Tenant<T> {
+    weight: u32,
+    credit_ns: u64,
+    /// With what each takes of the die.
+    waiting: VecDeque<(u64, T)>,
+}
+
+impl<T> DeficitQueue<T> {
+    /// Nothing waits. A turn of weight 1 is worth `quantum_ns`.
+    pub(super) fn new(weights: &[u32], quantum_ns: u64) -> Self {
+        assert!(quantum_ns > 0 && !weights.contains(&0), "each turn is worth something");
+        let tenant = |&weight| Tenant { weight, credit_ns: 0, waiting: VecDeque::new() };
+        let tenants = weights.iter().map(tenant).collect();
+        Self { tenants, turns: VecDeque::new(), credited: false, quantum_ns }
+    }
+
+    pub(super) fn push(&mut self, tenant: usize, cost_ns: u64, item: T) {
+        let entry = &mut self.tenants[tenant];
+        if entry.waiting.is_empty() {
+            debug_assert_eq!(entry.credit_ns, 0, "who did not wait has no credit");
+            self.turns.push_back(tenant);
+        }
+        entry.waiting.push_back((cost_ns, item));
+    }
+
+    /// Whose turn it is, and what for.
+    pub(super) fn pop(&mut self) -> Option<(usize, T)> {
+        loop {
+            let &turn = self.turns.front()?;
+            let tenant = &mut self.tenants[turn];
+            if !self.credited {
+                tenant.credit_ns += self.quantum_ns * u64::from(tenant.weight);
+                self.credited = true;
+            }
+            let cost_ns = tenant.waiting.front().map_or(0, |(cost_ns, _)| *cost_ns);
+            if cost_ns > tenant.credit_ns {
+                self.turns.rotate_left(1);
+                self.credited = false;
+                continue;
+            }
+            tenant.credit_ns -= cost_ns;
+            let item = tenant.waiting.pop_front().map(|(_, item)| (turn, item));
+            if tenant.waiting.is_empty() {
+                tenant.credit_ns = 0;
+                self.turns.pop_front();
+                self.credited = false;
+            }
+            return item;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What each tenant was served of the die's time while all wait.
+    fn served(weights: &[u32], costs: &[u64], total: u64) -> Vec<u64> {
+        let mut queue = DeficitQueue::new(weights, 100);
+        let mut served = vec![0; weights.len()];
+        for (tenant, &cost) in costs.iter().enumerate() {
+            queue.push(tenant, cost, cost);
+            queue.push(tenant, cost, cost);
+        }
+        while served.iter().sum::<u64>() < total {
+            let (tenant, cost) = queue.pop().unwrap();
+            served[tenant] += cost;
+            queue.push(tenant, cost, cost);
+        }
+        served
+    }
+
+    #[test]
+    fn time_goes_by_weight_whatever_each_thing_takes() {
+        let shares = served(&[1, 3], &[700, 100], 1_000_000);
+        assert!(shares[1].abs_diff(3 * shares[0]) < 10_000, "{shares:?}");
+        let shares = served(&[2, 1, 1], &[10, 5_000, 1_000], 1_000_000);
+        assert!(shares[0].abs_diff(500_000) < 15_000, "{shares:?}");
+        assert!(shares[1].abs_diff(250_000) < 15_000, "{shares:?}");
+    }
+
+    #[test]
+    fn who_was_away_has_no_credit_from_then() {
+        let mut queue = DeficitQueue::new(&[1, 1], 100);
+        for _ in 0..50 {
+            queue.push(0, 100, ());
+        }
+        queue.push(1, 10, ());
+        let mut turns: Vec<usize> = (0..20).map(|_| queue.pop().unwrap().0).collect();
+        assert_eq!(turns.iter().filter(|&&tenant| tenant == 1).count(), 1);
+        (0..5).for_each(|_| queue.push(1, 100, ()));
+        turns = (0..8).map(|_| queue.pop().unwrap().0).collect();
+        assert_eq!(turns.iter().filter(|&&tenant| tenant == 1).count(), 4, "{turns:?}");
+        while queue.pop().is_some() {}
+        assert!(queue.turns.is_empty());
+    }
+}
