@@ -53,12 +53,13 @@ pub mod slice;
 #[cfg(target_os = "linux")]
 pub mod sockets;
 mod spares;
-#[cfg(test)]
 mod steps;
 pub mod striped;
 pub mod timeout;
 
-pub use blocks::{BlockId, BlockState, BlockStore, MemoryBlocks, StoreInfo, Stream};
+pub use blocks::{
+    BlockId, BlockState, BlockStore, BlocksOnDevice, MemoryBlocks, StoreInfo, Stream,
+};
 pub use buffer::{BufferPool, IoBuffer};
 pub use claim::{Claim, Extent};
 pub use clock::{Clock, LoopClock, RealClock, Sleep, VirtualClock};

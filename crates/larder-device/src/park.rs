@@ -203,7 +203,6 @@ pub(crate) fn is_inside_block_on() -> bool {
 
 /// Runs `f` as if this thread were not inside [`block_on`]: what is polled in it is not what the thread waits for, and
 /// may outlive its stay, so the drivers have to see to it.
-#[cfg(test)]
 pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
     struct Back(u32);
     impl Drop for Back {

@@ -30,15 +30,18 @@
 //! | [`BlockStore`] | the trait |
 //! | [`ledger`] | the state of the blocks, and all checks of requests |
 //! | [`memory`] | blocks in memory: the simplest store, for tests |
+//! | [`on_device`] | blocks on any [`Device`](crate::Device) |
 
 mod info;
 pub mod ledger;
 pub mod memory;
+pub mod on_device;
 mod request;
 mod store;
 
 pub use info::{BlockId, IsolationRung, StoreInfo, Stream};
 pub use ledger::{BlockState, Ledger};
 pub use memory::MemoryBlocks;
+pub use on_device::{BlocksOnDevice, BlocksOptions};
 pub use request::{BlockIo, CheckedBlockIo};
 pub use store::{AllocFuture, BlockStore};

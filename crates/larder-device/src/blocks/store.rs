@@ -54,9 +54,9 @@ pub trait BlockStore: Send + Sync {
     ///
     /// # Errors
     /// [`NotSequential`](crate::ErrorKind::NotSequential), [`BlockFull`](crate::ErrorKind::BlockFull),
-    /// [`NotOpen`](crate::ErrorKind::NotOpen), [`Misaligned`](crate::ErrorKind::Misaligned): nothing was written. What
-    /// the storage below reports ([`Io`](crate::ErrorKind::Io) of media): the block takes no more, what had landed
-    /// can be read, and what of the append is there is unknown.
+    /// [`NotOpen`](crate::ErrorKind::NotOpen), [`Misaligned`](crate::ErrorKind::Misaligned): nothing was written.
+    /// What the storage below reports ([`Io`](crate::ErrorKind::Io) of media): the block takes no more, what had
+    /// landed can be read, and what of the append is there is unknown.
     fn append(&self, block: BlockId, at: u64, buffer: IoBuffer) -> IoFuture {
         self.begin(BlockIo::Append { block, at, buffer })
     }
@@ -65,8 +65,8 @@ pub trait BlockStore: Send + Sync {
     ///
     /// # Errors
     /// [`OutOfRange`](crate::ErrorKind::OutOfRange) behind what has landed, [`NotOpen`](crate::ErrorKind::NotOpen) if
-    /// there is no such block, or it was freed meanwhile, [`Misaligned`](crate::ErrorKind::Misaligned); what the storage
-    /// below reports.
+    /// there is no such block, or it was freed meanwhile, [`Misaligned`](crate::ErrorKind::Misaligned); what the
+    /// storage below reports.
     fn read(&self, block: BlockId, offset: u64, buffer: IoBuffer) -> IoFuture {
         self.begin(BlockIo::Read { block, offset, buffer })
     }

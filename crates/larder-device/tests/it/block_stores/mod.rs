@@ -1,5 +1,7 @@
 //! Block stores from outside: what any of them promises, and what each adds.
 
+mod crash;
+mod on_device;
 mod promises;
 
 use std::sync::Arc;
