@@ -24,6 +24,16 @@ pub enum ErrorKind {
     InUse,
     /// The device could not be opened or does not fit its configuration.
     Setup,
+    /// Of a block store: the append does not begin where what was submitted to the block ends.
+    NotSequential,
+    /// Of a block store: the append ends behind the end of the block.
+    BlockFull,
+    /// Of a block store: there is no such block, it was freed, or it takes no more since an append failed.
+    NotOpen,
+    /// Of a block store: the range ends behind what was written of the block, or there is no such stream.
+    OutOfRange,
+    /// Of a block store: the offset or the length is no multiple of the page, or the length is zero.
+    Misaligned,
 }
 
 /// An error of the device layer: a kind to match on, what was being done and where, and the cause.

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`device`] | the [`Device`] trait, what a device says of itself, its counters |
 //! | [`io`] | requests, their checks (bounds, alignment), their completion |
+//! | [`blocks`] | the [`BlockStore`] trait for whoever only appends, and its implementations |
 //! | [`buffer`] | aligned, pooled buffers |
 //! | [`placement`] | handles, and what a device says of them |
 //! | [`claim`] | who has which bytes of which device |
@@ -27,6 +28,7 @@
 //! | [`timeout`] | a device around any other whose requests end in time, well or not |
 //! | [`fault`] | a device around any other that misbehaves to plan |
 
+pub mod blocks;
 pub mod buffer;
 pub mod claim;
 pub mod clock;
@@ -51,9 +53,13 @@ pub mod slice;
 #[cfg(target_os = "linux")]
 pub mod sockets;
 mod spares;
+mod steps;
 pub mod striped;
 pub mod timeout;
 
+pub use blocks::{
+    BlockId, BlockState, BlockStore, BlocksOnDevice, MemoryBlocks, StoreInfo, Stream,
+};
 pub use buffer::{BufferPool, IoBuffer};
 pub use claim::{Claim, Extent};
 pub use clock::{Clock, LoopClock, RealClock, Sleep, VirtualClock};

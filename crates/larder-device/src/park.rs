@@ -201,6 +201,26 @@ pub(crate) fn is_inside_block_on() -> bool {
     HERE.try_with(|here| here.depth.get() > 0).unwrap_or(false)
 }
 
+/// Runs `f` as if this thread were not inside [`block_on`]: what is polled in it is not what the thread waits for, and
+/// may outlive its stay, so the drivers have to see to it.
+pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
+    struct Back(u32);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            let _ = HERE.try_with(|here| {
+                here.depth.set(self.0);
+                // An inner wait may have taken a wake-up that was meant for the outer one.
+                if self.0 > 0 {
+                    here.parker.woken.store(true, Ordering::SeqCst);
+                }
+            });
+        }
+    }
+    let depth = HERE.try_with(|here| here.depth.replace(0)).unwrap_or(0);
+    let _back = Back(depth);
+    f()
+}
+
 /// Runs `future` to its end on this thread, without a runtime.
 ///
 /// While there is nothing to poll, the thread itself fetches the completions of the requests that

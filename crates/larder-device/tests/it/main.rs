@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod allocations;
+mod block_stores;
 mod blocks;
 mod disorder;
 mod fault;

@@ -1,0 +1,186 @@
+//! Which block is in which region, and what of it is on the device.
+//!
+//! 1. A region belongs to one block, or is free, or is being freed; it is free again only when the record of the
+//!    freeing is durable and its bytes are deallocated. So nothing that was freed comes back under a new block.
+//! 2. `written ≤ logged`: what records on flash say, and what those say that were handed to the journal.
+//! 3. Records of a block are handed over in the order of its bytes, whatever order the writes of its bytes end in.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::page::{RECORDS_MAX, Record};
+use crate::buffer::IoBuffer;
+use crate::error::Error;
+use crate::io::Completer;
+
+/// The blocks that are there.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) blocks: BTreeMap<u64, Mapped>,
+    pub(super) free: VecDeque<u32>,
+}
+
+/// A block on its region.
+#[derive(Debug)]
+pub(super) struct Mapped {
+    pub(super) region: u32,
+    pub(super) stream: u16,
+    pub(super) tag: u64,
+    pub(super) written: u64,
+    logged: u64,
+    /// Appends whose bytes are under way, or are there before those of one in front of them, by place.
+    pieces: BTreeMap<u64, Piece>,
+    /// The place of the first append that failed: none from there on lands.
+    failed: Option<u64>,
+    /// Who frees it, and waits for the appends.
+    freeing: Option<Completer>,
+}
+
+/// An append under way.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) at: u64,
+    pub(super) end: u64,
+    /// How the write of its bytes has ended; `None`: it has not.
+    pub(super) ended: Option<Result<IoBuffer, (Error, IoBuffer)>>,
+    pub(super) completer: Completer,
+}
+
+/// What follows from the end of a write, for whoever holds no lock.
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    /// These go to the journal, in this order.
+    pub(super) landed: Vec<Piece>,
+    /// These have failed.
+    pub(super) failed: Vec<Piece>,
+    /// This one waits for nothing any more.
+    pub(super) freeing: Option<Completer>,
+}
+
+impl Mapped {
+    pub(super) fn new(region: u32, stream: u16, tag: u64, written: u64) -> Self {
+        Self {
+            region,
+            stream,
+            tag,
+            written,
+            logged: written,
+            pieces: BTreeMap::new(),
+            failed: None,
+            freeing: None,
+        }
+    }
+
+    /// The bytes of an append are about to be written.
+    pub(super) fn begin(&mut self, piece: Piece) {
+        debug_assert!(piece.at >= self.logged, "{piece:?} was written before");
+        let before = self.pieces.insert(piece.at, piece);
+        assert!(before.is_none(), "the ledger admits one append at a place: {before:?}");
+    }
+
+    /// The write of the bytes of an append has ended.
+    pub(super) fn ended(&mut self, at: u64, ended: Result<IoBuffer, (Error, IoBuffer)>) -> Due {
+        let mut due = Due::default();
+        let piece = self.pieces.get_mut(&at).expect("it was begun");
+        piece.ended = Some(ended);
+        while let Some(first) = self.pieces.first_entry().filter(|it| it.get().ended.is_some()) {
+            let at = *first.key();
+            if at != self.logged && self.failed.is_none() {
+                break;
+            }
+            let piece = first.remove();
+            if matches!(piece.ended, Some(Err(_))) {
+                self.fail(at);
+            }
+            if self.has_failed(at) {
+                due.failed.push(piece);
+            } else {
+                self.logged = piece.end;
+                due.landed.push(piece);
+            }
+        }
+        due.freeing = if self.pieces.is_empty() { self.freeing.take() } else { None };
+        due
+    }
+
+    /// The append at `at` failed: it does not land, and none behind it does.
+    pub(super) fn fail(&mut self, at: u64) {
+        self.failed = Some(self.failed.map_or(at, |from| from.min(at)));
+    }
+
+    /// Whether the append at `at`, or one before it, failed.
+    pub(super) fn has_failed(&self, at: u64) -> bool {
+        self.failed.is_some_and(|from| from <= at)
+    }
+
+    /// Somebody frees the block: it is given back if nothing is under way.
+    pub(super) fn free(&mut self, completer: Completer) -> Option<Completer> {
+        if self.pieces.is_empty() {
+            return Some(completer);
+        }
+        debug_assert!(self.freeing.is_none(), "the ledger admits one freeing");
+        self.freeing = Some(completer);
+        None
+    }
+}
+
+impl Table {
+    /// With all of so many regions free.
+    pub(super) fn empty(regions: u64) -> Self {
+        let regions = u32::try_from(regions).expect("it was checked");
+        Self { blocks: BTreeMap::new(), free: (0..regions).collect() }
+    }
+
+    /// What a record says becomes so.
+    ///
+    /// # Errors
+    /// Says what cannot be of a journal of ours.
+    pub(super) fn apply(&mut self, record: Record, block_bytes: u64) -> Result<(), String> {
+        let complain = |what: &str| Err(format!("{what} by {record:?}"));
+        match record {
+            Record::Allocated { block, region, stream, tag, bytes } => {
+                if self.blocks.contains_key(&block) || bytes > block_bytes {
+                    return complain("a block is made twice, or too long");
+                }
+                self.blocks.insert(block, Mapped::new(region, stream, tag, bytes));
+            }
+            Record::Written { block, bytes } => match self.blocks.get_mut(&block) {
+                Some(mapped) if (mapped.written..=block_bytes).contains(&bytes) => {
+                    mapped.written = bytes;
+                    mapped.logged = mapped.logged.max(bytes);
+                }
+                _ => return complain("a block that is not there, or is longer, is written"),
+            },
+            Record::Freed { block } => {
+                if self.blocks.remove(&block).is_none() {
+                    return complain("a block that is not there is freed");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What was read is all that there is: regions of no block are free. Says if two blocks have one.
+    pub(super) fn settle(&mut self, regions: u64) -> Result<(), String> {
+        let regions = u32::try_from(regions).map_err(|_| "too many regions".to_owned())?;
+        let mut taken = vec![false; regions as usize];
+        for (block, mapped) in &self.blocks {
+            match taken.get_mut(mapped.region as usize) {
+                Some(taken) if !*taken => *taken = true,
+                _ => {
+                    return Err(format!("block {block} is in region {} of another", mapped.region));
+                }
+            }
+        }
+        self.free = (0..regions).filter(|&region| !taken[region as usize]).collect();
+        Ok(())
+    }
+
+    /// All of it, as pages of records.
+    pub(super) fn snapshot(&self) -> Vec<Vec<Record>> {
+        let records = self.blocks.iter().map(|(&block, mapped)| {
+            let Mapped { region, stream, tag, written, .. } = *mapped;
+            Record::Allocated { block, region, stream, tag, bytes: written }
+        });
+        records.collect::<Vec<_>>().chunks(RECORDS_MAX).map(<[Record]>::to_vec).collect()
+    }
+}

@@ -1,0 +1,163 @@
+//! Work of several steps that goes on by itself: each request that ends begins the next, whoever waits for the whole.
+//!
+//! A device promises that a request goes on when its future is dropped. One that consists of several requests in turn
+//! keeps that promise only if nobody has to poll it: so whoever ends a step polls the work, on its own thread.
+//!
+//! 1. The work is polled by one thread at a time. A wake-up that comes meanwhile is remembered, and polls it again.
+//! 2. What ends within a step does not nest: a thread that carries work on takes up what it wakes afterwards, so that
+//!    a thousand that wait for one another need no deep stack.
+//! 3. It is polled apart from what the thread itself waits for ([`apart`]): it may outlive that.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::io::{IoFuture, IoResult};
+use crate::park::apart;
+
+type Steps = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Work under way. Its wakers own it.
+struct Work {
+    /// `None`: it has ended.
+    steps: Mutex<Option<Steps>>,
+    polled: AtomicBool,
+    woken: AtomicBool,
+}
+
+thread_local! {
+    /// What was woken on this thread while it carries work on; `None` while it does not.
+    static WOKEN: RefCell<Option<VecDeque<Arc<Work>>>> = const { RefCell::new(None) };
+}
+
+/// Begins `steps` at once, on this thread, and carries them on to their end.
+pub(crate) fn carry_on(steps: impl Future<Output = ()> + Send + 'static) {
+    let work = Work {
+        steps: Mutex::new(Some(Box::pin(steps))),
+        polled: AtomicBool::new(false),
+        woken: AtomicBool::new(true),
+    };
+    Arc::new(work).go();
+}
+
+/// The same of a request.
+pub(crate) fn request(steps: impl Future<Output = IoResult> + Send + 'static) -> IoFuture {
+    let (future, completer) = IoFuture::pending();
+    carry_on(async move { completer.complete(steps.await) });
+    future
+}
+
+impl Work {
+    fn go(self: &Arc<Self>) {
+        while self.woken.load(Ordering::SeqCst) && !self.polled.swap(true, Ordering::SeqCst) {
+            self.woken.store(false, Ordering::SeqCst);
+            self.poll();
+            self.polled.store(false, Ordering::SeqCst);
+        }
+    }
+
+    fn poll(self: &Arc<Self>) {
+        let waker = Waker::from(Arc::clone(self));
+        let mut steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(next) = steps.as_mut() else { return };
+        let polled = apart(|| next.as_mut().poll(&mut Context::from_waker(&waker)));
+        if let Poll::Ready(()) = polled {
+            *steps = None;
+        }
+    }
+}
+
+impl Wake for Work {
+    fn wake(self: Arc<Self>) {
+        self.woken.store(true, Ordering::SeqCst);
+        let mine = WOKEN.try_with(|woken| {
+            let mut woken = woken.borrow_mut();
+            match &mut *woken {
+                Some(waiting) => {
+                    waiting.push_back(Arc::clone(&self));
+                    false
+                }
+                none => {
+                    *none = Some(VecDeque::new());
+                    true
+                }
+            }
+        });
+        match mine {
+            Ok(false) => {}
+            Ok(true) => {
+                let _done = Done;
+                let mut next = Some(self);
+                while let Some(work) = next {
+                    work.go();
+                    next = WOKEN.with(|woken| woken.borrow_mut().as_mut()?.pop_front());
+                }
+            }
+            // The thread ends.
+            Err(_) => self.go(),
+        }
+    }
+}
+
+/// The thread carries nothing on any more, also if a step panicked.
+struct Done;
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        let _ = WOKEN.try_with(|woken| woken.borrow_mut().take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::IoBuffer;
+
+    #[test]
+    fn the_second_step_follows_the_first_though_nobody_waits() {
+        let (first, end_first) = IoFuture::pending();
+        let (second, end_second) = IoFuture::pending();
+        let whole = request(async move {
+            first.await?;
+            end_second.complete(Ok(IoBuffer::empty()));
+            Ok(IoBuffer::zeroed(8))
+        });
+        drop(whole);
+        end_first.complete(Ok(IoBuffer::empty()));
+        assert!(second.wait().is_ok());
+    }
+
+    #[test]
+    fn steps_end_on_whatever_thread_and_are_waited_for() {
+        for _ in 0..100 {
+            let (first, end_first) = IoFuture::pending();
+            let whole = request(async move {
+                first.await?;
+                Ok(IoBuffer::zeroed(8))
+            });
+            let other = std::thread::spawn(move || end_first.complete(Ok(IoBuffer::empty())));
+            assert_eq!(whole.wait().unwrap().len(), 8);
+            other.join().unwrap();
+        }
+    }
+
+    /// Each wakes the next: by recursion the stack of a thread would not do.
+    #[test]
+    fn a_long_chain_needs_no_deep_stack() {
+        let (first, end_first) = IoFuture::pending();
+        let mut last = first;
+        for _ in 0..100_000 {
+            let before = last;
+            last = request(async move {
+                let buffer = before.await?;
+                Ok(buffer)
+            });
+        }
+        end_first.complete(Ok(IoBuffer::zeroed(8)));
+        assert_eq!(last.wait().unwrap().len(), 8);
+    }
+}
