@@ -11,6 +11,7 @@
 //! | `judge` | criteria in words and as checks |
 //! | `admission` | what may be judged: all that is needed was measured, on a settled drive |
 //! | `rig` | the drive of the experiments with the real cache, how runs on it are made |
+//! | `wear` | channels and dies over the years, and the experiments on them |
 //! | `timed_rig` | the real cache on a timed drive, under virtual time |
 //! | the others | one experiment, or a family of them |
 
@@ -38,6 +39,7 @@ mod soc_size;
 mod tenant_latency;
 mod tenants;
 mod timed_rig;
+mod wear;
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -75,6 +77,10 @@ pub fn all() -> &'static [&'static Experiment] {
         &tenants::NOISY_HANDLE,
         &ru_aware::RU_AWARE_EVICTION,
         &dynamic::DYNAMIC_PLACEMENT,
+        &wear::WEAR_ANALYSIS,
+        &wear::WEAR_ADVERSARY,
+        &wear::WEAR_MIXES,
+        &wear::DIE_WEAR,
         &bare::FULL_SCALE,
         &real_drive::REAL_DRIVE,
     ];

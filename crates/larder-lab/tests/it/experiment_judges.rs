@@ -363,3 +363,45 @@ fn real_drive() {
     expect(name, &[("last.on.40", 3.2)], Diverges);
     expect(name, &[("last.on.20", f64::NAN)], NotJudged);
 }
+
+#[test]
+fn wear_analysis() {
+    let name = "wear-analysis";
+    expect(name, &[("days100.n16_d10", 11.0)], InShape);
+    expect(name, &[("turns_walked.n64_d10", 631.0)], InShape);
+    expect(name, &[("turns_walked.n64_d10", 300.0)], InShape);
+    expect(name, &[("swaps.n16_d20", 150.0)], Diverges);
+}
+
+#[test]
+fn wear_adversary() {
+    let name = "wear-adversary";
+    expect(name, &[("life.none.1", 0.065)], InShape);
+    expect(name, &[("life.pair2.1", 0.94)], InShape);
+    expect(name, &[("life.pair2.8", 0.87)], InShape);
+    expect(name, &[("life.pair2.8", 1.01)], InShape);
+    expect(name, &[("imbalance.pair2.1", 1.11)], InShape);
+    expect(name, &[("migration.pair2.1", 0.021)], InShape);
+    expect(name, &[("life.pair2.1", 0.3)], Diverges);
+    expect(name, &[("life.week4.1", 0.78)], Diverges);
+    expect(name, &[("life.literal.1", 0.4)], Diverges);
+}
+
+#[test]
+fn wear_mixes() {
+    let name = "wear-mixes";
+    expect(name, &[("life_mean.pair2", 0.84)], InShape);
+    expect(name, &[("life_mean.pair4", 0.89)], InShape);
+    expect(name, &[("migration_max.pair2", 0.021)], InShape);
+    expect(name, &[("even_swaps.pair4", 1.0)], InShape);
+    expect(name, &[("wear_ratio.pair2", 1.3)], InShape);
+    expect(name, &[("life_mean.pair2", 0.3)], Diverges);
+}
+
+#[test]
+fn die_wear() {
+    let name = "die-wear";
+    expect(name, &[("imbalance.all.one_die", 1.11)], InShape);
+    expect(name, &[("die_swaps.all.even", 2.0)], InShape);
+    expect(name, &[("imbalance.all.mixed", 2.5)], Diverges);
+}

@@ -20,7 +20,8 @@ fn short(name: &str) -> &'static [&'static str] {
         // What leaves DRAM goes to flash in bursts: each quarter of a run needs some.
         "latency" => &["requests=80000", "flash_mib=52", "load=50"],
         "performance" | "tenant-latency" | "dram-throughput" => &["requests=80000", "flash_mib=52"],
-        "carbon" => &[],
+        "carbon" | "wear-analysis" | "wear-adversary" | "die-wear" => &[],
+        "wear-mixes" => &["mixes=4"],
         "tenants" => &["requests=40000", "flash_mib=16"],
         _ => &["requests=40000", "flash_mib=8"],
     }
@@ -94,8 +95,15 @@ fn a_drive_that_has_not_settled_is_not_judged() {
 
 #[test]
 fn a_seed_gives_the_same_numbers_again() {
-    for name in ["tenants", "noisy-handle", "mislabelled", "ru-aware-eviction", "dynamic-placement"]
-    {
+    for name in [
+        "tenants",
+        "noisy-handle",
+        "mislabelled",
+        "ru-aware-eviction",
+        "dynamic-placement",
+        "wear-mixes",
+        "die-wear",
+    ] {
         let experiment = experiment::find(name).unwrap();
         let assignments: Vec<_> = short(name).iter().map(|s| (*s).to_owned()).collect();
         let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();
@@ -134,7 +142,7 @@ fn the_options_of_the_engines_reach_them() {
 fn a_stopped_experiment_ends_with_an_error() {
     let monitor = Monitor::default();
     monitor.stop();
-    for name in ["utilization", "tenants", "full-scale"] {
+    for name in ["utilization", "tenants", "full-scale", "wear-adversary"] {
         let experiment = experiment::find(name).unwrap();
         let assignments: Vec<_> = short(name).iter().map(|s| (*s).to_owned()).collect();
         let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();

@@ -37,6 +37,16 @@ fn settings_out_of_range_are_refused_by_name() {
         ("full-scale", "drive_writes=0"),
         ("carbon", "dlwa_on=low"),
         ("tenants", "requests=-5"),
+        ("wear-adversary", "channels=1"),
+        ("wear-adversary", "channels=16.5"),
+        ("wear-adversary", "cycles=10"),
+        ("wear-adversary", "delta=0"),
+        ("wear-adversary", "migration=11"),
+        ("wear-mixes", "mixes=0"),
+        ("wear-mixes", "sigma=4"),
+        ("wear-mixes", "ratio=1"),
+        ("wear-mixes", "bursts=-1"),
+        ("die-wear", "dies=1"),
     ];
     for (name, setting) in cases {
         let message = refusal(name, setting);

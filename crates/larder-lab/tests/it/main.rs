@@ -8,3 +8,4 @@ mod experiment_runs;
 mod experiment_settings;
 mod replay_passes;
 mod replay_segments;
+mod wear;

@@ -77,6 +77,23 @@ const REAL_40: Spec<'static> = Spec {
     ..REAL_4
 };
 
+const LIFE: &str = "life (share of the ideal one, 1 = all)";
+const HOT: &str = "channels that get all writes";
+const MIX_POLICIES: Places = Places::Listed(&[
+    ("none", "none"),
+    ("literal", "paper's rule"),
+    ("week4", "4 weeks"),
+    ("week1", "1 week"),
+    ("pair2", "gamma/2"),
+    ("pair4", "gamma/4"),
+]);
+const DIE_LOADS: Places = Places::Listed(&[
+    ("mixed", "mixed"),
+    ("channels", "by channel"),
+    ("one_die", "one die"),
+    ("die_each", "one of each"),
+]);
+
 const RU_AWARE: Places = Places::Listed(&[
     ("kv", "meta-kv"),
     ("document", "document"),
@@ -349,6 +366,120 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
             places: Places::Listed(&[("quiet", "is quiet"), ("noisy", "writes at random")]),
             base: 0.0,
         }],
+    ),
+    (
+        "wear-analysis",
+        &[Spec {
+            title: "Days between two exchanges",
+            x: "units and imbalance",
+            y: "time (days)",
+            series: &[("days90.*", "in 90 % of the life"), ("days100.*", "in all of it")],
+            places: Places::Listed(&[
+                ("n4_d10", "4, 10 %"),
+                ("n8_d10", "8, 10 %"),
+                ("n16_d5", "16, 5 %"),
+                ("n16_d10", "16, 10 %"),
+                ("n16_d20", "16, 20 %"),
+                ("n32_d10", "32, 10 %"),
+                ("n64_d10", "64, 10 %"),
+            ]),
+            base: 0.0,
+        }],
+    ),
+    (
+        "wear-adversary",
+        &[
+            Spec {
+                title: "Life by rule",
+                x: HOT,
+                y: LIFE,
+                series: &[
+                    ("life.pair2.*", "pair rule, gamma/2"),
+                    ("life.none.*", "no exchanges"),
+                    ("life.literal.*", "paper's rule"),
+                    ("life.together2.*", "pair, paper's counters"),
+                ],
+                places: Places::Numbers,
+                base: 0.0,
+            },
+            Spec {
+                title: "Life at fixed periods",
+                x: HOT,
+                y: LIFE,
+                series: &[
+                    ("life.week1.*", "1 week"),
+                    ("life.week2.*", "2 weeks"),
+                    ("life.week4.*", "4 weeks"),
+                    ("life.week8.*", "8 weeks"),
+                ],
+                places: Places::Numbers,
+                base: 0.0,
+            },
+            Spec {
+                title: "Erases of migrations",
+                x: HOT,
+                y: "share of all erases (1 = all)",
+                series: &[
+                    ("migration.pair1.*", "gamma"),
+                    ("migration.pair2.*", "gamma/2"),
+                    ("migration.pair4.*", "gamma/4"),
+                ],
+                places: Places::Numbers,
+                base: 0.0,
+            },
+        ],
+    ),
+    (
+        "wear-mixes",
+        &[
+            Spec {
+                title: "Life of random mixes",
+                x: "how tenants change places",
+                y: LIFE,
+                series: &[("life_mean.*", "mean"), ("life_min.*", "shortest")],
+                places: MIX_POLICIES,
+                base: 0.0,
+            },
+            Spec {
+                title: "Wear by channel, rates 12 times apart",
+                x: "channel",
+                y: "erases of a block (1 = once)",
+                series: &[("cycles.pair2.*", "with exchanges"), ("cycles.none.*", "without")],
+                places: Places::Numbers,
+                base: 0.0,
+            },
+        ],
+    ),
+    (
+        "die-wear",
+        &[
+            Spec {
+                title: "The most worn die",
+                x: "who writes",
+                y: "erases by the mean (1 = even)",
+                series: &[
+                    ("imbalance.all.*", "also inside channels"),
+                    ("imbalance.channels.*", "channels alone"),
+                    ("imbalance.carried_one.*", "paper's die carried"),
+                    ("imbalance.carried.*", "all dies carried"),
+                ],
+                places: DIE_LOADS,
+                base: 0.0,
+            },
+            Spec {
+                title: "Life until the first die is worn out",
+                x: "who writes",
+                y: LIFE,
+                series: &[
+                    ("life.all.*", "also inside channels"),
+                    ("life.channels.*", "channels alone"),
+                    ("life.carried_one.*", "paper's die carried"),
+                    ("life.carried.*", "all dies carried"),
+                ],
+                places: DIE_LOADS,
+                base: 0.0,
+            },
+        ],
     ),
 ];
 

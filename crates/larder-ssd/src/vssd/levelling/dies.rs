@@ -97,7 +97,10 @@ impl DieLevelling {
     ///
     /// # Panics
     /// If there are no such channels.
-    pub fn seats(&self, channels: (usize, usize)) -> DieSeats {
+    pub fn seats(&mut self, channels: (usize, usize)) -> DieSeats {
+        // Where dies do not change places by themselves nobody else asks for their rates.
+        self.dies[channels.0].take_rates(0);
+        self.dies[channels.1].take_rates(0);
         let (first, second) = (self.wear(channels.0), self.wear(channels.1));
         let as_they_are = || (0..first.len()).collect::<Vec<_>>();
         let seats = match self.carry {

@@ -150,7 +150,7 @@ impl<R: SwapRule> Leveller<R> {
 
     /// Ends the period in which rates are taken when a tenant has erased as much as a turn takes, or
     /// with a turn of fixed periods.
-    fn take_rates(&mut self, now: u64) {
+    pub(super) fn take_rates(&mut self, now: u64) {
         let ended = match self.threshold() {
             Some(threshold) => self.units.iter().any(|unit| unit.tenant.recent >= threshold),
             None => now >= self.next_turn,
