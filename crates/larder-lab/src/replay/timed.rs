@@ -5,7 +5,7 @@
 //! sends to flash beside them. All run under one executor, and the drive takes the time that the timed SSD model
 //! says; nothing else takes any. So a run is a function of its parameters and seed.
 //!
-//! The drive is aged as that of the other experiments ([`shared`](super::shared)), by one client alone.
+//! The drive is aged as that of the other experiments ([`shared`]), by one client alone.
 
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -153,7 +153,7 @@ impl TimingModel for Metered {
 /// requests.
 ///
 /// # Errors
-/// As [`shared::play`](super::shared::play); [`Error::Run`] if somebody waits for good.
+/// As [`shared::play`]; [`Error::Run`] if somebody waits for good.
 pub fn play(
     drive: &TimedDrive,
     tenants: &[Tenant],

@@ -1,7 +1,7 @@
 //! Tasks under virtual time, on one thread: when none can go on, time does.
 //!
 //! [`Executor`] polls the tasks that were woken, in the order in which they were, and moves its
-//! [`VirtualClock`](larder_device::VirtualClock) to whatever is due next when there are none: a timer, or a request of
+//! [`VirtualClock`] to whatever is due next when there are none: a timer, or a request of
 //! a [`VirtualTimeDevice`](larder_device::VirtualTimeDevice). So a run is a function of its tasks, whose computing
 //! takes no time, and thousands of clients take as long as they compute.
 //!
