@@ -17,6 +17,7 @@ mod packages;
 mod page;
 mod peers;
 mod png;
+mod port;
 mod report_check;
 mod sanitize;
 mod served_kills;

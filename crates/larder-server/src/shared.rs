@@ -1,5 +1,6 @@
 //! What all threads of a server share.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -220,14 +221,16 @@ fn allowed(wanted: SocketBackend) -> SocketBackend {
         return wanted;
     }
     // On a thread of its own: a ring that closes interrupts the system calls of the thread that made it for a while.
-    let probe = std::thread::spawn(|| SocketRing::new().map(drop)).join();
-    match probe {
-        Ok(Ok(())) => SocketBackend::IoUring,
-        Ok(Err(error)) => {
-            tracing::info!(%error, "the kernel refuses io_uring for sockets; they are served by epoll");
-            SocketBackend::Epoll
-        }
-        Err(_) => SocketBackend::Epoll,
+    let probe = std::thread::Builder::new().spawn(|| SocketRing::new().map(drop));
+    // Where no thread can be had, the start will say so of those that serve.
+    let probed =
+        probe.and_then(|probe| probe.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())));
+    let refused = |error| {
+        tracing::info!(%error, "the kernel refuses io_uring for sockets; they are served by epoll");
+    };
+    match probed.map_err(refused) {
+        Ok(()) => SocketBackend::IoUring,
+        Err(()) => SocketBackend::Epoll,
     }
 }
 

@@ -2,7 +2,7 @@
 //! modes, with the configuration of `contrib/`, and with a client that knows a cluster's slots.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::outcome::Outcome;
 use super::server::Subject;
 use super::smoke;
+use crate::port::{self, local};
 use crate::{step, workspace};
 
 /// How long the clients ask, when a node is killed, and when it is back.
@@ -109,7 +110,7 @@ impl Node {
         let _ = fs::remove_dir_all(&home);
         fs::create_dir_all(&home).map_err(|cause| format!("{}: {cause}", home.display()))?;
         let (larder, sockets) = (subject.larder.clone(), subject.sockets);
-        Ok(Self { larder, sockets, home, port: free_port()?, process: None })
+        Ok(Self { larder, sockets, home, port: port::free()?, process: None })
     }
 
     fn start(&mut self, kind: &str, ports: &[u16; 2]) -> Result<(), String> {
@@ -147,12 +148,12 @@ fn proxy(kind: &str, dir: &Path, ports: &[u16; 2]) -> Result<(Process, u16), Str
     let path = workspace::root().join("contrib/proxies/nutcracker.yml");
     let text = fs::read_to_string(&path).map_err(|cause| format!("{}: {cause}", path.display()))?;
     let pool = if kind == "memcached" { "larder_memcached:" } else { "larder_redis:" };
-    let port = free_port()?;
+    let port = port::free()?;
     let ours = dir.join(format!("nutcracker-{kind}.yml"));
     fs::write(&ours, pool_of(&text, pool, port, ports)?)
         .map_err(|cause| format!("{}: {cause}", ours.display()))?;
     let mut command = Command::new(program);
-    command.arg("-c").arg(ours).args(["-s", &free_port()?.to_string()]);
+    command.arg("-c").arg(ours).args(["-s", &port::free()?.to_string()]);
     Ok((Process::start(&mut command, port)?, port))
 }
 
@@ -178,16 +179,6 @@ fn pool_of(text: &str, pool: &str, port: u16, servers: &[u16]) -> Result<String,
         true => Err(format!("contrib's nutcracker.yml has no {pool} with so many servers")),
         false => Ok(taken),
     }
-}
-
-fn local(port: u16) -> String {
-    format!("127.0.0.1:{port}")
-}
-
-/// A port that nobody has now.
-fn free_port() -> Result<u16, String> {
-    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|bound| bound.local_addr());
-    bound.map(|address| address.port()).map_err(|cause| format!("no free port: {cause}"))
 }
 
 #[cfg(test)]

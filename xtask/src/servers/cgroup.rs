@@ -40,12 +40,17 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // The kernel takes a moment to see that the process has gone.
-        for _ in 0..50 {
-            if fs::remove_dir(&self.path).is_ok() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
+        remove(&self.path);
+    }
+}
+
+/// Removes a group whose process ends.
+pub(super) fn remove(group: &Path) {
+    // The kernel takes a moment to see that the process has gone.
+    for _ in 0..50 {
+        if fs::remove_dir(group).is_ok() {
+            return;
         }
+        std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }

@@ -1,12 +1,13 @@
 //! A server that is measured, until it is dropped.
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::cgroup::Cgroup;
 use super::settings::Bench;
+use crate::port::{self, local};
 use crate::step;
 
 /// A server that does not listen after so long does not start.
@@ -36,8 +37,8 @@ pub(super) struct Start<'a> {
 impl Contestant {
     /// `larder serve`, which speaks both protocols; `sockets` is epoll or io_uring.
     pub(super) fn larder(bench: &Bench, start: &Start<'_>, sockets: &str) -> Result<Self, String> {
-        let (memcached, resp) = (free_port()?, free_port()?);
-        let admin = free_port()?;
+        let (memcached, resp) = (port::free()?, port::free()?);
+        let admin = port::free()?;
         let mut command = larder(bench, start, sockets);
         command.args(["--admin", &local(admin)]);
         command.args(["--memcached", &local(memcached), "--resp", &local(resp)]);
@@ -58,7 +59,7 @@ impl Contestant {
         sockets: &str,
         (certificate, key): (&Path, &Path),
     ) -> Result<Self, String> {
-        let (plain, secret) = (free_port()?, free_port()?);
+        let (plain, secret) = (port::free()?, port::free()?);
         let mut command = larder(bench, start, sockets);
         command.args(["--admin", "none", "--resp", "none", "--memcached", &local(plain)]);
         command.args(["--memcached-tls", &local(secret)]);
@@ -76,7 +77,7 @@ impl Contestant {
         start: &Start<'_>,
         sockets: &str,
     ) -> Result<Self, String> {
-        let ports = [("quiet", free_port()?), ("loud", free_port()?)];
+        let ports = [("quiet", port::free()?), ("loud", port::free()?)];
         let tenant = |(name, port): (&str, u16)| {
             let place = local(port);
             format!("[[tenant]]\nname = \"{name}\"\nshare = 50\nmemcached = \"{place}\"\n\n")
@@ -92,7 +93,7 @@ impl Contestant {
     }
 
     pub(super) fn memcached(bench: &Bench, start: &Start<'_>) -> Result<Self, String> {
-        let port = free_port()?;
+        let port = port::free()?;
         let mut command = Command::new(program("memcached")?);
         let mib = start.memory_bytes >> 20;
         command.args(["-u", "nobody", "-U", "0", "-l", "127.0.0.1", "-c", "20000"]);
@@ -109,7 +110,7 @@ impl Contestant {
     }
 
     pub(super) fn valkey(bench: &Bench, start: &Start<'_>) -> Result<Self, String> {
-        let port = free_port()?;
+        let port = port::free()?;
         let mut command = Command::new(program("valkey-server")?);
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
         command.args(["--appendonly", "no", "--daemonize", "no"]);
@@ -200,16 +201,6 @@ pub(super) fn program(name: &str) -> Result<PathBuf, String> {
     step::find_program(&[name]).ok_or_else(|| {
         format!("{name} is not installed (Debian: apt install memcached; valkey-server is in bookworm-backports)")
     })
-}
-
-fn local(port: u16) -> String {
-    format!("127.0.0.1:{port}")
-}
-
-/// A port that nobody has now.
-fn free_port() -> Result<u16, String> {
-    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|bound| bound.local_addr());
-    bound.map(|address| address.port()).map_err(|cause| format!("no free port: {cause}"))
 }
 
 /// memcached gives up its rights before it makes its file.

@@ -1,7 +1,7 @@
 //! Hits in DRAM: 32-byte keys, 100-byte values, 50 connections.
 
 use super::contestant::{Contestant, Start};
-use super::rounds::{Answered, ratios, spread};
+use super::rounds::{Answered, Pair};
 use super::settings::Bench;
 
 /// Room for all keys, several times.
@@ -16,8 +16,7 @@ pub(super) const SHAPES: [(&str, &[&str]); 5] = [
     ("16 keys a request", &["--multiget", "16"]),
 ];
 
-/// A column of the table: which of the targets, beside which.
-const PAIRS: [(&str, usize, usize); 5] = [
+const PAIRS: [Pair; 5] = [
     ("epoll / memcached", 1, 0),
     ("io_uring / memcached", 2, 0),
     ("epoll / Valkey", 4, 3),
@@ -46,35 +45,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<String>, String> {
         if at == 0 {
             println!("\nDRAM hits, {} threads each\n{}", bench.settings.threads, answered.about());
         }
-        print(shape, &answered, &targets);
+        answered.print(shape, &targets, &PAIRS);
     }
     Ok(Vec::new())
-}
-
-fn print(shape: &str, answered: &Answered, targets: &[&str]) {
-    println!("\n{shape}");
-    println!("{:42} {:>26} {:>26} {:>22}", "", "CPU us a request", "requests/s", "p99 us");
-    for (at, target) in targets.iter().enumerate() {
-        let number = |name, digits| spread(&answered.series(at, name), digits);
-        let trouble = answered.sum(at, "refused") + answered.sum(at, "wrong");
-        println!(
-            "{:42} {:>26} {:>26} {:>22}{}",
-            target,
-            number("server_cpu_us", 2),
-            number("requests_per_second", 0),
-            number("p99_us", 0),
-            if trouble > 0.0 { "  REFUSED OR WRONG" } else { "" }
-        );
-    }
-    for (name, ours, theirs) in PAIRS {
-        let of = |number| {
-            spread(&ratios(&answered.series(ours, number), &answered.series(theirs, number)), 2)
-        };
-        println!(
-            "{name:42} {:>26} {:>26} {:>22}",
-            of("server_cpu_us"),
-            of("requests_per_second"),
-            of("p99_us")
-        );
-    }
 }

@@ -9,6 +9,9 @@ use super::settings::Bench;
 /// A number of each round.
 pub(super) type Series = Vec<f64>;
 
+/// A line of a table: its name, and which of the targets stands beside which.
+pub(super) type Pair = (&'static str, usize, usize);
+
 /// What a load was answered with.
 pub(super) struct Answered {
     json: Value,
@@ -61,6 +64,34 @@ impl Answered {
     pub(super) fn series(&self, target: usize, number: &str) -> Series {
         let rounds = self.json["targets"][target]["rounds"].as_array().into_iter().flatten();
         rounds.filter_map(|round| round[number].as_f64()).collect()
+    }
+
+    /// Prints what a request of each target costs, and how many times another one's that is.
+    pub(super) fn print(&self, shape: &str, targets: &[&str], pairs: &[Pair]) {
+        println!("\n{shape}");
+        println!("{:42} {:>26} {:>26} {:>22}", "", "CPU us a request", "requests/s", "p99 us");
+        for (at, target) in targets.iter().enumerate() {
+            let number = |name, digits| spread(&self.series(at, name), digits);
+            let trouble = self.sum(at, "refused") + self.sum(at, "wrong");
+            println!(
+                "{target:42} {:>26} {:>26} {:>22}{}",
+                number("server_cpu_us", 2),
+                number("requests_per_second", 0),
+                number("p99_us", 0),
+                if trouble > 0.0 { "  REFUSED OR WRONG" } else { "" }
+            );
+        }
+        for &(name, ours, theirs) in pairs {
+            let of = |number| {
+                spread(&ratios(&self.series(ours, number), &self.series(theirs, number)), 2)
+            };
+            println!(
+                "{name:42} {:>26} {:>26} {:>22}",
+                of("server_cpu_us"),
+                of("requests_per_second"),
+                of("p99_us")
+            );
+        }
     }
 
     /// The sum over all rounds.

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::cgroup;
+
 /// A limit that nothing fits into: what is asked waits until the limit is lifted.
 const STALLED: u64 = 1;
 
@@ -83,13 +85,7 @@ impl Drop for Throttle {
     fn drop(&mut self) {
         let _ = self.lift();
         let (Group::First(path) | Group::Second(path)) = &self.group;
-        // The kernel takes a moment to see that the process has gone.
-        for _ in 0..50 {
-            if fs::remove_dir(path).is_ok() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+        cgroup::remove(path);
     }
 }
 

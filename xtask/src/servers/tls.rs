@@ -5,9 +5,11 @@ use std::process::Command;
 
 use super::contestant::{Contestant, Start};
 use super::dram::{MEMORY, SHAPES};
-use super::rounds::{Answered, ratios, spread};
+use super::rounds::{Answered, Pair};
 use super::settings::Bench;
 use crate::step;
+
+const PAIRS: [Pair; 2] = [("io_uring, TLS / plain", 1, 0), ("epoll, TLS / plain", 3, 2)];
 
 /// Measures, and prints. Returns what could not be had.
 pub(super) fn run(bench: &Bench) -> Result<Vec<String>, String> {
@@ -30,34 +32,9 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<String>, String> {
                 answered.about()
             );
         }
-        print(shape, &answered, &targets);
+        answered.print(shape, &targets, &PAIRS);
     }
     Ok(Vec::new())
-}
-
-fn print(shape: &str, answered: &Answered, targets: &[&str]) {
-    println!("\n{shape}");
-    println!("{:42} {:>26} {:>26} {:>22}", "", "CPU us a request", "requests/s", "p99 us");
-    for (at, target) in targets.iter().enumerate() {
-        let number = |name, digits| spread(&answered.series(at, name), digits);
-        println!(
-            "{target:42} {:>26} {:>26} {:>22}",
-            number("server_cpu_us", 2),
-            number("requests_per_second", 0),
-            number("p99_us", 0)
-        );
-    }
-    for (name, with, without) in [("io_uring, TLS / plain", 1, 0), ("epoll, TLS / plain", 3, 2)] {
-        let of = |number| {
-            spread(&ratios(&answered.series(with, number), &answered.series(without, number)), 2)
-        };
-        println!(
-            "{name:42} {:>26} {:>26} {:>22}",
-            of("server_cpu_us"),
-            of("requests_per_second"),
-            of("p99_us")
-        );
-    }
 }
 
 /// A certificate that nobody else trusts, and its key.
