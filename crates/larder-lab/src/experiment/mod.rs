@@ -11,6 +11,7 @@
 //! | `judge` | criteria in words and as checks |
 //! | `admission` | what may be judged: all that is needed was measured, on a settled drive |
 //! | `rig` | the drive of the experiments with the real cache, how runs on it are made |
+//! | `isolation` | tenants on vSSDs of every kind in a drive's time, and the experiments on them |
 //! | `wear` | channels and dies over the years, and the experiments on them |
 //! | `timed_rig` | the real cache on a timed drive, under virtual time |
 //! | the others | one experiment, or a family of them |
@@ -24,6 +25,7 @@ mod dynamic;
 mod energy;
 mod ftl_uniform;
 mod gc_events;
+mod isolation;
 mod judge;
 mod latency;
 mod measured;
@@ -81,6 +83,10 @@ pub fn all() -> &'static [&'static Experiment] {
         &wear::WEAR_ADVERSARY,
         &wear::WEAR_MIXES,
         &wear::DIE_WEAR,
+        &isolation::HARDWARE_VS_SOFTWARE,
+        &isolation::ISOLATION_LATENCY,
+        &isolation::WEBSEARCH_MAPREDUCE,
+        &isolation::MIGRATION,
         &bare::FULL_SCALE,
         &real_drive::REAL_DRIVE,
     ];

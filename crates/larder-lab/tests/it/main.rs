@@ -8,4 +8,5 @@ mod experiment_runs;
 mod experiment_settings;
 mod replay_passes;
 mod replay_segments;
+mod vssd_isolation;
 mod wear;

@@ -98,3 +98,25 @@ fn open_buffer(path: &Path) -> Result<Buffer, Error> {
     }
     Ok(buffer)
 }
+
+/// All text of a file, plain or compressed as a trace: for forms of traces that are not of a cache.
+///
+/// # Errors
+/// [`Error::Run`] for a file that cannot be read, is no text, or has more than `bytes_max` bytes of it.
+pub fn read_text(path: &Path, bytes_max: usize) -> Result<String, Error> {
+    let mut input = Input::open(path)?;
+    let (mut bytes, mut piece) = (Vec::new(), vec![0; 1 << 16]);
+    loop {
+        let count = input.read(&mut piece);
+        let count = count.map_err(|error| input.read_error(&error, bytes.len() as u64))?;
+        if count == 0 {
+            break;
+        }
+        bytes.extend_from_slice(piece.get(..count).unwrap_or_default());
+        if bytes.len() > bytes_max {
+            let message = format!("{}: more than {bytes_max} bytes of text", path.display());
+            return Err(Error::run(message));
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| Error::run(format!("{}: is no text", path.display())))
+}

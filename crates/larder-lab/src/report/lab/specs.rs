@@ -87,6 +87,14 @@ const MIX_POLICIES: Places = Places::Listed(&[
     ("pair2", "gamma/2"),
     ("pair4", "gamma/4"),
 ]);
+const VSSD_KINDS: Places = Places::Listed(&[
+    ("channel", "channels"),
+    ("die", "dies"),
+    ("software", "time by weight"),
+    ("bucket", "token buckets"),
+    ("none", "nothing own"),
+]);
+
 const DIE_LOADS: Places = Places::Listed(&[
     ("mixed", "mixed"),
     ("channels", "by channel"),
@@ -480,6 +488,52 @@ const SPECS: &[(&str, &[Spec<'static>])] = &[
                 base: 0.0,
             },
         ],
+    ),
+    (
+        "isolation-latency",
+        &[
+            Spec {
+                title: "A reader's tail beside a writer, dies in order",
+                x: "what they share",
+                y: "p99 of reads (us)",
+                series: &[
+                    ("p99_us.rw.in_order.*", "64 KiB writes beside it"),
+                    ("p99_us.search.in_order.*", "a job beside a search engine"),
+                ],
+                places: VSSD_KINDS,
+                base: 0.0,
+            },
+            Spec {
+                title: "The same where reads suspend what dies do",
+                x: "what they share",
+                y: "p99 of reads (us)",
+                series: &[
+                    ("p99_us.rw.reads_suspend.*", "64 KiB writes beside it"),
+                    ("p99_us.search.reads_suspend.*", "a job beside a search engine"),
+                ],
+                places: VSSD_KINDS,
+                base: 0.0,
+            },
+            Spec {
+                title: "What the sequential neighbour keeps",
+                x: "what they share",
+                y: "bandwidth (1 = nothing of its own)",
+                series: &[("kept.in_order.*", "dies in order")],
+                places: VSSD_KINDS,
+                base: 0.0,
+            },
+        ],
+    ),
+    (
+        "websearch-mapreduce",
+        &[Spec {
+            title: "A search engine's tail",
+            x: "what they share",
+            y: "p99 of reads (us)",
+            series: &[("p99_us.*", "p99"), ("p999_us.*", "p99.9")],
+            places: VSSD_KINDS,
+            base: 0.0,
+        }],
     ),
 ];
 

@@ -1,7 +1,8 @@
 //! Weighted deficit round robin (Shreedhar, Varghese, SIGCOMM'95) over what tenants ask of one die, in time of
 //! the device: each round adds to a tenant's credit by its weight, and it is served while the credit lasts.
 //!
-//! Who asks for nothing has no turn and gathers no credit, so the others have all of the die.
+//! Who asks for nothing has no turn and gathers no credit, so the others have all of the die. What must not wait is
+//! charged before its turn comes, up to what a turn is worth, and paid off in the turns after it.
 
 use std::collections::VecDeque;
 
@@ -9,7 +10,7 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(super) struct DeficitQueue<T> {
     tenants: Vec<Tenant<T>>,
-    /// Tenants that wait, in the order of their turns; the first is served.
+    /// Tenants that wait or are in debt, in the order of their turns; the first is served.
     turns: VecDeque<usize>,
     /// Whether the first got its credit for this turn.
     credited: bool,
@@ -19,7 +20,10 @@ pub(super) struct DeficitQueue<T> {
 #[derive(Debug)]
 struct Tenant<T> {
     weight: u32,
-    credit_ns: u64,
+    /// Below 0 it is in debt.
+    credit_ns: i64,
+    /// It is in `turns`.
+    listed: bool,
     /// With what each takes of the die.
     waiting: VecDeque<(u64, T)>,
 }
@@ -28,43 +32,72 @@ impl<T> DeficitQueue<T> {
     /// Nothing waits. A turn of weight 1 is worth `quantum_ns`.
     pub(super) fn new(weights: &[u32], quantum_ns: u64) -> Self {
         assert!(quantum_ns > 0 && !weights.contains(&0), "each turn is worth something");
-        let tenant = |&weight| Tenant { weight, credit_ns: 0, waiting: VecDeque::new() };
+        let tenant =
+            |&weight| Tenant { weight, credit_ns: 0, listed: false, waiting: VecDeque::new() };
         let tenants = weights.iter().map(tenant).collect();
         Self { tenants, turns: VecDeque::new(), credited: false, quantum_ns }
     }
 
     pub(super) fn push(&mut self, tenant: usize, cost_ns: u64, item: T) {
-        let entry = &mut self.tenants[tenant];
-        if entry.waiting.is_empty() {
-            debug_assert_eq!(entry.credit_ns, 0, "who did not wait has no credit");
-            self.turns.push_back(tenant);
-        }
-        entry.waiting.push_back((cost_ns, item));
+        self.tenants[tenant].waiting.push_back((cost_ns, item));
+        self.list(tenant);
     }
 
-    /// Whose turn it is, and what for.
+    fn list(&mut self, tenant: usize) {
+        let entry = &mut self.tenants[tenant];
+        if !entry.listed {
+            debug_assert!(entry.credit_ns <= 0, "who did not wait has no credit");
+            entry.listed = true;
+            self.turns.push_back(tenant);
+        }
+    }
+
+    /// Charges `tenant` for what does not wait, if it is not behind what does, nor too far in debt: then it waits too.
+    pub(super) fn charge(&mut self, tenant: usize, cost_ns: u64) -> bool {
+        let turn_ns = self.turn_ns(tenant);
+        let entry = &mut self.tenants[tenant];
+        let credit_ns = entry.credit_ns - i64::try_from(cost_ns).unwrap_or(i64::MAX / 2);
+        let goes = entry.waiting.is_empty() && credit_ns >= -turn_ns;
+        if goes {
+            entry.credit_ns = credit_ns;
+            self.list(tenant);
+        }
+        goes
+    }
+
+    /// What a turn is worth.
+    fn turn_ns(&self, tenant: usize) -> i64 {
+        let ns = self.quantum_ns.saturating_mul(u64::from(self.tenants[tenant].weight));
+        i64::try_from(ns).unwrap_or(i64::MAX / 2)
+    }
+
+    /// Whose turn it is, and what for. Where nobody waits, debts are forgotten.
     pub(super) fn pop(&mut self) -> Option<(usize, T)> {
         loop {
             let &turn = self.turns.front()?;
+            let turn_ns = self.turn_ns(turn);
             let tenant = &mut self.tenants[turn];
             if !self.credited {
-                tenant.credit_ns += self.quantum_ns * u64::from(tenant.weight);
+                tenant.credit_ns += turn_ns;
                 self.credited = true;
             }
-            let cost_ns = tenant.waiting.front().map_or(0, |(cost_ns, _)| *cost_ns);
-            if cost_ns > tenant.credit_ns {
+            let cost_ns = tenant.waiting.front().map(|(cost_ns, _)| i64::try_from(*cost_ns));
+            let cost_ns = cost_ns.map(|cost_ns| cost_ns.unwrap_or(i64::MAX / 2));
+            if cost_ns.unwrap_or(0) > tenant.credit_ns {
                 self.turns.rotate_left(1);
                 self.credited = false;
                 continue;
             }
-            tenant.credit_ns -= cost_ns;
+            tenant.credit_ns -= cost_ns.unwrap_or(0);
             let item = tenant.waiting.pop_front().map(|(_, item)| (turn, item));
             if tenant.waiting.is_empty() {
-                tenant.credit_ns = 0;
+                (tenant.credit_ns, tenant.listed) = (0, false);
                 self.turns.pop_front();
                 self.credited = false;
             }
-            return item;
+            if item.is_some() {
+                return item;
+            }
         }
     }
 }
@@ -112,5 +145,28 @@ mod tests {
         assert_eq!(turns.iter().filter(|&&tenant| tenant == 1).count(), 4, "{turns:?}");
         while queue.pop().is_some() {}
         assert!(queue.turns.is_empty());
+    }
+
+    /// One that is charged before its turn has its share, and no more.
+    #[test]
+    fn who_goes_first_pays_in_its_turns() {
+        let mut queue = DeficitQueue::new(&[1, 1], 100);
+        let mut served = [0_u64, 0];
+        (0..2).for_each(|_| queue.push(0, 100, ()));
+        for _ in 0..10_000 {
+            while queue.charge(1, 20) {
+                served[1] += 20;
+            }
+            let (tenant, ()) = queue.pop().unwrap();
+            assert_eq!(tenant, 0);
+            served[0] += 100;
+            queue.push(0, 100, ());
+        }
+        assert!(served[0].abs_diff(served[1]) * 20 < served[0], "{served:?}");
+        (0..2).for_each(|_| assert_eq!(queue.pop().unwrap().0, 0));
+        assert!(queue.pop().is_none() && queue.turns.is_empty(), "debts are forgotten");
+        assert!((0..5).all(|_| queue.charge(1, 20)) && !queue.charge(1, 20));
+        queue.push(1, 20, ());
+        assert!(!queue.charge(1, 0), "it would go before what waits");
     }
 }

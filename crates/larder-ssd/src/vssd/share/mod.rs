@@ -3,7 +3,8 @@
 //! comes next need not wait for all that others have asked for.
 //!
 //! - [`Sharing::Fair`]: weighted deficit round robin in time of the device. All that a tenant does to a die is
-//!   charged to it, its erases too. What one does not use, the others have: alone, it has all.
+//!   charged to it, its erases too. What one does not use, the others have: alone, it has all. Where dies let reads
+//!   go first, a read of somebody who has its share of time does not wait for others here either.
 //! - [`Sharing::Limited`]: a [`TokenBucket`] in I/Os for each tenant, as FlashBlox has it. What one does not use
 //!   nobody has, and an erase costs as much as a read.
 //! - [`Sharing::None`]: first come, first served.
@@ -21,7 +22,7 @@ use std::collections::BinaryHeap;
 
 use crate::error::{Error, ErrorKind};
 use crate::nand::PhysicalOp;
-use crate::timed::{DriveTiming, Media, Nanoseconds};
+use crate::timed::{DieService, DriveTiming, Media, Nanoseconds};
 use deficit::DeficitQueue;
 
 /// How tenants of a die are served.
@@ -96,6 +97,8 @@ struct Request {
     tenant: usize,
     op: PhysicalOp,
     token: u64,
+    /// It took its turn at this die.
+    in_turn: bool,
 }
 
 /// What is to come, in order of time.
@@ -152,13 +155,20 @@ impl Dispatcher {
         assert!(now >= self.now, "{now}: it is {} already", self.now);
         debug_assert!(self.next_at().is_none_or(|at| at >= now), "run it first");
         self.now = now;
-        let request = Request { tenant, op, token };
+        let request = Request { tenant, op, token, in_turn: false };
         match &mut self.sharing {
             Sharing::Fair { .. } => {
                 let die = op.die();
                 let cost_ns = self.cost_ns(op);
-                self.dies[die.at()].waiting.push(tenant, cost_ns, request);
-                self.dispatch(now, op);
+                let first = self.media.timing().service != DieService::InOrder;
+                let first = first && matches!(op, PhysicalOp::HostRead { .. });
+                let waiting = &mut self.dies[die.at()].waiting;
+                if first && waiting.charge(tenant, cost_ns) {
+                    self.book(now, request);
+                } else {
+                    waiting.push(tenant, cost_ns, Request { in_turn: true, ..request });
+                    self.dispatch(now, op);
+                }
             }
             Sharing::Limited { buckets } => {
                 let at = buckets[tenant].admit(now);
@@ -187,9 +197,9 @@ impl Dispatcher {
                 self.book(at, request);
                 continue;
             }
-            let Request { tenant, op, token } = request;
+            let Request { tenant, op, token, in_turn } = request;
             served.push(Served { tenant, token, at });
-            self.dies[op.die().at()].booked -= 1;
+            self.dies[op.die().at()].booked -= usize::from(in_turn);
             self.dispatch(at, op);
         }
         self.now = self.now.max(until);
@@ -211,7 +221,7 @@ impl Dispatcher {
 
     fn book(&mut self, now: Nanoseconds, request: Request) {
         self.charged_ns[request.tenant] += self.cost_ns(request.op);
-        self.dies[request.op.die().at()].booked += 1;
+        self.dies[request.op.die().at()].booked += usize::from(request.in_turn);
         let done_at = self.media.book(now, request.op);
         self.expect(done_at, request, true);
     }

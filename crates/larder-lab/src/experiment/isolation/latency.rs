@@ -1,0 +1,170 @@
+//! What a reader sees of its neighbour, by what they share and by how dies serve.
+
+use super::drive::{BLOCKS_PER_DIE, CHANNELS, Drive, Kind, PLANES, SECONDS, SERVICES};
+use super::run::{Beside, Window};
+use super::search::{SEARCHES, Search, TRACE};
+use super::tenant::Pattern;
+use crate::Error;
+use crate::experiment::judge::Checks;
+use crate::experiment::{Experiment, Judgement, Metrics, PaperValue, Settings, Summary};
+use crate::replay::Monitor;
+
+const SIMULATED: &str = "another simulation of 8 channels of 4 dies, in order; not the paper's";
+
+const fn simulated(metric: &'static str, value: f64) -> PaperValue {
+    PaperValue { metric, value, source: SIMULATED }
+}
+
+pub(in crate::experiment) static ISOLATION_LATENCY: Experiment = Experiment {
+    name: "isolation-latency",
+    title: "what a reader sees of a writer beside it, on channels, dies and time of its own and on shared ones",
+    reproduces: "FlashBlox (FAST'17), abstract and section 4.2: tail latency by kind of isolation",
+    criterion: "dies in order: p99 of the reader with channels of its own at most that with dies of its own, at \
+                most that with a fair share, at most that with nothing of its own, each within 5 %; a fair share \
+                at least 2 times and nothing at least 4 times that with channels; the sequential tenant loses at most \
+                60 % of its bandwidth by own channels and at most 10 % by a fair share; weights of 1 to 3 give \
+                shares within 5 %, and who is alone has at least 95 % of all",
+    parameters: &[CHANNELS, PLANES, SECONDS, SEARCHES, TRACE],
+    metrics: &[
+        (
+            "p99_us.*",
+            "99 % of the reader's requests take at most so long, by its neighbour, how dies serve, and kind of vSSD: \
+             rw (64 KiB reads, 4 at a time, beside 64 KiB writes, 16 at a time), search (a search engine's beside \
+             1 MiB reads and writes in order, 4 at a time)",
+        ),
+        ("p50_us.*", "half of them"),
+        ("mb_s.*", "MB/s of the neighbour"),
+        ("p99_ratio.*", "p99 by that with own channels"),
+        ("kept.*", "bandwidth of the sequential neighbour by that with nothing of its own"),
+        (
+            "share.*",
+            "of two that write all they can, the share of the one of weight 3, with own time",
+        ),
+        ("alone.*", "bandwidth of one that is alone with its time by that of the whole drive"),
+    ],
+    paper: &[
+        PaperValue {
+            metric: "p99_ratio.rw.in_order.software",
+            value: 3.1,
+            source: "abstract: up to 3.1 times lower tail latency than software isolation",
+        },
+        simulated("p99_us.rw.in_order.none", 2440.0),
+        simulated("p99_us.rw.in_order.software", 840.0),
+        simulated("p99_us.rw.in_order.die", 260.0),
+        simulated("p99_us.rw.in_order.channel", 220.0),
+        simulated("p99_us.search.in_order.none", 7322.0),
+        simulated("p99_us.search.in_order.software", 3111.0),
+        simulated("p99_us.search.in_order.die", 865.0),
+        simulated("p99_us.search.in_order.channel", 145.0),
+    ],
+    needs: &[
+        "p99_us.rw.in_order.channel",
+        "p99_us.rw.in_order.none",
+        "p99_us.search.in_order.channel",
+        "p99_us.search.in_order.none",
+        "kept.in_order.channel",
+        "kept.in_order.software",
+        "share.in_order",
+        "alone.in_order",
+    ],
+    measure,
+    judge,
+};
+
+fn measure(settings: &Settings, seed: u64, monitor: &Monitor) -> Result<Metrics, Error> {
+    let mut metrics = Metrics::new();
+    let window = Window::of(settings)?;
+    let search = Search::of(settings)?;
+    for (name, service) in SERVICES {
+        let drive = Drive::new(settings, service, BLOCKS_PER_DIE)?;
+        let pairs = [
+            ("rw", Pattern::Read(64 << 10, 4), Pattern::Write(64 << 10, 16)),
+            ("search", Pattern::Search(search.clone()), Pattern::Job(1 << 20, 4)),
+        ];
+        for (pair, reader, neighbour) in pairs {
+            for kind in Kind::ALL {
+                let tenants = [(4, 1, reader.clone()), (4, 1, neighbour.clone())];
+                let mut beside = Beside::new(&drive, kind, &tenants, seed)?;
+                let mut seen = beside.measure(window, monitor)?;
+                let point = format!("{pair}.{name}.{}", kind.name());
+                metrics.insert(format!("p99_us.{point}"), seen[0].quantile_us(0.99));
+                metrics.insert(format!("p50_us.{point}"), seen[0].quantile_us(0.5));
+                metrics.insert(format!("mb_s.{point}"), seen[1].mb_s(window));
+            }
+            let own = metrics[&format!("p99_us.{pair}.{name}.channel")];
+            let all = metrics[&format!("mb_s.{pair}.{name}.none")];
+            for kind in Kind::ALL.map(Kind::name) {
+                let p99 = metrics[&format!("p99_us.{pair}.{name}.{kind}")];
+                metrics.insert(format!("p99_ratio.{pair}.{name}.{kind}"), p99 / own);
+                if pair == "search" {
+                    let kept = metrics[&format!("mb_s.{pair}.{name}.{kind}")] / all;
+                    metrics.insert(format!("kept.{name}.{kind}"), kept);
+                }
+            }
+        }
+        note_shares(&mut metrics, name, &drive, window, seed, monitor)?;
+    }
+    Ok(metrics)
+}
+
+/// Shares by weight, and what one has that is alone.
+fn note_shares(
+    metrics: &mut Metrics,
+    name: &str,
+    drive: &Drive,
+    window: Window,
+    seed: u64,
+    monitor: &Monitor,
+) -> Result<(), Error> {
+    let writer = || Pattern::Write(64 << 10, 128);
+    let made = |kind, tenants: &[(u32, u32, Pattern)]| {
+        let seen = Beside::new(drive, kind, tenants, seed)?.measure(window, monitor)?;
+        Ok::<Vec<f64>, Error>(seen.iter().map(|seen| seen.mb_s(window)).collect())
+    };
+    let both = made(Kind::Software, &[(4, 1, writer()), (4, 3, writer())])?;
+    metrics.insert(format!("share.{name}"), both[1] / (both[0] + both[1]));
+    let alone = made(Kind::Software, &[(4, 1, writer()), (4, 3, Pattern::Idle)])?;
+    let whole = made(Kind::Shared, &[(4, 1, writer()), (4, 1, Pattern::Idle)])?;
+    metrics.insert(format!("alone.{name}"), alone[0] / whole[0]);
+    Ok(())
+}
+
+fn judge(summary: &Summary) -> Judgement {
+    let mut checks = Checks::default();
+    let p99 = |pair: &str, kind: &str| summary.mean(&format!("p99_us.{pair}.in_order.{kind}"));
+    for pair in ["rw", "search"] {
+        let [channel, die, software, none] =
+            ["channel", "die", "software", "none"].map(|kind| p99(pair, kind));
+        let text = format!(
+            "{pair}: p99 {channel:.0}, {die:.0}, {software:.0}, {none:.0} us with own channels, dies, \
+                            time, nothing"
+        );
+        let ordered = channel <= die * 1.05 && die <= software * 1.05 && software <= none * 1.05;
+        checks = checks
+            .exact(ordered, text)
+            .exact(
+                software >= 2.0 * channel,
+                format!("{pair}: time {:.1} times channels", software / channel),
+            )
+            .exact(
+                none >= 4.0 * channel,
+                format!("{pair}: nothing {:.1} times channels", none / channel),
+            )
+            .shape(none > channel, format!("{pair}: own channels help"));
+    }
+    let kept = |kind: &str| summary.mean(&format!("kept.in_order.{kind}"));
+    let (share, alone) = (summary.mean("share.in_order"), summary.mean("alone.in_order"));
+    checks
+        .exact(
+            kept("channel") >= 0.4,
+            format!(
+                "own channels leave the sequential tenant {:.2} of its bandwidth",
+                kept("channel")
+            ),
+        )
+        .exact(kept("software") >= 0.9, format!("a fair share leaves it {:.2}", kept("software")))
+        .exact((share / 0.75 - 1.0).abs() <= 0.05, format!("weight 3 beside 1 has {share:.3}"))
+        .exact(alone >= 0.95, format!("alone has {alone:.3} of all"))
+        .note(format!("with token buckets the sequential tenant keeps {:.2}", kept("bucket")))
+        .judge()
+}

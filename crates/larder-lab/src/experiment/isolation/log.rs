@@ -1,0 +1,87 @@
+//! What a tenant has on its vSSD: blocks that it appends to, the oldest of which it gives up when there is no room.
+
+use std::collections::VecDeque;
+
+use larder_ssd::timed::Nanoseconds;
+use larder_ssd::vssd::timed::TimedVssds;
+use larder_ssd::vssd::{LogicalBlock, MemoryImages, Pages, VssdId};
+
+use super::failed;
+use crate::Error;
+
+/// A log on a vSSD.
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) vssd: VssdId,
+    block_pages: u64,
+    /// Blocks that it may have.
+    limit: usize,
+    /// Full ones, the oldest first.
+    full: VecDeque<LogicalBlock>,
+    open: Option<(LogicalBlock, u64)>,
+}
+
+impl Log {
+    /// A log that is full, which took no time.
+    pub(super) fn new(timed: &mut TimedVssds<MemoryImages>, vssd: VssdId) -> Result<Self, Error> {
+        let info = timed.array().info(vssd).map_err(failed)?;
+        let (block_pages, limit) = (info.block_pages, info.blocks as usize);
+        let mut full = VecDeque::new();
+        for _ in 0..limit {
+            let array = timed.array_mut();
+            let block = array.alloc_block(vssd, 0).map_err(failed)?;
+            let pages = Pages::Count(u32::try_from(block_pages).unwrap_or(u32::MAX));
+            array.append(vssd, block, 0, pages).map_err(failed)?;
+            full.push_back(block);
+        }
+        Ok(Self { vssd, block_pages, limit, full, open: None })
+    }
+
+    /// Where to read `pages` pages of a full block.
+    pub(super) fn somewhere(&self, rng: &mut fastrand::Rng, pages: u64) -> (LogicalBlock, u64) {
+        let block = self.full[rng.usize(..self.full.len())];
+        (block, rng.u64(..self.block_pages / pages) * pages)
+    }
+
+    /// Where the `nth` piece of `pages` pages is, from the oldest on and round again.
+    pub(super) fn nth(&self, nth: u64, pages: u64) -> (LogicalBlock, u64) {
+        let in_block = self.block_pages / pages;
+        let block = nth / in_block % self.full.len() as u64;
+        (self.full[usize::try_from(block).unwrap_or(0)], nth % in_block * pages)
+    }
+
+    /// Appends `pages` pages, a divisor of what a block has.
+    pub(super) fn append(
+        &mut self,
+        timed: &mut TimedVssds<MemoryImages>,
+        now: Nanoseconds,
+        pages: u32,
+        token: u64,
+    ) -> Result<(), Error> {
+        let (block, at) = match self.open.take() {
+            Some(open) => open,
+            None => (self.fresh(timed, now)?, 0),
+        };
+        timed.append(now, self.vssd, block, at, Pages::Count(pages), token).map_err(failed)?;
+        let at = at + u64::from(pages);
+        if at < self.block_pages {
+            self.open = Some((block, at));
+        } else {
+            self.full.push_back(block);
+        }
+        Ok(())
+    }
+
+    fn fresh(
+        &mut self,
+        timed: &mut TimedVssds<MemoryImages>,
+        now: Nanoseconds,
+    ) -> Result<LogicalBlock, Error> {
+        if self.full.len() == self.limit
+            && let Some(oldest) = self.full.pop_front()
+        {
+            timed.free(now, self.vssd, oldest).map_err(failed)?;
+        }
+        timed.array_mut().alloc_block(self.vssd, 0).map_err(failed)
+    }
+}

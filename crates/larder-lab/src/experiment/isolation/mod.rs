@@ -1,0 +1,34 @@
+//! Tenants beside one another on virtual SSDs of every kind, in a drive's time.
+//!
+//! The array of [`larder_ssd::vssd`] does what tenants ask for; dies and channels take their time for it
+//! ([`larder_ssd::vssd::timed`]).
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `drive` | the drive, and vSSDs of each kind on it |
+//! | `log`, `tenant`, `search` | what a tenant has and asks for |
+//! | `run` | tenants beside one another |
+//! | `latency`, `hardware`, `websearch`, `migration` | the experiments |
+
+mod drive;
+mod hardware;
+mod latency;
+mod log;
+mod migration;
+mod run;
+mod search;
+mod tenant;
+mod websearch;
+
+pub(super) use hardware::HARDWARE_VS_SOFTWARE;
+pub(super) use latency::ISOLATION_LATENCY;
+pub(super) use migration::MIGRATION;
+pub(super) use websearch::WEBSEARCH_MAPREDUCE;
+
+use crate::Error;
+
+/// What the array refused.
+#[allow(clippy::needless_pass_by_value)] // for map_err
+fn failed(error: larder_ssd::Error) -> Error {
+    Error::run(error.to_string())
+}

@@ -1,0 +1,112 @@
+//! Tenants beside one another for some seconds of a drive's time.
+
+use larder_ssd::timed::Nanoseconds;
+use larder_ssd::vssd::MemoryImages;
+use larder_ssd::vssd::timed::TimedVssds;
+
+use super::drive::{Drive, Kind, SECONDS};
+use super::failed;
+use super::tenant::{Pattern, Seen, Tenant};
+use crate::Error;
+use crate::experiment::Settings;
+use crate::replay::Monitor;
+
+/// What of a run counts, in seconds of the drive's time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Window {
+    pub(super) from: Nanoseconds,
+    pub(super) until: Nanoseconds,
+}
+
+impl Window {
+    /// As the settings have it.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // up to ten minutes
+    pub(super) fn of(settings: &Settings) -> Result<Self, Error> {
+        let ns = (settings.within(SECONDS.name, 0.5..=600.0)? * 1e9) as Nanoseconds;
+        Ok(Self { from: ns / 4, until: ns / 4 + ns })
+    }
+
+    /// How long it is.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn seconds(self) -> f64 {
+        (self.until - self.from) as f64 / 1e9
+    }
+}
+
+/// Tenants beside one another.
+#[derive(Debug)]
+pub(super) struct Beside {
+    pub(super) timed: TimedVssds<MemoryImages>,
+    pub(super) tenants: Vec<Tenant>,
+    now: Nanoseconds,
+}
+
+/// Of what all programs of a drive could do, what token buckets let all tenants have together: a bucket cannot know
+/// what erases and reads take, so it must stay below.
+const BUCKETS: f64 = 0.5;
+
+impl Beside {
+    /// Tenants of so many eighths of the drive and such weights, on fresh vSSDs that hold as much as the smallest can.
+    pub(super) fn new(
+        drive: &Drive,
+        kind: Kind,
+        tenants: &[(u32, u32, Pattern)],
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let shares: Vec<_> = tenants.iter().map(|(share, weight, _)| (*share, *weight)).collect();
+        let policy = drive.policy(kind, tenants.len(), BUCKETS);
+        let (mut timed, vssds) = drive.vssds(kind, &shares, &policy)?;
+        let made = vssds.into_iter().zip(tenants).zip(seed * 100..);
+        let made = made.map(|((vssd, (_, _, pattern)), seed)| {
+            Tenant::new(&mut timed, vssd, pattern.clone(), seed)
+        });
+        let tenants = made.collect::<Result<_, _>>()?;
+        // What they have they had before.
+        let timed = TimedVssds::new(timed.into_array(), &drive.timing, &policy).map_err(failed)?;
+        Ok(Self { timed, tenants, now: 0 })
+    }
+
+    /// What each tenant sees of what it asks for in `window`.
+    pub(super) fn measure(
+        &mut self,
+        window: Window,
+        monitor: &Monitor,
+    ) -> Result<Vec<Seen>, Error> {
+        self.until(window.from, window.until, monitor)
+    }
+
+    /// Goes on to `until`. What each tenant saw of requests that it made since `from`.
+    pub(super) fn until(
+        &mut self,
+        from: Nanoseconds,
+        until: Nanoseconds,
+        monitor: &Monitor,
+    ) -> Result<Vec<Seen>, Error> {
+        let mut seen = vec![Seen::default(); self.tenants.len()];
+        let mut completed = Vec::new();
+        while !monitor.is_stopped() {
+            let asked = self.tenants.iter().filter_map(Tenant::next_at);
+            let Some(next) = asked.chain(self.timed.next_at()).min().filter(|&at| at < until)
+            else {
+                break;
+            };
+            // A tenant may be due from before, if something else took its turn.
+            self.now = self.now.max(next);
+            self.timed.run(self.now, &mut completed).map_err(failed)?;
+            for done in completed.drain(..) {
+                let tenant = self.tenants.iter().position(|tenant| tenant.vssd() == done.vssd);
+                let Some(tenant) = tenant else { continue };
+                if done.submitted >= from {
+                    seen[tenant].took.push(done.at - done.submitted);
+                    seen[tenant].bytes += done.token;
+                }
+                self.tenants[tenant].done(done);
+            }
+            for tenant in &mut self.tenants {
+                tenant.ask(&mut self.timed, self.now)?;
+            }
+        }
+        self.now = self.now.max(until);
+        Ok(seen)
+    }
+}

@@ -1,0 +1,118 @@
+//! A search engine's reads: those of the SPC's WebSearch traces, as requests come in there.
+
+use std::path::Path;
+
+use larder_workload::trace::read_text;
+
+use crate::Error;
+use crate::experiment::{Parameter, Settings};
+
+/// Nearly all of the WebSearch trace are reads of 8 to 32 KiB. Parts of a thousand of its requests.
+const SIZES: [(u64, u32); 4] = [(8 << 10, 601), (16 << 10, 122), (24 << 10, 78), (32 << 10, 199)];
+
+/// How many come a second.
+pub(super) const SEARCHES: Parameter = Parameter {
+    name: "searches",
+    default: "8000",
+    help: "reads of the search engine a second, 1 to 1000000; they do not wait for one another",
+};
+/// A trace of them.
+pub(super) const TRACE: Parameter = Parameter {
+    name: "trace",
+    default: "",
+    help: "file of `ns device sector sectors 1=read` lines whose reads are played so fast that `searches` come a \
+           second; without one they come at random, of the sizes of the WebSearch trace",
+};
+
+/// Text of a trace: some millions of requests.
+const TRACE_BYTES_MAX: usize = 1 << 28;
+
+/// Reads that come at a rate of their own.
+#[derive(Debug, Clone)]
+pub(super) struct Search {
+    arrivals: Arrivals,
+}
+
+#[derive(Debug, Clone)]
+enum Arrivals {
+    /// At random, so many a second.
+    Random(f64),
+    /// As recorded, so much faster, and again from its begin: nanoseconds to the next, and bytes.
+    Recorded { requests: Vec<(u64, u64)>, next: usize },
+}
+
+impl Search {
+    /// So many a second, at random (Poisson), of the sizes of the trace.
+    pub(super) fn random(per_s: f64) -> Self {
+        Self { arrivals: Arrivals::Random(per_s) }
+    }
+
+    /// A tenant's, from the settings.
+    pub(super) fn of(settings: &Settings) -> Result<Self, Error> {
+        let per_s = settings.within(SEARCHES.name, 1.0..=1e6)?;
+        match settings.text(TRACE.name) {
+            "" => Ok(Self::random(per_s)),
+            path => Self::recorded(path, per_s),
+        }
+    }
+
+    /// Those of a trace in the form of MQSim (`ns device sector sectors 1=read`), played so fast that there are
+    /// `per_s` a second.
+    pub(super) fn recorded(path: &str, per_s: f64) -> Result<Self, Error> {
+        let fail = |why: String| Error::usage(format!("--set trace={path}: {why}"));
+        let text = read_text(Path::new(path), TRACE_BYTES_MAX)?;
+        let mut reads = Vec::new();
+        for (line, number) in text.lines().zip(1..) {
+            let fields: Option<Vec<u64>> =
+                line.split_whitespace().map(|field| field.parse().ok()).collect();
+            match fields.as_deref() {
+                Some(&[at, _, _, sectors, kind]) if (1..=256).contains(&sectors) => {
+                    if kind == 1 {
+                        reads.push((at, (sectors * 512).next_multiple_of(4096)));
+                    }
+                }
+                Some(&[_, _, _, _, _]) => {}
+                _ => {
+                    return Err(fail(format!(
+                        "line {number}: not `ns device sector sectors 1=read`"
+                    )));
+                }
+            }
+        }
+        let (Some(&(first, _)), Some(&(last, _))) = (reads.first(), reads.last()) else {
+            return Err(fail("it has no reads".to_owned()));
+        };
+        let recorded_ns = last.saturating_sub(first).max(1) as f64;
+        let faster = per_s * recorded_ns / 1e9 / reads.len() as f64;
+        let gaps = reads.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].0)).chain([0]);
+        let requests =
+            gaps.zip(&reads).map(|(gap, &(_, bytes))| (scaled(gap, 1.0 / faster), bytes));
+        Ok(Self { arrivals: Arrivals::Recorded { requests: requests.collect(), next: 0 } })
+    }
+
+    /// When the one after this comes, from now on, and the bytes of this.
+    pub(super) fn next(&mut self, rng: &mut fastrand::Rng) -> (u64, u64) {
+        match &mut self.arrivals {
+            Arrivals::Random(per_s) => {
+                let wait_ns = -rng.f64().max(f64::MIN_POSITIVE).ln() * 1e9 / *per_s;
+                let mut part = rng.u32(..1000);
+                let size = SIZES.iter().find(|(_, parts)| {
+                    let found = part < *parts;
+                    part = part.saturating_sub(*parts);
+                    found
+                });
+                (scaled(1, wait_ns), size.map_or(32 << 10, |(bytes, _)| *bytes))
+            }
+            Arrivals::Recorded { requests, next } => {
+                let request = requests[*next];
+                *next = (*next + 1) % requests.len();
+                request
+            }
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)] // never negative
+fn scaled(ns: u64, by: f64) -> u64 {
+    (ns as f64 * by) as u64
+}

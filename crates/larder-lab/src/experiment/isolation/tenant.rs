@@ -1,0 +1,156 @@
+//! Tenants: what they ask for, and what they saw.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use larder_ssd::timed::Nanoseconds;
+use larder_ssd::vssd::timed::{Completed, TimedVssds};
+use larder_ssd::vssd::{MemoryImages, VssdId};
+
+use super::failed;
+use super::log::Log;
+use super::run::Window;
+use super::search::Search;
+use crate::Error;
+
+/// What a tenant does.
+#[derive(Debug, Clone)]
+pub(super) enum Pattern {
+    /// Reads of so many bytes anywhere, so many at a time.
+    Read(u64, usize),
+    /// Appends of so many bytes, so many at a time.
+    Write(u64, usize),
+    /// Reads all that it has in order and writes as much, as a job does with its input and its output.
+    Job(u64, usize),
+    /// Nothing.
+    Idle,
+    /// Reads as a search engine does, which come whether others are done or not.
+    Search(Search),
+}
+
+/// What a tenant saw of requests that it made in the time that counts.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    /// What each took, in nanoseconds.
+    pub(super) took: Vec<u64>,
+    pub(super) bytes: u64,
+}
+
+impl Seen {
+    /// Takes in what `other` saw.
+    pub(super) fn add(&mut self, other: Self) {
+        self.took.extend(other.took);
+        self.bytes += other.bytes;
+    }
+
+    /// Millions of bytes a second.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn mb_s(&self, window: Window) -> f64 {
+        self.bytes as f64 / 1e6 / window.seconds()
+    }
+
+    /// What all but `share` took less than, in microseconds.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+    pub(super) fn quantile_us(&mut self, share: f64) -> f64 {
+        if self.took.is_empty() {
+            return f64::NAN;
+        }
+        let at = ((self.took.len() as f64 * share) as usize).min(self.took.len() - 1);
+        *self.took.select_nth_unstable(at).1 as f64 / 1000.0
+    }
+}
+
+/// A tenant on a vSSD.
+#[derive(Debug)]
+pub(super) struct Tenant {
+    pattern: Pattern,
+    log: Log,
+    rng: fastrand::Rng,
+    /// When it asks next, as often as it does.
+    due: BinaryHeap<Reverse<Nanoseconds>>,
+    asked: u64,
+}
+
+const PAGE: u64 = 4096;
+
+impl Tenant {
+    /// On a fresh vSSD.
+    pub(super) fn new(
+        timed: &mut TimedVssds<MemoryImages>,
+        vssd: VssdId,
+        pattern: Pattern,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let log = Log::new(timed, vssd)?;
+        let depth = match &pattern {
+            Pattern::Read(_, depth) | Pattern::Write(_, depth) | Pattern::Job(_, depth) => *depth,
+            Pattern::Search(_) => 1,
+            Pattern::Idle => 0,
+        };
+        let due = (0..depth).map(|_| Reverse(0)).collect();
+        Ok(Self { pattern, log, rng: fastrand::Rng::with_seed(seed), due, asked: 0 })
+    }
+
+    /// Whose completions are its.
+    pub(super) fn vssd(&self) -> VssdId {
+        self.log.vssd
+    }
+
+    pub(super) fn next_at(&self) -> Option<Nanoseconds> {
+        self.due.peek().map(|Reverse(at)| *at)
+    }
+
+    /// Asks for what is due at `now`.
+    pub(super) fn ask(
+        &mut self,
+        timed: &mut TimedVssds<MemoryImages>,
+        now: Nanoseconds,
+    ) -> Result<(), Error> {
+        while self.next_at().is_some_and(|at| at <= now) {
+            self.due.pop();
+            self.ask_one(timed, now)?;
+            self.asked += 1;
+        }
+        Ok(())
+    }
+
+    /// The token of a request is how many bytes it asks for.
+    fn ask_one(
+        &mut self,
+        timed: &mut TimedVssds<MemoryImages>,
+        now: Nanoseconds,
+    ) -> Result<(), Error> {
+        let (bytes, read) = match &mut self.pattern {
+            Pattern::Read(bytes, _) => {
+                (*bytes, Some(self.log.somewhere(&mut self.rng, *bytes / PAGE)))
+            }
+            Pattern::Idle => return Ok(()),
+            Pattern::Write(bytes, _) => (*bytes, None),
+            Pattern::Job(bytes, _) => {
+                let reads = self.asked.is_multiple_of(2);
+                (*bytes, reads.then(|| self.log.nth(self.asked / 2, *bytes / PAGE)))
+            }
+            Pattern::Search(search) => {
+                let (wait_ns, bytes) = search.next(&mut self.rng);
+                self.due.push(Reverse(now + wait_ns));
+                (bytes, Some(self.log.somewhere(&mut self.rng, bytes / PAGE)))
+            }
+        };
+        match read {
+            Some((block, at)) => {
+                timed.read(now, self.log.vssd, block, at, bytes / PAGE, bytes).map_err(failed)
+            }
+            None => {
+                let pages = u32::try_from(bytes / PAGE).unwrap_or(u32::MAX);
+                self.log.append(timed, now, pages, bytes)
+            }
+        }
+    }
+
+    /// A request is done: who waits for its own requests asks again.
+    pub(super) fn done(&mut self, completed: Completed) {
+        if !matches!(self.pattern, Pattern::Search(_)) {
+            self.due.push(Reverse(completed.at));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What kinds of vSSDs promise, over seeds and around the parameters by default.
+
+use larder_lab::experiment::{self, Metrics, Settings};
+use larder_lab::replay::Monitor;
+
+fn measure(name: &str, assignments: &[&str], seed: u64) -> Metrics {
+    let experiment = experiment::find(name).unwrap();
+    let assignments: Vec<String> = assignments.iter().map(|text| (*text).to_owned()).collect();
+    let settings = Settings::new(experiment.name, experiment.parameters, &assignments).unwrap();
+    (experiment.measure)(&settings, seed, &Monitor::default()).unwrap()
+}
+
+#[test]
+fn own_channels_shorten_the_tail_most() {
+    for (seed, assignments) in [
+        (1, ["seconds=1", "searches=8000"]),
+        (2, ["channels=16", "seconds=0.5"]),
+        (3, ["seconds=1", "searches=4000"]),
+    ] {
+        let metrics = measure("isolation-latency", &assignments, seed);
+        for pair in ["rw", "search"] {
+            let p99 = |kind: &str| metrics[&format!("p99_us.{pair}.in_order.{kind}")];
+            let by_kind = ["channel", "die", "software", "none"].map(p99);
+            let text = format!("{seed} {pair} {by_kind:?}");
+            // With twice the channels, a writer keeps each die busy for half of the time: a share of it is worth less.
+            let slack = if assignments.contains(&"channels=16") { 1.1 } else { 1.05 };
+            assert!(by_kind.windows(2).all(|two| two[0] <= two[1] * slack), "{text}");
+            assert!(by_kind[2] >= 2.0 * by_kind[0] && by_kind[3] >= 4.0 * by_kind[0], "{text}");
+            // Where dies let reads go first, a share of their time is no worse than none.
+            for service in ["reads_first", "reads_suspend"] {
+                let p99 = |kind: &str| metrics[&format!("p99_us.{pair}.{service}.{kind}")];
+                assert!(p99("software") <= p99("none") * 1.1, "{seed} {pair} {service}");
+            }
+        }
+        for service in ["in_order", "reads_first", "reads_suspend"] {
+            let (share, alone) =
+                (metrics[&format!("share.{service}")], metrics[&format!("alone.{service}")]);
+            assert!((share / 0.75 - 1.0).abs() <= 0.05 && alone >= 0.95, "{share} {alone}");
+        }
+        assert!(metrics["kept.in_order.channel"] >= 0.4, "{}", metrics["kept.in_order.channel"]);
+        assert!(metrics["kept.in_order.software"] >= 0.88, "{}", metrics["kept.in_order.software"]);
+    }
+}
+
+#[test]
+fn a_migration_is_nobody_else_s_business() {
+    for (seed, assignments) in [(1, ["rate_mb_s=8", "planes=1"]), (2, ["rate_mb_s=20", "planes=4"])]
+    {
+        let metrics = measure("migration", &assignments, seed);
+        let (change, rate) = (metrics["others_p99_change"], metrics["rate_ratio"]);
+        assert!((0.95..=1.05).contains(&change) && (0.9..=1.1).contains(&rate), "{change} {rate}");
+        assert!(metrics["moved_p99_ratio"] > 1.0, "its own tenant notices");
+    }
+}
+
+#[test]
+fn own_channels_beat_limits() {
+    let metrics = measure("hardware-vs-software", &["seconds=1"], 1);
+    assert!(metrics["p99_ratio.bucket"] >= 1.3 && metrics["gain.bucket"] >= 1.0);
+    assert!(metrics["gain.software"] >= 1.0, "{}", metrics["gain.software"]);
+    let metrics = measure("websearch-mapreduce", &["seconds=1"], 1);
+    assert!(metrics["tail.none"] >= 2.0 && metrics["lost.channel"] <= 0.6);
+    assert!(metrics["lost.bucket"] >= metrics["lost.channel"]);
+}
+
+/// A trace is played as recorded, at the rate that is asked for.
+#[test]
+fn a_trace_is_played() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("search.trace");
+    let lines: String =
+        (0..500).map(|n| format!("{} 0 {} 16 1\n", n * 1_000_000, n * 64)).collect();
+    std::fs::write(&path, lines).unwrap();
+    let trace = format!("trace={}", path.display());
+    let metrics = measure("websearch-mapreduce", &["seconds=1", &trace], 1);
+    assert!(metrics["tail.none"] >= 2.0, "{}", metrics["tail.none"]);
+    std::fs::write(&path, "1 2 3\n").unwrap();
+    let experiment = experiment::find("websearch-mapreduce").unwrap();
+    let settings = Settings::new(experiment.name, experiment.parameters, &[trace]).unwrap();
+    let refused = (experiment.measure)(&settings, 1, &Monitor::default()).unwrap_err().to_string();
+    assert!(refused.contains("line 1") && refused.contains("trace="), "{refused}");
+}
