@@ -1,0 +1,9 @@
+//! The file system from outside: against a shadow, through losses of power, when it is full, on damaged blocks.
+
+#![allow(clippy::unwrap_used)]
+mod basics;
+mod crash;
+mod driver;
+mod model;
+mod power;
+mod shadow;
