@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use larder_device::label::Uuid;
 use larder_device::{BlockStore, Clock, RealClock};
 
-use crate::attributes::{Ino, Kind, Owner, ROOT};
+use crate::attributes::{Ino, Kind, Owner, ROOT, Time};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flash::Flash;
 use crate::formats::node::Inode;
@@ -202,6 +202,11 @@ impl FileSystem {
             free_pages: capacity.saturating_sub(volume.used_pages()),
             inodes: volume.inodes(),
         }
+    }
+
+    /// What its clock says.
+    pub fn now(&self) -> Time {
+        self.lock().now()
     }
 
     /// What it has done since it was opened.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use larder_fs::{FileSystem, Options};
+use larder_fs::{FileSystem, Options, fsck, fsck::Fsck};
 
 use super::basics::store;
 use super::driver::{Driver, Scale};
@@ -53,6 +53,8 @@ fn life(seed: u64, losses: u64, fails_one_in: Option<u32>) -> u64 {
             }
         }
         drop(driver);
+        let report = fsck(below.clone(), Fsck { data: true }).unwrap();
+        assert!(report.is_clean(), "seed {seed} loss {loss}: {report}\n{}", replay(seed));
         let fs = FileSystem::open(below.clone(), Options { read_only: true, ..Options::default() });
         let fs = fs.unwrap_or_else(|error| panic!("seed {seed} loss {loss}: {error}"));
         let read = Model::read_from(&fs);

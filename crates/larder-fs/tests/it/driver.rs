@@ -39,6 +39,14 @@ fn is_answer(kind: ErrorKind) -> bool {
     !matches!(kind, ErrorKind::Io | ErrorKind::ReadOnly | ErrorKind::NoSpace | ErrorKind::Damaged)
 }
 
+/// A call that says something of the file system, and nothing of the storage below.
+fn answered<T>(call: Result<T, Error>) -> Result<Result<T, Error>, Error> {
+    match call {
+        Err(error) if !is_answer(error.kind()) => Err(error),
+        call => Ok(call),
+    }
+}
+
 impl Driver {
     pub(crate) fn new(fs: FileSystem, model: Model, seed: u64, scale: Scale) -> Self {
         Self { fs, model, rng: fastrand::Rng::with_seed(seed), scale, synced: false }
@@ -46,7 +54,7 @@ impl Driver {
 
     fn name(&mut self) -> Vec<u8> {
         let number = self.rng.u32(..self.scale.names);
-        let padding = if number % 7 == 0 { 200 } else { 0 };
+        let padding = if number.is_multiple_of(7) { 200 } else { 0 };
         format!("name {number}{}", "x".repeat(padding)).into_bytes()
     }
 
@@ -146,15 +154,17 @@ impl Driver {
 
     fn remove(&mut self) -> Step {
         let (parent, name) = (self.directory(), self.name());
-        let mut model = self.model.clone();
-        let (call, expected) = if self.rng.u8(..4) == 0 {
-            (self.fs.rmdir(parent, &name), model.rmdir(parent, &name))
-        } else {
-            (self.fs.unlink(parent, &name), model.unlink(parent, &name))
+        let is_directory = self.rng.u8(..4) == 0;
+        let call = match is_directory {
+            true => self.fs.rmdir(parent, &name),
+            false => self.fs.unlink(parent, &name),
         };
-        self.settle(call, expected, "remove")?;
-        self.model = model;
-        Ok(())
+        let call = answered(call)?;
+        let expected = match is_directory {
+            true => self.model.rmdir(parent, &name),
+            false => self.model.unlink(parent, &name),
+        };
+        self.settle(call, expected, "remove").map(drop)
     }
 
     fn rename(&mut self) -> Step {
@@ -165,23 +175,17 @@ impl Driver {
             1 => Renaming::Exchange,
             _ => Renaming::Replace,
         };
-        let mut model = self.model.clone();
-        let expected = model.rename((parent, &name), (to, &new), how);
-        let call = self.fs.rename((parent, &name), (to, &new), how);
-        self.settle(call, expected, "rename")?;
-        self.model = model;
-        Ok(())
+        let call = answered(self.fs.rename((parent, &name), (to, &new), how))?;
+        let expected = self.model.rename((parent, &name), (to, &new), how);
+        self.settle(call, expected, "rename").map(drop)
     }
 
     fn link(&mut self) -> Step {
         let (parent, name) = (self.directory(), self.name());
         let Some(ino) = self.any(|_| true) else { return Ok(()) };
-        let mut model = self.model.clone();
-        let expected = model.link(ino, parent, &name);
-        let call = self.fs.link(ino, parent, &name);
-        self.settle(call, expected, "link")?;
-        self.model = model;
-        Ok(())
+        let call = answered(self.fs.link(ino, parent, &name))?;
+        let expected = self.model.link(ino, parent, &name);
+        self.settle(call, expected, "link").map(drop)
     }
 
     fn hold_or_release(&mut self) -> Step {

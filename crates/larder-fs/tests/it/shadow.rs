@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use larder_fs::{FileSystem, Options};
+use larder_fs::{FileSystem, Options, fsck, fsck::Fsck};
 
 use super::basics::store;
 use super::driver::{Driver, Scale};
@@ -38,6 +38,8 @@ fn run(seed: u64, blocks: u64, block_pages: u64, operations: u64) {
             );
             driver.model = expected;
             drop(driver.fs);
+            let report = fsck(store.clone(), Fsck { data: true }).unwrap();
+            assert!(report.is_clean(), "seed {seed}, call {number}: {report}");
             driver.fs = FileSystem::open(store.clone(), Options::default()).unwrap();
         }
     }
