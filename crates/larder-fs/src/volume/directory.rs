@@ -147,7 +147,7 @@ impl Volume {
     /// Adds a name that is not there yet. Room for it was asked for.
     pub(crate) fn add_name(&mut self, ino: u64, name: &[u8], to: u64, kind: Kind) -> Result<()> {
         let index = self.directory(ino)?.page_for(name.len());
-        let cookie = self.inode(ino)?.next_cookie;
+        let cookie = self.inode(ino)?.next_cookie.max(1);
         let following = cookie.checked_add(1).ok_or_else(|| {
             Error::new(ErrorKind::NoSpace, format!("directory {ino} has no cookies left"))
         })?;

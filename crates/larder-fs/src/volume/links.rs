@@ -91,7 +91,7 @@ impl Volume {
         self.need_room(pages + holds, nodes + 1)?;
 
         let ino = self.next_ino;
-        self.next_ino += 1;
+        self.next_ino = ino.saturating_add(1);
         let now = self.now();
         let links = if kind == Kind::Directory { 2 } else { 1 };
         let inode = Inode {

@@ -16,6 +16,7 @@ use larder_device::{BlockId, BlockState};
 
 use super::NodeKey;
 use crate::address::{Address, Pointer};
+use crate::attributes::ROOT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flash::Flash;
 use crate::formats::checkpoint::{Body, Which, decode_body, decode_page, other_version};
@@ -23,6 +24,9 @@ use crate::formats::node::{self, PART_ATTRIBUTES, PART_INODE, Pointers};
 use crate::formats::run::{Entry, Run};
 use crate::formats::tag::Use;
 use crate::table::{BlockUse, Table};
+
+/// Batches, checkpoints and inodes are counted one by one, and never come so far.
+const NUMBER_MAX: u64 = 1 << 62;
 
 /// What is on a store.
 pub(crate) struct Recovered {
@@ -147,17 +151,29 @@ fn from_checkpoint(
         table.blocks.insert(line.block, it);
     }
     let mut nodes = BTreeMap::new();
+    let mut nodes_of: HashMap<u64, u32> = HashMap::new();
     for (key, pointer) in body.nodes {
         let is_there = is_in(&table, pointer.address);
         if !is_there || nodes.insert(key, pointer).is_some() {
             return Err(Error::damaged(format!("inode {} part {} is lost", key.0, key.1)));
         }
+        *nodes_of.entry(pointer.address.block().number()).or_default() += 1;
+    }
+    // A block whose count is too low would be freed too soon.
+    let live = |block| table.blocks.get(block).map_or(0, |it| it.live_pages);
+    if let Some((block, _)) = nodes_of.iter().find(|(block, nodes)| live(block) < **nodes) {
+        return Err(Error::damaged(format!("block {block} has more nodes than live pages")));
+    }
+    let next_ino = nodes.keys().next_back().map_or(ROOT, |(ino, _): &NodeKey| *ino).max(ROOT);
+    let next_ino = body.next_ino.max(next_ino.saturating_add(1));
+    if which.sequence.max(which.batch).max(next_ino) > NUMBER_MAX {
+        return Err(Error::damaged("the checkpoint has numbers that nobody counts to"));
     }
     Ok(Recovered {
         uuid: which.uuid,
         sequence: which.sequence,
         next_batch: which.batch.saturating_add(1),
-        next_ino: body.next_ino,
+        next_ino,
         nodes,
         table,
         orphans: body.orphans.into_iter().collect(),
@@ -273,7 +289,10 @@ fn roll_forward(
     }
     // A batch that was cut short must not meet another one of its number.
     let highest = newest.unwrap_or(last).max(stray).max(last);
-    recovered.next_batch = highest.checked_add(1).ok_or_else(|| Error::damaged("no such batch"))?;
+    if highest > NUMBER_MAX {
+        return Err(Error::damaged("the log has batches that nobody counts to"));
+    }
+    recovered.next_batch = highest + 1;
     recount(flash, before, recovered)
 }
 
@@ -336,8 +355,10 @@ fn apply(
             let pointer = Pointer { address: address.ok_or_else(lost)?, checksum };
             let old = recovered.nodes.insert((inode, part), pointer);
             before.entry((inode, part)).or_insert(old);
-            let next = inode.checked_add(1).ok_or_else(lost)?;
-            recovered.next_ino = recovered.next_ino.max(next);
+            if inode > NUMBER_MAX {
+                return Err(lost());
+            }
+            recovered.next_ino = recovered.next_ino.max(inode + 1);
         }
     }
     Ok(())

@@ -6,6 +6,9 @@
 mod basics;
 mod crash;
 mod driver;
+mod full;
+mod hostile;
+mod image;
 mod model;
 mod power;
 mod shadow;
