@@ -15,11 +15,12 @@ enum May {
 }
 
 /// The house, from the bottom up.
-const HOUSE: [(&str, May); 12] = [
+const HOUSE: [(&str, May); 13] = [
     ("larder-workload", May::Use(&[], &[])),
     ("larder-bench", May::Use(&["larder-workload"], &[])),
     ("larder-ssd", May::Use(&[], &[])),
     ("larder-device", May::Use(&["larder-ssd"], &[])),
+    ("larder-fs", May::Use(&["larder-device"], &[])),
     ("larder-log", May::Use(&["larder-device"], &["larder-ssd"])),
     ("larder", May::Use(&["larder-device", "larder-log"], &["larder-ssd"])),
     ("larder-sim", May::Use(&["larder", "larder-device", "larder-ssd", "larder-workload"], &[])),

@@ -1,0 +1,124 @@
+//! Bytes of files.
+
+use std::ops::Range;
+
+use super::FileSystem;
+use crate::attributes::{Ino, Kind};
+use crate::error::{Error, ErrorKind, Result};
+use crate::volume::Volume;
+
+/// What a search in a file looks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SeekTo {
+    /// Bytes that were written.
+    Data,
+    /// A hole, or the end.
+    Hole,
+}
+
+impl FileSystem {
+    /// Bytes of a file from `offset` on: `length` of them, or as many as there are up to its end.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`], [`ErrorKind::Damaged`] if they are not what was written.
+    pub fn read(&self, ino: Ino, offset: u64, length: usize) -> Result<Vec<u8>> {
+        let mut volume = self.lock();
+        must_have_bytes(&mut volume, ino)?;
+        volume.accessed(ino);
+        volume.read(ino, offset, length)
+    }
+
+    /// Writes bytes to a file from `offset` on; says how many: fewer than all where room ends.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSpace`] if there is room for none; [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`],
+    /// [`ErrorKind::FileTooLarge`], [`ErrorKind::ReadOnly`].
+    pub fn write(&self, ino: Ino, offset: u64, bytes: &[u8]) -> Result<usize> {
+        let mut volume = self.lock();
+        must_have_bytes(&mut volume, ino)?;
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let written = volume.write(ino, offset, bytes)?;
+        volume.bytes_changed(ino)?;
+        Ok(written)
+    }
+
+    /// Gives a range of a file pages of its own, so that later writes to it find room. The file grows to its end unless
+    /// `keeps_size`.
+    ///
+    /// # Errors
+    /// As [`FileSystem::write`]; [`ErrorKind::InvalidRequest`] for no bytes.
+    pub fn allocate(&self, ino: Ino, range: Range<u64>, keeps_size: bool) -> Result<()> {
+        let mut volume = self.lock();
+        must_be_range(&mut volume, ino, &range)?;
+        volume.before_change()?;
+        volume.allocate(ino, range.clone())?;
+        if !keeps_size && volume.inode(ino)?.size < range.end {
+            volume.inode_mut(ino)?.size = range.end;
+        }
+        volume.bytes_changed(ino)
+    }
+
+    /// Makes a range of a file zeros, and gives whole pages of it back. The file stays as long as it is.
+    ///
+    /// # Errors
+    /// As [`FileSystem::allocate`].
+    pub fn punch(&self, ino: Ino, range: Range<u64>) -> Result<()> {
+        let mut volume = self.lock();
+        must_be_range(&mut volume, ino, &range)?;
+        volume.before_change()?;
+        volume.punch(ino, range)?;
+        volume.bytes_changed(ino)
+    }
+
+    /// The next byte from `offset` on that is data, or in a hole; the end of the file counts as a hole.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if there is none; [`ErrorKind::IsDirectory`].
+    pub fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
+        let mut volume = self.lock();
+        must_have_bytes(&mut volume, ino)?;
+        let (end, page) = (volume.inode(ino)?.size, volume.page_bytes());
+        if offset >= end {
+            let context = format!("inode {ino} ends at {end}");
+            return Err(Error::new(ErrorKind::NoAttribute, context));
+        }
+        let first = offset / page;
+        let pages = volume.existing(ino, first..end.div_ceil(page))?;
+        let found = match to {
+            SeekTo::Data => pages.first().copied(),
+            SeekTo::Hole => (first..).find(|index| !pages.contains(index)),
+        };
+        match (found, to) {
+            (Some(index), _) => Ok((index * page).clamp(offset, end)),
+            (None, SeekTo::Hole) => Ok(end),
+            (None, SeekTo::Data) => {
+                let context = format!("inode {ino} has no data behind {offset}");
+                Err(Error::new(ErrorKind::NoAttribute, context))
+            }
+        }
+    }
+}
+
+fn must_have_bytes(volume: &mut Volume, ino: Ino) -> Result<()> {
+    match volume.inode(ino)?.kind {
+        Kind::File | Kind::Symlink => Ok(()),
+        Kind::Directory => {
+            Err(Error::new(ErrorKind::IsDirectory, format!("inode {ino} is a directory")))
+        }
+        _ => Err(Error::new(ErrorKind::InvalidRequest, format!("inode {ino} has no bytes"))),
+    }
+}
+
+fn must_be_range(volume: &mut Volume, ino: Ino, range: &Range<u64>) -> Result<()> {
+    must_have_bytes(volume, ino)?;
+    if range.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidRequest, "a range without bytes"));
+    }
+    if range.end > volume.geometry().file_bytes_max() {
+        let context = format!("inode {ino}: files are not as long as {} bytes", range.end);
+        return Err(Error::new(ErrorKind::FileTooLarge, context));
+    }
+    Ok(())
+}

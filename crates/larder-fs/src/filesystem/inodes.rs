@@ -1,0 +1,230 @@
+//! What is known of inodes: attributes, extended ones too, and who has them open.
+
+use super::FileSystem;
+use crate::attributes::{Attributes, Ino, Kind, SetAttributes, Time};
+use crate::error::{Error, ErrorKind, Result};
+use crate::formats::attributes::{self as page, NAME_BYTES_MAX};
+use crate::formats::node::{Inode, PART_ATTRIBUTES, PART_INODE};
+use crate::volume::Volume;
+
+/// Seconds after which a read is noted again though nothing has changed.
+const ACCESS_IS_OLD_SECONDS: i64 = 24 * 60 * 60;
+
+/// Whether an extended attribute may be there before it is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Setting {
+    /// It does not matter.
+    #[default]
+    Any,
+    /// It must not be there.
+    Create,
+    /// It must be there.
+    Replace,
+}
+
+impl FileSystem {
+    /// What `stat` says of an inode.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`], [`ErrorKind::Damaged`].
+    pub fn attributes(&self, ino: Ino) -> Result<Attributes> {
+        self.lock().stat(ino)
+    }
+
+    /// Changes attributes. Says what they are then.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`]; for a length [`ErrorKind::IsDirectory`], [`ErrorKind::InvalidRequest`] if it is no
+    /// file, [`ErrorKind::FileTooLarge`].
+    pub fn set_attributes(&self, ino: Ino, set: SetAttributes) -> Result<Attributes> {
+        let mut volume = self.lock();
+        volume.before_change()?;
+        if let Some(bytes) = set.size {
+            match volume.inode(ino)?.kind {
+                Kind::File => volume.resize(ino, bytes)?,
+                Kind::Directory => {
+                    let context = format!("inode {ino} is a directory");
+                    return Err(Error::new(ErrorKind::IsDirectory, context));
+                }
+                _ => {
+                    let context = format!("inode {ino} has no length");
+                    return Err(Error::new(ErrorKind::InvalidRequest, context));
+                }
+            }
+            volume.bytes_changed(ino)?;
+        }
+        let now = volume.now();
+        let inode = volume.inode_mut(ino)?;
+        if let Some(permissions) = set.permissions {
+            inode.permissions = permissions & 0o7777;
+        }
+        inode.uid = set.uid.unwrap_or(inode.uid);
+        inode.gid = set.gid.unwrap_or(inode.gid);
+        inode.accessed = set.accessed.unwrap_or(inode.accessed);
+        inode.modified = set.modified.unwrap_or(inode.modified);
+        inode.changed = now;
+        volume.stat(ino)
+    }
+
+    /// Somebody has an inode open, so many times more: it stays until it is released as often, though its last name may
+    /// go.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`].
+    pub fn hold(&self, ino: Ino, times: u64) -> Result<()> {
+        let mut volume = self.lock();
+        volume.inode(ino)?;
+        *volume.pins.entry(ino).or_default() += times;
+        Ok(())
+    }
+
+    /// Somebody has it open so many times less.
+    ///
+    /// # Errors
+    /// What goes wrong when its pages are given back, after the last release of what has no name.
+    pub fn release(&self, ino: Ino, times: u64) -> Result<()> {
+        let mut volume = self.lock();
+        let Some(held) = volume.pins.get_mut(&ino) else { return Ok(()) };
+        *held = held.saturating_sub(times);
+        if *held > 0 {
+            return Ok(());
+        }
+        volume.pins.remove(&ino);
+        if volume.orphans.contains(&ino) && volume.failed.is_none() {
+            volume.before_change()?;
+            volume.remove_inode(ino)?;
+        }
+        Ok(())
+    }
+
+    /// An extended attribute.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoAttribute`] if there is none of this name; [`ErrorKind::NotFound`].
+    pub fn extended(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        let mut volume = self.lock();
+        volume.inode(ino)?;
+        let value = volume.attributes(ino)?.get(name).map(|value| value.to_vec());
+        value.ok_or_else(|| no_attribute(ino))
+    }
+
+    /// The names of the extended attributes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`].
+    pub fn extended_names(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        let mut volume = self.lock();
+        volume.inode(ino)?;
+        Ok(volume.attributes(ino)?.keys().map(|name| name.to_vec()).collect())
+    }
+
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] or [`ErrorKind::NoAttribute`], by `how`; [`ErrorKind::NoSpace`] if all of an inode do not
+    /// fit a page; [`ErrorKind::NameTooLong`] for a name of more than 255 bytes or none.
+    pub fn set_extended(&self, ino: Ino, name: &[u8], value: &[u8], how: Setting) -> Result<()> {
+        let mut volume = self.lock();
+        volume.before_change()?;
+        volume.inode(ino)?;
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            let context = format!("an attribute's name of {} bytes", name.len());
+            return Err(Error::new(ErrorKind::NameTooLong, context));
+        }
+        let mut all = volume.attributes(ino)?;
+        match (how, all.contains_key(name)) {
+            (Setting::Create, true) => {
+                return Err(Error::new(ErrorKind::Exists, "the attribute is there"));
+            }
+            (Setting::Replace, false) => return Err(no_attribute(ino)),
+            _ => drop(all.insert(name.into(), value.into())),
+        }
+        if page::encode(ino, &all, volume.geometry().page_bytes).is_none() {
+            let context = format!("the attributes of inode {ino} do not fit a page");
+            return Err(Error::new(ErrorKind::NoSpace, context));
+        }
+        let is_new = !volume.nodes.contains_key(&(ino, PART_ATTRIBUTES));
+        volume.need_room(0, u64::from(is_new))?;
+        volume.set_attributes(ino, all);
+        volume.touch(ino)
+    }
+
+    /// Takes an extended attribute away.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoAttribute`] if there is none of this name.
+    pub fn remove_extended(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        let mut volume = self.lock();
+        volume.before_change()?;
+        volume.inode(ino)?;
+        let mut all = volume.attributes(ino)?;
+        if all.remove(name).is_none() {
+            return Err(no_attribute(ino));
+        }
+        // An empty page stays: a node of an inode goes with all behind it alone.
+        volume.set_attributes(ino, all);
+        volume.touch(ino)
+    }
+}
+
+fn no_attribute(ino: Ino) -> Error {
+    Error::new(ErrorKind::NoAttribute, format!("inode {ino} has no such attribute"))
+}
+
+impl Volume {
+    /// What `stat` says of an inode.
+    pub(super) fn stat(&mut self, ino: Ino) -> Result<Attributes> {
+        let page_bytes = self.page_bytes();
+        let it = self.inode(ino)?;
+        Ok(Attributes {
+            ino,
+            kind: it.kind,
+            permissions: it.permissions,
+            uid: it.uid,
+            gid: it.gid,
+            links: it.links,
+            rdev: it.rdev,
+            size: it.size,
+            allocated_bytes: it.pages.saturating_mul(page_bytes),
+            accessed: it.accessed,
+            modified: it.modified,
+            changed: it.changed,
+            created: it.created,
+        })
+    }
+
+    /// Inodes that there are.
+    pub(super) fn inodes(&self) -> u64 {
+        self.nodes.keys().filter(|(_, part)| *part == PART_INODE).count() as u64
+    }
+
+    /// The bytes of a file have changed.
+    pub(super) fn bytes_changed(&mut self, ino: Ino) -> Result<()> {
+        let now = self.now();
+        let inode = self.inode_mut(ino)?;
+        (inode.modified, inode.changed) = (now, now);
+        Ok(())
+    }
+
+    /// Somebody reads: noted as `relatime` has it. That it cannot be is no reason not to read.
+    pub(super) fn accessed(&mut self, ino: Ino) {
+        let now = self.now();
+        let is_old = |inode: &Inode| {
+            inode.accessed <= inode.modified.max(inode.changed)
+                || inode.accessed < Time { seconds: now.seconds - ACCESS_IS_OLD_SECONDS, ..now }
+        };
+        let is_due = self.inode(ino).is_ok_and(is_old);
+        if is_due
+            && self.before_change().is_ok()
+            && let Ok(inode) = self.inode_mut(ino)
+        {
+            inode.accessed = now;
+        }
+    }
+
+    /// All that has changed goes to the log, and a checkpoint behind it.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        self.commit_and_clean()?;
+        self.checkpoint_now()
+    }
+}

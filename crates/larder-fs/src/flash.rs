@@ -1,0 +1,92 @@
+//! The store below, in pages of the file system.
+
+use std::sync::Arc;
+
+use larder_device::{BlockId, BlockState, BlockStore, IoBuffer, IoFuture, Stream};
+
+use crate::address::{Address, Pointer};
+use crate::error::{Error, Result};
+use crate::formats::tag::Use;
+use crate::geometry::{Geometry, size};
+
+/// Bytes that are read in one request at most.
+const READ_BYTES_MAX: u64 = 1 << 20;
+
+/// A store, and the pages that it has for a file system.
+#[derive(Clone)]
+pub(crate) struct Flash {
+    store: Arc<dyn BlockStore>,
+    pub(crate) geometry: Geometry,
+}
+
+impl Flash {
+    pub(crate) fn new(store: Arc<dyn BlockStore>) -> Result<Self> {
+        let geometry = Geometry::of(store.info())?;
+        Ok(Self { store, geometry })
+    }
+
+    fn page_bytes(&self) -> u64 {
+        self.geometry.page_bytes as u64
+    }
+
+    pub(crate) fn list(&self) -> Vec<BlockState> {
+        self.store.list()
+    }
+
+    /// Whole pages that can be read of a block.
+    pub(crate) fn written_pages(&self, state: &BlockState) -> u32 {
+        u32::try_from(state.written_bytes / self.page_bytes()).unwrap_or(u32::MAX)
+    }
+
+    /// So many pages from `at` on, whatever they hold.
+    pub(crate) fn read(&self, at: Address, pages: u32) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(size(u64::from(pages) * self.page_bytes()));
+        let mut offset = u64::from(at.page()) * self.page_bytes();
+        let end = offset + u64::from(pages) * self.page_bytes();
+        while offset < end {
+            let length = READ_BYTES_MAX.min(end - offset);
+            let buffer = IoBuffer::zeroed(size(length));
+            let read = self.store.read(at.block(), offset, buffer).wait();
+            let read = read.map_err(|failure| {
+                Error::below(format!("reading {pages} pages from {at:?}"), failure.error)
+            })?;
+            bytes.extend_from_slice(read.as_slice());
+            offset += length;
+        }
+        Ok(bytes)
+    }
+
+    /// The page that a pointer names, which must be what was written there.
+    pub(crate) fn read_checked(&self, pointer: Pointer) -> Result<Vec<u8>> {
+        let page = self.read(pointer.address, 1)?;
+        if crc32c::crc32c(&page) != pointer.checksum {
+            return Err(Error::damaged(format!("{:?} fails its checksum", pointer.address)));
+        }
+        Ok(page)
+    }
+
+    /// A new block. Durable when it returns.
+    pub(crate) fn alloc(&self, what_for: Use) -> Result<u64> {
+        let stream = Stream::new(what_for.stream(self.store.info().streams));
+        let block = self.store.alloc(stream, what_for.tag()).wait();
+        block.map(BlockId::number).map_err(|error| Error::below("allocating a block", error))
+    }
+
+    /// Starts to write pages to a block, from `page` on.
+    pub(crate) fn append(&self, block: u64, page: u32, bytes: &[u8]) -> IoFuture {
+        let mut buffer = IoBuffer::zeroed(bytes.len());
+        buffer.copy_in(0, bytes);
+        self.store.append(BlockId::new(block), u64::from(page) * self.page_bytes(), buffer)
+    }
+
+    pub(crate) fn free(&self, block: u64) -> Result<()> {
+        let freed = self.store.free(BlockId::new(block)).wait();
+        let context = || format!("freeing block {block}");
+        freed.map(drop).map_err(|failure| Error::below(context(), failure.error))
+    }
+
+    pub(crate) fn flush(&self) -> Result<()> {
+        let flushed = self.store.flush().wait();
+        flushed.map(drop).map_err(|failure| Error::below("flushing the store", failure.error))
+    }
+}

@@ -1,0 +1,125 @@
+//! Whether all that is on a store fits together. Nothing is written.
+//!
+//! It reads what an opening reads, and then every node: pointers, counts, names. Each page belongs to one place of one
+//! file; each inode has as many names as it says, and a way from the root; each block has as many live pages as are
+//! counted. With [`Fsck::data`] it reads the pages of files, too.
+
+mod names;
+mod nodes;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use larder_device::BlockStore;
+
+use crate::error::{ErrorKind, Result};
+use crate::flash::Flash;
+use crate::volume::recover;
+use names::Names;
+use nodes::Nodes;
+
+/// What is to be checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fsck {
+    /// Read all pages of files, and compare their checksums.
+    pub data: bool,
+}
+
+/// What a check has found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// What is wrong, one sentence each; at most a thousand.
+    pub findings: Vec<String>,
+    /// Findings beyond those.
+    pub more_findings: u64,
+    /// Inodes that there are.
+    pub inodes: u64,
+    /// Directories among them.
+    pub directories: u64,
+    /// Inodes without a name that the next opening removes.
+    pub orphans: u64,
+    /// Pages of data.
+    pub data_pages: u64,
+    /// Blocks of the log.
+    pub blocks: u64,
+    /// Batches behind the last checkpoint.
+    pub batches: u64,
+}
+
+const FINDINGS_MAX: usize = 1000;
+
+impl Report {
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    fn found(&mut self, what: impl Into<String>) {
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(what.into());
+        } else {
+            self.more_findings += 1;
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for finding in &self.findings {
+            writeln!(f, "{finding}")?;
+        }
+        if self.more_findings > 0 {
+            writeln!(f, "and {} more findings", self.more_findings)?;
+        }
+        let Self { inodes, directories, orphans, data_pages, blocks, batches, .. } = self;
+        write!(
+            f,
+            "{inodes} inodes ({directories} directories, {orphans} without a name), {data_pages} pages of data, \
+             {blocks} blocks, {batches} batches since the checkpoint: {}",
+            if self.is_clean() { "clean" } else { "damaged" }
+        )
+    }
+}
+
+/// Checks the file system on a store. Nobody may change it meanwhile.
+///
+/// # Errors
+/// [`ErrorKind::Setup`] if there is none; what the store reports. Damage is a finding and no error.
+pub fn fsck(store: Arc<dyn BlockStore>, what: Fsck) -> Result<Report> {
+    let flash = Flash::new(store)?;
+    let mut report = Report::default();
+    let recovered = match recover::recover(&flash) {
+        Err(error) if error.kind() == ErrorKind::Damaged => {
+            report.found(format!("it does not open: {error}"));
+            return Ok(report);
+        }
+        recovered => recovered?,
+    };
+    report.batches = recovered.batches;
+    report.blocks = recovered.table.blocks.len() as u64;
+    let nodes = Nodes::read(&flash, &recovered, what, &mut report)?;
+    Names::read(&flash, &nodes, &mut report)?.check(&nodes, &recovered, &mut report);
+    count_blocks(&nodes, &recovered, &mut report);
+    report.inodes = nodes.inodes.len() as u64;
+    report.orphans = recovered.orphans.len() as u64;
+    report.data_pages = nodes.data_pages;
+    Ok(report)
+}
+
+/// Live pages of each block, as they are and as they are counted.
+fn count_blocks(nodes: &Nodes, recovered: &recover::Recovered, report: &mut Report) {
+    let mut live: BTreeMap<u64, u32> = BTreeMap::new();
+    for address in nodes.pages.keys() {
+        *live.entry(address.block().number()).or_default() += 1;
+    }
+    for (block, it) in &recovered.table.blocks {
+        let there = live.get(block).copied().unwrap_or(0);
+        if there != it.live_pages {
+            let counted = it.live_pages;
+            report
+                .found(format!("block {block} has {there} live pages, and {counted} are counted"));
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Our words in the kernel's.
+
+use fuser::{Errno, FileAttr, FileType, INodeNo};
+
+use crate::attributes::{Attributes, Kind};
+use crate::error::{Error, ErrorKind};
+
+/// The number of an error.
+pub(super) fn errno(error: &Error) -> Errno {
+    Errno::from_i32(match error.kind() {
+        ErrorKind::NotFound => libc::ENOENT,
+        ErrorKind::Exists => libc::EEXIST,
+        ErrorKind::NotDirectory => libc::ENOTDIR,
+        ErrorKind::IsDirectory => libc::EISDIR,
+        ErrorKind::NotEmpty => libc::ENOTEMPTY,
+        ErrorKind::NoSpace => libc::ENOSPC,
+        ErrorKind::NameTooLong => libc::ENAMETOOLONG,
+        ErrorKind::InvalidRequest => libc::EINVAL,
+        ErrorKind::TooManyLinks => libc::EMLINK,
+        ErrorKind::FileTooLarge => libc::EFBIG,
+        ErrorKind::NotPermitted => libc::EPERM,
+        ErrorKind::NoAttribute => libc::ENODATA,
+        ErrorKind::ReadOnly => libc::EROFS,
+        ErrorKind::Damaged | ErrorKind::Io | ErrorKind::Setup => libc::EIO,
+    })
+}
+
+pub(super) fn file_type(kind: Kind) -> FileType {
+    match kind {
+        Kind::File => FileType::RegularFile,
+        Kind::Directory => FileType::Directory,
+        Kind::Symlink => FileType::Symlink,
+        Kind::Fifo => FileType::NamedPipe,
+        Kind::Socket => FileType::Socket,
+        Kind::CharDevice => FileType::CharDevice,
+        Kind::BlockDevice => FileType::BlockDevice,
+    }
+}
+
+pub(super) fn file_attr(of: &Attributes) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(of.ino),
+        size: of.size,
+        blocks: of.allocated_bytes / 512,
+        atime: of.accessed.into(),
+        mtime: of.modified.into(),
+        ctime: of.changed.into(),
+        crtime: of.created.into(),
+        kind: file_type(of.kind),
+        perm: of.permissions,
+        nlink: of.links,
+        uid: of.uid,
+        gid: of.gid,
+        rdev: of.rdev,
+        blksize: 4096,
+        flags: 0,
+    }
+}

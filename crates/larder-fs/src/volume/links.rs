@@ -1,0 +1,322 @@
+//! Names come, go and change places. Each of these is one change: a batch has all of it or nothing.
+
+use super::Volume;
+use crate::attributes::{Kind, Owner};
+use crate::error::{Error, ErrorKind, Result};
+use crate::formats::directory::{NAME_BYTES_MAX, is_name};
+use crate::formats::node::{Inode, PART_INODE};
+use crate::geometry::size;
+
+/// Names that an inode can have.
+const LINKS_MAX: u32 = i32::MAX.unsigned_abs();
+/// Set-group-ID: of a directory, what is made in it gets its group.
+const SET_GROUP_ID: u16 = 0o2000;
+
+/// What a name leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) ino: u64,
+    pub(crate) kind: Kind,
+}
+
+/// What becomes of a name that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Renaming {
+    /// It leads to what was renamed, and to what it led before no more.
+    #[default]
+    Replace,
+    /// Nothing is renamed then.
+    NoReplace,
+    /// It must be there, and the two change places.
+    Exchange,
+}
+
+fn error(kind: ErrorKind, what: &str, name: &[u8]) -> Error {
+    Error::new(kind, format!("{what}: {}", String::from_utf8_lossy(name)))
+}
+
+fn check_name(name: &[u8]) -> Result<()> {
+    if name.len() > NAME_BYTES_MAX {
+        return Err(error(ErrorKind::NameTooLong, "a name of more than 255 bytes", name));
+    }
+    if !is_name(name) {
+        return Err(error(ErrorKind::InvalidRequest, "no name for a file", name));
+    }
+    Ok(())
+}
+
+impl Volume {
+    /// What a name in a directory leads to.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`].
+    pub(crate) fn find(&mut self, parent: u64, name: &[u8]) -> Result<Found> {
+        self.look_up(parent, name)?.ok_or_else(|| error(ErrorKind::NotFound, "no such name", name))
+    }
+
+    fn look_up(&mut self, parent: u64, name: &[u8]) -> Result<Option<Found>> {
+        if name.len() > NAME_BYTES_MAX {
+            return Err(error(ErrorKind::NameTooLong, "a name of more than 255 bytes", name));
+        }
+        let found = self.directory(parent)?.get(name);
+        Ok(found.map(|place| Found { ino: place.ino, kind: place.kind }))
+    }
+
+    /// A new inode under a new name. `bytes` is what it holds from the start: the target of a symbolic link.
+    pub(crate) fn make(
+        &mut self,
+        (parent, name): (u64, &[u8]),
+        (kind, rdev): (Kind, u32),
+        owner: Owner,
+        bytes: &[u8],
+    ) -> Result<u64> {
+        check_name(name)?;
+        let holds = (bytes.len() as u64).div_ceil(self.page_bytes());
+        self.before_changes(size(holds))?;
+        if self.look_up(parent, name)?.is_some() {
+            return Err(error(ErrorKind::Exists, "the name is taken", name));
+        }
+        let above = self.inode(parent)?;
+        if above.links == 0 {
+            return Err(error(ErrorKind::NotFound, "the directory is gone, for", name));
+        }
+        if kind == Kind::Directory && above.links >= LINKS_MAX {
+            return Err(error(ErrorKind::TooManyLinks, "too many directories beside", name));
+        }
+        let hands_on = above.permissions & SET_GROUP_ID != 0;
+        let gid = if hands_on { above.gid } else { owner.gid };
+        let inherited = if hands_on && kind == Kind::Directory { SET_GROUP_ID } else { 0 };
+        let (pages, nodes) = self.name_adds(parent, name.len())?;
+        self.need_room(pages + holds, nodes + 1)?;
+
+        let ino = self.next_ino;
+        self.next_ino = ino.saturating_add(1);
+        let now = self.now();
+        let links = if kind == Kind::Directory { 2 } else { 1 };
+        let inode = Inode {
+            kind,
+            permissions: owner.permissions & 0o7777 | inherited,
+            uid: owner.uid,
+            gid,
+            links,
+            rdev,
+            size: 0,
+            pages: 0,
+            parent: if kind == Kind::Directory { parent } else { 0 },
+            next_cookie: 1,
+            accessed: now,
+            modified: now,
+            changed: now,
+            created: now,
+            pointers: vec![None; self.geometry().inode_pointers()],
+        };
+        self.insert_inode(ino, inode);
+        self.write_at_once(ino, 0, bytes)?;
+        self.add_name(parent, name, ino, kind)?;
+        self.count_link(parent, if kind == Kind::Directory { 1 } else { 0 })?;
+        self.names_changed(parent)?;
+        Ok(ino)
+    }
+
+    /// A further name for what is no directory.
+    pub(crate) fn link(&mut self, ino: u64, parent: u64, name: &[u8]) -> Result<()> {
+        check_name(name)?;
+        self.before_change()?;
+        let inode = self.inode(ino)?;
+        let (kind, links) = (inode.kind, inode.links);
+        if kind == Kind::Directory {
+            return Err(error(ErrorKind::NotPermitted, "a directory has one name, not", name));
+        }
+        if links == 0 {
+            return Err(error(ErrorKind::NotFound, "what has lost its last name gets none", name));
+        }
+        if links >= LINKS_MAX {
+            return Err(error(ErrorKind::TooManyLinks, "too many names beside", name));
+        }
+        if self.look_up(parent, name)?.is_some() {
+            return Err(error(ErrorKind::Exists, "the name is taken", name));
+        }
+        if self.inode(parent)?.links == 0 {
+            return Err(error(ErrorKind::NotFound, "the directory is gone, for", name));
+        }
+        let (pages, nodes) = self.name_adds(parent, name.len())?;
+        self.need_room(pages, nodes)?;
+        self.add_name(parent, name, ino, kind)?;
+        self.count_link(ino, 1)?;
+        self.touch(ino)?;
+        self.names_changed(parent)
+    }
+
+    /// Takes a name away, and with the last one what it led to, unless somebody has that open.
+    pub(crate) fn unlink(&mut self, parent: u64, name: &[u8]) -> Result<()> {
+        self.before_change()?;
+        let found = self.find(parent, name)?;
+        if found.kind == Kind::Directory {
+            return Err(error(ErrorKind::IsDirectory, "a directory", name));
+        }
+        self.remove_name(parent, name)?;
+        self.names_changed(parent)?;
+        self.lost_name(found.ino)
+    }
+
+    /// Takes an empty directory away.
+    pub(crate) fn rmdir(&mut self, parent: u64, name: &[u8]) -> Result<()> {
+        self.before_change()?;
+        let found = self.find(parent, name)?;
+        if found.kind != Kind::Directory {
+            return Err(error(ErrorKind::NotDirectory, "no directory", name));
+        }
+        if !self.directory(found.ino)?.is_empty() {
+            return Err(error(ErrorKind::NotEmpty, "the directory has names", name));
+        }
+        self.remove_name(parent, name)?;
+        self.count_link(parent, -1)?;
+        self.names_changed(parent)?;
+        self.lost_name(found.ino)
+    }
+
+    /// An inode has one name less; a directory has had its only one.
+    fn lost_name(&mut self, ino: u64) -> Result<()> {
+        let inode = match self.inode_mut(ino) {
+            Ok(inode) => inode,
+            // What its name led to is lost or damaged: the name can go nevertheless.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => {
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let is_directory = inode.kind == Kind::Directory;
+        inode.links = if is_directory { 0 } else { inode.links.saturating_sub(1) };
+        if inode.links > 0 {
+            return self.touch(ino);
+        }
+        if self.pins.contains_key(&ino) {
+            self.orphans.insert(ino);
+            return self.touch(ino);
+        }
+        self.remove_inode(ino)
+    }
+
+    /// Gives what a name leads to another name, in one step.
+    pub(crate) fn rename(
+        &mut self,
+        (parent, name): (u64, &[u8]),
+        (new_parent, new_name): (u64, &[u8]),
+        how: Renaming,
+    ) -> Result<()> {
+        check_name(name)?;
+        check_name(new_name)?;
+        self.before_change()?;
+        let source = self.find(parent, name)?;
+        let target = self.look_up(new_parent, new_name)?;
+        if source.kind == Kind::Directory && self.is_within(new_parent, source.ino)? {
+            return Err(error(ErrorKind::InvalidRequest, "a directory within itself", new_name));
+        }
+        if self.inode(new_parent)?.links == 0 {
+            return Err(error(ErrorKind::NotFound, "the directory is gone, for", new_name));
+        }
+        match (how, target) {
+            (Renaming::NoReplace, Some(_)) => {
+                Err(error(ErrorKind::Exists, "the name is taken", new_name))
+            }
+            (Renaming::Exchange, None) => Err(error(ErrorKind::NotFound, "no such name", new_name)),
+            (_, Some(target)) if target.ino == source.ino => Ok(()),
+            (Renaming::Exchange, Some(target)) => {
+                if target.kind == Kind::Directory && self.is_within(parent, target.ino)? {
+                    let what = "a directory within itself";
+                    return Err(error(ErrorKind::InvalidRequest, what, name));
+                }
+                self.point_name(new_parent, new_name, source.ino, source.kind)?;
+                self.point_name(parent, name, target.ino, target.kind)?;
+                self.moved(source, parent, new_parent)?;
+                self.moved(target, new_parent, parent)?;
+                self.names_changed(new_parent)?;
+                self.names_changed(parent)
+            }
+            (_, Some(target)) => {
+                self.may_replace(source, target, new_name)?;
+                self.point_name(new_parent, new_name, source.ino, source.kind)?;
+                if target.kind == Kind::Directory {
+                    self.count_link(new_parent, -1)?;
+                }
+                self.lost_name(target.ino)?;
+                self.left(source, (parent, name), new_parent)
+            }
+            (_, None) => {
+                let (pages, nodes) = self.name_adds(new_parent, new_name.len())?;
+                self.need_room(pages, nodes)?;
+                self.add_name(new_parent, new_name, source.ino, source.kind)?;
+                self.left(source, (parent, name), new_parent)
+            }
+        }
+    }
+
+    fn may_replace(&mut self, source: Found, target: Found, name: &[u8]) -> Result<()> {
+        match (source.kind == Kind::Directory, target.kind == Kind::Directory) {
+            (true, false) => Err(error(ErrorKind::NotDirectory, "no directory", name)),
+            (false, true) => Err(error(ErrorKind::IsDirectory, "a directory", name)),
+            (true, true) if !self.directory(target.ino)?.is_empty() => {
+                Err(error(ErrorKind::NotEmpty, "the directory has names", name))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The new name is there: the old one goes.
+    fn left(&mut self, source: Found, (parent, name): (u64, &[u8]), to: u64) -> Result<()> {
+        self.remove_name(parent, name)?;
+        self.moved(source, parent, to)?;
+        self.names_changed(parent)?;
+        self.names_changed(to)
+    }
+
+    /// Something has come from one directory to another.
+    fn moved(&mut self, what: Found, from: u64, to: u64) -> Result<()> {
+        if what.kind == Kind::Directory && from != to {
+            self.inode_mut(what.ino)?.parent = to;
+            self.count_link(from, -1)?;
+            self.count_link(to, 1)?;
+        }
+        self.touch(what.ino)
+    }
+
+    /// Whether a directory is another one, or below it.
+    fn is_within(&mut self, directory: u64, above: u64) -> Result<bool> {
+        let mut at = directory;
+        // Damage may have tied directories to a ring: no way up is longer than there are inodes.
+        for _ in 0..=self.nodes.len() {
+            if at == above {
+                return Ok(true);
+            }
+            let parent = self.inode(at)?.parent;
+            if parent == at || !self.nodes.contains_key(&(parent, PART_INODE)) {
+                return Ok(false);
+            }
+            at = parent;
+        }
+        Err(Error::damaged(format!("directory {directory} is above itself")))
+    }
+
+    fn count_link(&mut self, ino: u64, by: i32) -> Result<()> {
+        if by != 0 {
+            let inode = self.inode_mut(ino)?;
+            inode.links = inode.links.saturating_add_signed(by);
+        }
+        Ok(())
+    }
+
+    fn names_changed(&mut self, ino: u64) -> Result<()> {
+        let now = self.now();
+        let inode = self.inode_mut(ino)?;
+        (inode.modified, inode.changed) = (now, now);
+        Ok(())
+    }
+
+    /// Something of an inode has changed, but not its bytes.
+    pub(crate) fn touch(&mut self, ino: u64) -> Result<()> {
+        let now = self.now();
+        self.inode_mut(ino)?.changed = now;
+        Ok(())
+    }
+}
