@@ -124,6 +124,17 @@ impl RawSsd {
         if takes { self.free.count(die) } else { 0 }
     }
 
+    /// Whether a word is kept beside each page ([`RawConfig::page_words`]).
+    pub fn keeps_words(&self) -> bool {
+        self.medium.out_of_band_bytes() > 0
+    }
+
+    /// Pages that were programmed since the drive was made, by hosts and by moves.
+    pub fn programmed_pages(&self) -> u64 {
+        let pages = |die: &DieState| die.counters.appended_pages + die.counters.migrated_pages;
+        self.dies.iter().map(pages).sum()
+    }
+
     /// The word beside page `page` of `block`; `None` if there is no such page, nothing was
     /// programmed there, or the drive keeps no words.
     pub fn word(&self, block: BlockIndex, page: u32) -> Option<u64> {
