@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::changes::BlockChange;
 use super::config::RawConfig;
 use super::die::{DieCounters, DieState, DieView};
 use super::free::{FreeBlocks, Wanted};
@@ -31,6 +32,8 @@ pub struct RawSsd {
     pub(super) tags: BTreeMap<BlockIndex, Tag>,
     /// What was done to the media, if somebody asks.
     ops: Option<Vec<PhysicalOp>>,
+    /// What became of blocks, if somebody asks.
+    pub(super) changes: Option<Vec<BlockChange>>,
 }
 
 /// One block, for those who look.
@@ -74,6 +77,7 @@ impl RawSsd {
             allocated: vec![false; geometry.blocks() as usize],
             tags: BTreeMap::new(),
             ops: None,
+            changes: None,
             geometry,
             medium,
         })

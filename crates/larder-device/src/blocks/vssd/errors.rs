@@ -15,7 +15,7 @@ pub(super) fn of_model(what: &str, error: &larder_ssd::Error) -> Error {
         Model::BlockFull => ErrorKind::BlockFull,
         Model::OutOfRange | Model::NotWritten => ErrorKind::OutOfRange,
         Model::InUse => ErrorKind::InUse,
-        Model::Config | Model::Catalogue => ErrorKind::Setup,
+        Model::Config | Model::Catalogue | Model::Image => ErrorKind::Setup,
         _ => ErrorKind::Io,
     };
     Error::new(kind, format!("{what}: {error}"))

@@ -24,6 +24,7 @@
 
 mod array;
 mod errors;
+mod image;
 mod keeper;
 mod pages;
 mod slots;
@@ -32,6 +33,7 @@ mod store;
 mod word;
 
 pub use array::VssdArray;
+pub use image::ImageFile;
 pub use keeper::{Keeper, MemoryKeeper, Tail};
 pub use pages::Verified;
 pub use store::VssdBlocks;

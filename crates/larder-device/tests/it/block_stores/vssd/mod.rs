@@ -2,6 +2,7 @@
 
 mod bytes;
 mod crash;
+mod image;
 mod rig;
 
 use std::sync::Arc;
