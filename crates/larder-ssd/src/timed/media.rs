@@ -2,6 +2,7 @@
 //! a queue of its own. Any firmware's operations are booked here, in the order of their times.
 
 use super::buffer::WriteBuffer;
+use super::channel::Channel;
 use super::die::Die;
 use super::service::DieService;
 use super::timing::{DriveTiming, Nanoseconds};
@@ -17,8 +18,7 @@ use crate::nand::{DieIndex, PhysicalOp};
 pub struct Media {
     timing: DriveTiming,
     dies: Vec<Die>,
-    /// When each channel is free.
-    channels: Vec<Nanoseconds>,
+    channels: Vec<Channel>,
     link_in: Nanoseconds,
     link_out: Nanoseconds,
     buffer: WriteBuffer,
@@ -35,7 +35,7 @@ impl Media {
         let dies = timing.dies() as usize;
         Ok(Self {
             dies: vec![Die::default(); dies],
-            channels: vec![0; timing.channels as usize],
+            channels: vec![Channel::default(); timing.channels as usize],
             link_in: 0,
             link_out: 0,
             buffer: WriteBuffer::new(timing.write_buffer_bytes / PAGE_BYTES, dies),
@@ -121,9 +121,12 @@ impl Media {
     }
 
     fn transfer(&mut self, now: Nanoseconds, die: DieIndex, bytes: u64) -> Nanoseconds {
+        let duration = self.timing.channel_ns(bytes);
         let channel = &mut self.channels[self.timing.array().channel_of(die).at()];
-        *channel = (*channel).max(now) + self.timing.channel_ns(bytes);
-        *channel
+        match self.timing.service {
+            DieService::InOrder => channel.fit(now, now, duration),
+            DieService::ReadsFirst | DieService::ReadsSuspend => channel.append(now, duration),
+        }
     }
 
     fn read(&mut self, now: Nanoseconds, die: DieIndex, bytes: u64) -> Nanoseconds {
@@ -131,8 +134,12 @@ impl Media {
         let (sensed, delayed_ns) = self.dies[die.at()].read(now, nand, *service);
         self.buffer.delay(die.at(), now, delayed_ns);
         let transfer = self.timing.channel_ns(bytes);
+        let channel = &mut self.channels[self.timing.array().channel_of(die).at()];
+        if self.timing.service == DieService::InOrder {
+            return channel.fit(now, sensed, transfer);
+        }
         // A read's few kilobytes slip in between the transfers of programs, which go on later.
-        self.channels[self.timing.array().channel_of(die).at()] += transfer;
+        channel.delay(transfer);
         sensed + transfer
     }
 }

@@ -31,6 +31,7 @@
 //!   urgent mode of MQSim's garbage collection).
 
 mod buffer;
+mod channel;
 mod collection;
 mod die;
 mod drives;
@@ -39,7 +40,7 @@ mod service;
 mod striping;
 mod timing;
 
-pub use drives::{enterprise_tlc, pm9d3_like, small};
+pub use drives::{enterprise_tlc, open_channel, pm9d3_like, small};
 pub use media::Media;
 pub use service::DieService;
 pub use timing::{DriveTiming, NandTiming, Nanoseconds};

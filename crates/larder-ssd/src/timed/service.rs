@@ -5,7 +5,8 @@
 /// programs long if the die works in order, and about one if reads go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum DieService {
-    /// First come, first served, whole erases too.
+    /// First come, first served, whole erases too. What reads bring waits for the channel as what programs
+    /// bring does.
     InOrder,
     /// Reads of the host go before programs and erases that wait, and wait for the one that is under
     /// way. Erases are done in slices between programs.

@@ -32,7 +32,7 @@ pub enum Pages<'a> {
 }
 
 impl Pages<'_> {
-    fn count(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         match self {
             Self::Count(count) => u64::from(*count),
             Self::Words(words) => words.len() as u64,

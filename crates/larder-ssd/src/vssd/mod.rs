@@ -12,6 +12,7 @@
 //! | `table` | the map from logical to physical blocks |
 //! | `moves`, `swap` | parts of blocks that move, dies that exchange what they hold |
 //! | [`share`] | who is served when by a die that several share |
+//! | [`timed`] | how long it all takes, swaps beside tenants |
 //! | `wear` | what rules of levelling choose by |
 //! | [`levelling`] | which channels or dies exchange their tenants so that all wear out together |
 //! | `state`, `catalogue`, `record`, `images` | what outlives a loss of power, and its bytes |
@@ -36,6 +37,7 @@ pub mod share;
 mod state;
 mod swap;
 mod table;
+pub mod timed;
 mod units;
 mod wear;
 

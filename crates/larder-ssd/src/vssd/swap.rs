@@ -14,7 +14,7 @@
 
 use super::array::{Move, Moves, Part, Vssds};
 use super::images::Images;
-use super::kind::{Isolation, VssdId};
+use super::kind::{Isolation, LogicalBlock};
 use super::state::{SOFT_PLANES, SwapState};
 use crate::error::{Error, ErrorKind};
 use crate::nand::{BlockIndex, ChannelIndex, DieArray, DieIndex};
@@ -26,8 +26,8 @@ pub enum Swap {
     Done,
     /// A part of a block moved.
     Moved {
-        /// Whose it is.
-        vssd: VssdId,
+        /// The block.
+        block: LogicalBlock,
         /// From this die,
         from: DieIndex,
         /// to this.
@@ -145,8 +145,8 @@ impl<I: Images> Vssds<I> {
             let pages = self.drives[drive].block(from).map_or(0, |view| view.written_pages);
             let from_die = self.state.shape.geometry.die_of(from);
             self.move_part(next.part, pages, next.to)?;
-            let vssd = VssdId(next.part.vssd);
-            return Ok(Swap::Moved { vssd, from: from_die, to: next.to, pages });
+            let block = self.logical(next.part);
+            return Ok(Swap::Moved { block, from: from_die, to: next.to, pages });
         }
     }
 

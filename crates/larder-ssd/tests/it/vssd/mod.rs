@@ -6,3 +6,4 @@ mod rig;
 mod share;
 mod swaps;
 mod tenants;
+mod timed;

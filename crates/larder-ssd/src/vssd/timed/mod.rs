@@ -1,0 +1,402 @@
+//! An array under a clock: how long what its vSSDs ask for takes, beside one another and beside a swap.
+//!
+//! Each drive has a [`Dispatcher`], and a vSSD is a tenant of it. What the array does to the media at once is
+//! booked there operation by operation, and a request is done when its last one is. An append is done when
+//! it is programmed: open-channel drives have no buffer that outlives a loss of power.
+//!
+//! A swap goes on beside the tenants: [`Pace`] says how fast, and when it rests.
+//!
+//! Time is the caller's. Calls must not go back in time, and [`TimedVssds::run`] must have been called up to the
+//! time of a request before it.
+
+mod mover;
+mod pace;
+mod requests;
+
+pub use pace::Pace;
+
+use super::array::Vssds;
+use super::blocks::Pages;
+use super::images::Images;
+use super::kind::{Isolation, LogicalBlock, VssdId};
+use super::share::{Dispatcher, Served, Sharing, TokenBucket};
+use super::swap::Swap;
+use crate::error::{Error, ErrorKind};
+use crate::nand::{DieIndex, PhysicalOp};
+use crate::timed::{DriveTiming, Nanoseconds};
+use mover::{Mover, Next};
+use requests::{Request, Requests};
+
+/// Operations of one vSSD that a die has not done: who has as many must wait (FlashBlox §3.1 has a queue of
+/// this depth for each die).
+pub const QUEUE_DEPTH: u32 = 256;
+
+/// How vSSDs share dies. Those that share none notice no difference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SharePolicy {
+    /// In time of the device, by the weights of [`Isolation::Software`]; others weigh 1, swaps too.
+    Fair,
+    /// Each by a token bucket.
+    Limited {
+        /// Tokens that a vSSD gets a second, one for each operation of a die.
+        per_s: u32,
+        /// Tokens that it can gather.
+        burst: u32,
+    },
+    /// Whoever comes first.
+    None,
+}
+
+/// A request that is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completed {
+    /// Whose it was.
+    pub vssd: VssdId,
+    /// What it was submitted with.
+    pub token: u64,
+    /// When it was submitted.
+    pub submitted: Nanoseconds,
+    /// When it was done.
+    pub at: Nanoseconds,
+}
+
+/// What of a swap under a clock is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SwapProgress {
+    /// Swaps that ended.
+    pub swaps: u64,
+    /// Bytes that were copied.
+    pub bytes: u64,
+    /// Times that a swap rested because a tenant's requests took too long.
+    pub pauses: u64,
+    /// When the last swap ended.
+    pub ended_at: Nanoseconds,
+}
+
+/// vSSDs on drives that take their time.
+#[derive(Debug)]
+pub struct TimedVssds<I> {
+    array: Vssds<I>,
+    drives: Vec<Dispatcher>,
+    /// The vSSDs, in the order of their numbers: a position is a tenant of each dispatcher.
+    tenants: Vec<VssdId>,
+    requests: Requests,
+    mover: Option<Mover>,
+    progress: SwapProgress,
+    command_ns: u64,
+    ops: Vec<PhysicalOp>,
+    served: Vec<Served>,
+}
+
+impl<I: Images> TimedVssds<I> {
+    /// `array` on idle drives of such `timing`. Its vSSDs are the tenants: one that is made later is none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for an array without vSSDs, or whose drives are not what `timing` describes.
+    pub fn new(
+        mut array: Vssds<I>,
+        timing: &DriveTiming,
+        policy: &SharePolicy,
+    ) -> Result<Self, Error> {
+        let infos: Vec<_> = array.list().collect();
+        let shape = array.state.shape;
+        let stripe = (timing.array(), timing.stripe_pages());
+        if infos.is_empty() || stripe != (shape.geometry.array, shape.geometry.stripe_pages()) {
+            let message = format!(
+                "{}: {} vSSDs on dies that program {} pages at once: the drive must be that of the array, \
+                 and have a vSSD",
+                timing.name,
+                infos.len(),
+                shape.geometry.stripe_pages()
+            );
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        let weight = |isolation| match isolation {
+            Isolation::Software { weight } => weight,
+            _ => 1,
+        };
+        let weights = infos.iter().map(|info| weight(info.request.isolation)).chain([1]).collect();
+        // A swap is the tenant behind all others. It has a pace of its own.
+        let sharing = match *policy {
+            SharePolicy::Fair => Sharing::Fair { weights },
+            SharePolicy::Limited { per_s, burst } => {
+                let limited = vec![TokenBucket::new(per_s, burst); infos.len()];
+                let swap = TokenBucket::new(1_000_000_000, u32::MAX);
+                Sharing::Limited { buckets: limited.into_iter().chain([swap]).collect() }
+            }
+            SharePolicy::None => Sharing::None { tenants: infos.len() + 1 },
+        };
+        let dispatcher = |_| Dispatcher::new(timing.clone(), sharing.clone());
+        let drives = (0..shape.drives).map(dispatcher).collect::<Result<Vec<_>, _>>()?;
+        (0..shape.drives).for_each(|drive| array.record_ops(drive, true));
+        Ok(Self {
+            requests: Requests::new(infos.len(), shape.dies() as usize * drives.len()),
+            tenants: infos.iter().map(|info| info.id).collect(),
+            command_ns: timing.command_ns,
+            array,
+            drives,
+            mover: None,
+            progress: SwapProgress::default(),
+            ops: Vec::new(),
+            served: Vec::new(),
+        })
+    }
+
+    /// The array, to look at.
+    pub fn array(&self) -> &Vssds<I> {
+        &self.array
+    }
+
+    /// The array, for what takes no time of the media: blocks are allocated here. What it does to them all the
+    /// same is booked with the next request.
+    pub fn array_mut(&mut self) -> &mut Vssds<I> {
+        &mut self.array
+    }
+
+    /// The array again, as it is.
+    pub fn into_array(self) -> Vssds<I> {
+        self.array
+    }
+
+    /// Appends as [`Vssds::append`] does. `token` comes back when all is programmed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfRange`] for 0 pages; [`ErrorKind::InUse`] if a die has [`QUEUE_DEPTH`] operations of this
+    /// vSSD to do; else as [`Vssds::append`].
+    /// Of what was appended in spite of an error, no completion comes.
+    pub fn append(
+        &mut self,
+        now: Nanoseconds,
+        vssd: VssdId,
+        block: LogicalBlock,
+        at: u64,
+        pages: Pages<'_>,
+        token: u64,
+    ) -> Result<(), Error> {
+        let tenant = self.admit(vssd, pages.count())?;
+        let appended = self.array.append(vssd, block, at, pages);
+        self.book(now, tenant, Some(block), appended.is_ok().then_some(token));
+        appended
+    }
+
+    /// Reads as [`Vssds::read`] does. `token` comes back when the last page is there.
+    ///
+    /// # Errors
+    /// As [`Self::append`], and [`Vssds::read`].
+    pub fn read(
+        &mut self,
+        now: Nanoseconds,
+        vssd: VssdId,
+        block: LogicalBlock,
+        at: u64,
+        pages: u64,
+        token: u64,
+    ) -> Result<(), Error> {
+        let tenant = self.admit(vssd, pages)?;
+        let read = self.array.read(vssd, block, at, pages);
+        self.book(now, tenant, Some(block), read.is_ok().then_some(token));
+        read
+    }
+
+    /// Frees as [`Vssds::free_block`] does. It is free at once; the dies erase it when they come to it, on the
+    /// account of this vSSD.
+    ///
+    /// # Errors
+    /// As [`Vssds::free_block`].
+    pub fn free(
+        &mut self,
+        now: Nanoseconds,
+        vssd: VssdId,
+        block: LogicalBlock,
+    ) -> Result<(), Error> {
+        let tenant = self.tenant(vssd)?;
+        let freed = self.array.free_block(vssd, block);
+        self.book(now, tenant, None, None);
+        freed
+    }
+
+    /// Begins a swap as [`Vssds::swap_begin`] does, and goes on with it at such a pace.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for a rate of 0; else as [`Vssds::swap_begin`].
+    pub fn swap_begin(
+        &mut self,
+        now: Nanoseconds,
+        drive: u32,
+        pairs: &[(DieIndex, DieIndex)],
+        pace: Pace,
+    ) -> Result<(), Error> {
+        pace.check()?;
+        self.array.swap_begin(drive, pairs)?;
+        let suffers = self.array.list().filter(|info| {
+            let here = |&(on, die): &(u32, DieIndex)| {
+                on == drive && pairs.iter().any(|&(a, b)| die == a || die == b)
+            };
+            info.dies.iter().any(here)
+        });
+        let suffers = suffers.map(|info| info.id).collect();
+        self.mover = Some(Mover::new(now, drive as usize, pace, suffers));
+        self.pump(now)
+    }
+
+    /// What has come of swaps so far.
+    pub fn swap_progress(&self) -> SwapProgress {
+        self.progress
+    }
+
+    /// Whether a swap is under way.
+    pub fn is_swapping(&self) -> bool {
+        self.mover.is_some()
+    }
+
+    /// When something happens next.
+    pub fn next_at(&self) -> Option<Nanoseconds> {
+        let drives = self.drives.iter().filter_map(Dispatcher::next_at);
+        drives.chain(self.mover.as_ref().and_then(Mover::next_at)).min()
+    }
+
+    /// Runs up to `until`, and says in `completed` what was done meanwhile, in order of time.
+    ///
+    /// # Errors
+    /// As [`Vssds::swap_step`]: the swap stands still then.
+    pub fn run(&mut self, until: Nanoseconds, completed: &mut Vec<Completed>) -> Result<(), Error> {
+        while let Some(at) = self.next_at().filter(|&at| at <= until) {
+            for drive in 0..self.drives.len() {
+                let mut served = std::mem::take(&mut self.served);
+                self.drives[drive].run(at, &mut served);
+                served.drain(..).for_each(|served| self.finish(served, completed));
+                self.served = served;
+            }
+            self.pump(at)?;
+        }
+        self.drives.iter_mut().for_each(|drive| drive.run(until, &mut self.served));
+        debug_assert!(self.served.is_empty(), "all that was to happen has happened");
+        Ok(())
+    }
+
+    /// Time of dies that `vssd` was charged for on all drives.
+    pub fn charged_ns(&self, vssd: VssdId) -> u64 {
+        let tenant = self.tenants.iter().position(|&other| other == vssd);
+        tenant.map_or(0, |tenant| self.drives.iter().map(|drive| drive.charged_ns(tenant)).sum())
+    }
+
+    fn tenant(&self, vssd: VssdId) -> Result<usize, Error> {
+        self.tenants.binary_search(&vssd).map_err(|_| {
+            let message =
+                format!("vSSD {} is no tenant of these drives: make them with it", vssd.0);
+            Error::new(ErrorKind::NotOwned, message)
+        })
+    }
+
+    fn admit(&self, vssd: VssdId, pages: u64) -> Result<usize, Error> {
+        let tenant = self.tenant(vssd)?;
+        if pages == 0 {
+            let message = "0 pages: nothing would say when it is done; at least 1";
+            return Err(Error::new(ErrorKind::OutOfRange, message));
+        }
+        if self.requests.deepest(tenant) < QUEUE_DEPTH {
+            return Ok(tenant);
+        }
+        let message = format!(
+            "vSSD {}: a die has {QUEUE_DEPTH} operations of it to do: wait for some",
+            vssd.0
+        );
+        Err(Error::new(ErrorKind::InUse, message))
+    }
+
+    /// Books what the array did since the last call. Nobody waits for erases, or for what has no token.
+    fn book(
+        &mut self,
+        now: Nanoseconds,
+        tenant: usize,
+        block: Option<LogicalBlock>,
+        token: Option<u64>,
+    ) {
+        let request = token.map(|token| self.requests.begin(now, tenant, token));
+        let mut ops = std::mem::take(&mut self.ops);
+        for drive in 0..self.drives.len() {
+            ops.clear();
+            self.array.take_ops(u32::try_from(drive).unwrap_or(u32::MAX), &mut ops);
+            for &op in &ops {
+                let waits = !matches!(op, PhysicalOp::Erase { .. });
+                let die = drive * self.array.state.shape.dies() as usize + op.die().at();
+                let number = self.requests.add(tenant, die, request.filter(|_| waits));
+                // What is being copied is neither read nor programmed meanwhile: nothing else waits for it.
+                match self.mover.as_mut().filter(|mover| mover.holds(block)) {
+                    Some(mover) => mover.hold(drive, tenant, op, number),
+                    None => self.drives[drive].submit(now, tenant, op, number),
+                }
+            }
+        }
+        self.ops = ops;
+    }
+
+    fn finish(&mut self, served: Served, completed: &mut Vec<Completed>) {
+        if served.tenant == self.tenants.len() {
+            if let Some(mover) = &mut self.mover {
+                mover.served(served.token);
+            }
+        } else if let Some(Request { tenant, token, submitted, .. }) =
+            self.requests.end(served.token)
+        {
+            let (vssd, at) = (self.tenants[tenant], served.at + self.command_ns);
+            if let Some(mover) = &mut self.mover {
+                mover.watch(vssd, at - submitted);
+            }
+            completed.push(Completed { vssd, token, submitted, at });
+        }
+    }
+
+    /// Goes on with the swap as far as its pace lets it.
+    fn pump(&mut self, now: Nanoseconds) -> Result<(), Error> {
+        let migration = self.tenants.len();
+        while let Some(mover) = &mut self.mover {
+            let drive = mover.drive();
+            match mover.next(now) {
+                Next::Wait => break,
+                Next::Pause => {
+                    self.progress.pauses += 1;
+                    self.release(now);
+                }
+                Next::Submit(op, token) => self.drives[drive].submit(now, migration, op, token),
+                Next::Step => {
+                    self.progress.bytes += mover.take_copied();
+                    self.release(now);
+                    self.step(now)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A part is moved: what waited for its block goes on.
+    fn release(&mut self, now: Nanoseconds) {
+        for held in self.mover.iter_mut().flat_map(Mover::release) {
+            self.drives[held.drive].submit(now, held.tenant, held.op, held.request);
+        }
+    }
+
+    /// Lets the array move the next part, whose operations the mover does one after the other.
+    fn step(&mut self, now: Nanoseconds) -> Result<(), Error> {
+        let Some(mover) = &mut self.mover else { return Ok(()) };
+        let drive = u32::try_from(mover.drive()).unwrap_or(u32::MAX);
+        match self.array.swap_step() {
+            Ok(Swap::Moved { block, .. }) => {
+                self.ops.clear();
+                self.array.take_ops(drive, &mut self.ops);
+                mover.moves(block, &self.ops);
+            }
+            Ok(Swap::Waiting) => mover.wait(now),
+            Ok(Swap::Done) => {
+                self.mover = None;
+                self.progress.swaps += 1;
+                self.progress.ended_at = now;
+            }
+            Err(error) => {
+                self.mover = None;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,220 @@
+//! A swap under a clock: a copy is read and programmed stripe by stripe, the next one read while one is programmed.
+
+use std::collections::VecDeque;
+
+use super::pace::{Pace, Watch};
+use crate::nand::PhysicalOp;
+use crate::timed::Nanoseconds;
+use crate::vssd::kind::{LogicalBlock, VssdId};
+
+/// Stripes under way: one that is programmed, one that is read.
+const UNDER_WAY: usize = 2;
+
+/// What a swap may catch up of the time in which it could not go on, for an erase or a die that was busy: so that
+/// its rate is what it was told, and a long wait is not followed by a burst.
+const CATCH_UP_NS: Nanoseconds = 20_000_000;
+
+/// How long to wait for a tenant that has to free a block.
+const WAIT_NS: Nanoseconds = 1_000_000;
+
+/// The part of a block that is being moved, and what is left to do for it.
+#[derive(Debug)]
+pub(super) struct Mover {
+    drive: usize,
+    pace: Pace,
+    /// vSSDs that the swap is in the way of.
+    suffers: Vec<VssdId>,
+    watch: Watch,
+    /// Whose part is moved.
+    block: Option<LogicalBlock>,
+    stripes: VecDeque<Stripe>,
+    /// Under way, in order.
+    begun: VecDeque<Stripe>,
+    /// Of the first of `begun`, since the swap was begun.
+    first: u64,
+    /// Before then, nothing begins.
+    begin_at: Nanoseconds,
+    /// When the part that moves began to.
+    part_at: Nanoseconds,
+    /// It rested since the last part.
+    rested: bool,
+    copied: u64,
+    held: Vec<Held>,
+}
+
+/// What is to be done one after the other: rows are read, then the stripe is programmed; or a block erased.
+#[derive(Debug)]
+struct Stripe {
+    reads: VecDeque<PhysicalOp>,
+    /// Reads under way.
+    reading: usize,
+    then: Option<PhysicalOp>,
+    bytes: u64,
+}
+
+/// An operation of a tenant that waits for the block to be moved.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) drive: usize,
+    pub(super) tenant: usize,
+    pub(super) op: PhysicalOp,
+    pub(super) request: u64,
+}
+
+/// What a swap does next.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Nothing now.
+    Wait,
+    /// It rests.
+    Pause,
+    /// An operation, which comes back to [`Mover::served`] by this number.
+    Submit(PhysicalOp, u64),
+    /// The next part: the last one is moved.
+    Step,
+}
+
+impl Mover {
+    pub(super) fn new(now: Nanoseconds, drive: usize, pace: Pace, suffers: Vec<VssdId>) -> Self {
+        Self {
+            drive,
+            pace,
+            suffers,
+            watch: Watch::default(),
+            block: None,
+            stripes: VecDeque::new(),
+            begun: VecDeque::new(),
+            first: 0,
+            begin_at: now,
+            part_at: now,
+            rested: true,
+            copied: 0,
+            held: Vec::new(),
+        }
+    }
+
+    pub(super) fn drive(&self) -> usize {
+        self.drive
+    }
+
+    /// When something begins without anything else having ended.
+    pub(super) fn next_at(&self) -> Option<Nanoseconds> {
+        let idle = self.begun.len() < UNDER_WAY && !self.stripes.is_empty();
+        (idle || self.is_moved()).then_some(self.begin_at)
+    }
+
+    /// A part of `block` is to move, which takes `ops`.
+    pub(super) fn moves(&mut self, block: LogicalBlock, ops: &[PhysicalOp]) {
+        self.block = Some(block);
+        let mut reads = VecDeque::new();
+        for &op in ops {
+            let bytes = match op {
+                PhysicalOp::FirmwareRead { .. } | PhysicalOp::HostRead { .. } => {
+                    reads.push_back(op);
+                    continue;
+                }
+                PhysicalOp::Program { bytes, .. } => bytes,
+                PhysicalOp::Erase { .. } => 0,
+            };
+            let reads = std::mem::take(&mut reads);
+            self.stripes.push_back(Stripe { reads, reading: 0, then: Some(op), bytes });
+        }
+    }
+
+    /// No part can move before a tenant has freed a block.
+    pub(super) fn wait(&mut self, now: Nanoseconds) {
+        self.begin_at = now + WAIT_NS;
+    }
+
+    /// Whether `block` must wait until its part is moved.
+    pub(super) fn holds(&self, block: Option<LogicalBlock>) -> bool {
+        block.is_some() && block == self.block
+    }
+
+    pub(super) fn hold(&mut self, drive: usize, tenant: usize, op: PhysicalOp, request: u64) {
+        self.held.push(Held { drive, tenant, op, request });
+    }
+
+    /// What waited for the part that is moved now.
+    pub(super) fn release(&mut self) -> Vec<Held> {
+        self.block = None;
+        std::mem::take(&mut self.held)
+    }
+
+    /// Bytes copied since the last call.
+    pub(super) fn take_copied(&mut self) -> u64 {
+        std::mem::take(&mut self.copied)
+    }
+
+    /// A request of `vssd` was done.
+    pub(super) fn watch(&mut self, vssd: VssdId, latency_ns: u64) {
+        if self.suffers.contains(&vssd) {
+            self.watch.push(latency_ns);
+        }
+    }
+
+    /// The operation of this number is done.
+    pub(super) fn served(&mut self, number: u64) {
+        let Ok(at) = usize::try_from(number - self.first) else { return };
+        let stripe = &mut self.begun[at];
+        if stripe.reading > 0 {
+            stripe.reading -= 1;
+            return;
+        }
+        debug_assert_eq!(at, 0, "stripes are programmed in order");
+        self.copied += stripe.bytes;
+        self.begun.pop_front();
+        self.first += 1;
+    }
+
+    pub(super) fn next(&mut self, now: Nanoseconds) -> Next {
+        if self.is_moved() {
+            return self.between_parts(now);
+        }
+        if self.begun.len() < UNDER_WAY && !self.stripes.is_empty() && now >= self.begin_at {
+            self.begin(now);
+        }
+        for (number, stripe) in (self.first..).zip(&mut self.begun) {
+            if let Some(read) = stripe.reads.pop_front() {
+                stripe.reading += 1;
+                return Next::Submit(read, number);
+            }
+            // Programs of a block come in order: the next waits for the one before.
+            if number == self.first
+                && stripe.reading == 0
+                && let Some(then) = stripe.then.take()
+            {
+                return Next::Submit(then, number);
+            }
+        }
+        Next::Wait
+    }
+
+    /// Nothing of a part is left to do.
+    fn is_moved(&self) -> bool {
+        self.stripes.is_empty() && self.begun.is_empty()
+    }
+
+    fn begin(&mut self, now: Nanoseconds) {
+        let Some(stripe) = self.stripes.pop_front() else { return };
+        let ns = u128::from(stripe.bytes) * 1_000_000_000 / u128::from(self.pace.bytes_per_s);
+        self.begin_at = self.begin_at.max(now.saturating_sub(CATCH_UP_NS))
+            + u64::try_from(ns).unwrap_or(u64::MAX);
+        self.begun.push_back(stripe);
+    }
+
+    /// A part is moved. A swap rests here alone, where no request waits for a block of it.
+    fn between_parts(&mut self, now: Nanoseconds) -> Next {
+        let suffers = self.pace.p99_ns.is_some_and(|p99_ns| self.watch.suffers(p99_ns));
+        if suffers && !self.rested {
+            self.rested = true;
+            self.begin_at = self.begin_at.max(now + (now - self.part_at) * Pace::REST);
+            return Next::Pause;
+        }
+        if now < self.begin_at {
+            return Next::Wait;
+        }
+        (self.rested, self.part_at) = (false, now);
+        Next::Step
+    }
+}
