@@ -36,6 +36,8 @@ pub enum ErrorKind {
     InUse,
     /// The catalogue of an array of drives cannot be believed. Nothing was written.
     Catalogue,
+    /// What was kept of a drive cannot be believed, or not be read. Nothing was written.
+    Image,
     /// The power failed during or before this command, and has not come back.
     PowerLoss,
 }

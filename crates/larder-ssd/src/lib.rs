@@ -11,6 +11,8 @@
 //!
 //! [`vssd`] divides open-channel drives among tenants: virtual SSDs on channels, dies or parts of dies.
 //!
+//! [`image`] keeps such drives in a file, in whatever state.
+//!
 //! [`nand`] is the medium that both stand on: blocks, wear, failures, power.
 //!
 //! [`analytic`] is what theory says about such a drive: write amplification in closed form, life,
@@ -27,6 +29,7 @@
 
 pub mod analytic;
 pub mod error;
+pub mod image;
 pub mod managed;
 pub mod nand;
 pub mod nvme;

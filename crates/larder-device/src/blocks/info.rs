@@ -59,6 +59,8 @@ pub enum IsolationRung {
     Dies,
     /// Time on dies that others use.
     Software,
+    /// Dies that others use, and nobody divides their time.
+    Shared,
     /// Reclaim units that nobody else writes to.
     ReclaimGroups,
     /// A namespace of a drive.
@@ -75,6 +77,7 @@ impl fmt::Display for IsolationRung {
             Self::Channels => "channels",
             Self::Dies => "dies",
             Self::Software => "software",
+            Self::Shared => "none",
             Self::ReclaimGroups => "reclaim groups",
             Self::Namespace => "namespace",
             Self::Partition => "partition",

@@ -121,12 +121,27 @@ impl Ledger {
         stream: Stream,
         tag: u64,
     ) -> Result<(BlockId, CheckedBlockIo), Error> {
+        self.admit_alloc_from(info, stream, tag, BlockId::new(0))
+    }
+
+    /// The same for a store that gives its blocks numbers itself, which must grow: this one gets the number `at_least`,
+    /// or the next of the ledger if that is higher.
+    ///
+    /// # Errors
+    /// As [`Ledger::admit_alloc`].
+    pub fn admit_alloc_from(
+        &self,
+        info: &StoreInfo,
+        stream: Stream,
+        tag: u64,
+        at_least: BlockId,
+    ) -> Result<(BlockId, CheckedBlockIo), Error> {
         let mut state = self.lock();
         if let Some((kind, complaint)) = state.refuses_alloc(info, stream) {
             return Err(Error::new(kind, format!("allocation on {}: {complaint}", info.name)));
         }
-        let block = BlockId::new(state.next);
-        state.next += 1;
+        let block = BlockId::new(state.next.max(at_least.number()));
+        state.next = block.number() + 1;
         let entry = Entry { stream, tag, submitted: 0, landed: 0, phase: Phase::Allocating };
         let before = state.blocks.insert(block.number(), entry);
         assert!(before.is_none(), "block {block} has a number that was given before");

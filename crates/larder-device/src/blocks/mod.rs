@@ -31,6 +31,7 @@
 //! | [`ledger`] | the state of the blocks, and all checks of requests |
 //! | [`memory`] | blocks in memory: the simplest store, for tests |
 //! | [`on_device`] | blocks on any [`Device`](crate::Device) |
+//! | [`vssd`] | the blocks of a virtual SSD on open-channel drives of the model |
 
 mod info;
 pub mod ledger;
@@ -38,6 +39,7 @@ pub mod memory;
 pub mod on_device;
 mod request;
 mod store;
+pub mod vssd;
 
 pub use info::{BlockId, IsolationRung, StoreInfo, Stream};
 pub use ledger::{BlockState, Ledger};
@@ -45,3 +47,4 @@ pub use memory::MemoryBlocks;
 pub use on_device::{BlocksOnDevice, BlocksOptions};
 pub use request::{BlockIo, CheckedBlockIo};
 pub use store::{AllocFuture, BlockStore};
+pub use vssd::{VssdArray, VssdBlocks};

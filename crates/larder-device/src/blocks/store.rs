@@ -37,7 +37,8 @@ pub trait BlockStore: Send + Sync {
         None
     }
 
-    /// Allocates a block for `stream`. The tag comes back in [`BlockStore::list`].
+    /// Allocates a block for `stream`. The tag comes back in [`BlockStore::list`]. A store that stands before another
+    /// one passes this on, for the one below may choose the number.
     ///
     /// # Errors
     /// [`NoSpace`](crate::ErrorKind::NoSpace) if all blocks are allocated, or as many are open as may be;
@@ -46,7 +47,7 @@ pub trait BlockStore: Send + Sync {
     fn alloc(&self, stream: Stream, tag: u64) -> AllocFuture {
         match self.ledger().admit_alloc(self.info(), stream, tag) {
             Ok((block, io)) => AllocFuture::under_way(block, self.start(io)),
-            Err(error) => AllocFuture(Alloc::Refused(Some(error))),
+            Err(error) => AllocFuture::refused(error),
         }
     }
 
@@ -119,6 +120,10 @@ impl<S: BlockStore + ?Sized> BlockStore for Arc<S> {
     fn boot(&self) -> Option<u64> {
         (**self).boot()
     }
+
+    fn alloc(&self, stream: Stream, tag: u64) -> AllocFuture {
+        (**self).alloc(stream, tag)
+    }
 }
 
 /// An allocation under way. Any executor can poll it; a plain thread can [`AllocFuture::wait`].
@@ -132,8 +137,14 @@ enum Alloc {
 }
 
 impl AllocFuture {
-    fn under_way(block: BlockId, future: IoFuture) -> Self {
+    /// One that ends as `future` does, with this block.
+    pub fn under_way(block: BlockId, future: IoFuture) -> Self {
         Self(Alloc::UnderWay(block, future))
+    }
+
+    /// One that has failed.
+    pub fn refused(error: Error) -> Self {
+        Self(Alloc::Refused(Some(error)))
     }
 
     /// Blocks the thread until the block is allocated.

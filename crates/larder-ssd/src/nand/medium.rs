@@ -73,6 +73,17 @@ impl Medium {
         Self { tags: Some(Box::new(tags)), ..self }
     }
 
+    /// Puts `block`, which nothing was done to yet, into the state that it had before.
+    pub(crate) fn restore(&mut self, block: BlockIndex, state: Block, tag: Option<Tag>) {
+        let entry = &mut self.blocks[block.at()];
+        assert!(entry.erases == 0 && entry.written == 0, "{block:?} is restored once");
+        *entry = state;
+        self.wear.restored(state.erases, state.is_retired());
+        if let (Some(tags), Some(tag)) = (&mut self.tags, tag) {
+            tags.write(block, tag);
+        }
+    }
+
     pub(crate) fn spans(&self) -> &Spans {
         &self.division.spans
     }

@@ -34,5 +34,6 @@ pub use op::PhysicalOp;
 pub use span::Spans;
 pub use tags::Tag;
 
+pub(crate) use block::Block;
 pub(crate) use failures::ProgramFailures;
 pub(crate) use medium::{Division, Medium};

@@ -31,6 +31,24 @@ impl WearCounts {
         self.settle();
     }
 
+    /// A fresh block has been erased `erases` times in fact, and is out of use or not.
+    pub(crate) fn restored(&mut self, erases: u32, retired: bool) {
+        assert!(self.blocks[0] > 0, "all blocks were erased");
+        self.blocks[0] -= 1;
+        let at = erases as usize;
+        if self.blocks.len() <= at {
+            self.blocks.resize(at + 1, 0);
+        }
+        self.blocks[at] += 1;
+        self.erases += u64::from(erases);
+        self.max = self.max.max(at);
+        if retired {
+            self.retired(erases);
+        } else {
+            self.settle();
+        }
+    }
+
     /// A block that was erased `erases` times is gone.
     pub(crate) fn retired(&mut self, erases: u32) {
         assert!(self.blocks[erases as usize] > 0, "no block was erased {erases} times");
@@ -70,6 +88,17 @@ impl WearCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn restored_blocks_count_as_if_they_had_been_erased() {
+        let mut counts = WearCounts::new(3);
+        counts.restored(5, false);
+        counts.restored(7, true);
+        assert_eq!((counts.min(), counts.max()), (0, 5));
+        counts.restored(2, false);
+        assert_eq!((counts.min(), counts.max()), (2, 5));
+        assert!((counts.mean() - 3.5).abs() < 1e-12);
+    }
 
     #[test]
     fn counts_follow_erases_and_retirements() {

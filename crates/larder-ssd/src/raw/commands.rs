@@ -66,6 +66,7 @@ impl RawSsd {
         let (stripe, die) = (self.geometry.stripe_pages(), self.geometry.die_of(block));
         if self.medium.power().admit(1) == 0 {
             self.medium.tear_program(block);
+            self.note(block, 0..0);
             return Err(self.power_failed());
         }
         let bytes = u64::from(stripe) * u64::from(self.geometry.mapping_bytes);
@@ -74,6 +75,7 @@ impl RawSsd {
             self.medium.fail_program(block);
             self.dies[die.at()].failed += 1;
             self.tags.remove(&block);
+            self.note(block, 0..0);
             return Err(self.failed(block, "its program failed"));
         }
         if at == 0
@@ -88,6 +90,7 @@ impl RawSsd {
             Cause::Append => counters.appended_pages += u64::from(stripe),
             Cause::Migration => counters.migrated_pages += u64::from(stripe),
         }
+        self.note(block, at..at + stripe);
         Ok(())
     }
 
@@ -134,6 +137,7 @@ impl RawSsd {
         if entry.written > 0 || entry.health == Health::Torn {
             if self.medium.power().admit(1) == 0 {
                 self.medium.tear_erase(block);
+                self.note(block, 0..0);
                 return Err(self.power_failed());
             }
             let die = self.geometry.die_of(block);
@@ -141,9 +145,11 @@ impl RawSsd {
             if self.medium.erase(block).is_err() {
                 self.allocated[block.at()] = false;
                 self.dies[die.at()].failed += 1;
+                self.note(block, 0..0);
                 return Err(self.failed(block, "its erase failed"));
             }
             self.dies[die.at()].counters.erases += 1;
+            self.note(block, 0..0);
         }
         self.allocated[block.at()] = false;
         self.tags.remove(&block);

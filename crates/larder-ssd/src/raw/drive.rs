@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::changes::BlockChange;
 use super::config::RawConfig;
 use super::die::{DieCounters, DieState, DieView};
 use super::free::{FreeBlocks, Wanted};
@@ -31,6 +32,8 @@ pub struct RawSsd {
     pub(super) tags: BTreeMap<BlockIndex, Tag>,
     /// What was done to the media, if somebody asks.
     ops: Option<Vec<PhysicalOp>>,
+    /// What became of blocks, if somebody asks.
+    pub(super) changes: Option<Vec<BlockChange>>,
 }
 
 /// One block, for those who look.
@@ -74,6 +77,7 @@ impl RawSsd {
             allocated: vec![false; geometry.blocks() as usize],
             tags: BTreeMap::new(),
             ops: None,
+            changes: None,
             geometry,
             medium,
         })
@@ -122,6 +126,17 @@ impl RawSsd {
     pub fn room_to_move(&self, die: DieIndex) -> usize {
         let takes = self.die(die).is_some_and(|view| !view.read_only);
         if takes { self.free.count(die) } else { 0 }
+    }
+
+    /// Whether a word is kept beside each page ([`RawConfig::page_words`]).
+    pub fn keeps_words(&self) -> bool {
+        self.medium.out_of_band_bytes() > 0
+    }
+
+    /// Pages that were programmed since the drive was made, by hosts and by moves.
+    pub fn programmed_pages(&self) -> u64 {
+        let pages = |die: &DieState| die.counters.appended_pages + die.counters.migrated_pages;
+        self.dies.iter().map(pages).sum()
     }
 
     /// The word beside page `page` of `block`; `None` if there is no such page, nothing was

@@ -43,6 +43,7 @@
 //! ```
 
 mod block_tag;
+mod changes;
 mod commands;
 mod config;
 mod die;
@@ -50,8 +51,10 @@ mod drive;
 mod free;
 mod moves;
 mod power;
+mod restore;
 
 pub use block_tag::BlockTag;
+pub use changes::{BlockChange, BlockImage};
 pub use config::RawConfig;
 pub use die::{DieCounters, DieView};
 pub use drive::{BlockView, RawSsd};

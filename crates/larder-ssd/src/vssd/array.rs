@@ -414,6 +414,11 @@ impl<I: Images> Vssds<I> {
         self.state.vssds.values().map(|vssd| vssd.table.memory_bytes()).sum()
     }
 
+    /// The drives, for whoever keeps what they hold. They stay as they are.
+    pub fn drives_mut(&mut self) -> &mut [RawSsd] {
+        &mut self.drives
+    }
+
     /// Starts or stops recording what is done to the media of `drive`.
     pub fn record_ops(&mut self, drive: u32, record: bool) {
         if let Some(drive) = self.drives.get_mut(drive as usize) {

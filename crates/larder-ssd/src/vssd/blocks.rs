@@ -53,13 +53,13 @@ pub struct BlockState {
 
 impl<I: Images> Vssds<I> {
     /// A new block of `vssd`, with a tag for its owner to know it by. It is there for good when this
-    /// returns; its number was never used and never will be again.
+    /// returns; its number is above all that the vSSD gave out before.
     ///
     /// # Errors
     /// [`ErrorKind::NotOwned`] if there is no such vSSD; [`ErrorKind::NoSpace`] if it has all blocks that
-    /// it can have; [`ErrorKind::ReadOnly`] if a die of it lost more blocks than its spare covers;
-    /// [`ErrorKind::PowerLoss`]: the block may be there then, and is in [`Self::blocks`] after the array
-    /// was opened.
+    /// it can have, [`ErrorKind::NoResources`] if it has given out all numbers; [`ErrorKind::ReadOnly`] if a die
+    /// of it lost more blocks than its spare covers; [`ErrorKind::PowerLoss`]: the block may be there then, and
+    /// is in [`Self::blocks`] after the array was opened.
     pub fn alloc_block(&mut self, vssd: VssdId, tag: u64) -> Result<LogicalBlock, Error> {
         self.journal.check()?;
         let entry = self.vssd(vssd)?;
@@ -70,9 +70,13 @@ impl<I: Images> Vssds<I> {
             );
             return Err(Error::new(ErrorKind::ReadOnly, message));
         }
-        let slots = entry.table.slots();
+        let (slots, live) = (entry.table.slots(), entry.table.live());
         let Some(entry) = self.state.vssds.get_mut(&vssd.0) else { unreachable!("it is there") };
         let number = entry.table.take(tag).ok_or_else(|| {
+            if live < slots {
+                let message = format!("vSSD {} has given out all numbers of blocks", vssd.0);
+                return Error::new(ErrorKind::NoResources, message + ": move it to a new one");
+            }
             let message = format!("vSSD {} has {slots} blocks, all it can have: free one", vssd.0);
             Error::new(ErrorKind::NoSpace, message)
         })?;
@@ -285,7 +289,14 @@ impl<I: Images> Vssds<I> {
         members.into_iter().try_for_each(|(drive, block)| erase(&mut self.drives[drive], block))
     }
 
-    /// The blocks of `vssd`, in order of their slots.
+    /// The block that [`Self::alloc_block`] would make next; `None` if there is no such vSSD, or it can have
+    /// no more.
+    pub fn next_block(&self, vssd: VssdId) -> Option<LogicalBlock> {
+        let number = self.state.vssd(vssd)?.table.next_number()?;
+        Some(LogicalBlock::new(vssd, number))
+    }
+
+    /// The blocks of `vssd`, in the order of their numbers, in which they were allocated.
     ///
     /// # Errors
     /// [`ErrorKind::NotOwned`] if there is no such vSSD.
@@ -296,7 +307,9 @@ impl<I: Images> Vssds<I> {
             tag: entry.table.tag(slot),
             written_pages: self.written_of(entry, slot),
         };
-        Ok(entry.table.live_slots().map(state).collect())
+        let mut blocks: Vec<BlockState> = entry.table.live_slots().map(state).collect();
+        blocks.sort_unstable_by_key(|state| state.block);
+        Ok(blocks)
     }
 
     /// Pages of `block` that can be read; the next append goes there.

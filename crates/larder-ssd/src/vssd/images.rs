@@ -43,6 +43,20 @@ pub trait Images {
     fn append(&mut self, image: usize, bytes: &[u8]) -> Result<(), ImageFailed>;
 }
 
+impl<I: Images + ?Sized> Images for Box<I> {
+    fn read(&mut self, image: usize) -> Result<Vec<u8>, ImageFailed> {
+        (**self).read(image)
+    }
+
+    fn replace(&mut self, image: usize, bytes: &[u8]) -> Result<(), ImageFailed> {
+        (**self).replace(image, bytes)
+    }
+
+    fn append(&mut self, image: usize, bytes: &[u8]) -> Result<(), ImageFailed> {
+        (**self).append(image, bytes)
+    }
+}
+
 /// Images in memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryImages(pub [Vec<u8>; IMAGES]);
@@ -201,7 +215,6 @@ fn read(bytes: &[u8], drives: &Shape) -> Result<Found, String> {
         }
         records += 1;
     }
-    decoded.state.vssds.values_mut().for_each(|vssd| vssd.table.replayed());
     Ok(Found { id: decoded.journal, state: decoded.state, records })
 }
 

@@ -1,15 +1,17 @@
 //! The map of one vSSD: which physical blocks a logical block is.
 //!
-//! A vSSD has as many *slots* as it can have logical blocks at a time. A block's number says its slot
-//! and how many blocks the slot has held before:
+//! A vSSD has as many *slots* as it can have logical blocks at a time. A block's number says its slot,
+//! and a generation:
 //!
 //! ```text
 //!   number = generation · slots + slot
 //! ```
 //!
-//! so a look-up is a division, no number comes twice, and a number of a block that is gone is told from
-//! the one that has its slot now. Of an entry there are, in columns, 4 bytes for each physical block, 4
-//! for the generation and 8 for the owner's tag: at most 16 bytes a physical block.
+//! so a look-up is a division, and a number of a block that is gone is told from the one that has its
+//! slot now. A new block gets the lowest number above all that were given out whose slot is free: numbers
+//! grow, so that of two blocks their owner knows which is younger, and none comes twice. Of an entry
+//! there are, in columns, 4 bytes for each physical block, 4 for the generation and 8 for the owner's tag,
+//! and a bit that says whether it is free: at most 16 bytes a physical block, the spare among them.
 
 use crate::nand::BlockIndex;
 use crate::raw::BlockTag;
@@ -26,20 +28,23 @@ impl Slot {
 
 /// Bit of a generation: the slot holds a block.
 const LIVE: u32 = 1 << 31;
-/// No physical block; the end of the free slots.
+/// No physical block.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BlockTable {
     /// Physical blocks of each logical one.
     width: usize,
-    /// Slot after slot; the first of a free slot is the next free one.
+    /// Slot after slot.
     members: Vec<u32>,
     /// Of the block in the slot, or of the next one there.
     generations: Vec<u32>,
     tags: Vec<u64>,
-    free: u32,
+    /// A bit for each slot: whether it is free.
+    free: Vec<u64>,
     live: u32,
+    /// Above all numbers that were given out.
+    next: u64,
 }
 
 impl BlockTable {
@@ -57,10 +62,22 @@ impl BlockTable {
             members: vec![NONE; slots * width],
             tags: vec![0; slots],
             generations,
-            free: NONE,
+            free: vec![0; slots.div_ceil(64)],
             live: 0,
+            next: 0,
         };
-        table.link_free();
+        for slot in (0..table.slots()).map(Slot) {
+            let live = table.is_live(slot);
+            table.live += u32::from(live);
+            if !live {
+                table.set_free(slot, true);
+            }
+            // Of a free slot the generation is that of the next block at the earliest.
+            let above = table.number_in(slot.0) + u64::from(live);
+            let given =
+                if live { above } else { above.saturating_sub(u64::from(table.slots()) - 1) };
+            table.next = table.next.max(given);
+        }
         table
     }
 
@@ -84,7 +101,8 @@ impl BlockTable {
     /// Bytes of memory that it takes.
     pub(super) fn memory_bytes(&self) -> u64 {
         let (members, slots) = (self.members.len(), self.generations.len());
-        (members * size_of::<u32>() + slots * (size_of::<u32>() + size_of::<u64>())) as u64
+        let columns = members * size_of::<u32>() + slots * (size_of::<u32>() + size_of::<u64>());
+        (columns + self.free.len() * size_of::<u64>()) as u64
     }
 
     /// The generation behind the last that numbers of 40 bits hold.
@@ -93,48 +111,46 @@ impl BlockTable {
         u32::try_from(end).unwrap_or(LIVE).min(LIVE)
     }
 
-    /// Makes the free list anew, lowest slots first. Slots without another number are left out.
-    fn link_free(&mut self) {
-        (self.free, self.live) = (NONE, 0);
-        for slot in (0..self.slots()).rev() {
-            if self.generations[slot as usize] & LIVE != 0 {
-                self.live += 1;
-            } else {
-                self.give_back(slot);
-            }
+    fn set_free(&mut self, slot: Slot, free: bool) {
+        let (word, bit) = (slot.at() / 64, 1 << (slot.at() % 64));
+        if free {
+            self.free[word] |= bit;
+        } else {
+            self.free[word] &= !bit;
         }
     }
 
-    fn give_back(&mut self, slot: u32) {
-        let first = slot as usize * self.width;
-        self.members[first..first + self.width].fill(NONE);
-        if self.generations[slot as usize] < self.generation_end() {
-            self.members[first] = self.free;
-            self.free = slot;
+    /// The first free slot that is not in front of `from`.
+    fn first_free(&self, from: u32) -> Option<u32> {
+        let (first, mut mask) = (from as usize / 64, u64::MAX << (from % 64));
+        for (at, word) in (first..).zip(&self.free[first..]) {
+            if word & mask != 0 {
+                let slot = at * 64 + (word & mask).trailing_zeros() as usize;
+                return u32::try_from(slot).ok();
+            }
+            mask = u64::MAX;
         }
+        None
     }
 
     /// The number that [`Self::take`] would give out next.
     pub(super) fn next_number(&self) -> Option<u64> {
-        (self.free != NONE).then(|| self.number_in(self.free))
+        let slots = u64::from(self.slots());
+        let from = u32::try_from(self.next % slots).unwrap_or(0);
+        let round = self.next / slots;
+        let (round, slot) = match self.first_free(from) {
+            Some(slot) => (round, slot),
+            None => (round + 1, self.first_free(0)?),
+        };
+        (round < u64::from(self.generation_end())).then(|| round * slots + u64::from(slot))
     }
 
-    /// A new block with a tag of its owner's; `None` if all slots are taken.
+    /// A new block with a tag of its owner's; `None` if all slots are taken, or all numbers were given out.
     pub(super) fn take(&mut self, tag: u64) -> Option<u64> {
         let number = self.next_number()?;
-        let slot = self.free;
-        let first = slot as usize * self.width;
-        self.free = std::mem::replace(&mut self.members[first], NONE);
-        self.hold(Slot(slot), tag);
+        let taken = self.replay_take(number, tag);
+        assert!(taken, "{number} is the next");
         Some(number)
-    }
-
-    fn hold(&mut self, slot: Slot, tag: u64) {
-        assert_eq!(self.generations[slot.at()] & LIVE, 0, "{slot:?} is taken");
-        self.generations[slot.at()] |= LIVE;
-        self.tags[slot.at()] = tag;
-        self.live += 1;
-        debug_assert!(self.members_of(slot).iter().all(|&member| member == NONE));
     }
 
     /// Ends the block in `slot`.
@@ -143,34 +159,36 @@ impl BlockTable {
         self.generations[slot.at()] = (self.generations[slot.at()] & !LIVE) + 1;
         self.tags[slot.at()] = 0;
         self.live -= 1;
-        self.give_back(slot.0);
+        let first = slot.at() * self.width;
+        self.members[first..first + self.width].fill(NONE);
+        self.set_free(slot, true);
     }
 
     /// Takes the slot of block `number` as a journal says. `false` if no history gives that number out now.
     pub(super) fn replay_take(&mut self, number: u64, tag: u64) -> bool {
-        let Some(slot) = self.slot_of(number, 0) else { return false };
-        // It may be linked to other free ones: the list is made anew afterwards.
-        self.members[slot.at() * self.width] = NONE;
-        self.hold(slot, tag);
+        let slots = u64::from(self.slots());
+        let slot = u32::try_from(number % slots).map(Slot).ok();
+        let generation = u32::try_from(number / slots).ok();
+        let (Some(slot), Some(generation)) = (slot, generation) else { return false };
+        if number < self.next || generation >= self.generation_end() || self.is_live(slot) {
+            return false;
+        }
+        debug_assert!(self.generations[slot.at()] <= generation, "numbers grow");
+        debug_assert!(self.members_of(slot).iter().all(|&member| member == NONE));
+        self.generations[slot.at()] = generation | LIVE;
+        self.tags[slot.at()] = tag;
+        self.live += 1;
+        self.next = number + 1;
+        self.set_free(slot, false);
         true
-    }
-
-    /// Makes the free list anew after [`Self::replay_take`] took slots from its middle.
-    pub(super) fn replayed(&mut self) {
-        self.link_free();
     }
 
     /// Where block `number` is; `None` if there is no such block any more, or yet.
     pub(super) fn find(&self, number: u64) -> Option<Slot> {
-        self.slot_of(number, LIVE)
-    }
-
-    /// The slot of `number`, if its generation is that one and its bit is as `live` says.
-    fn slot_of(&self, number: u64, live: u32) -> Option<Slot> {
         let slots = u64::from(self.slots());
         let slot = Slot(u32::try_from(number % slots).ok()?);
         let generation = u32::try_from(number / slots).ok()?;
-        (generation < self.generation_end() && self.generations[slot.at()] == generation | live)
+        (generation < self.generation_end() && self.generations[slot.at()] == generation | LIVE)
             .then_some(slot)
     }
 
@@ -246,29 +264,53 @@ mod tests {
         table.release(slot);
         assert_eq!((table.find(1), table.live()), (None, 2));
         assert_eq!(table.take(20), Some(4), "the slot's second block");
+        assert_eq!(table.take(21), None, "all slots are taken");
         assert_eq!(table.member(table.find(4).unwrap(), 1), None, "nothing of the first is left");
         assert_eq!(table.find(7), None, "the third is to come");
+    }
+
+    #[test]
+    fn numbers_grow_whatever_is_freed_and_whoever_counts_them() {
+        let (mut table, mut last) = (BlockTable::new(200, 1), None);
+        let mut rng = crate::rng::Rng::new(1);
+        for _ in 0..5000 {
+            let number = match table.take(0) {
+                Some(number) => number,
+                None => {
+                    for slot in (0..20).map(|_| Slot(rng.below(200))) {
+                        if table.is_live(slot) {
+                            table.release(slot);
+                        }
+                    }
+                    continue;
+                }
+            };
+            assert!(last < Some(number), "{number} after {last:?}");
+            last = Some(number);
+            let again = BlockTable::of_generations(table.generations().to_vec(), 1);
+            assert_eq!((again.next, again.live), (table.next, table.live), "generations tell it");
+        }
     }
 
     #[test]
     fn a_journal_takes_and_frees_what_it_could_have_given_out() {
         let mut table = BlockTable::new(4, 1);
         assert!(table.replay_take(2, 5) && !table.replay_take(2, 5));
-        assert!(!table.replay_take(6, 5), "another generation");
-        table.replayed();
+        assert!(!table.replay_take(1, 5), "a number below one that was given out");
+        assert!(!table.replay_take(6, 5), "its slot is taken");
         table.release(table.find(2).unwrap());
         assert!(table.replay_take(6, 9), "the next generation");
-        table.replayed();
         let mut given: Vec<u64> = std::iter::from_fn(|| table.take(0)).collect();
         given.sort_unstable();
-        assert_eq!((given, table.live()), (vec![0, 1, 3], 4));
+        assert_eq!((given, table.live()), (vec![7, 8, 9], 4));
     }
 
     #[test]
     fn an_entry_takes_no_more_than_16_bytes_a_physical_block() {
         for width in [1, 2, 64] {
             let table = BlockTable::new(1000, width);
-            assert!(table.memory_bytes() <= 16 * 1000 * width as u64, "{width}");
+            // Of 1010 blocks of a die 10 are its spare.
+            assert!(table.memory_bytes() <= 16 * 1010 * width as u64, "{width}");
         }
     }
 
@@ -276,11 +318,11 @@ mod tests {
     fn slots_without_another_number_are_not_used_any_more() {
         let slots = 1 << 10;
         let end = 1 << 30;
-        let mut generations = vec![end; slots];
-        generations[5] = end - 1;
+        let mut generations = vec![end - 1; slots];
+        generations[..slots - 1].fill(end);
         let mut table = BlockTable::of_generations(generations, 1);
         let last = table.take(1).unwrap();
-        assert_eq!(last, BlockTag::BLOCKS - (1 << 10) + 5);
+        assert_eq!(last, BlockTag::BLOCKS - 1);
         assert_eq!(table.take(1), None);
         table.release(table.find(last).unwrap());
         assert_eq!((table.take(1), table.find(BlockTag::BLOCKS + 5)), (None, None));

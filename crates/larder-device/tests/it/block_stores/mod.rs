@@ -3,6 +3,7 @@
 mod crash;
 mod on_device;
 mod promises;
+mod vssd;
 
 use std::sync::Arc;
 

@@ -16,8 +16,8 @@ struct Shadow {
 struct Trial {
     store: Arc<dyn BlockStore>,
     shadow: BTreeMap<BlockId, Shadow>,
-    /// Above all numbers so far.
-    newest: BlockId,
+    /// The highest number so far.
+    newest: Option<BlockId>,
     freed: Vec<BlockId>,
     rng: fastrand::Rng,
 }
@@ -33,7 +33,7 @@ pub(crate) fn a_block_store_keeps_its_promises(
     let mut trial = Trial {
         store,
         shadow: BTreeMap::new(),
-        newest: BlockId::new(0),
+        newest: None,
         freed: Vec::new(),
         rng: fastrand::Rng::with_seed(seed),
     };
@@ -80,8 +80,8 @@ impl Trial {
             return;
         }
         let block = allocated.unwrap();
-        assert!(block > self.newest, "{block} after {}: a number names one block", self.newest);
-        self.newest = block;
+        assert!(Some(block) > self.newest, "{block} after {:?}: numbers grow", self.newest);
+        self.newest = Some(block);
         self.shadow.insert(block, Shadow { stream, tag, bytes: Vec::new() });
     }
 

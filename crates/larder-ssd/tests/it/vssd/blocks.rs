@@ -88,7 +88,7 @@ fn blocks_are_their_owners_and_numbers_come_once() {
     let mut seen = vec![block];
     for round in 0..50 {
         let block = array.alloc_block(id, round).unwrap();
-        assert!(!seen.contains(&block));
+        assert!(seen.last() < Some(&block), "numbers grow");
         seen.push(block);
         array.free_block(id, block).unwrap();
         if round % 10 == 9 {

@@ -1,0 +1,273 @@
+//! The store of one vSSD.
+
+use larder_ssd::vssd::{Isolation, LogicalBlock, VssdId};
+
+use super::array::VssdArray;
+use super::errors::of_model;
+use super::state::State;
+use crate::blocks::info::{BlockId, IsolationRung, StoreInfo, Stream};
+use crate::blocks::ledger::{BlockState, Ledger};
+use crate::blocks::request::{BlockIo, CheckedBlockIo};
+use crate::blocks::store::{AllocFuture, BlockStore};
+use crate::buffer::IoBuffer;
+use crate::device::DeviceStats;
+use crate::error::{Error, ErrorKind};
+use crate::io::{Completer, IoFailure, IoFuture, IoResult};
+
+/// The blocks of a vSSD. A [`BlockId`] is the number of its logical block, in which the number of the vSSD is: a
+/// block of another one is none of this. It has one stream: a block is erased as a whole, so that nothing is
+/// mixed in it.
+#[derive(Debug)]
+pub struct VssdBlocks {
+    array: VssdArray,
+    id: VssdId,
+    info: StoreInfo,
+    ledger: Ledger,
+    boot: u64,
+}
+
+/// What has ended, to be told when the array is not locked any more: whoever hears of it may come back at once.
+type Ended = Vec<(Completer, IoResult)>;
+
+impl VssdBlocks {
+    pub(super) fn open(array: &VssdArray, id: VssdId) -> Result<Self, Error> {
+        let mut state = array.lock();
+        let of_vssd = |error: larder_ssd::Error| of_model("store", &error);
+        let vssd = state.array()?.info(id).map_err(of_vssd)?;
+        let identity = state.array()?.identity();
+        let page_bytes = state.page_bytes;
+        let info = StoreInfo {
+            name: format!("vSSD {}", id.0),
+            block_bytes: vssd.block_pages * u64::from(page_bytes),
+            page_bytes,
+            blocks: vssd.blocks.into(),
+            streams: 1,
+            open_blocks_max: None,
+            isolation: rung(vssd.request.isolation),
+            rung: "raw model",
+        };
+        let mut blocks = Vec::new();
+        for found in state.array()?.blocks(id).map_err(of_vssd)? {
+            blocks.push(BlockState {
+                block: BlockId::new(found.block.number()),
+                tag: found.tag,
+                stream: Stream::DEFAULT,
+                written_bytes: state.written_bytes(found.block)?,
+                closed: false,
+            });
+        }
+        let last = blocks.iter().map(|state| state.block.number()).max();
+        let ledger = Ledger::restored(blocks, last.map_or(0, |last| last + 1));
+        let boot = identity.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        state.take_store(id)?;
+        drop(state);
+        Ok(Self { array: array.clone(), id, info, ledger, boot })
+    }
+
+    /// The vSSD.
+    pub fn id(&self) -> VssdId {
+        self.id
+    }
+
+    /// The array that it is of.
+    pub fn array(&self) -> &VssdArray {
+        &self.array
+    }
+
+    /// Makes `block`, which must be the one that the array gives next.
+    fn make(&self, state: &mut State, block: BlockId, tag: u64) -> IoFuture {
+        let made = match state.array().map(|array| array.next_block(self.id)) {
+            Ok(Some(next)) if next.number() != block.number() => {
+                let context = format!("allocation of block {block}: {} is the next", next.number());
+                Err(Error::new(ErrorKind::InvalidRequest, context))
+            }
+            // Of one that can have no more, or is gone, the array says so.
+            Ok(_) => {
+                state.operate("allocation", |array| array.alloc_block(self.id, tag)).map(|_| ())
+            }
+            Err(error) => Err(error),
+        };
+        self.ledger.allocated(block, made.is_ok());
+        let ended = made.map(|()| IoBuffer::empty());
+        IoFuture::ready(ended.map_err(|error| IoFailure { error, buffer: IoBuffer::empty() }))
+    }
+
+    fn append(&self, block: BlockId, at: u64, buffer: IoBuffer) -> IoFuture {
+        let mut state = self.array.lock();
+        match self.ledger.get(block) {
+            Some(known) if !known.closed && known.written_bytes < at => {
+                let (future, completer) = IoFuture::pending();
+                let early = state.early.insert((logical(block), at), (buffer, completer));
+                assert!(early.is_none(), "block {block} has two appends at {at}");
+                return future;
+            }
+            Some(known) if !known.closed => {}
+            _ => {
+                let context = format!(
+                    "append at {at} of block {block}: one before it failed, or it was freed"
+                );
+                let error = Error::new(ErrorKind::NotOpen, context);
+                return IoFuture::ready(Err(IoFailure { error, buffer }));
+            }
+        }
+        let mut ended = Ended::new();
+        let first = self.append_now(&mut state, block, at, buffer);
+        let mut next = first.as_ref().ok().map(|buffer| at + buffer.len() as u64);
+        while let Some(at) = next {
+            let Some((buffer, completer)) = state.early.remove(&(logical(block), at)) else {
+                break;
+            };
+            let done = self.append_now(&mut state, block, at, buffer);
+            next = done.as_ref().ok().map(|buffer| at + buffer.len() as u64);
+            ended.push((completer, done));
+        }
+        if next.is_none() {
+            fail_early(&mut state, block, &mut ended);
+        }
+        drop(state);
+        tell(ended);
+        IoFuture::ready(first)
+    }
+
+    fn append_now(&self, state: &mut State, block: BlockId, at: u64, buffer: IoBuffer) -> IoResult {
+        match state.append(logical(block), &buffer) {
+            Ok(()) => {
+                self.ledger.landed(block, at, at + buffer.len() as u64);
+                Ok(buffer)
+            }
+            Err(error) => {
+                self.ledger.append_failed(block);
+                let error = error.within(&format!("append at {at} of block {block}"));
+                Err(IoFailure { error, buffer })
+            }
+        }
+    }
+
+    fn read(&self, block: BlockId, offset: u64, mut buffer: IoBuffer) -> IoFuture {
+        let mut state = self.array.lock();
+        let first = offset / u64::from(self.info.page_bytes);
+        let read = state.read(logical(block), first, &mut buffer);
+        IoFuture::ready(match read {
+            Ok(()) => Ok(buffer),
+            Err(error) => Err(IoFailure { error, buffer }),
+        })
+    }
+
+    fn free(&self, block: BlockId) -> IoFuture {
+        let mut state = self.array.lock();
+        let freed = state.free(logical(block));
+        self.ledger.freed(block, freed.is_ok());
+        let mut ended = Ended::new();
+        fail_early(&mut state, block, &mut ended);
+        drop(state);
+        tell(ended);
+        let freed = freed.map(|()| IoBuffer::empty());
+        IoFuture::ready(freed.map_err(|error| IoFailure { error, buffer: IoBuffer::empty() }))
+    }
+}
+
+/// Appends of `block` that wait for one that does not come.
+fn fail_early(state: &mut State, block: BlockId, ended: &mut Ended) {
+    let block = logical(block);
+    let waiting: Vec<_> =
+        state.early.range((block, 0)..=(block, u64::MAX)).map(|(key, _)| *key).collect();
+    for key in waiting {
+        let Some((buffer, completer)) = state.early.remove(&key) else { continue };
+        let context = format!(
+            "append at {} of block {}: one before it failed, or it was freed",
+            key.1,
+            block.number()
+        );
+        let error = Error::new(ErrorKind::NotOpen, context);
+        ended.push((completer, Err(IoFailure { error, buffer })));
+    }
+}
+
+fn tell(ended: Ended) {
+    ended.into_iter().for_each(|(completer, result)| completer.complete(result));
+}
+
+fn logical(block: BlockId) -> LogicalBlock {
+    LogicalBlock::from_number(block.number())
+}
+
+fn rung(isolation: Isolation) -> IsolationRung {
+    match isolation {
+        Isolation::Channel => IsolationRung::Channels,
+        Isolation::Die => IsolationRung::Dies,
+        Isolation::Software { .. } => IsolationRung::Software,
+        Isolation::None => IsolationRung::Shared,
+    }
+}
+
+impl BlockStore for VssdBlocks {
+    fn info(&self) -> &StoreInfo {
+        &self.info
+    }
+
+    fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    fn start(&self, io: CheckedBlockIo) -> IoFuture {
+        match io.into_inner() {
+            BlockIo::Alloc { block, tag, .. } => self.make(&mut self.array.lock(), block, tag),
+            BlockIo::Append { block, at, buffer } => self.append(block, at, buffer),
+            BlockIo::Read { block, offset, buffer } => self.read(block, offset, buffer),
+            BlockIo::Free { block } => self.free(block),
+            BlockIo::Flush => {
+                let flushed = self.array.sync().map(|()| IoBuffer::empty());
+                let failed = |error| IoFailure { error, buffer: IoBuffer::empty() };
+                IoFuture::ready(flushed.map_err(failed))
+            }
+        }
+    }
+
+    /// What the media are written of a tail comes with the append that completes its stripe.
+    fn stats(&self) -> DeviceStats {
+        let stats = self.array.lock().stats.get(&self.id).cloned().unwrap_or_default();
+        DeviceStats {
+            host_written_bytes_by_handle: vec![stats.host_written_bytes],
+            media_written_bytes: Some(stats.media_written_bytes.unwrap_or(0)),
+            copied_bytes: Some(stats.copied_bytes.unwrap_or(0)),
+            ..stats
+        }
+    }
+
+    /// Nothing that has returned is ever lost.
+    fn boot(&self) -> Option<u64> {
+        Some(self.boot)
+    }
+
+    /// The array gives the number, under its lock: nobody comes in between.
+    fn alloc(&self, stream: Stream, tag: u64) -> AllocFuture {
+        let mut state = self.array.lock();
+        let next = match state.array() {
+            Ok(array) => array.next_block(self.id).map_or(0, |next| next.number()),
+            Err(error) => return AllocFuture::refused(error),
+        };
+        match self.ledger.admit_alloc_from(&self.info, stream, tag, BlockId::new(next)) {
+            Ok((block, io)) => {
+                drop(io);
+                AllocFuture::under_way(block, self.make(&mut state, block, tag))
+            }
+            Err(error) => AllocFuture::refused(error),
+        }
+    }
+}
+
+impl Drop for VssdBlocks {
+    fn drop(&mut self) {
+        let mut state = self.array.lock();
+        state.give_store_back(self.id);
+        let mut ended = Ended::new();
+        let of_this = |block: LogicalBlock| block.vssd() == self.id;
+        let waiting: Vec<_> =
+            state.early.keys().map(|(block, _)| *block).filter(|it| of_this(*it)).collect();
+        for block in waiting {
+            fail_early(&mut state, BlockId::new(block.number()), &mut ended);
+        }
+        drop(state);
+        tell(ended);
+    }
+}

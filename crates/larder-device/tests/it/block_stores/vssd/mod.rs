@@ -1,0 +1,58 @@
+//! Blocks of virtual SSDs: what any store promises, bytes that move, and losses of power.
+
+mod bytes;
+mod crash;
+mod image;
+mod rig;
+
+use std::sync::Arc;
+
+use larder_device::blocks::IsolationRung;
+use larder_device::{BlockStore, ErrorKind};
+use larder_ssd::vssd::Isolation;
+
+use super::promises::a_block_store_keeps_its_promises;
+use rig::{Rig, request};
+
+#[test]
+fn a_vssd_of_each_kind_keeps_the_promises() {
+    let kinds = [
+        (Isolation::Channel, IsolationRung::Channels),
+        (Isolation::Die, IsolationRung::Dies),
+        (Isolation::Software { weight: 3 }, IsolationRung::Software),
+        (Isolation::None, IsolationRung::Shared),
+    ];
+    for (isolation, rung) in kinds {
+        for seed in 0..20 {
+            let array = Rig::new(1).array;
+            let id = array.alloc(request(isolation, 1)).unwrap();
+            let store = array.store(id).unwrap();
+            assert_eq!(store.info().isolation, rung);
+            a_block_store_keeps_its_promises(seed, Arc::new(store), |store| {
+                drop(store);
+                array.power_cycle().unwrap();
+                Arc::new(array.store(id).unwrap())
+            });
+            assert_eq!(array.verify().unwrap().wrong, Vec::<String>::new());
+        }
+    }
+}
+
+#[test]
+fn a_vssd_has_one_store_at_a_time_and_outlives_it() {
+    let array = Rig::new(1).array;
+    let id = array.alloc(request(Isolation::Die, 1)).unwrap();
+    let store = array.store(id).unwrap();
+    for refused in [
+        array.store(id).map(|_| ()).unwrap_err(),
+        array.dealloc(id).unwrap_err(),
+        array.destroy(id).unwrap_err(),
+        array.power_cycle().map(|_| ()).unwrap_err(),
+    ] {
+        assert_eq!(refused.kind(), ErrorKind::InUse, "{refused}");
+    }
+    drop(store);
+    array.power_cycle().unwrap();
+    array.dealloc(id).unwrap();
+    assert_eq!(array.store(id).unwrap_err().kind(), ErrorKind::NotOpen);
+}

@@ -1,0 +1,90 @@
+//! What becomes of blocks, for whoever keeps what the media hold: in a file, for one.
+
+use std::ops::Range;
+
+use super::drive::RawSsd;
+use crate::nand::{BlockIndex, Health, Tag};
+
+/// The state of a block, as the media tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockImage {
+    /// Times that it was erased.
+    pub erases: u32,
+    /// Pages programmed since, whole stripes. A bad block keeps its last number.
+    pub written_pages: u32,
+    /// What it is good for.
+    pub health: Health,
+    /// What lies beside its first page; there is one if and only if pages are programmed.
+    pub tag: Option<Tag>,
+    /// Pages that hosts have programmed on its die so far.
+    pub die_appended_pages: u64,
+    /// Pages that were moved to its die so far.
+    pub die_migrated_pages: u64,
+}
+
+impl BlockImage {
+    /// A block fresh from the factory.
+    pub const FRESH: Self = Self {
+        erases: 0,
+        written_pages: 0,
+        health: Health::Good,
+        tag: None,
+        die_appended_pages: 0,
+        die_migrated_pages: 0,
+    };
+}
+
+/// What an operation of the media left of a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockChange {
+    /// The block.
+    pub block: BlockIndex,
+    /// What it is since.
+    pub image: BlockImage,
+    /// The words of the pages that were programmed, the last ones of the block; 0 where there is none.
+    pub words: Vec<u64>,
+}
+
+impl RawSsd {
+    /// Starts or stops recording what becomes of blocks. Whoever writes changes down in their order has at any time
+    /// what a loss of power at that time would have left.
+    pub fn record_changes(&mut self, record: bool) {
+        self.changes = record.then(Vec::new);
+    }
+
+    /// What was recorded since the last call, in order.
+    pub fn take_changes(&mut self) -> Vec<BlockChange> {
+        self.changes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The state of `block`; `None` if the drive has no such block.
+    pub fn block_image(&self, block: BlockIndex) -> Option<BlockImage> {
+        (block.0 < self.geometry.blocks()).then(|| self.image(block))
+    }
+
+    fn image(&self, block: BlockIndex) -> BlockImage {
+        let entry = self.medium.block(block);
+        let counters = self.dies[self.geometry.die_of(block).at()].counters;
+        BlockImage {
+            erases: entry.erases,
+            written_pages: entry.written,
+            health: entry.health,
+            tag: self.medium.tag(block),
+            die_appended_pages: counters.appended_pages,
+            die_migrated_pages: counters.migrated_pages,
+        }
+    }
+
+    /// Something was done to `block`: it has these pages now, or none more.
+    pub(super) fn note(&mut self, block: BlockIndex, programmed: Range<u32>) {
+        if self.changes.is_none() {
+            return;
+        }
+        let word = |page| self.medium.word(self.page_of(block, page)).unwrap_or(0);
+        let change =
+            BlockChange { block, image: self.image(block), words: programmed.map(word).collect() };
+        if let Some(changes) = &mut self.changes {
+            changes.push(change);
+        }
+    }
+}
