@@ -31,7 +31,9 @@
 //! | [`ledger`] | the state of the blocks, and all checks of requests |
 //! | [`memory`] | blocks in memory: the simplest store, for tests |
 //! | [`on_device`] | blocks on any [`Device`](crate::Device) |
+//! | [`device`] | the other way round: a [`Device`](crate::Device) on any blocks |
 
+pub mod device;
 mod info;
 pub mod ledger;
 pub mod memory;
@@ -39,6 +41,7 @@ pub mod on_device;
 mod request;
 mod store;
 
+pub use device::{DeviceOnBlocks, DeviceOnBlocksOptions, OnBlocksCounts};
 pub use info::{BlockId, IsolationRung, StoreInfo, Stream};
 pub use ledger::{BlockState, Ledger};
 pub use memory::MemoryBlocks;
