@@ -14,7 +14,7 @@
 //!      48      4  page of the block at which this batch begins
 //!      52      4  n: entries
 //!      56      4  percent of spare blocks  ─┐
-//!      60      4  reserved, 0               │ as it was made
+//!      60      4  slots together            │ as it was made
 //!      64      8  bytes of the device       │
 //!      72      8  bytes of the front        │
 //!      80      8  bytes of the tail        ─┘
@@ -60,7 +60,7 @@ struct RawHeader {
     at: U32,
     entries: U32,
     spare_percent: U32,
-    reserved_there: U32,
+    slots_together: U32,
     capacity_bytes: U64,
     front_bytes: U64,
     tail_bytes: U64,
@@ -116,7 +116,7 @@ pub(super) fn encode(header: &Header, entries: &[Entry]) -> Vec<u8> {
         at: header.at.into(),
         entries: u32::try_from(entries.len()).expect("they are few").into(),
         spare_percent: header.options.spare_percent.into(),
-        reserved_there: 0.into(),
+        slots_together: header.options.slots_together.into(),
         capacity_bytes: header.options.capacity_bytes.into(),
         front_bytes: header.options.front_bytes.into(),
         tail_bytes: header.options.tail_bytes.into(),
@@ -175,6 +175,7 @@ pub(super) fn parse(page: &[u8]) -> Option<(Header, Vec<Entry>)> {
         front_bytes: raw.front_bytes.get(),
         tail_bytes: raw.tail_bytes.get(),
         spare_percent: raw.spare_percent.get(),
+        slots_together: raw.slots_together.get(),
     };
     let header = Header {
         uuid: Uuid::from_bytes(raw.uuid),
@@ -222,6 +223,7 @@ mod tests {
                 front_bytes: 8192,
                 tail_bytes: 4096,
                 spare_percent: 25,
+                slots_together: 3,
             },
         }
     }
@@ -248,7 +250,7 @@ mod tests {
                  0807060504030201\
                  0900000000000000\
                  0500000002000000\
-                 1900000000000000\
+                 1900000003000000\
                  0000100000000000\
                  0020000000000000\
                  0010000000000000\

@@ -222,6 +222,7 @@ mod tests {
             front_bytes: 0,
             tail_bytes: 0,
             spare_percent: 0,
+            slots_together: 1,
         };
         let shape =
             Shape { options, block_bytes: 0, block_pages: 8, slots: 0, pages: 16, page_blocks: 4 };

@@ -61,6 +61,7 @@ const TRANSFER_BYTES: u32 = 1 << 20;
 ///     front_bytes: 512 << 10,
 ///     tail_bytes: 512 << 10,
 ///     spare_percent: 25,
+///     slots_together: 1,
 /// };
 /// let device = block_on(DeviceOnBlocks::format(store, &options))?;
 /// let write = |offset, buffer| Io::write(offset, buffer, PlacementHandle::DEFAULT);

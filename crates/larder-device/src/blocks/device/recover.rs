@@ -218,12 +218,18 @@ fn check_options(
     if found == wanted {
         return Ok(());
     }
-    let DeviceOnBlocksOptions { capacity_bytes, front_bytes, tail_bytes, spare_percent } = found;
+    let DeviceOnBlocksOptions {
+        capacity_bytes,
+        front_bytes,
+        tail_bytes,
+        spare_percent,
+        slots_together,
+    } = found;
     Err(refusal(
         store,
         &format!(
             "it was made with capacity_bytes {capacity_bytes}, front_bytes {front_bytes}, tail_bytes {tail_bytes}, \
-             spare_percent {spare_percent}; open it with these, or format it"
+             spare_percent {spare_percent}, slots_together {slots_together}; open it with these, or format it"
         ),
     ))
 }

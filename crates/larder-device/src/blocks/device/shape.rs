@@ -25,7 +25,7 @@ const MAPPED_PAGES_MAX: u64 = 1 << 31;
 ///
 /// A slot is what one block holds, so slots are as long as the blocks of the store. What lies there is to be written
 /// from its start to its end; what a cache writes so are regions of its large-object engine. A region is one slot or
-/// several; blocks that are longer than a region ask for `ru_aware_eviction`.
+/// several together; blocks that are longer than a region ask for `ru_aware_eviction`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceOnBlocksOptions {
     /// Bytes of the device: front, tail, and some blocks in between.
@@ -37,6 +37,9 @@ pub struct DeviceOnBlocksOptions {
     /// Blocks for the pages of front and tail beyond those that they fill, in percent: the more there are, the less
     /// cleaning copies. 25 is usual.
     pub spare_percent: u32,
+    /// Slots that are one to whoever writes them, at least 1: a write at the start of the first gives up what is in all
+    /// of them.
+    pub slots_together: u32,
 }
 
 /// The same, checked, in the units of a store.
@@ -87,8 +90,13 @@ impl Shape {
             let context = format!("device on {}: {complaint}", store.name);
             Err(Error::new(ErrorKind::Setup, context))
         };
-        let DeviceOnBlocksOptions { capacity_bytes, front_bytes, tail_bytes, spare_percent } =
-            *options;
+        let DeviceOnBlocksOptions {
+            capacity_bytes,
+            front_bytes,
+            tail_bytes,
+            spare_percent,
+            slots_together,
+        } = *options;
         let (block_bytes, page_bytes) = (store.block_bytes, u64::from(store.page_bytes));
         if page_bytes == 0 || !PAGE.is_multiple_of(page_bytes) {
             return fail(format!(
@@ -109,11 +117,15 @@ impl Shape {
                 return fail(format!("{name} of {bytes}: must be pages of {PAGE}; give {whole}"));
             }
         }
-        if mapped_bytes > capacity_bytes || !slots_bytes.is_multiple_of(block_bytes) {
-            let fitting = mapped_bytes.saturating_add(slots_bytes / block_bytes * block_bytes);
+        let together = block_bytes.saturating_mul(slots_together.into());
+        if slots_together == 0 {
+            return fail("slots_together of 0: must be at least 1".to_owned());
+        }
+        if mapped_bytes > capacity_bytes || !slots_bytes.is_multiple_of(together) {
+            let fitting = mapped_bytes.saturating_add(slots_bytes / together * together);
             return fail(format!(
-                "capacity_bytes of {capacity_bytes} leaves {slots_bytes} between front and tail: must be whole \
-                 blocks of {block_bytes}; give {fitting}"
+                "capacity_bytes of {capacity_bytes} leaves {slots_bytes} between front and tail: must be \
+                 {slots_together} blocks of {block_bytes}, or a multiple; give {fitting}"
             ));
         }
         let (pages, block_pages) = (mapped_bytes / PAGE, block_bytes / PAGE);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::blocks::info::Stream;
 use crate::buffer::IoBuffer;
-use crate::io::Completer;
+use crate::io::{Completer, IoFuture};
 
 /// A slot of which something is under way.
 #[derive(Debug, Default)]
@@ -29,7 +29,13 @@ pub(super) struct Request {
 #[derive(Debug)]
 pub(super) enum Change {
     /// Whole pages from there on.
-    Write { at: u64, buffer: IoBuffer, stream: Stream },
+    Write {
+        at: u64,
+        buffer: IoBuffer,
+        stream: Stream,
+        /// Ends first: slots that are given up with what was in this one.
+        given_up: Vec<IoFuture>,
+    },
     /// Zeros from there on.
     Zeros { at: u64 },
     /// All of it is given up.

@@ -1,7 +1,8 @@
 //! Slots: what is written in order, each in a block of its own. The map is the tags of the blocks.
 //!
 //! ```text
-//!   a write at the start     frees the block, allocates another, appends
+//!   a write at the start     frees the block, and those of the slots that belong together with it and are not its
+//!                            first; allocates another, appends
 //!   … where the last ended   appends
 //!   … behind it              appends zeros first
 //!   … before it              is refused, unless the same bytes are there
@@ -96,7 +97,12 @@ impl Slots {
         buffer: IoBuffer,
         stream: Stream,
     ) -> IoFuture {
-        self.submit(slot, Change::Write { at, buffer, stream })
+        let together = self.shape.options.slots_together;
+        let begins = at == 0 && slot.is_multiple_of(together);
+        // Before what the host may send to them next.
+        let others = if begins { slot + 1..slot + together } else { 0..0 };
+        let given_up = others.map(|slot| self.free(slot)).collect();
+        self.submit(slot, Change::Write { at, buffer, stream, given_up })
     }
 
     /// Makes what lies from there on zeros: it was not written, or all of the slot is given up.
@@ -235,7 +241,11 @@ impl Slots {
             Change::Write { at, buffer, .. } if at > 0 && at < end => {
                 self.repeat(slot, (block, end), (at, buffer), completer).await;
             }
-            Change::Write { at, buffer, stream } => {
+            Change::Write { at, buffer, stream, given_up } => {
+                if let Err(error) = all(given_up).await {
+                    completer.complete(Err(IoFailure { error, buffer }));
+                    return;
+                }
                 let begun = match block {
                     Some(block) if at > 0 => {
                         self.usable(slot, (block, end), stream).await.map(|block| (block, end))
@@ -503,6 +513,15 @@ impl Slots {
         );
         Error::new(ErrorKind::Io, context)
     }
+}
+
+/// Waits for all of them.
+async fn all(under_way: Vec<IoFuture>) -> Result<(), Error> {
+    let mut ended = Ok(());
+    for request in under_way {
+        ended = ended.and(request.await.map(drop).map_err(|failure| failure.error));
+    }
+    ended
 }
 
 fn fill_with_zeros(buffer: &mut IoBuffer, from: usize) {

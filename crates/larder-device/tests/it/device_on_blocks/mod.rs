@@ -25,6 +25,7 @@ pub(crate) const OPTIONS: DeviceOnBlocksOptions = DeviceOnBlocksOptions {
     front_bytes: FRONT_PAGES * PAGE as u64,
     tail_bytes: TAIL_PAGES * PAGE as u64,
     spare_percent: 0,
+    slots_together: 1,
 };
 
 pub(crate) fn open(store: Arc<dyn BlockStore>) -> Result<DeviceOnBlocks, Error> {

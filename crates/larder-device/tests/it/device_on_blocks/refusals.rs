@@ -29,7 +29,10 @@ fn impossible_devices_are_refused_with_the_way_out() {
     assert!(odd.contains("front_bytes of 5000: must be pages of 4096; give 8192"), "{odd}");
     let fits = OPTIONS.capacity_bytes;
     let odd = refusal(store(), DeviceOnBlocksOptions { capacity_bytes: fits + 4096, ..OPTIONS });
-    assert!(odd.contains(&format!("must be whole blocks of 32768; give {fits}")), "{odd}");
+    assert!(
+        odd.contains(&format!("must be 1 blocks of 32768, or a multiple; give {fits}")),
+        "{odd}"
+    );
     let odd = refusal(store(), DeviceOnBlocksOptions { capacity_bytes: 4096, ..OPTIONS });
     assert!(odd.contains("leaves 0 between"), "{odd}");
     let much = DeviceOnBlocksOptions { capacity_bytes: fits + 20 * BLOCK_BYTES, ..OPTIONS };
@@ -40,6 +43,7 @@ fn impossible_devices_are_refused_with_the_way_out() {
         front_bytes: u64::MAX - u64::MAX % 4096,
         tail_bytes: 0,
         spare_percent: u32::MAX,
+        slots_together: 1,
     };
     assert!(refusal(store(), huge).contains("more than can be mapped"));
     let long = StoreInfo {
@@ -91,6 +95,7 @@ fn damage_is_told_from_what_was_cut_short() {
         front_bytes: 40 * 4096,
         tail_bytes: 0,
         spare_percent: 0,
+        slots_together: 1,
     };
     let device = block_on(DeviceOnBlocks::format(store.clone(), &options)).unwrap();
     for page in 0..40 {
@@ -239,4 +244,39 @@ fn a_page_that_moves_while_it_is_read_is_found() {
         moved += device.counts().moved_bytes;
     }
     assert!(moved > 0);
+}
+
+/// A region of two blocks that is begun anew has nothing of its last filling in the second one.
+#[test]
+fn slots_together_are_given_up_together() {
+    let store = store();
+    let options = DeviceOnBlocksOptions {
+        capacity_bytes: OPTIONS.capacity_bytes + BLOCK_BYTES,
+        slots_together: 2,
+        ..OPTIONS
+    };
+    let odd = refusal(store.clone(), DeviceOnBlocksOptions { slots_together: 2, ..OPTIONS });
+    assert!(odd.contains("must be 2 blocks of 32768, or a multiple"), "{odd}");
+    let none = refusal(store.clone(), DeviceOnBlocksOptions { slots_together: 0, ..OPTIONS });
+    assert!(none.contains("slots_together of 0"), "{none}");
+    let device = block_on(DeviceOnBlocks::format(store, &options)).unwrap();
+    let whole = vec![1; 2 * usize::try_from(BLOCK_BYTES).unwrap()];
+    for first in [0, 2] {
+        write(&device, slot_offset(first), &whole).wait().unwrap();
+    }
+    write(&device, slot_offset(2), &[2; PAGE]).wait().unwrap();
+    // The end of the region is behind what is written of it.
+    let last = slot_offset(4) - PAGE as u64;
+    write(&device, last, &[3; PAGE]).wait().unwrap();
+    let there = read(&device, slot_offset(2), whole.len()).wait().unwrap();
+    let stamps: Vec<u8> = there.as_slice().iter().step_by(PAGE).copied().collect();
+    assert_eq!((stamps[0], stamps[15]), (2, 3));
+    assert!(stamps[1..15].iter().all(|stamp| *stamp == 0), "{stamps:?}");
+    let other = read(&device, slot_offset(0), whole.len()).wait().unwrap();
+    assert!(other.as_slice() == whole, "the others are what they were");
+    // All of it at once: what is written is not given up with what was there.
+    let whole = vec![4; whole.len()];
+    write(&device, slot_offset(2), &whole).wait().unwrap();
+    let there = read(&device, slot_offset(2), whole.len()).wait().unwrap();
+    assert!(there.as_slice() == whole);
 }
