@@ -58,7 +58,8 @@ pub mod striped;
 pub mod timeout;
 
 pub use blocks::{
-    BlockId, BlockState, BlockStore, BlocksOnDevice, MemoryBlocks, StoreInfo, Stream,
+    BlockId, BlockState, BlockStore, BlocksOnDevice, DeviceOnBlocks, DeviceOnBlocksOptions,
+    MemoryBlocks, StoreInfo, Stream,
 };
 pub use buffer::{BufferPool, IoBuffer};
 pub use claim::{Claim, Extent};

@@ -1,9 +1,9 @@
 //! A log-structured file system on storage that is written in order: erase blocks, zones, regions of any device.
 //!
-//! It takes any [`BlockStore`](larder_device::BlockStore), and is used in process ([`FileSystem`]) or mounted (`mount`,
-//! Linux). All that has changed goes to a log in batches; what a loss of power leaves is the state between two calls. Inodes and data live in the log
-//! alone, and are found by a map in memory, of which a checkpoint is written now and then. A cleaner empties blocks that
-//! are mostly dead.
+//! It takes any [`BlockStore`](larder_device::BlockStore), and is used in process ([`FileSystem`]) or mounted
+//! (`mount`, Linux). All that has changed goes to a log in batches; what a loss of power leaves is the state between
+//! two calls. Inodes and data live in the log alone, and are found by a map in memory, of which a checkpoint is
+//! written now and then. A cleaner empties blocks that are mostly dead.
 //!
 //! | module | what it is |
 //! |---|---|

@@ -32,7 +32,9 @@
 //! | [`memory`] | blocks in memory: the simplest store, for tests |
 //! | [`on_device`] | blocks on any [`Device`](crate::Device) |
 //! | [`vssd`] | the blocks of a virtual SSD on open-channel drives of the model |
+//! | [`device`] | the other way round: a [`Device`](crate::Device) on any blocks |
 
+pub mod device;
 mod info;
 pub mod ledger;
 pub mod memory;
@@ -41,6 +43,7 @@ mod request;
 mod store;
 pub mod vssd;
 
+pub use device::{DeviceOnBlocks, DeviceOnBlocksOptions, OnBlocksCounts};
 pub use info::{BlockId, IsolationRung, StoreInfo, Stream};
 pub use ledger::{BlockState, Ledger};
 pub use memory::MemoryBlocks;

@@ -6,6 +6,7 @@
 mod allocations;
 mod block_stores;
 mod blocks;
+mod device_on_blocks;
 mod disorder;
 mod fault;
 mod file;

@@ -6,9 +6,9 @@
 
 mod names;
 mod nodes;
+mod report;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use larder_device::BlockStore;
@@ -18,70 +18,7 @@ use crate::flash::Flash;
 use crate::volume::recover;
 use names::Names;
 use nodes::Nodes;
-
-/// What is to be checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Fsck {
-    /// Read all pages of files, and compare their checksums.
-    pub data: bool,
-}
-
-/// What a check has found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Report {
-    /// What is wrong, one sentence each; at most a thousand.
-    pub findings: Vec<String>,
-    /// Findings beyond those.
-    pub more_findings: u64,
-    /// Inodes that there are.
-    pub inodes: u64,
-    /// Directories among them.
-    pub directories: u64,
-    /// Inodes without a name that the next opening removes.
-    pub orphans: u64,
-    /// Pages of data.
-    pub data_pages: u64,
-    /// Blocks of the log.
-    pub blocks: u64,
-    /// Batches behind the last checkpoint.
-    pub batches: u64,
-}
-
-const FINDINGS_MAX: usize = 1000;
-
-impl Report {
-    /// Whether nothing is wrong.
-    pub fn is_clean(&self) -> bool {
-        self.findings.is_empty()
-    }
-
-    fn found(&mut self, what: impl Into<String>) {
-        if self.findings.len() < FINDINGS_MAX {
-            self.findings.push(what.into());
-        } else {
-            self.more_findings += 1;
-        }
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for finding in &self.findings {
-            writeln!(f, "{finding}")?;
-        }
-        if self.more_findings > 0 {
-            writeln!(f, "and {} more findings", self.more_findings)?;
-        }
-        let Self { inodes, directories, orphans, data_pages, blocks, batches, .. } = self;
-        write!(
-            f,
-            "{inodes} inodes ({directories} directories, {orphans} without a name), {data_pages} pages of data, \
-             {blocks} blocks, {batches} batches since the checkpoint: {}",
-            if self.is_clean() { "clean" } else { "damaged" }
-        )
-    }
-}
+pub use report::{Fsck, Report};
 
 /// Checks the file system on a store. Nobody may change it meanwhile.
 ///

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Report;
 use super::nodes::Nodes;
+use super::report::Report;
 use crate::attributes::{Kind, ROOT};
 use crate::error::{ErrorKind, Result};
 use crate::flash::Flash;

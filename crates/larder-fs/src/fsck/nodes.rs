@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Fsck, Report};
+use super::report::{Fsck, Report};
 use crate::address::{Address, Pointer};
 use crate::attributes::{Kind, ROOT};
 use crate::error::{ErrorKind, Result};

@@ -10,6 +10,7 @@ mod engines;
 mod invalidate;
 mod layout;
 mod memory;
+mod on_blocks;
 mod persist;
 mod places;
 #[cfg(test)]

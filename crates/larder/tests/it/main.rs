@@ -30,6 +30,7 @@ mod limits;
 mod long;
 mod looks;
 mod memory;
+mod on_blocks;
 mod openings;
 mod pages;
 mod parity;

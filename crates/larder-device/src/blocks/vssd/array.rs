@@ -159,9 +159,9 @@ impl VssdArray {
     pub fn swap_step(&self) -> Result<Swap, Error> {
         let mut state = self.lock();
         let step = state.operate("exchange of dies", Vssds::swap_step)?;
-        if let Swap::Moved { vssd, pages, .. } = step {
+        if let Swap::Moved { block, pages, .. } = step {
             let bytes = u64::from(pages) * u64::from(state.page_bytes);
-            state.media_written(vssd, bytes, bytes);
+            state.media_written(block.vssd(), bytes, bytes);
         }
         Ok(step)
     }

@@ -1,0 +1,217 @@
+//! Front and tail: pages that are written in any order, as batches in blocks that are written in order.
+//!
+//! What comes while a batch is on its way forms the next one. A page is where the latest durable batch has it; the map
+//! says so, and an opening finds it out from the headers. When blocks run out, the one with the fewest live pages is
+//! cleaned (`writer.rs`).
+//!
+//! 1. One batch is under way at a time, whether a host's or one of cleaning. So sequences say which of two is later.
+//! 2. A request ends when the batch with the last of its pages is durable, and only then its pages are read.
+//! 3. A block is freed when nothing in it is live, and all that was is durable elsewhere.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::counts::Counters;
+use super::map::{Found, PageMap};
+use super::shape::{PAGE, PAGE_BYTES, Shape};
+use super::writer::Writer;
+use crate::blocks::info::BlockId;
+use crate::blocks::store::BlockStore;
+use crate::buffer::IoBuffer;
+use crate::error::{Error, ErrorKind};
+use crate::io::{Completer, IoFailure, IoFuture, IoResult};
+use crate::label::Uuid;
+use crate::steps;
+
+/// The pages of a device on blocks.
+pub(super) struct Area {
+    pub(super) store: Arc<dyn BlockStore>,
+    pub(super) shape: Shape,
+    pub(super) uuid: Uuid,
+    pub(super) counters: Arc<Counters>,
+    state: Mutex<AreaState>,
+}
+
+pub(super) struct AreaState {
+    pub(super) map: PageMap,
+    /// What waits for a batch, in order.
+    pub(super) queue: VecDeque<Pending>,
+    /// Taken by whoever writes.
+    writer: Option<Writer>,
+}
+
+/// A change of some pages, as far as no batch has it.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) first: u32,
+    pub(super) count: u32,
+    /// So many of them are in batches.
+    pub(super) taken: u32,
+    /// `None`: zeros.
+    pub(super) content: Option<IoBuffer>,
+    pub(super) completer: Completer,
+}
+
+/// Pages that lie one behind the other in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    /// Position of the first among the pages that are wanted.
+    skip: u32,
+    count: u32,
+    block: BlockId,
+    at: u32,
+}
+
+impl Area {
+    pub(super) fn new(
+        (store, shape, uuid): (Arc<dyn BlockStore>, Shape, Uuid),
+        counters: Arc<Counters>,
+        map: PageMap,
+    ) -> Self {
+        let state = AreaState { map, queue: VecDeque::new(), writer: None };
+        Self { store, shape, uuid, counters, state: Mutex::new(state) }
+    }
+
+    /// Who is to write, as soon as something is to be written.
+    pub(super) fn rest(&self, writer: Writer) {
+        self.lock().writer = Some(writer);
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, AreaState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes whole pages.
+    pub(super) fn write(self: &Arc<Self>, first: u32, buffer: IoBuffer) -> IoFuture {
+        let count = u32::try_from(buffer.len() / PAGE_BYTES).expect("it was checked");
+        self.change(first, count, Some(buffer))
+    }
+
+    /// Makes pages zeros, whatever they were, for good.
+    pub(super) fn clear(self: &Arc<Self>, first: u32, count: u32) -> IoFuture {
+        self.change(first, count, None)
+    }
+
+    fn change(self: &Arc<Self>, first: u32, count: u32, content: Option<IoBuffer>) -> IoFuture {
+        debug_assert!(count > 0 && first + count <= self.shape.pages, "{count} from {first} on");
+        let (future, completer) = IoFuture::pending();
+        let mut state = self.lock();
+        state.queue.push_back(Pending { first, count, taken: 0, content, completer });
+        let Some(writer) = state.writer.take() else { return future };
+        drop(state);
+        steps::carry_on(Arc::clone(self).write_all(writer));
+        future
+    }
+
+    /// Writes all that waits, a batch at a time, until nothing does.
+    async fn write_all(self: Arc<Self>, mut writer: Writer) {
+        loop {
+            {
+                let mut state = self.lock();
+                if state.queue.is_empty() && writer.is_at_rest() {
+                    state.writer = Some(writer);
+                    return;
+                }
+            }
+            writer.write_next(&self).await;
+        }
+    }
+
+    /// Fills `buffer`, which is whole pages long.
+    pub(super) async fn read(self: Arc<Self>, first: u32, mut buffer: IoBuffer) -> IoResult {
+        let count = u32::try_from(buffer.len() / PAGE_BYTES).expect("it was checked");
+        let mut wanted = vec![(0, count)];
+        while let Some((skip, count)) = wanted.pop() {
+            let runs = self.runs(first + skip, count);
+            if let [run] = runs[..]
+                && run.count == count
+                && buffer.len() == count as usize * PAGE_BYTES
+            {
+                match self.store.read(run.block, u64::from(run.at) * PAGE, buffer).await {
+                    Ok(buffer) => return Ok(buffer),
+                    Err(failure) => {
+                        buffer = failure.buffer;
+                        if let Err(error) = self.look_again(first, run, failure.error, &mut wanted)
+                        {
+                            return Err(IoFailure { error, buffer });
+                        }
+                    }
+                }
+                continue;
+            }
+            self.zero_between(&runs, (skip, count), &mut buffer);
+            let under_way: Vec<(Run, IoFuture)> =
+                runs.into_iter().map(|run| (run, self.start_reading(run))).collect();
+            for (run, read) in under_way {
+                let run = Run { skip: skip + run.skip, ..run };
+                match read.await {
+                    Ok(read) => buffer.copy_in(run.skip as usize * PAGE_BYTES, read.as_slice()),
+                    Err(failure) => {
+                        if let Err(error) = self.look_again(first, run, failure.error, &mut wanted)
+                        {
+                            return Err(IoFailure { error, buffer });
+                        }
+                    }
+                }
+            }
+        }
+        Ok(buffer)
+    }
+
+    fn start_reading(&self, run: Run) -> IoFuture {
+        let buffer = IoBuffer::zeroed(run.count as usize * PAGE_BYTES);
+        self.store.read(run.block, u64::from(run.at) * PAGE, buffer)
+    }
+
+    /// Where these pages are. What lies between the runs is zeros.
+    fn runs(&self, first: u32, count: u32) -> Vec<Run> {
+        let state = self.lock();
+        let mut runs: Vec<Run> = Vec::with_capacity(1);
+        for skip in 0..count {
+            let Found::At(block, at) = state.map.get(first + skip) else { continue };
+            match runs.last_mut() {
+                Some(run)
+                    if run.block == block
+                        && run.at + run.count == at
+                        && run.skip + run.count == skip =>
+                {
+                    run.count += 1;
+                }
+                _ => runs.push(Run { skip, count: 1, block, at }),
+            }
+        }
+        runs
+    }
+
+    fn zero_between(&self, runs: &[Run], (skip, count): (u32, u32), buffer: &mut IoBuffer) {
+        let zeros = [0; PAGE_BYTES];
+        let mut runs = runs.iter().peekable();
+        for page in 0..count {
+            while runs.peek().is_some_and(|run| run.skip + run.count <= page) {
+                runs.next();
+            }
+            if runs.peek().is_none_or(|run| page < run.skip) {
+                buffer.copy_in((skip + page) as usize * PAGE_BYTES, &zeros);
+            }
+        }
+    }
+
+    /// A read failed. Its block may have been cleaned and freed meanwhile: then its pages are elsewhere, and are wanted
+    /// again.
+    fn look_again(
+        &self,
+        first: u32,
+        run: Run,
+        error: Error,
+        wanted: &mut Vec<(u32, u32)>,
+    ) -> Result<(), Error> {
+        let still = (0..run.count).any(|it| {
+            self.lock().map.get(first + run.skip + it) == Found::At(run.block, run.at + it)
+        });
+        if error.kind() != ErrorKind::NotOpen || still {
+            return Err(error);
+        }
+        wanted.push((run.skip, run.count));
+        Ok(())
+    }
+}

@@ -1,0 +1,275 @@
+//! Which page lies where: four bytes for each page of the device, and four for each of the blocks.
+//!
+//! 1. A page is in at most one place. It keeps its place until another one is durable.
+//! 2. The live pages of a block are those whose place is in it: `data` of them have content there, of the others the
+//!    block says that they are zeros. That must be kept as content must, or what they were before would come back.
+//! 3. A block without live pages can be freed.
+
+use std::collections::BTreeSet;
+
+use super::shape::{BATCH_PAGES, Shape};
+use crate::blocks::info::BlockId;
+
+const UNWRITTEN: u32 = u32::MAX;
+const ZEROS: u32 = 1 << 31;
+const NOBODY: u32 = u32::MAX;
+
+/// What is known of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// It is zeros.
+    Zeros,
+    /// Page `at` of this block.
+    At(BlockId, u32),
+}
+
+/// The blocks of pages, each in a frame of its own, and what is in them.
+#[derive(Debug)]
+pub(super) struct PageMap {
+    block_pages: u32,
+    places: Vec<u32>,
+    frames: Vec<Option<Frame>>,
+}
+
+#[derive(Debug)]
+struct Frame {
+    block: BlockId,
+    /// Which page of the device each of its pages holds.
+    owners: Vec<u32>,
+    /// Live pages with content.
+    data: u32,
+    /// Pages of which this block says that they are zeros.
+    zeros: BTreeSet<u32>,
+    /// What is live in it could not be read: it is not cleaned.
+    unreadable: bool,
+}
+
+/// A block to be cleaned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Victim {
+    pub(super) frame: u32,
+    pub(super) block: BlockId,
+    /// Pages that what is live in it takes elsewhere, headers included.
+    pub(super) cost: u32,
+}
+
+/// What is live in a block.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Live {
+    /// Page of the block, and of the device.
+    pub(super) data: Vec<(u32, u32)>,
+    pub(super) zeros: Vec<u32>,
+}
+
+impl PageMap {
+    /// Of a device of which nothing was written.
+    pub(super) fn new(shape: &Shape) -> Self {
+        Self {
+            block_pages: shape.block_pages,
+            places: vec![UNWRITTEN; shape.pages as usize],
+            frames: Vec::new(),
+        }
+    }
+
+    /// How many blocks there are.
+    pub(super) fn blocks(&self) -> u32 {
+        let blocks = self.frames.iter().flatten().count();
+        u32::try_from(blocks).expect("the shape was checked")
+    }
+
+    /// Takes a block in.
+    pub(super) fn add(&mut self, block: BlockId) -> u32 {
+        let frame = Frame {
+            block,
+            owners: vec![NOBODY; self.block_pages as usize],
+            data: 0,
+            zeros: BTreeSet::new(),
+            unreadable: false,
+        };
+        let room = self.frames.iter().position(Option::is_none);
+        let at = room.unwrap_or_else(|| {
+            self.frames.push(None);
+            self.frames.len() - 1
+        });
+        self.frames[at] = Some(frame);
+        u32::try_from(at).expect("the shape was checked")
+    }
+
+    /// Lets go of a block that was freed.
+    pub(super) fn remove(&mut self, frame: u32) {
+        let gone = self.frames[frame as usize].take();
+        assert!(gone.is_some_and(|it| it.is_dead()), "what is live keeps its place");
+    }
+
+    pub(super) fn get(&self, page: u32) -> Found {
+        match self.places[page as usize] {
+            UNWRITTEN => Found::Zeros,
+            place if place & ZEROS != 0 => Found::Zeros,
+            place => {
+                let frame = self.frame(place / self.block_pages);
+                Found::At(frame.block, place % self.block_pages)
+            }
+        }
+    }
+
+    /// Whether something is kept of the page.
+    pub(super) fn has_content(&self, page: u32) -> bool {
+        self.places[page as usize] & ZEROS == 0
+    }
+
+    /// The page lies there from now on.
+    pub(super) fn set(&mut self, page: u32, frame: u32, at: u32) {
+        self.forget(page);
+        self.places[page as usize] = frame * self.block_pages + at;
+        let frame = self.frame_mut(frame);
+        frame.data += 1;
+        frame.owners[at as usize] = page;
+    }
+
+    /// The page is zeros from now on; this block says so.
+    pub(super) fn set_zeros(&mut self, page: u32, frame: u32) {
+        self.forget(page);
+        self.places[page as usize] = ZEROS | frame;
+        self.frame_mut(frame).zeros.insert(page);
+    }
+
+    /// What is in the block cannot be read.
+    pub(super) fn give_up(&mut self, frame: u32) {
+        self.frame_mut(frame).unreadable = true;
+    }
+
+    fn forget(&mut self, page: u32) {
+        let place = std::mem::replace(&mut self.places[page as usize], UNWRITTEN);
+        if place == UNWRITTEN {
+            return;
+        }
+        if place & ZEROS != 0 {
+            let known = self.frame_mut(place & !ZEROS).zeros.remove(&page);
+            debug_assert!(known, "page {page} is zeros by a block that knows nothing of it");
+            return;
+        }
+        let at = place % self.block_pages;
+        let frame = self.frame_mut(place / self.block_pages);
+        debug_assert_eq!(frame.owners[at as usize], page, "place {place}");
+        frame.owners[at as usize] = NOBODY;
+        frame.data -= 1;
+    }
+
+    /// What was live in a block is so again: its copies are given up.
+    pub(super) fn put_back(&mut self, frame: u32, live: &Live) {
+        live.data.iter().for_each(|&(at, page)| self.set(page, frame, at));
+        live.zeros.iter().for_each(|&page| self.set_zeros(page, frame));
+    }
+
+    /// The block whose live pages are the fewest.
+    pub(super) fn victim(&self) -> Option<Victim> {
+        let frames = (0..).zip(&self.frames);
+        let victims = frames.filter_map(|(number, frame)| {
+            let frame = frame.as_ref().filter(|it| it.is_dead() || !it.unreadable)?;
+            Some(Victim { frame: number, block: frame.block, cost: frame.cost() })
+        });
+        victims.min_by_key(|victim| (victim.cost, victim.block))
+    }
+
+    /// Frames of blocks without live pages.
+    pub(super) fn dead(&self) -> Vec<u32> {
+        let frames = (0..).zip(&self.frames);
+        let dead = frames.filter(|(_, frame)| frame.as_ref().is_some_and(Frame::is_dead));
+        dead.map(|(number, _)| number).collect()
+    }
+
+    pub(super) fn block(&self, frame: u32) -> BlockId {
+        self.frame(frame).block
+    }
+
+    pub(super) fn live(&self, frame: u32) -> Live {
+        let frame = self.frame(frame);
+        let owners = (0..).zip(&frame.owners).filter(|(_, page)| **page != NOBODY);
+        let data: Vec<(u32, u32)> = owners.map(|(at, page)| (at, *page)).collect();
+        debug_assert_eq!(data.len(), frame.data as usize, "rule 2");
+        Live { data, zeros: frame.zeros.iter().copied().collect() }
+    }
+
+    fn frame(&self, frame: u32) -> &Frame {
+        self.frames[frame as usize].as_ref().expect("what is live keeps its block")
+    }
+
+    fn frame_mut(&mut self, frame: u32) -> &mut Frame {
+        self.frames[frame as usize].as_mut().expect("what is live keeps its block")
+    }
+}
+
+impl Frame {
+    fn is_dead(&self) -> bool {
+        self.data == 0 && self.zeros.is_empty()
+    }
+
+    /// Each zero counts as an entry, though those that follow one another share one.
+    fn cost(&self) -> u32 {
+        let zeros = u32::try_from(self.zeros.len()).expect("the shape was checked");
+        self.data + (self.data + zeros).div_ceil(BATCH_PAGES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocks::device::shape::DeviceOnBlocksOptions;
+
+    fn map() -> PageMap {
+        let options = DeviceOnBlocksOptions {
+            capacity_bytes: 0,
+            front_bytes: 0,
+            tail_bytes: 0,
+            spare_percent: 0,
+            slots_together: 1,
+        };
+        let shape =
+            Shape { options, block_bytes: 0, block_pages: 8, slots: 0, pages: 16, page_blocks: 4 };
+        PageMap::new(&shape)
+    }
+
+    #[test]
+    fn a_page_is_in_one_place() {
+        let mut map = map();
+        let (one, other) = (map.add(BlockId::new(5)), map.add(BlockId::new(6)));
+        assert_eq!(map.get(3), Found::Zeros);
+        map.set(3, one, 1);
+        map.set(4, one, 2);
+        map.set(3, other, 7);
+        assert_eq!(map.get(3), Found::At(BlockId::new(6), 7));
+        assert_eq!(map.live(one), Live { data: vec![(2, 4)], zeros: vec![] });
+        map.set_zeros(4, other);
+        assert_eq!(map.live(other), Live { data: vec![(7, 3)], zeros: vec![4] });
+        assert_eq!((map.get(4), map.has_content(4)), (Found::Zeros, false));
+        assert_eq!(map.dead(), [one]);
+        assert_eq!(map.victim().map(|it| (it.frame, it.cost)), Some((one, 0)));
+        map.remove(one);
+        assert_eq!(map.victim().map(|it| (it.frame, it.cost)), Some((other, 2)));
+        assert_eq!((map.blocks(), map.add(BlockId::new(9))), (1, one), "its frame is used again");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_cleaned_until_it_is_dead() {
+        let mut map = map();
+        let frame = map.add(BlockId::new(5));
+        map.set(3, frame, 1);
+        map.give_up(frame);
+        assert_eq!(map.victim(), None);
+        let other = map.add(BlockId::new(6));
+        map.set(3, other, 1);
+        assert_eq!(map.victim().map(|it| it.frame), Some(frame));
+    }
+
+    #[test]
+    fn copies_can_be_given_up() {
+        let mut map = map();
+        let (one, other) = (map.add(BlockId::new(5)), map.add(BlockId::new(6)));
+        map.set(3, one, 1);
+        map.set_zeros(4, one);
+        let live = map.live(one);
+        map.set(3, other, 1);
+        map.put_back(one, &live);
+        assert_eq!((map.live(one), map.dead()), (live, vec![other]));
+    }
+}

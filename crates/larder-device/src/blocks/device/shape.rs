@@ -1,0 +1,216 @@
+//! How a device is divided: which of its addresses are pages, and which are slots.
+//!
+//! ```text
+//!  0             front_bytes                                  capacity_bytes - tail_bytes    capacity_bytes
+//!  ├── pages … ──┼── slot 0 ──┼── slot 1 ──┼ … ┼── slot n-1 ──┼── pages … ───────────────────┤
+//! ```
+
+use crate::blocks::info::StoreInfo;
+use crate::error::{Error, ErrorKind};
+
+/// Bytes of a page.
+pub(super) const PAGE_BYTES: usize = 4096;
+pub(super) const PAGE: u64 = PAGE_BYTES as u64;
+/// Pages that a batch carries at most, beside its header.
+pub(super) const BATCH_PAGES: u32 = 128;
+/// Fewer pages in a block would be headers for the most part.
+const BLOCK_PAGES_MIN: u64 = 8;
+/// Blocks beside those that mapped pages fill: one that is being filled, one that cleaning goes on in, and one that
+/// may fail.
+const EXTRA_BLOCKS: u64 = 3;
+/// Pages that can be told apart, whatever their blocks: the map has 31 bits for each.
+const MAPPED_PAGES_MAX: u64 = 1 << 31;
+
+/// How a device on blocks is divided.
+///
+/// A slot is what one block holds, so slots are as long as the blocks of the store. What lies there is to be written
+/// from its start to its end; what a cache writes so are regions of its large-object engine. A region is one slot or
+/// several together; blocks that are longer than a region ask for `ru_aware_eviction`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceOnBlocksOptions {
+    /// Bytes of the device: front, tail, and some blocks in between.
+    pub capacity_bytes: u64,
+    /// Bytes at the beginning that are written in any order, in pages of 4096 bytes.
+    pub front_bytes: u64,
+    /// The same at the end.
+    pub tail_bytes: u64,
+    /// Blocks for the pages of front and tail beyond those that they fill, in percent: the more there are, the less
+    /// cleaning copies. 25 is usual.
+    pub spare_percent: u32,
+    /// Slots that are one to whoever writes them, at least 1: a write at the start of the first gives up what is in all
+    /// of them.
+    pub slots_together: u32,
+}
+
+/// The same, checked, in the units of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) options: DeviceOnBlocksOptions,
+    pub(super) block_bytes: u64,
+    /// Pages of a block.
+    pub(super) block_pages: u32,
+    pub(super) slots: u32,
+    /// Pages of front and tail, numbered in this order.
+    pub(super) pages: u32,
+    /// Blocks that they have.
+    pub(super) page_blocks: u32,
+}
+
+/// A part of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Where in the request it begins.
+    pub(super) skip: usize,
+    pub(super) bytes: usize,
+    pub(super) place: Place,
+}
+
+/// Where an address is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Page(u32),
+    Slot { slot: u32, at: u64 },
+}
+
+impl DeviceOnBlocksOptions {
+    /// Blocks of such a store that a device of this kind takes, each of its slots counted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Setup`] if no store of such blocks will do.
+    pub fn blocks_needed(&self, store: &StoreInfo) -> Result<u64, Error> {
+        let shape = Shape::plan(self, store)?;
+        Ok(u64::from(shape.slots) + u64::from(shape.page_blocks))
+    }
+}
+
+impl Shape {
+    /// As [`DeviceOnBlocksOptions`] ask for it, however many blocks the store has.
+    pub(super) fn plan(options: &DeviceOnBlocksOptions, store: &StoreInfo) -> Result<Self, Error> {
+        let fail = |complaint: String| {
+            let context = format!("device on {}: {complaint}", store.name);
+            Err(Error::new(ErrorKind::Setup, context))
+        };
+        let DeviceOnBlocksOptions {
+            capacity_bytes,
+            front_bytes,
+            tail_bytes,
+            spare_percent,
+            slots_together,
+        } = *options;
+        let (block_bytes, page_bytes) = (store.block_bytes, u64::from(store.page_bytes));
+        if page_bytes == 0 || !PAGE.is_multiple_of(page_bytes) {
+            return fail(format!(
+                "the store has pages of {page_bytes} bytes, and the device would have {PAGE}; \
+                 take a store whose pages divide that"
+            ));
+        }
+        if !block_bytes.is_multiple_of(PAGE) || block_bytes / PAGE < BLOCK_PAGES_MIN {
+            return fail(format!(
+                "the store has blocks of {block_bytes} bytes: must be at least {BLOCK_PAGES_MIN} pages of {PAGE}"
+            ));
+        }
+        let mapped_bytes = front_bytes.saturating_add(tail_bytes);
+        let slots_bytes = capacity_bytes.saturating_sub(mapped_bytes);
+        for (name, bytes) in [("front_bytes", front_bytes), ("tail_bytes", tail_bytes)] {
+            if !bytes.is_multiple_of(PAGE) {
+                let whole = bytes.next_multiple_of(PAGE);
+                return fail(format!("{name} of {bytes}: must be pages of {PAGE}; give {whole}"));
+            }
+        }
+        let together = block_bytes.saturating_mul(slots_together.into());
+        if slots_together == 0 {
+            return fail("slots_together of 0: must be at least 1".to_owned());
+        }
+        if mapped_bytes > capacity_bytes || !slots_bytes.is_multiple_of(together) {
+            let fitting = mapped_bytes.saturating_add(slots_bytes / together * together);
+            return fail(format!(
+                "capacity_bytes of {capacity_bytes} leaves {slots_bytes} between front and tail: must be \
+                 {slots_together} blocks of {block_bytes}, or a multiple; give {fitting}"
+            ));
+        }
+        let (pages, block_pages) = (mapped_bytes / PAGE, block_bytes / PAGE);
+        // Each block loses a page to headers for each batch, and two that may stay unused.
+        let filled = (u128::from(pages) * u128::from(BATCH_PAGES + 1))
+            .div_ceil(u128::from(BATCH_PAGES))
+            .div_ceil(u128::from(block_pages - 3));
+        let spared = (filled * (100 + u128::from(spare_percent))).div_ceil(100);
+        let page_blocks = u64::try_from(spared).unwrap_or(u64::MAX).saturating_add(EXTRA_BLOCKS);
+        if page_blocks.saturating_mul(block_pages) > MAPPED_PAGES_MAX {
+            return fail(format!(
+                "{mapped_bytes} bytes of front and tail are more than can be mapped; make them smaller"
+            ));
+        }
+        let (Ok(slots), Ok(page_blocks), Ok(pages), Ok(block_pages)) = (
+            u32::try_from(slots_bytes / block_bytes),
+            u32::try_from(page_blocks),
+            u32::try_from(pages),
+            u32::try_from(block_pages),
+        ) else {
+            return fail(format!("{capacity_bytes} bytes are too many blocks; use larger ones"));
+        };
+        Ok(Self { options: *options, block_bytes, block_pages, slots, pages, page_blocks })
+    }
+
+    /// The same, if the store has so many blocks.
+    pub(super) fn fitting(
+        options: &DeviceOnBlocksOptions,
+        store: &StoreInfo,
+    ) -> Result<Self, Error> {
+        let shape = Self::plan(options, store)?;
+        let needed = u64::from(shape.slots) + u64::from(shape.page_blocks);
+        if needed > store.blocks {
+            let context = format!(
+                "device on {}: {} slots and {} blocks for pages, and the store has {}; give a capacity that is {} \
+                 bytes smaller, or less front and tail",
+                store.name,
+                shape.slots,
+                shape.page_blocks,
+                store.blocks,
+                (needed - store.blocks).saturating_mul(store.block_bytes)
+            );
+            return Err(Error::new(ErrorKind::Setup, context));
+        }
+        Ok(shape)
+    }
+
+    /// The parts of a range that was checked: runs of pages, and what lies in one slot.
+    pub(super) fn parts(&self, offset: u64, bytes: u64) -> Vec<Part> {
+        let DeviceOnBlocksOptions { capacity_bytes, front_bytes, tail_bytes, .. } = self.options;
+        let tail_at = capacity_bytes - tail_bytes;
+        let (mut at, end) = (offset, offset + bytes);
+        let mut parts = Vec::with_capacity(1);
+        while at < end {
+            let (place, until) = if at < front_bytes {
+                (Place::Page(narrow(at / PAGE)), front_bytes)
+            } else if at >= tail_at {
+                let page = (front_bytes + at - tail_at) / PAGE;
+                (Place::Page(narrow(page)), capacity_bytes)
+            } else {
+                let slot = (at - front_bytes) / self.block_bytes;
+                let start = front_bytes + slot * self.block_bytes;
+                (Place::Slot { slot: narrow(slot), at: at - start }, start + self.block_bytes)
+            };
+            let until = until.min(end);
+            let length = |bytes: u64| usize::try_from(bytes).expect("a request is in memory");
+            parts.push(Part { skip: length(at - offset), bytes: length(until - at), place });
+            at = until;
+        }
+        parts
+    }
+
+    /// The address at which a slot begins.
+    pub(super) fn slot_offset(&self, slot: u32) -> u64 {
+        self.options.front_bytes + u64::from(slot) * self.block_bytes
+    }
+
+    /// The address of a page.
+    pub(super) fn page_offset(&self, page: u32) -> u64 {
+        let at = u64::from(page) * PAGE;
+        let DeviceOnBlocksOptions { capacity_bytes, front_bytes, tail_bytes, .. } = self.options;
+        if at < front_bytes { at } else { at - front_bytes + capacity_bytes - tail_bytes }
+    }
+}
+
+fn narrow(number: u64) -> u32 {
+    u32::try_from(number).expect("the shape was checked")
+}

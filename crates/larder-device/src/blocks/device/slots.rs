@@ -1,0 +1,540 @@
+//! Slots: what is written in order, each in a block of its own. The map is the tags of the blocks.
+//!
+//! ```text
+//!   a write at the start     frees the block, and those of the slots that belong together with it and are not its
+//!                            first; allocates another, appends
+//!   … where the last ended   appends
+//!   … behind it              appends zeros first
+//!   … before it              is refused, unless the same bytes are there
+//!   zeros at the start,
+//!   or the whole deallocated frees the block
+//! ```
+//!
+//! 1. Appends of a slot go to the store in the order of their places. One that comes before those in front of it waits
+//!    while any of the slot is under way.
+//! 2. Whatever changes which block a slot has waits for the appends under way, and what comes later waits for it. The
+//!    old block is gone before the new one is allocated. Only what moves has two; the longer one counts.
+//! 3. What lies behind the written part of a slot is zeros.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::counts::{Counters, add};
+use super::shape::{PAGE_BYTES, Shape};
+use super::slot_queue::{Active, Change, Request};
+use super::tag::Purpose;
+use crate::blocks::info::{BlockId, Stream};
+use crate::blocks::store::BlockStore;
+use crate::buffer::IoBuffer;
+use crate::error::{Error, ErrorKind};
+use crate::io::{Completer, IoFailure, IoFuture, IoResult};
+use crate::steps;
+
+/// Zeros that are appended at a time.
+const PADDING_BYTES: u64 = 1 << 20;
+/// Bytes that are compared, or copied, at a time.
+const COPIED_BYTES: usize = 1 << 20;
+
+/// The slots of a device on blocks.
+pub(super) struct Slots {
+    store: Arc<dyn BlockStore>,
+    shape: Shape,
+    counters: Arc<Counters>,
+    state: Mutex<State>,
+}
+
+struct State {
+    blocks: Vec<Option<BlockId>>,
+    /// Those of which something is under way.
+    active: HashMap<u32, Active>,
+    /// Those whose block a loss of power left so that it takes no more: it moves when more is to be written.
+    cut: HashSet<u32>,
+    /// Blocks that could not be freed when their slot had moved.
+    left: HashMap<u32, BlockId>,
+}
+
+/// What is to be done next for a slot.
+enum Step {
+    /// Nothing that could be begun now.
+    Rest,
+    Append {
+        block: BlockId,
+        request: Request,
+    },
+    /// Nothing else of the slot is under way.
+    Alone {
+        block: Option<BlockId>,
+        end: u64,
+        request: Request,
+    },
+}
+
+impl Slots {
+    pub(super) fn new(
+        store: Arc<dyn BlockStore>,
+        shape: Shape,
+        counters: Arc<Counters>,
+        blocks: Vec<Option<BlockId>>,
+    ) -> Self {
+        assert_eq!(blocks.len(), shape.slots as usize);
+        let ledger = store.ledger();
+        let takes_no_more = |block: BlockId| ledger.get(block).is_some_and(|known| known.closed);
+        let cut = (0..).zip(&blocks).filter(|(_, block)| block.is_some_and(takes_no_more));
+        let cut = cut.map(|(slot, _)| slot).collect();
+        let state = State { blocks, active: HashMap::new(), cut, left: HashMap::new() };
+        Self { store, shape, counters, state: Mutex::new(state) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes whole pages.
+    pub(super) fn write(
+        self: &Arc<Self>,
+        (slot, at): (u32, u64),
+        buffer: IoBuffer,
+        stream: Stream,
+    ) -> IoFuture {
+        let together = self.shape.options.slots_together;
+        let begins = at == 0 && slot.is_multiple_of(together);
+        // Before what the host may send to them next.
+        let others = if begins { slot + 1..slot + together } else { 0..0 };
+        let given_up = others.map(|slot| self.free(slot)).collect();
+        self.submit(slot, Change::Write { at, buffer, stream, given_up })
+    }
+
+    /// Makes what lies from there on zeros: it was not written, or all of the slot is given up.
+    pub(super) fn clear(self: &Arc<Self>, slot: u32, at: u64) -> IoFuture {
+        self.submit(slot, Change::Zeros { at })
+    }
+
+    /// Gives up what is in the slot.
+    pub(super) fn free(self: &Arc<Self>, slot: u32) -> IoFuture {
+        self.submit(slot, Change::Free)
+    }
+
+    fn submit(self: &Arc<Self>, slot: u32, change: Change) -> IoFuture {
+        let (future, completer) = IoFuture::pending();
+        {
+            let state = &mut *self.lock();
+            let active = state.active.entry(slot).or_insert_with(|| {
+                let block = state.blocks[slot as usize];
+                let known = block.and_then(|block| self.store.ledger().get(block));
+                Active { end: known.map_or(0, |it| it.written_bytes), ..Active::default() }
+            });
+            active.queue.push_back(Request { change, completer });
+        }
+        self.carry_on(slot);
+        future
+    }
+
+    /// Carries a slot on, unless somebody does already.
+    fn carry_on(self: &Arc<Self>, slot: u32) {
+        {
+            let mut state = self.lock();
+            let Entry::Occupied(mut entry) = state.active.entry(slot) else { return };
+            let active = entry.get_mut();
+            if active.is_carried {
+                return;
+            }
+            if active.queue.is_empty() {
+                if active.in_flight == 0 {
+                    entry.remove();
+                }
+                return;
+            }
+            active.is_carried = true;
+        }
+        steps::carry_on(Arc::clone(self).carry(slot));
+    }
+
+    async fn carry(self: Arc<Self>, slot: u32) {
+        loop {
+            let step = self.next_step(slot);
+            match step {
+                Step::Rest => return,
+                Step::Append { block, request } => self.append(slot, block, request),
+                Step::Alone { block, end, request } => {
+                    self.alone(slot, (block, end), request).await;
+                }
+            }
+        }
+    }
+
+    fn next_step(&self, slot: u32) -> Step {
+        let state = &mut *self.lock();
+        let block = state.blocks[slot as usize];
+        let Entry::Occupied(mut entry) = state.active.entry(slot) else { return Step::Rest };
+        let active = entry.get_mut();
+        if let (Some(at), Some(block), false) =
+            (active.in_order(), block, state.cut.contains(&slot))
+        {
+            let request = active.queue.remove(at).expect("it was found there");
+            return Step::Append { block, request };
+        }
+        if active.in_flight == 0
+            && let Some(at) = active.first_alone()
+        {
+            let request = active.queue.remove(at).expect("it was found there");
+            return Step::Alone { block, end: active.end, request };
+        }
+        active.is_carried = false;
+        if active.in_flight == 0 {
+            entry.remove();
+        }
+        Step::Rest
+    }
+
+    /// Begins an append that comes next.
+    fn append(self: &Arc<Self>, slot: u32, block: BlockId, request: Request) {
+        let Request { change, completer } = request;
+        let Change::Write { at, buffer, .. } = change else {
+            unreachable!("writes alone are in order")
+        };
+        self.append_at(slot, (block, at), buffer, move |ended| completer.complete(ended));
+    }
+
+    /// Begins an append, and has `then` told of its end.
+    fn append_at(
+        self: &Arc<Self>,
+        slot: u32,
+        (block, at): (BlockId, u64),
+        buffer: IoBuffer,
+        then: impl FnOnce(IoResult) + Send + 'static,
+    ) {
+        if let Some(active) = self.lock().active.get_mut(&slot) {
+            active.in_flight += 1;
+            active.end = at + buffer.len() as u64;
+        }
+        let append = self.store.append(block, at, buffer);
+        let slots = Arc::clone(self);
+        steps::carry_on(async move {
+            let ended = append.await.map_err(|failure| slots.failure(slot, "write", failure));
+            if let Some(active) = slots.lock().active.get_mut(&slot) {
+                active.in_flight -= 1;
+            }
+            then(ended);
+            slots.carry_on(slot);
+        });
+    }
+
+    /// Carries out what nothing else of the slot may run beside, or begins to.
+    async fn alone(
+        self: &Arc<Self>,
+        slot: u32,
+        (block, end): (Option<BlockId>, u64),
+        request: Request,
+    ) {
+        let Request { change, completer } = request;
+        match change {
+            Change::Free | Change::Zeros { at: 0 } => {
+                let freed = self.give_up(slot, block).await;
+                completer.complete(freed.map(|()| IoBuffer::empty()).map_err(without_buffer));
+            }
+            Change::Zeros { at } if at >= end => completer.complete(Ok(IoBuffer::empty())),
+            Change::Zeros { at } => {
+                let error = self.not_in_order(slot, at, end);
+                completer.complete(Err(without_buffer(error)));
+            }
+            Change::Write { at, buffer, .. } if at > 0 && at < end => {
+                self.repeat(slot, (block, end), (at, buffer), completer).await;
+            }
+            Change::Write { at, buffer, stream, given_up } => {
+                if let Err(error) = all(given_up).await {
+                    completer.complete(Err(IoFailure { error, buffer }));
+                    return;
+                }
+                let begun = match block {
+                    Some(block) if at > 0 => {
+                        self.usable(slot, (block, end), stream).await.map(|block| (block, end))
+                    }
+                    old => self.begin(slot, old, stream).await.map(|block| (block, 0)),
+                };
+                match begun {
+                    Ok((block, end)) => {
+                        self.pad(slot, block, end..at);
+                        self.append_at(slot, (block, at), buffer, move |ended| {
+                            completer.complete(ended);
+                        });
+                    }
+                    Err(error) => completer.complete(Err(IoFailure { error, buffer })),
+                }
+            }
+        }
+    }
+
+    /// Gives the slot a block that is empty.
+    async fn begin(
+        &self,
+        slot: u32,
+        old: Option<BlockId>,
+        stream: Stream,
+    ) -> Result<BlockId, Error> {
+        self.give_up(slot, old).await?;
+        let block = self.store.alloc(stream, Purpose::Slot(slot).tag()).await;
+        let block = block.map_err(|error| self.error(slot, "write", &error))?;
+        let state = &mut *self.lock();
+        state.blocks[slot as usize] = Some(block);
+        Ok(block)
+    }
+
+    async fn give_up(&self, slot: u32, block: Option<BlockId>) -> Result<(), Error> {
+        let left = self.lock().left.get(&slot).copied();
+        // First: it would be found again, and is longer than what comes.
+        for block in left.into_iter().chain(block) {
+            let freed = self.store.free(block).await;
+            freed.map_err(|failure| self.error(slot, "freeing", &failure.error))?;
+            self.lock().left.remove(&slot);
+        }
+        let state = &mut *self.lock();
+        state.blocks[slot as usize] = None;
+        state.cut.remove(&slot);
+        if let Some(active) = state.active.get_mut(&slot) {
+            active.end = 0;
+        }
+        Ok(())
+    }
+
+    /// The block of the slot, or where a loss of power has left that so that it takes no more, another one with what
+    /// was written of it.
+    async fn usable(
+        &self,
+        slot: u32,
+        (block, end): (BlockId, u64),
+        stream: Stream,
+    ) -> Result<BlockId, Error> {
+        if !self.lock().cut.contains(&slot) {
+            return Ok(block);
+        }
+        let moved = self.store.alloc(stream, Purpose::Slot(slot).tag()).await;
+        let moved = moved.map_err(|error| self.error(slot, "write", &error))?;
+        if let Err(error) = self.copy(block, moved, end).await {
+            let error = self.error(slot, "write", &error);
+            if self.store.free(moved).await.is_err() {
+                self.lock().left.insert(slot, moved);
+            }
+            return Err(error);
+        }
+        {
+            let state = &mut *self.lock();
+            state.blocks[slot as usize] = Some(moved);
+            state.cut.remove(&slot);
+        }
+        if self.store.free(block).await.is_err() {
+            self.lock().left.insert(slot, block);
+        }
+        Ok(moved)
+    }
+
+    async fn copy(&self, from: BlockId, to: BlockId, bytes: u64) -> Result<(), Error> {
+        let mut at = 0;
+        while at < bytes {
+            let count = usize::try_from(bytes - at).map_or(COPIED_BYTES, |it| it.min(COPIED_BYTES));
+            let read = self.store.read(from, at, IoBuffer::zeroed(count)).await;
+            let read = read.map_err(|failure| failure.error)?;
+            self.store.append(to, at, read).await.map_err(|failure| failure.error)?;
+            add(&self.counters.moved, count as u64);
+            at += count as u64;
+        }
+        Ok(())
+    }
+
+    fn pad(self: &Arc<Self>, slot: u32, block: BlockId, gap: std::ops::Range<u64>) {
+        let mut at = gap.start;
+        while at < gap.end {
+            let bytes = (gap.end - at).min(PADDING_BYTES);
+            let zeros = IoBuffer::zeroed(usize::try_from(bytes).expect("they are few"));
+            self.append_at(slot, (block, at), zeros, |_the_write_behind_fails_too| {});
+            add(&self.counters.padded, bytes);
+            at += bytes;
+        }
+    }
+
+    /// A write of what may be there: what was seen again of a region whose end was cut short is written with it.
+    async fn repeat(
+        self: &Arc<Self>,
+        slot: u32,
+        (block, end): (Option<BlockId>, u64),
+        (at, buffer): (u64, IoBuffer),
+        completer: Completer,
+    ) {
+        let same = usize::try_from(end - at).map_or(buffer.len(), |there| there.min(buffer.len()));
+        let block = block.expect("what was written is in one");
+        match self.is_there(block, at, (&buffer, same)).await {
+            Err(error) => {
+                let error = self.error(slot, "write", &error);
+                completer.complete(Err(IoFailure { error, buffer }));
+            }
+            Ok(false) => {
+                let error = self.not_in_order(slot, at, end);
+                completer.complete(Err(IoFailure { error, buffer }));
+            }
+            Ok(true) if same == buffer.len() => completer.complete(Ok(buffer)),
+            Ok(true) => {
+                let mut rest = IoBuffer::zeroed(buffer.len() - same);
+                buffer.copy_out(same, rest.as_mut_slice());
+                self.append_at(slot, (block, end), rest, move |ended| {
+                    completer.complete(match ended {
+                        Ok(_) => Ok(buffer),
+                        Err(failure) => Err(IoFailure { error: failure.error, buffer }),
+                    });
+                });
+            }
+        }
+    }
+
+    /// Whether the first bytes of a buffer are what is there.
+    async fn is_there(
+        &self,
+        block: BlockId,
+        at: u64,
+        (buffer, bytes): (&IoBuffer, usize),
+    ) -> Result<bool, Error> {
+        let mut compared = 0;
+        while compared < bytes {
+            let count = COPIED_BYTES.min(bytes - compared);
+            let read = self.store.read(block, at + compared as u64, IoBuffer::zeroed(count)).await;
+            let there = read.map_err(|failure| failure.error)?;
+            let mut here = vec![0; count];
+            buffer.copy_out(compared, &mut here);
+            if here != there.as_slice() {
+                return Ok(false);
+            }
+            compared += count;
+        }
+        Ok(true)
+    }
+
+    /// Reads whole pages.
+    pub(super) async fn read(
+        self: Arc<Self>,
+        slot: u32,
+        at: u64,
+        mut buffer: IoBuffer,
+    ) -> IoResult {
+        let wanted = buffer.len() as u64;
+        loop {
+            let block = self.lock().blocks[slot as usize];
+            let known = block.and_then(|block| self.store.ledger().get(block));
+            let (Some(block), Some(known)) = (block, known) else {
+                if self.lock().blocks[slot as usize] != block {
+                    continue;
+                }
+                fill_with_zeros(&mut buffer, 0);
+                return Ok(buffer);
+            };
+            let there = known.written_bytes.saturating_sub(at).min(wanted);
+            let is_cut = self.lock().cut.contains(&slot);
+            if there < wanted && known.closed && !is_cut && self.store.ledger().is_there(block) {
+                let error = self.unreadable(slot, at, known.written_bytes);
+                return Err(IoFailure { error, buffer });
+            }
+            let there = usize::try_from(there).expect("a request is in memory");
+            let read = match there {
+                0 => Ok(buffer),
+                _ if there == buffer.len() => self.store.read(block, at, buffer).await,
+                _ => self.read_part((block, at), buffer, there).await,
+            };
+            match read {
+                Ok(read) => {
+                    buffer = read;
+                    fill_with_zeros(&mut buffer, there);
+                    return Ok(buffer);
+                }
+                Err(failure) if failure.error.kind() == ErrorKind::NotOpen => {
+                    buffer = failure.buffer;
+                    // Its slot has been given up meanwhile, and whoever did so is about to say it.
+                    if self.store.ledger().get(block).is_none_or(|it| it.closed)
+                        && self.lock().blocks[slot as usize] == Some(block)
+                    {
+                        fill_with_zeros(&mut buffer, 0);
+                        return Ok(buffer);
+                    }
+                }
+                Err(failure) => return Err(self.failure(slot, "read", failure)),
+            }
+        }
+    }
+
+    async fn read_part(
+        &self,
+        (block, at): (BlockId, u64),
+        mut buffer: IoBuffer,
+        bytes: usize,
+    ) -> IoResult {
+        match self.store.read(block, at, IoBuffer::zeroed(bytes)).await {
+            Ok(read) => {
+                buffer.copy_in(0, read.as_slice());
+                Ok(buffer)
+            }
+            Err(failure) => Err(IoFailure { error: failure.error, buffer }),
+        }
+    }
+
+    #[cold]
+    fn error(&self, slot: u32, what: &str, cause: &Error) -> Error {
+        let (offset, store) = (self.shape.slot_offset(slot), &self.store.info().name);
+        let mut context = format!("{what} of slot {slot} of device on {store}: {cause}");
+        if cause.kind() == ErrorKind::NotOpen {
+            context += &format!("; write it anew from its start at {offset}");
+        }
+        Error::new(cause.kind(), context)
+    }
+
+    fn failure(&self, slot: u32, what: &str, failure: IoFailure) -> IoFailure {
+        add(&self.counters.failed_requests, 1);
+        IoFailure { error: self.error(slot, what, &failure.error), buffer: failure.buffer }
+    }
+
+    #[cold]
+    fn not_in_order(&self, slot: u32, at: u64, end: u64) -> Error {
+        add(&self.counters.failed_requests, 1);
+        let (offset, store) = (self.shape.slot_offset(slot), &self.store.info().name);
+        let context = format!(
+            "write at {} of device on {store}: slot {slot} is written up to {}; go on there, or begin anew at its \
+             start, {offset}",
+            offset + at,
+            offset + end
+        );
+        Error::new(ErrorKind::NotSequential, context)
+    }
+
+    #[cold]
+    fn unreadable(&self, slot: u32, at: u64, end: u64) -> Error {
+        add(&self.counters.failed_requests, 1);
+        let (offset, store) = (self.shape.slot_offset(slot), &self.store.info().name);
+        let context = format!(
+            "read at {} of device on {store}: a write of slot {slot} failed, and only what lies before {} can be read; \
+             write it anew from its start at {offset}",
+            offset + at,
+            offset + end
+        );
+        Error::new(ErrorKind::Io, context)
+    }
+}
+
+/// Waits for all of them.
+async fn all(under_way: Vec<IoFuture>) -> Result<(), Error> {
+    let mut ended = Ok(());
+    for request in under_way {
+        ended = ended.and(request.await.map(drop).map_err(|failure| failure.error));
+    }
+    ended
+}
+
+fn fill_with_zeros(buffer: &mut IoBuffer, from: usize) {
+    let zeros = [0; PAGE_BYTES];
+    let end = buffer.len();
+    let mut at = from;
+    while at < end {
+        let count = PAGE_BYTES.min(end - at);
+        buffer.copy_in(at, &zeros[..count]);
+        at += count;
+    }
+}
+
+fn without_buffer(error: Error) -> IoFailure {
+    IoFailure { error, buffer: IoBuffer::empty() }
+}

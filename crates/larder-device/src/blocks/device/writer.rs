@@ -1,0 +1,358 @@
+//! Batches on their way to blocks, and cleaning.
+//!
+//! A block in reserve is taken for cleaning alone: what is live in the block that is cleaned goes there, then that one
+//! is freed, and is the reserve. The shape has enough blocks that the one with the fewest live pages leaves room there
+//! for a batch, so cleaning never stands still (`shape.rs` counts). Until then nothing but copies is in the reserve: if
+//! cleaning fails, or a crash ends it, they are given up, and the reserve is one again.
+
+use std::collections::BTreeSet;
+
+use super::area::{Area, Pending};
+use super::batch::{self, ENTRIES_MAX, Entry, Header};
+use super::counts::add;
+use super::map::{Live, Victim};
+use super::shape::{BATCH_PAGES, PAGE, PAGE_BYTES};
+use super::tag::Purpose;
+use crate::blocks::info::Stream;
+use crate::buffer::IoBuffer;
+use crate::error::{Error, ErrorKind};
+use crate::io::{IoFailure, IoFuture};
+
+/// The block that is being filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Open {
+    frame: u32,
+    /// Where the next batch begins.
+    next_page: u32,
+}
+
+/// Who writes batches: there is one.
+#[derive(Debug)]
+pub(super) struct Writer {
+    open: Option<Open>,
+    /// Of the next batch.
+    sequence: u64,
+    /// What the last batch had room for in part only.
+    partial: Option<Pending>,
+}
+
+/// What a batch consists of, before its pages are copied.
+#[derive(Debug, Default)]
+struct Plan {
+    ops: Vec<Pending>,
+    items: Vec<Item>,
+    /// The last of `ops` goes on in the next batch.
+    is_partial: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Item {
+    /// A page, whose content lies there in this one of the operations.
+    Data {
+        page: u32,
+        op: usize,
+        at: usize,
+    },
+    Zeros {
+        page: u32,
+        count: u32,
+    },
+}
+
+impl Writer {
+    /// Whose next batch has this sequence, in a block of its own: what a crash cut short stays the end of its block.
+    pub(super) fn new(sequence: u64) -> Self {
+        Self { open: None, sequence, partial: None }
+    }
+
+    /// Whether nothing is half written.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.partial.is_none()
+    }
+
+    /// Writes the first batch of a device: from then on there is one.
+    pub(super) async fn begin(&mut self, area: &Area) -> Result<(), Error> {
+        self.make_room(area).await?;
+        self.append(area, &[], IoBuffer::zeroed(PAGE_BYTES)).await
+    }
+
+    /// Writes a batch of what waits, and tells who waited for it.
+    pub(super) async fn write_next(&mut self, area: &Area) {
+        let room = match self.make_room(area).await {
+            Ok(room) => room,
+            Err(error) => {
+                let waiting: Vec<Pending> = area.lock().queue.drain(..).collect();
+                for pending in self.partial.take().into_iter().chain(waiting) {
+                    fail(area, pending, &error);
+                }
+                return;
+            }
+        };
+        let plan = self.plan(area, room);
+        let written = if plan.items.is_empty() { Ok(()) } else { self.write(area, &plan).await };
+        let Plan { mut ops, is_partial, items } = plan;
+        if written.is_ok() {
+            let data = items.iter().filter(|item| matches!(item, Item::Data { .. })).count();
+            add(&area.counters.pages, (data * PAGE_BYTES) as u64);
+            if is_partial {
+                self.partial = ops.pop();
+            }
+        }
+        for pending in ops {
+            match &written {
+                Ok(()) => {
+                    let Pending { content, completer, .. } = pending;
+                    completer.complete(Ok(content.unwrap_or_else(IoBuffer::empty)));
+                }
+                Err(error) => fail(area, pending, error),
+            }
+        }
+    }
+
+    /// What comes next, as far as there is room for it in so many pages.
+    fn plan(&mut self, area: &Area, room: u32) -> Plan {
+        let data_max = (room - 1).min(BATCH_PAGES) as usize;
+        let mut plan = Plan::default();
+        let mut written = BTreeSet::new();
+        let state = &mut *area.lock();
+        while let Some(mut pending) = self.partial.take().or_else(|| state.queue.pop_front()) {
+            let op = plan.ops.len();
+            while pending.taken < pending.count {
+                let page = pending.first + pending.taken;
+                if plan.items.len() == ENTRIES_MAX || written.len() == data_max {
+                    break;
+                }
+                if pending.content.is_some() {
+                    let at = pending.taken as usize * PAGE_BYTES;
+                    // The second of two writes of a page goes into the next batch.
+                    if !written.insert(page) {
+                        break;
+                    }
+                    plan.items.push(Item::Data { page, op, at });
+                } else if written.contains(&page) {
+                    break;
+                } else if state.map.has_content(page) {
+                    plan.add_zeros(page);
+                }
+                pending.taken += 1;
+            }
+            plan.is_partial = pending.taken < pending.count;
+            plan.ops.push(pending);
+            if plan.is_partial {
+                break;
+            }
+        }
+        plan
+    }
+
+    async fn write(&mut self, area: &Area, plan: &Plan) -> Result<(), Error> {
+        let data = plan.items.iter().filter(|item| matches!(item, Item::Data { .. })).count();
+        let mut buffer = IoBuffer::zeroed((1 + data) * PAGE_BYTES);
+        let mut end = PAGE_BYTES;
+        let mut entries = Vec::with_capacity(plan.items.len());
+        for item in &plan.items {
+            entries.push(match *item {
+                Item::Zeros { page, count } => Entry::Zeros { page, count },
+                Item::Data { page, op, at } => {
+                    let into = &mut buffer.as_mut_slice()[end..end + PAGE_BYTES];
+                    let content = plan.ops[op].content.as_ref().expect("it has some");
+                    content.copy_out(at, into);
+                    end += PAGE_BYTES;
+                    Entry::Data { page, checksum: crc32c::crc32c(into) }
+                }
+            });
+        }
+        self.append(area, &entries, buffer).await
+    }
+
+    /// Appends a batch, whose header is still missing, to the open block, and has the map say so.
+    async fn append(
+        &mut self,
+        area: &Area,
+        entries: &[Entry],
+        mut buffer: IoBuffer,
+    ) -> Result<(), Error> {
+        let Open { frame, next_page } = self.open.take().expect("room was made");
+        let block = area.lock().map.block(frame);
+        let header = Header {
+            uuid: area.uuid,
+            sequence: self.sequence,
+            block,
+            at: next_page,
+            options: area.shape.options,
+        };
+        // Also of one that fails: it may be there all the same, and is not to be taken for another.
+        self.sequence += 1;
+        buffer.copy_in(0, &batch::encode(&header, entries));
+        let pages = u32::try_from(buffer.len() / PAGE_BYTES).expect("a batch is short");
+        let appended = area.store.append(block, u64::from(next_page) * PAGE, buffer).await;
+        // Without an open block: this one takes no more.
+        appended.map_err(|failure| failure.error)?;
+        self.open = Some(Open { frame, next_page: next_page + pages });
+        add(&area.counters.headers, PAGE);
+        let map = &mut area.lock().map;
+        let mut at = next_page + 1;
+        for entry in entries {
+            match *entry {
+                Entry::Data { page, .. } => {
+                    map.set(page, frame, at);
+                    at += 1;
+                }
+                Entry::Zeros { page, count } => {
+                    (page..page + count).for_each(|page| map.set_zeros(page, frame));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the open block has room for a batch, and that there is a block in reserve. Returns the room, in
+    /// pages: at least a header and one more.
+    async fn make_room(&mut self, area: &Area) -> Result<u32, Error> {
+        loop {
+            let free = self.free(area);
+            let room = self.room(area);
+            if free > 0 && room >= 2 {
+                return Ok(room);
+            }
+            if free > 1 {
+                self.open_block(area).await?;
+                continue;
+            }
+            let Some(victim) = area.lock().map.victim() else {
+                return Err(no_space(area, "nothing can be cleaned"));
+            };
+            if victim.cost > 0 && (free == 0 || victim.cost + 1 >= area.shape.block_pages) {
+                return Err(no_space(area, "cleaning would gain nothing"));
+            }
+            self.clean(area, victim).await?;
+        }
+    }
+
+    /// Blocks that may still be allocated.
+    fn free(&self, area: &Area) -> u32 {
+        area.shape.page_blocks.saturating_sub(area.lock().map.blocks())
+    }
+
+    fn room(&self, area: &Area) -> u32 {
+        self.open.map_or(0, |open| area.shape.block_pages - open.next_page)
+    }
+
+    async fn open_block(&mut self, area: &Area) -> Result<(), Error> {
+        let block = area.store.alloc(Stream::DEFAULT, Purpose::Pages.tag()).await?;
+        let frame = area.lock().map.add(block);
+        self.open = Some(Open { frame, next_page: 0 });
+        Ok(())
+    }
+
+    /// Moves what is live in a block to the one in reserve, and frees it.
+    async fn clean(&mut self, area: &Area, victim: Victim) -> Result<(), Error> {
+        if victim.cost > 0 {
+            self.open_block(area).await?;
+            let reserve = self.open.expect("it was just opened").frame;
+            let live = area.lock().map.live(victim.frame);
+            if let Err(error) = self.move_live(area, victim, &live).await {
+                self.open = None;
+                area.lock().map.put_back(victim.frame, &live);
+                // One that cannot be freed has nothing live, and is the next victim.
+                let _ = free(area, reserve).await;
+                return Err(error);
+            }
+        }
+        free(area, victim.frame).await?;
+        add(&area.counters.cleaned_blocks, 1);
+        Ok(())
+    }
+
+    async fn move_live(&mut self, area: &Area, victim: Victim, live: &Live) -> Result<(), Error> {
+        let mut zeros = runs_of_zeros(&live.zeros).into_iter().peekable();
+        let mut data = live.data.chunks(BATCH_PAGES as usize);
+        loop {
+            let pages = data.next().unwrap_or_default();
+            let rest = ENTRIES_MAX - pages.len();
+            let cleared: Vec<Entry> = zeros.by_ref().take(rest).collect();
+            if pages.is_empty() && cleared.is_empty() {
+                return Ok(());
+            }
+            let buffer = match read_pages(area, victim, pages).await {
+                Ok(buffer) => buffer,
+                Err(error) => {
+                    area.lock().map.give_up(victim.frame);
+                    return Err(error);
+                }
+            };
+            let contents = buffer.as_slice().chunks(PAGE_BYTES).skip(1);
+            let moved = pages.iter().zip(contents).map(|(&(_, page), content)| Entry::Data {
+                page,
+                checksum: crc32c::crc32c(content),
+            });
+            let entries: Vec<Entry> = moved.chain(cleared).collect();
+            self.append(area, &entries, buffer).await?;
+            add(&area.counters.moved, (pages.len() * PAGE_BYTES) as u64);
+        }
+    }
+}
+
+impl Plan {
+    fn add_zeros(&mut self, page: u32) {
+        match self.items.last_mut() {
+            Some(Item::Zeros { page: first, count }) if *first + *count == page => *count += 1,
+            _ => self.items.push(Item::Zeros { page, count: 1 }),
+        }
+    }
+}
+
+/// Frees a block in which nothing is live.
+async fn free(area: &Area, frame: u32) -> Result<(), Error> {
+    let block = area.lock().map.block(frame);
+    area.store.free(block).await.map_err(|failure| failure.error)?;
+    area.lock().map.remove(frame);
+    Ok(())
+}
+
+/// Reads pages of a block, behind room for a header.
+async fn read_pages(area: &Area, victim: Victim, pages: &[(u32, u32)]) -> Result<IoBuffer, Error> {
+    let mut buffer = IoBuffer::zeroed((1 + pages.len()) * PAGE_BYTES);
+    let runs: Vec<IoFuture> = pages
+        .chunk_by(|(one, _), (next, _)| one + 1 == *next)
+        .map(|run| {
+            let offset = u64::from(run[0].0) * PAGE;
+            let read = IoBuffer::zeroed(run.len() * PAGE_BYTES);
+            area.store.read(victim.block, offset, read)
+        })
+        .collect();
+    let mut at = PAGE_BYTES;
+    for read in runs {
+        let read = read.await.map_err(|failure| failure.error)?;
+        buffer.copy_in(at, read.as_slice());
+        at += read.len();
+    }
+    Ok(buffer)
+}
+
+fn runs_of_zeros(pages: &[u32]) -> Vec<Entry> {
+    let runs = pages.chunk_by(|one, next| one + 1 == *next);
+    let entry = |run: &[u32]| {
+        let count = u32::try_from(run.len()).expect("they are pages of a device");
+        Entry::Zeros { page: run[0], count }
+    };
+    runs.map(entry).collect()
+}
+
+#[cold]
+fn no_space(area: &Area, what: &str) -> Error {
+    let blocks = area.shape.page_blocks;
+    let context = format!("all {blocks} blocks for pages are in use, and {what}");
+    Error::new(ErrorKind::NoSpace, context)
+}
+
+/// What of it is on flash is unknown.
+fn fail(area: &Area, pending: Pending, cause: &Error) {
+    let Pending { first, count, content, completer, .. } = pending;
+    add(&area.counters.failed_requests, 1);
+    let offset = area.shape.page_offset(first);
+    let context =
+        format!("{count} pages at {offset} of device on {}: {cause}", area.store.info().name);
+    let error = Error::new(cause.kind(), context);
+    completer.complete(Err(IoFailure { error, buffer: content.unwrap_or_else(IoBuffer::empty) }));
+}

@@ -1,0 +1,72 @@
+//! A device on blocks from outside: against bytes in memory, through losses of power, and what it refuses.
+
+mod crash;
+mod cut_blocks;
+mod oracle;
+mod refusals;
+
+use std::sync::Arc;
+
+use larder_device::blocks::{BlocksOptions, DeviceOnBlocks, DeviceOnBlocksOptions};
+use larder_device::{
+    BlockStore, BlocksOnDevice, Device, Error, Io, IoBuffer, IoFuture, MemoryDevice,
+    PlacementHandle, block_on,
+};
+
+pub(crate) const PAGE: usize = 4096;
+pub(crate) const BLOCK_BYTES: u64 = 32 << 10;
+const FRONT_PAGES: u64 = 12;
+const TAIL_PAGES: u64 = 9;
+pub(crate) const SLOTS: u64 = 5;
+
+/// Small enough that cleaning comes all the time.
+pub(crate) const OPTIONS: DeviceOnBlocksOptions = DeviceOnBlocksOptions {
+    capacity_bytes: (FRONT_PAGES + TAIL_PAGES) * PAGE as u64 + SLOTS * BLOCK_BYTES,
+    front_bytes: FRONT_PAGES * PAGE as u64,
+    tail_bytes: TAIL_PAGES * PAGE as u64,
+    spare_percent: 0,
+    slots_together: 1,
+};
+
+pub(crate) fn open(store: Arc<dyn BlockStore>) -> Result<DeviceOnBlocks, Error> {
+    block_on(DeviceOnBlocks::open(store, &OPTIONS))
+}
+
+pub(crate) fn format(store: Arc<dyn BlockStore>) -> DeviceOnBlocks {
+    block_on(DeviceOnBlocks::format(store, &OPTIONS)).unwrap()
+}
+
+/// Blocks on this device, with room for [`OPTIONS`].
+pub(crate) fn blocks_options() -> BlocksOptions {
+    BlocksOptions { block_bytes: BLOCK_BYTES, journal_log_pages: Some(5) }
+}
+
+/// Bytes of a device whose blocks have room for [`OPTIONS`].
+pub(crate) fn bytes_below(store: &larder_device::StoreInfo) -> usize {
+    let blocks = OPTIONS.blocks_needed(store).unwrap();
+    usize::try_from(blocks * BLOCK_BYTES).unwrap() + (256 << 10)
+}
+
+pub(crate) fn blocks_on_memory() -> (Arc<MemoryDevice>, Arc<dyn BlockStore>) {
+    let info = larder_device::MemoryBlocks::new(1, BLOCK_BYTES, 4096).unwrap().info().clone();
+    let below = Arc::new(MemoryDevice::holding(vec![0; bytes_below(&info)]));
+    let store = block_on(BlocksOnDevice::format(below.clone(), &blocks_options())).unwrap();
+    (below, Arc::new(store))
+}
+
+pub(crate) fn write(device: &dyn Device, offset: u64, bytes: &[u8]) -> IoFuture {
+    let mut buffer = IoBuffer::zeroed(bytes.len());
+    buffer.copy_in(0, bytes);
+    device.submit(Io::write(offset, buffer, PlacementHandle::DEFAULT))
+}
+
+pub(crate) fn read(device: &dyn Device, offset: u64, bytes: usize) -> IoFuture {
+    // What is read must not be what was there by chance.
+    let mut buffer = IoBuffer::zeroed(bytes);
+    buffer.as_mut_slice().fill(0xee);
+    device.submit(Io::Read { offset, buffer })
+}
+
+pub(crate) fn slot_offset(slot: u64) -> u64 {
+    OPTIONS.front_bytes + slot * BLOCK_BYTES
+}

@@ -1,0 +1,105 @@
+//! How a device on blocks is to be divided, so that regions lie where blocks do.
+
+use larder_device::blocks::{DeviceOnBlocksOptions, StoreInfo};
+use larder_device::{DeviceInfo, PlacementInfo};
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::layout::Layout;
+
+/// Bytes of a page of such a device.
+const PAGE_BYTES: u32 = 4096;
+/// Any: layouts do not depend on it.
+const TRANSFER_BYTES: u32 = 1 << 20;
+/// Blocks that cleaning of small objects and metadata has beyond what they fill, in percent.
+const SPARE_PERCENT: u32 = 25;
+
+impl Config {
+    /// How [`DeviceOnBlocks`](larder_device::DeviceOnBlocks) has to divide a store of blocks for a cache with this
+    /// configuration: regions of large objects are slots, which are written in order; label, tombstones, snapshot and
+    /// small objects are mapped page by page. The capacity is the largest that the store has room for. The same
+    /// options are needed to open the device again, so they follow from the same configuration and the same store, or
+    /// are written down.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) if the configuration is wrong, if the store is too
+    /// small, or if regions and blocks do not fit: a region must be some whole blocks
+    /// ([`region_bytes`](crate::LocConfig::region_bytes)), or with
+    /// [`ru_aware_eviction`](crate::LocConfig::ru_aware_eviction) a part of one.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use larder::{Config, Larder, LocConfig, RealClock, block_on};
+    /// use larder_device::blocks::{BlockStore, DeviceOnBlocks, MemoryBlocks};
+    ///
+    /// let store = Arc::new(MemoryBlocks::new(64, 1 << 20, 4096).unwrap());
+    /// let loc = LocConfig { region_bytes: Some(1 << 20), ..LocConfig::default() };
+    /// let config = Config { dram_bytes: 1 << 20, loc, ..Config::default() };
+    /// let options = config.on_blocks(store.info())?;
+    /// let device = block_on(DeviceOnBlocks::format(store, &options)).unwrap();
+    /// let cache = block_on(Larder::open(config, Some(Arc::new(device)), Arc::new(RealClock)))?;
+    /// block_on(cache.set(b"bread", &[7; 100_000], None))?;
+    /// assert_eq!(block_on(cache.get(b"bread"))?.unwrap().len(), 100_000);
+    /// # Ok::<(), larder::Error>(())
+    /// ```
+    pub fn on_blocks(&self, store: &StoreInfo) -> Result<DeviceOnBlocksOptions, Error> {
+        self.check()?;
+        let block_bytes = store.block_bytes;
+        let mut blocks = store.blocks;
+        loop {
+            let capacity_bytes = blocks.saturating_mul(block_bytes);
+            let options = self.divide(store, capacity_bytes)?;
+            let needed = options
+                .blocks_needed(store)
+                .map_err(|error| Error::config(format!("a cache on {}: {error}", store.name)))?;
+            match needed.checked_sub(store.blocks) {
+                None | Some(0) => return Ok(options),
+                Some(missing) if missing < blocks => blocks -= missing,
+                Some(_) => {
+                    return Err(Error::config(format!(
+                        "{} has {} blocks of {block_bytes} bytes: too few for a cache; use more, or smaller ones",
+                        store.name, store.blocks
+                    )));
+                }
+            }
+        }
+    }
+
+    /// As a device of this capacity would be, whether or not the store has room for it.
+    fn divide(
+        &self,
+        store: &StoreInfo,
+        capacity_bytes: u64,
+    ) -> Result<DeviceOnBlocksOptions, Error> {
+        let block_bytes = store.block_bytes;
+        let placement = PlacementInfo {
+            handles: store.streams.max(1),
+            reclaim_unit_bytes: Some(block_bytes),
+            ..PlacementInfo::none()
+        };
+        let info = DeviceInfo {
+            placement,
+            ..DeviceInfo::new(&*store.name, capacity_bytes, PAGE_BYTES, TRANSFER_BYTES)
+        };
+        let layout = Layout::plan(self, &info)?;
+        let region_bytes = u64::from(layout.region_bytes);
+        let regions_bytes = u64::from(layout.loc_regions) * region_bytes;
+        let together = self.loc.ru_aware_eviction && block_bytes.is_multiple_of(region_bytes);
+        if regions_bytes > 0 && !region_bytes.is_multiple_of(block_bytes) && !together {
+            return Err(Error::config(format!(
+                "regions of {region_bytes} bytes on {} with blocks of {block_bytes}: a region must be whole blocks; set \
+                 loc.region_bytes = {}, or to a part of a block with loc.ru_aware_eviction",
+                store.name,
+                region_bytes.next_multiple_of(block_bytes)
+            )));
+        }
+        let front_bytes = layout.loc_offset;
+        Ok(DeviceOnBlocksOptions {
+            capacity_bytes,
+            front_bytes,
+            tail_bytes: capacity_bytes - front_bytes - regions_bytes,
+            spare_percent: SPARE_PERCENT,
+            slots_together: u32::try_from(region_bytes / block_bytes).unwrap_or(1).max(1),
+        })
+    }
+}

@@ -1,0 +1,158 @@
+//! The cache on a store that only appends: it serves, is killed, and comes back, and nearly all of what it writes is
+//! written once.
+
+use std::sync::Arc;
+
+use larder::{Config, ErrorKind, LocConfig, Recovery, SocConfig, block_on};
+use larder_device::blocks::{BlocksOptions, DeviceOnBlocksOptions};
+use larder_device::{BlockStore, BlocksOnDevice, Device, DeviceOnBlocks, MemoryBlocks};
+
+use crate::rig::{Rig, config, drive_of};
+
+const BLOCK_BYTES: u64 = 256 << 10;
+
+fn device(store: &Arc<dyn BlockStore>, options: &DeviceOnBlocksOptions) -> Arc<DeviceOnBlocks> {
+    let store = Arc::clone(store);
+    let device = match store.list().is_empty() {
+        true => block_on(DeviceOnBlocks::format(store, options)),
+        false => block_on(DeviceOnBlocks::open(store, options)),
+    };
+    Arc::new(device.unwrap())
+}
+
+/// Fills the cache several times over, and changes and deletes some of it.
+fn work(rig: &Rig, round: u32) {
+    for key in 0..600 {
+        rig.set(key, round, if key % 3 == 0 { 300 } else { 20_000 + key as usize });
+        if key % 50 == 7 {
+            rig.delete(key - 5);
+        }
+    }
+}
+
+/// What is there is of the latest round, or was before it was overwritten; and much is.
+fn check(rig: &Rig, round: u32) {
+    let found = (0..600).filter(|&key| match rig.get(key) {
+        Some(version) => {
+            assert_eq!(version, round, "key {key}");
+            assert!(key % 50 != 2, "key {key} was deleted");
+            true
+        }
+        None => false,
+    });
+    let found = found.count();
+    assert!(found > 150, "{found} objects, in round {round}");
+}
+
+fn lives(config: &Config, store: Arc<dyn BlockStore>, reopen: impl Fn() -> Arc<dyn BlockStore>) {
+    let options = config.on_blocks(store.info()).unwrap();
+    let mut on = device(&store, &options);
+    let rig = Rig::open(config.clone(), &on);
+    assert_eq!(rig.cache.recovery(), Some(Recovery::Fresh));
+    work(&rig, 1);
+    check(&rig, 1);
+    drop((rig, on, store));
+    for round in 2..5 {
+        on = device(&reopen(), &options);
+        let rig = Rig::open(config.clone(), &on);
+        let recovery = rig.cache.recovery();
+        // What was killed comes back as far as its crash safety goes; every other round closes.
+        let as_expected = match (round % 2, &recovery) {
+            (0, Some(Recovery::Crashed { .. })) | (1, Some(Recovery::Clean { .. })) => true,
+            _ => false,
+        };
+        assert!(as_expected, "{recovery:?} in round {round}");
+        block_on(rig.cache.rebuild());
+        check(&rig, round - 1);
+        work(&rig, round);
+        check(&rig, round);
+        assert_eq!(rig.cache.stats().device_errors, 0);
+        if round % 2 == 0 {
+            block_on(rig.cache.close()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_cache_on_blocks_comes_back() {
+    let drive = drive_of(24 << 20, true);
+    let blocks = BlocksOptions { block_bytes: BLOCK_BYTES, journal_log_pages: None };
+    let format = BlocksOnDevice::format(drive.clone(), &blocks);
+    let store = Arc::new(block_on(format).unwrap());
+    lives(&config(), store, || Arc::new(block_on(BlocksOnDevice::open(drive.clone())).unwrap()));
+}
+
+/// A region is several blocks, or several regions are a block; the log in front of the buckets is there, too.
+#[test]
+fn regions_and_blocks_need_not_be_as_long() {
+    let with = |region_bytes, ru_aware_eviction| Config {
+        loc: LocConfig { region_bytes: Some(region_bytes), ru_aware_eviction, ..config().loc },
+        soc: SocConfig { log_percent: 5.0, ..config().soc },
+        ..config()
+    };
+    for config in [with(512 << 10, false), with(64 << 10, true), with(256 << 10, true)] {
+        let store: Arc<dyn BlockStore> =
+            Arc::new(MemoryBlocks::new(80, BLOCK_BYTES, 4096).unwrap());
+        let again = Arc::clone(&store);
+        lives(&config, store, || Arc::clone(&again));
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_the_way_out() {
+    let refusal = |config: Config, blocks| {
+        let store = MemoryBlocks::new(blocks, BLOCK_BYTES, 4096).unwrap();
+        let error = config.on_blocks(store.info()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        error.to_string()
+    };
+    let loc = |region_bytes| LocConfig { region_bytes: Some(region_bytes), ..config().loc };
+    let odd = refusal(Config { loc: loc(384 << 10), ..config() }, 80);
+    assert!(odd.contains("set loc.region_bytes = 524288"), "{odd}");
+    let part = refusal(Config { loc: loc(64 << 10), ..config() }, 80);
+    assert!(part.contains("to a part of a block with loc.ru_aware_eviction"), "{part}");
+    let few = refusal(config(), 2);
+    assert!(few.contains("use more"), "{few}");
+}
+
+/// LOC on raw blocks has DLWA 1.00; with label, tombstones and small objects at most 1.05.
+#[test]
+#[allow(clippy::cast_precision_loss)]
+fn what_is_written_in_order_is_written_once() {
+    let store: Arc<dyn BlockStore> = Arc::new(MemoryBlocks::new(160, 1 << 20, 4096).unwrap());
+    let config = Config {
+        soc: SocConfig { percent: Some(2.0), ..SocConfig::default() },
+        loc: LocConfig { region_bytes: Some(1 << 20), ..LocConfig::default() },
+        ..config()
+    };
+    let options = config.on_blocks(store.info()).unwrap();
+    let on = device(&store, &options);
+    let rig = Rig::open(config, &on);
+    let mut rng = fastrand::Rng::with_seed(1);
+    while on.stats().host_written_bytes < 8 * options.capacity_bytes {
+        let key = rng.u32(..20_000);
+        let bytes =
+            if rng.u32(..8) == 0 { rng.usize(50..1000) } else { rng.usize(4 << 10..120 << 10) };
+        rig.set(key, 1, bytes);
+    }
+    let (stats, counts, cache) = (on.stats(), on.counts(), rig.cache.stats());
+    let pages = counts.page_bytes;
+    let area = pages + counts.header_bytes + counts.moved_bytes;
+    let regions = stats.host_written_bytes - pages;
+    let regions_media = stats.media_written_bytes.unwrap() - area;
+    println!(
+        "LOC on raw blocks: DLWA {:.4} ({} MiB); random area: {:.2} ({} MiB of pages, {} of headers, {} moved); \
+         together: {:.4}",
+        regions_media as f64 / regions as f64,
+        regions >> 20,
+        area as f64 / pages as f64,
+        pages >> 20,
+        counts.header_bytes >> 20,
+        counts.moved_bytes >> 20,
+        stats.dlwa().unwrap()
+    );
+    assert_eq!(regions_media, regions + counts.padded_bytes, "to the byte");
+    assert_eq!(counts.padded_bytes, 0);
+    assert!(cache.loc_evicted_objects + cache.soc_evicted_objects > 0, "it went round");
+    assert!(stats.dlwa().unwrap() <= 1.05, "{stats:?}");
+}
