@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum, value_parser};
-use larder_sim::soak::{InjectedBug, Totals, run_power_seed, run_seed};
+use larder_sim::soak::{InjectedBug, Totals, run_blocks_seed, run_power_seed, run_seed};
 use serde_json::json;
 
 /// How often the line of progress is renewed.
@@ -35,6 +35,8 @@ struct Arguments {
 enum Theme {
     /// Losses of power, and whether all that flushes had returned for is there
     Power,
+    /// A cache on blocks, with the journal of blocks and a device above them
+    Blocks,
 }
 
 fn main() -> ExitCode {
@@ -55,10 +57,11 @@ fn main() -> ExitCode {
     match failed {
         None => ExitCode::SUCCESS,
         Some(seed) => {
-            if arguments.theme == Some(Theme::Power) {
-                println!("\nreplay: the same with --seeds 1 --first-seed {seed} --theme power");
-            } else {
-                println!("\nreplay: cargo xtask soak --seeds 1 --first-seed {seed}");
+            let again = format!("--seeds 1 --first-seed {seed}");
+            match arguments.theme {
+                Some(Theme::Power) => println!("\nreplay: the same with {again} --theme power"),
+                Some(Theme::Blocks) => println!("\nreplay: the same with {again} --theme blocks"),
+                None => println!("\nreplay: cargo xtask soak {again}"),
             }
             ExitCode::FAILURE
         }
@@ -73,6 +76,7 @@ fn run(arguments: &Arguments) -> (Totals, Option<u64>) {
     for seed in arguments.first_seed..arguments.first_seed + arguments.seeds {
         let report = match arguments.theme {
             Some(Theme::Power) => run_power_seed(seed),
+            Some(Theme::Blocks) => run_blocks_seed(seed),
             None => run_seed(seed, InjectedBug::None),
         };
         totals.add(&report.totals);

@@ -86,7 +86,7 @@ impl Scheduler {
         self.device.faults().set_plan(&faults);
         self.issued = Issued::default();
         let written_before = Written {
-            device: self.device.stats().host_written_bytes,
+            device: self.device_written_bytes(),
             cache: cache.stats().flash_written_bytes(),
         };
         let undisturbed = self.device.held() == 0 && self.plan.trouble == Trouble::None;
@@ -154,7 +154,10 @@ impl Scheduler {
             && stats.loc_unindexed_regions == 0;
         self.large_before = (comparable && stats.crash_safe == 1).then_some(stats.loc_objects);
         match ending {
-            Ending::Close => self.close(cache),
+            Ending::Close => {
+                self.close(cache);
+                self.end_process();
+            }
             Ending::Abandon => {
                 let safe = cache.stats().crash_safe == 1;
                 drop(cache);
@@ -179,15 +182,22 @@ impl Scheduler {
             if attempt == OPENINGS_MAX {
                 self.device.faults().set_plan(&FaultPlan::new(0));
             }
-            let device: Option<Arc<dyn Device>> =
-                self.plan.on_flash.then(|| Arc::clone(&self.device) as _);
+            let cut_short = incarnation > 0 && self.plan.on_blocks.is_some();
+            let crash_at = (cut_short && self.rng.u32(..8) == 0).then(|| self.rng.u32(..40));
+            let device = match self.plan.on_flash {
+                true => match self.device_below(crash_at) {
+                    None => continue,
+                    some => some,
+                },
+                false => None,
+            };
             let opening =
                 Larder::open(self.plan.config.clone(), device, Arc::clone(&self.clock) as _);
             let crash_at = (incarnation > 0 && self.rng.u32(..8) == 0).then(|| self.rng.u32(..8));
             match self.drive(Box::pin(opening), crash_at) {
                 None => {
                     self.totals.crashed_openings += 1;
-                    self.crash(if self.plan.volatile { Ending::PowerLoss } else { Ending::Kill });
+                    self.crash_as_ever();
                 }
                 Some(Ok(cache)) => {
                     self.totals.reopenings += u64::from(incarnation > 0);
@@ -231,7 +241,7 @@ impl Scheduler {
         }
         drop(cache);
         self.totals.crashed_rebuilds += 1;
-        self.crash(if self.plan.volatile { Ending::PowerLoss } else { Ending::Kill });
+        self.crash_as_ever();
         None
     }
 
@@ -314,13 +324,19 @@ impl Scheduler {
             Some(Err(_)) => self.lose_track(),
             None => {
                 self.totals.crashed_closes += 1;
-                self.crash(if self.plan.volatile { Ending::PowerLoss } else { Ending::Kill });
+                self.crash_as_ever();
             }
         }
     }
 
+    /// The same as such a drive loses what it has.
+    pub(super) fn crash_as_ever(&mut self) {
+        self.crash(if self.plan.volatile { Ending::PowerLoss } else { Ending::Kill });
+    }
+
     /// Stops everything. The callers and the cache are gone already.
     fn crash(&mut self, ending: Ending) {
+        self.cut_off_process();
         self.totals.crash_points += 1;
         if ending == Ending::PowerLoss {
             self.totals.power_losses += 1;
@@ -394,8 +410,12 @@ impl Scheduler {
     fn erase_front(&mut self) {
         self.device.faults().set_plan(&FaultPlan::new(0));
         let (buffer, handle) = (IoBuffer::zeroed(FRONT_BYTES), PlacementHandle::DEFAULT);
-        let erased = self.device.faults().submit(Io::write(0, buffer, handle)).wait();
-        if let Err(failure) = erased {
+        let erase = Io::write(0, buffer, handle);
+        let erased = match self.plan.on_blocks.and(self.device_below(None)) {
+            Some(device) => self.drive(Box::pin(device.submit(erase)), None),
+            None => Some(self.device.faults().submit(erase).wait()),
+        };
+        if let Some(Err(failure)) = erased {
             self.complain(&format!("the front cannot be erased: {failure}"));
         }
     }
@@ -403,7 +423,7 @@ impl Scheduler {
     /// What the cache says that it wrote since its opening is what reached the drive.
     fn compare_written(&mut self, subject: &Subject, before: Written) {
         let told = subject.cache.stats().flash_written_bytes() - before.cache;
-        let written = self.device.stats().host_written_bytes - before.device;
+        let written = self.device_written_bytes() - before.device;
         if told != written {
             self.complain(&format!("the cache counts {told} written bytes, the drive {written}"));
         }

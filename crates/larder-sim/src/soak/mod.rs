@@ -13,6 +13,7 @@
 //! | `plan` | what a seed decides before anything runs |
 //! | `theme` | what some seeds are about |
 //! | `device` | the SSD model with faults, whose completions the scheduler releases |
+//! | `on_blocks`, `process` | a device on blocks above that one, for the seeds that have it, and who opens it |
 //! | `subject` | the cache, and lies to try the oracle with |
 //! | `request` | what clients ask, and what an answer says of the key |
 //! | `choose` | which request comes next |
@@ -30,8 +31,10 @@ mod history;
 mod incarnation;
 mod kept;
 mod look;
+mod on_blocks;
 mod oracle;
 mod plan;
+mod process;
 mod request;
 mod scheduler;
 mod subject;
@@ -39,6 +42,7 @@ mod theme;
 mod totals;
 mod value;
 
+use scheduler::About;
 pub use subject::InjectedBug;
 pub use totals::Totals;
 
@@ -55,12 +59,17 @@ pub struct SeedReport {
 
 /// Runs one seed with a cache that has this defect, or none.
 pub fn run_seed(seed: u64, bug: InjectedBug) -> SeedReport {
-    scheduler::Scheduler::new(seed, bug, None).run()
+    scheduler::Scheduler::new(seed, bug, About::Anything).run()
 }
 
 /// Runs one seed of those that are about losses of power, with a cache that is to outlive them.
 pub fn run_power_seed(seed: u64) -> SeedReport {
-    scheduler::Scheduler::new(seed, InjectedBug::None, Some(theme::Theme::Power)).run()
+    scheduler::Scheduler::new(seed, InjectedBug::None, About::Power).run()
+}
+
+/// Runs one seed with a cache whose device is blocks on the drive.
+pub fn run_blocks_seed(seed: u64) -> SeedReport {
+    scheduler::Scheduler::new(seed, InjectedBug::None, About::Blocks).run()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use larder::{
 use larder_device::{Fault, FaultPlan, FaultRule};
 
 use super::device::Delays;
+use super::process::Division;
 use super::theme::{Leaning, Theme};
 
 /// Bytes of the drive, and of one of its reclaim units.
@@ -119,6 +120,8 @@ pub(super) struct Plan {
     pub(super) clock_steps: bool,
     /// Whether lives differ in their settings, at the price of the content.
     pub(super) changing: bool,
+    /// Its device is blocks on the drive, divided so.
+    pub(super) on_blocks: Option<Division>,
     pub(super) theme: Theme,
     pub(super) leaning: Leaning,
 }
@@ -159,6 +162,7 @@ impl Plan {
             atomic_write_bytes: None,
             clock_steps: rng.u32(..4) == 0,
             changing: rng.u32(..6) == 0,
+            on_blocks: None,
             theme: Theme::None,
             leaning: Leaning::default(),
         };

@@ -15,6 +15,7 @@ use super::history::{Effect, KeyHistory, NEVER, Operation};
 use super::kept::{self, Begun, Kept};
 use super::oracle::{self, Judgement};
 use super::plan::{Plan, Trouble};
+use super::process::OnBlocks;
 use super::request::{Answer, Found, Request, learn_found};
 use super::subject::{InjectedBug, Subject, flags_of};
 use super::theme::Theme;
@@ -48,6 +49,7 @@ pub(super) struct Scheduler {
     /// The least that the cache's clock may say now: for who notes when something began.
     pub(super) judged_ns: Rc<Cell<u64>>,
     pub(super) device: Arc<StagedDevice>,
+    pub(super) on_blocks: OnBlocks,
     pub(super) log: Rc<RefCell<Log>>,
     pub(super) executor: Tasks<'static, Answer>,
     calls: Vec<Option<Call>>,
@@ -67,6 +69,16 @@ pub(super) struct Scheduler {
     pub(super) totals: Totals,
     pub(super) wrong: Option<String>,
     digest: Xxh3,
+}
+
+/// What a run is to be about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum About {
+    /// Whatever its seed says.
+    Anything,
+    Power,
+    /// A cache on blocks.
+    Blocks,
 }
 
 /// What happened, by key.
@@ -96,9 +108,11 @@ pub(super) struct Issued {
 }
 
 impl Scheduler {
-    pub(super) fn new(seed: u64, bug: InjectedBug, theme: Option<Theme>) -> Self {
+    pub(super) fn new(seed: u64, bug: InjectedBug, about: About) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let plan = Plan::of(&mut rng, theme);
+        let theme = (about == About::Power).then_some(Theme::Power);
+        let mut plan = Plan::of(&mut rng, theme);
+        plan.put_on_blocks(seed, about == About::Blocks);
         let now = Duration::from_secs(FIRST_SECOND);
         let device = super::incarnation::fresh_device(&plan, &mut rng);
         let keys = plan.keys as usize;
@@ -113,6 +127,7 @@ impl Scheduler {
             back_ns: 0,
             judged_ns: Rc::new(Cell::new(FIRST_SECOND * 1_000_000_000)),
             device,
+            on_blocks: OnBlocks::default(),
             log: Rc::new(RefCell::new(log)),
             // The last ones are for who brings back what a crash has left, and who sends demotions.
             executor: Tasks::new(plan.clients + 2),

@@ -53,6 +53,10 @@ totals! {
     large_after_crashes: "  found again",
     /// Lives in which a task sent what left DRAM beside the callers.
     lives_with_sender: "lives with a task that sends demotions",
+    /// Times that blocks on the drive were opened, with a cache on them.
+    lives_on_blocks: "openings of blocks below the cache",
+    /// Blocks of pages that were cleaned there.
+    blocks_cleaned: "  blocks cleaned",
     /// Openings that failed on a device with faults.
     refused_openings: "openings refused",
     /// Shutdowns that ended well.

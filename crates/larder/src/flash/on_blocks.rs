@@ -24,8 +24,8 @@ impl Config {
     /// # Errors
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) if the configuration is wrong, if the store is too
     /// small, or if regions and blocks do not fit: a region must be some whole blocks
-    /// ([`region_bytes`](crate::LocConfig::region_bytes)), or with
-    /// [`ru_aware_eviction`](crate::LocConfig::ru_aware_eviction) a part of one.
+    /// ([`region_bytes`](crate::LocConfig::region_bytes)). Of several in a block each would be filled anew at times of
+    /// its own, and a block can be written only as a whole.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -84,11 +84,10 @@ impl Config {
         let layout = Layout::plan(self, &info)?;
         let region_bytes = u64::from(layout.region_bytes);
         let regions_bytes = u64::from(layout.loc_regions) * region_bytes;
-        let together = self.loc.ru_aware_eviction && block_bytes.is_multiple_of(region_bytes);
-        if regions_bytes > 0 && !region_bytes.is_multiple_of(block_bytes) && !together {
+        if regions_bytes > 0 && !region_bytes.is_multiple_of(block_bytes) {
             return Err(Error::config(format!(
-                "regions of {region_bytes} bytes on {} with blocks of {block_bytes}: a region must be whole blocks; set \
-                 loc.region_bytes = {}, or to a part of a block with loc.ru_aware_eviction",
+                "regions of {region_bytes} bytes on {} with blocks of {block_bytes}: a region must be whole blocks; \
+                 set loc.region_bytes = {}",
                 store.name,
                 region_bytes.next_multiple_of(block_bytes)
             )));

@@ -15,7 +15,6 @@ mod counts;
 mod map;
 mod recover;
 mod shape;
-mod slot_queue;
 mod slots;
 mod tag;
 mod writer;

@@ -24,8 +24,8 @@ const MAPPED_PAGES_MAX: u64 = 1 << 31;
 /// How a device on blocks is divided.
 ///
 /// A slot is what one block holds, so slots are as long as the blocks of the store. What lies there is to be written
-/// from its start to its end; what a cache writes so are regions of its large-object engine. A region is one slot or
-/// several together; blocks that are longer than a region ask for `ru_aware_eviction`.
+/// from its start to its end; what a cache writes so are regions of its large-object engine. A region is one slot, or
+/// several together; it cannot be less, for a slot is given up as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceOnBlocksOptions {
     /// Bytes of the device: front, tail, and some blocks in between.

@@ -16,13 +16,15 @@
 //!    old block is gone before the new one is allocated. Only what moves has two; the longer one counts.
 //! 3. What lies behind the written part of a slot is zeros.
 
+mod queue;
+mod read;
+
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::counts::{Counters, add};
-use super::shape::{PAGE_BYTES, Shape};
-use super::slot_queue::{Active, Change, Request};
+use super::shape::Shape;
 use super::tag::Purpose;
 use crate::blocks::info::{BlockId, Stream};
 use crate::blocks::store::BlockStore;
@@ -30,6 +32,7 @@ use crate::buffer::IoBuffer;
 use crate::error::{Error, ErrorKind};
 use crate::io::{Completer, IoFailure, IoFuture, IoResult};
 use crate::steps;
+use queue::{Active, Change, Request};
 
 /// Zeros that are appended at a time.
 const PADDING_BYTES: u64 = 1 << 20;
@@ -407,72 +410,6 @@ impl Slots {
         Ok(true)
     }
 
-    /// Reads whole pages.
-    pub(super) async fn read(
-        self: Arc<Self>,
-        slot: u32,
-        at: u64,
-        mut buffer: IoBuffer,
-    ) -> IoResult {
-        let wanted = buffer.len() as u64;
-        loop {
-            let block = self.lock().blocks[slot as usize];
-            let known = block.and_then(|block| self.store.ledger().get(block));
-            let (Some(block), Some(known)) = (block, known) else {
-                if self.lock().blocks[slot as usize] != block {
-                    continue;
-                }
-                fill_with_zeros(&mut buffer, 0);
-                return Ok(buffer);
-            };
-            let there = known.written_bytes.saturating_sub(at).min(wanted);
-            let is_cut = self.lock().cut.contains(&slot);
-            if there < wanted && known.closed && !is_cut && self.store.ledger().is_there(block) {
-                let error = self.unreadable(slot, at, known.written_bytes);
-                return Err(IoFailure { error, buffer });
-            }
-            let there = usize::try_from(there).expect("a request is in memory");
-            let read = match there {
-                0 => Ok(buffer),
-                _ if there == buffer.len() => self.store.read(block, at, buffer).await,
-                _ => self.read_part((block, at), buffer, there).await,
-            };
-            match read {
-                Ok(read) => {
-                    buffer = read;
-                    fill_with_zeros(&mut buffer, there);
-                    return Ok(buffer);
-                }
-                Err(failure) if failure.error.kind() == ErrorKind::NotOpen => {
-                    buffer = failure.buffer;
-                    // Its slot has been given up meanwhile, and whoever did so is about to say it.
-                    if self.store.ledger().get(block).is_none_or(|it| it.closed)
-                        && self.lock().blocks[slot as usize] == Some(block)
-                    {
-                        fill_with_zeros(&mut buffer, 0);
-                        return Ok(buffer);
-                    }
-                }
-                Err(failure) => return Err(self.failure(slot, "read", failure)),
-            }
-        }
-    }
-
-    async fn read_part(
-        &self,
-        (block, at): (BlockId, u64),
-        mut buffer: IoBuffer,
-        bytes: usize,
-    ) -> IoResult {
-        match self.store.read(block, at, IoBuffer::zeroed(bytes)).await {
-            Ok(read) => {
-                buffer.copy_in(0, read.as_slice());
-                Ok(buffer)
-            }
-            Err(failure) => Err(IoFailure { error: failure.error, buffer }),
-        }
-    }
-
     #[cold]
     fn error(&self, slot: u32, what: &str, cause: &Error) -> Error {
         let (offset, store) = (self.shape.slot_offset(slot), &self.store.info().name);
@@ -500,19 +437,6 @@ impl Slots {
         );
         Error::new(ErrorKind::NotSequential, context)
     }
-
-    #[cold]
-    fn unreadable(&self, slot: u32, at: u64, end: u64) -> Error {
-        add(&self.counters.failed_requests, 1);
-        let (offset, store) = (self.shape.slot_offset(slot), &self.store.info().name);
-        let context = format!(
-            "read at {} of device on {store}: a write of slot {slot} failed, and only what lies before {} can be read; \
-             write it anew from its start at {offset}",
-            offset + at,
-            offset + end
-        );
-        Error::new(ErrorKind::Io, context)
-    }
 }
 
 /// Waits for all of them.
@@ -522,17 +446,6 @@ async fn all(under_way: Vec<IoFuture>) -> Result<(), Error> {
         ended = ended.and(request.await.map(drop).map_err(|failure| failure.error));
     }
     ended
-}
-
-fn fill_with_zeros(buffer: &mut IoBuffer, from: usize) {
-    let zeros = [0; PAGE_BYTES];
-    let end = buffer.len();
-    let mut at = from;
-    while at < end {
-        let count = PAGE_BYTES.min(end - at);
-        buffer.copy_in(at, &zeros[..count]);
-        at += count;
-    }
 }
 
 fn without_buffer(error: Error) -> IoFailure {

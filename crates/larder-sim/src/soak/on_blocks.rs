@@ -1,0 +1,123 @@
+//! A cache whose device is blocks on the drive: which seeds have one, and what begins and ends with its process.
+
+use std::sync::Arc;
+
+use larder_device::blocks::BlocksOptions;
+use larder_device::{BlockStore, BlocksOnDevice, Device, MemoryDevice, block_on};
+
+use super::plan::{DRIVE_BYTES, Plan, Trouble};
+use super::process::{Division, Life, Way, open};
+use super::scheduler::Scheduler;
+use super::theme::Theme;
+
+/// One seed in so many has blocks below, of those that may.
+const ONE_IN: u32 = 5;
+/// Keeps this draw apart from those of the plan.
+const APART: u64 = 0xb10c_5eed;
+/// Pages of the journal's log: few, so that it begins anew all the time.
+const LOG_PAGES: u32 = 12;
+/// Divides every region.
+const BLOCK_BYTES: u64 = 32 << 10;
+
+impl Plan {
+    /// Has some seeds keep their cache on blocks, or all of them: those whose troubles such a device has the means
+    /// to notice. Drives that lie, and bits that turn, are for caches, whose records say whose they are.
+    pub(super) fn put_on_blocks(&mut self, seed: u64, always: bool) {
+        let mut rng = fastrand::Rng::with_seed(seed ^ APART);
+        let drawn = rng.u32(..ONE_IN) == 0;
+        let unfit = matches!(
+            self.trouble,
+            Trouble::HiddenTornWrites
+                | Trouble::LostWrites
+                | Trouble::BitFlips
+                | Trouble::FailedPlaces
+        );
+        // These look for the cache's own bytes on the drive.
+        let elsewhere = matches!(self.theme, Theme::Rot | Theme::FailedWrites);
+        if !always && (!drawn || unfit || elsewhere || !self.on_flash) {
+            return;
+        }
+        if unfit || elsewhere {
+            self.trouble = Trouble::None;
+            self.theme = Theme::None;
+        }
+        self.on_flash = true;
+        // Another layout is another device.
+        self.changing = false;
+        self.config.utilization_percent = 100.0;
+        let region_bytes = self.config.loc.region_bytes.map_or(BLOCK_BYTES, u64::from);
+        // A region is one block or several.
+        let block_bytes = if rng.bool() { region_bytes } else { BLOCK_BYTES };
+        let blocks = BlocksOptions { block_bytes, journal_log_pages: Some(LOG_PAGES) };
+        let drive = MemoryDevice::holding(vec![0; usize::try_from(DRIVE_BYTES).unwrap_or(0)]);
+        let store = block_on(BlocksOnDevice::format(Arc::new(drive), &blocks));
+        let store = store.expect("the drive is ours");
+        self.on_blocks =
+            self.config.on_blocks(store.info()).ok().map(|device| Division { blocks, device });
+    }
+}
+
+impl Scheduler {
+    /// The device that the cache is to be on. `None` if it cannot be opened, or a crash came first.
+    pub(super) fn device_below(&mut self, crash_at: Option<u32>) -> Option<Arc<dyn Device>> {
+        let Some(division) = self.plan.on_blocks else {
+            return Some(Arc::clone(&self.device) as _);
+        };
+        if let Some(life) = &self.on_blocks.life {
+            return Some(Arc::clone(&life.device) as _);
+        }
+        let drive = Arc::clone(&self.device);
+        let way = Way::new(drive);
+        let opening = open(division, Arc::clone(&way), self.on_blocks.is_formatted);
+        let opened = self.drive(Box::pin(opening), crash_at);
+        match opened {
+            Some(Ok(device)) => {
+                self.totals.lives_on_blocks += 1;
+                self.on_blocks.is_formatted = true;
+                let device = Arc::new(device);
+                self.on_blocks.life = Some(Life { way, device: Arc::clone(&device) });
+                Some(device)
+            }
+            Some(Err(error)) => {
+                self.totals.refused_openings += 1;
+                self.note(format_args!("blocks refused: {error}"));
+                if self.plan.trouble == Trouble::None {
+                    self.complain(&format!("blocks that cannot be opened: {error}"));
+                }
+                while self.release() {}
+                way.close();
+                None
+            }
+            None => {
+                way.close();
+                self.totals.crashed_openings += 1;
+                self.crash_as_ever();
+                None
+            }
+        }
+    }
+
+    /// The process ends well: what it had begun ends before the next one begins.
+    pub(super) fn end_process(&mut self) {
+        if self.on_blocks.life.is_some() {
+            while self.release() {}
+            self.cut_off_process();
+        }
+    }
+
+    /// The process dies: nothing of it begins any more.
+    pub(super) fn cut_off_process(&mut self) {
+        if let Some(life) = self.on_blocks.life.take() {
+            life.way.close();
+            self.totals.blocks_cleaned += life.device.counts().cleaned_blocks;
+        }
+    }
+
+    /// Bytes that the cache has written to its device.
+    pub(super) fn device_written_bytes(&self) -> u64 {
+        match &self.on_blocks.life {
+            Some(life) => life.device.stats().host_written_bytes,
+            None => self.device.stats().host_written_bytes,
+        }
+    }
+}
